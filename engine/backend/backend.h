@@ -53,6 +53,10 @@ struct hrf_backend_ops {
      * Optional: NULL = nothing to do. */
     enum hrf_status (*prepare)(struct hrf_backend *backend, const struct hrf_graph *graph,
                                struct hrf_error *err);
+    /* Whether compile() takes this CONV or GEMM with this activation, of those that
+     * hrf_pass_fuse_epilogue() fuses, and gains by it. Optional: NULL = never. */
+    bool (*takes_activation)(const struct hrf_graph *graph, const struct hrf_node *node,
+                             enum hrf_activation activation);
     /* Whether compile() takes this CONV (float, rank 4, without one so far) with a prologue, and
      * gains by it. Optional: NULL = never. */
     bool (*takes_prologue)(const struct hrf_graph *graph, const struct hrf_node *conv);

@@ -182,7 +182,20 @@ static inline bool hrf_op_is_reduction(enum hrf_op op)
     return op >= HRF_OP_REDUCE_MEAN && op <= HRF_OP_REDUCE_LOG_SUM_EXP;
 }
 
-enum hrf_activation { HRF_ACT_NONE, HRF_ACT_RELU, HRF_ACT_CLIP, HRF_ACT_LEAKY_RELU };
+/* From SIGMOID on: only in floats, fused after lowering (hrf_pass_fuse_epilogue()). The formulas
+ * are those of the operators of these names; SWISH has an alpha of 1. */
+enum hrf_activation {
+    HRF_ACT_NONE,
+    HRF_ACT_RELU,
+    HRF_ACT_CLIP,
+    HRF_ACT_LEAKY_RELU,
+    HRF_ACT_SIGMOID,
+    HRF_ACT_HARD_SIGMOID, /* alpha, beta */
+    HRF_ACT_SWISH,
+    HRF_ACT_HARD_SWISH,
+    HRF_ACT_GELU,
+    HRF_ACT_GELU_TANH
+};
 
 /* How the pads of a window are derived from the input size. Source: ONNX Conv, attribute
  * auto_pad. */

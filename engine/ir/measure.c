@@ -140,7 +140,8 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_double(hash, (double)a->activation_min);
         hrf_hash_double(hash, (double)a->activation_max);
     }
-    if ((uses & HRF_USE_ALPHA) || a->activation == HRF_ACT_LEAKY_RELU)
+    if ((uses & HRF_USE_ALPHA) || a->activation == HRF_ACT_LEAKY_RELU ||
+        a->activation == HRF_ACT_HARD_SIGMOID)
         hrf_hash_double(hash, (double)a->alpha);
     if (hrf_node_has_prologue(node)) {
         hrf_hash_int(hash, a->prologue.activation);
@@ -148,7 +149,7 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_double(hash, (double)a->prologue.high);
         hrf_hash_double(hash, (double)a->prologue.slope);
     }
-    if (uses & HRF_USE_BETA)
+    if ((uses & HRF_USE_BETA) || a->activation == HRF_ACT_HARD_SIGMOID)
         hrf_hash_double(hash, (double)a->beta);
     if (uses & HRF_USE_EPSILON)
         hrf_hash_double(hash, (double)a->epsilon);

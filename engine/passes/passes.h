@@ -44,6 +44,14 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, stru
  * BATCH_NORM. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,
                                                      struct hrf_error *err);
+/* True if a back end computes this CONV or GEMM with that activation in its epilogue. */
+typedef bool hrf_takes_activation(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  enum hrf_activation activation);
+/* Fuses SIGMOID, HARD_SIGMOID, SWISH, HARD_SWISH, GELU and GELU_TANH into the CONV or GEMM before
+ * them if `takes` is true for it. Runs after lowering: an operator of 8 bits between them keeps its
+ * own scale and is not fused. Not part of hrf_passes_run(). */
+HRF_CHECKED enum hrf_status
+hrf_pass_fuse_epilogue(struct hrf_graph *graph, hrf_takes_activation *takes, struct hrf_error *err);
 /* True if a back end can compute this CONV with a prologue (graph.h) and is not slower with it. */
 typedef bool hrf_takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv);
 /* Moves BATCH_NORM (with its activation), RELU, CLIP or LEAKY_RELU into the CONVs that read it, as

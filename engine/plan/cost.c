@@ -93,7 +93,9 @@ static void add_window(const struct hrf_graph *graph, const struct hrf_node *nod
 
 static void add_fused(const struct hrf_node *node, struct hrf_strbuf *out)
 {
-    static const char *const names[] = { "", " relu", " clip", " leaky" };
+    static const char *const names[] = { "",         " relu",         " clip",  " leaky",
+                                         " sigmoid", " hard_sigmoid", " swish", " hard_swish",
+                                         " gelu",    " gelu_tanh" };
     const bool has_residual = node->n_inputs > HRF_CONV_RESIDUAL &&
                               node->inputs[HRF_CONV_RESIDUAL] >= 0;
     hrf_strbuf_adds(out, names[node->attributes.activation]);

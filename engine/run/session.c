@@ -290,6 +290,8 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     if (ops->fuses_transformers)
         HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
     HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
+    if (ops->takes_activation != NULL && !config->every_tensor)
+        HRF_TRY(hrf_pass_fuse_epilogue(prepared, ops->takes_activation, err));
     if (ops->takes_prologue != NULL && !config->every_tensor &&
         precision_type(config->precision) != HRF_S8)
         HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));

@@ -277,7 +277,7 @@ static int32_t image_of(struct build *b, int64_t channels, int64_t size)
 
 static int32_t function_net(struct build *b)
 {
-    return build_unary(b, HRF_OP_ERF, image_of(b, 3, 8));
+    return build_unary(b, HRF_OP_ATAN, image_of(b, 3, 8));
 }
 
 static int32_t leaky_net(struct build *b)

@@ -45,7 +45,8 @@ struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, en
                                   .activation = attributes->activation,
                                   .low = attributes->activation_min,
                                   .high = attributes->activation_max,
-                                  .slope = attributes->alpha };
+                                  .slope = attributes->alpha,
+                                  .offset = attributes->beta };
 }
 
 static bool is_floating(enum hrf_dtype dtype)
@@ -227,6 +228,7 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
 enum way {
     BY_PRODUCT, /* windows of one pixel */
     BY_WINDOWS, /* larger ones */
+    BY_DEPTH,   /* as many groups as channels */
     BY_STRIPS,  /* the prologue first, then whatever computes the CONV without one */
     BY_ONEDNN,
     WIDENED, /* 16 bits as floats, then as those */
@@ -244,6 +246,8 @@ static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *nod
         return BY_WINDOWS;
     if (hrf_node_has_prologue(node))
         return BY_STRIPS;
+    if (hrf_cpu_depthwise_fits(graph, node))
+        return BY_DEPTH;
     if (speed == 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)
         return WIDENED;
     return BY_ONEDNN;
@@ -258,6 +262,8 @@ static enum hrf_status compile_conv(struct hrf_backend *backend, const struct hr
         return hrf_cpu_product_compile(backend, graph, node, out, err);
     case BY_WINDOWS:
         return hrf_cpu_windows_compile(backend, graph, node, out, err);
+    case BY_DEPTH:
+        return hrf_cpu_depthwise_compile(backend, graph, node, out, err);
     case BY_STRIPS:
         return hrf_cpu_strips_compile(backend, graph, node, out, err);
     case WIDENED:
@@ -273,6 +279,21 @@ static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node 
     return hrf_node_form(graph, conv) != HRF_FORM_INTEGER &&
            hrf_cpu_comes_at_run_time(graph, conv) &&
            hrf_cpu_constant(graph, conv, HRF_CONV_WEIGHTS) != NULL;
+}
+
+/* Own kernels apply it to sums in registers; oneDNN's would need a pass of its own over the result,
+ * as the operator does. */
+static bool takes_activation(const struct hrf_graph *graph, const struct hrf_node *node,
+                             enum hrf_activation activation)
+{
+    (void)activation;
+    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
+        return false;
+    if (node->op == HRF_OP_GEMM)
+        return hrf_node_form(graph, node) == HRF_FORM_FLOAT &&
+               hrf_cpu_product_fits_gemm(graph, node);
+    const enum way way = way_of(graph, node);
+    return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_DEPTH;
 }
 
 static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
@@ -303,6 +324,14 @@ static inline bool pixel_strides_are_taken(const struct hrf_graph *graph,
     return true;
 }
 
+/* Whether the loop for this node reads and writes 16 bits by itself. */
+static bool takes_halves(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    if (hrf_op_is_binary(node->op))
+        return hrf_cpu_binary_takes_halves(graph, node);
+    return node->op == HRF_OP_GLOBAL_AVERAGE_POOL && hrf_cpu_has_avx512();
+}
+
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
@@ -313,6 +342,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_partial_compile(graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_integer_winograd_fits(graph, node))
         return hrf_cpu_integer_winograd_compile(backend, graph, node, out, err);
+    if (form == HRF_FORM_INTEGER && hrf_cpu_depthwise_fits(graph, node))
+        return hrf_cpu_depthwise_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_conv_integer_fits(graph, node))
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
@@ -321,7 +352,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_move_compile(graph, node, out, err);
     if (node->op == HRF_OP_CONV)
         return compile_conv(backend, graph, node, out, err);
-    if (form == HRF_FORM_HALF)
+    if (form == HRF_FORM_HALF && !takes_halves(graph, node))
         return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
     if (node->op == HRF_OP_GEMM && hrf_cpu_product_fits_gemm(graph, node))
         return hrf_cpu_product_compile(backend, graph, node, out, err);
@@ -386,6 +417,7 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .fuses_transformers = true,
     .supports_op = supports_op,
     .compile = compile,
+    .takes_activation = takes_activation,
     .takes_prologue = takes_prologue,
     .accepts_pixel_stride = accepts_pixel_stride,
     .enter = enter,

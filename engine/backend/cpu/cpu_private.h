@@ -60,6 +60,13 @@ HRF_CHECKED enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,
                                                     struct hrf_kernel **out, struct hrf_error *err);
+/* With as many groups as channels, in floats of any kind and in 8-bit integers. */
+bool hrf_cpu_depthwise_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_depthwise_compile(struct hrf_backend *backend,
+                                                      const struct hrf_graph *graph,
+                                                      const struct hrf_node *node,
+                                                      struct hrf_kernel **out,
+                                                      struct hrf_error *err);
 /* In 8-bit integers, exactly. */
 bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,
@@ -89,6 +96,9 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
     hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_softmax_attention,
     hrf_cpu_swiglu, hrf_cpu_where;
+
+/* Whether hrf_cpu_binary() computes this node in 16 bits as it stands; else half.c widens it. */
+bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf_node *node);
 
 /* PERFORMER's parts: turns the projection, once; the bytes they work in. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_attention(struct hrf_spec *spec, struct hrf_error *err);

@@ -1,43 +1,21 @@
 /* pointwise.c - operators that read each element once: activations, sums, scale and shift. */
 #include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/plain/binary.h"
 
 #include <math.h>
 
 /* Elements per piece of work: large enough to hide the scheduling, small enough to balance. */
 enum { PIECE = 1 << 14 };
 
-/* A NaN stays one: every comparison with it is false. */
-void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n)
+static void unary_piece(enum hrf_op op, const struct hrf_attributes *a, const float *x, float *y,
+                        int64_t n)
 {
-    float low = attributes->activation_min, high = attributes->activation_max;
-    float slope = attributes->alpha;
-    switch (attributes->activation) {
-    case HRF_ACT_RELU:
-        for (int64_t i = 0; i < n; i++)
-            x[i] = x[i] <= 0 ? 0 : x[i];
-        break;
-    case HRF_ACT_CLIP:
-        for (int64_t i = 0; i < n; i++)
-            x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
-        break;
-    case HRF_ACT_LEAKY_RELU:
-        for (int64_t i = 0; i < n; i++)
-            x[i] = x[i] >= 0 ? x[i] : slope * x[i];
-        break;
-    case HRF_ACT_NONE:
-        break;
-    }
-}
-
-static void unary_piece(const struct hrf_spec *spec, const float *x, float *y, int64_t n)
-{
-    const struct hrf_attributes *a = &spec->attributes;
-    if (hrf_functions_have_avx512(spec->op) && hrf_cpu_has_avx512()) {
-        hrf_functions_avx512(spec->op, a, HRF_F32, x, HRF_F32, y, n);
+    if (hrf_functions_have_avx512(op) && hrf_cpu_has_avx512()) {
+        hrf_functions_avx512(op, a, HRF_F32, x, HRF_F32, y, n);
         return;
     }
-    switch (spec->op) {
+    switch (op) {
     case HRF_OP_RELU:
         for (int64_t i = 0; i < n; i++)
             y[i] = x[i] <= 0 ? 0 : x[i];
@@ -60,18 +38,62 @@ static void unary_piece(const struct hrf_spec *spec, const float *x, float *y, i
         for (int64_t i = 0; i < n; i++)
             y[i] = 1.0f / (1.0f + expf(-x[i]));
         break;
+    case HRF_OP_SWISH:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] / (1.0f + expf(-a->alpha * x[i]));
+        break;
     case HRF_OP_HARD_SIGMOID:
     case HRF_OP_HARD_SWISH:
         for (int64_t i = 0; i < n; i++) {
-            const float swish = spec->op == HRF_OP_HARD_SWISH ? x[i] / 6.0f + 0.5f
-                                                              : a->alpha * x[i] + a->beta;
+            const float swish = op == HRF_OP_HARD_SWISH ? x[i] / 6.0f + 0.5f
+                                                        : a->alpha * x[i] + a->beta;
             const float gate = swish < 0 ? 0 : swish > 1 ? 1 : swish;
-            y[i] = spec->op == HRF_OP_HARD_SWISH ? x[i] * gate : gate;
+            y[i] = op == HRF_OP_HARD_SWISH ? x[i] * gate : gate;
         }
         break;
     default: /* rare ones, in double */
         for (int64_t i = 0; i < n; i++)
-            y[i] = (float)hrf_unary_value(spec->op, a, (double)x[i]);
+            y[i] = (float)hrf_unary_value(op, a, (double)x[i]);
+        break;
+    }
+}
+
+/* The activations that are operators of their own elsewhere. */
+static void activate_by_operator(const struct hrf_attributes *attributes, float *x, int64_t n)
+{
+    static const enum hrf_op ops[] = {
+        [HRF_ACT_SIGMOID] = HRF_OP_SIGMOID, [HRF_ACT_HARD_SIGMOID] = HRF_OP_HARD_SIGMOID,
+        [HRF_ACT_SWISH] = HRF_OP_SWISH,     [HRF_ACT_HARD_SWISH] = HRF_OP_HARD_SWISH,
+        [HRF_ACT_GELU] = HRF_OP_GELU,       [HRF_ACT_GELU_TANH] = HRF_OP_GELU_TANH,
+    };
+    struct hrf_attributes a = *attributes;
+    if (attributes->activation == HRF_ACT_SWISH)
+        a.alpha = 1;
+    unary_piece(ops[attributes->activation], &a, x, x, n);
+}
+
+/* A NaN stays one: every comparison with it is false. */
+void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n)
+{
+    float low = attributes->activation_min, high = attributes->activation_max;
+    float slope = attributes->alpha;
+    switch (attributes->activation) {
+    case HRF_ACT_RELU:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] <= 0 ? 0 : x[i];
+        break;
+    case HRF_ACT_CLIP:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+        break;
+    case HRF_ACT_LEAKY_RELU:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] >= 0 ? x[i] : slope * x[i];
+        break;
+    case HRF_ACT_NONE:
+        break;
+    default:
+        activate_by_operator(attributes, x, n);
         break;
     }
 }
@@ -84,7 +106,7 @@ enum hrf_status hrf_cpu_unary(const struct hrf_spec *spec, const struct hrf_kern
     int64_t n = hrf_shape_count(&spec->output.shape);
 #pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < n; first += PIECE)
-        unary_piece(spec, x + first, hrf_floats(call) + first,
+        unary_piece(spec->op, &spec->attributes, x + first, hrf_floats(call) + first,
                     n - first < PIECE ? n - first : PIECE);
     return HRF_OK;
 }
@@ -105,41 +127,108 @@ static float binary_one(enum hrf_op op, float a, float b)
     }
 }
 
-static void binary_run(enum hrf_op op, const float *a, int64_t sa, const float *b, int64_t sb,
-                       float *y, int64_t sy, int64_t n)
+typedef void binary_function(const struct hrf_binary_run *run, const void *a, const void *b,
+                             void *y);
+
+static binary_function *best_binary(void)
 {
-    if (op == HRF_OP_ADD && sa == 1 && sb == 1 && sy == 1) {
-        for (int64_t i = 0; i < n; i++)
-            y[i] = a[i] + b[i];
+#ifdef HRF_BUILD_AVX512
+    if (hrf_cpu_has_avx512())
+        return hrf_binary_run_avx512;
+#endif
+#ifdef HRF_BUILD_AVX2
+    return hrf_binary_run_avx2;
+#else
+    return hrf_binary_run_plain;
+#endif
+}
+
+static bool is_arithmetic(enum hrf_op op)
+{
+    return op == HRF_OP_ADD || op == HRF_OP_SUB || op == HRF_OP_MUL || op == HRF_OP_DIV;
+}
+
+/* Of y, a and b; returns the last axis. */
+static int32_t init_walk(const struct hrf_shape *a, const struct hrf_shape *b,
+                         const struct hrf_shape *y, struct hrf_walk *walk)
+{
+    int64_t strides[3][HRF_MAX_RANK];
+    hrf_layout_strides(y, strides[0]);
+    hrf_layout_broadcast_strides(a, y, strides[1]);
+    hrf_layout_broadcast_strides(b, y, strides[2]);
+    hrf_walk_init(walk, y, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
+    return walk->rank - 1;
+}
+
+bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *a = &graph->values[node->inputs[0]];
+    const struct hrf_value *b = &graph->values[node->inputs[1]];
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    if (!is_arithmetic(node->op) || !hrf_cpu_has_avx512())
+        return false;
+    struct hrf_walk walk;
+    const int32_t last = init_walk(&a->shape, &b->shape, &y->shape, &walk);
+    return walk.strides[0][last] == 1 && walk.strides[1][last] <= 1 && walk.strides[2][last] <= 1;
+}
+
+struct binary {
+    struct hrf_walk walk;
+    struct hrf_binary_run run;
+    binary_function *function; /* NULL: one number after the other */
+    const char *a, *b;
+    char *y;
+    int64_t size[3]; /* bytes of a number of y, a, b */
+};
+
+static void binary_piece(const struct binary *p, int64_t row, int64_t first, int64_t n)
+{
+    const int32_t last = p->walk.rank - 1;
+    const int64_t sy = p->walk.strides[0][last], sa = p->walk.strides[1][last];
+    const int64_t sb = p->walk.strides[2][last];
+    int64_t at[HRF_WALK_MAX_OPERANDS];
+    hrf_walk_seek(&p->walk, row, at);
+    char *y = p->y + (at[0] + first * sy) * p->size[0];
+    const char *a = p->a + (at[1] + first * sa) * p->size[1];
+    const char *b = p->b + (at[2] + first * sb) * p->size[2];
+    if (p->function != NULL) {
+        struct hrf_binary_run run = p->run;
+        run.n = n;
+        p->function(&run, a, b, y);
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        y[i * sy] = binary_one(op, a[i * sa], b[i * sb]);
+        ((float *)(void *)y)[i * sy] = binary_one(p->run.op,
+                                                  ((const float *)(const void *)a)[i * sa],
+                                                  ((const float *)(const void *)b)[i * sb]);
 }
 
 enum hrf_status hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                struct hrf_error *err)
 {
     (void)err;
-    const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
-    const struct hrf_shape *shape = &spec->output.shape;
-    int64_t strides[3][HRF_MAX_RANK];
-    hrf_layout_strides(shape, strides[0]);
-    hrf_layout_broadcast_strides(&spec->inputs[0].shape, shape, strides[1]);
-    hrf_layout_broadcast_strides(&spec->inputs[1].shape, shape, strides[2]);
-    struct hrf_walk walk;
-    hrf_walk_init(&walk, shape, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
-    int32_t last = walk.rank - 1;
-    int64_t n = walk.dims[last], pieces = (n + PIECE - 1) / PIECE;
-    int64_t sy = walk.strides[0][last], sa = walk.strides[1][last], sb = walk.strides[2][last];
-    int64_t total = hrf_walk_rows(&walk) * pieces;
+    struct binary p = { .a = hrf_spec_data(spec, call, 0),
+                        .b = hrf_spec_data(spec, call, 1),
+                        .y = call->output };
+    const int32_t last = init_walk(&spec->inputs[0].shape, &spec->inputs[1].shape,
+                                   &spec->output.shape, &p.walk);
+    p.run = (struct hrf_binary_run){ .op = spec->op,
+                                     .a_type = spec->inputs[0].dtype,
+                                     .b_type = spec->inputs[1].dtype,
+                                     .y_type = spec->output.dtype,
+                                     .a_step = p.walk.strides[1][last],
+                                     .b_step = p.walk.strides[2][last] };
+    p.size[0] = (int64_t)hrf_dtype_size(p.run.y_type);
+    p.size[1] = (int64_t)hrf_dtype_size(p.run.a_type);
+    p.size[2] = (int64_t)hrf_dtype_size(p.run.b_type);
+    const bool is_dense = p.walk.strides[0][last] == 1 && p.run.a_step <= 1 && p.run.b_step <= 1;
+    p.function = is_arithmetic(spec->op) && is_dense ? best_binary() : NULL;
+    const int64_t n = p.walk.dims[last], pieces = (n + PIECE - 1) / PIECE;
+    const int64_t total = hrf_walk_rows(&p.walk) * pieces;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < total; i++) {
-        int64_t at[HRF_WALK_MAX_OPERANDS], first = i % pieces * PIECE;
-        hrf_walk_seek(&walk, i / pieces, at);
-        binary_run(spec->op, a + at[1] + first * sa, sa, b + at[2] + first * sb, sb,
-                   hrf_floats(call) + at[0] + first * sy, sy,
-                   n - first < PIECE ? n - first : PIECE);
+        const int64_t first = i % pieces * PIECE;
+        binary_piece(&p, i / pieces, first, n - first < PIECE ? n - first : PIECE);
     }
     return HRF_OK;
 }

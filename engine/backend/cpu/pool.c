@@ -1,6 +1,7 @@
 /* pool.c - pooling over NHWC: the innermost loop runs over channels, dense. */
 #include "engine/backend/cpu/avx512/pool_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/ir/number.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,15 +68,17 @@ static void plain_max(const struct hrf_max_window *w, float *out)
         }
 }
 
-static void plain_add(const float *x, int64_t n, double *sums)
+static void plain_add(enum hrf_dtype type, const void *line, int64_t n, double *sums)
 {
+    const float *x = line;
+    (void)type;
     for (int64_t i = 0; i < n; i++)
         sums[i] += (double)x[i];
 }
 
 /* By AVX-512 where there is some. */
 typedef void max_function(const struct hrf_max_window *window, float *out);
-typedef void add_function(const float *x, int64_t n, double *sums);
+typedef void add_function(enum hrf_dtype type, const void *x, int64_t n, double *sums);
 
 static max_function *best_max(void)
 {
@@ -169,23 +172,26 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
  * far from the next one's; their sums stay in the first-level cache. */
 enum { CHANNEL_BLOCK = 512, NARROW = 8 };
 
-static void average_image(const struct hrf_operand *in, const float *image, int64_t first,
-                          int64_t n, add_function *add, float *out)
+static void average_image(const struct hrf_operand *in, const char *image, int64_t first, int64_t n,
+                          add_function *add, enum hrf_dtype out_type, char *out)
 {
     const int64_t area = in->shape.dims[2] * in->shape.dims[3];
+    const int64_t size = (int64_t)hrf_dtype_size(in->dtype);
     double sums[CHANNEL_BLOCK] = { 0 };
+    float line[CHANNEL_BLOCK];
     /* Pixels of few channels are added many at once: one alone would fill no vector. */
     const bool is_narrow = n <= NARROW && in->pixel_stride == n;
     const int64_t group = is_narrow ? CHANNEL_BLOCK / n : 1;
     int64_t i = 0;
     for (; i + group <= area; i += group)
-        add(image + i * in->pixel_stride + first, group * n, sums);
-    add(image + i * in->pixel_stride + first, (area - i) * n, sums);
+        add(in->dtype, image + (i * in->pixel_stride + first) * size, group * n, sums);
+    add(in->dtype, image + (i * in->pixel_stride + first) * size, (area - i) * n, sums);
     for (int64_t c = 0; c < n; c++) {
         for (int64_t k = 1; k < group; k++)
             sums[c] += sums[k * n + c];
-        out[first + c] = (float)(sums[c] / (double)area);
+        line[c] = (float)(sums[c] / (double)area);
     }
+    hrf_floats_to(out_type, line, out + first * (int64_t)hrf_dtype_size(out_type), n);
 }
 
 static void max_image(const struct hrf_operand *in, const float *image, int64_t first, int64_t n,
@@ -206,19 +212,23 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
     const struct hrf_operand *in = &spec->inputs[0];
     const int64_t *dims = in->shape.dims, channels = dims[1],
                   image = dims[2] * dims[3] * in->pixel_stride;
-    const float *x = hrf_spec_data(spec, call, 0);
+    const char *x = hrf_spec_data(spec, call, 0);
     const int64_t blocks = (channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
+    const int64_t x_size = (int64_t)hrf_dtype_size(in->dtype);
+    const int64_t y_size = (int64_t)hrf_dtype_size(spec->output.dtype);
     max_function *const max_of = best_max();
     add_function *const add = best_add();
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < dims[0] * blocks; i++) {
         const int64_t first = i % blocks * CHANNEL_BLOCK, at = i / blocks;
         const int64_t n = channels - first < CHANNEL_BLOCK ? channels - first : CHANNEL_BLOCK;
-        float *out = hrf_floats(call) + at * channels;
+        const char *from = x + at * image * x_size;
+        char *out = (char *)call->output + at * channels * y_size;
         if (spec->op == HRF_OP_GLOBAL_MAX_POOL)
-            max_image(in, x + at * image, first, n, max_of, out);
+            max_image(in, (const float *)(const void *)from, first, n, max_of,
+                      (float *)(void *)out);
         else
-            average_image(in, x + at * image, first, n, add, out);
+            average_image(in, from, first, n, add, spec->output.dtype, out);
     }
     return HRF_OK;
 }

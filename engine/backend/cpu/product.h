@@ -48,7 +48,8 @@ struct hrf_epilogue {
     bool accumulate;     /* y holds the residual: it is added before the activation */
     enum hrf_activation activation;
     float low, high; /* CLIP */
-    float slope;     /* LEAKY_RELU */
+    float slope;     /* LEAKY_RELU; HARD_SIGMOID: alpha */
+    float offset;    /* HARD_SIGMOID: beta */
 };
 
 /* True when the processor has AVX-512 and oneDNN may use it (ONEDNN_MAX_CPU_ISA lowers both). */

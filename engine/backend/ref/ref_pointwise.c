@@ -9,7 +9,7 @@ static double clip(double x, double low, double high)
     return x > high ? high : x;
 }
 
-static double unary(enum hrf_op op, const struct hrf_attributes *a, double x)
+double hrf_ref_value_of(enum hrf_op op, const struct hrf_attributes *a, double x)
 {
     const double alpha = (double)a->alpha, beta = (double)a->beta;
     switch (op) {
@@ -84,7 +84,8 @@ void hrf_ref_unary(const struct hrf_ref_node *node)
 {
     const int64_t n = hrf_shape_count(&node->output.shape);
     for (int64_t i = 0; i < n; i++)
-        hrf_ref_put(node, i, unary(node->op, &node->attributes, hrf_ref_real(node, 0, i)));
+        hrf_ref_put(node, i,
+                    hrf_ref_value_of(node->op, &node->attributes, hrf_ref_real(node, 0, i)));
 }
 
 static double binary(enum hrf_op op, double a, double b)

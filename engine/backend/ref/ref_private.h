@@ -58,6 +58,8 @@ void hrf_ref_put(const struct hrf_ref_node *node, int64_t i, double real);
 void hrf_ref_put_steps(const struct hrf_ref_node *node, int64_t i, float steps);
 /* What is fused into CONV, GEMM, BATCH_NORM and ADD: on real numbers, and on an 8-bit output's
  * steps. */
+/* The operator of one number, without rounding. */
+double hrf_ref_value_of(enum hrf_op op, const struct hrf_attributes *attributes, double x);
 double hrf_ref_activate(const struct hrf_attributes *attributes, double x);
 float hrf_ref_activate_steps(const struct hrf_ref_node *node, float steps);
 /* The output's unit: its scale in 8 bits, else 1. */

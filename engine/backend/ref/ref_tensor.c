@@ -153,9 +153,22 @@ double hrf_ref_activate(const struct hrf_attributes *a, double x)
         return x > (double)a->activation_max ? (double)a->activation_max : x;
     case HRF_ACT_LEAKY_RELU:
         return x >= 0 ? x : (double)a->alpha * x;
-    default:
-        return x;
+    case HRF_ACT_SIGMOID:
+        return hrf_ref_value_of(HRF_OP_SIGMOID, a, x);
+    case HRF_ACT_HARD_SIGMOID:
+        return hrf_ref_value_of(HRF_OP_HARD_SIGMOID, a, x);
+    case HRF_ACT_SWISH:
+        return x * hrf_ref_value_of(HRF_OP_SIGMOID, a, x);
+    case HRF_ACT_HARD_SWISH:
+        return hrf_ref_value_of(HRF_OP_HARD_SWISH, a, x);
+    case HRF_ACT_GELU:
+        return hrf_ref_value_of(HRF_OP_GELU, a, x);
+    case HRF_ACT_GELU_TANH:
+        return hrf_ref_value_of(HRF_OP_GELU_TANH, a, x);
+    case HRF_ACT_NONE:
+        break;
     }
+    return x;
 }
 
 float hrf_ref_activate_steps(const struct hrf_ref_node *node, float steps)

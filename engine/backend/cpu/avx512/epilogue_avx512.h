@@ -25,11 +25,21 @@ static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
     case HRF_ACT_LEAKY_RELU:
         return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x,
                                   _mm512_set1_ps(e->slope));
-    case HRF_ACT_NONE:
+    default: /* none, or one of hrf_activate_sums_avx512()'s */
         break;
     }
     return x;
 }
+
+/* True if the epilogue has a function that hrf_activate_avx512() leaves to the next one. */
+static inline bool hrf_has_function(const struct hrf_epilogue *e)
+{
+    return e->activation > HRF_ACT_LEAKY_RELU;
+}
+
+/* That function of n_registers times 16 floats, in place. Not inlined: it is long, and tiles are
+ * many. */
+void hrf_activate_sums_avx512(float *sums, int64_t n_registers, const struct hrf_epilogue *e);
 
 /* The usual epilogue of a convolution: worth a loop of its own, whose questions are answered when
  * it is compiled. */

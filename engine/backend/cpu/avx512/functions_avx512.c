@@ -24,12 +24,6 @@ bool hrf_functions_have_avx512(enum hrf_op op)
     }
 }
 
-/* A NaN stays one. */
-static inline __m512 clip_to_one(__m512 x)
-{
-    return _mm512_min_ps(HRF_ALL(1.0f), _mm512_max_ps(_mm512_setzero_ps(), x));
-}
-
 static inline __m512 value_of(enum hrf_op op, __m512 alpha, __m512 beta, __m512 x)
 {
     switch (op) {
@@ -48,11 +42,9 @@ static inline __m512 value_of(enum hrf_op op, __m512 alpha, __m512 beta, __m512 
     case HRF_OP_GELU_TANH:
         return hrf_gelu_tanh_avx512(x);
     case HRF_OP_HARD_SIGMOID:
-        return clip_to_one(_mm512_add_ps(_mm512_mul_ps(alpha, x), beta));
-    case HRF_OP_HARD_SWISH: {
-        const __m512 gate = _mm512_fmadd_ps(x, HRF_ALL(1.0f / 6), HRF_ALL(0.5f));
-        return _mm512_mul_ps(x, clip_to_one(gate));
-    }
+        return hrf_hard_sigmoid_avx512(x, alpha, beta);
+    case HRF_OP_HARD_SWISH:
+        return hrf_hard_swish_avx512(x);
     default:
         assert(false);
         return x;

@@ -146,6 +146,22 @@ static inline __m512 hrf_gelu_tanh_avx512(__m512 x)
                               2 * 0.79788456080286536f);
     return _mm512_mul_ps(x, hrf_sigmoid_avx512(_mm512_mul_ps(x, p)));
 }
+
+/* x between 0 and 1. */
+static inline __m512 hrf_clip_to_one_avx512(__m512 x)
+{
+    return _mm512_min_ps(HRF_ALL(1.0f), _mm512_max_ps(_mm512_setzero_ps(), x));
+}
+
+static inline __m512 hrf_hard_sigmoid_avx512(__m512 x, __m512 alpha, __m512 beta)
+{
+    return hrf_clip_to_one_avx512(_mm512_add_ps(_mm512_mul_ps(alpha, x), beta));
+}
+
+static inline __m512 hrf_hard_swish_avx512(__m512 x)
+{
+    return _mm512_mul_ps(x, hrf_clip_to_one_avx512(HRF_STEP(x, HRF_ALL(1.0f / 6), 0.5f)));
+}
 #endif
 
 #endif

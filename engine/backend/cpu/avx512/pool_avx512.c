@@ -40,13 +40,29 @@ void hrf_max_window_avx512(const struct hrf_max_window *w, float *y)
             _mm_prefetch((const char *)w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
 }
 
-void hrf_add_line_avx512(const float *x, int64_t n, double *sums)
+static inline __attribute__((always_inline)) void add_line_as(enum hrf_dtype type, const char *x,
+                                                              int64_t n, double *sums)
 {
-    enum { DOUBLES = LANES / 2 };
-    for (int64_t i = 0; i < n; i += DOUBLES) {
-        const __mmask8 mask = (__mmask8)hrf_first_lanes_avx512(n - i < DOUBLES ? n - i : DOUBLES);
-        const __m512d term = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + i));
-        _mm512_mask_storeu_pd(sums + i, mask,
-                              _mm512_add_pd(_mm512_maskz_loadu_pd(mask, sums + i), term));
+    const int64_t size = type == HRF_F32 ? 4 : 2;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
+        const __m512 line = hrf_load_avx512(type, x + i * size, mask);
+        const __mmask8 low = (__mmask8)(mask & 0xff), high = (__mmask8)(mask >> 8);
+        const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(line));
+        const __m512d second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(line, 1));
+        double *to = sums + i;
+        _mm512_mask_storeu_pd(to, low, _mm512_add_pd(_mm512_maskz_loadu_pd(low, to), first));
+        to += LANES / 2;
+        _mm512_mask_storeu_pd(to, high, _mm512_add_pd(_mm512_maskz_loadu_pd(high, to), second));
     }
+}
+
+void hrf_add_line_avx512(enum hrf_dtype type, const void *x, int64_t n, double *sums)
+{
+    if (type == HRF_F32)
+        add_line_as(HRF_F32, x, n, sums);
+    else if (type == HRF_B16)
+        add_line_as(HRF_B16, x, n, sums);
+    else
+        add_line_as(HRF_F16, x, n, sums);
 }

@@ -3,6 +3,8 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_POOL_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_POOL_AVX512_H
 
+#include "engine/ir/graph.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,7 +19,7 @@ struct hrf_max_window {
 
 /* y[channels]: the largest of each, -INFINITY where there is none. */
 void hrf_max_window_avx512(const struct hrf_max_window *window, float *y);
-/* Adds n floats to n sums. */
-void hrf_add_line_avx512(const float *x, int64_t n, double *sums);
+/* Adds n numbers (F32, F16 or B16) to n sums. */
+void hrf_add_line_avx512(enum hrf_dtype type, const void *x, int64_t n, double *sums);
 
 #endif

@@ -28,15 +28,16 @@ struct tile {
     __mmask16 mask[MOST_REGISTERS]; /* which of the panel's columns exist */
 };
 
-#define DECLARE_ROW(i) const char *const p##i = t->a[i];
-#define DECLARE(i, c)  __m512 x##i##c;
-#define BIAS(i, c)     x##i##c = _mm512_add_ps(x##i##c, hrf_bias(t->bias, (c)*LANES, t->mask[c]));
-#define CLEAR(i, c)    x##i##c = _mm512_setzero_ps();
-#define SUMS(i, c)     (t->sums + ((i)*REGISTERS + (c)) * LANES)
-#define JOIN(i, c)     x##i##c = _mm512_add_ps(x##i##c, _mm512_load_ps(SUMS(i, c)));
-#define KEEP(i, c)     _mm512_store_ps(SUMS(i, c), x##i##c);
-#define SIZE           (e->type == HRF_F32 ? 4 : 2)
-#define PLACE(i, c)    (t->y[i] + (c)*LANES * SIZE)
+#define DECLARE_ROW(i)  const char *const p##i = t->a[i];
+#define DECLARE(i, c)   __m512 x##i##c;
+#define BIAS(i, c)      x##i##c = _mm512_add_ps(x##i##c, hrf_bias(t->bias, (c)*LANES, t->mask[c]));
+#define CLEAR(i, c)     x##i##c = _mm512_setzero_ps();
+#define SUMS(i, c)      (t->sums + ((i)*REGISTERS + (c)) * LANES)
+#define JOIN(i, c)      x##i##c = _mm512_add_ps(x##i##c, _mm512_load_ps(SUMS(i, c)));
+#define KEEP(i, c)      _mm512_store_ps(SUMS(i, c), x##i##c);
+#define TAKE_BACK(i, c) x##i##c = _mm512_load_ps(SUMS(i, c));
+#define SIZE            (e->type == HRF_F32 ? 4 : 2)
+#define PLACE(i, c)     (t->y[i] + (c)*LANES * SIZE)
 #define RESIDUAL(i, c)                                                                             \
     x##i##c = _mm512_add_ps(x##i##c, hrf_load_avx512(e->type, PLACE(i, c), t->mask[c]));
 #define ACTIVATE(i, c)   x##i##c = hrf_activate_avx512(x##i##c, e);
@@ -78,7 +79,10 @@ struct tile {
         if (e->accumulate) {                                                                       \
             ROWS_##n(RESIDUAL_##registers)                                                         \
         }                                                                                          \
-        if (e->activation != HRF_ACT_NONE) {                                                       \
+        if (hrf_has_function(e)) {                                                                 \
+            ROWS_##n(KEEP_##registers) hrf_activate_sums_avx512(t->sums, (n)*REGISTERS, e);        \
+            ROWS_##n(TAKE_BACK_##registers)                                                        \
+        } else if (e->activation != HRF_ACT_NONE) {                                                \
             ROWS_##n(ACTIVATE_##registers)                                                         \
         }                                                                                          \
         if (e->type == HRF_F32) {                                                                  \
@@ -105,6 +109,10 @@ struct tile {
 #define JOIN_2(i)       ONE_2(JOIN, i)
 #define JOIN_3(i)       ONE_3(JOIN, i)
 #define JOIN_4(i)       ONE_4(JOIN, i)
+#define TAKE_BACK_1(i)  ONE_1(TAKE_BACK, i)
+#define TAKE_BACK_2(i)  ONE_2(TAKE_BACK, i)
+#define TAKE_BACK_3(i)  ONE_3(TAKE_BACK, i)
+#define TAKE_BACK_4(i)  ONE_4(TAKE_BACK, i)
 #define KEEP_1(i)       ONE_1(KEEP, i)
 #define KEEP_2(i)       ONE_2(KEEP, i)
 #define KEEP_3(i)       ONE_3(KEEP, i)

@@ -118,11 +118,12 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
 }
 
 /* oneDNN's RELU and CLIP make a number of a NaN, which must stay one: they follow as a loop of our
- * own. Integers have no NaN. */
+ * own, as what oneDNN computes otherwise does. Integers have no NaN. */
 static bool activates_apart(const struct conv_kernel *kernel)
 {
     const enum hrf_activation activation = kernel->spec->attributes.activation;
-    return kernel->requantize == NULL && (activation == HRF_ACT_RELU || activation == HRF_ACT_CLIP);
+    return kernel->requantize == NULL && activation != HRF_ACT_NONE &&
+           activation != HRF_ACT_LEAKY_RELU;
 }
 
 /* For integers in steps of the output: `r`; NULL for float32. */
@@ -138,7 +139,7 @@ static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_att
         return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_clip,
                                             r != NULL ? r->low : a->activation_min,
                                             r != NULL ? r->high : a->activation_max);
-    case HRF_ACT_NONE:
+    default: /* none, or none of 8 bits */
         break;
     }
     return dnnl_success;

@@ -25,7 +25,7 @@ static float activate(enum hrf_activation activation, float low, float high, flo
         return t < low ? low : t > high ? high : t;
     case HRF_ACT_LEAKY_RELU:
         return t >= 0 ? t : t * slope;
-    case HRF_ACT_NONE:
+    default: /* none: the others are fused where floats are computed */
         break;
     }
     return t;

@@ -1,0 +1,404 @@
+/* depthwise_loops.c - see depthwise.h; compiled once for each instruction set, whose name is
+ * HRF_INSTRUCTION_SET. Nothing is contracted but what is written so: 8 bits give the same results
+ * on every instruction set. */
+#include "engine/backend/cpu/conv/depthwise.h"
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/ir/number.h"
+
+#include <math.h>
+#include <string.h>
+
+#define JOIN(what, set)     hrf_depthwise_##what##_##set
+#define EXPAND(what, set)   JOIN(what, set)
+#define HRF_DEPTHWISE(what) EXPAND(what, HRF_INSTRUCTION_SET)
+
+enum { LANES = HRF_DEPTHWISE_LANES };
+
+#if defined(__AVX512F__)
+#include "engine/backend/cpu/avx512/epilogue_avx512.h"
+typedef __m512 lanes;
+enum { WIDTH = 16 };
+#define LOAD(p)           _mm512_load_ps(p)
+#define STORE(p, x)       _mm512_store_ps(p, x)
+#define MULTIPLY(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define ZERO              _mm512_setzero_ps()
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+typedef __m256 lanes;
+enum { WIDTH = 8 };
+#define LOAD(p)           _mm256_load_ps(p)
+#define STORE(p, x)       _mm256_store_ps(p, x)
+#define MULTIPLY(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define ZERO              _mm256_setzero_ps()
+#else
+typedef float lanes;
+enum { WIDTH = 1 };
+#define LOAD(p)           (*(p))
+#define STORE(p, x)       (*(p) = (x))
+#define MULTIPLY(a, b, c) fmaf(a, b, c)
+#define ZERO              0.0f
+#endif
+
+/* ---- input ---- */
+
+/* Inlined for each type. */
+static inline __attribute__((always_inline)) void
+widen_block(const enum hrf_dtype type, int32_t zero_point, const char *x, int64_t n, float *to)
+{
+#ifdef __AVX512F__
+    const __mmask16 mask = hrf_first_lanes_avx512(n);
+    if (type != HRF_S8 && type != HRF_U8) {
+        _mm512_store_ps(to, hrf_load_avx512(type, x, mask));
+        return;
+    }
+    const __m128i bytes = _mm_maskz_loadu_epi8(mask, x);
+    const __m512i wide = type == HRF_S8 ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+    const __m512i zero = _mm512_set1_epi32(zero_point);
+    _mm512_store_ps(to, _mm512_maskz_cvtepi32_ps(mask, _mm512_sub_epi32(wide, zero)));
+#else
+    if (n < LANES)
+        memset(to, 0, LANES * sizeof *to);
+    if (type == HRF_S8)
+        for (int64_t c = 0; c < n; c++)
+            to[c] = (float)(((const int8_t *)x)[c] - zero_point);
+    else if (type == HRF_U8)
+        for (int64_t c = 0; c < n; c++)
+            to[c] = (float)(((const uint8_t *)x)[c] - zero_point);
+    else
+        hrf_floats_from(type, x, to, n);
+#endif
+}
+
+/* A pixel's numbers of `ahead` bytes further are asked for meanwhile. */
+static inline __attribute__((always_inline)) void
+widen_as(const enum hrf_dtype type, const struct hrf_depthwise_pixels *pixels, const char *x,
+         int64_t n, int64_t n_channels, float *to, int64_t block_step)
+{
+    const int64_t size = type == HRF_F32 ? 4 : type == HRF_F16 || type == HRF_B16 ? 2 : 1;
+    const int64_t step = pixels->stride * size, whole = n_channels / LANES;
+    for (int64_t i = 0; i < n; i++, x += step, to += LANES) {
+        for (int64_t b = 0; b < whole; b++) {
+            __builtin_prefetch(x + pixels->ahead + b * LANES * size);
+            widen_block(type, pixels->zero_point, x + b * LANES * size, LANES, to + b * block_step);
+        }
+        if (whole * LANES < n_channels) {
+            __builtin_prefetch(x + pixels->ahead + whole * LANES * size);
+            widen_block(type, pixels->zero_point, x + whole * LANES * size,
+                        n_channels - whole * LANES, to + whole * block_step);
+        }
+    }
+}
+
+#define WIDEN(type)                                                                                \
+    case type:                                                                                     \
+        widen_as(type, pixels, x, n, n_channels, to, block_step);                                  \
+        break;
+
+void HRF_DEPTHWISE(widen)(const struct hrf_depthwise_pixels *pixels, const void *x, int64_t n,
+                          int64_t n_channels, float *to, int64_t block_step)
+{
+    switch (pixels->type) {
+        WIDEN(HRF_F32)
+        WIDEN(HRF_F16)
+        WIDEN(HRF_B16)
+        WIDEN(HRF_S8)
+        WIDEN(HRF_U8)
+    default:
+        break;
+    }
+}
+
+/* ---- sums ---- */
+
+enum { MOST_OUTPUTS = 12 }; /* of a tile: as many sums in registers */
+
+/* Inlined for each number of outputs and stride, so that the sums stay in registers. */
+static inline __attribute__((always_inline)) void tile(const struct hrf_depthwise_line *line,
+                                                       int64_t first, const int n,
+                                                       const int64_t stride, float *sums)
+{
+    for (int part = 0; part < LANES; part += WIDTH) {
+        lanes sum[MOST_OUTPUTS];
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++)
+            sum[i] = ZERO;
+        const float *w = line->weights + part;
+        for (int64_t r = 0; r < line->window_rows; r++) {
+            if (line->rows[r] == NULL) {
+                w += line->window_columns * LANES;
+                continue;
+            }
+            const float *x = line->rows[r] + first * stride * LANES + part;
+            for (int64_t c = 0; c < line->window_columns; c++) {
+                const lanes weight = LOAD(w);
+#pragma GCC unroll 12
+                for (int i = 0; i < n; i++)
+                    sum[i] = MULTIPLY(weight, LOAD(x + i * stride * LANES), sum[i]);
+                w += LANES;
+                x += line->dilation * LANES;
+            }
+        }
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++)
+            STORE(sums + (first + i) * LANES + part, sum[i]);
+    }
+}
+
+#define TILE(n)                                                                                    \
+    case n:                                                                                        \
+        tile(line, first, n, stride, sums);                                                        \
+        break;
+
+static inline __attribute__((always_inline)) void tiles(const struct hrf_depthwise_line *line,
+                                                        const int64_t stride, float *sums)
+{
+    const int64_t n_tiles = (line->n + MOST_OUTPUTS - 1) / MOST_OUTPUTS;
+    for (int64_t i = 0; i < n_tiles; i++) {
+        const int64_t first = line->n * i / n_tiles;
+        switch (line->n * (i + 1) / n_tiles - first) {
+            TILE(1)
+            TILE(2)
+            TILE(3)
+            TILE(4)
+            TILE(5)
+            TILE(6)
+            TILE(7)
+            TILE(8)
+            TILE(9)
+            TILE(10)
+            TILE(11)
+            TILE(12)
+        default:
+            break;
+        }
+    }
+}
+
+void HRF_DEPTHWISE(sum)(const struct hrf_depthwise_line *line, float *sums)
+{
+    if (line->stride == 1)
+        tiles(line, 1, sums);
+    else if (line->stride == 2)
+        tiles(line, 2, sums);
+    else
+        tiles(line, line->stride, sums);
+}
+
+/* ---- output in floats ---- */
+
+static void *at(const void *pixels, enum hrf_dtype type, int64_t i)
+{
+    return (char *)(uintptr_t)pixels + i * (int64_t)hrf_dtype_size(type);
+}
+
+#ifdef __AVX512F__
+/* Inlined for each type. */
+static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype type,
+                                                            const bool adds, const bool waits,
+                                                            const struct hrf_depthwise_finish *f,
+                                                            float *sums)
+{
+    const struct hrf_epilogue *e = f->epilogue;
+    const __mmask16 mask = hrf_first_lanes_avx512(f->n_channels);
+    const __m512 bias = _mm512_loadu_ps(f->bias);
+    const int64_t step = f->stride * (type == HRF_F32 ? 4 : 2);
+    char *y = f->y;
+    const char *residual = f->residual;
+    for (int64_t i = 0; i < f->n; i++) {
+        __m512 x = _mm512_add_ps(_mm512_load_ps(sums + i * LANES), bias);
+        if (adds)
+            x = _mm512_add_ps(x, hrf_load_avx512(type, residual + i * step, mask));
+        if (waits)
+            _mm512_store_ps(sums + i * LANES, x);
+        else
+            hrf_store_avx512(type, y + i * step, mask, hrf_activate_avx512(x, e));
+        __builtin_prefetch(y + f->ahead + i * step, 1);
+    }
+    if (!waits)
+        return;
+    hrf_activate_sums_avx512(sums, f->n, e);
+    for (int64_t i = 0; i < f->n; i++)
+        hrf_store_avx512(type, y + i * step, mask, _mm512_load_ps(sums + i * LANES));
+}
+
+static void finish_floats(const struct hrf_depthwise_finish *f, float *sums)
+{
+    const bool waits = hrf_has_function(f->epilogue);
+    if (f->type != HRF_F32)
+        finish_as(f->type, f->residual != NULL, waits, f, sums);
+    else if (f->residual != NULL)
+        finish_as(HRF_F32, true, waits, f, sums);
+    else if (waits)
+        finish_as(HRF_F32, false, true, f, sums);
+    else
+        finish_as(HRF_F32, false, false, f, sums);
+}
+#else
+static void finish_floats(const struct hrf_depthwise_finish *f, float *sums)
+{
+    const struct hrf_epilogue *e = f->epilogue;
+    const struct hrf_attributes activation = { .activation = e->activation,
+                                               .activation_min = e->low,
+                                               .activation_max = e->high,
+                                               .alpha = e->slope,
+                                               .beta = e->offset };
+    for (int64_t i = 0; i < f->n; i++) {
+        float residual[LANES] = { 0 }, *to = sums + i * LANES;
+        for (int c = 0; c < LANES; c++)
+            to[c] += f->bias[c];
+        if (f->residual == NULL)
+            continue;
+        hrf_floats_from(f->residual_type, at(f->residual, f->residual_type, i * f->stride),
+                        residual, f->n_channels);
+        for (int c = 0; c < LANES; c++)
+            to[c] += residual[c];
+    }
+    hrf_cpu_activate(&activation, sums, f->n * LANES);
+    for (int64_t i = 0; i < f->n; i++)
+        hrf_floats_to(f->type, sums + i * LANES, at(f->y, f->type, i * f->stride), f->n_channels);
+}
+#endif
+
+/* ---- output in 8 bits: the steps of struct hrf_requantize ---- */
+
+static void widen_residual(const struct hrf_depthwise_finish *f, int64_t i, float *steps)
+{
+    const char *residual = at(f->residual, f->residual_type, i * f->stride);
+    if (f->residual_type == HRF_S8)
+        widen_block(HRF_S8, f->requantize->residual_zero_point, residual, f->n_channels, steps);
+    else
+        widen_block(HRF_U8, f->requantize->residual_zero_point, residual, f->n_channels, steps);
+}
+
+#ifdef __AVX512F__
+static inline __m512 activate_steps(const struct hrf_requantize *r, __m512 t)
+{
+    switch (r->activation) {
+    case HRF_ACT_RELU:
+        return _mm512_max_ps(t, _mm512_setzero_ps());
+    case HRF_ACT_CLIP:
+        return _mm512_min_ps(_mm512_max_ps(t, _mm512_set1_ps(r->low)), _mm512_set1_ps(r->high));
+    case HRF_ACT_LEAKY_RELU:
+        return _mm512_mask_mul_ps(t, _mm512_cmp_ps_mask(t, _mm512_setzero_ps(), _CMP_NGE_UQ), t,
+                                  _mm512_set1_ps(r->slope));
+    default:
+        return t;
+    }
+}
+
+static inline __m512 add_steps(const struct hrf_requantize *r, const float *steps, __m512 t)
+{
+    const __m512 value = _mm512_load_ps(steps);
+    if (r->residual_scale == 1.0f)
+        return _mm512_add_ps(t, value);
+    return _mm512_fmadd_ps(value, _mm512_set1_ps(r->residual_scale), t);
+}
+
+/* Half to even, saturated; a NaN becomes the zero point. */
+static inline __m128i narrow(__m512 t, __m512 low, __m512 high, __m512i zero)
+{
+    t = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(t, t, _CMP_ORD_Q), t);
+    t = _mm512_min_ps(_mm512_max_ps(t, low), high);
+    return _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(t), zero));
+}
+
+static void finish_steps(const struct hrf_depthwise_finish *f, float *sums)
+{
+    const struct hrf_requantize *r = f->requantize;
+    const int32_t least = f->type == HRF_S8 ? -128 : 0;
+    const __mmask16 mask = hrf_first_lanes_avx512(f->n_channels);
+    const __m512 bias = _mm512_loadu_ps(f->bias), multiplier = _mm512_loadu_ps(f->multiplier);
+    const __m512 low = _mm512_set1_ps((float)(least - f->zero_point));
+    const __m512 high = _mm512_set1_ps((float)(least + 255 - f->zero_point));
+    const __m512i zero = _mm512_set1_epi32(f->zero_point);
+    for (int64_t i = 0; i < f->n; i++) {
+        _Alignas(64) float steps[LANES];
+        char *y = at(f->y, f->type, i * f->stride);
+        __m512 t = _mm512_add_ps(_mm512_load_ps(sums + i * LANES), bias);
+        t = _mm512_mul_ps(t, multiplier);
+        if (f->residual != NULL) {
+            widen_residual(f, i, steps);
+            t = add_steps(r, steps, t);
+        }
+        t = activate_steps(r, t);
+        if (f->type == HRF_F32)
+            _mm512_mask_storeu_ps(y, mask, t);
+        else
+            _mm_mask_storeu_epi8(y, mask, narrow(t, low, high, zero));
+    }
+}
+#else
+static void add_steps(const struct hrf_requantize *r, const float *steps, float *t)
+{
+    if (r->residual_scale == 1.0f)
+        for (int c = 0; c < LANES; c++)
+            t[c] += steps[c];
+    else
+        for (int c = 0; c < LANES; c++)
+            t[c] = fmaf(steps[c], r->residual_scale, t[c]);
+}
+
+static void activate_steps(const struct hrf_requantize *r, float *t)
+{
+    switch (r->activation) {
+    case HRF_ACT_RELU:
+        for (int c = 0; c < LANES; c++)
+            t[c] = t[c] > 0 ? t[c] : 0;
+        break;
+    case HRF_ACT_CLIP:
+        for (int c = 0; c < LANES; c++)
+            t[c] = t[c] < r->low ? r->low : t[c] > r->high ? r->high : t[c];
+        break;
+    case HRF_ACT_LEAKY_RELU:
+        for (int c = 0; c < LANES; c++)
+            t[c] = t[c] >= 0 ? t[c] : t[c] * r->slope;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Half to even, saturated: clipped first, so that adding and taking off 1.5 * 2^23 rounds. */
+static void narrow(const struct hrf_depthwise_finish *f, const float *t, uint8_t *y)
+{
+    const float magic = 12582912.0f;
+    const int32_t least = f->type == HRF_S8 ? -128 : 0;
+    const float low = (float)(least - f->zero_point), high = (float)(least + 255 - f->zero_point);
+    uint8_t all[LANES];
+    for (int c = 0; c < LANES; c++) {
+        float steps = t[c] == t[c] ? t[c] : 0.0f;
+        steps = steps < low ? low : steps;
+        steps = steps > high ? high : steps;
+        all[c] = (uint8_t)(((int32_t)((steps + magic) - magic) + f->zero_point) & 0xff);
+    }
+    memcpy(y, all, (size_t)f->n_channels);
+}
+
+static void finish_steps(const struct hrf_depthwise_finish *f, float *sums)
+{
+    for (int64_t i = 0; i < f->n; i++) {
+        float *t = sums + i * LANES, steps[LANES];
+        for (int c = 0; c < LANES; c++) {
+            t[c] += f->bias[c];
+            t[c] *= f->multiplier[c];
+        }
+        if (f->residual != NULL) {
+            widen_residual(f, i, steps);
+            add_steps(f->requantize, steps, t);
+        }
+        activate_steps(f->requantize, t);
+        if (f->type == HRF_F32)
+            memcpy(at(f->y, f->type, i * f->stride), t, (size_t)f->n_channels * sizeof *t);
+        else
+            narrow(f, t, at(f->y, f->type, i * f->stride));
+    }
+}
+#endif
+
+void HRF_DEPTHWISE(finish)(const struct hrf_depthwise_finish *finish, float *sums)
+{
+    if (finish->requantize != NULL)
+        finish_steps(finish, sums);
+    else
+        finish_floats(finish, sums);
+}
