@@ -156,6 +156,23 @@ static void metric_cards(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_adds(out, "</div>\n");
 }
 
+static void regression_card(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    hrf_out_adds(out, "<div class=\"card\"><h3>Mean absolute error</h3>");
+    if (isnan(p->mean_absolute_error.value)) {
+        why(out, &p->mean_absolute_error);
+    } else {
+        hrf_out_addf(out, "<b>%.4g</b><p>over %zu slides", p->mean_absolute_error.value,
+                     p->regression.n);
+        if (!isnan(p->regression.r2))
+            hrf_out_addf(out, "; R² %.4f", p->regression.r2);
+        if (!isnan(p->regression.spearman))
+            hrf_out_addf(out, "; Spearman's rank correlation %.4f", p->regression.spearman);
+        hrf_out_adds(out, "</p>");
+    }
+    hrf_out_adds(out, "</div>\n");
+}
+
 static void embedding_card(struct hrf_out *out, const struct hrf_cohort_precision *p)
 {
     hrf_out_adds(out, "<div class=\"card\"><h3>Embeddings</h3>");
@@ -334,6 +351,10 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
     state_card(out, &cohort->counts);
     if (cohort->is_embedding)
         embedding_card(out, &cohort->precisions[0]);
+    else if (cohort->is_regression)
+        regression_card(out, &cohort->precisions[0]);
+    else if (cohort->is_regression)
+        regression_card(out, &cohort->precisions[0]);
     else
         metric_cards(out, cohort, &cohort->precisions[0]);
     lesion_card(out, cohort, &cohort->precisions[0]);
@@ -342,7 +363,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
     bool labelled = cohort->precisions[0].n_labelled > 0; /* the cards say it when not */
     if (labelled)
         HRF_TRY(hrf_page_roc(out, cohort, err));
-    if (!cohort->is_embedding)
+    if (!cohort->is_embedding && !cohort->is_regression)
         hrf_page_histogram(out, cohort);
     if (labelled)
         hrf_page_confusion(out, cohort);

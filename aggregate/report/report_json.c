@@ -180,10 +180,10 @@ static void put_classes(json_t *object, const struct hrf_cohort *cohort,
         put_figure(item, "auc", &c->auc);
         put_interval(item, "auc_ci", &c->auc, &c->auc_interval);
         put_figure(item, "recall", &c->recall);
-        for (size_t k = 0; k < cohort->n_classes; k++)
+        for (size_t k = 0; !cohort->is_multilabel && k < cohort->n_classes; k++)
             put(row, cohort->classes[k],
                 json_integer((json_int_t)p->class_confusion[i * cohort->n_classes + k]));
-        put(item, "labelled_as", row);
+        put(item, "labelled_as", row); /* empty where labels do not exclude each other */
         json_array_append_new(classes, item);
     }
     put(object, "classes", classes);
@@ -250,6 +250,22 @@ static void put_patch_task(json_t *object, const struct hrf_cohort *cohort,
                   "excluded", gaps_json(cohort)));
 }
 
+/* A figure of a regression that has no value: all truths, or all scores, are one number. */
+static void put_regression(json_t *object, const struct hrf_cohort_precision *p)
+{
+    const struct hrf_regression *r = &p->regression;
+    if (isnan(p->mean_absolute_error.value)) {
+        put(object, "regression", json_null());
+        put_reason(object, "regression", p->mean_absolute_error.reason);
+        return;
+    }
+    json_t *figures = json_pack("{sI}", "slides", (json_int_t)r->n);
+    put(figures, "mean_absolute_error", json_real(r->mean_absolute_error));
+    put(figures, "r2", isnan(r->r2) ? json_null() : json_real(r->r2));
+    put(figures, "spearman", isnan(r->spearman) ? json_null() : json_real(r->spearman));
+    put(object, "regression", figures);
+}
+
 static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
                               const struct hrf_cohort_precision *p)
 {
@@ -274,6 +290,7 @@ static void put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
     put_figure(object, "slide_accuracy", &p->slide_accuracy);
     put_figure(object, "balanced_accuracy", &p->balanced_accuracy);
     put_classes(object, cohort, p);
+    put_regression(object, p);
     put_patch_task(object, cohort, p);
     put_froc(object, cohort, p);
     put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));

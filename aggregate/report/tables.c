@@ -51,7 +51,10 @@ static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_csv(out, hrf_cohort_slide_label(cohort, score));
     next_number(out, score->known ? score->value : (double)NAN);
     hrf_out_addf(out, ",%s,", cohort->precisions[precision].name);
-    hrf_out_csv(out, hrf_cohort_truth_label(cohort, slide));
+    if (cohort->is_regression && !isnan(slide->truth_number))
+        hrf_out_number(out, slide->truth_number);
+    else
+        hrf_out_csv(out, hrf_cohort_truth_label(cohort, slide));
     hrf_out_addf(out, ",%s,", hrf_slide_state_word(state));
     hrf_out_csv(out, reason != NULL ? reason : "");
     for (size_t i = 0; i < n_columns(cohort); i++)

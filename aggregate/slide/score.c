@@ -26,11 +26,16 @@ const char *hrf_slide_rule_name(enum hrf_slide_rule_kind kind)
     return (size_t)kind < N_RULES ? names[kind] : "unknown";
 }
 
-static enum hrf_status check_probabilities(const float *p, size_t n, size_t step,
+static enum hrf_status check_probabilities(const float *p, size_t n, size_t step, bool any_number,
                                            struct hrf_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         double value = (double)p[i * step];
+        if (any_number && isfinite(value))
+            continue;
+        if (any_number)
+            return hrf_error_set(err, HRF_E_USER, "patch %zu of %zu has the number %g", i, n,
+                                 value);
         if (!(value >= 0.0 && value <= 1.0))
             return hrf_error_set(err, HRF_E_USER,
                                  "patch %zu of %zu has the probability %g, which is not in 0..1; "
@@ -42,8 +47,8 @@ static enum hrf_status check_probabilities(const float *p, size_t n, size_t step
 
 static double score_max(const float *p, size_t n, size_t step)
 {
-    double best = 0.0;
-    for (size_t i = 0; i < n; i++)
+    double best = (double)p[0];
+    for (size_t i = 1; i < n; i++)
         best = fmax(best, (double)p[i * step]);
     return best;
 }
@@ -153,17 +158,17 @@ static double smoothed_at(const struct cell *cells, size_t n, const struct cell 
 }
 
 static enum hrf_status score_smoothed(const struct hrf_tile_plan *plan, const float *p, size_t step,
-                                      double *out, struct hrf_error *err)
+                                      bool any_number, double *out, struct hrf_error *err)
 {
     size_t n = (size_t)plan->n_patches;
     HRF_AUTO_FREE struct cell *cells = hrf_alloc_array(n, sizeof *cells);
     if (cells == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the grid of %zu patches", n);
     HRF_TRY(make_cells(plan, p, step, cells, err));
-    double best = 0.0;
-    for (size_t i = 0; i < n; i++)
+    double best = smoothed_at(cells, n, &cells[0]);
+    for (size_t i = 1; i < n; i++)
         best = fmax(best, smoothed_at(cells, n, &cells[i]));
-    *out = fmin(best, 1.0); /* nine times 1/9 may round above */
+    *out = any_number ? best : fmin(best, 1.0); /* nine times 1/9 may round above */
     return HRF_OK;
 }
 
@@ -189,7 +194,7 @@ enum hrf_status hrf_slide_score_compute(const struct hrf_tile_plan *plan,
     if (plan->n_patches < 1 || step < 1)
         return hrf_error_set(err, HRF_E_USER, "a slide without patches has no score");
     size_t n = (size_t)plan->n_patches;
-    HRF_TRY(check_probabilities(probabilities, n, step, err));
+    HRF_TRY(check_probabilities(probabilities, n, step, rule->any_number, err));
     switch (rule->kind) {
     case HRF_SLIDE_RULE_MAX:
         *out = score_max(probabilities, n, step);
@@ -208,7 +213,7 @@ enum hrf_status hrf_slide_score_compute(const struct hrf_tile_plan *plan,
                                  rule->percentile);
         return score_sorted(probabilities, n, step, rule, out, err);
     case HRF_SLIDE_RULE_MAX_SMOOTHED:
-        return score_smoothed(plan, probabilities, step, out, err);
+        return score_smoothed(plan, probabilities, step, rule->any_number, out, err);
     }
     return hrf_error_set(err, HRF_E_BUG, "there is no slide score rule %d", (int)rule->kind);
 }

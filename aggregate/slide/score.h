@@ -35,6 +35,7 @@ struct hrf_slide_rule {
     enum hrf_slide_rule_kind kind;
     int64_t top_k;     /* top_k_mean: >= 1 */
     double percentile; /* percentile: 0..100 */
+    bool any_number;   /* patches have numbers, not probabilities: they need only be finite */
 };
 
 /* "max", "mean", "top_k_mean", "percentile", "max_smoothed"; false when it is none of them. */

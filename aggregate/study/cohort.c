@@ -20,6 +20,7 @@ static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
     for (size_t i = 0; slide->scores != NULL && i < n_precisions; i++) {
         hrf_free(slide->scores[i].failure);
         hrf_free(slide->scores[i].classes);
+        hrf_free(slide->scores[i].labels);
     }
     hrf_free(slide->name);
     hrf_free(slide->path);
@@ -58,6 +59,7 @@ static void release_precision(struct hrf_cohort_precision *precision, size_t n_c
         &precision->delong_p,
         &precision->mean_abs_difference,
         &precision->slide_auc,
+        &precision->mean_absolute_error,
         &precision->calibration_error,
         &precision->slide_accuracy,
         &precision->cosine_mean,
@@ -181,6 +183,7 @@ static bool reserve(struct hrf_cohort *cohort)
         cohort->slides[i].n_patches = -1;
         cohort->slides[i].truth = HRF_TRUTH_UNKNOWN;
         cohort->slides[i].truth_class = -1;
+        cohort->slides[i].truth_number = NAN;
         cohort->slides[i].scores = hrf_calloc(cohort->n_precisions,
                                               sizeof *cohort->slides[i].scores);
         if (cohort->slides[i].scores == NULL)
@@ -198,6 +201,8 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->n_classes = params->n_classes;
         cohort->positive = params->positive;
         cohort->is_embedding = params->is_embedding;
+        cohort->is_multilabel = params->is_multilabel;
+        cohort->is_regression = params->is_regression;
         cohort->rule = params->rule;
         cohort->lesion_rule = params->lesion_rule;
         cohort->is_camelyon16 = params->is_camelyon16;

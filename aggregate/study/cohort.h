@@ -14,6 +14,7 @@
 #include "aggregate/slide/score.h"
 #include "aggregate/study/difference.h"
 #include "aggregate/study/drift.h"
+#include "aggregate/study/regression.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "schema/record/calibration.h"
@@ -46,6 +47,8 @@ struct hrf_aggregate_params {
     const char *name;           /* of the run */
     const char *const *classes; /* one per output of the model's head */
     bool is_embedding;          /* the model gives embeddings: slides have features and no score */
+    bool is_multilabel;         /* classes do not exclude each other: a slide has any of them */
+    bool is_regression;         /* the score is a number of its own scale, and so is the truth */
     size_t n_classes;
     size_t positive;               /* index into classes */
     const char *const *precisions; /* the first is the reference */
@@ -89,6 +92,7 @@ struct hrf_cohort_score {
     double value;      /* of the positive class */
     bool positive;
     double *classes; /* [n_classes]: the slide's score of every class; NULL = not computed */
+    char *labels;    /* is_multilabel: the classes at the threshold, "er;pr"; NULL = not computed */
     char *failure;   /* why there is no score, or why its files could not be written; NULL = none */
 };
 
@@ -97,6 +101,7 @@ struct hrf_cohort_slide {
     char *name, *path;
     char *file_name; /* hrf_text_file_name(name): its stem below results/ */
     enum hrf_truth truth;
+    double truth_number;           /* is_regression; NaN = unknown */
     int32_t truth_class;           /* index into classes; -1 = unknown, or named otherwise */
     char *label_text, *annotation; /* NULL = none */
     enum hrf_slide_state state;
@@ -178,8 +183,10 @@ struct hrf_cohort_precision {
     struct hrf_froc_slide *froc_slides; /* the slides of the lesion task; see lesion_task.h */
     size_t n_froc_slides;
     struct hrf_figure froc_score;
-    struct hrf_froc froc; /* valid when froc_score is */
-    size_t n_labelled;    /* scored slides with a truth */
+    struct hrf_froc froc;                  /* valid when froc_score is */
+    struct hrf_regression regression;      /* is_regression; valid when mean_absolute_error is */
+    struct hrf_figure mean_absolute_error; /* over scored slides with a number as truth */
+    size_t n_labelled;                     /* scored slides with a truth */
     size_t n_unscored; /* slides with a truth that have no score, those that are excluded apart */
     size_t *flips;     /* indices of slides labelled otherwise than the reference */
     size_t n_flips;
@@ -201,7 +208,7 @@ struct hrf_cohort {
     char *name;
     char **classes;
     size_t n_classes, positive;
-    bool is_embedding;
+    bool is_embedding, is_multilabel, is_regression;
     struct hrf_slide_rule rule;
     struct hrf_lesion_rule lesion_rule;
     bool is_camelyon16;
@@ -297,7 +304,14 @@ bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohor
 /* Whether two scores of a slide give it different labels. */
 bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort_score *a,
                         const struct hrf_cohort_score *b);
-/* truth_class from the label's text ("Tumor,Micro" is Tumor), else from the truth. */
+/* is_multilabel: whether the truth, and whether the score, has a class. Of a score without
+ * classes it is not known: false. */
+bool hrf_cohort_truth_has(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
+                          size_t class);
+bool hrf_cohort_score_has(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score,
+                          size_t class);
+/* truth_class from the label's text ("Tumor,Micro" is Tumor), else from the truth; of a regression
+ * truth_number. */
 void hrf_cohort_set_truth_class(const struct hrf_cohort *cohort, struct hrf_cohort_slide *slide);
 /* The word for the most likely class of a patch: `index` of the model's outputs; of a model with
  * one output 1 for the class, 0 for not the class. */

@@ -10,6 +10,8 @@
 /* Why a run of embeddings has no figure of scores. */
 static const char *const no_scores = "the model gives embeddings, not scores (model.output)";
 
+static const char *const no_classes = "the model gives numbers, not classes (model.output none)";
+
 static enum hrf_status set_reason(struct hrf_figure *figure, const char *reason,
                                   struct hrf_error *err)
 {
@@ -61,9 +63,15 @@ static enum hrf_status finish_difference(const struct hrf_cohort *cohort,
         HRF_TRY(set_reason(&p->mean_abs_difference, none, err));
         return set_reason(&p->max_abs_difference, none, err);
     }
-    p->patch_agreement.value = (double)(d->n_patches - (int64_t)d->n_flips) / (double)d->n_patches;
+    if (cohort->is_regression)
+        HRF_TRY(set_reason(&p->patch_agreement, no_classes, err));
+    else
+        p->patch_agreement.value = (double)(d->n_patches - (int64_t)d->n_flips) /
+                                   (double)d->n_patches;
     p->max_abs_difference.value = d->largest;
     p->mean_abs_difference.value = d->sum / (double)d->n_probabilities;
+    if (cohort->is_regression)
+        p->difference.n_flips = 0; /* a number is no label that could change */
     find_top_flips(p);
     return HRF_OK;
 }
@@ -171,13 +179,14 @@ static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct h
 }
 
 /* Of a run whose slides have features and no scores. */
-static enum hrf_status leave_out_slides(struct hrf_cohort_precision *p, struct hrf_error *err)
+static enum hrf_status leave_out_slides(struct hrf_cohort_precision *p, const char *why,
+                                        struct hrf_error *err)
 {
     struct hrf_figure *const figures[] = { &p->slide_auc,         &p->slide_accuracy,
                                            &p->auc_difference,    &p->delong_p,
                                            &p->calibration_error, &p->balanced_accuracy };
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
-        HRF_TRY(set_reason(figures[i], no_scores, err));
+        HRF_TRY(set_reason(figures[i], why, err));
     return HRF_OK;
 }
 
@@ -272,6 +281,31 @@ static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, st
     return HRF_OK;
 }
 
+/* Numbers against numbers. */
+static enum hrf_status finish_regression(struct hrf_cohort *cohort, size_t index,
+                                         struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    struct hrf_error why = { .status = HRF_OK };
+    size_t n = 0;
+    if (!cohort->is_regression)
+        return set_reason(&p->mean_absolute_error, "the model gives classes, not numbers", err);
+    HRF_AUTO_FREE struct hrf_number_pair *pairs = hrf_alloc_array(cohort->n_slides + 1,
+                                                                  sizeof *pairs);
+    HRF_CHECK_MEMORY(pairs != NULL, err, "no memory for %zu slides", cohort->n_slides);
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        if (slide->scores[index].known && !isnan(slide->truth_number))
+            pairs[n++] = (struct hrf_number_pair){ slide->truth_number,
+                                                   slide->scores[index].value };
+    }
+    const enum hrf_status status = hrf_regression_compute(pairs, n, &p->regression, &why);
+    if (status == HRF_E_USER)
+        return set_reason(&p->mean_absolute_error, why.text, err);
+    p->mean_absolute_error.value = p->regression.mean_absolute_error;
+    return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", why.text);
+}
+
 static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t index,
                                           struct hrf_error *err)
 {
@@ -307,8 +341,10 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
         HRF_TRY(finish_difference(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_drift(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_gains(&cohort->precisions[i], &cohort->precisions[0], err));
-        if (cohort->is_embedding) {
-            HRF_TRY(leave_out_slides(&cohort->precisions[i], err));
+        HRF_TRY(finish_regression(cohort, i, err));
+        if (cohort->is_embedding || cohort->is_regression) {
+            HRF_TRY(leave_out_slides(&cohort->precisions[i],
+                                     cohort->is_embedding ? no_scores : no_classes, err));
             continue;
         }
         HRF_TRY(finish_slides(cohort, i, err));

@@ -2,6 +2,7 @@
 #include "aggregate/study/cohort.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,7 +21,7 @@ const char *hrf_cohort_class(const struct hrf_cohort *cohort, int32_t index)
 int32_t hrf_cohort_called(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score)
 {
     int32_t best = -1;
-    if (!score->known)
+    if (!score->known || cohort->is_multilabel || cohort->is_regression)
         return -1;
     if (cohort->n_classes < 3 || score->classes == NULL)
         return score->positive          ? (int32_t)cohort->positive
@@ -36,6 +37,10 @@ const char *hrf_cohort_slide_label(const struct hrf_cohort *cohort,
                                    const struct hrf_cohort_score *score)
 {
     const int32_t called = hrf_cohort_called(cohort, score);
+    if (cohort->is_regression)
+        return "";
+    if (cohort->is_multilabel)
+        return score->known && score->labels != NULL ? score->labels : "";
     return called >= 0    ? cohort->classes[called]
            : score->known ? hrf_cohort_label(cohort, score->positive)
                           : "";
@@ -44,6 +49,8 @@ const char *hrf_cohort_slide_label(const struct hrf_cohort *cohort,
 const char *hrf_cohort_truth_label(const struct hrf_cohort *cohort,
                                    const struct hrf_cohort_slide *slide)
 {
+    if (cohort->is_multilabel || cohort->is_regression)
+        return slide->label_text != NULL ? slide->label_text : "";
     return slide->truth_class >= 0 ? cohort->classes[slide->truth_class]
            : slide->truth != HRF_TRUTH_UNKNOWN
                ? hrf_cohort_label(cohort, slide->truth == HRF_TRUTH_POSITIVE)
@@ -56,8 +63,14 @@ bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohor
 {
     const struct hrf_cohort_score *score = &slide->scores[precision];
     const int32_t called = hrf_cohort_called(cohort, score);
-    if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN)
+    bool all_right = true;
+    if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN || cohort->is_regression)
         return false;
+    for (size_t i = 0; cohort->is_multilabel && i < cohort->n_classes; i++)
+        all_right &= hrf_cohort_truth_has(cohort, slide, i) ==
+                     hrf_cohort_score_has(cohort, score, i);
+    if (cohort->is_multilabel)
+        return all_right;
     if (slide->truth_class >= 0 && called >= 0)
         return slide->truth_class == called;
     const bool is_positive = called >= 0 ? called == (int32_t)cohort->positive : score->positive;
@@ -75,13 +88,56 @@ bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort
                         const struct hrf_cohort_score *b)
 {
     const int32_t x = hrf_cohort_called(cohort, a), y = hrf_cohort_called(cohort, b);
+    if (cohort->is_regression)
+        return false;
+    if (cohort->is_multilabel)
+        return a->known && b->known && a->labels != NULL && b->labels != NULL &&
+               strcmp(a->labels, b->labels) != 0;
     return a->known && b->known && (x >= 0 && y >= 0 ? x != y : a->positive != b->positive);
+}
+
+bool hrf_cohort_truth_has(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
+                          size_t class)
+{
+    const char *text = slide->label_text != NULL ? slide->label_text : "";
+    const char *wanted = cohort->classes[class];
+    for (size_t n; *text != '\0'; text += n + (text[n] == ';')) {
+        n = strcspn(text, ";");
+        if (strlen(wanted) == n && strncasecmp(text, wanted, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool hrf_cohort_score_has(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score,
+                          size_t class)
+{
+    return score->known && score->classes != NULL && score->classes[class] >= cohort->threshold;
+}
+
+/* "er;pr" of the classes at the threshold; NULL when memory ran out. */
+static char *join_labels(const struct hrf_cohort *cohort, const double *classes)
+{
+    char *text = hrf_strdup("");
+    for (size_t i = 0; text != NULL && i < cohort->n_classes; i++) {
+        if (!(classes[i] >= cohort->threshold))
+            continue;
+        char *longer = hrf_format("%s%s%s", text, text[0] != '\0' ? ";" : "", cohort->classes[i]);
+        hrf_free(text);
+        text = longer;
+    }
+    return text;
 }
 
 void hrf_cohort_set_truth_class(const struct hrf_cohort *cohort, struct hrf_cohort_slide *slide)
 {
     const size_t n = slide->label_text != NULL ? strcspn(slide->label_text, ",") : 0;
     slide->truth_class = -1;
+    slide->truth_number = NAN;
+    if (cohort->is_regression && slide->label_text != NULL && slide->label_text[0] != '\0')
+        slide->truth_number = strtod(slide->label_text, NULL); /* checked by ingest */
+    if (cohort->is_regression || cohort->is_multilabel)
+        return;
     for (size_t i = 0; n > 0 && i < cohort->n_classes; i++)
         if (strlen(cohort->classes[i]) == n &&
             strncasecmp(cohort->classes[i], slide->label_text, n) == 0)
@@ -120,6 +176,11 @@ enum hrf_status hrf_cohort_score_classes(const struct hrf_cohort *cohort,
     }
     hrf_free(score->classes);
     score->classes = classes;
+    if (!cohort->is_multilabel)
+        return HRF_OK;
+    hrf_free(score->labels);
+    score->labels = join_labels(cohort, classes);
+    HRF_CHECK_MEMORY(score->labels != NULL, err, "no memory for the labels of a slide");
     return HRF_OK;
 }
 
@@ -141,10 +202,13 @@ static size_t one_against_all(const struct hrf_cohort *cohort, size_t precision,
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         const struct hrf_cohort_score *score = &slide->scores[precision];
-        if (score->known && score->classes != NULL && slide->truth_class >= 0 &&
-            !isnan(score->classes[class]))
+        const bool has_truth = cohort->is_multilabel ? slide->truth != HRF_TRUTH_UNKNOWN
+                                                     : slide->truth_class >= 0;
+        if (score->known && score->classes != NULL && has_truth && !isnan(score->classes[class]))
             items[n++] = (struct hrf_labelled){ score->classes[class],
-                                                slide->truth_class == (int32_t) class };
+                                                cohort->is_multilabel
+                                                    ? hrf_cohort_truth_has(cohort, slide, class)
+                                                    : slide->truth_class == (int32_t) class };
     }
     return n;
 }
@@ -156,7 +220,11 @@ static enum hrf_status finish_class(const struct hrf_cohort *cohort, size_t prec
     struct hrf_class_figures *figures = &p->by_class[class];
     struct hrf_error why = { .status = HRF_OK };
     const size_t n = one_against_all(cohort, precision, class, items);
-    const size_t n_called = p->class_confusion[class * cohort->n_classes + class];
+    size_t n_called = 0;
+    if (!cohort->is_multilabel)
+        n_called = p->class_confusion[class * cohort->n_classes + class];
+    for (size_t i = 0; cohort->is_multilabel && i < n; i++)
+        n_called += items[i].positive && items[i].score >= cohort->threshold;
     for (size_t i = 0; i < n; i++)
         figures->n_slides += items[i].positive;
     const enum hrf_status status = hrf_auc(items, n, &figures->auc.value, &why);
@@ -195,7 +263,7 @@ enum hrf_status hrf_cohort_finish_classes(struct hrf_cohort *cohort, size_t prec
 {
     struct hrf_cohort_precision *p = &cohort->precisions[precision];
     const size_t n = cohort->n_classes;
-    if (n < 3)
+    if (cohort->is_regression || (n < 3 && !cohort->is_multilabel))
         return HRF_OK;
     p->by_class = hrf_calloc(n, sizeof *p->by_class);
     p->class_confusion = hrf_calloc(n * n, sizeof *p->class_confusion);

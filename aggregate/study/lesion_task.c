@@ -47,7 +47,7 @@ enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
     const struct hrf_exclusion *known = cohort->is_camelyon16
                                             ? hrf_camelyon16_exclusion(slide->name)
                                             : NULL;
-    if (cohort->is_embedding || slide->truth == HRF_TRUTH_UNKNOWN)
+    if (cohort->is_embedding || cohort->is_regression || slide->truth == HRF_TRUTH_UNKNOWN)
         return HRF_OK;
     if (known != NULL)
         return leave_out(cohort, slide->name, known->reason, err);

@@ -170,7 +170,8 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
                 .known = true,
                 .value = scores[at].score,
                 .positive = scores[at].positive,
-                .classes = slide->scores[index].classes
+                .classes = slide->scores[index].classes,
+                .labels = slide->scores[index].labels
             };
         HRF_TRY(load_failure(store, cohort, index, slide, err));
     }

@@ -179,6 +179,8 @@ enum hrf_status hrf_patch_task_finish(struct hrf_cohort *cohort, size_t precisio
     struct hrf_clustered_auc own = { 0 }, pair = { 0 };
     if (cohort->is_embedding)
         return leave_out(p, "the model gives embeddings, not scores (model.output)", err);
+    if (cohort->is_regression)
+        return leave_out(p, "the model gives numbers, not classes (model.output none)", err);
     if (cohort->patches.n_items == 0)
         return leave_out(p, "no slide with outlines, or without lesions, was scored", err);
     enum hrf_status status = judge(cohort, p->patch_scores, p->patch_scores, &own, &why);

@@ -23,7 +23,7 @@ static const char details[] =
     "                                  and of the weights that lie in other files";
 
 struct request {
-    const char *output, *layout;
+    const char *output, *layout, *activation;
     int64_t classes, size, batch, seed, memory, max_memory;
     double max_operations;
     struct hrf_option_list keep;
@@ -154,8 +154,11 @@ static enum hrf_status check(const char *file, const struct request *request, st
     HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     int64_t width = request->classes;
+    const char *activation = request->activation;
+    if (activation != NULL && strcmp(activation, "auto") == 0)
+        activation = NULL;
     HRF_TRY(width == 0 ? hrf_engine_check_embedding(graph, &width, err)
-                       : hrf_engine_finish_with_probabilities(graph, width, err));
+                       : hrf_engine_finish_scores(graph, width, activation, err));
     HRF_TRY(check_keep(graph, &request->keep, err));
     HRF_TRY(check_layout(graph, request, err));
     if (!request->shapes)
@@ -174,6 +177,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "classes", "N",
           "make, check: outputs of the head (default 2); check with 0: an embedding, of any width",
           HRF_OPTION_INT, &request.classes },
+        { "activation", "WORD",
+          "check: softmax or sigmoid is added to raw outputs, none: nothing, auto: what the model "
+          "lacks to give probabilities (default)",
+          HRF_OPTION_TEXT, &request.activation },
         { "size", "PX", "image size", HRF_OPTION_INT, &request.size },
         { "batch", "N", "inspect, check: images in a batch (default 1)", HRF_OPTION_INT,
           &request.batch },

@@ -176,9 +176,30 @@ enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph, int64_
 
 enum { MOST_CLASSES = 1000 }; /* more classes would be a map or a feature */
 
-enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, int64_t n_classes,
-                                                     struct hrf_error *err)
+/* Which operator is to be appended; *is_needed false: none. */
+static enum hrf_status choose_activation(const struct hrf_graph *graph, int64_t n_classes,
+                                         const char *wanted, enum hrf_op *op, bool *is_needed,
+                                         struct hrf_error *err)
 {
+    const int32_t output = graph->outputs[0];
+    const bool has_one = ends_in_probabilities(graph, output);
+    const bool is_sigmoid = wanted != NULL ? strcmp(wanted, "sigmoid") == 0 : n_classes == 1;
+    *op = is_sigmoid ? HRF_OP_SIGMOID : HRF_OP_SOFTMAX;
+    *is_needed = wanted == NULL ? !has_one : strcmp(wanted, "none") != 0;
+    if (wanted != NULL && has_one && *is_needed)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's output '%s' has passed a Softmax or Sigmoid already, and "
+                             "model.output '%s' would add another; use 'probabilities', or export "
+                             "the raw outputs",
+                             graph->values[output].name, wanted);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_classes,
+                                         const char *activation, struct hrf_error *err)
+{
+    enum hrf_op op;
+    bool is_needed;
     HRF_TRY(check_output(graph, "probabilities or logits", err));
     const int32_t output = graph->outputs[0];
     struct hrf_shape shape = graph->values[output].shape;
@@ -198,14 +219,15 @@ enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph, in
                      n_there == 1 ? ", e.g. [tumor]" : "");
         return HRF_E_USER;
     }
-    if (ends_in_probabilities(graph, output))
+    HRF_TRY(choose_activation(graph, n_classes, activation, &op, &is_needed, err));
+    if (!is_needed)
         return HRF_OK;
     int32_t added;
     HRF_TRY(hrf_graph_add_value(graph, "probabilities", HRF_F32, &shape, NULL, &added, err));
     struct hrf_attributes attributes = hrf_attributes_default();
     attributes.axis = 1;
-    HRF_TRY(hrf_graph_add_node(graph, n_classes > 1 ? HRF_OP_SOFTMAX : HRF_OP_SIGMOID,
-                               "hires-flow head", &output, 1, &added, 1, &attributes, err));
+    HRF_TRY(
+        hrf_graph_add_node(graph, op, "hires-flow head", &output, 1, &added, 1, &attributes, err));
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs, sizeof *inputs);
     HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for the model's head");
     memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);

@@ -28,11 +28,12 @@ void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double
 HRF_CHECKED enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch,
                                                        int64_t size, struct hrf_error *err);
 
-/* Makes the graph's only output class probabilities: appends Softmax (or Sigmoid for one
- * output) unless it ends in one. HRF_E_USER when it has not `n_classes` outputs per image. */
-HRF_CHECKED enum hrf_status hrf_engine_finish_with_probabilities(struct hrf_graph *graph,
-                                                                 int64_t n_classes,
-                                                                 struct hrf_error *err);
+/* Makes the graph's only output the scores of classes. `activation` NULL: appends Softmax (or
+ * Sigmoid for one output) unless it ends in one; "softmax", "sigmoid": appends that; "none":
+ * nothing. HRF_E_USER when it has not `n_classes` outputs per image, or ends in what is to be
+ * appended or in the other one. */
+HRF_CHECKED enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_classes,
+                                                     const char *activation, struct hrf_error *err);
 
 /* Checks that the graph's only output is one vector per image, [batch][width] or
  * [batch][width][1][1], and gives its width. HRF_E_USER, with what it is and the way out, when it

@@ -474,11 +474,14 @@ static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
 /* Numbers that are no probabilities would spoil every figure of the cohort, and features that are
  * not finite every slide head's output. The slide fails by name instead. */
 static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
-                                    bool is_embedding, struct hrf_error *err)
+                                    const struct hrf_job_engine *engine, struct hrf_error *err)
 {
+    const bool is_embedding = engine->embedding;
+    const bool is_number = engine->activation != NULL && strcmp(engine->activation, "none") == 0;
+    const bool is_any_number = is_embedding || is_number;
     for (int64_t i = 0; i < s->n_patches * s->n_classes; i++) {
         const double p = (double)s->probabilities[i];
-        if (is_embedding ? isfinite(p) : p >= 0.0 && p <= 1.0)
+        if (is_any_number ? isfinite(p) : p >= 0.0 && p <= 1.0)
             continue;
         char text[32] = "NaN"; /* printf knows -nan too */
         if (!isnan(p))
@@ -489,6 +492,11 @@ static enum hrf_status check_scores(const struct hrf_job_task *task, const struc
             return hrf_error_set(err, HRF_E_USER,
                                  "number %lld of the embedding that the model gives patch %lld is "
                                  "%s in %s; is %s wide enough for this model?",
+                                 at, patch, text, s->precision, s->precision);
+        if (is_number)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "output %lld that the model gives patch %lld is %s in %s; is %s "
+                                 "wide enough for this model?",
                                  at, patch, text, s->precision, s->precision);
         return hrf_error_set(err, HRF_E_USER,
                              "the model gives patch %lld the probability %s of class %lld in "
@@ -524,6 +532,6 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_ta
     HRF_TRY(status);
     if (!is_root)
         return HRF_OK;
-    HRF_TRY(check_scores(task, scores, job->spec->engine.embedding, err));
+    HRF_TRY(check_scores(task, scores, &job->spec->engine, err));
     return hrf_scores_encode(scores, record, err);
 }

@@ -97,7 +97,7 @@ static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct h
     job->n_values = engine->n_classes;
     HRF_TRY(engine->embedding
                 ? hrf_engine_check_embedding(graph, &job->n_values, err)
-                : hrf_engine_finish_with_probabilities(graph, engine->n_classes, err));
+                : hrf_engine_finish_scores(graph, engine->n_classes, engine->activation, err));
     if (engine->class_map)
         HRF_TRY(add_class_map(graph, err));
     HRF_MOVE(*out, graph);

@@ -119,6 +119,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     snprintf(size, sizeof size, "%lld",
              (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));
     snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
+    const char *activation = hrf_model_activation(&w->model);
     const bool is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
     snprintf(classes, sizeof classes, "%zu", is_embedding ? 0 : w->model.classes.n_items);
     snprintf(memory, sizeof memory, "%lld", (long long)w->engine.memory_bytes);
@@ -147,6 +148,8 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
                                   max_memory,
                                   "--max-operations",
                                   max_operations,
+                                  "--activation",
+                                  activation != NULL ? activation : "auto",
                                   makes_ready ? NULL : "--shapes",
                                   NULL };
     HRF_AUTO_FREE const char **argv = check_argv(w, fixed);

@@ -58,6 +58,8 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
         hrf_hash_text(hash, "class map");
     if (inputs->embedding)
         hrf_hash_text(hash, "embedding");
+    if (inputs->activation != NULL)
+        hrf_hash_text(hash, inputs->activation);
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

@@ -35,8 +35,9 @@ struct hrf_infer_inputs {
     int64_t n_classes;
     const double *mean, *std; /* [3] */
     int64_t first_patch, n_patches;
-    bool class_map; /* slide mode */
-    bool embedding; /* n_classes is 0 */
+    bool class_map;         /* slide mode */
+    bool embedding;         /* n_classes is 0 */
+    const char *activation; /* as in a job; NULL: by what the model ends in */
 };
 
 HRF_CHECKED enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs,

@@ -7,6 +7,7 @@
 #include "orchestrator/ingest/ingest_private.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +40,42 @@ enum hrf_truth ingest_truth(const char *word, bool *known)
     return HRF_TRUTH_UNKNOWN;
 }
 
+/* Of classes that do not exclude each other: "er;pr". "none" and "negative" are no class at all. */
+static enum hrf_truth several_labels(const struct hrf_workflow_model *model, const char *text,
+                                     bool *known)
+{
+    enum hrf_truth truth = HRF_TRUTH_NEGATIVE;
+    *known = true;
+    if (text[0] == '\0')
+        return HRF_TRUTH_UNKNOWN;
+    if (strcasecmp(text, "none") == 0 || strcasecmp(text, "negative") == 0)
+        return truth;
+    for (size_t n; *text != '\0'; text += n + (text[n] == ';')) {
+        bool is_class = false;
+        n = strcspn(text, ";");
+        for (size_t i = 0; i < model->classes.n_items; i++) {
+            const char *class = model->classes.items[i];
+            if (strlen(class) != n || strncasecmp(class, text, n) != 0)
+                continue;
+            is_class = true;
+            truth = strcmp(class, model->positive) == 0 ? HRF_TRUTH_POSITIVE : truth;
+        }
+        *known &= is_class;
+    }
+    return *known ? truth : HRF_TRUTH_UNKNOWN;
+}
+
 enum hrf_truth ingest_label(const struct ingest *ingest, const char *word, bool *known)
 {
     const struct hrf_workflow_model *model = ingest->model;
+    char *end;
     *known = true;
+    if (model != NULL && model->output == HRF_OUTPUT_NONE) { /* the truth is a number */
+        *known = word[0] == '\0' || (isfinite(strtod(word, &end)) && *end == '\0');
+        return HRF_TRUTH_UNKNOWN;
+    }
+    if (model != NULL && model->output == HRF_OUTPUT_SIGMOID && model->classes.n_items > 1)
+        return several_labels(model, word, known);
     for (size_t i = 0; model != NULL && i < model->classes.n_items; i++)
         if (strcasecmp(word, model->classes.items[i]) == 0)
             return strcmp(model->classes.items[i], model->positive) == 0 ? HRF_TRUTH_POSITIVE

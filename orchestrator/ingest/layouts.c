@@ -128,6 +128,18 @@ static void note_label(const struct ingest *ingest, const char *label,
                        const struct hrf_csv_row *line, struct wrong *wrong)
 {
     struct hrf_strbuf classes = HRF_STRBUF_INIT;
+    if (ingest->model != NULL && ingest->model->output == HRF_OUTPUT_NONE) {
+        note(wrong, line, "label '%s' is not a number, which model.output 'none' needs", label);
+        return;
+    }
+    if (ingest->model != NULL && ingest->model->output == HRF_OUTPUT_SIGMOID &&
+        ingest->model->classes.n_items > 1) {
+        note(wrong, line,
+             "label '%s' is not a list of classes of model.classes with ';' between them, e.g. "
+             "'%s;%s', nor 'none'",
+             label, ingest->model->classes.items[0], ingest->model->classes.items[1]);
+        return;
+    }
     for (size_t i = 0; ingest->model != NULL && i < ingest->model->classes.n_items; i++)
         hrf_strbuf_addf(&classes, "%s, ", ingest->model->classes.items[i]);
     note(wrong, line, "label '%s' is not known; use %s1, 0 or leave it empty", label, classes.text);

@@ -36,6 +36,8 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->classes = (const char *const *)w->model.classes.items;
     out->n_classes = w->model.classes.n_items;
     out->is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
+    out->is_multilabel = w->model.output == HRF_OUTPUT_SIGMOID && out->n_classes > 1;
+    out->is_regression = w->model.output == HRF_OUTPUT_NONE;
     for (size_t i = 0; i < out->n_classes; i++)
         if (strcmp(out->classes[i], w->model.positive) == 0)
             out->positive = i;
@@ -43,7 +45,8 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->n_precisions = w->n_precisions;
     out->rule = (struct hrf_slide_rule){ .kind = rule_kind(w->aggregate.slide_score),
                                          .top_k = w->aggregate.top_k,
-                                         .percentile = w->aggregate.percentile };
+                                         .percentile = w->aggregate.percentile,
+                                         .any_number = out->is_regression };
     out->lesion_rule = (struct hrf_lesion_rule){ .method = lesion_method(
                                                      w->aggregate.lesions.method),
                                                  .threshold = w->aggregate.lesions.threshold,

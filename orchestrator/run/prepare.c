@@ -203,6 +203,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
                                        .class_map = w->tiler.mode == HRF_TILER_SLIDE,
                                        .device = "cpu",
                                        .embedding = is_embedding,
+                                       .activation = hrf_model_activation(&w->model),
                                        .n_classes = is_embedding
                                                         ? 0
                                                         : (int64_t)w->model.classes.n_items,

@@ -115,6 +115,8 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->model_file = hrf_strdup(w->model.file);
     e->model_sha256 = hrf_strdup(run->model_sha256);
     e->embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
+    const char *activation = hrf_model_activation(&w->model);
+    e->activation = activation != NULL ? hrf_strdup(activation) : NULL;
     e->n_classes = e->embedding ? 0 : (int64_t)w->model.classes.n_items;
     memcpy(e->mean, w->model.input.mean, sizeof e->mean);
     memcpy(e->std, w->model.input.std, sizeof e->std);

@@ -46,7 +46,7 @@ static const struct hrf_field engine_fields[] = {
     FIELD(precision, NEEDED),  FIELD(device, NEEDED),       FIELD(batch, INT),
     FIELD(memory_bytes, INT),  FIELD(n_threads, INT),       FIELD(class_map, BOOL),
     FIELD(layout, TEXT),       NEW(n_ranks, INT),           NEW(max_memory_bytes, INT),
-    NEW(max_operations, REAL), NEW(embedding, BOOL),
+    NEW(max_operations, REAL), NEW(embedding, BOOL),        NEW(activation, TEXT),
 #undef NEW
 #undef FIELD
 };
@@ -118,6 +118,12 @@ static enum hrf_status read_tiler(const json_t *root, const char *where,
     return hrf_fields_read(HRF_FIELDS(tiler_fields), o, where, tiler, err);
 }
 
+static bool is_activation(const char *word)
+{
+    return word == NULL || strcmp(word, "softmax") == 0 || strcmp(word, "sigmoid") == 0 ||
+           strcmp(word, "none") == 0;
+}
+
 static enum hrf_status read_engine(const json_t *root, const char *where,
                                    struct hrf_job_engine *engine, struct hrf_error *err)
 {
@@ -127,8 +133,8 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     if (engine->max_memory_bytes < 0 || !(engine->max_operations >= 0) ||
         engine->n_classes < !engine->embedding || (engine->embedding && engine->class_map) ||
         engine->n_classes > 1 << 16 || engine->batch < 1 || engine->batch > 1 << 16 ||
-        engine->n_threads < 0 || engine->n_threads > 4096 || engine->n_ranks < 0 ||
-        engine->n_ranks > 1 << 20)
+        !is_activation(engine->activation) || engine->n_threads < 0 || engine->n_threads > 4096 ||
+        engine->n_ranks < 0 || engine->n_ranks > 1 << 20)
         return hrf_error_set(err, HRF_E_USER, "%s: 'engine' holds a number out of range", where);
     return HRF_OK;
 }

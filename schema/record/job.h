@@ -47,6 +47,9 @@ struct hrf_job_engine {
     bool class_map; /* slide mode: the record gets a map of the predicted class */
     /* The model's output is a vector that describes a patch, of any width; n_classes is 0. */
     bool embedding;
+    /* "softmax" or "sigmoid" is added to the model's raw outputs, or they are taken as they are
+     * ("none"); NULL: probabilities, by what the model ends in. */
+    char *activation;
 };
 
 struct hrf_job_task {

@@ -86,6 +86,17 @@ bool hrf_column_bool(struct hrf_columns *row, int i)
     return hrf_column_int(row, i, 0, 1) != 0;
 }
 
+double hrf_column_score(struct hrf_columns *row, int i)
+{
+    const int type = sqlite3_column_type(row->statement, i);
+    if (type == SQLITE_NULL)
+        return (double)NAN;
+    const double value = sqlite3_column_double(row->statement, i);
+    if ((type != SQLITE_FLOAT && type != SQLITE_INTEGER) || !isfinite(value))
+        hrf_column_refuse(row, i, "is no finite number");
+    return row->status == HRF_OK ? value : 0;
+}
+
 double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null)
 {
     const int type = sqlite3_column_type(row->statement, i);

@@ -40,6 +40,8 @@ int64_t hrf_column_ms(struct hrf_columns *row, int i);
 /* One of `n` enumerators from 0 on. */
 int hrf_column_enum(struct hrf_columns *row, int i, int n);
 bool hrf_column_bool(struct hrf_columns *row, int i);
+/* Any finite number; NULL is NaN. */
+double hrf_column_score(struct hrf_columns *row, int i);
 /* A number >= 0; NaN for NULL where `may_be_null`. */
 double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null);
 /* Heap; NULL for NULL, which `is_needed` refuses. */

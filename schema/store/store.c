@@ -202,7 +202,7 @@ static void read_slide_score(struct hrf_columns *row, void *item)
     struct hrf_slide_score *score = item;
     *score = (struct hrf_slide_score){
         .slide_id = hrf_column_id(row, 0),
-        .score = hrf_column_real(row, 2, true),
+        .score = hrf_column_score(row, 2),
         .positive = hrf_column_bool(row, 3),
         .n_patches = hrf_column_count(row, 4),
     };

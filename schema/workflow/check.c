@@ -175,6 +175,14 @@ void hrf_reader_check(struct hrf_reader *r)
         find_at(r, "model.output",
                 "'embedding' describes patches, and with tiler.mode 'slide' there are none; use "
                 "tiler.mode 'patch'");
+    if (w->model.output == HRF_OUTPUT_NONE && !is_given(r, "aggregate.slide_score"))
+        w->aggregate.slide_score = HRF_SCORE_MEAN;
+    if (w->model.output == HRF_OUTPUT_NONE && w->aggregate.lesions.method != HRF_FIND_NO_LESIONS)
+        find_at(r, "aggregate.lesions.method",
+                "lesions are found in probabilities, and model.output 'none' gives none; use "
+                "'softmax' or 'sigmoid'");
+    if (w->model.output == HRF_OUTPUT_SOFTMAX && w->model.classes.n_items == 1)
+        find_at(r, "model.output", "'softmax' over one class is 1 for every patch; use 'sigmoid'");
     if (w->features.type == HRF_FEATURES_FP16 && (w->features.form == HRF_FEATURES_AS_CLAM ||
                                                   w->features.form == HRF_FEATURES_AS_ATLASPATCH))
         find_at(r, "features.type",

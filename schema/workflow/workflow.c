@@ -34,6 +34,13 @@ const char *hrf_precision_name(enum hrf_precision precision)
     return hrf_precision_names[precision];
 }
 
+const char *hrf_model_activation(const struct hrf_workflow_model *model)
+{
+    const bool is_asked_for = model->output != HRF_OUTPUT_PROBABILITIES &&
+                              model->output != HRF_OUTPUT_EMBEDDING;
+    return is_asked_for ? hrf_words_output[model->output] : NULL;
+}
+
 const char *hrf_score_method_name(enum hrf_score_method method)
 {
     return hrf_words_score[method];

@@ -31,9 +31,17 @@ enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
 enum hrf_halo_choice { HRF_HALO_AUTO, HRF_HALO_PLAIN, HRF_HALO_OVERLAP };
 enum hrf_bands_choice { HRF_BANDS_OF_AUTO, HRF_BANDS_OF_KEPT, HRF_BANDS_OF_RECOMPUTED };
 enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
-/* What the model gives for a patch: class probabilities (Softmax or Sigmoid is added where the
- * model ends in logits), or a vector that describes it. */
-enum hrf_model_output { HRF_OUTPUT_PROBABILITIES, HRF_OUTPUT_EMBEDDING };
+/* What the model gives for a patch: class probabilities (Softmax, or Sigmoid for one output, is
+ * added where the model ends in neither); a vector that describes it; raw numbers to which Softmax
+ * or Sigmoid is added, the latter for labels that do not exclude each other; or numbers that are
+ * taken as they are (regression). */
+enum hrf_model_output {
+    HRF_OUTPUT_PROBABILITIES,
+    HRF_OUTPUT_EMBEDDING,
+    HRF_OUTPUT_SOFTMAX,
+    HRF_OUTPUT_SIGMOID,
+    HRF_OUTPUT_NONE
+};
 /* Whose HDF5 files embeddings are written as (aggregate/features/features.h). */
 enum hrf_features_choice {
     HRF_FEATURES_AS_TRIDENT,
@@ -240,6 +248,8 @@ void hrf_workflow_unsupported(const struct hrf_workflow *workflow, struct hrf_st
 char *hrf_workflow_layout(const struct hrf_workflow *workflow);
 int64_t hrf_workflow_seconds(const char *duration); /* "D-HH:MM:SS" or "HH:MM:SS", as checked */
 const char *hrf_precision_name(enum hrf_precision precision); /* "fp32" */
+/* "softmax", "sigmoid" or "none" if that is what is asked for; else NULL. */
+const char *hrf_model_activation(const struct hrf_workflow_model *model);
 const char *hrf_score_method_name(enum hrf_score_method method);
 const char *hrf_tissue_method_name(enum hrf_tissue_method method);
 const char *hrf_device_name(enum hrf_device device);
