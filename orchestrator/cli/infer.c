@@ -1,40 +1,31 @@
-/* infer.c - `hires-flow infer`: one slide or a folder of them scored without a workflow file. It
- * writes the file that would say the same, DIR/request.yaml, and runs that. */
+/* infer.c - `hires-flow infer`: slides and folders of them scored without a workflow file. It
+ * writes the file that would say the same, DIR/request.yaml, and runs that. A directory that has
+ * results of another request is not used again: they would be replaced. */
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
-#include "base/sort.h"
+#include "base/text.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/ingest/slide_folder.h"
 #include "schema/yaml/tree.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char details[] =
-    "The operand is a slide, or a folder of slides (svs, tif, tiff, ndpi, mrxs, scn, vms, vmu,\n"
-    "bif, svslide). Running again on the same directory continues. The equivalent workflow file\n"
-    "is written to DIR/request.yaml; --set sets any other key of it.";
+    "Operands are slides, folders of slides (svs, tif, tiff, ndpi, mrxs, scn, vms, vmu, bif,\n"
+    "svslide) and patterns. The run directory is runs/NAME, with the name of the first operand;\n"
+    "if that has results of another request, runs/NAME-2 and so on. Running again continues.\n"
+    "The equivalent workflow file is written to DIR/request.yaml; --set sets any other key of it.";
 
 struct request {
     const char *model, *out, *classes, *positive, *precision, *device;
     int64_t size, batch;
     double mpp, slide_mpp;
     struct hrf_option_list set;
-    bool json;
+    bool json, recursive;
 };
-
-static bool is_slide_name(const char *name)
-{
-    static const char *const known[] = { "svs", "tif", "tiff", "ndpi", "mrxs",
-                                         "scn", "vms", "vmu",  "bif",  "svslide" };
-    HRF_AUTO_FREE char *extension = hrf_path_extension(name);
-    for (size_t i = 0; extension != NULL && i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(extension, known[i]) == 0)
-            return true;
-    return false;
-}
 
 static void add_quoted(struct hrf_strbuf *yaml, const char *before, const char *text)
 {
@@ -75,81 +66,146 @@ static void add_file(struct hrf_strbuf *yaml, const char *path)
     hrf_strbuf_release(&pattern);
 }
 
-static enum hrf_status list_folder(const char *folder, char ***names, size_t *n,
+/* Files and folders must be there; a pattern is left to ingest. */
+static enum hrf_status add_operand(struct hrf_strbuf *yaml, const char *operand,
                                    struct hrf_error *err)
-{
-    enum { MOST = 1 << 20 };
-    DIR *stream = opendir(folder);
-    if (stream == NULL)
-        return hrf_error_set(err, HRF_E_USER, "folder '%s' cannot be read", folder);
-    enum hrf_status status = HRF_OK;
-    for (struct dirent *entry; status == HRF_OK && (entry = readdir(stream)) != NULL;) {
-        if (entry->d_name[0] == '.' || !is_slide_name(entry->d_name))
-            continue;
-        char **grown = hrf_realloc_array(*names, *n + 1, sizeof **names);
-        if (grown != NULL)
-            *names = grown;
-        if (grown == NULL || (grown[*n] = hrf_strdup(entry->d_name)) == NULL || ++*n == MOST)
-            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the slides of '%s'", folder);
-    }
-    closedir(stream);
-    if (status == HRF_OK && *n == 0)
-        status = hrf_error_set(err, HRF_E_USER, "folder '%s' contains no slide", folder);
-    if (*n > 0)
-        qsort(*names, *n, sizeof **names, hrf_compare_texts);
-    return status;
-}
-
-static enum hrf_status add_files(struct hrf_strbuf *yaml, const char *operand,
-                                 struct hrf_error *err)
 {
     HRF_AUTO_FREE char *full = NULL;
     HRF_TRY(hrf_path_absolute(operand, &full, err));
-    if (!hrf_path_exists(full))
-        return hrf_error_set(err, HRF_E_USER, "'%s' does not exist", operand);
-    if (!hrf_path_is_directory(full)) {
+    if (hrf_path_exists(full))
         add_file(yaml, full);
-        return HRF_OK;
-    }
-    char **names = NULL;
-    size_t n = 0;
-    enum hrf_status status = list_folder(full, &names, &n, err);
-    for (size_t i = 0; i < n; i++) {
-        HRF_AUTO_FREE char *path = hrf_path_join(full, names[i]);
-        if (status == HRF_OK && path != NULL)
-            add_file(yaml, path);
-        hrf_free(names[i]);
-    }
-    hrf_free(names);
-    return status;
+    else if (strpbrk(operand, "*?[") != NULL)
+        add_quoted(yaml, "    - ", full);
+    else
+        return hrf_error_set(err, HRF_E_USER, "'%s' does not exist", operand);
+    return HRF_OK;
 }
 
-static enum hrf_status write_request(const struct request *r, const char *operand, const char *path,
-                                     struct hrf_error *err)
+/* The text of the workflow file; release it in any case. */
+static enum hrf_status make_request(const struct request *r, const struct hrf_args *args,
+                                    struct hrf_strbuf *yaml, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *model = NULL;
+    HRF_TRY(hrf_path_absolute(r->model, &model, err));
+    hrf_strbuf_adds(yaml, "# Written by hires-flow infer.\nversion: 1\nname: infer\ndataset:\n"
+                          "  layout: files\n  files:\n");
+    for (int i = 0; i < args->n_operands; i++)
+        HRF_TRY(add_operand(yaml, args->operands[i], err));
+    if (r->recursive)
+        hrf_strbuf_adds(yaml, "  recursive: true\n");
+    if (r->slide_mpp > 0)
+        hrf_strbuf_addf(yaml, "  mpp: %.9g\n", r->slide_mpp);
+    hrf_strbuf_addf(yaml, "tiler: {patch: {size: %lld, mpp: %.9g}}\n", (long long)r->size, r->mpp);
+    add_list(yaml, "precision", r->precision);
+    hrf_strbuf_addf(yaml, "engine:\n  batch: %lld\n", (long long)r->batch);
+    add_quoted(yaml, "  device: ", r->device);
+    hrf_strbuf_adds(yaml, "model:\n");
+    add_list(yaml, "  classes", r->classes);
+    if (r->positive != NULL)
+        add_quoted(yaml, "  positive: ", r->positive);
+    add_quoted(yaml, "  file: ", model);
+    return hrf_strbuf_status(yaml, err);
+}
+
+/* "slides/a.svs" -> "a", "slides/" and "slides/" with a pattern -> "slides". */
+static char *operand_name(const char *operand)
+{
+    HRF_AUTO_FREE char *full = NULL;
+    if (hrf_path_absolute(operand, &full, NULL) != HRF_OK)
+        return NULL;
+    hrf_path_tidy(full);
+    if (hrf_path_is_directory(full))
+        return hrf_strdup(hrf_path_name(full));
+    if (hrf_path_exists(full))
+        return hrf_path_stem(full);
+    const size_t n = strcspn(full, "*?[");
+    HRF_AUTO_FREE char *before = hrf_strndup(full, n);
+    HRF_AUTO_FREE char *folder = before != NULL ? hrf_path_directory(before) : NULL;
+    return folder != NULL ? hrf_strdup(hrf_path_name(folder)) : NULL;
+}
+
+enum place { PLACE_FREE, PLACE_OURS, PLACE_OTHERS };
+
+/* What is in the directory: nothing that counts, results of this request, or of another one. */
+static enum place look_into(const char *directory, const char *request)
+{
+    enum { MOST = 1 << 26 };
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "request.yaml");
+    HRF_AUTO_FREE char *store = hrf_path_join(directory, "run.db");
+    HRF_AUTO_FREE char *there = NULL;
+    size_t n = 0;
+    if (store == NULL || !hrf_path_exists(store))
+        return PLACE_FREE;
+    if (path == NULL || hrf_file_read(path, MOST, &there, &n, NULL) != HRF_OK)
+        return PLACE_OTHERS;
+    return strcmp(there, request) == 0 ? PLACE_OURS : PLACE_OTHERS;
+}
+
+/* Tells of the first slide that it is given. */
+static enum hrf_status found_slide(void *context, const char *path, struct hrf_error *err)
+{
+    return hrf_error_set(err, HRF_E_USER,
+                         "'%s' holds slides (%s), and results are not written among slides; name "
+                         "another directory with --out",
+                         (const char *)context, hrf_path_name(path));
+}
+
+static enum hrf_status check_out(const char *directory, const char *request, struct hrf_error *err)
+{
+    struct hrf_passed_over passed = { .n_kinds = 0 };
+    if (hrf_path_is_directory(directory))
+        HRF_TRY(hrf_slide_folder_list(directory, false, found_slide, (void *)(uintptr_t)directory,
+                                      &passed, err));
+    if (look_into(directory, request) == PLACE_OTHERS)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has the results of another request (other slides, model or "
+                             "options than %s/request.yaml says), which would be replaced; name "
+                             "another directory with --out",
+                             directory, directory);
+    return HRF_OK;
+}
+
+/* *out (heap): runs/NAME, or the first of runs/NAME-2, -3 ... that has no other results. */
+static enum hrf_status choose_out(const char *operand, const char *request, char **out,
+                                  struct hrf_error *err)
+{
+    enum { MOST = 1000 };
+    HRF_AUTO_FREE char *name = operand_name(operand);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for the name of a directory");
+    for (int i = 1; i <= MOST; i++) {
+        HRF_AUTO_FREE char *path = i == 1 ? hrf_format("runs/%s", name)
+                                          : hrf_format("runs/%s-%d", name, i);
+        HRF_CHECK_MEMORY(path != NULL, err, "no memory for the name of a directory");
+        if (look_into(path, request) == PLACE_OTHERS)
+            continue;
+        HRF_AUTO_FREE char *shown = hrf_text_printable(path);
+        fprintf(stderr, "results: %s\n", shown != NULL ? shown : "");
+        HRF_MOVE(*out, path);
+        return HRF_OK;
+    }
+    return hrf_error_set(err, HRF_E_USER,
+                         "runs/%s to runs/%s-%d have results of other requests; name a directory "
+                         "with --out",
+                         name, name, MOST);
+}
+
+static enum hrf_status write_request(struct request *r, const struct hrf_args *args, char **chosen,
+                                     char **path, struct hrf_error *err)
 {
     struct hrf_strbuf yaml = HRF_STRBUF_INIT;
-    HRF_AUTO_FREE char *model = NULL;
-    enum hrf_status status = hrf_path_absolute(r->model, &model, err);
-    hrf_strbuf_adds(&yaml, "# Written by hires-flow infer.\nversion: 1\nname: infer\ndataset:\n"
-                           "  layout: files\n  files:\n");
+    enum hrf_status status = make_request(r, args, &yaml, err);
+    if (status == HRF_OK && r->out == NULL) {
+        status = choose_out(args->operands[0], yaml.text, chosen, err);
+        r->out = *chosen;
+    }
     if (status == HRF_OK)
-        status = add_files(&yaml, operand, err);
-    if (r->slide_mpp > 0)
-        hrf_strbuf_addf(&yaml, "  mpp: %.9g\n", r->slide_mpp);
-    hrf_strbuf_addf(&yaml, "tiler: {patch: {size: %lld, mpp: %.9g}}\n", (long long)r->size, r->mpp);
-    add_list(&yaml, "precision", r->precision);
-    hrf_strbuf_addf(&yaml, "engine:\n  batch: %lld\n", (long long)r->batch);
-    add_quoted(&yaml, "  device: ", r->device);
-    hrf_strbuf_adds(&yaml, "model:\n");
-    add_list(&yaml, "  classes", r->classes);
-    if (r->positive != NULL)
-        add_quoted(&yaml, "  positive: ", r->positive);
-    if (model != NULL)
-        add_quoted(&yaml, "  file: ", model);
+        status = check_out(r->out, yaml.text, err);
     if (status == HRF_OK)
-        status = hrf_strbuf_status(&yaml, err);
+        status = hrf_path_make_directories(r->out, err);
+    if (status == HRF_OK && (*path = hrf_path_join(r->out, "request.yaml")) == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, yaml.text, yaml.length, err);
+        status = hrf_file_write_atomic(*path, yaml.text, yaml.length, err);
     hrf_strbuf_release(&yaml);
     return status;
 }
@@ -173,8 +229,7 @@ static int hand_over(const struct request *r, const char *path)
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = { .out = "runs/infer",
-                         .classes = "normal, tumor",
+    struct request r = { .classes = "normal, tumor",
                          .precision = "fp32",
                          .device = "auto",
                          .size = 256,
@@ -182,7 +237,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                          .mpp = 0.5 };
     const struct hrf_option options[] = {
         { "model", "FILE.onnx", "the model; required", HRF_OPTION_TEXT, &r.model },
-        { "out", "DIR", "run directory (default runs/infer)", HRF_OPTION_TEXT, &r.out },
+        { "out", "DIR", "run directory (default runs/ and the name of the first operand)",
+          HRF_OPTION_TEXT, &r.out },
         { "classes", "A,B,...", "class names, one for each output (default normal,tumor)",
           HRF_OPTION_TEXT, &r.classes },
         { "positive", "CLASS", "the class that makes a slide positive (default: the last)",
@@ -197,6 +253,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "batch", "N", "patches in a batch (default 32)", HRF_OPTION_INT, &r.batch },
         { "set", "KEY=VALUE", "set any other key of the workflow; may be repeated", HRF_OPTION_LIST,
           &r.set },
+        { "recursive", NULL, "search the folders in folders, too", HRF_OPTION_FLAG, &r.recursive },
         { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };
@@ -208,21 +265,18 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return HRF_EXIT_USAGE;
     }
     struct hrf_error err = { .status = HRF_OK };
-    HRF_AUTO_FREE char *path = hrf_path_join(r.out, "request.yaml");
-    if (path == NULL)
-        return HRF_EXIT_FAILED;
-    if (hrf_path_make_directories(r.out, &err) != HRF_OK ||
-        write_request(&r, args.operands[0], path, &err) != HRF_OK)
+    HRF_AUTO_FREE char *path = NULL, *chosen = NULL;
+    if (write_request(&r, &args, &chosen, &path, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     return hand_over(&r, path);
 }
 
 const struct hrf_command hrf_cli_infer = {
     .name = "infer",
-    .operands = "SLIDE|FOLDER",
-    .summary = "score one slide or a folder of them, without a workflow file",
+    .operands = "SLIDE|FOLDER ...",
+    .summary = "score slides and folders of them, without a workflow file",
     .details = details,
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = -1,
     .run = run,
 };

@@ -2,6 +2,7 @@
 #include "base/csv.h"
 #include "base/path.h"
 #include "orchestrator/ingest/ingest_private.h"
+#include "orchestrator/ingest/slide_folder.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -11,8 +12,59 @@
 #include <string.h>
 #include <strings.h>
 
+static bool has_wildcard(const char *pattern)
+{
+    for (const char *at = pattern; *at != '\0'; at++) {
+        if (*at == '\\' && at[1] != '\0')
+            at++;
+        else if (strchr("*?[", *at) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static enum hrf_status take_slide(void *context, const char *path, struct hrf_error *err)
+{
+    return ingest_add(context, path, NULL, err);
+}
+
+/* A folder that is named gives its slides; one that a pattern matches does if subfolders are asked
+ * for. */
+static enum hrf_status add_match(struct ingest *ingest, const char *pattern, const char *path,
+                                 struct hrf_passed_over *passed, struct hrf_error *err)
+{
+    const bool is_recursive = ingest->dataset->recursive;
+    const size_t before = ingest->rows.n_items;
+    if (!hrf_path_is_directory(path))
+        return ingest_add(ingest, path, NULL, err);
+    if (has_wildcard(pattern) && !is_recursive) {
+        passed->n_folders++;
+        return HRF_OK;
+    }
+    const int64_t n_folders = passed->n_folders;
+    HRF_TRY(hrf_slide_folder_list(path, is_recursive, take_slide, ingest, passed, err));
+    if (has_wildcard(pattern) || ingest->rows.n_items > before)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER, "%s.files: folder '%s' contains no slide%s",
+                         ingest->section, path,
+                         passed->n_folders > n_folders
+                             ? ", only folders; set recursive (infer --recursive) to search them"
+                             : "");
+}
+
+static void tell_passed_over(struct ingest *ingest, const struct hrf_passed_over *passed)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    hrf_passed_over_text(passed, &text);
+    if (text.length > 0)
+        ingest_warn(ingest, "%s.files: passed over: %s%s", ingest->section, text.text,
+                    passed->n_folders > 0 ? " (recursive: true searches folders)" : "");
+    hrf_strbuf_release(&text);
+}
+
 enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
 {
+    struct hrf_passed_over passed = { .n_kinds = 0 };
     const struct hrf_text_list *globs = &ingest->dataset->files;
     for (size_t i = 0; i < globs->n_items; i++) {
         glob_t found;
@@ -32,11 +84,11 @@ enum hrf_status ingest_files(struct ingest *ingest, struct hrf_error *err)
                                        ingest->section, globs->items[i]);
         enum hrf_status status = HRF_OK;
         for (size_t k = 0; k < found.gl_pathc && status == HRF_OK; k++)
-            if (!hrf_path_is_directory(found.gl_pathv[k]))
-                status = ingest_add(ingest, found.gl_pathv[k], NULL, err);
+            status = add_match(ingest, globs->items[i], found.gl_pathv[k], &passed, err);
         globfree(&found);
         HRF_TRY(status);
     }
+    tell_passed_over(ingest, &passed);
     return HRF_OK;
 }
 

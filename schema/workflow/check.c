@@ -34,10 +34,9 @@ bool hrf_dataset_is_given(const struct hrf_workflow_dataset *d)
 static void check_dataset(struct hrf_reader *r, const char *section,
                           const struct hrf_workflow_dataset *d, bool is_needed)
 {
-    static const char *const keys[] = {
-        "root", "files", "csv", "layout", "split", "exclude", "mpp"
-    };
-    enum { N_OWN = 3, LAYOUT = 3, SPLIT = 4, N_KEYS = 7 };
+    static const char *const keys[] = { "root",  "files",     "csv",     "layout",
+                                        "split", "recursive", "exclude", "mpp" };
+    enum { N_OWN = 3, LAYOUT = 3, SPLIT = 4, RECURSIVE = 5, N_KEYS = 8 };
     char names[N_KEYS][32], text[512];
     bool given[N_KEYS], any = is_needed;
     for (int i = 0; i < N_KEYS; i++) {
@@ -71,6 +70,10 @@ static void check_dataset(struct hrf_reader *r, const char *section,
     if (d->layout != HRF_LAYOUT_CAMELYON16 && given[SPLIT]) {
         snprintf(text, sizeof text, "'%s' belongs to layout 'camelyon16'", names[SPLIT]);
         find_at(r, names[SPLIT], text);
+    }
+    if (d->layout != HRF_LAYOUT_FILES && given[RECURSIVE]) {
+        snprintf(text, sizeof text, "'%s' belongs to layout 'files'", names[RECURSIVE]);
+        find_at(r, names[RECURSIVE], text);
     }
 }
 

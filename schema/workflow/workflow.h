@@ -69,6 +69,7 @@ struct hrf_workflow_dataset {
     char *root;                   /* camelyon16; NULL otherwise */
     enum hrf_split split;         /* camelyon16 */
     struct hrf_text_list files;   /* globs; files */
+    bool recursive;               /* files: folders in folders, too */
     char *csv;                    /* csv; NULL otherwise */
     struct hrf_text_list exclude; /* slide names (stems) */
     double mpp;                   /* um/px for slides that carry none; 0 = not given */

@@ -109,6 +109,10 @@ static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
         return hrf_dataset_is_given(&w->calibrate.slides);
     if (strcmp(key->path, "calibrate.slides.split") == 0)
         return w->calibrate.slides.root != NULL;
+    if (strcmp(key->path, "calibrate.slides.recursive") == 0)
+        return w->calibrate.slides.files.n_items > 0;
+    if (strcmp(key->path, "dataset.recursive") == 0)
+        return w->dataset.layout == HRF_LAYOUT_FILES;
     return strcmp(key->path, "dataset.split") != 0 || w->dataset.layout == HRF_LAYOUT_CAMELYON16;
 }
 

@@ -30,6 +30,34 @@ mkdir "$scratch/empty"
 expect_code 2 "$flow" infer "$scratch/empty" --model "$model" --out "$scratch/x"
 expect_text "contains no slide"
 
+# Several operands, a pattern, folders in folders; what is no slide is counted; a directory with the
+# results of another request is left alone, and so are folders of slides.
+mkdir -p "$scratch/cases/one" "$scratch/cases/two"
+cp "$images/test_001.tif" "$scratch/cases/one/a.tif"
+cp "$images/test_002.tif" "$scratch/cases/two/b.tif"
+touch "$scratch/cases/one/notes.txt" "$scratch/cases/read.me" "$scratch/cases/none"
+cd "$scratch"
+infer() { "$flow" infer "$@" --model "$model" --size 64 --json; }
+expect_code 2 infer cases
+expect_text "only folders; set recursive"
+expect_code 0 infer cases --recursive
+is_json 'v["slides"]["done"] == 2'
+expect_text "passed over: 3 files that are no slides ("
+expect_text "1 .txt"
+[ -s runs/cases/results/labels.csv ] || fail "not named after its input"
+cp runs/cases/results/labels.csv before.csv
+expect_code 0 infer "cases/*/a.tif" cases/two
+is_json 'v["slides"]["done"] == 2'
+[ -s runs/cases-2/results/labels.csv ] || fail "no directory of its own"
+cmp runs/cases/results/labels.csv before.csv || fail "the results of another request are gone"
+expect_code 2 infer cases/two --out runs/cases
+expect_text "has the results of another request"
+expect_code 2 infer cases/one --out cases/one
+expect_text "results are not written among slides"
+expect_code 0 infer cases --recursive
+[ ! -e runs/cases-3 ] || fail "the same request does not continue"
+cd "$HRF_SOURCE_DIR"
+
 # HRF_ENGINE names the engine for everything that starts it.
 printf '#!/bin/sh\necho another engine: "$1" >&2\nexit 1\n' >"$scratch/another"
 chmod +x "$scratch/another"

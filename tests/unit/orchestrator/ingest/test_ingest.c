@@ -117,7 +117,27 @@ static void globs_in_order_each_file_once(void **state)
     refused("{layout: files, files: [g/*.ndpi]}", "*.ndpi' matches no file");
     refused("{layout: files, files: [nowhere/*.ndpi]}", "nowhere/*.ndpi' matches no file");
     refused("{layout: files, files: [g/b.svs/*.ndpi]}", "*.ndpi' matches no file");
-    refused("{layout: files, files: [g/folder.tif]}", "dataset has no slides");
+    refused("{layout: files, files: [g/folder.tif]}", "folder.tif' contains no slide");
+}
+
+static void a_folder_gives_its_slides_and_folders_in_it_if_asked_for(void **state)
+{
+    (void)state;
+    put("h/b.svs", "");
+    put("h/a.TIFF", "");
+    put("h/.hidden.svs", "");
+    put("h/notes.txt", "");
+    put("h/sub/c.ndpi", "");
+    put("h/sub/deep/d.scn", "");
+    put("h/m.mrxs", "");
+    put("h/m/Data0.dat", "");
+    gives("{layout: files, files: [h]}", "a ?\nb ?\nm ?\n",
+          "dataset.files: passed over: 1 file that is no slide (1 .txt) and 1 folder (recursive: "
+          "true searches folders)");
+    gives("{layout: files, files: [h], recursive: true}", "a ?\nb ?\nm ?\nc ?\nd ?\n",
+          "dataset.files: passed over: 1 file that is no slide (1 .txt)");
+    put("k/sub/c.ndpi", "");
+    refused("{layout: files, files: [k]}", "contains no slide, only folders; set recursive");
 }
 
 static void a_csv_gives_labels_resolutions_and_annotations(void **state)
@@ -421,6 +441,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(globs_in_order_each_file_once),
+        cmocka_unit_test(a_folder_gives_its_slides_and_folders_in_it_if_asked_for),
         cmocka_unit_test(a_csv_gives_labels_resolutions_and_annotations),
         cmocka_unit_test(names_differ_by_their_folders),
         cmocka_unit_test(a_name_that_fits_no_file_is_told),

@@ -109,6 +109,8 @@ static const char *companions(const char *path)
         { "calibrate.slides.split",
           HAS_FILES "calibrate: {slides: {layout: camelyon16, root: /r}}\n" },
         { "calibrate.slides.files", HAS_FILES "calibrate: {slides: {layout: files}}\n" },
+        { "calibrate.slides.recursive",
+          HAS_FILES "calibrate: {slides: {layout: files, files: [a]}}\n" },
         { "calibrate.slides.csv", HAS_FILES "calibrate: {slides: {layout: csv}}\n" },
         { "calibrate.slides.exclude", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
         { "calibrate.slides.mpp", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
