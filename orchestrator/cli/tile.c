@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct request {
-    const char *mask, *thumbnail, *method, *mode;
+    const char *mask, *thumbnail, *method, *mode, *coords;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
     bool json;
@@ -79,6 +79,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "tissue", "METHOD", "otsu, wsinfer, clam or ncrf", HRF_OPTION_TEXT, &r.method },
         { "min-tissue", "FRACTION", "smallest fraction of tissue in a patch (default 0.5)",
           HRF_OPTION_REAL, &r.min_tissue },
+        { "coords", "PLACE",
+          "take the patches, or the tissue, of another program: a file, or a folder of files by "
+          "slide (HDF5 of CLAM, TRIDENT, AtlasPatch, WSInfer or STAMP; csv; GeoJSON)",
+          HRF_OPTION_TEXT, &r.coords },
         { "slide-mpp", "UM", "resolution of a slide that states none", HRF_OPTION_REAL,
           &r.slide_mpp },
         { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
@@ -97,7 +101,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     char mode[32], method[32];
     snprintf(mode, sizeof mode, "%s", r.mode);
     snprintf(method, sizeof method, "%s", r.method);
+    HRF_AUTO_FREE char *coords = hrf_strdup(r.coords);
     struct hrf_job_tiler params = { .mode = mode,
+                                    .coords = coords,
                                     .patch_size = r.size,
                                     .patch_stride = r.stride > 0 ? r.stride : r.size,
                                     .patch_mpp = r.mpp,

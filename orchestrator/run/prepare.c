@@ -4,6 +4,7 @@
 #include "orchestrator/dag/dag.h"
 #include "orchestrator/ingest/ingest.h"
 #include "orchestrator/run/run_private.h"
+#include "tiler/coords/coords.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,26 @@ double run_fallback_mpp(const struct hrf_workflow *w, const struct hrf_slide_row
     return slide->calibrates ? w->calibrate.slides.mpp : w->dataset.mpp;
 }
 
+/* What names the foreign patches of a slide: the file's hash; "" while there is none, which fails
+ * its tile task with a reason. */
+static enum hrf_status hash_coords(const struct hrf_workflow *w, const struct hrf_slide_row *slide,
+                                   char out[HRF_HASH_HEX], struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = NULL;
+    struct hrf_error why = { .status = HRF_OK };
+    out[0] = '\0';
+    if (w->tiler.coords == NULL)
+        return HRF_OK;
+    enum hrf_status status = hrf_coords_find(w->tiler.coords, slide->path, &path, &why);
+    if (status == HRF_OK)
+        status = hrf_hash_file(path, out, &why);
+    if (status == HRF_E_NOMEM)
+        return hrf_error_set(err, status, "%s", why.text);
+    if (status != HRF_OK)
+        out[0] = '\0';
+    return HRF_OK;
+}
+
 enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slide_row *slide,
                              char out[HRF_HASH_HEX], struct hrf_error *err)
 {
@@ -88,6 +109,9 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slid
                                       .min_tissue = w->tiler.tissue.min_tissue,
                                       .csv_mpp = slide->mpp_csv,
                                       .workflow_mpp = run_fallback_mpp(w, slide) };
+    char coords[HRF_HASH_HEX];
+    HRF_TRY(hash_coords(w, slide, coords, err));
+    inputs.coords = w->tiler.coords != NULL ? coords : NULL;
     return hrf_dag_tile_key(&inputs, out, err);
 }
 

@@ -112,6 +112,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     t->tissue_method = hrf_strdup(hrf_tissue_method_name(w->tiler.tissue.method));
     t->min_tissue = w->tiler.tissue.min_tissue;
     t->min_patches = w->tiler.tissue.min_patches;
+    t->coords = w->tiler.coords != NULL ? hrf_strdup(w->tiler.coords) : NULL;
     e->model_file = hrf_strdup(w->model.file);
     e->model_sha256 = hrf_strdup(run->model_sha256);
     e->embedding = w->model.output == HRF_OUTPUT_EMBEDDING;

@@ -32,9 +32,14 @@ static const struct hrf_field spec_fields[] = {
 
 static const struct hrf_field tiler_fields[] = {
 #define FIELD(key, type) HRF_FIELD(struct hrf_job_tiler, #key, key, HRF_FIELD_##type)
-    FIELD(mode, NEEDED),          FIELD(patch_size, INT),  FIELD(patch_stride, INT),
-    FIELD(patch_mpp, REAL),       FIELD(min_tissue, REAL), FIELD(min_patches, INT),
+    FIELD(mode, NEEDED),
+    FIELD(patch_size, INT),
+    FIELD(patch_stride, INT),
+    FIELD(patch_mpp, REAL),
+    FIELD(min_tissue, REAL),
+    FIELD(min_patches, INT),
     FIELD(tissue_method, NEEDED),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "coords", coords, HRF_FIELD_TEXT),
 #undef FIELD
 };
 

@@ -29,6 +29,8 @@ struct hrf_job_tiler {
     char *tissue_method;
     double min_tissue;
     int64_t min_patches;
+    char
+        *coords; /* where other programs' patches of the slides are: a folder or file; NULL: none */
 };
 
 /* The part of it that an infer task depends on. */

@@ -186,6 +186,10 @@ void hrf_reader_check(struct hrf_reader *r)
                 "'softmax' or 'sigmoid'");
     if (w->model.output == HRF_OUTPUT_SOFTMAX && w->model.classes.n_items == 1)
         find_at(r, "model.output", "'softmax' over one class is 1 for every patch; use 'sigmoid'");
+    if (w->tiler.mode == HRF_TILER_SLIDE && w->tiler.coords != NULL)
+        find_at(r, "tiler.coords",
+                "'coords' names patches or their tissue, and with tiler.mode 'slide' there are no "
+                "patches; leave it out");
     if (w->features.type == HRF_FEATURES_FP16 && (w->features.form == HRF_FEATURES_AS_CLAM ||
                                                   w->features.form == HRF_FEATURES_AS_ATLASPATCH))
         find_at(r, "features.type",

@@ -49,6 +49,9 @@ const struct hrf_key hrf_keys[] = {
              "resolution in um/px for slides whose files state none"),
     ONE_OF(tiler.mode, WORD, "patch", hrf_words_mode,
            "patch: score patches of tissue; slide: score each slide as one image"),
+    ANY(tiler.coords, PATH, NULL,
+        "patches that another program chose: a folder with a file for each slide (HDF5 of CLAM, "
+        "TRIDENT, AtlasPatch, WSInfer or STAMP, csv of WSInfer), or tissue as GeoJSON (QuPath)"),
     IN_RANGE(tiler.patch.size, INT, "256", 16, 8192, "height and width of a patch in px"),
     IN_RANGE(tiler.patch.mpp, REAL, "0.5", 0.05, 100, "resolution of patches in um/px"),
     IN_RANGE(tiler.patch.stride, INT, NULL, 1, 8192,

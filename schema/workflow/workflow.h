@@ -79,6 +79,7 @@ bool hrf_dataset_is_given(const struct hrf_workflow_dataset *dataset);
 
 struct hrf_workflow_tiler {
     enum hrf_tiler_mode mode;
+    char *coords; /* where other programs' patches or tissue are; NULL = none */
     struct {
         int64_t size; /* px at `mpp` */
         double mpp;   /* um/px */

@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/png_write.h"
+#include "tiler/coords/coords.h"
 #include "tiler/grid/grid.h"
+#include "tiler/plan/foreign.h"
 #include "tiler/plan/level_survey.h"
 #include "tiler/plan/overview.h"
 #include "tiler/tissue/tissue.h"
@@ -280,12 +282,50 @@ static enum hrf_status choose_patches(struct tiling *t, struct hrf_error *err)
     return warn(t, strict, err);
 }
 
+/* The tissue of the mask, as a fraction of the slide. */
+static double mask_fraction(const struct tiling *t)
+{
+    const int64_t n = t->overview.width * t->overview.height;
+    int64_t inside = 0;
+    for (int64_t i = 0; i < n; i++)
+        inside += t->mask[i] != 0;
+    return (double)inside / (double)n;
+}
+
+static enum hrf_status choose_outlined(struct tiling *t, const char *path, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plan = t->plan;
+    HRF_TRY(hrf_coords_draw_tissue(path, plan->width, plan->height, t->mask, t->overview.width,
+                                   t->overview.height, err));
+    hrf_free(plan->tissue_method);
+    plan->tissue_method = NULL;
+    HRF_TRY(copy_text("outlines of geojson", &plan->tissue_method, err));
+    if (t->is_frame)
+        return keep_frame(t, err);
+    HRF_TRY(keep_patches(t, t->params->min_tissue, err));
+    return plan->n_patches < t->params->min_patches ? warn(t, plan->n_patches, err) : HRF_OK;
+}
+
+/* Patches, or tissue, that another program chose (tiler.coords). */
+static enum hrf_status take_patches(struct tiling *t, const char *slide_path, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = NULL;
+    HRF_TRY(hrf_coords_find(t->params->coords, slide_path, &path, err));
+    if (hrf_coords_is_geojson(path))
+        HRF_TRY(choose_outlined(t, path, err));
+    else
+        HRF_TRY(hrf_foreign_patches(path, hrf_slide_info(t->slide), t->plan, t->mask,
+                                    t->overview.width, t->overview.height, err));
+    t->plan->tissue_fraction = mask_fraction(t);
+    return HRF_OK;
+}
+
 static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,
                             struct hrf_error *err)
 {
     HRF_TRY(describe(t, path, csv_mpp, workflow_mpp, err));
     HRF_TRY(read_overview(t, err));
-    HRF_TRY(choose_patches(t, err));
+    HRF_TRY(t->params->coords != NULL ? take_patches(t, path, err) : choose_patches(t, err));
     HRF_TRY(hrf_slide_check_levels(t->slide, t->plan, &t->overview, t->mask, err));
     HRF_TRY(make_pictures(t, err));
     return hrf_tile_plan_seal(t->plan, err);
