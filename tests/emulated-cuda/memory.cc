@@ -144,7 +144,12 @@ cudaError_t cudaFree(void *memory)
     memset(block->first, FRESH, block->second);
     madvise(block->first, room_of(block->second), MADV_REMOVE);
     allocated -= block->second;
+    /* Access is opened and closed up to the last block, not up to the furthest that ever was. */
+    if (mprotect(block->first, room_of(block->second), PROT_NONE) != 0)
+        die("mprotect failed");
     blocks.erase(block);
+    const auto last = blocks.rbegin();
+    arena_used = last == blocks.rend() ? 0 : size_t(last->first - arena) + room_of(last->second);
     return cudaSuccess;
 }
 
