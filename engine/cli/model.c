@@ -18,9 +18,11 @@ static const char details[] =
     "                                  parameters, e.g. amoebanet-d:L,F unet:LEVELS,WIDTH\n"
     "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
     "  model check FILE                check whether a run could score images with it\n"
-    "  model hash FILE                 print what names it in content keys: the SHA-256 of the "
-    "file\n"
-    "                                  and of the weights that lie in other files";
+    "  model hash FILE                 print the SHA-256 that identifies the model in a run (of "
+    "its\n"
+    "                                  file and of weights in other files), and 'own scales' if "
+    "it\n"
+    "                                  brings INT8 scales";
 
 struct request {
     const char *output, *layout, *activation;
@@ -224,7 +226,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     else if (is_check)
         status = check(args.operands[1], &request, &err);
     else
-        status = hrf_error_set(&err, HRF_E_USER, "'%s' is neither make, inspect, check nor hash",
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "'%s' is unknown; use model make, inspect, check or hash",
                                args.operands[0]);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }

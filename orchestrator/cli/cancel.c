@@ -20,7 +20,9 @@ static enum hrf_status cancel_driver(struct hrf_store *store, int64_t pid, struc
         HRF_TRY(hrf_store_lease_owner(store, &pid, err));
     }
     if (pid > 0)
-        return hrf_error_set(err, HRF_E_AGAIN, "process %lld does not exit", (long long)pid);
+        return hrf_error_set(err, HRF_E_AGAIN,
+                             "the run's driver (process %lld) was asked to end but still runs",
+                             (long long)pid);
     return HRF_OK;
 }
 

@@ -31,11 +31,14 @@ static enum hrf_status check(const struct hrf_evaluation_params *params, struct 
     if (params->truth == NULL)
         return hrf_error_set(err, HRF_E_USER, "--truth ROOT is missing");
     if (params->lesions == NULL && params->slides == NULL)
-        return hrf_error_set(err, HRF_E_USER, "nothing to judge: --lesions DIR or --slides FILE");
+        return hrf_error_set(err, HRF_E_USER,
+                             "nothing to judge: give --lesions DIR, --slides FILE, or both");
     if (params->tuning != NULL && params->slides == NULL)
-        return hrf_error_set(err, HRF_E_USER, "--tune is of the slide task: --slides is missing");
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "--tune chooses a threshold for slide scores: give them with --slides FILE");
     if (!(params->specificity >= 0.0 && params->specificity <= 1.0))
-        return hrf_error_set(err, HRF_E_USER, "--specificity is from 0 to 1, not %g",
+        return hrf_error_set(err, HRF_E_USER, "--specificity must be from 0 to 1; it is %g",
                              params->specificity);
     return HRF_OK;
 }
@@ -62,18 +65,19 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "specificity", "P", "with --tune: the specificity to reach there (default: Youden's J)",
           HRF_OPTION_REAL, &params.specificity },
         { "precision", "P",
-          "the rows of --slides to take, of a run's labels.csv (default: the first)",
+          "if --slides is the labels.csv of a run: the precision to judge (default: its first)",
           HRF_OPTION_TEXT, &params.precision },
-        { "evaluation", "RULE", "official (default), jama or strict; see below", HRF_OPTION_TEXT,
-          &rule },
+        { "evaluation", "RULE", "official (default), jama or strict; explained above",
+          HRF_OPTION_TEXT, &rule },
         { "exclude", "SLIDE", "leave this slide out too; may be repeated", HRF_OPTION_LIST,
           &exclude },
         { "no-exclusions", NULL, "keep the slides that are known to be wrong", HRF_OPTION_FLAG,
           &params.no_exclusions },
-        { "outlines", NULL, "take the XML where a slide has a mask too", HRF_OPTION_FLAG,
-          &params.prefer_xml },
-        { "resamples", "N", "of the bootstrap (2000)", HRF_OPTION_INT, &params.n_resamples },
-        { "seed", "N", "of the bootstrap (1)", HRF_OPTION_INT, &seed },
+        { "outlines", NULL, "use the XML outlines of a slide even if it also has a mask",
+          HRF_OPTION_FLAG, &params.prefer_xml },
+        { "resamples", "N", "number of bootstrap resamples (default 2000)", HRF_OPTION_INT,
+          &params.n_resamples },
+        { "seed", "N", "seed of the bootstrap (default 1)", HRF_OPTION_INT, &seed },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
@@ -88,9 +92,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status = check(&params, &err);
     if (status == HRF_OK && !hrf_froc_rule_parse(rule, &params.rule))
         status = hrf_error_set(&err, HRF_E_USER,
-                               "--evaluation %s is none of official, jama and strict", rule);
+                               "--evaluation must be official, jama or strict; it is '%s'", rule);
     if (status == HRF_OK && (params.n_resamples < 1 || params.n_resamples > 1000000))
-        status = hrf_error_set(&err, HRF_E_USER, "--resamples is from 1 to 1000000, not %lld",
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--resamples must be from 1 to 1000000; it is %lld",
                                (long long)params.n_resamples);
     if (status == HRF_OK)
         status = hrf_evaluate(&params, &evaluation, &err);

@@ -56,7 +56,10 @@ static enum hrf_status add_slide(const struct source *s, const struct hrf_slide_
     HRF_TRY(hrf_store_get_scores(
         s->store, row->id, r->precision != NULL ? r->precision : s->precisions[0], &scores, err));
     if (scores->n_patches != plan->n_patches || s->params.positive >= (size_t)scores->n_classes)
-        return hrf_error_set(err, HRF_E_USER, "slide '%s' is not scored as a whole", row->name);
+        return hrf_error_set(err, HRF_E_USER,
+                             "slide '%s' has patches without a score, or no score for the positive "
+                             "class; run it to its end first",
+                             row->name);
     HRF_TRY(hrf_map_features_of_patches(plan, scores->probabilities + s->params.positive,
                                         (size_t)scores->n_classes, r->threshold, features, err));
     hrf_feature_table_add_row(out, row->name, row->truth, features);
@@ -147,14 +150,17 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "out", "FILE", "where to write: the table, the forest, or the scores", HRF_OPTION_TEXT,
           &r.out },
         { "forest", "FILE", "score: the forest", HRF_OPTION_TEXT, &r.forest },
-        { "precision", "P", "features: of this precision (default: the first of the run)",
+        { "precision", "P", "features: use the scores of this precision (default: the run's first)",
           HRF_OPTION_TEXT, &r.precision },
-        { "threshold", "P", "features: regions are patches above it (0.7)", HRF_OPTION_REAL,
-          &r.threshold },
-        { "trees", "N", "train: how many (1000)", HRF_OPTION_INT, &r.options.n_trees },
-        { "depth", "N", "train: of each tree at most (8)", HRF_OPTION_INT, &r.options.max_depth },
-        { "seed", "N", "train: of the draws (1)", HRF_OPTION_INT, &r.options.seed },
-        { "seen", NULL, "score: also slides that the forest was trained on", HRF_OPTION_FLAG,
+        { "threshold", "P", "features: patches with a score above this form regions (default 0.7)",
+          HRF_OPTION_REAL, &r.threshold },
+        { "trees", "N", "train: number of trees (default 1000)", HRF_OPTION_INT,
+          &r.options.n_trees },
+        { "depth", "N", "train: largest depth of a tree (default 8)", HRF_OPTION_INT,
+          &r.options.max_depth },
+        { "seed", "N", "train: seed of the random draws (default 1)", HRF_OPTION_INT,
+          &r.options.seed },
+        { "seen", NULL, "score: also score slides that the forest was trained on", HRF_OPTION_FLAG,
           &r.seen },
         { NULL },
     };
@@ -167,7 +173,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status = HRF_OK;
     if (r.options.n_trees < 1 || r.options.n_trees > 100000 || r.options.max_depth < 1 ||
         r.options.max_depth > 30)
-        status = hrf_error_set(&err, HRF_E_USER, "--trees is 1 to 100000, --depth 1 to 30");
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--trees must be from 1 to 100000, --depth from 1 to 30");
     else if (strcmp(args.operands[0], "features") == 0)
         status = features(&r, &err);
     else if (strcmp(args.operands[0], "train") == 0)

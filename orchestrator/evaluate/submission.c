@@ -181,8 +181,9 @@ static enum hrf_status list_files(const char *directory, const struct hrf_truth_
             continue;
         char **file = &out->files[slide - truth->slides];
         if (*file != NULL)
-            return hrf_error_set(err, HRF_E_USER, "'%s': %s and %s are of one slide", directory,
-                                 *file, out->names.items[i]);
+            return hrf_error_set(err, HRF_E_USER,
+                                 "folder '%s' has two files for one slide, %s and %s: keep one",
+                                 directory, *file, out->names.items[i]);
         *file = out->names.items[i];
     }
     return n > 0 ? HRF_OK : hrf_error_set(err, HRF_E_USER, "'%s' has no csv file", directory);
@@ -374,10 +375,11 @@ static enum hrf_status choose_point(struct hrf_evaluation *e, const struct hrf_t
         const struct hrf_truth_slide *slide = hrf_truth_set_find(truth, name);
         bool lesions_only;
         if (find_score(judged, name) != NULL)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "a leak: %s is in '%s' and in '%s'; choose the operating point on "
-                                 "other slides than those that are judged",
-                                 name, e->params.tuning, e->params.slides);
+            return hrf_error_set(
+                err, HRF_E_USER,
+                "slide %s is both in '%s', on which the threshold is chosen, and in "
+                "'%s', which is judged: choose the threshold on other slides",
+                name, e->params.tuning, e->params.slides);
         if (slide == NULL || slide->truth == HRF_TRUTH_UNKNOWN)
             HRF_TRY(note(&task->unknown, &task->n_unknown, name, err));
         else if (reason_to_leave_out(&e->params, name, false, &lesions_only) == NULL)

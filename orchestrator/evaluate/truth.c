@@ -118,7 +118,7 @@ static enum hrf_status keep_path(const struct finding *f, char **place, const ch
 {
     if (*place != NULL) {
         HRF_AUTO_FREE char *shown = hrf_text_printable(*place);
-        HRF_AUTO_FREE char *text = hrf_format("not used: '%s' is of the same slide",
+        HRF_AUTO_FREE char *text = hrf_format("it is not used, because '%s' is for the same slide",
                                               shown != NULL ? shown : "?");
         warn(f, text != NULL ? text : "not used", path);
         return HRF_OK;

@@ -87,7 +87,7 @@ enum hrf_status run_record_queue(struct run *run, bool *changed, struct hrf_erro
     if (s.n_jobs > 0)
         describe(&s, trouble, &text);
     else if (trouble[0] != '\0')
-        hrf_strbuf_addf(&text, "nothing is there or submitted; the scheduler does not answer: %s",
+        hrf_strbuf_addf(&text, "no job is running or queued; the scheduler does not answer: %s",
                         trouble);
     enum hrf_status status = hrf_strbuf_status(&text, err);
     if (status == HRF_OK && strcmp(text.text, run->queue) != 0) {

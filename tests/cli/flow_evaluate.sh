@@ -82,7 +82,7 @@ expect_text "threshold 0.9, chosen by sensitivity at a specificity of 0.9 on the
 expect_text "there: sensitivity 0.5000, specificity 1.0000; here: 0.5000 and 1.0000, accuracy 0.7500"
 echo "test_001,0.7" >>"$scratch/tune.csv"
 expect_code 2 "$flow" evaluate --truth "$golden/truth" --slides "$scratch/four.csv" --tune "$scratch/tune.csv"
-expect_text "a leak: test_001 is in"
+expect_text "slide test_001 is both in"
 
 # Wrong input, each in a sentence.
 wrong() { # text, words of the command...
@@ -94,7 +94,7 @@ wrong() { # text, words of the command...
 wrong "--truth ROOT is missing" --slides "$scratch/four.csv"
 wrong "nothing to judge" --truth "$golden/truth"
 wrong "is not a folder" --truth "$scratch/nowhere" --slides "$scratch/four.csv"
-wrong "is none of official, jama and strict" --truth "$golden/truth" --slides "$scratch/four.csv" --evaluation best
+wrong "must be official, jama or strict" --truth "$golden/truth" --slides "$scratch/four.csv" --evaluation best
 printf '0.5,1.5,2\n' >"$scratch/some/test_001.csv"
 wrong "test_001.csv:1: x = '1.5' is not a whole number" --truth "$golden/truth" --lesions "$scratch/some"
 printf 'test_001,1\ntest_001,0\n' >"$scratch/twice.csv"
