@@ -8,8 +8,8 @@ static enum hrf_status copy_constant(const struct hrf_value *value, bool keep_or
 {
     const size_t n_bytes = (size_t)hrf_value_bytes(value);
     operand->constant = hrf_alloc_aligned(n_bytes > 0 ? n_bytes : 1, HRF_BUFFER_ALIGNMENT);
-    if (operand->constant == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "constant '%s' of %zu bytes", value->name, n_bytes);
+    HRF_CHECK_MEMORY(operand->constant != NULL, err, "no memory for constant '%s' of %zu bytes",
+                     value->name, n_bytes);
     if (!keep_order && n_bytes > 0 && value->shape.rank == 4)
         hrf_layout_from_onnx(&value->shape, hrf_dtype_size(value->dtype), value->data,
                              operand->constant);
@@ -43,14 +43,13 @@ enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_
                                 struct hrf_spec **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_spec) spec = hrf_calloc(1, sizeof *spec);
-    if (spec == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(spec != NULL, err, "no memory for the kernel of node '%s'", node->name);
     spec->op = node->op;
     spec->attributes = node->attributes;
     spec->name = hrf_strdup(node->name);
     spec->inputs = hrf_calloc((size_t)node->n_inputs + 1, sizeof *spec->inputs);
-    if (spec->name == NULL || spec->inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(spec->name != NULL && spec->inputs != NULL, err,
+                     "no memory for the kernel of node '%s'", node->name);
     spec->n_inputs = node->n_inputs;
     HRF_TRY(copy_operands(graph, node, spec, err));
     const struct hrf_value *y = &graph->values[node->outputs[0]];

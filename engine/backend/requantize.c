@@ -37,8 +37,8 @@ enum hrf_status hrf_requantize_create(const struct hrf_spec *spec, struct hrf_re
         r->multiplier = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
         r->bias = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
     }
-    if (r == NULL || r->multiplier == NULL || r->bias == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "scales of node '%s'", spec->name);
+    HRF_CHECK_MEMORY(r != NULL && r->multiplier != NULL && r->bias != NULL, err,
+                     "no memory for the scales of node '%s'", spec->name);
     fill(spec, out_scale, r);
     r->residual_scale = 1.0f;
     if (hrf_spec_has(spec, HRF_CONV_RESIDUAL)) {

@@ -145,8 +145,7 @@ enum hrf_status hrf_infer_evaluate(struct hrf_inference *in)
     if (in->node->op == HRF_OP_QUANTIZE || in->node->op == HRF_OP_DEQUANTIZE)
         return hrf_infer_convert_constant(in);
     HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)count, hrf_dtype_size(in->dtype));
-    if (data == NULL)
-        return hrf_error_set(in->err, HRF_E_NOMEM, "out of memory for node '%s'", in->node->name);
+    HRF_CHECK_MEMORY(data != NULL, in->err, "out of memory for node '%s'", in->node->name);
     HRF_TRY(hrf_evaluate_is_move(in->node->op) ? hrf_evaluate_move(in, count, data)
                                                : hrf_evaluate_numbers(in, count, data));
     in->graph->values[in->node->outputs[0]].data = data;

@@ -285,8 +285,8 @@ static enum hrf_status sums(struct hrf_inference *in, int64_t count, void *out)
         return hrf_infer_refuse(in, "a sum of these is not supported");
     HRF_AUTO_FREE double *sum = hrf_alloc_array((size_t)count, sizeof *sum);
     HRF_AUTO_FREE int64_t *whole = hrf_alloc_array((size_t)count, sizeof *whole);
-    if (sum == NULL || whole == NULL)
-        return hrf_error_set(in->err, HRF_E_NOMEM, "out of memory for node '%s'", in->node->name);
+    HRF_CHECK_MEMORY(sum != NULL && whole != NULL, in->err, "out of memory for node '%s'",
+                     in->node->name);
     for (int64_t o = 0; o < count; o++) {
         sum[o] = op == HRF_OP_REDUCE_PROD  ? 1
                  : op == HRF_OP_REDUCE_MAX ? -INFINITY

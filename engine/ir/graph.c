@@ -251,9 +251,8 @@ enum hrf_status hrf_graph_add_value(struct hrf_graph *graph, const char *name, e
         HRF_TRY(check_shape(name, dtype, shape, true, err));
         size_t n_bytes = (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype);
         copy = hrf_alloc(n_bytes);
-        if (copy == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "out of memory for the %zu bytes of '%s'",
-                                 n_bytes, name);
+        HRF_CHECK_MEMORY(copy != NULL, err, "out of memory for the %zu bytes of '%s'", n_bytes,
+                         name);
         memcpy(copy, data, n_bytes);
     }
     return hrf_graph_take_value(graph, name, dtype, shape, &copy, index, err);

@@ -125,8 +125,7 @@ enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in)
     const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
     const int64_t n = hrf_shape_count(&x->shape);
     HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)n, hrf_dtype_size(in->dtype));
-    if (data == NULL)
-        return hrf_error_set(in->err, HRF_E_NOMEM, "out of memory for node '%s'", in->node->name);
+    HRF_CHECK_MEMORY(data != NULL, in->err, "out of memory for node '%s'", in->node->name);
     if (in->node->op == HRF_OP_QUANTIZE)
         narrow(in->graph, in->node, &x->shape, x->data, data);
     for (int64_t i = 0; i < n && in->node->op == HRF_OP_DEQUANTIZE; i++) {

@@ -246,8 +246,7 @@ enum hrf_status hrf_graph_hash(const struct hrf_graph *graph, char out[65], stru
     _Static_assert(HRF_HASH_HEX == 65, "the length in graph.h");
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_AUTO_FREE int32_t *position = hrf_calloc((size_t)graph->n_values, sizeof *position);
-    if (position == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for hashing '%s'", graph->name);
+    HRF_CHECK_MEMORY(position != NULL, err, "out of memory for hashing '%s'", graph->name);
     HRF_TRY(hrf_hash_create(&hash, err));
     int32_t next = 0;
     hrf_hash_text(hash, "hires-flow graph 1");

@@ -34,14 +34,11 @@ enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_reade
         .is_output = hrf_calloc(n_values + 1, sizeof *r.is_output),
     };
     HRF_AUTO_FREE int32_t *next = hrf_calloc(n_values + 1, sizeof *next);
-    if (r.first == NULL || r.is_output == NULL || next == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the readers of graph '%s'",
-                             graph->name);
+    HRF_CHECK_MEMORY(r.first != NULL && r.is_output != NULL && next != NULL, err,
+                     "no memory for the readers of graph '%s'", graph->name);
     const int32_t n = find_firsts(graph, r.first);
     r.nodes = hrf_alloc_array((size_t)n + 1, sizeof *r.nodes);
-    if (r.nodes == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the readers of graph '%s'",
-                             graph->name);
+    HRF_CHECK_MEMORY(r.nodes != NULL, err, "no memory for the readers of graph '%s'", graph->name);
     for (int32_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++) {
             const int32_t v = graph->nodes[i].inputs[k];

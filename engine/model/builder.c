@@ -329,8 +329,7 @@ enum hrf_status hrf_build_finish(struct hrf_builder *b, struct hrf_layer x)
     if (b->status != HRF_OK)
         return b->status;
     char *name = hrf_strdup("output");
-    if (name == NULL)
-        return hrf_error_set(b->err, HRF_E_NOMEM, "out of memory for a name");
+    HRF_CHECK_MEMORY(name != NULL, b->err, "out of memory for a name");
     hrf_free(b->graph->values[x.value].name);
     b->graph->values[x.value].name = name;
     HRF_TRY(hrf_graph_set_io(b->graph, &input, 1, &x.value, 1, b->err));

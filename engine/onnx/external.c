@@ -85,8 +85,7 @@ static enum hrf_status resolve(const char *folder, const char *location, const c
                              "read (no absolute path, no '..')",
                              name, location);
     HRF_AUTO_FREE char *path = hrf_path_join(folder, location);
-    if (path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for a path");
+    HRF_CHECK_MEMORY(path != NULL, err, "out of memory for a path");
     char root[PATH_MAX], real[PATH_MAX];
     if (realpath(folder, root) == NULL || realpath(path, real) == NULL)
         return hrf_error_set_errno(err, errno,

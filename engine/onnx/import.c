@@ -168,8 +168,9 @@ static enum hrf_status sorter_init(struct sorter *s, struct hrf_error *err)
     s->order = hrf_alloc_array(n, sizeof *s->order);
     s->stack = hrf_alloc_array(n, sizeof *s->stack);
     s->next_input = hrf_calloc(n, sizeof *s->next_input);
-    if (s->state == NULL || s->order == NULL || s->stack == NULL || s->next_input == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for sorting %zu nodes", n);
+    HRF_CHECK_MEMORY(s->state != NULL && s->order != NULL && s->stack != NULL &&
+                         s->next_input != NULL,
+                     err, "out of memory for sorting %zu nodes", n);
     for (size_t i = 0; i < n; i++) {
         const Onnx__NodeProto *node = s->proto->node[i];
         for (size_t k = 0; k < node->n_output; k++) {
@@ -316,8 +317,8 @@ static enum hrf_status read_graph(struct hrf_onnx_reader *reader)
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array(proto->n_input, sizeof *inputs);
     HRF_AUTO_FREE int32_t *outputs = hrf_alloc_array(proto->n_output, sizeof *outputs);
     int32_t n_inputs = 0;
-    if (inputs == NULL || outputs == NULL)
-        return hrf_error_set(reader->err, HRF_E_NOMEM, "out of memory for inputs and outputs");
+    HRF_CHECK_MEMORY(inputs != NULL && outputs != NULL, reader->err,
+                     "out of memory for inputs and outputs");
     HRF_TRY(read_initializers(reader));
     HRF_TRY(read_inputs(reader, inputs, &n_inputs));
     HRF_TRY(read_nodes(reader));

@@ -22,8 +22,7 @@ static enum hrf_status grow(struct hrf_names *names, struct hrf_error *err)
 {
     size_t n = names->n_slots > 0 ? 2 * names->n_slots : 64;
     struct hrf_name_slot *slots = hrf_calloc(n, sizeof *slots);
-    if (slots == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for %zu names", n);
+    HRF_CHECK_MEMORY(slots != NULL, err, "out of memory for %zu names", n);
     for (size_t i = 0; i < names->n_slots; i++)
         if (names->slots[i].name != NULL)
             *find_slot(slots, n, names->slots[i].name) = names->slots[i];

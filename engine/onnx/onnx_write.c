@@ -437,8 +437,7 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
     char **inputs = keep(w, NULL, (size_t)(node->n_inputs + MOST_EXTRA_INPUTS) * sizeof *inputs);
     char **outputs = keep(w, NULL, (size_t)node->n_outputs * sizeof *outputs);
     Onnx__AttributeProto **attributes = keep(w, NULL, MOST_ATTRIBUTES * sizeof(void *));
-    if (attributes == NULL)
-        return hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for node '%s'", node->name);
+    HRF_CHECK_MEMORY(attributes != NULL, w->err, "out of memory for node '%s'", node->name);
     b->input = inputs;
     b->output = outputs;
     b->attribute = attributes;
@@ -638,8 +637,7 @@ static enum hrf_status write_file(struct writer *w, const char *path)
         return hrf_error_set(w->err, HRF_E_UNSUPPORTED,
                              "it takes %zu bytes, and one ONNX file holds at most %d", n, INT_MAX);
     HRF_AUTO_FREE uint8_t *bytes = hrf_alloc(n);
-    if (bytes == NULL)
-        return hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for %zu bytes of ONNX", n);
+    HRF_CHECK_MEMORY(bytes != NULL, w->err, "out of memory for %zu bytes of ONNX", n);
     protobuf_c_message_pack(&model.base, bytes);
     return hrf_file_write_atomic(path, bytes, n, w->err);
 }
@@ -649,8 +647,7 @@ enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,
 {
     struct writer w = { .graph = graph, .proto = ONNX__GRAPH_PROTO__INIT, .err = err };
     w.names = hrf_calloc((size_t)graph->n_values, sizeof *w.names);
-    if (w.names == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for writing '%s'", path);
+    HRF_CHECK_MEMORY(w.names != NULL, err, "out of memory for writing '%s'", path);
     enum hrf_status status = put_graph(&w);
     if (status == HRF_OK)
         status = write_file(&w, path);

@@ -159,9 +159,8 @@ enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char
     const size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
     const void *elements = NULL;
     HRF_AUTO_FREE void *memory = hrf_alloc(count * size);
-    if (memory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for the %zu bytes of '%s'",
-                             count * size, name);
+    HRF_CHECK_MEMORY(memory != NULL, err, "out of memory for the %zu bytes of '%s'", count * size,
+                     name);
     if (!tensor->has_raw_data)
         typed_count(tensor, *dtype, &elements);
     if (count > 0 && tensor->has_raw_data)
@@ -185,9 +184,8 @@ static enum hrf_status take_data(struct hrf_onnx_reader *reader, Onnx__TensorPro
         const size_t n_bytes = (size_t)hrf_shape_count(shape) * hrf_dtype_size(*dtype);
         HRF_TRY(hrf_onnx_external_check(&reader->external, tensor, name, n_bytes, reader->err));
         HRF_AUTO_FREE void *memory = hrf_alloc(n_bytes);
-        if (memory == NULL)
-            return hrf_error_set(reader->err, HRF_E_NOMEM,
-                                 "out of memory for the %zu bytes of '%s'", n_bytes, name);
+        HRF_CHECK_MEMORY(memory != NULL, reader->err, "out of memory for the %zu bytes of '%s'",
+                         n_bytes, name);
         HRF_TRY(
             hrf_onnx_external_read(&reader->external, tensor, name, memory, n_bytes, reader->err));
         *data = memory;
@@ -217,8 +215,7 @@ enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader, Onnx__TensorPr
     }
     const int64_t count = hrf_shape_count(shape);
     float *floats = hrf_alloc_array((size_t)count, sizeof *floats);
-    if (floats == NULL)
-        return hrf_error_set(reader->err, HRF_E_NOMEM, "out of memory for '%s'", name);
+    HRF_CHECK_MEMORY(floats != NULL, reader->err, "out of memory for '%s'", name);
     if (type != HRF_F64)
         hrf_floats_from(type, own, floats, count);
     for (int64_t i = 0; i < count && type == HRF_F64; i++)

@@ -10,8 +10,7 @@ static enum hrf_status add_float(struct hrf_graph *graph, int32_t output, int32_
     const struct hrf_shape shape = value->shape;
     HRF_AUTO_FREE char *name = hrf_format("%s.float32", value->name);
     int32_t y;
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the results as float32");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for the results as float32");
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &y, err));
     HRF_TRY(hrf_graph_add_node(graph, HRF_OP_IDENTITY, name, &x, 1, &y, 1, NULL, err));
     graph->outputs[output] = y;

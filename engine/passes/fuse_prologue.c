@@ -98,8 +98,8 @@ static enum hrf_status add_numbers(struct hrf_graph *graph, int32_t n, int32_t a
     HRF_AUTO_FREE float *shifts = hrf_alloc_array(count + 1, sizeof *shifts);
     HRF_AUTO_FREE char *factor_name = hrf_format("%s.factors", node->name);
     HRF_AUTO_FREE char *shift_name = hrf_format("%s.shifts", node->name);
-    if (factors == NULL || shifts == NULL || factor_name == NULL || shift_name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", node->name);
+    HRF_CHECK_MEMORY(factors != NULL && shifts != NULL && factor_name != NULL && shift_name != NULL,
+                     err, "no memory to fuse node '%s'", node->name);
     find_numbers(graph, node, shape.dims[0], factors, shifts);
     HRF_TRY(hrf_graph_add_value(graph, factor_name, HRF_F32, &shape, factors, &added[0], err));
     return hrf_graph_add_value(graph, shift_name, HRF_F32, &shape, shifts, &added[1], err);
@@ -110,8 +110,7 @@ static enum hrf_status take_in(struct hrf_node *conv, int32_t image,
                                struct hrf_error *err)
 {
     int32_t *inputs = hrf_alloc_array(HRF_CONV_MAX_INPUTS, sizeof *inputs);
-    if (inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", conv->name);
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to fuse node '%s'", conv->name);
     for (int32_t i = 0; i < HRF_CONV_MAX_INPUTS; i++)
         inputs[i] = i < conv->n_inputs ? conv->inputs[i] : HRF_NO_VALUE;
     inputs[HRF_CONV_X] = image;

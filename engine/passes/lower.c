@@ -139,8 +139,7 @@ static enum hrf_status add_value(struct lowering *l, int32_t value, const char *
 {
     const struct hrf_value *from = &l->from->values[value];
     HRF_AUTO_FREE char *name = hrf_format("%s%s", from->name, suffix);
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to lower a graph");
     HRF_TRY(hrf_graph_add_value(l->to, name, type, &from->shape, NULL, index, err));
     l->to->values[*index].quantization = q;
     return HRF_OK;
@@ -156,8 +155,7 @@ static enum hrf_status add_conversion(struct lowering *l, int32_t value, bool do
         op = HRF_OP_CAST;
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", l->from->values[value].name,
                                           down ? "narrow" : "widen");
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to lower a graph");
     return hrf_graph_add_node(l->to, op, name, &input, 1, &output, 1, &attributes, err);
 }
 
@@ -445,8 +443,7 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     const bool is_product = kind_of(l->how, node->op) == KIND_PRODUCT;
     const int32_t room = is_product ? HRF_CONV_SCALES + 1 : node->n_inputs;
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)room + 1, sizeof *inputs);
-    if (inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < room; i++)
         inputs[i] = HRF_NO_VALUE;
     HRF_TRY(low_inputs(l, node, inputs, err));
@@ -479,8 +476,7 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
 {
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
     int32_t output;
-    if (inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < node->n_inputs; i++) {
         inputs[i] = HRF_NO_VALUE;
         if (node->inputs[i] >= 0)
@@ -526,8 +522,7 @@ static enum hrf_status add_ends(struct lowering *l, struct hrf_error *err)
     const struct hrf_graph *from = l->from;
     const size_t n = (size_t)(from->n_inputs + from->n_outputs);
     HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
-    if (ends == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_CHECK_MEMORY(ends != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < from->n_inputs; i++)
         ends[i] = l->full[from->inputs[i]];
     int32_t *outputs = ends + from->n_inputs;
@@ -573,8 +568,8 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     HRF_AUTO_FREE const struct hrf_range **ranges = hrf_alloc_array((size_t)how->n_ranges + 1,
                                                                     sizeof *ranges);
     const bool brings_scales = how->type == HRF_S8 && hrf_lower_brings_scales(graph);
-    if (forms == NULL || useful == NULL || ranges == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_CHECK_MEMORY(forms != NULL && useful != NULL && ranges != NULL, err,
+                     "no memory to lower a graph");
     if (brings_scales)
         HRF_TRY(hrf_lower_own_forms(graph, &own_forms, err));
     for (int32_t i = 0; i < how->n_ranges; i++)

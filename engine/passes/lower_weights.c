@@ -74,8 +74,7 @@ static enum hrf_status add_constant(struct hrf_graph *to, const struct hrf_node 
                                     struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", node->name, suffix);
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the weights of '%s'", node->name);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for the weights of '%s'", node->name);
     return hrf_graph_add_value(to, name, type, shape, data, index, err);
 }
 
@@ -101,8 +100,8 @@ enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const st
     HRF_AUTO_FREE int8_t *q = hrf_alloc_array((size_t)(r.n_out * r.per_out), 1);
     HRF_AUTO_FREE float *scales = hrf_alloc_array((size_t)r.n_out, sizeof *scales);
     HRF_AUTO_FREE float *biases = hrf_calloc((size_t)r.n_out, sizeof *biases);
-    if (q == NULL || scales == NULL || biases == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the weights of '%s'", node->name);
+    HRF_CHECK_MEMORY(q != NULL && scales != NULL && biases != NULL, err,
+                     "no memory for the weights of '%s'", node->name);
     for (int64_t m = 0; m < r.n_out; m++) {
         scales[m] = own != NULL ? own[m] * r.factor : scale_of(&r, m);
         for (int64_t k = 0; k < r.per_out; k++)
@@ -135,8 +134,7 @@ enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from, const st
     const struct hrf_value *w = &from->values[node->inputs[HRF_CONV_WEIGHTS]];
     const int64_t n = hrf_shape_count(&w->shape);
     HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)n, sizeof *rounded);
-    if (rounded == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the weights of '%s'", node->name);
+    HRF_CHECK_MEMORY(rounded != NULL, err, "no memory for the weights of '%s'", node->name);
     for (int64_t i = 0; i < n; i++)
         rounded[i] = hrf_round_to(type, ((const float *)w->data)[i]);
     HRF_TRY(add_constant(to, node, "weights.rounded", HRF_F32, &w->shape, rounded,

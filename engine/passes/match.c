@@ -85,8 +85,7 @@ enum hrf_status hrf_match_become(struct hrf_node *node, enum hrf_op op, const in
                                  struct hrf_error *err)
 {
     int32_t *own = hrf_alloc_array((size_t)n_inputs, sizeof *own);
-    if (own == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", node->name);
+    HRF_CHECK_MEMORY(own != NULL, err, "no memory to fuse node '%s'", node->name);
     memcpy(own, inputs, (size_t)n_inputs * sizeof *own);
     hrf_free(node->inputs);
     node->inputs = own;

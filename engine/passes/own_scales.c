@@ -108,8 +108,7 @@ enum hrf_status hrf_lower_own_forms(const struct hrf_graph *graph, int32_t **out
                                     struct hrf_error *err)
 {
     int32_t *forms = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *forms);
-    if (forms == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to lower a graph");
+    HRF_CHECK_MEMORY(forms != NULL, err, "no memory to lower a graph");
     for (int32_t v = 0; v < graph->n_values; v++)
         forms[v] = NOT_READ;
     for (int32_t i = 0; i < graph->n_outputs; i++)

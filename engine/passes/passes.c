@@ -36,8 +36,7 @@ enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_erro
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
     HRF_AUTO_FREE int32_t *same_as = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *same_as);
-    if (same_as == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fold graph '%s'", graph->name);
+    HRF_CHECK_MEMORY(same_as != NULL, err, "no memory to fold graph '%s'", graph->name);
     HRF_TRY(hrf_readers_init(graph, &readers, err));
     for (int32_t v = 0; v < graph->n_values; v++)
         same_as[v] = v;
@@ -72,8 +71,7 @@ static enum hrf_status take_over(struct hrf_node *consumer, const struct hrf_nod
                                  int32_t n_inputs, struct hrf_error *err)
 {
     int32_t *inputs = hrf_alloc_array((size_t)n_inputs, sizeof *inputs);
-    if (inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", consumer->name);
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to fuse node '%s'", consumer->name);
     for (int32_t i = 0; i < n_inputs; i++)
         inputs[i] = i < producer->n_inputs ? producer->inputs[i] : HRF_NO_VALUE;
     hrf_free(consumer->inputs);
@@ -147,8 +145,7 @@ static enum hrf_status add_constant(struct hrf_graph *graph, const char *name, c
                                     int32_t *index, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
-    if (full == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fold node '%s'", name);
+    HRF_CHECK_MEMORY(full != NULL, err, "no memory to fold node '%s'", name);
     return hrf_graph_add_value(graph, full, HRF_F32, shape, data, index, err);
 }
 
@@ -169,8 +166,8 @@ static enum hrf_status fold_one(struct hrf_graph *graph, int32_t norm_index,
     HRF_AUTO_FREE float *weights = hrf_alloc_array((size_t)hrf_shape_count(&shape),
                                                    sizeof *weights);
     HRF_AUTO_FREE float *bias = hrf_alloc_array((size_t)f.n_out, sizeof *bias);
-    if (weights == NULL || bias == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fold node '%s'", norm->name);
+    HRF_CHECK_MEMORY(weights != NULL && bias != NULL, err, "no memory to fold node '%s'",
+                     norm->name);
     fold_numbers(&f, weights, bias);
     int32_t w, b;
     HRF_TRY(add_constant(graph, norm->name, "weights", &shape, weights, &w, err));

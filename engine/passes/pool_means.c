@@ -22,8 +22,7 @@ static enum hrf_status flatten(struct hrf_graph *graph, int32_t at, struct hrf_e
     HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
     const int32_t input = graph->nodes[at].inputs[0];
     int32_t middle;
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to rewrite a mean");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite a mean");
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
     HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, name, &input, 1, &middle,
                                   1, &pool, err));

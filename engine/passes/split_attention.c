@@ -9,8 +9,7 @@ static enum hrf_status insert(struct hrf_graph *graph, int32_t at, enum hrf_op o
 {
     const struct hrf_attributes attributes = graph->nodes[at].attributes;
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", graph->nodes[at].name, suffix);
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to rewrite a node");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite a node");
     HRF_TRY(hrf_graph_add_value(graph, name, dtype, shape, NULL, output, err));
     return hrf_graph_insert_node(graph, at, op, name, inputs, n_inputs, output, 1, &attributes,
                                  err);

@@ -36,8 +36,7 @@ static enum hrf_status add_constant(struct hrf_graph *graph, const struct hrf_no
                                     int32_t *index, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", node->name, what);
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to rewrite node '%s'", node->name);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite node '%s'", node->name);
     return hrf_graph_take_value(graph, name, HRF_F32, shape, data, index, err);
 }
 
@@ -52,8 +51,8 @@ static enum hrf_status make_constants(struct hrf_graph *graph, const struct hrf_
     const struct hrf_shape row = { .rank = 1, .dims = { area * n_out } };
     HRF_AUTO_FREE void *weights = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
     HRF_AUTO_FREE void *biases = hrf_alloc_array((size_t)(area * n_out), sizeof(float));
-    if (weights == NULL || biases == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to rewrite node '%s'", node->name);
+    HRF_CHECK_MEMORY(weights != NULL && biases != NULL, err, "no memory to rewrite node '%s'",
+                     node->name);
     turn_weights(w->data, n_in, n_out, area, weights);
     for (int64_t i = 0; i < area && has_bias; i++)
         memcpy((float *)biases + i * n_out, graph->values[node->inputs[HRF_CONV_BIAS]].data,
@@ -80,8 +79,7 @@ static enum hrf_status split(struct hrf_graph *graph, int32_t at, struct hrf_err
     conv.activation_max = node->attributes.activation_max;
     conv.alpha = node->attributes.alpha;
     HRF_AUTO_FREE char *name = hrf_format("%s.blocks", node->name);
-    if (name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to rewrite node '%s'", node->name);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite node '%s'", node->name);
     HRF_TRY(make_constants(graph, node, inputs, err));
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
     HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_CONV, name, inputs,

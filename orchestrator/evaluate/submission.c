@@ -42,8 +42,7 @@ void hrf_evaluation_destroy(struct hrf_evaluation *evaluation)
 static enum hrf_status note(char ***list, size_t *n, const char *name, struct hrf_error *err)
 {
     char **grown = hrf_realloc_array(*list, *n + 1, sizeof *grown);
-    if (grown == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the names of slides");
+    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the names of slides");
     *list = grown;
     grown[*n] = hrf_strdup(name);
     if (grown[*n] == NULL)
@@ -77,12 +76,10 @@ static enum hrf_status leave_out(struct hrf_evaluation *e, const char *name, con
         if (strcmp(e->left_out[i].slide, name) == 0)
             return HRF_OK; /* by the other task */
     struct hrf_left_out *grown = hrf_realloc_array(e->left_out, e->n_left_out + 1, sizeof *grown);
-    if (grown == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the names of slides");
+    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the names of slides");
     e->left_out = grown;
     struct hrf_left_out item = { hrf_strdup(name), reason, lesions_only };
-    if (item.slide == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the names of slides");
+    HRF_CHECK_MEMORY(item.slide != NULL, err, "no memory for the names of slides");
     grown[e->n_left_out++] = item;
     return HRF_OK;
 }
@@ -108,8 +105,7 @@ static enum hrf_status select_slides(const struct hrf_truth_set *truth, const ch
 {
     struct selection s = { .truth = truth };
     s.is_submitted = hrf_calloc(truth->n_slides + 1, sizeof *s.is_submitted);
-    if (s.is_submitted == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", truth->n_slides);
+    HRF_CHECK_MEMORY(s.is_submitted != NULL, err, "no memory for %zu slides", truth->n_slides);
     *out = s;
     for (size_t i = 0; i < n_names; i++) {
         const struct hrf_truth_slide *slide = hrf_truth_set_find(truth, names[i]);
@@ -173,8 +169,7 @@ static enum hrf_status list_files(const char *directory, const struct hrf_truth_
     }
     out->names.n_items = n;
     out->files = hrf_calloc(truth->n_slides + 1, sizeof *out->files);
-    if (out->files == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu files", n);
+    HRF_CHECK_MEMORY(out->files != NULL, err, "no memory for %zu files", n);
     for (size_t i = 0; i < n; i++) {
         const struct hrf_truth_slide *slide = hrf_truth_set_find(truth, out->names.items[i]);
         if (slide == NULL)
@@ -249,8 +244,7 @@ static enum hrf_status judge_all(struct hrf_evaluation *e, const struct selectio
                                  struct hrf_error *err)
 {
     out->slides = hrf_calloc(s->truth->n_slides + 1, sizeof *out->slides);
-    if (out->slides == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", s->truth->n_slides);
+    HRF_CHECK_MEMORY(out->slides != NULL, err, "no memory for %zu slides", s->truth->n_slides);
     for (size_t i = 0; i < s->truth->n_slides; i++) {
         const struct hrf_truth_slide *slide = &s->truth->slides[i];
         const size_t n_missing = e->lesion_task.n_missing;
@@ -402,8 +396,8 @@ static enum hrf_status slide_task(struct hrf_evaluation *e, const struct hrf_tru
     HRF_AUTO_FREE const char **names = hrf_calloc(scores->n_items + 1, sizeof *names);
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_calloc(truth->n_slides + 1, sizeof *items);
     HRF_AUTO_FREE enum hrf_metastasis_size *sizes = hrf_calloc(truth->n_slides + 1, sizeof *sizes);
-    if (names == NULL || items == NULL || sizes == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", truth->n_slides);
+    HRF_CHECK_MEMORY(names != NULL && items != NULL && sizes != NULL, err,
+                     "no memory for %zu slides", truth->n_slides);
     for (size_t i = 0; i < scores->n_items; i++)
         names[i] = scores->items[i].name;
     struct hrf_evaluated *task = &e->slide_task;
@@ -441,8 +435,7 @@ enum hrf_status hrf_evaluate(const struct hrf_evaluation_params *params,
 {
     HRF_AUTO(hrf_truth_set) truth = NULL;
     HRF_AUTO(hrf_evaluation) e = hrf_calloc(1, sizeof *e);
-    if (e == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for an evaluation");
+    HRF_CHECK_MEMORY(e != NULL, err, "no memory for an evaluation");
     e->params = *params;
     e->warnings = (struct hrf_strbuf)HRF_STRBUF_INIT;
     e->auc = e->macro_auc = e->micro_auc = NAN;

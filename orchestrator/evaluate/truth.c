@@ -89,8 +89,7 @@ static enum hrf_status get_slide(const struct finding *f, const char *name,
         set->slides = items;
         HRF_TRY(status);
         struct hrf_truth_slide slide = { .name = hrf_strdup(key), .truth = HRF_TRUTH_UNKNOWN };
-        if (slide.name == NULL)
-            return hrf_error_set(f->err, HRF_E_NOMEM, "no memory for a slide");
+        HRF_CHECK_MEMORY(slide.name != NULL, f->err, "no memory for a slide");
         memmove(&set->slides[at + 1], &set->slides[at], (set->n_slides - at) * sizeof slide);
         set->slides[at] = slide;
         set->n_slides++;
@@ -136,8 +135,7 @@ static enum hrf_status add_zip(const struct finding *f, const char *path)
     HRF_AUTO(hrf_zip) zip = NULL;
     HRF_TRY(hrf_zip_read(path, &zip, f->err));
     struct hrf_zip **zips = hrf_realloc_array(set->zips, set->n_zips + 1, sizeof *zips);
-    if (zips == NULL)
-        return hrf_error_set(f->err, HRF_E_NOMEM, "no memory for %s", path);
+    HRF_CHECK_MEMORY(zips != NULL, f->err, "no memory for %s", path);
     set->zips = zips;
     const struct hrf_zip *kept = set->zips[set->n_zips++] = zip;
     zip = NULL;
@@ -282,8 +280,7 @@ enum hrf_status hrf_truth_set_read(const char *root, struct hrf_truth_set **out,
                                    struct hrf_strbuf *warnings, struct hrf_error *err)
 {
     HRF_AUTO(hrf_truth_set) set = hrf_calloc(1, sizeof *set);
-    if (set == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the truth");
+    HRF_CHECK_MEMORY(set != NULL, err, "no memory for the truth");
     if (!hrf_path_is_directory(root))
         return hrf_error_set(err, HRF_E_USER, "'%s' is not a folder", root);
     const struct finding f = { .set = set, .warnings = warnings, .err = err };

@@ -53,8 +53,7 @@ static enum hrf_status add_failure(struct tally *t, struct hrf_columns *row)
     t->is_told = true;
     if (reason == NULL)
         reason = hrf_strdup("no reason given");
-    if (reason == NULL)
-        return hrf_error_set(row->err, HRF_E_NOMEM, "no memory for the reason of a failure");
+    HRF_CHECK_MEMORY(reason != NULL, row->err, "no memory for the reason of a failure");
     if (t->reason == NULL || strcmp(t->reason, reason) != 0) {
         tell(t, false);
         HRF_MOVE(t->reason, reason);

@@ -464,7 +464,7 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
             : hrf_node_has_prologue(node))
         return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);
-    HRF_CHECK_MEMORY(k != NULL, err, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(k != NULL, err, "no memory for the kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "own" };
     k->backend = backend;
     HRF_AUTO(hrf_kernel) owned = &k->base;

@@ -104,7 +104,8 @@ static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct h
 {
     const struct hrf_spec *spec = kernel->spec;
     kernel->constants = hrf_calloc((size_t)spec->n_inputs + 1, sizeof *kernel->constants);
-    HRF_CHECK_MEMORY(kernel->constants != NULL, err, "kernel of node '%s'", spec->name);
+    HRF_CHECK_MEMORY(kernel->constants != NULL, err, "no memory for the kernel of node '%s'",
+                     spec->name);
     for (int32_t i = 0; i < spec->n_inputs && spec->op != HRF_OP_BATCH_NORM; i++) {
         if (!is_uploaded(spec, i))
             continue;
@@ -151,7 +152,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     if (hrf_cuda_conv_fits(graph, node))
         return hrf_cuda_conv_compile(backend, graph, node, out, err);
     struct hrf_cuda_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    HRF_CHECK_MEMORY(kernel != NULL, err, "kernel of node '%s'", node->name);
+    HRF_CHECK_MEMORY(kernel != NULL, err, "no memory for the kernel of node '%s'", node->name);
     kernel->base = (struct hrf_kernel){ .run = run,
                                         .destroy = destroy_kernel,
                                         .implementation = "cuda" };

@@ -267,7 +267,7 @@ enum hrf_status hrf_cuda_product_plan(struct hrf_backend *backend, const struct 
 {
     bool found = false;
     HRF_AUTO(hrf_product_plan) p = hrf_calloc(1, sizeof *p);
-    HRF_CHECK_MEMORY(p != NULL, err, "kernel of node '%s'", spec->name);
+    HRF_CHECK_MEMORY(p != NULL, err, "no memory for the kernel of node '%s'", spec->name);
     if (backend->cublas == NULL)
         HRF_TRY_CUBLAS(cublasLtCreate(&backend->cublas));
     p->backend = backend;

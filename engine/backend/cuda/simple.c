@@ -148,7 +148,7 @@ enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel, stru
     const size_t n_bytes = (size_t)channels * sizeof(float);
     const float *p[4]; /* scale, bias, mean, variance */
     HRF_AUTO_FREE float *factors = hrf_alloc_array(2 * (size_t)channels, sizeof *factors);
-    HRF_CHECK_MEMORY(factors != NULL, err, "kernel of node '%s'", spec->name);
+    HRF_CHECK_MEMORY(factors != NULL, err, "no memory for the kernel of node '%s'", spec->name);
     for (int32_t i = 0; i < 4; i++)
         p[i] = spec->inputs[i + 1].constant;
     for (int64_t c = 0; c < channels; c++) {
@@ -331,7 +331,7 @@ enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel, struct h
     for (int axis = 0; axis < 2; axis++) {
         const size_t n = (size_t)spec->output.shape.dims[2 + axis];
         HRF_AUTO_FREE struct hrf_resize_tap *taps = hrf_alloc_array(n, sizeof *taps);
-        HRF_CHECK_MEMORY(taps != NULL, err, "kernel of node '%s'", spec->name);
+        HRF_CHECK_MEMORY(taps != NULL, err, "no memory for the kernel of node '%s'", spec->name);
         hrf_resize_taps(spec, axis, taps);
         HRF_TRY(upload_table(kernel, axis, taps, n * sizeof *taps, err));
     }

@@ -131,8 +131,8 @@ static enum hrf_status add_input(struct hrf_ref_node *node, struct hrf_ref_tenso
         return HRF_OK;
     }
     x->constant = hrf_alloc_array(n > 0 ? n : 1, sizeof *x->constant);
-    if (x->constant == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "constant '%s' of %zu numbers", value->name, n);
+    HRF_CHECK_MEMORY(x->constant != NULL, err, "no memory for constant '%s' of %zu numbers",
+                     value->name, n);
     hrf_ref_load(x, value->data, true, x->constant);
     x->numbers = x->constant;
     node->base.weight_bytes += n * sizeof *x->constant;
@@ -145,8 +145,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
 {
     (void)backend;
     struct hrf_ref_node *node = hrf_calloc(1, sizeof *node);
-    if (node == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", from->name);
+    HRF_CHECK_MEMORY(node != NULL, err, "no memory for the kernel of node '%s'", from->name);
     node->base = (struct hrf_kernel){ .run = run,
                                       .destroy = destroy_kernel,
                                       .implementation = "ref" };
@@ -157,8 +156,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     node->output = tensor_of(&graph->values[from->outputs[0]]);
     node->base.workspace_bytes = (size_t)hrf_shape_count(&node->output.shape) * sizeof(double);
     node->inputs = hrf_calloc((size_t)from->n_inputs + 1, sizeof *node->inputs);
-    if (node->inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", from->name);
+    HRF_CHECK_MEMORY(node->inputs != NULL, err, "no memory for the kernel of node '%s'",
+                     from->name);
     node->n_inputs = from->n_inputs;
     for (int32_t i = 0; i < from->n_inputs; i++)
         if (from->inputs[i] != HRF_NO_VALUE)
