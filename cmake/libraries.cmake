@@ -21,8 +21,9 @@ hrf_require(YAML yaml-0.1 0.2.2 libyaml-dev)
 hrf_require(SQLITE sqlite3 3.35 libsqlite3-dev)          # RETURNING, trusted_schema
 hrf_require(OPENSLIDE openslide 3.4.1 libopenslide-dev)
 hrf_require(TIFF libtiff-4 4.0.10 libtiff-dev)
-hrf_require(PNG libpng 1.6 libpng-dev)
 hrf_require(JPEG libjpeg 2.0 libjpeg62-turbo-dev)       # libjpeg-turbo
+hrf_require(PNG libpng 1.6 libpng-dev)
+hrf_require(MICROHTTPD libmicrohttpd 0.9.71 libmicrohttpd-dev)
 hrf_require(HDF5 hdf5 1.10 libhdf5-dev)
 hrf_require(PROTOBUF_C libprotobuf-c 1.3 libprotobuf-c-dev)
 if(BUILD_TESTING)

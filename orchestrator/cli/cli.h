@@ -25,7 +25,7 @@ extern const struct hrf_command hrf_cli_run, hrf_cli_infer, hrf_cli_calibrate, h
     hrf_cli_check, hrf_cli_plan, hrf_cli_status, hrf_cli_why, hrf_cli_cancel, hrf_cli_report,
     hrf_cli_compare, hrf_cli_tile, hrf_cli_demo_data, hrf_cli_model, hrf_cli_bench, hrf_cli_doctor,
     hrf_cli_version, hrf_cli_launch, hrf_cli_tile_job, hrf_cli_tune_comm, hrf_cli_profile,
-    hrf_cli_throttle, hrf_cli_evaluate, hrf_cli_forest, hrf_cli_demo;
+    hrf_cli_throttle, hrf_cli_evaluate, hrf_cli_forest, hrf_cli_demo, hrf_cli_view;
 
 /* printf() for what stands in a store or a record: but for line ends, what a terminal would obey is
  * escaped (base/text.h). */
@@ -62,6 +62,8 @@ char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
 void hrf_cli_print_figures(const json_t *report);
 /* "failed: SLIDE: REASON", a line for each. */
 void hrf_cli_print_failed(const char *directory);
+/* What `status --json` prints; NULL: it cannot be read. New reference. */
+json_t *hrf_cli_status_json(const char *directory);
 /* The lines of a text, without their ends. New reference. */
 json_t *hrf_cli_lines_json(const char *text);
 /* Becomes hires-engine beside this program with these words, under the name `caller`; returns only

@@ -128,18 +128,29 @@ static int print_text(const struct facts *f)
     return lines + 3 + (f->queue[0] != '\0') + (f->throttle >= 0);
 }
 
+static json_t *json_of(const struct facts *f)
+{
+    return json_pack("{sisIsssosos{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver",
+                     (json_int_t)f->driver, "queue", f->queue, "throttle",
+                     f->throttle >= 0 ? json_integer((json_int_t)f->throttle) : json_null(),
+                     "silent", hrf_cli_lines_json(f->silent), "slides", "pending",
+                     (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
+                     (json_int_t)f->slides[HRF_SLIDE_DONE], "failed",
+                     (json_int_t)f->slides[HRF_SLIDE_FAILED], "no_tissue",
+                     (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
+                     (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done",
+                     (json_int_t)f->patches_done, "total", (json_int_t)f->patches_total);
+}
+
+json_t *hrf_cli_status_json(const char *directory)
+{
+    struct facts facts;
+    return gather(directory, &facts, NULL) == HRF_OK ? json_of(&facts) : NULL;
+}
+
 static void print_json(const struct facts *f)
 {
-    HRF_AUTO_JSON value = json_pack(
-        "{sisIsssosos{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver", (json_int_t)f->driver, "queue",
-        f->queue, "throttle",
-        f->throttle >= 0 ? json_integer((json_int_t)f->throttle) : json_null(), "silent",
-        hrf_cli_lines_json(f->silent), "slides", "pending",
-        (json_int_t)f->slides[HRF_SLIDE_PENDING], "done", (json_int_t)f->slides[HRF_SLIDE_DONE],
-        "failed", (json_int_t)f->slides[HRF_SLIDE_FAILED], "no_tissue",
-        (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
-        (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done", (json_int_t)f->patches_done,
-        "total", (json_int_t)f->patches_total);
+    HRF_AUTO_JSON value = json_of(f);
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     puts(text != NULL ? text : "{}");
 }

@@ -1,0 +1,20 @@
+# cmake -DFOLDER=.../page -DOUT=page_files.c -P page_files.cmake: the page's files as a C file.
+set(entries "")
+set(text "/* page_files.c - made from the files of orchestrator/view/page. */\n#include \"orchestrator/view/page_files.h\"\n\n")
+foreach(entry "view.html|text/html; charset=utf-8" "view.js|text/javascript; charset=utf-8"
+        "view.css|text/css; charset=utf-8")
+    string(REPLACE "|" ";" parts "${entry}")
+    string(REGEX REPLACE "\\|.*" "" name "${entry}")
+    string(REGEX REPLACE "[^|]*\\|" "" type "${entry}")
+    file(READ ${FOLDER}/${name} hex HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+    string(REPLACE "." "_" symbol ${name})
+    string(APPEND text "static const unsigned char ${symbol}[] = { ${bytes}};\n")
+    if(name STREQUAL "view.html")
+        set(name "")
+    endif()
+    string(APPEND entries "    { \"${name}\", \"${type}\", ${symbol}, sizeof ${symbol} },\n")
+endforeach()
+string(APPEND text "\nconst struct hrf_page_file hrf_page_files[] = {\n${entries}};\n"
+    "const size_t hrf_n_page_files = sizeof hrf_page_files / sizeof hrf_page_files[0];\n")
+file(WRITE ${OUT} "${text}")

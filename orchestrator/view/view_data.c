@@ -1,0 +1,205 @@
+/* view_data.c - the run, its slides and their scores as the viewer's page asks for them. */
+#include "orchestrator/view/view_data.h"
+
+#include "aggregate/camelyon16/asap.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "schema/store/store.h"
+#include "schema/workflow/workflow.h"
+
+#include <math.h>
+#include <string.h>
+
+enum hrf_status hrf_view_open_store(const char *directory, struct hrf_store **out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    if (!hrf_path_exists(path))
+        return hrf_error_set(err, HRF_E_USER, "there is no run in '%s' (it has no run.db)",
+                             directory);
+    return hrf_store_open(path, HRF_STORE_READ, out, err);
+}
+
+static enum hrf_status load_workflow(const char *directory, struct hrf_workflow **out,
+                                     struct hrf_error *err)
+{
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "workflow.yaml");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    const enum hrf_status status = hrf_workflow_load_of_run(path, NULL, 0, out, &findings, err);
+    hrf_findings_release(&findings);
+    return status;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text != NULL ? hrf_json_string(text) : json_null();
+}
+
+static json_t *number_or_null(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+static json_t *describe_workflow(const struct hrf_workflow *w)
+{
+    json_t *classes = json_array(), *precisions = json_array();
+    for (size_t i = 0; i < w->model.classes.n_items; i++)
+        json_array_append_new(classes, hrf_json_string(w->model.classes.items[i]));
+    for (size_t i = 0; i < w->n_precisions; i++)
+        json_array_append_new(precisions, json_string(hrf_precision_name(w->precision[i])));
+    return json_pack("{sosososososb}", "name", hrf_json_string(w->name), "classes", classes,
+                     "positive", text_or_null(w->model.positive), "precisions", precisions,
+                     "threshold", number_or_null(w->aggregate.threshold), "is_embedding",
+                     w->model.output == HRF_OUTPUT_EMBEDDING);
+}
+
+static json_t *describe_slide(const struct hrf_slide_row *slide)
+{
+    static const char *const truths[] = { "unknown", "negative", "positive" };
+    return json_pack("{sIsosssosssos{}}", "id", (json_int_t)slide->id, "name",
+                     hrf_json_string(slide->name), "state", hrf_slide_state_text(slide->state),
+                     "reason", text_or_null(slide->reason), "truth",
+                     truths[slide->truth - HRF_TRUTH_UNKNOWN], "label",
+                     text_or_null(slide->label_text), "scores");
+}
+
+static enum hrf_status add_scores(struct hrf_store *store, json_t *const by_id,
+                                  struct hrf_error *err)
+{
+    struct hrf_slide_score *scores = NULL;
+    size_t n = 0;
+    HRF_TRY(hrf_store_get_slide_scores(store, NULL, &scores, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        char id[24];
+        snprintf(id, sizeof id, "%lld", (long long)scores[i].slide_id);
+        json_t *slide = json_object_get(by_id, id);
+        if (slide != NULL)
+            json_object_set_new(json_object_get(slide, "scores"), scores[i].precision,
+                                number_or_null(scores[i].score));
+    }
+    hrf_free(scores);
+    return HRF_OK;
+}
+
+static enum hrf_status finish(json_t *value, struct hrf_strbuf *out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the viewer");
+    hrf_strbuf_addf(out, "%s", text);
+    return hrf_strbuf_status(out, err);
+}
+
+enum hrf_status hrf_view_run(const char *directory, struct hrf_strbuf *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    struct hrf_slide_rows slides = { .items = NULL };
+    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(load_workflow(directory, &workflow, err));
+    HRF_TRY(hrf_store_get_slides(store, &slides, err));
+    HRF_AUTO_JSON value = describe_workflow(workflow);
+    HRF_AUTO_JSON by_id = json_object();
+    json_t *list = json_array();
+    for (size_t i = 0; i < slides.n_items; i++) {
+        char id[24];
+        snprintf(id, sizeof id, "%lld", (long long)slides.items[i].id);
+        json_t *slide = describe_slide(&slides.items[i]);
+        json_object_set(by_id, id, slide);
+        json_array_append_new(list, slide);
+    }
+    hrf_slide_rows_release(&slides);
+    json_object_set_new(value, "slides", list);
+    HRF_TRY(add_scores(store, by_id, err));
+    return finish(value, out, err);
+}
+
+enum hrf_status hrf_view_patches(const char *directory, int64_t slide_id, struct hrf_strbuf *out,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
+    hrf_strbuf_addf(out,
+                    "{\"width\":%lld,\"height\":%lld,\"mpp\":[%.9g,%.9g],\"patch\":[%lld,%lld],"
+                    "\"stride\":[%.9g,%.9g],\"xy\":[",
+                    (long long)plan->width, (long long)plan->height, plan->mpp_x, plan->mpp_y,
+                    (long long)plan->patch_width0, (long long)plan->patch_height0, plan->stride_x0,
+                    plan->stride_y0);
+    for (int64_t i = 0; i < plan->n_patches; i++)
+        hrf_strbuf_addf(out, "%s%d,%d", i > 0 ? "," : "", (int)plan->patches[i].x,
+                        (int)plan->patches[i].y);
+    hrf_strbuf_addf(out, "]}");
+    return hrf_strbuf_status(out, err);
+}
+
+enum hrf_status hrf_view_scores(const char *directory, int64_t slide_id, const char *precision,
+                                struct hrf_strbuf *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
+    const int64_t n = scores->n_patches * scores->n_classes;
+    hrf_strbuf_addf(out, "{\"classes\":%d,\"values\":[", (int)scores->n_classes);
+    for (int64_t i = 0; i < n; i++) {
+        const double value = (double)scores->probabilities[i];
+        hrf_strbuf_addf(out, isfinite(value) ? "%s%.5g" : "%snull", i > 0 ? "," : "", value);
+    }
+    hrf_strbuf_addf(out, "]}");
+    return hrf_strbuf_status(out, err);
+}
+
+enum hrf_status hrf_view_mask(const char *directory, int64_t slide_id, unsigned char **out,
+                              size_t *n_bytes, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
+    if (plan->mask_png.n_bytes == 0)
+        return hrf_error_set(err, HRF_E_AGAIN, "slide %lld has no tissue mask",
+                             (long long)slide_id);
+    *out = hrf_alloc(plan->mask_png.n_bytes);
+    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for the tissue mask");
+    memcpy(*out, plan->mask_png.data, plan->mask_png.n_bytes);
+    *n_bytes = plan->mask_png.n_bytes;
+    return HRF_OK;
+}
+
+static enum hrf_status annotation_of(struct hrf_store *store, int64_t slide_id, char **out,
+                                     struct hrf_error *err)
+{
+    struct hrf_slide_rows slides = { .items = NULL };
+    HRF_TRY(hrf_store_get_slides(store, &slides, err));
+    for (size_t i = 0; i < slides.n_items; i++)
+        if (slides.items[i].id == slide_id && slides.items[i].annotation != NULL)
+            *out = hrf_strdup(slides.items[i].annotation);
+    hrf_slide_rows_release(&slides);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_view_outlines(const char *directory, int64_t slide_id, struct hrf_strbuf *out,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO(hrf_outlines) outlines = NULL;
+    HRF_AUTO_FREE char *path = NULL;
+    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(annotation_of(store, slide_id, &path, err));
+    if (path != NULL)
+        HRF_TRY(hrf_outlines_read(path, &outlines, err));
+    hrf_strbuf_addf(out, "[");
+    for (size_t i = 0; outlines != NULL && i < outlines->n_items; i++) {
+        const struct hrf_outline *outline = &outlines->items[i];
+        hrf_strbuf_addf(out, "%s[", i > 0 ? "," : "");
+        for (size_t k = 0; k < outline->n_points; k++)
+            hrf_strbuf_addf(out, "%s[%.9g,%.9g]", k > 0 ? "," : "", outline->points[k].x,
+                            outline->points[k].y);
+        hrf_strbuf_addf(out, "]");
+    }
+    hrf_strbuf_addf(out, "]");
+    return hrf_strbuf_status(out, err);
+}

@@ -1,0 +1,110 @@
+#!/bin/sh
+# The viewer: what it answers and to whom, and its page in a browser: a slide's patches over its
+# pixels, no error on the console, and a slide's name that is markup shown as text.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+make_cohort
+images=$scratch/cohort/testing/images
+odd='<img src=x onerror=alert(1)>'
+mv "$images/test_002.tif" "$images/$odd.tif"
+cat >"$scratch/w.yaml" <<END
+version: 1
+name: "view </title><b>"
+dataset: {layout: files, files: ["$images/*.tif"]}
+tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
+model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+precision: [fp32, bf16]
+engine: {batch: 8}
+END
+expect_code 2 "$flow" view "$scratch/nothing"
+expect_text "there is no run"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run"
+expect_code 4 "$flow" view "$scratch/run" --leaflet "$scratch"
+expect_text "libjs-leaflet"
+expect_code 2 "$flow" view "$scratch/run" --port 70000
+[ -e /usr/share/javascript/leaflet/leaflet.js ] || { echo "libjs-leaflet is missing" >&2; exit 77; }
+
+"$flow" view "$scratch/run" --json >"$scratch/url" &
+viewer=$!
+trap 'kill $viewer 2>/dev/null || true; rm -rf "$scratch"' EXIT
+until [ -s "$scratch/url" ]; do kill -0 $viewer || fail "the viewer ended"; sleep 0.05; done
+
+cat >"$scratch/ask.py" <<'END'
+import csv, http.client, json, sys
+url, run, odd = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3]
+token = url["url"].split("/")[3]
+
+def ask(path, method="GET", host=None):
+    connection = http.client.HTTPConnection("127.0.0.1", url["port"])
+    connection.request(method, path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    return answer.status, answer.read(), answer
+
+def get(path):
+    status, body, answer = ask(f"/{token}/{path}")
+    assert status == 200, (path, status, body)
+    return body, answer
+
+# Only with the token, only by GET, only as this machine.
+for path in ("/", "/run.json", "/" + "0" * len(token) + "/", "/" + token[:-1] + "/", "/" + token):
+    assert ask(path)[0] == 403, path
+assert ask(f"/{token}/", host="evil.example")[0] == 403
+assert ask(f"/{token}/", host="localhost:9999")[0] == 200
+assert ask(f"/{token}/", method="POST")[0] == 405
+for path in ("../run.db", "slide/1/tile/0/0/0.jpg/x", "slide/x/zoom.json", "slide/99/zoom.json", "slide/1/scores/../x.json",
+             "slide/1/tile/99/0/0.jpg", "slide/1/tile/2/-1/0.jpg", "slide/1/tile/2/99999999999/0.jpg", "slide/-1/tissue.png"):
+    assert ask(f"/{token}/{path}")[0] == 404, path
+page, answer = get("")
+assert "script-src 'self'" in answer.getheader("Content-Security-Policy") and answer.getheader("Referrer-Policy") == "no-referrer"
+
+data = json.loads(get("run.json")[0])
+slides = {slide["name"]: slide for slide in data["slides"]}
+assert odd in slides and data["precisions"] == ["fp32", "bf16"]
+assert sum(slide["state"] == "failed" for slide in slides.values()) == 1
+assert json.loads(get("status.json")[0])["slides"]["failed"] == 1
+
+# The scores are those of the run's table, patch by patch.
+slide = slides["test_001"]
+patches = json.loads(get(f"slide/{slide['id']}/patches.json")[0])
+scores = json.loads(get(f"slide/{slide['id']}/scores/bf16.json")[0])
+rows = list(csv.DictReader(open(f"{run}/results/bf16/model-outputs-csv/test_001.csv")))
+assert len(rows) * 2 == len(patches["xy"]) == len(scores["values"]) and scores["classes"] == 2
+for i, row in enumerate(rows):
+    assert (int(row["minx"]), int(row["miny"])) == tuple(patches["xy"][2 * i : 2 * i + 2])
+    assert abs(float(row["prob_tumor"]) - scores["values"][2 * i + 1]) < 1e-4
+
+# Every tile of every zoom is a picture.
+zoom = json.loads(get(f"slide/{slide['id']}/zoom.json")[0])
+assert 256 << zoom["highest"] >= max(zoom["width"], zoom["height"])
+n = 0
+for z in range(zoom["lowest"], zoom["highest"] + 1):
+    span = 256 << (zoom["highest"] - z)
+    for x in range(-(-zoom["width"] // span)):
+        for y in range(-(-zoom["height"] // span)):
+            assert get(f"slide/{slide['id']}/tile/{z}/{x}/{y}.jpg")[0][:3] == b"\xff\xd8\xff"
+            n += 1
+assert get(f"slide/{slide['id']}/tissue.png")[0][:4] == b"\x89PNG"
+print(n, "tiles")
+END
+expect_code 0 python3 "$scratch/ask.py" "$scratch/url" "$scratch/run" "$odd"
+cat "$scratch/out"
+
+# In a browser.
+if command -v chromium >/dev/null; then
+    url=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"])' "$scratch/url")
+    browse() { # address, file of the page as it became
+        timeout 100 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/browser" --window-size=1000,700 \
+            --virtual-time-budget=20000 --enable-logging=stderr --dump-dom "$1" >"$2" 2>"$scratch/console" || return 0
+    }
+    for id in 1 2; do
+        browse "$url#$id" "$scratch/page-$id"
+        ! grep -i 'CONSOLE.*\(error\|refused\|uncaught\)' "$scratch/console" || fail "an error on the console"
+        grep -q '<p id="message" role="alert" hidden' "$scratch/page-$id" || fail "$(grep 'role="alert"' "$scratch/page-$id")"
+        [ "$(grep -o '<button type="button" title="at ' "$scratch/page-$id" | wc -l)" = 12 ] || fail "no gallery of 12 patches"
+        grep -q 'leaflet-image-layer' "$scratch/page-$id" || fail "no overlay"
+        [ "$(grep -o 'aria-current="true"' "$scratch/page-$id" | wc -l)" = 1 ] || fail "no slide is the chosen one"
+    done
+    grep -qF '&lt;img src=x onerror=alert(1)&gt;' "$scratch/page-1" || fail "the name is not shown as text"
+    ! grep -qF '<img src="x"' "$scratch/page-1" || fail "the name became markup"
+fi
+kill $viewer
+wait $viewer || fail "the viewer ended with $?"
