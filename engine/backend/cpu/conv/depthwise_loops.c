@@ -69,23 +69,24 @@ widen_block(const enum hrf_dtype type, int32_t zero_point, const char *x, int64_
 #endif
 }
 
-/* A pixel's numbers of `ahead` bytes further are asked for meanwhile. */
+/* A pixel's numbers of `ahead` bytes further are asked for meanwhile, once a line of the cache. */
 static inline __attribute__((always_inline)) void
 widen_as(const enum hrf_dtype type, const struct hrf_depthwise_pixels *pixels, const char *x,
          int64_t n, int64_t n_channels, float *to, int64_t block_step)
 {
     const int64_t size = type == HRF_F32 ? 4 : type == HRF_F16 || type == HRF_B16 ? 2 : 1;
-    const int64_t step = pixels->stride * size, whole = n_channels / LANES;
+    const int64_t step = pixels->stride * size, ahead = pixels->ahead;
+    const int64_t whole = n_channels / LANES, rest = n_channels - whole * LANES;
+    const int32_t zero = pixels->zero_point;
     for (int64_t i = 0; i < n; i++, x += step, to += LANES) {
-        for (int64_t b = 0; b < whole; b++) {
-            __builtin_prefetch(x + pixels->ahead + b * LANES * size);
-            widen_block(type, pixels->zero_point, x + b * LANES * size, LANES, to + b * block_step);
-        }
-        if (whole * LANES < n_channels) {
-            __builtin_prefetch(x + pixels->ahead + whole * LANES * size);
-            widen_block(type, pixels->zero_point, x + whole * LANES * size,
-                        n_channels - whole * LANES, to + whole * block_step);
-        }
+        const char *from = x;
+        float *line = to;
+        for (int64_t at = 0; at < n_channels * size; at += 64)
+            __builtin_prefetch(x + ahead + at);
+        for (int64_t b = 0; b < whole; b++, from += LANES * size, line += block_step)
+            widen_block(type, zero, from, LANES, line);
+        if (rest > 0)
+            widen_block(type, zero, from, rest, line);
     }
 }
 
@@ -186,11 +187,6 @@ void HRF_DEPTHWISE(sum)(const struct hrf_depthwise_line *line, float *sums)
 
 /* ---- output in floats ---- */
 
-static void *at(const void *pixels, enum hrf_dtype type, int64_t i)
-{
-    return (char *)(uintptr_t)pixels + i * (int64_t)hrf_dtype_size(type);
-}
-
 #ifdef __AVX512F__
 /* Inlined for each type. */
 static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype type,
@@ -201,10 +197,10 @@ static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype
     const struct hrf_epilogue *e = f->epilogue;
     const __mmask16 mask = hrf_first_lanes_avx512(f->n_channels);
     const __m512 bias = _mm512_loadu_ps(f->bias);
-    const int64_t step = f->stride * (type == HRF_F32 ? 4 : 2);
+    const int64_t step = f->stride * (type == HRF_F32 ? 4 : 2), n = f->n, ahead = f->ahead;
     char *y = f->y;
     const char *residual = f->residual;
-    for (int64_t i = 0; i < f->n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         __m512 x = _mm512_add_ps(_mm512_load_ps(sums + i * LANES), bias);
         if (adds)
             x = _mm512_add_ps(x, hrf_load_avx512(type, residual + i * step, mask));
@@ -212,12 +208,12 @@ static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype
             _mm512_store_ps(sums + i * LANES, x);
         else
             hrf_store_avx512(type, y + i * step, mask, hrf_activate_avx512(x, e));
-        __builtin_prefetch(y + f->ahead + i * step, 1);
+        __builtin_prefetch(y + ahead + i * step, 1);
     }
     if (!waits)
         return;
-    hrf_activate_sums_avx512(sums, f->n, e);
-    for (int64_t i = 0; i < f->n; i++)
+    hrf_activate_sums_avx512(sums, n, e);
+    for (int64_t i = 0; i < n; i++)
         hrf_store_avx512(type, y + i * step, mask, _mm512_load_ps(sums + i * LANES));
 }
 
@@ -234,6 +230,11 @@ static void finish_floats(const struct hrf_depthwise_finish *f, float *sums)
         finish_as(HRF_F32, false, false, f, sums);
 }
 #else
+static void *at(const void *pixels, enum hrf_dtype type, int64_t i)
+{
+    return (char *)(uintptr_t)pixels + i * (int64_t)hrf_dtype_size(type);
+}
+
 static void finish_floats(const struct hrf_depthwise_finish *f, float *sums)
 {
     const struct hrf_epilogue *e = f->epilogue;
@@ -261,6 +262,86 @@ static void finish_floats(const struct hrf_depthwise_finish *f, float *sums)
 
 /* ---- output in 8 bits: the steps of struct hrf_requantize ---- */
 
+#ifdef __AVX512F__
+struct bounds {
+    __m512 low, high;
+};
+
+/* Of the output's type and of RELU and CLIP at once. */
+static struct bounds bounds_of(const struct hrf_depthwise_finish *f)
+{
+    const struct hrf_requantize *r = f->requantize;
+    const bool is_float = f->type == HRF_F32;
+    const int32_t least = f->type == HRF_S8 ? -128 : 0;
+    const float lowest = is_float ? -INFINITY : (float)(least - f->zero_point);
+    const float highest = is_float ? INFINITY : (float)(least + 255 - f->zero_point);
+    float low = lowest, high = highest;
+    if (r->activation == HRF_ACT_RELU)
+        low = low < 0 ? 0 : low;
+    if (r->activation == HRF_ACT_CLIP) {
+        low = r->low < lowest ? lowest : r->low > highest ? highest : r->low;
+        high = r->high < lowest ? lowest : r->high > highest ? highest : r->high;
+    }
+    return (struct bounds){ _mm512_set1_ps(low), _mm512_set1_ps(high) };
+}
+
+/* Inlined for each of these. */
+static inline __attribute__((always_inline)) void
+finish_steps_as(const bool to_bytes, const bool adds, const bool is_leaky,
+                const struct hrf_depthwise_finish *f, float *sums)
+{
+    const struct hrf_requantize *r = f->requantize;
+    const struct bounds bounds = bounds_of(f);
+    const __mmask16 mask = hrf_first_lanes_avx512(f->n_channels);
+    const __m512 bias = _mm512_loadu_ps(f->bias), multiplier = _mm512_loadu_ps(f->multiplier);
+    const __m512 slope = _mm512_set1_ps(r->slope), scale = _mm512_set1_ps(r->residual_scale);
+    const __m512i zero = _mm512_set1_epi32(f->zero_point);
+    const int64_t n = f->n, step = f->stride * (to_bytes ? 1 : 4), stride = f->stride;
+    const char *residual = f->residual;
+    char *y = f->y;
+    for (int64_t i = 0; i < n; i++) {
+        __m512 t = _mm512_mul_ps(_mm512_add_ps(_mm512_load_ps(sums + i * LANES), bias), multiplier);
+        if (adds) {
+            _Alignas(64) float steps[LANES];
+            if (f->residual_type == HRF_S8)
+                widen_block(HRF_S8, r->residual_zero_point, residual + i * stride, f->n_channels,
+                            steps);
+            else
+                widen_block(HRF_U8, r->residual_zero_point, residual + i * stride, f->n_channels,
+                            steps);
+            const __m512 value = _mm512_load_ps(steps);
+            t = r->residual_scale == 1.0f ? _mm512_add_ps(t, value)
+                                          : _mm512_fmadd_ps(value, scale, t);
+        }
+        if (is_leaky)
+            t = _mm512_mask_mul_ps(t, _mm512_cmp_ps_mask(t, _mm512_setzero_ps(), _CMP_NGE_UQ), t,
+                                   slope);
+        /* A NaN, which only scales out of all bounds give, is 0 as in struct hrf_requantize. */
+        const __mmask16 is_number = _mm512_cmp_ps_mask(t, t, _CMP_ORD_Q);
+        t = _mm512_min_ps(_mm512_max_ps(t, bounds.low), bounds.high);
+        if (to_bytes) {
+            const __m512i q = _mm512_add_epi32(_mm512_maskz_cvtps_epi32(is_number, t), zero);
+            _mm_mask_storeu_epi8(y + i * step, mask, _mm512_cvtepi32_epi8(q));
+        } else {
+            _mm512_mask_storeu_ps(y + i * step, mask, t);
+        }
+    }
+}
+
+static void finish_steps(const struct hrf_depthwise_finish *f, float *sums)
+{
+    const bool is_leaky = f->requantize->activation == HRF_ACT_LEAKY_RELU;
+    const bool adds = f->residual != NULL;
+    if (f->type == HRF_F32)
+        finish_steps_as(false, adds, is_leaky, f, sums);
+    else if (adds)
+        finish_steps_as(true, true, is_leaky, f, sums);
+    else if (is_leaky)
+        finish_steps_as(true, false, true, f, sums);
+    else
+        finish_steps_as(true, false, false, f, sums);
+}
+#else
 static void widen_residual(const struct hrf_depthwise_finish *f, int64_t i, float *steps)
 {
     const char *residual = at(f->residual, f->residual_type, i * f->stride);
@@ -270,64 +351,6 @@ static void widen_residual(const struct hrf_depthwise_finish *f, int64_t i, floa
         widen_block(HRF_U8, f->requantize->residual_zero_point, residual, f->n_channels, steps);
 }
 
-#ifdef __AVX512F__
-static inline __m512 activate_steps(const struct hrf_requantize *r, __m512 t)
-{
-    switch (r->activation) {
-    case HRF_ACT_RELU:
-        return _mm512_max_ps(t, _mm512_setzero_ps());
-    case HRF_ACT_CLIP:
-        return _mm512_min_ps(_mm512_max_ps(t, _mm512_set1_ps(r->low)), _mm512_set1_ps(r->high));
-    case HRF_ACT_LEAKY_RELU:
-        return _mm512_mask_mul_ps(t, _mm512_cmp_ps_mask(t, _mm512_setzero_ps(), _CMP_NGE_UQ), t,
-                                  _mm512_set1_ps(r->slope));
-    default:
-        return t;
-    }
-}
-
-static inline __m512 add_steps(const struct hrf_requantize *r, const float *steps, __m512 t)
-{
-    const __m512 value = _mm512_load_ps(steps);
-    if (r->residual_scale == 1.0f)
-        return _mm512_add_ps(t, value);
-    return _mm512_fmadd_ps(value, _mm512_set1_ps(r->residual_scale), t);
-}
-
-/* Half to even, saturated; a NaN becomes the zero point. */
-static inline __m128i narrow(__m512 t, __m512 low, __m512 high, __m512i zero)
-{
-    t = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(t, t, _CMP_ORD_Q), t);
-    t = _mm512_min_ps(_mm512_max_ps(t, low), high);
-    return _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(t), zero));
-}
-
-static void finish_steps(const struct hrf_depthwise_finish *f, float *sums)
-{
-    const struct hrf_requantize *r = f->requantize;
-    const int32_t least = f->type == HRF_S8 ? -128 : 0;
-    const __mmask16 mask = hrf_first_lanes_avx512(f->n_channels);
-    const __m512 bias = _mm512_loadu_ps(f->bias), multiplier = _mm512_loadu_ps(f->multiplier);
-    const __m512 low = _mm512_set1_ps((float)(least - f->zero_point));
-    const __m512 high = _mm512_set1_ps((float)(least + 255 - f->zero_point));
-    const __m512i zero = _mm512_set1_epi32(f->zero_point);
-    for (int64_t i = 0; i < f->n; i++) {
-        _Alignas(64) float steps[LANES];
-        char *y = at(f->y, f->type, i * f->stride);
-        __m512 t = _mm512_add_ps(_mm512_load_ps(sums + i * LANES), bias);
-        t = _mm512_mul_ps(t, multiplier);
-        if (f->residual != NULL) {
-            widen_residual(f, i, steps);
-            t = add_steps(r, steps, t);
-        }
-        t = activate_steps(r, t);
-        if (f->type == HRF_F32)
-            _mm512_mask_storeu_ps(y, mask, t);
-        else
-            _mm_mask_storeu_epi8(y, mask, narrow(t, low, high, zero));
-    }
-}
-#else
 static void add_steps(const struct hrf_requantize *r, const float *steps, float *t)
 {
     if (r->residual_scale == 1.0f)

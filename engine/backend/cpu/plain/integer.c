@@ -4,7 +4,9 @@
  * order and no cut of the work changes a bit. A float step is written once for every operator:
  * real = (q - zero point) * scale; results are rounded half to even and saturated.
  */
+#include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
+#include "engine/backend/cpu/product.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
 
@@ -14,21 +16,6 @@
 static inline void write8(const struct hrf_operand *y, void *out, int64_t i, float steps)
 {
     ((uint8_t *)out)[i] = hrf_narrow(hrf_target_of(y), steps);
-}
-
-static float activate(enum hrf_activation activation, float low, float high, float slope, float t)
-{
-    switch (activation) {
-    case HRF_ACT_RELU:
-        return t > 0 ? t : 0;
-    case HRF_ACT_CLIP:
-        return t < low ? low : t > high ? high : t;
-    case HRF_ACT_LEAKY_RELU:
-        return t >= 0 ? t : t * slope;
-    default: /* none: the others are fused where floats are computed */
-        break;
-    }
-    return t;
 }
 
 /* ---- convolution and matrix product ---- */
@@ -106,7 +93,7 @@ static float finish_sum(const struct hrf_spec *spec, const struct hrf_requantize
         const float value = (float)(q - r->residual_zero_point);
         t = r->residual_scale == 1.0f ? t + value : fmaf(value, r->residual_scale, t);
     }
-    return activate(r->activation, r->low, r->high, r->slope, t);
+    return hrf_integer_activate(r->activation, r->low, r->high, r->slope, t);
 }
 
 static void run_conv(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
@@ -144,7 +131,7 @@ static float unary(const struct hrf_spec *spec, float x)
     case HRF_OP_LEAKY_RELU:
         return x >= 0 ? x : a->alpha * x;
     case HRF_OP_CLIP:
-        return activate(HRF_ACT_CLIP, a->activation_min, a->activation_max, 0, x);
+        return hrf_integer_activate(HRF_ACT_CLIP, a->activation_min, a->activation_max, 0, x);
     case HRF_OP_SIGMOID:
         return (float)(1 / (1 + exp(-(double)x)));
     case HRF_OP_TANH:
@@ -170,20 +157,37 @@ static void fill_table(const struct hrf_spec *spec, int32_t input, uint8_t table
     }
 }
 
+enum {
+    SLOTS = 64, /* of a pool */
+};
+
+static void plain_by_table(const uint8_t table[256], const uint8_t *x, uint8_t *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = table[x[i]];
+}
+
+typedef void table_function(const uint8_t table[256], const uint8_t *x, uint8_t *y, int64_t n);
+
+static table_function *best_by_table(void)
+{
+#ifdef HRF_BUILD_AVX512
+    if (hrf_bytes_are_permuted())
+        return hrf_bytes_by_table_avx512;
+#endif
+    return plain_by_table;
+}
+
 static void run_table(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const uint8_t *x = hrf_spec_data(kernel->spec, call, 0), *table = kernel->tables[0];
     uint8_t *y = call->output;
     const int64_t n = hrf_shape_count(&kernel->spec->output.shape);
+    table_function *const by_table = best_by_table();
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        y[i] = table[x[i]];
+    for (int64_t i = 0; i < n; i += HRF_INTEGER_PIECE)
+        by_table(table, x + i, y + i, n - i < HRF_INTEGER_PIECE ? n - i : HRF_INTEGER_PIECE);
 }
-
-enum {
-    PIECE = 1 << 14, /* elements of one piece of work */
-    SLOTS = 64,      /* of a pool */
-};
 
 static void quantize_piece(const float *x, float scale, struct hrf_target t, uint8_t *out,
                            int64_t n)
@@ -200,9 +204,9 @@ static void run_quantize(const struct hrf_integer_kernel *kernel,
     uint8_t *out = call->output;
     const int64_t n = hrf_shape_count(&y->shape);
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i += PIECE)
+    for (int64_t i = 0; i < n; i += HRF_INTEGER_PIECE)
         quantize_piece(x + i, y->quantization.scale, hrf_target_of(y), out + i,
-                       n - i < PIECE ? n - i : PIECE);
+                       n - i < HRF_INTEGER_PIECE ? n - i : HRF_INTEGER_PIECE);
 }
 
 /* Which of the scales along the axis element `i` of the memory has. */
@@ -246,59 +250,6 @@ static void run_dequantize(const struct hrf_integer_kernel *kernel,
                  x->quantization.scale;
 }
 
-/* ---- two values in ---- */
-
-static float binary(const struct hrf_spec *spec, int32_t a, int32_t b)
-{
-    const struct hrf_attributes *t = &spec->attributes;
-    const float sa = spec->inputs[0].quantization.scale, sb = spec->inputs[1].quantization.scale;
-    const float sy = spec->output.quantization.scale;
-    float steps;
-    if (spec->op == HRF_OP_MUL)
-        steps = (float)(a * b) * (sa * sb / sy);
-    else
-        steps = fmaf((float)a, sa / sy, (float)(spec->op == HRF_OP_SUB ? -b : b) * (sb / sy));
-    return activate(t->activation, t->activation_min / sy, t->activation_max / sy, t->alpha, steps);
-}
-
-/* Every pair of 8-bit values has one result: a table of them all. */
-static void fill_pairs(const struct hrf_spec *spec, uint8_t *pairs)
-{
-    const struct hrf_operand *a = &spec->inputs[0], *b = &spec->inputs[1];
-    const struct hrf_target t = hrf_target_of(&spec->output);
-    for (int32_t i = 0; i < 256; i++)
-        for (int32_t k = 0; k < 256; k++) {
-            const int32_t qa = (a->dtype == HRF_S8 ? (int8_t)i : i) - a->quantization.zero_point;
-            const int32_t qb = (b->dtype == HRF_S8 ? (int8_t)k : k) - b->quantization.zero_point;
-            pairs[i * 256 + k] = hrf_narrow(t, binary(spec, qa, qb));
-        }
-}
-
-static void run_binary(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
-{
-    const struct hrf_spec *spec = kernel->spec;
-    const uint8_t *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
-    uint8_t *out = call->output;
-    int64_t strides[3][HRF_MAX_RANK];
-    hrf_layout_strides(&spec->output.shape, strides[0]);
-    hrf_layout_broadcast_strides(&spec->inputs[0].shape, &spec->output.shape, strides[1]);
-    hrf_layout_broadcast_strides(&spec->inputs[1].shape, &spec->output.shape, strides[2]);
-    struct hrf_walk walk;
-    hrf_walk_init(&walk, &spec->output.shape, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
-    const int32_t last = walk.rank - 1;
-    const int64_t n = walk.dims[last], pieces = (n + PIECE - 1) / PIECE;
-    const int64_t sy = walk.strides[0][last], sa = walk.strides[1][last];
-    const int64_t sb = walk.strides[2][last], total = hrf_walk_rows(&walk) * pieces;
-#pragma omp parallel for schedule(static)
-    for (int64_t k = 0; k < total; k++) {
-        int64_t at[HRF_WALK_MAX_OPERANDS];
-        const int64_t first = k % pieces * PIECE, end = first + PIECE < n ? first + PIECE : n;
-        hrf_walk_seek(&walk, k / pieces, at);
-        for (int64_t i = first; i < end; i++)
-            out[at[0] + i * sy] = kernel->pairs[a[at[1] + i * sa] * 256 + b[at[2] + i * sb]];
-    }
-}
-
 static void run_batch_norm(const struct hrf_integer_kernel *kernel,
                            const struct hrf_kernel_call *call)
 {
@@ -320,8 +271,9 @@ static void run_batch_norm(const struct hrf_integer_kernel *kernel,
             const int64_t c = inner > 1 ? k % channels : i - k * line;
             const int32_t q = hrf_read8(in->dtype, x, i) - in->quantization.zero_point;
             const float steps = (float)q * kernel->factors[c] + kernel->shifts[c];
-            out[i] = hrf_narrow(target, activate(t->activation, t->activation_min / sy,
-                                                 t->activation_max / sy, t->alpha, steps));
+            out[i] = hrf_narrow(target,
+                                hrf_integer_activate(t->activation, t->activation_min / sy,
+                                                     t->activation_max / sy, t->alpha, steps));
         }
 }
 
@@ -373,7 +325,7 @@ static void (*function_of(enum hrf_op op, bool along_axis))(const struct hrf_int
     case HRF_OP_ADD:
     case HRF_OP_SUB:
     case HRF_OP_MUL:
-        return run_binary;
+        return hrf_integer_binary;
     case HRF_OP_BATCH_NORM:
         return run_batch_norm;
     case HRF_OP_MAX_POOL:
@@ -451,11 +403,11 @@ static enum hrf_status prepare(struct hrf_integer_kernel *kernel, struct hrf_err
         prepare_batch_norm(kernel);
         return HRF_OK;
     }
-    if (kernel->function == run_binary) {
+    if (kernel->function == hrf_integer_binary) {
         kernel->pairs = hrf_alloc_array(256, 256);
         if (kernel->pairs == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
-        fill_pairs(spec, kernel->pairs);
+        hrf_integer_fill_pairs(spec, kernel->pairs);
         return HRF_OK;
     }
     if (kernel->function == hrf_integer_pool || kernel->function == hrf_integer_global_pool) {

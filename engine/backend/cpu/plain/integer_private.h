@@ -42,6 +42,29 @@ static inline uint8_t hrf_narrow(struct hrf_target t, float steps)
     return (uint8_t)(((int32_t)((steps + magic) - magic) + t.zero_point) & 0xff);
 }
 
+enum { HRF_INTEGER_PIECE = 1 << 14 }; /* elements of one piece of work */
+
+/* In y's steps. */
+static inline float hrf_integer_activate(enum hrf_activation activation, float low, float high,
+                                         float slope, float t)
+{
+    switch (activation) {
+    case HRF_ACT_RELU:
+        return t > 0 ? t : 0;
+    case HRF_ACT_CLIP:
+        return t < low ? low : t > high ? high : t;
+    case HRF_ACT_LEAKY_RELU:
+        return t >= 0 ? t : t * slope;
+    default: /* none: the others are fused where floats are computed */
+        break;
+    }
+    return t;
+}
+
+/* ADD, SUB, MUL; and the table that it may look results up in. */
+void hrf_integer_binary(const struct hrf_integer_kernel *kernel,
+                        const struct hrf_kernel_call *call);
+void hrf_integer_fill_pairs(const struct hrf_spec *spec, uint8_t *pairs);
 /* MAX_POOL, AVERAGE_POOL; the workspace is kernel->slots x channels x 4 bytes. */
 void hrf_integer_pool(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call);
 /* GLOBAL_AVERAGE_POOL, GLOBAL_MAX_POOL; likewise. */

@@ -1,0 +1,26 @@
+/* bytes_avx512.h - operators of 8-bit values where there is AVX-512: the bits of plain/integer.c.
+ */
+#ifndef HRF_ENGINE_BACKEND_CPU_AVX512_BYTES_AVX512_H
+#define HRF_ENGINE_BACKEND_CPU_AVX512_BYTES_AVX512_H
+
+#include "engine/ir/graph.h"
+
+/* True if the processor permutes bytes (AVX-512 VBMI): for the next function. */
+bool hrf_bytes_are_permuted(void);
+/* y[i] = table[x[i]]; y may be x. */
+void hrf_bytes_by_table_avx512(const uint8_t table[256], const uint8_t *x, uint8_t *y, int64_t n);
+
+/* Steps of y: a * b * factor, or a * a_factor + b * b_factor, where a and b are numbers less their
+ * zero points; then clipped to [low, high], rounded half to even, and the zero point added. */
+struct hrf_bytes_binary {
+    bool multiplies;
+    enum hrf_dtype a_type, b_type; /* S8 or U8 */
+    int32_t a_zero, b_zero, y_zero;
+    float factor, a_factor, b_factor;
+    float low, high;
+    int64_t a_step, b_step; /* 0 or 1 */
+};
+void hrf_bytes_binary_avx512(const struct hrf_bytes_binary *binary, const uint8_t *a,
+                             const uint8_t *b, uint8_t *y, int64_t n);
+
+#endif
