@@ -1,5 +1,6 @@
 /* check.c - `hires-flow check`: all errors of a workflow file at once, then whether its model fits
  * it; or its JSON Schema. */
+#include "orchestrator/cli/check_slides.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/executor/slurm/site.h"
 
@@ -102,6 +103,7 @@ static int try_submit(const struct hrf_workflow *w)
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     bool schema = false, keys = false, resolved = false, json = false, submit = false;
+    bool slides = false;
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION_LIST, &set },
@@ -112,6 +114,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           &resolved },
         { "submit", NULL, "ask Slurm whether it would accept the jobs, without submitting",
           HRF_OPTION_FLAG, &submit },
+        { "slides", NULL, "open every slide and say which can be scored, and why others cannot",
+          HRF_OPTION_FLAG, &slides },
         { "json", NULL, "print the findings as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
@@ -128,12 +132,14 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                 HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    if (json)
+    if (json && !slides)
         return print_json(args.operands[0], &set);
     HRF_AUTO(hrf_workflow) workflow = NULL;
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     if (hrf_cli_load(args.operands[0], &set, &workflow, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
+    if (slides)
+        return hrf_cli_check_slides(workflow, json);
     const enum hrf_status fits = hrf_cli_check_model(workflow, true, &err);
     if (fits != HRF_OK) {
         const int code = hrf_cli_fail(command->name, &err);
@@ -159,6 +165,11 @@ const struct hrf_command hrf_cli_check = {
                "may be on\n"
                "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
                "its start.\n"
+               "--slides opens the header of every slide, many at once, and groups what it finds: "
+               "missing,\n"
+               "cut short, still being copied, without a resolution, finer patches than pixels. "
+               "Exit code 3:\n"
+               "some cannot be scored.\n"
                "--schema and --keys need no file.",
     .min_operands = 0,
     .max_operands = 1,

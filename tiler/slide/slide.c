@@ -69,6 +69,9 @@ static enum hrf_status refuse_unknown(const char *path, const char *name, struct
                      { "\x89PNG", "PNG" },
                      { "\xff\xd8", "JPEG" } };
     char head[8] = { 0 };
+    char cut[128];
+    if (hrf_slide_is_cut_short(path, cut, sizeof cut))
+        return hrf_error_set(err, HRF_E_USER, "'%s' %s; copy it again", name, cut);
     HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && read(fd, head, sizeof head - 1) > 0)
         for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++)
@@ -84,6 +87,21 @@ static enum hrf_status refuse_unknown(const char *path, const char *name, struct
                          name, openslide_get_version());
 }
 
+static void fill_scanner(struct hrf_slide *slide)
+{
+    static const char *const names[] = {
+        "tiff.Model",           "philips.DICOM_MANUFACTURERS_MODEL_NAME",
+        "hamamatsu.Product",    "leica.device-model",
+        "ventana.ScannerModel", "mirax.NONHIERLAYER_0_SECTION.SCANNER_HARDWARE_ID",
+        "aperio.ScanScope ID"
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && slide->info.scanner[0] == '\0'; i++) {
+        const char *value = openslide_get_property_value(slide->handle, names[i]);
+        HRF_AUTO_FREE char *shown = value != NULL ? hrf_text_printable(value) : NULL;
+        snprintf(slide->info.scanner, sizeof slide->info.scanner, "%s", shown != NULL ? shown : "");
+    }
+}
+
 static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
 {
     struct hrf_slide_info *info = &slide->info;
@@ -92,6 +110,7 @@ static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
     const char *hash = openslide_get_property_value(os, OPENSLIDE_PROPERTY_NAME_QUICKHASH1);
     snprintf(info->vendor, sizeof info->vendor, "%s", vendor != NULL ? vendor : "unknown");
     snprintf(info->quickhash, sizeof info->quickhash, "%s", hash != NULL ? hash : "");
+    fill_scanner(slide);
     openslide_get_level0_dimensions(os, &info->width, &info->height);
     info->n_levels = openslide_get_level_count(os);
     if (info->n_levels > HRF_SLIDE_MAX_LEVELS)
@@ -124,12 +143,16 @@ enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct 
     if (slide->handle == NULL)
         return refuse_unknown(path, slide->shown, err);
     const char *error = openslide_get_error(slide->handle);
+    char cut[128];
+    if (error != NULL && hrf_slide_is_cut_short(path, cut, sizeof cut))
+        return hrf_error_set(err, HRF_E_USER, "slide '%s' %s; copy it again", slide->shown, cut);
     if (error != NULL)
         return hrf_error_set(err, HRF_E_USER, "slide '%s' cannot be opened: %s", slide->shown,
                              error);
     HRF_TRY(fill_info(slide, err));
     HRF_TRY(hrf_generic_tiff_load(path, slide, err));
     HRF_TRY(hrf_tile_table_load(&slide->info, slide->fd, slide->shown, &slide->table, err));
+    slide->info.n_cut_off = slide->table.n_cut_off;
     HRF_TRY(hrf_tile_cache_create(CACHE_BYTES, &slide->cache, err));
     HRF_MOVE(*out, slide);
     return HRF_OK;

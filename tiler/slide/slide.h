@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hrf_slide; /* opaque */
@@ -19,6 +20,8 @@ struct hrf_slide; /* opaque */
 struct hrf_slide_info {
     char vendor[64];
     char quickhash[80];    /* "" when OpenSlide gives none */
+    char scanner[64];      /* model, "" when the file does not say it */
+    int64_t n_cut_off;     /* tiles whose data lies beyond the end of the file, as far as known */
     int64_t width, height; /* level-0 px */
     int32_t n_levels;
     struct {
@@ -31,6 +34,9 @@ struct hrf_slide_info {
  * says which. HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
 HRF_CHECKED enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out,
                                            struct hrf_error *err);
+/* True for a TIFF whose directories or tiles should go on beyond the end of the file; the text says
+ * which ("is cut short: ..."). */
+bool hrf_slide_is_cut_short(const char *path, char *text, size_t n_text);
 void hrf_slide_close(struct hrf_slide *slide);
 static inline void hrf_slide_destroy(struct hrf_slide *slide)
 {

@@ -111,6 +111,18 @@ static enum hrf_status take_places(TIFF *tiff, const struct hrf_slide_info *info
     return HRF_OK;
 }
 
+/* Tiles of any form that the file is too short for. */
+static int64_t count_cut_off(TIFF *tiff, int64_t file_bytes)
+{
+    int64_t n = 0;
+    const uint64_t end = (uint64_t)file_bytes;
+    for (uint32_t i = 0; i < TIFFNumberOfTiles(tiff); i++) {
+        const uint64_t length = TIFFGetStrileByteCount(tiff, i);
+        n += length > 0 && (length > end || TIFFGetStrileOffset(tiff, i) > end - length);
+    }
+    return n;
+}
+
 static enum hrf_status take_level(TIFF *tiff, const struct hrf_slide_info *info, int32_t i,
                                   const char *name, struct hrf_level_table *level,
                                   struct hrf_error *err)
@@ -149,6 +161,7 @@ static enum hrf_status take_levels(TIFF *tiff, const struct hrf_slide_info *info
             continue;
         if (table->level[i].width == 0)
             HRF_TRY(take_level(tiff, info, i, name, &table->level[i], err));
+        table->n_cut_off += count_cut_off(tiff, table->file_bytes);
         next += is_ordered;
     } while (TIFFReadDirectory(tiff));
     return HRF_OK;
@@ -178,12 +191,13 @@ enum hrf_status hrf_tile_table_load(const struct hrf_slide_info *info, int fd, c
         close(own);
         return HRF_OK;
     }
+    table->file_bytes = st.st_size;
     const enum hrf_status status = take_levels(tiff, info, name, table, err);
     TIFFClose(tiff);
     if (status != HRF_OK)
         hrf_tile_table_release(table);
-    table->fd = fd;
-    table->file_bytes = st.st_size;
+    else
+        table->fd = fd;
     return status;
 }
 

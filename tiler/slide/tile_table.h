@@ -27,6 +27,7 @@ enum { HRF_TILE_TABLE_LEVELS = 32 }; /* as slides have at most */
 struct hrf_tile_table {
     int fd; /* -1: no level has raw tiles */
     int64_t file_bytes;
+    int64_t n_cut_off; /* tiles of all levels that end beyond the file */
     struct hrf_level_table level[HRF_TILE_TABLE_LEVELS];
 };
 

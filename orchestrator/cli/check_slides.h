@@ -1,0 +1,11 @@
+/* check_slides.h - `hires-flow check FILE --slides`: what the slides of a workflow are. */
+#ifndef HRF_ORCHESTRATOR_CLI_CHECK_SLIDES_H
+#define HRF_ORCHESTRATOR_CLI_CHECK_SLIDES_H
+
+#include "schema/workflow/workflow.h"
+
+/* Prints what was found, as JSON if is_json. Returns the exit code: 0, or 3 if slides cannot be
+ * scored. */
+int hrf_cli_check_slides(const struct hrf_workflow *workflow, bool is_json);
+
+#endif

@@ -1,0 +1,49 @@
+#!/bin/sh
+# check --slides: every slide is opened, and what is wrong with it is named in a group.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+make_cohort
+is_json() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1])); s={x["slide"]: x for x in v["slides"]}; assert eval(sys.argv[2], {"v": v, "s": s}), v' "$scratch/out" "$1" || fail "not so: $1"; }
+images=$scratch/cohort/testing/images
+slides=$scratch/slides
+mkdir "$slides"
+cp "$images/test_001.tif" "$slides/good.tif"
+cp "$images/test_001.tif" "$slides/copy.tif"
+cp "$images/test_002.tif" "$slides/grows.tif"
+size=$(stat -c %s "$images/test_002.tif")
+head -c $((size * 2 / 3)) "$images/test_002.tif" >"$slides/half.tif"
+cp "$HRF_SOURCE_DIR/tests/fuzz/corpus/tiles/cut.tif" "$slides/tiles.tif"
+echo 'no slide' >"$slides/text.tif"
+touch -d '1 hour ago' "$slides"/*.tif
+printf 'slide,label\ngood.tif,\ncopy.tif,\nhalf.tif,\ntiles.tif,\ntext.tif,\ngone.tif,\ngrows.tif,\n' >"$slides/s.csv"
+cat >"$scratch/w.yaml" <<END2
+version: 1
+dataset: {layout: csv, csv: slides/s.csv}
+tiler: {patch: {size: 64, mpp: 0.1}}
+model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+END2
+expect_code 3 "$flow" check "$scratch/w.yaml" --slides
+expect_text "6 slides, "
+expect_text "2 can be scored"
+expect_text "1 missing"
+expect_text "gone.tif' does not exist"
+expect_text "is cut short: it should go on at byte"
+expect_text "of its tiles lie beyond its end"
+expect_text "1 that cannot be opened"
+expect_text "2 cut short"
+expect_text "2 with pixels made up: patches of 0.1 um/px are finer than the slide"
+expect_text "are one slide"
+# One that grows while it is looked at, and one that was written a moment ago.
+(i=0; while [ $i -lt 40 ]; do printf x >>"$slides/grows.tif"; sleep 0.1; i=$((i + 1)); done) &
+writer=$!
+touch "$slides/half.tif"
+expect_code 3 "$flow" check "$scratch/w.yaml" --slides --json
+kill $writer 2>/dev/null || true
+is_json 's["grows"]["state"] == "changing" and "its size changes" in s["grows"]["reason"]'
+is_json 's["half"]["state"] == "changing" and "less than a minute ago" in s["half"]["reason"]'
+is_json 's["good"]["state"] == "ready" and s["good"]["mpp_x"] > 0 and s["good"]["upsampled"]'
+is_json 's["gone"]["state"] == "missing" and v["counts"]["missing"] == 1 and v["counts"]["total"] == 6'
+is_json 'v["patches_at_most"] > 0 and sum(v["formats"].values()) == 2'
+# All well: exit code 0.
+printf 'slide,label\ngood.tif,\n' >"$slides/s.csv"
+expect_code 0 "$flow" check "$scratch/w.yaml" --slides
+echo "1 passed, 0 failed"
