@@ -311,7 +311,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         .precision = "fp32", .device = "auto", .size = 256, .batch = 8, .runs = 10, .classes = 1000
     };
     const struct hrf_option options[] = {
-        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
+        { "model", "ARCH|FILE", "the same as the argument MODEL", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
         { "batch", "N", "images in a batch (default 8)", HRF_OPTION_INT, &r.batch },
         { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
@@ -340,8 +340,15 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status;
-    if (r.model == NULL)
-        status = hrf_error_set(&err, HRF_E_USER, "--model is required");
+    const bool is_twice = args.n_operands > 0 && r.model != NULL;
+    if (args.n_operands > 0 && !is_twice)
+        r.model = args.operands[0];
+    if (is_twice)
+        status = hrf_error_set(&err, HRF_E_USER, "two models are given: '%s' and --model %s",
+                               args.operands[0], r.model);
+    else if (r.model == NULL)
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "a model is needed: a built-in architecture or an ONNX file");
     else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.bands < 0 ||
              r.memory_gib < 0 || r.classes < 1)
         status = hrf_error_set(&err, HRF_E_USER,
@@ -353,10 +360,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 
 const struct hrf_command hrf_engine_bench = {
     .name = "bench",
-    .operands = "",
+    .operands = "MODEL",
+    .max_operands = 1,
     .summary = "measure images per second",
     .details =
-        "Runs one network on random images. 'hires-flow bench' and 'hires-flow bench engine' are "
-        "the\nsame. 'hires-flow bench sweep' ('hires-engine sweep') compares ranks and layouts.",
+        "Runs MODEL, a built-in architecture or an ONNX file, on random images. 'hires-flow bench' "
+        "and 'hires-flow bench engine' are "
+        "the same. 'hires-flow bench sweep' ('hires-engine sweep') compares ranks and layouts.",
     .run = run,
 };

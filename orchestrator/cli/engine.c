@@ -1,4 +1,4 @@
-/* engine.c - `model ...`, `bench engine ...`: handed over to hires-engine; and `version`. */
+/* engine.c - `model ...`, `bench ...`: handed over to hires-engine; and `version`. */
 #include "orchestrator/cli/cli.h"
 
 #include <stdio.h>
@@ -25,17 +25,12 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
     if (argc > 0 && strcmp(argv[0], "sweep") == 0)
         return hrf_cli_exec_engine(HRF_PROGRAM " bench", command->name, "sweep", argc - 1,
                                    argv + 1);
-    if (argc > 0 && strncmp(argv[0], "--", 2) == 0)
-        return hrf_cli_exec_engine(HRF_PROGRAM, command->name, "bench", argc, argv);
-    fprintf(stderr,
-            "%s bench: the forms are 'bench engine' and 'bench sweep'; see '%s bench --help'\n",
-            HRF_PROGRAM, HRF_PROGRAM);
-    return HRF_EXIT_USAGE;
+    return hrf_cli_exec_engine(HRF_PROGRAM, command->name, "bench", argc, argv);
 }
 
 const struct hrf_command hrf_cli_bench = {
     .name = "bench",
-    .operands = "[engine]|sweep",
+    .operands = "MODEL|sweep",
     .summary = "measure images per second; compare ranks and layouts",
     .min_operands = 1,
     .max_operands = 1,

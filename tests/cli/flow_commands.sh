@@ -58,6 +58,13 @@ expect_code 0 infer cases --recursive
 [ ! -e runs/cases-3 ] || fail "the same request does not continue"
 cd "$HRF_SOURCE_DIR"
 
+# bench takes the model as its argument, too.
+expect_code 0 "$flow" bench "$model" --size 64 --batch 2 --runs 1
+expect_text "images"
+expect_code 2 "$flow" bench resnet5 --size 64
+expect_text "resnet50"
+expect_code 2 "$flow" bench
+
 # HRF_ENGINE names the engine for everything that starts it.
 printf '#!/bin/sh\necho another engine: "$1" >&2\nexit 1\n' >"$scratch/another"
 chmod +x "$scratch/another"
