@@ -2,6 +2,7 @@
 #include "aggregate/report/image.h"
 
 #include "base/png_write.h"
+#include "base/shrink.h"
 
 #include <math.h>
 #include <png.h>
@@ -125,20 +126,6 @@ void hrf_image_digits(struct hrf_image *image, int32_t x, int32_t y, const char 
         }
 }
 
-static void mean_of_area(const struct hrf_image *image, int32_t x0, int32_t y0, int32_t x1,
-                         int32_t y1, unsigned char *out)
-{
-    for (int32_t c = 0; c < image->channels; c++) {
-        uint64_t sum = 0, count = (uint64_t)(x1 - x0) * (uint64_t)(y1 - y0);
-        for (int32_t y = y0; y < y1; y++)
-            for (int32_t x = x0; x < x1; x++)
-                sum += image->pixels[((size_t)y * (size_t)image->width + (size_t)x) *
-                                         (size_t)image->channels +
-                                     (size_t)c];
-        out[c] = (unsigned char)((sum + count / 2) / count);
-    }
-}
-
 enum hrf_status hrf_image_shrink(const struct hrf_image *image, int32_t longest_side,
                                  struct hrf_image *out, struct hrf_error *err)
 {
@@ -148,16 +135,12 @@ enum hrf_status hrf_image_shrink(const struct hrf_image *image, int32_t longest_
     int32_t height = (int32_t)fmax(1.0, round((double)image->height * scale));
     struct hrf_image small = { 0 };
     HRF_TRY(hrf_image_create(width, height, image->channels, &small, err));
-    for (int32_t y = 0; y < height; y++)
-        for (int32_t x = 0; x < width; x++) {
-            int32_t x0 = (int32_t)((int64_t)x * image->width / width);
-            int32_t y0 = (int32_t)((int64_t)y * image->height / height);
-            int32_t x1 = (int32_t)((int64_t)(x + 1) * image->width / width);
-            int32_t y1 = (int32_t)((int64_t)(y + 1) * image->height / height);
-            mean_of_area(image, x0, y0, x1 > x0 ? x1 : x0 + 1, y1 > y0 ? y1 : y0 + 1,
-                         small.pixels +
-                             ((size_t)y * (size_t)width + (size_t)x) * (size_t)image->channels);
-        }
+    const enum hrf_status status = hrf_shrink(image->pixels, image->width, image->height,
+                                              image->channels, width, height, small.pixels, err);
+    if (status != HRF_OK) {
+        hrf_image_release(&small);
+        return status;
+    }
     *out = small;
     return HRF_OK;
 }

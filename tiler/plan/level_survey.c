@@ -3,6 +3,8 @@
  * */
 #include "tiler/plan/level_survey.h"
 
+#include "base/shrink.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -83,7 +85,7 @@ static enum hrf_status copy_overview(const struct hrf_overview *in, int64_t widt
     *out = (struct hrf_overview){ .width = width, .height = height };
     out->rgb = hrf_alloc_array((size_t)(width * height), 3);
     HRF_CHECK_MEMORY(out->rgb != NULL, err, "no memory to compare two levels of a slide");
-    return hrf_overview_shrink(in->rgb, in->width, in->height, 3, width, height, out->rgb, err);
+    return hrf_shrink(in->rgb, in->width, in->height, 3, width, height, out->rgb, err);
 }
 
 /* Compares the whole overview with another level. */

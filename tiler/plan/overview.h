@@ -27,9 +27,5 @@ int32_t hrf_overview_level(const struct hrf_slide_info *info, int64_t width, int
  * `slack`, otherwise `reduction`. An overview that equals a level need not be resampled. */
 double hrf_overview_snap(const struct hrf_slide_info *info, double reduction, double slack);
 void hrf_overview_release(struct hrf_overview *overview);
-/* Area average of an image with n_channels to width x height, neither more than it has. */
-HRF_CHECKED enum hrf_status hrf_overview_shrink(const unsigned char *in, int64_t in_width,
-                                                int64_t in_height, int n_channels, int64_t width,
-                                                int64_t height, unsigned char *out,
-                                                struct hrf_error *err);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/png_write.h"
+#include "base/shrink.h"
 #include "tiler/coords/coords.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/foreign.h"
@@ -241,8 +242,8 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(width * height), 3);
     HRF_AUTO_FREE unsigned char *gray = hrf_alloc((size_t)(width * height));
     HRF_CHECK_MEMORY(rgb != NULL && gray != NULL, err, "no memory for a thumbnail");
-    HRF_TRY(hrf_overview_shrink(t->overview.rgb, w, h, 3, width, height, rgb, err));
-    HRF_TRY(hrf_overview_shrink(t->mask, w, h, 1, width, height, gray, err));
+    HRF_TRY(hrf_shrink(t->overview.rgb, w, h, 3, width, height, rgb, err));
+    HRF_TRY(hrf_shrink(t->mask, w, h, 1, width, height, gray, err));
     for (int64_t i = 0; i < width * height; i++)
         gray[i] = gray[i] >= 128 ? 255 : 0;
     t->plan->thumbnail_downsample = (double)t->plan->width / (double)width;

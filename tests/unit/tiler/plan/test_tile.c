@@ -2,6 +2,7 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "base/shrink.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/plan/overview.h"
@@ -366,7 +367,7 @@ static void an_overview_is_the_mean_of_the_pixels_it_covers(void **state)
     static const unsigned char in[5 * 4] = { 0, 10, 20, 30, 40, 2, 12, 22, 32, 42,
                                              4, 14, 24, 34, 44, 6, 16, 26, 36, 46 };
     unsigned char out[4];
-    assert_int_equal(hrf_overview_shrink(in, 5, 4, 1, 2, 2, out, NULL), HRF_OK);
+    assert_int_equal(hrf_shrink(in, 5, 4, 1, 2, 2, out, NULL), HRF_OK);
     assert_int_equal(out[0], (0 + 10 + 2 + 12) / 4);
     assert_int_equal(out[1], (20 + 30 + 40 + 22 + 32 + 42) / 6);
     assert_int_equal(out[2], (4 + 14 + 6 + 16) / 4);
