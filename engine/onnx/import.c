@@ -434,3 +434,28 @@ enum hrf_status hrf_onnx_read_named(const char *path, char sha256[HRF_HASH_HEX],
 {
     return read_file(path, sha256, out, err);
 }
+
+enum hrf_status hrf_onnx_read_entry(const char *path, const char *key, char **value,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n_bytes = 0;
+    ProtobufCMessage *message = NULL;
+    char *found = NULL;
+    HRF_TRY(hrf_file_read(path, max_file_bytes, &bytes, &n_bytes, err));
+    enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, bytes, n_bytes,
+                                             &message, err);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "model '%s'", path);
+    const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
+    for (size_t i = 0; i < model->n_metadata_props && found == NULL; i++)
+        if (strcmp(hrf_onnx_text(model->metadata_props[i]->key), key) == 0) {
+            found = hrf_strdup(hrf_onnx_text(model->metadata_props[i]->value));
+            if (found == NULL)
+                status = hrf_error_set(err, HRF_E_NOMEM, "no memory for '%s'", path);
+        }
+    hrf_onnx_free_message(message);
+    if (status == HRF_OK)
+        *value = found;
+    return status;
+}

@@ -27,6 +27,8 @@ struct writer {
     bool failed; /* memory ran out */
     int64_t opset;
     bool uses_own_domain;
+    const struct hrf_onnx_entry *entries; /* metadata */
+    size_t n_entries;
     struct hrf_error *err;
 };
 
@@ -616,6 +618,20 @@ static enum hrf_status put_graph(struct writer *w)
     return w->failed ? hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model") : HRF_OK;
 }
 
+static void put_entries(struct writer *w, Onnx__ModelProto *model)
+{
+    model->metadata_props = keep(w, NULL, (w->n_entries + 1) * sizeof(void *));
+    for (size_t i = 0; i < w->n_entries && !w->failed; i++) {
+        Onnx__StringStringEntryProto *entry = NEW(w, Onnx__StringStringEntryProto,
+                                                  ONNX__STRING_STRING_ENTRY_PROTO__INIT);
+        if (entry == NULL)
+            return;
+        entry->key = text(w->entries[i].key);
+        entry->value = text(w->entries[i].value);
+        model->metadata_props[model->n_metadata_props++] = entry;
+    }
+}
+
 static enum hrf_status write_file(struct writer *w, const char *path)
 {
     Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, own = opset;
@@ -632,6 +648,10 @@ static enum hrf_status write_file(struct writer *w, const char *path)
     model.opset_import = opsets;
     model.n_opset_import = w->uses_own_domain ? 2 : 1;
     model.graph = &w->proto;
+    if (w->n_entries > 0)
+        put_entries(w, &model);
+    if (w->failed)
+        return hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model");
     const size_t n = protobuf_c_message_get_packed_size(&model.base);
     if (n > INT_MAX)
         return hrf_error_set(w->err, HRF_E_UNSUPPORTED,
@@ -645,7 +665,18 @@ static enum hrf_status write_file(struct writer *w, const char *path)
 enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,
                                struct hrf_error *err)
 {
-    struct writer w = { .graph = graph, .proto = ONNX__GRAPH_PROTO__INIT, .err = err };
+    return hrf_onnx_write_with(graph, NULL, 0, path, err);
+}
+
+enum hrf_status hrf_onnx_write_with(const struct hrf_graph *graph,
+                                    const struct hrf_onnx_entry *entries, size_t n_entries,
+                                    const char *path, struct hrf_error *err)
+{
+    struct writer w = { .graph = graph,
+                        .proto = ONNX__GRAPH_PROTO__INIT,
+                        .entries = entries,
+                        .n_entries = n_entries,
+                        .err = err };
     w.names = hrf_calloc((size_t)graph->n_values, sizeof *w.names);
     HRF_CHECK_MEMORY(w.names != NULL, err, "out of memory for writing '%s'", path);
     enum hrf_status status = put_graph(&w);

@@ -25,7 +25,7 @@ extern const struct hrf_command hrf_cli_run, hrf_cli_infer, hrf_cli_calibrate, h
     hrf_cli_check, hrf_cli_plan, hrf_cli_status, hrf_cli_why, hrf_cli_cancel, hrf_cli_report,
     hrf_cli_compare, hrf_cli_tile, hrf_cli_demo_data, hrf_cli_model, hrf_cli_bench, hrf_cli_doctor,
     hrf_cli_version, hrf_cli_launch, hrf_cli_tile_job, hrf_cli_tune_comm, hrf_cli_profile,
-    hrf_cli_throttle, hrf_cli_evaluate, hrf_cli_forest, hrf_cli_demo, hrf_cli_view;
+    hrf_cli_throttle, hrf_cli_evaluate, hrf_cli_forest, hrf_cli_demo, hrf_cli_view, hrf_cli_head;
 
 /* printf() for what stands in a store or a record: but for line ends, what a terminal would obey is
  * escaped (base/text.h). */

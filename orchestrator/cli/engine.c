@@ -1,4 +1,4 @@
-/* engine.c - `model ...`, `bench ...`: handed over to hires-engine; and `version`. */
+/* engine.c - `model ...`, `bench ...`, `head ...`: handed over to hires-engine; and `version`. */
 #include "orchestrator/cli/cli.h"
 
 #include <stdio.h>
@@ -54,6 +54,15 @@ const struct hrf_command hrf_cli_profile = {
     .name = "profile",
     .operands = "",
     .summary = "measure the cost of every node of a network, for 'plan'",
+    .max_operands = -1,
+    .run = run_same_name,
+};
+
+const struct hrf_command hrf_cli_head = {
+    .name = "head",
+    .operands = "train FILE.yaml | score HEAD.onnx FEATURES...",
+    .summary = "train a slide head on embeddings, or score slides with one",
+    .min_operands = 2,
     .max_operands = -1,
     .run = run_same_name,
 };

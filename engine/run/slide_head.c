@@ -1,0 +1,151 @@
+/* slide_head.c - sessions of a slide head, one for each size of a bag. */
+#include "engine/run/slide_head.h"
+
+#include "engine/onnx/onnx.h"
+#include "engine/run/session.h"
+
+#include <math.h>
+#include <string.h>
+
+struct hrf_slide_head {
+    char *path;
+    struct hrf_graph *graph;
+    struct hrf_session *session; /* for the last bag's size */
+    int64_t n;                   /* that size; 0: none */
+    float *scores;
+    int64_t width;
+};
+
+void hrf_slide_head_close(struct hrf_slide_head *head)
+{
+    if (head == NULL)
+        return;
+    hrf_session_destroy(head->session);
+    hrf_graph_destroy(head->graph);
+    hrf_free(head->scores);
+    hrf_free(head->path);
+    hrf_free(head);
+}
+
+int64_t hrf_slide_head_width(const struct hrf_slide_head *head)
+{
+    return head->width;
+}
+
+static enum hrf_status load(struct hrf_slide_head *head, const char *path, struct hrf_error *err)
+{
+    head->path = hrf_strdup(path);
+    HRF_CHECK_MEMORY(head->path != NULL, err, "no memory for a path");
+    HRF_TRY(hrf_onnx_read(path, &head->graph, err));
+    const struct hrf_graph *g = head->graph;
+    const struct hrf_shape *shape = g->n_inputs == 1 ? &g->values[g->inputs[0]].shape : NULL;
+    if (shape == NULL || (shape->rank != 2 && shape->rank != 3) ||
+        (shape->rank == 3 && shape->dims[0] > 1) || shape->dims[shape->rank - 2] > 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is no slide head: its input must be one bag, [N][D] with N "
+                             "open",
+                             path);
+    head->width = shape->dims[shape->rank - 1] > 0 ? shape->dims[shape->rank - 1] : 0;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_slide_head_open(const char *path, struct hrf_slide_head **out,
+                                    struct hrf_error *err)
+{
+    struct hrf_slide_head *head = hrf_calloc(1, sizeof *head);
+    HRF_CHECK_MEMORY(head != NULL, err, "no memory for a slide head");
+    const enum hrf_status status = load(head, path, err);
+    if (status != HRF_OK)
+        hrf_slide_head_close(head);
+    else
+        *out = head;
+    return status;
+}
+
+static enum hrf_status make_session(struct hrf_slide_head *head, int64_t n, int64_t width,
+                                    int64_t n_threads, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = "fp32",
+                                               .n_threads = (int32_t)n_threads };
+    const int32_t rank = head->graph->values[head->graph->inputs[0]].shape.rank;
+    struct hrf_shape shape = { .rank = rank, .dims = { 1, n, width } };
+    if (rank == 2)
+        shape = (struct hrf_shape){ .rank = 2, .dims = { n, width } };
+    hrf_session_destroy(head->session);
+    head->session = NULL;
+    head->n = 0;
+    HRF_TRY(hrf_graph_copy(head->graph, &graph, err));
+    HRF_TRY(hrf_graph_set_input_shape(graph, 0, &shape, err));
+    HRF_TRY(hrf_session_create(graph, &config, &head->session, err));
+    head->n = n;
+    return HRF_OK;
+}
+
+static int32_t find_output(const struct hrf_graph *g, const char *name)
+{
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (strcmp(g->values[g->outputs[i]].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static enum hrf_status read_scores(struct hrf_slide_head *head, int32_t output, bool are_logits,
+                                   struct hrf_slide_head_result *out, struct hrf_error *err)
+{
+    const float *x = hrf_session_output(head->session, output);
+    const int64_t k = hrf_shape_count(hrf_session_output_shape(head->session, output));
+    double sum = 0, most = -INFINITY;
+    hrf_free(head->scores);
+    head->scores = hrf_alloc_array((size_t)k + 1, sizeof *head->scores);
+    HRF_CHECK_MEMORY(head->scores != NULL, err, "no memory for %lld scores", (long long)k);
+    for (int64_t i = 0; i < k; i++)
+        most = fmax(most, (double)x[i]);
+    for (int64_t i = 0; i < k; i++)
+        sum += exp((double)x[i] - most);
+    for (int64_t i = 0; i < k; i++) {
+        head->scores[i] = are_logits ? (float)(exp((double)x[i] - most) / sum) : x[i];
+        if (!(head->scores[i] >= 0.0F && head->scores[i] <= 1.0F))
+            return hrf_error_set(err, HRF_E_USER,
+                                 "'%s': score %lld is %g, not from 0 to 1: export it after the "
+                                 "softmax, or name the output 'logits'",
+                                 head->path, (long long)i, (double)x[i]);
+    }
+    out->scores = head->scores;
+    out->n_classes = k;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const float *bag, int64_t n,
+                                   int64_t width, int64_t n_threads,
+                                   struct hrf_slide_head_result *out, struct hrf_error *err)
+{
+    const struct hrf_graph *g = head->graph;
+    *out = (struct hrf_slide_head_result){ .scores = NULL };
+    if (head->width > 0 && width != head->width)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' takes embeddings of %lld numbers, and these have %lld",
+                             head->path, (long long)head->width, (long long)width);
+    if (head->n != n)
+        HRF_TRY(make_session(head, n, width, n_threads, err));
+    memcpy(hrf_session_input(head->session, 0), bag, (size_t)(n * width) * sizeof *bag);
+    HRF_TRY(hrf_session_run(head->session, err));
+    int32_t scores = find_output(g, "scores"), attention = find_output(g, "attention");
+    const int32_t logits = scores < 0 ? find_output(g, "logits") : -1;
+    scores = scores >= 0 ? scores : logits >= 0 ? logits : 0;
+    for (int32_t i = 0; i < g->n_outputs && attention < 0; i++)
+        if (i != scores && hrf_shape_count(hrf_session_output_shape(head->session, i)) % n == 0)
+            attention = i;
+    HRF_TRY(read_scores(head, scores, logits >= 0, out, err));
+    if (attention >= 0 && attention != scores) {
+        const int64_t count = hrf_shape_count(hrf_session_output_shape(head->session, attention));
+        if (count % n != 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "'%s': %lld numbers of attention do not fit %lld patches",
+                                 head->path, (long long)count, (long long)n);
+        out->attention = hrf_session_output(head->session, attention);
+        out->n_branches = count / n;
+    }
+    return HRF_OK;
+}

@@ -1,0 +1,35 @@
+/* slide_head.h - a slide head in ONNX on bags of any size.
+ *
+ * The model has one input [N][D] (or [1][N][D]). Its scores are the output "scores", or "logits",
+ * of which the softmax is taken, or else the first output, [K] numbers from 0 to 1; its attention
+ * is the output "attention" or another one with a multiple of N numbers, rows of N. A session is
+ * made for each size of a bag. Used by one thread.
+ */
+#ifndef HRF_ENGINE_RUN_SLIDE_HEAD_H
+#define HRF_ENGINE_RUN_SLIDE_HEAD_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct hrf_slide_head; /* opaque */
+/* HRF_E_USER: no model, or not one of such a bag. */
+HRF_CHECKED enum hrf_status hrf_slide_head_open(const char *path, struct hrf_slide_head **out,
+                                                struct hrf_error *err);
+void hrf_slide_head_close(struct hrf_slide_head *head);          /* NULL is fine */
+int64_t hrf_slide_head_width(const struct hrf_slide_head *head); /* D; 0: any */
+
+/* Valid until the next bag. */
+struct hrf_slide_head_result {
+    const float *scores; /* [n_classes] */
+    int64_t n_classes;
+    const float *attention; /* [n_branches][n]; NULL: the head has none */
+    int64_t n_branches;
+};
+HRF_CHECKED enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const float *bag,
+                                               int64_t n, int64_t width, int64_t n_threads,
+                                               struct hrf_slide_head_result *out,
+                                               struct hrf_error *err);
+
+#endif

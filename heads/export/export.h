@@ -1,0 +1,37 @@
+/* export.h - a trained head as an ONNX file.
+ *
+ * Input "bag" [N][D] float32 with N open; outputs "scores" [1][K], the softmax, and, but for head
+ * mean, "attention" [1 or K][N]. The model's metadata say what the classes are, what made the
+ * features, and which slides the head has seen.
+ */
+#ifndef HRF_HEADS_EXPORT_EXPORT_H
+#define HRF_HEADS_EXPORT_EXPORT_H
+
+#include "heads/model/head.h"
+
+/* All borrowed. */
+struct hrf_head_labels {
+    char *const *classes;
+    int32_t n_classes;
+    const char *origin;      /* hrf_bag_facts */
+    const char *const *seen; /* slides of training and validation */
+    size_t n_seen;
+};
+HRF_CHECKED enum hrf_status hrf_head_export(struct hrf_head *head,
+                                            const struct hrf_head_labels *labels, const char *path,
+                                            struct hrf_error *err);
+
+/* The metadata of a file. One that was made elsewhere has none: every member is then empty. */
+struct hrf_head_card {
+    char **classes, **seen; /* owned */
+    size_t n_classes, n_seen;
+    char *origin; /* NULL: not known */
+};
+HRF_CHECKED enum hrf_status hrf_head_card_read(const char *path, struct hrf_head_card **out,
+                                               struct hrf_error *err);
+void hrf_head_card_destroy(struct hrf_head_card *card);
+HRF_DEFINE_AUTO(hrf_head_card)
+/* Whether `slide` is one that the head has seen. */
+bool hrf_head_card_has_seen(const struct hrf_head_card *card, const char *slide);
+
+#endif

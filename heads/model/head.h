@@ -1,0 +1,78 @@
+/* head.h - slide heads: networks from a bag of embeddings to the scores of classes.
+ *
+ * With D numbers an embedding, N patches and K classes:
+ *   mean      logits = C mean(x)
+ *   abmil     h = ReLU(W x); a = w (tanh(V h) * sigmoid(U h)); A = softmax over the patches; z = A
+ * h; logits = C z. Source: Ilse et al. 2018, gated attention. clam_sb   abmil, and an instance
+ * classifier for each class that learns from the `samples` patches of highest and of lowest
+ * attention. Source: Lu et al. 2021 (CLAM), cross entropy. clam_mb   the same with one attention
+ * and one classifier for each class dsmil     logits of the patches c = F x; q = tanh(Q2 ReLU(Q1
+ * x)); attention of class k: softmax of q . q(patch where c_k is highest) / sqrt(width of q);
+ * logits = G (A x). The loss is the mean of those of these logits and of the highest c. Source: Li
+ * et al. 2021. transmil  two layers of Nystroem attention over the patches laid out as a square,
+ * with convolutions between them. Source: Shao et al. 2021. The loss of a bag is its class weight
+ * times the cross entropy. Names of parameters are those of the sources' PyTorch code. One thread
+ * uses a head; its loops use OpenMP's.
+ */
+#ifndef HRF_HEADS_MODEL_HEAD_H
+#define HRF_HEADS_MODEL_HEAD_H
+
+#include "heads/tape/tape.h"
+
+enum hrf_head_kind {
+    HRF_HEAD_MEAN,
+    HRF_HEAD_ABMIL,
+    HRF_HEAD_CLAM_SB,
+    HRF_HEAD_CLAM_MB,
+    HRF_HEAD_DSMIL,
+    HRF_HEAD_TRANSMIL,
+    HRF_N_HEADS
+};
+extern const char *const hrf_head_words[HRF_N_HEADS + 1]; /* "mean", "abmil" ..., NULL */
+
+struct hrf_head_form {
+    enum hrf_head_kind kind;
+    int64_t width;          /* D */
+    int64_t n_classes;      /* K, at least 2 */
+    int64_t hidden;         /* width of h: 512 */
+    int64_t attention;      /* rows of V and U: 256; dsmil's q: 128 */
+    int64_t landmarks;      /* transmil: 256 */
+    int64_t heads;          /* transmil: 8 */
+    int64_t samples;        /* clam: 8 */
+    double dropout;         /* 0.25; transmil: 0.1, after each attention */
+    double instance_weight; /* clam: share of the instance loss, 0.3 */
+};
+/* What a 0 (or a negative share) in *form stands for. */
+void hrf_head_form_complete(struct hrf_head_form *form);
+
+enum { HRF_HEAD_MAX_PARAMETERS = 64 };
+struct hrf_head {
+    struct hrf_head_form form;
+    int32_t n_parameters;
+    struct hrf_tensor parameters[HRF_HEAD_MAX_PARAMETERS];
+    int64_t n_values;      /* of all parameters together */
+    float *values, *grads; /* [n_values]; parameters lie in them one after the other */
+};
+
+/* With the initial weights that PyTorch's layers draw, from `seed`. HRF_E_USER: sizes that do not
+ * fit together. */
+HRF_CHECKED enum hrf_status hrf_head_create(const struct hrf_head_form *form, uint64_t seed,
+                                            struct hrf_head **out, struct hrf_error *err);
+void hrf_head_destroy(struct hrf_head *head);
+HRF_DEFINE_AUTO(hrf_head)
+
+struct hrf_head_result {
+    struct hrf_tensor *logits;    /* [1][K] */
+    struct hrf_tensor *scores;    /* softmax of the logits */
+    struct hrf_tensor *attention; /* [1 or K][N]; sums of rows are 1, except transmil's */
+    struct hrf_tensor *loss;      /* NULL: no label was given */
+};
+/* Computes a bag on the tape, which must be clear. `label` -1: no loss. The result is the tape's.
+ */
+HRF_CHECKED enum hrf_status hrf_head_run(struct hrf_head *head, struct hrf_tape *tape,
+                                         struct hrf_tensor *bag, int64_t label, double class_weight,
+                                         struct hrf_head_result *out, struct hrf_error *err);
+/* Forgets the gradients of the parameters before the next bag. */
+void hrf_head_forget_grads(struct hrf_head *head);
+
+#endif

@@ -1,0 +1,51 @@
+/* recipe.h - the file that `head train` reads: what is trained, on what, and how.
+ *
+ * Relative paths are relative to the file's folder. All mistakes are reported at once, each with
+ * line and column. docs/heads.md lists the keys; hrf_recipe_print_keys() prints them.
+ */
+#ifndef HRF_HEADS_TRAIN_RECIPE_H
+#define HRF_HEADS_TRAIN_RECIPE_H
+
+#include "base/strbuf.h"
+#include "heads/model/head.h"
+
+enum hrf_recipe_split { HRF_SPLIT_FOLDS, HRF_SPLIT_COLUMN };
+enum { HRF_RECIPE_LIST = 64 };
+struct hrf_recipe_list {
+    char *items[HRF_RECIPE_LIST]; /* owned */
+    int32_t n_items;
+};
+
+struct hrf_recipe {
+    char *features, *set; /* folder of the HDF5 files; the data set in them, NULL: found */
+    bool features_mixed;  /* features of different encoders, tilings or precisions are meant */
+    char *labels;         /* csv */
+    struct hrf_recipe_list classes;
+    enum hrf_head_kind kind;
+    int64_t hidden, attention, landmarks, samples;
+    double dropout, instance_weight; /* < 0: the kind's own */
+    enum hrf_recipe_split split;
+    int64_t folds, split_seed;
+    double validation; /* share of the slides for training */
+    struct hrf_recipe_list seeds;
+    int64_t epochs, patience, min_epochs;
+    bool is_decoupled; /* AdamW */
+    double learning_rate, weight_decay;
+    bool is_balanced; /* class weights */
+    bool shuffle;
+    char *out;
+};
+
+/* Findings, one a line, are in `findings` when it is HRF_E_USER. */
+HRF_CHECKED enum hrf_status hrf_recipe_read(const char *path, struct hrf_recipe **out,
+                                            struct hrf_strbuf *findings, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_recipe_parse(const char *text, size_t n_bytes, const char *where,
+                                             const char *folder, struct hrf_recipe **out,
+                                             struct hrf_strbuf *findings, struct hrf_error *err);
+void hrf_recipe_destroy(struct hrf_recipe *recipe);
+HRF_DEFINE_AUTO(hrf_recipe)
+
+/* The table of keys as Markdown. */
+void hrf_recipe_print_keys(struct hrf_strbuf *out);
+
+#endif

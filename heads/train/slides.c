@@ -1,0 +1,370 @@
+/* slides.c - labels and feature files of a training, and its splits. */
+#include "heads/train/slides.h"
+
+#include "base/csv.h"
+#include "base/path.h"
+#include "base/random.h"
+#include "base/sort.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const hrf_head_parts[] = { "training", "validation", "testing" };
+
+void hrf_head_slides_destroy(struct hrf_head_slides *slides)
+{
+    if (slides == NULL)
+        return;
+    for (size_t i = 0; i < slides->n_items; i++) {
+        hrf_free(slides->items[i].name);
+        hrf_free(slides->items[i].patient);
+        hrf_free(slides->items[i].path);
+    }
+    hrf_free(slides->items);
+    hrf_free(slides->first_without_file);
+    hrf_free(slides);
+}
+
+/* ---- labels ---- */
+
+struct columns {
+    int slide, label, patient, split; /* -1: there is none */
+};
+
+static int column(const struct hrf_csv_row *titles, const char *name)
+{
+    for (size_t i = 0; i < titles->n_fields; i++)
+        if (strcmp(titles->fields[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+static const char *cell(const struct hrf_csv_row *row, int at)
+{
+    return at >= 0 && (size_t)at < row->n_fields ? row->fields[at] : "";
+}
+
+static enum hrf_status find_label(const struct hrf_recipe *recipe, const struct hrf_csv_row *row,
+                                  const char *text, int64_t *out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) all = HRF_STRBUF_INIT;
+    for (int32_t k = 0; k < recipe->classes.n_items; k++) {
+        if (strcmp(text, recipe->classes.items[k]) == 0) {
+            *out = k;
+            return HRF_OK;
+        }
+        hrf_strbuf_addf(&all, "%s%s", k > 0 ? ", " : "", recipe->classes.items[k]);
+    }
+    return hrf_error_set(err, HRF_E_USER, "%s:%d: label '%s' is none of labels.classes (%s)",
+                         recipe->labels, row->line, text, all.text);
+}
+
+static enum hrf_status find_part(const struct hrf_recipe *recipe, const struct hrf_csv_row *row,
+                                 const char *text, enum hrf_head_part *out, struct hrf_error *err)
+{
+    static const struct {
+        const char *word;
+        enum hrf_head_part part;
+    } words[] = { { "training", HRF_PART_TRAINING },     { "train", HRF_PART_TRAINING },
+                  { "validation", HRF_PART_VALIDATION }, { "val", HRF_PART_VALIDATION },
+                  { "testing", HRF_PART_TESTING },       { "test", HRF_PART_TESTING } };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(text, words[i].word) == 0) {
+            *out = words[i].part;
+            return HRF_OK;
+        }
+    return hrf_error_set(err, HRF_E_USER,
+                         "%s:%d: split '%s' is none of training, validation and testing",
+                         recipe->labels, row->line, text);
+}
+
+/* The slide's file: SLIDE.h5, as a name may hold dots. */
+static enum hrf_status add_slide(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
+                                 const struct hrf_csv_row *row, const struct columns *c,
+                                 struct hrf_error *err)
+{
+    struct hrf_head_slide slide = { .line = row->line, .part = HRF_PART_TRAINING };
+    const char *name = cell(row, c->slide), *patient = cell(row, c->patient);
+    if (cell(row, c->label)[0] == '\0') {
+        s->n_unlabelled++;
+        return HRF_OK;
+    }
+    if (name[0] == '\0' || strchr(name, '/') != NULL)
+        return hrf_error_set(err, HRF_E_USER, "%s:%d: '%s' is no name of a slide", recipe->labels,
+                             row->line, name);
+    HRF_TRY(find_label(recipe, row, cell(row, c->label), &slide.label, err));
+    if (recipe->split == HRF_SPLIT_COLUMN)
+        HRF_TRY(find_part(recipe, row, cell(row, c->split), &slide.part, err));
+    HRF_AUTO_FREE char *file = hrf_format("%s.h5", name);
+    HRF_AUTO_FREE char *path = file != NULL ? hrf_path_join(recipe->features, file) : NULL;
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    if (!hrf_path_exists(path)) {
+        if (s->n_without_file++ == 0)
+            s->first_without_file = hrf_strdup(name);
+        return HRF_OK;
+    }
+    slide.name = hrf_strdup(name);
+    slide.patient = hrf_strdup(patient[0] != '\0' ? patient : name);
+    HRF_MOVE(slide.path, path);
+    s->items[s->n_items++] = slide;
+    HRF_CHECK_MEMORY(slide.name != NULL && slide.patient != NULL, err, "no memory for a slide");
+    return HRF_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct hrf_head_slide *const *x = a, *const *y = b;
+    const int order = strcmp((*x)->name, (*y)->name);
+    return order != 0 ? order : (*x)->line - (*y)->line;
+}
+
+static int by_patient(const void *a, const void *b)
+{
+    const struct hrf_head_slide *const *x = a, *const *y = b;
+    const int order = strcmp((*x)->patient, (*y)->patient);
+    return order != 0 ? order : by_name(a, b);
+}
+
+/* Pointers to the slides in an order; heap. */
+static struct hrf_head_slide **sorted(const struct hrf_head_slides *s,
+                                      int (*order)(const void *, const void *))
+{
+    struct hrf_head_slide **list = hrf_alloc_array(s->n_items + 1, sizeof *list);
+    for (size_t i = 0; list != NULL && i < s->n_items; i++)
+        list[i] = &s->items[i];
+    if (list != NULL)
+        qsort(list, s->n_items, sizeof(struct hrf_head_slide *), order);
+    return list;
+}
+
+static enum hrf_status check_unique(const struct hrf_head_slides *s,
+                                    const struct hrf_recipe *recipe, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_name);
+    HRF_CHECK_MEMORY(list != NULL, err, "no memory for the slides");
+    for (size_t i = 1; i < s->n_items; i++)
+        if (strcmp(list[i]->name, list[i - 1]->name) == 0)
+            return hrf_error_set(err, HRF_E_USER, "%s:%d: slide '%s' is already in line %d%s",
+                                 recipe->labels, list[i]->line, list[i]->name, list[i - 1]->line,
+                                 list[i]->label != list[i - 1]->label ? ", with another label"
+                                                                      : "");
+    return HRF_OK;
+}
+
+static enum hrf_status read_labels(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO(hrf_csv) csv = NULL;
+    HRF_TRY(hrf_csv_read(recipe->labels, &csv, err));
+    if (csv->n_rows < 2)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has no slides", recipe->labels);
+    const struct columns c = { column(&csv->rows[0], "slide"), column(&csv->rows[0], "label"),
+                               column(&csv->rows[0], "patient"), column(&csv->rows[0], "split") };
+    if (c.slide < 0 || c.label < 0 || (c.split < 0 && recipe->split == HRF_SPLIT_COLUMN))
+        return hrf_error_set(err, HRF_E_USER, "'%s' has no column '%s'", recipe->labels,
+                             c.slide < 0   ? "slide"
+                             : c.label < 0 ? "label"
+                                           : "split");
+    s->items = hrf_calloc(csv->n_rows, sizeof *s->items);
+    HRF_CHECK_MEMORY(s->items != NULL, err, "no memory for %zu slides", csv->n_rows);
+    for (size_t i = 1; i < csv->n_rows; i++)
+        HRF_TRY(add_slide(s, recipe, &csv->rows[i], &c, err));
+    if (s->n_items == 0)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has no features of a labelled slide, e.g. '%s'",
+                             recipe->features,
+                             s->first_without_file != NULL ? s->first_without_file : "");
+    return check_unique(s, recipe, err);
+}
+
+/* ---- features ---- */
+
+static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
+                                        struct hrf_error *err)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n_items; i++) {
+        struct hrf_head_slide *slide = &s->items[i];
+        struct hrf_bag_facts facts;
+        HRF_TRY(hrf_bag_look(slide->path, recipe->set, slide->name, &facts, err));
+        if (s->width == 0) {
+            s->width = facts.width;
+            memcpy(s->origin, facts.origin, sizeof s->origin);
+        }
+        if (facts.width != s->width)
+            return hrf_error_set(
+                err, HRF_E_USER, "'%s' has embeddings of %lld numbers, and '%s' of %lld",
+                slide->path, (long long)facts.width, s->items[0].path, (long long)s->width);
+        if (!recipe->features_mixed && strcmp(facts.origin, s->origin) != 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "the features of '%s' were made by something else (%s) than those "
+                                 "of '%s' (%s): set features.mixed to true if that is meant",
+                                 slide->name, facts.origin, s->items[0].name, s->origin);
+        if (facts.n == 0) { /* an empty slide: nothing to learn from */
+            s->n_empty++;
+            hrf_free(slide->name);
+            hrf_free(slide->patient);
+            hrf_free(slide->path);
+            *slide = (struct hrf_head_slide){ .name = NULL };
+            continue;
+        }
+        if (kept < i) {
+            s->items[kept] = *slide;
+            *slide = (struct hrf_head_slide){ .name = NULL };
+        }
+        kept++;
+    }
+    s->n_items = kept;
+    return kept > 0 ? HRF_OK
+                    : hrf_error_set(err, HRF_E_USER, "'%s': every file is without a patch",
+                                    recipe->features);
+}
+
+/* ---- splits ---- */
+
+/* A patient stands in one part only: its first and last slide in this order tell. */
+static enum hrf_status check_patients(const struct hrf_head_slides *s,
+                                      const struct hrf_recipe *recipe, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
+    HRF_CHECK_MEMORY(list != NULL, err, "no memory for the slides");
+    for (size_t i = 1; i < s->n_items; i++)
+        if (strcmp(list[i]->patient, list[i - 1]->patient) == 0 &&
+            list[i]->part != list[i - 1]->part)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s:%d: patient '%s' is in %s here and in %s in line %d: the "
+                                 "figures would be of slides that the head knows",
+                                 recipe->labels, list[i]->line, list[i]->patient,
+                                 hrf_head_parts[list[i]->part], hrf_head_parts[list[i - 1]->part],
+                                 list[i - 1]->line);
+    return HRF_OK;
+}
+
+/* Patients of a class in a drawn order. A patient's class is the highest label of its slides. */
+struct patient {
+    int64_t label;
+    uint64_t draw;
+    size_t first, n; /* its slides in the order by patient */
+};
+
+static int by_draw(const void *a, const void *b)
+{
+    const struct patient *x = a, *y = b;
+    if (x->label != y->label)
+        return x->label < y->label ? -1 : 1;
+    return x->draw != y->draw ? (x->draw < y->draw ? -1 : 1) : (x->first < y->first ? -1 : 1);
+}
+
+/* The patients of those slides that `part` keeps (NULL: all), by class and drawn order. */
+static enum hrf_status draw_patients(struct hrf_head_slide *const *list, size_t n,
+                                     const bool *is_kept, uint64_t seed, struct patient **out,
+                                     size_t *n_patients, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct patient *patients = hrf_calloc(n + 1, sizeof *patients);
+    HRF_CHECK_MEMORY(patients != NULL, err, "no memory for %zu patients", n);
+    struct hrf_random random = hrf_random_init(seed);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool is_new = i == 0 || strcmp(list[i]->patient, list[i - 1]->patient) != 0;
+        const uint64_t draw = is_new ? hrf_random_u64(&random) : 0;
+        if (is_kept != NULL && !is_kept[i])
+            continue;
+        if (is_new)
+            patients[count++] = (struct patient){ list[i]->label, draw, i, 0 };
+        patients[count - 1].n++;
+        if (list[i]->label > patients[count - 1].label)
+            patients[count - 1].label = list[i]->label;
+    }
+    qsort(patients, count, sizeof *patients, by_draw);
+    HRF_MOVE(*out, patients);
+    *n_patients = count;
+    return HRF_OK;
+}
+
+/* Patients are dealt out to the folds class by class, so that each fold has its share of each. */
+static enum hrf_status deal_folds(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
+    HRF_AUTO_FREE struct patient *patients = NULL;
+    size_t n = 0;
+    HRF_CHECK_MEMORY(list != NULL, err, "no memory for the slides");
+    HRF_TRY(
+        draw_patients(list, s->n_items, NULL, (uint64_t)recipe->split_seed, &patients, &n, err));
+    if (n < (size_t)recipe->folds)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%zu patients cannot be split into %lld folds: set split.folds", n,
+                             (long long)recipe->folds);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < patients[i].n; j++)
+            list[patients[i].first + j]->fold = (int64_t)i % recipe->folds;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_head_slides_read(const struct hrf_recipe *recipe, struct hrf_head_slides **out,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO(hrf_head_slides) s = hrf_calloc(1, sizeof *s);
+    HRF_CHECK_MEMORY(s != NULL, err, "no memory for the slides");
+    HRF_TRY(read_labels(s, recipe, err));
+    HRF_TRY(look_at_features(s, recipe, err));
+    HRF_TRY(recipe->split == HRF_SPLIT_FOLDS ? deal_folds(s, recipe, err)
+                                             : check_patients(s, recipe, err));
+    HRF_MOVE(*out, s);
+    return HRF_OK;
+}
+
+/* Of each class, `share` of the patients for training (rounded, but one stays) validate. */
+static enum hrf_status draw_validation(const struct hrf_head_slides *s,
+                                       const struct hrf_recipe *recipe, int64_t fold,
+                                       enum hrf_head_part *parts, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
+    HRF_AUTO_FREE bool *is_kept = hrf_calloc(s->n_items + 1, sizeof *is_kept);
+    HRF_AUTO_FREE struct patient *patients = NULL;
+    size_t n = 0, end = 0;
+    HRF_CHECK_MEMORY(list != NULL && is_kept != NULL, err, "no memory for the slides");
+    for (size_t i = 0; i < s->n_items; i++)
+        is_kept[i] = parts[list[i] - s->items] == HRF_PART_TRAINING;
+    HRF_TRY(draw_patients(list, s->n_items, is_kept,
+                          (uint64_t)recipe->split_seed * 1000003U + (uint64_t)fold + 1, &patients,
+                          &n, err));
+    for (size_t first = 0; first < n; first = end) {
+        for (end = first; end < n && patients[end].label == patients[first].label;)
+            end++;
+        const size_t wanted = (size_t)llround((double)(end - first) * recipe->validation);
+        for (size_t i = first; i < first + wanted && i + 1 < end; i++)
+            for (size_t j = 0; j < patients[i].n; j++)
+                parts[list[patients[i].first + j] - s->items] = HRF_PART_VALIDATION;
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_head_slides_split(const struct hrf_head_slides *slides,
+                                      const struct hrf_recipe *recipe, int64_t fold,
+                                      enum hrf_head_part *parts, struct hrf_error *err)
+{
+    bool has_validation = false, is_mixed = false;
+    int64_t label = -1;
+    for (size_t i = 0; i < slides->n_items; i++) {
+        const struct hrf_head_slide *slide = &slides->items[i];
+        parts[i] = recipe->split == HRF_SPLIT_COLUMN ? slide->part
+                   : slide->fold == fold             ? HRF_PART_TESTING
+                                                     : HRF_PART_TRAINING;
+        has_validation = has_validation || parts[i] == HRF_PART_VALIDATION;
+    }
+    if (!has_validation && recipe->validation > 0)
+        HRF_TRY(draw_validation(slides, recipe, fold, parts, err));
+    for (size_t i = 0; i < slides->n_items; i++)
+        if (parts[i] == HRF_PART_TRAINING) {
+            is_mixed = is_mixed || (label >= 0 && label != slides->items[i].label);
+            label = slides->items[i].label;
+        }
+    if (!is_mixed)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the slides for training are %s: a head needs at least two classes "
+                             "(fold %lld of '%s')",
+                             label < 0 ? "none" : "of one class only", (long long)fold,
+                             recipe->labels);
+    return HRF_OK;
+}
