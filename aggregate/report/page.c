@@ -76,6 +76,10 @@ static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const cha
     if (!cohort->is_embedding)
         hrf_out_markup(out, " · slide score %s, positive from %g",
                        hrf_slide_rule_name(cohort->rule.kind), cohort->threshold);
+    if (cohort->tuning.is_asked_for && cohort->tuning.reason != NULL)
+        hrf_out_markup(out, " (none could be chosen: %s)", cohort->tuning.reason);
+    else if (cohort->tuning.is_asked_for)
+        hrf_out_addf(out, " (chosen on %zu other slides)", cohort->tuning.n_slides);
     hrf_out_markup(out, " · %s</p></header>\n", made_at);
 }
 
@@ -363,6 +367,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
     bool labelled = cohort->precisions[0].n_labelled > 0; /* the cards say it when not */
     if (labelled)
         HRF_TRY(hrf_page_roc(out, cohort, err));
+    hrf_page_froc(out, cohort);
     if (!cohort->is_embedding && !cohort->is_regression)
         hrf_page_histogram(out, cohort);
     if (labelled)

@@ -19,6 +19,8 @@ enum {
 void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title);
 HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
                                          struct hrf_error *err);
+/* Nothing without lesions. */
+void hrf_page_froc(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* The gains and costs of each precision compared with the first: tables, curves, and the slides and

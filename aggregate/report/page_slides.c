@@ -104,9 +104,11 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
                         const struct hrf_cohort_slide *slide)
 {
     hrf_out_adds(out, "<td>");
-    if (slide->truth != HRF_TRUTH_UNKNOWN)
+    if (slide->truth != HRF_TRUTH_UNKNOWN || slide->is_tuning)
         hrf_out_html(out, hrf_cohort_truth_label(cohort, slide));
-    else
+    if (slide->is_tuning)
+        hrf_out_adds(out, "<div>threshold chosen on it</div>");
+    else if (slide->truth == HRF_TRUTH_UNKNOWN)
         hrf_out_adds(out, "<span class=\"tag\">unknown</span>");
     hrf_out_adds(out, "</td>");
     if (cohort->is_embedding)

@@ -501,6 +501,23 @@ static json_t *not_done_json(const struct hrf_cohort *cohort)
     return array;
 }
 
+static void put_operating_point(json_t *object, const struct hrf_tuning *t)
+{
+    if (t->reason != NULL) {
+        put(object, "operating_point", json_null());
+        put_reason(object, "operating_point", t->reason);
+        return;
+    }
+    json_t *point = json_pack("{sIsI}", "slides", (json_int_t)t->n_slides, "positive_slides",
+                              (json_int_t)t->n_positive);
+    put_text(point, "chosen_by", t->specificity > 0 ? "specificity" : "youden");
+    if (t->specificity > 0)
+        put(point, "wanted_specificity", json_real(t->specificity));
+    put(point, "sensitivity_there", json_real(t->point.true_positive_rate));
+    put(point, "specificity_there", json_real(1.0 - t->point.false_positive_rate));
+    put(object, "operating_point", point);
+}
+
 static json_t *score_json(const struct hrf_cohort *cohort)
 {
     json_t *object = json_object();
@@ -510,6 +527,8 @@ static json_t *score_json(const struct hrf_cohort *cohort)
     if (cohort->rule.kind == HRF_SLIDE_RULE_PERCENTILE)
         put(object, "percentile", hrf_json_number(cohort->rule.percentile));
     put(object, "threshold", hrf_json_number(cohort->threshold));
+    if (cohort->tuning.is_asked_for)
+        put_operating_point(object, &cohort->tuning);
     put_text(object, "positive", cohort->classes[cohort->positive]);
     put(object, "bootstrap_resamples", json_integer(HRF_BOOTSTRAP_RESAMPLES));
     put(object, "bootstrap_seed", json_integer((json_int_t)cohort->seed));

@@ -100,6 +100,7 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
         free_text(cohort->provenance[i].name);
         free_text(cohort->provenance[i].text);
     }
+    hrf_free(cohort->tuning.reason);
     free_text(cohort->calibration.key);
     free_text(cohort->calibration.method);
     free_text(cohort->calibration.reason);
@@ -203,6 +204,8 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->is_embedding = params->is_embedding;
         cohort->is_multilabel = params->is_multilabel;
         cohort->is_regression = params->is_regression;
+        cohort->tuning.is_asked_for = params->n_tuning_slides > 0;
+        cohort->tuning.specificity = params->tuning_specificity;
         cohort->rule = params->rule;
         cohort->lesion_rule = params->lesion_rule;
         cohort->is_camelyon16 = params->is_camelyon16;

@@ -57,7 +57,12 @@ struct hrf_aggregate_params {
     struct hrf_lesion_rule lesion_rule; /* method HRF_LESIONS_NONE: no lesion task */
     bool is_camelyon16;                 /* slides that are known to be wrong have its names */
     double threshold;                   /* score >= threshold is positive */
-    uint64_t seed;                      /* of the bootstrap */
+    /* Patterns (fnmatch) of the names of the slides that the threshold is chosen on: they are part
+     * of no figure. None: `threshold` stays. */
+    const char *const *tuning_slides;
+    size_t n_tuning_slides;
+    double tuning_specificity; /* 0: Youden's J */
+    uint64_t seed;             /* of the bootstrap */
     struct hrf_calibration_facts calibration;
     const struct hrf_named_text *provenance;
     size_t n_provenance;
@@ -101,8 +106,12 @@ struct hrf_cohort_slide {
     char *name, *path;
     char *file_name; /* hrf_text_file_name(name): its stem below results/ */
     enum hrf_truth truth;
-    double truth_number;           /* is_regression; NaN = unknown */
-    int32_t truth_class;           /* index into classes; -1 = unknown, or named otherwise */
+    double truth_number; /* is_regression; NaN = unknown */
+    int32_t truth_class; /* index into classes; -1 = unknown, or named otherwise */
+    /* The threshold is chosen on it. Its truth is kept here, and `truth` is unknown, so that no
+     * figure can have it. */
+    bool is_tuning;
+    enum hrf_truth tuning_truth;
     char *label_text, *annotation; /* NULL = none */
     enum hrf_slide_state state;
     char *reason;                    /* NULL = none */
@@ -195,6 +204,15 @@ struct hrf_cohort_precision {
     size_t n_top_flips;
 };
 
+/* How the threshold was chosen (tuning.h). */
+struct hrf_tuning {
+    bool is_asked_for;
+    double specificity;          /* wanted; 0: Youden's J */
+    size_t n_slides, n_positive; /* scored, with a truth */
+    struct hrf_roc_point point;  /* valid if there is no reason */
+    char *reason;                /* why there is no choice: the threshold is 0.5 */
+};
+
 /* A slide with a truth that is not part of the lesion task. */
 struct hrf_lesion_gap {
     char *slide, *reason;
@@ -217,6 +235,7 @@ struct hrf_cohort {
     size_t n_lesion_gaps;
     double threshold;
     uint64_t seed;
+    struct hrf_tuning tuning;
     struct hrf_cohort_slide *slides; /* in cohort order */
     size_t n_slides;
     struct hrf_cohort_precision *precisions;
@@ -310,6 +329,12 @@ bool hrf_cohort_truth_has(const struct hrf_cohort *cohort, const struct hrf_coho
                           size_t class);
 bool hrf_cohort_score_has(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score,
                           size_t class);
+/* Whether the label is one of the patterns' slides: then its truth is only for tuning. */
+void hrf_cohort_set_tuning(const struct hrf_aggregate_params *params,
+                           struct hrf_cohort_slide *slide);
+/* Chooses the threshold on the slides for tuning by the reference's scores, and calls all slides by
+ * it. Part of finish. */
+HRF_CHECKED enum hrf_status hrf_cohort_tune(struct hrf_cohort *cohort, struct hrf_error *err);
 /* truth_class from the label's text ("Tumor,Micro" is Tumor), else from the truth; of a regression
  * truth_number. */
 void hrf_cohort_set_truth_class(const struct hrf_cohort *cohort, struct hrf_cohort_slide *slide);

@@ -335,6 +335,7 @@ static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t inde
 enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err)
 {
     count_states(cohort);
+    HRF_TRY(hrf_cohort_tune(cohort, err));
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         HRF_TRY(hrf_lesion_task_finish(cohort, i, err));
         HRF_TRY(hrf_patch_task_finish(cohort, i, err));

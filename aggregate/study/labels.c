@@ -49,6 +49,10 @@ const char *hrf_cohort_slide_label(const struct hrf_cohort *cohort,
 const char *hrf_cohort_truth_label(const struct hrf_cohort *cohort,
                                    const struct hrf_cohort_slide *slide)
 {
+    if (slide->is_tuning)
+        return slide->tuning_truth == HRF_TRUTH_UNKNOWN
+                   ? ""
+                   : hrf_cohort_label(cohort, slide->tuning_truth == HRF_TRUTH_POSITIVE);
     if (cohort->is_multilabel || cohort->is_regression)
         return slide->label_text != NULL ? slide->label_text : "";
     return slide->truth_class >= 0 ? cohort->classes[slide->truth_class]
@@ -136,7 +140,7 @@ void hrf_cohort_set_truth_class(const struct hrf_cohort *cohort, struct hrf_coho
     slide->truth_number = NAN;
     if (cohort->is_regression && slide->label_text != NULL && slide->label_text[0] != '\0')
         slide->truth_number = strtod(slide->label_text, NULL); /* checked by ingest */
-    if (cohort->is_regression || cohort->is_multilabel)
+    if (cohort->is_regression || cohort->is_multilabel || slide->is_tuning)
         return;
     for (size_t i = 0; n > 0 && i < cohort->n_classes; i++)
         if (strlen(cohort->classes[i]) == n &&

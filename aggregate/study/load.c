@@ -125,10 +125,12 @@ static bool has_ended(enum hrf_slide_state state)
 }
 
 static enum hrf_status load_slide(struct hrf_store *store, struct hrf_cohort *cohort,
+                                  const struct hrf_aggregate_params *params,
                                   const struct hrf_slide_row *row, struct hrf_cohort_slide *slide,
                                   struct hrf_error *err)
 {
     HRF_TRY(copy_row(row, slide, err));
+    hrf_cohort_set_tuning(params, slide);
     hrf_cohort_set_truth_class(cohort, slide);
     if (row->tile_plan_hash == NULL || row->state == HRF_SLIDE_EXCLUDED)
         return HRF_OK;
@@ -179,10 +181,11 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
 }
 
 static enum hrf_status load_all(struct hrf_store *store, struct hrf_cohort *cohort,
+                                const struct hrf_aggregate_params *params,
                                 const struct hrf_slide_rows *rows, struct hrf_error *err)
 {
     for (size_t i = 0; i < rows->n_items; i++)
-        HRF_TRY(load_slide(store, cohort, &rows->items[i], &cohort->slides[i], err));
+        HRF_TRY(load_slide(store, cohort, params, &rows->items[i], &cohort->slides[i], err));
     for (size_t i = 0; i < cohort->n_precisions; i++)
         HRF_TRY(load_slide_scores(store, cohort, i, err));
     HRF_TRY(hrf_store_get_phases(store, &cohort->phases, &cohort->n_phases, err));
@@ -196,7 +199,7 @@ enum hrf_status hrf_cohort_load(struct hrf_store *store, const struct hrf_aggreg
     HRF_TRY(hrf_store_get_slides(store, &rows, err));
     HRF_AUTO(hrf_cohort) cohort = NULL;
     HRF_TRY(hrf_cohort_create(params, rows.n_items, &cohort, err));
-    HRF_TRY(load_all(store, cohort, &rows, err));
+    HRF_TRY(load_all(store, cohort, params, &rows, err));
     *out = cohort;
     cohort = NULL;
     return HRF_OK;

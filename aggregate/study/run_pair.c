@@ -351,7 +351,6 @@ static enum hrf_status describe_slide(struct hrf_run_pair *pair, const struct ma
     slide->label_text = hrf_strdup(a->truth != HRF_TRUTH_UNKNOWN ? a->label_text : b->label_text);
     if (slide->name == NULL || slide->path == NULL || slide->file_name == NULL)
         return no_memory(err);
-    hrf_cohort_set_truth_class(pair->cohort, slide);
     if (b->truth != HRF_TRUTH_UNKNOWN && b->truth != slide->truth)
         return note(pair, a->name, hrf_strdup("the runs have different truths; A's was taken"),
                     err);
@@ -363,6 +362,8 @@ static enum hrf_status load_slide(struct hrf_run_pair *pair, const struct hrf_ru
 {
     struct hrf_tile_plan *plans[2] = { NULL, NULL };
     enum hrf_status status = describe_slide(pair, match, &pair->cohort->slides[slide], err);
+    hrf_cohort_set_tuning(runs[0].params, &pair->cohort->slides[slide]);
+    hrf_cohort_set_truth_class(pair->cohort, &pair->cohort->slides[slide]);
     for (size_t side = 0; side < 2 && status == HRF_OK; side++)
         status = hrf_store_get_tile_plan(runs[side].store, match->rows[side]->id, &plans[side],
                                          err);

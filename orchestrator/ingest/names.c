@@ -4,6 +4,7 @@
  * distinguish them: "case1/slide", "case2/slide". Files of one directory that differ only in their
  * extension keep the extension. A name depends on the set of paths, not on their order.
  */
+#include "aggregate/camelyon16/exclusions.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
@@ -179,6 +180,24 @@ static void tell_words(struct ingest *ingest, const struct word *words, size_t n
     }
 }
 
+/* Slides of CAMELYON16 that are known to be wrong, unless the workflow keeps them. What is wrong
+ * for the lesion task alone stays. */
+static enum hrf_status exclude_known(struct ingest *ingest, struct hrf_error *err)
+{
+    const bool is_asked_for = ingest->dataset->layout == HRF_LAYOUT_CAMELYON16 &&
+                              ingest->dataset->known_exclusions;
+    for (size_t i = 0; is_asked_for && i < ingest->rows.n_items; i++) {
+        struct hrf_slide_row *row = &ingest->rows.items[i];
+        const struct hrf_exclusion *known = hrf_camelyon16_exclusion(row->name);
+        if (known == NULL || known->lesions_only || row->state == HRF_SLIDE_EXCLUDED)
+            continue;
+        row->state = HRF_SLIDE_EXCLUDED;
+        row->reason = hrf_format("%s (dataset.known_exclusions)", known->reason);
+        HRF_CHECK_MEMORY(row->reason != NULL, err, "no memory for a slide");
+    }
+    return HRF_OK;
+}
+
 enum hrf_status ingest_exclude(struct ingest *ingest, struct hrf_error *err)
 {
     const struct hrf_text_list *list = &ingest->dataset->exclude;
@@ -190,5 +209,5 @@ enum hrf_status ingest_exclude(struct ingest *ingest, struct hrf_error *err)
     for (size_t i = 0; i < ingest->rows.n_items && list->n_items > 0; i++)
         HRF_TRY(exclude_row(&ingest->rows.items[i], words, list->n_items, err));
     tell_words(ingest, words, list->n_items);
-    return HRF_OK;
+    return exclude_known(ingest, err);
 }

@@ -51,7 +51,10 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
                                                      w->aggregate.lesions.method),
                                                  .threshold = w->aggregate.lesions.threshold,
                                                  .radius = w->aggregate.lesions.radius };
-    out->is_camelyon16 = w->dataset.layout == HRF_LAYOUT_CAMELYON16;
+    out->is_camelyon16 = w->dataset.layout == HRF_LAYOUT_CAMELYON16 && w->dataset.known_exclusions;
+    out->tuning_slides = (const char *const *)w->aggregate.tune.slides.items;
+    out->n_tuning_slides = w->aggregate.tune.slides.n_items;
+    out->tuning_specificity = w->aggregate.tune.specificity;
     out->threshold = w->aggregate.threshold;
     out->seed = 1;
 }

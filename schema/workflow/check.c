@@ -190,6 +190,15 @@ void hrf_reader_check(struct hrf_reader *r)
         find_at(r, "tiler.coords",
                 "'coords' names patches or their tissue, and with tiler.mode 'slide' there are no "
                 "patches; leave it out");
+    if (is_given(r, "aggregate.tune.specificity") && w->aggregate.tune.slides.n_items == 0)
+        find_at(r, "aggregate.tune.specificity",
+                "'specificity' is reached on the slides of 'aggregate.tune.slides'; name them");
+    if (w->aggregate.tune.slides.n_items > 0 &&
+        (w->model.output == HRF_OUTPUT_NONE || w->model.output == HRF_OUTPUT_EMBEDDING ||
+         w->model.classes.n_items > 2))
+        find_at(r, "aggregate.tune.slides",
+                "a threshold is chosen for one class and its opposite; name two classes, and a "
+                "'model.output' that gives probabilities");
     if (w->features.type == HRF_FEATURES_FP16 && (w->features.form == HRF_FEATURES_AS_CLAM ||
                                                   w->features.form == HRF_FEATURES_AS_ATLASPATCH))
         find_at(r, "features.type",

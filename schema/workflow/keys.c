@@ -45,6 +45,10 @@ const struct hrf_key hrf_keys[] = {
     ANY(dataset.csv, PATH, NULL,
         "layout csv: a table with the columns slide,label[,mpp][,annotation]"),
     ANY(dataset.exclude, TEXTS, NULL, "names of slides to leave out"),
+    ANY(dataset.known_exclusions, BOOL, "true",
+        "layout camelyon16: leave out slides that are known to be wrong, each with its reason; "
+        "false "
+        "keeps them, in the lesion task too"),
     IN_RANGE(dataset.mpp, REAL, NULL, 0.05, 10,
              "resolution in um/px for slides whose files state none"),
     ONE_OF(tiler.mode, WORD, "patch", hrf_words_mode,
@@ -169,6 +173,14 @@ const struct hrf_key hrf_keys[] = {
     IN_RANGE(aggregate.percentile, REAL, "99", 0, 100, "percentile for percentile"),
     IN_RANGE(aggregate.threshold, REAL, "0.5", 0, 1,
              "a slide with at least this score is positive"),
+    ANY(aggregate.tune.slides, TEXTS, NULL,
+        "patterns of slide names, e.g. [\"normal_*\", \"tumor_*\"]: the threshold is chosen on "
+        "these "
+        "slides by the first precision instead of aggregate.threshold, and they are part of no "
+        "figure"),
+    IN_RANGE(aggregate.tune.specificity, REAL, NULL, 0.01, 1,
+             "specificity to reach on the slides of tune.slides, with the highest sensitivity; "
+             "default: the largest sum of both (Youden's J)"),
     ONE_OF(aggregate.lesions.method, WORD, "none", hrf_words_lesions,
            "how lesions are found in patch scores: connected patches, or non-maximum suppression; "
            "they are written as CAMELYON16's csv files and judged by FROC"),

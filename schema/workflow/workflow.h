@@ -73,6 +73,7 @@ struct hrf_workflow_dataset {
     char *csv;                    /* csv; NULL otherwise */
     struct hrf_text_list exclude; /* slide names (stems) */
     double mpp;                   /* um/px for slides that carry none; 0 = not given */
+    bool known_exclusions;        /* camelyon16: leave out slides that are known to be wrong */
 };
 /* Whether slides are named at all: calibrate.slides may be left out. */
 bool hrf_dataset_is_given(const struct hrf_workflow_dataset *dataset);
@@ -159,6 +160,11 @@ struct hrf_workflow_aggregate {
     int64_t top_k;     /* top_k_mean */
     double percentile; /* percentile, 0..100 */
     double threshold;  /* score >= threshold is positive */
+    struct {
+        struct hrf_text_list
+            slides;         /* patterns of names: the threshold is chosen on these slides */
+        double specificity; /* to reach on them; 0: Youden's J */
+    } tune;
     struct {
         enum hrf_lesions_choice method;
         double threshold; /* of a patch's probability */

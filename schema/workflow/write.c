@@ -113,7 +113,9 @@ static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
         return w->calibrate.slides.files.n_items > 0;
     if (strcmp(key->path, "dataset.recursive") == 0)
         return w->dataset.layout == HRF_LAYOUT_FILES;
-    return strcmp(key->path, "dataset.split") != 0 || w->dataset.layout == HRF_LAYOUT_CAMELYON16;
+    return (strcmp(key->path, "dataset.split") != 0 &&
+            strcmp(key->path, "dataset.known_exclusions") != 0) ||
+           w->dataset.layout == HRF_LAYOUT_CAMELYON16;
 }
 
 void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out)

@@ -134,6 +134,7 @@ assert judged["slide_task"]["missing_slides"], "a slide that failed has no score
 END
 [ -s "$scratch/run/results/fp32/lesions/test_001.csv" ] || [ -s "$scratch/run/results/fp32/lesions/test_002.csv" ] || fail "no lesions"
 grep -q "Lesion FROC" "$scratch/run/report/index.html" || fail "no FROC on the page"
+grep -q "<h2>FROC curve" "$scratch/run/report/index.html" || fail "no FROC curve on the page"
 expect_code 0 "$flow" aggregate "$scratch/run"
 [ ! -e "$scratch/run/results/fp32/lesions/test_001.csv" ] || fail "stale lesions"
 

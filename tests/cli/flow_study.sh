@@ -56,4 +56,39 @@ assert a < low["patch_auc_difference"] < b and b - a < 0.05, (a, b)
 if low["auc_difference_ci"] is None:
     assert low["auc_difference"] == 0 and "alike" in low["auc_difference_ci_reason"]
 END
+
+# The threshold is chosen on some slides and judged on the others; both are counted again.
+expect_code 0 "$flow" aggregate "$scratch/run" --set 'aggregate.tune.slides=["test_00*"]' --set aggregate.lesions.method=components
+/usr/bin/python3 - "$scratch" <<'END' || fail "the operating point is not what the slides give"
+import csv, json, sys
+at = sys.argv[1]
+report = json.load(open(at + "/run/report/report.json"))
+rows = [r for r in csv.DictReader(open(at + "/run/results/labels.csv")) if r["score"]]
+point, threshold = report["slide_score"]["operating_point"], report["slide_score"]["threshold"]
+there = [(float(r["score"]), r["truth"] == "tumor") for r in rows if r["precision"] == "fp32" and r["slide"].startswith("test_00")]
+rates = lambda items, t: (sum(s >= t for s, u in items if u) / sum(u for s, u in items), sum(s < t for s, u in items if not u) / sum(not u for s, u in items))
+best = max(there, key=lambda i: (sum(rates(there, i[0])), i[0]))[0]
+assert threshold == best and point["slides"] == len(there) == 9 and point["chosen_by"] == "youden", (threshold, best)
+assert abs(point["sensitivity_there"] - rates(there, best)[0]) < 1e-12 and abs(point["specificity_there"] - rates(there, best)[1]) < 1e-12
+for p in report["precisions"]:
+    here = [(float(r["score"]), r["truth"] == "tumor") for r in rows if r["precision"] == p["precision"] and not r["slide"].startswith("test_00")]
+    assert p["labelled_slides"] == len(here) == 4 and p["patch_task"]["slides"] == 4, (len(here), p["labelled_slides"])
+    c = p["confusion"]
+    assert (c["sensitivity"], c["specificity"]) == rates(here, threshold)
+    assert p["slide_auc_pairs"]["total"] == sum(u for s, u in here) * sum(not u for s, u in here)
+assert all((r["label"] == "tumor") == (float(r["score"]) >= threshold) for r in rows)
+page = open(at + "/run/report/index.html").read()
+assert "threshold chosen on it" in page and "chosen on 9 other slides" in page
+END
+expect_code 0 "$flow" aggregate "$scratch/run" --set 'aggregate.tune.slides=["test_001"]'
+grep -q '"operating_point_reason": "only one class among the 1 labelled slide' "$scratch/run/report/report.json" || fail "an impossible choice has no reason"
+expect_code 2 "$flow" check "$scratch/w.yaml" --set aggregate.tune.specificity=0.9
+expect_text "'specificity' is reached on the slides of 'aggregate.tune.slides'; name them"
+
+# Slides that are known to be wrong are excluded by themselves.
+echo "test_049,Normal,None,None" >>"$scratch/cohort/testing/reference.csv"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "precision=[fp32]"
+grep -q 'test_049,.*excluded,.*a duplicate, withdrawn from the release (dataset.known_exclusions)' "$scratch/run/results/labels.csv" || fail "test_049 is not excluded with its reason"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "precision=[fp32]" --set dataset.known_exclusions=false
+grep -q "^test_049,.*failed," "$scratch/run/results/labels.csv" || fail "test_049 is excluded although it is to be kept"
 echo "1 passed, 0 failed"

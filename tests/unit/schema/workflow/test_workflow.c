@@ -114,6 +114,7 @@ static const char *companions(const char *path)
         { "calibrate.slides.csv", HAS_FILES "calibrate: {slides: {layout: csv}}\n" },
         { "calibrate.slides.exclude", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
         { "calibrate.slides.mpp", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
+        { "aggregate.tune.specificity", HAS_FILES "aggregate: {tune: {slides: [a]}}\n" },
         { "engine.parallel.microbatches", NULL },
         { "engine.parallel.bidirectional", NULL },
     };
