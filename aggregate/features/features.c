@@ -102,6 +102,13 @@ static int64_t magnification(double mpp)
     return mpp > 0 ? llround(10 / mpp) : 0;
 }
 
+static void say_precision(struct hrf_hdf5_file *file, const struct hrf_features *f,
+                          const char *object)
+{
+    if (f->precision != NULL)
+        hrf_hdf5_set_text(file, object, "precision", f->precision);
+}
+
 static enum hrf_status fill_trident(struct hrf_hdf5_file *file, const struct hrf_features *f,
                                     const uint16_t *half, struct hrf_error *err)
 {
@@ -120,6 +127,7 @@ static enum hrf_status fill_trident(struct hrf_hdf5_file *file, const struct hrf
     hrf_hdf5_set_text(file, "features", "name", f->slide);
     hrf_hdf5_set_text(file, "features", "savetodir", ".");
     hrf_hdf5_set_text(file, "features", "encoder", f->encoder);
+    say_precision(file, f, "features");
     HRF_TRY(add_coordinates(file, plan, HRF_HDF5_INT64, 2, level0, err));
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         hrf_hdf5_set_int(file, "coords", numbers[i].key, numbers[i].value);
@@ -148,6 +156,7 @@ static enum hrf_status fill_stamp(struct hrf_hdf5_file *file, const struct hrf_f
     hrf_hdf5_set_int(file, "/", "tile_size_px", plan->patch_size);
     hrf_hdf5_set_text(file, "/", "code_hash", plan->hash);
     hrf_hdf5_set_text(file, "/", "feat_type", "tile");
+    say_precision(file, f, "/");
     return HRF_OK;
 }
 
@@ -160,6 +169,7 @@ static enum hrf_status fill_atlaspatch(struct hrf_hdf5_file *file, const struct 
     HRF_TRY(add_coordinates(file, f->plan, HRF_HDF5_INT32, 5, rectangle, err));
     hrf_hdf5_set_int(file, "/", "patch_size", f->plan->patch_size);
     hrf_hdf5_set_int(file, "/", "patch_size_level0", f->plan->patch_width0);
+    say_precision(file, f, "/");
     return HRF_OK;
 }
 

@@ -11,6 +11,9 @@
  *               level-0 px, and the level, which is 0
  *   npy         NumPy's file format, [n][width] alone: the coordinates are in the table of patches
  *
+ * The attribute "precision" is ours: of the embeddings in form trident, of the file in forms stamp
+ * and atlaspatch. No tool reads it but `head train` and `head score`.
+ *
  * HDF5 files are compressed (shuffle and deflate) and hold no time, so that equal embeddings give
  * equal bytes.
  */
@@ -36,9 +39,10 @@ const char *hrf_features_suffix(enum hrf_features_form form);
 /* All borrowed. */
 struct hrf_features {
     const struct hrf_tile_plan *plan;
-    const char *slide;   /* its name */
-    const char *encoder; /* the model's file name without its suffix */
-    const float *values; /* [plan->n_patches][width] */
+    const char *slide;     /* its name */
+    const char *encoder;   /* the model's file name without its suffix */
+    const char *precision; /* in which they were computed: "fp32" ...; NULL: not said */
+    const float *values;   /* [plan->n_patches][width] */
     int64_t width;
 };
 

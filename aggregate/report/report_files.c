@@ -219,6 +219,7 @@ static enum hrf_status write_features(const struct writer *w, size_t slide, size
     const struct hrf_features features = { .plan = plan,
                                            .slide = w->cohort->slides[slide].file_name,
                                            .encoder = w->options->encoder,
+                                           .precision = w->cohort->precisions[precision].name,
                                            .values = scores->probabilities,
                                            .width = scores->n_classes };
     HRF_TRY(

@@ -170,6 +170,7 @@ static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
     } rows[] = { { NULL, "encoder", "encoder" },
                  { NULL, "model_sha256", "model_sha256" },
                  { NULL, "precision", "precision" },
+                 { "/", "precision", "precision" },
                  { "/", "extractor", "encoder" },
                  { "/", "tile_size_um", "tile_size_um" },
                  { "/", "tile_size_px", "tile_size_px" },

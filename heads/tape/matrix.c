@@ -7,10 +7,11 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
 
-/* Blocks are large enough that packing costs little, and small enough that a weight's gradient of
- * 256 x 512 is work for several threads. Sums longer than LONG_SUM are cut where the result is so
+/* Blocks are large enough that packing costs little, and small enough that the gradient of a weight
+ * of 512 x 1024 is work for several threads; of the sizes tried these are the fastest (64 steps of
+ * ABMIL: 4.05 s, 4.46 s with 128 x 256). Sums longer than LONG_SUM are cut where the result is so
  * small that it would be work for one thread. */
-enum { BLOCK_ROWS = 128, BLOCK_COLUMNS = 256, LONG_SUM = 8192, SUM_PART = 4096 };
+enum { BLOCK_ROWS = 256, BLOCK_COLUMNS = 512, LONG_SUM = 2048, SUM_PART = 1024 };
 
 struct block {
     int64_t matrix, row, column, first; /* first: of the sum */

@@ -44,6 +44,7 @@ for slide in slides:
         assert a["patch_size"] == 64 and a["patch_size_level0"] == size and a["overlap"] == 0
         assert a["level0_magnification"] == 40 and a["target_magnification"] == 20
         assert a["name"] == slide and f["features"].attrs["encoder"] == "demo"
+        assert f["features"].attrs["precision"] == "fp32"
         assert a["level0_width"] > 0 and a["level0_height"] > 0
     with h5py.File(f"{top}/half/fp32/features/{slide}.h5") as f:
         assert f["features"].dtype == numpy.float16 and (f["features"][:] == want.astype(numpy.float16)).all()
