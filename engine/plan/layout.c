@@ -125,7 +125,7 @@ enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
 }
 
 enum hrf_status hrf_layout_share(const struct hrf_layout_plan *l, int64_t n_images,
-                                 struct hrf_shares *out, struct hrf_error *err)
+                                 struct hrf_batch_split *out, struct hrf_error *err)
 {
     const int64_t n_shares = (int64_t)l->data * l->microbatches;
     if (n_shares > n_images)
@@ -139,8 +139,8 @@ enum hrf_status hrf_layout_share(const struct hrf_layout_plan *l, int64_t n_imag
     return HRF_OK;
 }
 
-int64_t hrf_shares_images(const struct hrf_shares *s, int32_t group, int32_t microbatch,
-                          int64_t *first)
+int64_t hrf_batch_split_images(const struct hrf_batch_split *s, int32_t group, int32_t microbatch,
+                               int64_t *first)
 {
     const int64_t end_of_group = (group + 1) * s->per_group;
     const int64_t end = end_of_group < s->n_images ? end_of_group : s->n_images;

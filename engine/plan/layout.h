@@ -66,15 +66,15 @@ static inline bool hrf_layout_is_sequential(const struct hrf_layout_plan *l)
 
 /* How a batch is divided: images go in order to groups and within a group to micro-batches. The
  * last ones may get fewer. */
-struct hrf_shares {
+struct hrf_batch_split {
     int64_t n_images, per_group, per_microbatch;
 };
 /* HRF_E_USER if there are fewer images than groups times micro-batches. */
 HRF_CHECKED enum hrf_status hrf_layout_share(const struct hrf_layout_plan *layout, int64_t n_images,
-                                             struct hrf_shares *out, struct hrf_error *err);
+                                             struct hrf_batch_split *out, struct hrf_error *err);
 /* The number of real images in a micro-batch of a group; *first: the first of them. */
-int64_t hrf_shares_images(const struct hrf_shares *shares, int32_t group, int32_t microbatch,
-                          int64_t *first);
+int64_t hrf_batch_split_images(const struct hrf_batch_split *shares, int32_t group,
+                               int32_t microbatch, int64_t *first);
 /* The text that hrf_layout_parse() reads; out holds at least 96 bytes. */
 void hrf_layout_text(const struct hrf_layout_plan *layout, char out[96]);
 

@@ -246,8 +246,8 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
     p->line_cache_bytes += (n_bytes + HRF_LINE_CACHE_ALIGNMENT - 1) / HRF_LINE_CACHE_ALIGNMENT *
                            HRF_LINE_CACHE_ALIGNMENT;
     for (int32_t e = f->main; e < p->n_exchanges; e++)
-        p->exchanges[e].kept = p->n_kept;
-    p->kept[p->n_kept++] = kept;
+        p->exchanges[e].cache_entry = p->n_cached;
+    p->cached[p->n_cached++] = kept;
     return HRF_OK;
 }
 
@@ -292,8 +292,8 @@ struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, 
                                                  int32_t band)
 {
     const struct hrf_exchange *x = &p->exchanges[exchange];
-    assert(x->kept >= 0 && x->kept < p->n_kept);
-    const struct hrf_cached_rows *kept = &p->kept[x->kept];
+    assert(x->cache_entry >= 0 && x->cache_entry < p->n_cached);
+    const struct hrf_cached_rows *kept = &p->cached[x->cache_entry];
     const struct hrf_box whole = hrf_box_whole(&p->graph->values[x->value].shape);
     const int64_t before[2] = { band > 0 ? kept->lo[band - 1] : 0,
                                 band > 0 ? kept->hi[band - 1] : 0 };
@@ -313,7 +313,7 @@ struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, 
 
 bool hrf_line_cache_is_used(const struct hrf_partition *p, int32_t exchange, int32_t band)
 {
-    if (p->exchanges[exchange].kept < 0)
+    if (p->exchanges[exchange].cache_entry < 0)
         return false;
     const struct hrf_line_cache_moves m = hrf_line_cache_moves(p, exchange, band);
     return !hrf_box_is_empty(&m.loaded) || !hrf_box_is_empty(&m.added) ||
@@ -334,7 +334,7 @@ bool hrf_line_cache_are_alike(const struct hrf_partition *p, int32_t a, int32_t 
         const struct hrf_exchange *x = &p->exchanges[e];
         if (hrf_line_cache_reads_source(p, x, a) != hrf_line_cache_reads_source(p, x, b))
             return false;
-        if (x->kept < 0)
+        if (x->cache_entry < 0)
             continue;
         const struct hrf_line_cache_moves u = hrf_line_cache_moves(p, e, a),
                                           v = hrf_line_cache_moves(p, e, b);
@@ -354,8 +354,8 @@ void hrf_line_cache_reach(const struct hrf_partition *p, int32_t band, struct hr
     const struct hrf_graph *graph = p->graph;
     for (int32_t v = 0; v < graph->n_values; v++)
         reach[v] = *hrf_partition_box(p, v, band);
-    for (int32_t i = 0; i < p->n_kept && band > 0; i++) {
-        const struct hrf_cached_rows *kept = &p->kept[i];
+    for (int32_t i = 0; i < p->n_cached && band > 0; i++) {
+        const struct hrf_cached_rows *kept = &p->cached[i];
         struct hrf_box there = hrf_box_whole(&graph->values[kept->value].shape);
         there.lo[0] = kept->lo[band - 1];
         there.hi[0] = kept->hi[band - 1];
@@ -400,9 +400,9 @@ static int64_t place_bytes(const struct hrf_partition *p, const struct hrf_cache
 
 static enum hrf_status check_places(const struct hrf_partition *p, struct hrf_error *err)
 {
-    for (int32_t i = 0; i < p->n_kept; i++) {
-        const struct hrf_cached_rows *kept = &p->kept[i];
-        const int64_t end = i + 1 < p->n_kept ? p->kept[i + 1].offset : p->line_cache_bytes;
+    for (int32_t i = 0; i < p->n_cached; i++) {
+        const struct hrf_cached_rows *kept = &p->cached[i];
+        const int64_t end = i + 1 < p->n_cached ? p->cached[i + 1].offset : p->line_cache_bytes;
         if (kept->offset % HRF_LINE_CACHE_ALIGNMENT != 0 ||
             kept->offset + place_bytes(p, kept) > end)
             return hrf_error_set(err, HRF_E_BUG, "bands: the kept rows of '%s' run over others",
@@ -453,15 +453,15 @@ static enum hrf_status check_band(const struct hrf_partition *p, int32_t e, int3
 /* In a band the value's readers come before the exchange that keeps, as in partition_graph.c. */
 static enum hrf_status check_value(const struct hrf_partition *p, int32_t i, struct hrf_error *err)
 {
-    HRF_AUTO_FREE int64_t *rows = hrf_alloc_array((size_t)p->kept[i].n_rows + 1, sizeof *rows);
+    HRF_AUTO_FREE int64_t *rows = hrf_alloc_array((size_t)p->cached[i].n_rows + 1, sizeof *rows);
     if (rows == NULL)
         return no_memory(err);
-    for (int64_t y = 0; y < p->kept[i].n_rows; y++)
+    for (int64_t y = 0; y < p->cached[i].n_rows; y++)
         rows[y] = -1;
     for (int32_t band = 0; band < p->n_ranks; band++)
         for (int keeps = 0; keeps < 2; keeps++)
             for (int32_t e = 0; e < p->n_exchanges; e++)
-                if (p->exchanges[e].kept == i && p->exchanges[e].keeps == keeps)
+                if (p->exchanges[e].cache_entry == i && p->exchanges[e].keeps == keeps)
                     HRF_TRY(check_band(p, e, band, rows, err));
     return HRF_OK;
 }
@@ -469,7 +469,7 @@ static enum hrf_status check_value(const struct hrf_partition *p, int32_t i, str
 enum hrf_status hrf_line_cache_check(const struct hrf_partition *p, struct hrf_error *err)
 {
     HRF_TRY(check_places(p, err));
-    for (int32_t i = 0; i < p->n_kept; i++)
+    for (int32_t i = 0; i < p->n_cached; i++)
         HRF_TRY(check_value(p, i, err));
     return HRF_OK;
 }

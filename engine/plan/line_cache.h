@@ -48,7 +48,7 @@ struct hrf_line_cache_moves {
     int64_t place_lo[2];
     int64_t room; /* capacity of the place in rows of one image */
 };
-/* For an exchange with kept >= 0. */
+/* For an exchange with cache_entry >= 0. */
 struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, int32_t exchange,
                                                  int32_t band);
 /* True if the exchange reads or writes kept rows in this band. */

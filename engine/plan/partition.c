@@ -12,9 +12,9 @@ void hrf_partition_destroy(struct hrf_partition *p)
         hrf_free(p->exchanges[i].have); /* one block with local and need */
     for (int32_t i = 0; i < p->n_reduces; i++)
         hrf_free(p->reduces[i].gives);
-    for (int32_t i = 0; i < p->n_kept; i++)
-        hrf_free(p->kept[i].lo);
-    hrf_free(p->kept);
+    for (int32_t i = 0; i < p->n_cached; i++)
+        hrf_free(p->cached[i].lo);
+    hrf_free(p->cached);
     hrf_free(p->fronts);
     hrf_free(p->stage_of_node);
     hrf_free(p->is_split);
@@ -270,7 +270,7 @@ static void fill_exchange(const struct hrf_partition *p, int32_t value, const st
                                 .local = x->have + p->n_ranks,
                                 .need = x->have + 2 * p->n_ranks,
                                 .source = HRF_NO_EXCHANGE,
-                                .kept = -1 };
+                                .cache_entry = -1 };
     bool given = false; /* a whole value is given by the first rank that has it */
     for (int32_t r = 0; r < p->n_ranks; r++) {
         x->local[r] = *hrf_partition_box(p, value, r);
@@ -389,14 +389,14 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     p->boxes = hrf_calloc(n_values * (size_t)p->n_ranks, sizeof *p->boxes);
     p->exchanges = hrf_calloc(n_feeds + n_values + 1,
                               sizeof *p->exchanges); /* line_cache.c: one more */
-    p->kept = hrf_calloc(n_values, sizeof *p->kept);
+    p->cached = hrf_calloc(n_values, sizeof *p->cached);
     p->reduces = hrf_calloc(n_nodes, sizeof *p->reduces);
     p->first_feed = hrf_calloc(n_nodes, sizeof *p->first_feed);
     p->feeds = hrf_calloc(n_inputs + 1, sizeof *p->feeds);
     p->reduce_of = hrf_calloc(n_nodes, sizeof *p->reduce_of);
     p->output_feeds = hrf_calloc((size_t)graph->n_outputs + 1, sizeof *p->output_feeds);
     if (p->stage_of_node == NULL || p->is_split == NULL || p->is_recomputed == NULL ||
-        p->is_overlapped == NULL || p->kept == NULL || p->boxes == NULL || p->exchanges == NULL ||
+        p->is_overlapped == NULL || p->cached == NULL || p->boxes == NULL || p->exchanges == NULL ||
         p->reduces == NULL || p->first_feed == NULL || p->feeds == NULL || p->reduce_of == NULL ||
         p->output_feeds == NULL)
         return no_memory(err);

@@ -33,9 +33,9 @@ struct hrf_exchange {
     struct hrf_box *local; /* [n_ranks] all that each rank has; contains `have` */
     struct hrf_box *need;  /* [n_ranks] */
     /* For bands (line_cache.h). source: the exchange whose output may already contain the needed
-     * rows, or HRF_NO_EXCHANGE. kept: index into partition.kept of the rows that earlier bands
-     * computed, or -1. keeps: whether this exchange stores rows there for later bands. */
-    int32_t source, kept;
+     * rows, or HRF_NO_EXCHANGE. cache_entry: index into partition.cached of the rows that earlier
+     * bands computed, or -1. keeps: whether this exchange stores rows there for later bands. */
+    int32_t source, cache_entry;
     bool keeps;
 };
 
@@ -83,8 +83,8 @@ struct hrf_partition {
     /* [values][n_ranks] rows that are computed by the end of each band; NULL: ranks run at the same
      * time, not as bands one after the other */
     int64_t *fronts;
-    struct hrf_cached_rows *kept;
-    int32_t n_kept;
+    struct hrf_cached_rows *cached;
+    int32_t n_cached;
     int64_t line_cache_bytes;
 };
 

@@ -71,7 +71,7 @@ enum hrf_status hrf_partition_check(const struct hrf_partition *p, struct hrf_er
     if (p->fronts != NULL)
         HRF_TRY(hrf_line_cache_check(p, err));
     for (int32_t e = 0; e < p->n_exchanges; e++) {
-        if (p->exchanges[e].kept >= 0)
+        if (p->exchanges[e].cache_entry >= 0)
             continue;
         HRF_TRY(check_givers(p, &p->exchanges[e], err));
         HRF_TRY(check_takers(p, &p->exchanges[e], err));

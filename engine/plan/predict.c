@@ -129,7 +129,7 @@ struct maker {
     struct hrf_prediction *prediction;
     struct place *places;             /* [ranks of a group] */
     struct hrf_sim_program *programs; /* [ranks] */
-    struct hrf_shares shares;
+    struct hrf_batch_split shares;
 };
 
 /* One micro-batch of the place, with ranks of the group as peers. */

@@ -54,7 +54,7 @@ enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
 
 struct batch {
     const struct hrf_partition *p;
-    const struct hrf_shares *shares;
+    const struct hrf_batch_split *shares;
     struct hrf_batch_step *steps;
     int32_t n_steps;
 };
@@ -73,7 +73,7 @@ static void add_outputs(struct batch *b, enum hrf_batch_kind kind, int32_t peer,
                         const struct hrf_pipeline_slot *slot)
 {
     int64_t first;
-    const int64_t n = hrf_shares_images(b->shares, group, slot->microbatch, &first);
+    const int64_t n = hrf_batch_split_images(b->shares, group, slot->microbatch, &first);
     for (int32_t i = 0; i < b->p->graph->n_outputs && n > 0; i++)
         b->steps[b->n_steps++] = (struct hrf_batch_step){
             kind, *slot, peer, i, output_bytes(b, i, 1) * first, output_bytes(b, i, n)
@@ -101,7 +101,7 @@ static void add_slots(struct batch *b, int32_t rank, const struct hrf_pipeline_s
     }
 }
 
-enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_shares *shares,
+enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_batch_split *shares,
                                int32_t rank, struct hrf_batch_step **out, int32_t *n_steps,
                                struct hrf_error *err)
 {

@@ -32,7 +32,7 @@ struct hrf_batch_step {
 /* All steps of rank `rank` of the layout for a batch. Rank 0 receives the outputs of other ranks at
  * the end. *out: heap. */
 HRF_CHECKED enum hrf_status hrf_batch_plan(const struct hrf_partition *partition,
-                                           const struct hrf_shares *shares, int32_t rank,
+                                           const struct hrf_batch_split *shares, int32_t rank,
                                            struct hrf_batch_step **out, int32_t *n_steps,
                                            struct hrf_error *err);
 

@@ -131,7 +131,7 @@ static enum hrf_status add_kept(const struct writer *w, int32_t row, struct hrf_
     const struct hrf_line_cache_moves m = hrf_line_cache_moves(w->p, row, w->me);
     struct holding places[2];
     for (int i = 0; i < 2; i++) {
-        places[i] = (struct holding){ HRF_MEMORY_LINE_CACHE, w->p->kept[w->x->kept].offset,
+        places[i] = (struct holding){ HRF_MEMORY_LINE_CACHE, w->p->cached[w->x->cache_entry].offset,
                                       hrf_box_whole(&w->p->graph->values[w->x->value].shape) };
         places[i].box.lo[0] = m.place_lo[i];
         places[i].box.hi[0] = m.place_lo[i] + m.room;
@@ -157,7 +157,7 @@ static enum hrf_status begin_exchange(const struct writer *w, int32_t row, struc
         const struct hrf_box part = hrf_exchange_sent(w->x, w->me, q);
         HRF_TRY(add_message(w, HRF_TRANSFER_SEND, q, &part, err));
     }
-    if (w->x->kept >= 0)
+    if (w->x->cache_entry >= 0)
         HRF_TRY(add_kept(w, row, err));
     return hrf_exchange_takes(w->x, w->me) && !w->is_in_place
                ? add_copy(w, &w->out, &w->in, &own, err)

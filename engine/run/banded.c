@@ -28,14 +28,14 @@ struct hrf_banded {
     int32_t *kind_of;        /* [bands] */
     int32_t *first_of;       /* [n_kinds] the band whose graph each kind uses */
     void *arena, *workspace; /* of the band that runs */
-    void *kept;              /* rows that bands keep for later ones */
+    void *line_cache;        /* rows that bands keep for later ones */
     struct hrf_session_memory memory;
     struct hrf_bands_plan plan;
     /* For a line cache, both [bands]: the first row of the image that a band depends on, and the
      * first of the preceding bands from which on all have inputs of the same form. */
     int64_t *reach;
     int32_t *first_alike;
-    int32_t kept_of;     /* the band that filled the line cache last; -1: none */
+    int32_t cache_of;    /* the band that filled the line cache last; -1: none */
     int64_t one_from;    /* all rows from this one to the last row read have one colour ... */
     float one_colour[4]; /* ... this one */
     int64_t n_constant;
@@ -50,7 +50,7 @@ void hrf_banded_destroy(struct hrf_banded *b)
     if (b->n_kinds > 0) { /* the arena belongs to them */
         hrf_session_free(b->kinds[0].session, b->arena);
         hrf_session_free(b->kinds[0].session, b->workspace);
-        hrf_session_free(b->kinds[0].session, b->kept);
+        hrf_session_free(b->kinds[0].session, b->line_cache);
     }
     for (int32_t i = 0; i < b->n_kinds; i++) {
         hrf_session_destroy(b->kinds[i].session);
@@ -130,10 +130,10 @@ static enum hrf_status build_kinds(struct hrf_banded *b, const struct hrf_sessio
     struct hrf_session *owner = b->kinds[0].session;
     HRF_TRY(hrf_session_allocate(owner, b->memory.activation_bytes, &b->arena, err));
     HRF_TRY(hrf_session_allocate(owner, b->memory.workspace_bytes, &b->workspace, err));
-    HRF_TRY(hrf_session_allocate(owner, b->partition->line_cache_bytes, &b->kept, err));
+    HRF_TRY(hrf_session_allocate(owner, b->partition->line_cache_bytes, &b->line_cache, err));
     for (int32_t k = 0; k < b->n_kinds; k++) {
         hrf_session_lend(b->kinds[k].session, b->arena, b->workspace);
-        b->kinds[k].peers.memory[HRF_MEMORY_LINE_CACHE] = b->kept;
+        b->kinds[k].peers.memory[HRF_MEMORY_LINE_CACHE] = b->line_cache;
     }
     b->memory.activation_bytes += b->partition->line_cache_bytes;
     return HRF_OK;
@@ -343,7 +343,7 @@ static bool is_known(const struct hrf_banded *b, int32_t band, int64_t channels)
         memcmp(kind->pixel, b->one_colour, (size_t)channels * sizeof *kind->pixel) != 0)
         return false;
     return !b->plan.keeps ||
-           (b->kept_of == kind->result_band && kind->result_band >= b->first_alike[band]);
+           (b->cache_of == kind->result_band && kind->result_band >= b->first_alike[band]);
 }
 
 static enum hrf_status run_band(struct hrf_banded *b, int32_t band, hrf_source *source,
@@ -366,7 +366,7 @@ static enum hrf_status run_band(struct hrf_banded *b, int32_t band, hrf_source *
         return HRF_OK;
     }
     HRF_TRY(hrf_session_run(kind->session, err));
-    b->kept_of = band;
+    b->cache_of = band;
     place_all(b, band, NULL);
     if (one_colour)
         keep_results(b, band, b->one_colour, channels);
@@ -380,7 +380,7 @@ enum hrf_status hrf_banded_run(struct hrf_banded *b, hrf_source *source, void *c
         if (b->halves.crossings[i].is_summed)
             memset(hrf_session_input(b->tail, i), 0, part_bytes(b, i, 0));
     b->one_from = INT64_MAX;
-    b->kept_of = -1;
+    b->cache_of = -1;
     for (int32_t band = 0; band < b->plan.n_bands; band++)
         HRF_TRY(run_band(b, band, source, context, err));
     return hrf_session_run(b->tail, err);

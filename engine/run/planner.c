@@ -102,7 +102,7 @@ static enum hrf_status ask_kernels(struct hrf_planner *planner, const struct hrf
     return status;
 }
 
-static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_shares *shares,
+static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_batch_split *shares,
                                struct prepared *p, struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = "cpu", /* no session is made of it */
@@ -122,7 +122,8 @@ static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_sha
     return HRF_OK;
 }
 
-static enum hrf_status get_prepared(struct hrf_planner *planner, const struct hrf_shares *shares,
+static enum hrf_status get_prepared(struct hrf_planner *planner,
+                                    const struct hrf_batch_split *shares,
                                     const struct prepared **out, struct hrf_error *err)
 {
     struct prepared fresh = { .graph = NULL };
@@ -146,7 +147,7 @@ static enum hrf_status get_prepared(struct hrf_planner *planner, const struct hr
 const struct hrf_graph *hrf_planner_graph(const struct hrf_planner *planner,
                                           const struct hrf_layout_plan *layout)
 {
-    struct hrf_shares shares;
+    struct hrf_batch_split shares;
     if (hrf_layout_share(layout, planner->n_images, &shares, NULL) != HRF_OK)
         return NULL;
     for (size_t i = 0; i < planner->n_prepared; i++)
@@ -167,7 +168,7 @@ enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
                                     struct hrf_prediction **out, struct hrf_error *err)
 {
     const struct prepared *p;
-    struct hrf_shares shares;
+    struct hrf_batch_split shares;
     HRF_AUTO(hrf_partition) partition = NULL;
     HRF_TRY(hrf_layout_share(layout, planner->n_images, &shares, err));
     HRF_TRY(get_prepared(planner, &shares, &p, err));
@@ -182,7 +183,7 @@ enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner, enum hrf_
 {
     const struct hrf_layout_plan single = hrf_layout_single();
     const struct prepared *p;
-    struct hrf_shares shares;
+    struct hrf_batch_split shares;
     HRF_TRY(hrf_layout_share(&single, planner->n_images, &shares, err));
     HRF_TRY(get_prepared(planner, &shares, &p, err));
     const struct hrf_bands_options options = { .limit_bytes = planner->config.memory_bytes,
@@ -233,7 +234,7 @@ static enum hrf_status consider(struct choice *c, const struct hrf_layout_plan *
 static enum hrf_status try_layout(struct choice *c, const struct hrf_layout_plan *layout,
                                   struct hrf_error *err)
 {
-    struct hrf_shares shares;
+    struct hrf_batch_split shares;
     const int32_t most = c->planner->n_prepared > 0 ? c->planner->prepared[0].graph->n_nodes
                                                     : c->planner->config.graph->n_nodes;
     if (layout->stages > most ||

@@ -20,7 +20,7 @@ void hrf_work_destroy(struct hrf_work *work)
     hrf_free(work);
 }
 
-static enum hrf_status set_microbatch(const struct hrf_shares *shares, struct hrf_graph *graph,
+static enum hrf_status set_microbatch(const struct hrf_batch_split *shares, struct hrf_graph *graph,
                                       struct hrf_error *err)
 {
     for (int32_t i = 0; i < graph->n_inputs; i++) {
@@ -33,7 +33,8 @@ static enum hrf_status set_microbatch(const struct hrf_shares *shares, struct hr
     return HRF_OK;
 }
 
-enum hrf_status hrf_work_prepare(const struct hrf_shares *shares, const struct hrf_graph *graph,
+enum hrf_status hrf_work_prepare(const struct hrf_batch_split *shares,
+                                 const struct hrf_graph *graph,
                                  const struct hrf_session_config *config, struct hrf_graph **out,
                                  double *operations, struct hrf_strbuf *notes,
                                  struct hrf_error *err)
@@ -314,7 +315,7 @@ static enum hrf_status fill_inputs(struct hrf_rank *rank, const struct part *par
                                    struct hrf_error *err)
 {
     int64_t first;
-    const int64_t n = hrf_shares_images(&rank->work->shares, rank->group, microbatch, &first);
+    const int64_t n = hrf_batch_split_images(&rank->work->shares, rank->group, microbatch, &first);
     for (int32_t i = 0; i < part->n_inputs; i++) {
         const struct hrf_graph *graph = rank->work->graph;
         const struct hrf_shape *shape = hrf_session_input_shape(part->session, i);

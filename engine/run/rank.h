@@ -23,7 +23,7 @@ HRF_CHECKED enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
 
 /* Prepares `graph`, which has the shapes of the whole batch, for one micro-batch
  * (hrf_session_prepare()). */
-HRF_CHECKED enum hrf_status hrf_work_prepare(const struct hrf_shares *shares,
+HRF_CHECKED enum hrf_status hrf_work_prepare(const struct hrf_batch_split *shares,
                                              const struct hrf_graph *graph,
                                              const struct hrf_session_config *config,
                                              struct hrf_graph **out, double *operations,
@@ -34,7 +34,7 @@ struct hrf_work {
     struct hrf_graph *graph; /* prepared, for a micro-batch */
     struct hrf_layout_plan layout;
     struct hrf_partition *partition;
-    struct hrf_shares shares;
+    struct hrf_batch_split shares;
     double operations; /* 2 x multiply-adds, of the batch */
     struct hrf_strbuf notes;
 };

@@ -56,9 +56,9 @@ struct gathering {
     const struct hrf_worker *job;
     const struct hrf_job_task *task;
     struct hrf_scores *scores;
-    int64_t n_done; /* patches */
-    int64_t n_kept; /* the number of them in the part that was read at the start or written last */
-    double shown, kept;
+    int64_t n_done;         /* patches */
+    int64_t n_saved;        /* of them: in the part that was read at the start or written last */
+    double shown, saved_at; /* monotonic seconds */
 };
 
 /* Writes what is done so far, for the next attempt. It is written only if it holds more than the
@@ -69,15 +69,15 @@ static void keep_part(struct gathering *g)
     struct hrf_bytes record = { NULL, 0 };
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_FREE char *path = hrf_task_part_path(g->job->directory, g->task->id);
-    g->kept = hrf_clock_seconds();
-    if (path == NULL || g->n_done == g->n_kept || hrf_fence_is_set(g->job->directory))
+    g->saved_at = hrf_clock_seconds();
+    if (path == NULL || g->n_done == g->n_saved || hrf_fence_is_set(g->job->directory))
         return;
     hrf_crash_point("engine.part.before");
     if (hrf_scores_encode(g->scores, &record, &err) != HRF_OK ||
         hrf_file_write_atomic(path, record.data, record.n_bytes, &err) != HRF_OK)
         hrf_log_warning("engine", "cannot save the scores so far: %s", err.text);
     else
-        g->n_kept = g->n_done;
+        g->n_saved = g->n_done;
     hrf_crash_point("engine.part.after");
     hrf_bytes_release(&record);
 }
@@ -139,7 +139,7 @@ static void take_result(void *context, const struct hrf_work_queue_result *resul
         hrf_task_progress_write(g->job->directory, g->task->id, g->n_done, g->task->n_patches);
         g->shown = now;
     }
-    if (now - g->kept >= part_seconds())
+    if (now - g->saved_at >= part_seconds())
         keep_part(g);
 }
 
@@ -365,7 +365,7 @@ static enum hrf_status take_part(const struct hrf_task_source *source, int64_t b
                    part->probabilities + order[k] * n_classes,
                    (size_t)n_classes * sizeof *part->probabilities);
     }
-    g->n_kept = g->n_done;
+    g->n_saved = g->n_done;
     g->scores->timing = part->timing;
     g->scores->traffic = part->traffic;
     g->scores->energy_joules = part->energy_joules;
@@ -439,7 +439,7 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
 {
     struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
     struct gathering g = {
-        .job = job, .task = task, .scores = scores, .kept = hrf_clock_seconds()
+        .job = job, .task = task, .scores = scores, .saved_at = hrf_clock_seconds()
     };
     for (int64_t i = 0; scores != NULL && i < task->n_patches * scores->n_classes; i++)
         scores->probabilities[i] = NAN;

@@ -350,22 +350,22 @@ static void faults_of_kept_rows_are_found(void **state)
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     HRF_AUTO(hrf_partition) p = keep_rows(graph, 4);
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(p->n_kept, 3);
+    assert_int_equal(p->n_cached, 3);
     assert_int_equal(hrf_line_cache_check(p, &err), HRF_OK);
-    for (int32_t i = 0; i < p->n_kept; i++) {
-        p->kept[i].lo[1]++; /* a kept row too few */
+    for (int32_t i = 0; i < p->n_cached; i++) {
+        p->cached[i].lo[1]++; /* a kept row too few */
         assert_int_equal(hrf_line_cache_check(p, &err), HRF_E_BUG);
         assert_non_null(strstr(err.text, "was not kept"));
-        p->kept[i].lo[1]--;
-        p->kept[i].n_rows--; /* room for a row less */
+        p->cached[i].lo[1]--;
+        p->cached[i].n_rows--; /* room for a row less */
         assert_int_equal(hrf_line_cache_check(p, &err), HRF_E_BUG);
         assert_non_null(strstr(err.text, "room for"));
-        p->kept[i].n_rows++;
+        p->cached[i].n_rows++;
     }
-    p->kept[1].offset -= HRF_LINE_CACHE_ALIGNMENT; /* into the one before it */
+    p->cached[1].offset -= HRF_LINE_CACHE_ALIGNMENT; /* into the one before it */
     assert_int_equal(hrf_line_cache_check(p, &err), HRF_E_BUG);
     assert_non_null(strstr(err.text, "run over others"));
-    p->kept[1].offset += HRF_LINE_CACHE_ALIGNMENT;
+    p->cached[1].offset += HRF_LINE_CACHE_ALIGNMENT;
     assert_int_equal(hrf_partition_check(p, &err), HRF_OK);
 }
 
