@@ -44,7 +44,7 @@ import json, sys
 v = json.load(open(sys.argv[1]))
 assert v["slides"] == {"total": 4, "done": 3}, v
 assert [(s["slide"], s["state"]) for s in v["not_done"]] == [("test_004", "failed")], v
-assert "damaged" in v["not_done"][0]["reason"], v
+assert "is cut short" in v["not_done"][0]["reason"], v
 END
 expect_code 0 "$flow" why "$scratch/run" test_004 --json
 job=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tasks"][0]["jobs"][0]["job"])' "$scratch/out")
