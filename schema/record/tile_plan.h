@@ -28,7 +28,7 @@ struct hrf_tile_plan {
     int64_t width, height; /* level-0 px */
     int32_t n_levels;
     double mpp_x, mpp_y; /* um/px at level 0 */
-    char *mpp_source;    /* "file", "tiff-tags", "philips-xml", "csv", "workflow" */
+    char *mpp_source;    /* hrf_mpp_source_name: "file", "tiff-tags", "csv", ... */
 
     int64_t patch_size;                  /* px that the model sees */
     double patch_mpp;                    /* um/px that the model sees */

@@ -321,12 +321,46 @@ static enum hrf_status take_patches(struct tiling *t, const char *slide_path, st
     return HRF_OK;
 }
 
+/* Adds to the warning. */
+static enum hrf_status warn_too(struct tiling *t, const char *text, struct hrf_error *err)
+{
+    char *all = t->plan->warning != NULL ? hrf_format("%s; %s", t->plan->warning, text)
+                                         : hrf_strdup(text);
+    HRF_CHECK_MEMORY(all != NULL, err, "no memory for a warning");
+    hrf_free(t->plan->warning);
+    t->plan->warning = all;
+    return HRF_OK;
+}
+
+/* What is doubtful about the resolution. */
+static enum hrf_status warn_of_resolution(struct tiling *t, struct hrf_error *err)
+{
+    const struct hrf_tile_plan *plan = t->plan;
+    const double slack = 0.98; /* as patch_reader.h: a little finer is not resampled */
+    const double finest = plan->mpp_x < plan->mpp_y ? plan->mpp_x : plan->mpp_y;
+    char text[160];
+    if (strcmp(plan->mpp_source, hrf_mpp_source_name(HRF_MPP_OBJECTIVE)) == 0) {
+        snprintf(text, sizeof text,
+                 "%g um/px is guessed from the objective's power, which may be wrong by a factor "
+                 "of 2; dataset.mpp or a csv can say it",
+                 plan->mpp_x);
+        HRF_TRY(warn_too(t, text, err));
+    }
+    if (plan->patch_mpp >= finest * slack)
+        return HRF_OK;
+    snprintf(text, sizeof text,
+             "patches of %g um/px are finer than the slide (%g um/px): pixels are made up",
+             plan->patch_mpp, finest);
+    return warn_too(t, text, err);
+}
+
 static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,
                             struct hrf_error *err)
 {
     HRF_TRY(describe(t, path, csv_mpp, workflow_mpp, err));
     HRF_TRY(read_overview(t, err));
     HRF_TRY(t->params->coords != NULL ? take_patches(t, path, err) : choose_patches(t, err));
+    HRF_TRY(warn_of_resolution(t, err));
     HRF_TRY(hrf_slide_check_levels(t->slide, t->plan, &t->overview, t->mask, err));
     HRF_TRY(make_pictures(t, err));
     return hrf_tile_plan_seal(t->plan, err);

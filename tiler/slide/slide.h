@@ -56,18 +56,20 @@ HRF_CHECKED enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t leve
 enum hrf_mpp_source {
     HRF_MPP_NONE,
     HRF_MPP_FILE,        /* openslide.mpp-x, -y */
+    HRF_MPP_OME_XML,     /* PhysicalSizeX, -Y */
     HRF_MPP_TIFF_TAGS,   /* XResolution, YResolution with a unit */
     HRF_MPP_PHILIPS_XML, /* DICOM_PIXEL_SPACING */
     HRF_MPP_CSV,
-    HRF_MPP_WORKFLOW
+    HRF_MPP_WORKFLOW,
+    HRF_MPP_OBJECTIVE /* a guess from the objective's power: 40x is 0.25 um/px */
 };
 const char *hrf_mpp_source_name(enum hrf_mpp_source source);
 
 /* Resolution in um/px at level 0, from the first source that has one, in the order of the enum;
  * csv and workflow: 0 = not given. Outside 0.05..10 um/px it is refused (HRF_E_USER, naming
  * value and source), and so is a slide for which no source has any. Only TIFF tags outside that
- * range are ignored, because writers that do not know the resolution put 72 dpi (353 um/px) there.
- */
+ * range are ignored, because writers that do not know the resolution put 72 dpi (353 um/px) there;
+ * if nothing else is found, they are quoted. */
 HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp,
                                                  double workflow_mpp, double *mpp_x, double *mpp_y,
                                                  enum hrf_mpp_source *source,

@@ -53,4 +53,7 @@ const char *hrf_tiff_message(void); /* "" = none */
  * the smallest. false: none (NULL too), outputs untouched. */
 bool hrf_philips_spacing(const char *xml, double *mpp_x, double *mpp_y);
 
+/* um/px from the first Pixels of an OME-XML; false: it states none, outputs untouched. */
+bool hrf_ome_spacing(const char *xml, double *mpp_x, double *mpp_y);
+
 #endif

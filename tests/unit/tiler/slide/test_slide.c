@@ -357,7 +357,8 @@ static void sane_tiff_tags_are_believed_and_72_dpi_is_passed_over(void **state)
     p.x_resolution = p.y_resolution = 72;
     HRF_AUTO(hrf_slide) screen = make_slide(&p, "dpi.tif");
     resolves(screen, 0, 0.4, 0.4, 0.4, HRF_MPP_WORKFLOW);
-    does_not_resolve(screen, 0, 0, "does not say its resolution");
+    does_not_resolve(screen, 0, 0,
+                     "does not say its resolution (its TIFF tags say 352.8 um/px, which cannot");
     p.resolution_unit = RESUNIT_NONE;
     p.x_resolution = p.y_resolution = 20000;
     HRF_AUTO(hrf_slide) unitless = make_slide(&p, "none.tif");
@@ -389,6 +390,54 @@ static void the_philips_xml_gives_rows_before_columns_and_level_0_is_the_finest(
     p.description = "<Attribute Name=\"DICOM_PIXEL_SPACING\">\"0.5\" \"0.5\"</Attribute>";
     HRF_AUTO(hrf_slide) absurd = make_slide(&p, "absurd.tif");
     does_not_resolve(absurd, 0.25, 0, "500 um/px (source: philips-xml) cannot be right");
+}
+
+static void ome_xml_gives_the_resolution_with_its_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *xml;
+        double x, y; /* 0: none */
+    } cases[] = {
+        { "<OME><Image><Pixels ID=\"0\" PhysicalSizeX=\"0.25\" PhysicalSizeY=\"0.26\"/>", 0.25,
+          0.26 },
+        { "<Pixels PhysicalSizeX=\"250\" PhysicalSizeXUnit=\"nm\" PhysicalSizeY=\"0.00026\" "
+          "PhysicalSizeYUnit=\"mm\">",
+          0.25, 0.26 },
+        { "<Pixels PhysicalSizeX=\"0.5\" PhysicalSizeXUnit=\"\xc2\xb5m\" PhysicalSizeY=\"0.5\">",
+          0.5, 0.5 },
+        { "<Pixels PhysicalSizeX=\"1\" PhysicalSizeXUnit=\"pixel\" PhysicalSizeY=\"1\">", 0, 0 },
+        { "<Pixels SizeX=\"5\"><Plane PhysicalSizeX=\"1\" PhysicalSizeY=\"1\">", 0, 0 },
+        { "<Pixels PhysicalSizeX=\"0\" PhysicalSizeY=\"1\">", 0, 0 },
+        { "<Pixels PhysicalSizeX=\"0.5", 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double x = 0, y = 0;
+        assert_int_equal(hrf_ome_spacing(cases[i].xml, &x, &y), cases[i].x > 0);
+        assert_true(fabs(x - cases[i].x) < 1e-9 && fabs(y - cases[i].y) < 1e-9);
+    }
+    struct pyramid p = { .n_levels = 1,
+                         .level = { { 64, 64 } },
+                         .x_resolution = 72,
+                         .y_resolution = 72,
+                         .resolution_unit = RESUNIT_INCH,
+                         .description = cases[0].xml };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "ome.tif");
+    resolves(slide, 1, 2, 0.25, 0.26, HRF_MPP_OME_XML);
+}
+
+/* OpenSlide reads AppMag of an Aperio description. */
+static void the_power_of_the_objective_is_the_last_guess(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 1,
+                         .level = { { 64, 64 } },
+                         .jpeg = true,
+                         .description = "Aperio Image Library|AppMag = 40" };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "power.svs");
+    assert_string_equal(hrf_slide_info(slide)->vendor, "aperio");
+    resolves(slide, 0, 0, 0.25, 0.25, HRF_MPP_OBJECTIVE);
+    resolves(slide, 0, 0.5, 0.5, 0.5, HRF_MPP_WORKFLOW);
 }
 
 static bool not_the_first(const void *context, int level, uint32_t column, uint32_t row)
@@ -472,6 +521,8 @@ int main(void)
         cmocka_unit_test(the_resolution_of_real_slides_comes_from_where_they_have_it),
         cmocka_unit_test(sane_tiff_tags_are_believed_and_72_dpi_is_passed_over),
         cmocka_unit_test(the_philips_xml_gives_rows_before_columns_and_level_0_is_the_finest),
+        cmocka_unit_test(ome_xml_gives_the_resolution_with_its_unit),
+        cmocka_unit_test(the_power_of_the_objective_is_the_last_guess),
         cmocka_unit_test(a_philips_slide_has_its_spacing_from_openslide_and_left_out_tiles_white),
         cmocka_unit_test(damaged_philips_xml_gives_nothing),
     };
