@@ -7,7 +7,8 @@ expect_text "--difficulty must be 0 to 2"
 expect_code 0 "$flow" demo-data "$scratch/cohort" --slides 14 --size 2400 --difficulty 2
 make_workflow "$scratch/w.yaml"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" \
-    --set "precision=[fp32, int8]" --set calibrate.method=percentile
+    --set "precision=[fp32, int8]" --set calibrate.method=percentile \
+    --set calibrate.samples=64 --set executor.patches_per_job=2000
 /usr/bin/python3 - "$scratch" <<'END' || fail "the study is not what its files say"
 import csv, json, sys
 at = sys.argv[1]
