@@ -4,6 +4,7 @@
 #include "engine/ir/number.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 /* First and last window position that lies inside [0, size), for an output at `at`. Divisions take
@@ -68,17 +69,21 @@ static void plain_max(const struct hrf_max_window *w, float *out)
         }
 }
 
-static void plain_add(enum hrf_dtype type, const void *line, int64_t n, double *sums)
+static void plain_add(enum hrf_dtype type, const void *lines, int64_t stride, int64_t n_lines,
+                      int64_t n, double *sums)
 {
-    const float *x = line;
     (void)type;
-    for (int64_t i = 0; i < n; i++)
-        sums[i] += (double)x[i];
+    for (int64_t i = 0; i < n_lines; i++) {
+        const float *x = (const float *)lines + i * stride;
+        for (int64_t c = 0; c < n; c++)
+            sums[c] += (double)x[c];
+    }
 }
 
 /* By AVX-512 where there is some. */
 typedef void max_function(const struct hrf_max_window *window, float *out);
-typedef void add_function(enum hrf_dtype type, const void *x, int64_t n, double *sums);
+typedef void add_function(enum hrf_dtype type, const void *x, int64_t stride, int64_t n_lines,
+                          int64_t n, double *sums);
 
 static max_function *best_max(void)
 {
@@ -93,7 +98,7 @@ static add_function *best_add(void)
 {
 #ifdef HRF_BUILD_AVX512
     if (hrf_cpu_has_avx512())
-        return hrf_add_line_avx512;
+        return hrf_add_lines_avx512;
 #endif
     return plain_add;
 }
@@ -182,10 +187,10 @@ static void average_image(const struct hrf_operand *in, const char *image, int64
     /* Pixels of few channels are added many at once: one alone would fill no vector. */
     const bool is_narrow = n <= NARROW && in->pixel_stride == n;
     const int64_t group = is_narrow ? CHANNEL_BLOCK / n : 1;
-    int64_t i = 0;
-    for (; i + group <= area; i += group)
-        add(in->dtype, image + (i * in->pixel_stride + first) * size, group * n, sums);
-    add(in->dtype, image + (i * in->pixel_stride + first) * size, (area - i) * n, sums);
+    const int64_t whole = area / group, rest = (area - whole * group) * n;
+    const char *const after = image + whole * group * in->pixel_stride * size;
+    add(in->dtype, image + first * size, group * in->pixel_stride, whole, group * n, sums);
+    add(in->dtype, after + first * size, 0, rest > 0, rest, sums);
     for (int64_t c = 0; c < n; c++) {
         for (int64_t k = 1; k < group; k++)
             sums[c] += sums[k * n + c];
@@ -205,6 +210,15 @@ static void max_image(const struct hrf_operand *in, const float *image, int64_t 
     max_of(&window, out + first);
 }
 
+/* Fewer where there would be a thread without channels. No bit depends on it. */
+static int64_t channels_at_once(int64_t n_images, int64_t channels)
+{
+    enum { LEAST = 32 };
+    const int64_t fair = hrf_ceil_div(n_images * channels, omp_get_max_threads());
+    const int64_t even = hrf_ceil_div(fair, LEAST) * LEAST;
+    return even < CHANNEL_BLOCK ? even : CHANNEL_BLOCK;
+}
+
 enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                     struct hrf_error *err)
 {
@@ -213,15 +227,16 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
     const int64_t *dims = in->shape.dims, channels = dims[1],
                   image = dims[2] * dims[3] * in->pixel_stride;
     const char *x = hrf_spec_data(spec, call, 0);
-    const int64_t blocks = (channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
+    const int64_t block = channels_at_once(dims[0], channels);
+    const int64_t blocks = hrf_ceil_div(channels, block);
     const int64_t x_size = (int64_t)hrf_dtype_size(in->dtype);
     const int64_t y_size = (int64_t)hrf_dtype_size(spec->output.dtype);
     max_function *const max_of = best_max();
     add_function *const add = best_add();
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < dims[0] * blocks; i++) {
-        const int64_t first = i % blocks * CHANNEL_BLOCK, at = i / blocks;
-        const int64_t n = channels - first < CHANNEL_BLOCK ? channels - first : CHANNEL_BLOCK;
+        const int64_t first = i % blocks * block, at = i / blocks;
+        const int64_t n = hrf_least(channels - first, block);
         const char *from = x + at * image * x_size;
         char *out = (char *)call->output + at * channels * y_size;
         if (spec->op == HRF_OP_GLOBAL_MAX_POOL)

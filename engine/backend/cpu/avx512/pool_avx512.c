@@ -40,29 +40,54 @@ void hrf_max_window_avx512(const struct hrf_max_window *w, float *y)
             _mm_prefetch((const char *)w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
 }
 
-static inline __attribute__((always_inline)) void add_line_as(enum hrf_dtype type, const char *x,
-                                                              int64_t n, double *sums)
+/* Sums of 64 channels stay in registers over all lines; those that come soon are asked for. */
+static inline __attribute__((always_inline)) void add_some(enum hrf_dtype type, const char *x,
+                                                           int64_t stride, int64_t n_lines,
+                                                           int64_t n, double *sums)
 {
+    enum { DOUBLES = LANES / 2, AHEAD = 12 };
     const int64_t size = type == HRF_F32 ? 4 : 2;
-    for (int64_t i = 0; i < n; i += LANES) {
-        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
-        const __m512 line = hrf_load_avx512(type, x + i * size, mask);
-        const __mmask8 low = (__mmask8)(mask & 0xff), high = (__mmask8)(mask >> 8);
-        const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(line));
-        const __m512d second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(line, 1));
-        double *to = sums + i;
-        _mm512_mask_storeu_pd(to, low, _mm512_add_pd(_mm512_maskz_loadu_pd(low, to), first));
-        to += LANES / 2;
-        _mm512_mask_storeu_pd(to, high, _mm512_add_pd(_mm512_maskz_loadu_pd(high, to), second));
+    __m512d sum[2 * MANY / LANES];
+    __mmask16 masks[MANY / LANES];
+#pragma GCC unroll 4
+    for (int k = 0; k < MANY / LANES; k++) {
+        masks[k] = hrf_first_lanes_avx512(n - k * LANES);
+        sum[2 * k] = _mm512_maskz_loadu_pd((__mmask8)(masks[k] & 0xff), sums + k * LANES);
+        sum[2 * k + 1] = _mm512_maskz_loadu_pd((__mmask8)(masks[k] >> 8),
+                                               sums + k * LANES + DOUBLES);
+    }
+    for (int64_t i = 0; i < n_lines; i++, x += stride * size)
+#pragma GCC unroll 4
+        for (int k = 0; k < MANY / LANES; k++) {
+            _mm_prefetch(x + AHEAD * stride * size + k * LANES * size, _MM_HINT_T0);
+            const __m512 line = hrf_load_avx512(type, x + k * LANES * size, masks[k]);
+            sum[2 * k] = _mm512_add_pd(sum[2 * k], _mm512_cvtps_pd(_mm512_castps512_ps256(line)));
+            sum[2 * k + 1] = _mm512_add_pd(sum[2 * k + 1],
+                                           _mm512_cvtps_pd(_mm512_extractf32x8_ps(line, 1)));
+        }
+#pragma GCC unroll 4
+    for (int k = 0; k < MANY / LANES; k++) {
+        _mm512_mask_storeu_pd(sums + k * LANES, (__mmask8)(masks[k] & 0xff), sum[2 * k]);
+        _mm512_mask_storeu_pd(sums + k * LANES + DOUBLES, (__mmask8)(masks[k] >> 8),
+                              sum[2 * k + 1]);
     }
 }
 
-void hrf_add_line_avx512(enum hrf_dtype type, const void *x, int64_t n, double *sums)
+static inline __attribute__((always_inline)) void
+add_as(enum hrf_dtype type, const char *x, int64_t stride, int64_t n_lines, int64_t n, double *sums)
+{
+    const int64_t size = type == HRF_F32 ? 4 : 2;
+    for (int64_t c = 0; c < n; c += MANY)
+        add_some(type, x + c * size, stride, n_lines, n - c, sums + c);
+}
+
+void hrf_add_lines_avx512(enum hrf_dtype type, const void *x, int64_t stride, int64_t n_lines,
+                          int64_t n, double *sums)
 {
     if (type == HRF_F32)
-        add_line_as(HRF_F32, x, n, sums);
+        add_as(HRF_F32, x, stride, n_lines, n, sums);
     else if (type == HRF_B16)
-        add_line_as(HRF_B16, x, n, sums);
+        add_as(HRF_B16, x, stride, n_lines, n, sums);
     else
-        add_line_as(HRF_F16, x, n, sums);
+        add_as(HRF_F16, x, stride, n_lines, n, sums);
 }
