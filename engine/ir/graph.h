@@ -43,6 +43,11 @@ struct hrf_shape {
 int64_t hrf_shape_count(const struct hrf_shape *shape);
 /* The most elements a value may have. Its size in bytes is then far below INT64_MAX. */
 #define HRF_MAX_ELEMENTS ((int64_t)1 << 48)
+/* The size of the last axis; 1 for rank 0. */
+static inline int64_t hrf_shape_last(const struct hrf_shape *shape)
+{
+    return shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
+}
 bool hrf_shape_equal(const struct hrf_shape *a, const struct hrf_shape *b);
 /* "1x3x256x256"; out holds at least 128 bytes. */
 void hrf_shape_text(const struct hrf_shape *shape, char out[128]);
@@ -334,7 +339,8 @@ struct hrf_node {
 /* Inputs of the operators with weights; every input from the bias on is optional:
  *   CONV            x, weights [M][C/group][kh][kw], bias [M], residual (shape of y)
  *   CONV_TRANSPOSE  x, weights [C][M/group][kh][kw], bias [M]
- *   GEMM            a, b, bias, residual
+ *   GEMM            a, b, bias, residual. Passes make some whose `a` has more than 2 axes, but not
+ *                   4, all but the last of which are rows, as those of y are.
  * If x is S8 or U8, the weights are S8 (those of CONV_TRANSPOSE in the order of CONV) and the fifth
  * input holds their scales [M]. If x is F32 and the fifth input is there, each weight is an integer
  * from -128 to 127 times its scale: the model was quantised elsewhere. A CONV with a prologue has
@@ -358,6 +364,14 @@ enum { HRF_QUANTIZE_X, HRF_QUANTIZE_SCALE, HRF_QUANTIZE_ZERO_POINT };
  * missing) that broadcasts to [..][T][S] and is added to the scores; all of rank 3 or 4, y
  * [..][T][e]. Of rank 4, k and v may have fewer heads (axis 1) than q: each then serves as many of
  * q's. */
+/* Passes make another form of it, with n_axes 3: q [N][T][..], k and v [N][S][..], whose heads
+ * stand in the channels. Head h of input i is the `size` channels from starts[i] + h * steps[i] on;
+ * `group` is the number of heads. y is [N][T][group * size]. A mask broadcasts to [N][group][T][S].
+ */
+static inline bool hrf_attention_is_of_tokens(const struct hrf_attributes *a)
+{
+    return a->n_axes == 3;
+}
 enum { HRF_ATTENTION_Q, HRF_ATTENTION_K, HRF_ATTENTION_V, HRF_ATTENTION_MASK };
 
 /* PERFORMER: linear attention. The tokens are the pixels of images of C channels; the heads stand

@@ -174,16 +174,19 @@ static enum hrf_status infer_gemm(struct hrf_inference *in)
 {
     const struct hrf_attributes *attr = &in->node->attributes;
     const struct hrf_value *a = hrf_infer_input(in, 0), *b = hrf_infer_input(in, 1);
-    if (a->shape.rank != 2 || b->shape.rank != 2)
+    const int32_t last = a->shape.rank - 1;
+    if (last < 1 || last == 3 || (last > 1 && attr->transpose_a) || b->shape.rank != 2)
         return hrf_infer_fail(in, "needs two matrices");
     int64_t m = a->shape.dims[attr->transpose_a ? 1 : 0];
-    int64_t ka = a->shape.dims[attr->transpose_a ? 0 : 1];
+    int64_t ka = a->shape.dims[attr->transpose_a ? 0 : last];
     int64_t kb = b->shape.dims[attr->transpose_b ? 1 : 0];
     int64_t n = b->shape.dims[attr->transpose_b ? 0 : 1];
     if (ka != kb)
         return hrf_infer_fail(in, "the inner sizes %lld and %lld differ", (long long)ka,
                               (long long)kb);
-    in->shape = (struct hrf_shape){ .rank = 2, .dims = { m, n } };
+    in->shape = a->shape;
+    in->shape.dims[0] = m;
+    in->shape.dims[last] = n;
     for (int32_t k = HRF_CONV_BIAS; k < in->node->n_inputs; k++) {
         const struct hrf_value *c = hrf_infer_input(in, k);
         struct hrf_shape sum;

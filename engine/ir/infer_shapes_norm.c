@@ -78,9 +78,42 @@ static bool leads_fit(const struct hrf_shape *q, const struct hrf_shape *k)
     return true;
 }
 
+/* The heads of an input of tokens lie within its channels. */
+static bool heads_fit(const struct hrf_attributes *a, int32_t k, const struct hrf_shape *x)
+{
+    const int64_t last = a->starts[k] + (a->group - 1) * a->steps[k];
+    return x->rank == 3 && a->starts[k] >= 0 && a->steps[k] >= a->size &&
+           last <= x->dims[2] - a->size;
+}
+
+static enum hrf_status infer_attention_of_tokens(struct hrf_inference *in)
+{
+    const struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_shape *x[3];
+    const struct hrf_value *mask = hrf_infer_input(in, HRF_ATTENTION_MASK);
+    for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++) {
+        x[k] = &hrf_infer_input(in, k)->shape;
+        if (a->group < 1 || a->size < 1 || !heads_fit(a, k, x[k]) || x[k]->dims[0] != x[0]->dims[0])
+            return hrf_infer_fail(in, "the heads do not lie in the channels of q, k and v");
+    }
+    if (x[1]->dims[1] != x[2]->dims[1] || a->transpose_b || !isfinite(a->scale) || a->scale == 0)
+        return hrf_infer_fail(in, "q, k and v do not fit together");
+    const struct hrf_shape scores = { 4,
+                                      { x[0]->dims[0], a->group, x[0]->dims[1], x[1]->dims[1] } };
+    struct hrf_shape sum;
+    if (mask != NULL &&
+        (!hrf_infer_broadcast(&scores, &mask->shape, &sum) || !hrf_shape_equal(&sum, &scores)))
+        return hrf_infer_fail(in, "the mask does not broadcast to the scores");
+    in->shape = *x[0];
+    in->shape.dims[2] = a->group * a->size;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_infer_attention(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
+    if (hrf_attention_is_of_tokens(a))
+        return infer_attention_of_tokens(in);
     const struct hrf_shape *q = &hrf_infer_input(in, HRF_ATTENTION_Q)->shape;
     const struct hrf_shape *k = &hrf_infer_input(in, HRF_ATTENTION_K)->shape;
     const struct hrf_shape *v = &hrf_infer_input(in, HRF_ATTENTION_V)->shape;

@@ -26,6 +26,12 @@ static double performer_operations(const struct hrf_graph *graph, const struct h
     return 2 * tokens / d * per_head; /* a token of one head is d channels */
 }
 
+static double positive_count(const struct hrf_shape *shape)
+{
+    const int64_t n = hrf_shape_count(shape);
+    return n > 0 ? (double)n : 0;
+}
+
 /* Two products: of queries and keys, and of the scores and values. */
 static double attention_operations(const struct hrf_graph *graph, const struct hrf_node *node)
 {
@@ -33,6 +39,9 @@ static double attention_operations(const struct hrf_graph *graph, const struct h
     const struct hrf_shape *v = &graph->values[node->inputs[HRF_ATTENTION_V]].shape;
     if (q->rank < 2 || v->rank < 2)
         return 0;
+    if (hrf_attention_is_of_tokens(&node->attributes) && v->rank == 3) /* heads in the channels */
+        return 4 * positive_count(q) / (double)q->dims[2] * (double)v->dims[1] *
+               (double)(node->attributes.group * node->attributes.size);
     const double d = (double)q->dims[q->rank - 1], e = (double)v->dims[v->rank - 1];
     const double count = (double)hrf_shape_count(q);
     return count > 0 && d > 0 ? 2 * count / d * (double)v->dims[v->rank - 2] * (d + e) : 0;
@@ -59,7 +68,7 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
     if (node->op == HRF_OP_CONV)
         inner = (double)w->dims[1] * (double)w->dims[2] * (double)w->dims[3];
     else if (node->op == HRF_OP_GEMM)
-        inner = (double)a->dims[node->attributes.transpose_a ? 0 : 1];
+        inner = (double)a->dims[node->attributes.transpose_a ? 0 : a->rank - 1];
     else
         inner = (double)a->dims[a->rank - 1];
     return 2 * count * inner;
@@ -70,12 +79,6 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
 static int64_t twice_and(int64_t number, bool flag)
 {
     return (int64_t)((uint64_t)number * 2 + flag);
-}
-
-static double positive_count(const struct hrf_shape *shape)
-{
-    const int64_t n = hrf_shape_count(shape);
-    return n > 0 ? (double)n : 0;
 }
 
 /* Input elements that one element of the result depends on. */
@@ -157,6 +160,12 @@ static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
         hrf_hash_double(hash, (double)a->bias);
     if (uses & HRF_USE_SIZE)
         hrf_hash_int(hash, a->size);
+    if (node->op == HRF_OP_ATTENTION && hrf_attention_is_of_tokens(a)) {
+        hrf_hash_int(hash, a->size);
+        hrf_hash_int(hash, a->group);
+        hrf_hash_bytes(hash, a->starts, 3 * sizeof a->starts[0]);
+        hrf_hash_bytes(hash, a->steps, 3 * sizeof a->steps[0]);
+    }
     if (uses & HRF_USE_TRANSPOSE)
         hrf_hash_int(hash, a->transpose_a + 2 * a->transpose_b);
     if (uses & HRF_USE_AXIS)

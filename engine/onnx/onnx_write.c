@@ -421,6 +421,12 @@ static enum hrf_status put_attribute_inputs(struct writer *w, Onnx__NodeProto *b
     }
 }
 
+/* A GEMM of more than 2 axes. */
+static bool is_of_rows(const struct writer *w, const struct hrf_node *node)
+{
+    return w->graph->values[node->inputs[0]].shape.rank > 2;
+}
+
 static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
 {
     bool residual = (node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM) &&
@@ -430,7 +436,9 @@ static enum hrf_status put_node(struct writer *w, const struct hrf_node *node)
         return cannot_write(w, node, "the passes have fused it; write the graph before them");
     if (has_axes_attribute(w, node) && node->n_inputs > 1)
         return cannot_write(w, node, "its axes are not constant");
-    if (node->op == HRF_OP_SWIGLU || (node->op == HRF_OP_ATTENTION && node->attributes.transpose_b))
+    if (node->op == HRF_OP_SWIGLU || (node->op == HRF_OP_GEMM && is_of_rows(w, node)) ||
+        (node->op == HRF_OP_ATTENTION &&
+         (node->attributes.transpose_b || hrf_attention_is_of_tokens(&node->attributes))))
         return cannot_write(w, node, "the passes have made it; write the graph before them");
     /* A Constant's value is written as a weight. */
     if (node->op == HRF_OP_CONSTANT)

@@ -83,7 +83,8 @@ static bool can_correct(const struct hrf_graph *from, const struct hrf_node *nod
                         const struct hrf_range *range)
 {
     const struct hrf_shape *x = &from->values[node->inputs[HRF_CONV_X]].shape;
-    return range != NULL && range->means != NULL && x->rank >= 2 && range->n_means == x->dims[1];
+    const int64_t channels = node->op == HRF_OP_GEMM ? hrf_shape_last(x) : x->dims[1];
+    return range != NULL && range->means != NULL && x->rank >= 2 && range->n_means == channels;
 }
 
 enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const struct hrf_node *node,

@@ -40,6 +40,17 @@ HRF_CHECKED enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph,
 /* Fuses ADD into the CONV that feeds it; the other operand, of the same shape, becomes the
  * residual. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err);
+/* Makes ATTENTION read and write the heads in the channels of tokens (graph.h), without the moves
+ * around it. For the same back ends, after the pass above. */
+HRF_CHECKED enum hrf_status hrf_pass_attention_of_tokens(struct hrf_graph *graph,
+                                                         struct hrf_error *err);
+/* Makes one GEMM, whose rows may have several axes, of a MATMUL with a constant matrix and the bias
+ * and the factors of LayerScale behind it. For the same back ends, after the pass above. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_product(struct hrf_graph *graph, struct hrf_error *err);
+/* Fuses the other summand of an ADD into a GEMM of floats as its residual. Runs after lowering:
+ * behind a product of 8 bits the sum stays in float32. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *graph,
+                                                           struct hrf_error *err);
 /* Fuses RELU, CLIP and LEAKY_RELU into CONV, CONV_TRANSPOSE, GEMM (not LEAKY_RELU) and
  * BATCH_NORM. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,

@@ -9,7 +9,9 @@ static enum hrf_status observe(void *context, const char *value, const struct hr
 {
     /* The channel is the innermost dimension in memory, of images and of matrices. */
     const struct hrf_calibrator *c = context;
-    const int64_t channels = shape->rank == 4 || shape->rank == 2 ? shape->dims[1] : 1;
+    const int64_t channels = shape->rank == 4  ? shape->dims[1]
+                             : shape->rank > 1 ? hrf_shape_last(shape)
+                                               : 1;
     int64_t n = hrf_shape_count(shape);
     if (c->n_images > 0 && shape->rank > 0 && shape->dims[0] == c->batch)
         n = n / c->batch * c->n_images;

@@ -287,11 +287,16 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
         *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
     HRF_TRY(hrf_pass_float_outputs(prepared, err));
     HRF_TRY(hrf_passes_run(prepared, err));
-    if (ops->fuses_transformers)
+    if (ops->fuses_transformers) {
         HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
+        HRF_TRY(hrf_pass_attention_of_tokens(prepared, err));
+        HRF_TRY(hrf_pass_fuse_product(prepared, err));
+    }
     HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
     if (ops->takes_activation != NULL && !config->every_tensor)
         HRF_TRY(hrf_pass_fuse_epilogue(prepared, ops->takes_activation, err));
+    if (ops->fuses_transformers && !config->every_tensor)
+        HRF_TRY(hrf_pass_fuse_product_residual(prepared, err));
     if (ops->takes_prologue != NULL && !config->every_tensor &&
         precision_type(config->precision) != HRF_S8)
         HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));

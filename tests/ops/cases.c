@@ -195,6 +195,23 @@ static int32_t make_gemm(struct build *b)
     return build_node(b, HRF_OP_GEMM, inputs, 4, &a);
 }
 
+/* As passes make it: rows over several axes, or one. */
+static int32_t make_gemm_of_rows(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t n = build_pick(b, 1, 4), t = build_pick(b, 1, 30), k = build_pick(b, 1, 90);
+    const int64_t columns = build_pick(b, 1, 150);
+    const bool is_matrix = build_pick(b, 0, 1) == 0;
+    pick_activation(b, &a, false);
+    int32_t inputs[4] = { build_input(b, is_matrix ? SHAPE(t, k) : SHAPE(n, t, k)),
+                          build_constant(b, SHAPE(k, columns), -1, 1), HRF_NO_VALUE, HRF_NO_VALUE };
+    if (build_pick(b, 0, 3))
+        inputs[2] = build_constant(b, build_pick(b, 0, 2) ? SHAPE(columns) : SHAPE(t, 1), -1, 1);
+    if (build_pick(b, 0, 1))
+        inputs[3] = build_input(b, is_matrix ? SHAPE(t, columns) : SHAPE(n, t, columns));
+    return build_node(b, HRF_OP_GEMM, inputs, 4, &a);
+}
+
 /* numpy's: vectors, matrices, and batches of them that broadcast. */
 static int32_t make_matmul(struct build *b)
 {
@@ -670,6 +687,40 @@ static int32_t make_attention(struct build *b)
     return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
 }
 
+/* Heads in the channels of tokens: anywhere, also q, k and v of one tensor. */
+static int32_t make_attention_of_tokens(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t n = build_pick(b, 1, 3), t = build_pick(b, 1, 30), s = build_pick(b, 1, 30);
+    a.group = build_pick(b, 1, 3);
+    a.size = build_pick(b, 1, 20);
+    a.n_axes = 3;
+    a.scale = build_pick(b, 0, 4) ? 0.25f : -0.25f;
+    a.causal = build_pick(b, 0, 3) == 0;
+    int64_t widths[3];
+    for (int i = 0; i < 3; i++) {
+        a.starts[i] = build_pick(b, 0, 5);
+        a.steps[i] = a.size + build_pick(b, 0, 2);
+        widths[i] = a.starts[i] + a.group * a.steps[i] + build_pick(b, 0, 3);
+    }
+    int32_t inputs[4] = { build_input(b, SHAPE(n, t, widths[0])),
+                          build_input(b, SHAPE(n, s, widths[1])),
+                          build_input(b, SHAPE(n, s, widths[2])), HRF_NO_VALUE };
+    if (build_pick(b, 0, 2) == 0) {
+        const int64_t c = a.group * a.size;
+        inputs[0] = inputs[1] = inputs[2] = build_input(b, SHAPE(n, t, 3 * c));
+        for (int i = 0; i < 3; i++) {
+            a.starts[i] = c * i;
+            a.steps[i] = a.size;
+        }
+    } else if (build_pick(b, 0, 1)) {
+        const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, a.group, t, s),
+                                           SHAPE(n, 1, 1, s) };
+        inputs[3] = build_constant(b, masks[build_pick(b, 0, 2)], -1, 1);
+    }
+    return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
+}
+
 static int32_t make_swiglu(struct build *b)
 {
     struct hrf_shape shape = pick_any(b);
@@ -767,5 +818,7 @@ const struct op_case op_cases[] = {
     { "swiglu", HRF_OP_SWIGLU, make_swiglu, 10, 1e-6, true },
     { "where", HRF_OP_WHERE, make_where, 10, 0, true },
     { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
+    { "gemm of rows", HRF_OP_GEMM, make_gemm_of_rows, 30, 5e-6, false },
+    { "attention of tokens", HRF_OP_ATTENTION, make_attention_of_tokens, 40, 5e-6, false },
 };
 const int n_op_cases = (int)(sizeof op_cases / sizeof op_cases[0]);

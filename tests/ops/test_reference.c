@@ -348,7 +348,7 @@ static int32_t conv_net(struct build *b)
 /* What lies between products is in 16 bits, or 8. */
 static int32_t half_net(struct build *b)
 {
-    return build_plain_conv(b, build_unary(b, HRF_OP_ERF, conv_net(b)), 8, 8, 1, 1, true);
+    return build_plain_conv(b, build_unary(b, HRF_OP_SIN, conv_net(b)), 8, 8, 1, 1, true);
 }
 
 static int32_t pad_net(struct build *b)

@@ -352,10 +352,14 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_move_compile(graph, node, out, err);
     if (node->op == HRF_OP_CONV)
         return compile_conv(backend, graph, node, out, err);
-    if (form == HRF_FORM_HALF && !takes_halves(graph, node))
-        return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
     if (node->op == HRF_OP_GEMM && hrf_cpu_product_fits_gemm(graph, node))
         return hrf_cpu_product_compile(backend, graph, node, out, err);
+    if (hrf_cpu_token_rows_fit(graph, node))
+        return hrf_cpu_token_rows_compile(graph, node, out, err);
+    if (node->op == HRF_OP_ATTENTION && hrf_cpu_attention_heads_fit(graph, node))
+        return hrf_cpu_attention_heads_compile(backend, graph, node, out, err);
+    if (form == HRF_FORM_HALF && !takes_halves(graph, node))
+        return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
     if (node->op == HRF_OP_RESIZE)
         return hrf_resize_compile(graph, node, out, err);
     if (node->op == HRF_OP_CONV_TRANSPOSE)

@@ -4,22 +4,36 @@
 #include <math.h>
 #include <string.h>
 
+/* Where row i, counted over all axes but the last, begins in an operand of these strides. */
+static int64_t row_offset(const struct hrf_shape *shape, const int64_t *strides, int64_t i)
+{
+    int64_t at = 0;
+    for (int32_t axis = shape->rank - 2; axis >= 0; axis--) {
+        at += i % shape->dims[axis] * strides[axis];
+        i /= shape->dims[axis];
+    }
+    return at;
+}
+
 enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                              struct hrf_error *err)
 {
     const struct hrf_attributes *t = &spec->attributes;
     const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
     const float *c = hrf_spec_data(spec, call, 2), *residual = hrf_spec_data(spec, call, 3);
-    int64_t rows = spec->output.shape.dims[0], columns = spec->output.shape.dims[1];
-    int64_t depth = spec->inputs[0].shape.dims[t->transpose_a ? 0 : 1];
+    const struct hrf_shape *shape = &spec->output.shape, *a_shape = &spec->inputs[0].shape;
+    int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
+    int64_t depth = t->transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
     int64_t cs[HRF_MAX_RANK] = { 0 };
     float *y = call->output;
     if (c != NULL)
-        hrf_layout_broadcast_strides(&spec->inputs[2].shape, &spec->output.shape, cs);
-    for (int64_t i = 0; i < rows; i++)
+        hrf_layout_broadcast_strides(&spec->inputs[2].shape, shape, cs);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t first = row_offset(shape, cs, i), step = cs[shape->rank - 1];
         for (int64_t j = 0; j < columns; j++)
             y[i * columns + j] = (residual != NULL ? residual[i * columns + j] : 0) +
-                                 (c != NULL ? t->beta * c[i * cs[0] + j * cs[1]] : 0);
+                                 (c != NULL ? t->beta * c[first + j * step] : 0);
+    }
     dnnl_status_t status = dnnl_sgemm(t->transpose_a ? 'T' : 'N', t->transpose_b ? 'T' : 'N', rows,
                                       columns, depth, t->alpha, a, t->transpose_a ? rows : depth, b,
                                       t->transpose_b ? depth : columns, 1.0f, y, columns);

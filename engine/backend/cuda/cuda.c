@@ -180,6 +180,14 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
+    if (node->op == HRF_OP_GEMM && graph->values[node->inputs[0]].shape.rank != 2) {
+        hrf_error_set(
+            err, HRF_E_UNSUPPORTED,
+            "node '%s' (Gemm): a product of more than two axes has no CUDA kernel: run it "
+            "with --device cpu",
+            node->name);
+        return false;
+    }
     bool pads_otherwise = node->op == HRF_OP_PAD && node->attributes.pad_mode != HRF_PAD_CONSTANT;
     for (int32_t i = 0; i < 2 * node->attributes.n_axes && node->op == HRF_OP_PAD; i++)
         pads_otherwise |= node->attributes.pads[i] < 0;

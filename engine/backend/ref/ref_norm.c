@@ -85,6 +85,44 @@ static const double *head_of(const struct hrf_ref_node *node, int32_t input, con
     return node->inputs[input].numbers + hrf_ref_index(x, from);
 }
 
+/* The same sum where the heads stand in the channels: number i of y is channel c of head h. */
+static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_ref_tensor *x = node->inputs;
+    const int64_t n_keys = x[HRF_ATTENTION_K].shape.dims[1], h = at[2] / a->size;
+    const double *row[3], *mask = hrf_ref_numbers(node, HRF_ATTENTION_MASK);
+    int64_t width[3];
+    for (int k = 0; k < 3; k++) {
+        width[k] = x[k].shape.dims[2];
+        const int64_t token = at[0] * x[k].shape.dims[1] + (k == HRF_ATTENTION_Q ? at[1] : 0);
+        row[k] = x[k].numbers + token * width[k] + a->starts[k] + h * a->steps[k];
+    }
+    const struct hrf_shape scores = {
+        4, { node->output.shape.dims[0], a->group, node->output.shape.dims[1], n_keys }
+    };
+    double most = -INFINITY, sum = 0, y = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t s = 0; s < n_keys; s++) {
+            const int64_t place[] = { at[0], h, at[1], s };
+            double v = 0;
+            for (int64_t c = 0; c < a->size; c++)
+                v += row[0][c] * row[1][s * width[1] + c];
+            v *= (double)a->scale;
+            if (mask != NULL)
+                v += mask[hrf_ref_broadcast(&x[HRF_ATTENTION_MASK].shape, &scores, place)];
+            if (a->causal && s > at[1])
+                v = -INFINITY;
+            if (pass == 0) {
+                most = fmax(most, v);
+            } else if (most > -INFINITY) {
+                sum += exp(v - most);
+                y += exp(v - most) * row[2][s * width[2] + at[2] % a->size];
+            }
+        }
+    return most > -INFINITY ? y / sum : 0;
+}
+
 /* Number i of the output: query at[rank - 2], channel at[rank - 1] of v. */
 static double attend(const struct hrf_ref_node *node, const int64_t *at)
 {
@@ -128,7 +166,9 @@ void hrf_ref_attention(const struct hrf_ref_node *node)
     for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
         int64_t at[HRF_MAX_RANK];
         hrf_ref_position(&node->output.shape, i, at);
-        hrf_ref_put(node, i, attend(node, at));
+        hrf_ref_put(node, i,
+                    hrf_attention_is_of_tokens(&node->attributes) ? attend_tokens(node, at)
+                                                                  : attend(node, at));
     }
 }
 

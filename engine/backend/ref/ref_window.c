@@ -119,10 +119,13 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
     const double *a = node->inputs[0].numbers, *b = node->inputs[1].numbers;
     const double *c = hrf_ref_numbers(node, 2), *residual = hrf_ref_numbers(node, 3);
     const struct hrf_shape *shape = &node->output.shape;
-    const int64_t rows = shape->dims[0], columns = shape->dims[1];
-    const int64_t depth = node->inputs[0].shape.dims[t->transpose_a ? 0 : 1];
+    const struct hrf_shape *a_shape = &node->inputs[0].shape;
+    const int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
+    const int64_t depth = t->transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
     for (int64_t i = 0; i < rows * columns; i++) {
         const int64_t at[] = { i / columns, i % columns };
+        int64_t place[HRF_MAX_RANK];
+        hrf_ref_position(shape, i, place);
         double sum = 0;
         for (int64_t k = 0; k < depth; k++)
             sum += a[t->transpose_a ? k * rows + at[0] : at[0] * depth + k] *
@@ -133,7 +136,7 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
         }
         sum *= (double)t->alpha;
         if (c != NULL)
-            sum += (double)t->beta * c[hrf_ref_broadcast(&node->inputs[2].shape, shape, at)];
+            sum += (double)t->beta * c[hrf_ref_broadcast(&node->inputs[2].shape, shape, place)];
         if (residual != NULL)
             sum += residual[i];
         hrf_ref_put(node, i, hrf_ref_activate(t, sum));

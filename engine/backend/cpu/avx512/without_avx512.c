@@ -37,6 +37,18 @@ bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct h
     return false;
 }
 
+bool hrf_cpu_token_rows_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
+bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
 static enum hrf_status refuse(const struct hrf_node *node, struct hrf_error *err)
 {
     return hrf_error_set(err, HRF_E_BUG, "node '%s': this build has no kernels for AVX-512",
@@ -46,6 +58,23 @@ static enum hrf_status refuse(const struct hrf_node *node, struct hrf_error *err
 enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                         const struct hrf_node *node, struct hrf_kernel **out,
                                         struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,
+                                           const struct hrf_node *node, struct hrf_kernel **out,
+                                           struct hrf_error *err)
+{
+    (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
+                                                const struct hrf_graph *graph,
+                                                const struct hrf_node *node,
+                                                struct hrf_kernel **out, struct hrf_error *err)
 {
     (void)backend, (void)graph, (void)out;
     return refuse(node, err);

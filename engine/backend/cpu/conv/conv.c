@@ -61,7 +61,12 @@ static void view_as_convolution(struct hrf_spec *spec)
                                        &spec->output };
     for (int i = 0; i < 3; i++) {
         struct hrf_shape *shape = &operands[i]->shape;
-        *shape = (struct hrf_shape){ .rank = 4, .dims = { shape->dims[0], shape->dims[1], 1, 1 } };
+        const int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
+        const bool is_weights = operands[i] == &spec->inputs[HRF_CONV_WEIGHTS];
+        /* The rows are the pixels of one image: of images of one pixel each, oneDNN multiplies one
+         * row at a time. */
+        *shape = is_weights ? (struct hrf_shape){ .rank = 4, .dims = { rows, columns, 1, 1 } }
+                            : (struct hrf_shape){ .rank = 4, .dims = { 1, columns, 1, rows } };
     }
     const struct hrf_attributes gemm = spec->attributes;
     spec->attributes = hrf_attributes_default();

@@ -44,14 +44,14 @@ bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_n
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     const bool has_bias = node->n_inputs > HRF_CONV_BIAS && node->inputs[HRF_CONV_BIAS] >= 0;
     if (!hrf_cpu_has_avx512() || a->transpose_a || a->alpha != 1 ||
-        hrf_shape_count(&y->shape) == 0 || y->shape.dims[1] < HRF_PANEL ||
+        hrf_shape_count(&y->shape) == 0 || hrf_shape_last(&y->shape) < HRF_PANEL ||
         !hrf_cpu_types_fit(graph, node) || !hrf_cpu_comes_at_run_time(graph, node) ||
         hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) == NULL)
         return false;
     if (!has_bias)
         return true;
     const struct hrf_value *bias = &graph->values[node->inputs[HRF_CONV_BIAS]];
-    const bool one_each = hrf_shape_count(&bias->shape) == y->shape.dims[1] &&
-                          bias->shape.dims[bias->shape.rank - 1] == y->shape.dims[1];
+    const bool one_each = hrf_shape_count(&bias->shape) == hrf_shape_last(&y->shape) &&
+                          hrf_shape_last(&bias->shape) == hrf_shape_last(&y->shape);
     return bias->data != NULL && a->beta == 1 && one_each;
 }

@@ -31,8 +31,15 @@ static struct conv_view view_of(const struct hrf_spec *spec)
     const struct hrf_shape *x = &spec->inputs[HRF_CONV_X].shape, *y = &spec->output.shape;
     const struct hrf_shape *w = &spec->inputs[HRF_CONV_WEIGHTS].shape;
     if (spec->op == HRF_OP_GEMM)
-        return (struct conv_view){ x->dims[0], 1,          1,          x->dims[1], 1,
-                                   1,          y->dims[1], x->dims[1], NULL,       { 1, 1 } };
+        return (struct conv_view){ .n = hrf_shape_count(x) / hrf_shape_last(x),
+                                   .rows = 1,
+                                   .columns = 1,
+                                   .channels = hrf_shape_last(x),
+                                   .out_rows = 1,
+                                   .out_columns = 1,
+                                   .out_channels = hrf_shape_last(y),
+                                   .per_group = hrf_shape_last(x),
+                                   .kernel = { 1, 1 } };
     return (struct conv_view){ x->dims[0],
                                x->dims[2],
                                x->dims[3],

@@ -1,0 +1,217 @@
+/* rows_of_tokens_avx512.c - see rows_of_tokens_avx512.h. Compiled with -mavx512f. */
+#include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
+
+#include "engine/backend/cpu/avx512/math_avx512.h"
+#include "engine/backend/cpu/avx512/number_avx512.h"
+
+#include <math.h>
+
+enum { LANES = 16 };
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* ---- normalisation ---- */
+
+ALWAYS __m512 load_at(enum hrf_dtype type, const char *x, int64_t i, __mmask16 mask)
+{
+    return hrf_load_avx512(type, x + i * (type == HRF_F32 ? 4 : 2), mask);
+}
+
+ALWAYS float mean_of(enum hrf_dtype type, const char *x, int64_t n)
+{
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t i = 0; i < n; i += LANES)
+        sum = _mm512_add_ps(sum, load_at(type, x, i, hrf_first_lanes_avx512(n - i)));
+    return _mm512_reduce_add_ps(sum) / (float)n;
+}
+
+/* Sums of the differences from `mean` and of their squares. */
+ALWAYS void differences(enum hrf_dtype type, const char *x, int64_t n, float mean, float *first,
+                        float *second)
+{
+    const __m512 m = _mm512_set1_ps(mean);
+    __m512 sum = _mm512_setzero_ps(), squares = sum;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
+        const __m512 d = _mm512_maskz_sub_ps(mask, load_at(type, x, i, mask), m);
+        sum = _mm512_add_ps(sum, d);
+        squares = _mm512_fmadd_ps(d, d, squares);
+    }
+    *first = _mm512_reduce_add_ps(sum);
+    *second = _mm512_reduce_add_ps(squares);
+}
+
+ALWAYS void norm_as(const struct hrf_row_norm *p, enum hrf_dtype x_type, const char *x,
+                    enum hrf_dtype y_type, char *y)
+{
+    const int64_t n = p->n;
+    float mean = p->is_rms ? 0 : mean_of(x_type, x, n), sum, squares;
+    differences(x_type, x, n, mean, &sum, &squares);
+    const float off = p->is_rms ? 0 : sum / (float)n;
+    const float variance = squares / (float)n - off * off;
+    const __m512 factor = _mm512_set1_ps(1 / sqrtf((variance < 0 ? 0 : variance) + p->epsilon));
+    const __m512 m = _mm512_set1_ps(mean), rest = _mm512_set1_ps(off);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
+        __m512 v = _mm512_sub_ps(_mm512_sub_ps(load_at(x_type, x, i, mask), m), rest);
+        v = _mm512_mul_ps(v, factor);
+        if (p->scale != NULL)
+            v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, p->scale + i));
+        if (p->bias != NULL)
+            v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, p->bias + i));
+        hrf_store_avx512(y_type, y + i * (y_type == HRF_F32 ? 4 : 2), mask, v);
+    }
+}
+
+void hrf_row_norm_avx512(const struct hrf_row_norm *p, const void *x, void *y)
+{
+    if (p->x_type == HRF_F32 && p->y_type == HRF_F32)
+        norm_as(p, HRF_F32, x, HRF_F32, y);
+    else if (p->x_type == HRF_B16 && p->y_type == HRF_B16)
+        norm_as(p, HRF_B16, x, HRF_B16, y);
+    else
+        norm_as(p, p->x_type, x, p->y_type, y);
+}
+
+/* ---- softmax ---- */
+
+/* The largest number, and a NaN if there is one. */
+static float find_most(const float *x, int64_t n)
+{
+    __m512 most = _mm512_set1_ps(-INFINITY);
+    __mmask16 has_nan = 0;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
+        const __m512 v = _mm512_mask_loadu_ps(most, mask, x + i);
+        has_nan |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+        most = _mm512_max_ps(most, v);
+    }
+    return has_nan != 0 ? NAN : _mm512_reduce_max_ps(most);
+}
+
+static void add_mask(float *x, int64_t n, float scale, const float *mask)
+{
+    const __m512 factor = _mm512_set1_ps(scale);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
+        const __m512 v = _mm512_maskz_loadu_ps(lanes, x + i);
+        _mm512_mask_storeu_ps(x + i, lanes,
+                              _mm512_fmadd_ps(v, factor, _mm512_maskz_loadu_ps(lanes, mask + i)));
+    }
+}
+
+static void fill(float *x, int64_t n, float value)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = value;
+}
+
+void hrf_row_softmax_avx512(float *x, int64_t n, int64_t n_padded, float scale, const float *mask)
+{
+    if (mask != NULL)
+        add_mask(x, n, scale, mask);
+    if (mask != NULL)
+        scale = 1;
+    if (scale < 0) { /* rare: the largest product is the smallest score */
+        for (int64_t i = 0; i < n; i++)
+            x[i] = -x[i];
+        scale = -scale;
+    }
+    const float most = find_most(x, n);
+    if (most == -INFINITY) {
+        fill(x, n_padded, 0);
+        return;
+    }
+    const __m512 m = _mm512_set1_ps(most), s = _mm512_set1_ps(scale);
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
+        const __m512 v = _mm512_maskz_loadu_ps(lanes, x + i);
+        const __m512 e = _mm512_maskz_mov_ps(lanes,
+                                             hrf_exp_avx512(_mm512_mul_ps(_mm512_sub_ps(v, m), s)));
+        sum = _mm512_add_ps(sum, e);
+        _mm512_mask_storeu_ps(x + i, lanes, e);
+    }
+    const __m512 factor = _mm512_set1_ps(1 / _mm512_reduce_add_ps(sum));
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
+        _mm512_mask_storeu_ps(x + i, lanes,
+                              _mm512_mul_ps(factor, _mm512_maskz_loadu_ps(lanes, x + i)));
+    }
+    fill(x + n, n_padded - n, 0);
+}
+
+/* ---- SwiGLU ---- */
+
+ALWAYS void swiglu_as(enum hrf_dtype x_type, const char *x, enum hrf_dtype y_type, char *y,
+                      int64_t n)
+{
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
+        const __m512 gate = load_at(x_type, x, i, mask), v = load_at(x_type, x, n + i, mask);
+        hrf_store_avx512(y_type, y + i * (y_type == HRF_F32 ? 4 : 2), mask,
+                         _mm512_mul_ps(hrf_swish_avx512(gate, 1.0f), v));
+    }
+}
+
+void hrf_row_swiglu_avx512(enum hrf_dtype x_type, const void *x, enum hrf_dtype y_type, void *y,
+                           int64_t n)
+{
+    if (x_type == HRF_F32 && y_type == HRF_F32)
+        swiglu_as(HRF_F32, x, HRF_F32, y, n);
+    else
+        swiglu_as(x_type, x, y_type, y, n);
+}
+
+/* ---- turning ---- */
+
+/* 16 registers of 16 floats, turned: pairs, fours, halves of registers, registers. */
+static void turn_square(__m512 r[LANES])
+{
+    __m512 t[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < LANES; i += 4) {
+        r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    for (int i = 0; i < LANES; i += 8)
+        for (int k = 0; k < 4; k++) {
+            t[i + k] = _mm512_shuffle_f32x4(r[i + k], r[i + k + 4], 0x88);
+            t[i + k + 4] = _mm512_shuffle_f32x4(r[i + k], r[i + k + 4], 0xdd);
+        }
+    for (int k = 0; k < 8; k++) {
+        r[k] = _mm512_shuffle_f32x4(t[k], t[k + 8], 0x88);
+        r[k + 8] = _mm512_shuffle_f32x4(t[k], t[k + 8], 0xdd);
+    }
+}
+
+void hrf_turn_avx512(enum hrf_dtype type, const void *from, int64_t row_stride, int64_t n,
+                     int64_t columns, int64_t width, float *to)
+{
+    for (int64_t first = 0; first < width; first += LANES)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            const __mmask16 mask = hrf_first_lanes_avx512(columns - c);
+            __m512 r[LANES];
+            for (int64_t i = 0; i < LANES; i++)
+                r[i] = first + i < n ? load_at(type, from, (first + i) * row_stride + c, mask)
+                                     : _mm512_setzero_ps();
+            turn_square(r);
+            for (int64_t i = 0; i < LANES && c + i < columns; i++)
+                _mm512_storeu_ps(to + (c + i) * width + first, r[i]);
+        }
+}
+
+void hrf_widen_rows_avx512(enum hrf_dtype type, const void *from, int64_t row_stride, int64_t n,
+                           int64_t columns, int64_t width, float *to)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            const __mmask16 mask = hrf_first_lanes_avx512(columns - c);
+            _mm512_storeu_ps(to + i * width + c, load_at(type, from, i * row_stride + c, mask));
+        }
+}

@@ -1,0 +1,269 @@
+/* attention_heads.c - softmax attention with AVX-512: a thread takes some queries of one head,
+ * packs its keys and values for the matrix product (product.h), and computes the scores of a block
+ * of queries at a time, which the second-level cache holds. Numbers of 16 bits are widened where
+ * they are packed and narrowed where they are stored. A query's result depends on neither the
+ * threads nor the other queries. */
+#include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/transformer/attention.h"
+#include "engine/ir/number.h"
+
+#include <omp.h>
+
+enum {
+    SCORE_BYTES = 128 * 1024, /* of a block of queries: leaves the cache room for keys, values */
+    LEAST_QUERIES = 12,       /* of a block: two tiles */
+    MOST_QUERIES = 96,
+    SLACK = 16, /* words between rows, so that rows of a tile are in different sets of the cache */
+};
+
+struct heads_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    struct hrf_spec *spec;
+    struct hrf_head_view view;
+    int64_t n_parts, part; /* of a head: queries of each */
+    int64_t block;         /* queries */
+    int64_t score_stride;  /* words */
+    int64_t scratch_words; /* of a thread */
+};
+
+/* A thread's memory. */
+struct scratch {
+    float *keys, *values; /* packed */
+    float *dense;         /* a matrix whose columns are not neighbours in memory, or a mask's row */
+    float *queries, *scores, *result; /* of a block */
+};
+
+static int64_t line_up(int64_t words)
+{
+    return hrf_ceil_div(words, 16) * 16;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Lays the parts of the memory at `at` out; returns the words of all. */
+static int64_t place(const struct heads_kernel *k, float *at, struct scratch *out)
+{
+    const struct hrf_head_matrix *q = &k->view.of[HRF_HEAD_Q], *v = &k->view.of[HRF_HEAD_V];
+    const int64_t widest = most(most(q->columns, v->columns), 1);
+    const int64_t sizes[] = { (int64_t)hrf_product_packed_count(q->columns, v->rows),
+                              (int64_t)hrf_product_packed_count(v->rows, v->columns),
+                              most(v->rows, k->block) * widest,
+                              k->block * line_up(q->columns),
+                              k->block * k->score_stride,
+                              k->block * v->columns };
+    float **const parts[] = { &out->keys,    &out->values, &out->dense,
+                              &out->queries, &out->scores, &out->result };
+    int64_t used = 0;
+    for (int i = 0; i < 6; i++) {
+        if (at != NULL)
+            *parts[i] = at + used;
+        used += line_up(sizes[i]);
+    }
+    return used;
+}
+
+static float number_at(enum hrf_dtype type, const char *x, int64_t i)
+{
+    float number;
+    hrf_floats_from(type, x + i * (int64_t)hrf_dtype_size(type), &number, 1);
+    return number;
+}
+
+/* A matrix in memory: of a head, or what was copied of it. */
+struct stored {
+    enum hrf_dtype type;
+    const char *at;
+    int64_t row;
+};
+
+static struct stored rows_from(const struct stored *m, int64_t first)
+{
+    const int64_t size = (int64_t)hrf_dtype_size(m->type);
+    return (struct stored){ m->type, m->at + first * m->row * size, m->row };
+}
+
+static const void *data_of(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                           int which)
+{
+    return hrf_spec_data(k->spec, call, which == HRF_HEAD_MASK ? HRF_ATTENTION_MASK : which);
+}
+
+/* Rows [first, first + n) of a head's matrix; copied to `dense` if its columns are apart. */
+static struct stored find_rows(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                               int which, int64_t head, int64_t first, int64_t n, float *dense)
+{
+    const struct hrf_head_matrix *m = &k->view.of[which];
+    const enum hrf_dtype type = k->spec->inputs[which].dtype;
+    const int64_t begin = hrf_head_begin(k->spec, which, head) + first * m->row;
+    const char *data = data_of(k, call, which);
+    if (m->column == 1 || m->columns == 1)
+        return (struct stored){ type, data + begin * (int64_t)hrf_dtype_size(type), m->row };
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < m->columns; c++)
+            dense[i * m->columns + c] = number_at(type, data, begin + i * m->row + c * m->column);
+    return (struct stored){ HRF_F32, (const char *)dense, m->columns };
+}
+
+/* K as the right side of q k': [d][keys]; V as that of the second product: [keys][e]. */
+static void pack(const struct heads_kernel *k, const struct hrf_kernel_call *call, int64_t head,
+                 const struct scratch *s)
+{
+    const struct hrf_head_matrix *v = &k->view.of[HRF_HEAD_V];
+    const int64_t n = v->rows, d = k->view.of[HRF_HEAD_Q].columns, e = v->columns;
+    const struct stored keys = find_rows(k, call, HRF_HEAD_K, head, 0, n, s->dense);
+    for (int64_t p = 0; p < hrf_product_count_panels(n); p++) {
+        const int64_t begin = hrf_product_panel_begin(n, p);
+        const int64_t width = hrf_product_panel_begin(n, p + 1) - begin;
+        const struct stored from = rows_from(&keys, begin);
+        hrf_turn_avx512(from.type, from.at, from.row, n - begin, d, width, s->keys + begin * d);
+    }
+    const struct stored values = find_rows(k, call, HRF_HEAD_V, head, 0, n, s->dense);
+    for (int64_t p = 0; p < hrf_product_count_panels(e); p++) {
+        const int64_t begin = hrf_product_panel_begin(e, p);
+        const int64_t width = hrf_product_panel_begin(e, p + 1) - begin;
+        hrf_widen_rows_avx512(values.type, values.at + begin * (int64_t)hrf_dtype_size(values.type),
+                              values.row, n, e - begin, width, s->values + begin * n);
+    }
+}
+
+/* The mask's row of a query; copied to `dense` unless it is one already. */
+static const float *find_mask(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                              int64_t head, int64_t query, int64_t n, float *dense)
+{
+    const struct hrf_head_matrix *m = &k->view.of[HRF_HEAD_MASK];
+    const void *data = data_of(k, call, HRF_HEAD_MASK);
+    if (data == NULL)
+        return NULL;
+    const enum hrf_dtype type = k->spec->inputs[HRF_ATTENTION_MASK].dtype;
+    const int64_t begin = hrf_head_begin(k->spec, HRF_HEAD_MASK, head) + query * m->row;
+    if (m->column == 1 && type == HRF_F32)
+        return (const float *)data + begin;
+    for (int64_t s = 0; s < n; s++)
+        dense[s] = number_at(type, data, begin + s * m->column);
+    return dense;
+}
+
+static void multiply(const float *a, int64_t a_stride, const float *packed, int64_t depth, void *y,
+                     enum hrf_dtype type, int64_t y_stride, int64_t n, int64_t columns)
+{
+    const struct hrf_epilogue plain = { .type = type };
+    const struct hrf_ahead nothing = { 0 };
+    hrf_product_avx512(HRF_FLOATS, a, a_stride, packed, depth, y, y_stride, n, columns, 0,
+                       hrf_product_count_panels(columns), &plain, &nothing);
+}
+
+/* Where a tensor has images between a head's channels. */
+static void scatter(const struct heads_kernel *k, void *y, int64_t begin, const float *result,
+                    int64_t n)
+{
+    const struct hrf_head_matrix *m = &k->view.of[HRF_HEAD_Y];
+    const enum hrf_dtype type = k->spec->output.dtype;
+    for (int64_t i = 0; i < n * m->columns; i++) {
+        const int64_t at = begin + i / m->columns * m->row + i % m->columns * m->column;
+        hrf_floats_to(type, &result[i], (char *)y + at * (int64_t)hrf_dtype_size(type), 1);
+    }
+}
+
+/* Queries [first, first + n) of a head whose keys and values are packed. */
+static void attend(const struct heads_kernel *k, const struct hrf_kernel_call *call, int64_t head,
+                   int64_t first, int64_t n, const struct scratch *s)
+{
+    const struct hrf_head_matrix *m = k->view.of, *y = &m[HRF_HEAD_Y];
+    const int64_t n_keys = m[HRF_HEAD_K].rows, d = m[HRF_HEAD_Q].columns;
+    const float scale = k->spec->attributes.scale;
+    struct stored q = find_rows(k, call, HRF_HEAD_Q, head, first, n, s->queries);
+    if (q.type != HRF_F32) {
+        hrf_widen_rows_avx512(q.type, q.at, q.row, n, d, line_up(d), s->queries);
+        q = (struct stored){ HRF_F32, (const char *)s->queries, line_up(d) };
+    }
+    multiply((const float *)(const void *)q.at, q.row, s->keys, d, s->scores, HRF_F32,
+             k->score_stride, n, n_keys);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t seen = k->spec->attributes.causal ? hrf_least(first + i + 1, n_keys) : n_keys;
+        const float *mask = find_mask(k, call, head, first + i, seen, s->dense);
+        hrf_row_softmax_avx512(s->scores + i * k->score_stride, seen, n_keys, scale, mask);
+    }
+    const int64_t begin = hrf_head_begin(k->spec, HRF_HEAD_Y, head) + first * y->row;
+    const bool is_dense = y->column == 1 || y->columns == 1;
+    char *out = (char *)call->output + begin * (int64_t)hrf_dtype_size(k->spec->output.dtype);
+    multiply(s->scores, k->score_stride, s->values, n_keys, is_dense ? (void *)out : s->result,
+             is_dense ? k->spec->output.dtype : HRF_F32, is_dense ? y->row : y->columns, n,
+             y->columns);
+    if (!is_dense)
+        scatter(k, call->output, begin, s->result, n);
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct heads_kernel *k = (const struct heads_kernel *)base;
+    const int64_t queries = k->view.of[HRF_HEAD_Q].rows;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < k->view.n_heads * k->n_parts; i++) {
+        const int64_t head = i / k->n_parts, begin = i % k->n_parts * k->part;
+        const int64_t end = hrf_least(begin + k->part, queries);
+        struct scratch s = { 0 };
+        place(k, (float *)call->workspace + omp_get_thread_num() * k->scratch_words, &s);
+        if (begin < end)
+            pack(k, call, head, &s);
+        for (int64_t first = begin; first < end; first += k->block)
+            attend(k, call, head, first, hrf_least(k->block, end - first), &s);
+    }
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct heads_kernel *k = (struct heads_kernel *)base;
+    hrf_spec_destroy(k->spec);
+    hrf_free(k);
+}
+
+/* Few heads are shared out in parts, whose keys and values each thread packs for itself. */
+static void choose_blocks(struct heads_kernel *k)
+{
+    const int64_t queries = k->view.of[HRF_HEAD_Q].rows, n_keys = k->view.of[HRF_HEAD_K].rows;
+    const int64_t n_threads = k->backend->n_threads;
+    k->n_parts = k->view.n_heads % n_threads == 0 || k->view.n_heads >= 8 * n_threads ? 1
+                                                                                      : n_threads;
+    k->part = hrf_ceil_div(queries, k->n_parts);
+    k->score_stride = line_up(n_keys) + SLACK;
+    int64_t block = SCORE_BYTES / (k->score_stride * (int64_t)sizeof(float));
+    block = most(LEAST_QUERIES, hrf_least(block, MOST_QUERIES));
+    k->block = most(1, hrf_ceil_div(k->part, hrf_ceil_div(k->part, block)));
+    k->scratch_words = place(k, NULL, &(struct scratch){ 0 });
+    k->base.workspace_bytes = (size_t)(n_threads * k->scratch_words) * sizeof(float);
+}
+
+bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_cpu_has_avx512() && hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0 &&
+           hrf_node_form(graph, node) != HRF_FORM_INTEGER;
+}
+
+enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
+                                                const struct hrf_graph *graph,
+                                                const struct hrf_node *node,
+                                                struct hrf_kernel **out, struct hrf_error *err)
+{
+    struct heads_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    k->backend = backend;
+    HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
+    hrf_head_view(k->spec, &k->view);
+    choose_blocks(k);
+    k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
+    k->base.implementation = HRF_CPU_NAME(k->spec->output.dtype, "heads:avx512");
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

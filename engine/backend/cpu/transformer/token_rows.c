@@ -1,0 +1,141 @@
+/* token_rows.c - with AVX-512, what transformers do to each token by itself: normalisation, SwiGLU
+ * and functions of one number, on floats of 32 or 16 bits as they are stored. */
+#include "engine/backend/cpu/avx512/functions_avx512.h"
+#include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
+#include "engine/backend/cpu/cpu_private.h"
+
+/* Numbers per piece of work: enough to hide the scheduling. */
+enum { PIECE = 1 << 14 };
+
+struct rows_kernel {
+    struct hrf_kernel base;
+    struct hrf_spec *spec;
+    int64_t n_rows, n; /* numbers in a row of the output */
+};
+
+static const char *row_of(const void *x, enum hrf_dtype type, int64_t first)
+{
+    return (const char *)x + first * (int64_t)hrf_dtype_size(type);
+}
+
+static void run_norm(const struct rows_kernel *k, const struct hrf_kernel_call *call, int64_t row)
+{
+    const struct hrf_spec *spec = k->spec;
+    const struct hrf_row_norm norm = { .x_type = spec->inputs[0].dtype,
+                                       .y_type = spec->output.dtype,
+                                       .n = k->n,
+                                       .is_rms = spec->op == HRF_OP_RMS_NORM,
+                                       .epsilon = spec->attributes.epsilon,
+                                       .scale = hrf_spec_data(spec, call, 1),
+                                       .bias = hrf_spec_data(spec, call, 2) };
+    hrf_row_norm_avx512(&norm, row_of(hrf_spec_data(spec, call, 0), norm.x_type, row * k->n),
+                        (char *)call->output + row * k->n * (int64_t)hrf_dtype_size(norm.y_type));
+}
+
+static void run_swiglu(const struct rows_kernel *k, const struct hrf_kernel_call *call, int64_t row)
+{
+    const enum hrf_dtype x = k->spec->inputs[0].dtype, y = k->spec->output.dtype;
+    hrf_row_swiglu_avx512(x, row_of(hrf_spec_data(k->spec, call, 0), x, row * 2 * k->n), y,
+                          (char *)call->output + row * k->n * (int64_t)hrf_dtype_size(y), k->n);
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct rows_kernel *k = (const struct rows_kernel *)base;
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < k->n_rows; row++) {
+        if (k->spec->op == HRF_OP_SWIGLU)
+            run_swiglu(k, call, row);
+        else
+            run_norm(k, call, row);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status run_function(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                    struct hrf_error *err)
+{
+    (void)err;
+    const struct rows_kernel *k = (const struct rows_kernel *)base;
+    const enum hrf_dtype x = k->spec->inputs[0].dtype, y = k->spec->output.dtype;
+    const int64_t n = k->n_rows * k->n;
+    const void *from = hrf_spec_data(k->spec, call, 0);
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < n; first += PIECE)
+        hrf_functions_avx512(k->spec->op, &k->spec->attributes, x, row_of(from, x, first), y,
+                             (char *)call->output + first * (int64_t)hrf_dtype_size(y),
+                             hrf_least(PIECE, n - first));
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    hrf_spec_destroy(((struct rows_kernel *)base)->spec);
+    hrf_free(base);
+}
+
+/* Numbers of the axes from `axis` on. */
+static int64_t count_from(const struct hrf_shape *shape, int64_t axis)
+{
+    int64_t n = 1;
+    for (int64_t i = axis; i < shape->rank; i++)
+        n *= shape->dims[i];
+    return n;
+}
+
+/* Scale and bias: floats, one for each number of a row. */
+static bool parameters_fit(const struct hrf_graph *graph, const struct hrf_node *node, int64_t n)
+{
+    for (int32_t i = 1; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0)
+            continue;
+        const struct hrf_value *value = &graph->values[node->inputs[i]];
+        if (value->dtype != HRF_F32 || value->shape.rank == 4 ||
+            hrf_shape_count(&value->shape) != n)
+            return false;
+    }
+    return true;
+}
+
+/* Rows of rank 4 do not lie side by side in memory. */
+bool hrf_cpu_token_rows_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    if (!hrf_cpu_has_avx512() || hrf_shape_count(y) <= 0 || y->rank < 1 ||
+        hrf_node_form(graph, node) == HRF_FORM_INTEGER)
+        return false;
+    switch (node->op) {
+    case HRF_OP_LAYER_NORM:
+    case HRF_OP_RMS_NORM:
+        return y->rank != 4 && parameters_fit(graph, node, count_from(y, node->attributes.axis));
+    case HRF_OP_SWIGLU:
+        return y->rank != 4;
+    default:
+        return hrf_functions_have_avx512(node->op);
+    }
+}
+
+enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,
+                                           const struct hrf_node *node, struct hrf_kernel **out,
+                                           struct hrf_error *err)
+{
+    struct rows_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
+    const struct hrf_shape *y = &k->spec->output.shape;
+    const bool is_norm = node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM;
+    k->n = is_norm ? count_from(y, node->attributes.axis) : hrf_shape_last(y);
+    k->n_rows = hrf_shape_count(y) / k->n;
+    if (!is_norm && node->op != HRF_OP_SWIGLU)
+        k->base.run = run_function;
+    k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
+    k->base.implementation = HRF_CPU_NAME(k->spec->output.dtype, "rows:avx512");
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}
