@@ -11,9 +11,9 @@ struct hrf_slide_head {
     char *path;
     struct hrf_graph *graph;
     struct hrf_session *session; /* for the last bag's size */
-    int64_t n;                   /* that size; 0: none */
+    int64_t n, bag_width;        /* that size; 0: none */
     float *scores;
-    int64_t width;
+    int64_t width; /* that the model wants; 0: it leaves it open */
 };
 
 void hrf_slide_head_close(struct hrf_slide_head *head)
@@ -80,6 +80,7 @@ static enum hrf_status make_session(struct hrf_slide_head *head, int64_t n, int6
     HRF_TRY(hrf_graph_set_input_shape(graph, 0, &shape, err));
     HRF_TRY(hrf_session_create(graph, &config, &head->session, err));
     head->n = n;
+    head->bag_width = width;
     return HRF_OK;
 }
 
@@ -127,7 +128,7 @@ enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const float *bag
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' takes embeddings of %lld numbers, and these have %lld",
                              head->path, (long long)head->width, (long long)width);
-    if (head->n != n)
+    if (head->n != n || head->bag_width != width)
         HRF_TRY(make_session(head, n, width, n_threads, err));
     memcpy(hrf_session_input(head->session, 0), bag, (size_t)(n * width) * sizeof *bag);
     HRF_TRY(hrf_session_run(head->session, err));

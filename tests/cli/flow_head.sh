@@ -134,3 +134,15 @@ expect_text "wrong.yaml:4:21: unknown key 'head.hiden'; did you mean 'head.hidde
 expect_text "train.epochs: '0' is no whole number from 1 to 100000"
 expect_code 2 "$flow" head score "$HRF_SOURCE_DIR/models/demo.onnx" features/s7.h5
 expect_text "is no slide head: its input must be one bag"
+
+# A head from elsewhere that leaves the width of an embedding open (the mean of all numbers, twice,
+# then Softmax): bags of as many patches and another width are a session of their own.
+$python -c "
+import h5py, numpy as np
+for name, width in (('narrow', 4), ('wide', 60000)):
+    with h5py.File(name + '.h5', 'w') as f:
+        f['features'], f['coords'] = np.ones((5, width), 'f'), np.zeros((5, 2), 'i8')
+"
+expect_code 0 "$flow" head score "$HRF_SOURCE_DIR/tests/golden/heads/open_width.onnx" narrow.h5 wide.h5 --out open.csv
+[ "$(tail -n +2 open.csv)" = "narrow,0,0.5,0.5,5
+wide,0,0.5,0.5,5" ] || fail "$(cat open.csv)"
