@@ -120,7 +120,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     HRF_AUTO(hrf_store) store = NULL;
     int64_t pid = 0;
     int before = 0;
-    if (hrf_cli_open(args.operands[0], &store, &err) != HRF_OK ||
+    if (hrf_store_open_run(args.operands[0], &store, &err) != HRF_OK ||
         count_open(store, &before, &err) != HRF_OK ||
         hrf_store_lease_owner(store, &pid, &err) != HRF_OK ||
         (pid > 0 && cancel_driver(store, pid, &err) != HRF_OK))

@@ -46,9 +46,6 @@ HRF_CHECKED enum hrf_status hrf_cli_load(const char *path, const struct hrf_opti
  * whether its memory is enough, which takes as long as making it ready. */
 HRF_CHECKED enum hrf_status hrf_cli_check_model(const struct hrf_workflow *workflow,
                                                 bool shapes_only, struct hrf_error *err);
-/* DIR/run.db for reading. */
-HRF_CHECKED enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out,
-                                         struct hrf_error *err);
 /* What the newest start of an attempt says of itself: "start", "beat" or "done"; false: it has not
  * begun, or not said that. */
 bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *attempt,

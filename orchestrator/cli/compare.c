@@ -27,7 +27,7 @@ static enum hrf_status side_open(const char *directory, const struct hrf_option_
 {
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
     HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
-    HRF_TRY(hrf_cli_open(directory, &side->store, err));
+    HRF_TRY(hrf_store_open_run(directory, &side->store, err));
     HRF_TRY(hrf_cli_load(file, set, &side->workflow, err));
     hrf_run_params_fill(side->workflow, side->precisions, &side->params);
     return HRF_OK;

@@ -52,7 +52,7 @@ static int count_failed(const char *run)
     HRF_AUTO(hrf_store) store = NULL;
     struct hrf_slide_rows slides;
     int n = 0;
-    if (hrf_cli_open(run, &store, NULL) != HRF_OK ||
+    if (hrf_store_open_run(run, &store, NULL) != HRF_OK ||
         hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
         return -1;
     for (size_t i = 0; i < slides.n_items; i++)

@@ -72,7 +72,7 @@ static enum hrf_status gather(struct source *s, const struct request *r, struct 
     struct hrf_option_list none = { .n_items = 0 };
     HRF_AUTO_FREE char *file = hrf_path_join(r->files[0], "workflow.yaml");
     HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
-    HRF_TRY(hrf_cli_open(r->files[0], &s->store, err));
+    HRF_TRY(hrf_store_open_run(r->files[0], &s->store, err));
     HRF_TRY(hrf_cli_load(file, &none, &s->workflow, err));
     hrf_run_params_fill(s->workflow, s->precisions, &s->params);
     if (s->params.is_embedding)

@@ -165,16 +165,6 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     return status;
 }
 
-enum hrf_status hrf_cli_open(const char *directory, struct hrf_store **out, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    if (!hrf_path_exists(path))
-        return hrf_error_set(err, HRF_E_USER, "there is no run in '%s' (it has no run.db)",
-                             directory);
-    return hrf_store_open(path, HRF_STORE_READ, out, err);
-}
-
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow)
 {
     HRF_AUTO_FREE char *name = hrf_text_file_name(workflow->name);
@@ -311,7 +301,7 @@ void hrf_cli_print_failed(const char *directory)
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct hrf_slide_rows slides;
-    if (hrf_cli_open(directory, &store, NULL) != HRF_OK ||
+    if (hrf_store_open_run(directory, &store, NULL) != HRF_OK ||
         hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
         return;
     const bool are_told = print_absent(&slides) > FEW;

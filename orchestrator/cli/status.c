@@ -43,7 +43,7 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
     struct hrf_slide_rows slides;
     struct hrf_task_rows tasks;
     *f = (struct facts){ .driver = 0 };
-    HRF_TRY(hrf_cli_open(directory, &store, err));
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_AUTO_FREE char *queue = NULL;
     if (hrf_throttle_read(directory, &f->throttle, NULL) != HRF_OK)
         f->throttle = -1;

@@ -41,7 +41,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                 off ? "--jobs and --off cannot be combined" : "--jobs must be 0 or more");
         return HRF_EXIT_USAGE;
     }
-    enum hrf_status status = hrf_cli_open(directory, &store, &err); /* it is a run */
+    enum hrf_status status = hrf_store_open_run(directory, &store, &err); /* it is a run */
     if (status == HRF_OK && off)
         status = hrf_throttle_remove(directory, &err);
     else if (status == HRF_OK && jobs >= 0)

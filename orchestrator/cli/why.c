@@ -340,7 +340,7 @@ static enum hrf_status why(const char *directory, const char *name, bool json,
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct evidence e = { .directory = directory };
-    HRF_TRY(hrf_cli_open(directory, &store, err));
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
     enum hrf_status status = evidence_read(store, &e, err);
     if (status == HRF_OK)
         status = name == NULL ? show_run(directory, &e, json, err)

@@ -10,17 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-enum hrf_status hrf_view_open_store(const char *directory, struct hrf_store **out,
-                                    struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    if (!hrf_path_exists(path))
-        return hrf_error_set(err, HRF_E_USER, "there is no run in '%s' (it has no run.db)",
-                             directory);
-    return hrf_store_open(path, HRF_STORE_READ, out, err);
-}
-
 static enum hrf_status load_workflow(const char *directory, struct hrf_workflow **out,
                                      struct hrf_error *err)
 {
@@ -96,7 +85,7 @@ enum hrf_status hrf_view_run(const char *directory, struct hrf_strbuf *out, stru
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_workflow) workflow = NULL;
     struct hrf_slide_rows slides = { .items = NULL };
-    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(load_workflow(directory, &workflow, err));
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     HRF_AUTO_JSON value = describe_workflow(workflow);
@@ -120,7 +109,7 @@ enum hrf_status hrf_view_patches(const char *directory, int64_t slide_id, struct
 {
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
     hrf_strbuf_addf(out,
                     "{\"width\":%lld,\"height\":%lld,\"mpp\":[%.9g,%.9g],\"patch\":[%lld,%lld],"
@@ -140,7 +129,7 @@ enum hrf_status hrf_view_scores(const char *directory, int64_t slide_id, const c
 {
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_scores) scores = NULL;
-    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
     const int64_t n = scores->n_patches * scores->n_classes;
     hrf_strbuf_addf(out, "{\"classes\":%d,\"values\":[", (int)scores->n_classes);
@@ -157,7 +146,7 @@ enum hrf_status hrf_view_mask(const char *directory, int64_t slide_id, unsigned 
 {
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
     if (plan->mask_png.n_bytes == 0)
         return hrf_error_set(err, HRF_E_AGAIN, "slide %lld has no tissue mask",
@@ -187,7 +176,7 @@ enum hrf_status hrf_view_outlines(const char *directory, int64_t slide_id, struc
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_outlines) outlines = NULL;
     HRF_AUTO_FREE char *path = NULL;
-    HRF_TRY(hrf_view_open_store(directory, &store, err));
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(annotation_of(store, slide_id, &path, err));
     if (path != NULL)
         HRF_TRY(hrf_outlines_read(path, &outlines, err));

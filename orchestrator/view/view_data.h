@@ -10,11 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* DIR/run.db for reading. */
-struct hrf_store;
-HRF_CHECKED enum hrf_status hrf_view_open_store(const char *directory, struct hrf_store **out,
-                                                struct hrf_error *err);
-
 /* The workflow's name, classes, precisions and threshold, and a row for each slide with its state
  * and scores. */
 HRF_CHECKED enum hrf_status hrf_view_run(const char *directory, struct hrf_strbuf *out,

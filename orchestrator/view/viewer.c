@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,16 @@
 
 enum { THREADS = 4, TOKEN_BYTES = 16 };
 
+struct shown_slide {
+    int64_t id;
+    char *path; /* NULL: none */
+};
+
 struct hrf_viewer {
     struct hrf_viewer_config config;
     struct hrf_slide_tiles *tiles;
+    pthread_mutex_t lock;
+    struct shown_slide last; /* asked for last: most requests are of one slide */
     struct MHD_Daemon *daemon;
     char token[2 * TOKEN_BYTES + 1];
     char *url;
@@ -92,13 +100,22 @@ static const char *precision_of(const char *what)
     return NULL;
 }
 
-/* The path of the slide, heap. */
-static enum hrf_status slide_path(const struct hrf_viewer *viewer, int64_t id, char **out,
+/* Another cohort may be run in the directory: the page's next reading of it asks anew. */
+static void forget_slide(struct hrf_viewer *viewer)
+{
+    pthread_mutex_lock(&viewer->lock);
+    hrf_free(viewer->last.path);
+    viewer->last = (struct shown_slide){ .path = NULL };
+    pthread_mutex_unlock(&viewer->lock);
+}
+
+/* The path of the slide as the store has it, heap. */
+static enum hrf_status find_slide(const struct hrf_viewer *viewer, int64_t id, char **out,
                                   struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct hrf_slide_rows slides = { .items = NULL };
-    HRF_TRY(hrf_view_open_store(viewer->config.directory, &store, err));
+    HRF_TRY(hrf_store_open_run(viewer->config.directory, &store, err));
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     for (size_t i = 0; i < slides.n_items && *out == NULL; i++)
         if (slides.items[i].id == id)
@@ -108,7 +125,28 @@ static enum hrf_status slide_path(const struct hrf_viewer *viewer, int64_t id, c
                         : hrf_error_set(err, HRF_E_USER, "there is no slide %lld", (long long)id);
 }
 
-static enum hrf_status answer_zoom(const struct hrf_viewer *viewer, int64_t id, struct answer *a,
+/* The path of the slide, heap. A map asks for dozens of tiles at once: the rows of a large cohort
+ * are not read for each. */
+static enum hrf_status slide_path(struct hrf_viewer *viewer, int64_t id, char **out,
+                                  struct hrf_error *err)
+{
+    enum hrf_status status = HRF_OK;
+    pthread_mutex_lock(&viewer->lock);
+    if (viewer->last.path == NULL || viewer->last.id != id) {
+        char *path = NULL;
+        status = find_slide(viewer, id, &path, err);
+        if (status == HRF_OK) {
+            hrf_free(viewer->last.path);
+            viewer->last = (struct shown_slide){ id, path };
+        }
+    }
+    if (status == HRF_OK && (*out = hrf_strdup(viewer->last.path)) == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    pthread_mutex_unlock(&viewer->lock);
+    return status;
+}
+
+static enum hrf_status answer_zoom(struct hrf_viewer *viewer, int64_t id, struct answer *a,
                                    struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = NULL;
@@ -120,8 +158,8 @@ static enum hrf_status answer_zoom(const struct hrf_viewer *viewer, int64_t id, 
     return HRF_OK;
 }
 
-static enum hrf_status answer_tile(const struct hrf_viewer *viewer, int64_t id,
-                                   const int64_t place[3], struct answer *a, struct hrf_error *err)
+static enum hrf_status answer_tile(struct hrf_viewer *viewer, int64_t id, const int64_t place[3],
+                                   struct answer *a, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = NULL;
     a->type = "image/jpeg";
@@ -132,7 +170,7 @@ static enum hrf_status answer_tile(const struct hrf_viewer *viewer, int64_t id,
 }
 
 /* What belongs to a slide; `what` follows "slide/ID/". */
-static enum hrf_status answer_slide(const struct hrf_viewer *viewer, int64_t id, const char *what,
+static enum hrf_status answer_slide(struct hrf_viewer *viewer, int64_t id, const char *what,
                                     struct answer *a, struct hrf_error *err)
 {
     const char *directory = viewer->config.directory;
@@ -180,8 +218,8 @@ static enum hrf_status answer_status(const struct hrf_viewer *viewer, struct ans
 }
 
 /* `path` follows the token. */
-static enum hrf_status answer_path(const struct hrf_viewer *viewer, const char *path,
-                                   struct answer *a, struct hrf_error *err)
+static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, struct answer *a,
+                                   struct hrf_error *err)
 {
     int64_t id;
     const char *at = path;
@@ -200,8 +238,10 @@ static enum hrf_status answer_path(const struct hrf_viewer *viewer, const char *
     if (strcmp(path, "leaflet.css") == 0)
         return answer_leaflet(viewer, path, a, err);
     a->type = "application/json";
-    if (strcmp(path, "run.json") == 0)
+    if (strcmp(path, "run.json") == 0) {
+        forget_slide(viewer);
         return hrf_view_run(viewer->config.directory, &a->text, err);
+    }
     if (strcmp(path, "status.json") == 0)
         return answer_status(viewer, a, err);
     if (take_text(&at, "slide/") && take_number(&at, &id) && take_text(&at, "/"))
@@ -261,7 +301,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               const char *method, const char *http_version, const char *upload,
                               size_t *upload_bytes, void **request)
 {
-    const struct hrf_viewer *viewer = context;
+    struct hrf_viewer *viewer = context;
     struct answer a = { .code = MHD_HTTP_OK, .type = "text/plain", .text = HRF_STRBUF_INIT };
     struct hrf_error err = { .status = HRF_OK };
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
@@ -317,7 +357,8 @@ enum hrf_status hrf_viewer_start(const struct hrf_viewer_config *config, struct 
     HRF_AUTO(hrf_viewer) viewer = hrf_calloc(1, sizeof *viewer);
     HRF_CHECK_MEMORY(viewer != NULL, err, "no memory for the viewer");
     viewer->config = *config;
-    HRF_TRY(hrf_view_open_store(config->directory, &store, err));
+    pthread_mutex_init(&viewer->lock, NULL);
+    HRF_TRY(hrf_store_open_run(config->directory, &store, err));
     HRF_TRY(make_token(viewer->token, err));
     HRF_TRY(hrf_slide_tiles_create(&viewer->tiles, err));
     HRF_TRY(listen_on(viewer, err));
@@ -343,6 +384,8 @@ void hrf_viewer_destroy(struct hrf_viewer *viewer)
     if (viewer->daemon != NULL)
         MHD_stop_daemon(viewer->daemon);
     hrf_slide_tiles_destroy(viewer->tiles);
+    pthread_mutex_destroy(&viewer->lock);
+    hrf_free(viewer->last.path);
     hrf_free(viewer->url);
     hrf_free(viewer);
 }

@@ -252,6 +252,17 @@ enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struc
     return HRF_OK;
 }
 
+enum hrf_status hrf_store_open_run(const char *directory, struct hrf_store **out,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    if (!hrf_path_exists(path))
+        return hrf_error_set(err, HRF_E_USER, "there is no run in '%s' (it has no run.db)",
+                             directory);
+    return hrf_store_open(path, HRF_STORE_READ, out, err);
+}
+
 void hrf_store_close(struct hrf_store *store)
 {
     if (store == NULL)

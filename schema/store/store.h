@@ -83,6 +83,9 @@ enum hrf_store_mode { HRF_STORE_READ, HRF_STORE_WRITE };
  * with a message that says what to do. */
 HRF_CHECKED enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode,
                                            struct hrf_store **out, struct hrf_error *err);
+/* The store of a run directory, for reading. HRF_E_USER: there is no run in it. */
+HRF_CHECKED enum hrf_status hrf_store_open_run(const char *directory, struct hrf_store **out,
+                                               struct hrf_error *err);
 void hrf_store_close(struct hrf_store *store);
 static inline void hrf_store_destroy(struct hrf_store *store)
 {
