@@ -1,4 +1,4 @@
-/* components.c - runs, joined by union-find, and their moments. */
+/* components.c - the moments of connected runs of pixels. */
 #include "aggregate/camelyon16/components.h"
 
 #include <math.h>
@@ -7,79 +7,9 @@ void hrf_components_destroy(struct hrf_components *components)
 {
     if (components == NULL)
         return;
-    hrf_free(components->runs);
+    hrf_pixel_runs_release(&components->runs);
     hrf_free(components->items);
     hrf_free(components);
-}
-
-/* Until numbers are given, a run's label is the index of its parent in the union-find forest. */
-static int32_t root_of(struct hrf_pixel_run *runs, int32_t i)
-{
-    while (runs[i].label != i) {
-        runs[i].label = runs[runs[i].label].label;
-        i = runs[i].label;
-    }
-    return i;
-}
-
-/* The earlier root stays, so that it holds the component's first pixel. */
-static void join(struct hrf_pixel_run *runs, int32_t a, int32_t b)
-{
-    a = root_of(runs, a);
-    b = root_of(runs, b);
-    if (a < b)
-        runs[b].label = a;
-    else
-        runs[a].label = b;
-}
-
-static enum hrf_status add_row(struct hrf_components *c, size_t *capacity,
-                               const unsigned char *line, int32_t row, int32_t width,
-                               unsigned char value, struct hrf_error *err)
-{
-    for (int32_t x = 0; x < width;) {
-        if (line[x] != value) {
-            x++;
-            continue;
-        }
-        struct hrf_pixel_run run = { .row = row, .begin = x };
-        while (x < width && line[x] == value)
-            x++;
-        run.end = x;
-        if (c->n_runs >= INT32_MAX)
-            return hrf_error_set(err, HRF_E_USER, "a bitmap of more than %d runs", INT32_MAX);
-        run.label = (int32_t)c->n_runs;
-        void *items = c->runs;
-        const enum hrf_status status = hrf_array_reserve(&items, capacity, c->n_runs + 1,
-                                                         sizeof *c->runs, err);
-        c->runs = items;
-        HRF_TRY(status);
-        c->runs[c->n_runs++] = run;
-    }
-    return HRF_OK;
-}
-
-/* Joins the runs [first, last) of a row with those of the row above, [above, first). */
-static void join_rows(struct hrf_pixel_run *runs, size_t above, size_t first, size_t last,
-                      int32_t reach)
-{
-    for (size_t i = first, k = above; i < last; i++) {
-        while (k < first && runs[k].end + reach <= runs[i].begin)
-            k++;
-        for (size_t j = k; j < first && runs[j].begin < runs[i].end + reach; j++)
-            join(runs, (int32_t)i, (int32_t)j);
-    }
-}
-
-/* Parents become numbers; a root comes before all that point to it. */
-static size_t number_runs(struct hrf_pixel_run *runs, size_t n_runs)
-{
-    int32_t n = 0;
-    for (size_t i = 0; i < n_runs; i++)
-        runs[i].label = root_of(runs, (int32_t)i);
-    for (size_t i = 0; i < n_runs; i++)
-        runs[i].label = runs[i].label == (int32_t)i ? ++n : runs[runs[i].label].label;
-    return (size_t)n;
 }
 
 /* Sums over a component's pixels, relative to its first pixel so that the squares stay exact. */
@@ -152,8 +82,8 @@ static enum hrf_status measure(struct hrf_components *c, struct hrf_error *err)
     c->items = hrf_alloc_array(c->n_items + 1, sizeof *c->items);
     if (sums == NULL || c->items == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu components", c->n_items);
-    for (size_t i = 0; i < c->n_runs; i++)
-        add_run(&sums[c->runs[i].label - 1], &c->runs[i]);
+    for (size_t i = 0; i < c->runs.n; i++)
+        add_run(&sums[c->runs.items[i].label - 1], &c->runs.items[i]);
     for (size_t i = 0; i < c->n_items; i++)
         c->items[i] = finish(&sums[i]);
     return HRF_OK;
@@ -166,15 +96,8 @@ enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width, 
     HRF_AUTO(hrf_components) c = hrf_calloc(1, sizeof *c);
     if (c == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the components of a bitmap");
-    size_t capacity = 0, above = 0, first = 0;
-    for (int32_t row = 0; row < height; row++) {
-        HRF_TRY(
-            add_row(c, &capacity, pixels + (size_t)row * (size_t)width, row, width, value, err));
-        join_rows(c->runs, above, first, c->n_runs, diagonal ? 1 : 0);
-        above = first;
-        first = c->n_runs;
-    }
-    c->n_items = number_runs(c->runs, c->n_runs);
+    HRF_TRY(hrf_pixel_runs_find(pixels, width, height, value, diagonal, &c->runs, err));
+    c->n_items = c->runs.n_regions;
     HRF_TRY(measure(c, err));
     *out = c;
     c = NULL;
@@ -183,15 +106,15 @@ enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width, 
 
 int32_t hrf_components_at(const struct hrf_components *components, int32_t row, int32_t column)
 {
-    size_t low = 0, high = components->n_runs;
+    size_t low = 0, high = components->runs.n;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const struct hrf_pixel_run *run = &components->runs[middle];
+        const struct hrf_pixel_run *run = &components->runs.items[middle];
         if (run->row < row || (run->row == row && run->end <= column))
             low = middle + 1;
         else
             high = middle;
     }
-    const struct hrf_pixel_run *run = &components->runs[low];
-    return low < components->n_runs && run->row == row && run->begin <= column ? run->label : 0;
+    const struct hrf_pixel_run *run = &components->runs.items[low];
+    return low < components->runs.n && run->row == row && run->begin <= column ? run->label : 0;
 }

@@ -1,24 +1,18 @@
 /* components.h - the connected components of a bitmap, as runs of pixels, with their shapes.
  *
- * Components are numbered from 1 in the order of their first pixel, row by row, as
- * scikit-image's measure.label() does. Work and memory follow the number of runs (stretches of set
- * pixels in a row), not the area. Bitmaps have at most 2^28 pixels and 2^16 a side, so that the
- * sums of squares fit into int64_t. Pure.
+ * Components are numbered as base/pixel_runs.h numbers its regions. Bitmaps have at most 2^28
+ * pixels and 2^16 a side, so that the sums of squares fit into int64_t. Pure.
  */
 #ifndef HRF_AGGREGATE_CAMELYON16_COMPONENTS_H
 #define HRF_AGGREGATE_CAMELYON16_COMPONENTS_H
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/pixel_runs.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct hrf_pixel_run {
-    int32_t row, begin, end; /* columns [begin, end) */
-    int32_t label;           /* from 1 */
-};
 
 /* Shape of a component, in pixels of the bitmap. */
 struct hrf_component {
@@ -32,8 +26,7 @@ struct hrf_component {
 };
 
 struct hrf_components {
-    struct hrf_pixel_run *runs; /* row by row, left to right */
-    size_t n_runs;
+    struct hrf_pixel_runs runs;  /* their labels are the components' numbers */
     struct hrf_component *items; /* [n_items]; label k is items[k - 1] */
     size_t n_items;
 };

@@ -287,8 +287,8 @@ static enum hrf_status fill_holes(unsigned char *pixels, int32_t width, int32_t 
 {
     HRF_AUTO(hrf_components) empty = NULL;
     HRF_TRY(hrf_components_find(pixels, width, height, 0, false, &empty, err));
-    for (size_t i = 0; i < empty->n_runs; i++) {
-        const struct hrf_pixel_run *run = &empty->runs[i];
+    for (size_t i = 0; i < empty->runs.n; i++) {
+        const struct hrf_pixel_run *run = &empty->runs.items[i];
         const struct hrf_component *c = &empty->items[run->label - 1];
         if (c->row_begin > 0 && c->row_end < height && c->column_begin > 0 && c->column_end < width)
             memset(pixels + (size_t)run->row * (size_t)width + run->begin, 1,

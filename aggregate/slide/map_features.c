@@ -118,15 +118,15 @@ static enum hrf_status hull_area(const struct hrf_components *c, int32_t label, 
                                  struct hrf_error *err)
 {
     size_t n = 0;
-    for (size_t i = 0; i < c->n_runs; i++)
-        n += c->runs[i].label == label ? 6 : 0;
+    for (size_t i = 0; i < c->runs.n; i++)
+        n += c->runs.items[i].label == label ? 6 : 0;
     HRF_AUTO_FREE struct corner *points = hrf_alloc_array(n, sizeof *points);
     HRF_AUTO_FREE struct corner *hull = hrf_alloc_array(2 * n, sizeof *hull);
     if (points == NULL || hull == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a convex hull");
     n = 0;
-    for (size_t i = 0; i < c->n_runs; i++) {
-        const struct hrf_pixel_run *run = &c->runs[i];
+    for (size_t i = 0; i < c->runs.n; i++) {
+        const struct hrf_pixel_run *run = &c->runs.items[i];
         const int64_t y = 2 * (int64_t)run->row, x0 = 2 * (int64_t)run->begin;
         const int64_t x1 = 2 * ((int64_t)run->end - 1);
         if (run->label != label)
@@ -168,9 +168,10 @@ static enum hrf_status region_features(const double *map, int32_t width,
     const int64_t breadth = region->column_end - region->column_begin;
     double largest = -INFINITY, smallest = INFINITY, sum = 0.0;
     int64_t hull = 0;
-    for (size_t i = 0; i < c->n_runs; i++)
-        for (int32_t x = c->runs[i].begin; c->runs[i].label == label && x < c->runs[i].end; x++) {
-            const double p = map[(size_t)c->runs[i].row * (size_t)width + (size_t)x];
+    for (size_t i = 0; i < c->runs.n; i++)
+        for (int32_t x = c->runs.items[i].begin;
+             c->runs.items[i].label == label && x < c->runs.items[i].end; x++) {
+            const double p = map[(size_t)c->runs.items[i].row * (size_t)width + (size_t)x];
             largest = fmax(largest, p);
             smallest = fmin(smallest, p);
             sum += p;

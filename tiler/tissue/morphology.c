@@ -2,6 +2,7 @@
 #include "tiler/tissue/morphology.h"
 
 #include "base/alloc.h"
+#include "base/pixel_runs.h"
 
 #include <string.h>
 
@@ -164,105 +165,18 @@ void hrf_regions_release(struct hrf_regions *regions)
     *regions = (struct hrf_regions){ .n_regions = 0 };
 }
 
-/* Regions are found by rows: each row is a list of runs, and runs that touch one of the row above
- * are joined (union-find; a root is the first run of its region in reading order). */
-struct run {
-    int32_t begin, end; /* [begin, end), indices of pixels */
-    int32_t parent;     /* index of a run in the same region; its own index: root */
-};
-
-struct runs {
-    struct run *items;
-    size_t n, capacity;
-};
-
-static int32_t root_of(struct run *runs, int32_t i)
+static void measure_region(struct hrf_regions *out, const struct hrf_pixel_run *run, int64_t width,
+                           int64_t height)
 {
-    while (runs[i].parent != i) {
-        runs[i].parent = runs[runs[i].parent].parent;
-        i = runs[i].parent;
-    }
-    return i;
-}
-
-static void join(struct run *runs, int32_t a, int32_t b)
-{
-    a = root_of(runs, a);
-    b = root_of(runs, b);
-    runs[a > b ? a : b].parent = a > b ? b : a;
-}
-
-static enum hrf_status add_row_runs(struct runs *runs, const unsigned char *row, int64_t width,
-                                    int64_t base, unsigned char value, struct hrf_error *err)
-{
-    for (int64_t x = 0; x < width; x++) {
-        if (row[x] != value)
-            continue;
-        int64_t begin = x;
-        while (x < width && row[x] == value)
-            x++;
-        HRF_TRY(hrf_array_reserve((void **)&runs->items, &runs->capacity, runs->n + 1,
-                                  sizeof runs->items[0], err));
-        runs->items[runs->n] = (struct run){ .begin = (int32_t)(base + begin),
-                                             .end = (int32_t)(base + x),
-                                             .parent = (int32_t)runs->n };
-        runs->n++;
-    }
-    return HRF_OK;
-}
-
-/* Joins the runs [above, middle) of one row with those of the next, [middle, end), that they touch.
- * `reach` 1: touching at a corner counts. */
-static void join_rows(struct run *items, size_t above, size_t middle, size_t end, int64_t width,
-                      int reach)
-{
-    for (size_t below = middle; below < end; below++) {
-        int64_t begin = items[below].begin - width - reach, last = items[below].end - width + reach;
-        while (above < middle && items[above].end <= begin)
-            above++;
-        for (size_t i = above; i < middle && items[i].begin < last; i++)
-            join(items, (int32_t)i, (int32_t)below);
-    }
-}
-
-static enum hrf_status find_runs(const unsigned char *mask, int64_t width, int64_t height,
-                                 unsigned char value, bool diagonal, struct runs *runs,
-                                 struct hrf_error *err)
-{
-    size_t above = 0, middle = 0;
-    for (int64_t y = 0; y < height; y++) {
-        HRF_TRY(add_row_runs(runs, mask + y * width, width, y * width, value, err));
-        join_rows(runs->items, above, middle, runs->n, width, diagonal ? 1 : 0);
-        above = middle;
-        middle = runs->n;
-    }
-    return HRF_OK;
-}
-
-/* Numbers the roots in reading order and labels every pixel with its region's number. */
-static enum hrf_status number_runs(struct runs *runs, int64_t width, int64_t height,
-                                   struct hrf_regions *out, struct hrf_error *err)
-{
-    size_t capacity = 0;
-    for (size_t i = 0; i < runs->n; i++) {
-        const struct run *run = &runs->items[i];
-        int32_t root = root_of(runs->items, (int32_t)i);
-        if (root == (int32_t)i) {
-            HRF_TRY(hrf_array_reserve((void **)&out->region, &capacity, (size_t)out->n_regions + 1,
-                                      sizeof out->region[0], err));
-            out->region[out->n_regions] = (struct hrf_region){ .first = run->begin };
-            out->n_regions++;
-        }
-        int32_t label = root == (int32_t)i ? out->n_regions : out->label[runs->items[root].begin];
-        struct hrf_region *region = &out->region[label - 1];
-        int64_t y = run->begin / width;
-        region->area += run->end - run->begin;
-        region->touches_border |= y == 0 || y == height - 1 || run->begin == y * width ||
-                                  run->end == (y + 1) * width;
-        for (int32_t k = run->begin; k < run->end; k++)
-            out->label[k] = label;
-    }
-    return HRF_OK;
+    const int64_t base = run->row * width;
+    struct hrf_region *region = &out->region[run->label - 1];
+    if (region->area == 0)
+        region->first = base + run->begin;
+    region->area += run->end - run->begin;
+    region->touches_border |= run->row == 0 || run->row == height - 1 || run->begin == 0 ||
+                              run->end == width;
+    for (int64_t x = run->begin; x < run->end; x++)
+        out->label[base + x] = run->label;
 }
 
 enum hrf_status hrf_regions_find(const unsigned char *mask, int64_t width, int64_t height,
@@ -273,17 +187,16 @@ enum hrf_status hrf_regions_find(const unsigned char *mask, int64_t width, int64
     if (n > INT32_MAX)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "a mask of %lld x %lld px is too large",
                              (long long)width, (long long)height);
-    HRF_AUTO_RELEASE(hrf_regions) regions = { .n_regions = 0 };
-    struct runs runs = { NULL, 0, 0 };
+    HRF_AUTO_RELEASE(hrf_pixel_runs) runs = { .n = 0 };
+    HRF_TRY(
+        hrf_pixel_runs_find(mask, (int32_t)width, (int32_t)height, value, diagonal, &runs, err));
+    HRF_AUTO_RELEASE(hrf_regions) regions = { .n_regions = (int32_t)runs.n_regions };
     regions.label = hrf_calloc((size_t)n, sizeof regions.label[0]);
-    enum hrf_status status = regions.label != NULL
-                                 ? find_runs(mask, width, height, value, diagonal, &runs, err)
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory to label %lld px",
-                                                 (long long)n);
-    if (status == HRF_OK)
-        status = number_runs(&runs, width, height, &regions, err);
-    hrf_free(runs.items);
-    HRF_TRY(status);
+    regions.region = hrf_calloc(runs.n_regions + 1, sizeof regions.region[0]);
+    HRF_CHECK_MEMORY(regions.label != NULL && regions.region != NULL, err,
+                     "no memory to label %lld px", (long long)n);
+    for (size_t i = 0; i < runs.n; i++)
+        measure_region(&regions, &runs.items[i], width, height);
     *out = regions;
     regions = (struct hrf_regions){ .n_regions = 0 };
     return HRF_OK;
