@@ -351,13 +351,16 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
 {
     HRF_AUTO_FREE char *labels = hrf_path_join(w->directory, "results/labels.csv");
     HRF_AUTO_FREE char *flips = hrf_path_join(w->directory, "results/patch-flips.csv");
+    HRF_AUTO_FREE char *quality = hrf_path_join(w->directory, "results/patch-quality.csv");
     HRF_AUTO_FREE char *study = hrf_path_join(w->directory, "report/study.csv");
     HRF_AUTO_FREE char *json = hrf_path_join(w->directory, "report/report.json");
     HRF_AUTO_FREE char *page = hrf_path_join(w->directory, "report/index.html");
-    if (labels == NULL || flips == NULL || study == NULL || json == NULL || page == NULL)
+    if (labels == NULL || flips == NULL || quality == NULL || study == NULL || json == NULL ||
+        page == NULL)
         return no_memory(err);
     HRF_TRY(hrf_report_labels(w->cohort, labels, err));
     HRF_TRY(hrf_report_patch_flips(w->cohort, flips, err));
+    HRF_TRY(hrf_report_patch_quality(w->cohort, quality, err));
     HRF_TRY(hrf_report_study(w->cohort, study, err));
     hrf_crash_point("report.labels");
     HRF_TRY(hrf_report_json(w->cohort, json, err));

@@ -501,6 +501,23 @@ static json_t *not_done_json(const struct hrf_cohort *cohort)
     return array;
 }
 
+/* Slides with patches that are white where a tile does not decode. */
+static json_t *white_json(const struct hrf_cohort *cohort)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        if (slide->n_white == 0)
+            continue;
+        json_t *object = json_pack("{sIsI}", "white", (json_int_t)slide->n_white, "patches",
+                                   (json_int_t)slide->n_patches);
+        put_text(object, "slide", slide->name);
+        put_text(object, "warning", slide->warning);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 static void put_operating_point(json_t *object, const struct hrf_tuning *t)
 {
     if (t->reason != NULL) {
@@ -551,6 +568,7 @@ enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *pat
     put_text(root, "name", cohort->name);
     put(root, "slides", counts_json(&cohort->counts));
     put(root, "slides_not_done", not_done_json(cohort));
+    put(root, "white_patches", white_json(cohort));
     put(root, "slide_score", score_json(cohort));
     put(root, "calibration", calibration_json(&cohort->calibration));
     put(root, "precisions", hrf_report_precisions_json(cohort));

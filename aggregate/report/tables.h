@@ -52,4 +52,9 @@ HRF_CHECKED enum hrf_status hrf_report_lesions(const struct hrf_cohort *cohort,
                                                const struct hrf_scores *scores, const char *path,
                                                struct hrf_error *err);
 
+/* patch-quality.csv: patches that are white where a tile does not decode. Without any there is no
+ * such file. */
+HRF_CHECKED enum hrf_status hrf_report_patch_quality(const struct hrf_cohort *cohort,
+                                                     const char *path, struct hrf_error *err);
+
 #endif

@@ -29,6 +29,8 @@ static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
     hrf_free(slide->annotation);
     hrf_free(slide->reason);
     hrf_free(slide->warning);
+    hrf_free(slide->white);
+    hrf_free(slide->white_patches);
     hrf_free(slide->mpp_source);
     hrf_free(slide->scores);
 }
@@ -316,6 +318,7 @@ enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, si
     *reason = score->failure;
     if (score->failure != NULL)
         return HRF_SLIDE_FAILED;
+    *reason = slide->white;
     if (score->known || score->has_features)
         return HRF_SLIDE_DONE;
     *reason = slide->reason;

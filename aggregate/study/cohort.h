@@ -114,14 +114,18 @@ struct hrf_cohort_slide {
     enum hrf_truth tuning_truth;
     char *label_text, *annotation; /* NULL = none */
     enum hrf_slide_state state;
-    char *reason;                    /* NULL = none */
-    char *warning;                   /* of the tiler; NULL = none */
-    int64_t width, height;           /* level-0 px; 0 = never opened */
-    double mpp;                      /* mean of x and y, um/px; 0 = unknown */
-    char *mpp_source;                /* NULL = unknown */
-    int64_t n_patches;               /* -1 = not tiled */
-    double tissue_fraction;          /* of the slide's area */
-    struct hrf_cohort_score *scores; /* [n_precisions] */
+    char *reason;          /* NULL = none */
+    char *warning;         /* of the tiler; NULL = none */
+    int64_t width, height; /* level-0 px; 0 = never opened */
+    double mpp;            /* mean of x and y, um/px; 0 = unknown */
+    char *mpp_source;      /* NULL = unknown */
+    int64_t n_patches;     /* -1 = not tiled */
+    int64_t n_white; /* patches on tiles that do not decode: white there (tiler.on_bad_tile) */
+    char *white;     /* the same in words; NULL = none */
+    struct hrf_patch *white_patches;     /* [n_white] */
+    int64_t patch_width0, patch_height0; /* level-0 px */
+    double tissue_fraction;              /* of the slide's area */
+    struct hrf_cohort_score *scores;     /* [n_precisions] */
 };
 
 enum { HRF_COHORT_HARDWARE = 8 };

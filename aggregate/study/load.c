@@ -34,6 +34,22 @@ static enum hrf_status copy_row(const struct hrf_slide_row *row, struct hrf_coho
     return HRF_OK;
 }
 
+static enum hrf_status take_white(const struct hrf_tile_plan *plan, struct hrf_cohort_slide *slide,
+                                  struct hrf_error *err)
+{
+    if (plan->n_white == 0)
+        return HRF_OK;
+    slide->white = hrf_format("%lld of %lld patches are white where a tile does not decode",
+                              (long long)plan->n_white, (long long)plan->n_patches);
+    slide->white_patches = hrf_alloc_array((size_t)plan->n_white, sizeof *slide->white_patches);
+    if (slide->white == NULL || slide->white_patches == NULL)
+        return no_memory(slide->name, err);
+    for (int64_t i = 0; i < plan->n_white; i++)
+        slide->white_patches[i] = plan->patches[plan->white[i]];
+    slide->n_white = plan->n_white;
+    return HRF_OK;
+}
+
 static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slide *slide,
                                  struct hrf_tile_plan **out, struct hrf_error *err)
 {
@@ -49,6 +65,9 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
     if (!copy_text(plan->mpp_source, &slide->mpp_source) ||
         !copy_text(plan->warning, &slide->warning))
         return no_memory(slide->name, err);
+    slide->patch_width0 = plan->patch_width0;
+    slide->patch_height0 = plan->patch_height0;
+    HRF_TRY(take_white(plan, slide, err));
     *out = plan;
     plan = NULL;
     return HRF_OK;

@@ -239,13 +239,18 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
         const struct hrf_patch *patch = patch_at(feed, claim->batch, place);
         uint8_t *out = (uint8_t *)claim->slot->pixels + (size_t)(place * n) * number_bytes(config);
         unsigned char *rgb = config->raw ? out : reader->rgb;
+        const int64_t before = hrf_slide_white_reads();
+        bool is_white = false;
         HRF_TRY(hrf_patch_reader_read_rows(reader->patches, patch->x, patch->y, config->first_row,
                                            config->n_rows, rgb, &reader->decode_ns,
                                            &reader->prepare_ns, err));
         patch_done(feed, reader->patches, patch);
         int64_t start = hrf_clock_ns();
-        HRF_TRY(hrf_level_check_rows(reader->check, patch->x, patch->y, config->first_row,
-                                     config->n_rows, rgb, err));
+        HRF_TRY(hrf_plan_check_white(config->slide, config->plan, patch - config->plan->patches,
+                                     before, &is_white, err));
+        if (!is_white)
+            HRF_TRY(hrf_level_check_rows(reader->check, patch->x, patch->y, config->first_row,
+                                         config->n_rows, rgb, err));
         if (!config->raw)
             normalise(feed, rgb, out);
         reader->prepare_ns += hrf_clock_ns() - start;

@@ -15,3 +15,27 @@ enum hrf_status hrf_plan_readers_create(struct hrf_slide *slide, const struct hr
     return hrf_level_check_create(slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
                                   plan->patch_mpp, check, err);
 }
+
+void hrf_plan_set_bad_tiles(struct hrf_slide *slide, const struct hrf_tile_plan *plan)
+{
+    hrf_slide_set_bad_tiles(slide,
+                            plan->n_white > 0 ? HRF_BAD_TILES_ARE_WHITE : HRF_BAD_TILES_FAIL);
+}
+
+enum hrf_status hrf_plan_check_white(struct hrf_slide *slide, const struct hrf_tile_plan *plan,
+                                     int64_t patch, int64_t before, bool *is_white,
+                                     struct hrf_error *err)
+{
+    struct hrf_bad_tile tile;
+    char text[400] = "";
+    *is_white = hrf_slide_white_reads() > before;
+    if (!*is_white || hrf_tile_plan_is_white(plan, patch))
+        return HRF_OK;
+    for (int64_t i = 0; hrf_slide_bad_tile(slide, i, &tile); i++) /* the one that came last */
+        hrf_bad_tile_text(&tile, text, sizeof text);
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "the patch at x %d, y %d of '%s' meets a tile that does not decode, and "
+        "did when the slide was tiled (%s): the file has changed, or its disk fails",
+        plan->patches[patch].x, plan->patches[patch].y, plan->slide_path, text);
+}

@@ -5,6 +5,7 @@
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/level_check.h"
 #include "tiler/slide/patch_reader.h"
+#include "tiler/slide/slide.h"
 
 /* For one thread. HRF_E_USER where the slide has its patches on another level than when it was
  * tiled: its pixels are not those that the plan was made of. */
@@ -13,5 +14,15 @@ HRF_CHECKED enum hrf_status hrf_plan_readers_create(struct hrf_slide *slide,
                                                     struct hrf_patch_reader **reader,
                                                     struct hrf_level_check **check,
                                                     struct hrf_error *err);
+
+/* How a slide is to be read for a plan: with white for tiles that do not decode if the plan lists
+ * patches on such. Before the slide is read. */
+void hrf_plan_set_bad_tiles(struct hrf_slide *slide, const struct hrf_tile_plan *plan);
+/* `before`: hrf_slide_white_reads() before this thread read the patch, `patch` its number in the
+ * plan. *is_white: it met tiles that do not decode. HRF_E_USER: and the plan does not list it. */
+HRF_CHECKED enum hrf_status hrf_plan_check_white(struct hrf_slide *slide,
+                                                 const struct hrf_tile_plan *plan, int64_t patch,
+                                                 int64_t before, bool *is_white,
+                                                 struct hrf_error *err);
 
 #endif

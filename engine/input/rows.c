@@ -63,10 +63,14 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
     HRF_CHECK_MEMORY(rgb != NULL, err, "no memory to read %lld rows of %lld px", (long long)most,
                      (long long)size);
     while (take(work, &first, &n)) {
+        const int64_t before = hrf_slide_white_reads();
+        bool is_white = false;
         HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, first, n, rgb, &decode_ns,
                                            &prepare_ns, err));
         int64_t start = hrf_clock_ns();
-        HRF_TRY(hrf_level_check_rows(check, patch->x, patch->y, first, n, rgb, err));
+        HRF_TRY(hrf_plan_check_white(config->slide, plan, config->patch, before, &is_white, err));
+        if (!is_white)
+            HRF_TRY(hrf_level_check_rows(check, patch->x, patch->y, first, n, rgb, err));
         normalise(work, rgb, n, size,
                   work->out + (first - config->first_row) * work->n_columns * 3);
         prepare_ns += hrf_clock_ns() - start;

@@ -8,6 +8,7 @@
 #include "base/own_process.h"
 #include "engine/backend/backend.h"
 #include "engine/input/normalise.h"
+#include "engine/input/plan_readers.h"
 #include "engine/onnx/onnx.h"
 #include "engine/planning/known_machine.h"
 #include "engine/planning/request.h"
@@ -402,6 +403,7 @@ enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_
     HRF_TRY(read_tile_plan(job, task, &source->plan, err));
     HRF_TRY(make_network(job, source->plan->patch_size, err));
     HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
+    hrf_plan_set_bad_tiles(source->slide, source->plan);
     HRF_TRY(check_slide(task, source, err));
     source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
                                               : hrf_process_cpu_count();

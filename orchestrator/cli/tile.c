@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct request {
-    const char *mask, *thumbnail, *method, *mode, *coords;
+    const char *mask, *thumbnail, *method, *mode, *coords, *on_bad_tile;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
     bool json;
@@ -56,6 +56,8 @@ static void print_json(const struct hrf_tile_plan *p)
         p->read_level, "seconds", hrf_json_number(p->seconds), "has_tissue",
         (int)(p->n_patches > 0), "stride", (json_int_t)p->patch_stride);
     if (value != NULL)
+        json_object_set_new(value, "white_patches", json_integer((json_int_t)p->n_white));
+    if (value != NULL)
         json_object_set_new(value, "tiling", json_string(p->hash));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
     puts(text != NULL ? text : "{}");
@@ -65,6 +67,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = { .mode = "patch",
                          .method = "otsu",
+                         .on_bad_tile = "fail",
                          .size = 256,
                          .min_patches = 16,
                          .mpp = 0.5,
@@ -83,6 +86,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           "take the patches, or the tissue, of another program: a file, or a folder of files by "
           "slide (HDF5 of CLAM, TRIDENT, AtlasPatch, WSInfer or STAMP; csv; GeoJSON)",
           HRF_OPTION_TEXT, &r.coords },
+        { "on-bad-tile", "WHAT",
+          "fail (default), or white: what a tile that does not decode is, with the patches on it "
+          "listed",
+          HRF_OPTION_TEXT, &r.on_bad_tile },
         { "slide-mpp", "UM", "resolution of a slide that states none", HRF_OPTION_REAL,
           &r.slide_mpp },
         { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
@@ -101,9 +108,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     char mode[32], method[32];
     snprintf(mode, sizeof mode, "%s", r.mode);
     snprintf(method, sizeof method, "%s", r.method);
+    char on_bad_tile[32];
+    snprintf(on_bad_tile, sizeof on_bad_tile, "%s", r.on_bad_tile);
+    if (strcmp(on_bad_tile, "fail") != 0 && strcmp(on_bad_tile, "white") != 0) {
+        fprintf(stderr, "%s tile: --on-bad-tile is fail or white\n", HRF_PROGRAM);
+        return HRF_EXIT_USAGE;
+    }
     HRF_AUTO_FREE char *coords = hrf_strdup(r.coords);
     struct hrf_job_tiler params = { .mode = mode,
                                     .coords = coords,
+                                    .on_bad_tile = on_bad_tile,
                                     .patch_size = r.size,
                                     .patch_stride = r.stride > 0 ? r.stride : r.size,
                                     .patch_mpp = r.mpp,

@@ -193,6 +193,18 @@ static enum hrf_status put_json(const json_t *value, struct hrf_error *err)
     return HRF_OK;
 }
 
+/* What the tiler found doubtful about a slide; heap, NULL: nothing, or it is not tiled. */
+static char *tiler_warning(struct hrf_store *store, const struct hrf_slide_row *s)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    struct hrf_error ignored;
+    char *text = NULL;
+    if (s->tile_plan_hash != NULL &&
+        hrf_store_get_tile_plan(store, s->id, &plan, &ignored) == HRF_OK)
+        HRF_MOVE(text, plan->warning);
+    return text;
+}
+
 static enum hrf_status print_json(struct hrf_store *store, const struct evidence *e,
                                   const struct hrf_slide_row *s, struct hrf_error *err)
 {
@@ -204,6 +216,10 @@ static enum hrf_status print_json(struct hrf_store *store, const struct evidence
                                     hrf_json_string(s->path), "bytes", (json_int_t)s->n_bytes,
                                     "tasks", tasks_json(e, s->id), "events", events_json(&events));
     hrf_event_rows_release(&events);
+    HRF_AUTO_FREE char *warning = tiler_warning(store, s);
+    if (value != NULL)
+        json_object_set_new(value, "warning",
+                            warning != NULL ? hrf_json_string(warning) : json_null());
     return put_json(value, err);
 }
 
@@ -215,6 +231,10 @@ static enum hrf_status print_text(struct hrf_store *store, const struct evidence
                    hrf_slide_state_text(s->state), s->reason != NULL ? ": " : "",
                    s->reason != NULL ? s->reason : "", path != NULL ? path : "?",
                    (long long)s->n_bytes);
+    HRF_AUTO_FREE char *warning = tiler_warning(store, s);
+    HRF_AUTO_FREE char *shown = warning != NULL ? hrf_text_printable(warning) : NULL;
+    if (shown != NULL)
+        hrf_cli_printf("  warning: %s\n", shown);
     print_tasks(e, s->id);
     return print_events(store, s->name, err);
 }

@@ -32,6 +32,8 @@ enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[
     hrf_hash_double(hash, inputs->workflow_mpp);
     if (inputs->coords != NULL) /* without them the key is that of earlier versions */
         hrf_hash_text(hash, inputs->coords);
+    if (inputs->bad_tiles_are_white)
+        hrf_hash_text(hash, "bad tiles are white");
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

@@ -25,7 +25,8 @@ struct hrf_tile_inputs {
     int64_t size, stride, min_patches;
     double mpp, min_tissue;
     double csv_mpp, workflow_mpp; /* 0 = not given */
-    const char *coords;           /* SHA-256 of the file of foreign patches; NULL: none */
+    bool bad_tiles_are_white;
+    const char *coords; /* SHA-256 of the file of foreign patches; NULL: none */
 };
 
 struct hrf_infer_inputs {

@@ -114,6 +114,7 @@ static enum hrf_status load_parts(struct run *run, struct sample *sample, int64_
         part->slide_id = t->slide_id;
         HRF_TRY(hrf_store_get_tile_plan(run->store, t->slide_id, &part->plan, err));
         sample->n_parts++;
+        hrf_tile_plan_drop_white(part->plan);
         *total += part->plan->n_patches;
     }
     return HRF_OK;

@@ -98,17 +98,19 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slid
                              char out[HRF_HASH_HEX], struct hrf_error *err)
 {
     const struct run_region region = run_region(w);
-    struct hrf_tile_inputs inputs = { .slide = identity(slide),
-                                      .mode = region.mode,
-                                      .tissue_method = hrf_tissue_method_name(
-                                          w->tiler.tissue.method),
-                                      .size = region.size,
-                                      .stride = region.stride,
-                                      .min_patches = w->tiler.tissue.min_patches,
-                                      .mpp = region.mpp,
-                                      .min_tissue = w->tiler.tissue.min_tissue,
-                                      .csv_mpp = slide->mpp_csv,
-                                      .workflow_mpp = run_fallback_mpp(w, slide) };
+    struct hrf_tile_inputs inputs = {
+        .slide = identity(slide),
+        .mode = region.mode,
+        .tissue_method = hrf_tissue_method_name(w->tiler.tissue.method),
+        .size = region.size,
+        .stride = region.stride,
+        .min_patches = w->tiler.tissue.min_patches,
+        .mpp = region.mpp,
+        .min_tissue = w->tiler.tissue.min_tissue,
+        .csv_mpp = slide->mpp_csv,
+        .workflow_mpp = run_fallback_mpp(w, slide),
+        .bad_tiles_are_white = w->tiler.on_bad_tile == HRF_BAD_TILE_IS_WHITE
+    };
     char coords[HRF_HASH_HEX];
     HRF_TRY(hash_coords(w, slide, coords, err));
     inputs.coords = w->tiler.coords != NULL ? coords : NULL;

@@ -29,6 +29,7 @@ struct hrf_job_tiler {
     char *tissue_method;
     double min_tissue;
     int64_t min_patches;
+    char *on_bad_tile; /* "fail" or "white"; NULL: fail */
     char
         *coords; /* where other programs' patches of the slides are: a folder or file; NULL: none */
 };

@@ -19,9 +19,33 @@ void hrf_tile_plan_destroy(struct hrf_tile_plan *plan)
     hrf_free(plan->tissue_method);
     hrf_free(plan->warning);
     hrf_free(plan->patches);
+    hrf_free(plan->white);
     hrf_bytes_release(&plan->thumbnail_png);
     hrf_bytes_release(&plan->mask_png);
     hrf_free(plan);
+}
+
+bool hrf_tile_plan_is_white(const struct hrf_tile_plan *plan, int64_t patch)
+{
+    int64_t low = 0, high = plan->n_white;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (plan->white[middle] < patch)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < plan->n_white && plan->white[low] == patch;
+}
+
+void hrf_tile_plan_drop_white(struct hrf_tile_plan *plan)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < plan->n_patches; i++)
+        if (!hrf_tile_plan_is_white(plan, i))
+            plan->patches[kept++] = plan->patches[i];
+    plan->n_patches = kept;
+    plan->n_white = 0;
 }
 
 enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error *err)
@@ -43,6 +67,10 @@ enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error 
         hrf_hash_int(hash, plan->patches[i].x);
         hrf_hash_int(hash, plan->patches[i].y);
     }
+    if (plan->n_white > 0) /* without them the hash is that of earlier versions */
+        hrf_hash_text(hash, "white");
+    for (int64_t i = 0; i < plan->n_white; i++)
+        hrf_hash_int(hash, plan->white[i]);
     hrf_hash_hex(hash, plan->hash);
     return HRF_OK;
 }
@@ -77,6 +105,7 @@ static const struct hrf_field fields[] = {
     FIELD(thumbnail_downsample, REAL),
     FIELD(seconds, REAL),
 #undef FIELD
+    HRF_FIELD_NEW(struct hrf_tile_plan, "n_white", n_white, HRF_FIELD_INT),
 };
 
 enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hrf_bytes *out,
@@ -89,11 +118,12 @@ enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hr
         { "patches", plan->patches, (size_t)plan->n_patches * sizeof plan->patches[0] },
         { "thumbnail.png", plan->thumbnail_png.data, plan->thumbnail_png.n_bytes },
         { "mask.png", plan->mask_png.data, plan->mask_png.n_bytes },
+        { "white", plan->white, (size_t)plan->n_white * sizeof plan->white[0] },
     };
     struct hrf_record_identity identity = plan->identity;
     memcpy(identity.plan, plan->hash, sizeof identity.plan);
-    return hrf_container_encode(HRF_TILE_PLAN_KIND, VERSION, &identity, header, sections, 3, out,
-                                err);
+    return hrf_container_encode(HRF_TILE_PLAN_KIND, VERSION, &identity, header, sections,
+                                plan->n_white > 0 ? 4 : 3, out, err);
 }
 
 static enum hrf_status copy_section(const struct hrf_container *container, const char *name,
@@ -124,6 +154,31 @@ static enum hrf_status check_plan(const struct hrf_tile_plan *plan, const char *
                                 where);
 }
 
+static enum hrf_status read_white(const struct hrf_container *container, const char *where,
+                                  struct hrf_tile_plan *plan, struct hrf_error *err)
+{
+    struct hrf_section section;
+    const int64_t n = plan->n_white;
+    plan->n_white = 0;
+    if (n == 0)
+        return HRF_OK;
+    if (n < 0 || n > plan->n_patches)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld white patches of %lld", where,
+                             (long long)n, (long long)plan->n_patches);
+    const size_t n_bytes = (size_t)n * sizeof plan->white[0];
+    HRF_TRY(hrf_container_section(container, "white", n_bytes, where, &section, err));
+    plan->white = hrf_alloc(n_bytes);
+    HRF_CHECK_MEMORY(plan->white != NULL, err, "%s: no memory for %lld white patches", where,
+                     (long long)n);
+    memcpy(plan->white, section.data, n_bytes);
+    for (int64_t i = 0; i < n; i++)
+        if (plan->white[i] < 0 || plan->white[i] >= plan->n_patches ||
+            (i > 0 && plan->white[i] <= plan->white[i - 1]))
+            return hrf_error_set(err, HRF_E_USER, "%s: its white patches are not in order", where);
+    plan->n_white = n;
+    return HRF_OK;
+}
+
 static enum hrf_status decode_plan(const struct hrf_container *container, const char *where,
                                    struct hrf_tile_plan *plan, struct hrf_error *err)
 {
@@ -144,6 +199,7 @@ static enum hrf_status decode_plan(const struct hrf_container *container, const 
     HRF_CHECK_MEMORY(plan->patches != NULL, err, "%s: no memory for %lld patches", where,
                      (long long)plan->n_patches);
     memcpy(plan->patches, patches.data, n_bytes);
+    HRF_TRY(read_white(container, where, plan, err));
     HRF_TRY(copy_section(container, "thumbnail.png", where, &plan->thumbnail_png, err));
     return copy_section(container, "mask.png", where, &plan->mask_png, err);
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "schema/record/container.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,11 @@ struct hrf_tile_plan {
     int64_t n_patches;
     struct hrf_patch *patches;
 
+    /* Patches that meet a tile that does not decode and are white there (tiler.on_bad_tile), by
+     * their number, ascending. In all others every tile decoded when the slide was tiled. */
+    int64_t n_white;
+    int32_t *white;
+
     double thumbnail_downsample;    /* level-0 px per thumbnail px */
     struct hrf_bytes thumbnail_png; /* RGB, longest side <= 1024 */
     struct hrf_bytes mask_png;      /* 8-bit gray 0/255, same size as the thumbnail */
@@ -57,6 +63,9 @@ struct hrf_tile_plan {
 
 void hrf_tile_plan_destroy(struct hrf_tile_plan *plan);
 HRF_DEFINE_AUTO(hrf_tile_plan)
+bool hrf_tile_plan_is_white(const struct hrf_tile_plan *plan, int64_t patch);
+/* Leaves those patches out. */
+void hrf_tile_plan_drop_white(struct hrf_tile_plan *plan);
 /* Fills plan->hash. */
 HRF_CHECKED enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error *err);
 

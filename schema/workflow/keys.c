@@ -7,6 +7,7 @@ const char *const hrf_words_layout[] = { "camelyon16", "files", "csv", NULL };
 const char *const hrf_words_split[] = { "testing", "training", "all", NULL };
 const char *const hrf_words_mode[] = { "patch", "slide", NULL };
 const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", NULL };
+const char *const hrf_words_on_bad_tile[] = { "fail", "white", NULL };
 const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
@@ -56,6 +57,10 @@ const struct hrf_key hrf_keys[] = {
     ANY(tiler.coords, PATH, NULL,
         "patches that another program chose: a folder with a file for each slide (HDF5 of CLAM, "
         "TRIDENT, AtlasPatch, WSInfer or STAMP, csv of WSInfer), or tissue as GeoJSON (QuPath)"),
+    ONE_OF(tiler.on_bad_tile, WORD, "fail", hrf_words_on_bad_tile,
+           "what a tile of a slide that does not decode does: fail: its slide fails; white: the "
+           "tile is white, and the patches on it are counted and listed (each slide is then read "
+           "once more, when it is tiled)"),
     IN_RANGE(tiler.patch.size, INT, "256", 16, 8192, "height and width of a patch in px"),
     IN_RANGE(tiler.patch.mpp, REAL, "0.5", 0.05, 100, "resolution of patches in um/px"),
     IN_RANGE(tiler.patch.stride, INT, NULL, 1, 8192,

@@ -20,6 +20,7 @@ enum hrf_layout { HRF_LAYOUT_CAMELYON16, HRF_LAYOUT_FILES, HRF_LAYOUT_CSV };
 enum hrf_split { HRF_SPLIT_TESTING, HRF_SPLIT_TRAINING, HRF_SPLIT_ALL };
 enum hrf_tiler_mode { HRF_TILER_PATCH, HRF_TILER_SLIDE };
 enum hrf_tissue_method { HRF_TISSUE_OTSU, HRF_TISSUE_WSINFER, HRF_TISSUE_CLAM, HRF_TISSUE_NCRF };
+enum hrf_on_bad_tile { HRF_BAD_TILE_FAILS, HRF_BAD_TILE_IS_WHITE };
 enum hrf_fit_method {
     HRF_FIT_MINMAX,
     HRF_FIT_PERCENTILE,
@@ -81,6 +82,7 @@ bool hrf_dataset_is_given(const struct hrf_workflow_dataset *dataset);
 struct hrf_workflow_tiler {
     enum hrf_tiler_mode mode;
     char *coords; /* where other programs' patches or tissue are; NULL = none */
+    enum hrf_on_bad_tile on_bad_tile;
     struct {
         int64_t size; /* px at `mpp` */
         double mpp;   /* um/px */
@@ -260,6 +262,7 @@ const char *hrf_precision_name(enum hrf_precision precision); /* "fp32" */
 const char *hrf_model_activation(const struct hrf_workflow_model *model);
 const char *hrf_score_method_name(enum hrf_score_method method);
 const char *hrf_tissue_method_name(enum hrf_tissue_method method);
+const char *hrf_on_bad_tile_name(enum hrf_on_bad_tile choice);
 const char *hrf_device_name(enum hrf_device device);
 
 #endif

@@ -25,4 +25,19 @@ n=$(($(wc -l <"$scratch/slides.csv") - 1))
 expect_text "$n slides:"
 left=$(sqlite3 "$scratch/run/run.db" "SELECT count(*) FROM slide WHERE state NOT IN (1, 2, 3, 4)")
 [ "$left" = 0 ] || fail "$left slides have no end"
+# A tile that does not decode fails its slide by place, or is white, and the patches on it are listed.
+cp "$HRF_SHARED_DATA/slides/cmu-1-small-region.svs" "$scratch/bad.svs"
+chmod u+w "$scratch/bad.svs"
+dd if=/dev/zero of="$scratch/bad.svs" bs=1 seek=297050 count=2000 conv=notrunc 2>/dev/null
+sed -i "s|^dataset:.*|dataset: {layout: files, files: [bad.svs]}|" "$scratch/w.yaml"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/failed"
+expect_text "level 0, tile 4, 4 (bytes 297050 to 323976 of the file)"
+expect_code 0 "$flow" run "$scratch/w.yaml" --out "$scratch/white" --set tiler.on_bad_tile=white
+[ "$(grep -c '^bad,[0-9]*,[0-9]*,128,128,bad-tile,yes$' "$scratch/white/results/patch-quality.csv")" = 9 ] || fail "not 9 white patches"
+grep -q 'done,9 of [0-9]* patches are white where a tile does not decode,' "$scratch/white/results/labels.csv" || fail "labels.csv is silent"
+expect_code 0 "$flow" why "$scratch/white" bad
+expect_text "level 0, tile 4, 4 (bytes 297050 to 323976 of the file)"
+grep -q '9 of [0-9]* patches lie on it' "$scratch/white/report/index.html" || fail "the page is silent"
+expect_code 0 "$flow" report "$scratch/white" --json
+expect_text '"white":9'
 echo "1 passed, 0 failed"

@@ -95,6 +95,7 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
     const struct hrf_slide_info *info = hrf_slide_info(slide);
     const int64_t width = overview->width, height = overview->height;
     const int32_t own = hrf_overview_level(info, width, height);
+    const int64_t white = hrf_slide_white_reads();
     const int32_t coarser = next_level(info, own, true), finer = next_level(info, own, false);
     HRF_AUTO_RELEASE(pair) pair = { .fine_level = own, .coarse_level = own };
     if (coarser >= 0 && info->level[coarser].width >= MIN_SIDE &&
@@ -103,6 +104,8 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
         const int64_t common_w = w < width ? w : width, common_h = h < height ? h : height;
         pair.coarse_level = coarser;
         HRF_TRY(hrf_overview_read_level(slide, coarser, common_w, common_h, &pair.coarse, err));
+        if (hrf_slide_white_reads() > white)
+            return HRF_OK;
         HRF_TRY(copy_overview(overview, common_w, common_h, &pair.fine, err));
         return compare(slide, &pair, err);
     }
@@ -111,6 +114,8 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
         return HRF_OK;
     pair.fine_level = finer;
     HRF_TRY(hrf_overview_read_level(slide, finer, width, height, &pair.fine, err));
+    if (hrf_slide_white_reads() > white)
+        return HRF_OK;
     HRF_TRY(copy_overview(overview, width, height, &pair.coarse, err));
     return compare(slide, &pair, err);
 }
@@ -168,7 +173,10 @@ static enum hrf_status look_at(struct looking *l, const struct places *p, int64_
     const double scale_y = (double)l->plan->height / (double)p->overview->height;
     const int64_t x = llround((double)(place % p->columns * p->side_x) * scale_x);
     const int64_t y = llround((double)(place / p->columns * p->side_y) * scale_y);
+    const int64_t white = hrf_slide_white_reads();
     HRF_TRY(hrf_patch_reader_read(l->reader, x, y, l->rgb, NULL, NULL, err));
+    if (hrf_slide_white_reads() > white)
+        return HRF_OK;
     return hrf_level_check_rows(l->check, x, y, 0, l->size, l->rgb, err);
 }
 

@@ -9,6 +9,7 @@
 #include "tiler/plan/foreign.h"
 #include "tiler/plan/level_survey.h"
 #include "tiler/plan/overview.h"
+#include "tiler/plan/verify.h"
 #include "tiler/tissue/tissue.h"
 
 #include <math.h>
@@ -23,6 +24,7 @@ struct tiling {
     struct hrf_slide *slide;
     const struct hrf_job_tiler *params;
     struct hrf_overview overview;
+    bool overview_is_hit; /* it has white for tiles that do not decode */
     unsigned char *mask;
     bool is_frame; /* in mode slide: the only patch, which is the whole frame */
     struct hrf_grid grid;
@@ -260,7 +262,9 @@ static enum hrf_status read_overview(struct tiling *t, struct hrf_error *err)
         hrf_tissue_reduction(plan->tissue_method, plan->width, plan->height, mpp, &reduction, err));
     if (strcmp(plan->tissue_method, "otsu") == 0)
         reduction = hrf_overview_snap(hrf_slide_info(t->slide), reduction, overview_slack);
+    const int64_t white = hrf_slide_white_reads();
     HRF_TRY(hrf_overview_read(t->slide, reduction, &t->overview, err));
+    t->overview_is_hit = hrf_slide_white_reads() > white;
     t->mask = hrf_alloc((size_t)(t->overview.width * t->overview.height));
     return t->mask != NULL ? HRF_OK
                            : hrf_error_set(err, HRF_E_NOMEM, "no memory for a tissue mask");
@@ -321,17 +325,6 @@ static enum hrf_status take_patches(struct tiling *t, const char *slide_path, st
     return HRF_OK;
 }
 
-/* Adds to the warning. */
-static enum hrf_status warn_too(struct tiling *t, const char *text, struct hrf_error *err)
-{
-    char *all = t->plan->warning != NULL ? hrf_format("%s; %s", t->plan->warning, text)
-                                         : hrf_strdup(text);
-    HRF_CHECK_MEMORY(all != NULL, err, "no memory for a warning");
-    hrf_free(t->plan->warning);
-    t->plan->warning = all;
-    return HRF_OK;
-}
-
 /* What is doubtful about the resolution. */
 static enum hrf_status warn_of_resolution(struct tiling *t, struct hrf_error *err)
 {
@@ -344,14 +337,19 @@ static enum hrf_status warn_of_resolution(struct tiling *t, struct hrf_error *er
                  "%g um/px is guessed from the objective's power, which may be wrong by a factor "
                  "of 2; dataset.mpp or a csv can say it",
                  plan->mpp_x);
-        HRF_TRY(warn_too(t, text, err));
+        HRF_TRY(hrf_plan_warn(t->plan, text, err));
     }
     if (plan->patch_mpp >= finest * slack)
         return HRF_OK;
     snprintf(text, sizeof text,
              "patches of %g um/px are finer than the slide (%g um/px): pixels are made up",
              plan->patch_mpp, finest);
-    return warn_too(t, text, err);
+    return hrf_plan_warn(t->plan, text, err);
+}
+
+static bool are_bad_tiles_white(const struct hrf_job_tiler *params)
+{
+    return params->on_bad_tile != NULL && strcmp(params->on_bad_tile, "white") == 0;
 }
 
 static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,
@@ -361,7 +359,10 @@ static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, 
     HRF_TRY(read_overview(t, err));
     HRF_TRY(t->params->coords != NULL ? take_patches(t, path, err) : choose_patches(t, err));
     HRF_TRY(warn_of_resolution(t, err));
-    HRF_TRY(hrf_slide_check_levels(t->slide, t->plan, &t->overview, t->mask, err));
+    if (!t->overview_is_hit) /* else the levels differ there */
+        HRF_TRY(hrf_slide_check_levels(t->slide, t->plan, &t->overview, t->mask, err));
+    if (are_bad_tiles_white(t->params))
+        HRF_TRY(hrf_verify_patches(t->slide, t->overview_is_hit, t->plan, err));
     HRF_TRY(make_pictures(t, err));
     return hrf_tile_plan_seal(t->plan, err);
 }
@@ -380,6 +381,8 @@ enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *par
     HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
     HRF_CHECK_MEMORY(plan != NULL, err, "no memory for a tile plan");
     HRF_TRY(hrf_slide_open(path, &slide, err));
+    if (are_bad_tiles_white(params))
+        hrf_slide_set_bad_tiles(slide, HRF_BAD_TILES_ARE_WHITE);
     struct tiling t = { .slide = slide, .params = params, .is_frame = is_frame, .plan = plan };
     enum hrf_status status = tile(&t, path, csv_mpp, workflow_mpp, err);
     hrf_overview_release(&t.overview);

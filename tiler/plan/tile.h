@@ -19,6 +19,9 @@
  * px on the left. If tissue does not fit into the frame, a warning says how much. min_tissue and
  * min_patches are ignored.
  *
+ * With on_bad_tile "white" every patch is read once more, and those that meet tiles that do not
+ * decode are listed in the plan (verify.h); otherwise the first such tile fails the slide.
+ *
  * HRF_E_USER: the slide cannot be used (not a slide, damaged, no resolution), with the reason;
  * HRF_E_UNSUPPORTED: an unknown mode. Memory: that of the overview (30 MB for 100,000
  * x 100,000 px at 0.25 um/px) a few times over, whatever levels the slide has. */

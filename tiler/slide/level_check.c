@@ -269,9 +269,12 @@ enum hrf_status hrf_level_check_rows(struct hrf_level_check *check, int64_t x0, 
     }
     if (n == 0)
         return HRF_OK;
+    const int64_t white = hrf_slide_white_reads();
     HRF_TRY(hrf_patch_reader_read_rows(check->coarse, x0 - llround(check->cell0_x),
                                        y0 - llround(check->cell0_y), first, n + 2, check->around,
                                        NULL, NULL, err));
+    if (hrf_slide_white_reads() > white) /* tiles of the other level do not decode */
+        return HRF_OK;
     if (!hrf_level_difference_find(check->cells, check->around, check->n, n, &difference))
         return HRF_OK;
     return refuse_block(check, x0, y0, first, &difference, err);

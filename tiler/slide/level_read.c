@@ -67,6 +67,33 @@ static struct span span_of(int64_t tile, int64_t tile_size_px, int64_t origin, i
     return span;
 }
 
+/* One tile by OpenSlide. What does not decode fails the slide, or is listed and white. */
+static enum hrf_status read_tile(struct hrf_slide *slide, int32_t level, int64_t column,
+                                 int64_t row, uint32_t *argb, unsigned char *rgb,
+                                 struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[level];
+    const double downsample = slide->info.level[level].downsample;
+    struct hrf_bad_tile bad;
+    char reason[sizeof bad.reason];
+    const int64_t x0 = llround((double)(column * table->tile_width) * downsample);
+    const int64_t y0 = llround((double)(row * table->tile_height) * downsample);
+    HRF_TRY(hrf_slide_check_damage(slide, err));
+    HRF_TRY(hrf_slide_read_once(slide, level, x0, y0, table->tile_width, table->tile_height, argb,
+                                rgb, reason, err));
+    if (reason[0] == '\0')
+        return HRF_OK;
+    hrf_bad_tile_find(slide, level, x0, y0, table->tile_width, table->tile_height, &bad);
+    memcpy(bad.reason, reason, sizeof bad.reason);
+    bad.column = column;
+    bad.row = row;
+    if (slide->bad_policy == HRF_BAD_TILES_FAIL)
+        return hrf_slide_report_damage(slide, &bad, err);
+    HRF_TRY(hrf_bad_tile_add(slide, &bad, err));
+    memset(rgb, 255, (size_t)(table->tile_width * table->tile_height) * 3);
+    return hrf_slide_reopen(slide, err);
+}
+
 /* The pixels of a tile by OpenSlide, reduced by averaging: of tiles that are not JPEG, and of those
  * that are damaged, where it decides what can be saved. */
 static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_tile_grid grid,
@@ -75,15 +102,12 @@ static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_til
 {
     const struct hrf_level_table *table = &slide->table.level[grid.level];
     const int64_t width = table->tile_width, height = table->tile_height, r = grid.reduction;
-    const double downsample = slide->info.level[grid.level].downsample;
     HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(width * height), sizeof *argb);
     HRF_AUTO_FREE unsigned char *whole = r > 1 ? hrf_alloc_array((size_t)(width * height), 3)
                                                : NULL;
     HRF_CHECK_MEMORY(argb != NULL && (r == 1 || whole != NULL), err, "no memory for a tile of '%s'",
                      slide->shown);
-    HRF_TRY(hrf_slide_read_argb(slide, grid.level, llround((double)(column * width) * downsample),
-                                llround((double)(row * height) * downsample), width, height, argb,
-                                r > 1 ? whole : rgb, err));
+    HRF_TRY(read_tile(slide, grid.level, column, row, argb, r > 1 ? whole : rgb, err));
     for (int64_t y = 0; y < height / r && r > 1; y++)
         for (int64_t x = 0; x < width / r; x++)
             for (int64_t c = 0; c < 3; c++) {
@@ -130,6 +154,8 @@ static enum hrf_status copy_tile(struct hrf_slide *slide, const struct hrf_level
     HRF_TRY(hrf_tile_cache_get(slide->cache, region->grid, column, row,
                                (size_t)(width * height * 3), load_tile, slide, &tile, &pixels,
                                err));
+    if (hrf_bad_tile_is_listed(slide, region->grid.level, column, row))
+        hrf_count_white_read();
     for (int64_t v = y.begin; v < y.end; v++)
         memcpy(rgb + (v * region->width + x.begin) * 3,
                pixels + ((v - y.begin + y.skip) * width + x.skip) * 3,

@@ -133,10 +133,12 @@ static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
 enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_slide) slide = hrf_calloc(1, sizeof *slide);
-    if (slide == NULL || (slide->shown = hrf_text_printable(path)) == NULL)
+    if (slide == NULL || (slide->path = hrf_strdup(path)) == NULL ||
+        (slide->shown = hrf_text_printable(path)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to open a slide");
     slide->fd = -1;
     pthread_mutex_init(&slide->lock, NULL);
+    pthread_rwlock_init(&slide->handle_lock, NULL);
     HRF_TRY(open_file(path, slide->shown, &slide->fd, err));
     hrf_tiff_take_messages();
     slide->handle = openslide_open(path);
@@ -164,13 +166,17 @@ void hrf_slide_close(struct hrf_slide *slide)
         return;
     if (slide->handle != NULL)
         openslide_close(slide->handle);
-    if (slide->shown != NULL)
+    if (slide->shown != NULL) {
         pthread_mutex_destroy(&slide->lock);
+        pthread_rwlock_destroy(&slide->handle_lock);
+    }
     hrf_sparse_destroy(slide->sparse);
+    hrf_bad_list_destroy(slide->bad);
     hrf_tile_table_release(&slide->table);
     hrf_tile_cache_destroy(slide->cache);
     if (slide->shown != NULL && slide->fd >= 0)
         close(slide->fd);
+    hrf_free(slide->path);
     hrf_free(slide->shown);
     hrf_free(slide);
 }
@@ -191,16 +197,15 @@ static void composite(const uint32_t *argb, int64_t n, unsigned char *rgb)
     }
 }
 
-/* After an error, OpenSlide's handle keeps failing; the message names the place that failed first.
- */
-static enum hrf_status report_damage(struct hrf_slide *slide, const char *error, int32_t level,
-                                     int64_t x, int64_t y, struct hrf_error *err)
+enum hrf_status hrf_slide_report_damage(struct hrf_slide *slide, const struct hrf_bad_tile *tile,
+                                        struct hrf_error *err)
 {
+    char place[400];
+    hrf_bad_tile_text(tile, place, sizeof place);
     pthread_mutex_lock(&slide->lock);
-    const char *detail = hrf_tiff_message();
     if (slide->damage[0] == '\0')
-        snprintf(slide->damage, sizeof slide->damage, "at x %lld, y %lld, level %d: %s%s%s",
-                 (long long)x, (long long)y, level, error, detail[0] != '\0' ? "; " : "", detail);
+        snprintf(slide->damage, sizeof slide->damage, "at x %lld, y %lld, %s", (long long)tile->x,
+                 (long long)tile->y, place);
     pthread_mutex_unlock(&slide->lock);
     return hrf_error_set(err, HRF_E_USER, "slide '%s' is damaged: reading fails %s", slide->shown,
                          slide->damage);
@@ -216,21 +221,85 @@ enum hrf_status hrf_slide_check_damage(struct hrf_slide *slide, struct hrf_error
                       : HRF_OK;
 }
 
+/* Opens the handle again if it has an error. Called with the lock for writing. */
+static bool renew_handle(struct hrf_slide *slide)
+{
+    if (openslide_get_error(slide->handle) == NULL)
+        return true;
+    openslide_t *fresh = openslide_open(slide->path);
+    if (fresh != NULL && openslide_get_error(fresh) == NULL) {
+        openslide_close(slide->handle);
+        slide->handle = fresh;
+        return true;
+    }
+    if (fresh != NULL)
+        openslide_close(fresh);
+    return false;
+}
+
+enum hrf_status hrf_slide_reopen(struct hrf_slide *slide, struct hrf_error *err)
+{
+    pthread_rwlock_wrlock(&slide->handle_lock);
+    const bool is_good = renew_handle(slide);
+    pthread_rwlock_unlock(&slide->handle_lock);
+    return is_good ? HRF_OK
+                   : hrf_error_set(err, HRF_E_USER,
+                                   "slide '%s' cannot be opened again after a tile that does not "
+                                   "decode",
+                                   slide->shown);
+}
+
+/* With the lock, for reading or for writing. */
+static enum hrf_status try_read(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
+                                int64_t width, int64_t height, uint32_t *argb, char reason[256])
+{
+    enum hrf_status status = HRF_OK;
+    hrf_tiff_take_messages();
+    if (!hrf_sparse_read(slide, level, x0, y0, width, height, argb, &status))
+        openslide_read_region(slide->handle, argb, x0, y0, level, width, height);
+    const char *error = openslide_get_error(slide->handle), *detail = hrf_tiff_message();
+    reason[0] = '\0';
+    if (error != NULL)
+        snprintf(reason, 256, "%s%s%s", error, detail[0] != '\0' ? "; " : "", detail);
+    return status;
+}
+
+enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
+                                    int64_t width, int64_t height, uint32_t *argb,
+                                    unsigned char *rgb, char reason[256], struct hrf_error *err)
+{
+    pthread_rwlock_rdlock(&slide->handle_lock);
+    enum hrf_status status = try_read(slide, level, x0, y0, width, height, argb, reason);
+    pthread_rwlock_unlock(&slide->handle_lock);
+    if (status == HRF_OK && reason[0] != '\0') { /* the error may be another thread's */
+        pthread_rwlock_wrlock(&slide->handle_lock);
+        if (renew_handle(slide))
+            status = try_read(slide, level, x0, y0, width, height, argb, reason);
+        pthread_rwlock_unlock(&slide->handle_lock);
+    }
+    if (status != HRF_OK)
+        return hrf_error_set(err, status, "no memory for a tile of '%s'", slide->shown);
+    if (reason[0] == '\0')
+        composite(argb, width * height, rgb);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                                     int64_t width, int64_t height, uint32_t *argb,
                                     unsigned char *rgb, struct hrf_error *err)
 {
-    enum hrf_status status;
-    hrf_tiff_take_messages();
-    if (!hrf_sparse_read(slide, level, x0, y0, width, height, argb, &status))
-        openslide_read_region(slide->handle, argb, x0, y0, level, width, height);
-    else if (status != HRF_OK)
-        return hrf_error_set(err, status, "no memory for a tile of '%s'", slide->shown);
-    const char *error = openslide_get_error(slide->handle);
-    if (error != NULL)
-        return report_damage(slide, error, level, x0, y0, err);
-    composite(argb, width * height, rgb);
-    return HRF_OK;
+    struct hrf_bad_tile tile;
+    HRF_TRY(hrf_slide_check_damage(slide, err));
+    HRF_TRY(hrf_slide_read_once(slide, level, x0, y0, width, height, argb, rgb, tile.reason, err));
+    if (tile.reason[0] == '\0')
+        return HRF_OK;
+    if (slide->bad_policy == HRF_BAD_TILES_ARE_WHITE)
+        return hrf_slide_read_around(slide, level, x0, y0, width, height, argb, rgb, err);
+    char reason[sizeof tile.reason];
+    memcpy(reason, tile.reason, sizeof reason);
+    hrf_bad_tile_find(slide, level, x0, y0, width, height, &tile);
+    memcpy(tile.reason, reason, sizeof tile.reason);
+    return hrf_slide_report_damage(slide, &tile, err);
 }
 
 /* The level pixel at which a read from x0 begins. False: it lies between two pixels, by more than

@@ -2,8 +2,9 @@
  *
  * An open slide may be read by any number of threads at once. Pixels are 8-bit RGB, row-major,
  * composited on white: sparse tiles, transparent pixels and everything outside the image are
- * white. Once a read has failed, every later read fails too (OpenSlide's errors are sticky), with a
- * message that names the place that failed first.
+ * white. Once a read has failed, every later read fails too, with a message that names the place
+ * that failed first (level, tile and bytes of the file, as far as they are known); bad_tiles.h has
+ * the other way.
  */
 #ifndef HRF_TILER_SLIDE_SLIDE_H
 #define HRF_TILER_SLIDE_SLIDE_H
@@ -75,6 +76,7 @@ HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double
                                                  enum hrf_mpp_source *source,
                                                  struct hrf_error *err);
 
+#include "tiler/slide/bad_tiles.h"
 #include "tiler/slide/level_check.h"
 #include "tiler/slide/patch_reader.h" /* the patches of a slide */
 

@@ -10,21 +10,52 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-struct hrf_sparse; /* which tiles are left out; see generic_tiff.c */
+struct hrf_sparse;   /* which tiles are left out; see generic_tiff.c */
+struct hrf_bad_list; /* tiles that do not decode; see bad_tiles.c */
 
 struct hrf_slide {
-    openslide_t *handle;       /* thread-safe */
+    openslide_t *handle; /* thread-safe; under handle_lock, because it is replaced */
+    pthread_rwlock_t handle_lock;
     struct hrf_sparse *sparse; /* NULL = none that OpenSlide does not know of */
-    char *shown;               /* the path as printable text, for messages */
+    char *path;
+    char *shown; /* the path as printable text, for messages */
     struct hrf_slide_info info;
     struct hrf_tile_table table;  /* of levels that are read in tiles */
     struct hrf_tile_cache *cache; /* of those tiles */
     int fd;                       /* of raw tiles; -1 = none */
-    pthread_mutex_t lock;         /* guards `damage` */
-    char damage[512];             /* where and how reading failed first; "" = it did not */
+    enum hrf_bad_tiles bad_policy;
+    pthread_mutex_t lock;     /* guards the rest */
+    char damage[512];         /* where and how reading failed first; "" = it did not */
+    struct hrf_bad_list *bad; /* NULL: none yet */
 };
 
-/* hrf_slide_read in one piece, with the caller's scratch: argb[height][width]. */
+/* *reason is what OpenSlide says of what does not decode, "" where it can read. HRF_E_NOMEM is the
+ * only failure. After an error the handle is opened again, here or by the next read. */
+HRF_CHECKED enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t level, int64_t x0,
+                                                int64_t y0, int64_t width, int64_t height,
+                                                uint32_t *argb, unsigned char *rgb,
+                                                char reason[256], struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_slide_reopen(struct hrf_slide *slide, struct hrf_error *err);
+/* Reads a region in smaller and smaller parts; what cannot be read is white and listed. */
+HRF_CHECKED enum hrf_status hrf_slide_read_around(struct hrf_slide *slide, int32_t level,
+                                                  int64_t x0, int64_t y0, int64_t width,
+                                                  int64_t height, uint32_t *argb,
+                                                  unsigned char *rgb, struct hrf_error *err);
+/* Of the region's tiles the first that does not decode, without its reason. */
+void hrf_bad_tile_find(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
+                       int64_t width, int64_t height, struct hrf_bad_tile *out);
+/* Each once. HRF_E_USER: there are too many. */
+HRF_CHECKED enum hrf_status
+hrf_bad_tile_add(struct hrf_slide *slide, const struct hrf_bad_tile *tile, struct hrf_error *err);
+bool hrf_bad_tile_is_listed(struct hrf_slide *slide, int32_t level, int64_t column, int64_t row);
+void hrf_count_white_read(void); /* of this thread */
+void hrf_bad_list_destroy(struct hrf_bad_list *list);
+/* Remembers where reading failed, and says it. */
+enum hrf_status hrf_slide_report_damage(struct hrf_slide *slide, const struct hrf_bad_tile *tile,
+                                        struct hrf_error *err);
+
+/* hrf_slide_read in one piece, with the caller's scratch: argb[height][width]. What does not decode
+ * fails, or is white, by the slide's policy; argb is then of no use. */
 HRF_CHECKED enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0,
                                                 int64_t y0, int64_t width, int64_t height,
                                                 uint32_t *argb, unsigned char *rgb,

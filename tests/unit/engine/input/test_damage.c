@@ -7,6 +7,7 @@
  */
 #include "base/file.h"
 #include "engine/input/feed.h"
+#include "engine/input/plan_readers.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/plan/tile.h"
@@ -266,7 +267,7 @@ static enum hrf_status read_all(struct hrf_slide *slide, const struct hrf_tile_p
                                             .batch = 4,
                                             .raw = true,
                                             .std = { 1, 1, 1 },
-                                            .n_readers = 1,
+                                            .n_readers = 2,
                                             .n_ahead = 2 };
     HRF_AUTO(hrf_feed) feed = NULL;
     struct hrf_feed_batch batch;
@@ -418,11 +419,158 @@ static void damage_to_levels_above_the_overview_is_told_or_harmless(void **state
     damage_pyramid(&p);
 }
 
+/* ---- on_bad_tile: white ---- */
+
+static enum hrf_status tile_white(const char *path, const char *choice, struct hrf_tile_plan **plan,
+                                  struct hrf_error *err)
+{
+    char on_bad_tile[8];
+    snprintf(on_bad_tile, sizeof on_bad_tile, "%s", choice);
+    const struct hrf_job_tiler params = { .mode = mode_patch,
+                                          .patch_size = PATCH,
+                                          .patch_stride = PATCH / 2,
+                                          .patch_mpp = mpp,
+                                          .tissue_method = otsu,
+                                          .min_tissue = 0.5,
+                                          .min_patches = 4,
+                                          .on_bad_tile = on_bad_tile };
+    return hrf_tile_slide(path, &params, mpp, 0, plan, err);
+}
+
+/* With several readers, as a task does it. */
+static enum hrf_status read_white(const char *path, const struct hrf_tile_plan *plan,
+                                  struct patches *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_slide) slide = NULL;
+    HRF_TRY(hrf_slide_open(path, &slide, err));
+    hrf_plan_set_bad_tiles(slide, plan);
+    return read_all(slide, plan, out, err);
+}
+
+/* The patch's pixels in the square tile at (x, y) are white, all others the sound ones. */
+static void assert_white_in_tile(const struct hrf_patch *at, const unsigned char *found,
+                                 const unsigned char *sound, int x0, int y0)
+{
+    for (int y = 0; y < PATCH; y++)
+        for (int x = 0; x < PATCH; x++) {
+            const int u = at->x + x - x0, v = at->y + y - y0;
+            const bool inside = u >= 0 && u < TILE && v >= 0 && v < TILE;
+            const unsigned char *p = found + 3 * (y * PATCH + x), *q = sound + 3 * (y * PATCH + x);
+            for (int c = 0; c < 3; c++)
+                assert_int_equal(p[c], inside ? 255 : q[c]);
+        }
+}
+
+/* `tile`: the column and row of the tile of level 0 that does not decode. */
+static void assert_listed_and_white(const char *sound_path, const char *bad_path, int tile)
+{
+    HRF_AUTO(hrf_tile_plan) sound = NULL;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    struct patches before = { .n = 0 }, after = { .n = 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    int64_t n_met = 0;
+    char words[64];
+    assert_int_equal(tile_white(sound_path, "white", &sound, &err), HRF_OK);
+    assert_int_equal(sound->n_white, 0);
+    assert_null(sound->warning);
+    if (tile_white(bad_path, "white", &plan, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(plan->n_patches, sound->n_patches);
+    snprintf(words, sizeof words, "level 0, tile %d, %d (bytes ", tile, tile);
+    assert_non_null(strstr(plan->warning, words));
+    assert_int_equal(read_white(sound_path, sound, &before, &err), HRF_OK);
+    if (read_white(bad_path, plan, &after, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    for (int64_t i = 0; i < plan->n_patches; i++) {
+        const struct hrf_patch *p = &plan->patches[i];
+        const bool meets = abs(p->x - tile * TILE) < TILE && abs(p->y - tile * TILE) < TILE;
+        const size_t bytes = (size_t)PATCH * PATCH * 3;
+        assert_int_equal(hrf_tile_plan_is_white(plan, i), meets);
+        n_met += meets;
+        if (meets)
+            assert_white_in_tile(p, after.pixels + (size_t)i * bytes,
+                                 before.pixels + (size_t)i * bytes, tile * TILE, tile * TILE);
+        else
+            assert_memory_equal(after.pixels + (size_t)i * bytes, before.pixels + (size_t)i * bytes,
+                                bytes);
+    }
+    assert_int_equal(n_met, 9);
+    assert_int_equal(plan->n_white, n_met);
+    hrf_free(after.pixels);
+    hrf_free(before.pixels);
+    /* Never silently: a plan that does not list a patch refuses its white. */
+    after.pixels = NULL;
+    plan->n_white--;
+    assert_int_equal(read_white(bad_path, plan, &after, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "meets a tile that does not decode, and did when the slide"));
+    hrf_free(after.pixels);
+    after.pixels = NULL;
+    plan->n_white = 0;
+    assert_int_equal(read_white(bad_path, plan, &after, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "is damaged: reading fails at x "));
+    assert_non_null(strstr(err.text, words));
+    hrf_free(after.pixels);
+}
+
+static void a_bad_tile_is_white_and_listed_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    for (int jpeg = 0; jpeg < 2; jpeg++) {
+        struct pyramid p = { .n_levels = 0 };
+        char sound[128], bad[128], *bytes = NULL;
+        size_t n_bytes = 0;
+        pyramid_halve(&p, SIDE, SIDE, 256);
+        p.tile = TILE;
+        p.jpeg = jpeg != 0;
+        p.pixel = slide_pixel;
+        p.context = &p;
+        pyramid_path(test_folder, "sound.tif", sound);
+        pyramid_path(test_folder, "bad.tif", bad);
+        pyramid_write(&p, sound);
+        assert_int_equal(hrf_file_read(sound, SIZE_MAX, &bytes, &n_bytes, NULL), HRF_OK);
+        struct file f = { (unsigned char *)bytes, n_bytes };
+        const struct directory d = find_directory(&f, 0);
+        zero_data(&f, &d, 7 * d.columns + 7, 0);
+        write_file(&f, bad);
+        assert_listed_and_white(sound, bad, 7);
+        hrf_free(bytes);
+    }
+}
+
+static void a_slide_of_bad_tiles_fails_where_they_may_be_white(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    struct pyramid p = { .n_levels = 0 };
+    char path[128], *bytes = NULL;
+    size_t n_bytes = 0;
+    struct hrf_error err = { .status = HRF_OK };
+    pyramid_halve(&p, SIDE, SIDE, 256);
+    p.tile = TILE;
+    p.jpeg = true;
+    p.pixel = slide_pixel;
+    p.context = &p;
+    pyramid_path(test_folder, "all-bad.tif", path);
+    pyramid_write(&p, path);
+    assert_int_equal(hrf_file_read(path, SIZE_MAX, &bytes, &n_bytes, NULL), HRF_OK);
+    struct file f = { (unsigned char *)bytes, n_bytes };
+    const struct directory d = find_directory(&f, 0);
+    for (uint32_t tile = 0; tile < d.offsets.n; tile++)
+        zero_data(&f, &d, tile, 0);
+    write_file(&f, path);
+    assert_int_equal(tile_white(path, "white", &plan, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "the slide is damaged: "));
+    assert_non_null(strstr(err.text, "copy it again"));
+    hrf_free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damage_to_a_whole_pyramid_is_told_or_harmless),
         cmocka_unit_test(damage_to_levels_above_the_overview_is_told_or_harmless),
+        cmocka_unit_test(a_bad_tile_is_white_and_listed_where_that_is_asked_for),
+        cmocka_unit_test(a_slide_of_bad_tiles_fails_where_they_may_be_white),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }

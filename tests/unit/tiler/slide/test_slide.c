@@ -156,7 +156,7 @@ static void a_slide_damaged_inside_fails_on_reading_and_names_the_first_place(vo
     unsigned char rgb[4 * 4 * 3];
     assert_int_equal(hrf_slide_read(slide, 0, 3, 5, 4, 4, rgb, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "unreadable.svs' is damaged: reading fails at x 0, y 0, level "
-                                     "0: "));
+                                     "0, tile 0, 0 (bytes 16 to 278 of the file): "));
     assert_non_null(strstr(err.text, "Bogus marker length"));
     assert_int_equal(hrf_slide_read(slide, 0, 9, 9, 4, 4, rgb, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "at x 0, y 0"));
