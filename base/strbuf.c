@@ -56,6 +56,24 @@ void hrf_strbuf_addc(struct hrf_strbuf *buf, char c)
     hrf_strbuf_add(buf, &c, 1);
 }
 
+void hrf_strbuf_add_word(struct hrf_strbuf *buf, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=./,:@%+";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        hrf_strbuf_adds(buf, word);
+        return;
+    }
+    hrf_strbuf_addc(buf, '\'');
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            hrf_strbuf_adds(buf, "'\\''");
+        else
+            hrf_strbuf_addc(buf, *word);
+    }
+    hrf_strbuf_addc(buf, '\'');
+}
+
 void hrf_strbuf_vaddf(struct hrf_strbuf *buf, const char *format, va_list args)
 {
     va_list again;

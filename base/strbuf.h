@@ -34,6 +34,8 @@ void hrf_strbuf_adds(struct hrf_strbuf *buf, const char *text);
 void hrf_strbuf_addc(struct hrf_strbuf *buf, char c);
 void hrf_strbuf_addf(struct hrf_strbuf *buf, const char *format, ...) HRF_PRINTF(2, 3);
 void hrf_strbuf_vaddf(struct hrf_strbuf *buf, const char *format, va_list args);
+/* One word of a command line as a shell reads it: in single quotes where it needs them. */
+void hrf_strbuf_add_word(struct hrf_strbuf *buf, const char *word);
 HRF_CHECKED enum hrf_status hrf_strbuf_status(const struct hrf_strbuf *buf, struct hrf_error *err);
 /* The text as a heap string owned by the caller (hrf_free); NULL when memory ran out. */
 char *hrf_strbuf_detach(struct hrf_strbuf *buf);

@@ -57,8 +57,10 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow);
 /* AUC and accuracy as report.json has them, a line a precision. */
 void hrf_cli_print_figures(const json_t *report);
-/* "failed: SLIDE: REASON", a line for each. */
-void hrf_cli_print_failed(const char *directory);
+/* "failed: SLIDE: REASON", a line for each; `reword` as in drive.h, NULL: as it is. */
+void hrf_cli_print_failed(const char *directory, char *(*reword)(const char *text));
+/* The cohort that demo-data makes without options. */
+HRF_CHECKED enum hrf_status hrf_cli_make_demo_cohort(const char *directory, struct hrf_error *err);
 /* What `status --json` prints; NULL: it cannot be read. New reference. */
 json_t *hrf_cli_status_json(const char *directory);
 /* The lines of a text, without their ends. New reference. */

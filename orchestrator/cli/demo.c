@@ -2,7 +2,7 @@
  */
 #include "base/own_process.h"
 #include "base/path.h"
-#include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/drive.h"
 #include "schema/yaml/tree.h"
 
 #include <stdio.h>
@@ -35,15 +35,13 @@ static enum hrf_status find_workflow(char **out, struct hrf_error *err)
         directory, places[0], directory, places[1]);
 }
 
-static enum hrf_status make_cohort(const char *cohort, int *exit_code, struct hrf_error *err)
+static enum hrf_status make_cohort(const char *cohort, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *labels = hrf_path_join(cohort, "testing/reference.csv");
     HRF_CHECK_MEMORY(labels != NULL, err, "no memory for a path");
-    const char *argv[] = { cohort };
-    *exit_code = hrf_path_exists(labels) /* it is written last */
-                     ? 0
-                     : hrf_cli_demo_data.run(&hrf_cli_demo_data, 1, (char **)(uintptr_t)argv);
-    return HRF_OK;
+    return hrf_path_exists(labels) /* it is written last */
+               ? HRF_OK
+               : hrf_cli_make_demo_cohort(cohort, err);
 }
 
 /* Slides that failed; -1: not known. */
@@ -62,45 +60,51 @@ static int count_failed(const char *run)
 }
 
 /* Ends with 0 where the only slide that failed is the damaged one. */
-static int tell_damaged(int exit_code, const char *run)
+static int tell_damaged(int exit_code, const char *run, bool json)
 {
     if (exit_code != HRF_EXIT_PARTIAL || count_failed(run) != 1)
         return exit_code;
-    puts("one slide of this cohort was damaged on purpose: a run names such a slide, goes on with "
-         "the others, and ends with exit code 3 (the demo with 0)");
+    fputs("one slide of this cohort was damaged on purpose: a run names such a slide, goes on with "
+          "the others, and ends with exit code 3 (the demo with 0)\n",
+          json ? stderr : stdout);
     return 0;
 }
 
-static enum hrf_status run_demo(const char *directory, const struct hrf_option_list *set,
-                                int *exit_code, struct hrf_error *err)
+static enum hrf_status run_demo(const struct hrf_cli_drive *drive, const char *directory,
+                                const struct hrf_option_list *set, int *exit_code,
+                                struct hrf_error *err)
 {
     HRF_AUTO_FREE char *workflow = NULL, *base = NULL;
     HRF_TRY(find_workflow(&workflow, err));
     HRF_TRY(hrf_path_absolute(directory, &base, err));
     HRF_AUTO_FREE char *cohort = hrf_path_join(base, "cohort"), *out = hrf_path_join(base, "run");
     HRF_CHECK_MEMORY(cohort != NULL && out != NULL, err, "no memory for a path");
-    HRF_TRY(make_cohort(cohort, exit_code, err));
-    if (*exit_code != 0)
-        return HRF_OK;
+    HRF_TRY(make_cohort(cohort, err));
     HRF_AUTO_FREE char *quoted = hrf_yaml_quote(cohort);
     HRF_AUTO_FREE char *root = quoted != NULL ? hrf_format("dataset.root=%s", quoted) : NULL;
     HRF_CHECK_MEMORY(root != NULL, err, "no memory for a path");
-    const char *argv[2 * HRF_OPTION_LIST_MAX + 8] = { workflow, "--out", out, "--set", root };
-    int argc = 5;
-    for (size_t i = 0; i < set->n_items; i++) {
-        argv[argc++] = "--set";
-        argv[argc++] = set->items[i];
-    }
-    *exit_code = tell_damaged(hrf_cli_run.run(&hrf_cli_run, argc, (char **)(uintptr_t)argv), out);
+    if (set->n_items == HRF_OPTION_LIST_MAX)
+        return hrf_error_set(err, HRF_E_USER, "at most %d --set are allowed",
+                             HRF_OPTION_LIST_MAX - 1);
+    struct hrf_option_list all = { .items = { root }, .n_items = 1 };
+    for (size_t i = 0; i < set->n_items; i++)
+        all.items[all.n_items++] = set->items[i];
+    HRF_AUTO(hrf_workflow) loaded = NULL;
+    HRF_TRY(hrf_cli_load(workflow, &all, &loaded, err));
+    *exit_code = hrf_cli_prepare(drive, loaded);
+    if (*exit_code == 0)
+        *exit_code = tell_damaged(hrf_cli_drive(drive, loaded, out), out, drive->json);
     return HRF_OK;
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct hrf_option_list set = { .n_items = 0 };
+    bool json = false;
     const struct hrf_option options[] = {
         { "set", "KEY=VALUE", "override a key of the workflow; may be repeated", HRF_OPTION_LIST,
           &set },
+        { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
     const struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -108,8 +112,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     int exit_code = 0;
-    if (run_demo(args.n_operands > 0 ? args.operands[0] : "hires-flow-demo", &set, &exit_code,
-                 &err) != HRF_OK) {
+    HRF_AUTO_FREE char *again = hrf_cli_command_line(command->name, argc, argv);
+    const struct hrf_cli_drive drive = { .command = command->name,
+                                         .again = again != NULL ? again : "the same command",
+                                         .json = json };
+    if (run_demo(&drive, args.n_operands > 0 ? args.operands[0] : "hires-flow-demo", &set,
+                 &exit_code, &err) != HRF_OK) {
         const int failed = hrf_cli_fail(command->name, &err);
         return err.status == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : failed;
     }

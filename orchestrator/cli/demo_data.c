@@ -1,4 +1,5 @@
 /* demo_data.c - `hires-flow demo-data DIR`: a small made-up cohort in the CAMELYON16 layout. */
+#include "base/json.h"
 #include "orchestrator/cli/cli.h"
 #include "tiler/synth/synth.h"
 
@@ -12,10 +13,28 @@ static void show(void *context, int done, int total)
         fprintf(stderr, "\rslide %d of %d%s", done, total, done == total ? "\n" : "");
 }
 
+static void print_json(const char *directory, int64_t slides)
+{
+    HRF_AUTO_JSON value = json_pack("{sisosI}", "version", 1, "directory",
+                                    hrf_json_string(directory), "slides", (json_int_t)slides);
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    puts(text != NULL ? text : "{}");
+}
+
+static const struct hrf_synth_params standard = {
+    .n_slides = 42, .seed = 1, .size = 2800, .difficulty = 1
+};
+
+enum hrf_status hrf_cli_make_demo_cohort(const char *directory, struct hrf_error *err)
+{
+    return hrf_synth_cohort(directory, &standard, show, NULL, err);
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    int64_t slides = 42, seed = 1, size = 2800;
-    double difficulty = 1;
+    int64_t slides = standard.n_slides, seed = (int64_t)standard.seed, size = standard.size;
+    double difficulty = standard.difficulty;
+    bool json = false;
     const struct hrf_option options[] = {
         { "slides", "N", "number of slides, at least 4 (default 42)", HRF_OPTION_INT, &slides },
         { "seed", "N", "random seed (default 1)", HRF_OPTION_INT, &seed },
@@ -25,6 +44,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           "0: lesions are plain, and nothing else resembles them; up to 2: lesions and benign "
           "look-alikes overlap (default 1)",
           HRF_OPTION_REAL, &difficulty },
+        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -45,7 +65,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     };
     if (hrf_synth_cohort(args.operands[0], &params, show, NULL, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    hrf_cli_printf("cohort: %s\n", args.operands[0]);
+    if (json)
+        print_json(args.operands[0], slides);
+    else
+        hrf_cli_printf("cohort: %s\n", args.operands[0]);
     return 0;
 }
 

@@ -69,11 +69,15 @@ const struct hrf_command hrf_cli_head = {
 
 static int run_version(const struct hrf_command *command, int argc, char **argv)
 {
-    const struct hrf_option options[] = { { NULL } };
-    const struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    bool json = false;
+    const struct hrf_args args = hrf_cli_parse_json(command, argc, argv, &json);
     if (args.done)
         return args.exit_code;
-    hrf_cli_printf("%s %s\n", HRF_PROGRAM, HRF_VERSION);
+    if (json)
+        hrf_cli_printf("{\"program\": \"%s\", \"release\": \"%s\", \"version\": 1}\n", HRF_PROGRAM,
+                       HRF_VERSION);
+    else
+        hrf_cli_printf("%s %s\n", HRF_PROGRAM, HRF_VERSION);
     return 0;
 }
 

@@ -1,16 +1,17 @@
-/* infer.c - `hires-flow infer`: slides and folders of them scored without a workflow file. It
- * writes the file that would say the same, DIR/request.yaml, and runs that. A directory that has
- * results of another request is not used again: they would be replaced. */
+/* infer.c - `hires-flow infer`: slides and folders of them scored without a workflow file. It makes
+ * the file that would say the same, checks it, writes it as DIR/request.yaml and runs it. A
+ * directory that has results of another request is not used again: they would be replaced. */
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/drive.h"
+#include "orchestrator/cli/infer_words.h"
 #include "orchestrator/ingest/slide_folder.h"
 #include "schema/yaml/tree.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char details[] =
@@ -22,9 +23,9 @@ static const char details[] =
 struct request {
     const char *model, *out, *classes, *positive, *precision, *device;
     int64_t size, batch;
-    double mpp, slide_mpp;
+    double mpp, slide_mpp; /* slide_mpp NAN: not given */
     struct hrf_option_list set;
-    bool json, recursive;
+    bool json, recursive, dry_run;
 };
 
 static void add_quoted(struct hrf_strbuf *yaml, const char *before, const char *text)
@@ -93,7 +94,7 @@ static enum hrf_status make_request(const struct request *r, const struct hrf_ar
         HRF_TRY(add_operand(yaml, args->operands[i], err));
     if (r->recursive)
         hrf_strbuf_adds(yaml, "  recursive: true\n");
-    if (r->slide_mpp > 0)
+    if (!isnan(r->slide_mpp))
         hrf_strbuf_addf(yaml, "  mpp: %.9g\n", r->slide_mpp);
     hrf_strbuf_addf(yaml, "tiler: {patch: {size: %lld, mpp: %.9g}}\n", (long long)r->size, r->mpp);
     add_list(yaml, "precision", r->precision);
@@ -104,6 +105,11 @@ static enum hrf_status make_request(const struct request *r, const struct hrf_ar
     if (r->positive != NULL)
         add_quoted(yaml, "  positive: ", r->positive);
     add_quoted(yaml, "  file: ", model);
+    for (size_t i = 0; i < r->set.n_items; i++) { /* another --set is another request */
+        HRF_AUTO_FREE char *shown = hrf_text_printable(r->set.items[i]);
+        hrf_strbuf_addf(yaml, "# --set %s\n", shown != NULL ? shown : "");
+        yaml->failed |= shown == NULL;
+    }
     return hrf_strbuf_status(yaml, err);
 }
 
@@ -189,42 +195,64 @@ static enum hrf_status choose_out(const char *operand, const char *request, char
                          name, name, MOST);
 }
 
-static enum hrf_status write_request(struct request *r, const struct hrf_args *args, char **chosen,
-                                     char **path, struct hrf_error *err)
+/* Chooses the directory and reads the request as the workflow DIR/request.yaml would be read; what
+ * is wrong with it is printed. `yaml` is its text. */
+static enum hrf_status understand(struct request *r, const struct hrf_args *args, char **chosen,
+                                  struct hrf_strbuf *yaml, struct hrf_workflow **out,
+                                  struct hrf_error *err)
 {
-    struct hrf_strbuf yaml = HRF_STRBUF_INIT;
-    enum hrf_status status = make_request(r, args, &yaml, err);
-    if (status == HRF_OK && r->out == NULL) {
-        status = choose_out(args->operands[0], yaml.text, chosen, err);
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_TRY(make_request(r, args, yaml, err));
+    if (r->out == NULL) {
+        HRF_TRY(choose_out(args->operands[0], yaml->text, chosen, err));
         r->out = *chosen;
     }
-    if (status == HRF_OK)
-        status = check_out(r->out, yaml.text, err);
-    if (status == HRF_OK)
-        status = hrf_path_make_directories(r->out, err);
-    if (status == HRF_OK && (*path = hrf_path_join(r->out, "request.yaml")) == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(*path, yaml.text, yaml.length, err);
-    hrf_strbuf_release(&yaml);
+    HRF_TRY(check_out(r->out, yaml->text, err));
+    HRF_AUTO_FREE char *path = hrf_path_join(r->out, "request.yaml");
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    enum hrf_status status = hrf_workflow_parse(yaml->text, yaml->length, path, r->set.items,
+                                                r->set.n_items, out, &findings, err);
+    for (size_t i = 0; i < findings.n_items; i++) {
+        const struct hrf_finding *f = &findings.items[i];
+        const bool is_set = strncmp(f->where, "--set", 5) == 0;
+        HRF_AUTO_FREE char *text = is_set ? hrf_format("%s: %s", f->where, f->message)
+                                          : hrf_infer_reword(f->message);
+        fprintf(stderr, "%s infer: %s\n", HRF_PROGRAM, text != NULL ? text : f->message);
+    }
+    if (findings.n_items > 0)
+        hrf_error_set(err, status, "%zu option%s cannot be used; see '%s infer --help'",
+                      findings.n_items, findings.n_items == 1 ? "" : "s", HRF_PROGRAM);
+    hrf_findings_release(&findings);
     return status;
 }
 
-/* Calls `run` with the file, the directory and the options that were given. */
-static int hand_over(const struct request *r, const char *path)
+static enum hrf_status write_request(const struct hrf_workflow *workflow,
+                                     const struct hrf_strbuf *yaml, const char *directory,
+                                     struct hrf_error *err)
 {
-    const char *argv[2 * HRF_OPTION_LIST_MAX + 8];
-    int argc = 0;
-    argv[argc++] = path;
-    argv[argc++] = "--out";
-    argv[argc++] = r->out;
-    if (r->json)
-        argv[argc++] = "--json";
-    for (size_t i = 0; i < r->set.n_items; i++) {
-        argv[argc++] = "--set";
-        argv[argc++] = r->set.items[i];
-    }
-    return hrf_cli_run.run(&hrf_cli_run, argc, (char **)(uintptr_t)argv);
+    HRF_TRY(hrf_path_make_directories(directory, err));
+    return hrf_file_write_atomic(workflow->path, yaml->text, yaml->length, err);
+}
+
+static int start(struct request *r, const struct hrf_args *args, const char *again)
+{
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_AUTO_FREE char *chosen = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) yaml = HRF_STRBUF_INIT;
+    struct hrf_error err = { .status = HRF_OK };
+    const struct hrf_cli_drive drive = {
+        .command = "infer", .again = again, .json = r->json, .reword = hrf_infer_reword
+    };
+    if (understand(r, args, &chosen, &yaml, &workflow, &err) != HRF_OK)
+        return hrf_cli_fail("infer", &err);
+    if (r->dry_run)
+        return hrf_cli_show_plan(&drive, workflow, r->out);
+    const int code = hrf_cli_prepare(&drive, workflow);
+    if (code != 0)
+        return code;
+    if (write_request(workflow, &yaml, r->out, &err) != HRF_OK)
+        return hrf_cli_fail("infer", &err);
+    return hrf_cli_drive(&drive, workflow, r->out);
 }
 
 static int run(const struct hrf_command *command, int argc, char **argv)
@@ -234,7 +262,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                          .device = "auto",
                          .size = 256,
                          .batch = 32,
-                         .mpp = 0.5 };
+                         .mpp = 0.5,
+                         .slide_mpp = NAN };
     const struct hrf_option options[] = {
         { "model", "FILE.onnx", "the model; required", HRF_OPTION_TEXT, &r.model },
         { "out", "DIR", "run directory (default runs/ and the name of the first operand)",
@@ -254,6 +283,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "set", "KEY=VALUE", "set any other key of the workflow; may be repeated", HRF_OPTION_LIST,
           &r.set },
         { "recursive", NULL, "search the folders in folders, too", HRF_OPTION_FLAG, &r.recursive },
+        { "dry-run", NULL, "check and plan, but start and write nothing", HRF_OPTION_FLAG,
+          &r.dry_run },
         { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };
@@ -264,11 +295,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         fprintf(stderr, "%s infer: name the model with --model FILE.onnx\n", HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    struct hrf_error err = { .status = HRF_OK };
-    HRF_AUTO_FREE char *path = NULL, *chosen = NULL;
-    if (write_request(&r, &args, &chosen, &path, &err) != HRF_OK)
-        return hrf_cli_fail(command->name, &err);
-    return hand_over(&r, path);
+    HRF_AUTO_FREE char *again = hrf_cli_command_line(command->name, argc, argv);
+    return again != NULL ? start(&r, &args, again) : HRF_EXIT_FAILED;
 }
 
 const struct hrf_command hrf_cli_infer = {

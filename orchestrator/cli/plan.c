@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/drive.h"
 #include "orchestrator/cli/plan_layout.h"
 #include "orchestrator/executor/slurm/script.h"
 #include "orchestrator/executor/slurm/site.h"
@@ -257,26 +257,56 @@ static int answer_refusals(const char *command, const struct hrf_layout_request 
     return is_asked && refusals->n == n_precisions ? hrf_cli_fail(command, &refusals->last) : 0;
 }
 
+struct look {
+    bool json, all;
+    struct hrf_layout_request layout;
+};
+
+static int show(const char *command, const struct hrf_workflow *w, const char *directory,
+                const struct look *look)
+{
+    struct refusals refusals = { .n = 0 };
+    struct hrf_preview preview = { .warnings = HRF_STRBUF_INIT };
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_preview_make(w, directory, &preview, &err) != HRF_OK)
+        return hrf_cli_fail(command, &err);
+    fputs(preview.warnings.text, stderr);
+    if (look->json)
+        print_json(w, &preview, directory, &look->layout, &refusals);
+    else
+        print_text(w, &preview, directory, &look->layout, look->all, &refusals);
+    hrf_preview_release(&preview);
+    return answer_refusals(command, &look->layout, &refusals, w->n_precisions);
+}
+
+int hrf_cli_show_plan(const struct hrf_cli_drive *drive, const struct hrf_workflow *workflow,
+                      const char *directory)
+{
+    const struct look look = { .json = drive->json, .layout = { .json = drive->json } };
+    const int code = hrf_cli_prepare(drive, workflow);
+    return code != 0 ? code : show(drive->command, workflow, directory, &look);
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     const char *directory = NULL;
-    bool json = false, all = false;
-    struct hrf_layout_request layout = { .json = false };
+    struct look look = { .json = false };
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "out", "DIR", "run directory to look for finished work in", HRF_OPTION_TEXT, &directory },
         { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION_LIST, &set },
-        { "tasks", NULL, "list every task, whether it is cached, and why", HRF_OPTION_FLAG, &all },
+        { "tasks", NULL, "list every task, whether it is cached, and why", HRF_OPTION_FLAG,
+          &look.all },
         { "cluster", "FILE", "predict for a machine that this file describes (machines/*.yaml)",
-          HRF_OPTION_TEXT, &layout.cluster },
+          HRF_OPTION_TEXT, &look.layout.cluster },
         { "ranks", "N", "predict the best layout for these numbers of ranks: 4, 1,2,6 or 1..128",
-          HRF_OPTION_TEXT, &layout.ranks },
+          HRF_OPTION_TEXT, &look.layout.ranks },
         { "layout", "L", "predict this layout; N stands for the numbers of --ranks (spatial=N)",
-          HRF_OPTION_TEXT, &layout.layout },
+          HRF_OPTION_TEXT, &look.layout.layout },
         { "timeline", "FILE.json",
           "write what every rank does when; 'tools/draw timeline' of the source tree draws it",
-          HRF_OPTION_TEXT, &layout.timeline },
-        { "json", NULL, "print JSON, with every task", HRF_OPTION_FLAG, &json },
+          HRF_OPTION_TEXT, &look.layout.timeline },
+        { "json", NULL, "print JSON, with every task", HRF_OPTION_FLAG, &look.json },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -285,23 +315,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_workflow) w = NULL;
     HRF_AUTO_FREE char *standard = NULL;
-    struct refusals refusals = { .n = 0 };
-    struct hrf_preview preview = { .warnings = HRF_STRBUF_INIT };
-    enum hrf_status status = hrf_cli_load(args.operands[0], &set, &w, &err);
-    if (status == HRF_OK && directory == NULL)
-        directory = standard = hrf_cli_default_directory(w);
-    if (status == HRF_OK)
-        status = hrf_preview_make(w, directory != NULL ? directory : ".", &preview, &err);
-    if (status != HRF_OK)
+    if (hrf_cli_load(args.operands[0], &set, &w, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    fputs(preview.warnings.text, stderr);
-    layout.json = json;
-    if (json)
-        print_json(w, &preview, directory, &layout, &refusals);
-    else
-        print_text(w, &preview, directory, &layout, all, &refusals);
-    hrf_preview_release(&preview);
-    return answer_refusals(command->name, &layout, &refusals, w->n_precisions);
+    if (directory == NULL)
+        directory = standard = hrf_cli_default_directory(w);
+    look.layout.json = look.json;
+    return show(command->name, w, directory != NULL ? directory : ".", &look);
 }
 
 const struct hrf_command hrf_cli_plan = {

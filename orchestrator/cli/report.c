@@ -78,7 +78,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (n_failed == 0) /* of what this command did */
         return 0;
     if (!json) /* `slides_not_done` is in there */
-        hrf_cli_print_failed(args.operands[0]);
+        hrf_cli_print_failed(args.operands[0], NULL);
     return HRF_EXIT_PARTIAL;
 }
 

@@ -297,7 +297,7 @@ static size_t print_absent(const struct hrf_slide_rows *slides)
     return n;
 }
 
-void hrf_cli_print_failed(const char *directory)
+void hrf_cli_print_failed(const char *directory, char *(*reword)(const char *text))
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct hrf_slide_rows slides;
@@ -309,8 +309,10 @@ void hrf_cli_print_failed(const char *directory)
         if (slides.items[i].state != HRF_SLIDE_FAILED || (are_told && is_absent(&slides.items[i])))
             continue;
         HRF_AUTO_FREE char *name = hrf_text_printable(slides.items[i].name);
+        const char *reason = slides.items[i].reason != NULL ? slides.items[i].reason : "unknown";
+        HRF_AUTO_FREE char *reworded = reword != NULL ? reword(reason) : NULL;
         hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?",
-                       slides.items[i].reason != NULL ? slides.items[i].reason : "unknown");
+                       reworded != NULL ? reworded : reason);
     }
     hrf_slide_rows_release(&slides);
 }

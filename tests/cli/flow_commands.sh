@@ -26,6 +26,25 @@ expect_code 2 "$flow" infer "$images"
 expect_text "--model"
 expect_code 2 "$flow" infer "$scratch/nowhere" --model "$model" --out "$scratch/x"
 expect_text "does not exist"
+# What is wrong is told of the options that were given, all of it, and before anything is written.
+wrong() { # options of infer, then the texts that are expected
+    options=$1
+    shift
+    expect_code 2 eval '"$flow" infer "$images/test_001.tif" --model "$model" --out "$scratch/wrong"' "$options"
+    for text; do expect_text "hires-flow infer: $text"; done
+    ! grep -E "request.yaml|hires-flow run|tiler\.|engine\.|'model\." "$scratch/out" "$scratch/err" || fail "keys instead of options: $options"
+    [ ! -e "$scratch/wrong" ] || fail "something was written: $options"
+}
+wrong "--size 0 --mpp -1 --batch 0 --slide-mpp 0" "--size is 0; it must be 16 to" "--mpp is -1; it must be" "--batch is 0; it must be" "--slide-mpp is 0; it must be" "4 options cannot be used"
+wrong "--precision fp3 --device gpu" "'fp3' is not a value of --precision, did you mean 'fp32'?" "'gpu' is not a value of --device"
+wrong "--classes a,a --positive b" "a class stands twice in --classes" "'b' is not one of --classes; --positive must be"
+wrong "--classes a,b,c --size 64" "--model '$model' does not fit what is asked"
+expect_text "there are 3 classes (--classes)"
+wrong "--size 64 --model '$scratch/no.onnx'" "the model file '$scratch/no.onnx' does not exist"
+wrong "--set tilr=1" "--set tilr: unknown key 'tilr'"
+expect_code 2 "$flow" infer "$scratch/*.nope" --model "$model" --out "$scratch/wrong"
+expect_text "hires-flow infer: SLIDE|FOLDER: '$scratch/*.nope' matches no file"
+[ ! -e "$scratch/wrong" ] || fail "something was written"
 mkdir "$scratch/empty"
 expect_code 2 "$flow" infer "$scratch/empty" --model "$model" --out "$scratch/x"
 expect_text "contains no slide"
@@ -54,8 +73,10 @@ expect_code 2 infer cases/two --out runs/cases
 expect_text "has the results of another request"
 expect_code 2 infer cases/one --out cases/one
 expect_text "results are not written among slides"
+expect_code 0 infer cases --recursive --set aggregate.threshold=0.4
+[ -e runs/cases-3/run.db ] || fail "another --set is the same request"
 expect_code 0 infer cases --recursive
-[ ! -e runs/cases-3 ] || fail "the same request does not continue"
+[ ! -e runs/cases-4 ] || fail "the same request does not continue"
 cd "$HRF_SOURCE_DIR"
 
 # bench takes the model as its argument, too.

@@ -49,7 +49,8 @@ recipe abmil "[1]" ", epochs: 16"
 recipe mean "[1]" ", epochs: 16"
 expect_code 0 "$flow" head train abmil.yaml --jobs 2
 expect_text "abmil: 48 slides"
-expect_code 0 "$flow" head train mean.yaml
+expect_code 0 "$flow" head train mean.yaml --json
+"$python" -c 'import json,sys; assert json.load(open(sys.argv[1]))["auc"]' "$scratch/out" || fail "--json"
 [ "$(figure out-abmil/summary.json '> 0.9')" = True ] || fail "ABMIL: $(figure out-abmil/summary.json '')"
 [ "$(figure out-mean/summary.json '< 0.75')" = True ] || fail "mean: $(figure out-mean/summary.json '')"
 # Slides of a patient stay together: every slide is tested once, in its patient's fold.

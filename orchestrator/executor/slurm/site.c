@@ -26,21 +26,11 @@ int64_t hrf_slurm_array_limit(void)
     return hrf_slurm_most(&limits);
 }
 
-static bool is_plain(const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_=./,:@%+";
-    return word[0] != '\0' && word[strspn(word, plain)] == '\0';
-}
-
 static void add_words(const struct hrf_text_list *words, struct hrf_strbuf *out)
 {
     for (size_t i = 0; i < words->n_items; i++) {
         hrf_strbuf_adds(out, i > 0 ? " " : "");
-        if (is_plain(words->items[i]))
-            hrf_strbuf_adds(out, words->items[i]);
-        else
-            hrf_slurm_quote(words->items[i], out);
+        hrf_strbuf_add_word(out, words->items[i]);
     }
     hrf_strbuf_addc(out, '\n');
 }

@@ -1,0 +1,134 @@
+/* drive.c - checks a workflow, runs it and says how that ended (drive.h). */
+#include "orchestrator/cli/drive.h"
+
+#include "base/json.h"
+#include "base/path.h"
+#include "orchestrator/ingest/ingest.h"
+#include "orchestrator/run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+char *hrf_cli_command_line(const char *command, int argc, char *const *argv)
+{
+    struct hrf_strbuf line = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&line, "%s %s", HRF_PROGRAM, command);
+    for (int i = 0; i < argc; i++) {
+        hrf_strbuf_addc(&line, ' ');
+        hrf_strbuf_add_word(&line, argv[i]);
+    }
+    return hrf_strbuf_detach(&line);
+}
+
+static int fail(const struct hrf_cli_drive *drive, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = drive->reword != NULL ? drive->reword(err->text) : NULL;
+    if (text != NULL)
+        snprintf(err->text, sizeof err->text, "%s", text);
+    return hrf_cli_fail(drive->command, err);
+}
+
+static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct hrf_error *err)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    hrf_workflow_unsupported(w, &text);
+    enum hrf_status status = HRF_OK;
+    if (text.length > 0) {
+        text.text[text.length - 1] = '\0';
+        for (char *end = text.text; (end = strchr(end, '\n')) != NULL;)
+            *end = ';';
+        status = hrf_error_set(err, HRF_E_UNSUPPORTED,
+                               "'%s' needs something that this build lacks: %s", w->path,
+                               text.text);
+    }
+    hrf_strbuf_release(&text);
+    return status;
+}
+
+/* A pattern that matches nothing or a wrong label file is reported before anything is written, as
+ * by `plan`. The run reads the dataset again. */
+static enum hrf_status check_dataset(const struct hrf_workflow *w, struct hrf_error *err)
+{
+    struct hrf_slide_rows slides = { .items = NULL };
+    const enum hrf_status status = hrf_ingest(w, &slides, NULL, err);
+    hrf_slide_rows_release(&slides);
+    return status;
+}
+
+int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow *w)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status = refuse_unsupported(w, &err);
+    if (status == HRF_OK)
+        status = check_dataset(w, &err);
+    if (status == HRF_OK)
+        status = hrf_cli_check_model(w, false, &err);
+    if (status == HRF_OK)
+        return 0;
+    const int code = fail(drive, &err);
+    return status == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;
+}
+
+static void print_json(const struct hrf_run_summary *s, const char *directory)
+{
+    static const char *const ends[] = { "done", "detached", "cancelled" };
+    HRF_AUTO_JSON value = json_pack(
+        "{sisssos{sIsIsIsIsI}sIsI}", "version", 1, "end", ends[s->end], "directory",
+        hrf_json_string(directory), "slides", "total", (json_int_t)s->n_slides, "done",
+        (json_int_t)s->n_done, "failed", (json_int_t)s->n_failed, "no_tissue",
+        (json_int_t)s->n_no_tissue, "excluded", (json_int_t)s->n_excluded, "tasks_run",
+        (json_int_t)s->n_tasks_run, "tasks_cached", (json_int_t)s->n_tasks_cached);
+    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    puts(text != NULL ? text : "{}");
+}
+
+static void print_figures(const char *directory)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
+    HRF_AUTO_JSON report = NULL;
+    if (path != NULL && hrf_json_read_file(path, &report, NULL) == HRF_OK)
+        hrf_cli_print_figures(report);
+}
+
+static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run_summary *s,
+                         const struct hrf_workflow *w, const char *directory)
+{
+    HRF_AUTO_FREE char *labels = hrf_path_join(directory, "results/labels.csv");
+    HRF_AUTO_FREE char *page = hrf_path_join(directory, "report/index.html");
+    if (drive->json) {
+        print_json(s, directory);
+    } else if (s->end != HRF_RUN_DONE) {
+        hrf_cli_printf("%s; to continue: %s\n",
+                       s->end == HRF_RUN_CANCELLED ? "cancelled" : "detached, jobs continue",
+                       drive->again);
+    } else {
+        hrf_cli_printf("%lld slides: %lld done, %lld failed, %lld without tissue, %lld excluded\n",
+                       (long long)s->n_slides, (long long)s->n_done, (long long)s->n_failed,
+                       (long long)s->n_no_tissue, (long long)s->n_excluded);
+        hrf_cli_print_failed(directory, drive->reword);
+        print_figures(directory);
+        hrf_cli_printf("labels: %s\nreport: %s\n", labels != NULL ? labels : "?",
+                       w->report.html && page != NULL ? page : "(not requested)");
+    }
+    if (s->end != HRF_RUN_DONE)
+        return HRF_EXIT_INTERRUPTED;
+    return s->n_failed > 0 ? HRF_EXIT_PARTIAL : 0;
+}
+
+int hrf_cli_drive(const struct hrf_cli_drive *drive, const struct hrf_workflow *w,
+                  const char *directory)
+{
+    const struct hrf_run_options options = { .quiet = false };
+    struct hrf_run_summary summary;
+    struct hrf_error err = { .status = HRF_OK };
+    hrf_run_catch_signals();
+    const enum hrf_status status = hrf_run(w, directory, &options, &summary, &err);
+    if (status == HRF_OK)
+        return print_summary(drive, &summary, w, directory);
+    fail(drive, &err);
+    if (status == HRF_E_NOSPACE)
+        fputs("finished work is kept: free some space on that disk and run the same command "
+              "again\n",
+              stderr);
+    return status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
+}
