@@ -315,8 +315,12 @@ struct hrf_attributes {
     bool truncated;             /* MOD: the result has the sign of the dividend */
     bool keep_dims;             /* REDUCE_... */
     bool allow_zero;            /* RESHAPE */
-    enum hrf_dtype to;          /* type of CAST's and CONSTANT_OF_SHAPE's output */
-    int64_t fill;               /* CONSTANT_OF_SHAPE's value */
+    /* Set by hrf_pass_channels_first(). RESHAPE: the elements of a side of rank 4 count in the
+     * order N, H, W, C instead of N, C, H, W. LAYER_NORM and RMS_NORM of rank 4: over axis 1 alone,
+     * that is, the channels of each pixel; their scale and bias are [C]. */
+    bool of_pixels;
+    enum hrf_dtype to; /* type of CAST's and CONSTANT_OF_SHAPE's output */
+    int64_t fill;      /* CONSTANT_OF_SHAPE's value */
     /* SOFTMAX and LOG_SOFTMAX before opset 13 work on all axes from `axis` on. Shape inference
      * refuses a model in which that differs from working on `axis` alone. */
     bool legacy_axis;

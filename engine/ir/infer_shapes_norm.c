@@ -32,6 +32,20 @@ static enum hrf_status check_epsilon(struct hrf_inference *in)
                : hrf_infer_fail(in, "epsilon is %g: it must be a number from 0", (double)epsilon);
 }
 
+/* Over the channels of each pixel: scale and bias are [C]. */
+static enum hrf_status check_pixel_norm(struct hrf_inference *in)
+{
+    if (in->shape.rank != 4 || in->node->attributes.axis != 1)
+        return hrf_infer_fail(in, "the channels of pixels are axis 1 of 4");
+    for (int32_t k = 1; k < in->node->n_inputs; k++) {
+        const struct hrf_value *value = hrf_infer_input(in, k);
+        if (value != NULL && (value->shape.rank != 1 || value->shape.dims[0] != in->shape.dims[1]))
+            return hrf_infer_refuse(in, "input %d does not hold one number for each channel",
+                                    (int)k);
+    }
+    return HRF_OK;
+}
+
 /* LAYER_NORM and RMS_NORM. */
 enum hrf_status hrf_infer_layer_norm(struct hrf_inference *in)
 {
@@ -40,6 +54,8 @@ enum hrf_status hrf_infer_layer_norm(struct hrf_inference *in)
         return hrf_infer_fail(in, "a single number cannot be normalised");
     HRF_TRY(hrf_infer_axis(in, &in->node->attributes.axis, in->shape.rank));
     HRF_TRY(check_epsilon(in));
+    if (in->node->attributes.of_pixels)
+        return check_pixel_norm(in);
     for (int32_t k = 1; k < in->node->n_inputs; k++)
         HRF_TRY(check_inner(in, k, in->node->attributes.axis));
     return HRF_OK;

@@ -19,11 +19,11 @@ static bool is_product(const struct hrf_match *m, const struct hrf_node *node)
            w->dtype == HRF_F32 && w->shape.rank == 2;
 }
 
-/* The GEMM that computes `value` for this reader alone, if nothing follows its product but, maybe,
- * a bias; NULL. */
-static const struct hrf_node *find_open(const struct hrf_match *m, int32_t value)
+/* The GEMM or CONV that computes `value` for this reader alone, if nothing follows its product but,
+ * maybe, a bias; NULL. */
+static const struct hrf_node *find_open(const struct hrf_match *m, int32_t value, enum hrf_op op)
 {
-    const struct hrf_node *gemm = hrf_match_sole(m, value, HRF_OP_GEMM);
+    const struct hrf_node *gemm = hrf_match_sole(m, value, op);
     if (gemm == NULL || gemm->attributes.activation != HRF_ACT_NONE ||
         (gemm->n_inputs > HRF_CONV_RESIDUAL && gemm->inputs[HRF_CONV_RESIDUAL] >= 0))
         return NULL;
@@ -50,7 +50,7 @@ static enum hrf_status take_bias(const struct hrf_match *m, struct hrf_node *add
 {
     const struct hrf_shape *y = &value_of(m, add->outputs[0])->shape;
     for (int k = 0; k < 2; k++) {
-        const struct hrf_node *gemm = find_open(m, add->inputs[k]);
+        const struct hrf_node *gemm = find_open(m, add->inputs[k], HRF_OP_GEMM);
         const int32_t bias = add->inputs[1 - k];
         if (gemm == NULL || bias_of(gemm) >= 0 || find_row(m, bias, hrf_shape_last(y)) == NULL ||
             !hrf_shape_equal(&value_of(m, add->inputs[k])->shape, y))
@@ -86,7 +86,7 @@ static enum hrf_status take_factors(const struct hrf_match *m, struct hrf_node *
 {
     const int64_t columns = hrf_shape_last(&value_of(m, mul->outputs[0])->shape);
     for (int k = 0; k < 2; k++) {
-        const struct hrf_node *gemm = find_open(m, mul->inputs[k]);
+        const struct hrf_node *gemm = find_open(m, mul->inputs[k], HRF_OP_GEMM);
         const float *factors = gemm != NULL ? find_row(m, mul->inputs[1 - k], columns) : NULL;
         if (factors == NULL || gemm->attributes.transpose_b || gemm->n_inputs > HRF_CONV_RESIDUAL ||
             value_of(m, gemm->inputs[1])->data == NULL ||
@@ -133,8 +133,10 @@ static bool is_float(enum hrf_dtype type)
 static const struct hrf_node *find_summand(const struct hrf_match *m, const struct hrf_node *add,
                                            int k)
 {
-    const struct hrf_node *gemm = find_open(m, add->inputs[k]);
+    const struct hrf_node *gemm = find_open(m, add->inputs[k], HRF_OP_GEMM);
     const struct hrf_value *y = value_of(m, add->outputs[0]);
+    if (gemm == NULL)
+        gemm = find_open(m, add->inputs[k], HRF_OP_CONV);
     const struct hrf_value *sides[] = { value_of(m, add->inputs[0]), value_of(m, add->inputs[1]) };
     if (gemm == NULL || add->inputs[0] == add->inputs[1] || !is_float(y->dtype) ||
         sides[1 - k]->data != NULL || gemm->n_inputs > HRF_CONV_SCALES ||
@@ -164,7 +166,7 @@ enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *graph, struct h
         const int32_t inputs[] = { sides[k]->inputs[0], sides[k]->inputs[1], bias_of(sides[k]),
                                    add->inputs[1 - k] };
         const struct hrf_attributes a = sides[k]->attributes;
-        HRF_TRY(hrf_match_become(add, HRF_OP_GEMM, inputs, 4, &a, err));
+        HRF_TRY(hrf_match_become(add, sides[k]->op, inputs, 4, &a, err));
     }
     return hrf_graph_compact(graph, err);
 }

@@ -44,11 +44,18 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, stru
  * around it. For the same back ends, after the pass above. */
 HRF_CHECKED enum hrf_status hrf_pass_attention_of_tokens(struct hrf_graph *graph,
                                                          struct hrf_error *err);
+/* Turns values [N][H][W][C] that are normalised over C or multiplied by a constant matrix, and what
+ * follows them, into images [N][C][H][W]: such a product becomes a 1x1 CONV. Removes the TRANSPOSEs
+ * around them. For the same back ends, after the pass above. */
+HRF_CHECKED enum hrf_status hrf_pass_channels_first(struct hrf_graph *graph, struct hrf_error *err);
+/* Fuses an ADD or a MUL by a constant for each channel into the CONV before it, as its bias or as
+ * factors of its weights (LayerScale). After the pass above. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_channels(struct hrf_graph *graph, struct hrf_error *err);
 /* Makes one GEMM, whose rows may have several axes, of a MATMUL with a constant matrix and the bias
  * and the factors of LayerScale behind it. For the same back ends, after the pass above. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_product(struct hrf_graph *graph, struct hrf_error *err);
-/* Fuses the other summand of an ADD into a GEMM of floats as its residual. Runs after lowering:
- * behind a product of 8 bits the sum stays in float32. */
+/* Fuses the other summand of an ADD into a GEMM or CONV of floats as its residual. Runs after
+ * lowering: behind a product of 8 bits the sum stays in float32. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *graph,
                                                            struct hrf_error *err);
 /* Fuses RELU, CLIP and LEAKY_RELU into CONV, CONV_TRANSPOSE, GEMM (not LEAKY_RELU) and

@@ -254,6 +254,9 @@ static bool keeps_pixels(const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
     switch (node->op) {
+    case HRF_OP_LAYER_NORM:
+    case HRF_OP_RMS_NORM:
+        return a->of_pixels;
     case HRF_OP_SOFTMAX:
     case HRF_OP_LOG_SOFTMAX:
     case HRF_OP_CONCAT:

@@ -290,6 +290,8 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
     if (ops->fuses_transformers) {
         HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
         HRF_TRY(hrf_pass_attention_of_tokens(prepared, err));
+        HRF_TRY(hrf_pass_channels_first(prepared, err));
+        HRF_TRY(hrf_pass_fuse_channels(prepared, err));
         HRF_TRY(hrf_pass_fuse_product(prepared, err));
     }
     HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));

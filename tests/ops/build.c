@@ -228,6 +228,76 @@ float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_th
     return run_session(graph, &config, NULL, seed, n_runs, count, NULL);
 }
 
+static int64_t count_outputs(const struct hrf_graph *graph)
+{
+    int64_t count = 0;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        count += hrf_shape_count(&graph->values[graph->outputs[i]].shape);
+    return count;
+}
+
+static void *allocate_value(const struct hrf_value *value)
+{
+    void *memory = hrf_alloc_aligned((size_t)hrf_value_bytes(value) + 1, HRF_BUFFER_ALIGNMENT);
+    assert_non_null(memory);
+    return memory;
+}
+
+static void run_node(const struct hrf_backend_ops *ref, struct hrf_backend *backend,
+                     const struct hrf_graph *graph, const struct hrf_node *node, void **values)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_kernel *kernel = NULL;
+    const void *inputs[32] = { NULL };
+    assert_true(node->n_inputs <= 32);
+    must(ref->compile(backend, graph, node, &kernel, &err), &err);
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] >= 0)
+            inputs[i] = values[node->inputs[i]];
+    values[node->outputs[0]] = allocate_value(&graph->values[node->outputs[0]]);
+    void *workspace = hrf_alloc_aligned(kernel->workspace_bytes + 1, HRF_BUFFER_ALIGNMENT);
+    assert_non_null(workspace);
+    const struct hrf_kernel_call call = { inputs, values[node->outputs[0]], workspace };
+    must(kernel->run(kernel, &call, &err), &err);
+    hrf_free(workspace);
+    hrf_kernel_destroy(kernel);
+}
+
+float *run_unchanged(const struct hrf_graph *graph, uint64_t seed, int64_t *count)
+{
+    const struct hrf_backend_config config = { .n_threads = 1, .place = -1 };
+    const struct hrf_backend_ops *ref = NULL;
+    struct hrf_backend *backend = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_random random = hrf_random_init(seed);
+    void **values = hrf_calloc((size_t)graph->n_values, sizeof *values);
+    assert_non_null(values);
+    must(hrf_backend_open("ref", &ref, &err), &err);
+    must(ref->create(&config, &backend, &err), &err);
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const struct hrf_value *x = &graph->values[graph->inputs[i]];
+        float *numbers = values[graph->inputs[i]] = allocate_value(x);
+        for (int64_t k = 0; k < hrf_shape_count(&x->shape); k++)
+            numbers[k] = (float)(hrf_random_unit(&random) * 4 - 2);
+    }
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->values[graph->nodes[i].outputs[0]].data == NULL)
+            run_node(ref, backend, graph, &graph->nodes[i], values);
+    *count = count_outputs(graph);
+    float *result = hrf_alloc_array((size_t)*count + 1, sizeof *result);
+    assert_non_null(result);
+    for (int64_t i = 0, at = 0; i < graph->n_outputs; i++) {
+        const int64_t n = hrf_shape_count(&graph->values[graph->outputs[i]].shape);
+        memcpy(result + at, values[graph->outputs[i]], (size_t)n * sizeof *result);
+        at += n;
+    }
+    for (int32_t v = 0; v < graph->n_values; v++)
+        hrf_free(values[v]);
+    hrf_free(values);
+    ref->destroy(backend);
+    return result;
+}
+
 /* Ranges from a run in float32 on the same inputs, and what was borrowed for them. The run is the
  * CPU's on one thread, as in the product: every run of a graph gets the same ranges, and what they
  * come from is held against `ref` by tests of its own (`ref` takes 20 s for a ResNet-101). */
@@ -285,14 +355,6 @@ static float *make_images(const struct hrf_shape *shape, uint64_t seed)
     for (int64_t k = 0; k < n; k++)
         x[k] = (float)(hrf_random_unit(&random) * 4 - 2);
     return x;
-}
-
-static int64_t count_outputs(const struct hrf_graph *graph)
-{
-    int64_t count = 0;
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        count += hrf_shape_count(&graph->values[graph->outputs[i]].shape);
-    return count;
 }
 
 static float *run_ranks(const struct hrf_graph *graph, const struct hrf_session_config *config,

@@ -50,6 +50,8 @@ int64_t build_pick(struct build *b, int64_t low, int64_t high);
  * Run `n_runs` times: all runs must give the same bits. */
 float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_threads,
                  uint64_t seed, int n_runs, int64_t *count);
+/* The same by the reference, each node as it stands in `graph`: no pass changes it first. */
+float *run_unchanged(const struct hrf_graph *graph, uint64_t seed, int64_t *count);
 /* The same in a precision; int8 with ranges from a run in fp32 on the same inputs. *is_pure: no
  * node stayed in float32 (may be NULL). */
 float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,

@@ -647,6 +647,41 @@ static int32_t make_layer_norm(struct build *b)
     return build_node(b, is_rms ? HRF_OP_RMS_NORM : HRF_OP_LAYER_NORM, inputs, is_rms ? 2 : 3, &a);
 }
 
+/* As hrf_pass_channels_first() makes them: over the channels of pixels. */
+static int32_t make_pixel_norm(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t channels = build_pick(b, 1, 70);
+    const struct hrf_shape x = pick_image(b, channels, 1);
+    const bool is_rms = build_pick(b, 0, 2) == 0;
+    int32_t inputs[] = { build_input(b, x), HRF_NO_VALUE, HRF_NO_VALUE };
+    a.axis = 1;
+    a.of_pixels = true;
+    a.epsilon = 1e-3f;
+    for (int32_t k = 1; k < 3; k++)
+        if (build_pick(b, 0, 3) > 0)
+            inputs[k] = build_constant(b, SHAPE(channels), -1, 1);
+    return build_node(b, is_rms ? HRF_OP_RMS_NORM : HRF_OP_LAYER_NORM, inputs, is_rms ? 2 : 3, &a);
+}
+
+/* An image as the tokens that its pixels are, tokens as an image, and one image as another. */
+static int32_t make_pixel_reshape(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t n = build_pick(b, 1, 2), c = build_pick(b, 1, 20), h = build_pick(b, 1, 6);
+    const int64_t w = 2 * build_pick(b, 1, 4);
+    const struct hrf_shape image = SHAPE(n, c, h, w), tokens = SHAPE(n, h * w, c),
+                           windows = SHAPE(n * 2, c, h, w / 2);
+    const struct hrf_shape pairs[][2] = { { image, tokens },
+                                          { tokens, image },
+                                          { image, windows } };
+    const struct hrf_shape *pair = pairs[build_pick(b, 0, 2)];
+    const int32_t inputs[] = { build_input(b, pair[0]),
+                               build_integers(b, pair[1].rank, pair[1].dims) };
+    a.of_pixels = true;
+    return build_node(b, HRF_OP_RESHAPE, inputs, 2, &a);
+}
+
 static int32_t make_group_norm(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -813,6 +848,8 @@ const struct op_case op_cases[] = {
     { "tile", HRF_OP_TILE, make_repeats, 10, 0, true },
     { "layer norm", HRF_OP_LAYER_NORM, make_layer_norm, 40, 1e-6, true },
     { "rms norm", HRF_OP_RMS_NORM, make_layer_norm, 10, 1e-6, true },
+    { "norm of pixels", HRF_OP_LAYER_NORM, make_pixel_norm, 40, 1e-6, true },
+    { "reshape of pixels", HRF_OP_RESHAPE, make_pixel_reshape, 30, 0, true },
     { "group norm", HRF_OP_GROUP_NORM, make_group_norm, 20, 1e-6, true },
     { "attention", HRF_OP_ATTENTION, make_attention, 40, 5e-6, false },
     { "swiglu", HRF_OP_SWIGLU, make_swiglu, 10, 1e-6, true },

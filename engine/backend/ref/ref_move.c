@@ -111,6 +111,25 @@ static bool keeps_order(enum hrf_op op)
            op == HRF_OP_UNSQUEEZE || op == HRF_OP_IDENTITY;
 }
 
+/* Of RESHAPE: where element `i` of N, C, H, W stands in the order N, H, W, C, or the reverse. Other
+ * ranks have one order. */
+static int64_t pixel_order(const struct hrf_shape *shape, int64_t i, bool from_pixels)
+{
+    if (shape->rank != 4)
+        return i;
+    const int64_t area = shape->dims[2] * shape->dims[3], channels = shape->dims[1];
+    const int64_t image = i / (area * channels), rest = i % (area * channels);
+    const int64_t inner = from_pixels ? channels : area;
+    return image * area * channels + rest % inner * (from_pixels ? area : channels) + rest / inner;
+}
+
+static int64_t reshaped_from(const struct hrf_ref_node *node, int64_t i)
+{
+    if (!node->attributes.of_pixels)
+        return i;
+    return pixel_order(&node->inputs[0].shape, pixel_order(&node->output.shape, i, false), true);
+}
+
 void hrf_ref_move(const struct hrf_ref_node *node)
 {
     for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
@@ -123,7 +142,7 @@ void hrf_ref_move(const struct hrf_ref_node *node)
                 hrf_ref_real(node, 0,
                              hrf_ref_broadcast(&node->inputs[0].shape, &node->output.shape, at)));
         else if (keeps_order(node->op))
-            hrf_ref_put(node, i, hrf_ref_real(node, 0, i));
+            hrf_ref_put(node, i, hrf_ref_real(node, 0, reshaped_from(node, i)));
         else if (source_of(node, at, &k, from))
             hrf_ref_put(node, i,
                         hrf_ref_real(node, k, hrf_ref_index(&node->inputs[k].shape, from)));

@@ -19,12 +19,39 @@ static struct moments moments_of(const double *x, int64_t n)
     return m;
 }
 
+/* The same over the channels of each pixel. */
+static void norm_pixels(const struct hrf_ref_node *node)
+{
+    const struct hrf_shape *shape = &node->output.shape;
+    const double *scale = hrf_ref_numbers(node, 1), *bias = hrf_ref_numbers(node, 2);
+    const int64_t n = shape->dims[1], area = shape->dims[2] * shape->dims[3];
+    for (int64_t pixel = 0; pixel < shape->dims[0] * area; pixel++) {
+        const double *x = node->inputs[0].numbers;
+        const int64_t first = pixel / area * n * area + pixel % area;
+        double mean = 0, variance = 0;
+        for (int64_t c = 0; c < n && node->op == HRF_OP_LAYER_NORM; c++)
+            mean += x[first + c * area] / (double)n;
+        for (int64_t c = 0; c < n; c++)
+            variance += (x[first + c * area] - mean) * (x[first + c * area] - mean) / (double)n;
+        for (int64_t c = 0; c < n; c++)
+            hrf_ref_put(node, first + c * area,
+                        (x[first + c * area] - mean) /
+                                sqrt(variance + (double)node->attributes.epsilon) *
+                                (scale != NULL ? scale[c] : 1) +
+                            (bias != NULL ? bias[c] : 0));
+    }
+}
+
 /* LAYER_NORM and RMS_NORM: the axes from `axis` on lie one after the other. */
 void hrf_ref_layer_norm(const struct hrf_ref_node *node)
 {
     const struct hrf_shape *shape = &node->output.shape;
     const double *scale = hrf_ref_numbers(node, 1), *bias = hrf_ref_numbers(node, 2);
     const double epsilon = (double)node->attributes.epsilon;
+    if (node->attributes.of_pixels) {
+        norm_pixels(node);
+        return;
+    }
     int64_t n = 1;
     for (int32_t i = (int32_t)node->attributes.axis; i < shape->rank; i++)
         n *= shape->dims[i];

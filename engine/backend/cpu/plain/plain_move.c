@@ -102,7 +102,9 @@ static void run_reshape(const struct hrf_spec *spec, const struct hrf_kernel_cal
     const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
     const size_t size = element_size(spec);
     const void *x = hrf_spec_data(spec, call, 0);
-    if (hrf_layout_is_onnx(in)) {
+    if (spec->attributes.of_pixels) { /* which is the memory's */
+        memcpy(call->output, x, (size_t)hrf_shape_count(out) * size);
+    } else if (hrf_layout_is_onnx(in)) {
         hrf_layout_from_onnx(out, size, x, call->output);
     } else if (hrf_layout_is_onnx(out)) {
         hrf_layout_to_onnx(in, size, x, call->output);
@@ -400,7 +402,8 @@ enum hrf_status hrf_move_compile(const struct hrf_graph *graph, const struct hrf
                                         .implementation = "move",
                                         .weight_bytes = hrf_spec_constant_bytes(spec) };
     if (spec->op != HRF_OP_DEPTH_TO_SPACE && spec->op != HRF_OP_SPACE_TO_DEPTH &&
-        !hrf_layout_is_onnx(&spec->inputs[0].shape) && !hrf_layout_is_onnx(&spec->output.shape))
+        !spec->attributes.of_pixels && !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
+        !hrf_layout_is_onnx(&spec->output.shape))
         kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
                                        element_size(spec);
     kernel->spec = spec;

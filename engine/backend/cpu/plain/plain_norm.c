@@ -58,9 +58,20 @@ static void find_moments(const float *x, const int64_t *offsets, bool is_dense, 
     *factor = 1 / sqrt(squares / (double)n + epsilon);
 }
 
+/* Pixels lie in memory as the rows of a matrix. */
+static struct hrf_shape norm_shape(const struct hrf_spec *spec)
+{
+    const struct hrf_shape *y = &spec->output.shape;
+    if (!spec->attributes.of_pixels)
+        return *y;
+    return (struct hrf_shape){ .rank = 2,
+                               .dims = { y->dims[0] * y->dims[2] * y->dims[3], y->dims[1] } };
+}
+
 size_t hrf_cpu_layer_norm_workspace(const struct hrf_spec *spec)
 {
-    return 3 * (size_t)inner_count(&spec->output.shape, spec->attributes.axis) * sizeof(int64_t);
+    const struct hrf_shape shape = norm_shape(spec);
+    return 3 * (size_t)inner_count(&shape, spec->attributes.axis) * sizeof(int64_t);
 }
 
 /* Where the numbers of scale and bias lie, in the order of the elements. */
@@ -74,7 +85,7 @@ enum hrf_status hrf_cpu_layer_norm(const struct hrf_spec *spec, const struct hrf
                                    struct hrf_error *err)
 {
     (void)err;
-    const struct hrf_shape *shape = &spec->output.shape;
+    const struct hrf_shape own = norm_shape(spec), *shape = &own;
     const int64_t axis = spec->attributes.axis, n = inner_count(shape, axis);
     const int64_t lines = hrf_shape_count(shape) / n;
     const float *x = hrf_spec_data(spec, call, 0), *scale = hrf_spec_data(spec, call, 1);

@@ -85,6 +85,12 @@ static int64_t count_from(const struct hrf_shape *shape, int64_t axis)
     return n;
 }
 
+/* Numbers that are normalised together. */
+static int64_t norm_count(const struct hrf_shape *shape, const struct hrf_attributes *attributes)
+{
+    return attributes->of_pixels ? shape->dims[1] : count_from(shape, attributes->axis);
+}
+
 /* Scale and bias: floats, one for each number of a row. */
 static bool parameters_fit(const struct hrf_graph *graph, const struct hrf_node *node, int64_t n)
 {
@@ -99,7 +105,7 @@ static bool parameters_fit(const struct hrf_graph *graph, const struct hrf_node 
     return true;
 }
 
-/* Rows of rank 4 do not lie side by side in memory. */
+/* Rows of rank 4 do not lie side by side in memory, but the channels of a pixel do. */
 bool hrf_cpu_token_rows_fit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
@@ -109,7 +115,8 @@ bool hrf_cpu_token_rows_fit(const struct hrf_graph *graph, const struct hrf_node
     switch (node->op) {
     case HRF_OP_LAYER_NORM:
     case HRF_OP_RMS_NORM:
-        return y->rank != 4 && parameters_fit(graph, node, count_from(y, node->attributes.axis));
+        return (y->rank != 4 || node->attributes.of_pixels) &&
+               parameters_fit(graph, node, norm_count(y, &node->attributes));
     case HRF_OP_SWIGLU:
         return y->rank != 4;
     default:
@@ -129,7 +136,7 @@ enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     const struct hrf_shape *y = &k->spec->output.shape;
     const bool is_norm = node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM;
-    k->n = is_norm ? count_from(y, node->attributes.axis) : hrf_shape_last(y);
+    k->n = is_norm ? norm_count(y, &node->attributes) : hrf_shape_last(y);
     k->n_rows = hrf_shape_count(y) / k->n;
     if (!is_norm && node->op != HRF_OP_SWIGLU)
         k->base.run = run_function;

@@ -1,0 +1,102 @@
+/* fuse_channels.c - takes what follows a convolution with a constant for each channel into its bias
+ * and its weights: the bias of a product that has become a convolution, and LayerScale. */
+#include "engine/passes/match.h"
+#include "engine/passes/passes.h"
+
+static const struct hrf_value *value_of(const struct hrf_match *m, int32_t value)
+{
+    return &m->graph->values[value];
+}
+
+static bool is_float_constant(const struct hrf_match *m, int32_t value)
+{
+    return value >= 0 && value_of(m, value)->data != NULL && value_of(m, value)->dtype == HRF_F32;
+}
+
+/* The CONV of constants that computes `value` for this reader alone, with nothing behind it but,
+ * maybe, a bias; NULL. */
+static const struct hrf_node *find_open(const struct hrf_match *m, int32_t value)
+{
+    const struct hrf_node *conv = hrf_match_sole(m, value, HRF_OP_CONV);
+    if (conv == NULL || conv->attributes.activation != HRF_ACT_NONE ||
+        conv->n_inputs > HRF_CONV_RESIDUAL ||
+        !is_float_constant(m, conv->inputs[HRF_CONV_WEIGHTS]) ||
+        (conv->n_inputs > HRF_CONV_BIAS && conv->inputs[HRF_CONV_BIAS] >= 0 &&
+         !is_float_constant(m, conv->inputs[HRF_CONV_BIAS])))
+        return NULL;
+    return conv;
+}
+
+/* A constant of one number for each of n channels, [n][1][1] or [1][n][1][1]; NULL. */
+static const float *find_channels(const struct hrf_match *m, int32_t value, int64_t n)
+{
+    if (!is_float_constant(m, value))
+        return NULL;
+    const struct hrf_shape *s = &value_of(m, value)->shape;
+    const bool fits = (s->rank == 3 || s->rank == 4) && hrf_shape_count(s) == n &&
+                      s->dims[s->rank - 3] == n;
+    return fits ? value_of(m, value)->data : NULL;
+}
+
+/* Weights and bias of the fused node: y = conv(x) * factors + shifts, each of the two maybe NULL.
+ */
+static enum hrf_status add_constants(struct hrf_match *m, const struct hrf_node *conv,
+                                     const char *name, const float *factors, const float *shifts,
+                                     int32_t inputs[3], struct hrf_error *err)
+{
+    struct hrf_graph *graph = m->graph;
+    const struct hrf_shape shape = value_of(m, conv->inputs[HRF_CONV_WEIGHTS])->shape;
+    const int64_t n = hrf_shape_count(&shape), channels = shape.dims[0];
+    const struct hrf_shape line = { .rank = 1, .dims = { channels } };
+    const float *w = value_of(m, conv->inputs[HRF_CONV_WEIGHTS])->data, *old = NULL;
+    if (conv->n_inputs > HRF_CONV_BIAS && conv->inputs[HRF_CONV_BIAS] >= 0)
+        old = value_of(m, conv->inputs[HRF_CONV_BIAS])->data;
+    HRF_AUTO_FREE float *weights = hrf_alloc_array((size_t)n, sizeof *weights);
+    HRF_AUTO_FREE float *bias = hrf_alloc_array((size_t)channels, sizeof *bias);
+    HRF_AUTO_FREE char *name_w = hrf_format("%s.weights", name);
+    HRF_AUTO_FREE char *name_b = hrf_format("%s.bias", name);
+    if (weights == NULL || bias == NULL || name_w == NULL || name_b == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", name);
+    for (int64_t i = 0; i < n; i++)
+        weights[i] = w[i] * (factors != NULL ? factors[i / (n / channels)] : 1);
+    for (int64_t c = 0; c < channels; c++)
+        bias[c] = (old != NULL ? old[c] : 0) * (factors != NULL ? factors[c] : 1) +
+                  (shifts != NULL ? shifts[c] : 0);
+    inputs[HRF_CONV_X] = conv->inputs[HRF_CONV_X];
+    inputs[HRF_CONV_WEIGHTS] = conv->inputs[HRF_CONV_WEIGHTS];
+    if (factors != NULL)
+        HRF_TRY(hrf_graph_add_value(graph, name_w, HRF_F32, &shape, weights,
+                                    &inputs[HRF_CONV_WEIGHTS], err));
+    return hrf_graph_add_value(graph, name_b, HRF_F32, &line, bias, &inputs[HRF_CONV_BIAS], err);
+}
+
+static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, struct hrf_error *err)
+{
+    const struct hrf_shape y = value_of(m, node->outputs[0])->shape;
+    for (int k = 0; k < 2 && y.rank == 4; k++) {
+        const struct hrf_node *conv = find_open(m, node->inputs[k]);
+        const float *own = conv != NULL ? find_channels(m, node->inputs[1 - k], y.dims[1]) : NULL;
+        if (own == NULL || !hrf_shape_equal(&value_of(m, node->inputs[k])->shape, &y))
+            continue;
+        const bool is_sum = node->op == HRF_OP_ADD;
+        const struct hrf_attributes a = conv->attributes;
+        int32_t inputs[3];
+        HRF_TRY(add_constants(m, conv, node->name, is_sum ? NULL : own, is_sum ? own : NULL, inputs,
+                              err));
+        return hrf_match_become(node, HRF_OP_CONV, inputs, 3, &a, err);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_pass_fuse_channels(struct hrf_graph *graph, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_match) match = { 0 };
+    HRF_TRY(hrf_match_init(graph, &match, err));
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *node = &graph->nodes[i];
+        if ((node->op == HRF_OP_ADD || node->op == HRF_OP_MUL) &&
+            node->attributes.activation == HRF_ACT_NONE)
+            HRF_TRY(fuse_node(&match, node, err));
+    }
+    return hrf_graph_compact(graph, err);
+}

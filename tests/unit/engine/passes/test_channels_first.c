@@ -1,0 +1,287 @@
+/* What exporters write over [N][H][W][C] becomes nodes of images: the numbers stay those of the
+ * graph as it was written, in every precision and over every layout. */
+#include "tests/unit/unit.h"
+
+#include "engine/passes/passes.h"
+#include "tests/ops/build.h"
+
+#include <string.h>
+
+static const int64_t to_tokens[4] = { 0, 2, 3, 1 }, to_image[4] = { 0, 3, 1, 2 };
+
+struct sizes {
+    int64_t n, c, window, rows, columns; /* rows and columns in windows */
+};
+
+static int32_t turn(struct build *b, int32_t x, int32_t rank, const int64_t *axes)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.n_axes = rank;
+    memcpy(a.axes, axes, (size_t)rank * sizeof *axes);
+    return build_node(b, HRF_OP_TRANSPOSE, &x, 1, &a);
+}
+
+static int32_t reshape(struct build *b, int32_t x, int64_t rank, const int64_t *dims)
+{
+    return build_binary(b, HRF_OP_RESHAPE, x, build_integers(b, rank, dims));
+}
+
+static int32_t linear(struct build *b, int32_t x, int64_t in, int64_t out, bool bias)
+{
+    const int32_t y = build_binary(b, HRF_OP_MATMUL, x,
+                                   build_constant(b, SHAPE(in, out), -0.3, 0.3));
+    return bias ? build_binary(b, HRF_OP_ADD, y, build_constant(b, SHAPE(out), -1, 1)) : y;
+}
+
+static int32_t norm(struct build *b, int32_t x, int64_t c)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const bool is_rms = build_pick(b, 0, 3) == 0;
+    const int32_t inputs[] = { x, build_constant(b, SHAPE(c), 0.5, 2),
+                               build_constant(b, SHAPE(c), -1, 1) };
+    a.axis = -1;
+    a.epsilon = 1e-5f;
+    return build_node(b, is_rms ? HRF_OP_RMS_NORM : HRF_OP_LAYER_NORM, inputs, is_rms ? 2 : 3, &a);
+}
+
+/* norm, product, function, product, maybe with LayerScale and a residual. */
+static int32_t mlp(struct build *b, int32_t x, int64_t c)
+{
+    const int64_t wide = build_pick(b, 1, 40);
+    int32_t y = linear(b, norm(b, x, c), c, wide, build_pick(b, 0, 3) > 0);
+    y = build_unary(b, build_pick(b, 0, 1) ? HRF_OP_GELU : HRF_OP_RELU, y);
+    return linear(b, y, wide, c, build_pick(b, 0, 3) > 0);
+}
+
+/* ConvNeXt's block. */
+static int32_t convolution_block(struct build *b, int32_t x, const struct sizes *s)
+{
+    const int32_t wide = build_plain_conv(b, x, s->c, s->c, 3, 1, true);
+    int32_t y = mlp(b, turn(b, wide, 4, to_tokens), s->c);
+    if (build_pick(b, 0, 1))
+        y = build_binary(b, HRF_OP_MUL, y, build_constant(b, SHAPE(s->c), 0.5, 1));
+    y = turn(b, y, 4, to_image);
+    if (build_pick(b, 0, 1))
+        y = build_binary(b, HRF_OP_MUL, build_constant(b, SHAPE(s->c, 1, 1), 0.5, 1), y);
+    return build_binary(b, HRF_OP_ADD, x, y);
+}
+
+static int32_t slice(struct build *b, int32_t x, int64_t axis, int64_t start, int64_t end,
+                     int64_t step)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.n_axes = 1;
+    a.axes[0] = axis;
+    a.starts[0] = start;
+    a.ends[0] = end;
+    a.steps[0] = step;
+    return build_node(b, HRF_OP_SLICE, &x, 1, &a);
+}
+
+static int32_t join(struct build *b, const int32_t *parts, int32_t n, int64_t axis)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.axis = axis;
+    return build_node(b, HRF_OP_CONCAT, parts, n, &a);
+}
+
+static int32_t roll(struct build *b, int32_t x, int64_t by)
+{
+    for (int64_t axis = 1; axis <= 2; axis++) {
+        const int32_t parts[] = { slice(b, x, axis, by, INT64_MAX, 1),
+                                  slice(b, x, axis, 0, by, 1) };
+        x = join(b, parts, 2, axis);
+    }
+    return x;
+}
+
+/* Swin's block on x [N][H][W][C]: a product in windows of the image, rolled and not. */
+static int32_t window_block(struct build *b, int32_t x, const struct sizes *s, bool rolls)
+{
+    static const int64_t axes[] = { 0, 1, 3, 2, 4, 5 };
+    const int64_t w = s->window;
+    int32_t y = norm(b, x, s->c);
+    if (rolls)
+        y = roll(b, y, w / 2);
+    y = turn(b, reshape(b, y, 6, (const int64_t[]){ s->n, s->rows, w, s->columns, w, s->c }), 6,
+             axes);
+    y = reshape(b, y, 4, (const int64_t[]){ s->n * s->rows * s->columns, w, w, s->c });
+    y = reshape(b, y, 3, (const int64_t[]){ s->n * s->rows * s->columns, w * w, s->c });
+    y = linear(b, y, s->c, s->c, true);
+    y = reshape(b, y, 4, (const int64_t[]){ s->n * s->rows * s->columns, w, w, s->c });
+    y = turn(b, reshape(b, y, 6, (const int64_t[]){ s->n, s->rows, s->columns, w, w, s->c }), 6,
+             axes);
+    y = reshape(b, y, 4, (const int64_t[]){ s->n, s->rows * w, s->columns * w, s->c });
+    if (rolls)
+        y = roll(b, y, -(w / 2));
+    y = build_binary(b, HRF_OP_ADD, x, y);
+    return build_binary(b, HRF_OP_ADD, y, mlp(b, y, s->c));
+}
+
+/* Four pixels become one of four times the channels, then half of that. */
+static int32_t merge(struct build *b, int32_t x, const struct sizes *s)
+{
+    int32_t parts[4];
+    for (int64_t i = 0; i < 4; i++)
+        parts[i] = slice(b, slice(b, x, 1, i % 2, INT64_MAX, 2), 2, i / 2, INT64_MAX, 2);
+    return linear(b, norm(b, join(b, parts, 4, -1), 4 * s->c), 4 * s->c, 2 * s->c, false);
+}
+
+static int32_t mean(struct build *b, int32_t x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.n_axes = 2;
+    a.axes[0] = 1;
+    a.axes[1] = 2;
+    a.keep_dims = build_pick(b, 0, 1);
+    return build_node(b, HRF_OP_REDUCE_MEAN, &x, 1, &a);
+}
+
+enum net { CONVOLUTIONS, WINDOWS, TOKENS, N_NETS };
+
+static struct hrf_graph *make(uint64_t seed, enum net net)
+{
+    struct build b = build_start(seed);
+    const struct sizes s = { build_pick(&b, 1, 2), build_pick(&b, 1, 20), 2 * build_pick(&b, 1, 3),
+                             build_pick(&b, 1, 3), build_pick(&b, 1, 3) };
+    int32_t x = build_input(&b, SHAPE(s.n, s.c, s.rows * s.window, s.columns * s.window));
+    if (net == CONVOLUTIONS) {
+        x = convolution_block(&b, convolution_block(&b, x, &s), &s);
+    } else if (net == WINDOWS) {
+        x = window_block(&b, turn(&b, x, 4, to_tokens), &s, false);
+        x = merge(&b, window_block(&b, x, &s, true), &s);
+        if (build_pick(&b, 0, 1))
+            x = mean(&b, x);
+    } else {
+        const int64_t pixels = s.rows * s.window * s.columns * s.window;
+        x = build_plain_conv(&b, x, s.c, s.c, 3, 1, true);
+        x = reshape(&b, x, 3, (const int64_t[]){ s.n, s.c, pixels });
+        x = mlp(&b, turn(&b, x, 3, (const int64_t[]){ 0, 2, 1 }), s.c);
+    }
+    return build_finish(&b, &x, 1);
+}
+
+static int count(const struct hrf_graph *graph, enum hrf_op op)
+{
+    int n = 0;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        n += graph->nodes[i].op == op;
+    return n;
+}
+
+static void no_product_and_no_turn_is_left(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (int net = 0; net < N_NETS; net++) {
+            struct hrf_error err = { .status = HRF_OK };
+            struct hrf_graph *graph = make(seed, (enum net)net);
+            if (hrf_passes_run(graph, &err) != HRF_OK ||
+                hrf_pass_channels_first(graph, &err) != HRF_OK ||
+                hrf_pass_fuse_channels(graph, &err) != HRF_OK ||
+                hrf_pass_fuse_product(graph, &err) != HRF_OK)
+                fail_msg("%s", err.text);
+            assert_int_equal(count(graph, HRF_OP_MATMUL), 0);
+            /* To windows and back, twice; the result in the order of the model. */
+            assert_in_range(count(graph, HRF_OP_TRANSPOSE), net == WINDOWS ? 4 : 0,
+                            net == WINDOWS ? 5 : 0);
+            hrf_graph_destroy(graph);
+        }
+}
+
+static void the_numbers_stay(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (int net = 0; net < N_NETS; net++) {
+            struct hrf_graph *graph = make(seed, (enum net)net);
+            int64_t n[4];
+            float *truth = run_unchanged(graph, seed, &n[0]);
+            float *ref = run_graph(graph, "ref", 1, seed, 1, &n[1]);
+            float *one = run_graph(graph, "cpu", 1, seed, 1, &n[2]);
+            float *two = run_graph(graph, "cpu", 2, seed, 2, &n[3]);
+            assert_int_equal(n[0], n[1]);
+            assert_true(relative_difference(ref, truth, n[0]) <= 1e-5);
+            assert_true(relative_difference(one, truth, n[0]) <= 1e-5);
+            assert_memory_equal(one, two, (size_t)n[0] * sizeof *one);
+            hrf_free(truth);
+            hrf_free(ref);
+            hrf_free(one);
+            hrf_free(two);
+            hrf_graph_destroy(graph);
+        }
+}
+
+static void fewer_bits_are_near_the_reference(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = { "fp16", "bf16", "int8" };
+    static const double limits[] = { 8e-3, 6e-2, 6e-2 };
+    for (uint64_t seed = 0; seed < 8; seed++)
+        for (int p = 0; p < 3; p++)
+            for (int net = 0; net < N_NETS; net++) {
+                struct hrf_graph *graph = make(seed, (enum net)net);
+                int64_t n, n_one, n_two;
+                float *ref = run_graph_in(graph, "ref", precisions[p], 1, 5, 1, &n, NULL);
+                float *one = run_graph_in(graph, "cpu", precisions[p], 1, 5, 1, &n_one, NULL);
+                float *two = run_graph_in(graph, "cpu", precisions[p], 2, 5, 1, &n_two, NULL);
+                const double difference = relative_difference(one, ref, n);
+                if (!(difference <= limits[p]))
+                    fail_msg("%s, net %d, seed %d: off by %g", precisions[p], net, (int)seed,
+                             difference);
+                assert_memory_equal(one, two, (size_t)n * sizeof *one);
+                hrf_free(ref);
+                hrf_free(one);
+                hrf_free(two);
+                hrf_graph_destroy(graph);
+            }
+}
+
+/* Images are split over ranks and into bands; so are norms and products that have become theirs. */
+static void layouts_give_the_same_bytes(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = { "spatial=2", "spatial=2x2", "stages=2" };
+    for (uint64_t seed = 0; seed < 6; seed++)
+        for (int net = 0; net < N_NETS; net++)
+            for (int i = 0; i < 3; i++) {
+                struct hrf_graph *graph = make(seed, (enum net)net);
+                int64_t n, n_ranks;
+                float *one = run_graph_in(graph, "cpu", "int8", 1, 3, 1, &n, NULL);
+                float *ranks = run_layout_in(graph, "cpu", "int8", layouts[i], NULL, 3, &n_ranks);
+                assert_int_equal(n, n_ranks);
+                assert_memory_equal(one, ranks, (size_t)n * sizeof *one);
+                hrf_free(one);
+                hrf_free(ranks);
+                hrf_graph_destroy(graph);
+            }
+}
+
+static void bands_give_the_same_bytes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct hrf_graph *graph = make(seed, CONVOLUTIONS);
+        int64_t n, n_bands;
+        float *one = run_graph_in(graph, "cpu", "int8", 1, 3, 1, &n, NULL);
+        float *bands = run_bands_in(graph, "cpu", "int8", 2,
+                                    (enum hrf_bands_rows)(seed % HRF_N_BANDS_ROWS), 3, &n_bands);
+        if (bands != NULL)
+            assert_memory_equal(one, bands, (size_t)n * sizeof *one);
+        hrf_free(one);
+        hrf_free(bands);
+        hrf_graph_destroy(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_product_and_no_turn_is_left),
+        cmocka_unit_test(the_numbers_stay),
+        cmocka_unit_test(fewer_bits_are_near_the_reference),
+        cmocka_unit_test(layouts_give_the_same_bytes),
+        cmocka_unit_test(bands_give_the_same_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
