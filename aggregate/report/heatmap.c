@@ -9,10 +9,16 @@
 static const struct hrf_rgb ink = { 30, 30, 34 }, gray = { 110, 110, 118 },
                             white = { 255, 255, 255 };
 
-/* The tint of a probability: never hides the tissue, never too faint to see. */
-static double tint(double p)
+/* How much of the colour is put over the tissue: never hides it, never too faint to see where the
+ * model is sure. */
+static double tint(enum hrf_heat_scale scale, double t)
 {
-    return 0.10 + 0.68 * p;
+    return scale == HRF_HEAT_CENTRED ? 0.12 + 0.5 * fabs(2.0 * t - 1.0) : 0.10 + 0.68 * t;
+}
+
+static struct hrf_rgb colour_of(enum hrf_heat_scale scale, double t)
+{
+    return scale == HRF_HEAT_CENTRED ? hrf_colour_diverging(t) : hrf_colour_map(t);
 }
 
 static int32_t on_map(double level0, double downsample, int32_t limit)
@@ -22,7 +28,7 @@ static int32_t on_map(double level0, double downsample, int32_t limit)
 
 /* Where patches overlap, each gets the middle part that is its own. */
 static void draw_patches(const struct hrf_tile_plan *plan, const struct hrf_scores *scores,
-                         size_t positive, struct hrf_image *map)
+                         size_t positive, enum hrf_heat_scale scale, struct hrf_image *map)
 {
     double width = fmin((double)plan->patch_width0, plan->stride_x0);
     double height = fmin((double)plan->patch_height0, plan->stride_y0);
@@ -31,9 +37,12 @@ static void draw_patches(const struct hrf_tile_plan *plan, const struct hrf_scor
     for (int64_t i = 0; i < plan->n_patches; i++) {
         double x = (double)plan->patches[i].x + left, y = (double)plan->patches[i].y + top;
         double p = (double)scores->probabilities[(size_t)i * (size_t)scores->n_classes + positive];
-        hrf_image_blend(map, on_map(x, d, map->width), on_map(y, d, map->height),
-                        on_map(x + width, d, map->width), on_map(y + height, d, map->height),
-                        hrf_colour_map(p), tint(fmin(fmax(p, 0.0), 1.0)));
+        const int32_t x0 = on_map(x, d, map->width), x1 = on_map(x + width, d, map->width);
+        const int32_t y0 = on_map(y, d, map->height), y1 = on_map(y + height, d, map->height);
+        hrf_image_fade(map, x0, y0, x1, y1);
+        if (!isnan(p))
+            hrf_image_blend(map, x0, y0, x1, y1, colour_of(scale, p),
+                            tint(scale, fmin(fmax(p, 0.0), 1.0)));
     }
 }
 
@@ -68,7 +77,7 @@ static void draw_class_map(const struct hrf_tile_plan *plan, const struct hrf_cl
             if (u < 0 || v < 0 || u >= map->columns || v >= map->rows)
                 continue;
             double t = largest > 0 ? fmax(sample(map, u, v) / largest, 0) : 0;
-            hrf_image_blend(image, x, y, x + 1, y + 1, hrf_colour_map(t), tint(t));
+            hrf_image_blend(image, x, y, x + 1, y + 1, hrf_colour_map(t), tint(HRF_HEAT_RISING, t));
         }
 }
 
@@ -103,8 +112,9 @@ static void draw_outlines(const struct hrf_outlines *outlines, double downsample
 }
 
 static enum hrf_status draw_on(const struct hrf_tile_plan *plan, const struct hrf_scores *scores,
-                               size_t positive, const struct hrf_outlines *outlines,
-                               struct hrf_image *map, struct hrf_error *err)
+                               size_t positive, enum hrf_heat_scale scale,
+                               const struct hrf_outlines *outlines, struct hrf_image *map,
+                               struct hrf_error *err)
 {
     if (!(plan->thumbnail_downsample > 0.0))
         return hrf_error_set(err, HRF_E_USER, "the tile plan's thumbnail has a downsample of %g",
@@ -112,7 +122,7 @@ static enum hrf_status draw_on(const struct hrf_tile_plan *plan, const struct hr
     if (scores->class_map.values != NULL && plan->n_patches == 1)
         draw_class_map(plan, &scores->class_map, map);
     else
-        draw_patches(plan, scores, positive, map);
+        draw_patches(plan, scores, positive, scale, map);
     if (plan->mask_png.n_bytes > 0) {
         struct hrf_image mask = { 0 };
         HRF_TRY(hrf_image_decode(&plan->mask_png, 1, &mask, err));
@@ -132,8 +142,9 @@ static enum hrf_status draw_on(const struct hrf_tile_plan *plan, const struct hr
 }
 
 enum hrf_status hrf_heatmap_draw(const struct hrf_tile_plan *plan, const struct hrf_scores *scores,
-                                 size_t positive, const struct hrf_outlines *outlines,
-                                 struct hrf_image *out, struct hrf_error *err)
+                                 size_t positive, enum hrf_heat_scale scale,
+                                 const struct hrf_outlines *outlines, struct hrf_image *out,
+                                 struct hrf_error *err)
 {
     if (plan->thumbnail_png.n_bytes == 0)
         return hrf_error_set(err, HRF_E_USER, "the tile plan has no thumbnail");
@@ -144,7 +155,7 @@ enum hrf_status hrf_heatmap_draw(const struct hrf_tile_plan *plan, const struct 
                              (long long)plan->n_patches);
     struct hrf_image map = { 0 };
     HRF_TRY(hrf_image_decode(&plan->thumbnail_png, 3, &map, err));
-    enum hrf_status status = draw_on(plan, scores, positive, outlines, &map, err);
+    enum hrf_status status = draw_on(plan, scores, positive, scale, outlines, &map, err);
     if (status != HRF_OK) {
         hrf_image_release(&map);
         return status;
@@ -155,14 +166,15 @@ enum hrf_status hrf_heatmap_draw(const struct hrf_tile_plan *plan, const struct 
 
 enum { BAR_TOP = 10, BAR_HEIGHT = 10, LEGEND_HEIGHT = 40, MARGIN = 12 };
 
-static void draw_legend(struct hrf_image *image, int32_t top, double threshold)
+static void draw_legend(struct hrf_image *image, int32_t top, enum hrf_heat_scale scale,
+                        double threshold)
 {
     int32_t width = image->width - 2 * MARGIN;
     width = width > 320 ? 320 : width;
     for (int32_t x = 0; x < width; x++) {
         double t = width > 1 ? (double)x / (double)(width - 1) : 0.0;
         hrf_image_blend(image, MARGIN + x, top + BAR_TOP, MARGIN + x + 1,
-                        top + BAR_TOP + BAR_HEIGHT, hrf_colour_map(t), 1.0);
+                        top + BAR_TOP + BAR_HEIGHT, colour_of(scale, t), 1.0);
     }
     static const char *const ticks[] = { "0", "0.5", "1" };
     for (int32_t i = 0; i < 3; i++) {
@@ -179,13 +191,13 @@ static void draw_legend(struct hrf_image *image, int32_t top, double threshold)
                         ink, 1.0);
 }
 
-enum hrf_status hrf_heatmap_write(const struct hrf_image *map, double threshold, const char *path,
-                                  struct hrf_error *err)
+enum hrf_status hrf_heatmap_write(const struct hrf_image *map, enum hrf_heat_scale scale,
+                                  double threshold, const char *path, struct hrf_error *err)
 {
     struct hrf_image page = { 0 };
     HRF_TRY(hrf_image_create(map->width, map->height + LEGEND_HEIGHT, 3, &page, err));
     memcpy(page.pixels, map->pixels, (size_t)map->width * (size_t)map->height * 3);
-    draw_legend(&page, map->height, threshold);
+    draw_legend(&page, map->height, scale, threshold);
     struct hrf_bytes png = { 0 };
     enum hrf_status status = hrf_image_encode(&page, &png, err);
     hrf_image_release(&page);

@@ -69,6 +69,19 @@ static unsigned char mix(unsigned char below, unsigned char above, double alpha)
     return (unsigned char)lround((double)below + ((double)above - (double)below) * alpha);
 }
 
+void hrf_image_fade(struct hrf_image *image, int32_t x0, int32_t y0, int32_t x1, int32_t y1)
+{
+    x0 = x0 > 0 ? x0 : 0;
+    y0 = y0 > 0 ? y0 : 0;
+    x1 = x1 < image->width ? x1 : image->width;
+    y1 = y1 < image->height ? y1 : image->height;
+    for (int32_t y = y0; y < y1; y++) {
+        unsigned char *p = image->pixels + ((size_t)y * (size_t)image->width + (size_t)x0) * 3;
+        for (int32_t x = x0; x < x1; x++, p += 3)
+            p[0] = p[1] = p[2] = (unsigned char)((299 * p[0] + 587 * p[1] + 114 * p[2]) / 1000);
+    }
+}
+
 void hrf_image_blend(struct hrf_image *image, int32_t x0, int32_t y0, int32_t x1, int32_t y1,
                      struct hrf_rgb colour, double alpha)
 {
@@ -143,6 +156,17 @@ enum hrf_status hrf_image_shrink(const struct hrf_image *image, int32_t longest_
     }
     *out = small;
     return HRF_OK;
+}
+
+struct hrf_rgb hrf_colour_diverging(double t)
+{
+    static const unsigned char c[7][3] = { { 33, 102, 172 },  { 103, 169, 207 }, { 209, 229, 240 },
+                                           { 247, 247, 247 }, { 253, 219, 199 }, { 239, 138, 98 },
+                                           { 178, 24, 43 } };
+    const double at = fmin(fmax(t, 0.0), 1.0) * 6.0;
+    const int i = at < 6.0 ? (int)at : 5;
+    return (struct hrf_rgb){ mix(c[i][0], c[i + 1][0], at - i), mix(c[i][1], c[i + 1][1], at - i),
+                             mix(c[i][2], c[i + 1][2], at - i) };
 }
 
 struct hrf_rgb hrf_colour_map(double t)

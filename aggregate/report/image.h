@@ -35,6 +35,8 @@ HRF_CHECKED enum hrf_status hrf_image_encode(const struct hrf_image *image, stru
 /* alpha 0..1: how much of the colour; pixels with x0 <= x < x1, y0 <= y < y1. RGB only. */
 void hrf_image_blend(struct hrf_image *image, int32_t x0, int32_t y0, int32_t x1, int32_t y1,
                      struct hrf_rgb colour, double alpha);
+/* Takes the colour out of the same pixels: they become their brightness. RGB only. */
+void hrf_image_fade(struct hrf_image *image, int32_t x0, int32_t y0, int32_t x1, int32_t y1);
 /* `thickness` px wide, ends included. RGB only. */
 void hrf_image_line(struct hrf_image *image, double x0, double y0, double x1, double y1,
                     int32_t thickness, struct hrf_rgb colour);
@@ -48,5 +50,7 @@ HRF_CHECKED enum hrf_status hrf_image_shrink(const struct hrf_image *image, int3
 /* Viridis, t in 0..1: perceptually uniform, readable without colour vision. Polynomial fit of
  * matplotlib's table, off by less than 2 of 255 on average. */
 struct hrf_rgb hrf_colour_map(double t);
+/* Blue at 0, white at 0.5, red at 1: ColorBrewer's RdBu, told apart without colour vision, too. */
+struct hrf_rgb hrf_colour_diverging(double t);
 
 #endif

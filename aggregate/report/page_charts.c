@@ -1,12 +1,12 @@
-/* page_charts.c - ROC curve, score distribution, confusion matrices and times, as SVG and boxes.
+/* page_charts.c - ROC curve, score distribution and confusion matrices, as SVG and boxes.
  *
  * Charts take their colours from the page's variables, so that one drawing serves light and
- * dark. Precision i has the colour --s<i>; there are five precisions at most. */
+ * dark. */
 #include "aggregate/report/page_private.h"
 
 #include <math.h>
 
-void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title)
+void hrf_page_frame(struct hrf_out *out, const char *label, int height, const char *x_title)
 {
     hrf_out_markup(out,
                    "<svg viewBox=\"0 0 330 %d\" role=\"img\" aria-label=\"%s\">"
@@ -17,8 +17,7 @@ void hrf_page_square(struct hrf_out *out, const char *label, int height, const c
         hrf_out_addf(out, "<path d=\"M%d %dv%dM%d %dh%d\"/>", HRF_PLOT_LEFT + at, HRF_PLOT_TOP,
                      HRF_PLOT_SIDE, HRF_PLOT_LEFT, HRF_PLOT_BOTTOM - at, HRF_PLOT_SIDE);
     }
-    hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/></g>",
-                 HRF_PLOT_LEFT, HRF_PLOT_BOTTOM, HRF_PLOT_LEFT + HRF_PLOT_SIDE, HRF_PLOT_TOP);
+    hrf_out_adds(out, "</g>");
     for (int i = 0; i <= 4; i += 2) {
         const int at = i * HRF_PLOT_SIDE / 4;
         hrf_out_addf(out,
@@ -29,6 +28,13 @@ void hrf_page_square(struct hrf_out *out, const char *label, int height, const c
     }
     hrf_out_markup(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
                    HRF_PLOT_LEFT + HRF_PLOT_SIDE / 2, HRF_PLOT_BOTTOM + 33, x_title);
+}
+
+void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title)
+{
+    hrf_page_frame(out, label, height, x_title);
+    hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/>",
+                 HRF_PLOT_LEFT, HRF_PLOT_BOTTOM, HRF_PLOT_LEFT + HRF_PLOT_SIDE, HRF_PLOT_TOP);
 }
 
 /* ---- ROC ---- */
@@ -47,10 +53,7 @@ static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *co
     }
     HRF_AUTO_FREE struct hrf_roc_point *points = NULL;
     HRF_TRY(hrf_roc_curve(items, n, &points, &n_points, err));
-    hrf_out_addf(out,
-                 "<path fill=\"none\" stroke=\"var(--s%zu)\" stroke-width=\"2\" "
-                 "stroke-linejoin=\"round\"%s d=\"",
-                 index, index > 0 ? " stroke-dasharray=\"7 3\"" : "");
+    hrf_page_line(out, index);
     for (size_t i = 0; i < n_points; i++)
         hrf_out_addf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L',
                      HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].false_positive_rate,
@@ -81,11 +84,9 @@ enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohor
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         if (isnan(p->slide_auc.value))
             continue;
-        hrf_out_addf(out,
-                     "<li><i style=\"background:var(--s%zu)\"></i>%s <b>%.4f</b> "
-                     "(%.3f–%.3f)</li>",
-                     i, p->name, p->slide_auc.value, p->slide_auc_interval.low,
-                     p->slide_auc_interval.high);
+        hrf_page_key(out, i);
+        hrf_out_markup(out, "%s <b>%.4f</b> (%.3f–%.3f)</li>", p->name, p->slide_auc.value,
+                       p->slide_auc_interval.low, p->slide_auc_interval.high);
     }
     hrf_out_adds(out, "</ul></section>\n");
     return HRF_OK;
@@ -260,110 +261,5 @@ void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort)
         hrf_out_adds(out, "<p class=\"none\">None: no slide with a label was scored.</p>");
     else
         matrices(out, cohort);
-    hrf_out_adds(out, "</section>\n");
-}
-
-/* ---- times ---- */
-
-struct part {
-    const char *name, *colour;
-    double seconds;
-};
-
-static double sum_of(const struct part *parts, size_t n)
-{
-    double sum = 0.0;
-    for (size_t i = 0; i < n; i++)
-        sum += parts[i].seconds;
-    return sum;
-}
-
-/* `whole`: the seconds that the full width stands for. */
-static void time_bar(struct hrf_out *out, const struct part *parts, size_t n, double whole)
-{
-    hrf_out_adds(out, "<div class=\"stack\">");
-    for (size_t i = 0; i < n; i++)
-        if (parts[i].seconds > 0.0)
-            hrf_out_addf(
-                out, "<i style=\"flex:%.6g;background:var(--%s)\" title=\"%s %.3g s\"></i>",
-                parts[i].seconds / whole, parts[i].colour, parts[i].name, parts[i].seconds);
-    hrf_out_addf(out, "<i style=\"flex:%.6g\"></i></div>",
-                 fmax(0.0, 1.0 - sum_of(parts, n) / whole));
-}
-
-static void time_row(struct hrf_out *out, const char *title, const struct part *parts, size_t n,
-                     double whole)
-{
-    hrf_out_addf(out, "<div class=\"row\"><span>%s</span>", title);
-    time_bar(out, parts, n, whole);
-    hrf_out_adds(out, "</div>");
-}
-
-static void time_key(struct hrf_out *out, const struct part *parts, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hrf_out_markup(out, "<li><i style=\"background:var(--%s)\"></i>%s <b>%s</b></li>",
-                       parts[i].colour, parts[i].name, hrf_page_seconds(parts[i].seconds).text);
-}
-
-static void precision_times(struct hrf_out *out, const struct hrf_cohort_precision *p)
-{
-    const struct hrf_timing *t = &p->timing;
-    const struct part loop[] = { { "build", "t0", t->build },
-                                 { "compute", "t1", t->compute },
-                                 { "wait for patches", "t2", t->wait },
-                                 { "write", "t3", t->write } };
-    const struct part feed[] = { { "decode", "t4", t->decode }, { "prepare", "t5", t->prepare } };
-    const struct part device[] = { { "copy to the device", "t4", t->copy },
-                                   { "kernels", "t1", t->kernels } };
-    const bool has_device = !isnan(t->kernels);
-    hrf_out_addf(out, "<h3>infer, %s<small>%d compute thread%s, %d reader%s per job</small></h3>",
-                 p->name, p->n_threads, p->n_threads == 1 ? "" : "s", p->n_readers,
-                 p->n_readers == 1 ? "" : "s");
-    double whole = fmax(fmax(sum_of(loop, 4), sum_of(feed, 2)), 1e-9);
-    whole = fmax(whole, has_device ? sum_of(device, 2) : 0.0);
-    time_row(out, "compute loop", loop, 4, whole);
-    time_row(out, "reader threads", feed, 2, whole);
-    if (has_device)
-        time_row(out, "device", device, 2, whole);
-    hrf_out_adds(out, "<ul class=\"key\">");
-    time_key(out, loop, 4);
-    time_key(out, feed, 2);
-    if (has_device)
-        time_key(out, device, 2);
-    hrf_out_adds(out, "</ul>");
-}
-
-static void phase_row(struct hrf_out *out, const struct hrf_phase_row *phase, double whole)
-{
-    const struct part part = { phase->name, "t1", phase->seconds };
-    hrf_out_markup(out, "<div class=\"row phase\"><span>%s</span>", phase->name);
-    time_bar(out, &part, 1, whole);
-    hrf_out_markup(out, "<span><b>%s</b>%lld task%s", hrf_page_seconds(phase->seconds).text,
-                   (long long)phase->n_tasks, phase->n_tasks == 1 ? "" : "s");
-    if (phase->n_cached > 0)
-        hrf_out_addf(out, ", %lld found done", (long long)phase->n_cached);
-    hrf_out_adds(out, "</span></div>");
-}
-
-static void phase_times(struct hrf_out *out, const struct hrf_cohort *cohort)
-{
-    double whole = 1e-9;
-    for (size_t i = 0; i < cohort->n_phases; i++)
-        whole = fmax(whole, cohort->phases[i].seconds);
-    if (cohort->n_phases > 0)
-        hrf_out_adds(out, "<h3>phases<small>on the clock</small></h3>");
-    for (size_t i = 0; i < cohort->n_phases; i++)
-        phase_row(out, &cohort->phases[i], whole);
-}
-
-void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort)
-{
-    hrf_out_adds(out, "<section class=\"times\"><h2>Where the time went <small>summed over jobs; "
-                      "the rows of a precision run side by side</small></h2>\n");
-    for (size_t i = 0; i < cohort->n_precisions; i++)
-        if (cohort->precisions[i].n_patches > 0)
-            precision_times(out, &cohort->precisions[i]);
-    phase_times(out, cohort);
     hrf_out_adds(out, "</section>\n");
 }

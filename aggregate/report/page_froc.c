@@ -59,10 +59,7 @@ static void piece(struct hrf_out *out, const struct hrf_froc_point *a,
 static void curve(struct hrf_out *out, const struct hrf_froc *froc, size_t index)
 {
     bool has_begun = false;
-    hrf_out_addf(out,
-                 "<path fill=\"none\" stroke=\"var(--s%zu)\" stroke-width=\"2\" "
-                 "stroke-linejoin=\"round\"%s d=\"",
-                 index, index > 0 ? " stroke-dasharray=\"7 3\"" : "");
+    hrf_page_line(out, index);
     for (size_t i = 0; i + 1 < froc->n_points; i++)
         piece(out, &froc->curve[i], &froc->curve[i + 1], &has_begun);
     if (!has_begun || froc->curve[froc->n_points - 1].false_positives <
@@ -87,12 +84,11 @@ void hrf_page_froc(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</svg>\n<ul class=\"key\">");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        if (!isnan(p->froc_score.value))
-            hrf_out_addf(out,
-                         "<li><i style=\"background:var(--s%zu)\"></i>%s <b>%.4f</b> "
-                         "(%.3f–%.3f)</li>",
-                         i, p->name, p->froc_score.value, p->froc.interval.low,
-                         p->froc.interval.high);
+        if (isnan(p->froc_score.value))
+            continue;
+        hrf_page_key(out, i);
+        hrf_out_markup(out, "%s <b>%.4f</b> (%.3f–%.3f)</li>", p->name, p->froc_score.value,
+                       p->froc.interval.low, p->froc.interval.high);
     }
     hrf_out_adds(out, "</ul></section>\n");
 }

@@ -8,14 +8,22 @@
 void hrf_page_style(struct hrf_out *out);  /* <style> */
 void hrf_page_script(struct hrf_out *out); /* <script> */
 
-/* Begins an SVG with a square plot of 0 to 1 in both directions and its diagonal. `height` of 330
- * units of width; the caller ends it with </svg>. */
+/* How precision `index` is drawn: eight colours (--s0 ... of the style sheet) and five kinds of
+ * strokes, forty pairs in all. line begins "<path ... d=\""; key begins "<li>" with a piece of the
+ * line. */
+enum { HRF_PAGE_COLOURS = 8 };
+void hrf_page_line(struct hrf_out *out, size_t index);
+void hrf_page_key(struct hrf_out *out, size_t index);
+
+/* Begins an SVG with a square plot of 0 to 1 in both directions; square: and its diagonal. `height`
+ * of 330 units of width; the caller ends it with </svg>. */
 enum {
     HRF_PLOT_LEFT = 40,
     HRF_PLOT_TOP = 8,
     HRF_PLOT_SIDE = 270,
     HRF_PLOT_BOTTOM = HRF_PLOT_TOP + HRF_PLOT_SIDE
 };
+void hrf_page_frame(struct hrf_out *out, const char *label, int height, const char *x_title);
 void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title);
 HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
                                          struct hrf_error *err);
@@ -26,9 +34,26 @@ void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* The gains and costs of each precision compared with the first: tables, curves, and the slides and
  * patches whose label changed. */
 void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort);
+/* Its charts; the first two compare with the first precision. */
+void hrf_page_gains(struct hrf_out *out, const struct hrf_cohort *cohort);
+void hrf_page_moved(struct hrf_out *out, const struct hrf_cohort *cohort);
+void hrf_page_reliability(struct hrf_out *out, const struct hrf_cohort *cohort);
+/* Precision-recall curve, operating points and figures of each class; for labelled slides. */
+HRF_CHECKED enum hrf_status hrf_page_precision_recall(struct hrf_out *out,
+                                                      const struct hrf_cohort *cohort,
+                                                      struct hrf_error *err);
+void hrf_page_operating_points(struct hrf_out *out, const struct hrf_cohort *cohort);
+void hrf_page_classes(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_page_slide *extras);
+
+void hrf_page_cards(struct hrf_out *out, const struct hrf_cohort *cohort);
+/* Slides without a result, by what became of them (id="failed" ...), and why. */
+HRF_CHECKED enum hrf_status hrf_page_left_out(struct hrf_out *out, const struct hrf_cohort *cohort,
+                                              struct hrf_error *err);
+void hrf_page_provenance(struct hrf_out *out, const struct hrf_cohort *cohort);
+void hrf_page_fact(struct hrf_out *out, const char *name, const char *text); /* a line of a <dl> */
 
 /* A figure with that many decimals (-1: three significant digits). If it has no value: a dash, with
  * the reason as its tooltip. */

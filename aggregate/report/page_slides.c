@@ -54,20 +54,17 @@ static void file_url(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_adds(out, suffix);
 }
 
-static void thumbnail(struct hrf_out *out, const struct hrf_cohort *cohort,
-                      const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
+static void thumbnail(struct hrf_out *out, const struct hrf_cohort_slide *slide,
+                      const struct hrf_page_slide *extra)
 {
     hrf_out_adds(out, "<td class=\"thumb\">");
     if (extra->thumbnail.n_bytes > 0) {
-        if (extra->has_heatmap) {
-            hrf_out_adds(out, "<a href=\"");
-            file_url(out, cohort, slide, 0, "heatmaps", ".png");
-            hrf_out_adds(out, "\">");
-        }
-        hrf_out_markup(out, "<img loading=\"lazy\" alt=\"%s of %s\" src=\"data:image/png;base64,",
+        hrf_out_markup(out,
+                       "<button class=\"zoom\"><img alt=\"%s of %s\" "
+                       "src=\"data:image/png;base64,",
                        extra->has_heatmap ? "heatmap" : "thumbnail", slide->name);
         hrf_out_base64(out, extra->thumbnail.data, extra->thumbnail.n_bytes);
-        hrf_out_addf(out, "\">%s", extra->has_heatmap ? "</a>" : "");
+        hrf_out_adds(out, "\"></button>");
     }
     hrf_out_adds(out, "</td>");
 }
@@ -87,7 +84,8 @@ static void name_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide,
     if (slide->width > 0)
         hrf_out_addf(out, "<div>%lld × %lld px, %.3g µm/px</div>", (long long)slide->width,
                      (long long)slide->height, slide->mpp);
-    note(out, slide->reason, slide->state != HRF_SLIDE_EXCLUDED);
+    if (slide->state == HRF_SLIDE_DONE) /* the others' reasons stand in the lists below */
+        note(out, slide->reason, true);
     note(out, slide->warning, true);
     note(out, extra->note, true);
     hrf_out_adds(out, "</td>");
@@ -96,8 +94,11 @@ static void name_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide,
 static void state_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide)
 {
     bool bad = slide->state == HRF_SLIDE_FAILED || slide->state == HRF_SLIDE_PENDING;
-    hrf_out_addf(out, "<td><span class=\"tag%s\">%s</span></td>", bad ? " bad" : "",
-                 hrf_slide_state_text(slide->state));
+    hrf_out_adds(out, "<td>");
+    if (slide->state != HRF_SLIDE_DONE)
+        hrf_out_addf(out, "<a href=\"#%s\">", hrf_slide_state_word(slide->state));
+    hrf_out_addf(out, "<span class=\"tag%s\">%s</span>%s</td>", bad ? " bad" : "",
+                 hrf_slide_state_text(slide->state), slide->state != HRF_SLIDE_DONE ? "</a>" : "");
 }
 
 static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
@@ -183,7 +184,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
                    slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
                    hrf_cohort_is_wrong(cohort, slide, 0) ? " wrong" : "",
                    flipped(cohort, slide) ? " flip" : "", noted ? " note" : "");
-    thumbnail(out, cohort, slide, extra);
+    thumbnail(out, slide, extra);
     name_cell(out, slide, extra);
     state_cell(out, slide);
     label_cells(out, cohort, slide);
@@ -207,12 +208,15 @@ void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
 {
     hrf_out_adds(out, "<section><h2>Slides");
     if (!cohort->is_embedding)
-        hrf_out_addf(out, " <small>heatmaps: %s; dark outlines are annotated lesions</small>",
-                     cohort->precisions[0].name);
+        hrf_out_markup(out,
+                       " <small>heat maps: %s of %s, blue 0, red 1, faint where the model is not "
+                       "sure; dark outlines are annotated lesions; a click enlarges</small>",
+                       hrf_cohort_label(cohort, true), cohort->precisions[0].name);
     hrf_out_adds(out, "</h2>\n");
     tools(out);
     header(out, cohort);
     for (size_t i = 0; i < cohort->n_slides; i++)
         row(out, cohort, &cohort->slides[i], &extras[i]);
-    hrf_out_adds(out, "</tbody></table></section>\n");
+    hrf_out_adds(out, "</tbody></table></section>\n<dialog id=\"large\"><img alt=\"\"><p></p>"
+                      "<button>close</button></dialog>\n");
 }

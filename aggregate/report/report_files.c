@@ -171,14 +171,17 @@ static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_
     struct hrf_page_slide *extra = &w->extras[slide];
     struct hrf_image map = { 0 };
     struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status status = hrf_heatmap_draw(plan, scores, w->cohort->positive, outlines, &map,
-                                              &why);
+    const bool is_map = scores->class_map.values != NULL;
+    const enum hrf_heat_scale scale = is_map || w->cohort->is_regression ? HRF_HEAT_RISING
+                                                                         : HRF_HEAT_CENTRED;
+    enum hrf_status status = hrf_heatmap_draw(plan, scores, w->cohort->positive, scale, outlines,
+                                              &map, &why);
     if (status != HRF_OK)
         return note_or_fail(extra, status, "no heatmap", &why, err);
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_HEATMAP);
     /* A class activation map is not on the scale that the threshold is on. */
-    double threshold = scores->class_map.values == NULL ? w->cohort->threshold : NAN;
-    status = path == NULL ? no_memory(err) : hrf_heatmap_write(&map, threshold, path, err);
+    double threshold = !is_map ? w->cohort->threshold : NAN;
+    status = path == NULL ? no_memory(err) : hrf_heatmap_write(&map, scale, threshold, path, err);
     if (status == HRF_OK && precision == 0 && w->options->html)
         status = make_thumbnail(&map, w->thumbnail_side, extra, err);
     extra->has_heatmap |= status == HRF_OK && precision == 0;
@@ -390,10 +393,11 @@ static enum hrf_status write_all(struct writer *w, struct hrf_error *err)
     return write_cohort(w, err);
 }
 
-/* Thumbnails get smaller as cohorts grow: about 3 MB of them on a page, whatever the number. */
+/* A click shows a picture as large as it is in the page, so that a page that is sent to somebody
+ * has them all. They get smaller as cohorts grow: about 4 MB, whatever the number. */
 static int32_t thumbnail_side(size_t n_slides)
 {
-    return n_slides <= 60 ? 160 : n_slides <= 200 ? 112 : 80;
+    return n_slides <= 24 ? 480 : n_slides <= 60 ? 320 : n_slides <= 200 ? 160 : 80;
 }
 
 enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_report_source *source,

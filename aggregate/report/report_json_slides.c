@@ -1,4 +1,5 @@
 /* report_json_slides.c - what a precision says of the slides, for report.json. */
+#include "aggregate/camelyon16/precision_recall.h"
 #include "aggregate/report/report_json_private.h"
 
 #include <math.h>
@@ -14,6 +15,11 @@ static json_t *confusion_json(const struct hrf_confusion *c)
                        "no positive slide was scored");
     hrf_json_put_ratio(object, "specificity", hrf_confusion_specificity(c),
                        "no negative slide was scored");
+    hrf_json_put_ratio(object, "positive_predictive_value", hrf_confusion_positive_value(c),
+                       "no slide was called positive");
+    hrf_json_put_ratio(object, "negative_predictive_value", hrf_confusion_negative_value(c),
+                       "no slide was called negative");
+    hrf_json_put_ratio(object, "f1", hrf_confusion_f1(c), "no slide is or was called positive");
     return object;
 }
 
@@ -71,7 +77,9 @@ static void put_classes(json_t *object, const struct hrf_cohort *cohort,
         hrf_json_put(item, "slides", json_integer((json_int_t)c->n_slides));
         hrf_json_put_figure(item, "auc", &c->auc);
         hrf_json_put_interval(item, "auc_ci", &c->auc, &c->auc_interval);
+        hrf_json_put_figure(item, "average_precision", &c->average_precision);
         hrf_json_put_figure(item, "recall", &c->recall);
+        hrf_json_put_figure(item, "class_precision", &c->precision);
         for (size_t k = 0; !cohort->is_multilabel && k < cohort->n_classes; k++)
             hrf_json_put(row, cohort->classes[k],
                          json_integer((json_int_t)p->class_confusion[i * cohort->n_classes + k]));
@@ -158,6 +166,23 @@ static void put_regression(json_t *object, const struct hrf_cohort_precision *p)
     hrf_json_put(object, "regression", figures);
 }
 
+/* What other thresholds would give. */
+static json_t *operating_json(const struct hrf_cohort_precision *p)
+{
+    static const char *const rules[] = { "in_use", "youden", "specificity", "sensitivity" };
+    json_t *array = json_array();
+    for (size_t i = 0; i < p->operating.n; i++) {
+        const struct hrf_operating_row *row = &p->operating.items[i];
+        json_t *object = confusion_json(&row->confusion);
+        hrf_json_put_text(object, "chosen_by", rules[row->rule]);
+        if (row->wanted > 0.0)
+            hrf_json_put(object, "wanted", json_real(row->wanted));
+        hrf_json_put(object, "threshold", hrf_json_number(row->threshold));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 void hrf_json_put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
                                 const struct hrf_cohort_precision *p)
 {
@@ -173,6 +198,7 @@ void hrf_json_put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
     if (!isnan(p->slide_auc.value))
         hrf_json_put(object, "slide_auc_bootstrap_is_degenerate",
                      json_boolean(p->slide_auc_bootstrap.low == p->slide_auc_bootstrap.high));
+    hrf_json_put_figure(object, "average_precision", &p->average_precision);
     hrf_json_put_figure(object, "auc_difference", &p->auc_difference);
     hrf_json_put_interval(object, "auc_difference_ci", &p->auc_difference,
                           &p->auc_difference_interval);
@@ -189,6 +215,7 @@ void hrf_json_put_slide_figures(json_t *object, const struct hrf_cohort *cohort,
     put_froc(object, cohort, p);
     hrf_json_put(object, "labelled_slides", json_integer((json_int_t)p->n_labelled));
     hrf_json_put(object, "labelled_slides_without_score", json_integer((json_int_t)p->n_unscored));
+    hrf_json_put(object, "operating_points", operating_json(p));
     hrf_json_put(object, "confusion",
                  p->n_labelled > 0 ? confusion_json(&p->confusion) : json_null());
     if (p->n_labelled == 0)

@@ -40,6 +40,8 @@ static void release_precision(struct hrf_cohort_precision *precision, size_t n_c
     for (size_t i = 0; precision->by_class != NULL && i < n_classes; i++) {
         hrf_free(precision->by_class[i].auc.reason);
         hrf_free(precision->by_class[i].recall.reason);
+        hrf_free(precision->by_class[i].precision.reason);
+        hrf_free(precision->by_class[i].average_precision.reason);
     }
     hrf_free(precision->by_class);
     hrf_free(precision->class_confusion);
@@ -70,6 +72,7 @@ static void release_precision(struct hrf_cohort_precision *precision, size_t n_c
         &precision->cosine_least,
         &precision->balanced_accuracy,
         &precision->macro_auc,
+        &precision->average_precision,
     };
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         hrf_free(figures[i]->reason);

@@ -14,6 +14,7 @@
 #include "aggregate/slide/score.h"
 #include "aggregate/study/difference.h"
 #include "aggregate/study/drift.h"
+#include "aggregate/study/operating_points.h"
 #include "aggregate/study/regression.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -134,8 +135,11 @@ enum { HRF_COHORT_HARDWARE = 8 };
 struct hrf_class_figures {
     size_t n_slides; /* labelled slides that are of it */
     struct hrf_figure auc;
-    struct hrf_interval auc_interval; /* valid when auc is; 95 % */
-    struct hrf_figure recall;         /* of its slides, the fraction that got its label */
+    struct hrf_interval auc_interval;    /* valid when auc is; 95 % */
+    struct hrf_figure average_precision; /* precision_recall.h */
+    struct hrf_figure recall;            /* of its slides, the fraction that got its label */
+    /* Of the slides that got its label, the fraction that is of it. */
+    struct hrf_figure precision;
 };
 
 struct hrf_cohort_precision {
@@ -181,6 +185,8 @@ struct hrf_cohort_precision {
     struct hrf_pairs slide_pairs; /* what slide_auc counts; valid when it is */
     /* Valid when slide_auc is; 95 %: hrf_auc_newcombe(), and the percentile bootstrap. */
     struct hrf_interval slide_auc_interval, slide_auc_bootstrap;
+    struct hrf_figure average_precision; /* precision_recall.h */
+    struct hrf_operating_rows operating; /* empty without labelled slides */
     struct hrf_figure slide_accuracy;    /* labels that are the truth's */
     struct hrf_figure balanced_accuracy; /* mean over the classes of their recall */
     struct hrf_confusion confusion;      /* over the n_labelled slides: positive or not */

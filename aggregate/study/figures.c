@@ -1,4 +1,5 @@
 /* figures.c - what a cohort's truths, scores and times come to. Pure. */
+#include "aggregate/camelyon16/precision_recall.h"
 #include "aggregate/study/lesion_task.h"
 #include "aggregate/study/patch_task.h"
 
@@ -170,11 +171,14 @@ static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct h
         p->slide_pairs = hrf_pairs_count(items, p->n_labelled);
         p->slide_auc_interval = hrf_auc_newcombe(p->slide_auc.value, (int64_t)n_positive,
                                                  (int64_t)(p->n_labelled - n_positive));
+        HRF_TRY(hrf_average_precision(items, p->n_labelled, &p->average_precision.value, err));
         return hrf_auc_interval(items, p->n_labelled, HRF_BOOTSTRAP_RESAMPLES, seed,
                                 &p->slide_auc_bootstrap, err);
     }
-    if (status == HRF_E_USER)
+    if (status == HRF_E_USER) {
+        HRF_TRY(set_reason(&p->average_precision, why.text, err));
         return set_reason(&p->slide_auc, why.text, err);
+    }
     return hrf_error_set(err, status, "%s", why.text);
 }
 
@@ -184,7 +188,8 @@ static enum hrf_status leave_out_slides(struct hrf_cohort_precision *p, const ch
 {
     struct hrf_figure *const figures[] = { &p->slide_auc,         &p->slide_accuracy,
                                            &p->auc_difference,    &p->delong_p,
-                                           &p->calibration_error, &p->balanced_accuracy };
+                                           &p->calibration_error, &p->balanced_accuracy,
+                                           &p->average_precision };
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         HRF_TRY(set_reason(figures[i], why, err));
     return HRF_OK;
@@ -238,6 +243,9 @@ static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, st
     }
     HRF_TRY(finish_auc(p, items, cohort->seed, err));
     p->confusion = hrf_confusion_count(items, p->n_labelled, cohort->threshold);
+    if (p->n_labelled > 0)
+        HRF_TRY(
+            hrf_operating_rows_fill(items, p->n_labelled, cohort->threshold, &p->operating, err));
     HRF_TRY(hrf_cohort_finish_classes(cohort, index, err));
     return finish_accuracy(cohort, index, err);
 }

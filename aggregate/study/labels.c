@@ -1,6 +1,8 @@
 /* labels.c - the words for what slides are and are called, and the figures of many classes. */
 #include "aggregate/study/cohort.h"
 
+#include "aggregate/camelyon16/precision_recall.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,31 +219,58 @@ static size_t one_against_all(const struct hrf_cohort *cohort, size_t precision,
     return n;
 }
 
+/* AUC and average precision of one class's score against all others. */
+static enum hrf_status finish_class_curves(struct hrf_class_figures *figures,
+                                           const struct hrf_labelled *items, size_t n,
+                                           struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = hrf_auc(items, n, &figures->auc.value, &why);
+    if (status == HRF_E_USER) {
+        HRF_TRY(set_reason(&figures->average_precision, why.text, err));
+        return set_reason(&figures->auc, why.text, err);
+    }
+    if (status != HRF_OK)
+        return hrf_error_set(err, status, "%s", why.text);
+    figures->auc_interval = hrf_auc_newcombe(figures->auc.value, (int64_t)figures->n_slides,
+                                             (int64_t)(n - figures->n_slides));
+    return hrf_average_precision(items, n, &figures->average_precision.value, err);
+}
+
+/* How many slides have the class's label, and how many of them rightly. */
+static void count_labels(const struct hrf_cohort *cohort, size_t precision, size_t class,
+                         const struct hrf_labelled *items, size_t n, size_t *n_labels,
+                         size_t *n_right)
+{
+    const size_t *confusion = cohort->precisions[precision].class_confusion;
+    *n_labels = *n_right = 0;
+    for (size_t i = 0; !cohort->is_multilabel && i < cohort->n_classes; i++)
+        *n_labels += confusion[i * cohort->n_classes + class];
+    if (!cohort->is_multilabel)
+        *n_right = confusion[class * cohort->n_classes + class];
+    for (size_t i = 0; cohort->is_multilabel && i < n; i++) {
+        *n_labels += items[i].score >= cohort->threshold;
+        *n_right += items[i].positive && items[i].score >= cohort->threshold;
+    }
+}
+
 static enum hrf_status finish_class(const struct hrf_cohort *cohort, size_t precision, size_t class,
                                     struct hrf_labelled *items, struct hrf_error *err)
 {
-    struct hrf_cohort_precision *p = &cohort->precisions[precision];
-    struct hrf_class_figures *figures = &p->by_class[class];
-    struct hrf_error why = { .status = HRF_OK };
+    struct hrf_class_figures *figures = &cohort->precisions[precision].by_class[class];
     const size_t n = one_against_all(cohort, precision, class, items);
-    size_t n_called = 0;
-    if (!cohort->is_multilabel)
-        n_called = p->class_confusion[class * cohort->n_classes + class];
-    for (size_t i = 0; cohort->is_multilabel && i < n; i++)
-        n_called += items[i].positive && items[i].score >= cohort->threshold;
+    size_t n_labels, n_right;
     for (size_t i = 0; i < n; i++)
         figures->n_slides += items[i].positive;
-    const enum hrf_status status = hrf_auc(items, n, &figures->auc.value, &why);
-    if (status == HRF_OK)
-        figures->auc_interval = hrf_auc_newcombe(figures->auc.value, (int64_t)figures->n_slides,
-                                                 (int64_t)(n - figures->n_slides));
-    else if (status == HRF_E_USER)
-        HRF_TRY(set_reason(&figures->auc, why.text, err));
+    HRF_TRY(finish_class_curves(figures, items, n, err));
+    count_labels(cohort, precision, class, items, n, &n_labels, &n_right);
+    if (n_labels == 0)
+        HRF_TRY(set_reason(&figures->precision, "no slide got this label", err));
     else
-        return hrf_error_set(err, status, "%s", why.text);
+        figures->precision.value = (double)n_right / (double)n_labels;
     if (figures->n_slides == 0)
         return set_reason(&figures->recall, "no slide of this class was scored", err);
-    figures->recall.value = (double)n_called / (double)figures->n_slides;
+    figures->recall.value = (double)n_right / (double)figures->n_slides;
     return HRF_OK;
 }
 

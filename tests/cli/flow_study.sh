@@ -58,6 +58,12 @@ if low["auc_difference_ci"] is None:
     assert low["auc_difference"] == 0 and "alike" in low["auc_difference_ci_reason"]
 END
 
+# Its page in a browser: on a phone, at a click, printed.
+if command -v chromium >/dev/null; then
+    expect_code 0 python3 "$HRF_SOURCE_DIR/tests/cli/browse_report.py" "$scratch/run/report/index.html" "$scratch"
+    cat "$scratch/out"
+fi
+
 # The threshold is chosen on some slides and judged on the others; both are counted again.
 expect_code 0 "$flow" aggregate "$scratch/run" --set 'aggregate.tune.slides=["test_00*"]' --set aggregate.lesions.method=components
 /usr/bin/python3 - "$scratch" <<'END' || fail "the operating point is not what the slides give"

@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,16 +117,18 @@ static void the_colour_map_is_viridis(void **state)
     }
 }
 
-/* Two patches of 2 x 2 thumbnail px on a white slide: one certain, one not; a lesion outline. */
+/* Three patches of 2 x 2 thumbnail px on a yellow slide: sure on either side, and not sure. */
 static void a_heatmap_tints_each_patch_where_it_lies(void **state)
 {
     (void)state;
     struct hrf_image white = make(8, 8, 3), mask = make(8, 8, 1), map = { 0 };
     memset(mask.pixels, 0, 64);
-    struct hrf_patch patches[] = { { 0, 0 }, { 200, 400 } };
-    float p[] = { 1.0f, 0.0f, 0.0f, 1.0f };
+    for (size_t i = 2; i < (size_t)8 * 8 * 3; i += 3)
+        white.pixels[i] = 0;
+    struct hrf_patch patches[] = { { 0, 0 }, { 200, 400 }, { 500, 0 } };
+    float p[] = { 1.0f, 0.0f, 0.0f, 1.0f, 0.5f, 0.5f };
     struct hrf_tile_plan plan = { .patches = patches,
-                                  .n_patches = 2,
+                                  .n_patches = 3,
                                   .patch_width0 = 200,
                                   .patch_height0 = 200,
                                   .stride_x0 = 200.0,
@@ -132,22 +136,39 @@ static void a_heatmap_tints_each_patch_where_it_lies(void **state)
                                   .thumbnail_downsample = 100.0 };
     assert_int_equal(hrf_image_encode(&white, &plan.thumbnail_png, NULL), HRF_OK);
     assert_int_equal(hrf_image_encode(&mask, &plan.mask_png, NULL), HRF_OK);
-    const struct hrf_scores scores = { .n_patches = 2, .n_classes = 2, .probabilities = p };
-    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, NULL, &map, NULL), HRF_OK);
-    const unsigned char *sure = at(&map, 2, 4), *not = at(&map, 1, 1), *glass = at(&map, 5, 5);
-    assert_true(sure[2] < 110 && sure[0] > 230);                  /* yellow, strong */
-    assert_memory_equal(sure, at(&map, 3, 5), 3);                 /* all of its four pixels */
-    assert_true(not [0] > 225 && not [1] > 220 && not [0] < 255); /* faint */
-    assert_true(glass[0] == 255 && glass[2] == 255);
+    const struct hrf_scores scores = { .n_patches = 3, .n_classes = 2, .probabilities = p };
+    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_CENTRED, NULL, &map, NULL),
+                     HRF_OK);
+    const unsigned char *yes = at(&map, 2, 4), *no = at(&map, 1, 1), *glass = at(&map, 4, 7);
+    const unsigned char *unsure = at(&map, 6, 1);
+    assert_true(yes[0] > yes[1] + 80 && yes[0] > yes[2] + 80); /* red */
+    assert_memory_equal(yes, at(&map, 3, 5), 3);               /* all of its four pixels */
+    assert_true(no[2] > no[0] + 60);                           /* blue */
+    assert_true(unsure[0] == unsure[1] && unsure[1] == unsure[2] && unsure[0] > 220); /* tissue */
+    assert_true(glass[0] == 255 && glass[1] == 255 && glass[2] == 0); /* as it was */
+    hrf_image_release(&map);
+    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_RISING, NULL, &map, NULL),
+                     HRF_OK);
+    yes = at(&map, 2, 4), no = at(&map, 1, 1);
+    assert_true(yes[0] > 230 && yes[2] < 130);           /* yellow */
+    assert_true(no[0] > 190 && abs(no[0] - no[2]) < 40); /* faint */
+    hrf_image_release(&map);
+    p[2] = p[3] = (float)NAN; /* no number, no colour */
+    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_CENTRED, NULL, &map, NULL),
+                     HRF_OK);
+    yes = at(&map, 2, 4);
+    assert_true(yes[0] == yes[1] && yes[1] == yes[2]);
     hrf_image_release(&map);
     struct hrf_error err = { .status = HRF_OK };
     const struct hrf_scores fewer = { .n_patches = 1, .n_classes = 2, .probabilities = p };
-    assert_int_equal(hrf_heatmap_draw(&plan, &fewer, 1, NULL, &map, &err), HRF_E_USER);
-    assert_string_equal(err.text, "1 scores of 2 classes for 2 patches");
+    assert_int_equal(hrf_heatmap_draw(&plan, &fewer, 1, HRF_HEAT_CENTRED, NULL, &map, &err),
+                     HRF_E_USER);
+    assert_string_equal(err.text, "1 scores of 2 classes for 3 patches");
     hrf_free(plan.mask_png.data);
     struct hrf_image other = make(8, 7, 1);
     assert_int_equal(hrf_image_encode(&other, &plan.mask_png, NULL), HRF_OK);
-    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, NULL, &map, &err), HRF_E_USER);
+    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_CENTRED, NULL, &map, &err),
+                     HRF_E_USER);
     assert_string_equal(err.text, "the tissue mask has 8 x 7 px, the thumbnail 8 x 8");
     assert_null(map.pixels);
     hrf_free(plan.thumbnail_png.data);
@@ -175,7 +196,8 @@ static void a_class_map_tints_the_places_that_speak(void **state)
     const struct hrf_scores scores = {
         .n_patches = 1, .n_classes = 2, .probabilities = p, .class_map = { 1, 2, 2, values }
     };
-    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, NULL, &map, NULL), HRF_OK);
+    assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_CENTRED, NULL, &map, NULL),
+                     HRF_OK);
     const unsigned char *loud = at(&map, 5, 7), *mute = at(&map, 0, 0), *out = at(&map, 7, 7);
     assert_true(loud[2] < 110 && loud[0] > 230); /* yellow, strong: the frame's lower right */
     assert_true(mute[0] > 225 && mute[0] < 255); /* faint */
@@ -193,7 +215,7 @@ static void a_narrow_heatmap_still_gets_its_colour_bar(void **state)
     assert_true(fd >= 0);
     close(fd);
     struct hrf_image map = make(10, 10, 3);
-    assert_int_equal(hrf_heatmap_write(&map, 0.5, path, NULL), HRF_OK);
+    assert_int_equal(hrf_heatmap_write(&map, HRF_HEAT_CENTRED, 0.5, path, NULL), HRF_OK);
     size_t n = 0;
     char *text = NULL;
     assert_int_equal(hrf_file_read(path, 1 << 20, &text, &n, NULL), HRF_OK);

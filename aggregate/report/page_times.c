@@ -1,0 +1,107 @@
+/* page_times.c - where the time went: of each precision's jobs, and of the phases. */
+#include "aggregate/report/page_private.h"
+
+#include <math.h>
+
+struct part {
+    const char *name, *colour;
+    double seconds;
+};
+
+static double sum_of(const struct part *parts, size_t n)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += parts[i].seconds;
+    return sum;
+}
+
+/* `whole`: the seconds that the full width stands for. */
+static void time_bar(struct hrf_out *out, const struct part *parts, size_t n, double whole)
+{
+    hrf_out_adds(out, "<div class=\"stack\">");
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].seconds > 0.0)
+            hrf_out_addf(
+                out, "<i style=\"flex:%.6g;background:var(--%s)\" title=\"%s %.3g s\"></i>",
+                parts[i].seconds / whole, parts[i].colour, parts[i].name, parts[i].seconds);
+    hrf_out_addf(out, "<i style=\"flex:%.6g\"></i></div>",
+                 fmax(0.0, 1.0 - sum_of(parts, n) / whole));
+}
+
+static void time_row(struct hrf_out *out, const char *title, const struct part *parts, size_t n,
+                     double whole)
+{
+    hrf_out_addf(out, "<div class=\"row\"><span>%s</span>", title);
+    time_bar(out, parts, n, whole);
+    hrf_out_adds(out, "</div>");
+}
+
+static void time_key(struct hrf_out *out, const struct part *parts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hrf_out_markup(out, "<li><i style=\"background:var(--%s)\"></i>%s <b>%s</b></li>",
+                       parts[i].colour, parts[i].name, hrf_page_seconds(parts[i].seconds).text);
+}
+
+static void precision_times(struct hrf_out *out, const struct hrf_cohort_precision *p)
+{
+    const struct hrf_timing *t = &p->timing;
+    const struct part loop[] = { { "build", "t0", t->build },
+                                 { "compute", "t1", t->compute },
+                                 { "wait for patches", "t2", t->wait },
+                                 { "write", "t3", t->write } };
+    const struct part feed[] = { { "decode", "t4", t->decode }, { "prepare", "t5", t->prepare } };
+    const struct part device[] = { { "copy to the device", "t4", t->copy },
+                                   { "kernels", "t1", t->kernels } };
+    const bool has_device = !isnan(t->kernels);
+    hrf_out_addf(out, "<h3>infer, %s<small>%d compute thread%s, %d reader%s per job</small></h3>",
+                 p->name, p->n_threads, p->n_threads == 1 ? "" : "s", p->n_readers,
+                 p->n_readers == 1 ? "" : "s");
+    double whole = fmax(fmax(sum_of(loop, 4), sum_of(feed, 2)), 1e-9);
+    whole = fmax(whole, has_device ? sum_of(device, 2) : 0.0);
+    time_row(out, "compute loop", loop, 4, whole);
+    time_row(out, "reader threads", feed, 2, whole);
+    if (has_device)
+        time_row(out, "device", device, 2, whole);
+    hrf_out_adds(out, "<ul class=\"key\">");
+    time_key(out, loop, 4);
+    time_key(out, feed, 2);
+    if (has_device)
+        time_key(out, device, 2);
+    hrf_out_adds(out, "</ul>");
+}
+
+static void phase_row(struct hrf_out *out, const struct hrf_phase_row *phase, double whole)
+{
+    const struct part part = { phase->name, "t1", phase->seconds };
+    hrf_out_markup(out, "<div class=\"row phase\"><span>%s</span>", phase->name);
+    time_bar(out, &part, 1, whole);
+    hrf_out_markup(out, "<span><b>%s</b>%lld task%s", hrf_page_seconds(phase->seconds).text,
+                   (long long)phase->n_tasks, phase->n_tasks == 1 ? "" : "s");
+    if (phase->n_cached > 0)
+        hrf_out_addf(out, ", %lld found done", (long long)phase->n_cached);
+    hrf_out_adds(out, "</span></div>");
+}
+
+static void phase_times(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    double whole = 1e-9;
+    for (size_t i = 0; i < cohort->n_phases; i++)
+        whole = fmax(whole, cohort->phases[i].seconds);
+    if (cohort->n_phases > 0)
+        hrf_out_adds(out, "<h3>phases<small>on the clock</small></h3>");
+    for (size_t i = 0; i < cohort->n_phases; i++)
+        phase_row(out, &cohort->phases[i], whole);
+}
+
+void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(out, "<section class=\"times\"><h2>Where the time went <small>summed over jobs; "
+                      "the rows of a precision run side by side</small></h2>\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        if (cohort->precisions[i].n_patches > 0)
+            precision_times(out, &cohort->precisions[i]);
+    phase_times(out, cohort);
+    hrf_out_adds(out, "</section>\n");
+}
