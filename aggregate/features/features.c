@@ -102,11 +102,35 @@ static int64_t magnification(double mpp)
     return mpp > 0 ? llround(10 / mpp) : 0;
 }
 
-static void say_precision(struct hrf_hdf5_file *file, const struct hrf_features *f,
-                          const char *object)
+/* What names the way in which the patches of all slides of a run were cut. */
+static enum hrf_status hash_tiling(const struct hrf_tile_plan *plan, char out[HRF_HASH_HEX],
+                                   struct hrf_error *err)
 {
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, "hires-flow patches 1");
+    hrf_hash_int(hash, plan->patch_size);
+    hrf_hash_double(hash, plan->patch_mpp);
+    hrf_hash_int(hash, plan->patch_stride);
+    hrf_hash_text(hash, plan->tissue_method);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}
+
+/* The attributes that are ours, to the data set of the embeddings. */
+static enum hrf_status describe(struct hrf_hdf5_file *file, const struct hrf_features *f,
+                                const char *name, struct hrf_error *err)
+{
+    char tiling[HRF_HASH_HEX];
+    HRF_TRY(hash_tiling(f->plan, tiling, err));
     if (f->precision != NULL)
-        hrf_hdf5_set_text(file, object, "precision", f->precision);
+        hrf_hdf5_set_text(file, name, "precision", f->precision);
+    if (f->model != NULL)
+        hrf_hdf5_set_text(file, name, "model_sha256", f->model);
+    hrf_hdf5_set_text(file, name, "tiling", tiling);
+    hrf_hdf5_set_text(file, name, "tile_plan", f->plan->hash);
+    hrf_hdf5_set_real(file, name, "mpp", f->plan->patch_mpp);
+    return HRF_OK;
 }
 
 static enum hrf_status fill_trident(struct hrf_hdf5_file *file, const struct hrf_features *f,
@@ -127,7 +151,7 @@ static enum hrf_status fill_trident(struct hrf_hdf5_file *file, const struct hrf
     hrf_hdf5_set_text(file, "features", "name", f->slide);
     hrf_hdf5_set_text(file, "features", "savetodir", ".");
     hrf_hdf5_set_text(file, "features", "encoder", f->encoder);
-    say_precision(file, f, "features");
+    HRF_TRY(describe(file, f, "features", err));
     HRF_TRY(add_coordinates(file, plan, HRF_HDF5_INT64, 2, level0, err));
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         hrf_hdf5_set_int(file, "coords", numbers[i].key, numbers[i].value);
@@ -140,6 +164,7 @@ static enum hrf_status fill_clam(struct hrf_hdf5_file *file, const struct hrf_fe
                                  struct hrf_error *err)
 {
     add_features(file, f, "features", NULL);
+    HRF_TRY(describe(file, f, "features", err));
     return add_coordinates(file, f->plan, HRF_HDF5_INT32, 2, level0, err);
 }
 
@@ -156,8 +181,7 @@ static enum hrf_status fill_stamp(struct hrf_hdf5_file *file, const struct hrf_f
     hrf_hdf5_set_int(file, "/", "tile_size_px", plan->patch_size);
     hrf_hdf5_set_text(file, "/", "code_hash", plan->hash);
     hrf_hdf5_set_text(file, "/", "feat_type", "tile");
-    say_precision(file, f, "/");
-    return HRF_OK;
+    return describe(file, f, "feats", err);
 }
 
 static enum hrf_status fill_atlaspatch(struct hrf_hdf5_file *file, const struct hrf_features *f,
@@ -169,8 +193,7 @@ static enum hrf_status fill_atlaspatch(struct hrf_hdf5_file *file, const struct 
     HRF_TRY(add_coordinates(file, f->plan, HRF_HDF5_INT32, 5, rectangle, err));
     hrf_hdf5_set_int(file, "/", "patch_size", f->plan->patch_size);
     hrf_hdf5_set_int(file, "/", "patch_size_level0", f->plan->patch_width0);
-    say_precision(file, f, "/");
-    return HRF_OK;
+    return describe(file, f, name, err);
 }
 
 /* The header is padded so that the numbers begin at a multiple of 64 bytes. Source: NumPy's

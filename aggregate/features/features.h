@@ -11,8 +11,10 @@
  *               level-0 px, and the level, which is 0
  *   npy         NumPy's file format, [n][width] alone: the coordinates are in the table of patches
  *
- * The attribute "precision" is ours: of the embeddings in form trident, of the file in forms stamp
- * and atlaspatch. No tool reads it but `head train` and `head score`.
+ * Attributes of the embeddings that are ours, and that no tool reads but the slide heads here:
+ * model_sha256, precision, mpp (um/px of a patch), tiling (hash of the patches' size, resolution,
+ * stride and tissue method, equal for all slides of a run) and tile_plan (hash of this slide's tile
+ * plan).
  *
  * HDF5 files are compressed (shuffle and deflate) and hold no time, so that equal embeddings give
  * equal bytes.
@@ -42,6 +44,7 @@ struct hrf_features {
     const char *slide;     /* its name */
     const char *encoder;   /* the model's file name without its suffix */
     const char *precision; /* in which they were computed: "fp32" ...; NULL: not said */
+    const char *model;     /* SHA-256 of the model; NULL: not said */
     const float *values;   /* [plan->n_patches][width] */
     int64_t width;
 };

@@ -72,7 +72,9 @@ static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const cha
                    cohort->counts.total, cohort->counts.total == 1 ? "" : "s");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         hrf_out_addf(out, "%s%s", i > 0 ? ", " : "", cohort->precisions[i].name);
-    if (!cohort->is_embedding)
+    if (cohort->has_head)
+        hrf_out_addf(out, " · slide scores by a slide head, positive from %g", cohort->threshold);
+    else if (!cohort->is_embedding)
         hrf_out_markup(out, " · slide score %s, positive from %g",
                        hrf_slide_rule_name(cohort->rule.kind), cohort->threshold);
     if (cohort->tuning.is_asked_for && cohort->tuning.reason != NULL)
@@ -93,7 +95,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
         HRF_TRY(hrf_page_precision_recall(out, cohort, err));
     }
     hrf_page_froc(out, cohort);
-    if (!cohort->is_embedding && !cohort->is_regression)
+    if (hrf_cohort_scores_slides(cohort) && !cohort->is_regression)
         hrf_page_histogram(out, cohort);
     if (is_labelled)
         hrf_page_confusion(out, cohort);

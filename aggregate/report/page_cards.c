@@ -172,7 +172,7 @@ void hrf_page_cards(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_adds(out, "<div class=\"cards\">\n");
     state_card(out, &cohort->counts);
-    if (cohort->is_embedding)
+    if (!hrf_cohort_scores_slides(cohort))
         embedding_card(out, &cohort->precisions[0]);
     else if (cohort->is_regression)
         regression_card(out, &cohort->precisions[0]);

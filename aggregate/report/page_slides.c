@@ -31,9 +31,9 @@ static void header(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "<table id=\"slides\"><thead><tr><th></th>"
                       "<th><button>slide</button></th><th><button>state</button></th>"
                       "<th><button>truth</button></th>");
-    if (!cohort->is_embedding)
+    if (hrf_cohort_scores_slides(cohort))
         hrf_out_adds(out, "<th><button>label</button></th>");
-    for (size_t p = 0; !cohort->is_embedding && p < cohort->n_precisions; p++)
+    for (size_t p = 0; hrf_cohort_scores_slides(cohort) && p < cohort->n_precisions; p++)
         hrf_out_addf(out, "<th class=\"n\"><button>score %s</button></th>",
                      cohort->precisions[p].name);
     hrf_out_adds(
@@ -112,7 +112,7 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
     else if (slide->truth == HRF_TRUTH_UNKNOWN)
         hrf_out_adds(out, "<span class=\"tag\">unknown</span>");
     hrf_out_adds(out, "</td>");
-    if (cohort->is_embedding)
+    if (!hrf_cohort_scores_slides(cohort))
         return;
     hrf_out_adds(out, "<td class=\"label\">");
     if (slide->scores[0].known) {
@@ -188,7 +188,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     name_cell(out, slide, extra);
     state_cell(out, slide);
     label_cells(out, cohort, slide);
-    for (size_t p = 0; !cohort->is_embedding && p < cohort->n_precisions; p++)
+    for (size_t p = 0; hrf_cohort_scores_slides(cohort) && p < cohort->n_precisions; p++)
         score_cell(out, &slide->scores[p]);
     if (slide->n_patches >= 0) {
         hrf_out_markup(out,

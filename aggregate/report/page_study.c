@@ -292,10 +292,10 @@ void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort)
     const bool compares = cohort->n_precisions > 1;
     gain_table(out, cohort);
     traffic_table(out, cohort);
-    if (cohort->is_embedding) {
+    if (cohort->is_embedding)
         drift_table(out, cohort);
+    if (!hrf_cohort_scores_slides(cohort))
         return;
-    }
     cost_table(out, cohort);
     if (compares || cohort->precisions[0].n_labelled > 0) {
         hrf_out_adds(out, "<div class=\"grid\">\n");

@@ -223,6 +223,7 @@ static enum hrf_status write_features(const struct writer *w, size_t slide, size
                                            .slide = w->cohort->slides[slide].file_name,
                                            .encoder = w->options->encoder,
                                            .precision = w->cohort->precisions[precision].name,
+                                           .model = w->options->model_sha256,
                                            .values = scores->probabilities,
                                            .width = scores->n_classes };
     HRF_TRY(

@@ -29,11 +29,11 @@ struct hrf_report_source {
 
 struct hrf_report_options {
     bool heatmaps, geojson, csv, html;
-    /* How embeddings are written, and what made them (hrf_features.encoder; borrowed). A cohort of
-     * embeddings gets no heatmap and no GeoJSON: patches have no score. */
+    /* How embeddings are written, and what made them (hrf_features.encoder, model; borrowed). A
+     * cohort of embeddings gets no heatmap and no GeoJSON: patches have no score. */
     enum hrf_features_form features;
     bool half_features;
-    const char *encoder;
+    const char *encoder, *model_sha256;
     const char *made_at; /* shown on the page; NULL = now, UTC */
     /* Called after each slide; may be NULL. */
     void (*on_slide)(void *context, size_t done, size_t total);

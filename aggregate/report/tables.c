@@ -35,9 +35,14 @@ static void next_number(struct hrf_out *out, double value)
 }
 
 /* Of probabilities; embeddings are in files of their own, a row each in the same order. */
-static size_t n_columns(const struct hrf_cohort *cohort)
+static size_t n_patch_columns(const struct hrf_cohort *cohort)
 {
     return cohort->is_embedding ? 0 : cohort->n_classes;
+}
+
+static size_t n_slide_columns(const struct hrf_cohort *cohort)
+{
+    return hrf_cohort_scores_slides(cohort) ? cohort->n_classes : 0;
 }
 
 static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
@@ -57,16 +62,16 @@ static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
         hrf_out_csv(out, hrf_cohort_truth_label(cohort, slide));
     hrf_out_addf(out, ",%s,", hrf_slide_state_word(state));
     hrf_out_csv(out, reason != NULL ? reason : "");
-    for (size_t i = 0; i < n_columns(cohort); i++)
+    for (size_t i = 0; i < n_slide_columns(cohort); i++)
         next_number(out, score->known && score->classes != NULL ? score->classes[i] : (double)NAN);
     hrf_out_adds(out, "\n");
 }
 
 /* A column for each class, e.g. "prob_tumor" or "score_tumor". */
 static enum hrf_status class_columns(const struct hrf_cohort *cohort, const char *start,
-                                     struct hrf_out *out, struct hrf_error *err)
+                                     size_t n_columns, struct hrf_out *out, struct hrf_error *err)
 {
-    for (size_t k = 0; k < n_columns(cohort); k++) {
+    for (size_t k = 0; k < n_columns; k++) {
         HRF_AUTO_FREE char *column = hrf_format("%s_%s", start, cohort->classes[k]);
         HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
         hrf_out_adds(out, ",");
@@ -82,7 +87,7 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
     hrf_out_adds(out, "slide,label,score,precision,truth,state,reason");
-    HRF_TRY(class_columns(cohort, "score", out, err));
+    HRF_TRY(class_columns(cohort, "score", n_slide_columns(cohort), out, err));
     for (size_t p = 0; p < cohort->n_precisions; p++)
         for (size_t i = 0; i < cohort->n_slides; i++)
             label_row(out, cohort, &cohort->slides[i], p);
@@ -210,7 +215,7 @@ static enum hrf_status csv_header(const struct hrf_cohort *cohort, struct hrf_ou
                                   struct hrf_error *err)
 {
     hrf_out_adds(out, "minx,miny,width,height");
-    return class_columns(cohort, "prob", out, err);
+    return class_columns(cohort, "prob", n_patch_columns(cohort), out, err);
 }
 
 enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
@@ -226,7 +231,7 @@ enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
     for (int64_t i = 0; i < plan->n_patches; i++) {
         hrf_out_addf(out, "%d,%d,%lld,%lld", plan->patches[i].x, plan->patches[i].y,
                      (long long)plan->patch_width0, (long long)plan->patch_height0);
-        for (size_t k = 0; k < n_columns(cohort); k++) {
+        for (size_t k = 0; k < n_patch_columns(cohort); k++) {
             hrf_out_adds(out, ",");
             hrf_out_number(out, (double)*p++);
         }

@@ -207,6 +207,7 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->n_classes = params->n_classes;
         cohort->positive = params->positive;
         cohort->is_embedding = params->is_embedding;
+        cohort->has_head = params->has_head;
         cohort->is_multilabel = params->is_multilabel;
         cohort->is_regression = params->is_regression;
         cohort->tuning.is_asked_for = params->n_tuning_slides > 0;

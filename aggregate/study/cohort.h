@@ -48,6 +48,7 @@ struct hrf_aggregate_params {
     const char *name;           /* of the run */
     const char *const *classes; /* one per output of the model's head */
     bool is_embedding;          /* the model gives embeddings: slides have features and no score */
+    bool has_head;              /* is_embedding: a slide head gives the slides' scores after all */
     bool is_multilabel;         /* classes do not exclude each other: a slide has any of them */
     bool is_regression;         /* the score is a number of its own scale, and so is the truth */
     size_t n_classes;
@@ -236,7 +237,7 @@ struct hrf_cohort {
     char *name;
     char **classes;
     size_t n_classes, positive;
-    bool is_embedding, is_multilabel, is_regression;
+    bool is_embedding, has_head, is_multilabel, is_regression;
     struct hrf_slide_rule rule;
     struct hrf_lesion_rule lesion_rule;
     bool is_camelyon16;
@@ -303,12 +304,19 @@ HRF_CHECKED enum hrf_status hrf_cohort_load(struct hrf_store *store,
                                             const struct hrf_aggregate_params *params,
                                             struct hrf_cohort **out, struct hrf_error *err);
 
-/* One slide's score at one precision from its stored patch scores; it is not put into the
- * store. HRF_E_USER when there is none: a slide without patches, a shard that is missing. */
+/* One slide's score at one precision from its stored patch scores, or from what the slide head
+ * gave; it is not put into the store. HRF_E_USER when there is none: a slide without patches, a
+ * shard that is missing. */
 HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
                                                 const struct hrf_aggregate_params *params,
                                                 int64_t slide_id, const char *precision,
                                                 struct hrf_slide_score *out, struct hrf_error *err);
+
+/* Whether slides have scores: patches have, or a slide head gives them. */
+static inline bool hrf_cohort_scores_slides(const struct hrf_cohort *cohort)
+{
+    return !cohort->is_embedding || cohort->has_head;
+}
 
 /* Where a slide stands at one precision, and why (borrowed; NULL = nothing to say). */
 enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, size_t precision,

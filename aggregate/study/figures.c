@@ -351,9 +351,9 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
         HRF_TRY(finish_drift(cohort, &cohort->precisions[i], err));
         HRF_TRY(finish_gains(&cohort->precisions[i], &cohort->precisions[0], err));
         HRF_TRY(finish_regression(cohort, i, err));
-        if (cohort->is_embedding || cohort->is_regression) {
+        if (!hrf_cohort_scores_slides(cohort) || cohort->is_regression) {
             HRF_TRY(leave_out_slides(&cohort->precisions[i],
-                                     cohort->is_embedding ? no_scores : no_classes, err));
+                                     cohort->is_regression ? no_classes : no_scores, err));
             continue;
         }
         HRF_TRY(finish_slides(cohort, i, err));

@@ -96,6 +96,26 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
     return HRF_OK;
 }
 
+/* The scores of every class that the slide head gave; nothing if it has not scored the slide. */
+static enum hrf_status add_head_scores(struct hrf_store *store, const struct hrf_cohort *cohort,
+                                       struct hrf_cohort_slide *slide, size_t precision,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_head_scores) head = NULL;
+    struct hrf_cohort_score *score = &slide->scores[precision];
+    const enum hrf_status status = hrf_store_get_head_scores(
+        store, slide->id, cohort->precisions[precision].name, &head, err);
+    if (status == HRF_E_AGAIN)
+        return HRF_OK;
+    HRF_TRY(status);
+    if ((size_t)head->n_classes != cohort->n_classes)
+        return HRF_OK; /* the slide's score has its own, louder error */
+    hrf_free(score->classes);
+    score->classes = head->scores;
+    head->scores = NULL;
+    return HRF_OK;
+}
+
 /* Patch scores of one slide at every precision. */
 static enum hrf_status load_scores(struct hrf_store *store, struct hrf_cohort *cohort,
                                    struct hrf_cohort_slide *slide, const struct hrf_tile_plan *plan,
@@ -112,6 +132,8 @@ static enum hrf_status load_scores(struct hrf_store *store, struct hrf_cohort *c
         if (status == HRF_OK)
             status = add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : reference,
                                  &why);
+        if (status == HRF_OK && cohort->has_head)
+            status = add_head_scores(store, cohort, slide, i, &why);
         if (status != HRF_OK)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
         if (i == 0) {
@@ -165,7 +187,8 @@ static enum hrf_status load_failure(struct hrf_store *store, const struct hrf_co
 {
     enum hrf_slide_state state;
     struct hrf_cohort_score *score = &slide->scores[index];
-    if (slide->state != HRF_SLIDE_FAILED || score->known || score->has_features)
+    if (slide->state != HRF_SLIDE_FAILED || score->known ||
+        (score->has_features && !cohort->has_head))
         return HRF_OK;
     HRF_TRY(hrf_store_slide_outcome(store, slide->id, cohort->precisions[index].name, &state,
                                     &score->failure, err));
@@ -191,6 +214,7 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
                 .known = true,
                 .value = scores[at].score,
                 .positive = scores[at].positive,
+                .has_features = slide->scores[index].has_features,
                 .classes = slide->scores[index].classes,
                 .labels = slide->scores[index].labels
             };
@@ -246,6 +270,23 @@ static enum hrf_status score_patches(struct hrf_store *store,
                                    (size_t)scores->n_classes, &params->rule, out, err);
 }
 
+static enum hrf_status score_by_head(struct hrf_store *store,
+                                     const struct hrf_aggregate_params *params,
+                                     const struct hrf_tile_plan *plan, int64_t slide_id,
+                                     const char *precision, double *out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_head_scores) head = NULL;
+    HRF_TRY(hrf_store_get_head_scores(store, slide_id, precision, &head, err));
+    if (head->n_patches != plan->n_patches || params->positive >= (size_t)head->n_classes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the slide head gave %d scores for %lld patches; the positive class "
+                             "is number %zu, and the tile plan has %lld patches",
+                             head->n_classes, (long long)head->n_patches, params->positive + 1,
+                             (long long)plan->n_patches);
+    *out = head->scores[params->positive];
+    return HRF_OK;
+}
+
 enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
                                     const struct hrf_aggregate_params *params, int64_t slide_id,
                                     const char *precision, struct hrf_slide_score *out,
@@ -259,7 +300,8 @@ enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
         return hrf_error_set(err, HRF_E_USER, "'%s' is not the name of a precision", precision);
     if (plan->n_patches == 0)
         return hrf_error_set(err, HRF_E_USER, "a slide without patches has no score");
-    HRF_TRY(score_patches(store, params, plan, slide_id, precision, &score.score, err));
+    HRF_TRY((params->has_head ? score_by_head : score_patches)(store, params, plan, slide_id,
+                                                               precision, &score.score, err));
     score.positive = score.score >= params->threshold;
     *out = score;
     return HRF_OK;

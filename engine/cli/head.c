@@ -71,36 +71,19 @@ static enum hrf_status write_attention(const struct hrf_slide_head_result *r,
     return hrf_file_write_atomic(path, out.text, out.length, err);
 }
 
-/* What is refused unless it is asked for: slides of the training, features of something else. */
-static enum hrf_status check_use(const struct hrf_head_request *r, const struct hrf_head_card *card,
-                                 const char *path, const char *slide, struct hrf_error *err)
-{
-    struct hrf_bag_facts facts;
-    HRF_TRY(hrf_bag_look(path, r->set, NULL, &facts, err));
-    if (!r->seen && hrf_head_card_has_seen(card, slide))
-        return hrf_error_set(err, HRF_E_USER,
-                             "slide '%s' is one that the head was trained on: its score says "
-                             "nothing; --seen scores it all the same",
-                             slide);
-    if (!r->mixed && card->origin != NULL && strcmp(card->origin, facts.origin) != 0)
-        return hrf_error_set(
-            err, HRF_E_USER,
-            "the features of '%s' were made by something else (%s) than those that "
-            "the head was trained on (%s): --mixed scores them all the same",
-            slide, facts.origin[0] != '\0' ? facts.origin : "the file does not say",
-            card->origin[0] != '\0' ? card->origin : "the files did not say");
-    return HRF_OK;
-}
-
 static enum hrf_status score_file(const struct hrf_head_request *r, struct hrf_slide_head *head,
                                   const struct hrf_head_card *card, const char *path,
                                   struct hrf_strbuf *out, struct hrf_error *err)
 {
     struct hrf_slide_head_result result;
+    const struct hrf_head_use use = { .may_have_seen = r->seen,
+                                      .may_mix = r->mixed,
+                                      .when_seen = "--seen scores it all the same",
+                                      .when_mixed = "--mixed scores them all the same" };
     HRF_AUTO(hrf_bag) bag = NULL;
     HRF_AUTO_FREE char *slide = hrf_path_stem(path);
     HRF_CHECK_MEMORY(slide != NULL, err, "no memory for a path");
-    HRF_TRY(check_use(r, card, path, slide, err));
+    HRF_TRY(hrf_head_card_check(card, path, r->set, &use, err));
     HRF_TRY(hrf_bag_read(path, r->set, hrf_slide_head_width(head), &bag, err));
     HRF_TRY(hrf_slide_head_run(head, bag->values, bag->n, bag->width, r->threads, &result, err));
     put_score_row(&result, card, slide, bag->n, out->length == 0, out);

@@ -163,21 +163,26 @@ static bool get_attribute(hid_t file, const char *object, const char *key, char 
 }
 
 /* The attributes of all forms that name the encoder and the tiling. */
+enum { SHOWN_HASH = 12 };
+
 static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
 {
     static const struct {
         const char *object, *key, *shown; /* object NULL: the embeddings */
-    } rows[] = { { NULL, "encoder", "encoder" },
-                 { NULL, "model_sha256", "model_sha256" },
-                 { NULL, "precision", "precision" },
-                 { "/", "precision", "precision" },
-                 { "/", "extractor", "encoder" },
-                 { "/", "tile_size_um", "tile_size_um" },
-                 { "/", "tile_size_px", "tile_size_px" },
-                 { "/", "patch_size", "patch_size" },
-                 { "coords", "patch_size", "patch_size" },
-                 { "coords", "target_magnification", "target_magnification" },
-                 { "coords", "overlap", "overlap" } };
+        bool is_hash;                     /* its first digits will do */
+    } rows[] = { { NULL, "encoder", "encoder", false },
+                 { NULL, "model_sha256", "model_sha256", true },
+                 { NULL, "precision", "precision", false },
+                 { NULL, "mpp", "mpp", false },
+                 { NULL, "tiling", "tiling", true },
+                 { "/", "precision", "precision", false },
+                 { "/", "extractor", "encoder", false },
+                 { "/", "tile_size_um", "tile_size_um", false },
+                 { "/", "tile_size_px", "tile_size_px", false },
+                 { "/", "patch_size", "patch_size", false },
+                 { "coords", "patch_size", "patch_size", false },
+                 { "coords", "target_magnification", "target_magnification", false },
+                 { "coords", "overlap", "overlap", false } };
     char value[128];
     size_t at = 0;
     out[0] = '\0';
@@ -185,6 +190,8 @@ static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
         const char *object = rows[i].object != NULL ? rows[i].object : s->name;
         if (!get_attribute(s->file, object, rows[i].key, value, sizeof value))
             continue;
+        if (rows[i].is_hash)
+            value[SHOWN_HASH] = '\0';
         const int n = snprintf(out + at, HRF_BAG_ORIGIN - at, "%s%s=%s", at > 0 ? " " : "",
                                rows[i].shown, value);
         at += n > 0 ? (size_t)n : 0;
@@ -193,6 +200,32 @@ static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
     }
     if (at == 0 && strncmp(s->name, "features/", 9) == 0)
         snprintf(out, HRF_BAG_ORIGIN, "encoder=%.200s", s->name + 9);
+}
+
+/* The text without its word that tells the precision. */
+static void drop_precision(const char *origin, char out[HRF_BAG_ORIGIN])
+{
+    static const char key[] = "precision=";
+    const char *at = strstr(origin, key);
+    snprintf(out, HRF_BAG_ORIGIN, "%s", origin);
+    if (at == NULL || (at > origin && at[-1] != ' '))
+        return;
+    const char *rest = at + strcspn(at, " ");
+    rest += *rest == ' ';
+    snprintf(out + (at - origin), (size_t)(HRF_BAG_ORIGIN - (at - origin)), "%s", rest);
+    const size_t n = strlen(out);
+    if (n > 0 && out[n - 1] == ' ')
+        out[n - 1] = '\0';
+}
+
+bool hrf_bag_same_origin(const char *a, const char *b, bool any_precision)
+{
+    char x[HRF_BAG_ORIGIN], y[HRF_BAG_ORIGIN];
+    if (!any_precision)
+        return strcmp(a, b) == 0;
+    drop_precision(a, x);
+    drop_precision(b, y);
+    return strcmp(x, y) == 0;
 }
 
 static enum hrf_status look(struct source *s, const char *path, const char *set, const char *slide,

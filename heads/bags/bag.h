@@ -29,6 +29,9 @@ struct hrf_bag_facts {
     char origin[HRF_BAG_ORIGIN]; /* "" if the file says nothing */
 };
 
+/* Whether two such texts say the same; `any_precision`: but for their precision. */
+bool hrf_bag_same_origin(const char *a, const char *b, bool any_precision);
+
 /* `set` names the data set; NULL: it is found. HRF_E_USER: no HDF5 file or one that is cut short,
  * no such data set, a file that names another slide than `slide` (NULL: not checked). */
 HRF_CHECKED enum hrf_status hrf_bag_look(const char *path, const char *set, const char *slide,

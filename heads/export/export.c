@@ -2,7 +2,9 @@
 #include "heads/export/export.h"
 
 #include "base/json.h"
+#include "base/path.h"
 #include "engine/onnx/onnx.h"
+#include "heads/bags/bag.h"
 #include "heads/export/export_private.h"
 
 #include <stdlib.h>
@@ -142,4 +144,28 @@ bool hrf_head_card_has_seen(const struct hrf_head_card *card, const char *slide)
         if (strcmp(card->seen[i], slide) == 0)
             return true;
     return false;
+}
+
+enum hrf_status hrf_head_card_check(const struct hrf_head_card *card, const char *path,
+                                    const char *set, const struct hrf_head_use *use,
+                                    struct hrf_error *err)
+{
+    struct hrf_bag_facts facts;
+    HRF_AUTO_FREE char *slide = hrf_path_stem(path);
+    HRF_CHECK_MEMORY(slide != NULL, err, "no memory for a path");
+    HRF_TRY(hrf_bag_look(path, set, slide, &facts, err));
+    if (!use->may_have_seen && hrf_head_card_has_seen(card, slide))
+        return hrf_error_set(err, HRF_E_USER,
+                             "slide '%s' is one that the head was trained on: its score says "
+                             "nothing; %s",
+                             slide, use->when_seen);
+    if (use->may_mix || card->origin == NULL ||
+        hrf_bag_same_origin(card->origin, facts.origin, use->any_precision))
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER,
+                         "the features of '%s' were made by something else (%s) than those that "
+                         "the head was trained on (%s): %s",
+                         slide, facts.origin[0] != '\0' ? facts.origin : "the file does not say",
+                         card->origin[0] != '\0' ? card->origin : "the files did not say",
+                         use->when_mixed);
 }

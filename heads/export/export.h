@@ -34,4 +34,17 @@ HRF_DEFINE_AUTO(hrf_head_card)
 /* Whether `slide` is one that the head has seen. */
 bool hrf_head_card_has_seen(const struct hrf_head_card *card, const char *slide);
 
+/* What is meant although it is refused otherwise, and the ends of the sentences that refuse it. */
+struct hrf_head_use {
+    bool may_have_seen; /* slides that the head was trained on */
+    bool may_mix;       /* features of another encoder, tiling or precision */
+    bool any_precision; /* of another precision alone */
+    const char *when_seen, *when_mixed;
+};
+/* Whether a head may score a file of features (`set`: hrf_bag_look()), whose stem is the slide's
+ * name. HRF_E_USER: the head was trained on the slide, or on features that something else made. */
+HRF_CHECKED enum hrf_status hrf_head_card_check(const struct hrf_head_card *card, const char *path,
+                                                const char *set, const struct hrf_head_use *use,
+                                                struct hrf_error *err);
+
 #endif

@@ -105,8 +105,8 @@ static int print_text(const struct facts *f)
                            hrf_slide_state_text((enum hrf_slide_state)s));
     hrf_cli_printf("\n");
     for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
-        if (k == HRF_TASK_CALIBRATE && !has_any(f->tasks[k]))
-            continue; /* no int8 in this run */
+        if ((k == HRF_TASK_CALIBRATE || k == HRF_TASK_HEAD) && !has_any(f->tasks[k]))
+            continue; /* no int8, or no slide head, in this run */
         lines++;
         hrf_cli_printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
         for (int s = 0; s < HRF_N_TASK_STATES; s++)

@@ -6,6 +6,7 @@
 /* Raise a version if a task's result changes for the same inputs; all its keys change with it. */
 static const char tile_version[] = "hires-flow tile 1";
 static const char infer_version[] = "hires-flow infer 1";
+static const char head_version[] = "hires-flow head 1";
 
 static void hash_slide(struct hrf_hash *hash, const struct hrf_slide_identity *slide)
 {
@@ -64,6 +65,22 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
         hrf_hash_text(hash, "embedding");
     if (inputs->activation != NULL)
         hrf_hash_text(hash, inputs->activation);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_dag_head_key(const struct hrf_head_inputs *inputs, char out[HRF_HASH_HEX],
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, head_version);
+    hash_slide(hash, &inputs->slide);
+    hrf_hash_text(hash, inputs->features_sha256);
+    hrf_hash_text(hash, inputs->head_sha256);
+    hrf_hash_text(hash, inputs->classes);
+    hrf_hash_int(hash, inputs->mixed);
+    hrf_hash_int(hash, inputs->any_precision);
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

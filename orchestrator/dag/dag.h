@@ -42,10 +42,20 @@ struct hrf_infer_inputs {
     const char *activation; /* as in a job; NULL: by what the model ends in */
 };
 
+struct hrf_head_inputs {
+    struct hrf_slide_identity slide;
+    const char *features_sha256, *head_sha256; /* of the files */
+    const char *classes;                       /* that the head must have, a line each */
+    bool mixed, any_precision;                 /* what is not refused: hrf_job_bag */
+};
+
 HRF_CHECKED enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs,
                                              char out[HRF_HASH_HEX], struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs,
                                               char out[HRF_HASH_HEX], struct hrf_error *err);
+
+HRF_CHECKED enum hrf_status hrf_dag_head_key(const struct hrf_head_inputs *inputs,
+                                             char out[HRF_HASH_HEX], struct hrf_error *err);
 
 /* Splits a slide's patches into shards: as few as possible with at most `limit` patches each, and
  * as equal as possible. Shard i holds the patches [*first, *first + *n). */

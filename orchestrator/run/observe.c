@@ -103,6 +103,8 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     run->patches_done += task->kind == HRF_TASK_INFER ? task->n_patches : 0;
     run->phases[task->kind].last = hrf_clock_seconds();
     hrf_breaker_succeeded(&run->breaker);
+    if (task->kind == HRF_TASK_INFER && hrf_slide_head_is_given(&run->workflow->slide_head))
+        return run_plan_head(run, task->slide_id, err);
     if (task->kind != HRF_TASK_TILE)
         return HRF_OK;
     run->needs_reload = true; /* the infer tasks of its slide are added */

@@ -36,6 +36,7 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->classes = (const char *const *)w->model.classes.items;
     out->n_classes = w->model.classes.n_items;
     out->is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
+    out->has_head = hrf_slide_head_is_given(&w->slide_head);
     out->is_multilabel = w->model.output == HRF_OUTPUT_SIGMOID && out->n_classes > 1;
     out->is_regression = w->model.output == HRF_OUTPUT_NONE;
     for (size_t i = 0; i < out->n_classes; i++)

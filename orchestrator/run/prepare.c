@@ -54,7 +54,7 @@ void run_warn_dropped(struct run *run)
         hrf_log_warning("run", "%s", line);
 }
 
-static struct hrf_slide_identity identity(const struct hrf_slide_row *slide)
+struct hrf_slide_identity run_slide_identity(const struct hrf_slide_row *slide)
 {
     return (struct hrf_slide_identity){ .path = slide->path,
                                         .n_bytes = slide->n_bytes,
@@ -99,7 +99,7 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slid
 {
     const struct run_region region = run_region(w);
     struct hrf_tile_inputs inputs = {
-        .slide = identity(slide),
+        .slide = run_slide_identity(slide),
         .mode = region.mode,
         .tissue_method = hrf_tissue_method_name(w->tiler.tissue.method),
         .size = region.size,
@@ -209,6 +209,7 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     HRF_TRY(run_calibrate(run, err));
     if (run->calibration == NULL && run->calibration_failure == NULL)
         HRF_TRY(run_plan_all_infer(run, err));
+    HRF_TRY(run_plan_all_heads(run, err));
     run->is_planned = true;
     return HRF_OK;
 }
@@ -223,7 +224,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
     size_t n_rows = (size_t)n_shards * w->n_precisions, at = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_rows, sizeof *rows);
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory to plan %zu tasks", n_rows);
-    struct hrf_infer_inputs inputs = { .slide = identity(slide),
+    struct hrf_infer_inputs inputs = { .slide = run_slide_identity(slide),
                                        .tiling = plan->hash,
                                        .model_sha256 = model_sha256,
                                        .class_map = w->tiler.mode == HRF_TILER_SLIDE,

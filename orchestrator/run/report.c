@@ -67,7 +67,7 @@ static enum hrf_status aggregate_precision(struct hrf_store *store, const struct
     enum hrf_slide_state state;
     HRF_AUTO_FREE char *reason = NULL;
     HRF_TRY(hrf_store_slide_outcome(store, slide->id, precision, &state, &reason, err));
-    if (state != HRF_SLIDE_DONE || p->aggregate.is_embedding)
+    if (state != HRF_SLIDE_DONE || (p->aggregate.is_embedding && !p->aggregate.has_head))
         return HRF_OK;
     const enum hrf_status status = hrf_aggregate_slide(store, &p->aggregate, slide->id, precision,
                                                        &score, &why);
@@ -209,6 +209,7 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
                                           .html = workflow->report.html,
                                           .features = features_form(workflow->features.form),
                                           .half_features = is_half,
-                                          .encoder = encoder };
+                                          .encoder = encoder,
+                                          .model_sha256 = params->model_sha256 };
     return hrf_report_from_store(store, &params->aggregate, &options, directory, n_failed, err);
 }

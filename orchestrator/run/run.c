@@ -136,6 +136,7 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
         run->executor->grace_ms *= SHARED_PATIENCE;
     HRF_TRY(hrf_launch_model_hash(run->workflow->model.file, run->model_sha256, err));
     HRF_TRY(hrf_store_set_fact(run->store, "model_sha256", run->model_sha256, err));
+    HRF_TRY(run_open_head(run, err));
     HRF_TRY(run_find_own_scales(run->workflow, &run->brings_scales, err));
     if (run->brings_scales && run->calibrate_only)
         return hrf_error_set(
@@ -253,7 +254,8 @@ static bool has_open_tasks(const struct run *run)
         const struct hrf_task_row *task = &run->tasks.items[i];
         if (task->state == HRF_TASK_RUNNING ||
             (task->state == HRF_TASK_PENDING &&
-             !(run->calibrate_only && task->kind == HRF_TASK_INFER)))
+             !(run->calibrate_only &&
+               (task->kind == HRF_TASK_INFER || task->kind == HRF_TASK_HEAD))))
             return true;
     }
     return false;
@@ -334,6 +336,8 @@ static enum hrf_status record_phases(struct run *run, double ingest_seconds, str
             n += (int)run->tasks.items[i].kind == kind;
             cached += (int)run->tasks.items[i].kind == kind && run->tasks.items[i].cached;
         }
+        if (kind == HRF_TASK_HEAD && n == 0)
+            continue;
         run->summary.n_tasks_cached += cached;
         const struct run_phase *p = &run->phases[kind];
         double seconds = p->first > 0 && p->last > p->first ? p->last - p->first : 0;

@@ -5,11 +5,13 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "orchestrator/dag/dag.h"
 #include "orchestrator/executor/executor.h"
 #include "orchestrator/run/progress.h"
 #include "orchestrator/run/run.h"
 #include "orchestrator/state/state.h"
 #include "schema/record/calibration.h"
+#include "schema/record/job.h"
 #include "schema/record/sentinel.h"
 #include "schema/store/tasks.h"
 
@@ -82,6 +84,7 @@ struct run {
     int64_t submit_most;        /* jobs in one submission; 0 = the executor's limit */
     char run_id[40];
     char model_sha256[65];
+    char head_sha256[65]; /* of slide_head.file; "": there is none */
     struct hrf_random random;
     struct hrf_retry_policy policy;
     struct hrf_breaker breaker;
@@ -112,6 +115,7 @@ struct run_region {
     int64_t size, stride;
     double mpp;
 };
+struct hrf_slide_identity run_slide_identity(const struct hrf_slide_row *slide);
 struct run_region run_region(const struct hrf_workflow *workflow);
 /* um/px to use for a slide whose file names no resolution; 0 = the user gave none. */
 double run_fallback_mpp(const struct hrf_workflow *workflow, const struct hrf_slide_row *slide);
@@ -141,6 +145,18 @@ struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id);
 
 /* Plans the infer tasks of every tiled slide anew. */
 HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err);
+
+/* heads.c */
+/* The hash of the slide head's file, if the workflow names one. */
+HRF_CHECKED enum hrf_status run_open_head(struct run *run, struct hrf_error *err);
+/* Plans the head tasks of a slide: one for each precision whose embeddings are complete. Must be
+ * called in a transaction. */
+HRF_CHECKED enum hrf_status run_plan_head(struct run *run, int64_t slide_id, struct hrf_error *err);
+/* Those of every slide anew; a transaction of its own. */
+HRF_CHECKED enum hrf_status run_plan_all_heads(struct run *run, struct hrf_error *err);
+/* What a head task needs; the file of embeddings is made again if it is lost. */
+HRF_CHECKED enum hrf_status run_fill_bag(struct run *run, const struct hrf_task_row *row,
+                                         struct hrf_job_bag *out, struct hrf_error *err);
 
 /* calibrate.c */
 bool run_wants_calibration(const struct run *run);

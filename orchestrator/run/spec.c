@@ -73,7 +73,9 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     if (part != NULL && row->kind == HRF_TASK_INFER && hrf_path_exists(part)) {
         HRF_MOVE(out->partial, part);
     }
-    if (row->kind == HRF_TASK_INFER)
+    if (row->kind == HRF_TASK_HEAD)
+        HRF_TRY(run_fill_bag(run, row, &out->bag, err));
+    if (row->kind == HRF_TASK_INFER || row->kind == HRF_TASK_HEAD)
         return export_plan(run, row->slide_id, &out->tile_plan, err);
     if (row->kind == HRF_TASK_CALIBRATE && (out->tile_plan = run_plan_path(run, row->key)) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
@@ -170,7 +172,8 @@ enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
     spec->attempt = attempt->attempt;
     static const enum hrf_job_kind kinds[] = { [HRF_TASK_TILE] = HRF_JOB_TILE,
                                                [HRF_TASK_INFER] = HRF_JOB_INFER,
-                                               [HRF_TASK_CALIBRATE] = HRF_JOB_CALIBRATE };
+                                               [HRF_TASK_CALIBRATE] = HRF_JOB_CALIBRATE,
+                                               [HRF_TASK_HEAD] = HRF_JOB_HEAD };
     spec->kind = kinds[attempt->kind];
     spec->tasks = hrf_calloc(batch->n, sizeof spec->tasks[0]);
     HRF_CHECK_MEMORY(spec->run_id != NULL && spec->job_id != NULL && spec->tasks != NULL, err,

@@ -362,14 +362,15 @@ static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, boo
 
 enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err)
 {
-    /* First calibration, which int8 waits for; then inference before tiling, because its slides are
-     * ready and results come earlier. */
-    static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_INFER, HRF_TASK_TILE };
+    /* First calibration, which int8 waits for; then slide heads before inference before tiling,
+     * because their slides are ready and results come earlier. */
+    static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_HEAD, HRF_TASK_INFER,
+                                                HRF_TASK_TILE };
     *submitted = false;
     if (hrf_clock_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')
         return HRF_OK;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        if (!run->calibrate_only || kinds[k] != HRF_TASK_INFER)
+        if (!run->calibrate_only || (kinds[k] != HRF_TASK_INFER && kinds[k] != HRF_TASK_HEAD))
             HRF_TRY(submit_kind(run, kinds[k], submitted, err));
     return HRF_OK;
 }

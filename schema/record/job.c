@@ -16,7 +16,7 @@
 
 enum { SPEC_VERSION = 1, STATUS_VERSION = 1 };
 
-static const char *const job_kinds[] = { "tile", "infer", "calibrate", NULL };
+static const char *const job_kinds[] = { "tile", "infer", "calibrate", "head", NULL };
 
 const char *hrf_job_kind_name(enum hrf_job_kind kind)
 {
@@ -72,6 +72,13 @@ static const struct hrf_field task_fields[] = {
     NEW("partial", partial, TEXT),
     FIELD("first_patch", first_patch, INT),
     FIELD("n_patches", n_patches, INT),
+    NEW("features", bag.features, TEXT),
+    NEW("features_sha256", bag.features_sha256, TEXT),
+    NEW("head", bag.head, TEXT),
+    NEW("head_sha256", bag.head_sha256, TEXT),
+    NEW("classes", bag.classes, TEXT),
+    NEW("mixed", bag.mixed, BOOL),
+    NEW("any_precision", bag.any_precision, BOOL),
 #undef NEW
 #undef FIELD
 };
@@ -186,6 +193,11 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
         HRF_TRY(read_task(json_array_get(array, i), where, &spec->tasks[i], err));
         if (spec->kind != HRF_JOB_TILE && spec->tasks[i].tile_plan == NULL)
             return hrf_error_set(err, HRF_E_USER, "%s: 'tile_plan' is null", where);
+        const struct hrf_job_bag *bag = &spec->tasks[i].bag;
+        if (spec->kind == HRF_JOB_HEAD &&
+            (bag->features == NULL || bag->features_sha256 == NULL || bag->head == NULL ||
+             bag->head_sha256 == NULL || bag->classes == NULL))
+            return hrf_error_set(err, HRF_E_USER, "%s: a head task lacks its files", where);
     }
     return HRF_OK;
 }

@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER, HRF_JOB_CALIBRATE };
-/* "tile", "infer", "calibrate" */
+enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER, HRF_JOB_CALIBRATE, HRF_JOB_HEAD };
+/* "tile", "infer", "calibrate", "head" */
 const char *hrf_job_kind_name(enum hrf_job_kind kind);
 
 /* The part of the workflow that a tile task depends on. */
@@ -55,6 +55,15 @@ struct hrf_job_engine {
     char *activation;
 };
 
+/* What a head task scores, and by which head; both files are checked against their hashes. */
+struct hrf_job_bag {
+    char *features, *features_sha256; /* HDF5 file of the slide's embeddings */
+    char *head, *head_sha256;         /* ONNX */
+    char *classes;                    /* that the head must have, in this order, a line each */
+    /* The features may differ from those that the head was trained on, in all or in precision. */
+    bool mixed, any_precision;
+};
+
 struct hrf_job_task {
     char *id; /* unique in the job, safe as a file name: "t0001" */
     /* Of the record that answers it; `plan` is "" for tile and calibrate. */
@@ -66,6 +75,7 @@ struct hrf_job_task {
     char *partial;                  /* path of what an earlier attempt left; NULL = nothing */
     char *tile_plan;                /* path of the tile plan record; NULL for tile */
     int64_t first_patch, n_patches; /* infer */
+    struct hrf_job_bag bag;         /* head */
 };
 
 struct hrf_job_spec {

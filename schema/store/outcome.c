@@ -70,10 +70,11 @@ static enum hrf_status add_task(struct hrf_columns *row, void *context)
     struct tally *t = context;
     const int kind = hrf_column_enum(row, 0, HRF_N_TASK_KINDS);
     const int state = hrf_column_enum(row, 2, HRF_N_TASK_STATES);
-    if (kind == HRF_TASK_INFER) {
+    if (kind != HRF_TASK_TILE) {
         char precision[sizeof t->precision];
         hrf_column_copy(row, 1, precision, sizeof precision);
-        if (t->n_infer++ == 0 || strcmp(precision, t->precision) != 0) {
+        t->n_infer += kind == HRF_TASK_INFER;
+        if (t->precision[0] == '\0' || strcmp(precision, t->precision) != 0) {
             memcpy(t->precision, precision, sizeof precision);
             t->n_precisions++;
             t->is_told = false;
@@ -90,8 +91,8 @@ static enum hrf_status count_tasks(struct hrf_store *store, int64_t slide_id, co
     HRF_AUTO_STATEMENT s = NULL;
     HRF_TRY(hrf_store_prepare(
         store,
-        "SELECT kind, precision, state, reason FROM task WHERE slide_id=?1 AND kind IN (0, 1) AND "
-        "(kind=0 OR ?2 IS NULL OR precision=?2) ORDER BY kind, precision, first_patch",
+        "SELECT kind, precision, state, reason FROM task WHERE slide_id=?1 AND kind IN (0, 1, 3) "
+        "AND (kind=0 OR ?2 IS NULL OR precision=?2) ORDER BY kind<>0, precision, kind, first_patch",
         &s, err));
     sqlite3_bind_int64(s, 1, slide_id);
     hrf_bind_text(s, 2, precision);

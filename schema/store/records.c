@@ -13,7 +13,8 @@
 
 static const char *const kinds[HRF_N_TASK_KINDS] = { [HRF_TASK_TILE] = HRF_TILE_PLAN_KIND,
                                                      [HRF_TASK_INFER] = HRF_SCORES_KIND,
-                                                     [HRF_TASK_CALIBRATE] = HRF_OBSERVATIONS_KIND };
+                                                     [HRF_TASK_CALIBRATE] = HRF_OBSERVATIONS_KIND,
+                                                     [HRF_TASK_HEAD] = HRF_HEAD_SCORES_KIND };
 
 const char *hrf_task_record_kind(enum hrf_task_kind kind)
 {
@@ -290,6 +291,41 @@ enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
                                      struct hrf_error *err)
 {
     const enum hrf_status status = get_scores(store, slide_id, precision, out, err);
+    if (status != HRF_OK)
+        hrf_error_wrap(err, status, "slide %lld", (long long)slide_id);
+    return tell_way_out(status, err);
+}
+
+static enum hrf_status get_head_scores(struct hrf_store *store, int64_t slide_id,
+                                       const char *precision, struct hrf_head_scores **out,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    struct hrf_record_identity expected;
+    bool has_row;
+    HRF_TRY(expect(store, slide_id, HRF_TASK_HEAD, &expected, err));
+    HRF_TRY(hrf_store_prepare(store,
+                              "SELECT key, bytes FROM task JOIN record USING(key) WHERE kind=3 "
+                              "AND slide_id=? AND precision=? AND state=2",
+                              &s, err));
+    sqlite3_bind_int64(s, 1, slide_id);
+    hrf_bind_text(s, 2, precision);
+    HRF_TRY(hrf_store_step(store, s, &has_row, err));
+    if (!has_row)
+        return hrf_error_set(err, HRF_E_AGAIN, "the head has not scored it in %s", precision);
+    struct hrf_columns row = { store, "record", s, HRF_OK, err };
+    size_t n = 0;
+    hrf_column_copy(&row, 0, expected.task, sizeof expected.task);
+    const void *bytes = hrf_column_blob(&row, 1, &n);
+    HRF_TRY(row.status);
+    return hrf_head_scores_decode(bytes, n, &expected, "scores of the head in the store", out, err);
+}
+
+enum hrf_status hrf_store_get_head_scores(struct hrf_store *store, int64_t slide_id,
+                                          const char *precision, struct hrf_head_scores **out,
+                                          struct hrf_error *err)
+{
+    const enum hrf_status status = get_head_scores(store, slide_id, precision, out, err);
     if (status != HRF_OK)
         hrf_error_wrap(err, status, "slide %lld", (long long)slide_id);
     return tell_way_out(status, err);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "schema/record/head_scores.h"
 #include "schema/record/scores.h"
 #include "schema/record/tile_plan.h"
 
@@ -72,7 +73,7 @@ struct hrf_slide_score {
 };
 
 struct hrf_phase_row {
-    char name[16]; /* ingest tile calibrate infer aggregate report */
+    char name[16]; /* ingest tile calibrate infer head aggregate report */
     double seconds;
     bool cached; /* every task of it was found done */
     int64_t n_tasks, n_cached;
@@ -146,6 +147,12 @@ HRF_CHECKED enum hrf_status hrf_store_find_tile_plan(struct hrf_store *store,
 HRF_CHECKED enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
                                                  const char *precision, struct hrf_scores **out,
                                                  struct hrf_error *err);
+
+/* What the head said of a slide's embeddings at one precision. HRF_E_AGAIN: nothing yet. */
+HRF_CHECKED enum hrf_status hrf_store_get_head_scores(struct hrf_store *store, int64_t slide_id,
+                                                      const char *precision,
+                                                      struct hrf_head_scores **out,
+                                                      struct hrf_error *err);
 
 HRF_CHECKED enum hrf_status hrf_store_put_slide_score(struct hrf_store *store,
                                                       const struct hrf_slide_score *score,

@@ -13,7 +13,7 @@
 
 const char *hrf_task_kind_name(enum hrf_task_kind kind)
 {
-    static const char *const names[] = { "tile", "infer", "calibrate" };
+    static const char *const names[] = { "tile", "infer", "calibrate", "head" };
     return names[kind];
 }
 

@@ -9,9 +9,9 @@
 
 #include "schema/store/store.h"
 
-enum hrf_task_kind { HRF_TASK_TILE, HRF_TASK_INFER, HRF_TASK_CALIBRATE };
-enum { HRF_N_TASK_KINDS = 3 };
-/* "tile", "infer", "calibrate" */
+enum hrf_task_kind { HRF_TASK_TILE, HRF_TASK_INFER, HRF_TASK_CALIBRATE, HRF_TASK_HEAD };
+enum { HRF_N_TASK_KINDS = 4 };
+/* "tile", "infer", "calibrate", "head" */
 const char *hrf_task_kind_name(enum hrf_task_kind kind);
 enum hrf_task_state {
     HRF_TASK_PENDING,

@@ -149,12 +149,34 @@ static void check_ranks(struct hrf_reader *r)
         find_at(r, ranks_key(r), text);
 }
 
+bool hrf_slide_head_is_given(const struct hrf_workflow_slide_head *head)
+{
+    return head->file != NULL;
+}
+
+static void check_slide_head(struct hrf_reader *r)
+{
+    const struct hrf_workflow_slide_head *h = &r->workflow->slide_head;
+    char text[512];
+    if (!hrf_slide_head_is_given(h))
+        return;
+    if (r->workflow->model.output != HRF_OUTPUT_EMBEDDING)
+        find_at(r, "slide_head.file",
+                "a slide head scores embeddings; set 'model.output' to 'embedding'");
+    if (h->file != NULL && !r->is_of_a_run && !hrf_path_exists(h->file)) {
+        HRF_AUTO_FREE char *shown = hrf_text_printable(h->file);
+        snprintf(text, sizeof text, "the slide head '%s' does not exist", shown);
+        find_at(r, "slide_head.file", text);
+    }
+}
+
 void hrf_reader_check(struct hrf_reader *r)
 {
     struct hrf_workflow *w = r->workflow;
     check_dataset(r, "dataset", &r->workflow->dataset, true);
     check_dataset(r, "calibrate.slides", &r->workflow->calibrate.slides, false);
     check_model(r);
+    check_slide_head(r);
     if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
         w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
     if (!is_given(r, "tiler.patch.stride"))
@@ -194,7 +216,8 @@ void hrf_reader_check(struct hrf_reader *r)
         find_at(r, "aggregate.tune.specificity",
                 "'specificity' is reached on the slides of 'aggregate.tune.slides'; name them");
     if (w->aggregate.tune.slides.n_items > 0 &&
-        (w->model.output == HRF_OUTPUT_NONE || w->model.output == HRF_OUTPUT_EMBEDDING ||
+        (w->model.output == HRF_OUTPUT_NONE ||
+         (w->model.output == HRF_OUTPUT_EMBEDDING && !hrf_slide_head_is_given(&w->slide_head)) ||
          w->model.classes.n_items > 2))
         find_at(r, "aggregate.tune.slides",
                 "a threshold is chosen for one class and its opposite; name two classes, and a "

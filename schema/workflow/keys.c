@@ -193,6 +193,12 @@ const struct hrf_key hrf_keys[] = {
              "smallest probability of a patch that belongs to a lesion"),
     IN_RANGE(aggregate.lesions.radius, REAL, "187", 0, 1e6,
              "nms: no second lesion is nearer than this, in um along x and y"),
+    ANY(slide_head.file, PATH, NULL,
+        "with model.output embedding: a slide head in ONNX (docs/heads.md) that scores each slide; "
+        "model.classes names its outputs"),
+    ANY(slide_head.mixed, BOOL, "false",
+        "true: score features of another encoder, tiling or precision than the head was trained on "
+        "(the first precision; others are compared in any case)"),
     ONE_OF(features.form, WORD, "trident", hrf_words_features,
            "with model.output embedding: whose file format the embeddings are written in"),
     ONE_OF(features.type, WORD, "fp32", hrf_words_features_type,

@@ -183,6 +183,14 @@ struct hrf_workflow_features { /* with model.output embedding */
     enum hrf_features_type type;
 };
 
+/* Slides scored from their embeddings, with model.output embedding: `file` is the head. */
+struct hrf_workflow_slide_head {
+    char *file; /* ONNX; NULL: there is none */
+    bool mixed; /* features that differ from those that the head was trained on are meant */
+};
+/* Whether slides get scores from a slide head. */
+bool hrf_slide_head_is_given(const struct hrf_workflow_slide_head *head);
+
 struct hrf_workflow {
     char *path; /* of the file it came from, absolute */
     char *name;
@@ -196,6 +204,7 @@ struct hrf_workflow {
     struct hrf_workflow_executor executor;
     struct hrf_workflow_aggregate aggregate;
     struct hrf_workflow_features features;
+    struct hrf_workflow_slide_head slide_head;
     struct hrf_workflow_report report;
     char *cache; /* directory shared between runs; NULL = $XDG_CACHE_HOME/hires-flow */
 };

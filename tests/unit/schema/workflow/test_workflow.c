@@ -73,7 +73,7 @@ static const char *other_value(const struct hrf_key *key)
         snprintf(text, sizeof text, "%.17g", (key->min + key->max) / 3);
         return text;
     case HRF_KEY_BOOL:
-        return "false";
+        return strcmp(key->initial, "true") == 0 ? "false" : "true";
     case HRF_KEY_TEXT:
         return "'a: \"b\" # \xf0\x9f\x94\xac\\'";
     case HRF_KEY_PATH:
@@ -115,6 +115,7 @@ static const char *companions(const char *path)
         { "calibrate.slides.exclude", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
         { "calibrate.slides.mpp", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
         { "aggregate.tune.specificity", HAS_FILES "aggregate: {tune: {slides: [a]}}\n" },
+        { "slide_head.file", NULL }, /* must be there */
         { "engine.parallel.microbatches", NULL },
         { "engine.parallel.bidirectional", NULL },
     };
@@ -140,8 +141,11 @@ static void every_key_is_written_and_read_back(void **state)
             continue;
         snprintf(text, sizeof text, "version: 1\n%smodel: {file: model.onnx}\n", with);
         snprintf(set, sizeof set, "%s=%s", key->path, other_value(key));
-        const char *overrides[] = { set, "engine.batch=65536" };
-        HRF_AUTO(hrf_workflow) w = parse_good(text, overrides, 2);
+        const bool is_head = strncmp(key->path, "slide_head.", 11) == 0;
+        const char *overrides[] = { set, "engine.batch=65536",
+                                    is_head ? "model.output=embedding" : "version=1" };
+        const size_t n = is_head ? 3 : 2;
+        HRF_AUTO(hrf_workflow) w = parse_good(text, overrides, n);
         struct hrf_strbuf written = HRF_STRBUF_INIT, differences = HRF_STRBUF_INIT;
         hrf_workflow_write(w, &written);
         HRF_AUTO(hrf_workflow) again = parse_good(written.text, NULL, 0);
@@ -151,7 +155,7 @@ static void every_key_is_written_and_read_back(void **state)
         /* It is really another value: the writer cannot have lost it on both sides. */
         if (strncmp(key->path, "dataset.", 8) != 0 &&
             strncmp(key->path, "calibrate.slides.", 17) != 0) {
-            HRF_AUTO(hrf_workflow) plain = parse_good(text, overrides + 1, 1);
+            HRF_AUTO(hrf_workflow) plain = parse_good(text, overrides + 1, n - 1);
             hrf_workflow_differences(w, plain, &differences);
             if (strncmp(differences.text, key->path, strlen(key->path)) != 0 &&
                 strcmp(key->path, "engine.batch") != 0)
@@ -161,7 +165,21 @@ static void every_key_is_written_and_read_back(void **state)
         hrf_strbuf_release(&differences);
         n_tried++;
     }
-    assert_true(n_tried > (int)hrf_n_keys - 8);
+    assert_true(n_tried > (int)hrf_n_keys - 9);
+}
+
+static void a_slide_head_is_of_embeddings(void **state)
+{
+    (void)state;
+    const char *overrides[] = { "slide_head.file=model.onnx", "model.output=embedding" };
+    HRF_AUTO(hrf_workflow) w = parse_good(HEAD, overrides, 2);
+    assert_true(hrf_slide_head_is_given(&w->slide_head));
+    HRF_AUTO(hrf_workflow) none = parse_good(HEAD, NULL, 0);
+    assert_false(hrf_slide_head_is_given(&none->slide_head));
+    struct hrf_findings findings;
+    assert_null(parse(HEAD, overrides, 1, &findings));
+    assert_non_null(strstr(findings.text.text, "a slide head scores embeddings"));
+    hrf_findings_release(&findings);
 }
 
 static void parallel_auto_and_short_forms_are_read_back(void **state)
@@ -301,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_file_gets_every_default),
         cmocka_unit_test(every_key_is_written_and_read_back),
+        cmocka_unit_test(a_slide_head_is_of_embeddings),
         cmocka_unit_test(parallel_auto_and_short_forms_are_read_back),
         cmocka_unit_test(parallel_is_what_the_engine_reads_as_a_layout),
         cmocka_unit_test(differences_name_the_key_and_both_values),
