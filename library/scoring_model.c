@@ -198,9 +198,20 @@ static enum hrf_status calibrate(struct hires_flow_model *model, const float *in
     struct hrf_calibration *calibration = NULL;
     HRF_AUTO(hrf_graph) inferred = NULL;
     HRF_AUTO(hrf_network) network = NULL;
+    HRF_AUTO(hrf_smoothing) smoothing = NULL;
+    const struct hrf_session_config observing = { .device = "cpu",
+                                                  .precision = "fp32",
+                                                  .every_tensor = true };
     HRF_TRY(make_network(model, "fp32", true, shape, &inferred, &network, err));
     hrf_calibrator_watch(hrf_network_session(network), &calibrator);
     enum hrf_status status = hrf_network_run(network, hrf_nchw_read, &source, err);
+    if (status == HRF_OK)
+        status = hrf_smoothing_create(inferred, &observing, &smoothing, err);
+    if (status == HRF_OK && smoothing != NULL) {
+        calibrator.smoothing = smoothing;
+        calibrator.tries_smoothing = true;
+        status = hrf_network_run(network, hrf_nchw_read, &source, err);
+    }
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, HRF_FIT_KIND_MSE, &calibration, err);
     hrf_observations_release(&seen);

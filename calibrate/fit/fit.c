@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { N_CANDIDATES = 256 };
-#define SLACK 1.15 /* 0.6 dB: what a wider clip may cost in squared error */
+#define STRENGTH_SLACK 1.02 /* the same for less smoothing */
+#define SLACK          1.15 /* 0.6 dB: what a wider clip may cost in squared error */
 
 static const char *const names[] = { "minmax", "percentile", "entropy", "mse", "best" };
 _Static_assert(sizeof names / sizeof names[0] == HRF_N_FIT_KINDS, "a name for every kind");
@@ -213,6 +214,35 @@ enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind
     return HRF_OK;
 }
 
+/* The weakest smoothing whose error is near the least: what is not needed is not changed. */
+static int fit_strength(const struct hrf_observation *o)
+{
+    double least = INFINITY;
+    for (int i = 0; i < HRF_OBSERVE_STRENGTHS; i++)
+        least = fmin(least, o->errors[i]);
+    int weakest = 0;
+    while (weakest < HRF_OBSERVE_STRENGTHS - 1 && o->errors[weakest] > least * STRENGTH_SLACK)
+        weakest++;
+    return weakest;
+}
+
+/* What was measured of a product of tokens counts instead of the range's estimate. */
+static enum hrf_status fit_tokens(const struct hrf_observation *o, struct hrf_calibration_tensor *t,
+                                  struct hrf_error *err)
+{
+    const int i = fit_strength(o);
+    if (o->n_tries == 0)
+        return HRF_OK;
+    t->sqnr_db = o->errors[i] > 0 ? 10 * log10((double)o->n_tries / o->errors[i]) : INFINITY;
+    t->strength = hrf_observe_strength(i);
+    if (t->strength <= 0)
+        return HRF_OK;
+    t->peaks = hrf_alloc_array((size_t)o->n_channels, sizeof *t->peaks);
+    HRF_CHECK_MEMORY(t->peaks != NULL, err, "no memory for a calibration");
+    memcpy(t->peaks, o->peaks, (size_t)o->n_channels * sizeof *t->peaks);
+    return HRF_OK;
+}
+
 static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_kind kind,
                                   struct hrf_calibration_tensor *t, struct hrf_error *err)
 {
@@ -230,6 +260,7 @@ static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_
     t->means = hrf_alloc_array((size_t)o->n_channels, sizeof *t->means);
     HRF_CHECK_MEMORY(t->name != NULL && t->method != NULL && t->means != NULL, err,
                      "no memory for a calibration");
+    HRF_TRY(fit_tokens(o, t, err));
     for (int64_t c = 0; c < o->n_channels; c++)
         t->means[c] = (float)(o->sums[c] * (double)o->n_channels / (double)o->n);
     return HRF_OK;

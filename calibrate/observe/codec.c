@@ -3,9 +3,10 @@
 
 #include "base/json.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 /* Pairs of index and count: most bins of most tensors are empty. */
 static json_t *bins_json(const struct hrf_observation *o)
@@ -21,13 +22,18 @@ static json_t *bins_json(const struct hrf_observation *o)
 
 static json_t *observation_json(const struct hrf_observation *o)
 {
-    json_t *sums = json_array();
-    for (int64_t c = 0; c < o->n_channels; c++)
+    json_t *sums = json_array(), *peaks = json_array(), *errors = json_array();
+    for (int64_t c = 0; c < o->n_channels; c++) {
         json_array_append_new(sums, hrf_json_number(o->sums[c]));
-    return json_pack("{sosIsIsososisoso}", "value", hrf_json_string(o->value), "n",
+        json_array_append_new(peaks, hrf_json_number((double)o->peaks[c]));
+    }
+    for (int i = 0; i < HRF_OBSERVE_STRENGTHS; i++)
+        json_array_append_new(errors, hrf_json_number(o->errors[i]));
+    return json_pack("{sosIsIsososisososososI}", "value", hrf_json_string(o->value), "n",
                      (json_int_t)o->n, "broken", (json_int_t)o->n_broken, "low",
                      hrf_json_number((double)o->low), "high", hrf_json_number((double)o->high),
-                     "exponent", o->exponent, "bins", bins_json(o), "sums", sums);
+                     "exponent", o->exponent, "bins", bins_json(o), "sums", sums, "peaks", peaks,
+                     "errors", errors, "tries", (json_int_t)o->n_tries);
 }
 
 enum hrf_status hrf_observations_encode(const struct hrf_observations *observations, char **out,
@@ -80,11 +86,40 @@ static enum hrf_status read_sums(const json_t *list, const char *where, struct h
     return HRF_OK;
 }
 
+static enum hrf_status read_peaks(const json_t *list, const char *where, struct hrf_observation *o,
+                                  struct hrf_error *err)
+{
+    o->peaks = hrf_calloc((size_t)o->n_channels, sizeof *o->peaks);
+    HRF_CHECK_MEMORY(o->peaks != NULL, err, "no memory for observations");
+    if (json_array_size(list) != (size_t)o->n_channels)
+        return wrong(where, "the number of peaks", err);
+    for (int64_t c = 0; c < o->n_channels; c++) {
+        o->peaks[c] = (float)json_number_value(json_array_get(list, (size_t)c));
+        if (!json_is_number(json_array_get(list, (size_t)c)) || !isfinite(o->peaks[c]) ||
+            o->peaks[c] < 0)
+            return wrong(where, "a peak", err);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_errors(const json_t *list, const char *where, struct hrf_observation *o,
+                                   struct hrf_error *err)
+{
+    if (json_array_size(list) != HRF_OBSERVE_STRENGTHS)
+        return wrong(where, "the number of errors", err);
+    for (size_t i = 0; i < HRF_OBSERVE_STRENGTHS; i++) {
+        o->errors[i] = json_number_value(json_array_get(list, i));
+        if (!json_is_number(json_array_get(list, i)) || !isfinite(o->errors[i]) || o->errors[i] < 0)
+            return wrong(where, "an error", err);
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status read_one(const json_t *object, const char *where, struct hrf_observation *o,
                                 struct hrf_error *err)
 {
     const char *value;
-    json_t *bins, *sums;
+    json_t *bins, *sums, *peaks, *errors;
     double low, high;
     int64_t exponent;
     HRF_TRY(hrf_json_get_text(object, "value", where, &value, err));
@@ -95,7 +130,11 @@ static enum hrf_status read_one(const json_t *object, const char *where, struct 
     HRF_TRY(hrf_json_get_int(object, "exponent", where, &exponent, err));
     HRF_TRY(hrf_json_get_array(object, "bins", where, &bins, err));
     HRF_TRY(hrf_json_get_array(object, "sums", where, &sums, err));
-    if (o->n < 0 || o->n_broken < 0 || exponent < -200 || exponent > 200 || !(low <= high))
+    HRF_TRY(hrf_json_get_array(object, "peaks", where, &peaks, err));
+    HRF_TRY(hrf_json_get_array(object, "errors", where, &errors, err));
+    HRF_TRY(hrf_json_get_int(object, "tries", where, &o->n_tries, err));
+    if (o->n < 0 || o->n_broken < 0 || o->n_tries < 0 || o->n_tries > INT32_MAX ||
+        exponent < -200 || exponent > 200 || !(low <= high))
         return wrong(where, "a number", err);
     o->low = (float)low;
     o->high = (float)high;
@@ -103,7 +142,9 @@ static enum hrf_status read_one(const json_t *object, const char *where, struct 
     o->value = hrf_strdup(value);
     HRF_CHECK_MEMORY(o->value != NULL, err, "no memory for observations");
     HRF_TRY(read_bins(bins, where, o, err));
-    return read_sums(sums, where, o, err);
+    HRF_TRY(read_sums(sums, where, o, err));
+    HRF_TRY(read_peaks(peaks, where, o, err));
+    return read_errors(errors, where, o, err);
 }
 
 static enum hrf_status read_all(const json_t *root, const char *where, struct hrf_observations *all,

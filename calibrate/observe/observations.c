@@ -11,9 +11,16 @@ void hrf_observations_release(struct hrf_observations *observations)
     for (int32_t i = 0; i < observations->n_items; i++) {
         hrf_free(observations->items[i].value);
         hrf_free(observations->items[i].sums);
+        hrf_free(observations->items[i].peaks);
     }
     hrf_free(observations->items);
     *observations = (struct hrf_observations){ .items = NULL };
+}
+
+float hrf_observe_strength(int i)
+{
+    static const float strengths[HRF_OBSERVE_STRENGTHS] = { 0, 0.35f, 0.5f, 0.65f, 0.8f, 1 };
+    return strengths[i];
 }
 
 static struct hrf_observation *find(const struct hrf_observations *observations, const char *value)
@@ -50,9 +57,11 @@ static enum hrf_status find_or_add(struct hrf_observations *observations, const 
     o->n_channels = n_channels;
     o->value = hrf_strdup(value);
     o->sums = hrf_calloc((size_t)n_channels, sizeof *o->sums);
-    if (o->value == NULL || o->sums == NULL) {
+    o->peaks = hrf_calloc((size_t)n_channels, sizeof *o->peaks);
+    if (o->value == NULL || o->sums == NULL || o->peaks == NULL) {
         hrf_free(o->value);
         hrf_free(o->sums);
+        hrf_free(o->peaks);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to observe tensor '%s'", value);
     }
     observations->n_items++;
@@ -121,6 +130,7 @@ enum hrf_status hrf_observe(struct hrf_observations *observations, const char *v
             continue;
         o->bins[(int)((double)fabsf(numbers[i]) * inverse)]++;
         o->sums[i % n_channels] += (double)numbers[i];
+        o->peaks[i % n_channels] = fmaxf(o->peaks[i % n_channels], fabsf(numbers[i]));
         o->n++;
     }
     return HRF_OK;
@@ -137,8 +147,13 @@ static void merge(struct hrf_observation *o, const struct hrf_observation *from)
     const int shift = o->exponent - from->exponent;
     for (int i = 0; i < HRF_OBSERVE_BINS; i++)
         o->bins[shift < 31 ? i >> shift : 0] += from->bins[i];
-    for (int64_t c = 0; c < o->n_channels; c++)
+    for (int64_t c = 0; c < o->n_channels; c++) {
         o->sums[c] += from->sums[c];
+        o->peaks[c] = fmaxf(o->peaks[c], from->peaks[c]);
+    }
+    for (int i = 0; i < HRF_OBSERVE_STRENGTHS; i++)
+        o->errors[i] += from->errors[i];
+    o->n_tries += from->n_tries;
     o->n += from->n;
     o->n_broken += from->n_broken;
 }

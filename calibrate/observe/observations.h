@@ -15,7 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { HRF_OBSERVE_BINS = 4096 };
+enum { HRF_OBSERVE_BINS = 4096, HRF_OBSERVE_STRENGTHS = 6 };
+/* Strength i of smoothing that is tried on the inputs of products: 0 (none) to 1. */
+float hrf_observe_strength(int i);
 
 struct hrf_observation {
     char *value;      /* the tensor's name */
@@ -25,7 +27,12 @@ struct hrf_observation {
     int exponent;     /* a bin is 2^exponent wide; bin i holds magnitudes from i * 2^exponent */
     int64_t bins[HRF_OBSERVE_BINS];
     double *sums; /* [n_channels] */
+    float *peaks; /* [n_channels]: largest finite magnitudes */
     int64_t n_channels;
+    /* Of a product's input: squared error of its output relative to the output's square, with each
+     * strength of smoothing, added up over n_tries batches; n_tries 0: not measured. */
+    double errors[HRF_OBSERVE_STRENGTHS];
+    int64_t n_tries;
 };
 
 struct hrf_observations {

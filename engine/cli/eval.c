@@ -21,7 +21,7 @@ struct request {
     struct hrf_option_list keep;
     int64_t batch, threads, bands;
     double memory_gib;
-    bool sqnr;
+    bool sqnr, fixed_scales;
 };
 
 /* Runs the array in pieces of one batch, in one precision. */
@@ -47,6 +47,7 @@ static struct hrf_session_config session_config(const struct run *run)
         .precision = run->precision,
         .n_threads = (int32_t)request->threads,
         .every_tensor = run->calibrator != NULL || request->sqnr,
+        .fixed_scales = request->fixed_scales,
     };
     if (run->calibrated != NULL) {
         config.ranges = run->calibrated->ranges;
@@ -154,6 +155,23 @@ static enum hrf_status add_kept(const struct request *request, struct hrf_calibr
     return HRF_OK;
 }
 
+/* On images of the last piece's shape, the first ones. */
+static enum hrf_status try_smoothing(struct run *run, const float *images, struct hrf_error *err)
+{
+    const struct hrf_session_config config = session_config(run);
+    struct hrf_nchw_source source = { images, run->piece };
+    HRF_AUTO(hrf_smoothing) smoothing = NULL;
+    HRF_TRY(hrf_smoothing_create(run->inferred, &config, &smoothing, err));
+    if (smoothing == NULL)
+        return HRF_OK;
+    run->calibrator->smoothing = smoothing;
+    run->calibrator->tries_smoothing = true;
+    const enum hrf_status status = hrf_network_run(run->network, hrf_nchw_read, &source, err);
+    run->calibrator->smoothing = NULL;
+    run->calibrator->tries_smoothing = false;
+    return status;
+}
+
 /* The ranges from the given file, or from a float32 run of the input itself. */
 static enum hrf_status calibrate(const struct request *request, const struct hrf_graph *graph,
                                  const float *images, const struct hrf_shape *shape,
@@ -177,6 +195,8 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
                              "best",
                              request->method);
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
+    if (status == HRF_OK)
+        status = try_smoothing(&run, images, err);
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, kind, out, err);
     close_network(&run);
@@ -349,6 +369,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_REAL, &request.min_sqnr },
         { "sqnr", NULL, "print each tensor's signal-to-noise ratio against fp32", HRF_OPTION_FLAG,
           &request.sqnr },
+        { "fixed-scales", NULL,
+          "int8: one fixed scale for each tensor, without smoothing, in products of tokens, too",
+          HRF_OPTION_FLAG, &request.fixed_scales },
         { "keep", "NAME", "int8: a node or tensor that stays in float32", HRF_OPTION_LIST,
           &request.keep },
         { "batch", "N", "images in a batch (default: all)", HRF_OPTION_INT, &request.batch },

@@ -348,7 +348,10 @@ struct hrf_node {
  * If x is S8 or U8, the weights are S8 (those of CONV_TRANSPOSE in the order of CONV) and the fifth
  * input holds their scales [M]. If x is F32 and the fifth input is there, each weight is an integer
  * from -128 to 127 times its scale: the model was quantised elsewhere. A CONV with a prologue has
- * its factors and shifts, [C] each, as inputs six and seven. */
+ * its factors and shifts, [C] each, as inputs six and seven.
+ * A GEMM whose `a` is F32 and whose weights are S8, [N][K] with their scales [N], rounds each row
+ * of `a` to 8 bits by a scale of its own, after multiplying it by the factors [K] that input six,
+ * if it is there, holds (engine/backend/cpu/transformer/byte_product.h has the arithmetic). */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
 enum {
     HRF_CONV_SCALES = HRF_CONV_N_INPUTS,
@@ -452,6 +455,13 @@ struct hrf_graph {
     int32_t n_outputs;
     size_t values_capacity, nodes_capacity; /* private */
 };
+
+/* True for a GEMM that rounds each row of its first matrix to 8 bits (above). */
+static inline bool hrf_gemm_rounds_rows(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->op == HRF_OP_GEMM && graph->values[node->inputs[HRF_CONV_X]].dtype == HRF_F32 &&
+           graph->values[node->inputs[HRF_CONV_WEIGHTS]].dtype == HRF_S8;
+}
 
 HRF_CHECKED enum hrf_status hrf_graph_create(const char *name, struct hrf_graph **out,
                                              struct hrf_error *err);

@@ -9,15 +9,15 @@
 #define UNARY_ROW(OP, NAME, USES, ALPHA, BETA)                                                     \
     [HRF_OP_##OP] = { HRF_OP_##OP, NAME, 1, 1, 1, USES, 0, ALPHA, BETA },
 
-/* Passes add the last inputs of CONV and GEMM: the residual, the scales of the weights and, for
- * CONV, the prologue. Further outputs of BATCH_NORM and Dropout exist in training only. The indices
- * of MAX_POOL are not computed. */
+/* Passes add the last inputs of CONV and GEMM: the residual, the scales of the weights and the
+ * prologue, of which a GEMM has only the factors. Further outputs of BATCH_NORM and Dropout exist
+ * in training only. The indices of MAX_POOL are not computed. */
 static const struct hrf_op_info table[] = {
     ROW(CONV, "Conv", 2, HRF_CONV_MAX_INPUTS, 1,
         HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION, 0),
     ROW(CONV_TRANSPOSE, "ConvTranspose", 2, 5, 1,
         HRF_USE_WINDOW | HRF_USE_GROUP | HRF_USE_ACTIVATION | HRF_USE_OUTPUT_SIZE, 0),
-    ROW(GEMM, "Gemm", 2, 5, 1,
+    ROW(GEMM, "Gemm", 2, HRF_CONV_FACTORS + 1, 1,
         HRF_USE_ALPHA | HRF_USE_BETA | HRF_USE_TRANSPOSE | HRF_USE_ACTIVATION, 0),
     ROW(MATMUL, "MatMul", 2, 2, 1, 0, 0),
     ROW(BATCH_NORM, "BatchNormalization", 5, 5, 1, HRF_USE_EPSILON | HRF_USE_ACTIVATION, 0),

@@ -139,7 +139,8 @@ static const struct hrf_node *find_summand(const struct hrf_match *m, const stru
         gemm = find_open(m, add->inputs[k], HRF_OP_CONV);
     const struct hrf_value *sides[] = { value_of(m, add->inputs[0]), value_of(m, add->inputs[1]) };
     if (gemm == NULL || add->inputs[0] == add->inputs[1] || !is_float(y->dtype) ||
-        sides[1 - k]->data != NULL || gemm->n_inputs > HRF_CONV_SCALES ||
+        sides[1 - k]->data != NULL ||
+        (gemm->n_inputs > HRF_CONV_SCALES && !hrf_gemm_rounds_rows(m->graph, gemm)) ||
         !is_float(value_of(m, gemm->inputs[0])->dtype) ||
         value_of(m, gemm->inputs[1])->data == NULL)
         return NULL;
@@ -163,10 +164,14 @@ enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *graph, struct h
         const int k = sides[0] == NULL || (sides[1] != NULL && sides[1] > sides[0]) ? 1 : 0;
         if (sides[k] == NULL)
             continue;
-        const int32_t inputs[] = { sides[k]->inputs[0], sides[k]->inputs[1], bias_of(sides[k]),
-                                   add->inputs[1 - k] };
+        int32_t inputs[HRF_CONV_FACTORS + 1] = { sides[k]->inputs[0], sides[k]->inputs[1],
+                                                 bias_of(sides[k]), add->inputs[1 - k] };
+        const int32_t n = sides[k]->n_inputs > HRF_CONV_N_INPUTS ? sides[k]->n_inputs
+                                                                 : HRF_CONV_N_INPUTS;
+        for (int32_t j = HRF_CONV_N_INPUTS; j < n; j++)
+            inputs[j] = sides[k]->inputs[j];
         const struct hrf_attributes a = sides[k]->attributes;
-        HRF_TRY(hrf_match_become(add, sides[k]->op, inputs, 4, &a, err));
+        HRF_TRY(hrf_match_become(add, sides[k]->op, inputs, n, &a, err));
     }
     return hrf_graph_compact(graph, err);
 }

@@ -67,6 +67,8 @@ struct lowering {
     const struct hrf_range **ranges; /* how->ranges in the order of their names */
     int32_t *own_forms;              /* hrf_lower_own_forms(); NULL without brings_scales */
     bool brings_scales;              /* S8 with the scales of the model */
+    float **smoothing;               /* [n_values]: hrf_lower_find_smoothing(); NULL: none */
+    bool *is_smoothed;               /* [n_values]: the value's producer has divided it already */
     struct hrf_strbuf *notes;
     char why[160]; /* a reason with numbers, until it is noted */
 };
@@ -412,7 +414,7 @@ static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *no
     const struct hrf_range *range = l->how->type == HRF_S8 ? find_range(l, node->inputs[HRF_CONV_X])
                                                            : NULL;
     if (l->how->type == HRF_S8)
-        return hrf_lower_integer_weights(l->from, node, range, l->to, inputs, err);
+        return hrf_lower_integer_weights(l->from, node, range, NULL, l->to, inputs, err);
     return hrf_lower_rounded_weights(l->from, node, l->how->type, l->to, inputs, err);
 }
 
@@ -471,6 +473,107 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     return HRF_OK;
 }
 
+/* ---- products that round their rows ---- */
+
+static bool is_dividable_norm(const struct lowering *l, const struct hrf_node *node)
+{
+    return (node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM) &&
+           is_constant(l->from, node, 1) && (!has(node, 2) || is_constant(l->from, node, 2)) &&
+           node->attributes.axis == l->from->values[node->outputs[0]].shape.rank - 1;
+}
+
+/* True for a product that goes low and has rows in float32. */
+static bool rounds_rows(const struct lowering *l, const struct hrf_node *node)
+{
+    return l->how->rounds_rows && l->how->type == HRF_S8 && !l->brings_scales &&
+           node->op == HRF_OP_GEMM && l->low[node->inputs[HRF_CONV_X]] < 0;
+}
+
+/* True if nothing but such products reads the value, so that its producer may divide it. */
+static bool is_for_products(struct lowering *l, int32_t value)
+{
+    for (int32_t i = 0; i < l->from->n_outputs; i++)
+        if (l->from->outputs[i] == value)
+            return false;
+    for (int32_t n = 0; n < l->from->n_nodes; n++) {
+        const struct hrf_node *node = &l->from->nodes[n];
+        for (int32_t i = 0; i < node->n_inputs; i++)
+            if (node->inputs[i] == value &&
+                (i != HRF_CONV_X || node->op != HRF_OP_GEMM || why_kept(l, node) != NULL ||
+                 refuse_product(l, node) != NULL))
+                return false;
+    }
+    return true;
+}
+
+static enum hrf_status add_row(struct lowering *l, const char *name, const char *suffix,
+                               const float *row, int64_t n, int32_t *index, struct hrf_error *err)
+{
+    const struct hrf_shape shape = { .rank = 1, .dims = { n } };
+    HRF_AUTO_FREE char *own = hrf_format("%s.%s", name, suffix);
+    HRF_CHECK_MEMORY(own != NULL, err, "no memory to lower a graph");
+    return hrf_graph_add_value(l->to, own, HRF_F32, &shape, row, index, err);
+}
+
+/* Scale and bias of a norm, divided: `inputs` of the node in the lowered graph. */
+static enum hrf_status divide_norm(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
+                                   struct hrf_error *err)
+{
+    const int32_t y = node->outputs[0];
+    const int64_t n = hrf_shape_last(&l->from->values[y].shape);
+    if (!l->how->rounds_rows || l->how->type != HRF_S8 || !is_dividable_norm(l, node) ||
+        hrf_shape_count(&l->from->values[node->inputs[1]].shape) != n || !is_for_products(l, y))
+        return HRF_OK;
+    HRF_TRY(hrf_lower_find_smoothing(l->from, y, find_range(l, y), &l->smoothing[y], err));
+    const float *smoothing = l->smoothing[y];
+    HRF_AUTO_FREE float *row = hrf_alloc_array((size_t)n, sizeof *row);
+    HRF_CHECK_MEMORY(row != NULL, err, "no memory to lower a graph");
+    for (int32_t i = 1; i <= 2 && smoothing != NULL; i++) {
+        if (!has(node, i))
+            continue;
+        const float *from = l->from->values[node->inputs[i]].data;
+        for (int64_t k = 0; k < n; k++)
+            row[k] = from[k] / smoothing[k];
+        HRF_TRY(add_row(l, node->name, i == 1 ? "scale.smoothed" : "bias.smoothed", row, n,
+                        &inputs[i], err));
+    }
+    l->is_smoothed[y] = smoothing != NULL;
+    return HRF_OK;
+}
+
+static enum hrf_status add_row_product(struct lowering *l, const struct hrf_node *node,
+                                       struct hrf_error *err)
+{
+    const int32_t x = node->inputs[HRF_CONV_X], value = node->outputs[0];
+    const int64_t depth = hrf_shape_last(&l->from->values[x].shape);
+    const struct hrf_range *range = find_range(l, x);
+    int32_t inputs[HRF_CONV_FACTORS + 1], output;
+    for (int32_t i = 0; i <= HRF_CONV_FACTORS; i++)
+        inputs[i] = HRF_NO_VALUE;
+    HRF_TRY(get_full(l, x, &inputs[HRF_CONV_X], err));
+    if (has(node, HRF_CONV_RESIDUAL))
+        HRF_TRY(get_full(l, node->inputs[HRF_CONV_RESIDUAL], &inputs[HRF_CONV_RESIDUAL], err));
+    if (l->smoothing[x] == NULL)
+        HRF_TRY(hrf_lower_find_smoothing(l->from, x, range, &l->smoothing[x], err));
+    HRF_TRY(hrf_lower_integer_weights(l->from, node, range, l->smoothing[x], l->to, inputs, err));
+    if (l->smoothing[x] != NULL && !l->is_smoothed[x]) {
+        HRF_AUTO_FREE float *factors = hrf_alloc_array((size_t)depth, sizeof *factors);
+        HRF_CHECK_MEMORY(factors != NULL, err, "no memory to lower a graph");
+        for (int64_t k = 0; k < depth; k++)
+            factors[k] = 1 / l->smoothing[x][k];
+        HRF_TRY(add_row(l, node->name, "factors", factors, depth, &inputs[HRF_CONV_FACTORS], err));
+    }
+    struct hrf_attributes attributes = node->attributes;
+    attributes.transpose_b = true; /* hrf_lower_integer_weights() transposes the weights ... */
+    attributes.alpha = attributes.beta = 1.0f; /* ... and applies alpha and beta */
+    HRF_TRY(
+        add_value(l, value, "", HRF_F32, (struct hrf_quantization){ .scale = 0 }, &output, err));
+    HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, HRF_CONV_FACTORS + 1, &output,
+                               1, &attributes, err));
+    l->full[value] = output;
+    return HRF_OK;
+}
+
 static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *node,
                                      struct hrf_error *err)
 {
@@ -482,6 +585,7 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
         if (node->inputs[i] >= 0)
             HRF_TRY(get_full(l, node->inputs[i], &inputs[i], err));
     }
+    HRF_TRY(divide_norm(l, node, inputs, err));
     const struct hrf_value *result = &l->from->values[node->outputs[0]];
     HRF_TRY(add_value(l, node->outputs[0], "", result->dtype, result->quantization, &output, err));
     HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, node->n_inputs, &output, 1,
@@ -548,7 +652,8 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
         if (is_own_pair(l, node))
             HRF_TRY(add_own_pair(l, node, err));
         else if (goes_low(l, node))
-            HRF_TRY(add_low_node(l, node, err));
+            HRF_TRY(rounds_rows(l, node) ? add_row_product(l, node, err)
+                                         : add_low_node(l, node, err));
         else
             HRF_TRY(add_full_node(l, node, err));
     }
@@ -563,12 +668,13 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     HRF_AUTO(hrf_graph) to = NULL;
     const size_t n = (size_t)graph->n_values + 1;
     HRF_AUTO_FREE int32_t *forms = hrf_alloc_array(2 * n, sizeof *forms);
-    HRF_AUTO_FREE bool *useful = hrf_calloc(n, sizeof *useful);
+    HRF_AUTO_FREE bool *useful = hrf_calloc(2 * n, sizeof *useful);
+    HRF_AUTO_FREE float **smoothing = hrf_calloc(n, sizeof *smoothing);
     HRF_AUTO_FREE int32_t *own_forms = NULL;
     HRF_AUTO_FREE const struct hrf_range **ranges = hrf_alloc_array((size_t)how->n_ranges + 1,
                                                                     sizeof *ranges);
     const bool brings_scales = how->type == HRF_S8 && hrf_lower_brings_scales(graph);
-    HRF_CHECK_MEMORY(forms != NULL && useful != NULL && ranges != NULL, err,
+    HRF_CHECK_MEMORY(forms != NULL && useful != NULL && smoothing != NULL && ranges != NULL, err,
                      "no memory to lower a graph");
     if (brings_scales)
         HRF_TRY(hrf_lower_own_forms(graph, &own_forms, err));
@@ -589,8 +695,13 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
                           .ranges = ranges,
                           .own_forms = own_forms,
                           .brings_scales = brings_scales,
+                          .smoothing = smoothing,
+                          .is_smoothed = useful + n,
                           .notes = notes };
-    HRF_TRY(lower(&l, err));
+    const enum hrf_status status = lower(&l, err);
+    for (size_t i = 0; i < n; i++)
+        hrf_free(smoothing[i]);
+    HRF_TRY(status);
     *out = to;
     to = NULL;
     return HRF_OK;

@@ -2,10 +2,12 @@
  *
  * Runs after the other passes, so that the values of the graph are the tensors that really exist in
  * memory (fusion boundaries). Convolutions and matrix products are lowered; for S8 their weights
- * are symmetric with one scale for each output channel. Operators without weights compute in the
- * type of their inputs. A node that has no lowered form, or is listed in `keep`, stays in float32
- * between QUANTIZE, DEQUANTIZE or CAST nodes, and `notes` says so. The outputs of the graph are
- * float32.
+ * are symmetric with one scale for each output channel. A matrix product whose input is computed in
+ * float32 rounds each row (token) of it by a scale of its own and gives float32, where the back end
+ * has that; its input is smoothed first (`strength` below). Operators without weights compute in
+ * the type of their inputs. A node that has no lowered form, or is listed in `keep`, stays in
+ * float32 between QUANTIZE, DEQUANTIZE or CAST nodes, and `notes` says so. The outputs of the graph
+ * are float32.
  */
 #ifndef HRF_ENGINE_PASSES_LOWER_H
 #define HRF_ENGINE_PASSES_LOWER_H
@@ -22,6 +24,11 @@ struct hrf_range {
      * 2019, 4.2. */
     const float *means;
     int64_t n_means;
+    /* Largest magnitude of each channel, [n_means], and how much of their differences smoothing
+     * gives to the weights of the products that read the value, from 0 to 1; NULL, or 0: no
+     * smoothing. Only for products that round their rows. */
+    const float *peaks;
+    float strength;
 };
 
 /* True for a model that was quantised elsewhere (QUANTIZE and DEQUANTIZE on computed values).
@@ -40,6 +47,7 @@ struct hrf_lowering {
     const char *const *keep_reasons; /* [n_keep], for the notes; NULL: "asked for" */
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
+    bool rounds_rows; /* S8: the back end has GEMMs that round their rows (graph.h) */
 };
 
 /* *out is a new graph. `notes` (may be NULL) gets a line, with the reason, for every node that
@@ -59,6 +67,11 @@ HRF_CHECKED enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struc
 HRF_CHECKED enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph,
                                                  const char *const *keep, int32_t n_keep,
                                                  struct hrf_error *err);
+
+/* Smoothing's divisors of n channels with these peaks, met by weights of these magnitudes: powers
+ * of two; 1 where the peak is 0, and for a strength of 0. */
+void hrf_lower_smooth(const float *peaks, const float *weights, int64_t n, float strength,
+                      float *factors);
 
 /* The type and scale for a range: S8, or U8 if low >= 0 and !signed_only. Symmetric, so that 0.0 is
  * exact. */

@@ -8,12 +8,18 @@
 /* Adds the S8 weights, their scales and the corrected bias of a CONV, CONV_TRANSPOSE or GEMM to
  * `to` and sets inputs[HRF_CONV_WEIGHTS], [HRF_CONV_SCALES] and [HRF_CONV_BIAS]. The weights of a
  * GEMM become [N][K], those of a CONV_TRANSPOSE [M][C/group][kh][kw]. `range` is that of the node's
- * input; NULL: the bias is not corrected. */
+ * input; NULL: the bias is not corrected. `smoothing`: the divisors of the input's channels, which
+ * a GEMM's weights are multiplied by; NULL: none. */
 HRF_CHECKED enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from,
                                                       const struct hrf_node *node,
                                                       const struct hrf_range *range,
-                                                      struct hrf_graph *to, int32_t *inputs,
-                                                      struct hrf_error *err);
+                                                      const float *smoothing, struct hrf_graph *to,
+                                                      int32_t *inputs, struct hrf_error *err);
+/* The divisors that smoothing gives the channels (the last axis) of a value that GEMMs read, by its
+ * range and by their weights; heap. *factors stays as it is if there is nothing to smooth. */
+HRF_CHECKED enum hrf_status hrf_lower_find_smoothing(const struct hrf_graph *graph, int32_t value,
+                                                     const struct hrf_range *range, float **factors,
+                                                     struct hrf_error *err);
 /* Adds the weights in float32, rounded to values that `type` can represent. The bias is
  * unchanged. */
 HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from,
@@ -26,10 +32,7 @@ HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *fr
  * the model gives none. *out: heap, [n_values]. */
 HRF_CHECKED enum hrf_status hrf_lower_own_forms(const struct hrf_graph *graph, int32_t **out,
                                                 struct hrf_error *err);
-/* True if two values have the same type, scale and zero point. */ /* True if two values have the
-                                                                    * same type, scale and zero
-                                                                    * point. */
-/* True if two values have the same type, scale and zero point. */ bool
-hrf_lower_same_form(const struct hrf_value *a, const struct hrf_value *b);
+/* True if two values have the same type, scale and zero point. */
+bool hrf_lower_same_form(const struct hrf_value *a, const struct hrf_value *b);
 
 #endif

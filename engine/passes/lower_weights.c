@@ -12,6 +12,7 @@ struct rows {
     int64_t n_out, per_out, out_stride, in_stride;
     int64_t area, per_group;   /* of a CONV_TRANSPOSE; area 0: another operator */
     float factor, bias_factor; /* alpha and beta of GEMM */
+    const float *smoothing;    /* of a GEMM: a factor for each number of an output; NULL: 1 */
 };
 
 static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -42,7 +43,8 @@ static float weight(const struct rows *r, int64_t m, int64_t k)
         const int64_t c = m / r->per_group * (r->per_out / r->area) + k / r->area;
         return r->data[(c * r->per_group + m % r->per_group) * r->area + k % r->area];
     }
-    return r->data[m * r->out_stride + k * r->in_stride] * r->factor;
+    const float w = r->data[m * r->out_stride + k * r->in_stride] * r->factor;
+    return r->smoothing != NULL ? w * r->smoothing[k] : w;
 }
 
 static float scale_of(const struct rows *r, int64_t m)
@@ -62,9 +64,11 @@ static double drift(const struct hrf_node *node, const struct rows *r, const int
     const int64_t area = r->per_out / channels;
     const int64_t first = m / (r->n_out / node->attributes.group) * channels;
     double sum = 0;
-    for (int64_t k = 0; k < r->per_out; k++)
+    for (int64_t k = 0; k < r->per_out; k++) {
+        const double mean = (double)range->means[first + k / area];
         sum += ((double)q[m * r->per_out + k] * (double)scale - (double)weight(r, m, k)) *
-               (double)range->means[first + k / area];
+               (r->smoothing != NULL ? mean / (double)r->smoothing[k] : mean);
+    }
     return sum;
 }
 
@@ -88,10 +92,12 @@ static bool can_correct(const struct hrf_graph *from, const struct hrf_node *nod
 }
 
 enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const struct hrf_node *node,
-                                          const struct hrf_range *range, struct hrf_graph *to,
-                                          int32_t *inputs, struct hrf_error *err)
+                                          const struct hrf_range *range, const float *smoothing,
+                                          struct hrf_graph *to, int32_t *inputs,
+                                          struct hrf_error *err)
 {
-    const struct rows r = rows_of(from, node);
+    struct rows r = rows_of(from, node);
+    r.smoothing = smoothing;
     const bool has_bias = node->n_inputs > HRF_CONV_BIAS && node->inputs[HRF_CONV_BIAS] >= 0;
     const float *bias = has_bias ? from->values[node->inputs[HRF_CONV_BIAS]].data : NULL;
     const bool corrects = can_correct(from, node, range);

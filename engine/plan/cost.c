@@ -63,6 +63,8 @@ static int64_t channels(const struct hrf_shape *shape)
 
 static enum hrf_rate rate_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
+    if (hrf_gemm_rounds_rows(graph, node))
+        return HRF_RATE_INT8;
     switch (first_input(graph, node)->dtype) {
     case HRF_F16:
         return HRF_RATE_FP16;
@@ -120,6 +122,8 @@ char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
         hrf_strbuf_addf(&key, " n%d", node->n_inputs);
     if (node->op == HRF_OP_MATMUL || node->op == HRF_OP_GEMM)
         hrf_strbuf_addf(&key, " t%d%d", node->attributes.transpose_a, node->attributes.transpose_b);
+    if (hrf_gemm_rounds_rows(graph, node))
+        hrf_strbuf_adds(&key, " rows");
     if (uses & HRF_USE_ACTIVATION)
         add_fused(node, &key);
     return hrf_strbuf_detach(&key);

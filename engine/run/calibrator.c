@@ -15,6 +15,11 @@ static enum hrf_status observe(void *context, const char *value, const struct hr
     int64_t n = hrf_shape_count(shape);
     if (c->n_images > 0 && shape->rank > 0 && shape->dims[0] == c->batch)
         n = n / c->batch * c->n_images;
+    if (c->tries_smoothing)
+        return c->smoothing == NULL || shape->rank == 4
+                   ? HRF_OK
+                   : hrf_smoothing_try(c->smoothing, c->observations, value, data, n / channels,
+                                       channels, err);
     return hrf_observe(c->observations, value, data, n, channels, err);
 }
 
@@ -41,7 +46,9 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
                                              .low = t->low,
                                              .high = t->high,
                                              .means = t->means,
-                                             .n_means = t->n_means };
+                                             .n_means = t->n_means,
+                                             .peaks = t->peaks,
+                                             .strength = t->strength };
     }
     for (size_t i = 0; i < calibration->n_keep; i++) {
         out->keep[i] = calibration->keep[i].name;

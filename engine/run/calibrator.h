@@ -6,12 +6,16 @@
 #include "calibrate/fit/fit.h"
 #include "calibrate/observe/observations.h"
 #include "engine/run/session.h"
+#include "engine/run/smoothing.h"
 #include "schema/record/calibration.h"
 
 struct hrf_calibrator {
     struct hrf_observations *observations; /* borrowed */
     /* Of a batch of `batch` images only the first n_images are observed; 0: all. */
     int64_t batch, n_images;
+    const struct hrf_smoothing *smoothing; /* borrowed; NULL: no products of tokens */
+    /* Runs measure strengths of smoothing, with what was observed so far, instead of observing. */
+    bool tries_smoothing;
 };
 /* Observes every later run of the float32 session. `calibrator` is borrowed until
  * hrf_session_observe(session, NULL, NULL). */

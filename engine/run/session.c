@@ -218,7 +218,8 @@ static enum hrf_dtype precision_type(const char *precision)
 
 /* The fused graph, lowered to the requested precision. */
 static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_config *config,
-                             bool signed_only, struct hrf_strbuf *notes, struct hrf_error *err)
+                             const struct hrf_backend_ops *ops, struct hrf_strbuf *notes,
+                             struct hrf_error *err)
 {
     const struct hrf_lowering how = { .type = precision_type(config->precision),
                                       .ranges = config->ranges,
@@ -226,7 +227,8 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                                       .keep = config->keep,
                                       .keep_reasons = config->keep_reasons,
                                       .n_keep = config->n_keep,
-                                      .signed_only = signed_only };
+                                      .signed_only = ops->signed_only,
+                                      .rounds_rows = ops->rounds_rows && !config->fixed_scales };
     HRF_AUTO(hrf_graph) lowered = NULL;
     if (how.type == HRF_F32)
         return HRF_OK;
@@ -294,7 +296,7 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
         HRF_TRY(hrf_pass_fuse_channels(prepared, err));
         HRF_TRY(hrf_pass_fuse_product(prepared, err));
     }
-    HRF_TRY(lower(&prepared, config, ops->signed_only, notes, err));
+    HRF_TRY(lower(&prepared, config, ops, notes, err));
     if (ops->takes_activation != NULL && !config->every_tensor)
         HRF_TRY(hrf_pass_fuse_epilogue(prepared, ops->takes_activation, err));
     if (ops->fuses_transformers && !config->every_tensor)

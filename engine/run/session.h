@@ -38,6 +38,10 @@ struct hrf_session_config {
     /* Every value that can be lowered is stored as a dense tensor, for observers
      * (hrf_session_observe): no prologues are fused. */
     bool every_tensor;
+    /* int8: every tensor has the one scale of its range, products of tokens included, as in the
+     * plainest form of static quantisation; false: products round each token by a scale of its
+     * own, after smoothing, where the back end can (lower.h). */
+    bool fixed_scales;
     bool is_lent; /* the caller provides arena and workspace (hrf_session_lend()) */
     /* Input 0 is fed as RGB bytes (hrf_session_pixels()), which the device converts to floats by
      * this form (a back end without a device refuses it: HRF_E_UNSUPPORTED); NULL: as floats.

@@ -18,6 +18,11 @@ static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_
         calibrator->n_images =
             source.batch.n; /* the unused part of a short last batch is ignored */
         HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
+        if (done == 0 && calibrator->smoothing != NULL) {
+            calibrator->tries_smoothing = true;
+            HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
+            calibrator->tries_smoothing = false;
+        }
         hrf_crash_point("engine.observe.batch");
         done += source.batch.n;
         hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
@@ -47,6 +52,7 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
         status = hrf_worker_start_feed(job, task, &source, err);
     if (status == HRF_OK) {
         struct hrf_session *session = hrf_network_session(job->network);
+        calibrator.smoothing = job->smoothing;
         calibrator.batch = hrf_session_input_shape(session, 0)->dims[0];
         hrf_calibrator_watch(session, &calibrator);
         status = source.feed != NULL ? observe_patches(job, task, source.feed, &calibrator, err)

@@ -40,6 +40,7 @@ void hrf_worker_release(struct hrf_worker *job)
 {
     hrf_meters_release(&job->meters);
     hrf_network_destroy(job->network);
+    hrf_smoothing_destroy(job->smoothing);
     hrf_found_layout_release(&job->layout);
     hrf_ranks_destroy(job->ranks);
     hrf_graph_destroy(job->graph);
@@ -182,6 +183,10 @@ static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_g
         status = hrf_network_create(graph, &config, &job->network, err);
     hrf_found_layout_release(&layout);
     HRF_TRY(status);
+    hrf_smoothing_destroy(job->smoothing);
+    job->smoothing = NULL;
+    if (is_observed)
+        HRF_TRY(hrf_smoothing_create(graph, &config.session, &job->smoothing, err));
     if (is_observed && hrf_network_session(job->network) == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "tensors cannot be observed if an image is processed in bands; "

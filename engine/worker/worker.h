@@ -11,6 +11,7 @@
 #include "engine/input/feed.h"
 #include "engine/planning/find_layout.h"
 #include "engine/run/network.h"
+#include "engine/run/smoothing.h"
 #include "engine/worker/meters.h"
 #include "engine/worker/ranks.h"
 #include "schema/record/calibration.h"
@@ -25,7 +26,8 @@ struct hrf_worker {
     const struct hrf_job_task *plan_of; /* the task that it was read for; in spec */
     struct hrf_graph *graph;
     struct hrf_calibration *calibration; /* int8 only */
-    struct hrf_network *network; /* made for the first task, used by all of one patch size */
+    struct hrf_network *network;     /* made for the first task, used by all of one patch size */
+    struct hrf_smoothing *smoothing; /* calibrate only; NULL: the network has no use for it */
     int64_t size;
     int64_t n_values; /* that the model gives for a patch; 0: no model is made ready yet */
     double build_seconds;

@@ -27,11 +27,15 @@ static void print_tensors(const struct hrf_calibration *c)
         "key      %s\nmethod   %s, %lld patches, %.1f s, %s\nmodel    %.16s...\nsample   "
         "%.16s...\n",
         c->key, c->method, (long long)c->n_samples, c->seconds, c->created, c->graph, c->sample);
-    hrf_cli_printf("%12s %12s %8s %-10s tensor\n", "low", "high", "SQNR dB", "method");
+    hrf_cli_printf("%12s %12s %8s %-10s %8s tensor\n", "low", "high", "SQNR dB", "method",
+                   "smoothed");
     for (size_t i = 0; i < c->n_tensors; i++) {
         const struct hrf_calibration_tensor *t = &c->tensors[i];
-        hrf_cli_printf("%12.5g %12.5g %8.1f %-10s %s\n", (double)t->low, (double)t->high,
-                       t->sqnr_db, t->method, t->name);
+        char strength[16] = "-";
+        if (t->strength > 0)
+            snprintf(strength, sizeof strength, "%.2f", (double)t->strength);
+        hrf_cli_printf("%12.5g %12.5g %8.1f %-10s %8s %s\n", (double)t->low, (double)t->high,
+                       t->sqnr_db, t->method, strength, t->name);
     }
     for (size_t i = 0; i < c->n_keep; i++)
         hrf_cli_printf("kept in float32: %s (%s)\n", c->keep[i].name, c->keep[i].reason);

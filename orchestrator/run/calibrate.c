@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char version[] = "hires-flow calibrate 4";
+static const char version[] = "hires-flow calibrate 5";
 
 static bool has_int8(const struct hrf_workflow *w)
 {

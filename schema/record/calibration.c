@@ -39,6 +39,7 @@ void hrf_calibration_destroy(struct hrf_calibration *c)
     for (size_t i = 0; i < c->n_tensors; i++) {
         hrf_fields_release(HRF_FIELDS(tensor_fields), &c->tensors[i]);
         hrf_free(c->tensors[i].means);
+        hrf_free(c->tensors[i].peaks);
     }
     for (size_t i = 0; i < c->n_keep; i++)
         hrf_fields_release(HRF_FIELDS(keep_fields), &c->keep[i]);
@@ -103,6 +104,13 @@ static json_t *tensor_json(const struct hrf_calibration_tensor *t)
     for (int64_t i = 0; t->means != NULL && i < t->n_means; i++)
         json_array_append_new(means, hrf_json_number((double)t->means[i]));
     json_object_set_new(object, "means", means);
+    if (t->peaks != NULL) {
+        json_t *peaks = json_array();
+        for (int64_t i = 0; i < t->n_means; i++)
+            json_array_append_new(peaks, hrf_json_number((double)t->peaks[i]));
+        json_object_set_new(object, "strength", hrf_json_number((double)t->strength));
+        json_object_set_new(object, "peaks", peaks);
+    }
     json_object_set_new(object, "observed",
                         t->is_observed ? json_pack("[oo]", hrf_json_number((double)t->observed_low),
                                                    hrf_json_number((double)t->observed_high))
@@ -162,6 +170,32 @@ static enum hrf_status read_means(const json_t *list, const char *where,
     return HRF_OK;
 }
 
+/* Records of earlier versions have no smoothing, as have tensors that no product reads. */
+static enum hrf_status read_smoothing(const json_t *object, const char *where,
+                                      struct hrf_calibration_tensor *t, struct hrf_error *err)
+{
+    const json_t *list = json_object_get(object, "peaks");
+    const json_t *strength = json_object_get(object, "strength");
+    if (list == NULL && strength == NULL)
+        return HRF_OK;
+    t->strength = (float)json_number_value(strength);
+    if (!json_is_number(strength) || !(t->strength > 0) || t->strength > 1 ||
+        json_array_size(list) != (size_t)t->n_means || t->n_means == 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: the smoothing of tensor '%s' is not as it should be", where,
+                             t->name);
+    t->peaks = hrf_calloc((size_t)t->n_means, sizeof *t->peaks);
+    HRF_CHECK_MEMORY(t->peaks != NULL, err, "no memory for a calibration");
+    for (int64_t i = 0; i < t->n_means; i++) {
+        const json_t *number = json_array_get(list, (size_t)i);
+        t->peaks[i] = (float)json_number_value(number);
+        if (!json_is_number(number) || !isfinite(t->peaks[i]) || t->peaks[i] < 0)
+            return hrf_error_set(err, HRF_E_USER, "%s: a peak of tensor '%s' is not a magnitude",
+                                 where, t->name);
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status read_observed(const json_t *pair, const char *where,
                                      struct hrf_calibration_tensor *t, struct hrf_error *err)
 {
@@ -188,7 +222,8 @@ static enum hrf_status read_tensor(const json_t *object, const char *where,
     if (isnan(t->sqnr_db))
         t->sqnr_db = HUGE_VAL;
     HRF_TRY(read_observed(json_object_get(object, "observed"), where, t, err));
-    return read_means(json_object_get(object, "means"), where, t, err);
+    HRF_TRY(read_means(json_object_get(object, "means"), where, t, err));
+    return read_smoothing(object, where, t, err);
 }
 
 static bool is_kept(const struct hrf_calibration *c, const char *tensor)

@@ -19,9 +19,15 @@ struct hrf_calibration_tensor {
     bool is_observed; /* false: records of earlier versions do not tell the next two */
     float observed_low, observed_high; /* of all its numbers over the sample */
     char *method;                      /* that gave the range: "mse" ... */
-    double sqnr_db;                    /* signal to quantisation noise; HUGE_VAL: none lost */
-    float *means;                      /* of each channel; NULL: not known */
+    /* Signal to quantisation noise: of the tensor with this range, or, if products of tokens read
+     * it, measured in their output; HUGE_VAL: none lost. */
+    double sqnr_db;
+    float *means; /* of each channel; NULL: not known */
     int64_t n_means;
+    /* How much of the channels' differences smoothing gives to the weights, 0 to 1, and the largest
+     * magnitude of each channel, [n_means]; 0 and NULL: the tensor is not smoothed. */
+    float strength;
+    float *peaks;
 };
 
 struct hrf_calibration_keep {

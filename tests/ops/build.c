@@ -332,17 +332,31 @@ static void release_ranges(struct ranges *r)
     hrf_observations_release(&r->seen);
 }
 
-float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
-                    int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure)
+static float *run_scaled(const struct hrf_graph *graph, const char *device, const char *precision,
+                         bool fixed_scales, int32_t n_threads, uint64_t seed, int n_runs,
+                         int64_t *count, bool *is_pure)
 {
     struct hrf_session_config config = { .device = device,
                                          .precision = precision,
+                                         .fixed_scales = fixed_scales,
                                          .n_threads = n_threads };
     struct ranges ranges;
     calibrate(graph, seed, &ranges, &config);
     float *result = run_session(graph, &config, NULL, seed, n_runs, count, is_pure);
     release_ranges(&ranges);
     return result;
+}
+
+float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
+                    int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure)
+{
+    return run_scaled(graph, device, precision, false, n_threads, seed, n_runs, count, is_pure);
+}
+
+float *run_graph_fixed(const struct hrf_graph *graph, const char *device, const char *precision,
+                       int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure)
+{
+    return run_scaled(graph, device, precision, true, n_threads, seed, n_runs, count, is_pure);
 }
 
 /* The images that fill_inputs() would give. */

@@ -56,6 +56,9 @@ float *run_unchanged(const struct hrf_graph *graph, uint64_t seed, int64_t *coun
  * node stayed in float32 (may be NULL). */
 float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
                     int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure);
+/* The same with fixed scales (session.h). */
+float *run_graph_fixed(const struct hrf_graph *graph, const char *device, const char *precision,
+                       int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure);
 /* The same by the ranks of a layout ("spatial=2x2,stages=2"), for a graph with one input. `cutting`
  * (NULL: rough costs) says what the layout is cut and its halos are chosen by. */
 struct hrf_cutting;

@@ -53,9 +53,9 @@ static void check_case(const struct op_case *row, uint64_t seed, const char *pre
     int64_t n, n_ref, n_one;
     bool is_pure;
     float *full = run_graph(graph, "ref", 1, seed, 1, &n);
-    float *truth = run_graph_in(graph, "ref", precision, 2, seed, 1, &n_ref, &is_pure);
-    float *two = run_graph_in(graph, "cpu", precision, 2, seed, 2, &n, NULL);
-    float *one = run_graph_in(graph, "cpu", precision, 1, seed, 1, &n_one, NULL);
+    float *truth = run_graph_fixed(graph, "ref", precision, 2, seed, 1, &n_ref, &is_pure);
+    float *two = run_graph_fixed(graph, "cpu", precision, 2, seed, 2, &n, NULL);
+    float *one = run_graph_fixed(graph, "cpu", precision, 1, seed, 1, &n_one, NULL);
     const double difference = relative_difference(two, full, n);
     totals->n_between += is_between_products(graph);
     is_pure &= is_between_products(graph) && goes_low(row->op);

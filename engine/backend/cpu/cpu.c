@@ -289,6 +289,8 @@ static bool takes_activation(const struct hrf_graph *graph, const struct hrf_nod
     (void)activation;
     if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
         return false;
+    if (hrf_gemm_rounds_rows(graph, node))
+        return true;
     if (node->op == HRF_OP_GEMM)
         return hrf_node_form(graph, node) == HRF_FORM_FLOAT &&
                hrf_cpu_product_fits_gemm(graph, node);
@@ -350,6 +352,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_integer_compile(graph, node, out, err);
     if (hrf_op_is_move(node->op) && hrf_moves_as_is(graph, node))
         return hrf_move_compile(graph, node, out, err);
+    if (hrf_gemm_rounds_rows(graph, node))
+        return hrf_cpu_token_product_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_CONV)
         return compile_conv(backend, graph, node, out, err);
     if (node->op == HRF_OP_GEMM && hrf_cpu_product_fits_gemm(graph, node))
@@ -419,6 +423,7 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .create = create,
     .destroy = destroy,
     .fuses_transformers = true,
+    .rounds_rows = true,
     .supports_op = supports_op,
     .compile = compile,
     .takes_activation = takes_activation,

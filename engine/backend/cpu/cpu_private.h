@@ -87,6 +87,14 @@ HRF_CHECKED enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *
                                                             const struct hrf_node *node,
                                                             struct hrf_kernel **out,
                                                             struct hrf_error *err);
+/* A GEMM of float32 rows with S8 weights (hrf_gemm_rounds_rows(), byte_product.h). */
+HRF_CHECKED enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *backend,
+                                                          const struct hrf_graph *graph,
+                                                          const struct hrf_node *node,
+                                                          struct hrf_kernel **out,
+                                                          struct hrf_error *err);
+/* Whether this processor multiplies those bytes by itself; else plain loops do. */
+bool hrf_cpu_token_product_is_fast(void);
 /* Any CONV with a prologue that the two above do not take. */
 HRF_CHECKED enum hrf_status hrf_cpu_strips_compile(struct hrf_backend *backend,
                                                    const struct hrf_graph *graph,

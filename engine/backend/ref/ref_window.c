@@ -112,6 +112,42 @@ void hrf_ref_conv(const struct hrf_ref_node *node)
     }
 }
 
+/* A row rounded by a scale of its own: hrf_gemm_rounds_rows(). In float, step by step, as
+ * engine/backend/cpu/transformer/byte_product.h says. */
+static void put_rounded_row(const struct hrf_ref_node *node, int64_t row)
+{
+    const struct hrf_ref_tensor *in = node->inputs;
+    const int64_t depth = hrf_shape_last(&in[HRF_CONV_X].shape);
+    const int64_t columns = hrf_shape_last(&node->output.shape);
+    const double *x = in[HRF_CONV_X].numbers + row * depth, *w = in[HRF_CONV_WEIGHTS].numbers;
+    const double *factors = hrf_ref_numbers(node, HRF_CONV_FACTORS);
+    const double *bias = hrf_ref_numbers(node, HRF_CONV_BIAS);
+    const double *residual = hrf_ref_numbers(node, HRF_CONV_RESIDUAL);
+    double most = 0;
+    for (int64_t k = 0; k < depth; k++) {
+        const double v = fabs((double)(float)(x[k] * (factors != NULL ? factors[k] : 1)));
+        most = isnan(v) || v > most ? v : most;
+        if (isnan(most))
+            break;
+    }
+    const bool is_whole = isfinite(most) && most >= 0x1p-100;
+    const float inverse = is_whole ? 127.0f / (float)most : 0.0f;
+    const float scale = is_whole ? (float)most / 127.0f : isfinite(most) ? 0.0f : NAN;
+    for (int64_t c = 0; c < columns; c++) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth && is_whole; k++) {
+            const float v = (float)(x[k] * (factors != NULL ? factors[k] : 1));
+            sum += (double)rintf(v * inverse) * w[c * depth + k];
+        }
+        float y = (float)sum * (float)in[HRF_CONV_SCALES].numbers[c];
+        y = y * scale;
+        y = y + (bias != NULL ? (float)bias[c] : 0.0f);
+        if (residual != NULL)
+            y = y + (float)residual[row * columns + c];
+        hrf_ref_put(node, row * columns + c, hrf_ref_activate(&node->attributes, (double)y));
+    }
+}
+
 /* alpha * A * B + beta * C + residual. In 8 bits B is [columns][depth] and the sums are exact. */
 void hrf_ref_gemm(const struct hrf_ref_node *node)
 {
@@ -122,7 +158,11 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
     const struct hrf_shape *a_shape = &node->inputs[0].shape;
     const int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
     const int64_t depth = t->transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
-    for (int64_t i = 0; i < rows * columns; i++) {
+    const bool rounds_rows = !hrf_ref_is_8_bit(&node->inputs[0]) &&
+                             node->inputs[HRF_CONV_WEIGHTS].dtype == HRF_S8;
+    for (int64_t i = 0; i < rows && rounds_rows; i++)
+        put_rounded_row(node, i);
+    for (int64_t i = 0; i < rows * columns && !rounds_rows; i++) {
         const int64_t at[] = { i / columns, i % columns };
         int64_t place[HRF_MAX_RANK];
         hrf_ref_position(shape, i, place);

@@ -1,0 +1,50 @@
+/* byte_product.h - rows of floats times a constant matrix of 8-bit integers, for GEMMs whose
+ * weights are S8 and whose rows are float32: each row (token) is rounded to 8 bits by a scale of
+ * its own when it is read.
+ *
+ *   most  = max over k of |x[k] * f[k]|           f: factors, 1 if there are none
+ *   q[k]  = round half to even(x[k] * f[k] * (127 / most))
+ *   y[c]  = activation((float)(sum of q[k] * w[c][k]) * w_scale[c] * (most / 127) + bias[c] +
+ * residual[c])
+ *
+ * Each step in float32, in this order and without fused multiply-adds, so that every implementation
+ * gives the same bits before the activation. A row whose `most` is below 2^-100 counts as zeros. A
+ * row that holds a NaN or an infinite number gives NaNs. Sums are exact 32-bit integers: the bits
+ * of a row depend neither on the other rows nor on the number of threads.
+ */
+#ifndef HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_PRODUCT_H
+#define HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_PRODUCT_H
+
+#include "engine/backend/cpu/product.h"
+
+/* Rows are multiplied in groups of this many, of which registers hold all sums. */
+enum { HRF_BYTE_ROWS = 6 };
+
+struct hrf_byte_product {
+    int64_t depth, columns;
+    const float *factors; /* [depth]; NULL: none */
+    const float *scales;  /* [columns], of the weights */
+    const int8_t *packed; /* panels as those of product.h, in steps of four numbers of the depth,
+                             which is filled up with zeros: [steps][panel's columns][4] */
+    const int32_t *sums;  /* [columns]: 128 times the sum of each column's weights */
+    struct hrf_epilogue epilogue; /* bias and activation; `accumulate` is not used */
+};
+
+static inline int64_t hrf_byte_steps(int64_t depth)
+{
+    return (depth + 3) / 4;
+}
+/* Bytes of the scratch for n_rows rows: their integers plus 128, and a scale for each. */
+static inline int64_t hrf_byte_scratch(int64_t depth, int64_t n_rows)
+{
+    const int64_t groups = (n_rows + HRF_BYTE_ROWS - 1) / HRF_BYTE_ROWS;
+    return groups * HRF_BYTE_ROWS * (hrf_byte_steps(depth) * 4 + (int64_t)sizeof(float));
+}
+
+/* Panels [first_panel, end_panel) of n_rows rows. `residual` (may be NULL, or y) has the stride of
+ * y. With AVX-512 VNNI only. */
+void hrf_byte_product_avx512(const struct hrf_byte_product *product, const float *x,
+                             const float *residual, float *y, int64_t n_rows, int64_t first_panel,
+                             int64_t end_panel, void *scratch);
+
+#endif

@@ -1,0 +1,252 @@
+/* token_product.c - the GEMM of byte_product.h as a kernel: its constants, its share for each
+ * thread, and the same arithmetic in plain loops where there is no VNNI. */
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/part_queues.h"
+#include "engine/backend/cpu/transformer/byte_product.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+enum {
+    SCRATCH_BYTES = 192 * 1024, /* of rounded rows: leaves the second level room for weights */
+    MOST_BLOCK = 120,           /* rows, so that threads end at about the same time */
+};
+
+struct token_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    struct hrf_byte_product product;
+    struct hrf_attributes attributes;
+    int64_t n_rows, block, n_blocks, n_slices; /* rows x columns are cut into blocks x slices */
+    bool has_residual;
+    float *factors, *scales, *bias; /* owned; what `product` names */
+    int8_t *weights;                /* packed, or of the plain loops [columns][depth] */
+    int32_t *sums;
+};
+
+/* ---- plain loops ---- */
+
+static float round_row(const struct hrf_byte_product *p, const float *x, int8_t *q)
+{
+    float most = 0;
+    for (int64_t k = 0; k < p->depth; k++) {
+        const float v = fabsf(p->factors != NULL ? x[k] * p->factors[k] : x[k]);
+        most = v > most || isnan(v) ? v : most;
+        if (isnan(most))
+            break;
+    }
+    const bool is_zero = most < 0x1p-100f, is_broken = !(most < INFINITY);
+    const float inverse = is_zero || is_broken ? 0.0f : 127.0f / most;
+    for (int64_t k = 0; k < p->depth && !is_broken; k++) {
+        const float v = p->factors != NULL ? x[k] * p->factors[k] : x[k];
+        q[k] = (int8_t)rintf(v * inverse);
+    }
+    return is_broken ? NAN : is_zero ? 0.0f : most / 127.0f;
+}
+
+static void multiply_row(const struct token_kernel *k, const int8_t *q, float scale,
+                         const float *residual, float *y)
+{
+    const struct hrf_byte_product *p = &k->product;
+    for (int64_t c = 0; c < p->columns; c++) {
+        const int8_t *w = k->weights + c * p->depth;
+        int32_t sum = 0;
+        for (int64_t i = 0; i < p->depth; i++)
+            sum += q[i] * w[i];
+        float t = (float)sum * p->scales[c];
+        t = t * scale;
+        t = t + (k->bias != NULL ? k->bias[c] : 0.0f);
+        y[c] = residual != NULL ? t + residual[c] : t;
+    }
+    hrf_cpu_activate(&k->attributes, y, p->columns);
+}
+
+static enum hrf_status run_plainly(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                   struct hrf_error *err)
+{
+    (void)err;
+    const struct token_kernel *k = (const struct token_kernel *)base;
+    const float *x = call->inputs[HRF_CONV_X];
+    const float *residual = k->has_residual ? call->inputs[HRF_CONV_RESIDUAL] : NULL;
+    const int64_t depth = k->product.depth, columns = k->product.columns;
+    float *y = call->output;
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < k->n_rows; r++) {
+        int8_t *q = (int8_t *)call->workspace + omp_get_thread_num() * depth;
+        memset(q, 0, (size_t)depth);
+        const float scale = round_row(&k->product, x + r * depth, q);
+        multiply_row(k, q, scale, residual != NULL ? residual + r * columns : NULL,
+                     y + r * columns);
+    }
+    return HRF_OK;
+}
+
+/* ---- VNNI ---- */
+
+#ifdef HRF_BUILD_AVX512
+static int64_t scratch_bytes(const struct token_kernel *k)
+{
+    return hrf_ceil_div(hrf_byte_scratch(k->product.depth, k->block), HRF_BUFFER_ALIGNMENT) *
+           HRF_BUFFER_ALIGNMENT;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct token_kernel *k = (const struct token_kernel *)base;
+    const struct hrf_part_queues parts = hrf_part_queues_begin(
+        call->workspace, k->backend->n_threads, k->n_blocks * k->n_slices);
+    const int64_t n_panels = hrf_product_count_panels(k->product.columns);
+    const float *x = call->inputs[HRF_CONV_X];
+    const float *residual = k->has_residual ? call->inputs[HRF_CONV_RESIDUAL] : NULL;
+    float *y = call->output;
+#pragma omp parallel
+    for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
+        const int64_t first = i % k->n_blocks * k->block, slice = i / k->n_blocks;
+        char *scratch = (char *)(parts.of + parts.n_threads) +
+                        omp_get_thread_num() * scratch_bytes(k);
+        hrf_byte_product_avx512(
+            &k->product, x + first * k->product.depth,
+            residual != NULL ? residual + first * k->product.columns : NULL,
+            y + first * k->product.columns, hrf_least(k->block, k->n_rows - first),
+            n_panels * slice / k->n_slices, n_panels * (slice + 1) / k->n_slices, scratch);
+    }
+    return HRF_OK;
+}
+
+static void choose_blocks(struct token_kernel *k)
+{
+    const int64_t n_threads = k->backend->n_threads;
+    const int64_t n_panels = hrf_product_count_panels(k->product.columns);
+    int64_t block = SCRATCH_BYTES / k->product.depth;
+    block = hrf_least(block < HRF_BYTE_ROWS ? HRF_BYTE_ROWS : block, MOST_BLOCK);
+    k->n_slices = 1;
+    if (k->n_rows < n_threads * 2 * HRF_BYTE_ROWS && n_panels >= n_threads)
+        k->n_slices = n_threads;
+    else if (k->n_rows < 8 * n_threads * block) /* as many blocks for each thread */
+        block = hrf_ceil_div(k->n_rows,
+                             hrf_ceil_div(hrf_ceil_div(k->n_rows, block), n_threads) * n_threads);
+    block = hrf_ceil_div(block, HRF_BYTE_ROWS) * HRF_BYTE_ROWS;
+    k->block = hrf_least(block, k->n_rows);
+    k->n_blocks = hrf_ceil_div(k->n_rows, k->block);
+    k->base.workspace_bytes = (size_t)n_threads *
+                              (sizeof(struct hrf_part_queue) + (size_t)scratch_bytes(k));
+}
+
+static void pack(struct token_kernel *k, const int8_t *w)
+{
+    const int64_t depth = k->product.depth, columns = k->product.columns;
+    const int64_t n_panels = hrf_product_count_panels(columns);
+    int8_t *to = k->weights;
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t i = 0; i < depth; i++)
+            k->sums[c] += 128 * w[c * depth + i];
+    for (int64_t panel = 0; panel < n_panels; panel++) {
+        const int64_t begin = hrf_product_panel_begin(columns, panel);
+        const int64_t end = hrf_product_panel_begin(columns, panel + 1);
+        for (int64_t i = 0; i < hrf_byte_steps(depth) * 4; i += 4)
+            for (int64_t c = begin; c < end; c++)
+                for (int64_t j = i; j < i + 4; j++)
+                    *to++ = c < columns && j < depth ? w[c * depth + j] : 0;
+    }
+}
+#endif
+
+/* ---- making one ---- */
+
+static void destroy(struct hrf_kernel *base)
+{
+    struct token_kernel *k = (struct token_kernel *)base;
+    hrf_free(k->factors);
+    hrf_free(k->scales);
+    hrf_free(k->bias);
+    hrf_free(k->weights);
+    hrf_free(k->sums);
+    hrf_free(k);
+}
+
+static enum hrf_status copy_row(const struct hrf_graph *graph, const struct hrf_node *node,
+                                int32_t input, int64_t n, float **out, struct hrf_error *err)
+{
+    const float *from = hrf_cpu_constant(graph, node, input);
+    if (from == NULL)
+        return HRF_OK;
+    *out = hrf_alloc_array((size_t)n, sizeof **out);
+    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for the kernel of node '%s'", node->name);
+    memcpy(*out, from, (size_t)n * sizeof **out);
+    return HRF_OK;
+}
+
+static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_graph *graph,
+                                      const struct hrf_node *node, struct hrf_error *err)
+{
+    struct hrf_byte_product *p = &k->product;
+    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+    const bool packs = hrf_cpu_token_product_is_fast();
+    const int64_t registers = hrf_ceil_div(p->columns, 16);
+    const size_t n_bytes = packs ? (size_t)(registers * 16 * hrf_byte_steps(p->depth) * 4)
+                                 : (size_t)(p->columns * p->depth);
+    HRF_TRY(copy_row(graph, node, HRF_CONV_SCALES, p->columns, &k->scales, err));
+    HRF_TRY(copy_row(graph, node, HRF_CONV_BIAS, p->columns, &k->bias, err));
+    HRF_TRY(copy_row(graph, node, HRF_CONV_FACTORS, p->depth, &k->factors, err));
+    k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
+    k->sums = hrf_calloc((size_t)p->columns, sizeof *k->sums);
+    HRF_CHECK_MEMORY(k->weights != NULL && k->sums != NULL, err, "weights of node '%s': %zu bytes",
+                     node->name, n_bytes);
+    k->base.weight_bytes = n_bytes + (size_t)p->columns * 3 * sizeof(float);
+    memcpy(k->weights, w->data, packs ? 0 : n_bytes);
+#ifdef HRF_BUILD_AVX512
+    if (packs)
+        pack(k, w->data);
+#endif
+    p->factors = k->factors;
+    p->scales = k->scales;
+    p->packed = k->weights;
+    p->sums = k->sums;
+    p->epilogue = hrf_cpu_epilogue(&node->attributes, HRF_F32, k->bias, false);
+    return HRF_OK;
+}
+
+bool hrf_cpu_token_product_is_fast(void)
+{
+#ifdef HRF_BUILD_AVX512
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
+#else
+    return false;
+#endif
+}
+
+enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *backend,
+                                              const struct hrf_graph *graph,
+                                              const struct hrf_node *node, struct hrf_kernel **out,
+                                              struct hrf_error *err)
+{
+    struct token_kernel *k = hrf_calloc(1, sizeof *k);
+    HRF_CHECK_MEMORY(k != NULL, err, "no memory for the kernel of node '%s'", node->name);
+    k->base.destroy = destroy;
+    HRF_AUTO(hrf_kernel) owned = &k->base;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    k->backend = backend;
+    k->attributes = node->attributes;
+    k->product.depth = hrf_shape_last(&graph->values[node->inputs[HRF_CONV_X]].shape);
+    k->product.columns = hrf_shape_last(y);
+    k->n_rows = hrf_shape_count(y) / k->product.columns;
+    k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+    k->base.run = run_plainly;
+    k->base.implementation = "int8 tokens";
+    k->base.workspace_bytes = (size_t)(backend->n_threads * k->product.depth);
+    HRF_TRY(take_constants(k, graph, node, err));
+#ifdef HRF_BUILD_AVX512
+    if (hrf_cpu_token_product_is_fast()) {
+        k->base.run = run;
+        k->base.implementation = "int8 tokens:avx512_vnni";
+        choose_blocks(k);
+    }
+#endif
+    *out = owned;
+    owned = NULL;
+    return HRF_OK;
+}

@@ -1,0 +1,229 @@
+/* smoothing.c - tries strengths of smoothing on rows of the sample (smoothing.h). */
+#include "engine/run/smoothing.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    MOST_ROWS = 8, /* of a batch: one of them is the largest, the others are spread evenly */
+    COLUMNS = 64,  /* of a product that are measured at a time */
+};
+
+struct hrf_smoothing {
+    struct hrf_graph *graph; /* fused, with its weights */
+};
+
+void hrf_smoothing_destroy(struct hrf_smoothing *s)
+{
+    if (s == NULL)
+        return;
+    hrf_graph_destroy(s->graph);
+    hrf_free(s);
+}
+
+/* A matrix that is constant, and what it is multiplied with. */
+static bool is_product(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->op == HRF_OP_GEMM && !node->attributes.transpose_a &&
+           graph->values[node->inputs[HRF_CONV_WEIGHTS]].data != NULL;
+}
+
+enum hrf_status hrf_smoothing_create(const struct hrf_graph *graph,
+                                     const struct hrf_session_config *config,
+                                     struct hrf_smoothing **out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    HRF_AUTO(hrf_smoothing) s = hrf_calloc(1, sizeof *s);
+    double operations;
+    bool has_tokens = false;
+    HRF_CHECK_MEMORY(s != NULL, err, "no memory to measure smoothing");
+    HRF_TRY(hrf_session_prepare(graph, config, &s->graph, &operations, &notes, err));
+    for (int32_t i = 0; i < s->graph->n_nodes; i++)
+        has_tokens |= is_product(s->graph, &s->graph->nodes[i]) &&
+                      s->graph->values[s->graph->nodes[i].inputs[HRF_CONV_X]].shape.rank >= 3;
+    if (has_tokens)
+        HRF_MOVE(*out, s);
+    return HRF_OK;
+}
+
+/* ---- one product ---- */
+
+/* Weight k of column c stands at data[k * by_depth + c * by_column]. */
+struct weights {
+    const float *data;
+    int64_t depth, columns, by_depth, by_column;
+};
+
+static struct weights weights_of(const struct hrf_graph *graph, const struct hrf_node *gemm)
+{
+    const struct hrf_value *w = &graph->values[gemm->inputs[HRF_CONV_WEIGHTS]];
+    const bool turned = gemm->attributes.transpose_b;
+    const int64_t depth = w->shape.dims[turned ? 1 : 0], columns = w->shape.dims[turned ? 0 : 1];
+    return (struct weights){ w->data, depth, columns, turned ? 1 : columns, turned ? depth : 1 };
+}
+
+/* Rounds half to even; |x| is far below 2^22. Vectorises, unlike rintf(). */
+static inline float round_small(float x)
+{
+    const float shift = 0x1.8p23f;
+    return x + shift - shift;
+}
+
+static void round_row(const float *x, const float *factors, int64_t n, float *out)
+{
+    float most = 0;
+    for (int64_t k = 0; k < n; k++)
+        most = fmaxf(most, fabsf(x[k] / factors[k]));
+    const float scale = most >= 0x1p-100f ? most / 127 : 1;
+    for (int64_t k = 0; k < n; k++)
+        out[k] = round_small(x[k] / factors[k] / scale) * scale;
+}
+
+static void find_peaks(const struct weights *w, float *peaks)
+{
+    for (int64_t k = 0; k < w->depth; k++)
+        for (int64_t c = 0; c < w->columns; c++)
+            peaks[k] = fmaxf(peaks[k], fabsf(w->data[k * w->by_depth + c * w->by_column]));
+}
+
+/* Some columns of the product of n_rows rows with the weights; `factors`: with the weights
+ * multiplied by them and rounded to 8 bits; NULL: as they are. */
+static void multiply(const struct weights *w, const float *rows, int64_t n_rows, int64_t first,
+                     int64_t n, const float *factors, float y[MOST_ROWS][COLUMNS])
+{
+    float scales[COLUMNS], line[COLUMNS];
+    memset(y, 0, MOST_ROWS * sizeof y[0]);
+    for (int64_t c = 0; c < n; c++) {
+        scales[c] = 0;
+        for (int64_t k = 0; k < w->depth && factors != NULL; k++) {
+            const float v = w->data[k * w->by_depth + (first + c) * w->by_column];
+            scales[c] = fmaxf(scales[c], fabsf(v * factors[k]));
+        }
+        scales[c] = scales[c] >= 0x1p-100f ? scales[c] / 127 : 1;
+    }
+    for (int64_t k = 0; k < w->depth; k++) {
+        for (int64_t c = 0; c < n; c++) {
+            const float v = w->data[k * w->by_depth + (first + c) * w->by_column];
+            line[c] = factors == NULL ? v : round_small(v * factors[k] / scales[c]) * scales[c];
+        }
+        for (int64_t r = 0; r < n_rows; r++) {
+            const float x = rows[r * w->depth + k];
+            for (int64_t c = 0; c < n; c++)
+                y[r][c] += x * line[c];
+        }
+    }
+}
+
+/* Squared errors of each strength, and the square of the product itself, added up. `rounded`:
+ * [strengths][n_rows][depth], divided by `factors` [strengths][depth] and rounded. */
+static void measure(const struct weights *w, const float *rows, const float *rounded,
+                    const float *factors, int64_t n_rows, double errors[HRF_OBSERVE_STRENGTHS],
+                    double *signal)
+{
+    const int64_t n_parts = (w->columns + COLUMNS - 1) / COLUMNS;
+    double sums[HRF_OBSERVE_STRENGTHS + 1] = { 0 };
+#pragma omp parallel for schedule(static) reduction(+ : sums)
+    for (int64_t part = 0; part < n_parts; part++) {
+        float exact[MOST_ROWS][COLUMNS], y[MOST_ROWS][COLUMNS];
+        const int64_t first = part * COLUMNS;
+        const int64_t n = w->columns - first < COLUMNS ? w->columns - first : COLUMNS;
+        multiply(w, rows, n_rows, first, n, NULL, exact);
+        for (int64_t s = 0; s <= HRF_OBSERVE_STRENGTHS; s++) {
+            if (s < HRF_OBSERVE_STRENGTHS)
+                multiply(w, rounded + s * n_rows * w->depth, n_rows, first, n,
+                         factors + s * w->depth, y);
+            else
+                memset(y, 0, sizeof y);
+            for (int64_t r = 0; r < n_rows; r++)
+                for (int64_t c = 0; c < n; c++) {
+                    const double e = (double)exact[r][c] - (double)y[r][c];
+                    sums[s] += e * e;
+                }
+        }
+    }
+    for (int s = 0; s < HRF_OBSERVE_STRENGTHS; s++)
+        errors[s] += sums[s];
+    *signal += sums[HRF_OBSERVE_STRENGTHS];
+}
+
+/* ---- one value ---- */
+
+/* Copies the row with the largest number and others at equal distances. */
+static int64_t choose_rows(const float *data, int64_t n_rows, int64_t depth, float *out)
+{
+    const int64_t n = n_rows < MOST_ROWS ? n_rows : MOST_ROWS;
+    int64_t largest = 0;
+    float most = 0;
+    for (int64_t i = 0; i < n_rows * depth; i++)
+        if (fabsf(data[i]) > most) {
+            most = fabsf(data[i]);
+            largest = i / depth;
+        }
+    for (int64_t r = 0; r < n; r++) {
+        const int64_t from = r == n - 1 ? largest : r * n_rows / n;
+        memcpy(out + r * depth, data + from * depth, (size_t)depth * sizeof *out);
+    }
+    return n;
+}
+
+static bool reads(const struct hrf_graph *graph, const struct hrf_node *node, const char *value)
+{
+    return is_product(graph, node) &&
+           strcmp(graph->values[node->inputs[HRF_CONV_X]].name, value) == 0;
+}
+
+static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observation *o,
+                                const float *data, int64_t n_rows, int64_t depth,
+                                struct hrf_error *err)
+{
+    enum { N = HRF_OBSERVE_STRENGTHS };
+    HRF_AUTO_FREE float *rows = hrf_alloc_array((size_t)(MOST_ROWS * depth), sizeof *rows);
+    HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)(N * MOST_ROWS * depth), sizeof *rows);
+    HRF_AUTO_FREE float *factors = hrf_alloc_array((size_t)(N * depth), sizeof *factors);
+    HRF_AUTO_FREE float *weights = hrf_calloc((size_t)depth, sizeof *weights);
+    double errors[N] = { 0 }, signal = 0;
+    HRF_CHECK_MEMORY(rows != NULL && rounded != NULL && factors != NULL && weights != NULL, err,
+                     "no memory to measure smoothing");
+    const int64_t n = choose_rows(data, n_rows, depth, rows);
+    for (int32_t i = 0; i < s->graph->n_nodes; i++) {
+        if (!reads(s->graph, &s->graph->nodes[i], o->value))
+            continue;
+        const struct weights w = weights_of(s->graph, &s->graph->nodes[i]);
+        if (w.depth == depth)
+            find_peaks(&w, weights);
+    }
+    for (int k = 0; k < N; k++) {
+        hrf_lower_smooth(o->peaks, weights, depth, hrf_observe_strength(k), factors + k * depth);
+        for (int64_t r = 0; r < n; r++)
+            round_row(rows + r * depth, factors + k * depth, depth, rounded + (k * n + r) * depth);
+    }
+    for (int32_t i = 0; i < s->graph->n_nodes; i++) {
+        if (!reads(s->graph, &s->graph->nodes[i], o->value))
+            continue;
+        const struct weights w = weights_of(s->graph, &s->graph->nodes[i]);
+        if (w.depth == depth)
+            measure(&w, rows, rounded, factors, n, errors, &signal);
+    }
+    if (!(signal > 0) || !isfinite(signal))
+        return HRF_OK;
+    for (int k = 0; k < N; k++)
+        o->errors[k] += errors[k] / signal;
+    o->n_tries++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_smoothing_try(const struct hrf_smoothing *s,
+                                  struct hrf_observations *observations, const char *value,
+                                  const float *data, int64_t n_rows, int64_t depth,
+                                  struct hrf_error *err)
+{
+    for (int32_t i = 0; i < observations->n_items; i++) {
+        struct hrf_observation *o = &observations->items[i];
+        if (strcmp(o->value, value) == 0 && o->n_channels == depth && o->n_broken == 0 &&
+            n_rows > 0)
+            for (int32_t n = 0; n < s->graph->n_nodes; n++)
+                if (reads(s->graph, &s->graph->nodes[n], value))
+                    return try_rows(s, o, data, n_rows, depth, err);
+    }
+    return HRF_OK;
+}

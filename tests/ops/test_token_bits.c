@@ -1,0 +1,396 @@
+/* INT8 of transformers: each token has a scale of its own, outlier channels are smoothed, and the
+ * embedding keeps its direction where one scale for each tensor loses it. */
+#include "base/directory.h"
+#include "base/path.h"
+#include "engine/onnx/onnx.h"
+#include "engine/passes/lower.h"
+#include "engine/passes/passes.h"
+#include "engine/run/calibrator.h"
+#include "tests/ops/build.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(enum hrf_status status, const struct hrf_error *err)
+{
+    if (status != HRF_OK)
+        fail_msg("%s", err->text);
+}
+
+/* ---- one product ---- */
+
+/* x times a matrix with a bias and, maybe, a residual. */
+static struct hrf_graph *make_product(uint64_t seed, const int64_t dims[3], int64_t columns,
+                                      bool adds)
+{
+    struct build b = build_start(seed);
+    const int32_t x = build_input(&b, SHAPE(dims[0], dims[1], dims[2]));
+    int32_t y = build_binary(&b, HRF_OP_MATMUL, x,
+                             build_constant(&b, SHAPE(dims[2], columns), -0.3, 0.3));
+    y = build_binary(&b, HRF_OP_ADD, y, build_constant(&b, SHAPE(columns), -1, 1));
+    if (adds)
+        y = build_binary(&b, HRF_OP_ADD, y, build_input(&b, SHAPE(dims[0], dims[1], columns)));
+    return build_finish(&b, &y, 1);
+}
+
+static void any_shape_has_the_bits_of_the_reference(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(11);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        const int64_t dims[3] = { 1 + (int64_t)hrf_random_below(&random, 3),
+                                  1 + (int64_t)hrf_random_below(&random, 70),
+                                  1 + (int64_t)hrf_random_below(&random, 150) };
+        const int64_t columns = 1 + (int64_t)hrf_random_below(&random, 200);
+        struct hrf_graph *graph = make_product(seed, dims, columns, seed % 2 == 1);
+        int64_t n, n_ref;
+        float *truth = run_graph_in(graph, "ref", "int8", 1, seed, 1, &n_ref, NULL);
+        for (int32_t threads = 1; threads <= 3; threads++) {
+            float *ours = run_graph_in(graph, "cpu", "int8", threads, seed, 2, &n, NULL);
+            assert_int_equal(n, n_ref);
+            assert_memory_equal(ours, truth, (size_t)n * sizeof *ours);
+            hrf_free(ours);
+        }
+        hrf_free(truth);
+        hrf_graph_destroy(graph);
+    }
+}
+
+/* x + product(GELU(product(norm(x)))). */
+static struct hrf_graph *make_block(uint64_t seed)
+{
+    enum { CHANNELS = 24, HIDDEN = 50 };
+    struct build b = build_start(seed);
+    struct hrf_attributes norm = hrf_attributes_default();
+    const int32_t x = build_input(&b, SHAPE(4, 9, CHANNELS));
+    norm.axis = 2;
+    norm.epsilon = 1e-5f;
+    const int32_t parameters[] = { x, build_constant(&b, SHAPE(CHANNELS), 0.5, 2),
+                                   build_constant(&b, SHAPE(CHANNELS), -1, 1) };
+    int32_t y = build_node(&b, HRF_OP_LAYER_NORM, parameters, 3, &norm);
+    y = build_binary(&b, HRF_OP_MATMUL, y, build_constant(&b, SHAPE(CHANNELS, HIDDEN), -1, 1));
+    y = build_unary(&b, HRF_OP_GELU, y);
+    y = build_binary(&b, HRF_OP_MATMUL, y, build_constant(&b, SHAPE(HIDDEN, CHANNELS), -1, 1));
+    y = build_binary(&b, HRF_OP_ADD, x, y);
+    return build_finish(&b, &y, 1);
+}
+
+static void every_layout_has_the_bytes_of_one_device(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = { "data=2", "stages=2", "stages=3,microbatches=2",
+                                           "data=2,stages=2" };
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        struct hrf_graph *graph = make_block(i);
+        int64_t n, n_all;
+        float *one = run_graph_in(graph, "cpu", "int8", 1, 7, 1, &n, NULL);
+        float *all = run_layout_in(graph, "cpu", "int8", layouts[i], NULL, 7, &n_all);
+        assert_int_equal(n, n_all);
+        assert_memory_equal(one, all, (size_t)n * sizeof *one);
+        hrf_free(one);
+        hrf_free(all);
+        hrf_graph_destroy(graph);
+    }
+}
+
+enum { ROWS = 5, DEPTH = 21, COLUMNS = 18 };
+
+/* Channel k of the input is 2^(k % 9) times as large as channel 0, with weights as much smaller. */
+static float scale_of(int64_t k)
+{
+    return ldexpf(1, (int)(k % 9));
+}
+
+static struct hrf_session *product_session(const char *device, float strength,
+                                           struct hrf_graph **graph)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_session *session = NULL;
+    float peaks[DEPTH], means[DEPTH] = { 0 };
+    struct hrf_graph *g = make_product(5, (const int64_t[]){ 1, ROWS, DEPTH }, COLUMNS, false);
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (g->values[v].data != NULL && g->values[v].shape.rank == 2)
+            for (int64_t i = 0; i < DEPTH * COLUMNS; i++)
+                ((float *)g->values[v].data)[i] /= scale_of(i / COLUMNS);
+    for (int64_t k = 0; k < DEPTH; k++)
+        peaks[k] = scale_of(k);
+    const struct hrf_range range = { .value = g->values[g->inputs[0]].name,
+                                     .low = -1,
+                                     .high = 1,
+                                     .means = means,
+                                     .n_means = DEPTH,
+                                     .peaks = peaks,
+                                     .strength = strength };
+    const struct hrf_session_config config = {
+        .device = device, .precision = "int8", .ranges = &range, .n_ranges = 1, .n_threads = 1
+    };
+    must(hrf_session_create(g, &config, &session, &err), &err);
+    *graph = g;
+    return session;
+}
+
+static void fill_rows(float *x)
+{
+    struct hrf_random random = hrf_random_init(3);
+    for (int64_t i = 0; i < ROWS * DEPTH; i++)
+        x[i] = (float)(hrf_random_unit(&random) * 2 - 1) * scale_of(i % DEPTH);
+}
+
+static float *exact_product(const struct hrf_graph *graph, const float *x)
+{
+    const float *w = NULL, *bias = NULL;
+    float *y = hrf_calloc((size_t)(ROWS * COLUMNS), sizeof *y);
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].data != NULL)
+            *(graph->values[v].shape.rank == 2 ? &w : &bias) = graph->values[v].data;
+    for (int64_t i = 0; i < ROWS * COLUMNS; i++) {
+        double sum = (double)bias[i % COLUMNS];
+        for (int64_t k = 0; k < DEPTH; k++)
+            sum += (double)x[i / COLUMNS * DEPTH + k] * (double)w[k * COLUMNS + i % COLUMNS];
+        y[i] = (float)sum;
+    }
+    return y;
+}
+
+static double error_with(const char *device, float strength, float *out)
+{
+    struct hrf_graph *graph;
+    struct hrf_session *session = product_session(device, strength, &graph);
+    float x[ROWS * DEPTH];
+    double error = 0, signal = 0;
+    fill_rows(x);
+    float *truth = exact_product(graph, x);
+    memcpy(hrf_session_input(session, 0), x, sizeof x);
+    assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
+    memcpy(out, hrf_session_output(session, 0), ROWS * COLUMNS * sizeof *out);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        error += pow((double)out[i] - (double)truth[i], 2);
+        signal += pow((double)truth[i], 2);
+    }
+    hrf_free(truth);
+    hrf_session_destroy(session);
+    hrf_graph_destroy(graph);
+    return sqrt(error / signal);
+}
+
+static void smoothing_evens_out_channels_of_different_sizes(void **state)
+{
+    (void)state;
+    float cpu[ROWS * COLUMNS], ref[ROWS * COLUMNS];
+    const double without = error_with("cpu", 0, cpu);
+    const double with = error_with("cpu", 0.5f, cpu);
+    (void)error_with("ref", 0.5f, ref);
+    printf("relative error %.4f without smoothing, %.4f with it\n", without, with);
+    assert_true(with < 0.01 && without > 3 * with);
+    assert_memory_equal(cpu, ref, sizeof cpu);
+}
+
+static void a_row_of_zeros_gives_the_bias_and_a_broken_one_nan(void **state)
+{
+    (void)state;
+    static const char *const devices[] = { "cpu", "ref" };
+    for (int d = 0; d < 2; d++) {
+        struct hrf_graph *graph;
+        struct hrf_session *session = product_session(devices[d], 0.5f, &graph);
+        float *x = hrf_session_input(session, 0), rows[ROWS * DEPTH];
+        fill_rows(rows);
+        memset(rows, 0, DEPTH * sizeof *rows);
+        float *truth = exact_product(graph, rows);
+        rows[DEPTH + 20] = NAN;
+        rows[2 * DEPTH + 7] = -INFINITY;
+        memcpy(x, rows, sizeof rows);
+        assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
+        const float *y = hrf_session_output(session, 0);
+        for (int c = 0; c < COLUMNS; c++) {
+            assert_true(fabsf(y[c] - truth[c]) < 1e-6f);
+            assert_true(isnan(y[COLUMNS + c]) && isnan(y[2 * COLUMNS + c]));
+            assert_true(fabsf(y[3 * COLUMNS + c] - truth[3 * COLUMNS + c]) < 0.05f);
+        }
+        hrf_free(truth);
+        hrf_session_destroy(session);
+        hrf_graph_destroy(graph);
+    }
+}
+
+/* ---- a trained transformer with planted outliers (tools/reference/train_small_vit.py) ---- */
+
+enum { SIDE = 64, PATCH = 256, N_PATCHES = 24, CROPS = 8, N = N_PATCHES * CROPS, WIDTH = 64 };
+enum { PIXELS = 3 * SIDE * SIDE, BATCH = 48 };
+
+/* CROPS squares of one patch, each H, W, C. */
+static void read_patch(const char *path, float *out)
+{
+    png_image image = { .version = PNG_IMAGE_VERSION };
+    assert_true(png_image_begin_read_from_file(&image, path));
+    image.format = PNG_FORMAT_RGB;
+    uint8_t *rgb = hrf_alloc(PNG_IMAGE_SIZE(image));
+    if (!png_image_finish_read(&image, NULL, rgb, 0, NULL) || image.width != PATCH)
+        fail_msg("%s cannot be read", path);
+    for (int k = 0; k < CROPS; k++)
+        for (int i = 0; i < PIXELS; i++) {
+            const int y = i / (3 * SIDE) + k / 4 * 2 * SIDE, x = i / 3 % SIDE + k % 4 * SIDE;
+            const float v = (float)rgb[(y * PATCH + x) * 3 + i % 3] / 255;
+            out[k * PIXELS + i] = (v - 0.5f) / 0.25f;
+        }
+    hrf_free(rgb);
+}
+
+/* Crops of as many real patches of each class; false: the data is not there. */
+static bool read_crops(float *out)
+{
+    static const char *const classes[] = { "normal", "tumor" };
+    const char *shared = getenv("HRF_SHARED_DATA");
+    for (int k = 0; k < N_PATCHES; k++) {
+        struct hrf_name_list names = { .items = NULL };
+        HRF_AUTO_FREE char *folder = hrf_format(
+            "%s/camelyon16-patches/%s", shared != NULL ? shared : "../shared/data", classes[k % 2]);
+        if (hrf_name_list_read(folder, &names, NULL) != HRF_OK)
+            return false;
+        assert_true(names.n_items > N_PATCHES / 2);
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[k / 2]);
+        read_patch(path, out + k * CROPS * PIXELS);
+        hrf_name_list_release(&names);
+    }
+    return true;
+}
+
+static struct hrf_session *vit_session(const struct hrf_graph *graph, const char *precision,
+                                       bool fixed_scales, const struct hrf_calibrated *calibrated,
+                                       bool is_observed)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_session *session = NULL;
+    struct hrf_session_config config = { .device = "cpu",
+                                         .precision = precision,
+                                         .n_threads = 2,
+                                         .fixed_scales = fixed_scales,
+                                         .every_tensor = is_observed };
+    if (calibrated != NULL) {
+        config.ranges = calibrated->ranges;
+        config.n_ranges = calibrated->n_ranges;
+    }
+    must(hrf_session_create(graph, &config, &session, &err), &err);
+    return session;
+}
+
+/* Embedding and logits of every crop. */
+static void run_crops(struct hrf_session *session, const float *crops, float *embeddings,
+                      float *logits)
+{
+    for (int first = 0; first < N; first += BATCH) {
+        memcpy(hrf_session_input(session, 0), crops + first * PIXELS,
+               BATCH * PIXELS * sizeof *crops);
+        assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
+        memcpy(embeddings + first * WIDTH, hrf_session_output(session, 0),
+               BATCH * WIDTH * sizeof *embeddings);
+        memcpy(logits + first * 2, hrf_session_output(session, 1), BATCH * 2 * sizeof *logits);
+    }
+}
+
+/* Observes every second crop, and tries smoothing on the first batch of them. */
+static void calibrate_vit(const struct hrf_graph *graph, const float *crops,
+                          struct hrf_calibration **out)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibrator calibrator = { .observations = &seen };
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = "fp32",
+                                               .every_tensor = true };
+    struct hrf_smoothing *smoothing = NULL;
+    struct hrf_session *session = vit_session(graph, "fp32", false, NULL, true);
+    must(hrf_smoothing_create(graph, &config, &smoothing, &err), &err);
+    assert_non_null(smoothing);
+    calibrator.smoothing = smoothing;
+    hrf_calibrator_watch(session, &calibrator);
+    for (int run = 0; run < 3; run++) {
+        calibrator.tries_smoothing = run == 2;
+        for (int i = 0; i < BATCH; i++)
+            memcpy(hrf_session_input(session, 0) + i * PIXELS,
+                   crops + 2 * (run % 2 * BATCH + i) * PIXELS, PIXELS * sizeof *crops);
+        assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
+    }
+    must(hrf_fit_all(&seen, HRF_FIT_KIND_MSE, out, &err), &err);
+    hrf_observations_release(&seen);
+    hrf_smoothing_destroy(smoothing);
+    hrf_session_destroy(session);
+}
+
+static double mean_cosine(const float *a, const float *b)
+{
+    double sum = 0;
+    for (int i = 0; i < N; i++) {
+        double ab = 0, aa = 0, bb = 0;
+        for (int k = i * WIDTH; k < (i + 1) * WIDTH; k++) {
+            ab += (double)a[k] * (double)b[k];
+            aa += (double)a[k] * (double)a[k];
+            bb += (double)b[k] * (double)b[k];
+        }
+        sum += ab / sqrt(aa * bb) / N;
+    }
+    return sum;
+}
+
+static double agreement(const float *a, const float *b)
+{
+    int n = 0;
+    for (int i = 0; i < N; i++)
+        n += (a[2 * i] > a[2 * i + 1]) == (b[2 * i] > b[2 * i + 1]);
+    return (double)n / N;
+}
+
+static void outliers_cost_the_embedding_nothing(void **state)
+{
+    (void)state;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_calibration) calibration = NULL;
+    struct hrf_calibrated calibrated;
+    HRF_AUTO_FREE float *crops = hrf_alloc_array((size_t)N * PIXELS, sizeof *crops);
+    float *embeddings[3], *logits[3];
+    if (!read_crops(crops)) {
+        printf("skipped: the real patches are not there\n");
+        skip();
+    }
+    must(hrf_onnx_read("tests/golden/bits/small_vit.onnx", &graph, &err), &err);
+    must(hrf_graph_set_input_shape(graph, 0, &SHAPE(BATCH, 3, SIDE, SIDE), &err), &err);
+    must(hrf_graph_infer_shapes(graph, &err), &err);
+    calibrate_vit(graph, crops, &calibration);
+    must(hrf_calibrated_init(calibration, &calibrated, &err), &err);
+    for (int k = 0; k < 3; k++) { /* float32, INT8, INT8 with fixed scales */
+        struct hrf_session *session = vit_session(graph, k == 0 ? "fp32" : "int8", k == 2,
+                                                  k == 0 ? NULL : &calibrated, false);
+        embeddings[k] = hrf_alloc_array((size_t)N * WIDTH, sizeof(float));
+        logits[k] = hrf_alloc_array((size_t)N * 2, sizeof(float));
+        run_crops(session, crops, embeddings[k], logits[k]);
+        hrf_session_destroy(session);
+    }
+    const double ours = mean_cosine(embeddings[1], embeddings[0]);
+    const double fixed = mean_cosine(embeddings[2], embeddings[0]);
+    printf("cosine with float32: %.5f, with fixed scales %.5f; same class: %.4f, %.4f\n", ours,
+           fixed, agreement(logits[1], logits[0]), agreement(logits[2], logits[0]));
+    assert_true(ours >= 0.999);
+    assert_true(fixed < 0.9);
+    assert_true(agreement(logits[1], logits[0]) >= 0.99);
+    for (int k = 0; k < 3; k++) {
+        hrf_free(embeddings[k]);
+        hrf_free(logits[k]);
+    }
+    hrf_calibrated_release(&calibrated);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_shape_has_the_bits_of_the_reference),
+        cmocka_unit_test(every_layout_has_the_bytes_of_one_device),
+        cmocka_unit_test(smoothing_evens_out_channels_of_different_sizes),
+        cmocka_unit_test(a_row_of_zeros_gives_the_bias_and_a_broken_one_nan),
+        cmocka_unit_test(outliers_cost_the_embedding_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
