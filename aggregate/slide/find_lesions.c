@@ -24,13 +24,9 @@ static size_t find_peaks(const struct hrf_tile_plan *plan, const float *probabil
     size_t n = 0;
     for (int64_t i = 0; i < plan->n_patches; i++) {
         const double p = (double)probabilities[(size_t)i * step];
+        const struct hrf_grid_cell at = hrf_tile_plan_cell(plan, &plan->patches[i]);
         if (p >= threshold)
-            peaks[n++] = (struct peak){
-                .p = p,
-                .index = i,
-                .column = llround((double)plan->patches[i].x / plan->stride_x0),
-                .row = llround((double)plan->patches[i].y / plan->stride_y0)
-            };
+            peaks[n++] = (struct peak){ .p = p, .index = i, .column = at.column, .row = at.row };
     }
     qsort(peaks, n, sizeof *peaks, by_height);
     return n;
@@ -39,9 +35,12 @@ static size_t find_peaks(const struct hrf_tile_plan *plan, const float *probabil
 static struct hrf_detection detection_at(const struct hrf_tile_plan *plan, const struct peak *peak)
 {
     const struct hrf_patch *patch = &plan->patches[peak->index];
-    return (struct hrf_detection){ .confidence = peak->p,
-                                   .x = patch->x + plan->patch_width0 / 2,
-                                   .y = patch->y + plan->patch_height0 / 2 };
+    int64_t x = patch->x + plan->patch_width0 / 2, y = patch->y + plan->patch_height0 / 2;
+    if (plan->edge != NULL) { /* patches may reach beyond the slide */
+        x = x < plan->width ? x : plan->width - 1;
+        y = y < plan->height ? y : plan->height - 1;
+    }
+    return (struct hrf_detection){ .confidence = peak->p, .x = x, .y = y };
 }
 
 /* The rectangle of the grid that holds all peaks. */

@@ -236,11 +236,6 @@ enum hrf_status hrf_map_features_compute(const double *map, int32_t width, int32
     return HRF_OK;
 }
 
-static int64_t place(int32_t at, double stride)
-{
-    return llround((double)at / stride);
-}
-
 enum hrf_status hrf_map_features_of_patches(const struct hrf_tile_plan *plan,
                                             const float *probabilities, size_t step,
                                             double threshold, double out[HRF_MAP_FEATURES],
@@ -250,8 +245,8 @@ enum hrf_status hrf_map_features_of_patches(const struct hrf_tile_plan *plan,
     if (!(plan->stride_x0 >= 1.0) || !(plan->stride_y0 >= 1.0) || plan->n_patches < 1)
         return hrf_error_set(err, HRF_E_USER, "a tile plan without a grid has no heat map");
     for (int64_t i = 0; i < plan->n_patches; i++) {
-        const int64_t x = place(plan->patches[i].x, plan->stride_x0);
-        const int64_t y = place(plan->patches[i].y, plan->stride_y0);
+        const struct hrf_grid_cell at = hrf_tile_plan_cell(plan, &plan->patches[i]);
+        const int64_t x = at.column, y = at.row;
         x0 = x < x0 ? x : x0;
         x1 = x > x1 ? x : x1;
         y0 = y < y0 ? y : y0;
@@ -267,9 +262,9 @@ enum hrf_status hrf_map_features_of_patches(const struct hrf_tile_plan *plan,
                              (long long)width, (long long)height);
     for (int64_t i = 0; i < width * height; i++)
         map[i] = NAN;
-    for (int64_t i = 0; i < plan->n_patches; i++)
-        map[(place(plan->patches[i].y, plan->stride_y0) - y0) * width +
-            place(plan->patches[i].x, plan->stride_x0) - x0] = (double)
-            probabilities[(size_t)i * step];
+    for (int64_t i = 0; i < plan->n_patches; i++) {
+        const struct hrf_grid_cell at = hrf_tile_plan_cell(plan, &plan->patches[i]);
+        map[(at.row - y0) * width + at.column - x0] = (double)probabilities[(size_t)i * step];
+    }
     return hrf_map_features_compute(map, (int32_t)width, (int32_t)height, threshold, out, err);
 }

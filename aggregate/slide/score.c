@@ -114,10 +114,10 @@ static enum hrf_status make_cells(const struct hrf_tile_plan *plan, const float 
                              "1 is needed to find neighbours",
                              plan->stride_x0, plan->stride_y0);
     size_t n = (size_t)plan->n_patches;
-    for (size_t i = 0; i < n; i++)
-        cells[i] = (struct cell){ .column = llround((double)plan->patches[i].x / plan->stride_x0),
-                                  .row = llround((double)plan->patches[i].y / plan->stride_y0),
-                                  .p = (double)p[i * step] };
+    for (size_t i = 0; i < n; i++) {
+        const struct hrf_grid_cell at = hrf_tile_plan_cell(plan, &plan->patches[i]);
+        cells[i] = (struct cell){ .column = at.column, .row = at.row, .p = (double)p[i * step] };
+    }
     qsort(cells, n, sizeof *cells, by_place);
     for (size_t i = 1; i < n; i++)
         if (by_place(&cells[i - 1], &cells[i]) == 0)

@@ -68,7 +68,8 @@ static int64_t most_patches(const struct hrf_workflow *w, const struct hrf_slide
         return 1;
     if (hrf_grid_make(finding->width, finding->height, finding->mpp_x, finding->mpp_y,
                       w->tiler.patch.size, w->tiler.patch.mpp, w->tiler.patch.stride, &grid,
-                      NULL) != HRF_OK)
+                      NULL) != HRF_OK ||
+        hrf_grid_cover_edge(&grid, (enum hrf_grid_edge)w->tiler.patch.edge, NULL) != HRF_OK)
         return 0;
     return (int64_t)grid.columns * grid.rows;
 }

@@ -5,13 +5,14 @@
 #include "base/json.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"
+#include "tiler/grid/grid.h"
 #include "tiler/plan/tile_job.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *mask, *thumbnail, *method, *mode, *coords, *on_bad_tile;
+    const char *mask, *thumbnail, *method, *mode, *coords, *on_bad_tile, *edge;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
     bool json;
@@ -68,6 +69,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct request r = { .mode = "patch",
                          .method = "otsu",
                          .on_bad_tile = "fail",
+                         .edge = "drop",
                          .size = 256,
                          .min_patches = 16,
                          .mpp = 0.5,
@@ -90,6 +92,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           "fail (default), or white: what a tile that does not decode is, with the patches on it "
           "listed",
           HRF_OPTION_TEXT, &r.on_bad_tile },
+        { "edge", "WHAT",
+          "drop (default), pad or shift: the strip where no whole patch fits (tiler.patch.edge)",
+          HRF_OPTION_TEXT, &r.edge },
         { "slide-mpp", "UM", "resolution of a slide that states none", HRF_OPTION_REAL,
           &r.slide_mpp },
         { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
@@ -108,7 +113,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     char mode[32], method[32];
     snprintf(mode, sizeof mode, "%s", r.mode);
     snprintf(method, sizeof method, "%s", r.method);
-    char on_bad_tile[32];
+    enum hrf_grid_edge edge;
+    if (!hrf_grid_edge_parse(r.edge, &edge)) {
+        fprintf(stderr, "%s tile: --edge is drop, pad or shift\n", HRF_PROGRAM);
+        return HRF_EXIT_USAGE;
+    }
+    char on_bad_tile[32], edge_word[32];
+    snprintf(edge_word, sizeof edge_word, "%s", r.edge);
     snprintf(on_bad_tile, sizeof on_bad_tile, "%s", r.on_bad_tile);
     if (strcmp(on_bad_tile, "fail") != 0 && strcmp(on_bad_tile, "white") != 0) {
         fprintf(stderr, "%s tile: --on-bad-tile is fail or white\n", HRF_PROGRAM);
@@ -118,6 +129,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_job_tiler params = { .mode = mode,
                                     .coords = coords,
                                     .on_bad_tile = on_bad_tile,
+                                    .edge = edge_word,
                                     .patch_size = r.size,
                                     .patch_stride = r.stride > 0 ? r.stride : r.size,
                                     .patch_mpp = r.mpp,

@@ -35,6 +35,8 @@ enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[
         hrf_hash_text(hash, inputs->coords);
     if (inputs->bad_tiles_are_white)
         hrf_hash_text(hash, "bad tiles are white");
+    if (inputs->edge != NULL)
+        hrf_hash_text(hash, inputs->edge);
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

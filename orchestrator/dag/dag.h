@@ -26,6 +26,7 @@ struct hrf_tile_inputs {
     double mpp, min_tissue;
     double csv_mpp, workflow_mpp; /* 0 = not given */
     bool bad_tiles_are_white;
+    const char *edge;   /* NULL: drop */
     const char *coords; /* SHA-256 of the file of foreign patches; NULL: none */
 };
 

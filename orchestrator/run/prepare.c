@@ -109,7 +109,8 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slid
         .min_tissue = w->tiler.tissue.min_tissue,
         .csv_mpp = slide->mpp_csv,
         .workflow_mpp = run_fallback_mpp(w, slide),
-        .bad_tiles_are_white = w->tiler.on_bad_tile == HRF_BAD_TILE_IS_WHITE
+        .bad_tiles_are_white = w->tiler.on_bad_tile == HRF_BAD_TILE_IS_WHITE,
+        .edge = w->tiler.patch.edge != HRF_EDGE_DROP ? hrf_edge_name(w->tiler.patch.edge) : NULL
     };
     char coords[HRF_HASH_HEX];
     HRF_TRY(hash_coords(w, slide, coords, err));

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_PROVENANCE = 6 };
+enum { N_PROVENANCE = 7 };
 
 struct params {
     struct hrf_aggregate_params aggregate;
@@ -51,6 +51,10 @@ static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_stor
     p->provenance[4] = (struct hrf_named_text){ "host", p->host };
     p->provenance[5] = (struct hrf_named_text){ "tissue method",
                                                 hrf_tissue_method_name(w->tiler.tissue.method) };
+    static const char *const edges[] = { "drop: not scored",
+                                         "pad: scored with white beyond the slide",
+                                         "shift: scored by patches that overlap" };
+    p->provenance[6] = (struct hrf_named_text){ "strip at the edge", edges[w->tiler.patch.edge] };
     a->provenance = p->provenance;
     a->n_provenance = N_PROVENANCE;
     return HRF_OK;

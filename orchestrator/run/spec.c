@@ -115,6 +115,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     t->min_tissue = w->tiler.tissue.min_tissue;
     t->min_patches = w->tiler.tissue.min_patches;
     t->on_bad_tile = hrf_strdup(hrf_on_bad_tile_name(w->tiler.on_bad_tile));
+    t->edge = hrf_strdup(hrf_edge_name(w->tiler.patch.edge));
     t->coords = w->tiler.coords != NULL ? hrf_strdup(w->tiler.coords) : NULL;
     e->model_file = hrf_strdup(w->model.file);
     e->model_sha256 = hrf_strdup(run->model_sha256);
@@ -140,7 +141,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->n_ranks = ops->ranks != NULL ? ops->ranks(run->executor, hrf_task_kind_name(kind)) : 1;
     e->n_threads = ops->threads(run->executor, hrf_task_kind_name(kind),
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
-    if (t->mode == NULL || t->tissue_method == NULL || t->on_bad_tile == NULL ||
+    if (t->mode == NULL || t->tissue_method == NULL || t->on_bad_tile == NULL || t->edge == NULL ||
         e->model_file == NULL || e->model_sha256 == NULL || e->precision == NULL ||
         e->device == NULL || e->layout == NULL ||
         (is_int8 && !run->brings_scales && e->scales == NULL))

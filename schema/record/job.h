@@ -30,6 +30,7 @@ struct hrf_job_tiler {
     double min_tissue;
     int64_t min_patches;
     char *on_bad_tile; /* "fail" or "white"; NULL: fail */
+    char *edge;        /* "drop", "pad" or "shift"; NULL: drop */
     char
         *coords; /* where other programs' patches of the slides are: a folder or file; NULL: none */
 };

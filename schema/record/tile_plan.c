@@ -18,11 +18,28 @@ void hrf_tile_plan_destroy(struct hrf_tile_plan *plan)
     hrf_free(plan->mpp_source);
     hrf_free(plan->tissue_method);
     hrf_free(plan->warning);
+    hrf_free(plan->edge);
     hrf_free(plan->patches);
     hrf_free(plan->white);
     hrf_bytes_release(&plan->thumbnail_png);
     hrf_bytes_release(&plan->mask_png);
     hrf_free(plan);
+}
+
+/* Column i begins within half a pixel of i * stride; of a grid whose last column is moved back,
+ * that one begins between the column before it and its own place. */
+static int64_t cell_of(int32_t at, double stride, bool is_shifted)
+{
+    return is_shifted ? (int64_t)ceil(((double)at - 0.5) / stride)
+                      : (int64_t)llround((double)at / stride);
+}
+
+struct hrf_grid_cell hrf_tile_plan_cell(const struct hrf_tile_plan *plan,
+                                        const struct hrf_patch *patch)
+{
+    const bool is_shifted = plan->edge != NULL && strcmp(plan->edge, "shift") == 0;
+    return (struct hrf_grid_cell){ .column = cell_of(patch->x, plan->stride_x0, is_shifted),
+                                   .row = cell_of(patch->y, plan->stride_y0, is_shifted) };
 }
 
 bool hrf_tile_plan_is_white(const struct hrf_tile_plan *plan, int64_t patch)
@@ -105,6 +122,7 @@ static const struct hrf_field fields[] = {
     FIELD(thumbnail_downsample, REAL),
     FIELD(seconds, REAL),
 #undef FIELD
+    HRF_FIELD_NEW(struct hrf_tile_plan, "edge", edge, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_tile_plan, "n_white", n_white, HRF_FIELD_INT),
 };
 

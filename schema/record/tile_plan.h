@@ -37,8 +37,9 @@ struct hrf_tile_plan {
     int64_t patch_width0, patch_height0; /* extent of a patch in level-0 px */
     double stride_x0, stride_y0;         /* distance of neighbours in level-0 px */
     int32_t grid_columns, grid_rows;     /* of the whole grid; patches are a subset */
-    int32_t read_level;                  /* the level that patches are read from, then resampled */
-    double read_downsample;              /* of that level */
+    char *edge;         /* the strip where no whole patch fits: "pad" or "shift"; NULL: "drop" */
+    int32_t read_level; /* the level that patches are read from, then resampled */
+    double read_downsample; /* of that level */
 
     char *tissue_method;
     double tissue_fraction;  /* of the slide's area */
@@ -63,6 +64,12 @@ struct hrf_tile_plan {
 
 void hrf_tile_plan_destroy(struct hrf_tile_plan *plan);
 HRF_DEFINE_AUTO(hrf_tile_plan)
+/* The column and row of a patch on the grid, whose strides are at least 1. */
+struct hrf_grid_cell {
+    int64_t column, row;
+};
+struct hrf_grid_cell hrf_tile_plan_cell(const struct hrf_tile_plan *plan,
+                                        const struct hrf_patch *patch);
 bool hrf_tile_plan_is_white(const struct hrf_tile_plan *plan, int64_t patch);
 /* Leaves those patches out. */
 void hrf_tile_plan_drop_white(struct hrf_tile_plan *plan);

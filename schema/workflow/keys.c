@@ -7,6 +7,7 @@ const char *const hrf_words_layout[] = { "camelyon16", "files", "csv", NULL };
 const char *const hrf_words_split[] = { "testing", "training", "all", NULL };
 const char *const hrf_words_mode[] = { "patch", "slide", NULL };
 const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", NULL };
+const char *const hrf_words_edge[] = { "drop", "pad", "shift", NULL };
 const char *const hrf_words_on_bad_tile[] = { "fail", "white", NULL };
 const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
@@ -65,6 +66,10 @@ const struct hrf_key hrf_keys[] = {
     IN_RANGE(tiler.patch.mpp, REAL, "0.5", 0.05, 100, "resolution of patches in um/px"),
     IN_RANGE(tiler.patch.stride, INT, NULL, 1, 8192,
              "distance between neighbouring patches in px; default: the patch size"),
+    ONE_OF(tiler.patch.edge, WORD, "drop", hrf_words_edge,
+           "the strip at the right and lower edge where no whole patch fits: left out; scored with "
+           "white beyond the slide (pad); or by patches that are moved back onto the slide and "
+           "overlap their neighbours (shift)"),
     ONE_OF(tiler.tissue.method, WORD, "otsu", hrf_words_tissue,
            "how tissue is separated from background"),
     IN_RANGE(tiler.tissue.min_tissue, REAL, "0.5", 0, 1,

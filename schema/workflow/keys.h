@@ -37,6 +37,7 @@ extern const char *const hrf_words_layout[];
 extern const char *const hrf_words_split[];
 extern const char *const hrf_words_mode[];
 extern const char *const hrf_words_tissue[];
+extern const char *const hrf_words_edge[];
 extern const char *const hrf_words_on_bad_tile[];
 extern const char *const hrf_words_fit[];
 extern const char *const hrf_words_device[];

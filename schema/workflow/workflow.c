@@ -46,6 +46,11 @@ const char *hrf_score_method_name(enum hrf_score_method method)
     return hrf_words_score[method];
 }
 
+const char *hrf_edge_name(enum hrf_edge edge)
+{
+    return hrf_words_edge[edge];
+}
+
 const char *hrf_on_bad_tile_name(enum hrf_on_bad_tile choice)
 {
     return hrf_words_on_bad_tile[choice];

@@ -20,6 +20,7 @@ enum hrf_layout { HRF_LAYOUT_CAMELYON16, HRF_LAYOUT_FILES, HRF_LAYOUT_CSV };
 enum hrf_split { HRF_SPLIT_TESTING, HRF_SPLIT_TRAINING, HRF_SPLIT_ALL };
 enum hrf_tiler_mode { HRF_TILER_PATCH, HRF_TILER_SLIDE };
 enum hrf_tissue_method { HRF_TISSUE_OTSU, HRF_TISSUE_WSINFER, HRF_TISSUE_CLAM, HRF_TISSUE_NCRF };
+enum hrf_edge { HRF_EDGE_DROP, HRF_EDGE_PAD, HRF_EDGE_SHIFT };
 enum hrf_on_bad_tile { HRF_BAD_TILE_FAILS, HRF_BAD_TILE_IS_WHITE };
 enum hrf_fit_method {
     HRF_FIT_MINMAX,
@@ -87,6 +88,7 @@ struct hrf_workflow_tiler {
         int64_t size; /* px at `mpp` */
         double mpp;   /* um/px */
         int64_t stride;
+        enum hrf_edge edge;
     } patch;
     struct {
         int64_t size; /* px at `mpp`, square, padded with white */
@@ -271,6 +273,7 @@ const char *hrf_precision_name(enum hrf_precision precision); /* "fp32" */
 const char *hrf_model_activation(const struct hrf_workflow_model *model);
 const char *hrf_score_method_name(enum hrf_score_method method);
 const char *hrf_tissue_method_name(enum hrf_tissue_method method);
+const char *hrf_edge_name(enum hrf_edge edge);
 const char *hrf_on_bad_tile_name(enum hrf_on_bad_tile choice);
 const char *hrf_device_name(enum hrf_device device);
 

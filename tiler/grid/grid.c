@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 static int64_t count_steps(int64_t extent, int64_t patch, double stride)
 {
@@ -64,14 +65,65 @@ enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, doubl
     return HRF_OK;
 }
 
+/* Whether n steps leave a strip of the extent uncovered that one more patch would cover. */
+static bool has_strip(int64_t extent, int64_t patch, double stride, int64_t n,
+                      enum hrf_grid_edge edge)
+{
+    if (extent < patch)
+        return edge == HRF_GRID_PAD;
+    const int64_t next = llround((double)n * stride);
+    return next < extent && llround((double)(n - 1) * stride) + patch < extent;
+}
+
+enum hrf_status hrf_grid_cover_edge(struct hrf_grid *grid, enum hrf_grid_edge edge,
+                                    struct hrf_error *err)
+{
+    if (edge == HRF_GRID_DROP)
+        return HRF_OK;
+    const int64_t columns = grid->columns + has_strip(grid->width, grid->patch_width,
+                                                      grid->stride_x, grid->columns, edge);
+    const int64_t rows = grid->rows + has_strip(grid->height, grid->patch_height, grid->stride_y,
+                                                grid->rows, edge);
+    if (columns > 0 && rows > INT32_MAX / columns)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a grid of %lld x %lld patches is more than 2^31; use a larger "
+                             "stride or a coarser mpp",
+                             (long long)columns, (long long)rows);
+    grid->columns = (int32_t)columns;
+    grid->rows = (int32_t)rows;
+    grid->is_shifted = edge == HRF_GRID_SHIFT;
+    return HRF_OK;
+}
+
+bool hrf_grid_edge_parse(const char *word, enum hrf_grid_edge *out)
+{
+    static const char *const words[] = { "drop", "pad", "shift" };
+    *out = HRF_GRID_DROP;
+    if (word == NULL)
+        return true;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(word, words[i]) == 0) {
+            *out = (enum hrf_grid_edge)i;
+            return true;
+        }
+    return false;
+}
+
+static int64_t place(const struct hrf_grid *grid, int64_t i, double stride, int64_t patch,
+                     int64_t extent)
+{
+    const int64_t at = llround((double)i * stride);
+    return grid->is_shifted && at + patch > extent ? extent - patch : at;
+}
+
 int64_t hrf_grid_x(const struct hrf_grid *grid, int32_t column)
 {
-    return llround((double)column * grid->stride_x);
+    return place(grid, column, grid->stride_x, grid->patch_width, grid->width);
 }
 
 int64_t hrf_grid_y(const struct hrf_grid *grid, int32_t row)
 {
-    return llround((double)row * grid->stride_y);
+    return place(grid, row, grid->stride_y, grid->patch_height, grid->height);
 }
 
 enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_t width, int64_t height,

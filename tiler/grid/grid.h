@@ -2,7 +2,8 @@
  *
  * Positions are level-0 px. Column i begins at round(i * stride_x). A column exists only if its
  * patch lies completely inside the slide, so a last strip that is narrower than a patch is not
- * scored (WSInfer and CLAM do the same). A slide smaller than one patch has no columns or no rows.
+ * scored (WSInfer and CLAM do the same), unless hrf_grid_cover_edge() adds a column for it. A slide
+ * smaller than one patch has no columns or no rows.
  */
 #ifndef HRF_TILER_GRID_GRID_H
 #define HRF_TILER_GRID_GRID_H
@@ -17,6 +18,7 @@ struct hrf_grid {
     int64_t patch_width, patch_height; /* level-0 px */
     double stride_x, stride_y;         /* level-0 px */
     int32_t columns, rows;
+    bool is_shifted; /* the last column and row are moved back to end with the slide */
 };
 
 /* size and stride in px at mpp; mpp_x, mpp_y: um/px of the slide. HRF_E_USER when the grid would
@@ -24,6 +26,15 @@ struct hrf_grid {
 HRF_CHECKED enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, double mpp_y,
                                           int64_t size, double mpp, int64_t stride,
                                           struct hrf_grid *out, struct hrf_error *err);
+/* What becomes of the strip at the right and lower edge where no whole patch fits: it is left out
+ * (drop), its patches reach beyond the slide (pad), or they are moved back to end with the slide
+ * and overlap their neighbours (shift; a slide narrower than a patch has none). */
+enum hrf_grid_edge { HRF_GRID_DROP, HRF_GRID_PAD, HRF_GRID_SHIFT };
+/* Adds a column and a row where such a strip is. HRF_E_USER: as hrf_grid_make(). */
+HRF_CHECKED enum hrf_status hrf_grid_cover_edge(struct hrf_grid *grid, enum hrf_grid_edge edge,
+                                                struct hrf_error *err);
+/* "drop", "pad" or "shift"; NULL is drop. False: it is none of them. */
+bool hrf_grid_edge_parse(const char *word, enum hrf_grid_edge *out);
 int64_t hrf_grid_x(const struct hrf_grid *grid, int32_t column);
 int64_t hrf_grid_y(const struct hrf_grid *grid, int32_t row);
 

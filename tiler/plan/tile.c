@@ -37,6 +37,23 @@ static enum hrf_status copy_text(const char *text, char **out, struct hrf_error 
     return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
 }
 
+static enum hrf_status cover_edge(struct tiling *t, struct hrf_error *err)
+{
+    enum hrf_grid_edge edge;
+    if (!hrf_grid_edge_parse(t->params->edge, &edge))
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the edge '%s' is not known; set tiler.patch.edge to drop, pad or "
+                             "shift",
+                             t->params->edge);
+    if (t->is_frame) { /* there is one frame, or none */
+        t->grid.columns = t->grid.rows = 1;
+        return HRF_OK;
+    }
+    if (edge != HRF_GRID_DROP)
+        HRF_TRY(copy_text(t->params->edge, &t->plan->edge, err));
+    return hrf_grid_cover_edge(&t->grid, edge, err);
+}
+
 static enum hrf_status describe(struct tiling *t, const char *path, double csv_mpp,
                                 double workflow_mpp, struct hrf_error *err)
 {
@@ -58,8 +75,7 @@ static enum hrf_status describe(struct tiling *t, const char *path, double csv_m
     plan->patch_stride = t->params->patch_stride;
     HRF_TRY(hrf_grid_make(info->width, info->height, plan->mpp_x, plan->mpp_y, plan->patch_size,
                           plan->patch_mpp, plan->patch_stride, &t->grid, err));
-    if (t->is_frame) /* there is one frame, or none */
-        t->grid.columns = t->grid.rows = 1;
+    HRF_TRY(cover_edge(t, err));
     plan->patch_width0 = t->grid.patch_width;
     plan->patch_height0 = t->grid.patch_height;
     plan->stride_x0 = t->grid.stride_x;
@@ -72,6 +88,14 @@ static enum hrf_status describe(struct tiling *t, const char *path, double csv_m
     plan->read_level = hrf_patch_reader_level(reader);
     plan->read_downsample = info->level[plan->read_level].downsample;
     return HRF_OK;
+}
+
+/* Of a patch's area, what lies on the slide: 1 unless it is padded. */
+static double part_on_slide(const struct hrf_grid *grid, int64_t x, int64_t y)
+{
+    const double w = fmin((double)(grid->width - x), (double)grid->patch_width);
+    const double h = fmin((double)(grid->height - y), (double)grid->patch_height);
+    return w / (double)grid->patch_width * (h / (double)grid->patch_height);
 }
 
 static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct hrf_error *err)
@@ -89,7 +113,8 @@ static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct 
         int64_t x = hrf_grid_x(&t->grid, i);
         for (int32_t j = 0; j < t->grid.rows && status == HRF_OK; j++) {
             int64_t y = hrf_grid_y(&t->grid, j);
-            double tissue = hrf_mask_fraction(&sums, (double)x / w,
+            double tissue = part_on_slide(&t->grid, x, y) *
+                            hrf_mask_fraction(&sums, (double)x / w,
                                               (double)(x + t->grid.patch_width) / w, (double)y / h,
                                               (double)(y + t->grid.patch_height) / h);
             if (tissue <= 0 || tissue < min_tissue)
@@ -214,7 +239,7 @@ static enum hrf_status warn(struct tiling *t, int64_t strict, struct hrf_error *
     int64_t minimum = t->params->min_patches;
     if (t->grid.columns == 0 || t->grid.rows == 0)
         plan->warning = hrf_format("the slide is %lld x %lld px, smaller than one patch of "
-                                   "%lld x %lld px",
+                                   "%lld x %lld px (tiler.patch.edge: pad scores it all the same)",
                                    (long long)plan->width, (long long)plan->height,
                                    (long long)plan->patch_width0, (long long)plan->patch_height0);
     else if (plan->n_patches > strict)

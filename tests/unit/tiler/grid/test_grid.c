@@ -86,6 +86,38 @@ static void every_patch_is_inside_and_the_next_is_not_over_random_geometry(void 
     }
 }
 
+/* Against every pixel of a line: which the patches cover, and where they are allowed to be. */
+static void edges_cover_every_pixel_that_they_promise(void **state)
+{
+    (void)state;
+    struct hrf_random random = hrf_random_init(11);
+    for (int i = 0; i < 2000; i++) {
+        const int64_t w = 1 + hrf_random_below(&random, 3000);
+        const int64_t size = 1 + hrf_random_below(&random, 300);
+        const int64_t stride = 1 + hrf_random_below(&random, size); /* no gaps between patches */
+        const double mpp_x = 0.1 + hrf_random_unit(&random);
+        const double mpp = mpp_x * (1 + hrf_random_unit(&random));
+        for (int edge = HRF_GRID_PAD; edge <= HRF_GRID_SHIFT; edge++) {
+            struct hrf_grid grid = make(w, w, mpp_x, mpp_x, size, mpp, stride);
+            const int32_t whole = grid.columns;
+            assert_int_equal(hrf_grid_cover_edge(&grid, (enum hrf_grid_edge)edge, NULL), HRF_OK);
+            assert_true(grid.columns == whole || grid.columns == whole + 1);
+            int64_t covered = 0;
+            for (int32_t c = 0; c < grid.columns; c++) {
+                const int64_t x = hrf_grid_x(&grid, c);
+                assert_true(x >= 0 && x < w && x <= covered + 1); /* strides are not rounded */
+                assert_true(edge == HRF_GRID_PAD || x + grid.patch_width <= w);
+                assert_true(c == 0 || x > hrf_grid_x(&grid, c - 1));
+                covered = x + grid.patch_width;
+            }
+            if (edge == HRF_GRID_SHIFT && w < grid.patch_width)
+                assert_int_equal(grid.columns, 0);
+            else
+                assert_true(covered + 1 >= w);
+        }
+    }
+}
+
 static void what_makes_no_grid_is_refused(void **state)
 {
     (void)state;
@@ -166,6 +198,7 @@ int main(void)
         cmocka_unit_test(a_stride_that_is_no_whole_number_does_not_drift),
         cmocka_unit_test(a_slide_smaller_than_one_patch_has_none),
         cmocka_unit_test(every_patch_is_inside_and_the_next_is_not_over_random_geometry),
+        cmocka_unit_test(edges_cover_every_pixel_that_they_promise),
         cmocka_unit_test(what_makes_no_grid_is_refused),
         cmocka_unit_test(tissue_under_a_rectangle_is_what_counting_gives),
         cmocka_unit_test(a_rectangle_smaller_than_a_mask_pixel_takes_the_one_it_lies_on),

@@ -332,7 +332,49 @@ static void a_slide_smaller_than_a_patch_says_so(void **state)
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(plan->n_patches, 0);
     assert_string_equal(plan->warning,
-                        "the slide is 300 x 200 px, smaller than one patch of 256 x 256 px");
+                        "the slide is 300 x 200 px, smaller than one patch of 256 x 256 px "
+                        "(tiler.patch.edge: pad scores it all the same)");
+}
+
+/* Tissue up to the corner of a slide that whole patches do not fill. */
+static void the_strip_at_the_edge_is_dropped_padded_or_shifted(void **state)
+{
+    (void)state;
+    static const struct {
+        char word[8];
+        int64_t n;
+        int32_t last_x, last_y;
+    } cases[] = { { "drop", 21, 768, 256 }, { "pad", 32, 896, 384 }, { "shift", 32, 872, 372 } };
+    struct scene scene = { NULL, 0, 0, 1000, 500, { 205, 130, 185 }, { 243, 242, 244 } };
+    struct pyramid p = scene_pyramid(&scene, 1000, 500);
+    char path[128];
+    scene.pyramid = &p;
+    pyramid_path(test_folder, "strip.tif", path);
+    pyramid_write(&p, path);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char word[8];
+        struct hrf_job_tiler params = parameters(128, 0.5);
+        memcpy(word, cases[i].word, sizeof word);
+        params.edge = word;
+        HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
+        assert_int_equal(plan->n_patches, cases[i].n);
+        const struct hrf_patch *last = &plan->patches[plan->n_patches - 1];
+        assert_int_equal(last->x, cases[i].last_x);
+        assert_int_equal(last->y, cases[i].last_y);
+        for (int64_t k = 0, cell = 0; k < plan->n_patches; k++, cell++) { /* one to a cell */
+            const struct hrf_grid_cell at = hrf_tile_plan_cell(plan, &plan->patches[k]);
+            assert_int_equal(at.column, cell / plan->grid_rows);
+            assert_int_equal(at.row, cell % plan->grid_rows);
+        }
+        assert_true(plan->edge == NULL ? i == 0 : strcmp(plan->edge, word) == 0);
+    }
+    char unknown[] = "wrap";
+    struct hrf_job_tiler params = parameters(128, 0.5);
+    struct hrf_tile_plan *none = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    params.edge = unknown;
+    assert_int_equal(hrf_tile_slide(path, &params, 0, 0, &none, &err), HRF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "set tiler.patch.edge to drop, pad or shift"));
 }
 
 static bool outside_scene(const void *context, int level, uint32_t column, uint32_t row)
@@ -551,6 +593,7 @@ int main(void)
         cmocka_unit_test(a_faint_slide_is_kept_with_a_warning),
         cmocka_unit_test(a_slide_with_little_tissue_says_so),
         cmocka_unit_test(a_slide_smaller_than_a_patch_says_so),
+        cmocka_unit_test(the_strip_at_the_edge_is_dropped_padded_or_shifted),
         cmocka_unit_test(left_out_tiles_are_glass),
         cmocka_unit_test(an_overview_is_the_mean_of_the_pixels_it_covers),
         cmocka_unit_test(a_slide_without_levels_is_read_in_strips),
