@@ -21,6 +21,14 @@ static enum hrf_status stored_scores(void *context, size_t slide, size_t precisi
                                 source->cohort->precisions[precision].name, out, err);
 }
 
+static enum hrf_status stored_head_scores(void *context, size_t slide, size_t precision,
+                                          struct hrf_head_scores **out, struct hrf_error *err)
+{
+    const struct store_source *source = context;
+    return hrf_store_get_head_scores(source->store, source->cohort->slides[slide].id,
+                                     source->cohort->precisions[precision].name, out, err);
+}
+
 /* Those that became FAILED while their files were written. */
 static enum hrf_status store_failures(struct hrf_store *store, const struct hrf_cohort *cohort,
                                       struct hrf_error *err)
@@ -43,7 +51,8 @@ enum hrf_status hrf_report_from_store(struct hrf_store *store,
     size_t n = 0;
     HRF_TRY(hrf_cohort_load(store, params, &cohort, err));
     struct store_source context = { store, cohort };
-    const struct hrf_report_source source = { &context, stored_plan, stored_scores };
+    const struct hrf_report_source source = { &context, stored_plan, stored_scores,
+                                              stored_head_scores };
     HRF_TRY(hrf_report_write(cohort, &source, options, directory, &n, err));
     if (n > 0)
         HRF_TRY(store_failures(store, cohort, err));

@@ -16,8 +16,9 @@
 /* What was written for a slide, beside the cohort's own facts. */
 struct hrf_page_slide {
     struct hrf_bytes thumbnail; /* PNG of the reference's heatmap, or of the slide; may be empty */
-    char *note;                 /* e.g. an annotation that could not be read; NULL = none */
-    bool has_csv, has_geojson, has_heatmap;
+    struct hrf_bytes top_patches; /* PNG: patches of highest attention side by side; may be empty */
+    char *note;                   /* e.g. an annotation that could not be read; NULL = none */
+    bool has_csv, has_geojson, has_heatmap, has_top_patches;
     const char *features; /* suffix of the files with its embeddings (".h5"); NULL = none */
     bool has_outlines;    /* the heatmap shows lesions */
 };

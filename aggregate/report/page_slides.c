@@ -69,6 +69,19 @@ static void thumbnail(struct hrf_out *out, const struct hrf_cohort_slide *slide,
     hrf_out_adds(out, "</td>");
 }
 
+static void top_patches(struct hrf_out *out, const struct hrf_cohort_slide *slide,
+                        const struct hrf_page_slide *extra)
+{
+    if (extra->top_patches.n_bytes == 0)
+        return;
+    hrf_out_markup(out,
+                   "<div><img class=\"top\" title=\"patches of highest attention\" "
+                   "alt=\"patches of %s with the highest attention\" src=\"data:image/png;base64,",
+                   slide->name);
+    hrf_out_base64(out, extra->top_patches.data, extra->top_patches.n_bytes);
+    hrf_out_adds(out, "\"></div>");
+}
+
 static void note(struct hrf_out *out, const char *text, bool warn)
 {
     if (text == NULL)
@@ -88,6 +101,7 @@ static void name_cell(struct hrf_out *out, const struct hrf_cohort_slide *slide,
         note(out, slide->reason, true);
     note(out, slide->warning, true);
     note(out, extra->note, true);
+    top_patches(out, slide, extra);
     hrf_out_adds(out, "</td>");
 }
 
@@ -170,6 +184,8 @@ static void file_cell(struct hrf_out *out, const struct hrf_cohort *cohort,
             file_link(out, cohort, slide, p, "model-outputs-geojson", ".geojson.gz", "geojson");
         if (extra->has_heatmap)
             file_link(out, cohort, slide, p, "heatmaps", ".png", "heatmap");
+        if (extra->has_top_patches)
+            file_link(out, cohort, slide, p, "top-patches", ".png", "top patches");
         hrf_out_adds(out, "</div>");
     }
     hrf_out_adds(out, "</td>");
@@ -207,7 +223,12 @@ void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_page_slide *extras)
 {
     hrf_out_adds(out, "<section><h2>Slides");
-    if (!cohort->is_embedding)
+    if (cohort->has_head)
+        hrf_out_addf(out,
+                     " <small>heat maps: attention of the slide head in %s, by rank from dark "
+                     "(least) to yellow (most); strips: the patches of highest attention</small>",
+                     cohort->precisions[0].name);
+    else if (!cohort->is_embedding)
         hrf_out_markup(out,
                        " <small>heat maps: %s of %s, blue 0, red 1, faint where the model is not "
                        "sure; dark outlines are annotated lesions; a click enlarges</small>",

@@ -58,6 +58,7 @@ static const char *const style[] = {
     "th button{all:unset;cursor:pointer}th button:hover,th button:focus-visible{color:var(--ink);",
     "text-decoration:underline}th[aria-sort=ascending] button::after{content:' \\2191'}",
     "th[aria-sort=descending] button::after{content:' \\2193'}",
+    "img.top{display:block;margin-top:4px;max-width:320px;height:auto;border-radius:4px}",
     ".thumb{width:92px}.thumb img{display:block;max-width:80px;max-height:64px;border-radius:5px;",
     "border:1px solid var(--line);background:#fff}.thumb a:hover img{border-color:var(--accent)}",
     ".tag{display:inline-block;padding:1px "

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "base/sort.h"
 
@@ -20,11 +21,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum form { FORM_CSV, FORM_GEOJSON, FORM_HEATMAP, FORM_HDF5, FORM_NPY, FORM_LESIONS, N_FORMS };
+enum form {
+    FORM_CSV,
+    FORM_GEOJSON,
+    FORM_HEATMAP,
+    FORM_HDF5,
+    FORM_NPY,
+    FORM_LESIONS,
+    FORM_TOP,
+    N_FORMS
+};
 static const struct hrf_stale_form forms[N_FORMS] = {
     { "model-outputs-csv", ".csv" }, { "model-outputs-geojson", ".geojson.gz" },
     { "heatmaps", ".png" },          { "features", ".h5" },
-    { "features", ".npy" },          { "lesions", ".csv" }
+    { "features", ".npy" },          { "lesions", ".csv" },
+    { "top-patches", ".png" }
 };
 
 struct writer {
@@ -147,8 +158,8 @@ static enum hrf_status read_outlines(const struct hrf_cohort_slide *slide,
 }
 
 /* Colours rounded to 5 bits: half the bytes, and no difference at this size. */
-static enum hrf_status make_thumbnail(const struct hrf_image *map, int32_t side,
-                                      struct hrf_page_slide *extra, struct hrf_error *err)
+static enum hrf_status make_small(const struct hrf_image *map, int32_t side, struct hrf_bytes *out,
+                                  struct hrf_error *err)
 {
     struct hrf_image small = { 0 };
     HRF_TRY(hrf_image_shrink(map, side, &small, err));
@@ -158,9 +169,16 @@ static enum hrf_status make_thumbnail(const struct hrf_image *map, int32_t side,
         v = v > 31 ? 31 : v;
         small.pixels[i] = (unsigned char)(v << 3 | v >> 2);
     }
-    enum hrf_status status = hrf_image_encode(&small, &extra->thumbnail, err);
+    enum hrf_status status = hrf_image_encode(&small, out, err);
     hrf_image_release(&small);
     return status;
+}
+
+static enum hrf_status make_thumbnail(const struct hrf_image *map, int32_t side,
+                                      struct hrf_page_slide *extra, struct hrf_error *err)
+{
+    hrf_bytes_release(&extra->thumbnail);
+    return make_small(map, side, &extra->thumbnail, err);
 }
 
 static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_t precision,
@@ -171,15 +189,15 @@ static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_
     struct hrf_page_slide *extra = &w->extras[slide];
     struct hrf_image map = { 0 };
     struct hrf_error why = { .status = HRF_OK };
-    const bool is_map = scores->class_map.values != NULL;
+    const bool is_map = scores->class_map.values != NULL || w->cohort->has_head;
     const enum hrf_heat_scale scale = is_map || w->cohort->is_regression ? HRF_HEAT_RISING
                                                                          : HRF_HEAT_CENTRED;
-    enum hrf_status status = hrf_heatmap_draw(plan, scores, w->cohort->positive, scale, outlines,
-                                              &map, &why);
+    const size_t shown = w->cohort->has_head ? 0 : w->cohort->positive;
+    enum hrf_status status = hrf_heatmap_draw(plan, scores, shown, scale, outlines, &map, &why);
     if (status != HRF_OK)
         return note_or_fail(extra, status, "no heatmap", &why, err);
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_HEATMAP);
-    /* A class activation map is not on the scale that the threshold is on. */
+    /* Neither a class activation map nor attention is on the scale that the threshold is on. */
     double threshold = !is_map ? w->cohort->threshold : NAN;
     status = path == NULL ? no_memory(err) : hrf_heatmap_write(&map, scale, threshold, path, err);
     if (status == HRF_OK && precision == 0 && w->options->html)
@@ -189,24 +207,62 @@ static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_
     return status;
 }
 
+/* The ranks of the patches' attention, as the scores of one class. */
+static enum hrf_status write_attention_map(const struct writer *w, size_t slide, size_t precision,
+                                           const struct hrf_tile_plan *plan,
+                                           const struct hrf_head_scores *head,
+                                           const struct hrf_outlines *outlines,
+                                           struct hrf_error *err)
+{
+    HRF_AUTO_FREE float *ranks = hrf_alloc_array((size_t)head->n_patches, sizeof *ranks);
+    if (ranks == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_head_scores_rank(head, w->cohort->positive, ranks, err));
+    const struct hrf_scores view = { .n_patches = head->n_patches,
+                                     .n_classes = 1,
+                                     .probabilities = ranks };
+    return write_heatmap(w, slide, precision, plan, &view, outlines, err);
+}
+
+static enum hrf_status write_top_patches(const struct writer *w, size_t slide, size_t precision,
+                                         const struct hrf_head_scores *head, struct hrf_error *err)
+{
+    struct hrf_page_slide *extra = &w->extras[slide];
+    HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_TOP);
+    if (path == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_file_write_atomic(path, head->shown_png.data, head->shown_png.n_bytes, err));
+    extra->has_top_patches = true;
+    if (precision > 0 || !w->options->html)
+        return HRF_OK;
+    struct hrf_image strip = { 0 };
+    HRF_TRY(hrf_image_decode(&head->shown_png, 3, &strip, err));
+    const int32_t side = w->thumbnail_side * 3; /* as many bytes as a thumbnail and a half */
+    const enum hrf_status status = make_small(&strip, side < strip.width ? side : strip.width,
+                                              &extra->top_patches, err);
+    hrf_image_release(&strip);
+    return status;
+}
+
 static enum hrf_status write_tables(const struct writer *w, size_t slide, size_t precision,
                                     const struct hrf_tile_plan *plan,
-                                    const struct hrf_scores *scores, struct hrf_error *err)
+                                    const struct hrf_scores *scores,
+                                    const struct hrf_head_scores *head, struct hrf_error *err)
 {
     struct hrf_page_slide *extra = &w->extras[slide];
     if (w->wanted[FORM_CSV]) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_CSV);
         if (path == NULL)
             return no_memory(err);
-        HRF_TRY(hrf_report_patch_csv(w->cohort, plan, scores, path, err));
+        HRF_TRY(hrf_report_patch_csv(w->cohort, plan, scores, head, path, err));
         extra->has_csv = true;
     }
-    if (w->wanted[FORM_GEOJSON]) {
+    if (w->wanted[FORM_GEOJSON] && (head != NULL || !w->cohort->is_embedding)) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_GEOJSON);
         if (path == NULL)
             return no_memory(err);
         HRF_TRY(hrf_report_patch_geojson(w->cohort, w->cohort->slides[slide].name, plan, scores,
-                                         path, err));
+                                         head, path, err));
         extra->has_geojson = true;
     }
     return HRF_OK;
@@ -237,9 +293,13 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
                                        const struct hrf_outlines *outlines, struct hrf_error *err)
 {
     HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO(hrf_head_scores) head = NULL;
     HRF_TRY(w->source->scores(w->source->context, slide, precision, &scores, err));
     HRF_TRY(hrf_report_check_scores(w->cohort, plan, scores, err));
-    HRF_TRY(write_tables(w, slide, precision, plan, scores, err));
+    if (w->cohort->has_head && w->cohort->slides[slide].scores[precision].known)
+        HRF_TRY(w->source->head_scores(w->source->context, slide, precision, &head, err));
+    const struct hrf_head_scores *const looked = head != NULL && head->n_branches > 0 ? head : NULL;
+    HRF_TRY(write_tables(w, slide, precision, plan, scores, looked, err));
     for (enum form f = FORM_HDF5; f <= FORM_NPY; f++)
         if (w->wanted[f])
             HRF_TRY(write_features(w, slide, precision, f, plan, scores, err));
@@ -249,8 +309,12 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
             return no_memory(err);
         HRF_TRY(hrf_report_lesions(w->cohort, plan, scores, path, err));
     }
-    if (w->wanted[FORM_HEATMAP])
+    if (w->wanted[FORM_HEATMAP] && looked != NULL)
+        HRF_TRY(write_attention_map(w, slide, precision, plan, looked, outlines, err));
+    else if (w->wanted[FORM_HEATMAP] && !w->cohort->is_embedding)
         HRF_TRY(write_heatmap(w, slide, precision, plan, scores, outlines, err));
+    if (w->wanted[FORM_TOP] && looked != NULL && looked->n_shown > 0)
+        HRF_TRY(write_top_patches(w, slide, precision, looked, err));
     return HRF_OK;
 }
 
@@ -336,7 +400,8 @@ static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_er
         has_failed |= status != HRF_OK;
     }
     const bool is_plain = slide->state == HRF_SLIDE_NO_TISSUE ||
-                          (w->cohort->is_embedding && slide->state == HRF_SLIDE_DONE);
+                          (w->cohort->is_embedding && slide->state == HRF_SLIDE_DONE &&
+                           !w->extras[index].has_heatmap);
     if (is_plain && slide->n_patches >= 0 && w->options->html)
         HRF_TRY(show_plain_slide(w, index, err));
     if (has_failed && slide->state == HRF_SLIDE_DONE) {
@@ -406,15 +471,17 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                  size_t *n_failed, struct hrf_error *err)
 {
     const bool is_npy = options->features == HRF_FEATURES_NPY;
+    const bool has_maps = hrf_cohort_scores_slides(cohort); /* of patches, or attention */
     struct writer w = { .cohort = cohort,
                         .source = source,
                         .options = options,
                         .directory = directory,
                         .wanted = { [FORM_CSV] = options->csv,
-                                    [FORM_GEOJSON] = options->geojson && !cohort->is_embedding,
-                                    [FORM_HEATMAP] = options->heatmaps && !cohort->is_embedding,
+                                    [FORM_GEOJSON] = options->geojson && has_maps,
+                                    [FORM_HEATMAP] = options->heatmaps && has_maps,
                                     [FORM_HDF5] = cohort->is_embedding && !is_npy,
                                     [FORM_NPY] = cohort->is_embedding && is_npy,
+                                    [FORM_TOP] = options->heatmaps && cohort->has_head,
                                     [FORM_LESIONS] = !cohort->is_embedding &&
                                                      cohort->lesion_rule.method !=
                                                          HRF_LESIONS_NONE },
@@ -425,6 +492,7 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
     enum hrf_status status = write_all(&w, err);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         hrf_free(w.extras[i].thumbnail.data);
+        hrf_free(w.extras[i].top_patches.data);
         hrf_free(w.extras[i].note);
     }
     hrf_free(w.extras);

@@ -1,7 +1,7 @@
 /* report_files.h - everything below results/ and report/ of a run directory, from a cohort.
  *
  * results/labels.csv, results/patch-flips.csv,
- * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features,lesions}/,
+ * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features,lesions,top-patches}/,
  * report/report.json, report/study.csv, report/index.html (these three tell times too, results/ is
  * the same bytes from every run). Files appear whole (temporary name, sync, rename); made again
  * from the same cohort they are the same bytes, but for the time on the page. One slide's records
@@ -25,12 +25,15 @@ struct hrf_report_source {
                                  struct hrf_error *err);
     enum hrf_status (*scores)(void *context, size_t slide, size_t precision,
                               struct hrf_scores **out, struct hrf_error *err);
+    /* What the slide head gave; only for a cohort that has one. */
+    enum hrf_status (*head_scores)(void *context, size_t slide, size_t precision,
+                                   struct hrf_head_scores **out, struct hrf_error *err);
 };
 
 struct hrf_report_options {
     bool heatmaps, geojson, csv, html;
     /* How embeddings are written, and what made them (hrf_features.encoder, model; borrowed). A
-     * cohort of embeddings gets no heatmap and no GeoJSON: patches have no score. */
+     * cohort of embeddings gets heatmaps and GeoJSON of a slide head's attention, or none. */
     enum hrf_features_form features;
     bool half_features;
     const char *encoder, *model_sha256;

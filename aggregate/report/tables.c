@@ -67,12 +67,12 @@ static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_adds(out, "\n");
 }
 
-/* A column for each class, e.g. "prob_tumor" or "score_tumor". */
-static enum hrf_status class_columns(const struct hrf_cohort *cohort, const char *start,
-                                     size_t n_columns, struct hrf_out *out, struct hrf_error *err)
+/* A column for each class, e.g. "score_tumor". */
+static enum hrf_status class_columns(const struct hrf_cohort *cohort, struct hrf_out *out,
+                                     struct hrf_error *err)
 {
-    for (size_t k = 0; k < n_columns; k++) {
-        HRF_AUTO_FREE char *column = hrf_format("%s_%s", start, cohort->classes[k]);
+    for (size_t k = 0; k < n_slide_columns(cohort); k++) {
+        HRF_AUTO_FREE char *column = hrf_format("score_%s", cohort->classes[k]);
         HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
         hrf_out_adds(out, ",");
         hrf_out_csv(out, column);
@@ -87,7 +87,7 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
     hrf_out_adds(out, "slide,label,score,precision,truth,state,reason");
-    HRF_TRY(class_columns(cohort, "score", n_slide_columns(cohort), out, err));
+    HRF_TRY(class_columns(cohort, out, err));
     for (size_t p = 0; p < cohort->n_precisions; p++)
         for (size_t i = 0; i < cohort->n_slides; i++)
             label_row(out, cohort, &cohort->slides[i], p);
@@ -211,29 +211,86 @@ enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort, const ch
     return hrf_out_commit(out, err);
 }
 
-static enum hrf_status csv_header(const struct hrf_cohort *cohort, struct hrf_out *out,
+/* What the table of a slide's patches has beside their places: probabilities, or the attention of a
+ * slide head, or nothing. */
+struct patch_columns {
+    const struct hrf_cohort *cohort;
+    const struct hrf_scores *scores;
+    const struct hrf_head_scores *head;
+    size_t n;
+};
+
+static struct patch_columns columns_of(const struct hrf_cohort *cohort,
+                                       const struct hrf_scores *scores,
+                                       const struct hrf_head_scores *head)
+{
+    return (struct patch_columns){ cohort, scores, head,
+                                   head != NULL ? (size_t)head->n_branches
+                                                : n_patch_columns(cohort) };
+}
+
+/* "prob_tumor"; "attention", or of a head with one attention for each class "attention_tumor". */
+static char *column_name(const struct patch_columns *c, size_t k)
+{
+    const bool is_by_class = c->head == NULL || c->n == c->cohort->n_classes;
+    const char *const start = c->head == NULL ? "prob" : "attention";
+    return !is_by_class && c->n > 1       ? hrf_format("%s_%zu", start, k)
+           : c->n == 1 && c->head != NULL ? hrf_strdup(start)
+                                          : hrf_format("%s_%s", start, c->cohort->classes[k]);
+}
+
+static double column_value(const struct patch_columns *c, int64_t patch, size_t k)
+{
+    return c->head != NULL
+               ? (double)c->head->attention[(int64_t)k * c->head->n_patches + patch]
+               : (double)c->scores->probabilities[(size_t)patch * c->cohort->n_classes + k];
+}
+
+static enum hrf_status csv_header(const struct patch_columns *c, struct hrf_out *out,
                                   struct hrf_error *err)
 {
     hrf_out_adds(out, "minx,miny,width,height");
-    return class_columns(cohort, "prob", n_patch_columns(cohort), out, err);
+    for (size_t k = 0; k < c->n; k++) {
+        HRF_AUTO_FREE char *name = column_name(c, k);
+        HRF_CHECK_MEMORY(name != NULL, err, "no memory for the name of a column");
+        hrf_out_adds(out, ",");
+        hrf_out_csv(out, name);
+    }
+    hrf_out_adds(out, "\n");
+    return HRF_OK;
+}
+
+static enum hrf_status check_patches(const struct hrf_cohort *cohort,
+                                     const struct hrf_tile_plan *plan,
+                                     const struct hrf_scores *scores,
+                                     const struct hrf_head_scores *head, struct hrf_error *err)
+{
+    HRF_TRY(hrf_report_check_scores(cohort, plan, scores, err));
+    if (head != NULL && head->n_patches != plan->n_patches)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the slide head's attention is of %lld patches, the tile plan has "
+                             "%lld",
+                             (long long)head->n_patches, (long long)plan->n_patches);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
                                      const struct hrf_tile_plan *plan,
-                                     const struct hrf_scores *scores, const char *path,
+                                     const struct hrf_scores *scores,
+                                     const struct hrf_head_scores *head, const char *path,
                                      struct hrf_error *err)
 {
-    HRF_TRY(hrf_report_check_scores(cohort, plan, scores, err));
+    const struct patch_columns columns = columns_of(cohort, scores, head);
+    HRF_TRY(check_patches(cohort, plan, scores, head, err));
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    HRF_TRY(csv_header(cohort, out, err));
-    const float *p = scores->probabilities;
+    HRF_TRY(csv_header(&columns, out, err));
     for (int64_t i = 0; i < plan->n_patches; i++) {
         hrf_out_addf(out, "%d,%d,%lld,%lld", plan->patches[i].x, plan->patches[i].y,
                      (long long)plan->patch_width0, (long long)plan->patch_height0);
-        for (size_t k = 0; k < n_patch_columns(cohort); k++) {
+        for (size_t k = 0; k < columns.n; k++) {
             hrf_out_adds(out, ",");
-            hrf_out_number(out, (double)*p++);
+            hrf_out_number(out, column_value(&columns, i, k));
         }
         hrf_out_adds(out, "\n");
     }
@@ -270,10 +327,9 @@ static void add_ring(struct hrf_out *out, const struct hrf_tile_plan *plan, int6
                  x1, y0, x1, y1, x0, y1, x0, y0, x1, y0);
 }
 
-static enum hrf_status add_feature(struct hrf_out *out, const struct hrf_cohort *cohort,
+static enum hrf_status add_feature(struct hrf_out *out, const struct patch_columns *columns,
                                    const char *slide_name, const struct hrf_tile_plan *plan,
-                                   const struct hrf_scores *scores, int64_t i,
-                                   struct hrf_error *err)
+                                   int64_t i, struct hrf_error *err)
 {
     char id[37];
     HRF_TRY(patch_id(slide_name, plan, i, id, err));
@@ -282,13 +338,13 @@ static enum hrf_status add_feature(struct hrf_out *out, const struct hrf_cohort 
     hrf_out_adds(out, "{\"type\": \"Polygon\", \"coordinates\": ");
     add_ring(out, plan, i);
     hrf_out_adds(out, "}, \"properties\": {\"isLocked\": true, \"measurements\": {");
-    for (size_t k = 0; k < cohort->n_classes; k++) {
-        HRF_AUTO_FREE char *name = hrf_format("prob_%s", cohort->classes[k]);
+    for (size_t k = 0; k < columns->n; k++) {
+        HRF_AUTO_FREE char *name = column_name(columns, k);
         HRF_CHECK_MEMORY(name != NULL, err, "no memory for the name of a measurement");
         hrf_out_adds(out, k > 0 ? ", " : "");
         hrf_out_json(out, name);
         hrf_out_adds(out, ": ");
-        hrf_out_number(out, (double)scores->probabilities[(size_t)i * cohort->n_classes + k]);
+        hrf_out_number(out, column_value(columns, i, k));
     }
     hrf_out_adds(out, "}, \"objectType\": \"tile\"}}");
     return HRF_OK;
@@ -296,15 +352,17 @@ static enum hrf_status add_feature(struct hrf_out *out, const struct hrf_cohort 
 
 enum hrf_status hrf_report_patch_geojson(const struct hrf_cohort *cohort, const char *slide_name,
                                          const struct hrf_tile_plan *plan,
-                                         const struct hrf_scores *scores, const char *path,
+                                         const struct hrf_scores *scores,
+                                         const struct hrf_head_scores *head, const char *path,
                                          struct hrf_error *err)
 {
-    HRF_TRY(hrf_report_check_scores(cohort, plan, scores, err));
+    const struct patch_columns columns = columns_of(cohort, scores, head);
+    HRF_TRY(check_patches(cohort, plan, scores, head, err));
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_GZIP, &out, err));
     hrf_out_adds(out, "{\"type\": \"FeatureCollection\", \"features\": [");
     for (int64_t i = 0; i < plan->n_patches; i++)
-        HRF_TRY(add_feature(out, cohort, slide_name, plan, scores, i, err));
+        HRF_TRY(add_feature(out, &columns, slide_name, plan, i, err));
     hrf_out_adds(out, "]}");
     return hrf_out_commit(out, err);
 }

@@ -35,15 +35,19 @@ HRF_CHECKED enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, co
  * class. */
 HRF_CHECKED enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort,
                                                    const char *path, struct hrf_error *err);
+/* `head`: with attention; it then stands in the place of probabilities, one column for each branch.
+ * NULL: none. */
 HRF_CHECKED enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
                                                  const struct hrf_tile_plan *plan,
-                                                 const struct hrf_scores *scores, const char *path,
-                                                 struct hrf_error *err);
+                                                 const struct hrf_scores *scores,
+                                                 const struct hrf_head_scores *head,
+                                                 const char *path, struct hrf_error *err);
 /* slide_name: what the ids are made from, beside the patch. */
 HRF_CHECKED enum hrf_status hrf_report_patch_geojson(const struct hrf_cohort *cohort,
                                                      const char *slide_name,
                                                      const struct hrf_tile_plan *plan,
                                                      const struct hrf_scores *scores,
+                                                     const struct hrf_head_scores *head,
                                                      const char *path, struct hrf_error *err);
 
 /* The lesions of one slide in the form of CAMELYON16's lesion task: confidence,x,y, no header. */

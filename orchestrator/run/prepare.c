@@ -178,7 +178,8 @@ enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err)
     hrf_crash_point("run.plan_infer.before_commit");
     HRF_TRY(hrf_store_commit(run->store, err));
     run_warn_dropped(run);
-    return run_reload_tasks(run, err);
+    HRF_TRY(run_reload_tasks(run, err));
+    return run_plan_all_heads(run, err);
 }
 
 enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
@@ -210,7 +211,6 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     HRF_TRY(run_calibrate(run, err));
     if (run->calibration == NULL && run->calibration_failure == NULL)
         HRF_TRY(run_plan_all_infer(run, err));
-    HRF_TRY(run_plan_all_heads(run, err));
     run->is_planned = true;
     return HRF_OK;
 }

@@ -283,7 +283,20 @@ static bool interrupted(struct run *run, struct hrf_error *err, enum hrf_status 
     return true;
 }
 
-static enum hrf_status loop(struct run *run, struct hrf_error *err)
+/* True if tasks that nobody waited for are still to be planned: a slide that was tiled again may
+ * have had all its embeddings. */
+static enum hrf_status plan_rest(struct run *run, bool *is_more, struct hrf_error *err)
+{
+    *is_more = false;
+    if (run->summary.end != HRF_RUN_DONE || run->calibrate_only ||
+        !hrf_slide_head_is_given(&run->workflow->slide_head))
+        return HRF_OK;
+    HRF_TRY(run_plan_all_heads(run, err));
+    *is_more = has_open_tasks(run);
+    return HRF_OK;
+}
+
+static enum hrf_status run_open_tasks(struct run *run, struct hrf_error *err)
 {
     double next_beat = hrf_clock_seconds() + BEAT_S;
     enum hrf_status status = HRF_OK;
@@ -312,6 +325,16 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
     }
     assert(!run_waits_for_calibration(run));
     run->summary.end = HRF_RUN_DONE;
+    return HRF_OK;
+}
+
+static enum hrf_status loop(struct run *run, struct hrf_error *err)
+{
+    bool is_more = true;
+    while (is_more) {
+        HRF_TRY(run_open_tasks(run, err));
+        HRF_TRY(plan_rest(run, &is_more, err));
+    }
     return HRF_OK;
 }
 

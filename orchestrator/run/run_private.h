@@ -143,7 +143,7 @@ HRF_CHECKED enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *
 struct hrf_task_row *run_find_task(struct run *run, int64_t task_id);
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id);
 
-/* Plans the infer tasks of every tiled slide anew. */
+/* Plans the infer tasks of every tiled slide anew, and the head tasks of all slides. */
 HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err);
 
 /* heads.c */

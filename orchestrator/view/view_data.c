@@ -31,17 +31,23 @@ static json_t *number_or_null(double number)
     return isfinite(number) ? json_real(number) : json_null();
 }
 
+/* What patches have in a run with a slide head, in the place of classes. */
+static const char attention[] = "attention (rank)";
+
 static json_t *describe_workflow(const struct hrf_workflow *w)
 {
     json_t *classes = json_array(), *precisions = json_array();
-    for (size_t i = 0; i < w->model.classes.n_items; i++)
+    const bool has_head = hrf_slide_head_is_given(&w->slide_head); /* patches have its attention */
+    for (size_t i = 0; i < w->model.classes.n_items && !has_head; i++)
         json_array_append_new(classes, hrf_json_string(w->model.classes.items[i]));
+    if (has_head)
+        json_array_append_new(classes, json_string(attention));
     for (size_t i = 0; i < w->n_precisions; i++)
         json_array_append_new(precisions, json_string(hrf_precision_name(w->precision[i])));
     return json_pack("{sosososososb}", "name", hrf_json_string(w->name), "classes", classes,
-                     "positive", text_or_null(w->model.positive), "precisions", precisions,
-                     "threshold", number_or_null(w->aggregate.threshold), "is_embedding",
-                     w->model.output == HRF_OUTPUT_EMBEDDING);
+                     "positive", text_or_null(has_head ? attention : w->model.positive),
+                     "precisions", precisions, "threshold", number_or_null(w->aggregate.threshold),
+                     "is_embedding", w->model.output == HRF_OUTPUT_EMBEDDING && !has_head);
 }
 
 static json_t *describe_slide(const struct hrf_slide_row *slide)
@@ -124,20 +130,52 @@ enum hrf_status hrf_view_patches(const char *directory, int64_t slide_id, struct
     return hrf_strbuf_status(out, err);
 }
 
+static void put_values(struct hrf_strbuf *out, int n_classes, const float *values, int64_t n)
+{
+    hrf_strbuf_addf(out, "{\"classes\":%d,\"values\":[", n_classes);
+    for (int64_t i = 0; i < n; i++) {
+        const double value = (double)values[i];
+        hrf_strbuf_addf(out, isfinite(value) ? "%s%.5g" : "%snull", i > 0 ? "," : "", value);
+    }
+    hrf_strbuf_addf(out, "]}");
+}
+
+/* The ranks of the patches' attention, as the values of one class. */
+static enum hrf_status put_attention(const struct hrf_head_scores *head, size_t positive,
+                                     struct hrf_strbuf *out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE float *ranks = hrf_alloc_array((size_t)head->n_patches, sizeof *ranks);
+    HRF_CHECK_MEMORY(ranks != NULL, err, "no memory for the attention of a slide");
+    HRF_TRY(hrf_head_scores_rank(head, positive, ranks, err));
+    put_values(out, 1, ranks, head->n_patches);
+    return hrf_strbuf_status(out, err);
+}
+
+static size_t positive_class(const struct hrf_workflow *w)
+{
+    size_t i = 0;
+    while (i + 1 < w->model.classes.n_items &&
+           strcmp(w->model.classes.items[i], w->model.positive) != 0)
+        i++;
+    return i;
+}
+
 enum hrf_status hrf_view_scores(const char *directory, int64_t slide_id, const char *precision,
                                 struct hrf_strbuf *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_TRY(load_workflow(directory, &workflow, err));
     HRF_TRY(hrf_store_open_run(directory, &store, err));
-    HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
-    const int64_t n = scores->n_patches * scores->n_classes;
-    hrf_strbuf_addf(out, "{\"classes\":%d,\"values\":[", (int)scores->n_classes);
-    for (int64_t i = 0; i < n; i++) {
-        const double value = (double)scores->probabilities[i];
-        hrf_strbuf_addf(out, isfinite(value) ? "%s%.5g" : "%snull", i > 0 ? "," : "", value);
+    if (hrf_slide_head_is_given(&workflow->slide_head)) {
+        HRF_AUTO(hrf_head_scores) head = NULL;
+        HRF_TRY(hrf_store_get_head_scores(store, slide_id, precision, &head, err));
+        return put_attention(head, positive_class(workflow), out, err);
     }
-    hrf_strbuf_addf(out, "]}");
+    HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
+    put_values(out, (int)scores->n_classes, scores->probabilities,
+               scores->n_patches * scores->n_classes);
     return hrf_strbuf_status(out, err);
 }
 

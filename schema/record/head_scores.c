@@ -4,6 +4,7 @@
 #include "schema/record/fields.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { VERSION = 2, MOST_CLASSES = 1 << 16, MOST_PATCHES = 1 << 28 };
@@ -129,4 +130,39 @@ double hrf_head_scores_attention(const struct hrf_head_scores *scores, int64_t p
         return (double)NAN;
     return (double)
         scores->attention[(is_by_class ? (int64_t)class_index : 0) * scores->n_patches + patch];
+}
+
+struct ranked {
+    double attention;
+    int64_t patch;
+};
+
+static int by_attention(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->attention != y->attention)
+        return x->attention < y->attention ? -1 : 1;
+    return x->patch < y->patch ? -1 : x->patch > y->patch;
+}
+
+enum hrf_status hrf_head_scores_rank(const struct hrf_head_scores *scores, size_t class_index,
+                                     float *out, struct hrf_error *err)
+{
+    const int64_t n = scores->n_patches;
+    if (scores->attention == NULL)
+        return hrf_error_set(err, HRF_E_USER, "the slide head has no attention");
+    HRF_AUTO_FREE struct ranked *list = hrf_alloc_array((size_t)n, sizeof *list);
+    HRF_CHECK_MEMORY(list != NULL, err, "no memory for the attention of %lld patches",
+                     (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        list[i] = (struct ranked){ hrf_head_scores_attention(scores, i, class_index), i };
+    qsort(list, (size_t)n, sizeof *list, by_attention);
+    for (int64_t first = 0, end; first < n; first = end) {
+        for (end = first; end < n && list[end].attention == list[first].attention;)
+            end++;
+        const double rank = (double)(first + end - 1) / 2; /* the mean of the equal ones */
+        for (int64_t i = first; i < end; i++)
+            out[list[i].patch] = n > 1 ? (float)(rank / (double)(n - 1)) : 1.0F;
+    }
+    return HRF_OK;
 }

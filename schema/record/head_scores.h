@@ -36,8 +36,15 @@ HRF_CHECKED enum hrf_status hrf_head_scores_decode(const void *bytes, size_t n_b
                                                    const struct hrf_record_identity *expected,
                                                    const char *where, struct hrf_head_scores **out,
                                                    struct hrf_error *err);
-/* The attention of a patch: of several branches (one for each class) that of `class`. NaN: none. */
+/* The attention of a patch: of several branches (one for each class) that of the class. NaN: none.
+ */
 double hrf_head_scores_attention(const struct hrf_head_scores *scores, int64_t patch,
                                  size_t class_index);
+/* The rank of every patch's attention as a share, 0 the lowest and 1 the highest, of equal ones the
+ * same: out[n_patches]. Attention sums to 1 over a slide, so that its numbers are of no scale that
+ * a map could have. HRF_E_USER: the head has no attention. */
+HRF_CHECKED enum hrf_status hrf_head_scores_rank(const struct hrf_head_scores *scores,
+                                                 size_t class_index, float *out,
+                                                 struct hrf_error *err);
 
 #endif

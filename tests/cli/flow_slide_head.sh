@@ -78,6 +78,28 @@ fp32, bf16 = report["precisions"]
 assert fp32["slide_auc"] is not None and bf16["slide_auc"] is not None and bf16["embedding"]["cosine_mean"] < 1
 END
 
+# The attention: the same numbers as those of head score, in the table and the GeoJSON; pictures.
+mkdir attention
+"$flow" head score "$head" run/results/fp32/features/*.h5 --out /dev/null --attention attention
+"$python" - <<'END' || fail "other attention than that of head score"
+import csv, glob, gzip, json, os
+for f in glob.glob("attention/*.csv"):
+    slide = os.path.basename(f)[:-4]
+    want = list(csv.DictReader(open(f)))
+    got = list(csv.DictReader(open(f"run/results/fp32/model-outputs-csv/{slide}.csv")))
+    shapes = json.load(gzip.open(f"run/results/fp32/model-outputs-geojson/{slide}.geojson.gz"))["features"]
+    assert len(want) == len(got) == len(shapes) > 0
+    for w, g, s in zip(want, got, shapes):
+        assert int(float(w["x"])) == int(g["minx"]) and int(float(w["y"])) == int(g["miny"])
+        for k, name in enumerate(["normal", "tumor"]):
+            a = float(g["attention_" + name])
+            assert abs(float(w[f"attention_{k}"]) - a) < 1e-6 and s["properties"]["measurements"]["attention_" + name] == a
+    for form in ("heatmaps", "top-patches"):
+        assert open(f"run/results/fp32/{form}/{slide}.png", "rb").read(4) == b"\x89PNG"
+page = open("run/report/index.html").read()
+assert "attention of the slide head" in page and page.count('class="top"') == 3
+END
+
 # Nothing is scored again; with another head only the heads are run. A file of embeddings that is
 # lost or harmed is made again.
 events() { sqlite3 "$1/run.db" "SELECT count(*) FROM event WHERE subject='task'"; }
@@ -111,6 +133,7 @@ head=$PWD/leak/fold-0-seed-1/head.onnx
 score 3 leaked
 expect_text "slide 'test_001' is one that the head was trained on: its score says nothing; exclude it (dataset.exclude)"
 grep -q "^test_002,.*,done," leaked/results/labels.csv || fail "other slides are not scored"
+[ ! -e leaked/results/fp32/heatmaps/test_002.png ] || fail "a head without attention has a map of it"
 train turned made labels.csv '[tumor, normal]' mean
 head=$PWD/turned/fold-0-seed-1/head.onnx
 score 3 refused

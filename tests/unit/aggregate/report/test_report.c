@@ -368,7 +368,8 @@ static void a_failed_allocation_leaves_no_half_file(void **state)
     int64_t nth = 1;
     for (; !done && nth < 500; nth++) {
         hrf_alloc_fail_after(nth);
-        enum hrf_status status = hrf_report_patch_geojson(f.cohort, "s", plan, scores, path, NULL);
+        enum hrf_status status = hrf_report_patch_geojson(f.cohort, "s", plan, scores, NULL, path,
+                                                          NULL);
         hrf_alloc_fail_after(0);
         done = status == HRF_OK;
         if (!done) {
