@@ -106,6 +106,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
     }
     hrf_page_study(out, cohort);
     hrf_page_times(out, cohort);
+    HRF_TRY(hrf_page_timeline(out, cohort, err));
     hrf_page_slides(out, cohort, extras);
     HRF_TRY(hrf_page_left_out(out, cohort, err));
     hrf_page_provenance(out, cohort);

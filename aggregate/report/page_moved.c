@@ -67,7 +67,7 @@ void hrf_page_moved(struct hrf_out *out, const struct hrf_cohort *cohort)
 
 /* ---- gains ---- */
 
-enum { GAIN_LEFT = 64, GAIN_WIDTH = 210, GAIN_BAR = 14, GAIN_ROW = 44 };
+enum { GAIN_LEFT = 64, GAIN_WIDTH = 210, GAIN_BAR = 14, GAIN_ROW = 60 };
 
 /* The far end of the scale: the largest ratio, or the reference's 1. */
 static double gain_reach(const struct hrf_cohort *cohort)
@@ -75,7 +75,8 @@ static double gain_reach(const struct hrf_cohort *cohort)
     double reach = 1.0;
     for (size_t i = 1; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        reach = fmax(reach, fmax(p->compute_speedup.value, p->memory_ratio.value)); /* not NaN */
+        reach = fmax(reach, fmax(p->compute_speedup.value, p->speedup.value)); /* not NaN */
+        reach = fmax(reach, p->memory_ratio.value);
     }
     return reach;
 }
@@ -107,13 +108,15 @@ void hrf_page_gains(struct hrf_out *out, const struct hrf_cohort *cohort)
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         const double y = (double)((i - 1) * GAIN_ROW) + 6.0;
         hrf_out_markup(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
-                       GAIN_LEFT - 8, y + GAIN_BAR + 5.0, p->name);
+                       GAIN_LEFT - 8, y + 1.5 * GAIN_BAR + 6.0, p->name);
         gain_bar(out, &p->compute_speedup, reach, y, "t1");
-        gain_bar(out, &p->memory_ratio, reach, y + GAIN_BAR + 2.0, "t3");
+        gain_bar(out, &p->speedup, reach, y + GAIN_BAR + 2.0, "t4");
+        gain_bar(out, &p->memory_ratio, reach, y + 2.0 * (GAIN_BAR + 2.0), "t3");
     }
     hrf_out_adds(out,
                  "</svg><ul class=\"key\"><li><i style=\"background:var(--t1)\"></i>speed of the "
-                 "network (more is better)</li><li><i style=\"background:var(--t3)\"></i>peak "
+                 "network (more is better)</li><li><i style=\"background:var(--t4)\"></i>speed of "
+                 "the whole job</li><li><i style=\"background:var(--t3)\"></i>peak "
                  "memory (less is better)</li></ul></section>\n");
 }
 

@@ -45,6 +45,10 @@ HRF_CHECKED enum hrf_status hrf_page_precision_recall(struct hrf_out *out,
 void hrf_page_operating_points(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_classes(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort);
+HRF_CHECKED enum hrf_status hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *cohort,
+                                              struct hrf_error *err);
+/* "int8: 4.0x in the network, 1.6x of the job: reading is the limit"; nothing for the reference. */
+void hrf_page_gain_limits(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_page_slide *extras);
 

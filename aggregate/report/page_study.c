@@ -95,7 +95,9 @@ static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</tr></thead><tbody>\n");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         gain_row(out, &cohort->precisions[i], i == 0, has_gpu);
-    hrf_out_adds(out, "</tbody></table></section>\n");
+    hrf_out_adds(out, "</tbody></table>");
+    hrf_page_gain_limits(out, cohort);
+    hrf_out_adds(out, "</section>\n");
 }
 
 /* One operation of one precision; what it carried a second of the time that ranks spent on it. */

@@ -105,6 +105,14 @@ static const char *const style[] = {
     "0;overflow-wrap:anywhere}",
     ".reasons b{margin-right:6px}details summary{cursor:pointer;color:var(--soft)}",
     "td.same{font-weight:600;color:var(--ok)}code{font-size:.93em}",
+    ".said{margin:8px 0 0}.times .said{margin:0 0 10px}",
+    ".track{position:relative;height:12px}.lanes{position:relative;margin:10px 0}.lanes "
+    ".track{position:absolute;"
+    "left:0;right:0;height:8px}.track i{position:absolute;top:0;bottom:0;min-width:2px;"
+    "border-radius:2px}.jobs .row{grid-template-columns:110px 1fr;min-height:16px}",
+    ".jobs i.wait{background:var(--line)}.jobs i.tile{background:var(--t3)}.jobs i.calibrate{"
+    "background:var(--t2)}.jobs i.infer{background:var(--t1)}.jobs i.bad{background:var(--pos)}",
+    ".jobs details{margin-top:10px}",
     ".list td{overflow-wrap:anywhere}.list td.name{width:34%;min-width:90px}",
     ".none{color:var(--soft);margin:0}.dash{color:var(--soft);border-bottom:1px "
     "dotted;cursor:help}",

@@ -1,5 +1,6 @@
 /* page_times.c - where the time went: of each precision's jobs, and of the phases. */
 #include "aggregate/report/page_private.h"
+#include "aggregate/study/bottleneck.h"
 
 #include <math.h>
 
@@ -72,6 +73,21 @@ static void precision_times(struct hrf_out *out, const struct hrf_cohort_precisi
     hrf_out_adds(out, "</ul>");
 }
 
+void hrf_page_gain_limits(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        const enum hrf_bottleneck_kind limit = hrf_gain_limit(p);
+        if (isnan(p->speedup.value) || isnan(p->compute_speedup.value))
+            continue;
+        hrf_out_markup(out, "<p class=\"said\">%s: %.1f× in the network, %.1f× of the job", p->name,
+                       p->compute_speedup.value, p->speedup.value);
+        if (limit != HRF_BOTTLENECK_UNKNOWN)
+            hrf_out_markup(out, ": %s is the limit", hrf_bottleneck_name(limit));
+        hrf_out_adds(out, "</p>\n");
+    }
+}
+
 static void phase_row(struct hrf_out *out, const struct hrf_phase_row *phase, double whole)
 {
     const struct part part = { phase->name, "t1", phase->seconds };
@@ -99,6 +115,9 @@ void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_adds(out, "<section class=\"times\"><h2>Where the time went <small>summed over jobs; "
                       "the rows of a precision run side by side</small></h2>\n");
+    const struct hrf_bottleneck bottleneck = hrf_cohort_bottleneck(cohort);
+    if (bottleneck.sentence[0] != '\0')
+        hrf_out_markup(out, "<p class=\"said\">%s</p>\n", bottleneck.sentence);
     for (size_t i = 0; i < cohort->n_precisions; i++)
         if (cohort->precisions[i].n_patches > 0)
             precision_times(out, &cohort->precisions[i]);

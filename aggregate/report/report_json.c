@@ -1,5 +1,6 @@
 /* report_json.c - writes report.json. */
 #include "aggregate/report/report_json_private.h"
+#include "aggregate/study/bottleneck.h"
 
 static json_t *counts_json(const struct hrf_cohort_counts *counts)
 {
@@ -123,6 +124,52 @@ static json_t *score_json(const struct hrf_cohort *cohort)
     return object;
 }
 
+static void put_bottleneck(json_t *object, const struct hrf_cohort *cohort)
+{
+    const struct hrf_bottleneck found = hrf_cohort_bottleneck(cohort);
+    if (found.kind == HRF_BOTTLENECK_UNKNOWN) {
+        hrf_json_put(object, "bottleneck", json_null());
+        hrf_json_put_reason(object, "bottleneck", "nothing was timed");
+        return;
+    }
+    json_t *item = json_pack("{sssfssss}", "what", hrf_bottleneck_name(found.kind), "share",
+                             found.share, "share_of", found.of, "sentence", found.sentence);
+    hrf_json_put_text(item, "key", found.key);
+    hrf_json_put(object, "bottleneck", item);
+}
+
+/* 0 is "not known". */
+static void put_known(json_t *object, const char *key, double value)
+{
+    hrf_json_put(object, key, value > 0.0 ? json_real(value) : json_null());
+}
+
+/* Every attempt of every job. */
+static json_t *jobs_json(const struct hrf_cohort *cohort)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < cohort->n_jobs; i++) {
+        const struct hrf_cohort_job *job = &cohort->jobs[i];
+        const struct hrf_job_usage *u = &job->usage;
+        json_t *item = json_pack("{sssIsssIsbsI}", "job", job->job_id, "attempt",
+                                 (json_int_t)job->attempt, "kind", job->kind, "tasks",
+                                 (json_int_t)job->n_tasks, "has_ended", job->has_ended,
+                                 "submitted_ms", (json_int_t)job->submitted_ms);
+        hrf_json_put_text(item, "host", u->host[0] != '\0' ? u->host : NULL);
+        put_known(item, "started_ms", (double)u->started_ms);
+        put_known(item, "finished_ms", (double)u->finished_ms);
+        put_known(item, "processor_seconds", (double)u->cpu_ms / 1e3);
+        put_known(item, "peak_process_bytes", (double)u->peak_bytes);
+        put_known(item, "compute_seconds", (double)u->compute_ms / 1e3);
+        hrf_json_put(item, "wait_seconds",
+                     u->wait_ms + u->compute_ms > 0 ? json_real((double)u->wait_ms / 1e3)
+                                                    : json_null());
+        hrf_json_put_text(item, "reason", job->reason);
+        json_array_append_new(array, item);
+    }
+    return array;
+}
+
 enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
                                 struct hrf_error *err)
 {
@@ -136,6 +183,8 @@ enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *pat
     hrf_json_put(root, "calibration", calibration_json(&cohort->calibration));
     hrf_json_put(root, "precisions", hrf_report_precisions_json(cohort));
     hrf_json_put(root, "phases", phases_json(cohort));
+    put_bottleneck(root, cohort);
+    hrf_json_put(root, "jobs", jobs_json(cohort));
     json_t *provenance = json_object();
     for (size_t i = 0; i < cohort->n_provenance; i++)
         hrf_json_put_text(provenance, cohort->provenance[i].name, cohort->provenance[i].text);

@@ -115,6 +115,11 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
     hrf_free(cohort->slides);
     hrf_free(cohort->precisions);
     hrf_free(cohort->phases);
+    for (size_t i = 0; i < cohort->n_jobs; i++) {
+        hrf_free(cohort->jobs[i].job_id);
+        hrf_free(cohort->jobs[i].reason);
+    }
+    hrf_free(cohort->jobs);
     hrf_free(cohort->provenance);
     hrf_free(cohort);
 }
@@ -220,6 +225,7 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->n_slides = n_slides;
         cohort->n_precisions = params->n_precisions;
         cohort->n_provenance = params->n_provenance;
+        cohort->is_slurm = params->is_slurm;
     }
     if (cohort == NULL || !reserve(cohort) || !copy_params(cohort, params))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a cohort of %zu slides", n_slides);

@@ -21,7 +21,7 @@
 #include "schema/record/calibration.h"
 #include "schema/record/scores.h"
 #include "schema/record/tile_plan.h"
-#include "schema/store/store.h"
+#include "schema/store/tasks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,6 +66,7 @@ struct hrf_aggregate_params {
     double tuning_specificity; /* 0: Youden's J */
     uint64_t seed;             /* of the bootstrap */
     struct hrf_calibration_facts calibration;
+    bool is_slurm; /* where jobs ran: which key gives them more */
     const struct hrf_named_text *provenance;
     size_t n_provenance;
 };
@@ -215,6 +216,17 @@ struct hrf_cohort_precision {
     size_t n_top_flips;
 };
 
+/* One attempt of a job, as the store has it. */
+struct hrf_cohort_job {
+    char *job_id, *reason; /* reason: how it ended; NULL = successfully, or it runs */
+    const char *kind;      /* "tile", "calibrate", "infer" */
+    int64_t attempt;
+    bool has_ended;
+    int64_t n_tasks;
+    int64_t submitted_ms, ended_ms; /* wall clock of the driver; ended: it was seen to have */
+    struct hrf_job_usage usage;
+};
+
 /* How the threshold was chosen (tuning.h). */
 struct hrf_tuning {
     bool is_asked_for;
@@ -253,6 +265,9 @@ struct hrf_cohort {
     size_t n_precisions;
     struct hrf_phase_row *phases;
     size_t n_phases;
+    struct hrf_cohort_job *jobs; /* in the order of their submission */
+    size_t n_jobs;
+    bool is_slurm;
     struct hrf_calibration_facts calibration; /* owned texts */
     struct hrf_named_text *provenance;        /* owned texts */
     size_t n_provenance;

@@ -223,6 +223,32 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
     return HRF_OK;
 }
 
+/* What the run's jobs took; the figures do without. */
+static enum hrf_status load_jobs(struct hrf_store *store, struct hrf_cohort *cohort,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_attempt_rows) rows = { NULL, 0 };
+    HRF_TRY(hrf_store_get_attempts(store, false, &rows, err));
+    cohort->jobs = hrf_calloc(rows.n_items + 1, sizeof *cohort->jobs);
+    HRF_CHECK_MEMORY(cohort->jobs != NULL, err, "no memory for %zu jobs", rows.n_items);
+    for (size_t i = 0; i < rows.n_items; i++) {
+        struct hrf_attempt_row *row = &rows.items[i];
+        struct hrf_cohort_job *job = &cohort->jobs[cohort->n_jobs++];
+        *job = (struct hrf_cohort_job){
+            .kind = hrf_task_kind_name(row->kind),
+            .attempt = row->attempt,
+            .has_ended = row->state == HRF_ATTEMPT_ENDED,
+            .n_tasks = (int64_t)row->n_task_ids,
+            .submitted_ms = row->submitted_ms,
+            .ended_ms = row->ended_ms,
+            .usage = row->usage,
+        };
+        HRF_MOVE(job->job_id, row->job_id);
+        HRF_MOVE(job->reason, row->reason);
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status load_all(struct hrf_store *store, struct hrf_cohort *cohort,
                                 const struct hrf_aggregate_params *params,
                                 const struct hrf_slide_rows *rows, struct hrf_error *err)
@@ -232,6 +258,7 @@ static enum hrf_status load_all(struct hrf_store *store, struct hrf_cohort *coho
     for (size_t i = 0; i < cohort->n_precisions; i++)
         HRF_TRY(load_slide_scores(store, cohort, i, err));
     HRF_TRY(hrf_store_get_phases(store, &cohort->phases, &cohort->n_phases, err));
+    HRF_TRY(load_jobs(store, cohort, err));
     return hrf_cohort_finish(cohort, err);
 }
 

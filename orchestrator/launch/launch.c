@@ -355,14 +355,22 @@ static void count_task(const char *directory, const char *task_id, struct hrf_ta
     hrf_task_status_release(&status);
 }
 
+static int64_t to_ms(struct timeval time)
+{
+    return (int64_t)time.tv_sec * 1000 + (int64_t)time.tv_usec / 1000;
+}
+
 /* Writes done.json. Its space was reserved at the start, so this works on a full disk. */
 static enum hrf_status write_done(struct launch *l, struct hrf_error *err)
 {
     struct rusage usage;
     for (size_t i = 0; i < l->spec->n_tasks; i++)
         count_task(l->directory, l->spec->tasks[i].id, &l->sentinel.tasks);
-    if (getrusage(RUSAGE_CHILDREN, &usage) == 0)
+    if (getrusage(RUSAGE_CHILDREN, &usage) == 0) {
+        const bool are_elsewhere = l->sentinel.scheduler_job != 0 && l->spec->n_wrap > 0;
         l->sentinel.peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+        l->sentinel.cpu_ms = are_elsewhere ? 0 : to_ms(usage.ru_utime) + to_ms(usage.ru_stime);
+    }
     l->sentinel.end_ms = hrf_clock_wall_ms();
     hrf_crash_point("launch.done.before");
     HRF_TRY(hrf_sentinel_write(l->directory, "done", &l->sentinel, err));

@@ -10,8 +10,10 @@
 #include "base/text.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/job.h"
+#include "schema/record/scores.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -153,6 +155,37 @@ static enum hrf_status check_result(struct run *run, const struct hrf_task_row *
                             where != NULL ? where : id, err);
 }
 
+/* What the task's own clock says; a record without times is a record all the same. */
+static void note_times(struct run_job *job, const struct hrf_task_row *task, const char *record,
+                       size_t n_bytes)
+{
+    struct hrf_timing timing;
+    if (task->kind != HRF_TASK_INFER ||
+        hrf_scores_read_timing(record, n_bytes, "a task's record", &timing, NULL) != HRF_OK)
+        return;
+    if (timing.wait >= 0.0 && timing.compute >= 0.0) {
+        job->row.usage.wait_ms += llround(timing.wait * 1e3);
+        job->row.usage.compute_ms += llround(timing.compute * 1e3);
+    }
+}
+
+/* What the job says of its host, times and memory. */
+static void note_usage(const struct run *run, struct run_job *job, const struct hrf_sentinel *done)
+{
+    struct hrf_sentinel start;
+    struct hrf_job_usage *usage = &job->row.usage;
+    const struct hrf_sentinel *found = done;
+    if (done == NULL && run_read_sentinel(run, job, "start", &start))
+        found = &start;
+    if (found == NULL)
+        return;
+    snprintf(usage->host, sizeof usage->host, "%s", found->host);
+    usage->started_ms = found->start_ms;
+    usage->finished_ms = found->end_ms;
+    usage->cpu_ms = found->cpu_ms;
+    usage->peak_bytes = found->peak_memory_bytes;
+}
+
 /* Collects one task. *ended: it has a result, or its worker reported a failure. is_last: the task
  * is not looked at again. */
 static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t index,
@@ -180,6 +213,7 @@ static enum hrf_status collect_task(struct run *run, struct run_job *job, size_t
     enum hrf_status result;
     if (status.outcome != HRF_TASK_FAILED) {
         job->n_results++;
+        note_times(job, task, record, n_bytes);
         result = accept_result(run, task, record, n_bytes, err);
     } else {
         result = judge_task(run, task, status.retryable ? HRF_END_FAILED : HRF_END_ERROR, false,
@@ -536,6 +570,7 @@ static enum hrf_status look_at(struct run *run, struct run_job *job, bool *chang
         (job->n_collected < job->n_tasks && is_there_after_all(run, job)))
         return HRF_OK;
     *changed = true;
+    note_usage(run, job, has_sentinel ? &done : NULL);
     return close_job(run, job, &done, has_sentinel, err);
 }
 

@@ -58,4 +58,5 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->tuning_specificity = w->aggregate.tune.specificity;
     out->threshold = w->aggregate.threshold;
     out->seed = 1;
+    out->is_slurm = w->executor.type == HRF_EXECUTOR_SLURM;
 }

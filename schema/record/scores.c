@@ -263,3 +263,14 @@ enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,
     HRF_MOVE(*out, scores);
     return HRF_OK;
 }
+
+enum hrf_status hrf_scores_read_timing(const void *bytes, size_t n_bytes, const char *where,
+                                       struct hrf_timing *out, struct hrf_error *err)
+{
+    struct hrf_container container;
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, VERSION, NULL, where, &container,
+                                 err));
+    const enum hrf_status status = read_timing(container.header, where, out, err);
+    hrf_container_release(&container);
+    return status;
+}

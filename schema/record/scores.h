@@ -94,6 +94,10 @@ void hrf_scores_destroy(struct hrf_scores *scores);
 HRF_DEFINE_AUTO(hrf_scores)
 HRF_CHECKED enum hrf_status hrf_scores_encode(const struct hrf_scores *scores,
                                               struct hrf_bytes *out, struct hrf_error *err);
+/* The times alone; the scores are not looked at. */
+HRF_CHECKED enum hrf_status hrf_scores_read_timing(const void *bytes, size_t n_bytes,
+                                                   const char *where, struct hrf_timing *out,
+                                                   struct hrf_error *err);
 /* `expected`: see hrf_container_decode. */
 HRF_CHECKED enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,
                                               const struct hrf_record_identity *expected,

@@ -70,6 +70,7 @@ static const struct hrf_field fields[] = {
     FIELD("was_revoked", was_revoked, BOOL),
     HRF_FIELD_NEW(struct hrf_sentinel, "was_out_of_memory", was_out_of_memory, HRF_FIELD_BOOL),
     FIELD("peak_memory_bytes", peak_memory_bytes, INT),
+    HRF_FIELD_NEW(struct hrf_sentinel, "cpu_ms", cpu_ms, HRF_FIELD_INT),
     FIELD("tasks_done", tasks.n_done, INT),
     FIELD("tasks_no_tissue", tasks.n_no_tissue, INT),
     FIELD("tasks_failed", tasks.n_failed, INT),

@@ -35,11 +35,14 @@ struct hrf_sentinel {
     int64_t n_beats, beat_ms, period_ms, idle_ms, n_stopped;
     bool exited; /* the worker ended by itself, with exit_code */
     int64_t exit_code, signal;
-    bool was_asked;              /* the worker was sent a signal to end */
-    bool was_warned;             /* ... because the scheduler warned that time is almost over */
-    bool was_revoked;            /* the attempt was fenced */
-    bool was_out_of_memory;      /* the kernel killed a process for lack of memory meanwhile */
-    int64_t peak_memory_bytes;   /* of the worker's largest process */
+    bool was_asked;            /* the worker was sent a signal to end */
+    bool was_warned;           /* ... because the scheduler warned that time is almost over */
+    bool was_revoked;          /* the attempt was fenced */
+    bool was_out_of_memory;    /* the kernel killed a process for lack of memory meanwhile */
+    int64_t peak_memory_bytes; /* of the worker's largest process */
+    /* done.json: processor time of the worker and all its processes; 0: not known (written by an
+     * older launcher, or the scheduler started ranks that are no children of the launcher). */
+    int64_t cpu_ms;
     struct hrf_task_tally tasks; /* done.json */
     char reason[256];            /* why no worker was started, or what ended it; "": none */
 };

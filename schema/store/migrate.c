@@ -46,6 +46,15 @@ static const char *const steps[HRF_STORE_VERSION] = {
     "ALTER TABLE slide ADD COLUMN calibrates INTEGER DEFAULT 0;",
     /* 5: seal.c */
     "CREATE TABLE seal(id INTEGER PRIMARY KEY CHECK(id = 1), sha256 TEXT);",
+    /* 6: what a job said of itself; a seal of before does not know these columns */
+    "ALTER TABLE attempt ADD COLUMN host TEXT;"
+    "ALTER TABLE attempt ADD COLUMN started_ms INTEGER DEFAULT 0;"
+    "ALTER TABLE attempt ADD COLUMN finished_ms INTEGER DEFAULT 0;"
+    "ALTER TABLE attempt ADD COLUMN cpu_ms INTEGER DEFAULT 0;"
+    "ALTER TABLE attempt ADD COLUMN peak_bytes INTEGER DEFAULT 0;"
+    "ALTER TABLE attempt ADD COLUMN wait_ms INTEGER DEFAULT 0;"
+    "ALTER TABLE attempt ADD COLUMN compute_ms INTEGER DEFAULT 0;"
+    "DELETE FROM seal;",
 };
 
 /* A write-ahead log needs shared memory, which network file systems do not have. */

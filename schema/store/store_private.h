@@ -9,7 +9,7 @@
 
 /* HRF_STORE_BUSY_MS: long enough for another process's commit to a slow disk, short enough to
  * report a process that is stuck. */
-enum { HRF_STORE_VERSION = 5, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
+enum { HRF_STORE_VERSION = 6, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
 
 /* What a user can do about a file that cannot be read, for the end of a message. */
 #define HRF_STORE_WAY_OUT "move it away to start afresh"

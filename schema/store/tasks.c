@@ -218,7 +218,8 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
         hrf_strbuf_addf(&ids, "%s%lld", i > 0 ? " " : "", (long long)row->task_ids[i]);
     HRF_TRY(hrf_strbuf_status(&ids, err));
     HRF_TRY(hrf_store_prepare(
-        store, "INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
+        store, "INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        &s, err));
     if (row->id > 0)
         sqlite3_bind_int64(s, 1, row->id);
     hrf_bind_text(s, 2, row->job_id);
@@ -234,6 +235,13 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     hrf_bind_text(s, 12, row->reason);
     sqlite3_bind_int64(s, 13, row->submission);
     sqlite3_bind_int64(s, 14, row->place);
+    hrf_bind_text(s, 15, row->usage.host);
+    const int64_t usage[] = {
+        row->usage.started_ms, row->usage.finished_ms, row->usage.cpu_ms,
+        row->usage.peak_bytes, row->usage.wait_ms,     row->usage.compute_ms
+    };
+    for (int i = 0; i < (int)(sizeof usage / sizeof usage[0]); i++)
+        sqlite3_bind_int64(s, 16 + i, usage[i]);
     HRF_TRY(hrf_store_finish(store, s, err));
     if (row->id == 0)
         row->id = sqlite3_last_insert_rowid(store->db);
@@ -291,7 +299,14 @@ static void read_attempt(struct hrf_columns *row, void *item)
         .reason = hrf_column_text(row, 11, false),
         .submission = hrf_column_count(row, 12),
         .place = hrf_column_count(row, 13),
+        .usage = { .started_ms = hrf_column_ms(row, 15),
+                   .finished_ms = hrf_column_ms(row, 16),
+                   .cpu_ms = hrf_column_ms(row, 17),
+                   .peak_bytes = hrf_column_int(row, 18, 0, INT64_C(1) << 60),
+                   .wait_ms = hrf_column_ms(row, 19),
+                   .compute_ms = hrf_column_ms(row, 20) },
     };
+    hrf_column_copy(row, 14, attempt->usage.host, sizeof attempt->usage.host);
     read_directory(row, 3, attempt);
     read_ids(row, 10, attempt);
     if (attempt->job_id != NULL && !hrf_job_id_is_good(attempt->job_id))

@@ -103,6 +103,15 @@ enum hrf_attempt_state {
     HRF_ATTEMPT_ENDED
 };
 enum { HRF_N_ATTEMPT_STATES = 3 };
+/* What a job said of itself; 0 and "": not known. */
+struct hrf_job_usage {
+    char host[128];
+    int64_t started_ms, finished_ms; /* wall clock of its host */
+    int64_t cpu_ms;                  /* of all its processes together */
+    int64_t peak_bytes;              /* the largest resident size of one of its processes */
+    /* infer: how long its network waited for patches, and computed, in the tasks that it did */
+    int64_t wait_ms, compute_ms;
+};
 struct hrf_attempt_row {
     int64_t id;
     char *job_id;    /* "infer-0003" */
@@ -117,6 +126,7 @@ struct hrf_attempt_row {
     int64_t *task_ids;              /* heap */
     size_t n_task_ids;
     char *reason; /* how it ended; NULL = successfully, or not yet */
+    struct hrf_job_usage usage;
 };
 struct hrf_attempt_rows {
     struct hrf_attempt_row *items;

@@ -50,6 +50,15 @@ for p in report["precisions"]:
     assert inside <= task["positive"] and sure <= task["negative"], (inside, sure, task)
     rough = sum((a > b) + (a == b) / 2 for a in scores[True] for b in scores[False]) / len(scores[True]) / len(scores[False])
     assert abs(rough - p["patch_auc"]) < 0.06, (rough, p["patch_auc"])
+# Every attempt of a job says when it ran, on what and what it took; an infer job's times are its tasks'.
+jobs = report["jobs"]
+assert {job["kind"] for job in jobs} == {"tile", "calibrate", "infer"} and all(job["has_ended"] for job in jobs)
+for job in jobs:
+    assert job["submitted_ms"] <= job["started_ms"] <= job["finished_ms"] and job["host"] and job["peak_process_bytes"] > 1e6, job
+    assert 0 < job["processor_seconds"] < 8 * (job["finished_ms"] - job["started_ms"]) / 1e3 + 1, job
+computed = sum(job["compute_seconds"] for job in jobs if job["kind"] == "infer")
+assert abs(computed - sum(p["timing"]["compute"] for p in report["precisions"])) < 0.001 * sum(job["tasks"] for job in jobs) + 0.01, computed
+assert report["bottleneck"]["sentence"] in page and 0 < report["bottleneck"]["share"] <= 1
 reference, low = report["precisions"]
 assert abs(low["patch_auc_difference"] - (low["patch_auc"] - reference["patch_auc"])) < 1e-12
 a, b = low["patch_auc_difference_ci"]

@@ -73,7 +73,7 @@ static void a_newer_store_is_refused_by_a_sentence(void **state)
     hrf_store_close(fixture_open(HRF_STORE_WRITE));
     overwrite(60, "\0\0\0\x63", 4);
     assert_refused(HRF_STORE_WRITE, "was written by a newer hires-flow (store version 99, this "
-                                    "one knows up to 5)");
+                                    "one knows up to 6)");
     assert_refused(HRF_STORE_READ, "was written by a newer hires-flow");
 }
 
@@ -90,7 +90,7 @@ static void an_old_store_is_migrated_with_all_it_holds(void **state)
     assert_int_equal(hrf_file_read(golden, 1 << 20, &bytes, &n, NULL), HRF_OK);
     overwrite(0, bytes, n);
     assert_refused(HRF_STORE_READ, "was written by an older hires-flow (store version 1, this one "
-                                   "reads 5)");
+                                   "reads 6)");
     HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
     assert_int_equal(hrf_store_get_fact(store, "run_id", &run_id, NULL), HRF_OK);
     assert_string_equal(run_id, "0123456789abcdef0123456789abcdef");

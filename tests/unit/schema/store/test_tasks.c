@@ -171,6 +171,13 @@ static void attempts_and_events_come_back_in_order(void **state)
     one.pid = 77;
     one.start_time = 1ULL << 62;
     one.reason = why;
+    one.usage = (struct hrf_job_usage){ .host = "node7",
+                                        .started_ms = 1700000001000,
+                                        .finished_ms = 1700000009000,
+                                        .cpu_ms = 12000,
+                                        .peak_bytes = INT64_C(1) << 40,
+                                        .wait_ms = 300,
+                                        .compute_ms = 7000 };
     assert_int_equal(hrf_store_put_attempt(store, &one, NULL), HRF_OK);
     assert_int_equal(hrf_store_get_attempts(store, true, &open, NULL), HRF_OK);
     assert_int_equal(hrf_store_get_attempts(store, false, &all, NULL), HRF_OK);
@@ -180,6 +187,13 @@ static void attempts_and_events_come_back_in_order(void **state)
     assert_int_equal(all.items[0].n_task_ids, 3);
     assert_memory_equal(all.items[0].task_ids, ids, sizeof ids);
     assert_string_equal(all.items[0].reason, "killed");
+    assert_string_equal(all.items[0].usage.host, "node7");
+    assert_true(all.items[0].usage.started_ms == 1700000001000 &&
+                all.items[0].usage.finished_ms == 1700000009000);
+    assert_true(all.items[0].usage.cpu_ms == 12000 && all.items[0].usage.wait_ms == 300 &&
+                all.items[0].usage.compute_ms == 7000);
+    assert_true(all.items[0].usage.peak_bytes == INT64_C(1) << 40);
+    assert_true(all.items[1].usage.host[0] == '\0' && all.items[1].usage.cpu_ms == 0);
     assert_null(all.items[1].reason);
     assert_int_equal(hrf_store_add_event(store, "a", "first", NULL), HRF_OK);
     assert_int_equal(hrf_store_add_event(store, "b\n", "second", NULL), HRF_OK);

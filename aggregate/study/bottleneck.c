@@ -1,0 +1,155 @@
+/* bottleneck.c - the longest phase, the longest part of it, and what can be done. */
+#include "aggregate/study/bottleneck.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = { "unknown", "queue",   "tiling",   "calibration",
+                                     "reading", "compute", "starting", "writing" };
+
+const char *hrf_bottleneck_name(enum hrf_bottleneck_kind kind)
+{
+    return names[kind];
+}
+
+/* ---- parts of inference ---- */
+
+struct part {
+    enum hrf_bottleneck_kind kind;
+    double seconds;
+};
+
+static struct part largest(const struct part *parts, size_t n)
+{
+    struct part best = { HRF_BOTTLENECK_UNKNOWN, 0.0 };
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].seconds > best.seconds)
+            best = parts[i];
+    return best;
+}
+
+/* `with_compute` false: what a job does beside computing. */
+static struct part largest_of(const struct hrf_timing *t, bool with_compute)
+{
+    const struct part parts[] = { { HRF_BOTTLENECK_READING, t->wait },
+                                  { HRF_BOTTLENECK_STARTING, t->build },
+                                  { HRF_BOTTLENECK_WRITING, t->write },
+                                  { HRF_BOTTLENECK_COMPUTE, with_compute ? t->compute : 0.0 } };
+    return largest(parts, sizeof parts / sizeof parts[0]);
+}
+
+enum hrf_bottleneck_kind hrf_gain_limit(const struct hrf_cohort_precision *p)
+{
+    const double network = p->compute_speedup.value, job = p->speedup.value;
+    if (isnan(network) || isnan(job) || job >= 0.9 * network)
+        return HRF_BOTTLENECK_UNKNOWN;
+    return largest_of(&p->timing, false).kind;
+}
+
+static struct hrf_bottleneck of_inference(const struct hrf_cohort *cohort)
+{
+    struct hrf_timing sum = { .total = 0.0 };
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_timing *t = &cohort->precisions[i].timing;
+        sum.build += t->build;
+        sum.wait += t->wait;
+        sum.compute += t->compute;
+        sum.write += t->write;
+        sum.total += t->total;
+    }
+    const struct part part = largest_of(&sum, true);
+    return (struct hrf_bottleneck){ .kind = sum.total > 0.0 ? part.kind : HRF_BOTTLENECK_UNKNOWN,
+                                    .share = part.seconds / fmax(sum.total, 1e-9),
+                                    .of = "the time of its inference jobs" };
+}
+
+/* ---- the queue ---- */
+
+/* Waits longer than their jobs ran; jobs that told no start are left out. */
+static double queue_share(const struct hrf_cohort *cohort)
+{
+    double waited = 0.0, ran = 0.0;
+    for (size_t i = 0; i < cohort->n_jobs; i++) {
+        const struct hrf_cohort_job *job = &cohort->jobs[i];
+        const struct hrf_job_usage *u = &job->usage;
+        if (u->started_ms == 0 || u->finished_ms == 0)
+            continue;
+        waited += fmax(0.0, (double)(u->started_ms - job->submitted_ms));
+        ran += fmax(0.0, (double)(u->finished_ms - u->started_ms));
+    }
+    return waited + ran > 0.0 ? waited / (waited + ran) : 0.0;
+}
+
+/* ---- all ---- */
+
+static struct hrf_bottleneck find(const struct hrf_cohort *cohort)
+{
+    const struct hrf_phase_row *longest = NULL;
+    double sum = 0.0;
+    for (size_t i = 0; i < cohort->n_phases; i++) {
+        const struct hrf_phase_row *phase = &cohort->phases[i];
+        sum += phase->seconds;
+        if (longest == NULL || phase->seconds > longest->seconds)
+            longest = phase;
+    }
+    const double in_queue = cohort->is_slurm ? queue_share(cohort) : 0.0;
+    if (in_queue > 0.5)
+        return (struct hrf_bottleneck){ HRF_BOTTLENECK_QUEUE, in_queue,
+                                        "the time from submission to end of its jobs", NULL, "" };
+    if (longest == NULL || !(longest->seconds > 0.0))
+        return of_inference(cohort);
+    struct hrf_bottleneck out = { .share = longest->seconds / sum, .of = "the time on the clock" };
+    if (strcmp(longest->name, "tile") == 0)
+        out.kind = HRF_BOTTLENECK_TILING;
+    else if (strcmp(longest->name, "calibrate") == 0)
+        out.kind = HRF_BOTTLENECK_CALIBRATION;
+    else
+        return of_inference(cohort);
+    return out;
+}
+
+/* What happened, what may be done, and the key. */
+struct advice {
+    const char *what, *advice, *key;
+};
+
+static struct advice advise(const struct hrf_cohort *cohort, enum hrf_bottleneck_kind kind)
+{
+    const struct advice table[] = {
+        [HRF_BOTTLENECK_QUEUE] = { "waiting for the scheduler",
+                                   "fewer, larger jobs wait less often",
+                                   "executor.patches_per_job" },
+        [HRF_BOTTLENECK_TILING] = { "tiling slides", "more jobs tile more slides at once",
+                                    "executor.max_jobs" },
+        [HRF_BOTTLENECK_CALIBRATION] = { "calibrating", "fewer samples take less time",
+                                         "calibrate.samples" },
+        [HRF_BOTTLENECK_READING] = { "reading: the network waited for patches",
+                                     cohort->is_slurm ? "more processors give a job more readers"
+                                                      : "more jobs read at once, and a resolution "
+                                                        "that the slides have (tiler.patch.mpp) "
+                                                        "spares the shrinking",
+                                     cohort->is_slurm ? "executor.slurm.cpus_per_rank"
+                                                      : "executor.max_jobs" },
+        [HRF_BOTTLENECK_COMPUTE] = { "computing the network",
+                                     "a lower precision or a GPU (engine.device) computes faster",
+                                     "precision" },
+        [HRF_BOTTLENECK_STARTING] = { "starting: models were loaded and kernels made",
+                                      "larger jobs start less often", "executor.patches_per_job" },
+        [HRF_BOTTLENECK_WRITING] = { "writing results", "a faster disk below --out helps", NULL }
+    };
+    return table[kind];
+}
+
+struct hrf_bottleneck hrf_cohort_bottleneck(const struct hrf_cohort *cohort)
+{
+    struct hrf_bottleneck out = find(cohort);
+    if (out.kind == HRF_BOTTLENECK_UNKNOWN)
+        return out;
+    const struct advice a = advise(cohort, out.kind);
+    out.key = a.key;
+    snprintf(out.sentence, sizeof out.sentence, "%.0f %% of %s went into %s; %s%s%s.",
+             100.0 * out.share, out.of, a.what, a.advice, a.key != NULL ? ": " : "",
+             a.key != NULL ? a.key : "");
+    return out;
+}

@@ -1,0 +1,85 @@
+/* What a run spent its time on, by value. */
+#include "aggregate/study/bottleneck.h"
+
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct hrf_cohort_precision precision(double build, double wait, double compute)
+{
+    return (struct hrf_cohort_precision){ .timing = { .build = build,
+                                                      .wait = wait,
+                                                      .compute = compute,
+                                                      .total = build + wait + compute } };
+}
+
+static void the_longest_part_of_the_longest_phase(void **state)
+{
+    (void)state;
+    struct hrf_phase_row phases[] = { { .name = "tile", .seconds = 3 },
+                                      { .name = "infer", .seconds = 7 } };
+    struct hrf_cohort_precision p[] = { precision(1, 5, 2), precision(1, 1, 0) };
+    struct hrf_cohort cohort = {
+        .phases = phases, .n_phases = 2, .precisions = p, .n_precisions = 2
+    };
+    struct hrf_bottleneck b = hrf_cohort_bottleneck(&cohort);
+    assert_int_equal(b.kind, HRF_BOTTLENECK_READING);
+    assert_true(fabs(b.share - 0.6) < 1e-12);
+    assert_string_equal(b.key, "executor.max_jobs");
+    assert_non_null(strstr(b.sentence, "60 % of the time of its inference jobs went into reading"));
+    cohort.is_slurm = true;
+    assert_string_equal(hrf_cohort_bottleneck(&cohort).key, "executor.slurm.cpus_per_rank");
+    phases[0].seconds = 21;
+    b = hrf_cohort_bottleneck(&cohort);
+    assert_int_equal(b.kind, HRF_BOTTLENECK_TILING);
+    assert_string_equal(b.sentence, "75 % of the time on the clock went into tiling slides; more "
+                                    "jobs tile more slides at once: executor.max_jobs.");
+}
+
+static void a_queue_counts_under_a_scheduler_only(void **state)
+{
+    (void)state;
+    struct hrf_cohort_precision p = precision(0, 0, 5);
+    struct hrf_cohort_job jobs[] = {
+        { .submitted_ms = 1000, .usage = { .started_ms = 9000, .finished_ms = 10000 } },
+        { .submitted_ms = 1000, .usage = { .started_ms = 2000, .finished_ms = 3000 } },
+        { .submitted_ms = 1000 } /* told nothing */
+    };
+    struct hrf_cohort cohort = {
+        .jobs = jobs, .n_jobs = 3, .is_slurm = true, .precisions = &p, .n_precisions = 1
+    };
+    const struct hrf_bottleneck b = hrf_cohort_bottleneck(&cohort);
+    assert_int_equal(b.kind, HRF_BOTTLENECK_QUEUE);
+    assert_true(fabs(b.share - 9.0 / 11.0) < 1e-12);
+    cohort.is_slurm = false;
+    assert_int_equal(hrf_cohort_bottleneck(&cohort).kind, HRF_BOTTLENECK_COMPUTE);
+    p.timing = (struct hrf_timing){ .total = 0 };
+    assert_int_equal(hrf_cohort_bottleneck(&cohort).kind, HRF_BOTTLENECK_UNKNOWN);
+    assert_string_equal(hrf_cohort_bottleneck(&cohort).sentence, "");
+}
+
+static void what_keeps_a_job_from_its_networks_gain(void **state)
+{
+    (void)state;
+    struct hrf_cohort_precision p = precision(1, 3, 2);
+    p.compute_speedup.value = 4.0;
+    p.speedup.value = 1.6;
+    assert_int_equal(hrf_gain_limit(&p), HRF_BOTTLENECK_READING);
+    p.timing.build = 4;
+    assert_int_equal(hrf_gain_limit(&p), HRF_BOTTLENECK_STARTING);
+    p.speedup.value = 3.7;
+    assert_int_equal(hrf_gain_limit(&p), HRF_BOTTLENECK_UNKNOWN);
+    p.speedup.value = NAN;
+    assert_int_equal(hrf_gain_limit(&p), HRF_BOTTLENECK_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_longest_part_of_the_longest_phase),
+        cmocka_unit_test(a_queue_counts_under_a_scheduler_only),
+        cmocka_unit_test(what_keeps_a_job_from_its_networks_gain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
