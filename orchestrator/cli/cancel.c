@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/live_jobs.h"
 #include "orchestrator/executor/executor.h"
 #include "schema/record/start.h"
 #include "schema/store/tasks.h"
@@ -71,21 +72,23 @@ static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *h
     return ended;
 }
 
-/* Returns the number of jobs, -1 on failure; *left: jobs that were not seen to end. */
-static int end_jobs(struct hrf_store *store, const char *directory, int *left,
-                    struct hrf_error *err)
+/* *left: jobs that were not seen to end. */
+static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, int *left,
+                                struct hrf_error *err)
 {
     struct hrf_attempt_rows live;
     HRF_AUTO(hrf_workflow) workflow = NULL;
     struct hrf_executor *executor = NULL;
     *left = 0;
-    if (hrf_store_get_attempts(store, true, &live, err) != HRF_OK)
-        return -1;
+    HRF_TRY(hrf_store_get_attempts(store, true, &live, err));
     const int n = (int)live.n_items;
     HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc(live.n_items + 1, sizeof *handles);
-    const bool good = n == 0 || (handles != NULL && make_executor(store, directory, &workflow,
-                                                                  &executor, err) == HRF_OK);
-    for (size_t i = 0; i < live.n_items && good; i++) {
+    enum hrf_status status = handles != NULL
+                                 ? HRF_OK
+                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for %d jobs", n);
+    if (status == HRF_OK && n > 0)
+        status = make_executor(store, directory, &workflow, &executor, err);
+    for (size_t i = 0; i < live.n_items && status == HRF_OK; i++) {
         const struct hrf_attempt_row *a = &live.items[i];
         handles[i] = (struct hrf_job_handle){ .id = a->pid,
                                               .start_time = a->start_time,
@@ -93,20 +96,24 @@ static int end_jobs(struct hrf_store *store, const char *directory, int *left,
                                               .place = a->place };
         revoke(directory, a);
     }
-    if (good && n > 0)
+    if (status == HRF_OK && n > 0)
         *left = n - end_all(executor, handles, live.n_items);
     hrf_executor_destroy(executor);
     hrf_attempt_rows_release(&live);
-    return good ? n : -1;
+    return status;
 }
 
-/* The jobs that have not ended, as far as the store knows. */
-static enum hrf_status count_open(struct hrf_store *store, int *out, struct hrf_error *err)
+/* The jobs that run or wait, as far as they say. */
+static enum hrf_status count_alive(struct hrf_store *store, const char *directory, int *out,
+                                   struct hrf_error *err)
 {
-    struct hrf_attempt_rows open;
-    HRF_TRY(hrf_store_get_attempts(store, true, &open, err));
-    *out = (int)open.n_items;
-    hrf_attempt_rows_release(&open);
+    HRF_AUTO_RELEASE(hrf_task_rows) tasks = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_live_jobs) jobs = { .items = NULL };
+    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
+    HRF_TRY(hrf_live_jobs_read(store, directory, &tasks, &jobs, err));
+    *out = (int)(hrf_live_jobs_count(&jobs, HRF_LIVE_RUNNING) +
+                 hrf_live_jobs_count(&jobs, HRF_LIVE_SILENT) +
+                 hrf_live_jobs_count(&jobs, HRF_LIVE_WAITING) + jobs.n_unread);
     return HRF_OK;
 }
 
@@ -121,15 +128,14 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     int64_t pid = 0;
     int before = 0;
     if (hrf_store_open_run(args.operands[0], &store, &err) != HRF_OK ||
-        count_open(store, &before, &err) != HRF_OK ||
+        count_alive(store, args.operands[0], &before, &err) != HRF_OK ||
         hrf_store_lease_owner(store, &pid, &err) != HRF_OK ||
         (pid > 0 && cancel_driver(store, pid, &err) != HRF_OK))
         return hrf_cli_fail(command->name, &err);
     int left;
-    const int n = end_jobs(store, args.operands[0], &left, &err);
-    if (n < 0)
+    if (end_jobs(store, args.operands[0], &left, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    const int ended = (pid > 0 ? before : n) - left; /* a driver ends its jobs itself */
+    const int ended = before > left ? before - left : 0;
     if (json)
         hrf_cli_printf("{\"driver_ended\": %s, \"jobs_ended\": %d, \"version\": 1}\n",
                        pid > 0 ? "true" : "false", ended);

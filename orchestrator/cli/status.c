@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/live_jobs.h"
 #include "schema/record/throttle_record.h"
 
 #include <stdio.h>
@@ -10,44 +11,44 @@
 
 struct facts {
     int64_t slides[HRF_N_SLIDE_STATES];                 /* by state */
-    int64_t tasks[HRF_N_TASK_KINDS][HRF_N_TASK_STATES]; /* by kind and state */
-    int64_t patches_done, patches_total, driver;
+    int64_t tasks[HRF_N_TASK_KINDS][HRF_N_TASK_STATES]; /* by kind and state, as the store has it */
+    int64_t patches_imported, patches_total, driver;
     size_t n_slides;
-    int64_t throttle;  /* -1: none */
-    char queue[1024];  /* where jobs stand in the scheduler's queue; "": unknown */
-    char silent[1024]; /* a line "infer-0003: ..." for each job without signs of life */
+    int64_t throttle; /* -1: none */
+    struct hrf_live_jobs jobs;
+    char queue[1024]; /* where jobs stand in the scheduler's queue; "": unknown */
 };
 
-/* The jobs without signs of life, among the first that have not ended. */
-static enum hrf_status find_silent(struct hrf_store *store, const char *directory, struct facts *f,
-                                   struct hrf_error *err)
+static void facts_release(struct facts *f)
 {
-    enum { MOST = 256 };
-    struct hrf_attempt_rows open = { NULL, 0 };
-    size_t used = 0;
-    HRF_TRY(hrf_store_get_attempts(store, true, &open, err));
-    for (size_t i = 0; i < open.n_items && i < MOST; i++) {
-        HRF_AUTO_FREE char *silence = hrf_cli_silence(directory, &open.items[i]);
-        const char *job = open.items[i].job_id;
-        if (silence != NULL && used + strlen(job) + strlen(silence) + 4 < sizeof f->silent)
-            used += (size_t)snprintf(f->silent + used, sizeof f->silent - used, "%s: %s\n", job,
-                                     silence);
+    hrf_live_jobs_release(&f->jobs);
+}
+
+static enum hrf_status gather_tasks(struct hrf_store *store, const char *directory, struct facts *f,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_task_rows) tasks = { NULL, 0 };
+    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
+    for (size_t i = 0; i < tasks.n_items; i++) {
+        const struct hrf_task_row *t = &tasks.items[i];
+        f->tasks[t->kind][t->state]++;
+        if (t->kind == HRF_TASK_INFER) {
+            f->patches_total += t->n_patches;
+            f->patches_imported += t->state == HRF_TASK_FINISHED ? t->n_patches : 0;
+        }
     }
-    hrf_attempt_rows_release(&open);
-    return HRF_OK;
+    return hrf_live_jobs_read(store, directory, &tasks, &f->jobs, err);
 }
 
 static enum hrf_status gather(const char *directory, struct facts *f, struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct hrf_slide_rows slides;
-    struct hrf_task_rows tasks;
     *f = (struct facts){ .driver = 0 };
     HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_AUTO_FREE char *queue = NULL;
     if (hrf_throttle_read(directory, &f->throttle, NULL) != HRF_OK)
         f->throttle = -1;
-    HRF_TRY(find_silent(store, directory, f, err));
     HRF_TRY(hrf_store_lease_owner(store, &f->driver, err));
     HRF_TRY(hrf_store_get_fact(store, "queue", &queue, err));
     snprintf(f->queue, sizeof f->queue, "%s", queue != NULL ? queue : "");
@@ -56,96 +57,186 @@ static enum hrf_status gather(const char *directory, struct facts *f, struct hrf
     for (size_t i = 0; i < slides.n_items; i++)
         f->slides[slides.items[i].state]++;
     hrf_slide_rows_release(&slides);
-    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
-    for (size_t i = 0; i < tasks.n_items; i++) {
-        const struct hrf_task_row *t = &tasks.items[i];
-        f->tasks[t->kind][t->state]++;
-        if (t->kind == HRF_TASK_INFER) {
-            f->patches_total += t->n_patches;
-            f->patches_done += t->state == HRF_TASK_FINISHED ? t->n_patches : 0;
-        }
-    }
-    hrf_task_rows_release(&tasks);
-    return HRF_OK;
+    return gather_tasks(store, directory, f, err);
+}
+
+/* Jobs that may still do something by themselves. */
+static int64_t n_alive(const struct facts *f)
+{
+    return hrf_live_jobs_count(&f->jobs, HRF_LIVE_RUNNING) +
+           hrf_live_jobs_count(&f->jobs, HRF_LIVE_SILENT) +
+           hrf_live_jobs_count(&f->jobs, HRF_LIVE_WAITING) + f->jobs.n_unread;
 }
 
 /* What it means that there is no driver. */
-static const char *without_driver(const struct facts *f)
+static void print_no_driver(const struct facts *f)
 {
+    const int64_t n = n_alive(f);
     int64_t n_open = 0, n_broken = 0;
     for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
         n_open += f->tasks[k][HRF_TASK_PENDING] + f->tasks[k][HRF_TASK_RUNNING];
         n_broken += f->tasks[k][HRF_TASK_BROKEN];
     }
-    return n_open > 0     ? "none; start the run again to continue"
-           : n_broken > 0 ? "none; the run has ended; start it again to retry what failed"
-                          : "none; the run has ended";
+    if (n > 0)
+        hrf_cli_printf("none; %lld job%s without it: start the run again to import the results\n",
+                       (long long)n, n == 1 ? " goes on" : "s go on");
+    else
+        hrf_cli_printf("none; %s\n", n_open > 0 ? "start the run again to continue"
+                                     : n_broken > 0
+                                         ? "the run has ended; start it again to retry what failed"
+                                         : "the run has ended");
 }
 
-static bool has_any(const int64_t by_state[])
+/* The words for a phase's tasks. What the store calls running is told by what its job says. */
+enum { N_WORDS = 7 };
+static const char *const words[N_WORDS] = { "pending", "in the queue",          "running",
+                                            "silent",  "done and not imported", "done",
+                                            "failed" };
+
+static void count_words(const struct facts *f, int kind, int64_t out[N_WORDS])
 {
-    return by_state[HRF_TASK_PENDING] + by_state[HRF_TASK_RUNNING] + by_state[HRF_TASK_FINISHED] +
-               by_state[HRF_TASK_BROKEN] >
-           0;
+    const int64_t *live = f->jobs.tasks[kind], *stored = f->tasks[kind];
+    const int64_t n_told = live[HRF_LIVE_WAITING] + live[HRF_LIVE_RUNNING] + live[HRF_LIVE_SILENT] +
+                           f->jobs.n_written[kind];
+    const int64_t n_left = stored[HRF_TASK_RUNNING] - n_told; /* of jobs that ended without it */
+    out[1] = live[HRF_LIVE_WAITING];
+    out[2] = live[HRF_LIVE_RUNNING];
+    out[3] = live[HRF_LIVE_SILENT];
+    out[4] = f->jobs.n_written[kind];
+    out[5] = stored[HRF_TASK_FINISHED];
+    out[6] = stored[HRF_TASK_BROKEN];
+    const bool is_unread = f->jobs.n_unread > 0;
+    out[0] = stored[HRF_TASK_PENDING] + (is_unread ? 0 : n_left);
+    out[2] += is_unread ? n_left : 0; /* as the store has it */
+}
+
+/* Returns the number of lines. */
+static int print_tasks(const struct facts *f)
+{
+    int lines = 0;
+    for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
+        int64_t n[N_WORDS], all = 0;
+        count_words(f, k, n);
+        for (int i = 0; i < N_WORDS; i++)
+            all += n[i];
+        if ((k == HRF_TASK_CALIBRATE || k == HRF_TASK_HEAD) && all == 0)
+            continue; /* no int8, or no slide head, in this run */
+        lines++;
+        hrf_cli_printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
+        const char *before = " ";
+        for (int i = N_WORDS - 1; i >= 0; i--)
+            if (n[i] > 0) {
+                hrf_cli_printf("%s%lld %s", before, (long long)n[i], words[i]);
+                before = ", ";
+            }
+        hrf_cli_printf("\n");
+    }
+    return lines;
+}
+
+static void print_patches(const struct facts *f)
+{
+    const int64_t done = f->patches_imported + f->jobs.n_patches_written;
+    const double rate = f->jobs.patches_per_second;
+    hrf_cli_printf("patches   %lld of %lld scored", (long long)done, (long long)f->patches_total);
+    if (f->jobs.n_patches_written > 0)
+        hrf_cli_printf(", %lld of them by jobs that are not imported yet",
+                       (long long)f->jobs.n_patches_written);
+    if (rate > 0)
+        hrf_cli_printf(", %.3g patches/s now", rate);
+    if (rate > 0 && f->patches_total > done) {
+        const int64_t left = (int64_t)((double)(f->patches_total - done) / rate);
+        hrf_cli_printf(", %lld:%02d:%02d left at that rate", (long long)(left / 3600),
+                       (int)(left / 60 % 60), (int)(left % 60));
+    }
+    hrf_cli_printf("\n");
 }
 
 /* Returns the number of lines. */
 static int print_text(const struct facts *f)
 {
-    int lines = 0;
-    hrf_cli_printf("driver   ");
+    int lines = 3;
+    hrf_cli_printf("driver    ");
     if (f->driver > 0)
         hrf_cli_printf("process %lld\n", (long long)f->driver);
     else
-        hrf_cli_printf("%s\n", without_driver(f));
-    hrf_cli_printf("slides   %zu:", f->n_slides);
+        print_no_driver(f);
+    hrf_cli_printf("slides    %zu:", f->n_slides);
+    const char *before = " ";
     for (int s = 0; s < HRF_N_SLIDE_STATES; s++)
-        if (f->slides[s] > 0)
-            hrf_cli_printf(" %lld %s", (long long)f->slides[s],
+        if (f->slides[s] > 0) {
+            hrf_cli_printf("%s%lld %s", before, (long long)f->slides[s],
                            hrf_slide_state_text((enum hrf_slide_state)s));
+            before = ", ";
+        }
     hrf_cli_printf("\n");
-    for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
-        if ((k == HRF_TASK_CALIBRATE || k == HRF_TASK_HEAD) && !has_any(f->tasks[k]))
-            continue; /* no int8, or no slide head, in this run */
-        lines++;
-        hrf_cli_printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
-        for (int s = 0; s < HRF_N_TASK_STATES; s++)
-            if (f->tasks[k][s] > 0)
-                hrf_cli_printf(" %lld %s", (long long)f->tasks[k][s],
-                               hrf_task_state_name((enum hrf_task_state)s));
-        hrf_cli_printf("\n");
-    }
-    hrf_cli_printf("patches  %lld of %lld scored\n", (long long)f->patches_done,
-                   (long long)f->patches_total);
-    if (f->queue[0] != '\0')
-        hrf_cli_printf("queue    %s%s\n", f->queue,
+    lines += print_tasks(f);
+    print_patches(f);
+    if (f->queue[0] != '\0' && n_alive(f) > 0) {
+        hrf_cli_printf("queue     %s%s\n", f->queue,
                        f->driver > 0 ? "" : " (when a driver last asked)");
-    if (f->throttle >= 0)
-        hrf_cli_printf("throttle at most %lld job%s at a time (hires-flow throttle)\n",
+        lines++;
+    }
+    if (f->throttle >= 0) {
+        hrf_cli_printf("throttle  at most %lld job%s at a time (hires-flow throttle)\n",
                        (long long)f->throttle, f->throttle == 1 ? "" : "s");
-    for (const char *at = f->silent; *at != '\0'; at += strcspn(at, "\n") + 1, lines++)
-        hrf_cli_printf("silent   %.*s\n", (int)strcspn(at, "\n"), at);
-    return lines + 3 + (f->queue[0] != '\0') + (f->throttle >= 0);
+        lines++;
+    }
+    return lines + hrf_live_jobs_print(&f->jobs);
+}
+
+/* A line "infer-0003: ..." for each job without signs of life. New reference. */
+static json_t *silent_json(const struct hrf_live_jobs *jobs)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < jobs->n_items; i++) {
+        const struct hrf_live_job *job = &jobs->items[i];
+        HRF_AUTO_FREE char *line = job->text != NULL ? hrf_format("%s: %s", job->id, job->text)
+                                                     : NULL;
+        if (line != NULL)
+            json_array_append_new(list, hrf_json_string(line));
+    }
+    return list;
+}
+
+static json_t *tasks_json(const struct facts *f)
+{
+    static const char *const keys[N_WORDS] = { "pending",      "in_queue", "running", "silent",
+                                               "not_imported", "done",     "failed" };
+    json_t *kinds = json_object();
+    for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
+        int64_t n[N_WORDS];
+        json_t *states = json_object();
+        count_words(f, k, n);
+        for (int i = 0; i < N_WORDS; i++)
+            json_object_set_new(states, keys[i], json_integer((json_int_t)n[i]));
+        json_object_set_new(kinds, hrf_task_kind_name((enum hrf_task_kind)k), states);
+    }
+    return kinds;
 }
 
 static json_t *json_of(const struct facts *f)
 {
-    return json_pack("{sisIsssosos{sIsIsIsIsI}s{sIsI}}", "version", 1, "driver",
+    return json_pack("{sisIsssososososfs{sIsIsIsIsI}s{sIsIsI}}", "version", 1, "driver",
                      (json_int_t)f->driver, "queue", f->queue, "throttle",
                      f->throttle >= 0 ? json_integer((json_int_t)f->throttle) : json_null(),
-                     "silent", hrf_cli_lines_json(f->silent), "slides", "pending",
-                     (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
+                     "silent", silent_json(&f->jobs), "tasks", tasks_json(f), "jobs",
+                     hrf_live_jobs_json(&f->jobs), "patches_per_second", f->jobs.patches_per_second,
+                     "slides", "pending", (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
                      (json_int_t)f->slides[HRF_SLIDE_DONE], "failed",
                      (json_int_t)f->slides[HRF_SLIDE_FAILED], "no_tissue",
                      (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
                      (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done",
-                     (json_int_t)f->patches_done, "total", (json_int_t)f->patches_total);
+                     (json_int_t)(f->patches_imported + f->jobs.n_patches_written), "imported",
+                     (json_int_t)f->patches_imported, "total", (json_int_t)f->patches_total);
 }
 
 json_t *hrf_cli_status_json(const char *directory)
 {
     struct facts facts;
-    return gather(directory, &facts, NULL) == HRF_OK ? json_of(&facts) : NULL;
+    json_t *value = gather(directory, &facts, NULL) == HRF_OK ? json_of(&facts) : NULL;
+    facts_release(&facts);
+    return value;
 }
 
 static void print_json(const struct facts *f)
@@ -179,6 +270,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         else
             lines = print_text(&facts);
         fflush(stdout);
+        facts_release(&facts);
         if (!watch || facts.driver == 0)
             return 0;
         hrf_clock_sleep_ms(1000);

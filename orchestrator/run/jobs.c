@@ -45,12 +45,22 @@ enum hrf_status run_add_job(struct run *run, struct hrf_attempt_row *row, struct
     return HRF_OK;
 }
 
+/* When the job ended, by its own word; now if it said nothing, or its clock is another one. */
+static int64_t end_time(const struct run *run, const struct run_job *job)
+{
+    struct hrf_sentinel done;
+    const int64_t now = hrf_clock_wall_ms();
+    const bool is_told = run_read_sentinel(run, job, "done", &done) &&
+                         done.end_ms >= job->row.submitted_ms && done.end_ms <= now;
+    return is_told ? done.end_ms : now;
+}
+
 enum hrf_status run_end_job(struct run *run, struct run_job *job, const char *reason,
                             struct hrf_error *err)
 {
     job->has_ended = true;
     job->row.state = HRF_ATTEMPT_ENDED;
-    job->row.ended_ms = hrf_clock_wall_ms();
+    job->row.ended_ms = end_time(run, job);
     hrf_free(job->row.reason);
     job->row.reason = hrf_strdup(reason);
     if (reason != NULL)
@@ -240,6 +250,7 @@ enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err)
         if (run->tasks.items[i].state == HRF_TASK_RUNNING)
             HRF_TRY(hrf_store_set_task(run->store, run->tasks.items[i].id, HRF_TASK_PENDING,
                                        run->tasks.items[i].n_attempts, "cancelled", err));
+    HRF_TRY(hrf_store_set_fact(run->store, "queue", "", err)); /* no job is left there */
     HRF_TRY(hrf_store_commit(run->store, err));
     run_forget_ended(run);
     return HRF_OK;

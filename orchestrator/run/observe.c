@@ -102,7 +102,6 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     task->state = HRF_TASK_FINISHED;
     task->cached = false;
     run->summary.n_tasks_run++;
-    run->patches_done += task->kind == HRF_TASK_INFER ? task->n_patches : 0;
     run->phases[task->kind].last = hrf_clock_seconds();
     hrf_breaker_succeeded(&run->breaker);
     if (task->kind == HRF_TASK_INFER && hrf_slide_head_is_given(&run->workflow->slide_head))

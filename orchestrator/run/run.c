@@ -225,16 +225,13 @@ static struct hrf_progress_facts progress_facts(struct run *run)
             f.infer_done += ended ? task->n_patches : 0;
         }
     }
-    int64_t hinted = hinted_patches(run);
-    f.infer_done += hinted;
+    f.infer_done += hinted_patches(run);
     f.n_slides = run->summary.n_slides;
     f.n_failed = run->summary.n_failed;
     f.n_ended = f.n_failed + run->summary.n_done + run->summary.n_no_tissue +
                 run->summary.n_excluded;
-    double first = run->phases[HRF_TASK_INFER].first;
-    double spent = first > 0 ? hrf_clock_seconds() - first : 0;
-    if (spent > 1)
-        f.patches_per_second = (double)(run->patches_done + hinted) / spent;
+    hrf_rate_add(&run->rate, hrf_clock_seconds(), f.infer_done);
+    f.patches_per_second = hrf_rate_now(&run->rate);
     return f;
 }
 
@@ -338,40 +335,6 @@ static enum hrf_status loop(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status put_phase(struct run *run, const char *name, double seconds, bool cached,
-                                 int64_t n_tasks, int64_t n_cached, struct hrf_error *err)
-{
-    struct hrf_phase_row row = {
-        .seconds = seconds, .cached = cached, .n_tasks = n_tasks, .n_cached = n_cached
-    };
-    snprintf(row.name, sizeof row.name, "%s", name);
-    return hrf_store_put_phase(run->store, &row, err);
-}
-
-static enum hrf_status record_phases(struct run *run, double ingest_seconds, struct hrf_error *err)
-{
-    HRF_TRY(put_phase(run, "ingest", ingest_seconds, false, (int64_t)run->slides.n_items, 0, err));
-    for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++) {
-        int64_t n = 0, cached = 0;
-        if (kind == HRF_TASK_CALIBRATE && run->calibration == NULL)
-            continue;
-        for (size_t i = 0; i < run->tasks.n_items; i++) {
-            n += (int)run->tasks.items[i].kind == kind;
-            cached += (int)run->tasks.items[i].kind == kind && run->tasks.items[i].cached;
-        }
-        if (kind == HRF_TASK_HEAD && n == 0)
-            continue;
-        run->summary.n_tasks_cached += cached;
-        const struct run_phase *p = &run->phases[kind];
-        double seconds = p->first > 0 && p->last > p->first ? p->last - p->first : 0;
-        const bool all_cached = kind == HRF_TASK_CALIBRATE ? run->calibration_cached
-                                                           : n > 0 && cached == n;
-        HRF_TRY(put_phase(run, hrf_task_kind_name((enum hrf_task_kind)kind), seconds, all_cached, n,
-                          cached, err));
-    }
-    return HRF_OK;
-}
-
 static enum hrf_status drive(struct run *run, struct hrf_error *err)
 {
     double start = hrf_clock_seconds();
@@ -390,7 +353,7 @@ static enum hrf_status drive(struct run *run, struct hrf_error *err)
         return HRF_OK;
     HRF_TRY(hrf_store_begin(run->store, err));
     HRF_TRY(settle_slides(run, err));
-    HRF_TRY(record_phases(run, ingest_seconds, err));
+    HRF_TRY(run_record_phases(run, ingest_seconds, err));
     HRF_TRY(hrf_store_set_fact(run->store, "queue", "", err)); /* no job is left there */
     HRF_TRY(hrf_store_commit(run->store, err));
     hrf_crash_point("run.report.before");

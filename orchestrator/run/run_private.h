@@ -8,6 +8,7 @@
 #include "orchestrator/dag/dag.h"
 #include "orchestrator/executor/executor.h"
 #include "orchestrator/run/progress.h"
+#include "orchestrator/run/rate.h"
 #include "orchestrator/run/run.h"
 #include "orchestrator/state/state.h"
 #include "schema/record/calibration.h"
@@ -104,7 +105,7 @@ struct run {
     struct hrf_progress *progress;
     int64_t next_show_ms;
     int64_t next_job;     /* number of the next job */
-    int64_t patches_done; /* by this driver, for the displayed rate */
+    struct hrf_rate rate; /* of scored patches */
     struct hrf_run_summary summary;
 };
 
@@ -226,6 +227,12 @@ HRF_CHECKED enum hrf_status run_count_jobs(const struct hrf_workflow *workflow,
                                            enum hrf_task_kind kind, int64_t *out,
                                            struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
+
+/* phases.c */
+/* Stores how long each phase took and how much of it was cached. Must be called in a transaction.
+ */
+HRF_CHECKED enum hrf_status run_record_phases(struct run *run, double ingest_seconds,
+                                              struct hrf_error *err);
 
 /* throttle.c */
 /* How many jobs may exist at a time, waiting or running. */

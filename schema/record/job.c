@@ -289,6 +289,12 @@ static char *task_file(const char *directory, const char *task_id, const char *s
     return name != NULL ? hrf_path_join(directory, name) : NULL;
 }
 
+bool hrf_task_has_status(const char *directory, const char *task_id)
+{
+    HRF_AUTO_FREE char *path = task_file(directory, task_id, "json");
+    return path != NULL && hrf_path_exists(path);
+}
+
 static enum hrf_status check_fence(const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *fence = hrf_path_join(directory, "revoked");

@@ -29,7 +29,7 @@ expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/other" --set executo
 diff -r "$scratch/first" "$scratch/other/results" || fail "job sizes change the results"
 
 expect_code 0 "$flow" status "$scratch/run"
-expect_text "3 done 1 failed"
+expect_text "3 done, 1 failed"
 expect_code 0 "$flow" why "$scratch/run" test_004
 expect_text "test_004: failed"
 expect_code 0 "$flow" report "$scratch/run"

@@ -34,7 +34,7 @@ until_true() {
     done
 }
 named() { grep -q "job infer-.*: $1" "$scratch/driver"; }
-shows() { "$flow" status "$scratch/run" | grep -q "^silent   infer-.*: $1"; }
+shows() { "$flow" status "$scratch/run" | grep -q "^job       infer-.* silent.*: $1"; }
 end() {
     code=0
     wait $driver || code=$?
@@ -47,7 +47,7 @@ end() {
 start worker --set executor.local.hang_after=00:00:00
 until_true named "its worker has done nothing for .*: it is stopped"
 until_true shows "its worker has done nothing for .*: it is stopped"
-job=$("$flow" status "$scratch/run" | sed -n 's/^silent   \(infer-[0-9]*\):.*/\1/p' | head -n 1)
+job=$("$flow" status "$scratch/run" | sed -n 's/^job       \(infer-[0-9]*\) silent.*/\1/p' | head -n 1)
 expect_code 0 "$flow" why "$scratch/run" "$job"
 expect_text "its worker has done nothing for"
 expect_code 0 "$flow" status "$scratch/run" --json

@@ -1,0 +1,248 @@
+/* live_jobs.c - reads the sentinels and results of jobs that no driver has imported (live_jobs.h).
+ */
+#include "orchestrator/cli/live_jobs.h"
+
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/path.h"
+#include "orchestrator/cli/cli.h"
+#include "schema/record/job.h"
+#include "schema/record/start.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 4096, SHOWN = 20 };
+
+const char *hrf_live_state_name(enum hrf_live_state state)
+{
+    static const char *const names[] = { "waiting", "running", "silent",
+                                         "ended",   "gone",    "withdrawn" };
+    return names[state];
+}
+
+void hrf_live_jobs_release(struct hrf_live_jobs *jobs)
+{
+    for (size_t i = 0; i < jobs->n_items; i++) {
+        hrf_free(jobs->items[i].id);
+        hrf_free(jobs->items[i].host);
+        hrf_free(jobs->items[i].text);
+    }
+    hrf_free(jobs->items);
+    *jobs = (struct hrf_live_jobs){ .items = NULL };
+}
+
+int64_t hrf_live_jobs_count(const struct hrf_live_jobs *jobs, enum hrf_live_state state)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < jobs->n_items; i++)
+        n += jobs->items[i].state == state;
+    return n;
+}
+
+/* True if the launcher was a process of this machine and is not there any more. */
+static bool is_gone(const struct hrf_attempt_row *attempt, const struct hrf_sentinel *start)
+{
+    char host[128], boot[40];
+    if (attempt->start_time == 0) /* a scheduler's */
+        return false;
+    hrf_process_host_name(host, sizeof host);
+    hrf_process_boot_id(boot);
+    if (start != NULL && strcmp(start->host, host) != 0)
+        return false;
+    if (start != NULL && start->boot[0] != '\0' && strcmp(start->boot, boot) != 0)
+        return true; /* the machine has been started anew */
+    return hrf_process_start_time((pid_t)attempt->pid) != attempt->start_time;
+}
+
+static enum hrf_live_state judge(const char *directory, const struct hrf_attempt_row *attempt,
+                                 const char *newest, struct hrf_sentinel *last,
+                                 struct hrf_live_job *out)
+{
+    struct hrf_sentinel start;
+    const bool has_begun = hrf_cli_read_sentinel(directory, attempt, "start", &start);
+    if (has_begun) {
+        *last = start;
+        last->beat_ms = start.start_ms;
+        out->host = hrf_strdup(start.host);
+    }
+    if (hrf_cli_read_sentinel(directory, attempt, "done", last)) {
+        last->beat_ms = last->end_ms;
+        return HRF_LIVE_ENDED;
+    }
+    if (hrf_cli_read_sentinel(directory, attempt, "beat", &start))
+        *last = start;
+    if (is_gone(attempt, has_begun ? last : NULL)) {
+        out->text = hrf_strdup("its process is gone; the next driver imports its results");
+        return HRF_LIVE_GONE;
+    }
+    if (!has_begun && newest != NULL && hrf_fence_is_set(newest))
+        return HRF_LIVE_WITHDRAWN;
+    if (!has_begun)
+        return attempt->start_time != 0 ? HRF_LIVE_RUNNING : HRF_LIVE_WAITING;
+    out->text = hrf_cli_silence(directory, attempt);
+    return out->text != NULL ? HRF_LIVE_SILENT : HRF_LIVE_RUNNING;
+}
+
+/* Whether a task of the job has ended, and how many of its patches are scored otherwise. */
+static bool has_ended(const char *attempt, int n_starts, size_t index, int64_t *done)
+{
+    char id[24];
+    int64_t total;
+    *done = 0;
+    snprintf(id, sizeof id, "t%04zu", index);
+    for (int k = n_starts > 0 ? n_starts - 1 : 0; k >= 0; k--) {
+        HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
+        if (directory != NULL && hrf_task_has_status(directory, id))
+            return true;
+        if (directory != NULL && *done == 0 && !hrf_task_progress_read(directory, id, done, &total))
+            *done = 0;
+    }
+    return false;
+}
+
+static int compare_ids(const void *key, const void *row)
+{
+    const int64_t a = *(const int64_t *)key, b = ((const struct hrf_task_row *)row)->id;
+    return a < b ? -1 : a > b;
+}
+
+/* Counts the job's tasks. `by_id` is sorted. */
+static void count_tasks(const struct hrf_attempt_row *attempt, const char *path, int n_starts,
+                        const struct hrf_task_row *by_id, size_t n, struct hrf_live_job *job,
+                        struct hrf_live_jobs *all)
+{
+    for (size_t i = 0; i < attempt->n_task_ids; i++) {
+        const struct hrf_task_row *task = bsearch(&attempt->task_ids[i], by_id, n, sizeof *by_id,
+                                                  compare_ids);
+        if (task == NULL)
+            continue;
+        int64_t part = 0;
+        const int64_t n_patches = task->kind == HRF_TASK_INFER ? task->n_patches : 0;
+        const bool is_open = task->state == HRF_TASK_RUNNING;
+        const bool ended = !is_open || has_ended(path, n_starts, i, &part);
+        const int64_t done = ended ? n_patches : part < n_patches ? part : n_patches;
+        job->n_tasks++;
+        job->n_done += ended;
+        job->n_patches += n_patches;
+        job->n_patches_done += done;
+        all->n_patches_written += is_open ? done : 0;
+        all->n_written[task->kind] += is_open && ended;
+        all->tasks[task->kind][job->state] += is_open && !ended;
+    }
+}
+
+static enum hrf_status look(const char *directory, const struct hrf_attempt_row *attempt,
+                            const struct hrf_task_row *by_id, size_t n, struct hrf_live_job *job,
+                            struct hrf_live_jobs *all, struct hrf_error *err)
+{
+    struct hrf_sentinel last = { .start_ms = 0 };
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, attempt->directory);
+    const int n_starts = path != NULL ? hrf_start_count(path, 0) : 0;
+    HRF_AUTO_FREE char *newest = path != NULL
+                                     ? hrf_start_directory(path, n_starts > 0 ? n_starts - 1 : 0)
+                                     : NULL;
+    job->id = hrf_strdup(attempt->job_id);
+    HRF_CHECK_MEMORY(path != NULL && newest != NULL && job->id != NULL, err,
+                     "no memory to look at a job");
+    job->kind = attempt->kind;
+    job->state = judge(directory, attempt, newest, &last, job);
+    const double now = (double)hrf_clock_wall_ms();
+    job->age_s = last.beat_ms > 0 && now > (double)last.beat_ms
+                     ? (now - (double)last.beat_ms) / 1000
+                     : 0;
+    count_tasks(attempt, path, n_starts, by_id, n, job, all);
+    const double seconds = last.start_ms > 0 ? (now - (double)last.start_ms) / 1000 : 0;
+    if (job->state == HRF_LIVE_RUNNING && job->kind == HRF_TASK_INFER && seconds > 0.5)
+        job->patches_per_second = (double)job->n_patches_done / seconds;
+    all->patches_per_second += job->patches_per_second;
+    return HRF_OK;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    return compare_ids(&((const struct hrf_task_row *)a)->id, b);
+}
+
+enum hrf_status hrf_live_jobs_read(struct hrf_store *store, const char *directory,
+                                   const struct hrf_task_rows *tasks, struct hrf_live_jobs *out,
+                                   struct hrf_error *err)
+{
+    struct hrf_attempt_rows open = { NULL, 0 };
+    *out = (struct hrf_live_jobs){ .items = NULL };
+    HRF_AUTO_FREE struct hrf_task_row *by_id = hrf_alloc_array(tasks->n_items + 1, sizeof *by_id);
+    HRF_CHECK_MEMORY(by_id != NULL, err, "no memory for %zu tasks", tasks->n_items);
+    memcpy(by_id, tasks->items, tasks->n_items * sizeof *by_id);
+    qsort(by_id, tasks->n_items, sizeof *by_id, compare_rows);
+    HRF_TRY(hrf_store_get_attempts(store, true, &open, err));
+    const size_t n = open.n_items < MOST ? open.n_items : MOST;
+    out->n_unread = (int64_t)(open.n_items - n);
+    out->items = hrf_calloc(n + 1, sizeof *out->items);
+    enum hrf_status status = out->items != NULL
+                                 ? HRF_OK
+                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu jobs", n);
+    for (size_t i = 0; i < n && status == HRF_OK; i++) {
+        out->n_items = i + 1;
+        status = look(directory, &open.items[i], by_id, tasks->n_items, &out->items[i], out, err);
+    }
+    hrf_attempt_rows_release(&open);
+    if (status != HRF_OK)
+        hrf_live_jobs_release(out);
+    return status;
+}
+
+static void print_job(const struct hrf_live_job *job)
+{
+    hrf_cli_printf("job       %s %s", job->id, hrf_live_state_name(job->state));
+    if (job->host != NULL)
+        hrf_cli_printf(" on %s", job->host);
+    if (job->state == HRF_LIVE_RUNNING && job->age_s > 0)
+        hrf_cli_printf(", sign of life %.0f s ago", job->age_s);
+    if (job->n_tasks > 1 || job->kind != HRF_TASK_INFER)
+        hrf_cli_printf(", %lld of %lld tasks done", (long long)job->n_done,
+                       (long long)job->n_tasks);
+    if (job->kind == HRF_TASK_INFER)
+        hrf_cli_printf(", %lld of %lld patches", (long long)job->n_patches_done,
+                       (long long)job->n_patches);
+    if (job->patches_per_second > 0)
+        hrf_cli_printf(", %.3g patches/s", job->patches_per_second);
+    if (job->text != NULL)
+        hrf_cli_printf(": %s", job->text);
+    hrf_cli_printf("\n");
+}
+
+int hrf_live_jobs_print(const struct hrf_live_jobs *jobs)
+{
+    size_t shown = 0;
+    int64_t left = jobs->n_unread;
+    for (size_t i = 0; i < jobs->n_items; i++) {
+        if (jobs->items[i].state == HRF_LIVE_WAITING || shown == SHOWN) {
+            left++; /* a job that waits has nothing to tell */
+            continue;
+        }
+        print_job(&jobs->items[i]);
+        shown++;
+    }
+    if (left > 0)
+        hrf_cli_printf("job       %s%lld more (%lld waiting in all)\n", shown > 0 ? "and " : "",
+                       (long long)left, (long long)hrf_live_jobs_count(jobs, HRF_LIVE_WAITING));
+    return (int)shown + (left > 0);
+}
+
+json_t *hrf_live_jobs_json(const struct hrf_live_jobs *jobs)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < jobs->n_items; i++) {
+        const struct hrf_live_job *j = &jobs->items[i];
+        json_array_append_new(
+            list,
+            json_pack("{ssssssss?ss?sfsIsIsIsIsf}", "job", j->id, "kind",
+                      hrf_task_kind_name(j->kind), "state", hrf_live_state_name(j->state), "host",
+                      j->host, "text", j->text, "seconds_since_sign_of_life", j->age_s,
+                      "tasks_done", (json_int_t)j->n_done, "tasks", (json_int_t)j->n_tasks,
+                      "patches_done", (json_int_t)j->n_patches_done, "patches",
+                      (json_int_t)j->n_patches, "patches_per_second", j->patches_per_second));
+    }
+    return list;
+}
