@@ -44,8 +44,6 @@ grep -q "Emulated GPU, compute capability 9.0, 4.0 GiB, driver for 580.82.07 (CU
 
 expect_code 0 "$flow" doctor --dir "$scratch"
 expect_text "Emulated GPU, compute capability 9.0"
-# The program that a machine with a GPU is checked with.
-"$HRF_SOURCE_DIR/tools/gpu-check" --help | grep -q -- --quick || fail "gpu-check --help"
 expect_code 0 "$engine" check --quick --json
 expect_text '"good":true'
 export HRF_EMULATED_CUDA=no-driver

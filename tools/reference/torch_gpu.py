@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch on this GPU beside `hires-engine check`: images per second, its best of four ways.
 
-    torch_gpu.py [--ours gpu-check.json] [--save FILE] [--seconds N]
+    torch_gpu.py [--ours DIR] [--save FILE] [--seconds N]
 
 resnet-v2-101-hires and torchvision's resnet101, 256 px, batch 64, in tf32 and bf16: as it comes,
 channels_last, that as a CUDA graph, that by torch.compile (last: it compiles for long). Inputs lie
@@ -10,6 +10,7 @@ after N seconds. With --ours the ratio to the engine's figure of the same networ
 Exit 77: no PyTorch, or it sees no GPU. `--device cpu --size 32 --batch 2` tries the script itself.
 """
 import argparse
+import glob
 import json
 import os
 import statistics
@@ -19,7 +20,7 @@ import time
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ours", help="what `hires-engine check --save` wrote")
+    parser.add_argument("--ours", help="a folder of what `hires-engine check --save` wrote")
     parser.add_argument("--save", help="write JSON here")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -96,12 +97,13 @@ def measure(torch, args, net, precision, late, rows):
             rows[name] = "failed: " + " ".join(str(failure).split())[:120]
 
 
-def ours_of(path):
-    if not path or not os.path.exists(path):
-        return {}
-    with open(path) as file:
-        rows = json.load(file)["speed"]
-    return {(r["model"], r["precision"]): r["images_per_second"] for r in rows if r["size"] == 256}
+def ours_of(folder):
+    found = {}
+    for path in glob.glob(os.path.join(folder or "", "speed*.json")):
+        with open(path) as file:
+            rows = json.load(file)["speed"]
+        found.update({(r["model"], r["precision"]): r["images_per_second"] for r in rows if r["size"] == 256})
+    return found
 
 
 def save(args, torch, rows):

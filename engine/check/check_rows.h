@@ -1,0 +1,45 @@
+/* check_rows.h - what `hires-engine check` compares and measures on a device, row by row.
+ *
+ * A part is a table of rows of one kind. Each row is a process's work: a row that hangs, crashes or
+ * leaves the device in a bad state costs that row alone when it runs by itself, as tools/gpu-check
+ * runs it. A row is named PART:NAME, e.g. "agreement:resnet18-int8-32".
+ */
+#ifndef HRF_ENGINE_CHECK_CHECK_ROWS_H
+#define HRF_ENGINE_CHECK_CHECK_ROWS_H
+
+#include "base/json.h"
+#include "engine/ir/graph.h"
+#include "engine/run/session.h"
+
+struct hrf_check {
+    const char *device;
+    const char *address; /* of the device on its bus, for the driver's energy meter; "" unknown */
+    bool small;          /* the program itself is tried: every row, on small images */
+};
+
+struct hrf_check_row {
+    bool good;
+    char words[1536]; /* a line for people, without an end of line */
+    json_t *json;     /* the same as members of an object; owned by who asked for the row */
+};
+
+struct hrf_check_part {
+    const char *name;
+    int n_rows, n_quick; /* the first n_quick rows take seconds */
+    void (*name_row)(int row, char *name, size_t size);
+    void (*run)(const struct hrf_check *check, int row, struct hrf_check_row *out);
+};
+
+/* rounding: INT8 convolutions of whole numbers, whose every result is known exactly: rounding of
+ * ties, saturation, residual sums, by numbers of channels.
+ * agreement: networks in every precision against the CPU, three times with the same bits.
+ * layouts: INT8 by ranks that share the device, and in bands: the same bytes as by one.
+ * speed: images per second, memory and energy of the networks that are asked about most. */
+extern const struct hrf_check_part hrf_check_rounding, hrf_check_agreement, hrf_check_layouts,
+    hrf_check_speed;
+
+/* A built-in architecture with its input set to `batch` images of `size` px, shapes inferred. */
+HRF_CHECKED enum hrf_status hrf_check_graph(const char *model, int64_t size, int64_t batch,
+                                            struct hrf_graph **out, struct hrf_error *err);
+
+#endif

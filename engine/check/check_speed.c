@@ -1,0 +1,179 @@
+/* check_speed.c - images per second, memory and energy of common networks. */
+#include "base/clock.h"
+#include "base/gpu_meter.h"
+#include "base/random.h"
+#include "base/sort.h"
+#include "base/strbuf.h"
+#include "engine/check/check_rows.h"
+#include "engine/run/made_ranges.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* The most common networks come first. */
+static const struct speed {
+    const char *model, *precision;
+    int64_t size, batch;
+    int runs;
+} speeds[] = {
+    { "resnet-v2-101-hires", "int8", 256, 64, 40 }, { "resnet101", "int8", 256, 64, 40 },
+    { "resnet-v2-101-hires", "bf16", 256, 64, 40 }, { "resnet101", "bf16", 256, 64, 40 },
+    { "resnet-v2-101-hires", "tf32", 256, 64, 40 }, { "resnet101", "tf32", 256, 64, 40 },
+    { "resnet-v2-101-hires", "fp32", 256, 64, 10 }, { "resnet-v2-101-hires", "fp32", 8192, 1, 1 },
+    { "resnet-v2-101-hires", "fp16", 256, 64, 40 }, { "resnet101", "fp32", 256, 64, 10 },
+};
+enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
+
+/* As in a run: pixels are uploaded while the batch before is computed. */
+struct measured {
+    double build, again; /* seconds of the first start, and of one that finds tuned plans */
+    double median;       /* seconds between the ends of two batches */
+    struct hrf_device_times per_batch;
+    struct hrf_session_memory memory;
+    double operations;
+    /* From NVIDIA's driver: the memory that the process held, its context included (0: unknown),
+     * and joules of a batch (NaN: unknown). */
+    int64_t process_bytes;
+    double joules;
+};
+
+static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
+                                    struct hrf_gpu_meter *meter, struct measured *out,
+                                    struct hrf_error *err)
+{
+    const int n_warm = row->runs > 1 ? 3 : 1, n = n_warm + row->runs;
+    const size_t n_pixels = (size_t)(row->batch * row->size * row->size * 3);
+    HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)row->runs, sizeof *seconds);
+    struct hrf_random random = hrf_random_init(1);
+    struct hrf_device_times before = { 0, 0 };
+    double since = 0;
+    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %d times", row->runs);
+    for (int i = 0; i <= n; i++) {
+        if (i <
+            2) { /* fills each of the two slots once; their contents are uploaded again and again */
+            uint8_t *pixels = hrf_session_pixels(session);
+            for (size_t k = 0; k < n_pixels; k++)
+                pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);
+        }
+        if (i < n)
+            HRF_TRY(hrf_session_start(session, err));
+        if (i == 0)
+            continue;
+        HRF_TRY(hrf_session_finish(session, err));
+        const double now = hrf_clock_seconds();
+        if (i == n_warm) {
+            before = hrf_session_device_use(session).times;
+            if (meter != NULL)
+                (void)hrf_gpu_meter_joules(meter);
+        }
+        if (i > n_warm)
+            seconds[i - n_warm - 1] = now - since;
+        since = now;
+    }
+    const struct hrf_device_times after = hrf_session_device_use(session).times;
+    if (meter != NULL) {
+        out->joules = hrf_gpu_meter_joules(meter) / row->runs;
+        out->process_bytes = hrf_gpu_meter_process_bytes(meter);
+    }
+    out->median = hrf_median(seconds, (size_t)row->runs);
+    out->per_batch.copy = (after.copy - before.copy) / row->runs;
+    out->per_batch.kernels = (after.kernels - before.kernels) / row->runs;
+    return HRF_OK;
+}
+
+static enum hrf_status measure(const struct hrf_check *check, const struct speed *row,
+                               struct measured *out, struct hrf_error *err)
+{
+    static const struct hrf_pixel_form form = { { 0.017f, 0.017f, 0.017f }, { -2, -2, -2 } };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_AUTO(hrf_gpu_meter) meter = NULL;
+    struct hrf_made_ranges made;
+    if (hrf_gpu_meter_create(check->address, NULL, &meter, NULL) != HRF_OK)
+        meter = NULL; /* two figures less */
+    HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
+    const struct hrf_session_config config = { .device = check->device,
+                                               .precision = row->precision,
+                                               .ranges = made.ranges,
+                                               .n_ranges = made.n_ranges,
+                                               .pixels = &form };
+    double start = hrf_clock_seconds();
+    enum hrf_status status = hrf_session_create(graph, &config, &session, err);
+    out->build = hrf_clock_seconds() - start;
+    if (status == HRF_OK) {
+        out->memory = hrf_session_memory(session);
+        out->operations = hrf_session_operations(session);
+        status = time_batches(session, row, meter, out, err);
+    }
+    hrf_session_destroy(session);
+    session = NULL;
+    start = hrf_clock_seconds();
+    if (status == HRF_OK)
+        status = hrf_session_create(graph, &config, &session, err);
+    out->again = hrf_clock_seconds() - start;
+    hrf_made_ranges_release(&made);
+    return status;
+}
+
+static json_t *row_json(const struct speed *row, const struct measured *m, double speed,
+                        const char *error)
+{
+    const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
+    return json_pack(
+        "{ss sI sI ss so so so so sI sI sI so so so ss}", "model", row->model, "size",
+        (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision", row->precision,
+        "images_per_second", hrf_json_number(speed), "tops", hrf_json_number(tops), "copy_seconds",
+        hrf_json_number(m->per_batch.copy), "kernel_seconds", hrf_json_number(m->per_batch.kernels),
+        "peak_memory_bytes", (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
+        (json_int_t)m->memory.weight_bytes, "process_bytes", (json_int_t)m->process_bytes,
+        "joules_per_image", hrf_json_number(m->joules / (double)row->batch), "build_seconds",
+        hrf_json_number(m->build), "build_again_seconds", hrf_json_number(m->again), "error",
+        error);
+}
+
+static void put_words(const struct speed *row, const struct measured *m, double speed,
+                      struct hrf_check_row *out)
+{
+    const double weights = (double)m->memory.weight_bytes / 0x1p30;
+    const double all = (double)hrf_session_memory_total(&m->memory) / 0x1p30;
+    char context[48] = "", energy[48] = "";
+    if (m->process_bytes > 0)
+        snprintf(context, sizeof context, ", %.2f with its context",
+                 (double)m->process_bytes / 0x1p30);
+    if (!isnan(m->joules))
+        snprintf(energy, sizeof energy, "; %.3f J an image", m->joules / (double)row->batch);
+    snprintf(out->words, sizeof out->words,
+             "%-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; a batch copies %.2f ms, "
+             "computes %.2f ms; %.2f GiB beside %.2f of weights%s%s; ready in %.1f s, again in "
+             "%.1f s",
+             row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
+             m->operations / m->median * 1e-12, m->per_batch.copy * 1e3, m->per_batch.kernels * 1e3,
+             all - weights, weights, context, energy, m->build, m->again);
+}
+
+static void name_speed(int row, char *name, size_t size)
+{
+    const struct speed *s = &speeds[row];
+    snprintf(name, size, "%s-%s-%lldx%lld", s->model, s->precision, (long long)s->size,
+             (long long)s->batch);
+}
+
+static void run_speed(const struct hrf_check *check, int which, struct hrf_check_row *out)
+{
+    struct speed row = speeds[which];
+    struct hrf_error why = { .text = "" };
+    struct measured m = { .median = NAN, .joules = NAN };
+    if (check->small)
+        row.size = 32, row.batch = 1, row.runs = 1;
+    out->good = measure(check, &row, &m, &why) == HRF_OK;
+    const double speed = out->good ? (double)row.batch / m.median : NAN;
+    if (out->good)
+        put_words(&row, &m, speed, out);
+    else
+        snprintf(out->words, sizeof out->words, "%-20s %4lld px %-5s batch %lld: %s", row.model,
+                 (long long)row.size, row.precision, (long long)row.batch, why.text);
+    out->json = row_json(&row, &m, speed, why.text);
+}
+
+const struct hrf_check_part hrf_check_speed = { "speed", N_SPEEDS, 0, name_speed, run_speed };

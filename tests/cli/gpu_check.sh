@@ -1,0 +1,42 @@
+#!/bin/bash
+# tools/gpu-check on the emulated GPU: a row that hangs and one that crashes cost themselves alone, all
+# others are right, and everything is in one archive.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+emulated=$HRF_BIN_DIR/../tests/emulated-cuda
+[ -e "$emulated/hrf_cuda.so" ] || { echo "the emulated GPU is not built (no C++ compiler)"; exit 77; }
+export HRF_MODULE_DIR=$emulated
+check=$HRF_SOURCE_DIR/tools/gpu-check
+
+# The engine, but for two rows.
+cat >"$scratch/engine" <<END
+#!/bin/sh
+case "\$*" in
+*--only\ rounding:3x3-16to16\ *) exec sleep 600 ;;
+*--only\ rounding:1x1-64to64\ *) kill -SEGV \$\$ ;;
+esac
+exec "$engine" "\$@"
+END
+chmod +x "$scratch/engine"
+expect_code 1 env HRF_ENGINE="$scratch/engine" "$check" --part machine --part rounding --part memcheck \
+    --row-seconds 25 --out "$scratch/gpu"
+[ "$(wc -l <"$scratch/gpu/summary.txt")" -le 60 ] || fail "a summary of more than 60 lines"
+python3 - "$scratch/gpu/rows.jsonl" <<'END'
+import json, sys
+rows = {r["part"] + ":" + r["row"]: r for r in map(json.loads, open(sys.argv[1]))}
+wrong = {name: r["exit"] for name, r in rows.items() if r["verdict"] == "BAD"}
+assert wrong == {"rounding:3x3-16to16": 124, "rounding:1x1-64to64": 139}, wrong
+right = [name for name, r in rows.items() if r["verdict"] == "ok"]
+assert len(right) >= 9 and "machine:device" in right and "rounding:3x3-64to64-residual" in right, right
+END
+tar -tzf "$scratch/gpu.tar.gz" >"$scratch/out"
+expect_text "gpu/rows.jsonl"
+expect_text "gpu/cache/hires-flow/cuda-plans/"
+
+expect_code 2 "$check" --part nosuch
+expect_text "no part is called 'nosuch': machine rounding"
+expect_code 0 "$engine" check --list
+expect_text "rounding:7x7-3to64"
+expect_code 2 "$engine" check --only nosuch
+expect_text "no row is called 'nosuch'"
+HRF_EMULATED_CUDA=no-driver expect_code 4 "$check" --out "$scratch/none"
+expect_text "no NVIDIA driver is installed"
