@@ -126,7 +126,8 @@ enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
                  "reduced heat maps are inside. Its links lead to "
                  "<a href=\"../results/labels.csv\">results/labels.csv</a>, "
                  "<a href=\"report.json\">report.json</a>, <a href=\"study.csv\">study.csv</a>, "
-                 "and the files of each slide; they work "
+                 "<a href=\"methods.md\">methods.md</a> (a paragraph for a paper) and the files of "
+                 "each slide; they work "
                  "where the folders <code>report</code> and <code>results</code> are moved "
                  "together. Not for diagnosis.</footer>\n</main>\n");
     hrf_page_script(out);

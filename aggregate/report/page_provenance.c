@@ -77,8 +77,8 @@ void hrf_page_provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
         hrf_page_fact(out, "calibration", c->reason != NULL ? c->reason : "nothing was calibrated");
     }
     hrf_out_addf(out,
-                 "<dt>AUC interval</dt><dd>95 %%, percentile bootstrap, stratified, %d "
-                 "resamples, seed %llu</dd>\n",
+                 "<dt>AUC interval</dt><dd>95 %%, " HRF_AUC_INTERVAL_METHOD "; in report.json also "
+                 "a percentile bootstrap, stratified, %d resamples, seed %llu</dd>\n",
                  HRF_BOOTSTRAP_RESAMPLES, (unsigned long long)cohort->seed);
     hrf_out_adds(out, "</dl></section>\n");
 }

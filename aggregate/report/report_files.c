@@ -4,6 +4,7 @@
 #include "aggregate/camelyon16/asap.h"
 #include "aggregate/report/heatmap.h"
 #include "aggregate/report/image.h"
+#include "aggregate/report/methods.h"
 #include "aggregate/report/page.h"
 #include "aggregate/report/report_json.h"
 #include "aggregate/report/stale.h"
@@ -423,9 +424,10 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
     HRF_AUTO_FREE char *quality = hrf_path_join(w->directory, "results/patch-quality.csv");
     HRF_AUTO_FREE char *study = hrf_path_join(w->directory, "report/study.csv");
     HRF_AUTO_FREE char *json = hrf_path_join(w->directory, "report/report.json");
+    HRF_AUTO_FREE char *methods = hrf_path_join(w->directory, "report/methods.md");
     HRF_AUTO_FREE char *page = hrf_path_join(w->directory, "report/index.html");
     if (labels == NULL || flips == NULL || quality == NULL || study == NULL || json == NULL ||
-        page == NULL)
+        methods == NULL || page == NULL)
         return no_memory(err);
     HRF_TRY(hrf_report_labels(w->cohort, labels, err));
     HRF_TRY(hrf_report_patch_flips(w->cohort, flips, err));
@@ -434,6 +436,7 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
     hrf_crash_point("report.labels");
     HRF_TRY(hrf_report_json(w->cohort, json, err));
     hrf_crash_point("report.json");
+    HRF_TRY(hrf_report_methods(w->cohort, methods, err));
     if (!w->options->html) {
         if (unlink(page) != 0 && errno != ENOENT)
             return hrf_error_set_errno(err, errno, "cannot remove '%s'", page);

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/run/params.h"
+#include "orchestrator/run/provenance.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/calibration.h"
 #include "schema/store/tasks.h"
@@ -14,13 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_PROVENANCE = 7 };
-
 struct params {
     struct hrf_aggregate_params aggregate;
     const char *precisions[HRF_N_PRECISIONS];
-    struct hrf_named_text provenance[N_PROVENANCE];
-    char model_sha256[HRF_HASH_HEX], host[128];
+    struct hrf_provenance provenance;
+    char model_sha256[HRF_HASH_HEX];
     struct hrf_calibration *calibration; /* owned */
     char *calibration_failure;           /* heap; NULL or "": none */
 };
@@ -42,21 +41,10 @@ static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_stor
 {
     struct hrf_aggregate_params *a = &p->aggregate;
     HRF_TRY(find_model(w, store, p, err));
-    hrf_process_host_name(p->host, sizeof p->host);
     hrf_run_params_fill(w, p->precisions, a);
-    p->provenance[0] = (struct hrf_named_text){ "hires-flow", HRF_VERSION };
-    p->provenance[1] = (struct hrf_named_text){ "workflow", w->path };
-    p->provenance[2] = (struct hrf_named_text){ "model", w->model.file };
-    p->provenance[3] = (struct hrf_named_text){ "model SHA-256", p->model_sha256 };
-    p->provenance[4] = (struct hrf_named_text){ "host", p->host };
-    p->provenance[5] = (struct hrf_named_text){ "tissue method",
-                                                hrf_tissue_method_name(w->tiler.tissue.method) };
-    static const char *const edges[] = { "drop: not scored",
-                                         "pad: scored with white beyond the slide",
-                                         "shift: scored by patches that overlap" };
-    p->provenance[6] = (struct hrf_named_text){ "strip at the edge", edges[w->tiler.patch.edge] };
-    a->provenance = p->provenance;
-    a->n_provenance = N_PROVENANCE;
+    HRF_TRY(hrf_provenance_fill(w, store, p->model_sha256, &p->provenance, err));
+    a->provenance = p->provenance.items;
+    a->n_provenance = p->provenance.n_items;
     return HRF_OK;
 }
 
@@ -175,6 +163,7 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
                                           n_failed, err);
     hrf_calibration_destroy(params.calibration);
     hrf_free(params.calibration_failure);
+    hrf_provenance_release(&params.provenance);
     return status;
 }
 

@@ -87,6 +87,11 @@ static enum hrf_status refuse_unknown(const char *path, const char *name, struct
                          name, openslide_get_version());
 }
 
+const char *hrf_slide_openslide(void)
+{
+    return openslide_get_version();
+}
+
 static void fill_scanner(struct hrf_slide *slide)
 {
     static const char *const names[] = {

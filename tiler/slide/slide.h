@@ -45,6 +45,7 @@ static inline void hrf_slide_destroy(struct hrf_slide *slide)
 }
 HRF_DEFINE_AUTO(hrf_slide)
 const struct hrf_slide_info *hrf_slide_info(const struct hrf_slide *slide);
+const char *hrf_slide_openslide(void); /* the version of OpenSlide in use: "3.4.1" */
 
 /* rgb[height][width][3]: the region of `level` whose top-left is (x0, y0) in level-0 px, which may
  * be negative. Width and height are px of that level. Read in pieces of 4 MiB, so memory does not

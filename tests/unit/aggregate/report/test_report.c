@@ -278,6 +278,36 @@ static void the_report_says_why_a_figure_is_missing(void **state)
     fixture_release(&f);
 }
 
+static void the_methods_say_and_cite_what_was_done(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, 12, 2, true);
+    write_report(&f, &everything);
+    size_t n = 0;
+    HRF_AUTO_FREE char *text = read_below(f.directory, "report/methods.md", &n);
+    assert_non_null(strstr(text, "OpenSlide [1]. "));
+    assert_non_null(strstr(text, "was evaluated at fp32 and int8"));
+    assert_non_null(strstr(text, "Newcombe's method 5 ["));
+    assert_non_null(strstr(text, "DeLong's paired test ["));
+    assert_null(strstr(text, "Lesions were judged")); /* they were not */
+    /* Every number that is cited is in the list, and no more than these. */
+    size_t n_cited = 0;
+    char mark[16], line[16];
+    for (int i = 1;; i++) {
+        snprintf(mark, sizeof mark, " [%d]", i);
+        snprintf(line, sizeof line, "\n%d. ", i);
+        if (strstr(text, mark) == NULL) {
+            assert_null(strstr(text, line));
+            break;
+        }
+        assert_int_equal(count(text, line), 1);
+        n_cited++;
+    }
+    assert_true(n_cited >= 4);
+    fixture_release(&f);
+}
+
 static void an_unreadable_annotation_is_a_note(void **state)
 {
     (void)state;
@@ -436,6 +466,7 @@ int main(void)
         cmocka_unit_test(two_runs_write_the_same_bytes_and_stale_files_go),
         cmocka_unit_test(the_page_is_alone_and_no_name_gets_out_of_its_place),
         cmocka_unit_test(the_report_says_why_a_figure_is_missing),
+        cmocka_unit_test(the_methods_say_and_cite_what_was_done),
         cmocka_unit_test(an_unreadable_annotation_is_a_note),
         cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
         cmocka_unit_test(a_slide_that_cannot_be_written_keeps_no_other_from_it),

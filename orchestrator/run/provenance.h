@@ -1,0 +1,22 @@
+/* provenance.h - what a run's results were made from and with what, as lines of name and text: for
+ * the report, report.json and the paragraph for a paper (aggregate/report/methods.h). */
+#ifndef HRF_ORCHESTRATOR_RUN_PROVENANCE_H
+#define HRF_ORCHESTRATOR_RUN_PROVENANCE_H
+
+#include "aggregate/study/cohort.h"
+#include "schema/workflow/workflow.h"
+
+enum { HRF_PROVENANCE_MAX = 24 };
+struct hrf_provenance {
+    struct hrf_named_text items[HRF_PROVENANCE_MAX]; /* their texts are in `texts` */
+    char *texts[HRF_PROVENANCE_MAX];                 /* heap */
+    size_t n_items;
+};
+
+/* model_sha256: of the model that scored the patches. */
+HRF_CHECKED enum hrf_status hrf_provenance_fill(const struct hrf_workflow *workflow,
+                                                struct hrf_store *store, const char *model_sha256,
+                                                struct hrf_provenance *out, struct hrf_error *err);
+void hrf_provenance_release(struct hrf_provenance *provenance);
+
+#endif
