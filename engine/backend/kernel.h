@@ -24,7 +24,8 @@
 /* The pointers of one run. Constants and absent inputs are NULL: the kernel has its own copy.
  * The output is disjoint from every input, except that it may be exactly the buffer of the
  * residual of a CONV or GEMM, or of an input of the output's shape of a pointwise operator
- * (activations, BATCH_NORM, ADD, SUB, MUL, DIV). */
+ * (activations, BATCH_NORM, ADD, SUB, MUL, DIV), or of the input of a RESHAPE or the like
+ * that is of_pixels (graph.h). */
 struct hrf_kernel_call {
     const void *const *inputs; /* [n_inputs of the node], each of its value's type */
     void *output;

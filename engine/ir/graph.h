@@ -310,14 +310,19 @@ struct hrf_attributes {
     float value;                /* PAD's constant; CONSTANT_OF_SHAPE's value of float32 */
     float scale;                /* ATTENTION; 0: 1 / sqrt(channels of a head) */
     bool causal;                /* ATTENTION: a token sees those up to its own position */
-    bool exclusive, reverse;    /* CUM_SUM */
-    bool upper;                 /* TRILU */
-    bool truncated;             /* MOD: the result has the sign of the dividend */
-    bool keep_dims;             /* REDUCE_... */
-    bool allow_zero;            /* RESHAPE */
-    /* Set by hrf_pass_channels_first(). RESHAPE: the elements of a side of rank 4 count in the
-     * order N, H, W, C instead of N, C, H, W. LAYER_NORM and RMS_NORM of rank 4: over axis 1 alone,
-     * that is, the channels of each pixel; their scale and bias are [C]. */
+    /* ATTENTION: the first axis of a mask of rank 4 is a part of that of the scores, and repeats
+     * along it: the windows of each image. Set by passes. */
+    bool mask_repeats;
+    bool exclusive, reverse; /* CUM_SUM */
+    bool upper;              /* TRILU */
+    bool truncated;          /* MOD: the result has the sign of the dividend */
+    bool keep_dims;          /* REDUCE_... */
+    bool allow_zero;         /* RESHAPE */
+    /* Set by passes. RESHAPE, FLATTEN, SQUEEZE and UNSQUEEZE: the elements of a side of rank 4
+     * count in the order N, H, W, C instead of N, C, H, W. GATHER: in that order, the output is
+     * made of rows of `size` elements, each a copy of the input's row of that index. LAYER_NORM and
+     * RMS_NORM of rank 4: over axis 1 alone, that is, the channels of each pixel; their scale and
+     * bias are [C]. */
     bool of_pixels;
     enum hrf_dtype to; /* type of CAST's and CONSTANT_OF_SHAPE's output */
     int64_t fill;      /* CONSTANT_OF_SHAPE's value */

@@ -102,6 +102,20 @@ static bool heads_fit(const struct hrf_attributes *a, int32_t k, const struct hr
            last <= x->dims[2] - a->size;
 }
 
+static enum hrf_status check_mask(struct hrf_inference *in, const struct hrf_value *mask,
+                                  struct hrf_shape scores)
+{
+    struct hrf_shape sum;
+    if (mask == NULL)
+        return HRF_OK;
+    if (in->node->attributes.mask_repeats && scores.rank == 4 && mask->shape.rank == 4 &&
+        mask->shape.dims[0] > 1 && scores.dims[0] % mask->shape.dims[0] == 0)
+        scores.dims[0] = mask->shape.dims[0];
+    if (!hrf_infer_broadcast(&scores, &mask->shape, &sum) || !hrf_shape_equal(&sum, &scores))
+        return hrf_infer_fail(in, "the mask does not broadcast to the scores");
+    return HRF_OK;
+}
+
 static enum hrf_status infer_attention_of_tokens(struct hrf_inference *in)
 {
     const struct hrf_attributes *a = &in->node->attributes;
@@ -116,10 +130,7 @@ static enum hrf_status infer_attention_of_tokens(struct hrf_inference *in)
         return hrf_infer_fail(in, "q, k and v do not fit together");
     const struct hrf_shape scores = { 4,
                                       { x[0]->dims[0], a->group, x[0]->dims[1], x[1]->dims[1] } };
-    struct hrf_shape sum;
-    if (mask != NULL &&
-        (!hrf_infer_broadcast(&scores, &mask->shape, &sum) || !hrf_shape_equal(&sum, &scores)))
-        return hrf_infer_fail(in, "the mask does not broadcast to the scores");
+    HRF_TRY(check_mask(in, mask, scores));
     in->shape = *x[0];
     in->shape.dims[2] = a->group * a->size;
     return HRF_OK;
@@ -148,10 +159,7 @@ enum hrf_status hrf_infer_attention(struct hrf_inference *in)
         return hrf_infer_fail(in, "the scale is %g", (double)a->scale);
     in->shape = *q;
     in->shape.dims[last] = keys;
-    struct hrf_shape scores = in->shape, sum;
-    if (mask != NULL &&
-        (!hrf_infer_broadcast(&scores, &mask->shape, &sum) || !hrf_shape_equal(&sum, &scores)))
-        return hrf_infer_fail(in, "the mask does not broadcast to the scores");
+    HRF_TRY(check_mask(in, mask, in->shape));
     in->shape.dims[last] = v->dims[last];
     return HRF_OK;
 }

@@ -21,7 +21,7 @@ static const struct hrf_shape *shape_of(const struct hrf_match *m, int32_t value
 static const struct hrf_node *find_move(const struct hrf_match *m, int32_t value)
 {
     static const enum hrf_op moves[] = { HRF_OP_RESHAPE, HRF_OP_TRANSPOSE, HRF_OP_SLICE,
-                                         HRF_OP_SQUEEZE, HRF_OP_UNSQUEEZE };
+                                         HRF_OP_SQUEEZE, HRF_OP_UNSQUEEZE, HRF_OP_GATHER };
     for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
         const struct hrf_node *node = hrf_match_any(m, value, moves[i]);
         if (node != NULL)
@@ -80,6 +80,28 @@ static bool view_reshape(struct view *v, const struct hrf_shape *to)
     return true;
 }
 
+/* A GATHER of one place of an axis, which goes away if the index has no axis. */
+static bool view_gathered(const struct hrf_match *m, const struct hrf_node *node, struct view *v)
+{
+    const struct hrf_value *index = &m->graph->values[node->inputs[1]];
+    const int32_t axis = (int32_t)node->attributes.axis;
+    if (index->data == NULL || hrf_shape_count(&index->shape) != 1 || index->shape.rank > 1 ||
+        node->attributes.of_pixels)
+        return false;
+    const int64_t place = index->dtype == HRF_S32 ? *(const int32_t *)index->data
+                                                  : *(const int64_t *)index->data;
+    v->offset += (place < 0 ? place + v->shape.dims[axis] : place) * v->strides[axis];
+    v->shape.dims[axis] = 1;
+    if (index->shape.rank == 1)
+        return true;
+    for (int32_t i = axis; i + 1 < v->shape.rank; i++) {
+        v->shape.dims[i] = v->shape.dims[i + 1];
+        v->strides[i] = v->strides[i + 1];
+    }
+    v->shape.rank--;
+    return true;
+}
+
 static bool view_through(const struct hrf_match *m, const struct hrf_node *node, struct view *v)
 {
     const struct hrf_attributes *a = &node->attributes;
@@ -99,6 +121,8 @@ static bool view_through(const struct hrf_match *m, const struct hrf_node *node,
         }
         v->shape = *to;
         return true;
+    case HRF_OP_GATHER:
+        return view_gathered(m, node, v);
     default: /* the same elements in the same order */
         return view_reshape(v, to);
     }

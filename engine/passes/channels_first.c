@@ -403,6 +403,17 @@ static enum hrf_status turn_node(struct change *c, struct hrf_error *err)
     return is_reshape(c) ? turn_reshape(c, err) : HRF_OK;
 }
 
+/* [N][H][W][C] becomes [N][H * W][C] or the like. */
+static bool makes_tokens(const struct change *c)
+{
+    const struct hrf_node *node = node_of(c);
+    if (!keeps_order(node->op) || !is_wide(c, node->inputs[0]))
+        return false;
+    const struct hrf_shape *y = &value_of(c, node->outputs[0])->shape;
+    return y->rank != 4 &&
+           hrf_shape_last(y) == hrf_shape_last(&value_of(c, node->inputs[0])->shape);
+}
+
 static void find_wanted(struct change *c)
 {
     for (c->at = c->match.graph->n_nodes - 1; c->at >= 0; c->at--) {
@@ -410,7 +421,7 @@ static void find_wanted(struct change *c)
         const bool passes_on = hrf_op_is_unary(node->op) || hrf_op_is_binary(node->op) ||
                                node->op == HRF_OP_SLICE || node->op == HRF_OP_PAD ||
                                node->op == HRF_OP_CONCAT;
-        const bool wants = is_norm(c) || is_product(c) ||
+        const bool wants = is_norm(c) || is_product(c) || makes_tokens(c) ||
                            (passes_on && is_wide(c, node->outputs[0]) &&
                             c->is_wanted[node->outputs[0]]);
         for (int32_t k = 0; k < node->n_inputs && wants; k++)

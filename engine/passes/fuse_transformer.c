@@ -103,6 +103,8 @@ static enum hrf_status take_scale_or_bias(struct hrf_match *m, struct hrf_node *
 /* What attention is made of; values of the graph. */
 struct attention {
     int32_t q, k, v, mask;
+    int32_t window_mask; /* hrf_match_window_mask()'s; -1: none */
+    struct hrf_shape scores;
     double scale;
     bool is_turned; /* k is [..][channels][keys] */
 };
@@ -162,11 +164,16 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *nod
                            struct attention *out)
 {
     const struct hrf_node *softmax = hrf_match_sole(m, node->inputs[0], HRF_OP_SOFTMAX);
-    *out = (struct attention){ .v = node->inputs[1], .mask = HRF_NO_VALUE, .scale = 1 };
+    *out = (struct attention){
+        .v = node->inputs[1], .mask = HRF_NO_VALUE, .window_mask = -1, .scale = 1
+    };
     if (softmax == NULL || softmax->attributes.axis != shape_of(m, softmax->outputs[0])->rank - 1)
         return false;
-    const struct hrf_node *product = find_scores(m, softmax->inputs[0], out);
-    if (product == NULL)
+    const int32_t inner = hrf_match_window_mask(m, softmax->inputs[0], &out->window_mask);
+    const struct hrf_node *product = find_scores(m, inner >= 0 ? inner : softmax->inputs[0], out);
+    out->scores = *shape_of(m, softmax->inputs[0]);
+    if (product == NULL ||
+        (inner >= 0 && !hrf_match_masks_can_join(m, out->window_mask, out->mask, &out->scores)))
         return false;
     out->q = unscale(m, product->inputs[0], &out->scale);
     out->k = unscale(m, product->inputs[1], &out->scale);
@@ -226,6 +233,10 @@ static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, str
     case HRF_OP_MATMUL:
         if (!find_attention(m, node, &found))
             return HRF_OK;
+        if (found.window_mask >= 0)
+            HRF_TRY(hrf_match_join_masks(m, node->name, found.window_mask, &found.scores,
+                                         &found.mask, err));
+        a.mask_repeats = found.window_mask >= 0;
         a.scale = (float)found.scale;
         a.transpose_b = found.is_turned;
         return hrf_match_become(node, HRF_OP_ATTENTION,

@@ -32,6 +32,19 @@ struct hrf_match_product {
  * them. False: there are too many factors. */
 bool hrf_match_factors(const struct hrf_match *match, int32_t value, struct hrf_match_product *out);
 
+/* What the masks of shifted windows are added to. `value` is [B * windows][heads][T][S], reshaped
+ * from [B][windows][heads][T][S], where a constant that is alike for all B is added to the reshaped
+ * scores: returns the scores, of value's shape, and that constant. -1: it is not that. */
+int32_t hrf_match_window_mask(const struct hrf_match *match, int32_t value, int32_t *mask);
+/* True if such a constant and what is added before it (`mask`, -1: nothing) can be one mask. */
+bool hrf_match_masks_can_join(const struct hrf_match *match, int32_t window_mask, int32_t mask,
+                              const struct hrf_shape *scores);
+/* Makes that mask, [windows][heads][T][S]; *mask becomes it. */
+HRF_CHECKED enum hrf_status hrf_match_join_masks(struct hrf_match *match, const char *name,
+                                                 int32_t window_mask,
+                                                 const struct hrf_shape *scores, int32_t *mask,
+                                                 struct hrf_error *err);
+
 /* Makes `node` compute by another operator of other inputs; it keeps its name and output. */
 HRF_CHECKED enum hrf_status hrf_match_become(struct hrf_node *node, enum hrf_op op,
                                              const int32_t *inputs, int32_t n_inputs,

@@ -32,6 +32,42 @@ static bool is_cast_to_itself(const struct hrf_graph *graph, const struct hrf_no
            graph->values[node->inputs[0]].dtype == graph->values[node->outputs[0]].dtype;
 }
 
+/* Moves that move nothing, as exporters write them for sizes that need no padding or cutting. */
+static bool moves_nothing(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_value *x = node->n_inputs > 0 && node->inputs[0] >= 0
+                                    ? &graph->values[node->inputs[0]]
+                                    : NULL;
+    if (x == NULL || x->shape.rank < 0 ||
+        !hrf_shape_equal(&x->shape, &graph->values[node->outputs[0]].shape))
+        return false;
+    bool nothing = true;
+    switch (node->op) {
+    case HRF_OP_RESHAPE:
+    case HRF_OP_FLATTEN:
+    case HRF_OP_EXPAND:
+    case HRF_OP_TILE:
+        return true;
+    case HRF_OP_CONCAT:
+        return node->n_inputs == 1;
+    case HRF_OP_TRANSPOSE:
+        for (int32_t i = 0; i < a->n_axes; i++)
+            nothing = nothing && a->axes[i] == i;
+        return nothing;
+    case HRF_OP_SLICE:
+        for (int32_t i = 0; i < a->n_axes; i++)
+            nothing = nothing && a->steps[i] == 1;
+        return nothing;
+    case HRF_OP_PAD:
+        for (int32_t i = 0; i < 2 * a->n_axes; i++)
+            nothing = nothing && a->pads[i] == 0;
+        return nothing;
+    default:
+        return false;
+    }
+}
+
 enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
@@ -45,8 +81,10 @@ enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_erro
         for (int32_t k = 0; k < node->n_inputs; k++)
             if (node->inputs[k] >= 0)
                 node->inputs[k] = same_as[node->inputs[k]];
-        if (is_cast_to_itself(graph, node))
+        if (is_cast_to_itself(graph, node) || moves_nothing(graph, node)) {
             node->op = HRF_OP_IDENTITY;
+            node->n_inputs = 1;
+        }
         if (node->op == HRF_OP_IDENTITY && !readers.is_output[node->outputs[0]])
             same_as[node->outputs[0]] = node->inputs[0];
     }

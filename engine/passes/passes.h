@@ -24,7 +24,8 @@ HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_e
  * another type. */
 HRF_CHECKED enum hrf_status hrf_pass_float_outputs(struct hrf_graph *graph, struct hrf_error *err);
 
-/* Removes Identity, and nodes whose values shape inference has computed. */
+/* Removes Identity, moves that move nothing, and nodes whose values shape inference has computed.
+ */
 HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
 /* Replaces REDUCE_MEAN over rows and columns by GLOBAL_AVERAGE_POOL (and FLATTEN). */
 HRF_CHECKED enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *err);
@@ -51,6 +52,10 @@ HRF_CHECKED enum hrf_status hrf_pass_channels_first(struct hrf_graph *graph, str
 /* Fuses an ADD or a MUL by a constant for each channel into the CONV before it, as its bias or as
  * factors of its weights (LayerScale). After the pass above. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_channels(struct hrf_graph *graph, struct hrf_error *err);
+/* Makes one GATHER of rows of several moves that follow each other, if whole rows stay together,
+ * and marks RESHAPEs that keep the order in memory (of_pixels). For the same back ends, after the
+ * passes above and below. */
+HRF_CHECKED enum hrf_status hrf_pass_join_moves(struct hrf_graph *graph, struct hrf_error *err);
 /* Makes one GEMM, whose rows may have several axes, of a MATMUL with a constant matrix and the bias
  * and the factors of LayerScale behind it. For the same back ends, after the pass above. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_product(struct hrf_graph *graph, struct hrf_error *err);

@@ -24,6 +24,14 @@ static bool has_sides(const struct hrf_graph *graph, const struct hrf_rank_map *
     return hrf_part_has_sides(&whole, &hrf_rank_map_node(map, n)->own);
 }
 
+/* True if the node changes nothing but the shape, and no element moves in memory. */
+static bool keeps_memory(const struct hrf_node *node)
+{
+    return (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_FLATTEN ||
+            node->op == HRF_OP_SQUEEZE || node->op == HRF_OP_UNSQUEEZE) &&
+           node->attributes.of_pixels;
+}
+
 bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank_map *map,
                             int32_t n, int32_t input)
 {
@@ -40,13 +48,16 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank
     default:
         /* Even if both sides of a binary operator are the same value, it works element by element.
          */
-        allowed = (hrf_op_is_unary(node->op) && input == 0) || hrf_op_is_binary(node->op);
+        allowed = ((hrf_op_is_unary(node->op) || keeps_memory(node)) && input == 0) ||
+                  hrf_op_is_binary(node->op);
         break;
     }
     if (!allowed || node->inputs[input] < 0)
         return false;
     const struct hrf_value *x = &graph->values[node->inputs[input]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
+    if (keeps_memory(node))
+        return x->dtype == y->dtype;
     return hrf_shape_equal(&x->shape, &y->shape) && x->pixel_stride == y->pixel_stride &&
            hrf_dtype_size(x->dtype) == hrf_dtype_size(y->dtype);
 }

@@ -257,10 +257,11 @@ static bool keeps_pixels(const struct hrf_node *node)
     case HRF_OP_LAYER_NORM:
     case HRF_OP_RMS_NORM:
         return a->of_pixels;
+    case HRF_OP_GATHER:
+        return a->axis <= 1 && !a->of_pixels;
     case HRF_OP_SOFTMAX:
     case HRF_OP_LOG_SOFTMAX:
     case HRF_OP_CONCAT:
-    case HRF_OP_GATHER:
     case HRF_OP_QUANTIZE: /* with a scale for each place along the axis, maybe */
     case HRF_OP_DEQUANTIZE:
         return a->axis <= 1;

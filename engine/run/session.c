@@ -295,6 +295,7 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
         HRF_TRY(hrf_pass_channels_first(prepared, err));
         HRF_TRY(hrf_pass_fuse_channels(prepared, err));
         HRF_TRY(hrf_pass_fuse_product(prepared, err));
+        HRF_TRY(hrf_pass_join_moves(prepared, err));
     }
     HRF_TRY(lower(&prepared, config, ops, notes, err));
     if (ops->takes_activation != NULL && !config->every_tensor)

@@ -82,6 +82,11 @@ int32_t build_constant(struct build *b, struct hrf_shape shape, double low, doub
     return index;
 }
 
+int32_t build_index(struct build *b, int64_t number)
+{
+    return add_value(b, HRF_S64, (struct hrf_shape){ .rank = 0 }, &number);
+}
+
 int32_t build_integers(struct build *b, int64_t n, const int64_t *numbers)
 {
     return add_value(b, HRF_S64, SHAPE(n), numbers);

@@ -27,6 +27,7 @@ struct build build_start(uint64_t seed);
 int32_t build_input(struct build *b, struct hrf_shape shape);
 /* A constant of numbers in [low, high). */
 int32_t build_constant(struct build *b, struct hrf_shape shape, double low, double high);
+int32_t build_index(struct build *b, int64_t number); /* an integer of rank 0 */
 int32_t build_integers(struct build *b, int64_t n, const int64_t *numbers);
 /* A node with one output; returns that value. Inputs end with n. */
 int32_t build_node(struct build *b, enum hrf_op op, const int32_t *inputs, int32_t n,

@@ -700,13 +700,15 @@ static int32_t make_group_norm(struct build *b)
 static int32_t make_attention(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    const int64_t n = build_pick(b, 1, 2), few = build_pick(b, 1, 2),
+    const int64_t n = build_pick(b, 1, 6), few = build_pick(b, 1, 2),
                   heads = few * build_pick(b, 1, 2);
     const int64_t t = build_pick(b, 1, 20), s = build_pick(b, 1, 20), d = build_pick(b, 1, 17);
     const int64_t e = build_pick(b, 1, 17);
     const bool has_heads = build_pick(b, 0, 2) > 0;
-    const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, s), SHAPE(n, 1, t, s),
-                                       SHAPE(1, heads, t, s), SHAPE(s) };
+    const int64_t windows = n % 2 == 0 ? n / 2 : n;
+    a.mask_repeats = true;
+    const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, s), SHAPE(windows, 1, t, s),
+                                       SHAPE(windows, heads, t, s), SHAPE(s) };
     a.scale = build_pick(b, 0, 1) ? 0.25f : 0;
     a.causal = build_pick(b, 0, 3) == 0;
     a.transpose_b = build_pick(b, 0, 1);
@@ -726,7 +728,7 @@ static int32_t make_attention(struct build *b)
 static int32_t make_attention_of_tokens(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    const int64_t n = build_pick(b, 1, 3), t = build_pick(b, 1, 30), s = build_pick(b, 1, 30);
+    const int64_t n = build_pick(b, 1, 6), t = build_pick(b, 1, 30), s = build_pick(b, 1, 30);
     a.group = build_pick(b, 1, 3);
     a.size = build_pick(b, 1, 20);
     a.n_axes = 3;
@@ -749,9 +751,11 @@ static int32_t make_attention_of_tokens(struct build *b)
             a.steps[i] = a.size;
         }
     } else if (build_pick(b, 0, 1)) {
-        const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, a.group, t, s),
-                                           SHAPE(n, 1, 1, s) };
-        inputs[3] = build_constant(b, masks[build_pick(b, 0, 2)], -1, 1);
+        const int64_t windows = n % 2 == 0 ? 2 : n;
+        a.mask_repeats = true;
+        const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, a.group, t, s), SHAPE(n, 1, 1, s),
+                                           SHAPE(windows, a.group, t, s) };
+        inputs[3] = build_constant(b, masks[build_pick(b, 0, 3)], -1, 1);
     }
     return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
 }

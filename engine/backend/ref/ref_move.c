@@ -123,11 +123,14 @@ static int64_t pixel_order(const struct hrf_shape *shape, int64_t i, bool from_p
     return image * area * channels + rest % inner * (from_pixels ? area : channels) + rest / inner;
 }
 
-static int64_t reshaped_from(const struct hrf_ref_node *node, int64_t i)
+/* Of a move that is of_pixels: the input's element that becomes element `i` of the output. */
+static int64_t moved_from(const struct hrf_ref_node *node, int64_t i)
 {
-    if (!node->attributes.of_pixels)
-        return i;
-    return pixel_order(&node->inputs[0].shape, pixel_order(&node->output.shape, i, false), true);
+    const int64_t size = node->attributes.size;
+    int64_t at = pixel_order(&node->output.shape, i, false);
+    if (node->op == HRF_OP_GATHER)
+        at = (int64_t)node->inputs[1].numbers[at / size] * size + at % size;
+    return pixel_order(&node->inputs[0].shape, at, true);
 }
 
 void hrf_ref_move(const struct hrf_ref_node *node)
@@ -141,8 +144,10 @@ void hrf_ref_move(const struct hrf_ref_node *node)
                 node, i,
                 hrf_ref_real(node, 0,
                              hrf_ref_broadcast(&node->inputs[0].shape, &node->output.shape, at)));
+        else if (node->attributes.of_pixels)
+            hrf_ref_put(node, i, hrf_ref_real(node, 0, moved_from(node, i)));
         else if (keeps_order(node->op))
-            hrf_ref_put(node, i, hrf_ref_real(node, 0, reshaped_from(node, i)));
+            hrf_ref_put(node, i, hrf_ref_real(node, 0, i));
         else if (source_of(node, at, &k, from))
             hrf_ref_put(node, i,
                         hrf_ref_real(node, k, hrf_ref_index(&node->inputs[k].shape, from)));

@@ -112,6 +112,21 @@ static const double *head_of(const struct hrf_ref_node *node, int32_t input, con
     return node->inputs[input].numbers + hrf_ref_index(x, from);
 }
 
+static int64_t mask_index(const struct hrf_ref_node *node, const struct hrf_shape *scores,
+                          const int64_t *at)
+{
+    const struct hrf_shape *mask = &node->inputs[HRF_ATTENTION_MASK].shape;
+    struct hrf_shape part = *scores;
+    int64_t place[HRF_MAX_RANK];
+    for (int32_t i = 0; i < scores->rank; i++)
+        place[i] = at[i];
+    if (node->attributes.mask_repeats && mask->rank == 4 && scores->rank == 4) {
+        part.dims[0] = mask->dims[0];
+        place[0] %= mask->dims[0];
+    }
+    return hrf_ref_broadcast(mask, &part, place);
+}
+
 /* The same sum where the heads stand in the channels: number i of y is channel c of head h. */
 static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
 {
@@ -137,7 +152,7 @@ static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
                 v += row[0][c] * row[1][s * width[1] + c];
             v *= (double)a->scale;
             if (mask != NULL)
-                v += mask[hrf_ref_broadcast(&x[HRF_ATTENTION_MASK].shape, &scores, place)];
+                v += mask[mask_index(node, &scores, place)];
             if (a->causal && s > at[1])
                 v = -INFINITY;
             if (pass == 0) {
@@ -172,8 +187,7 @@ static double attend(const struct hrf_ref_node *node, const int64_t *at)
             place[last] = s;
             double x = score(node, query, keys, s, n_keys, channels);
             if (mask != NULL)
-                x += mask[hrf_ref_broadcast(&node->inputs[HRF_ATTENTION_MASK].shape, &scores,
-                                            place)];
+                x += mask[mask_index(node, &scores, place)];
             if (node->attributes.causal && s > at[last - 1])
                 x = -INFINITY;
             if (pass == 0) {

@@ -123,12 +123,15 @@ void hrf_row_softmax_avx512(float *x, int64_t n, int64_t n_padded, float scale, 
         return;
     }
     const __m512 m = _mm512_set1_ps(most), s = _mm512_set1_ps(scale);
+    const __m512 least = _mm512_set1_ps(-87.0f); /* exp(-87) is 1.6e-38 */
     __m512 sum = _mm512_setzero_ps();
     for (int64_t i = 0; i < n; i += LANES) {
         const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
         const __m512 v = _mm512_maskz_loadu_ps(lanes, x + i);
-        const __m512 e = _mm512_maskz_mov_ps(lanes,
-                                             hrf_exp_avx512(_mm512_mul_ps(_mm512_sub_ps(v, m), s)));
+        /* What the mask leaves out counts 0: subnormal numbers would take many cycles each. */
+        const __m512 x_s = _mm512_mul_ps(_mm512_sub_ps(v, m), s);
+        const __mmask16 counts = _mm512_mask_cmp_ps_mask(lanes, x_s, least, _CMP_NLE_UQ);
+        const __m512 e = _mm512_maskz_mov_ps(counts, hrf_exp_avx512(_mm512_max_ps(least, x_s)));
         sum = _mm512_add_ps(sum, e);
         _mm512_mask_storeu_ps(x + i, lanes, e);
     }

@@ -95,6 +95,17 @@ static void run_concat(const struct hrf_spec *spec, const struct hrf_kernel_call
     }
 }
 
+static void copy_all(const void *from, void *to, int64_t n_bytes)
+{
+    enum { PIECE = 1 << 16 };
+    if (from == to)
+        return;
+#pragma omp parallel for schedule(static) if (n_bytes > 2 * PIECE)
+    for (int64_t first = 0; first < n_bytes; first += PIECE)
+        memcpy((char *)to + first, (const char *)from + first,
+               (size_t)(n_bytes - first < PIECE ? n_bytes - first : PIECE));
+}
+
 /* Shape changes keep ONNX's order of elements, which is not the memory's when a side has rank
  * 4: through the workspace where both sides have. */
 static void run_reshape(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
@@ -103,7 +114,7 @@ static void run_reshape(const struct hrf_spec *spec, const struct hrf_kernel_cal
     const size_t size = element_size(spec);
     const void *x = hrf_spec_data(spec, call, 0);
     if (spec->attributes.of_pixels) { /* which is the memory's */
-        memcpy(call->output, x, (size_t)hrf_shape_count(out) * size);
+        copy_all(x, call->output, hrf_shape_count(out) * (int64_t)size);
     } else if (hrf_layout_is_onnx(in)) {
         hrf_layout_from_onnx(out, size, x, call->output);
     } else if (hrf_layout_is_onnx(out)) {
@@ -192,8 +203,32 @@ static int64_t gather_index(const struct hrf_operand *indices, int64_t i, int64_
     return index < 0 ? index + size : index;
 }
 
+/* Rows that follow each other in both tensors are copied at once. */
+static void gather_rows(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    enum { PIECE = 64 }; /* rows */
+    const int64_t bytes = spec->attributes.size * (int64_t)element_size(spec);
+    const int64_t n = hrf_shape_count(&spec->inputs[1].shape);
+    const int32_t *from = spec->inputs[1].constant;
+    const char *x = hrf_spec_data(spec, call, 0);
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < n; first += PIECE) {
+        const int64_t end = n - first < PIECE ? n : first + PIECE;
+        for (int64_t i = first, next; i < end; i = next) {
+            for (next = i + 1; next < end && from[next] == from[next - 1] + 1;)
+                next++;
+            memcpy((char *)call->output + i * bytes, x + from[i] * bytes,
+                   (size_t)((next - i) * bytes));
+        }
+    }
+}
+
 static void run_gather(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
+    if (spec->attributes.of_pixels) {
+        gather_rows(spec, call);
+        return;
+    }
     int64_t in[HRF_MAX_RANK], own[HRF_MAX_RANK], out[HRF_MAX_RANK] = { 0 };
     const struct hrf_operand *indices = &spec->inputs[1];
     struct hrf_shape slab = spec->inputs[0].shape;

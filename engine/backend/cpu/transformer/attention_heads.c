@@ -26,6 +26,11 @@ struct heads_kernel {
     int64_t block;         /* queries */
     int64_t score_stride;  /* words */
     int64_t scratch_words; /* of a thread */
+    /* A constant mask as floats: blocks of rows of keys, of which heads may share some. NULL: none.
+     */
+    float *mask;
+    int32_t *mask_block; /* [n_heads] */
+    int64_t mask_rows;   /* of a block: 1, or the queries */
 };
 
 /* A thread's memory. */
@@ -139,6 +144,9 @@ static const float *find_mask(const struct heads_kernel *k, const struct hrf_ker
     const void *data = data_of(k, call, HRF_HEAD_MASK);
     if (data == NULL)
         return NULL;
+    if (k->mask != NULL)
+        return k->mask +
+               (k->mask_block[head] * k->mask_rows + (k->mask_rows > 1 ? query : 0)) * m->columns;
     const enum hrf_dtype type = k->spec->inputs[HRF_ATTENTION_MASK].dtype;
     const int64_t begin = hrf_head_begin(k->spec, HRF_HEAD_MASK, head) + query * m->row;
     if (m->column == 1 && type == HRF_F32)
@@ -222,6 +230,8 @@ static void destroy(struct hrf_kernel *base)
 {
     struct heads_kernel *k = (struct heads_kernel *)base;
     hrf_spec_destroy(k->spec);
+    hrf_free(k->mask);
+    hrf_free(k->mask_block);
     hrf_free(k);
 }
 
@@ -239,6 +249,51 @@ static void choose_blocks(struct heads_kernel *k)
     k->block = most(1, hrf_ceil_div(k->part, hrf_ceil_div(k->part, block)));
     k->scratch_words = place(k, NULL, &(struct scratch){ 0 });
     k->base.workspace_bytes = (size_t)(n_threads * k->scratch_words) * sizeof(float);
+}
+
+/* Numbers the blocks of a mask: heads whose numbers begin at the same place share one. */
+static enum hrf_status number_blocks(struct heads_kernel *k, int32_t *n_blocks,
+                                     struct hrf_error *err)
+{
+    const int64_t n = hrf_shape_count(&k->spec->inputs[HRF_ATTENTION_MASK].shape);
+    HRF_AUTO_FREE int32_t *block_at = hrf_alloc_array((size_t)n + 1, sizeof *block_at);
+    k->mask_block = hrf_alloc_array((size_t)k->view.n_heads + 1, sizeof *k->mask_block);
+    if (block_at == NULL || k->mask_block == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "mask of node '%s'", k->spec->name);
+    for (int64_t i = 0; i < n; i++)
+        block_at[i] = -1;
+    *n_blocks = 0;
+    for (int64_t head = 0; head < k->view.n_heads; head++) {
+        const int64_t begin = hrf_head_begin(k->spec, HRF_HEAD_MASK, head);
+        if (block_at[begin] < 0)
+            block_at[begin] = (*n_blocks)++;
+        k->mask_block[head] = block_at[begin];
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status pack_mask(struct heads_kernel *k, struct hrf_error *err)
+{
+    const struct hrf_head_matrix *m = &k->view.of[HRF_HEAD_MASK];
+    const void *data = k->spec->inputs[HRF_ATTENTION_MASK].constant;
+    const enum hrf_dtype type = k->spec->inputs[HRF_ATTENTION_MASK].dtype;
+    int32_t n_blocks = 0;
+    HRF_TRY(number_blocks(k, &n_blocks, err));
+    k->mask_rows = m->row == 0 ? 1 : m->rows;
+    const size_t n = (size_t)(n_blocks * k->mask_rows * m->columns);
+    k->mask = hrf_alloc_array(n + 1, sizeof *k->mask);
+    HRF_CHECK_MEMORY(k->mask != NULL, err, "mask of node '%s'", k->spec->name);
+    k->base.weight_bytes += n * sizeof *k->mask;
+    for (int64_t head = 0, next = 0; head < k->view.n_heads; head++) {
+        if (k->mask_block[head] != next)
+            continue;
+        const int64_t begin = hrf_head_begin(k->spec, HRF_HEAD_MASK, head);
+        float *to = k->mask + next++ * k->mask_rows * m->columns;
+        for (int64_t i = 0; i < k->mask_rows * m->columns; i++)
+            to[i] = number_at(type, data,
+                              begin + i / m->columns * m->row + i % m->columns * m->column);
+    }
+    return HRF_OK;
 }
 
 bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -262,6 +317,9 @@ enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
     hrf_head_view(k->spec, &k->view);
     choose_blocks(k);
     k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
+    if (hrf_spec_has(k->spec, HRF_ATTENTION_MASK) &&
+        k->spec->inputs[HRF_ATTENTION_MASK].constant != NULL)
+        HRF_TRY(pack_mask(k, err));
     k->base.implementation = HRF_CPU_NAME(k->spec->output.dtype, "heads:avx512");
     *out = owned;
     owned = NULL;

@@ -85,8 +85,12 @@ int64_t hrf_head_begin(const struct hrf_spec *spec, int which, int64_t head)
     for (int32_t i = leads.rank - 1; i >= 0; i--) {
         const int64_t place = head % leads.dims[i];
         head /= leads.dims[i];
-        if (i >= missing)
-            at += place / (leads.dims[i] / x->dims[i - missing]) * strides[i - missing];
+        if (i < missing)
+            continue;
+        const int64_t size = x->dims[i - missing];
+        /* The masks of windows repeat for each image. */
+        const bool repeats = which == HRF_HEAD_MASK && i == 0 && a->mask_repeats;
+        at += (repeats ? place % size : place / (leads.dims[i] / size)) * strides[i - missing];
     }
     return at;
 }
