@@ -59,6 +59,7 @@ def quantised(model, images, folder):
             return self.left.pop() if self.left else None
 
     import onnx
+    os.chdir(folder)  # it leaves files in the working folder
     path, prepared = os.path.join(folder, "int8.onnx"), os.path.join(folder, "prepared.onnx")
     q.shape_inference.quant_pre_process(model, prepared)
     name = onnx.load(prepared, load_external_data=False).graph.input[0].name
@@ -119,6 +120,8 @@ def compare(args, model, folder):
 
 def main():
     args = arguments()
+    args.engine = os.path.abspath(args.engine)
+    args.models = [os.path.abspath(m) for m in args.models]
     bar = " | " if args.markdown else "  "
     if not args.json:
         print(bar.join(["model", "batch", "precision", "hires-engine", "ONNX Runtime", "OpenVINO", "ratio"]))
