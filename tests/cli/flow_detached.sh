@@ -2,7 +2,6 @@
 # After Ctrl-C the jobs go on without a driver: `status` says which of them live, what they have done
 # and how fast; the next driver counts that time as theirs; after `cancel` nothing is shown as running.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
-export HRF_BEAT_MS=5000
 make_cohort
 make_workflow "$scratch/w.yaml"
 sed -i 's/patches_per_job: 20/patches_per_job: 1000/; s/max_jobs: 2/max_jobs: 1/' "$scratch/w.yaml"
@@ -33,7 +32,7 @@ detach() { # words of run...
 
 detach --set name='"a b"'
 grep -qF "to continue: hires-flow run $scratch/w.yaml --out $scratch/run --set 'name=\"a b\"'" "$scratch/first" || { cat "$scratch/first"; fail "not how to go on"; }
-is_json 'v["driver"] == 0 and v["tasks"]["infer"]["running"] >= 1 and v["jobs"][0]["state"] == "running" and v["jobs"][0]["seconds_since_sign_of_life"] < 60'
+is_json 'v["driver"] == 0 and v["tasks"]["infer"]["running"] >= 1 and v["jobs"][0]["state"] == "running"'
 "$flow" status "$scratch/run" >"$scratch/out"
 expect_text "driver    none; 1 job goes on without it: start the run again to import the results"
 grep -q "^job       infer-.* running on .*, sign of life .*, 0 of .* patches$" "$scratch/out" || { cat "$scratch/out"; fail "no line for the job"; }
