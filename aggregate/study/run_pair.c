@@ -130,11 +130,7 @@ static enum hrf_status match_slides(struct hrf_run_pair *pair, struct matches *m
         if (has_ended(b) && (a == NULL || !has_ended(a)))
             HRF_TRY(note_missing(pair, b, a, 1, err));
     }
-    return m->n_items > 0 ? HRF_OK
-                          : hrf_error_set(err, HRF_E_USER,
-                                          "the two runs have no finished slide of one name in "
-                                          "common (A has %zu slides, B %zu)",
-                                          m->rows[0].n_items, m->rows[1].n_items);
+    return HRF_OK;
 }
 
 static int compare_places(const void *a, const void *b)
@@ -289,15 +285,13 @@ static enum hrf_status score_slide(struct hrf_run_pair *pair,
     return HRF_OK;
 }
 
-/* Whether the plans are of one slide and patches of one size; a note when they are not. */
+/* Whether the plans have patches of one size; a note when they do not. */
 static enum hrf_status check_plans(struct hrf_run_pair *pair, const char *slide,
                                    struct hrf_tile_plan *const plans[2], bool *comparable,
                                    struct hrf_error *err)
 {
     const struct hrf_tile_plan *a = plans[0], *b = plans[1];
     *comparable = false;
-    if (strcmp(a->quickhash, b->quickhash) != 0 || a->width != b->width || a->height != b->height)
-        return note(pair, slide, hrf_strdup("another slide file in B than in A"), err);
     if (a->n_patches > 0 && b->n_patches > 0 &&
         (a->patch_width0 != b->patch_width0 || a->patch_height0 != b->patch_height0))
         return note(pair, slide,
@@ -427,12 +421,60 @@ static enum hrf_status create_cohort(const struct hrf_run_pair_side runs[2], siz
     return status;
 }
 
+/* *out: the two rows are of one file's content. */
+static enum hrf_status is_same_file(const struct hrf_run_pair_side runs[2],
+                                    const struct match *match, bool *out, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plans[2] = { NULL, NULL };
+    enum hrf_status status = HRF_OK;
+    for (size_t side = 0; side < 2 && status == HRF_OK; side++)
+        status = hrf_store_get_tile_plan(runs[side].store, match->rows[side]->id, &plans[side],
+                                         err);
+    if (status == HRF_OK)
+        *out = strcmp(plans[0]->quickhash, plans[1]->quickhash) == 0 &&
+               plans[0]->width == plans[1]->width && plans[0]->height == plans[1]->height;
+    hrf_tile_plan_destroy(plans[0]);
+    hrf_tile_plan_destroy(plans[1]);
+    return status;
+}
+
+/* Two cohorts may call other slides by the same names: those are no matches. */
+static enum hrf_status drop_namesakes(struct hrf_run_pair *pair,
+                                      const struct hrf_run_pair_side runs[2], struct matches *m,
+                                      struct hrf_error *err)
+{
+    const size_t n_named = m->n_items;
+    m->n_items = 0;
+    for (size_t i = 0; i < n_named; i++) {
+        const struct match match = m->items[i];
+        bool is_same;
+        HRF_TRY(is_same_file(runs, &match, &is_same, err));
+        if (is_same)
+            m->items[m->n_items++] = match;
+        else
+            HRF_TRY(note(pair, match.rows[0]->name,
+                         hrf_strdup("another slide file in B than in A; in no figure"), err));
+    }
+    if (m->n_items > 0)
+        return HRF_OK;
+    if (n_named > 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the two runs have no slide in common: the %zu slides of one name "
+                             "(%s%s) are other files in B than in A, so nothing is compared",
+                             n_named, m->items[0].rows[0]->name, n_named > 1 ? ", ..." : "");
+    return hrf_error_set(err, HRF_E_USER,
+                         "the two runs have no finished slide of one name in common (A has %zu "
+                         "slides, B %zu)",
+                         m->rows[0].n_items, m->rows[1].n_items);
+}
+
 static enum hrf_status load(const struct hrf_run_pair_side runs[2], struct matches *matches,
                             struct hrf_run_pair *pair, struct hrf_error *err)
 {
     for (size_t side = 0; side < 2; side++)
         HRF_TRY(hrf_store_get_slides(runs[side].store, &matches->rows[side], err));
     HRF_TRY(match_slides(pair, matches, err));
+    HRF_TRY(drop_namesakes(pair, runs, matches, err));
     HRF_TRY(create_cohort(runs, matches->n_items, &pair->cohort, err));
     for (size_t i = 0; i < matches->n_items; i++)
         HRF_TRY(load_slide(pair, runs, &matches->items[i], i, err));

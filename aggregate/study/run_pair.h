@@ -1,7 +1,8 @@
 /* run_pair.h - compares two runs as one cohort: the precisions of run A, then those of run B, each
  * compared with A's first precision.
  *
- * Slides are matched by name, patches by slide and position (level-0 px). What has no match on the
+ * Slides are matched by name and content (size and OpenSlide's quickhash), patches by slide and
+ * position (level-0 px). What has no match on the
  * other side is named and in no figure. Slide scores of both are made by A's rule and threshold,
  * from all patches of each run. Only reads the stores.
  */

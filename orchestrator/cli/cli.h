@@ -40,6 +40,11 @@ int hrf_cli_fail(const char *command, const struct hrf_error *err);
 /* Loads a workflow and prints its findings on stderr. */
 HRF_CHECKED enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set,
                                          struct hrf_workflow **out, struct hrf_error *err);
+/* Loads the workflow.yaml of a run that stands. Only the keys of `sections` (NULL ends them) may be
+ * overridden, for no others are looked at: HRF_E_USER for any other. */
+HRF_CHECKED enum hrf_status hrf_cli_load_of_run(const char *path, const struct hrf_option_list *set,
+                                                const char *const sections[],
+                                                struct hrf_workflow **out, struct hrf_error *err);
 /* Whether the engine could score the workflow's patches with its model: asked before there are
  * jobs, for a model that does not fit is one fault, not one of every slide. HRF_E_USER or
  * HRF_E_UNSUPPORTED with what does not fit; HRF_E_EXTERNAL: there is no engine. `shapes_only`: not

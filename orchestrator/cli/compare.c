@@ -25,10 +25,11 @@ static void side_release(struct side *side)
 static enum hrf_status side_open(const char *directory, const struct hrf_option_list *set,
                                  struct side *side, struct hrf_error *err)
 {
+    static const char *const sections[] = { "aggregate", NULL };
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
     HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
     HRF_TRY(hrf_store_open_run(directory, &side->store, err));
-    HRF_TRY(hrf_cli_load(file, set, &side->workflow, err));
+    HRF_TRY(hrf_cli_load_of_run(file, set, sections, &side->workflow, err));
     hrf_run_params_fill(side->workflow, side->precisions, &side->params);
     return HRF_OK;
 }
@@ -165,7 +166,8 @@ const struct hrf_command hrf_cli_compare = {
     .operands = "DIR1 DIR2",
     .summary = "compare the accuracy, speed and memory of two finished runs",
     .details = "Compares every precision of both runs with the first precision of DIR1. Slides are "
-               "matched by name, patches by slide and position; those without a match are named. "
+               "matched by name and content, patches by slide and position; those without a match "
+               "are named and in no figure. "
                "The slide scores of both runs are computed with DIR1's rule and threshold.",
     .min_operands = 2,
     .max_operands = 2,

@@ -21,20 +21,10 @@ static void print_figures(const char *directory, bool json)
         hrf_cli_print_figures(report);
 }
 
-static enum hrf_status load_of_run(const char *file, const struct hrf_option_list *set,
-                                   struct hrf_workflow **out, struct hrf_error *err)
-{
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
-    enum hrf_status status = hrf_workflow_load_of_run(file, set->items, set->n_items, out,
-                                                      &findings, err);
-    fputs(findings.text.text, stderr);
-    hrf_findings_release(&findings);
-    return status;
-}
-
 static enum hrf_status write_again(const char *directory, const struct hrf_option_list *set,
-                                   size_t *n_failed, struct hrf_error *err)
+                                   size_t *n_failed, bool *has_page, struct hrf_error *err)
 {
+    static const char *const sections[] = { "aggregate", "report", "features", NULL };
     HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
@@ -42,7 +32,8 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     HRF_CHECK_MEMORY(file != NULL && db != NULL, err, "no memory for a path");
     if (!hrf_path_exists(db))
         return hrf_error_set(err, HRF_E_USER, "there is no run in '%s'", directory);
-    HRF_TRY(load_of_run(file, set, &workflow, err));
+    HRF_TRY(hrf_cli_load_of_run(file, set, sections, &workflow, err));
+    *has_page = workflow->report.html;
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
     HRF_TRY(hrf_store_take_lease(store, err));
     enum hrf_status status = hrf_run_report(workflow, store, directory, true, n_failed, err);
@@ -58,7 +49,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     bool json = false;
     const struct hrf_option options[] = {
         { "set", "KEY=VALUE",
-          "override aggregate or report keys, e.g. aggregate.threshold=0.3; may be repeated",
+          "override keys of aggregate, report and features, e.g. aggregate.threshold=0.3; may be "
+          "repeated",
           HRF_OPTION_LIST, &set },
         { "json", NULL, "print report.json", HRF_OPTION_FLAG, &json },
         { NULL },
@@ -68,13 +60,15 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     size_t n_failed = 0;
-    if (write_again(args.operands[0], &set, &n_failed, &err) != HRF_OK)
+    bool has_page = false;
+    if (write_again(args.operands[0], &set, &n_failed, &has_page, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     if (json || command == &hrf_cli_aggregate)
         print_figures(args.operands[0], json);
     if (!json)
-        hrf_cli_printf("labels: %s/results/labels.csv\nreport: %s/report/index.html\n",
-                       args.operands[0], args.operands[0]);
+        hrf_cli_printf("labels: %s/results/labels.csv\nreport: %s%s\n", args.operands[0],
+                       has_page ? args.operands[0] : "(not requested)",
+                       has_page ? "/report/index.html" : "");
     if (n_failed == 0) /* of what this command did */
         return 0;
     if (!json) /* `slides_not_done` is in there */

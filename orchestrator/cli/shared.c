@@ -45,6 +45,48 @@ enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set
     return status;
 }
 
+/* Refuses a --set of a key in another section. One without a '=' is left to the loader. */
+static enum hrf_status check_sections(const struct hrf_option_list *set,
+                                      const char *const sections[], struct hrf_error *err)
+{
+    for (size_t i = 0; i < set->n_items; i++) {
+        const char *key = set->items[i];
+        bool is_used = strchr(key, '=') == NULL;
+        struct hrf_strbuf names = HRF_STRBUF_INIT;
+        for (size_t k = 0; sections[k] != NULL; k++) {
+            const size_t n = strlen(sections[k]);
+            is_used |= strncmp(key, sections[k], n) == 0 && (key[n] == '.' || key[n] == '=');
+            hrf_strbuf_addf(&names, "%s'%s'",
+                            k == 0                    ? ""
+                            : sections[k + 1] == NULL ? " and "
+                                                      : ", ",
+                            sections[k]);
+        }
+        if (!is_used)
+            hrf_error_set(err, HRF_E_USER,
+                          "--set %.*s: it would change nothing here: only the keys of %s are used "
+                          "when the scores are there already; set it with 'run' to have it applied",
+                          (int)strcspn(key, "="), key, names.text);
+        hrf_strbuf_release(&names);
+        if (!is_used)
+            return HRF_E_USER;
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cli_load_of_run(const char *path, const struct hrf_option_list *set,
+                                    const char *const sections[], struct hrf_workflow **out,
+                                    struct hrf_error *err)
+{
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_TRY(check_sections(set, sections, err));
+    enum hrf_status status = hrf_workflow_load_of_run(path, set->items, set->n_items, out,
+                                                      &findings, err);
+    fputs(findings.text.text, stderr);
+    hrf_findings_release(&findings);
+    return status;
+}
+
 bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *attempt,
                            const char *name, struct hrf_sentinel *out)
 {

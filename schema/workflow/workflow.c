@@ -264,7 +264,7 @@ static void read_override(struct hrf_reader *r, const char *text, const char *fi
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_yaml) yaml = NULL;
     snprintf(path, sizeof path, "%.*s", equal != NULL ? (int)(equal - text) : 0, text);
-    snprintf(where, sizeof where, "--set %s", path);
+    snprintf(where, sizeof where, "--set %s", equal != NULL ? path : text);
     r->where = where;
     r->is_override = true;
     if (equal == NULL)
@@ -309,6 +309,12 @@ static enum hrf_status finish(struct hrf_reader *r, struct hrf_findings *finding
     show_findings(findings);
     if (r->out_of_memory)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the workflow '%s'", r->where);
+    size_t n_set = 0;
+    for (size_t i = 0; i < r->n_findings; i++)
+        n_set += strncmp(r->findings[i].where, "--set", 5) == 0;
+    if (n_set > 0 && n_set == r->n_findings) /* the file is not at fault */
+        return hrf_error_set(err, HRF_E_USER, "%zu value%s of --set cannot be used", n_set,
+                             n_set == 1 ? "" : "s");
     if (r->n_findings > 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' has %zu error%s", r->where, r->n_findings,
                              r->n_findings == 1 ? "" : "s");

@@ -102,6 +102,18 @@ expect_text "77 patches"
 expect_code 0 "$flow" aggregate "$scratch/run" --json
 is_json 'v["slides"]["failed"] == 1 and v["precisions"][0]["patches"] == 77'
 
+# What these commands would ignore is refused, and what cannot be is told of the --set, not of a file.
+for command in aggregate report "compare $scratch/run"; do
+    expect_code 2 "$flow" $command "$scratch/run" --set tiler.patch.size=128
+    expect_text "--set tiler.patch.size: it would change nothing here"
+    expect_code 2 "$flow" $command "$scratch/run" --set aggregate.threshold=7
+    expect_text "--set aggregate.threshold: 'aggregate.threshold' is 7"
+    ! grep "workflow.yaml" "$scratch/err" || fail "$command blames a file"
+done
+expect_code 0 "$flow" report "$scratch/run" --set report.html=false
+expect_text "report: (not requested)"
+expect_code 0 "$flow" report "$scratch/run"
+
 # plan: cached where the store has it, changed where the workflow differs.
 w=$scratch/run/request.yaml
 expect_code 0 "$flow" plan "$w" --out "$scratch/run" --json

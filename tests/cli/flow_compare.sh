@@ -31,6 +31,18 @@ expect_text "B:int8"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/wide" --set tiler.patch.stride=128
 expect_code 0 "$flow" compare "$scratch/one" "$scratch/wide"
 expect_text "only in A"
+# The same names for other slides: nothing is compared; for some of them: those are in no figure.
+"$flow" demo-data "$scratch/other" --slides 4 --size 1300 --difficulty 0 --seed 9 >/dev/null 2>&1
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/namesakes" --set dataset.root="$scratch/other"
+expect_code 2 "$flow" compare "$scratch/one" "$scratch/namesakes" --out "$scratch/none"
+expect_text "the 3 slides of one name (test_001, ...) are other files in B than in A, so nothing is compared"
+[ ! -e "$scratch/none" ] || fail "something was written"
+cp "$scratch/cohort/testing/images/test_002.tif" "$scratch/other/testing/images/test_002.tif"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/namesakes" --set dataset.root="$scratch/other"
+expect_code 0 "$flow" compare "$scratch/one" "$scratch/namesakes" --json
+cp "$scratch/out" "$scratch/compare.json"
+holds "$scratch/compare.json" 'v["slides"] == 1 and [n["slide"] for n in v["notes"]] == ["test_001", "test_003"] and v["patches_only_in_a"] == v["patches_only_in_b"] == 0'
+holds "$scratch/compare.json" '[p["patches"] for p in v["precisions"]] == [v["patches"]] * 2 and v["precisions"][1]["max_abs_difference"] == 0'
 expect_code 2 "$flow" compare "$scratch/one"
 expect_code 2 "$flow" compare "$scratch/one" "$scratch/nowhere"
 expect_text "there is no run in"
