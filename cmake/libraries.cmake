@@ -22,6 +22,7 @@ hrf_require(SQLITE sqlite3 3.35 libsqlite3-dev)          # RETURNING, trusted_sc
 hrf_require(OPENSLIDE openslide 3.4.1 libopenslide-dev)
 hrf_require(TIFF libtiff-4 4.0.10 libtiff-dev)
 hrf_require(JPEG libjpeg 2.0 libjpeg62-turbo-dev)       # libjpeg-turbo
+hrf_require(OPENJPEG libopenjp2 2.5 libopenjp2-7-dev)    # strict mode
 hrf_require(PNG libpng 1.6 libpng-dev)
 hrf_require(MICROHTTPD libmicrohttpd 0.9.71 libmicrohttpd-dev)
 hrf_require(HDF5 hdf5 1.10 libhdf5-dev)

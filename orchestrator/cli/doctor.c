@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"
+#include "tiler/slide/slide.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -124,6 +125,22 @@ static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
     unlink(probe);
 }
 
+static void look_at_slides(struct hrf_doctor *doctor)
+{
+    struct hrf_slide_library library;
+    hrf_slide_library(&library);
+    if (library.trouble[0] != '\0')
+        hrf_doctor_tell(doctor, HRF_BAD, "slides", "HRF_OPENSLIDE names a library that is not used",
+                        "%s", library.trouble);
+    hrf_doctor_tell(doctor, HRF_GOOD, "slides",
+                    library.reads_dicom
+                        ? "reads slides, DICOM too"
+                        : "reads slides; for DICOM: `pip install openslide-bin`, and HRF_OPENSLIDE "
+                          "set to its libopenslide.so.1",
+                    "OpenSlide %s%s%s%s", library.version, library.file != NULL ? " (" : "",
+                    library.file != NULL ? library.file : "", library.file != NULL ? ")" : "");
+}
+
 static void look_at_cores(struct hrf_doctor *doctor)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -199,6 +216,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     slurm |= workflow->executor.type == HRF_EXECUTOR_SLURM;
     look_at_engine(&doctor);
     look_at_cores(&doctor);
+    look_at_slides(&doctor);
     look_at_directory(&doctor, directory);
     hrf_doctor_slurm(&doctor, &workflow->executor, directory, slurm, slurm && !no_probe);
     if (json)

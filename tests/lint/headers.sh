@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every header compiles alone; where there is no CUDA toolkit, against the emulated one.
 cd "$(dirname "$0")/../.." || exit 2
-flags=$(pkg-config --cflags jansson libcrypto openslide libpng libtiff-4 hdf5 yaml-0.1 sqlite3 libprotobuf-c)
+flags=$(pkg-config --cflags jansson libcrypto openslide libopenjp2 libpng libtiff-4 hdf5 yaml-0.1 sqlite3 libprotobuf-c)
 bad=0
 for header in $(git ls-files -co --exclude-standard -- '*.h' | grep -v '^tests/.*fixtures/'); do
     # shellcheck disable=SC2086

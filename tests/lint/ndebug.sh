@@ -2,7 +2,7 @@
 # What only an assert uses is a warning in the release build, which has no asserts: every file that
 # has some is compiled without them. (All else that the release build warns of, the dev build does.)
 cd "$(dirname "$0")/../.." || exit 2
-flags=$(pkg-config --cflags jansson libcrypto openslide libpng libtiff-4 hdf5 yaml-0.1 sqlite3 libprotobuf-c)
+flags=$(pkg-config --cflags jansson libcrypto openslide libopenjp2 libpng libtiff-4 hdf5 yaml-0.1 sqlite3 libprotobuf-c)
 bin=${HRF_BIN_DIR:-build/dev/bin}
 generated=$(find "$bin/.." -name onnx.pb-c.h -print -quit)
 bad=0

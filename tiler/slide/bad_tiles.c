@@ -83,15 +83,15 @@ static void try_read(const struct hrf_slide *slide, openslide_t **handle, int32_
 {
     reason[0] = '\0';
     if (*handle == NULL)
-        *handle = openslide_open(slide->path);
+        *handle = hrf_openslide()->open(slide->path);
     if (*handle == NULL)
         return;
-    openslide_read_region(*handle, argb, x0, y0, level, width, height);
-    const char *error = openslide_get_error(*handle);
+    hrf_openslide()->read_region(*handle, argb, x0, y0, level, width, height);
+    const char *error = hrf_openslide()->error(*handle);
     if (error == NULL)
         return;
     snprintf(reason, 256, "%s", error);
-    openslide_close(*handle);
+    hrf_openslide()->close(*handle);
     *handle = NULL;
 }
 
@@ -140,7 +140,7 @@ static bool find_among(struct hrf_slide *slide, const struct tile_grid *grid,
             tile->row = row;
         }
     if (handle != NULL)
-        openslide_close(handle);
+        hrf_openslide()->close(handle);
     return found;
 }
 

@@ -70,7 +70,7 @@ static bool comes_out_blank(TIFF *tiff, int64_t width, int64_t height)
     TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &tile_width);
     TIFFGetField(tiff, TIFFTAG_TILELENGTH, &tile_height);
     TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
-    return strncmp(openslide_get_version(), "3.", 2) == 0 && compression != COMPRESSION_JPEG &&
+    return hrf_openslide()->is_3 && compression != COMPRESSION_JPEG &&
            (width < tile_width || height < tile_height);
 }
 
@@ -155,7 +155,7 @@ enum hrf_status hrf_generic_tiff_load(const char *path, struct hrf_slide *slide,
                              "'%s' is %lld x %lld px, smaller than one of its own tiles, which "
                              "OpenSlide %s reads as blank; store it with smaller tiles or as JPEG",
                              slide->shown, (long long)info->width, (long long)info->height,
-                             openslide_get_version());
+                             hrf_openslide()->version);
     return HRF_OK;
 }
 
@@ -190,7 +190,7 @@ static void read_tile(const struct hrf_slide *slide, int32_t level, const struct
     int64_t w = x->end - x->begin - x->is_short, h = y->end - y->begin - y->is_short;
     if (w < 1 || h < 1)
         return;
-    openslide_read_region(slide->handle, piece, x->at, y->at, level, w, h);
+    hrf_openslide()->read_region(slide->handle, piece, x->at, y->at, level, w, h);
     for (int64_t row = y->begin; row < y->end; row++) {
         const uint32_t *from = piece + (row - y->begin < h ? row - y->begin : h - 1) * w;
         uint32_t *to = argb + row * width + x->begin;

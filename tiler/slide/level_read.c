@@ -67,7 +67,25 @@ static struct span span_of(int64_t tile, int64_t tile_size_px, int64_t origin, i
     return span;
 }
 
-/* One tile by OpenSlide. What does not decode fails the slide, or is listed and white. */
+/* *reason: why it does not decode, "" where it does. */
+static enum hrf_status decode_tile(struct hrf_slide *slide, int32_t level, int64_t column,
+                                   int64_t row, uint32_t *argb, unsigned char *rgb,
+                                   char reason[256], struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[level];
+    const double downsample = slide->info.level[level].downsample;
+    if (slide->raster == NULL)
+        return hrf_slide_read_once(slide, level,
+                                   llround((double)(column * table->tile_width) * downsample),
+                                   llround((double)(row * table->tile_height) * downsample),
+                                   table->tile_width, table->tile_height, argb, rgb, reason, err);
+    reason[0] = '\0';
+    if (slide->raster->read(slide->raster, level, column, row, rgb, reason) == HRF_E_NOMEM)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile of '%s'", slide->shown);
+    return HRF_OK;
+}
+
+/* One tile. What does not decode fails the slide, or is listed and white. */
 static enum hrf_status read_tile(struct hrf_slide *slide, int32_t level, int64_t column,
                                  int64_t row, uint32_t *argb, unsigned char *rgb,
                                  struct hrf_error *err)
@@ -79,8 +97,7 @@ static enum hrf_status read_tile(struct hrf_slide *slide, int32_t level, int64_t
     const int64_t x0 = llround((double)(column * table->tile_width) * downsample);
     const int64_t y0 = llround((double)(row * table->tile_height) * downsample);
     HRF_TRY(hrf_slide_check_damage(slide, err));
-    HRF_TRY(hrf_slide_read_once(slide, level, x0, y0, table->tile_width, table->tile_height, argb,
-                                rgb, reason, err));
+    HRF_TRY(decode_tile(slide, level, column, row, argb, rgb, reason, err));
     if (reason[0] == '\0')
         return HRF_OK;
     hrf_bad_tile_find(slide, level, x0, y0, table->tile_width, table->tile_height, &bad);
@@ -91,7 +108,7 @@ static enum hrf_status read_tile(struct hrf_slide *slide, int32_t level, int64_t
         return hrf_slide_report_damage(slide, &bad, err);
     HRF_TRY(hrf_bad_tile_add(slide, &bad, err));
     memset(rgb, 255, (size_t)(table->tile_width * table->tile_height) * 3);
-    return hrf_slide_reopen(slide, err);
+    return slide->raster == NULL ? hrf_slide_reopen(slide, err) : HRF_OK;
 }
 
 /* The pixels of a tile by OpenSlide, reduced by averaging: of tiles that are not JPEG, and of those
@@ -102,7 +119,9 @@ static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_til
 {
     const struct hrf_level_table *table = &slide->table.level[grid.level];
     const int64_t width = table->tile_width, height = table->tile_height, r = grid.reduction;
-    HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(width * height), sizeof *argb);
+    const bool is_raster = slide->raster != NULL;
+    HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array(is_raster ? 1 : (size_t)(width * height),
+                                                   sizeof *argb);
     HRF_AUTO_FREE unsigned char *whole = r > 1 ? hrf_alloc_array((size_t)(width * height), 3)
                                                : NULL;
     HRF_CHECK_MEMORY(argb != NULL && (r == 1 || whole != NULL), err, "no memory for a tile of '%s'",

@@ -24,7 +24,7 @@ static bool is_sane(double mpp)
 
 static bool property_number(const struct hrf_slide *slide, const char *name, double *out)
 {
-    const char *text = openslide_get_property_value(slide->handle, name);
+    const char *text = hrf_slide_property(slide, name);
     char *end;
     if (text == NULL)
         return false;
@@ -35,9 +35,11 @@ static bool property_number(const struct hrf_slide *slide, const char *name, dou
     return true;
 }
 
+/* For generic TIFFs OpenSlide 4 takes it from the tags, which are looked at below. */
 static bool from_file(const struct hrf_slide *slide, double *x, double *y)
 {
-    return property_number(slide, OPENSLIDE_PROPERTY_NAME_MPP_X, x) &&
+    return strcmp(slide->info.vendor, "generic-tiff") != 0 &&
+           property_number(slide, OPENSLIDE_PROPERTY_NAME_MPP_X, x) &&
            property_number(slide, OPENSLIDE_PROPERTY_NAME_MPP_Y, y);
 }
 
@@ -45,7 +47,7 @@ static bool from_file(const struct hrf_slide *slide, double *x, double *y)
  * default is the inch. */
 static bool from_tiff_tags(const struct hrf_slide *slide, double *x, double *y)
 {
-    const char *unit = openslide_get_property_value(slide->handle, "tiff.ResolutionUnit");
+    const char *unit = hrf_slide_property(slide, "tiff.ResolutionUnit");
     double um = unit == NULL || strcmp(unit, "inch") == 0 ? 25400.0
                 : strcmp(unit, "centimeter") == 0         ? 10000.0
                                                           : 0.0;
@@ -99,8 +101,7 @@ bool hrf_philips_spacing(const char *xml, double *mpp_x, double *mpp_y)
  * generic TIFF, the XML is still in ImageDescription. */
 static bool from_philips(const struct hrf_slide *slide, double *x, double *y)
 {
-    return hrf_philips_spacing(openslide_get_property_value(slide->handle, "tiff.ImageDescription"),
-                               x, y);
+    return hrf_philips_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), x, y);
 }
 
 /* A length of OME-XML in um: the attribute and its unit, which is um if none is given. */
@@ -151,8 +152,7 @@ bool hrf_ome_spacing(const char *xml, double *mpp_x, double *mpp_y)
 
 static bool from_ome(const struct hrf_slide *slide, double *x, double *y)
 {
-    return hrf_ome_spacing(openslide_get_property_value(slide->handle, "tiff.ImageDescription"), x,
-                           y);
+    return hrf_ome_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), x, y);
 }
 
 /* The field's rule of thumb, which is wrong by up to a factor of 2: CAMELYON16 has 0.243 um/px from

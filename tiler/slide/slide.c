@@ -58,33 +58,49 @@ static enum hrf_status open_file(const char *path, const char *name, int *out,
     return HRF_OK;
 }
 
-/* OpenSlide knows no format for the file, most often because it is an ordinary picture. */
-static enum hrf_status refuse_unknown(const char *path, const char *name, struct hrf_error *err)
+static bool is_dicom(int fd)
 {
-    static const struct {
-        const char *magic, *word;
-    } pictures[] = { { "II*", "TIFF" },
-                     { "MM", "TIFF" },
-                     { "II+", "BigTIFF" },
-                     { "\x89PNG", "PNG" },
-                     { "\xff\xd8", "JPEG" } };
-    char head[8] = { 0 };
+    char word[4];
+    return pread(fd, word, sizeof word, 128) == sizeof word && memcmp(word, "DICM", 4) == 0;
+}
+
+/* Neither OpenSlide nor the readers of other images can read the file. */
+static enum hrf_status refuse(const struct hrf_slide *slide, const char *openslide_error,
+                              const char *raster_error, struct hrf_error *err)
+{
     char cut[128];
-    if (hrf_slide_is_cut_short(path, cut, sizeof cut))
-        return hrf_error_set(err, HRF_E_USER, "'%s' %s; copy it again", name, cut);
-    HRF_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && read(fd, head, sizeof head - 1) > 0)
-        for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++)
-            if (strncmp(head, pictures[i].magic, strlen(pictures[i].magic)) == 0)
-                return hrf_error_set(
-                    err, HRF_E_USER,
-                    "'%s' is a %s that cannot be read as a slide: it is damaged (cut "
-                    "short?), or not tiled, which OpenSlide %s needs; copy it "
-                    "again, or convert it with 'vips tiffsave --tile --pyramid'",
-                    name, pictures[i].word, openslide_get_version());
+    if (hrf_slide_is_cut_short(slide->path, cut, sizeof cut))
+        return hrf_error_set(err, HRF_E_USER, "slide '%s' %s; copy it again", slide->shown, cut);
+    if (openslide_error[0] != '\0')
+        return hrf_error_set(err, HRF_E_USER, "slide '%s' cannot be opened: %s", slide->shown,
+                             openslide_error);
+    if (hrf_openslide()->is_3 && is_dicom(slide->fd))
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is DICOM, which OpenSlide 4 reads, and OpenSlide %s is used "
+                             "here: install it ('pip install openslide-bin'), and set "
+                             "HRF_OPENSLIDE to its libopenslide.so.1",
+                             slide->shown, hrf_openslide()->version);
     return hrf_error_set(err, HRF_E_USER,
-                         "'%s' is not a whole-slide image: OpenSlide %s knows no format for it",
-                         name, openslide_get_version());
+                         "'%s' is not a whole-slide image: OpenSlide %s knows no format for it, "
+                         "and %s",
+                         slide->shown, hrf_openslide()->version, raster_error);
+}
+
+const char *hrf_slide_property(const struct hrf_slide *slide, const char *name)
+{
+    const struct hrf_raster *raster = slide->raster;
+    if (raster == NULL)
+        return hrf_openslide()->property(slide->handle, name);
+    const bool has_unit = raster->unit != NULL && raster->resolution[0][0] != '\0';
+    if (strcmp(name, "tiff.ImageDescription") == 0)
+        return raster->description;
+    if (has_unit && strcmp(name, "tiff.ResolutionUnit") == 0)
+        return raster->unit;
+    if (has_unit && strcmp(name, "tiff.XResolution") == 0)
+        return raster->resolution[0];
+    if (has_unit && strcmp(name, "tiff.YResolution") == 0)
+        return raster->resolution[1];
+    return NULL;
 }
 
 const char *hrf_slide_openslide(void)
@@ -101,7 +117,7 @@ static void fill_scanner(struct hrf_slide *slide)
         "aperio.ScanScope ID"
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0] && slide->info.scanner[0] == '\0'; i++) {
-        const char *value = openslide_get_property_value(slide->handle, names[i]);
+        const char *value = hrf_slide_property(slide, names[i]);
         HRF_AUTO_FREE char *shown = value != NULL ? hrf_text_printable(value) : NULL;
         snprintf(slide->info.scanner, sizeof slide->info.scanner, "%s", shown != NULL ? shown : "");
     }
@@ -111,20 +127,20 @@ static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
 {
     struct hrf_slide_info *info = &slide->info;
     openslide_t *os = slide->handle;
-    const char *vendor = openslide_get_property_value(os, OPENSLIDE_PROPERTY_NAME_VENDOR);
-    const char *hash = openslide_get_property_value(os, OPENSLIDE_PROPERTY_NAME_QUICKHASH1);
+    const char *vendor = hrf_openslide()->property(os, OPENSLIDE_PROPERTY_NAME_VENDOR);
+    const char *hash = hrf_openslide()->property(os, OPENSLIDE_PROPERTY_NAME_QUICKHASH1);
     snprintf(info->vendor, sizeof info->vendor, "%s", vendor != NULL ? vendor : "unknown");
     snprintf(info->quickhash, sizeof info->quickhash, "%s", hash != NULL ? hash : "");
     fill_scanner(slide);
-    openslide_get_level0_dimensions(os, &info->width, &info->height);
-    info->n_levels = openslide_get_level_count(os);
+    hrf_openslide()->level0_dimensions(os, &info->width, &info->height);
+    info->n_levels = hrf_openslide()->level_count(os);
     if (info->n_levels > HRF_SLIDE_MAX_LEVELS)
         info->n_levels = HRF_SLIDE_MAX_LEVELS;
     for (int32_t i = 0; i < info->n_levels; i++) {
-        openslide_get_level_dimensions(os, i, &info->level[i].width, &info->level[i].height);
-        info->level[i].downsample = openslide_get_level_downsample(os, i);
+        hrf_openslide()->level_dimensions(os, i, &info->level[i].width, &info->level[i].height);
+        info->level[i].downsample = hrf_openslide()->level_downsample(os, i);
     }
-    const char *error = openslide_get_error(os);
+    const char *error = hrf_openslide()->error(os);
     if (error != NULL || info->width < 1 || info->height < 1 || info->n_levels < 1)
         return hrf_error_set(err, HRF_E_USER, "'%s' cannot be read: %s", slide->shown,
                              error != NULL ? error : "it has no pixels");
@@ -132,6 +148,78 @@ static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "'%s' is %lld x %lld px; 2^31 px a side are the limit", slide->shown,
                              (long long)info->width, (long long)info->height);
+    return HRF_OK;
+}
+
+static void fill_raster_info(struct hrf_slide *slide)
+{
+    const struct hrf_raster *raster = slide->raster;
+    struct hrf_slide_info *info = &slide->info;
+    snprintf(info->vendor, sizeof info->vendor, "%s", raster->vendor);
+    info->width = raster->level[0].width;
+    info->height = raster->level[0].height;
+    info->n_levels = raster->n_levels;
+    for (int32_t i = 0; i < raster->n_levels; i++) {
+        const int64_t width = raster->level[i].width, height = raster->level[i].height;
+        info->level[i].width = width;
+        info->level[i].height = height;
+        info->level[i].downsample = ((double)info->width / (double)width +
+                                     (double)info->height / (double)height) /
+                                    2; /* as OpenSlide has it */
+        struct hrf_level_table *table = &slide->table.level[i];
+        table->width = width;
+        table->height = height;
+        table->tile_width = raster->level[i].tile_width;
+        table->tile_height = raster->level[i].tile_height;
+        table->columns = (width + table->tile_width - 1) / table->tile_width;
+        table->rows = (height + table->tile_height - 1) / table->tile_height;
+    }
+}
+
+static enum hrf_status open_by_openslide(struct hrf_slide *slide, struct hrf_error *err)
+{
+    HRF_TRY(fill_info(slide, err));
+    HRF_TRY(hrf_generic_tiff_load(slide->path, slide, err));
+    HRF_TRY(hrf_tile_table_load(&slide->info, slide->fd, slide->shown, &slide->table, err));
+    slide->info.n_cut_off = slide->table.n_cut_off;
+    return HRF_OK;
+}
+
+/* By OpenSlide if it can, except OME-TIFFs, of which it sees the largest level alone. */
+static enum hrf_status open_pixels(struct hrf_slide *slide, struct hrf_error *err)
+{
+    struct hrf_error why = { .text = "" };
+    char openslide_error[256] = "";
+    if (hrf_openslide()->trouble[0] != '\0')
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "slides cannot be read: HRF_OPENSLIDE names a library that is not "
+                             "used: %s",
+                             hrf_openslide()->trouble);
+    hrf_tiff_take_messages();
+    slide->handle = hrf_openslide()->open(slide->path);
+    const char *error = slide->handle != NULL ? hrf_openslide()->error(slide->handle) : NULL;
+    const char *vendor = slide->handle != NULL && error == NULL
+                             ? hrf_slide_property(slide, OPENSLIDE_PROPERTY_NAME_VENDOR)
+                             : NULL;
+    const bool is_generic = vendor != NULL && strcmp(vendor, "generic-tiff") == 0;
+    if (vendor != NULL && !(is_generic && hrf_raster_has_sub_levels(slide->path)))
+        return open_by_openslide(slide, err);
+    if (error != NULL)
+        snprintf(openslide_error, sizeof openslide_error, "%s", error);
+    char cut[128];
+    const enum hrf_status status = hrf_slide_is_cut_short(slide->path, cut, sizeof cut)
+                                       ? HRF_E_USER
+                                       : hrf_raster_open(slide->path, &slide->raster, &why);
+    if (status != HRF_OK && vendor != NULL)
+        return open_by_openslide(slide, err);
+    if (slide->handle != NULL)
+        hrf_openslide()->close(slide->handle);
+    slide->handle = NULL;
+    if (status == HRF_E_NOMEM)
+        return hrf_error_set(err, status, "%s", why.text);
+    if (status != HRF_OK)
+        return refuse(slide, openslide_error, why.text, err);
+    fill_raster_info(slide);
     return HRF_OK;
 }
 
@@ -145,21 +233,7 @@ enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct 
     pthread_mutex_init(&slide->lock, NULL);
     pthread_rwlock_init(&slide->handle_lock, NULL);
     HRF_TRY(open_file(path, slide->shown, &slide->fd, err));
-    hrf_tiff_take_messages();
-    slide->handle = openslide_open(path);
-    if (slide->handle == NULL)
-        return refuse_unknown(path, slide->shown, err);
-    const char *error = openslide_get_error(slide->handle);
-    char cut[128];
-    if (error != NULL && hrf_slide_is_cut_short(path, cut, sizeof cut))
-        return hrf_error_set(err, HRF_E_USER, "slide '%s' %s; copy it again", slide->shown, cut);
-    if (error != NULL)
-        return hrf_error_set(err, HRF_E_USER, "slide '%s' cannot be opened: %s", slide->shown,
-                             error);
-    HRF_TRY(fill_info(slide, err));
-    HRF_TRY(hrf_generic_tiff_load(path, slide, err));
-    HRF_TRY(hrf_tile_table_load(&slide->info, slide->fd, slide->shown, &slide->table, err));
-    slide->info.n_cut_off = slide->table.n_cut_off;
+    HRF_TRY(open_pixels(slide, err));
     HRF_TRY(hrf_tile_cache_create(CACHE_BYTES, &slide->cache, err));
     HRF_MOVE(*out, slide);
     return HRF_OK;
@@ -170,11 +244,12 @@ void hrf_slide_close(struct hrf_slide *slide)
     if (slide == NULL)
         return;
     if (slide->handle != NULL)
-        openslide_close(slide->handle);
+        hrf_openslide()->close(slide->handle);
     if (slide->shown != NULL) {
         pthread_mutex_destroy(&slide->lock);
         pthread_rwlock_destroy(&slide->handle_lock);
     }
+    hrf_raster_close(slide->raster);
     hrf_sparse_destroy(slide->sparse);
     hrf_bad_list_destroy(slide->bad);
     hrf_tile_table_release(&slide->table);
@@ -184,6 +259,15 @@ void hrf_slide_close(struct hrf_slide *slide)
     hrf_free(slide->path);
     hrf_free(slide->shown);
     hrf_free(slide);
+}
+
+void hrf_slide_library(struct hrf_slide_library *out)
+{
+    const struct hrf_openslide *openslide = hrf_openslide();
+    *out = (struct hrf_slide_library){ .version = openslide->version,
+                                       .file = openslide->file,
+                                       .trouble = openslide->trouble,
+                                       .reads_dicom = !openslide->is_3 };
 }
 
 const struct hrf_slide_info *hrf_slide_info(const struct hrf_slide *slide)
@@ -229,16 +313,16 @@ enum hrf_status hrf_slide_check_damage(struct hrf_slide *slide, struct hrf_error
 /* Opens the handle again if it has an error. Called with the lock for writing. */
 static bool renew_handle(struct hrf_slide *slide)
 {
-    if (openslide_get_error(slide->handle) == NULL)
+    if (hrf_openslide()->error(slide->handle) == NULL)
         return true;
-    openslide_t *fresh = openslide_open(slide->path);
-    if (fresh != NULL && openslide_get_error(fresh) == NULL) {
-        openslide_close(slide->handle);
+    openslide_t *fresh = hrf_openslide()->open(slide->path);
+    if (fresh != NULL && hrf_openslide()->error(fresh) == NULL) {
+        hrf_openslide()->close(slide->handle);
         slide->handle = fresh;
         return true;
     }
     if (fresh != NULL)
-        openslide_close(fresh);
+        hrf_openslide()->close(fresh);
     return false;
 }
 
@@ -261,8 +345,8 @@ static enum hrf_status try_read(struct hrf_slide *slide, int32_t level, int64_t 
     enum hrf_status status = HRF_OK;
     hrf_tiff_take_messages();
     if (!hrf_sparse_read(slide, level, x0, y0, width, height, argb, &status))
-        openslide_read_region(slide->handle, argb, x0, y0, level, width, height);
-    const char *error = openslide_get_error(slide->handle), *detail = hrf_tiff_message();
+        hrf_openslide()->read_region(slide->handle, argb, x0, y0, level, width, height);
+    const char *error = hrf_openslide()->error(slide->handle), *detail = hrf_tiff_message();
     reason[0] = '\0';
     if (error != NULL)
         snprintf(reason, 256, "%s%s%s", error, detail[0] != '\0' ? "; " : "", detail);
@@ -289,11 +373,31 @@ enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t level, int6
     return HRF_OK;
 }
 
+/* The same of an image that OpenSlide does not read: opaque, and white outside. */
+static enum hrf_status read_raster_argb(struct hrf_slide *slide, int32_t level, int64_t x0,
+                                        int64_t y0, int64_t width, int64_t height, uint32_t *argb,
+                                        unsigned char *rgb, struct hrf_error *err)
+{
+    const double downsample = slide->info.level[level].downsample;
+    const struct hrf_level_region region = { .grid = { level, 1 },
+                                             .x = llround((double)x0 / downsample),
+                                             .y = llround((double)y0 / downsample),
+                                             .width = width,
+                                             .height = height };
+    HRF_TRY(hrf_level_read(slide, &region, rgb, err));
+    for (int64_t i = 0; i < width * height; i++)
+        argb[i] = 0xff000000u | (uint32_t)rgb[3 * i] << 16 | (uint32_t)rgb[3 * i + 1] << 8 |
+                  rgb[3 * i + 2];
+    return HRF_OK;
+}
+
 enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                                     int64_t width, int64_t height, uint32_t *argb,
                                     unsigned char *rgb, struct hrf_error *err)
 {
     struct hrf_bad_tile tile;
+    if (slide->raster != NULL)
+        return read_raster_argb(slide, level, x0, y0, width, height, argb, rgb, err);
     HRF_TRY(hrf_slide_check_damage(slide, err));
     HRF_TRY(hrf_slide_read_once(slide, level, x0, y0, width, height, argb, rgb, tile.reason, err));
     if (tile.reason[0] == '\0')

@@ -1,4 +1,6 @@
-/* slide.h - one whole-slide image, read through OpenSlide (the only folder that includes it).
+/* slide.h - one whole-slide image, read through OpenSlide (the only folder that includes it); what
+ * OpenSlide does not take (striped TIFFs, OME-TIFF's SubIFDs, JPEG 2000 in TIFF, PNG, JPEG) through
+ * the readers of raster.h.
  *
  * An open slide may be read by any number of threads at once. Pixels are 8-bit RGB, row-major,
  * composited on white: sparse tiles, transparent pixels and everything outside the image are
@@ -31,8 +33,17 @@ struct hrf_slide_info {
     } level[HRF_SLIDE_MAX_LEVELS];
 };
 
-/* HRF_E_USER: the file is missing, not readable, not a slide, or refused by OpenSlide; the text
- * says which. HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
+/* Which OpenSlide is used (openslide_library.h). */
+struct hrf_slide_library {
+    const char *version; /* "3.4.1" */
+    const char *file;    /* NULL: the one that the program is linked with */
+    const char *trouble; /* why the file that $HRF_OPENSLIDE names is not used; "": nothing */
+    bool reads_dicom;
+};
+void hrf_slide_library(struct hrf_slide_library *out);
+
+/* HRF_E_USER: the file is missing, not readable, not a slide, or cannot be read; the text says
+ * which. HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
 HRF_CHECKED enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out,
                                            struct hrf_error *err);
 /* True for a TIFF whose directories or tiles should go on beyond the end of the file; the text says

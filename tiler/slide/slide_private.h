@@ -2,11 +2,12 @@
 #ifndef HRF_TILER_SLIDE_SLIDE_PRIVATE_H
 #define HRF_TILER_SLIDE_SLIDE_PRIVATE_H
 
+#include "tiler/slide/openslide_library.h"
+#include "tiler/slide/raster.h"
 #include "tiler/slide/slide.h"
 #include "tiler/slide/tile_cache.h"
 #include "tiler/slide/tile_table.h"
 
-#include <openslide/openslide.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -14,7 +15,8 @@ struct hrf_sparse;   /* which tiles are left out; see generic_tiff.c */
 struct hrf_bad_list; /* tiles that do not decode; see bad_tiles.c */
 
 struct hrf_slide {
-    openslide_t *handle; /* thread-safe; under handle_lock, because it is replaced */
+    struct hrf_raster *raster; /* what OpenSlide does not read; else NULL */
+    openslide_t *handle; /* thread-safe; under handle_lock, because it is replaced; NULL: raster */
     pthread_rwlock_t handle_lock;
     struct hrf_sparse *sparse; /* NULL = none that OpenSlide does not know of */
     char *path;
@@ -28,6 +30,9 @@ struct hrf_slide {
     char damage[512];         /* where and how reading failed first; "" = it did not */
     struct hrf_bad_list *bad; /* NULL: none yet */
 };
+
+/* A property by OpenSlide's name of it; NULL: the slide has none. */
+const char *hrf_slide_property(const struct hrf_slide *slide, const char *name);
 
 /* *reason is what OpenSlide says of what does not decode, "" where it can read. HRF_E_NOMEM is the
  * only failure. After an error the handle is opened again, here or by the next read. */

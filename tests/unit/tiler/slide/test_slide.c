@@ -76,12 +76,27 @@ static void what_is_not_a_slide_is_refused_each_with_its_own_reason(void **state
     need_real();
     pyramid_real("broken.svs", real);
     refused(real, HRF_E_USER, "knows no format for it");
-    pyramid_real("kidney-48-5.tif", real);
-    refused(real, HRF_E_USER, "is a TIFF that cannot be read as a slide");
-    pyramid_real("wsi-blue-pen.png", real);
-    refused(real, HRF_E_USER, "is a PNG that cannot be read as a slide");
     pyramid_real("unopenable.tiff", real);
     refused(real, HRF_E_USER, "Unsupported TIFF compression: 52479");
+}
+
+static void pictures_that_openslide_refuses_are_slides_of_one_level(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *vendor;
+        int64_t width, height;
+    } cases[] = { { "kidney-48-5.tif", "tiff", 1493, 901 },
+                  { "wsi-blue-pen.png", "png", 174, 133 } };
+    need_real();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        HRF_AUTO(hrf_slide) slide = open_real(cases[i].name);
+        const struct hrf_slide_info *info = hrf_slide_info(slide);
+        assert_string_equal(info->vendor, cases[i].vendor);
+        assert_int_equal(info->n_levels, 1);
+        assert_int_equal(info->width, cases[i].width);
+        assert_int_equal(info->height, cases[i].height);
+    }
 }
 
 static void running_out_of_memory_while_opening_is_a_status(void **state)
@@ -509,6 +524,7 @@ int main(void)
     TIFFSetWarningHandler(NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_a_slide_is_refused_each_with_its_own_reason),
+        cmocka_unit_test(pictures_that_openslide_refuses_are_slides_of_one_level),
         cmocka_unit_test(running_out_of_memory_while_opening_is_a_status),
         cmocka_unit_test(real_slides_say_what_they_are),
         cmocka_unit_test(a_large_read_is_the_same_pixels_as_many_small_ones),
