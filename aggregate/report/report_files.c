@@ -2,6 +2,7 @@
 #include "aggregate/report/report_files.h"
 
 #include "aggregate/camelyon16/asap.h"
+#include "aggregate/report/geojson.h"
 #include "aggregate/report/heatmap.h"
 #include "aggregate/report/image.h"
 #include "aggregate/report/methods.h"
@@ -29,6 +30,7 @@ enum form {
     FORM_HDF5,
     FORM_NPY,
     FORM_LESIONS,
+    FORM_OUTLINES,
     FORM_TOP,
     N_FORMS
 };
@@ -36,7 +38,7 @@ static const struct hrf_stale_form forms[N_FORMS] = {
     { "model-outputs-csv", ".csv" }, { "model-outputs-geojson", ".geojson.gz" },
     { "heatmaps", ".png" },          { "features", ".h5" },
     { "features", ".npy" },          { "lesions", ".csv" },
-    { "top-patches", ".png" }
+    { "lesions", ".geojson" },       { "top-patches", ".png" }
 };
 
 struct writer {
@@ -310,6 +312,13 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
             return no_memory(err);
         HRF_TRY(hrf_report_lesions(w->cohort, plan, scores, path, err));
     }
+    if (w->wanted[FORM_OUTLINES]) {
+        HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_OUTLINES);
+        if (path == NULL)
+            return no_memory(err);
+        HRF_TRY(hrf_report_lesion_outlines(w->cohort, w->cohort->slides[slide].name, plan, scores,
+                                           outlines, path, err));
+    }
     if (w->wanted[FORM_HEATMAP] && looked != NULL)
         HRF_TRY(write_attention_map(w, slide, precision, plan, looked, outlines, err));
     else if (w->wanted[FORM_HEATMAP] && !w->cohort->is_embedding)
@@ -376,7 +385,7 @@ static enum hrf_status write_scored(const struct writer *w, size_t index, size_t
         return HRF_OK;
     if (*plan == NULL) {
         HRF_TRY(w->source->tile_plan(w->source->context, index, plan, err));
-        if (w->wanted[FORM_HEATMAP])
+        if (w->wanted[FORM_HEATMAP] || w->wanted[FORM_OUTLINES])
             HRF_TRY(read_outlines(&w->cohort->slides[index], &w->extras[index], outlines, err));
     }
     return write_precision(w, index, precision, *plan, *outlines, err);
@@ -473,6 +482,8 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                  const struct hrf_report_options *options, const char *directory,
                                  size_t *n_failed, struct hrf_error *err)
 {
+    const bool finds_lesions = !cohort->is_embedding &&
+                               cohort->lesion_rule.method != HRF_LESIONS_NONE;
     const bool is_npy = options->features == HRF_FEATURES_NPY;
     const bool has_maps = hrf_cohort_scores_slides(cohort); /* of patches, or attention */
     struct writer w = { .cohort = cohort,
@@ -485,9 +496,8 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                     [FORM_HDF5] = cohort->is_embedding && !is_npy,
                                     [FORM_NPY] = cohort->is_embedding && is_npy,
                                     [FORM_TOP] = options->heatmaps && cohort->has_head,
-                                    [FORM_LESIONS] = !cohort->is_embedding &&
-                                                     cohort->lesion_rule.method !=
-                                                         HRF_LESIONS_NONE },
+                                    [FORM_LESIONS] = finds_lesions,
+                                    [FORM_OUTLINES] = finds_lesions && options->geojson },
                         .extras = hrf_calloc(cohort->n_slides + 1, sizeof *w.extras),
                         .thumbnail_side = thumbnail_side(cohort->n_slides) };
     if (w.extras == NULL)

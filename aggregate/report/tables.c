@@ -1,6 +1,7 @@
 /* tables.c - writes labels, the study and patch scores as CSV and GeoJSON. */
 #include "aggregate/report/tables.h"
 
+#include "aggregate/report/geojson.h"
 #include "aggregate/report/out.h"
 #include "base/hash.h"
 
@@ -297,7 +298,7 @@ enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
     return hrf_out_commit(out, err);
 }
 
-/* A version-4, variant-1 UUID from what names the patch. */
+/* From what names the patch. */
 static enum hrf_status patch_id(const char *slide_name, const struct hrf_tile_plan *plan, int64_t i,
                                 char id[37], struct hrf_error *err)
 {
@@ -309,14 +310,25 @@ static enum hrf_status patch_id(const char *slide_name, const struct hrf_tile_pl
     hrf_hash_int(hash, plan->patches[i].y);
     hrf_hash_int(hash, plan->patch_width0);
     hrf_hash_int(hash, plan->patch_height0);
-    char hex[HRF_HASH_HEX];
-    hrf_hash_hex(hash, hex);
-    if (hex[0] == '\0')
-        return hrf_error_set(err, HRF_E_NOMEM, "cannot hash the name of a patch");
-    hex[12] = '4';
-    hex[16] = "89ab"[(hex[16] <= '9' ? hex[16] - '0' : hex[16] - 'a' + 10) & 3];
-    snprintf(id, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
-    return HRF_OK;
+    return hrf_geojson_id(hash, id, err);
+}
+
+/* The most likely class; none for numbers, for attention, and where classes do not exclude each
+ * other and none reaches the threshold. */
+static void add_class(struct hrf_out *out, const struct patch_columns *c, int64_t patch)
+{
+    const struct hrf_cohort *cohort = c->cohort;
+    size_t best = 0;
+    if (c->head != NULL || c->n == 0 || cohort->is_regression)
+        return;
+    for (size_t k = 1; k < c->n; k++)
+        best = column_value(c, patch, k) > column_value(c, patch, best) ? k : best;
+    if (c->n == 1 || cohort->is_multilabel) {
+        if (!(column_value(c, patch, best) >= cohort->threshold))
+            return;
+    }
+    hrf_geojson_class(out, cohort, best);
+    hrf_out_adds(out, ", ");
 }
 
 static void add_ring(struct hrf_out *out, const struct hrf_tile_plan *plan, int64_t i)
@@ -337,7 +349,9 @@ static enum hrf_status add_feature(struct hrf_out *out, const struct patch_colum
                  id);
     hrf_out_adds(out, "{\"type\": \"Polygon\", \"coordinates\": ");
     add_ring(out, plan, i);
-    hrf_out_adds(out, "}, \"properties\": {\"isLocked\": true, \"measurements\": {");
+    hrf_out_adds(out, "}, \"properties\": {\"isLocked\": true, ");
+    add_class(out, columns, i);
+    hrf_out_adds(out, "\"measurements\": {");
     for (size_t k = 0; k < columns->n; k++) {
         HRF_AUTO_FREE char *name = column_name(columns, k);
         HRF_CHECK_MEMORY(name != NULL, err, "no memory for the name of a measurement");

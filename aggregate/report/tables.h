@@ -4,7 +4,8 @@
  * level-0 pixels, one row per patch in the order of the tile plan (x outer, y fastest), each
  * probability the shortest decimal of the float widened to double, as pandas writes the column
  * ("3.4273725350864037e-12"), lines ended by \n. GeoJSON: what Python's json.dump makes of
- * WSInfer's features, coordinates as floats ("350.0"), gzipped; ids have the form of a random
+ * WSInfer's features, with the most likely class as QuPath's classification (geojson.h) beside
+ * their measurements, coordinates as floats ("350.0"), gzipped; ids have the form of a random
  * UUID but are made from slide and patch by SHA-256, so that they are the same on every run and
  * at every precision. Bytes depend on nothing else.
  */

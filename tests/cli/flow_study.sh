@@ -76,7 +76,7 @@ fi
 # The threshold is chosen on some slides and judged on the others; both are counted again.
 expect_code 0 "$flow" aggregate "$scratch/run" --set 'aggregate.tune.slides=["test_00*"]' --set aggregate.lesions.method=components
 /usr/bin/python3 - "$scratch" <<'END' || fail "the operating point is not what the slides give"
-import csv, json, sys
+import csv, glob, gzip, json, sys
 at = sys.argv[1]
 report = json.load(open(at + "/run/report/report.json"))
 rows = [r for r in csv.DictReader(open(at + "/run/results/labels.csv")) if r["score"]]
@@ -93,6 +93,24 @@ for p in report["precisions"]:
     assert (c["sensitivity"], c["specificity"]) == rates(here, threshold)
     assert p["slide_auc_pairs"]["total"] == sum(u for s, u in here) * sum(not u for s, u in here)
 assert all((r["label"] == "tumor") == (float(r["score"]) >= threshold) for r in rows)
+# Lesions as outlines: each has the confidence of its line in the csv and holds its place.
+inside = lambda rings, x, y: sum((a[1] > y) != (b[1] > y) and a[0] > x for ring in rings for a, b in zip(ring, ring[1:])) % 2
+n = 0
+for path in glob.glob(at + "/run/results/*/lesions/*.geojson"):
+    features = json.load(open(path))["features"]
+    found = [f for f in features if f["properties"]["name"].startswith("lesion ")]
+    lines = [tuple(map(float, line)) for line in csv.reader(open(path[:-8] + ".csv"))]
+    assert len(found) == len(lines)
+    for f, (confidence, x, y) in zip(found, lines):
+        assert f["properties"]["measurements"]["confidence"] == confidence and f["properties"]["objectType"] == "annotation"
+        assert f["properties"]["classification"] == {"name": "tumor", "color": [200, 69, 47]}
+        assert any(inside(polygon, x, y) for polygon in f["geometry"]["coordinates"]), (path, x, y)
+        n += 1
+    drawn_here = [d for d in csv.DictReader(open(at + "/cohort/testing/drawn.csv")) if path.endswith("/" + d["slide"] + ".geojson") and d["kind"] == "lesion"]
+    assert len([f for f in features if f["properties"]["classification"]["name"] == "annotated lesion"]) == len(drawn_here), path
+assert n > 10
+patches = json.load(gzip.open(at + "/run/results/fp32/model-outputs-geojson/test_001.geojson.gz"))["features"]
+assert all((f["properties"]["classification"]["name"] == "tumor") == (f["properties"]["measurements"]["prob_tumor"] > 0.5) for f in patches)
 page = open(at + "/run/report/index.html").read()
 assert "threshold chosen on it" in page and "chosen on 9 other slides" in page
 END

@@ -43,6 +43,8 @@ for x, y, n, t in rows:
         "geometry": {"type": "Polygon",
                      "coordinates": [[(x1, y0), (x1, y1), (x0, y1), (x0, y0), (x1, y0)]]},
         "properties": {"isLocked": True,
+                       "classification": {"name": "tumor", "color": [200, 69, 47]} if t > n
+                       else {"name": "normal", "color": [47, 120, 183]},
                        "measurements": {"prob_normal": n, "prob_tumor": t},
                        "objectType": "tile"},
     })

@@ -1,0 +1,33 @@
+/* geojson.h - the parts of GeoJSON features as QuPath (0.4 and later) reads them.
+ *
+ * QuPath takes "id" (a UUID), "geometry", and of "properties" "objectType" (tile, annotation),
+ * "name", "classification" with its name and color, "measurements" and "isLocked"
+ * (qupath.lib.io.QuPathTypeAdapters). Texts are those of Python's json.dump.
+ */
+#ifndef HRF_AGGREGATE_REPORT_GEOJSON_H
+#define HRF_AGGREGATE_REPORT_GEOJSON_H
+
+#include "aggregate/camelyon16/asap.h"
+#include "aggregate/report/out.h"
+#include "aggregate/study/cohort.h"
+#include "base/hash.h"
+
+/* A version-4, variant-1 UUID from what was hashed. */
+HRF_CHECKED enum hrf_status hrf_geojson_id(struct hrf_hash *hash, char id[37],
+                                           struct hrf_error *err);
+/* "classification": {...}, by the name of a class; red for the positive class, blue for the other
+ * of two, else a colour of its own. */
+void hrf_geojson_class(struct hrf_out *out, const struct hrf_cohort *cohort, size_t class);
+
+/* The outlines of a slide's lesions: annotations named "lesion 1", ..., the surest first, each a
+ * region of patches that touch (corners included) at or above the rule's threshold, with its
+ * confidence (the highest probability), mean probability, number of patches and area; and those of
+ * an annotation (NULL: none) as the classes "annotated lesion" and "annotated exclusion". */
+HRF_CHECKED enum hrf_status hrf_report_lesion_outlines(const struct hrf_cohort *cohort,
+                                                       const char *slide_name,
+                                                       const struct hrf_tile_plan *plan,
+                                                       const struct hrf_scores *scores,
+                                                       const struct hrf_outlines *annotated,
+                                                       const char *path, struct hrf_error *err);
+
+#endif
