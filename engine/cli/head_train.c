@@ -228,18 +228,6 @@ static enum hrf_status write_summary(const struct cohort *c, struct hrf_error *e
 
 /* ---- the command ---- */
 
-/* heads/tape/loops.c is compiled for these instructions. */
-static enum hrf_status check_processor(struct hrf_error *err)
-{
-#ifdef __x86_64__
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "'head train' needs AVX2 and FMA, which this processor does not have");
-#endif
-    (void)err;
-    return HRF_OK;
-}
-
 static enum hrf_status check_options(const struct cohort *c, struct hrf_error *err)
 {
     int64_t n = 0;
@@ -262,7 +250,7 @@ static enum hrf_status train_all(struct cohort *c, struct hrf_error *err)
         fprintf(stderr, "%zu slides of '%s' have no features in '%s', e.g. '%s'\n",
                 c->slides->n_without_file, c->recipe->labels, c->recipe->features,
                 c->slides->first_without_file != NULL ? c->slides->first_without_file : "");
-    HRF_TRY(check_processor(err));
+    HRF_TRY(hrf_training_check_processor(err));
     HRF_TRY(check_options(c, err));
     HRF_TRY(hrf_path_make_directories(c->recipe->out, err));
     if (n_threads == 0)

@@ -7,6 +7,7 @@
 #include "base/sort.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ void hrf_head_slides_destroy(struct hrf_head_slides *slides)
 /* ---- labels ---- */
 
 struct columns {
-    int slide, label, patient, split; /* -1: there is none */
+    int slide, label, patient, split, sha256; /* -1: there is none */
 };
 
 static int column(const struct hrf_csv_row *titles, const char *name)
@@ -104,6 +105,7 @@ static enum hrf_status add_slide(struct hrf_head_slides *s, const struct hrf_rec
             s->first_without_file = hrf_strdup(name);
         return HRF_OK;
     }
+    snprintf(slide.sha256, sizeof slide.sha256, "%s", cell(row, c->sha256));
     slide.name = hrf_strdup(name);
     slide.patient = hrf_strdup(patient[0] != '\0' ? patient : name);
     HRF_MOVE(slide.path, path);
@@ -160,7 +162,8 @@ static enum hrf_status read_labels(struct hrf_head_slides *s, const struct hrf_r
     if (csv->n_rows < 2)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no slides", recipe->labels);
     const struct columns c = { column(&csv->rows[0], "slide"), column(&csv->rows[0], "label"),
-                               column(&csv->rows[0], "patient"), column(&csv->rows[0], "split") };
+                               column(&csv->rows[0], "patient"), column(&csv->rows[0], "split"),
+                               column(&csv->rows[0], "sha256") };
     if (c.slide < 0 || c.label < 0 || (c.split < 0 && recipe->split == HRF_SPLIT_COLUMN))
         return hrf_error_set(err, HRF_E_USER, "'%s' has no column '%s'", recipe->labels,
                              c.slide < 0   ? "slide"
@@ -179,6 +182,21 @@ static enum hrf_status read_labels(struct hrf_head_slides *s, const struct hrf_r
 
 /* ---- features ---- */
 
+/* What names the file in the keys of trainings is all its bytes: the same size may be another run's
+ * embeddings. */
+static enum hrf_status hash_features(struct hrf_head_slide *slide, struct hrf_error *err)
+{
+    char found[HRF_HASH_HEX];
+    HRF_TRY(hrf_hash_file(slide->path, found, err));
+    if (slide->sha256[0] != '\0' && strcmp(slide->sha256, found) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has changed since the labels were written (SHA-256 %.12s..., "
+                             "expected %.12s...)",
+                             slide->path, found, slide->sha256);
+    memcpy(slide->sha256, found, sizeof found);
+    return HRF_OK;
+}
+
 static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
                                         struct hrf_error *err)
 {
@@ -187,6 +205,7 @@ static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct 
         struct hrf_head_slide *slide = &s->items[i];
         struct hrf_bag_facts facts;
         HRF_TRY(hrf_bag_look(slide->path, recipe->set, slide->name, &facts, err));
+        HRF_TRY(hash_features(slide, err));
         if (s->width == 0) {
             s->width = facts.width;
             memcpy(s->origin, facts.origin, sizeof s->origin);

@@ -2,6 +2,7 @@
 #ifndef HRF_HEADS_TRAIN_SLIDES_H
 #define HRF_HEADS_TRAIN_SLIDES_H
 
+#include "base/hash.h"
 #include "heads/bags/bag.h"
 #include "heads/train/recipe.h"
 
@@ -14,6 +15,7 @@ struct hrf_head_slide {
     enum hrf_head_part part; /* by the column split */
     int64_t fold;            /* by folds: the fold that tests it */
     int line;                /* of the labels */
+    char sha256[HRF_HASH_HEX]; /* of the file; before it is read: as the labels say, or "" */
 };
 struct hrf_head_slides {
     struct hrf_head_slide *items;
@@ -28,7 +30,8 @@ HRF_DEFINE_AUTO(hrf_head_slides)
 
 /* Reads the labels and looks into every feature file. Slides without a label, a file or a patch are
  * counted and left out. HRF_E_USER: a slide twice, a label that the classes lack, a file that is
- * damaged, of another width, of another slide or made by something else; a patient in training and
+ * damaged, of another width, of another slide or made by something else, or that has other bytes than
+ * the labels say (column sha256); a patient in training and
  * testing; too few patients for the folds. */
 HRF_CHECKED enum hrf_status hrf_head_slides_read(const struct hrf_recipe *recipe,
                                                  struct hrf_head_slides **out,

@@ -78,9 +78,21 @@ static enum hrf_status make_key(const struct hrf_training *t, char key[HRF_HASH_
         hrf_hash_text(hash, s->patient);
         hrf_hash_int(hash, s->label);
         hrf_hash_int(hash, (int64_t)s->part);
-        hrf_hash_int(hash, hrf_path_size(s->path));
+        hrf_hash_text(hash, s->sha256);
     }
     hrf_hash_hex(hash, key);
+    return HRF_OK;
+}
+
+/* heads/tape/loops.c is compiled for these instructions. */
+enum hrf_status hrf_training_check_processor(struct hrf_error *err)
+{
+#ifdef __x86_64__
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "training a slide head needs AVX2 and FMA, which this processor does not have");
+#endif
+    (void)err;
     return HRF_OK;
 }
 
@@ -526,6 +538,8 @@ static enum hrf_status train(struct job *job, struct hrf_error *err)
         hrf_crash_point("head.epoch.before");
         HRF_TRY(hrf_checkpoint_write(&job->state, job->key, job->checkpoint, err));
         hrf_crash_point("head.epoch.after");
+        if (job->training->is_stopping != NULL && job->training->is_stopping() && !is_over(job))
+            return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
     }
     return finish(job, err);
 }

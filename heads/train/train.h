@@ -14,6 +14,7 @@ struct hrf_training {
     const struct hrf_head_slides *slides;
     int64_t fold, seed;
     const char *folder, *version;
+    bool (*is_stopping)(void); /* asked after each epoch; NULL: it never is */
 };
 /* Figures on the slides for testing. NaN, with the reason: they cannot be computed. */
 struct hrf_training_figures {
@@ -27,6 +28,9 @@ struct hrf_training_figures {
 char *hrf_training_name(int64_t fold, int64_t seed);
 /* True, with its figures, if the folder has the result of exactly this training. */
 bool hrf_training_is_done(const struct hrf_training *training, struct hrf_training_figures *out);
+/* HRF_E_UNSUPPORTED: the processor lacks the instructions that trainings are compiled for. */
+HRF_CHECKED enum hrf_status hrf_training_check_processor(struct hrf_error *err);
+/* HRF_E_AGAIN: it was asked to stop; what is done is kept. */
 HRF_CHECKED enum hrf_status hrf_training_run(const struct hrf_training *training,
                                              struct hrf_error *err);
 
