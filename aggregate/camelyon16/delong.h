@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define HRF_NORMAL_95 1.959963984540054 /* 97.5 % of a normal distribution lies below */
+
 /* A slide with a truth, scored twice. Scores must not be NaN. */
 struct hrf_paired {
     double a, b;

@@ -26,7 +26,7 @@ static enum hrf_status stored_head_scores(void *context, size_t slide, size_t pr
 {
     const struct store_source *source = context;
     return hrf_store_get_head_scores(source->store, source->cohort->slides[slide].id,
-                                     source->cohort->precisions[precision].name, out, err);
+                                     source->cohort->precisions[precision].name, false, out, err);
 }
 
 /* Those that became FAILED while their files were written. */

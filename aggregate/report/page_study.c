@@ -195,6 +195,56 @@ static void drift_table(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</tbody></table></section>\n");
 }
 
+static void number_cell(struct hrf_out *out, double value, int decimals, const char *why)
+{
+    if (isnan(value))
+        hrf_out_markup(out, "<td class=\"n\" title=\"%s\">–</td>", why);
+    else
+        hrf_out_addf(out, "<td class=\"n\">%.*f</td>", decimals, value);
+}
+
+static void head_row(struct hrf_out *out, const char *trained, const char *tested,
+                     const struct hrf_head_study *s)
+{
+    if (s->n_slides == 0)
+        return;
+    hrf_out_markup(out, "<tr><td>%s</td><td>%s</td><td class=\"n\">%zu</td>", trained, tested,
+                   s->n_slides);
+    number_cell(out, s->auc, 4, s->why);
+    number_cell(out, s->auc_difference, 4, s->why);
+    if (isnan(s->auc_difference_interval.low))
+        hrf_out_adds(out, "<td class=\"n\">–</td>");
+    else
+        hrf_out_addf(out, "<td class=\"n\">%.4f to %.4f</td>", s->auc_difference_interval.low,
+                     s->auc_difference_interval.high);
+    number_cell(out, s->balanced_accuracy, 4, s->why);
+    number_cell(out, s->mean_difference, 6, "");
+    number_cell(out, s->largest, 6, "");
+    hrf_out_addf(out, "<td class=\"n\">%zu</td></tr>\n", s->n_flips);
+}
+
+static void head_table(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    if (!cohort->has_head || cohort->n_precisions < 2)
+        return;
+    const char *first = cohort->precisions[0].name;
+    hrf_out_markup(out,
+                   "<section><h2>Slide heads <small>by the precision of the encoder; each against "
+                   "trained and tested on %s, over the same slides</small></h2><table><thead><tr>"
+                   "<th>trained on</th><th>tested on</th><th class=\"n\">slides</th>"
+                   "<th class=\"n\">AUC</th><th class=\"n\">difference</th>"
+                   "<th class=\"n\">95 %% (DeLong)</th><th class=\"n\">balanced accuracy</th>"
+                   "<th class=\"n\">mean |difference| of scores</th><th class=\"n\">largest</th>"
+                   "<th class=\"n\">flips</th></tr></thead><tbody>\n",
+                   first);
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        head_row(out, first, p->name, &p->moved_heads);
+        head_row(out, p->name, p->name, &p->own_heads);
+    }
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
 static void cost_table(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_markup(
@@ -296,6 +346,7 @@ void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort)
     traffic_table(out, cohort);
     if (cohort->is_embedding)
         drift_table(out, cohort);
+    head_table(out, cohort);
     if (!hrf_cohort_scores_slides(cohort))
         return;
     cost_table(out, cohort);

@@ -82,6 +82,34 @@ static void put_embedding(json_t *object, const struct hrf_cohort *cohort,
     hrf_json_put(object, "embedding", embedding);
 }
 
+static json_t *head_study_json(const struct hrf_head_study *s)
+{
+    const bool has_width = !isnan(s->auc_difference_interval.low);
+    return json_pack(
+        "{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "slides", (json_int_t)s->n_slides,
+        "labelled", (json_int_t)s->n_labelled, "flips", (json_int_t)s->n_flips, "mean_difference",
+        hrf_json_number(s->mean_difference), "largest_difference", hrf_json_number(s->largest),
+        "auc", hrf_json_number(s->auc), "balanced_accuracy", hrf_json_number(s->balanced_accuracy),
+        "auc_difference", hrf_json_number(s->auc_difference), "auc_difference_ci",
+        has_width
+            ? json_pack("[ff]", s->auc_difference_interval.low, s->auc_difference_interval.high)
+            : json_null(),
+        "reason", s->why[0] != '\0' ? hrf_json_string(s->why) : json_null());
+}
+
+/* Only of a run with slide heads, and not of its first precision. */
+static void put_heads(json_t *object, const struct hrf_cohort *cohort,
+                      const struct hrf_cohort_precision *p)
+{
+    if (!cohort->has_head || p == &cohort->precisions[0])
+        return;
+    json_t *heads = json_object();
+    hrf_json_put(heads, "trained_on_first", head_study_json(&p->moved_heads));
+    hrf_json_put(heads, "trained_on_own",
+                 p->own_heads.n_slides > 0 ? head_study_json(&p->own_heads) : json_null());
+    hrf_json_put(object, "slide_heads", heads);
+}
+
 static void put_gains(json_t *object, const struct hrf_cohort_precision *p)
 {
     const bool scored = p->n_patches > 0;
@@ -182,6 +210,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     put_gains(object, p);
     put_differences(object, cohort, p);
     put_embedding(object, cohort, p);
+    put_heads(object, cohort, p);
     hrf_json_put(object, "timing", timing_json(&p->timing));
     put_traffic(object, &p->traffic);
     hrf_json_put_slide_figures(object, cohort, p);

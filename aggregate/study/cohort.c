@@ -329,6 +329,8 @@ enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, si
     if (score->failure != NULL)
         return HRF_SLIDE_FAILED;
     *reason = slide->white;
+    if (score->has_features && !score->known && slide->is_head_trained_on)
+        *reason = "slide heads were trained on it, and none scores it";
     if (score->known || score->has_features)
         return HRF_SLIDE_DONE;
     *reason = slide->reason;

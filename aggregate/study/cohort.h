@@ -14,6 +14,7 @@
 #include "aggregate/slide/score.h"
 #include "aggregate/study/difference.h"
 #include "aggregate/study/drift.h"
+#include "aggregate/study/head_study.h"
 #include "aggregate/study/operating_points.h"
 #include "aggregate/study/regression.h"
 #include "base/alloc.h"
@@ -98,6 +99,8 @@ struct hrf_cohort_score {
     bool has_features; /* all its patches have embeddings */
     bool known;        /* it has a score: */
     double value;      /* of the positive class */
+    bool is_own_known; /* slide heads that were trained on this precision's features gave: */
+    double own;        /* of the positive class */
     bool positive;
     double *classes; /* [n_classes]: the slide's score of every class; NULL = not computed */
     char *labels;    /* is_multilabel: the classes at the threshold, "er;pr"; NULL = not computed */
@@ -115,6 +118,7 @@ struct hrf_cohort_slide {
      * figure can have it. */
     bool is_tuning;
     enum hrf_truth tuning_truth;
+    bool is_head_trained_on;       /* has_head: no head may score it, because all have seen it */
     char *label_text, *annotation; /* NULL = none */
     enum hrf_slide_state state;
     char *reason;          /* NULL = none */
@@ -207,7 +211,10 @@ struct hrf_cohort_precision {
     struct hrf_froc froc;                  /* valid when froc_score is */
     struct hrf_regression regression;      /* is_regression; valid when mean_absolute_error is */
     struct hrf_figure mean_absolute_error; /* over scored slides with a number as truth */
-    size_t n_labelled;                     /* scored slides with a truth */
+    /* has_head, of all precisions but the first: its heads on these features, and heads that were
+     * trained on these features. No slide has a score of the latter if there are none. */
+    struct hrf_head_study moved_heads, own_heads;
+    size_t n_labelled; /* scored slides with a truth */
     size_t n_unscored; /* slides with a truth that have no score, those that are excluded apart */
     size_t *flips;     /* indices of slides labelled otherwise than the reference */
     size_t n_flips;

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#define HRF_NORMAL_95 1.959963984540054 /* 97.5 % of a normal distribution lies below */
-
 /* Why a run of embeddings has no figure of scores. */
 static const char *const no_scores = "the model gives embeddings, not scores (model.output)";
 
@@ -340,6 +338,33 @@ static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t inde
                  : set_reason(&p->calibration_error, "no slide with a label was scored", err);
 }
 
+static enum hrf_status finish_heads(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
+{
+    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    if (!cohort->has_head || index == 0)
+        return HRF_OK;
+    HRF_AUTO_FREE struct hrf_head_pair *pairs = hrf_alloc_array(cohort->n_slides + 1,
+                                                                sizeof *pairs);
+    HRF_CHECK_MEMORY(pairs != NULL, err, "no memory for %zu slides", cohort->n_slides);
+    for (int is_own = 0; is_own < 2; is_own++) {
+        for (size_t i = 0; i < cohort->n_slides; i++) {
+            const struct hrf_cohort_slide *slide = &cohort->slides[i];
+            const struct hrf_cohort_score *first = &slide->scores[0], *s = &slide->scores[index];
+            const double moved = s->known ? s->value : (double)NAN;
+            pairs[i] = (struct hrf_head_pair){ .reference = first->known ? first->value
+                                                                         : (double)NAN,
+                                               .value = !is_own           ? moved
+                                                        : s->is_own_known ? s->own
+                                                                          : (double)NAN,
+                                               .has_truth = slide->truth != HRF_TRUTH_UNKNOWN,
+                                               .is_positive = slide->truth == HRF_TRUTH_POSITIVE };
+        }
+        HRF_TRY(hrf_head_study_compute(pairs, cohort->n_slides, cohort->threshold,
+                                       is_own ? &p->own_heads : &p->moved_heads, err));
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err)
 {
     count_states(cohort);
@@ -357,6 +382,7 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
             continue;
         }
         HRF_TRY(finish_slides(cohort, i, err));
+        HRF_TRY(finish_heads(cohort, i, err));
         HRF_TRY(finish_flips(cohort, i, err));
         HRF_TRY(finish_delong(cohort, i, err));
         HRF_TRY(finish_reliability(cohort, i, err));

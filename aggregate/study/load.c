@@ -96,20 +96,25 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
     return HRF_OK;
 }
 
-/* The scores of every class that the slide head gave; nothing if it has not scored the slide. */
+/* The scores of every class that slide heads gave; nothing if they have not scored the slide. */
 static enum hrf_status add_head_scores(struct hrf_store *store, const struct hrf_cohort *cohort,
                                        struct hrf_cohort_slide *slide, size_t precision,
-                                       struct hrf_error *err)
+                                       bool is_own, struct hrf_error *err)
 {
     HRF_AUTO(hrf_head_scores) head = NULL;
     struct hrf_cohort_score *score = &slide->scores[precision];
     const enum hrf_status status = hrf_store_get_head_scores(
-        store, slide->id, cohort->precisions[precision].name, &head, err);
+        store, slide->id, cohort->precisions[precision].name, is_own, &head, err);
     if (status == HRF_E_AGAIN)
         return HRF_OK;
     HRF_TRY(status);
     if ((size_t)head->n_classes != cohort->n_classes)
         return HRF_OK; /* the slide's score has its own, louder error */
+    if (is_own) {
+        score->is_own_known = true;
+        score->own = head->scores[cohort->positive];
+        return HRF_OK;
+    }
     hrf_free(score->classes);
     score->classes = head->scores;
     head->scores = NULL;
@@ -132,8 +137,8 @@ static enum hrf_status load_scores(struct hrf_store *store, struct hrf_cohort *c
         if (status == HRF_OK)
             status = add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : reference,
                                  &why);
-        if (status == HRF_OK && cohort->has_head)
-            status = add_head_scores(store, cohort, slide, i, &why);
+        for (int is_own = 0; is_own < 2 && status == HRF_OK && cohort->has_head; is_own++)
+            status = add_head_scores(store, cohort, slide, i, is_own, &why);
         if (status != HRF_OK)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
         if (i == 0) {
@@ -215,6 +220,8 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
                 .value = scores[at].score,
                 .positive = scores[at].positive,
                 .has_features = slide->scores[index].has_features,
+                .is_own_known = slide->scores[index].is_own_known,
+                .own = slide->scores[index].own,
                 .classes = slide->scores[index].classes,
                 .labels = slide->scores[index].labels
             };
@@ -257,6 +264,13 @@ static enum hrf_status load_all(struct hrf_store *store, struct hrf_cohort *coho
         HRF_TRY(load_slide(store, cohort, params, &rows->items[i], &cohort->slides[i], err));
     for (size_t i = 0; i < cohort->n_precisions; i++)
         HRF_TRY(load_slide_scores(store, cohort, i, err));
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        struct hrf_cohort_slide *slide = &cohort->slides[i];
+        slide->is_head_trained_on = cohort->has_head && slide->state == HRF_SLIDE_DONE &&
+                                    slide->scores[0].has_features && !slide->scores[0].known;
+        if (slide->is_head_trained_on) /* it is part of no figure */
+            slide->truth = HRF_TRUTH_UNKNOWN;
+    }
     HRF_TRY(hrf_store_get_phases(store, &cohort->phases, &cohort->n_phases, err));
     HRF_TRY(load_jobs(store, cohort, err));
     return hrf_cohort_finish(cohort, err);
@@ -303,7 +317,7 @@ static enum hrf_status score_by_head(struct hrf_store *store,
                                      const char *precision, double *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_head_scores) head = NULL;
-    HRF_TRY(hrf_store_get_head_scores(store, slide_id, precision, &head, err));
+    HRF_TRY(hrf_store_get_head_scores(store, slide_id, precision, false, &head, err));
     if (head->n_patches != plan->n_patches || params->positive >= (size_t)head->n_classes)
         return hrf_error_set(err, HRF_E_USER,
                              "the slide head gave %d scores for %lld patches; the positive class "

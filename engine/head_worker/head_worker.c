@@ -1,4 +1,4 @@
-/* head_worker.c - the tasks of a head job, one after the other (head_worker.h). */
+/* head_worker.c - the tasks of a head or train job, one after the other (head_worker.h). */
 #include "engine/head_worker/head_worker.h"
 
 #include "base/clock.h"
@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "engine/head_worker/top_patches.h"
+#include "engine/head_worker/train_task.h"
 #include "engine/run/slide_head.h"
 #include "heads/bags/bag.h"
 #include "heads/export/export.h"
@@ -23,6 +24,11 @@ void hrf_head_worker_stop(int signal_number)
 {
     (void)signal_number;
     is_stopping = 1;
+}
+
+static bool is_asked_to_stop(void)
+{
+    return is_stopping != 0;
 }
 
 /* A job and the head that it used last. */
@@ -188,7 +194,10 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     struct hrf_error cause = { .status = HRF_OK };
     const double start = hrf_clock_seconds();
     hrf_crash_point("head.task.begin");
-    enum hrf_status status = score(job, task, &record, &cause);
+    enum hrf_status status = job->spec->kind == HRF_JOB_TRAIN
+                                 ? hrf_train_task_run(task, job->spec->engine.n_threads,
+                                                      is_asked_to_stop, &record, &cause)
+                                 : score(job, task, &record, &cause);
     if (ends_the_job(status))
         return hrf_error_set(err, status, "%s", cause.text);
     if (status != HRF_OK) {
@@ -207,14 +216,16 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     return status;
 }
 
-static enum hrf_status run(struct job *job, const char *spec_path, struct hrf_error *err)
+static enum hrf_status run(struct job *job, const char *spec_path, enum hrf_job_kind kind,
+                           struct hrf_error *err)
 {
     job->directory = hrf_path_directory(spec_path);
     HRF_CHECK_MEMORY(job->directory != NULL, err, "no memory for a path");
     HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
-    if (job->spec->kind != HRF_JOB_HEAD)
-        return hrf_error_set(err, HRF_E_USER, "'%s' is the spec of a job of kind '%s', not 'head'",
-                             spec_path, hrf_job_kind_name(job->spec->kind));
+    if (job->spec->kind != kind)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is the spec of a job of kind '%s', not '%s'",
+                             spec_path, hrf_job_kind_name(job->spec->kind),
+                             hrf_job_kind_name(kind));
     for (size_t i = 0; i < job->spec->n_tasks; i++) {
         if (is_stopping)
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
@@ -223,10 +234,11 @@ static enum hrf_status run(struct job *job, const char *spec_path, struct hrf_er
     return HRF_OK;
 }
 
-enum hrf_status hrf_head_worker_run(const char *spec_path, struct hrf_error *err)
+enum hrf_status hrf_head_worker_run(const char *spec_path, enum hrf_job_kind kind,
+                                    struct hrf_error *err)
 {
     struct job job = { .spec = NULL };
-    const enum hrf_status status = run(&job, spec_path, err);
+    const enum hrf_status status = run(&job, spec_path, kind, err);
     job_release(&job);
     return status;
 }

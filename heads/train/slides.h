@@ -12,9 +12,9 @@ extern const char *const hrf_head_parts[]; /* "training" ... */
 struct hrf_head_slide {
     char *name, *patient, *path; /* patient: its own name if the labels have no such column */
     int64_t label;
-    enum hrf_head_part part; /* by the column split */
-    int64_t fold;            /* by folds: the fold that tests it */
-    int line;                /* of the labels */
+    enum hrf_head_part part;   /* by the column split */
+    int64_t fold;              /* by folds: the fold that tests it */
+    int line;                  /* of the labels */
     char sha256[HRF_HASH_HEX]; /* of the file; before it is read: as the labels say, or "" */
 };
 struct hrf_head_slides {
@@ -30,9 +30,9 @@ HRF_DEFINE_AUTO(hrf_head_slides)
 
 /* Reads the labels and looks into every feature file. Slides without a label, a file or a patch are
  * counted and left out. HRF_E_USER: a slide twice, a label that the classes lack, a file that is
- * damaged, of another width, of another slide or made by something else, or that has other bytes than
- * the labels say (column sha256); a patient in training and
- * testing; too few patients for the folds. */
+ * damaged, of another width, of another slide or made by something else, or that has other bytes
+ * than the labels say (column sha256); a patient in training and testing; too few patients for the
+ * folds. */
 HRF_CHECKED enum hrf_status hrf_head_slides_read(const struct hrf_recipe *recipe,
                                                  struct hrf_head_slides **out,
                                                  struct hrf_error *err);

@@ -89,8 +89,9 @@ enum hrf_status hrf_training_check_processor(struct hrf_error *err)
 {
 #ifdef __x86_64__
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "training a slide head needs AVX2 and FMA, which this processor does not have");
+        return hrf_error_set(
+            err, HRF_E_UNSUPPORTED,
+            "training a slide head needs AVX2 and FMA, which this processor does not have");
 #endif
     (void)err;
     return HRF_OK;

@@ -119,7 +119,7 @@ static int print_tasks(const struct facts *f)
         count_words(f, k, n);
         for (int i = 0; i < N_WORDS; i++)
             all += n[i];
-        if ((k == HRF_TASK_CALIBRATE || k == HRF_TASK_HEAD) && all == 0)
+        if (k != HRF_TASK_TILE && k != HRF_TASK_INFER && all == 0)
             continue; /* no int8, or no slide head, in this run */
         lines++;
         hrf_cli_printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));

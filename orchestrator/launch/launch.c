@@ -399,6 +399,7 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     const char *verb = l->spec->kind == HRF_JOB_TILE        ? "tile-job"
                        : l->spec->kind == HRF_JOB_CALIBRATE ? "observe"
                        : l->spec->kind == HRF_JOB_HEAD      ? "score-bags"
+                       : l->spec->kind == HRF_JOB_TRAIN     ? "train-heads"
                                                             : "infer";
     HRF_AUTO_FREE const char **argv = hrf_calloc(l->spec->n_wrap + 4, sizeof *argv);
     HRF_CHECK_MEMORY(argv != NULL, err, "no memory for a command line");

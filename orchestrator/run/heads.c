@@ -17,47 +17,57 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool wants_heads(const struct run *run)
+void run_heads_release(struct run *run)
 {
-    return hrf_slide_head_is_given(&run->workflow->slide_head);
+    for (size_t i = 0; i < run->n_heads; i++) {
+        hrf_free(run->heads[i].path);
+        hrf_free(run->heads[i].onnx.data);
+        for (size_t k = 0; k < run->heads[i].n_testing; k++)
+            hrf_free(run->heads[i].testing[k]);
+        hrf_free(run->heads[i].testing);
+    }
+    hrf_free(run->heads);
+    run->heads = NULL;
+    run->n_heads = 0;
 }
 
 enum hrf_status run_open_head(struct run *run, struct hrf_error *err)
 {
     char with_data[HRF_HASH_HEX];
     const char *path = run->workflow->slide_head.file;
-    if (!wants_heads(run))
+    if (path == NULL)
         return HRF_OK;
-    HRF_TRY(hrf_hash_file(path, run->head_sha256, err));
+    run->heads = hrf_calloc(1, sizeof *run->heads);
+    HRF_CHECK_MEMORY(run->heads != NULL, err, "no memory for a slide head");
+    run->n_heads = 1;
+    run->heads[0].path = hrf_strdup(path);
+    HRF_CHECK_MEMORY(run->heads[0].path != NULL, err, "no memory for a path");
+    HRF_TRY(hrf_hash_file(path, run->heads[0].sha256, err));
     HRF_TRY(hrf_launch_model_hash(path, with_data, err));
-    if (strcmp(with_data, run->head_sha256) != 0)
+    if (strcmp(with_data, run->heads[0].sha256) != 0)
         return hrf_error_set(err, HRF_E_USER,
                              "the slide head '%s' keeps its weights in other files: save it as one",
                              path);
-    return hrf_store_set_fact(run->store, "slide_head_sha256", run->head_sha256, err);
+    return HRF_OK;
 }
 
 /* ---- bags ---- */
 
-struct bag {
-    const struct hrf_slide_row *slide;
-    const char *precision;
-    char made_of[HRF_HASH_HEX]; /* hash of the keys of its infer tasks */
-    char *path;                 /* heap */
-    char sha256[HRF_HASH_HEX];  /* of the file */
-};
+bool run_bags_are_results(const struct run *run)
+{
+    const struct hrf_workflow_features *f = &run->workflow->features;
+    return f->form == HRF_FEATURES_AS_TRIDENT && f->type == HRF_FEATURES_FP32;
+}
 
-/* Where embeddings are written in this form anyway, that file is the bag. */
 static char *bag_path(const struct run *run, const struct hrf_slide_row *slide,
                       const char *precision)
 {
-    const struct hrf_workflow_features *f = &run->workflow->features;
-    const bool is_result = f->form == HRF_FEATURES_AS_TRIDENT && f->type == HRF_FEATURES_FP32;
     HRF_AUTO_FREE char *name = hrf_text_file_name(slide->name);
     if (name == NULL)
         return NULL;
-    return is_result ? hrf_format("%s/results/%s/features/%s.h5", run->directory, precision, name)
-                     : hrf_format("%s/bags/%s/%s.h5", run->directory, precision, name);
+    return run_bags_are_results(run)
+               ? hrf_format("%s/results/%s/features/%s.h5", run->directory, precision, name)
+               : hrf_format("%s/bags/%s/%s.h5", run->directory, precision, name);
 }
 
 /* *out: hash of the keys of the slide's infer tasks; "" unless all of them have a result, and its
@@ -84,7 +94,7 @@ static enum hrf_status find_parts(const struct run *run, int64_t slide_id, const
     return HRF_OK;
 }
 
-static enum hrf_status write_bag(struct run *run, struct bag *bag, struct hrf_error *err)
+static enum hrf_status write_bag(struct run *run, struct run_bag *bag, struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_scores) scores = NULL;
@@ -110,7 +120,7 @@ static enum hrf_status write_bag(struct run *run, struct bag *bag, struct hrf_er
 }
 
 /* The store remembers of each bag what it was made of and the hash of its bytes. */
-static enum hrf_status bag_fact(struct run *run, struct bag *bag, bool is_new,
+static enum hrf_status bag_fact(struct run *run, struct run_bag *bag, bool is_new,
                                 struct hrf_error *err)
 {
     char value[2 * HRF_HASH_HEX];
@@ -129,11 +139,10 @@ static enum hrf_status bag_fact(struct run *run, struct bag *bag, bool is_new,
     return HRF_OK;
 }
 
-/* Finds the bag, or makes it. bag->path is NULL while the embeddings are not complete. */
-static enum hrf_status find_bag(struct run *run, const struct hrf_slide_row *slide,
-                                const char *precision, struct bag *bag, struct hrf_error *err)
+enum hrf_status run_find_bag(struct run *run, const struct hrf_slide_row *slide,
+                             const char *precision, struct run_bag *bag, struct hrf_error *err)
 {
-    *bag = (struct bag){ .slide = slide, .precision = precision };
+    *bag = (struct run_bag){ .slide = slide, .precision = precision };
     HRF_TRY(find_parts(run, slide->id, precision, bag->made_of, err));
     if (bag->made_of[0] == '\0')
         return HRF_OK;
@@ -146,8 +155,7 @@ static enum hrf_status find_bag(struct run *run, const struct hrf_slide_row *sli
     return bag_fact(run, bag, true, err);
 }
 
-/* Makes the file again if it is gone or has other bytes. */
-static enum hrf_status restore_bag(struct run *run, struct bag *bag, struct hrf_error *err)
+enum hrf_status run_restore_bag(struct run *run, struct run_bag *bag, struct hrf_error *err)
 {
     char planned[HRF_HASH_HEX], found[HRF_HASH_HEX];
     if (hrf_path_exists(bag->path) && hrf_hash_file(bag->path, found, NULL) == HRF_OK &&
@@ -174,46 +182,81 @@ static char *join_classes(const struct hrf_workflow *w)
     return hrf_strbuf_detach(&text);
 }
 
-/* The study compares precisions: only the first has to be the one that the head was trained on. */
-static bool may_differ(const struct hrf_workflow *w, const char *precision)
+/* Where the head's scores of a precision stand among the slide's tasks; -1: it scores none of it.
+ * Heads of the first precision score all precisions, which is what the study compares; heads of
+ * another one score their own. */
+static int64_t place_of(const struct run_head *head, size_t precision)
 {
-    return strcmp(precision, hrf_precision_name(w->precision[0])) != 0;
+    if (head->precision == 0)
+        return head->index;
+    return head->precision == precision ? HRF_HEAD_OWN + head->index : -1;
 }
 
-static enum hrf_status make_row(const struct run *run, const struct bag *bag,
+/* Whether the slide is one that the head may score: `name` is of its file of embeddings. */
+static bool is_tested(const struct run_head *head, const char *name, bool is_labelled)
+{
+    if (head->onnx.data == NULL) /* a file: the worker looks what it has seen */
+        return true;
+    for (size_t i = 0; i < head->n_testing; i++)
+        if (strcmp(head->testing[i], name) == 0)
+            return true;
+    return !is_labelled; /* nobody could train with it */
+}
+
+static enum hrf_status make_row(const struct run *run, const struct run_bag *bag,
+                                const struct run_head *head, size_t precision, int64_t place,
                                 struct hrf_task_row *row, struct hrf_error *err)
 {
-    const struct hrf_workflow *w = run->workflow;
-    HRF_AUTO_FREE char *classes = join_classes(w);
+    HRF_AUTO_FREE char *classes = join_classes(run->workflow);
     HRF_CHECK_MEMORY(classes != NULL, err, "no memory for the names of classes");
     const struct hrf_head_inputs inputs = { .slide = run_slide_identity(bag->slide),
                                             .features_sha256 = bag->sha256,
-                                            .head_sha256 = run->head_sha256,
+                                            .head_sha256 = head->sha256,
                                             .classes = classes,
-                                            .mixed = w->slide_head.mixed,
-                                            .any_precision = may_differ(w, bag->precision) };
-    *row = (struct hrf_task_row){ .kind = HRF_TASK_HEAD, .slide_id = bag->slide->id };
+                                            .mixed = run->workflow->slide_head.mixed,
+                                            .any_precision = precision != head->precision };
+    *row = (struct hrf_task_row){ .kind = HRF_TASK_HEAD,
+                                  .slide_id = bag->slide->id,
+                                  .first_patch = place };
     snprintf(row->precision, sizeof row->precision, "%s", bag->precision);
     return hrf_dag_head_key(&inputs, row->key, err);
+}
+
+/* The tasks of one precision of a slide, appended to rows. */
+static enum hrf_status add_rows(struct run *run, const struct hrf_slide_row *slide,
+                                size_t precision, struct hrf_task_row *rows, size_t *n,
+                                struct hrf_error *err)
+{
+    const char *word = hrf_precision_name(run->workflow->precision[precision]);
+    struct run_bag bag;
+    enum hrf_status status = run_find_bag(run, slide, word, &bag, err);
+    HRF_AUTO_FREE char *path = bag.path;
+    HRF_TRY(status);
+    if (path == NULL)
+        return HRF_OK;
+    HRF_AUTO_FREE char *name = hrf_path_stem(path);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a name");
+    const bool is_labelled = run_class_of(run->workflow, slide) >= 0;
+    for (size_t i = 0; i < run->n_heads; i++) {
+        const int64_t place = place_of(&run->heads[i], precision);
+        if (place < 0 || !is_tested(&run->heads[i], name, is_labelled))
+            continue;
+        HRF_TRY(make_row(run, &bag, &run->heads[i], precision, place, &rows[*n], err));
+        rows[(*n)++].cached = run->is_planned;
+    }
+    return HRF_OK;
 }
 
 enum hrf_status run_plan_head(struct run *run, int64_t slide_id, struct hrf_error *err)
 {
     const struct hrf_workflow *w = run->workflow;
     const struct hrf_slide_row *slide = run_find_slide(run, slide_id);
-    struct hrf_task_row rows[HRF_N_PRECISIONS];
+    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(run->n_heads * w->n_precisions + 1,
+                                                         sizeof *rows);
     size_t n = 0;
-    for (size_t p = 0; p < w->n_precisions && wants_heads(run) && !slide->calibrates; p++) {
-        struct bag bag;
-        enum hrf_status status = find_bag(run, slide, hrf_precision_name(w->precision[p]), &bag,
-                                          err);
-        if (status == HRF_OK && bag.path != NULL)
-            status = make_row(run, &bag, &rows[n++], err);
-        hrf_free(bag.path);
-        HRF_TRY(status);
-    }
-    for (size_t i = 0; i < n; i++)
-        rows[i].cached = run->is_planned;
+    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for tasks");
+    for (size_t p = 0; p < w->n_precisions && run->n_heads > 0 && !slide->calibrates; p++)
+        HRF_TRY(add_rows(run, slide, p, rows, &n, err));
     run->needs_reload = true;
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_HEAD, rows, n, err);
 }
@@ -242,26 +285,54 @@ static char *copy(const char *text, bool *failed)
     return out;
 }
 
+static const struct run_head *find_head(const struct run *run, const struct hrf_task_row *row)
+{
+    for (size_t i = 0; i < run->n_heads; i++)
+        for (size_t p = 0; p < run->workflow->n_precisions; p++)
+            if (strcmp(hrf_precision_name(run->workflow->precision[p]), row->precision) == 0 &&
+                place_of(&run->heads[i], p) == row->first_patch)
+                return &run->heads[i];
+    return NULL;
+}
+
+/* The file of a head that the run trained: it is made from the store. */
+static enum hrf_status restore_head(const struct run_head *head, struct hrf_error *err)
+{
+    char found[HRF_HASH_HEX];
+    if (head->onnx.data == NULL ||
+        (hrf_path_exists(head->path) && hrf_hash_file(head->path, found, NULL) == HRF_OK &&
+         strcmp(found, head->sha256) == 0))
+        return HRF_OK;
+    HRF_AUTO_FREE char *folder = hrf_path_directory(head->path);
+    HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
+    HRF_TRY(hrf_path_make_directories(folder, err));
+    return hrf_file_write_atomic(head->path, head->onnx.data, head->onnx.n_bytes, err);
+}
+
 enum hrf_status run_fill_bag(struct run *run, const struct hrf_task_row *row,
                              struct hrf_job_bag *out, struct hrf_error *err)
 {
     const struct hrf_workflow *w = run->workflow;
-    struct bag bag;
+    const struct run_head *head = find_head(run, row);
+    struct run_bag bag;
     bool failed = false;
-    enum hrf_status status = find_bag(run, run_find_slide(run, row->slide_id), row->precision, &bag,
-                                      err);
-    if (status == HRF_OK && bag.path == NULL)
-        status = hrf_error_set(err, HRF_E_BUG, "a head task without embeddings");
+    enum hrf_status status = run_find_bag(run, run_find_slide(run, row->slide_id), row->precision,
+                                          &bag, err);
+    if (status == HRF_OK && (bag.path == NULL || head == NULL))
+        status = hrf_error_set(err, HRF_E_BUG, "a head task without embeddings or head");
     if (status == HRF_OK)
-        status = restore_bag(run, &bag, err);
+        status = run_restore_bag(run, &bag, err);
+    if (status == HRF_OK)
+        status = restore_head(head, err);
     out->features = bag.path; /* the spec's to free, also on failure */
     HRF_TRY(status);
     out->features_sha256 = copy(bag.sha256, &failed);
-    out->head = copy(w->slide_head.file, &failed);
-    out->head_sha256 = copy(run->head_sha256, &failed);
+    out->head = copy(head->path, &failed);
+    out->head_sha256 = copy(head->sha256, &failed);
     out->classes = join_classes(w);
     out->mixed = w->slide_head.mixed;
-    out->any_precision = may_differ(w, row->precision);
+    out->any_precision = strcmp(row->precision,
+                                hrf_precision_name(w->precision[head->precision])) != 0;
     return failed || out->classes == NULL
                ? hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec")
                : HRF_OK;

@@ -24,16 +24,26 @@ enum { LOOKS = 512 };
 
 /* ---- tasks ---- */
 
+/* What events about a task are about. */
+static char *subject_of(struct run *run, const struct hrf_task_row *task)
+{
+    const struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
+    return slide != NULL
+               ? hrf_strdup(slide->name)
+               : hrf_format("training %lld in %s", (long long)task->first_patch, task->precision);
+}
+
 static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, int64_t n_tries,
                                   const char *reason, struct hrf_error *err)
 {
-    struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
+    HRF_AUTO_FREE char *subject = subject_of(run, task);
+    HRF_CHECK_MEMORY(subject != NULL, err, "no memory for an event");
     task->state = HRF_TASK_BROKEN;
     hrf_free(task->reason);
     task->reason = hrf_strdup(reason);
     HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_BROKEN, n_tries, reason, err));
-    HRF_TRY(hrf_store_add_event(run->store, slide->name, reason, err));
-    HRF_AUTO_FREE char *name = hrf_text_printable(slide->name);
+    HRF_TRY(hrf_store_add_event(run->store, subject, reason, err));
+    HRF_AUTO_FREE char *name = hrf_text_printable(subject);
     hrf_log_warning("run", "%s failed: %s", name != NULL ? name : "slide", reason);
     return HRF_OK;
 }
@@ -62,9 +72,10 @@ static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *ta
         (long long)retry->n_tries, (long long)run->policy.retries + 1,
         (double)retry->delay_ms / 1000, retry->more_time > 0 ? " with 50 % more time" : "",
         retry->more_memory > 0 ? " with 50 % more memory" : "");
-    if (event == NULL)
+    HRF_AUTO_FREE char *subject = subject_of(run, task);
+    if (event == NULL || subject == NULL)
         return HRF_OK;
-    return hrf_store_add_event(run->store, run_find_slide(run, task->slide_id)->name, event, err);
+    return hrf_store_add_event(run->store, subject, event, err);
 }
 
 /* Decides whether a task that ended without a result is tried again. */
@@ -104,7 +115,7 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     run->summary.n_tasks_run++;
     run->phases[task->kind].last = hrf_clock_seconds();
     hrf_breaker_succeeded(&run->breaker);
-    if (task->kind == HRF_TASK_INFER && hrf_slide_head_is_given(&run->workflow->slide_head))
+    if (task->kind == HRF_TASK_INFER && run->n_heads > 0)
         return run_plan_head(run, task->slide_id, err);
     if (task->kind != HRF_TASK_TILE)
         return HRF_OK;

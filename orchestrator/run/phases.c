@@ -72,7 +72,7 @@ static enum hrf_status record_kind(struct run *run, const struct hrf_attempt_row
         n += run->tasks.items[i].kind == kind;
         cached += run->tasks.items[i].kind == kind && run->tasks.items[i].cached;
     }
-    if (kind == HRF_TASK_HEAD && n == 0)
+    if ((kind == HRF_TASK_HEAD || kind == HRF_TASK_TRAIN) && n == 0)
         return HRF_OK;
     run->summary.n_tasks_cached += cached;
     const bool all_cached = kind == HRF_TASK_CALIBRATE ? run->calibration_cached

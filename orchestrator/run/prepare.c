@@ -39,6 +39,11 @@ struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id)
 enum hrf_status run_expect(struct run *run, const struct hrf_task_row *task,
                            struct hrf_record_identity *out, struct hrf_error *err)
 {
+    if (task->kind == HRF_TASK_TRAIN) { /* of no slide */
+        *out = (struct hrf_record_identity){ .task = "" };
+        snprintf(out->task, sizeof out->task, "%s", task->key);
+        return HRF_OK;
+    }
     HRF_TRY(hrf_slide_expect(run_find_slide(run, task->slide_id), task->kind, task->key, out, err));
     if (task->kind == HRF_TASK_TILE) /* the record is expected to bring the plan */
         out->plan[0] = '\0';
@@ -182,6 +187,15 @@ enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err)
     return run_plan_all_heads(run, err);
 }
 
+/* The trainings that an earlier run here had planned. */
+static enum hrf_status forget_trainings(struct run *run, struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_begin(run->store, err));
+    HRF_TRY(hrf_store_plan_tasks(run->store, 0, HRF_TASK_TRAIN, NULL, 0, err));
+    HRF_TRY(hrf_store_commit(run->store, err));
+    return run_reload_tasks(run, err);
+}
+
 enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
 {
     struct hrf_strbuf warnings = HRF_STRBUF_INIT;
@@ -211,6 +225,9 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     HRF_TRY(run_calibrate(run, err));
     if (run->calibration == NULL && run->calibration_failure == NULL)
         HRF_TRY(run_plan_all_infer(run, err));
+    if (!hrf_slide_head_is_given(&run->workflow->slide_head) ||
+        run->workflow->slide_head.train == HRF_TRAIN_NONE)
+        HRF_TRY(forget_trainings(run, err));
     run->is_planned = true;
     return HRF_OK;
 }
@@ -294,7 +311,8 @@ static enum hrf_status index_tasks(struct run *run, const struct hrf_task_rows *
     *out = places;
     for (size_t i = 0; i < rows->n_items; i++) {
         places[i] = (struct run_task_place){ rows->items[i].id, i };
-        if (run_find_slide(run, rows->items[i].slide_id) == NULL)
+        if (rows->items[i].kind != HRF_TASK_TRAIN &&
+            run_find_slide(run, rows->items[i].slide_id) == NULL)
             return hrf_error_set(
                 err, HRF_E_USER,
                 "the run's database in '%s' is damaged: task %lld belongs to slide %lld, which "

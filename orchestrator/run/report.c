@@ -22,6 +22,7 @@ struct params {
     char model_sha256[HRF_HASH_HEX];
     struct hrf_calibration *calibration; /* owned */
     char *calibration_failure;           /* heap; NULL or "": none */
+    char *head_failure;                  /* likewise: why a slide head could not be trained */
 };
 
 /* Describes the model that scored the patches: the file may be gone or have changed since. */
@@ -65,6 +66,12 @@ static enum hrf_status aggregate_precision(struct hrf_store *store, const struct
                                                        &score, &why);
     if (status == HRF_OK)
         return hrf_store_put_slide_score(store, &score, err);
+    if (status == HRF_E_AGAIN &&
+        p->aggregate.has_head) { /* the heads were trained on it, or failed */
+        if (p->head_failure != NULL && p->head_failure[0] != '\0' && failures->length == 0)
+            hrf_strbuf_addf(failures, "there is no slide head: %s", p->head_failure);
+        return HRF_OK;
+    }
     if (status != HRF_E_USER)
         return hrf_error_set(err, status, "slide '%s' in %s: %s", slide->name, precision, why.text);
     hrf_strbuf_addf(failures, "%s%s: %s", failures->length > 0 ? "; " : "", precision, why.text);
@@ -164,6 +171,7 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
     hrf_calibration_destroy(params.calibration);
     hrf_free(params.calibration_failure);
     hrf_provenance_release(&params.provenance);
+    hrf_free(params.head_failure);
     return status;
 }
 
@@ -186,6 +194,7 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
     double start = hrf_clock_seconds();
     HRF_TRY(fill_params(workflow, store, params, err));
     HRF_TRY(fill_calibration(workflow, store, directory, params, err));
+    HRF_TRY(hrf_store_get_fact(store, "head_failure", &params->head_failure, err));
     if (aggregate_again) {
         HRF_TRY(hrf_store_begin(store, err));
         HRF_TRY(aggregate(store, params, err));

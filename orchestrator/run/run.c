@@ -61,6 +61,7 @@ static void run_release(struct run *run)
     hrf_free(run->task_states);
     hrf_free(run->task_places);
     hrf_calibration_destroy(run->calibration);
+    run_heads_release(run);
     hrf_free(run->calibration_path);
     hrf_free(run->calibration_failure);
     hrf_free(run->directory);
@@ -152,7 +153,7 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
 static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
 {
     const size_t n = run->slides.n_items + run->slides.n_sample;
-    if (run_waits_for_calibration(run)) /* more tasks will be planned */
+    if (run_waits_for_calibration(run) || run_waits_for_heads(run)) /* more tasks will be planned */
         return HRF_OK;
     HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);
     HRF_CHECK_MEMORY(open_tasks != NULL, err, "no memory to settle the slides");
@@ -251,8 +252,8 @@ static bool has_open_tasks(const struct run *run)
         const struct hrf_task_row *task = &run->tasks.items[i];
         if (task->state == HRF_TASK_RUNNING ||
             (task->state == HRF_TASK_PENDING &&
-             !(run->calibrate_only &&
-               (task->kind == HRF_TASK_INFER || task->kind == HRF_TASK_HEAD))))
+             !(run->calibrate_only && task->kind != HRF_TASK_TILE &&
+               task->kind != HRF_TASK_CALIBRATE)))
             return true;
     }
     return false;
@@ -288,8 +289,11 @@ static enum hrf_status plan_rest(struct run *run, bool *is_more, struct hrf_erro
     if (run->summary.end != HRF_RUN_DONE || run->calibrate_only ||
         !hrf_slide_head_is_given(&run->workflow->slide_head))
         return HRF_OK;
-    HRF_TRY(run_plan_all_heads(run, err));
-    *is_more = has_open_tasks(run);
+    if (run_waits_for_heads(run))
+        HRF_TRY(run_tend_trainings(run, err));
+    else
+        HRF_TRY(run_plan_all_heads(run, err));
+    *is_more = has_open_tasks(run) || run_waits_for_heads(run);
     return HRF_OK;
 }
 
@@ -305,6 +309,7 @@ static enum hrf_status run_open_tasks(struct run *run, struct hrf_error *err)
         HRF_TRY(run_observe(run, &changed, err));
         if (changed) {
             HRF_TRY(run_calibrate(run, err));
+            HRF_TRY(run_tend_trainings(run, err));
             HRF_TRY(hrf_store_begin(run->store, err));
             HRF_TRY(settle_slides(run, err));
             HRF_TRY(hrf_store_commit(run->store, err));

@@ -62,6 +62,28 @@ struct run_task_state {
     struct hrf_end_counts ends;
 };
 
+/* A slide head of the run. */
+struct run_head {
+    char *path;       /* of its file; heap */
+    char sha256[65];  /* of the file */
+    size_t precision; /* index: of the features that it was trained on */
+    int64_t index;    /* among those of a precision: seed by seed, fold by fold */
+    /* Of one that the run trained: the file's bytes, and the slides that test it, by the names of
+     * their files of embeddings. */
+    struct hrf_bytes onnx;
+    char **testing;
+    size_t n_testing;
+};
+
+/* The embeddings of a slide at one precision as a file. */
+struct run_bag {
+    const struct hrf_slide_row *slide;
+    const char *precision;
+    char made_of[65]; /* hash of the keys of its infer tasks */
+    char *path;       /* heap; NULL: they are not complete */
+    char sha256[65];  /* of the file */
+};
+
 struct run {
     const struct hrf_workflow *workflow;
     char *directory; /* absolute */
@@ -85,7 +107,10 @@ struct run {
     int64_t submit_most;        /* jobs in one submission; 0 = the executor's limit */
     char run_id[40];
     char model_sha256[65];
-    char head_sha256[65]; /* of slide_head.file; "": there is none */
+    struct run_head *heads; /* that score slides: slide_head.file, or those that were trained */
+    size_t n_heads;
+    bool trainings_planned; /* slide_head.train: and no head is known yet */
+    bool heads_known;
     struct hrf_random random;
     struct hrf_retry_policy policy;
     struct hrf_breaker breaker;
@@ -150,14 +175,36 @@ HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error
 /* heads.c */
 /* The hash of the slide head's file, if the workflow names one. */
 HRF_CHECKED enum hrf_status run_open_head(struct run *run, struct hrf_error *err);
-/* Plans the head tasks of a slide: one for each precision whose embeddings are complete. Must be
- * called in a transaction. */
+void run_heads_release(struct run *run);
+/* True if embeddings are written in the form of bags anyway: then those files are the bags. */
+bool run_bags_are_results(const struct run *run);
+/* Finds the bag of a slide, or makes it. */
+HRF_CHECKED enum hrf_status run_find_bag(struct run *run, const struct hrf_slide_row *slide,
+                                         const char *precision, struct run_bag *bag,
+                                         struct hrf_error *err);
+/* Makes its file again if it is gone or has other bytes. */
+HRF_CHECKED enum hrf_status run_restore_bag(struct run *run, struct run_bag *bag,
+                                            struct hrf_error *err);
+/* Plans the head tasks of a slide: of each precision whose embeddings are complete, one for each
+ * head that may score it. Must be called in a transaction. */
 HRF_CHECKED enum hrf_status run_plan_head(struct run *run, int64_t slide_id, struct hrf_error *err);
 /* Those of every slide anew; a transaction of its own. */
 HRF_CHECKED enum hrf_status run_plan_all_heads(struct run *run, struct hrf_error *err);
 /* What a head task needs; the file of embeddings is made again if it is lost. */
 HRF_CHECKED enum hrf_status run_fill_bag(struct run *run, const struct hrf_task_row *row,
                                          struct hrf_job_bag *out, struct hrf_error *err);
+
+/* trainings.c */
+/* The class of a slide's truth, an index into model.classes; -1: it has none. */
+int32_t run_class_of(const struct hrf_workflow *workflow, const struct hrf_slide_row *slide);
+/* True if heads are to be trained and are not known yet: slides wait for them. */
+bool run_waits_for_heads(const struct run *run);
+/* Goes on with slide_head.train as far as the tasks allow: plans the trainings once all embeddings
+ * are there, and the head tasks once all trainings have ended. */
+HRF_CHECKED enum hrf_status run_tend_trainings(struct run *run, struct hrf_error *err);
+/* What a train task needs; its files of embeddings are made again if they are lost. */
+HRF_CHECKED enum hrf_status run_fill_training(struct run *run, const struct hrf_task_row *row,
+                                              struct hrf_job_training *out, struct hrf_error *err);
 
 /* calibrate.c */
 bool run_wants_calibration(const struct run *run);

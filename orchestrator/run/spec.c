@@ -55,12 +55,26 @@ static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **pat
     return HRF_OK;
 }
 
+static enum hrf_status fill_training(struct run *run, const struct hrf_task_row *row,
+                                     struct hrf_job_task *out, struct hrf_error *err)
+{
+    HRF_TRY(run_fill_training(run, row, &out->training, err));
+    out->slide_name = hrf_format("fold %lld seed %lld in %s", (long long)out->training.fold,
+                                 (long long)out->training.seed, row->precision);
+    out->slide_path = hrf_strdup("");
+    HRF_CHECK_MEMORY(out->id != NULL && out->slide_name != NULL && out->slide_path != NULL, err,
+                     "no memory for a job spec");
+    return HRF_OK;
+}
+
 static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row, size_t index,
                                  struct hrf_job_task *out, struct hrf_error *err)
 {
     const struct hrf_slide_row *slide = run_find_slide(run, row->slide_id);
     out->id = hrf_format("t%04zu", index);
     HRF_TRY(run_expect(run, row, &out->identity, err));
+    if (row->kind == HRF_TASK_TRAIN)
+        return fill_training(run, row, out, err);
     out->slide_name = hrf_strdup(slide->name);
     out->slide_path = hrf_strdup(slide->path);
     out->mpp_override = slide->mpp_csv;
@@ -174,7 +188,8 @@ enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
     static const enum hrf_job_kind kinds[] = { [HRF_TASK_TILE] = HRF_JOB_TILE,
                                                [HRF_TASK_INFER] = HRF_JOB_INFER,
                                                [HRF_TASK_CALIBRATE] = HRF_JOB_CALIBRATE,
-                                               [HRF_TASK_HEAD] = HRF_JOB_HEAD };
+                                               [HRF_TASK_HEAD] = HRF_JOB_HEAD,
+                                               [HRF_TASK_TRAIN] = HRF_JOB_TRAIN };
     spec->kind = kinds[attempt->kind];
     spec->tasks = hrf_calloc(batch->n, sizeof spec->tasks[0]);
     HRF_CHECK_MEMORY(spec->run_id != NULL && spec->job_id != NULL && spec->tasks != NULL, err,

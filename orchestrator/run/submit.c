@@ -40,7 +40,9 @@ static int64_t tasks_per_job(const struct run *run, enum hrf_task_kind kind)
     for (size_t i = 0; i < run->tasks.n_items; i++)
         n_pending += run->tasks.items[i].kind == kind &&
                      run->tasks.items[i].state == HRF_TASK_PENDING;
-    const int64_t limit = kind == HRF_TASK_TILE ? TILE_TASKS_PER_JOB : MAX_TASKS_PER_JOB;
+    const int64_t limit = kind == HRF_TASK_TILE    ? TILE_TASKS_PER_JOB
+                          : kind == HRF_TASK_TRAIN ? 1 /* it takes as long as many slides */
+                                                   : MAX_TASKS_PER_JOB;
     const int64_t share = (n_pending + places - 1) / places;
     return share < limit ? share : limit;
 }
@@ -364,13 +366,13 @@ enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *e
 {
     /* First calibration, which int8 waits for; then slide heads before inference before tiling,
      * because their slides are ready and results come earlier. */
-    static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_HEAD, HRF_TASK_INFER,
-                                                HRF_TASK_TILE };
+    static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_TRAIN, HRF_TASK_HEAD,
+                                                HRF_TASK_INFER, HRF_TASK_TILE };
     *submitted = false;
     if (hrf_clock_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')
         return HRF_OK;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        if (!run->calibrate_only || (kinds[k] != HRF_TASK_INFER && kinds[k] != HRF_TASK_HEAD))
+        if (!run->calibrate_only || kinds[k] == HRF_TASK_CALIBRATE || kinds[k] == HRF_TASK_TILE)
             HRF_TRY(submit_kind(run, kinds[k], submitted, err));
     return HRF_OK;
 }

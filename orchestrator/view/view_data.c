@@ -170,7 +170,7 @@ enum hrf_status hrf_view_scores(const char *directory, int64_t slide_id, const c
     HRF_TRY(hrf_store_open_run(directory, &store, err));
     if (hrf_slide_head_is_given(&workflow->slide_head)) {
         HRF_AUTO(hrf_head_scores) head = NULL;
-        HRF_TRY(hrf_store_get_head_scores(store, slide_id, precision, &head, err));
+        HRF_TRY(hrf_store_get_head_scores(store, slide_id, precision, false, &head, err));
         return put_attention(head, positive_class(workflow), out, err);
     }
     HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));

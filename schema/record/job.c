@@ -16,7 +16,7 @@
 
 enum { SPEC_VERSION = 1, STATUS_VERSION = 1 };
 
-static const char *const job_kinds[] = { "tile", "infer", "calibrate", "head", NULL };
+static const char *const job_kinds[] = { "tile", "infer", "calibrate", "head", "train", NULL };
 
 const char *hrf_job_kind_name(enum hrf_job_kind kind)
 {
@@ -80,6 +80,9 @@ static const struct hrf_field task_fields[] = {
     NEW("classes", bag.classes, TEXT),
     NEW("mixed", bag.mixed, BOOL),
     NEW("any_precision", bag.any_precision, BOOL),
+    NEW("recipe", training.recipe, TEXT),
+    NEW("fold", training.fold, INT),
+    NEW("seed", training.seed, INT),
 #undef NEW
 #undef FIELD
 };
@@ -192,7 +195,10 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
     for (size_t i = 0; i < n; i++) {
         spec->n_tasks = i + 1; /* the rest is zero, so that destroy() accepts a half-read spec */
         HRF_TRY(read_task(json_array_get(array, i), where, &spec->tasks[i], err));
-        if (spec->kind != HRF_JOB_TILE && spec->tasks[i].tile_plan == NULL)
+        if (spec->kind == HRF_JOB_TRAIN && spec->tasks[i].training.recipe == NULL)
+            return hrf_error_set(err, HRF_E_USER, "%s: 'recipe' is null", where);
+        if (spec->kind != HRF_JOB_TILE && spec->kind != HRF_JOB_TRAIN &&
+            spec->tasks[i].tile_plan == NULL)
             return hrf_error_set(err, HRF_E_USER, "%s: 'tile_plan' is null", where);
         const struct hrf_job_bag *bag = &spec->tasks[i].bag;
         if (spec->kind == HRF_JOB_HEAD &&

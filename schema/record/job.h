@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER, HRF_JOB_CALIBRATE, HRF_JOB_HEAD };
-/* "tile", "infer", "calibrate", "head" */
+enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER, HRF_JOB_CALIBRATE, HRF_JOB_HEAD, HRF_JOB_TRAIN };
+/* "tile", "infer", "calibrate", "head", "train" */
 const char *hrf_job_kind_name(enum hrf_job_kind kind);
 
 /* The part of the workflow that a tile task depends on. */
@@ -65,18 +65,25 @@ struct hrf_job_bag {
     bool mixed, any_precision;
 };
 
+/* A training of a slide head: `head train`'s file, and the fold and seed of it. */
+struct hrf_job_training {
+    char *recipe;
+    int64_t fold, seed;
+};
+
 struct hrf_job_task {
     char *id; /* unique in the job, safe as a file name: "t0001" */
     /* Of the record that answers it; `plan` is "" for tile and calibrate. */
     struct hrf_record_identity identity;
     char *slide_name; /* as shown to people; may hold any byte but NUL */
     char *slide_path;
-    double mpp_override;            /* csv column, um/px; 0 = none */
-    double mpp_fallback;            /* workflow's dataset.mpp, um/px; 0 = none */
-    char *partial;                  /* path of what an earlier attempt left; NULL = nothing */
-    char *tile_plan;                /* path of the tile plan record; NULL for tile */
-    int64_t first_patch, n_patches; /* infer */
-    struct hrf_job_bag bag;         /* head */
+    double mpp_override;              /* csv column, um/px; 0 = none */
+    double mpp_fallback;              /* workflow's dataset.mpp, um/px; 0 = none */
+    char *partial;                    /* path of what an earlier attempt left; NULL = nothing */
+    char *tile_plan;                  /* path of the tile plan record; NULL for tile */
+    int64_t first_patch, n_patches;   /* infer */
+    struct hrf_job_bag bag;           /* head */
+    struct hrf_job_training training; /* train */
 };
 
 struct hrf_job_spec {

@@ -5,6 +5,7 @@
  */
 #include "base/strbuf.h"
 #include "base/text.h"
+#include "schema/record/trained_head.h"
 #include "schema/store/columns.h"
 #include "schema/store/tasks.h"
 
@@ -14,7 +15,8 @@
 static const char *const kinds[HRF_N_TASK_KINDS] = { [HRF_TASK_TILE] = HRF_TILE_PLAN_KIND,
                                                      [HRF_TASK_INFER] = HRF_SCORES_KIND,
                                                      [HRF_TASK_CALIBRATE] = HRF_OBSERVATIONS_KIND,
-                                                     [HRF_TASK_HEAD] = HRF_HEAD_SCORES_KIND };
+                                                     [HRF_TASK_HEAD] = HRF_HEAD_SCORES_KIND,
+                                                     [HRF_TASK_TRAIN] = HRF_TRAINED_HEAD_KIND };
 
 const char *hrf_task_record_kind(enum hrf_task_kind kind)
 {
@@ -296,36 +298,81 @@ enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
     return tell_way_out(status, err);
 }
 
+/* The scores of several heads become their mean; the first one's pictures stay. */
+struct head_scores {
+    struct hrf_record_identity expected;
+    struct hrf_head_scores *sum;
+    int64_t n;
+    bool is_open; /* a head has not scored the slide yet */
+};
+
+static void add_arrays(struct hrf_head_scores *sum, const struct hrf_head_scores *more)
+{
+    for (int32_t k = 0; k < sum->n_classes; k++)
+        sum->scores[k] += more->scores[k];
+    for (int64_t i = 0; i < sum->n_branches * sum->n_patches; i++)
+        sum->attention[i] += more->attention[i];
+}
+
+static enum hrf_status add_head_scores(struct hrf_columns *row, void *context)
+{
+    struct head_scores *all = context;
+    size_t n = 0;
+    hrf_column_copy(row, 0, all->expected.task, sizeof all->expected.task);
+    const void *bytes = hrf_column_blob(row, 1, &n);
+    const int64_t state = hrf_column_int(row, 2, 0, HRF_N_TASK_STATES - 1);
+    HRF_TRY(row->status);
+    HRF_AUTO(hrf_head_scores) one = NULL;
+    all->is_open |= state != HRF_TASK_FINISHED;
+    if (state != HRF_TASK_FINISHED)
+        return HRF_OK;
+    HRF_TRY(hrf_head_scores_decode(bytes, n, &all->expected, "scores of the head in the store",
+                                   &one, row->err));
+    if (all->n++ == 0) {
+        HRF_MOVE(all->sum, one);
+        return HRF_OK;
+    }
+    if (one->n_classes != all->sum->n_classes || one->n_patches != all->sum->n_patches ||
+        one->n_branches != all->sum->n_branches)
+        return hrf_error_set(row->err, HRF_E_USER, "its heads gave scores of different shapes");
+    add_arrays(all->sum, one);
+    return HRF_OK;
+}
+
 static enum hrf_status get_head_scores(struct hrf_store *store, int64_t slide_id,
-                                       const char *precision, struct hrf_head_scores **out,
-                                       struct hrf_error *err)
+                                       const char *precision, bool is_own,
+                                       struct hrf_head_scores **out, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
-    struct hrf_record_identity expected;
-    bool has_row;
-    HRF_TRY(expect(store, slide_id, HRF_TASK_HEAD, &expected, err));
+    struct head_scores all = { .n = 0 };
+    HRF_TRY(expect(store, slide_id, HRF_TASK_HEAD, &all.expected, err));
     HRF_TRY(hrf_store_prepare(store,
-                              "SELECT key, bytes FROM task JOIN record USING(key) WHERE kind=3 "
-                              "AND slide_id=? AND precision=? AND state=2",
+                              "SELECT task.key, bytes, state FROM task LEFT JOIN record USING(key) "
+                              "WHERE kind=3 AND slide_id=?1 AND precision=?2 AND "
+                              "(first_patch >= ?3) = ?4 ORDER BY first_patch",
                               &s, err));
     sqlite3_bind_int64(s, 1, slide_id);
     hrf_bind_text(s, 2, precision);
-    HRF_TRY(hrf_store_step(store, s, &has_row, err));
-    if (!has_row)
-        return hrf_error_set(err, HRF_E_AGAIN, "the head has not scored it in %s", precision);
-    struct hrf_columns row = { store, "record", s, HRF_OK, err };
-    size_t n = 0;
-    hrf_column_copy(&row, 0, expected.task, sizeof expected.task);
-    const void *bytes = hrf_column_blob(&row, 1, &n);
-    HRF_TRY(row.status);
-    return hrf_head_scores_decode(bytes, n, &expected, "scores of the head in the store", out, err);
+    sqlite3_bind_int64(s, 3, HRF_HEAD_OWN);
+    sqlite3_bind_int(s, 4, is_own);
+    const enum hrf_status status = hrf_store_each_row(store, s, "task", add_head_scores, &all, err);
+    HRF_AUTO(hrf_head_scores) sum = all.sum;
+    HRF_TRY(status);
+    if (sum == NULL || all.is_open)
+        return hrf_error_set(err, HRF_E_AGAIN, "no slide head has scored it in %s", precision);
+    for (int32_t k = 0; k < sum->n_classes; k++)
+        sum->scores[k] /= (double)all.n;
+    for (int64_t i = 0; i < sum->n_branches * sum->n_patches; i++)
+        sum->attention[i] /= (float)all.n;
+    HRF_MOVE(*out, sum);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_store_get_head_scores(struct hrf_store *store, int64_t slide_id,
-                                          const char *precision, struct hrf_head_scores **out,
-                                          struct hrf_error *err)
+                                          const char *precision, bool is_own,
+                                          struct hrf_head_scores **out, struct hrf_error *err)
 {
-    const enum hrf_status status = get_head_scores(store, slide_id, precision, out, err);
+    const enum hrf_status status = get_head_scores(store, slide_id, precision, is_own, out, err);
     if (status != HRF_OK)
         hrf_error_wrap(err, status, "slide %lld", (long long)slide_id);
     return tell_way_out(status, err);

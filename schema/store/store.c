@@ -232,8 +232,8 @@ enum hrf_status hrf_store_get_slide_scores(struct hrf_store *store, const char *
 enum hrf_status hrf_store_put_phase(struct hrf_store *store, const struct hrf_phase_row *phase,
                                     struct hrf_error *err)
 {
-    static const char *const order[] = { "ingest", "tile",      "calibrate", "infer",
-                                         "head",   "aggregate", "report" };
+    static const char *const order[] = { "ingest", "tile", "calibrate", "infer",
+                                         "train",  "head", "aggregate", "report" };
     sqlite3_stmt *s;
     int place = 0;
     while (place < (int)(sizeof order / sizeof order[0]) && strcmp(order[place], phase->name) != 0)

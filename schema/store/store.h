@@ -73,7 +73,7 @@ struct hrf_slide_score {
 };
 
 struct hrf_phase_row {
-    char name[16]; /* ingest tile calibrate infer head aggregate report */
+    char name[16]; /* ingest tile calibrate infer train head aggregate report */
     double seconds;
     bool cached; /* every task of it was found done */
     int64_t n_tasks, n_cached;
@@ -148,9 +148,11 @@ HRF_CHECKED enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_
                                                  const char *precision, struct hrf_scores **out,
                                                  struct hrf_error *err);
 
-/* What the head said of a slide's embeddings at one precision. HRF_E_AGAIN: nothing yet. */
+/* What slide heads said of a slide's embeddings at one precision: the mean of those that were
+ * trained on the first precision's features (or of the one that the workflow names), or, with
+ * is_own, on those of this precision. HRF_E_AGAIN: nothing yet, or nothing of all of them. */
 HRF_CHECKED enum hrf_status hrf_store_get_head_scores(struct hrf_store *store, int64_t slide_id,
-                                                      const char *precision,
+                                                      const char *precision, bool is_own,
                                                       struct hrf_head_scores **out,
                                                       struct hrf_error *err);
 

@@ -13,7 +13,7 @@
 
 const char *hrf_task_kind_name(enum hrf_task_kind kind)
 {
-    static const char *const names[] = { "tile", "infer", "calibrate", "head" };
+    static const char *const names[] = { "tile", "infer", "calibrate", "head", "train" };
     return names[kind];
 }
 
@@ -129,10 +129,11 @@ enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,
 static void read_task(struct hrf_columns *row, void *item)
 {
     struct hrf_task_row *task = item;
+    const enum hrf_task_kind kind = (enum hrf_task_kind)hrf_column_enum(row, 1, HRF_N_TASK_KINDS);
     *task = (struct hrf_task_row){
         .id = hrf_column_id(row, 0),
-        .kind = (enum hrf_task_kind)hrf_column_enum(row, 1, HRF_N_TASK_KINDS),
-        .slide_id = hrf_column_id(row, 3),
+        .kind = kind,
+        .slide_id = kind == HRF_TASK_TRAIN ? hrf_column_int(row, 3, 0, 0) : hrf_column_id(row, 3),
         .first_patch = hrf_column_count(row, 5),
         .n_patches = hrf_column_count(row, 6),
         .state = (enum hrf_task_state)hrf_column_enum(row, 7, HRF_N_TASK_STATES),

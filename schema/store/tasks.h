@@ -9,9 +9,20 @@
 
 #include "schema/store/store.h"
 
-enum hrf_task_kind { HRF_TASK_TILE, HRF_TASK_INFER, HRF_TASK_CALIBRATE, HRF_TASK_HEAD };
-enum { HRF_N_TASK_KINDS = 4 };
-/* "tile", "infer", "calibrate", "head" */
+/* A train task is of no slide: its slide_id is 0. */
+enum hrf_task_kind {
+    HRF_TASK_TILE,
+    HRF_TASK_INFER,
+    HRF_TASK_CALIBRATE,
+    HRF_TASK_HEAD,
+    HRF_TASK_TRAIN
+};
+enum { HRF_N_TASK_KINDS = 5 };
+/* "tile", "infer", "calibrate", "head", "train" */
+/* first_patch of a head task is the place of its head: those that were trained on the first
+ * precision's features from 0 on, those on the features of the task's own precision from here on.
+ */
+enum { HRF_HEAD_OWN = 1 << 20 };
 const char *hrf_task_kind_name(enum hrf_task_kind kind);
 enum hrf_task_state {
     HRF_TASK_PENDING,

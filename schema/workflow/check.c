@@ -151,23 +151,42 @@ static void check_ranks(struct hrf_reader *r)
 
 bool hrf_slide_head_is_given(const struct hrf_workflow_slide_head *head)
 {
-    return head->file != NULL;
+    return head->file != NULL || head->train != HRF_TRAIN_NONE;
+}
+
+static void check_head_file(struct hrf_reader *r, const char *key, const char *path)
+{
+    char text[512];
+    if (path == NULL || r->is_of_a_run || hrf_path_exists(path))
+        return;
+    HRF_AUTO_FREE char *shown = hrf_text_printable(path);
+    snprintf(text, sizeof text, "'%s' does not exist", shown != NULL ? shown : "");
+    find_at(r, key, text);
 }
 
 static void check_slide_head(struct hrf_reader *r)
 {
     const struct hrf_workflow_slide_head *h = &r->workflow->slide_head;
-    char text[512];
+    const struct hrf_workflow_dataset *d = &r->workflow->dataset;
+    const char *const key = h->file != NULL ? "slide_head.file" : "slide_head.train";
     if (!hrf_slide_head_is_given(h))
         return;
     if (r->workflow->model.output != HRF_OUTPUT_EMBEDDING)
-        find_at(r, "slide_head.file",
-                "a slide head scores embeddings; set 'model.output' to 'embedding'");
-    if (h->file != NULL && !r->is_of_a_run && !hrf_path_exists(h->file)) {
-        HRF_AUTO_FREE char *shown = hrf_text_printable(h->file);
-        snprintf(text, sizeof text, "the slide head '%s' does not exist", shown);
-        find_at(r, "slide_head.file", text);
-    }
+        find_at(r, key, "a slide head scores embeddings; set 'model.output' to 'embedding'");
+    check_head_file(r, "slide_head.file", h->file);
+    check_head_file(r, "slide_head.table", h->table);
+    if (h->file != NULL && h->train != HRF_TRAIN_NONE)
+        find_at(r, "slide_head.train",
+                "'file' is a head that is trained already; leave one of the two out");
+    if (h->train != HRF_TRAIN_NONE && r->workflow->model.classes.n_items < 2)
+        find_at(r, "model.classes", "a slide head is trained for two classes at least; name them");
+    if (h->split == HRF_HEADS_BY_DATASET &&
+        (d->layout != HRF_LAYOUT_CAMELYON16 || d->split != HRF_SPLIT_ALL))
+        find_at(r, "slide_head.split",
+                "the dataset says which slides test only with layout 'camelyon16' and "
+                "'dataset.split' 'all'");
+    if (h->split == HRF_HEADS_BY_TABLE && h->table == NULL)
+        find_at(r, "slide_head.split", "'table' needs 'slide_head.table'");
 }
 
 void hrf_reader_check(struct hrf_reader *r)

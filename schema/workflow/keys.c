@@ -18,6 +18,9 @@ const char *const hrf_words_output[] = { "probabilities", "embedding", "softmax"
                                          "sigmoid",       "none",      NULL };
 const char *const hrf_words_features[] = { "trident", "clam", "stamp", "atlaspatch", "npy", NULL };
 const char *const hrf_words_features_type[] = { "fp32", "fp16", NULL };
+const char *const hrf_words_heads[] = { "none",    "mean",  "abmil",    "clam_sb",
+                                        "clam_mb", "dsmil", "transmil", NULL };
+const char *const hrf_words_heads_split[] = { "folds", "dataset", "table", NULL };
 const char *const hrf_words_lesions[] = { "none", "components", "nms", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
                                         "percentile", "max_smoothed", NULL };
@@ -204,6 +207,39 @@ const struct hrf_key hrf_keys[] = {
     ANY(slide_head.mixed, BOOL, "false",
         "true: score features of another encoder, tiling or precision than the head was trained on "
         "(the first precision; others are compared in any case)"),
+    ONE_OF(
+        slide_head.train, WORD, "none", hrf_words_heads,
+        "with model.output embedding: the run trains slide heads of this kind on its embeddings, "
+        "as tasks; each slide is scored by heads that have not seen it"),
+    ONE_OF(slide_head.split, WORD, "folds", hrf_words_heads_split,
+           "which slides test: folds, each in its turn; dataset, those of the testing part (layout "
+           "camelyon16 with split all); table, as slide_head.table says"),
+    ANY(slide_head.table, PATH, NULL,
+        "table with the columns slide[,patient][,split]: slides of a patient stay together; split "
+        "is "
+        "training, validation or testing"),
+    IN_RANGE(slide_head.folds, INT, "5", 2, 100, "how many folds"),
+    IN_RANGE(slide_head.seed, INT, "1", 0, 1e9, "of the first training of each fold"),
+    IN_RANGE(
+        slide_head.repeats, INT, "1", 1, 1000,
+        "trainings of each fold, with seeds that count from slide_head.seed; a slide's score is "
+        "the mean of theirs"),
+    ANY(slide_head.each_precision, BOOL, "true",
+        "heads are also trained on the features of every other precision, and tested on them"),
+    IN_RANGE(slide_head.validation, REAL, "0.15", 0, 0.5,
+             "share of the patients for training that stops a training early; 0: none"),
+    IN_RANGE(slide_head.epochs, INT, "50", 1, 100000, "passes over the slides"),
+    IN_RANGE(slide_head.patience, INT, "10", 1, 100000,
+             "a training ends after so many epochs without a lower validation loss"),
+    IN_RANGE(slide_head.hidden, INT, "512", 1, 8192, "width of the first layer (not mean, dsmil)"),
+    IN_RANGE(slide_head.attention, INT, "0", 0, 8192,
+             "width of the attention; 0: the head's own, 256; dsmil 128"),
+    IN_RANGE(slide_head.learning_rate, REAL, "0.0002", 1e-9, 10, "of Adam"),
+    IN_RANGE(slide_head.weight_decay, REAL, "0.00001", 0, 10, "of Adam"),
+    IN_RANGE(slide_head.dropout, REAL, "-1", -1, 0.9,
+             "below 0: the head's own, 0.25; transmil 0.1; mean and dsmil 0"),
+    ANY(slide_head.balanced, BOOL, "false",
+        "a slide's loss is weighted by slides / (classes * slides of its class)"),
     ONE_OF(features.form, WORD, "trident", hrf_words_features,
            "with model.output embedding: whose file format the embeddings are written in"),
     ONE_OF(features.type, WORD, "fp32", hrf_words_features_type,

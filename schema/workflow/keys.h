@@ -49,6 +49,8 @@ extern const char *const hrf_words_lesions[];
 extern const char *const hrf_words_output[];
 extern const char *const hrf_words_features[];
 extern const char *const hrf_words_features_type[];
+extern const char *const hrf_words_heads[];
+extern const char *const hrf_words_heads_split[];
 
 /* Where a workflow's own place for a key is. */
 void *hrf_key_place(struct hrf_workflow *workflow, const struct hrf_key *key);

@@ -185,10 +185,34 @@ struct hrf_workflow_features { /* with model.output embedding */
     enum hrf_features_type type;
 };
 
-/* Slides scored from their embeddings, with model.output embedding: `file` is the head. */
+/* Slide heads that a run can train (heads/model/head.h). */
+enum hrf_head_choice {
+    HRF_TRAIN_NONE,
+    HRF_TRAIN_MEAN,
+    HRF_TRAIN_ABMIL,
+    HRF_TRAIN_CLAM_SB,
+    HRF_TRAIN_CLAM_MB,
+    HRF_TRAIN_DSMIL,
+    HRF_TRAIN_TRANSMIL
+};
+/* Which slides test a head: each in its turn; those of the dataset's testing part; those that a
+ * table says. */
+enum hrf_head_split { HRF_HEADS_BY_FOLDS, HRF_HEADS_BY_DATASET, HRF_HEADS_BY_TABLE };
+
+/* Slides scored from their embeddings, with model.output embedding: by the head `file`, or by heads
+ * that the run trains. */
 struct hrf_workflow_slide_head {
     char *file; /* ONNX; NULL: there is none */
     bool mixed; /* features that differ from those that the head was trained on are meant */
+    enum hrf_head_choice train;
+    bool each_precision; /* heads are also trained on the features of each other precision */
+    enum hrf_head_split split;
+    char *table; /* slide[,patient][,split]; NULL: none */
+    int64_t folds, repeats, seed;
+    double validation;
+    int64_t epochs, patience, hidden, attention; /* attention 0: the head's own */
+    double learning_rate, weight_decay, dropout; /* dropout < 0: the head's own */
+    bool balanced;                               /* class weights */
 };
 /* Whether slides get scores from a slide head. */
 bool hrf_slide_head_is_given(const struct hrf_workflow_slide_head *head);

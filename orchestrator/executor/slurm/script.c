@@ -120,7 +120,8 @@ static enum hrf_status add_resources(const struct hrf_slurm_job *job, struct hrf
 {
     const struct hrf_submission *s = job->submission;
     const bool many = has_many_ranks(s->kind), is_engine = strcmp(s->kind, "tile") != 0;
-    const bool is_on_cpu = !is_engine || strcmp(s->kind, "head") == 0;
+    const bool is_on_cpu = !is_engine || strcmp(s->kind, "head") == 0 ||
+                           strcmp(s->kind, "train") == 0;
     const int64_t nodes = many ? job->settings->slurm.nodes : 1;
     const int64_t per_node = many ? job->settings->slurm.ranks_per_node : 1;
     const int64_t gpus = is_on_cpu ? 0 : per_node * job->settings->slurm.gpus_per_rank;
