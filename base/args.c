@@ -185,6 +185,8 @@ struct hrf_args hrf_args_parse(const char *program, const struct hrf_command *co
     bool only_operands = false;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
+        if (!only_operands && strcmp(word, "-o") == 0 && find_option(options, "output", 6) != NULL)
+            word = "--output"; /* as everywhere */
         if (only_operands || strncmp(word, "--", 2) != 0) {
             if (args.n_operands == (int)(sizeof args.operands / sizeof args.operands[0]) ||
                 (command->max_operands >= 0 && args.n_operands == command->max_operands))

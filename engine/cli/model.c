@@ -3,6 +3,7 @@
 #include "base/args.h"
 #include "base/json.h"
 #include "engine/cli/cli.h"
+#include "engine/encoder/encoder.h"
 #include "engine/onnx/onnx.h"
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
@@ -16,27 +17,61 @@
 static const char details[] =
     "  model make NAME --output FILE   write a built-in architecture as ONNX; some take\n"
     "                                  parameters, e.g. amoebanet-d:L,F unet:LEVELS,WIDTH\n"
+    "  model make ENCODER --weights model.safetensors --output FILE\n"
+    "                                  write an encoder (uni, uni2-h, virchow2, gigapath,\n"
+    "                                  h-optimus-0, lunit-vits8, vit, resnet, convnext ...) with\n"
+    "                                  weights in timm's names\n"
     "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
     "  model check FILE                check whether a run could score images with it\n"
     "  model hash FILE                 print the SHA-256 that identifies the model in a run (of "
     "its\n"
     "                                  file and of weights in other files), and 'own scales' if "
     "it\n"
-    "                                  brings INT8 scales";
+    "                                  brings INT8 scales\n"
+    "  model input FILE                print what the model's metadata say of its images (size,\n"
+    "                                  resize, interpolation, mean, std), which runs use";
 
 struct request {
-    const char *output, *layout, *activation;
-    int64_t classes, size, batch, seed, memory, max_memory;
+    const char *output, *layout, *activation, *weights, *pool;
+    int64_t classes, size, batch, seed, memory, max_memory, heads;
     double max_operations;
     struct hrf_option_list keep;
-    bool json, shapes;
+    bool json, shapes, external;
 };
+
+/* An encoder with weights that the user has; what its images have to be goes with it. */
+static enum hrf_status make_encoder(const char *name, const struct request *request,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_encoder_options options = { .size = request->size, .n_heads = request->heads };
+    struct hrf_encoder_input input;
+    if (request->pool != NULL)
+        options.pool = hrf_encoder_pool_find(request->pool);
+    if (options.pool == HRF_N_POOLS)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--pool '%s' is unknown; use cls, cls+mean, mean, stage3 or logits",
+                             request->pool);
+    HRF_TRY(hrf_encoder_make(name, request->weights, &options, &graph, &input, err));
+    HRF_AUTO_FREE char *text = hrf_encoder_input_text(&input);
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the model's metadata");
+    const struct hrf_onnx_entry entry = { HRF_ENCODER_INPUT_KEY, text };
+    return hrf_onnx_write_with(graph, &entry, 1, request->external, request->output, err);
+}
 
 static enum hrf_status make(const char *name, const struct request *request, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     if (request->output == NULL)
         return hrf_error_set(err, HRF_E_USER, "model make needs --output FILE");
+    if (request->weights != NULL)
+        return make_encoder(name, request, err);
+    if (request->pool != NULL || request->heads != 0)
+        return hrf_error_set(err, HRF_E_USER, "--pool and --heads need --weights");
+    if (hrf_encoder_is_known(name))
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s is an encoder: give its weights, --weights model.safetensors",
+                             name);
     HRF_TRY(hrf_model_make(name, request->classes, request->size, (uint64_t)request->seed, &graph,
                            err));
     return hrf_onnx_write(graph, request->output, err);
@@ -51,6 +86,16 @@ static enum hrf_status print_hash(const char *file, struct hrf_error *err)
     printf("%s\n", sha256);
     if (hrf_lower_brings_scales(graph))
         printf("own scales\n");
+    return HRF_OK;
+}
+
+/* What the model's metadata say of its images, as JSON; nothing if they do not. */
+static enum hrf_status print_input(const char *file, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *value = NULL;
+    HRF_TRY(hrf_onnx_read_entry(file, HRF_ENCODER_INPUT_KEY, &value, err));
+    if (value != NULL)
+        printf("%s\n", value);
     return HRF_OK;
 }
 
@@ -176,6 +221,19 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct request request = { .classes = 2, .batch = 1, .seed = 1 };
     const struct hrf_option options[] = {
         { "output", "FILE", "make: the ONNX file to write", HRF_OPTION_TEXT, &request.output },
+        { "weights", "FILE",
+          "make: the weights of an encoder, a safetensors file with timm's names", HRF_OPTION_TEXT,
+          &request.weights },
+        { "pool", "WORD",
+          "make, with weights: the output. cls: class token, cls+mean: and the mean of the "
+          "patches' "
+          "tokens, mean, stage3 (ResNet), logits (default: what users of the encoder take)",
+          HRF_OPTION_TEXT, &request.pool },
+        { "external", NULL,
+          "make, with weights: write them into a second file, FILE.data (always above 2 GiB)",
+          HRF_OPTION_FLAG, &request.external },
+        { "heads", "N", "make, with weights: attention heads (default: the encoder's own)",
+          HRF_OPTION_INT, &request.heads },
         { "classes", "N",
           "make, check: outputs of the head (default 2); check with 0: an embedding, of any width",
           HRF_OPTION_INT, &request.classes },
@@ -214,7 +272,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status;
     const bool is_check = strcmp(args.operands[0], "check") == 0;
-    if (request.classes < !is_check || request.size < 0 || request.batch < 1)
+    if (request.classes < !is_check || request.size < 0 || request.heads < 0 || request.batch < 1)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--classes and --batch must be at least 1; --size is in pixels");
     else if (strcmp(args.operands[0], "make") == 0)
@@ -223,18 +281,20 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = inspect(args.operands[1], &request, &err);
     else if (strcmp(args.operands[0], "hash") == 0)
         status = print_hash(args.operands[1], &err);
+    else if (strcmp(args.operands[0], "input") == 0)
+        status = print_input(args.operands[1], &err);
     else if (is_check)
         status = check(args.operands[1], &request, &err);
     else
         status = hrf_error_set(&err, HRF_E_USER,
-                               "'%s' is unknown; use model make, inspect, check or hash",
+                               "'%s' is unknown; use model make, inspect, check, hash or input",
                                args.operands[0]);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
 
 const struct hrf_command hrf_engine_model = {
     .name = "model",
-    .operands = "make|inspect|check|hash NAME|FILE",
+    .operands = "make|inspect|check|hash|input NAME|FILE",
     .summary = "write a built-in architecture as ONNX, or inspect a model",
     .details = details,
     .min_operands = 2,

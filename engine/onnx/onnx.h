@@ -53,13 +53,14 @@ HRF_CHECKED enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_byte
 HRF_CHECKED enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,
                                            struct hrf_error *err);
 
-/* The same, with entries of the model's metadata (metadata_props). */
+/* The same, with entries of the model's metadata (metadata_props). `splits`: weights go into a
+ * second file, PATH.data, as they always do when they are too large for one (2 GiB). */
 struct hrf_onnx_entry {
     const char *key, *value; /* borrowed */
 };
 HRF_CHECKED enum hrf_status hrf_onnx_write_with(const struct hrf_graph *graph,
                                                 const struct hrf_onnx_entry *entries,
-                                                size_t n_entries, const char *path,
+                                                size_t n_entries, bool splits, const char *path,
                                                 struct hrf_error *err);
 /* The value of a metadata entry, *value (heap); NULL: the model has none of that key. */
 HRF_CHECKED enum hrf_status hrf_onnx_read_entry(const char *path, const char *key, char **value,

@@ -1,6 +1,7 @@
 /* Writing ONNX: the graph as the messages that protobuf-c generates from onnx.proto, packed. */
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/onnx_names.h"
+#include "engine/onnx/write_external.h"
 
 #include "base/file.h"
 #include "engine/ir/op.h"
@@ -28,6 +29,7 @@ struct writer {
     int64_t opset;
     bool uses_own_domain;
     const struct hrf_onnx_entry *entries; /* metadata */
+    bool splits;                          /* weights go into a second file */
     size_t n_entries;
     struct hrf_error *err;
 };
@@ -660,7 +662,12 @@ static enum hrf_status write_file(struct writer *w, const char *path)
         put_entries(w, &model);
     if (w->failed)
         return hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model");
-    const size_t n = protobuf_c_message_get_packed_size(&model.base);
+    size_t n = protobuf_c_message_get_packed_size(&model.base);
+    HRF_AUTO_FREE void *references = NULL;
+    if (n > INT_MAX || w->splits) {
+        HRF_TRY(hrf_onnx_write_external(&w->proto, path, &references, w->err));
+        n = protobuf_c_message_get_packed_size(&model.base);
+    }
     if (n > INT_MAX)
         return hrf_error_set(w->err, HRF_E_UNSUPPORTED,
                              "it takes %zu bytes, and one ONNX file holds at most %d", n, INT_MAX);
@@ -673,17 +680,18 @@ static enum hrf_status write_file(struct writer *w, const char *path)
 enum hrf_status hrf_onnx_write(const struct hrf_graph *graph, const char *path,
                                struct hrf_error *err)
 {
-    return hrf_onnx_write_with(graph, NULL, 0, path, err);
+    return hrf_onnx_write_with(graph, NULL, 0, false, path, err);
 }
 
 enum hrf_status hrf_onnx_write_with(const struct hrf_graph *graph,
                                     const struct hrf_onnx_entry *entries, size_t n_entries,
-                                    const char *path, struct hrf_error *err)
+                                    bool splits, const char *path, struct hrf_error *err)
 {
     struct writer w = { .graph = graph,
                         .proto = ONNX__GRAPH_PROTO__INIT,
                         .entries = entries,
                         .n_entries = n_entries,
+                        .splits = splits,
                         .err = err };
     w.names = hrf_calloc((size_t)graph->n_values, sizeof *w.names);
     HRF_CHECK_MEMORY(w.names != NULL, err, "out of memory for writing '%s'", path);

@@ -80,7 +80,7 @@ enum hrf_status hrf_head_export(struct hrf_head *head, const struct hrf_head_lab
     hrf_free(e.values);
     HRF_TRY(status);
     const struct hrf_onnx_entry entry = { metadata_key, text };
-    return hrf_onnx_write_with(graph, &entry, 1, path, err);
+    return hrf_onnx_write_with(graph, &entry, 1, false, path, err);
 }
 
 /* ---- reading the metadata ---- */

@@ -49,7 +49,9 @@ static int print_json(const char *path, const struct hrf_option_list *set)
     json_t *list = findings_json(&findings);
     if (status == HRF_OK) {
         hrf_workflow_unsupported(workflow, &unsupported);
-        status = hrf_cli_check_model(workflow, true, &err);
+        status = hrf_cli_adopt_input(workflow, &err);
+        if (status == HRF_OK)
+            status = hrf_cli_check_model(workflow, true, &err);
         if (status != HRF_OK)
             json_array_append_new(list, misfit_json(&err));
     }

@@ -223,7 +223,7 @@ static enum hrf_status understand(struct request *r, const struct hrf_args *args
         hrf_error_set(err, status, "%zu option%s cannot be used; see '%s infer --help'",
                       findings.n_items, findings.n_items == 1 ? "" : "s", HRF_PROGRAM);
     hrf_findings_release(&findings);
-    return status;
+    return status == HRF_OK ? hrf_cli_adopt_input(*out, err) : status;
 }
 
 static enum hrf_status write_request(const struct hrf_workflow *workflow,

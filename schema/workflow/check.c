@@ -198,6 +198,9 @@ void hrf_reader_check(struct hrf_reader *r)
     check_slide_head(r);
     if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
         w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
+    w->model.input.is_given = is_given(r, "model.input.mean") || is_given(r, "model.input.std");
+    w->tiler.patch.size_is_given = is_given(r, "tiler.patch.size");
+    w->tiler.patch.stride_is_given = is_given(r, "tiler.patch.stride");
     if (!is_given(r, "tiler.patch.stride"))
         w->tiler.patch.stride = w->tiler.patch.size;
     if (w->engine.parallel.is_bidirectional &&

@@ -89,6 +89,7 @@ struct hrf_workflow_tiler {
         double mpp;   /* um/px */
         int64_t stride;
         enum hrf_edge edge;
+        bool size_is_given, stride_is_given; /* by the file or by --set */
     } patch;
     struct {
         int64_t size; /* px at `mpp`, square, padded with white */
@@ -108,6 +109,7 @@ struct hrf_workflow_model {
     enum hrf_model_output output;
     struct {
         double mean[3], std[3]; /* of RGB scaled to 0..1 */
+        bool is_given;          /* either of them, by the file or by --set */
     } input;
     /* A file that asks for more is refused: for one image. */
     int64_t max_memory_bytes; /* of one tensor, and of all constants */

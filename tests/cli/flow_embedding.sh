@@ -90,3 +90,21 @@ expect_text "CLAM and AtlasPatch read fp32"
 "$engine" model make unet:2,4 --size 64 --output "$scratch/unet.onnx" >/dev/null 2>&1
 expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=embedding --set model.file="$scratch/unet.onnx"
 expect_text "where an embedding is one vector"
+
+# An encoder out of weights that the user has: its file says size, mean and std, and a run uses them.
+weights=$HRF_SOURCE_DIR/tests/golden/encoder/swiglu_registers.safetensors
+expect_code 0 "$flow" model make h-optimus-0 --weights "$weights" --heads 3 --size 56 -o "$scratch/encoder.onnx"
+expect_code 0 "$flow" model input "$scratch/encoder.onnx"
+expect_text '"mean":[0.707223'
+sed "s|size: 64, mpp: 0.5|mpp: 0.5|; s|$HRF_SOURCE_DIR/models/demo.onnx|$scratch/encoder.onnx|" "$scratch/w.yaml" >"$scratch/e.yaml"
+expect_code 3 "$flow" run "$scratch/e.yaml" --out "$scratch/encoded" --set model.output=embedding --set 'precision=[fp32,int8]'
+expect_text "embeddings of 24 numbers"
+expect_code 0 grep -c 'mean: \[0.70722\|size: 56\|stride: 56' "$scratch/encoded/workflow.yaml"
+[ "$(cat "$scratch/out")" = 3 ] || fail "the run does not use what the model's metadata say: $(cat "$scratch/encoded/workflow.yaml")"
+"$python" - "$scratch/encoded/report/report.json" <<'END2' || fail "the encoder's INT8"
+import json, sys
+int8 = json.load(open(sys.argv[1]))["precisions"][1]
+assert int8["embedding"]["width"] == 24 and int8["embedding"]["cosine_mean"] > 0.995, int8["embedding"]
+END2
+expect_code 0 "$flow" check "$scratch/e.yaml" --set model.output=embedding --set 'model.input.mean=[0.5,0.5,0.5]'
+expect_text 'was trained with mean [0.707223'

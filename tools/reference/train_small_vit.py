@@ -4,9 +4,9 @@
 Writes tests/golden/bits/small_vit.onnx (weights in float16). The transformations change nothing in
 exact arithmetic, and all factors are powers of two:
 
-- outlier channels: LayerNorm's scale and bias of some channels times 64, the next product's weights
+- outlier channels: LayerNorm's scale and bias of some channels times 256, the next product's weights
   of these channels divided by it;
-- outlier values: some columns of v times 32, their rows of the projection divided by it;
+- outlier values: some columns of v times 128, their rows of the projection divided by it;
 - massive activations: two hidden units of every MLP that are large for the class token alone, and
   whose weights to the output are each other's negative.
 
@@ -64,13 +64,13 @@ def plant(net):
     for index, block in enumerate(net.blocks):
         channels = torch.arange(index % 7, WIDTH, 13)
         for norm, product in ((block.norm1, block.attn.qkv), (block.norm2, block.mlp.fc1)):
-            norm.weight[channels] *= 64
-            norm.bias[channels] *= 64
-            product.weight[:, channels] /= 64
+            norm.weight[channels] *= 256
+            norm.bias[channels] *= 256
+            product.weight[:, channels] /= 256
         values = torch.arange(index % 5, WIDTH, 17)
-        block.attn.qkv.weight[2 * WIDTH + values] *= 32
-        block.attn.qkv.bias[2 * WIDTH + values] *= 32
-        block.attn.proj.weight[:, values] /= 32
+        block.attn.qkv.weight[2 * WIDTH + values] *= 128
+        block.attn.qkv.bias[2 * WIDTH + values] *= 128
+        block.attn.proj.weight[:, values] /= 128
 
 
 @torch.no_grad()

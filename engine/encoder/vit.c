@@ -1,0 +1,293 @@
+/* vit.c - timm's VisionTransformer: class token, registers, LayerScale, SwiGLU, position embeddings
+ * at any image size. Source: timm/models/vision_transformer.py (1.0). */
+#include "engine/encoder/build_private.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EPSILON 1e-6f
+
+struct vit {
+    int64_t width, patch, grid, n_prefix, n_heads, depth;
+    bool has_class;
+};
+
+static int64_t n_tokens(const struct vit *v)
+{
+    return v->n_prefix + v->grid * v->grid;
+}
+
+static int32_t refuse(struct hrf_encoder_build *b, const char *what)
+{
+    return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER, "%s: %s", b->file->path, what));
+}
+
+static void find_sizes(struct hrf_encoder_build *b, struct vit *v)
+{
+    const struct hrf_safetensor *proj = hrf_encoder_look(b, "patch_embed.proj.weight");
+    const struct hrf_safetensor *registers = hrf_encoder_look(b, "reg_token");
+    const int64_t size = b->wanted->size;
+    if (proj == NULL || proj->shape.rank != 4 || proj->shape.dims[2] < 1) {
+        (void)refuse(b, "it has no 'patch_embed.proj.weight' of 4 axes: these are not the weights "
+                        "of a vision transformer in timm's names");
+        return;
+    }
+    v->width = proj->shape.dims[0];
+    v->patch = proj->shape.dims[2];
+    v->has_class = hrf_encoder_look(b, "cls_token") != NULL;
+    v->n_prefix = v->has_class;
+    if (registers != NULL && registers->shape.rank == 3)
+        v->n_prefix += registers->shape.dims[1];
+    while (hrf_encoder_look(b, "blocks.%" PRId64 ".norm1.weight", v->depth) != NULL)
+        v->depth++;
+    v->n_heads = b->wanted->n_heads > 0 ? b->wanted->n_heads : v->width / 64;
+    if (v->n_heads < 1 || v->width % v->n_heads != 0)
+        (void)hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER,
+                                                "%" PRId64 " channels cannot be shared by %" PRId64
+                                                " heads: give --heads",
+                                                v->width, v->n_heads));
+    else if (size % v->patch != 0 || size / v->patch < 1)
+        (void)hrf_encoder_fail(
+            b, hrf_error_set(b->err, HRF_E_USER,
+                             "images of %" PRId64 " px cannot be cut into patches of %" PRId64
+                             " px, so the position embedding has no place for them: take a "
+                             "multiple of %" PRId64,
+                             size, v->patch, v->patch));
+    v->grid = size / v->patch;
+}
+
+/* Rows of a [1][n][width] tensor are copied to `to`; false: it failed. */
+static bool copy_rows(struct hrf_encoder_build *b, const char *name, const struct vit *v, int64_t n,
+                      float *to)
+{
+    struct hrf_safetensor *t = hrf_encoder_look(b, "%s", name);
+    HRF_AUTO_FREE float *rows = NULL;
+    if (t == NULL || hrf_shape_count(&t->shape) != n * v->width) {
+        (void)hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER,
+                                                "%s: tensor '%s' does not hold %" PRId64
+                                                " rows of %" PRId64 " channels",
+                                                b->file->path, name, n, v->width));
+        return false;
+    }
+    (void)hrf_encoder_fail(b, hrf_safetensors_read(b->file, t, &rows, b->err));
+    if (b->status != HRF_OK)
+        return false;
+    memcpy(to, rows, (size_t)(n * v->width) * sizeof *to);
+    return true;
+}
+
+/* What is added to the patches' tokens, whose prefix is zeros so far: class token and registers,
+ * and the position embedding of all tokens that have one. */
+static int32_t position_table(struct hrf_encoder_build *b, const struct vit *v)
+{
+    const struct hrf_safetensor *pos = hrf_encoder_look(b, "pos_embed");
+    const int64_t width = v->width, dims[] = { 1, n_tokens(v), width };
+    if (b->status != HRF_OK)
+        return HRF_NO_VALUE;
+    const int64_t n_pos = pos != NULL && pos->shape.rank == 3 ? pos->shape.dims[1] : 0;
+    int64_t from = (int64_t)lrint(sqrt((double)n_pos));
+    const bool has_prefix = from * from != n_pos;
+    if (has_prefix)
+        from = (int64_t)lrint(sqrt((double)(n_pos > v->n_prefix ? n_pos - v->n_prefix : 0)));
+    const int64_t embedded = has_prefix ? v->n_prefix : 0;
+    if (n_pos == 0 || from * from + embedded != n_pos)
+        return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER,
+                                                 "%s: 'pos_embed' has %" PRId64
+                                                 " places, which are no square grid",
+                                                 b->file->path, n_pos));
+    HRF_AUTO_FREE float *given = hrf_calloc((size_t)(n_pos * width) + 1, sizeof *given);
+    HRF_AUTO_FREE float *table = hrf_calloc((size_t)(n_tokens(v) * width) + 1, sizeof *table);
+    if (given == NULL || table == NULL)
+        return hrf_encoder_fail(
+            b, hrf_error_set(b->err, HRF_E_NOMEM, "no memory for position embeddings"));
+    if (!copy_rows(b, "pos_embed", v, n_pos, given) ||
+        (v->has_class && !copy_rows(b, "cls_token", v, 1, table)) ||
+        (v->n_prefix > v->has_class &&
+         !copy_rows(b, "reg_token", v, v->n_prefix - v->has_class, table + v->has_class * width)))
+        return HRF_NO_VALUE;
+    for (int64_t i = 0; i < embedded * width; i++)
+        table[i] += given[i];
+    float *patches = table + v->n_prefix * width;
+    if (from == v->grid)
+        memcpy(patches, given + embedded * width, (size_t)(from * from * width) * sizeof *given);
+    else
+        (void)hrf_encoder_fail(b, hrf_position_resize(given + embedded * width, from, v->grid,
+                                                      width, patches, b->err));
+    return hrf_encoder_constant(b, HRF_F32, 3, dims, table);
+}
+
+static int32_t tokens_of(struct hrf_encoder_build *b, const struct vit *v, int32_t x)
+{
+    const int64_t flat[] = { 0, v->width, v->grid * v->grid };
+    x = hrf_encoder_conv(b, "patch_embed.proj", x, 3, v->width, v->patch, v->patch, 0, 1);
+    x = hrf_encoder_transpose(b, hrf_encoder_reshape(b, x, 3, flat), 3,
+                              (const int64_t[]){ 0, 2, 1 });
+    if (v->n_prefix > 0) {
+        struct hrf_attributes a = hrf_attributes_default();
+        a.n_axes = 3;
+        for (int i = 0; i < 3; i++)
+            a.axes[i] = i;
+        a.pads[1] = v->n_prefix;
+        x = hrf_encoder_node(b, HRF_OP_PAD, &x, 1, &a);
+    }
+    x = hrf_encoder_binary(b, HRF_OP_ADD, x, position_table(b, v));
+    if (hrf_encoder_look(b, "norm_pre.weight") != NULL)
+        x = hrf_encoder_layer_norm(b, "norm_pre", x, 2, v->width, EPSILON);
+    return x;
+}
+
+/* q, k or v: [N][heads][T][d] of [3][N][heads][T][d]. */
+static int32_t part_of(struct hrf_encoder_build *b, const struct vit *v, int32_t all, int64_t i)
+{
+    const int64_t dims[] = { -1, v->n_heads, n_tokens(v), v->width / v->n_heads };
+    return hrf_encoder_reshape(b, hrf_encoder_slice(b, all, 0, i, i + 1), 4, dims);
+}
+
+static int32_t attention(struct hrf_encoder_build *b, const struct vit *v, const char *block,
+                         int32_t x)
+{
+    char name[96];
+    const int64_t d = v->width / v->n_heads, one = 1;
+    const float scale = (float)(1 / sqrt((double)d));
+    struct hrf_attributes softmax = hrf_attributes_default();
+    softmax.axis = 3;
+    snprintf(name, sizeof name, "%s.attn.qkv", block);
+    int32_t all = hrf_encoder_linear(b, name, x, 3 * v->width, v->width);
+    all = hrf_encoder_reshape(b, all, 5, (const int64_t[]){ 0, n_tokens(v), 3, v->n_heads, d });
+    all = hrf_encoder_transpose(b, all, 5, (const int64_t[]){ 2, 0, 3, 1, 4 });
+    int32_t q = part_of(b, v, all, 0), k = part_of(b, v, all, 1);
+    static const char *const norms[] = { "q_norm", "k_norm" };
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s.attn.%s", block, norms[i]);
+        if (hrf_encoder_look(b, "%s.weight", name) != NULL)
+            *(i == 0 ? &q : &k) = hrf_encoder_layer_norm(b, name, i == 0 ? q : k, 3, d, EPSILON);
+    }
+    q = hrf_encoder_binary(b, HRF_OP_MUL, q, hrf_encoder_constant(b, HRF_F32, 1, &one, &scale));
+    k = hrf_encoder_transpose(b, k, 4, (const int64_t[]){ 0, 1, 3, 2 });
+    int32_t y = hrf_encoder_binary(b, HRF_OP_MATMUL, q, k);
+    y = hrf_encoder_node(b, HRF_OP_SOFTMAX, &y, 1, &softmax);
+    y = hrf_encoder_binary(b, HRF_OP_MATMUL, y, part_of(b, v, all, 2));
+    y = hrf_encoder_transpose(b, y, 4, (const int64_t[]){ 0, 2, 1, 3 });
+    y = hrf_encoder_reshape(b, y, 3, (const int64_t[]){ 0, n_tokens(v), v->width });
+    snprintf(name, sizeof name, "%s.attn.norm", block);
+    if (hrf_encoder_look(b, "%s.weight", name) != NULL)
+        y = hrf_encoder_layer_norm(b, name, y, 2, v->width, EPSILON);
+    snprintf(name, sizeof name, "%s.attn.proj", block);
+    return hrf_encoder_linear(b, name, y, v->width, v->width);
+}
+
+/* GELU, or SwiGLU in timm's packed form: the first half through SiLU, times the second. */
+static int32_t mlp(struct hrf_encoder_build *b, const struct vit *v, const char *block, int32_t x)
+{
+    char fc1[96], fc2[96];
+    snprintf(fc1, sizeof fc1, "%s.mlp.fc1", block);
+    snprintf(fc2, sizeof fc2, "%s.mlp.fc2", block);
+    const struct hrf_safetensor *first = hrf_encoder_look(b, "%s.weight", fc1);
+    const struct hrf_safetensor *second = hrf_encoder_look(b, "%s.weight", fc2);
+    if (b->status != HRF_OK)
+        return HRF_NO_VALUE;
+    if (first == NULL || second == NULL || first->shape.rank != 2 || second->shape.rank != 2)
+        return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER,
+                                                 "%s has no '%s.weight' and '%s.weight' of 2 axes",
+                                                 b->file->path, fc1, fc2));
+    const int64_t hidden = first->shape.dims[0], narrow = second->shape.dims[1];
+    x = hrf_encoder_linear(b, fc1, x, hidden, v->width);
+    if (hidden == 2 * narrow) {
+        const int32_t gate = hrf_encoder_slice(b, x, 2, 0, narrow);
+        const int32_t silu = hrf_encoder_binary(b, HRF_OP_MUL, gate,
+                                                hrf_encoder_unary(b, HRF_OP_SIGMOID, gate));
+        x = hrf_encoder_binary(b, HRF_OP_MUL, silu, hrf_encoder_slice(b, x, 2, narrow, hidden));
+    } else {
+        x = hrf_encoder_unary(b, HRF_OP_GELU, x);
+    }
+    return hrf_encoder_linear(b, fc2, x, v->width, narrow);
+}
+
+/* x + LayerScale(y) */
+static int32_t add_scaled(struct hrf_encoder_build *b, const struct vit *v, const char *block,
+                          const char *scale, int32_t x, int32_t y)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s.gamma", block, scale);
+    if (hrf_encoder_look(b, "%s", name) != NULL)
+        y = hrf_encoder_binary(b, HRF_OP_MUL, y, hrf_encoder_tensor(b, name, 1, &v->width));
+    return hrf_encoder_binary(b, HRF_OP_ADD, x, y);
+}
+
+static int32_t transform(struct hrf_encoder_build *b, const struct vit *v, int64_t i, int32_t x)
+{
+    char block[48], norm[64];
+    snprintf(block, sizeof block, "blocks.%" PRId64, i);
+    snprintf(norm, sizeof norm, "%s.norm1", block);
+    int32_t y = hrf_encoder_layer_norm(b, norm, x, 2, v->width, EPSILON);
+    x = add_scaled(b, v, block, "ls1", x, attention(b, v, block, y));
+    snprintf(norm, sizeof norm, "%s.norm2", block);
+    y = hrf_encoder_layer_norm(b, norm, x, 2, v->width, EPSILON);
+    return add_scaled(b, v, block, "ls2", x, mlp(b, v, block, y));
+}
+
+static int32_t first_token(struct hrf_encoder_build *b, const struct vit *v, int32_t x)
+{
+    return hrf_encoder_reshape(b, hrf_encoder_slice(b, x, 1, 0, 1), 2,
+                               (const int64_t[]){ -1, v->width });
+}
+
+static int32_t mean_of_patches(struct hrf_encoder_build *b, const struct vit *v, int32_t x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.n_axes = 1;
+    a.axes[0] = 1;
+    a.keep_dims = false;
+    if (v->n_prefix > 0)
+        x = hrf_encoder_slice(b, x, 1, v->n_prefix, n_tokens(v));
+    return hrf_encoder_node(b, HRF_OP_REDUCE_MEAN, &x, 1, &a);
+}
+
+static int32_t pool(struct hrf_encoder_build *b, const struct vit *v, int32_t x,
+                    enum hrf_encoder_pool which)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const bool norms_after = hrf_encoder_look(b, "fc_norm.weight") != NULL;
+    a.axis = 1;
+    if (which != HRF_POOL_MEAN && !v->has_class)
+        return refuse(b, "these weights have no class token: take --pool mean");
+    if (which != HRF_POOL_MEAN && norms_after)
+        return refuse(b, "these weights norm the mean of the patches' tokens ('fc_norm'): take "
+                         "--pool mean");
+    if (hrf_encoder_look(b, "norm.weight") != NULL)
+        x = hrf_encoder_layer_norm(b, "norm", x, 2, v->width, EPSILON);
+    else if (!norms_after)
+        return refuse(b, "it has no last norm ('norm.weight')");
+    if (which == HRF_POOL_CLASS)
+        return first_token(b, v, x);
+    if (which == HRF_POOL_BOTH)
+        return hrf_encoder_node(b, HRF_OP_CONCAT,
+                                (const int32_t[]){ first_token(b, v, x), mean_of_patches(b, v, x) },
+                                2, &a);
+    x = mean_of_patches(b, v, x);
+    return norms_after ? hrf_encoder_layer_norm(b, "fc_norm", x, 1, v->width, EPSILON) : x;
+}
+
+int32_t hrf_encoder_vit(struct hrf_encoder_build *b, int32_t x)
+{
+    struct vit v = { .width = 0 };
+    enum hrf_encoder_pool which = b->wanted->pool;
+    find_sizes(b, &v);
+    if (which == HRF_POOL_STAGE3)
+        return refuse(b, "stage3 is an output of ResNets");
+    if (b->status != HRF_OK)
+        return HRF_NO_VALUE;
+    x = tokens_of(b, &v, x);
+    for (int64_t i = 0; i < v.depth; i++)
+        x = transform(b, &v, i, x);
+    if (which != HRF_POOL_LOGITS)
+        return pool(b, &v, x, which);
+    const struct hrf_safetensor *head = hrf_encoder_look(b, "head.weight");
+    if (head == NULL || head->shape.rank != 2)
+        return refuse(b, "these weights bring no classifier ('head.weight')");
+    const bool is_mean = !v.has_class || hrf_encoder_look(b, "fc_norm.weight") != NULL;
+    x = pool(b, &v, x, is_mean ? HRF_POOL_MEAN : HRF_POOL_CLASS);
+    return hrf_encoder_linear(b, "head", x, head->shape.dims[0], v.width);
+}

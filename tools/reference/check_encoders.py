@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Makes encoders by timm with random weights, saves them as safetensors, and compares what
+`hires-engine model make ENCODER --weights` writes with timm's own output.
+
+Usage: check_encoders.py ENGINE [--full] [--golden DIR] [NAME ...]
+
+Without --full, depth and width are a fraction of the real ones; --golden writes small weights,
+inputs and timm's outputs there, for tests/cli/flow_encoder.sh. Needs PyTorch, timm, safetensors.
+"""
+import argparse
+import os
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+import timm
+import torch
+from safetensors.torch import save_file
+from timm.layers import SwiGLUPacked
+
+VIT = timm.models.VisionTransformer
+TOKEN = dict(num_classes=0, global_pool="token")
+
+
+def both(net, x):
+    y = net.forward_features(x)
+    return torch.cat([y[:, 0], y[:, net.num_prefix_tokens:].mean(1)], 1)
+
+
+def pooled(net, x):
+    return net(x)
+
+
+def stage3(net, x):
+    x = net.maxpool(net.act1(net.bn1(net.conv1(x))))
+    return net.layer3(net.layer2(net.layer1(x))).mean((2, 3))
+
+
+def giant(patch, reg, no_embed, **more):
+    return dict(patch_size=patch, mlp_layer=SwiGLUPacked, act_layer=torch.nn.SiLU, init_values=1e-5,
+                reg_tokens=reg, no_embed_class=no_embed, **more)
+
+
+# name, encoder, arguments of make, net(small), net(full), size, output
+ROWS = [
+    ("uni", "uni", [], lambda f: VIT(patch_size=16, init_values=1e-5, embed_dim=1024 if f else 64,
+                                     depth=24 if f else 2, num_heads=16 if f else 4, **TOKEN),
+     224, pooled),
+    ("uni_at_384", "uni", ["--size", "384"],
+     lambda f: VIT(patch_size=16, init_values=1e-5, embed_dim=1024 if f else 64,
+                   depth=24 if f else 2, num_heads=16 if f else 4, dynamic_img_size=True, **TOKEN),
+     384, pooled),
+    ("uni_at_112", "uni", ["--size", "112"],
+     lambda f: VIT(patch_size=16, embed_dim=1024 if f else 64, depth=24 if f else 2,
+                   num_heads=16 if f else 4, dynamic_img_size=True, **TOKEN), 112, pooled),
+    ("uni2-h", "uni2-h", [],
+     lambda f: VIT(**giant(14, 8, True, embed_dim=1536 if f else 48, depth=24 if f else 2,
+                           num_heads=24 if f else 3, mlp_ratio=5.33334), **TOKEN), 224, pooled),
+    ("virchow2", "virchow2", [],
+     lambda f: VIT(**giant(14, 4, False, embed_dim=1280 if f else 160, depth=32 if f else 1,
+                           num_heads=16 if f else 2, mlp_ratio=5.3375, num_classes=0,
+                           global_pool="")), 224, both),
+    ("gigapath", "gigapath", [],
+     lambda f: VIT(**giant(16, 0, False, embed_dim=1536 if f else 48, depth=40 if f else 2,
+                           num_heads=24 if f else 3, mlp_ratio=5.33334), **TOKEN), 224, pooled),
+    ("h-optimus-0", "h-optimus-0", [],
+     lambda f: VIT(**giant(14, 4, True, embed_dim=1536 if f else 48, depth=40 if f else 2,
+                           num_heads=24 if f else 3, mlp_ratio=5.33334), **TOKEN), 224, pooled),
+    ("lunit-vits8", "lunit-vits8", [],
+     lambda f: VIT(patch_size=8, embed_dim=384 if f else 48, depth=12 if f else 1,
+                   num_heads=6 if f else 3, **TOKEN), 224, pooled),
+    ("vit_mean", "vit", ["--pool", "mean"],
+     lambda f: VIT(patch_size=16, embed_dim=384 if f else 64, depth=12 if f else 2,
+                   num_heads=6 if f else 4, num_classes=0, global_pool="avg"), 224, pooled),
+    ("vit_logits", "vit", ["--pool", "logits"],
+     lambda f: VIT(patch_size=16, embed_dim=384 if f else 64, depth=12 if f else 2,
+                   num_heads=6 if f else 4, num_classes=7), 224, pooled),
+    ("resnet50", "resnet", [], lambda f: timm.create_model(
+        "resnet50" if f else "test_resnet", num_classes=0) if f else timm.models.ResNet(
+            timm.models.resnet.Bottleneck, [1, 2, 1, 1], channels=[8, 8, 16, 16], num_classes=0),
+     224, pooled),
+    ("resnet18_logits", "resnet", ["--pool", "logits"],
+     lambda f: timm.create_model("resnet18", num_classes=3) if f else timm.models.ResNet(
+         timm.models.resnet.BasicBlock, [1, 1, 1, 1], channels=[8, 8, 16, 16], num_classes=3),
+     224, pooled),
+    ("clam", "clam-resnet50", [], lambda f: timm.create_model("resnet50", num_classes=0) if f else
+     timm.models.ResNet(timm.models.resnet.Bottleneck, [1, 1, 1, 1], channels=[8, 8, 16, 16],
+                        num_classes=0), 224, stage3),
+    ("convnext", "convnext", [], lambda f: timm.create_model(
+        "convnext_tiny", num_classes=0) if f else timm.models.ConvNeXt(
+            depths=(1, 1, 2, 1), dims=(8, 16, 24, 32), num_classes=0), 224, pooled),
+    ("convnext_conv_mlp", "convnext", ["--pool", "logits"],
+     lambda f: timm.create_model("convnext_atto", num_classes=5) if f else timm.models.ConvNeXt(
+         depths=(1, 1, 1, 1), dims=(8, 16, 24, 32), conv_mlp=True, num_classes=5), 224, pooled),
+]
+
+
+# Small ones for the tests, in float16, at sizes of few patches: position embeddings as they are,
+# made larger, made smaller.
+GOLDEN = [
+    ("swiglu_registers", "uni2-h", ["--size", "56"],
+     lambda f: VIT(**giant(14, 3, True, img_size=56, embed_dim=24, depth=2, num_heads=3,
+                           mlp_ratio=5.33334), **TOKEN), 56, pooled),
+    ("class_and_mean", "virchow2", ["--size", "56"],
+     lambda f: VIT(**giant(14, 2, False, img_size=42, embed_dim=24, depth=1, num_heads=2,
+                           mlp_ratio=5.33334, num_classes=0, global_pool="",
+                           dynamic_img_size=True)), 56, both),
+    ("gelu_smaller", "uni", ["--size", "32"],
+     lambda f: VIT(patch_size=8, img_size=56, embed_dim=24, depth=1, num_heads=3, init_values=1e-5,
+                   dynamic_img_size=True, **TOKEN), 32, pooled),
+    ("logits_of_mean", "vit", ["--size", "32", "--pool", "logits"],
+     lambda f: VIT(patch_size=8, img_size=32, embed_dim=24, depth=1, num_heads=3, num_classes=5,
+                   global_pool="avg"), 32, pooled),
+    ("bottleneck", "resnet", ["--size", "32"], lambda f: timm.models.ResNet(
+        timm.models.resnet.Bottleneck, [1, 1, 1, 1], channels=[4, 4, 8, 8], num_classes=0), 32,
+     pooled),
+    ("conv_mlp", "convnext", ["--size", "32", "--pool", "logits"], lambda f: timm.models.ConvNeXt(
+        depths=(1, 1, 1, 1), dims=(4, 8, 12, 16), conv_mlp=True, num_classes=5), 32, pooled),
+]
+
+
+def randomise(net):
+    """Weights that no term vanishes with: LayerScale near 1, norms and positions that matter."""
+    rng = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if name.endswith("gamma"):
+                p.copy_(torch.rand(p.shape, generator=rng) + 0.5)
+            elif p.ndim == 1:
+                p.add_(torch.randn(p.shape, generator=rng) * 0.2)
+            elif "token" in name or "pos_embed" in name:
+                p.copy_(torch.randn(p.shape, generator=rng) * 0.5)
+        for name, p in net.named_buffers():
+            if name.endswith("running_var"):
+                p.copy_(torch.rand(p.shape, generator=rng) + 0.5)
+            elif name.endswith("running_mean"):
+                p.copy_(torch.randn(p.shape, generator=rng) * 0.1)
+
+
+def check(engine, row, full, golden):
+    name, encoder, arguments, make, size, output = row
+    torch.manual_seed(1)
+    net = make(full).eval()
+    randomise(net)
+    if golden:
+        net = net.half().float()
+    folder = golden or tempfile.mkdtemp()
+    weights, x_file = os.path.join(folder, name + ".safetensors"), os.path.join(folder, name + ".x.npy")
+    y_file = os.path.join(folder, name + ".y.npy")
+    state = {k: v.contiguous() for k, v in net.state_dict().items()}
+    save_file({k: v.half() if golden and v.is_floating_point() else v for k, v in state.items()},
+              weights)
+    heads = [] if full or "vit" not in type(net).__name__.lower() and not isinstance(net, VIT) else [
+        "--heads", str(net.blocks[0].attn.num_heads)]
+    with tempfile.TemporaryDirectory() as here:
+        model, ours = os.path.join(here, "m.onnx"), os.path.join(here, "y.npy")
+        x = torch.randn(1 if full or golden else 2, 3, size, size)
+        start = time.time()
+        with torch.no_grad():
+            want = output(net, x).numpy()
+        torch_s = time.time() - start
+        np.save(os.path.join(here, "x.npy") if golden is None else x_file, x.numpy())
+        del net, state
+        start = time.time()
+        words = [encoder, *arguments, *heads]
+        subprocess.run([engine, "model", "make", *words, "--weights", weights, "--output", model],
+                       check=True)
+        make_s = time.time() - start
+        subprocess.run([engine, "eval", model, "--input",
+                        os.path.join(here, "x.npy") if golden is None else x_file, "--output",
+                        ours], check=True)
+        got = np.load(ours)
+        if golden:
+            np.save(y_file, want)
+            with open(os.path.join(folder, name + ".words"), "w", encoding="ascii") as out:
+                out.write(" ".join(words) + "\n")
+    if not golden:
+        os.unlink(weights)
+    difference = np.abs(got - want).max() / np.abs(want).max()
+    print(f"{name:20} {str(want.shape):12} difference {difference:.1e} of the largest; made in "
+          f"{make_s:.1f} s, timm {torch_s:.1f} s {'ok' if difference < 1e-4 else 'FAILED'}",
+          flush=True)
+    return difference < 1e-4
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("engine")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--golden")
+    parser.add_argument("names", nargs="*")
+    a = parser.parse_args()
+    rows = GOLDEN if a.golden else ROWS
+    good = [check(a.engine, row, a.full, a.golden) for row in rows if not a.names or row[0] in a.names]
+    raise SystemExit(0 if all(good) else 1)
+
+
+if __name__ == "__main__":
+    main()
