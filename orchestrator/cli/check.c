@@ -32,10 +32,10 @@ static json_t *findings_json(const struct hrf_findings *findings)
     return list;
 }
 
-static json_t *misfit_json(const struct hrf_error *err)
+static json_t *misfit_json(const char *where, const struct hrf_error *err)
 {
-    return json_pack("{sssososo}", "where", "model.file", "line", json_null(), "column",
-                     json_null(), "message", hrf_json_string(err->text));
+    return json_pack("{sssososo}", "where", where, "line", json_null(), "column", json_null(),
+                     "message", hrf_json_string(err->text));
 }
 
 static int print_json(const char *path, const struct hrf_option_list *set)
@@ -53,7 +53,13 @@ static int print_json(const char *path, const struct hrf_option_list *set)
         if (status == HRF_OK)
             status = hrf_cli_check_model(workflow, true, &err);
         if (status != HRF_OK)
-            json_array_append_new(list, misfit_json(&err));
+            json_array_append_new(list, misfit_json("model.file", &err));
+        struct hrf_error why = { .status = HRF_OK };
+        if (hrf_cli_check_slurm(workflow, &why) == HRF_E_USER) {
+            json_array_append_new(list, misfit_json("executor.slurm", &why));
+            err = status == HRF_OK ? why : err;
+            status = HRF_E_USER;
+        }
     }
     HRF_AUTO_JSON value = json_pack("{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path),
                                     "valid", (int)(status == HRF_OK), "reason",
@@ -147,6 +153,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         const int code = hrf_cli_fail(command->name, &err);
         return fits == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;
     }
+    if (!submit && hrf_cli_check_slurm(workflow, &err) == HRF_E_USER) /* it may run elsewhere */
+        return hrf_cli_fail(command->name, &err);
     if (resolved) {
         hrf_workflow_write(workflow, &text);
         fputs(text.text, stdout);
@@ -163,16 +171,18 @@ const struct hrf_command hrf_cli_check = {
     .name = "check",
     .operands = "[FILE.yaml]",
     .summary = "check a workflow file and report all errors at once",
-    .details = "Checks the file, and that its model fits it. Does not look at the slides, which "
-               "may be on\n"
-               "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
-               "its start.\n"
-               "--slides opens the header of every slide, many at once, and groups what it finds: "
-               "missing,\n"
-               "cut short, still being copied, without a resolution, finer patches than pixels. "
-               "Exit code 3:\n"
-               "some cannot be scored.\n"
-               "--schema and --keys need no file.",
+    .details =
+        "Checks the file, that its model fits it, and that its jobs fit the nodes of the Slurm\n"
+        "partition where Slurm answers here. Does not look at the slides, which "
+        "may be on\n"
+        "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
+        "its start.\n"
+        "--slides opens the header of every slide, many at once, and groups what it finds: "
+        "missing,\n"
+        "cut short, still being copied, without a resolution, finer patches than pixels. "
+        "Exit code 3:\n"
+        "some cannot be scored.\n"
+        "--schema and --keys need no file.",
     .min_operands = 0,
     .max_operands = 1,
     .run = run,

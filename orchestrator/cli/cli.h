@@ -55,6 +55,11 @@ HRF_CHECKED enum hrf_status hrf_cli_load_of_run(const char *path, const struct h
  * whether its memory is enough, which takes as long as making it ready. */
 HRF_CHECKED enum hrf_status hrf_cli_check_model(const struct hrf_workflow *workflow,
                                                 bool shapes_only, struct hrf_error *err);
+/* Whether Slurm could run the workflow's jobs, as far as it can be asked: HRF_E_USER with what is
+ * asked for and what the partition's nodes have. HRF_E_EXTERNAL: sbatch cannot be started here.
+ * HRF_OK where the executor is another one, or the controller does not answer. */
+HRF_CHECKED enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *workflow,
+                                                struct hrf_error *err);
 /* What the newest start of an attempt says of itself: "start", "beat" or "done"; false: it has not
  * begun, or not said that. */
 bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *attempt,

@@ -6,6 +6,7 @@
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/cli/doctor.h"
 #include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/fit.h"
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/launch/launch.h"
 
@@ -138,6 +139,29 @@ static int64_t look_at_config(struct hrf_doctor *doctor, const char *partition)
     return found ? p.n_nodes : 0;
 }
 
+/* What the partition's nodes have, and whether a tiling and an inference job fit them. */
+static void look_at_fit(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings)
+{
+    static const char *const kinds[] = { "tile", "infer" };
+    struct hrf_slurm_offer offer;
+    bool fits = true;
+    if (!hrf_slurm_offer_ask(settings->slurm.partition, NULL, &offer) || offer.n_nodes == 0)
+        return;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct hrf_error why = { .status = HRF_OK };
+        if (hrf_slurm_fit_ask(settings, kinds[i], &why) == HRF_OK)
+            continue;
+        fits = false;
+        hrf_doctor_tell(doctor, HRF_BAD, "fit", "such jobs would be refused, or wait for ever",
+                        "%s jobs: %s", kinds[i], why.text);
+    }
+    if (fits)
+        hrf_doctor_tell(doctor, HRF_GOOD, "fit", "the jobs of a run fit them",
+                        "%s has %lld nodes with at most %lld processors, %.3g GiB and %lld GPUs",
+                        offer.partition.name, (long long)offer.n_nodes, (long long)offer.most_cpus,
+                        (double)offer.most_memory_bytes / 0x1p30, (long long)offer.most_gpus);
+}
+
 static bool has_pmix(struct hrf_doctor *doctor)
 {
     static const char *const list[] = { "srun", "--mpi=list", NULL };
@@ -266,6 +290,7 @@ void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_execu
     look_at_commands(doctor);
     look_at_controller(doctor);
     const int64_t n_nodes = look_at_config(doctor, settings->slurm.partition);
+    look_at_fit(doctor, settings);
     if (!probe)
         return;
     probe_sharing(doctor, settings, directory);

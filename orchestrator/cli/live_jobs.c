@@ -206,7 +206,8 @@ static void print_job(const struct hrf_live_job *job)
         hrf_cli_printf(", %lld of %lld patches", (long long)job->n_patches_done,
                        (long long)job->n_patches);
     if (job->patches_per_second > 0)
-        hrf_cli_printf(", %.3g patches/s", job->patches_per_second);
+        hrf_cli_printf(", %.*f patches/s", job->patches_per_second < 10 ? 1 : 0,
+                       job->patches_per_second);
     if (job->text != NULL)
         hrf_cli_printf(": %s", job->text);
     hrf_cli_printf("\n");

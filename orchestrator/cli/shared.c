@@ -7,6 +7,8 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/fit.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/launch/model_input.h"
 #include "schema/record/start.h"
@@ -242,6 +244,24 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
                               err);
     hrf_strbuf_release(&said);
     return status;
+}
+
+enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_error *err)
+{
+    static const char *const version[] = { "sbatch", "--version", NULL };
+    static const char *const kinds[] = { "infer", "tile" }; /* infer asks for more */
+    struct hrf_slurm_output out;
+    struct hrf_error why = { .status = HRF_OK };
+    if (w->executor.type != HRF_EXECUTOR_SLURM)
+        return HRF_OK;
+    if (hrf_slurm_run(version, HRF_SLURM_DEADLINE_MS, &out, &why) != HRF_OK)
+        return hrf_error_set(err, HRF_E_EXTERNAL, "executor.type is slurm: %s", why.text);
+    hrf_slurm_output_release(&out);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (hrf_slurm_fit_ask(&w->executor, kinds[i], &why) != HRF_OK)
+            return hrf_error_set(err, HRF_E_USER, "Slurm would not run the %s jobs: %s", kinds[i],
+                                 why.text);
+    return HRF_OK;
 }
 
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow)

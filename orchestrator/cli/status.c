@@ -129,7 +129,7 @@ static int print_tasks(const struct facts *f)
                 hrf_cli_printf("%s%lld %s", before, (long long)n[i], words[i]);
                 before = ", ";
             }
-        hrf_cli_printf("\n");
+        hrf_cli_printf("%s\n", all == 0 ? " none yet" : "");
     }
     return lines;
 }
@@ -143,7 +143,7 @@ static void print_patches(const struct facts *f)
         hrf_cli_printf(", %lld of them by jobs that are not imported yet",
                        (long long)f->jobs.n_patches_written);
     if (rate > 0)
-        hrf_cli_printf(", %.3g patches/s now", rate);
+        hrf_cli_printf(", %.*f patches/s now", rate < 10 ? 1 : 0, rate);
     if (rate > 0 && f->patches_total > done) {
         const int64_t left = (int64_t)((double)(f->patches_total - done) / rate);
         hrf_cli_printf(", %lld:%02d:%02d left at that rate", (long long)(left / 3600),

@@ -45,11 +45,14 @@ enum hrf_status run_add_job(struct run *run, struct hrf_attempt_row *row, struct
     return HRF_OK;
 }
 
-/* When the job ended, by its own word; now if it said nothing, or its clock is another one. */
+/* When the job ended, by its own word; now if it said nothing, or its clock is another one. A job
+ * that never began took no time. */
 static int64_t end_time(const struct run *run, const struct run_job *job)
 {
     struct hrf_sentinel done;
     const int64_t now = hrf_clock_wall_ms();
+    if (!run_read_sentinel(run, job, "start", &done))
+        return job->row.submitted_ms;
     const bool is_told = run_read_sentinel(run, job, "done", &done) &&
                          done.end_ms >= job->row.submitted_ms && done.end_ms <= now;
     return is_told ? done.end_ms : now;

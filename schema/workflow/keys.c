@@ -164,7 +164,9 @@ const struct hrf_key hrf_keys[] = {
     ANY(executor.slurm.account, TEXT, NULL, "the account to charge"),
     ANY(executor.slurm.qos, TEXT, NULL, "quality of service"),
     ANY(executor.slurm.constraint, TEXT, NULL, "required node features, in sbatch's syntax"),
-    ANY(executor.slurm.time, DURATION, "01:00:00", "time limit of one job, HH:MM:SS or D-HH:MM:SS"),
+    ANY(executor.slurm.time, DURATION, NULL,
+        "time limit of one job, HH:MM:SS or D-HH:MM:SS; default: one hour, or what the partition "
+        "gives"),
     IN_RANGE(executor.slurm.nodes, INT, "1", 1, 65536, "nodes of one inference job"),
     IN_RANGE(executor.slurm.ranks_per_node, INT, "1", 1, 65536,
              "ranks on each node; nodes x ranks_per_node must be a multiple of the ranks that "
@@ -172,7 +174,8 @@ const struct hrf_key hrf_keys[] = {
     IN_RANGE(executor.slurm.cpus_per_rank, INT, "1", 1, 65536, "cores of one rank"),
     IN_RANGE(executor.slurm.gpus_per_rank, INT, "0", 0, 64, "GPUs of one rank"),
     { "executor.slurm.mem_per_node", HRF_KEY_SIZE, AT(executor.slurm.mem_per_node_bytes), NULL,
-      1048576, 1e15, NULL, "e.g. 64G; default: 2 GiB for each rank" },
+      1048576, 1e15, NULL,
+      "e.g. 64G; default: 2 GiB for each rank, or what the partition's nodes have" },
     ANY(executor.slurm.modules, TEXTS, NULL, "environment modules that jobs load"),
     ANY(executor.slurm.prologue, TEXTS, NULL, "lines of bash that jobs run first"),
     ANY(executor.slurm.container, TEXTS, NULL,

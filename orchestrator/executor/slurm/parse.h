@@ -95,6 +95,10 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out);
  * jobs that its controller holds; 1000 if the limits are not known. */
 int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits);
 
+/* The value of "KEY=" in one line of `scontrol show ... -o`, up to the next space. False: it is not
+ * there; `out` is then "". */
+bool hrf_slurm_find_word(const char *line, const char *key, char *out, size_t size);
+
 struct hrf_slurm_partition {
     char name[64], state[16];
     int64_t max_minutes;   /* 0 = no limit */

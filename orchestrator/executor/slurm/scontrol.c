@@ -87,8 +87,7 @@ int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits)
     return most > 0 ? most : 1;
 }
 
-/* The value of " KEY=" in one line, up to the next space. */
-static bool find_word(const char *line, const char *key, char *out, size_t size)
+bool hrf_slurm_find_word(const char *line, const char *key, char *out, size_t size)
 {
     const size_t n = strlen(key), end = strcspn(line, "\n");
     out[0] = '\0';
@@ -129,22 +128,22 @@ bool hrf_slurm_partition_parse(const char *text, const char *name, struct hrf_sl
         const char *here = line;
         line += strcspn(line, "\n");
         struct hrf_slurm_partition p = { .n_nodes = 0 };
-        if (!find_word(here, "PartitionName", p.name, sizeof p.name))
+        if (!hrf_slurm_find_word(here, "PartitionName", p.name, sizeof p.name))
             continue;
-        const bool is_default = find_word(here, "Default", word, sizeof word) &&
+        const bool is_default = hrf_slurm_find_word(here, "Default", word, sizeof word) &&
                                 strcmp(word, "YES") == 0;
         if (name != NULL ? strcmp(name, p.name) != 0 : !is_default)
             continue;
-        find_word(here, "State", p.state, sizeof p.state);
-        if (find_word(here, "MaxTime", word, sizeof word))
+        hrf_slurm_find_word(here, "State", p.state, sizeof p.state);
+        if (hrf_slurm_find_word(here, "MaxTime", word, sizeof word))
             p.max_minutes = minutes(word);
-        if (find_word(here, "MaxMemPerNode", word, sizeof word))
+        if (hrf_slurm_find_word(here, "MaxMemPerNode", word, sizeof word))
             p.max_mem_bytes = strtoll(word, NULL, 10) << 20; /* MB; UNLIMITED reads as 0 */
-        if (find_word(here, "TotalNodes", word, sizeof word))
+        if (hrf_slurm_find_word(here, "TotalNodes", word, sizeof word))
             p.n_nodes = strtoll(word, NULL, 10);
-        if (find_word(here, "GraceTime", word, sizeof word))
+        if (hrf_slurm_find_word(here, "GraceTime", word, sizeof word))
             p.grace_s = strtoll(word, NULL, 10);
-        if (find_word(here, "TotalCPUs", word, sizeof word))
+        if (hrf_slurm_find_word(here, "TotalCPUs", word, sizeof word))
             p.n_cpus = strtoll(word, NULL, 10);
         *out = p;
         return true;
@@ -164,14 +163,14 @@ bool hrf_slurm_job_parse(const char *line, struct hrf_slurm_end *out)
 {
     struct hrf_slurm_end e = { .restarts = 0 };
     char word[64];
-    if (!find_word(line, "JobName", e.name, sizeof e.name) ||
-        !find_word(line, "JobState", e.state, sizeof e.state))
+    if (!hrf_slurm_find_word(line, "JobName", e.name, sizeof e.name) ||
+        !hrf_slurm_find_word(line, "JobState", e.state, sizeof e.state))
         return false;
-    find_word(line, "Reason", e.reason, sizeof e.reason);
-    find_word(line, "NodeList", e.nodes, sizeof e.nodes);
-    if (find_word(line, "ExitCode", word, sizeof word))
+    hrf_slurm_find_word(line, "Reason", e.reason, sizeof e.reason);
+    hrf_slurm_find_word(line, "NodeList", e.nodes, sizeof e.nodes);
+    if (hrf_slurm_find_word(line, "ExitCode", word, sizeof word))
         read_exit(word, &e);
-    if (find_word(line, "Restarts", word, sizeof word))
+    if (hrf_slurm_find_word(line, "Restarts", word, sizeof word))
         e.restarts = strtoll(word, NULL, 10);
     *out = e;
     return true;

@@ -3,6 +3,7 @@
 #include "orchestrator/executor/slurm/script.h"
 
 #include "base/alloc.h"
+#include "orchestrator/executor/slurm/fit.h"
 #include "orchestrator/executor/slurm/parse.h"
 
 #include <stdarg.h>
@@ -115,32 +116,47 @@ static enum hrf_status add_text(struct hrf_text_list *list, const char *option, 
     return value != NULL && value[0] != '\0' ? add(list, err, "%s=%s", option, value) : HRF_OK;
 }
 
+static int64_t at_most(int64_t value, int64_t limit)
+{
+    return limit > 0 && value > limit ? limit : value;
+}
+
+struct hrf_slurm_need hrf_slurm_need_of(const struct hrf_slurm_job *job)
+{
+    const char *kind = job->submission->kind, *time = job->settings->slurm.time;
+    const bool many = has_many_ranks(kind), is_engine = strcmp(kind, "tile") != 0;
+    const bool is_on_cpu = !is_engine || strcmp(kind, "head") == 0 || strcmp(kind, "train") == 0;
+    const int64_t ranks = many ? job->settings->slurm.ranks_per_node : 1;
+    const int64_t memory = job->settings->slurm.mem_per_node_bytes;
+    const int64_t minutes = hrf_slurm_minutes(time);
+    return (struct hrf_slurm_need){
+        .n_nodes = many ? job->settings->slurm.nodes : 1,
+        .n_ranks = ranks,
+        .n_cpus = ranks * (is_engine ? job->settings->slurm.cpus_per_rank : 1),
+        .n_gpus = is_on_cpu ? 0 : ranks * job->settings->slurm.gpus_per_rank,
+        .memory_bytes = memory > 0 ? memory
+                                   : at_most(ranks * DEFAULT_RANK_MIB << 20, job->max_memory_bytes),
+        .minutes = time != NULL ? minutes : at_most(minutes, job->max_minutes)
+    };
+}
+
 static enum hrf_status add_resources(const struct hrf_slurm_job *job, struct hrf_text_list *out,
                                      struct hrf_error *err)
 {
     const struct hrf_submission *s = job->submission;
-    const bool many = has_many_ranks(s->kind), is_engine = strcmp(s->kind, "tile") != 0;
-    const bool is_on_cpu = !is_engine || strcmp(s->kind, "head") == 0 ||
-                           strcmp(s->kind, "train") == 0;
-    const int64_t nodes = many ? job->settings->slurm.nodes : 1;
-    const int64_t per_node = many ? job->settings->slurm.ranks_per_node : 1;
-    const int64_t gpus = is_on_cpu ? 0 : per_node * job->settings->slurm.gpus_per_rank;
-    int64_t memory = job->settings->slurm.mem_per_node_bytes;
-    if (memory == 0)
-        memory = per_node * DEFAULT_RANK_MIB << 20;
-    memory = hrf_state_grow(memory, s->memory_level, job->max_memory_bytes);
-    const int64_t minutes = hrf_state_grow(hrf_slurm_minutes(job->settings->slurm.time),
-                                           s->time_level, job->max_minutes);
+    const struct hrf_slurm_need need = hrf_slurm_need_of(job);
+    const int64_t memory = hrf_state_grow(need.memory_bytes, s->memory_level,
+                                          job->max_memory_bytes);
+    const int64_t minutes = hrf_state_grow(need.minutes, s->time_level, job->max_minutes);
     const int64_t lead = minutes * 15 < SIGNAL_LEAD_S ? minutes * 15 : SIGNAL_LEAD_S;
-    HRF_TRY(add(out, err, "--nodes=%lld", (long long)nodes));
-    HRF_TRY(add(out, err, "--ntasks=%lld", (long long)(nodes * per_node)));
-    HRF_TRY(add(out, err, "--ntasks-per-node=%lld", (long long)per_node));
-    HRF_TRY(add(out, err, "--cpus-per-task=%lld",
-                (long long)(is_engine ? job->settings->slurm.cpus_per_rank : 1)));
+    HRF_TRY(add(out, err, "--nodes=%lld", (long long)need.n_nodes));
+    HRF_TRY(add(out, err, "--ntasks=%lld", (long long)(need.n_nodes * need.n_ranks)));
+    HRF_TRY(add(out, err, "--ntasks-per-node=%lld", (long long)need.n_ranks));
+    HRF_TRY(add(out, err, "--cpus-per-task=%lld", (long long)(need.n_cpus / need.n_ranks)));
     HRF_TRY(add(out, err, "--mem=%lldM", (long long)(memory >> 20)));
     HRF_TRY(add(out, err, "--time=%lld", (long long)minutes));
     HRF_TRY(add(out, err, "--signal=B:USR1@%lld", (long long)lead));
-    return gpus > 0 ? add(out, err, "--gres=gpu:%lld", (long long)gpus) : HRF_OK;
+    return need.n_gpus > 0 ? add(out, err, "--gres=gpu:%lld", (long long)need.n_gpus) : HRF_OK;
 }
 
 static enum hrf_status add_site(const struct hrf_slurm_job *job, struct hrf_text_list *out,

@@ -14,10 +14,11 @@
 struct hrf_slurm_job {
     const struct hrf_workflow_executor *settings;
     const struct hrf_submission *submission;
-    const char *program;      /* hires-flow, absolute */
-    int64_t max_minutes;      /* the partition's limit; 0 = no limit */
-    int64_t max_memory_bytes; /* the partition's limit per node; 0 = no limit */
-    int64_t at_once;          /* array elements that may run at the same time; 0 = no limit */
+    const char *program; /* hires-flow, absolute */
+    /* What the partition gives at most, of time and of a node's memory; 0 = no limit. Keys that the
+     * workflow does not set are cut to it, and so is what a later attempt gets more. */
+    int64_t max_minutes, max_memory_bytes;
+    int64_t at_once; /* array elements that may run at the same time; 0 = no limit */
 };
 
 /* The job name "hf-<run id>-<number>", which is never used twice. */

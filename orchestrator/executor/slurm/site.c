@@ -1,12 +1,12 @@
-/* site.c - prints sbatch command lines, and tests one with `sbatch --test-only` and the partition's
- * limits. */
+/* site.c - prints sbatch command lines, and tests one with `sbatch --test-only` and what the
+ * partition has. */
 #include "orchestrator/executor/slurm/site.h"
 
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/own_process.h"
 #include "orchestrator/executor/slurm/command.h"
-#include "orchestrator/executor/slurm/parse.h"
+#include "orchestrator/executor/slurm/fit.h"
 #include "orchestrator/executor/slurm/script.h"
 
 #include <stdio.h>
@@ -39,6 +39,9 @@ enum hrf_status hrf_slurm_describe(const struct hrf_workflow_executor *settings,
                                    int64_t n_jobs, int64_t most, const char *directory,
                                    int64_t *number, struct hrf_strbuf *out, struct hrf_error *err)
 {
+    struct hrf_slurm_offer offer;
+    const bool is_known = n_jobs > 0 &&
+                          hrf_slurm_offer_ask(settings->slurm.partition, NULL, &offer);
     for (int64_t left = n_jobs; left > 0; left -= most) {
         const int64_t n = left < most ? left : most;
         struct hrf_text_list words = { NULL, 0 };
@@ -48,7 +51,9 @@ enum hrf_status hrf_slurm_describe(const struct hrf_workflow_executor *settings,
                                                    .kind = kind,
                                                    .n_jobs = (size_t)n,
                                                    .exclude = "" };
-        const struct hrf_slurm_job job = { .settings = settings, .submission = &submission };
+        struct hrf_slurm_job job = { .settings = settings, .submission = &submission };
+        if (is_known)
+            hrf_slurm_offer_limits(&offer, &job);
         const enum hrf_status status = hrf_slurm_sbatch(&job, &words, err);
         if (status == HRF_OK)
             add_words(&words, out);
@@ -106,38 +111,6 @@ static enum hrf_status ask(const struct hrf_text_list *words, struct hrf_strbuf 
     return hrf_error_set(err, judged == HRF_SLURM_REFUSED ? HRF_E_USER : HRF_E_AGAIN, "%s", line);
 }
 
-/* Finds jobs that sbatch accepts although they would never run; sbatch itself refuses them only if
- * the site sets EnforcePartLimits. */
-static enum hrf_status check_partition(const struct hrf_workflow_executor *settings,
-                                       const char *kind, struct hrf_error *err)
-{
-    static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
-    const int64_t minutes = hrf_slurm_minutes(settings->slurm.time);
-    const int64_t nodes = hrf_slurm_ranks(settings, kind) > 1 ? settings->slurm.nodes : 1;
-    struct hrf_slurm_output out;
-    struct hrf_slurm_partition p;
-    if (!hrf_slurm_ask(partitions, &out))
-        return HRF_OK; /* sbatch accepts the job, and nothing else is known */
-    const bool found = hrf_slurm_partition_parse(out.output.text, settings->slurm.partition, &p);
-    hrf_slurm_output_release(&out);
-    if (!found)
-        return HRF_OK;
-    if (strcmp(p.state, "UP") != 0)
-        return hrf_error_set(err, HRF_E_USER, "it would wait for ever: partition %s is %s", p.name,
-                             p.state);
-    if (p.max_minutes > 0 && minutes > p.max_minutes)
-        return hrf_error_set(err, HRF_E_USER,
-                             "it would wait for ever: executor.slurm.time is %lld minutes, "
-                             "partition %s gives at most %lld",
-                             (long long)minutes, p.name, (long long)p.max_minutes);
-    if (p.n_nodes > 0 && nodes > p.n_nodes)
-        return hrf_error_set(err, HRF_E_USER,
-                             "it would wait for ever: executor.slurm.nodes is %lld, partition %s "
-                             "has %lld",
-                             (long long)nodes, p.name, (long long)p.n_nodes);
-    return HRF_OK;
-}
-
 enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, const char *kind,
                               struct hrf_strbuf *out, struct hrf_error *err)
 {
@@ -153,16 +126,18 @@ enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, cons
                                                .spec_paths = specs,
                                                .n_jobs = 1,
                                                .exclude = "" };
-    const struct hrf_slurm_job job = { .settings = settings,
-                                       .submission = &submission,
-                                       .program = self };
+    struct hrf_slurm_job job = { .settings = settings, .submission = &submission, .program = self };
+    struct hrf_slurm_offer offer;
+    if (hrf_slurm_offer_ask(settings->slurm.partition, NULL, &offer))
+        hrf_slurm_offer_limits(&offer, &job);
+    /* Said first, for it has numbers. sbatch itself refuses a job that would never run only if the
+     * site sets EnforcePartLimits. */
+    HRF_TRY(hrf_slurm_fit_ask(settings, kind, err));
     enum hrf_status status = make_test_directory(&job, directory, sizeof directory, err);
     if (status == HRF_OK)
         status = hrf_slurm_sbatch(&job, &words, err);
     if (status == HRF_OK)
         status = ask(&words, out, err);
-    if (status == HRF_OK)
-        status = check_partition(settings, kind, err);
     hrf_text_list_release(&words);
     struct hrf_error ignored;
     const enum hrf_status removed = hrf_path_remove_tree(directory, &ignored);

@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "orchestrator/executor/slurm/accounting.h"
 #include "orchestrator/executor/slurm/command.h"
+#include "orchestrator/executor/slurm/fit.h"
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/executor/slurm/script.h"
 #include "orchestrator/executor/slurm/slurm_queue.h"
@@ -27,8 +28,8 @@ struct slurm {
     char run_id[64];
     char *program;
     struct hrf_slurm_limits limits;
-    struct hrf_slurm_partition partition;
-    bool has_partition;
+    struct hrf_slurm_offer offer;
+    bool has_offer;
     struct hrf_slurm_queue *queue;
 };
 
@@ -52,7 +53,6 @@ static void destroy(struct hrf_executor *executor)
 static void find_limits(struct slurm *s)
 {
     static const char *const config[] = { "scontrol", "show", "config", NULL };
-    static const char *const partitions[] = { "scontrol", "show", "partition", "-o", NULL };
     struct hrf_slurm_output out;
     hrf_slurm_queue_wait_for_limits(s->queue);
     if (s->limits.site[0] == '\0') {
@@ -61,11 +61,8 @@ static void find_limits(struct slurm *s)
         hrf_slurm_config_parse(out.output.text, &s->limits);
         hrf_slurm_output_release(&out);
     }
-    if (s->has_partition || !hrf_slurm_ask(partitions, &out))
-        return;
-    hrf_slurm_partition_parse(out.output.text, s->settings->slurm.partition, &s->partition);
-    hrf_slurm_output_release(&out);
-    s->has_partition = true;
+    if (!s->has_offer)
+        s->has_offer = hrf_slurm_offer_ask(s->settings->slurm.partition, NULL, &s->offer);
 }
 
 static int64_t limit(struct hrf_executor *executor)
@@ -153,6 +150,17 @@ static enum hrf_status judge_answer(struct slurm *s, const struct hrf_slurm_outp
                          line);
 }
 
+/* Adds what was asked and what there is, where that is why; sbatch names neither. */
+static enum hrf_status explain_refusal(const struct slurm *s, const char *kind,
+                                       struct hrf_error *err)
+{
+    struct hrf_error why;
+    if (hrf_slurm_fit_ask(s->settings, kind, &why) != HRF_E_USER || err == NULL)
+        return HRF_E_USER;
+    HRF_AUTO_FREE char *answer = hrf_strdup(err->text);
+    return hrf_error_set(err, HRF_E_USER, "%s (%s)", why.text, answer != NULL ? answer : "");
+}
+
 static enum hrf_status submit(struct hrf_executor *executor,
                               const struct hrf_submission *submission,
                               struct hrf_job_handle *handles, enum hrf_submit_outcome *outcome,
@@ -161,11 +169,10 @@ static enum hrf_status submit(struct hrf_executor *executor,
     struct slurm *s = slurm_of(executor);
     struct hrf_text_list words = { NULL, 0 };
     struct hrf_slurm_output out;
-    const struct hrf_slurm_job job = { .settings = s->settings,
-                                       .submission = submission,
-                                       .program = s->program,
-                                       .max_minutes = s->partition.max_minutes,
-                                       .max_memory_bytes = s->partition.max_mem_bytes };
+    struct hrf_slurm_job job = { .settings = s->settings,
+                                 .submission = submission,
+                                 .program = s->program };
+    hrf_slurm_offer_limits(&s->offer, &job);
     HRF_TRY(write_script(&job, err));
     enum hrf_status status = hrf_slurm_sbatch(&job, &words, err);
     const char **argv = status == HRF_OK ? hrf_calloc(words.n_items + 1, sizeof *argv) : NULL;
@@ -183,7 +190,7 @@ static enum hrf_status submit(struct hrf_executor *executor,
         handles[i].since_ms = hrf_clock_ms();
     status = judge_answer(s, &out, handles, submission->n_jobs, outcome, err);
     hrf_slurm_output_release(&out);
-    return status;
+    return status == HRF_E_USER ? explain_refusal(s, submission->kind, err) : status;
 }
 
 /* ---- watching ---- */

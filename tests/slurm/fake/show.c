@@ -325,7 +325,20 @@ static int show_partitions(struct fake *fake)
     return 0;
 }
 
-/* `scontrol show config|partition|job ID`; NULL words are "". */
+static int show_nodes(struct fake *fake)
+{
+    char list[64];
+    fake_config(fake, "Partitions", "main,low,high", list);
+    for (int i = 1; i <= (int)fake_number(fake, "Nodes", 4); i++)
+        hrf_strbuf_addf(&fake->out,
+                        "NodeName=n%d Arch=x86_64 CPUAlloc=0 CPUTot=%d Gres=(null) RealMemory=%d "
+                        "State=IDLE Partitions=%s \n",
+                        i, (int)fake_number(fake, "NodeCpus", 4),
+                        (int)fake_number(fake, "NodeMemory", 16000), list);
+    return 0;
+}
+
+/* `scontrol show config|partition|node|job ID`; NULL words are "". */
 int fake_show(struct fake *fake, const char *what, const char *which);
 int fake_show(struct fake *fake, const char *what, const char *which)
 {
@@ -333,6 +346,8 @@ int fake_show(struct fake *fake, const char *what, const char *which)
         return show_config(fake);
     if (strncmp(what, "part", 4) == 0)
         return show_partitions(fake);
+    if (strncmp(what, "node", 4) == 0)
+        return show_nodes(fake);
     if (strncmp(what, "job", 3) == 0)
         return show_jobs(fake, which);
     hrf_strbuf_addf(&fake->err, "invalid entity:%s for keyword:show \n", what);
