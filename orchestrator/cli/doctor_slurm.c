@@ -6,7 +6,7 @@
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/cli/doctor.h"
 #include "orchestrator/executor/slurm/command.h"
-#include "orchestrator/executor/slurm/fit.h"
+#include "orchestrator/executor/slurm/node_fit.h"
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/launch/launch.h"
 

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/executor/slurm/command.h"
-#include "orchestrator/executor/slurm/fit.h"
+#include "orchestrator/executor/slurm/node_fit.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/launch/model_input.h"
 #include "schema/record/start.h"

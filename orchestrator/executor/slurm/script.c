@@ -3,7 +3,7 @@
 #include "orchestrator/executor/slurm/script.h"
 
 #include "base/alloc.h"
-#include "orchestrator/executor/slurm/fit.h"
+#include "orchestrator/executor/slurm/node_fit.h"
 #include "orchestrator/executor/slurm/parse.h"
 
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/own_process.h"
 #include "orchestrator/executor/slurm/command.h"
-#include "orchestrator/executor/slurm/fit.h"
+#include "orchestrator/executor/slurm/node_fit.h"
 #include "orchestrator/executor/slurm/script.h"
 
 #include <stdio.h>

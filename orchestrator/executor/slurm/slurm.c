@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "orchestrator/executor/slurm/accounting.h"
 #include "orchestrator/executor/slurm/command.h"
-#include "orchestrator/executor/slurm/fit.h"
+#include "orchestrator/executor/slurm/node_fit.h"
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/executor/slurm/script.h"
 #include "orchestrator/executor/slurm/slurm_queue.h"

@@ -1,5 +1,5 @@
-/* fit.c - compares what a job asks for with what its partition's nodes have (fit.h). */
-#include "orchestrator/executor/slurm/fit.h"
+/* node_fit.c - compares what a job asks for with what its partition's nodes have (node_fit.h). */
+#include "orchestrator/executor/slurm/node_fit.h"
 
 #include "orchestrator/executor/slurm/command.h"
 

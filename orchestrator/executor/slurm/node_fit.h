@@ -1,10 +1,10 @@
-/* fit.h - whether a job fits the nodes of its partition, said with the numbers of both.
+/* node_fit.h - whether a job fits the nodes of its partition, said with the numbers of both.
  *
  * sbatch says only "Requested node configuration is not available", or takes the job and never
  * starts it. What is asked follows from the workflow, what there is from `scontrol show`.
  */
-#ifndef HRF_ORCHESTRATOR_EXECUTOR_SLURM_FIT_H
-#define HRF_ORCHESTRATOR_EXECUTOR_SLURM_FIT_H
+#ifndef HRF_ORCHESTRATOR_EXECUTOR_SLURM_NODE_FIT_H
+#define HRF_ORCHESTRATOR_EXECUTOR_SLURM_NODE_FIT_H
 
 #include "orchestrator/executor/slurm/parse.h"
 #include "orchestrator/executor/slurm/script.h"

@@ -1,5 +1,5 @@
 /* What a job asks for against what nodes have, on the output of real controllers. */
-#include "orchestrator/executor/slurm/fit.h"
+#include "orchestrator/executor/slurm/node_fit.h"
 
 #include "base/file.h"
 
