@@ -44,9 +44,7 @@ static bool is_refused(const struct hrf_graph *graph, const char *precision)
 /* Operators that no case of which has a kernel: a new kernel takes its operator off this list. */
 static bool has_no_kernel(enum hrf_op op)
 {
-    static const enum hrf_op without[] = { HRF_OP_EXPAND,   HRF_OP_TILE,       HRF_OP_LAYER_NORM,
-                                           HRF_OP_RMS_NORM, HRF_OP_GROUP_NORM, HRF_OP_ATTENTION,
-                                           HRF_OP_SWIGLU,   HRF_OP_WHERE };
+    static const enum hrf_op without[] = { HRF_OP_ATTENTION, HRF_OP_SWIGLU, HRF_OP_WHERE };
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
         if (op == without[i])
             return true;

@@ -83,6 +83,9 @@ hrf_cuda_launch *hrf_cuda_move(enum hrf_op op);
 bool hrf_cuda_is_performer(enum hrf_op op);
 size_t hrf_cuda_performer_workspace(const struct hrf_spec *spec);
 hrf_cuda_launch hrf_cuda_launch_performer;
+
+/* LAYER_NORM, RMS_NORM, GROUP_NORM. */
+hrf_cuda_launch hrf_cuda_launch_norm;
 /* The tables of a BATCH_NORM and of a RESIZE, uploaded. */
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel,
                                                         struct hrf_error *err);

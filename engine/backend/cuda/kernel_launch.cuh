@@ -11,6 +11,15 @@
 #define FOR_EACH(i, n) for (int64_t i = 0; i < (n); i++)
 /* The emulated run time queues it like a device would (tests/emulated-cuda). */
 #define LAUNCH(kernel, n, stream, ...) hrf_emulated_launch(stream, kernel, __VA_ARGS__)
+/* A warp of one lane. */
+#define FOR_EACH_WARP(i, n)                  FOR_EACH(i, n)
+#define LANE                                 0
+#define LANES                                1
+#define LAUNCH_WARPS(kernel, n, stream, ...) LAUNCH(kernel, n, stream, __VA_ARGS__)
+DEVICE float warp_sum(float v)
+{
+    return v;
+}
 #else
 #define KERNEL static __global__ void
 #define DEVICE static __device__ inline
@@ -25,6 +34,19 @@ static inline int blocks(int64_t n)
 }
 #define LAUNCH(kernel, n, stream, ...)                                                             \
     (kernel<<<blocks(n), THREADS, 0, stream>>>(__VA_ARGS__), cudaGetLastError())
+/* One of n for each warp; its lanes (LANE of LANES) share the work, and all have the sum. */
+#define LANES 32
+#define LANE  ((int)(threadIdx.x % LANES))
+#define FOR_EACH_WARP(i, n)                                                                        \
+    for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / LANES; i < (n);            \
+         i += (int64_t)gridDim.x * blockDim.x / LANES)
+#define LAUNCH_WARPS(kernel, n, stream, ...) LAUNCH(kernel, (n)*LANES, stream, __VA_ARGS__)
+static __device__ inline float warp_sum(float v)
+{
+    for (int step = LANES / 2; step > 0; step /= 2)
+        v += __shfl_xor_sync(0xffffffffu, v, step);
+    return v;
+}
 #endif
 
 #endif

@@ -148,6 +148,20 @@ cudaError_t hrf_k_reduce(enum hrf_k_reduction reduction, struct hrf_k_array y, s
                          const struct hrf_k_walk *kept, const struct hrf_k_walk *reduced,
                          cudaStream_t stream);
 
+/* y = (x - mean) / sqrt(variance + epsilon) * scale + bias over the terms of each group; not
+ * `centred`: without the mean, by the mean of the squares. `groups` walks the groups (y, a) and
+ * `terms` the numbers of each: in y, in x (a) and in scale and bias (b), to which i % n_groups *
+ * group_parameters is added in group i. scale.data and bias.data may be NULL. y may be x. */
+struct hrf_k_norm_form {
+    struct hrf_k_walk groups, terms;
+    int64_t n_groups, group_parameters;
+    float epsilon;
+    int32_t centred;
+};
+cudaError_t hrf_k_norm(struct hrf_k_array y, struct hrf_k_array x, struct hrf_k_array scale,
+                       struct hrf_k_array bias, const struct hrf_k_norm_form *form,
+                       cudaStream_t stream);
+
 /* y[batch][row][column] = epilogue(alpha * sum over k of a b + beta c + residual); strides in
  * elements, `batch` walks y, a and b. c.data and residual (of y's type and form) may be NULL. */
 struct hrf_k_product_form {

@@ -74,6 +74,12 @@ static cudaError_t launch_reshape(const struct hrf_cuda_kernel *kernel,
     const struct hrf_k_array x = hrf_cuda_input(kernel, call, 0);
     const struct hrf_k_array y = hrf_cuda_output(kernel, call);
     const struct hrf_k_walk from_onnx = onnx_order(out, false), to_onnx = onnx_order(in, true);
+    if (spec->attributes.of_pixels) { /* in the memory's order, which is each side's own */
+        const struct hrf_k_walk dense = {
+            .rank = 1, .dims = { hrf_shape_count(out) }, .y = { 1 }, .a = { 1 }
+        };
+        return copy(kernel, y, x, &dense);
+    }
     if (hrf_layout_is_onnx(in))
         return copy(kernel, y, x, &from_onnx);
     if (hrf_layout_is_onnx(out))
@@ -218,9 +224,22 @@ static cudaError_t launch_blocks(const struct hrf_cuda_kernel *kernel,
                     hrf_cuda_input(kernel, call, 0), blocks.in);
 }
 
+static cudaError_t launch_expand(const struct hrf_cuda_kernel *kernel,
+                                 const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *shape = &kernel->spec->output.shape;
+    int64_t to[HRF_MAX_RANK], from[HRF_MAX_RANK];
+    hrf_layout_strides(shape, to);
+    hrf_layout_broadcast_strides(&kernel->spec->inputs[0].shape, shape, from);
+    return copy_box(kernel, shape, hrf_cuda_output(kernel, call), to,
+                    hrf_cuda_input(kernel, call, 0), from);
+}
+
 hrf_cuda_launch *hrf_cuda_move(enum hrf_op op)
 {
     switch (op) {
+    case HRF_OP_EXPAND:
+        return launch_expand;
     case HRF_OP_CONCAT:
         return launch_concat;
     case HRF_OP_TRANSPOSE:

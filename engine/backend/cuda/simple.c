@@ -439,6 +439,10 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
         return launch_softmax;
     case HRF_OP_LRN:
         return launch_lrn;
+    case HRF_OP_LAYER_NORM:
+    case HRF_OP_RMS_NORM:
+    case HRF_OP_GROUP_NORM:
+        return hrf_cuda_launch_norm;
     case HRF_OP_RESIZE:
         return launch_resize;
     case HRF_OP_MAX_POOL:
