@@ -113,30 +113,36 @@ static int64_t padded_count(const struct hrf_window *w, int axis, int64_t at, in
     return n;
 }
 
+static void plain_average(const struct hrf_max_window *w, float scale, float *out)
+{
+    memset(out, 0, (size_t)w->channels * sizeof *out);
+    for (int64_t i = 0; i < w->rows; i++)
+        for (int64_t j = 0; j < w->columns; j++) {
+            const float *p = w->x + i * w->row_step + j * w->column_step;
+            for (int64_t c = 0; c < w->channels; c++)
+                out[c] += p[c];
+        }
+    for (int64_t c = 0; c < w->channels; c++)
+        out[c] *= scale;
+}
+
 static void average_at(const struct hrf_spec *spec, const float *x, int64_t n, int64_t oy,
                        int64_t ox, float *out)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape;
     const struct hrf_window *w = &spec->attributes.window;
-    int64_t y0, y1, x0, x1, channels = in->dims[1];
-    clip_window(w, 0, oy, in->dims[2], &y0, &y1);
-    clip_window(w, 1, ox, in->dims[3], &x0, &x1);
-    memset(out, 0, (size_t)channels * sizeof *out);
-    for (int64_t ky = y0; ky < y1; ky++) {
-        for (int64_t kx = x0; kx < x1; kx++) {
-            const float *p = pixel(in, x, n,
-                                   oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0],
-                                   ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1]);
-            for (int64_t c = 0; c < channels; c++)
-                out[c] += p[c];
-        }
-    }
-    int64_t count = y1 > y0 && x1 > x0 ? (y1 - y0) * (x1 - x0) : 0;
+    const struct hrf_max_window window = window_at(spec, x, n, oy, ox);
+    int64_t count = window.rows * window.columns;
     if (w->count_include_pad)
         count = padded_count(w, 0, oy, in->dims[2]) * padded_count(w, 1, ox, in->dims[3]);
-    float scale = count > 0 ? 1.0f / (float)count : 0.0f;
-    for (int64_t c = 0; c < channels; c++)
-        out[c] *= scale;
+    const float scale = count > 0 ? 1.0f / (float)count : 0.0f;
+#ifdef HRF_BUILD_AVX512
+    if (hrf_cpu_has_avx512()) {
+        hrf_average_window_avx512(&window, scale, out);
+        return;
+    }
+#endif
+    plain_average(&window, scale, out);
 }
 
 enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call,

@@ -23,4 +23,34 @@ struct hrf_bytes_binary {
 void hrf_bytes_binary_avx512(const struct hrf_bytes_binary *binary, const uint8_t *a,
                              const uint8_t *b, uint8_t *y, int64_t n);
 
+/* Steps of y: (sum of the taps less their zero points) * ratio / count; then as above. */
+struct hrf_bytes_average {
+    enum hrf_dtype type; /* of x: S8 or U8 */
+    int32_t x_zero, y_zero;
+    float ratio, low, high;
+};
+/* n channels of one pixel of y from those of n_taps pixels, at most 64; count: at least 1. */
+void hrf_bytes_average_avx512(const struct hrf_bytes_average *average, const uint8_t *const taps[],
+                              int64_t n_taps, int64_t count, uint8_t *y, int64_t n);
+
+/* y = x / scale in steps, then as above; a NaN counts as 0. */
+struct hrf_bytes_quantize {
+    float scale, low, high;
+    int32_t y_zero;
+};
+void hrf_bytes_quantize_avx512(const struct hrf_bytes_quantize *quantize, const float *x,
+                               uint8_t *y, int64_t n);
+
+/* Steps of y of n channels: (x - x_zero) * factors[c], rounded, + shifts[c]; clipped to [least,
+ * most], then as above. */
+struct hrf_bytes_scale {
+    enum hrf_dtype type; /* of x: S8 or U8 */
+    int32_t x_zero, y_zero;
+    const float *factors, *shifts;
+    float least, most; /* an activation; infinite: none */
+    float low, high;
+};
+void hrf_bytes_scale_avx512(const struct hrf_bytes_scale *scale, const uint8_t *x, uint8_t *y,
+                            int64_t n);
+
 #endif

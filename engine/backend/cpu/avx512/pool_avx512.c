@@ -40,6 +40,24 @@ void hrf_max_window_avx512(const struct hrf_max_window *w, float *y)
             _mm_prefetch((const char *)w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
 }
 
+void hrf_average_window_avx512(const struct hrf_max_window *w, float scale, float *y)
+{
+    const __m512 factor = _mm512_set1_ps(scale);
+    for (int64_t c = 0; c < w->channels; c += 2 * LANES) {
+        const __mmask16 mask0 = hrf_first_lanes_avx512(w->channels - c);
+        const __mmask16 mask1 = hrf_first_lanes_avx512(w->channels - c - LANES);
+        __m512 sum0 = _mm512_setzero_ps(), sum1 = sum0;
+        for (int64_t i = 0; i < w->rows; i++)
+            for (int64_t j = 0; j < w->columns; j++) {
+                const float *p = w->x + i * w->row_step + j * w->column_step + c;
+                sum0 = _mm512_add_ps(sum0, _mm512_maskz_loadu_ps(mask0, p));
+                sum1 = _mm512_add_ps(sum1, _mm512_maskz_loadu_ps(mask1, p + LANES));
+            }
+        _mm512_mask_storeu_ps(y + c, mask0, _mm512_mul_ps(sum0, factor));
+        _mm512_mask_storeu_ps(y + c + LANES, mask1, _mm512_mul_ps(sum1, factor));
+    }
+}
+
 /* Sums of 64 channels stay in registers over all lines; those that come soon are asked for. */
 static inline __attribute__((always_inline)) void add_some(enum hrf_dtype type, const char *x,
                                                            int64_t stride, int64_t n_lines,

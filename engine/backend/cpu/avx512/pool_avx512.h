@@ -19,6 +19,8 @@ struct hrf_max_window {
 
 /* y[channels]: the largest of each, -INFINITY where there is none. */
 void hrf_max_window_avx512(const struct hrf_max_window *window, float *y);
+/* y[channels]: the sum of each, times a scale. */
+void hrf_average_window_avx512(const struct hrf_max_window *window, float scale, float *y);
 /* Adds lines of n numbers (F32, F16 or B16), `stride` numbers apart, to n sums, line by line. */
 void hrf_add_lines_avx512(enum hrf_dtype type, const void *x, int64_t stride, int64_t n_lines,
                           int64_t n, double *sums);

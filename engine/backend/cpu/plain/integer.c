@@ -199,6 +199,13 @@ static void run_table(const struct hrf_integer_kernel *kernel, const struct hrf_
 static void quantize_piece(const float *x, float scale, struct hrf_target t, uint8_t *out,
                            int64_t n)
 {
+#ifdef HRF_BUILD_AVX512
+    if (hrf_cpu_has_avx512()) {
+        const struct hrf_bytes_quantize steps = { scale, t.low, t.high, t.zero_point };
+        hrf_bytes_quantize_avx512(&steps, x, out, n);
+        return;
+    }
+#endif
     for (int64_t i = 0; i < n; i++)
         out[i] = hrf_narrow(t, x[i] / scale);
 }
@@ -257,12 +264,57 @@ static void run_dequantize(const struct hrf_integer_kernel *kernel,
                  x->quantization.scale;
 }
 
+#ifdef HRF_BUILD_AVX512
+/* Images whose activation only clips, pixel by pixel. */
+static bool scales_images(const struct hrf_spec *spec)
+{
+    const enum hrf_activation a = spec->attributes.activation;
+    return spec->output.shape.rank == 4 && hrf_cpu_has_avx512() &&
+           (a == HRF_ACT_NONE || a == HRF_ACT_RELU || a == HRF_ACT_CLIP);
+}
+
+static void scale_images(const struct hrf_integer_kernel *kernel,
+                         const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_attributes *t = &spec->attributes;
+    const struct hrf_target target = hrf_target_of(&spec->output);
+    const float sy = spec->output.quantization.scale;
+    struct hrf_bytes_scale scale = { .type = spec->inputs[0].dtype,
+                                     .x_zero = spec->inputs[0].quantization.zero_point,
+                                     .y_zero = target.zero_point,
+                                     .factors = kernel->factors,
+                                     .shifts = kernel->shifts,
+                                     .least = t->activation == HRF_ACT_RELU ? 0 : -INFINITY,
+                                     .most = INFINITY,
+                                     .low = target.low,
+                                     .high = target.high };
+    if (t->activation == HRF_ACT_CLIP) {
+        scale.least = t->activation_min / sy;
+        scale.most = t->activation_max / sy;
+    }
+    const int64_t channels = spec->output.shape.dims[1];
+    const int64_t n_pixels = hrf_shape_count(&spec->output.shape) / channels;
+    const uint8_t *x = hrf_spec_data(spec, call, 0);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_pixels; i++)
+        hrf_bytes_scale_avx512(&scale, x + i * channels, (uint8_t *)call->output + i * channels,
+                               channels);
+}
+#endif
+
 static void run_batch_norm(const struct hrf_integer_kernel *kernel,
                            const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_operand *in = &spec->inputs[0];
     const struct hrf_attributes *t = &spec->attributes;
+#ifdef HRF_BUILD_AVX512
+    if (scales_images(spec)) {
+        scale_images(kernel, call);
+        return;
+    }
+#endif
     const void *x = hrf_spec_data(spec, call, 0);
     const int64_t channels = in->shape.dims[1], n = hrf_shape_count(&in->shape);
     const float sy = spec->output.quantization.scale;
@@ -292,6 +344,7 @@ static void run_concat(const struct hrf_integer_kernel *kernel, const struct hrf
     const int64_t axis = spec->attributes.axis;
     int64_t strides[2][HRF_MAX_RANK];
     uint8_t *out = call->output;
+    table_function *const by_table = best_by_table();
     hrf_layout_strides(&spec->output.shape, strides[0]);
     for (int32_t k = 0; k < spec->n_inputs; k++) {
         const struct hrf_shape *shape = &spec->inputs[k].shape;
@@ -302,10 +355,18 @@ static void run_concat(const struct hrf_integer_kernel *kernel, const struct hrf
         const int32_t last = walk.rank - 1;
         const int64_t to = walk.strides[0][last], from = walk.strides[1][last];
         const int64_t rows = hrf_walk_rows(&walk);
+        const bool keeps = hrf_integer_changes_nothing(table);
 #pragma omp parallel for schedule(static)
         for (int64_t row = 0; row < rows; row++) {
             int64_t at[HRF_WALK_MAX_OPERANDS];
             hrf_walk_seek(&walk, row, at);
+            if (to == 1 && from == 1) {
+                if (keeps)
+                    memcpy(out + at[0], x + at[1], (size_t)walk.dims[last]);
+                else
+                    by_table(table, x + at[1], out + at[0], walk.dims[last]);
+                continue;
+            }
             for (int64_t i = 0; i < walk.dims[last]; i++)
                 out[at[0] + i * to] = table[x[at[1] + i * from]];
         }

@@ -1,5 +1,7 @@
 /* integer_pool.c - pools of 8-bit values: exact sums, and the largest as bytes in order. */
+#include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
+#include "engine/backend/cpu/product.h"
 
 #include <string.h>
 
@@ -100,32 +102,41 @@ static void max_block(const uint8_t *const taps[], int64_t n_taps, int64_t first
         out[first + c] = table != NULL ? table[most[c] ^ turn] : most[c] ^ turn;
 }
 
-static void max_at(const struct hrf_spec *spec, const uint8_t *in, int64_t n, int64_t oy,
-                   int64_t ox, const uint8_t table[256], uint8_t *out)
+/* The pixels under a window; *count: how many an average divides by. */
+static int64_t find_taps(const struct hrf_spec *spec, const uint8_t *in, int64_t pixel,
+                         const uint8_t *taps[MAX_TAPS], int64_t *count)
 {
-    const struct hrf_shape *x = &spec->inputs[0].shape;
+    const struct hrf_shape *x = &spec->inputs[0].shape, *out = &spec->output.shape;
     const struct hrf_window *w = &spec->attributes.window;
-    const uint8_t turn = spec->inputs[0].dtype == HRF_S8 ? 0x80 : 0, *taps[MAX_TAPS];
     const int64_t rows = x->dims[2], columns = x->dims[3], channels = x->dims[1];
+    const int64_t n = pixel / (out->dims[2] * out->dims[3]);
+    const int64_t top = pixel / out->dims[3] % out->dims[2] * w->stride[0] - w->pad_begin[0];
+    const int64_t left = pixel % out->dims[3] * w->stride[1] - w->pad_begin[1];
     int64_t n_taps = 0;
+    *count = 0;
     for (int64_t ky = 0; ky < w->kernel[0]; ky++) {
-        const int64_t y = oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0];
+        const int64_t y = top + ky * w->dilation[0];
         for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
-            const int64_t u = ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1];
-            if (y >= 0 && y < rows && u >= 0 && u < columns)
+            const int64_t u = left + kx * w->dilation[1];
+            const bool inside = y >= 0 && y < rows && u >= 0 && u < columns;
+            const bool padded = y < rows + w->pad_end[0] && u < columns + w->pad_end[1];
+            *count += inside || (padded && w->count_include_pad);
+            if (inside)
                 taps[n_taps++] = in + ((n * rows + y) * columns + u) * channels;
         }
     }
-    for (int64_t c = 0; c < channels; c += BLOCK)
-        max_block(taps, n_taps, c, channels - c < BLOCK ? channels - c : BLOCK, turn, table, out);
+    return n_taps;
 }
 
-static bool changes_nothing(const uint8_t table[256])
+static void max_at(const struct hrf_spec *spec, const uint8_t *in, int64_t pixel,
+                   const uint8_t table[256], uint8_t *out)
 {
-    for (int32_t i = 0; i < 256; i++)
-        if (table[i] != i)
-            return false;
-    return true;
+    const uint8_t turn = spec->inputs[0].dtype == HRF_S8 ? 0x80 : 0, *taps[MAX_TAPS];
+    const int64_t channels = spec->output.shape.dims[1];
+    int64_t count;
+    const int64_t n_taps = find_taps(spec, in, pixel, taps, &count);
+    for (int64_t c = 0; c < channels; c += BLOCK)
+        max_block(taps, n_taps, c, channels - c < BLOCK ? channels - c : BLOCK, turn, table, out);
 }
 
 static void run_max_pool(const struct hrf_integer_kernel *kernel,
@@ -134,22 +145,60 @@ static void run_max_pool(const struct hrf_integer_kernel *kernel,
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_shape *out = &spec->output.shape;
     const uint8_t *x = hrf_spec_data(spec, call, 0);
-    const uint8_t *table = changes_nothing(kernel->tables[0]) ? NULL : kernel->tables[0];
+    const uint8_t *table = hrf_integer_changes_nothing(kernel->tables[0]) ? NULL
+                                                                          : kernel->tables[0];
     const int64_t channels = out->dims[1], n_pixels = hrf_shape_count(out) / channels;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_pixels; i++)
-        max_at(spec, x, i / (out->dims[2] * out->dims[3]), i / out->dims[3] % out->dims[2],
-               i % out->dims[3], table, (uint8_t *)call->output + i * channels);
+        max_at(spec, x, i, table, (uint8_t *)call->output + i * channels);
+}
+
+#ifdef HRF_BUILD_AVX512
+static void run_average_pool(const struct hrf_integer_kernel *kernel,
+                             const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_quantization *x = &spec->inputs[0].quantization;
+    const struct hrf_target t = hrf_target_of(&spec->output);
+    const struct hrf_bytes_average average = { .type = spec->inputs[0].dtype,
+                                               .x_zero = x->zero_point,
+                                               .y_zero = t.zero_point,
+                                               .ratio = x->scale / spec->output.quantization.scale,
+                                               .low = t.low,
+                                               .high = t.high };
+    const int64_t channels = spec->output.shape.dims[1];
+    const int64_t n_pixels = hrf_shape_count(&spec->output.shape) / channels;
+    const uint8_t *in = hrf_spec_data(spec, call, 0);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_pixels; i++) {
+        const uint8_t *taps[MAX_TAPS];
+        int64_t count;
+        const int64_t n_taps = find_taps(spec, in, i, taps, &count);
+        hrf_bytes_average_avx512(&average, taps, n_taps, count > 0 ? count : 1,
+                                 (uint8_t *)call->output + i * channels, channels);
+    }
+}
+#endif
+
+/* Windows whose taps are listed. Asked for in this order, nothing overflows. */
+static bool is_small(const struct hrf_window *w)
+{
+    return w->kernel[0] <= MAX_TAPS && w->kernel[0] * w->kernel[1] <= MAX_TAPS;
 }
 
 void hrf_integer_pool(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_window *w = &kernel->spec->attributes.window;
-    if (is_max(kernel->spec->op) && w->kernel[0] <= MAX_TAPS && /* no overflow below */
-        w->kernel[0] * w->kernel[1] <= MAX_TAPS) {
+    if (is_max(kernel->spec->op) && is_small(w)) {
         run_max_pool(kernel, call);
         return;
     }
+#ifdef HRF_BUILD_AVX512
+    if (!is_max(kernel->spec->op) && is_small(w) && hrf_cpu_has_avx512()) {
+        run_average_pool(kernel, call);
+        return;
+    }
+#endif
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_shape *out = &spec->output.shape;
     const uint8_t *x = hrf_spec_data(spec, call, 0);

@@ -42,6 +42,14 @@ static inline uint8_t hrf_narrow(struct hrf_target t, float steps)
     return (uint8_t)(((int32_t)((steps + magic) - magic) + t.zero_point) & 0xff);
 }
 
+static inline bool hrf_integer_changes_nothing(const uint8_t table[256])
+{
+    for (int32_t i = 0; i < 256; i++)
+        if (table[i] != i)
+            return false;
+    return true;
+}
+
 enum { HRF_INTEGER_PIECE = 1 << 14 }; /* elements of one piece of work */
 
 /* In y's steps. */
