@@ -76,6 +76,24 @@ static bool any_on_gpu(const struct hrf_cohort *cohort)
     return false;
 }
 
+/* What all precisions together read, and how long that took. */
+static void reading_line(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    struct hrf_timing sum = { .build = 0 };
+    int64_t n_scored = 0;
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        hrf_timing_add(&sum, &cohort->precisions[i].timing);
+        n_scored += cohort->precisions[i].n_patches;
+    }
+    if (n_scored == 0 || isnan(sum.reads))
+        return;
+    hrf_out_markup(out, "<p>%s patches were read for %s scores of patches",
+                   hrf_page_count((int64_t)(sum.reads + 0.5)).text, hrf_page_count(n_scored).text);
+    hrf_out_markup(out, ": %s of decoding, ", hrf_page_seconds(sum.decode).text);
+    hrf_out_markup(out, "%s of resampling and normalising, all reader threads together.</p>",
+                   hrf_page_seconds(sum.prepare).text);
+}
+
 static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const bool has_gpu = any_on_gpu(cohort);
@@ -97,6 +115,7 @@ static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
         gain_row(out, &cohort->precisions[i], i == 0, has_gpu);
     hrf_out_adds(out, "</tbody></table>");
     hrf_page_gain_limits(out, cohort);
+    reading_line(out, cohort);
     hrf_out_adds(out, "</section>\n");
 }
 

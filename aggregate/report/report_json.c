@@ -41,6 +41,24 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
     return object;
 }
 
+/* The reading of all precisions together: a patch that several scored at once was read once. */
+static json_t *reading_json(const struct hrf_cohort *cohort)
+{
+    json_t *object = json_object();
+    struct hrf_timing sum = { .build = 0 };
+    int64_t n_scored = 0;
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        hrf_timing_add(&sum, &cohort->precisions[i].timing);
+        n_scored += cohort->precisions[i].n_patches;
+    }
+    hrf_json_put(object, "patches_scored", json_integer(n_scored));
+    hrf_json_put_ratio(object, "patches_read", sum.reads,
+                       "jobs of an earlier version did not count them");
+    hrf_json_put(object, "decode_seconds", hrf_json_number(sum.decode));
+    hrf_json_put(object, "prepare_seconds", hrf_json_number(sum.prepare));
+    return object;
+}
+
 static json_t *phases_json(const struct hrf_cohort *cohort)
 {
     json_t *array = json_array();
@@ -182,6 +200,7 @@ enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *pat
     hrf_json_put(root, "slide_score", score_json(cohort));
     hrf_json_put(root, "calibration", calibration_json(&cohort->calibration));
     hrf_json_put(root, "precisions", hrf_report_precisions_json(cohort));
+    hrf_json_put(root, "reading", reading_json(cohort));
     hrf_json_put(root, "phases", phases_json(cohort));
     put_bottleneck(root, cohort);
     hrf_json_put(root, "jobs", jobs_json(cohort));

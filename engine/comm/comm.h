@@ -88,6 +88,8 @@ struct hrf_comm {
     double waited;                  /* s, in receive */
     enum hrf_comm_use use;
     struct hrf_comm_count counts[HRF_N_COMM_USES]; /* so far */
+    /* Of them what was asked for by hrf_network_count(): networks may share a comm. */
+    struct hrf_comm_count reported[HRF_N_COMM_USES];
 };
 /* For back ends: count a message that was sent, and one that was received. */
 static inline void hrf_comm_count_sent(struct hrf_comm *comm, size_t n_bytes, double seconds)

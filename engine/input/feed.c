@@ -21,11 +21,17 @@ enum { BLOCK_PX = 512 };
 enum { LINE_BYTES = 64 }; /* of the caches */
 
 struct slot {
-    void *pixels;    /* by config.type, or bytes when raw */
+    void *pixels[HRF_FEED_MOST_FORMS];
     int64_t batch;   /* that it holds or will hold next, counted in the order of delivery */
     int64_t number;  /* of that batch in the visiting order; -1 = not known yet */
     int64_t claimed; /* positions claimed by readers */
     int64_t filled;  /* positions that are finished */
+};
+
+/* The normaliser's table in a narrow type. */
+struct narrow_table {
+    uint8_t bytes[3][256]; /* S8, U8 */
+    uint16_t halves[3][256];
 };
 
 struct hrf_feed {
@@ -33,8 +39,7 @@ struct hrf_feed {
     int64_t *order;    /* [n_patches]: visiting order -> patch */
     int64_t n_batches; /* total number; INT64_MAX: not known yet */
     struct hrf_normaliser normaliser;
-    uint8_t bytes[3][256]; /* the same table in S8 or U8 */
-    uint16_t halves[3][256];
+    struct narrow_table *tables; /* [n_forms] */
     struct slot *slots;
     pthread_t *threads;
     int32_t n_threads;
@@ -184,12 +189,20 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
     }
 }
 
-/* Bytes of one element in the ring. */
-static size_t number_bytes(const struct hrf_feed_config *config)
+bool hrf_feed_form_is_same(const struct hrf_feed_form *a, const struct hrf_feed_form *b)
 {
-    if (config->raw)
+    const bool is_quantized = a->type == HRF_S8 || a->type == HRF_U8;
+    return a->raw == b->raw && a->type == b->type &&
+           (!is_quantized || (a->quantization.scale == b->quantization.scale &&
+                              a->quantization.zero_point == b->quantization.zero_point));
+}
+
+/* Bytes of one element in the ring. */
+static size_t number_bytes(const struct hrf_feed_form *form)
+{
+    if (form->raw)
         return 1;
-    return config->type == HRF_DTYPE_NONE ? sizeof(float) : hrf_dtype_size(config->type);
+    return form->type == HRF_DTYPE_NONE ? sizeof(float) : hrf_dtype_size(form->type);
 }
 
 /* Elements of the rows of a patch that are read. */
@@ -198,27 +211,41 @@ static int64_t patch_numbers(const struct hrf_feed_config *config)
     return config->n_rows * config->plan->patch_size * 3;
 }
 
-/* Normalises one patch; the lookup tables determine the element type of `out`. */
-static void normalise(const struct hrf_feed *feed, const unsigned char *rgb, void *out)
+/* Lays a patch out in one form. */
+static void lay_out(const struct hrf_feed *feed, int32_t form, const unsigned char *rgb, void *out)
 {
     const int64_t n = patch_numbers(&feed->config);
-    float *floats = out;
+    const struct narrow_table *table = &feed->tables[form];
     uint8_t *bytes = out;
     uint16_t *halves = out;
-    switch (number_bytes(&feed->config)) {
+    if (feed->config.forms[form].raw) {
+        if (out != rgb)
+            memcpy(out, rgb, (size_t)n);
+        return;
+    }
+    switch (number_bytes(&feed->config.forms[form])) {
     case 1:
         for (int64_t i = 0; i < n; i += 3)
             for (int c = 0; c < 3; c++)
-                bytes[i + c] = feed->bytes[c][rgb[i + c]];
+                bytes[i + c] = table->bytes[c][rgb[i + c]];
         break;
     case 2:
         for (int64_t i = 0; i < n; i += 3)
             for (int c = 0; c < 3; c++)
-                halves[i + c] = feed->halves[c][rgb[i + c]];
+                halves[i + c] = table->halves[c][rgb[i + c]];
         break;
     default:
-        hrf_normalise(&feed->normaliser, rgb, n, floats);
+        hrf_normalise(&feed->normaliser, rgb, n, out);
     }
+}
+
+/* Where a patch goes in a slot. */
+static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, int32_t form,
+                         int64_t place)
+{
+    const size_t n = (size_t)patch_numbers(&feed->config);
+    return (uint8_t *)slot->pixels[form] +
+           (size_t)place * n * number_bytes(&feed->config.forms[form]);
 }
 
 /* The state of one reader thread. */
@@ -233,14 +260,15 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
                                   const struct claim *claim, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
-    const int64_t n = patch_numbers(config);
     for (int64_t i = 0; i < claim->n; i++) {
         const int64_t place = claim->first + i;
         const struct hrf_patch *patch = patch_at(feed, claim->batch, place);
-        uint8_t *out = (uint8_t *)claim->slot->pixels + (size_t)(place * n) * number_bytes(config);
-        unsigned char *rgb = config->raw ? out : reader->rgb;
         const int64_t before = hrf_slide_white_reads();
         bool is_white = false;
+        unsigned char *rgb = reader->rgb;
+        for (int32_t f = 0; f < config->n_forms && rgb == reader->rgb; f++)
+            if (config->forms[f].raw) /* it is read to where it stays */
+                rgb = place_of(feed, claim->slot, f, place);
         HRF_TRY(hrf_patch_reader_read_rows(reader->patches, patch->x, patch->y, config->first_row,
                                            config->n_rows, rgb, &reader->decode_ns,
                                            &reader->prepare_ns, err));
@@ -251,8 +279,8 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
         if (!is_white)
             HRF_TRY(hrf_level_check_rows(reader->check, patch->x, patch->y, config->first_row,
                                          config->n_rows, rgb, err));
-        if (!config->raw)
-            normalise(feed, rgb, out);
+        for (int32_t f = 0; f < config->n_forms; f++)
+            lay_out(feed, f, rgb, place_of(feed, claim->slot, f, place));
         reader->prepare_ns += hrf_clock_ns() - start;
     }
     return HRF_OK;
@@ -323,40 +351,55 @@ static void *reader_main(void *context)
     return NULL;
 }
 
+static enum hrf_status allocate_slot(const struct hrf_feed *feed, struct slot *slot,
+                                     struct hrf_error *err)
+{
+    const struct hrf_feed_config *config = &feed->config;
+    const size_t n = (size_t)config->batch * (size_t)patch_numbers(config);
+    for (int32_t f = 0; f < config->n_forms; f++) {
+        slot->pixels[f] = hrf_alloc_aligned(n * number_bytes(&config->forms[f]), LINE_BYTES);
+        HRF_CHECK_MEMORY(slot->pixels[f] != NULL, err, "no memory for %d batches of %lld patches",
+                         config->n_ahead, (long long)config->batch);
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
-    const size_t patch = (size_t)patch_numbers(config);
     feed->slots = hrf_calloc((size_t)config->n_ahead, sizeof feed->slots[0]);
     feed->threads = hrf_calloc((size_t)config->n_readers, sizeof feed->threads[0]);
-    HRF_CHECK_MEMORY(feed->slots != NULL && feed->threads != NULL, err,
+    feed->tables = hrf_calloc((size_t)config->n_forms, sizeof feed->tables[0]);
+    HRF_CHECK_MEMORY(feed->slots != NULL && feed->threads != NULL && feed->tables != NULL, err,
                      "no memory for the patch feed");
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
-        feed->slots[i].pixels = hrf_alloc_aligned(
-            (size_t)config->batch * patch * number_bytes(config), LINE_BYTES);
-        HRF_CHECK_MEMORY(feed->slots[i].pixels != NULL, err,
-                         "no memory for %d batches of %lld patches", config->n_ahead,
-                         (long long)config->batch);
+        HRF_TRY(allocate_slot(feed, &feed->slots[i], err));
     }
     return make_order(feed, err);
 }
 
 /* The tables of narrow types hold what the network would convert the floats to. */
+static void make_table(const struct hrf_normaliser *normaliser, const struct hrf_feed_form *form,
+                       struct narrow_table *table)
+{
+    const enum hrf_dtype type = form->type;
+    for (int c = 0; c < 3; c++) {
+        if (type == HRF_F16 || type == HRF_B16)
+            hrf_floats_to(type, normaliser->table[c], table->halves[c], 256);
+        for (int v = 0; v < 256 && (type == HRF_S8 || type == HRF_U8); v++)
+            table->bytes[c][v] =
+                (uint8_t)(hrf_quantize(normaliser->table[c][v], type, &form->quantization) & 0xff);
+    }
+}
+
 static void make_tables(struct hrf_feed *feed)
 {
     const struct hrf_feed_config *config = &feed->config;
-    const enum hrf_dtype type = config->type;
     hrf_normaliser_init(&feed->normaliser, config->mean, config->std);
-    for (int c = 0; c < 3; c++) {
-        if (type == HRF_F16 || type == HRF_B16)
-            hrf_floats_to(type, feed->normaliser.table[c], feed->halves[c], 256);
-        for (int v = 0; v < 256 && (type == HRF_S8 || type == HRF_U8); v++)
-            feed->bytes[c][v] = (uint8_t)(hrf_quantize(feed->normaliser.table[c][v], type,
-                                                       &config->quantization) &
-                                          0xff);
-    }
+    for (int32_t f = 0; f < config->n_forms; f++)
+        make_table(&feed->normaliser, &config->forms[f], &feed->tables[f]);
 }
 
 /* Tells the slide which patches will be read. */
@@ -376,6 +419,7 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
                                 struct hrf_error *err)
 {
     assert(config->n_readers >= 1 && config->n_ahead >= 2 && config->batch >= 1);
+    assert(config->n_forms <= HRF_FEED_MOST_FORMS);
     assert(config->first_patch >= 0 &&
            config->first_patch + config->n_patches <= config->plan->n_patches);
     struct hrf_feed *created = hrf_calloc(1, sizeof *created);
@@ -387,13 +431,14 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     feed->config = *config;
     if (config->n_rows == 0)
         feed->config.n_rows = config->plan->patch_size;
+    feed->config.n_forms += config->n_forms == 0;
     assert(config->first_row >= 0 &&
            config->first_row + feed->config.n_rows <= config->plan->patch_size);
     feed->n_batches = config->next != NULL
                           ? INT64_MAX
                           : (config->n_patches + config->batch - 1) / config->batch;
-    make_tables(feed);
     HRF_TRY(allocate(feed, err));
+    make_tables(feed);
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = announce(feed, &why);
     if (status != HRF_OK) /* said by hrf_feed_next, as what a reader cannot do */
@@ -419,7 +464,9 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     for (int32_t i = 0; i < feed->n_threads; i++)
         pthread_join(feed->threads[i], NULL);
     for (int32_t i = 0; feed->slots != NULL && i < feed->config.n_ahead; i++)
-        hrf_free(feed->slots[i].pixels);
+        for (int32_t f = 0; f < feed->config.n_forms; f++)
+            hrf_free(feed->slots[i].pixels[f]);
+    hrf_free(feed->tables);
     if (feed->announcer != NULL)
         hrf_patch_reader_expect_none(feed->announcer);
     hrf_patch_reader_destroy(feed->announcer);
@@ -462,13 +509,11 @@ enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batc
     while (feed->status == HRF_OK && feed->next_batch < feed->n_batches && !is_full(feed, slot))
         pthread_cond_wait(&feed->ready, &feed->lock);
     if (feed->status == HRF_OK && feed->next_batch < feed->n_batches) {
-        const bool is_float = number_bytes(&feed->config) == sizeof(float);
-        *batch = (struct hrf_feed_batch){ .pixels = is_float ? slot->pixels : NULL,
-                                          .bytes = is_float ? NULL : slot->pixels,
-                                          .patches = feed->order +
+        *batch = (struct hrf_feed_batch){ .patches = feed->order +
                                                      slot->number * feed->config.batch,
                                           .n = batch_size(feed, slot->number),
                                           .number = slot->number };
+        memcpy(batch->pixels, slot->pixels, sizeof batch->pixels);
         feed->next_batch++;
     }
     enum hrf_status status = feed->status;

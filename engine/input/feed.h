@@ -2,9 +2,10 @@
  *
  * Reader threads decode, resample, normalise and lay out patches as dense NHWC, in float32 or in
  * the type that the network computes in, into a ring of batches; one consumer takes the batches in
- * order. Patches are visited block by block, so that a compressed tile of the slide is decoded once
- * for all patches on it. The position of a patch in the batches depends on the patches alone, never
- * on the threads.
+ * order. A patch that several networks score is read once and laid out in the form of each. Patches
+ * are visited block by block, so that a compressed tile of the slide is decoded once for all
+ * patches on it. The position of a patch in the batches depends on the patches alone, never on the
+ * threads.
  */
 #ifndef HRF_ENGINE_INPUT_FEED_H
 #define HRF_ENGINE_INPUT_FEED_H
@@ -20,6 +21,15 @@
 
 struct hrf_feed; /* opaque */
 
+/* How a network is fed. The default, all zeros, is float32. */
+struct hrf_feed_form {
+    bool raw;                             /* the bytes as read; the device normalises them */
+    enum hrf_dtype type;                  /* F32 (or NONE, the same), F16, B16, S8, U8 */
+    struct hrf_quantization quantization; /* of S8 and U8 */
+};
+enum { HRF_FEED_MOST_FORMS = 8 };
+bool hrf_feed_form_is_same(const struct hrf_feed_form *a, const struct hrf_feed_form *b);
+
 struct hrf_feed_config {
     struct hrf_slide *slide;          /* borrowed; stays open until the feed is destroyed */
     const struct hrf_tile_plan *plan; /* borrowed: geometry and patches */
@@ -27,11 +37,10 @@ struct hrf_feed_config {
     int64_t batch;                    /* patches per batch */
     int64_t first_row, n_rows;        /* the rows of every patch to read; n_rows 0: all */
     double mean[3], std[3];           /* of RGB scaled to 0..1 */
-    bool raw;                         /* give the bytes as read; the device normalises them */
-    enum hrf_dtype type;              /* element type: F32 (or NONE, the same), F16, B16, S8, U8 */
-    struct hrf_quantization quantization; /* of S8 and U8 */
-    int32_t n_readers;                    /* >= 1 */
-    int32_t n_ahead;                      /* batches in the ring, >= 2 */
+    struct hrf_feed_form forms[HRF_FEED_MOST_FORMS];
+    int32_t n_forms;   /* 0: one, float32 */
+    int32_t n_readers; /* >= 1 */
+    int32_t n_ahead;   /* batches in the ring, >= 2 */
     /* Returns the number of the next batch to read, counted in the visiting order; -1 after the
      * last. Called by one thread at a time. NULL: all batches. The contents of batch i do not
      * depend on who reads it. */
@@ -40,8 +49,8 @@ struct hrf_feed_config {
 };
 
 struct hrf_feed_batch {
-    const float *pixels; /* [n][rows][size][3]; valid until the next hrf_feed_next; NULL: not F32 */
-    const uint8_t *bytes; /* the same, raw or in a narrow type; else NULL */
+    /* By form: [n][rows][size][3] of its type; valid until the next hrf_feed_next. */
+    const void *pixels[HRF_FEED_MOST_FORMS];
     const int64_t
         *patches; /* [n]: the patch numbers, counted from first_patch; valid as long as the feed */
     int64_t n;

@@ -45,15 +45,15 @@ enum hrf_status hrf_find_same_node(struct hrf_comm *comm, bool *is_same_node, st
 /* `sum` holds what the ranks before this one have sent. */
 static void add_vote(struct hrf_vote *sum, const struct hrf_vote *vote)
 {
-    const bool stops = sum->stops || vote->stops;
-    const int64_t most = vote->most > sum->most ? vote->most : sum->most;
-    struct hrf_resource_use spent = sum->spent;
-    hrf_resource_use_add(&spent, &vote->spent);
+    const struct hrf_vote before = *sum;
     if (sum->status == HRF_OK)
         *sum = *vote;
-    sum->stops = stops;
-    sum->most = most;
-    sum->spent = spent;
+    sum->stops = before.stops || vote->stops;
+    for (int i = 0; i < HRF_MOST_PARTS; i++) {
+        sum->most[i] = vote->most[i] > before.most[i] ? vote->most[i] : before.most[i];
+        sum->spent[i] = before.spent[i];
+        hrf_resource_use_add(&sum->spent[i], &vote->spent[i]);
+    }
 }
 
 enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct hrf_error *err)

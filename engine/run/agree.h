@@ -13,11 +13,11 @@
 #include <stdbool.h>
 
 struct hrf_vote {
-    enum hrf_status status;        /* result: that of the first rank that failed */
-    bool stops;                    /* result: true if any rank was asked to stop */
-    int64_t most;                  /* result: the maximum */
-    struct hrf_resource_use spent; /* result: the sum */
-    char text[512];                /* the reason; "" with HRF_OK */
+    enum hrf_status status;                        /* result: that of the first rank that failed */
+    bool stops;                                    /* result: true if any rank was asked to stop */
+    int64_t most[HRF_MOST_PARTS];                  /* results: the maxima */
+    struct hrf_resource_use spent[HRF_MOST_PARTS]; /* results: the sums */
+    char text[512];                                /* the reason; "" with HRF_OK */
 };
 /* Combines the votes of all ranks; *vote is the rank's own before the call and the result after it,
  * on every rank. Fails only if ranks cannot be reached. */

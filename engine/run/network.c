@@ -47,7 +47,7 @@ static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph
     hrf_strbuf_adds(&n->work->notes, hrf_rank_notes(n->rank));
     HRF_TRY(hrf_strbuf_status(&n->work->notes, err));
     n->comm = config->comm;
-    memcpy(n->seen, n->comm->counts, sizeof n->seen);
+    memcpy(n->comm->reported, n->comm->counts, sizeof n->comm->reported);
     if (config->comm->rank == 0)
         n->outputs = hrf_work_create_outputs(n->work);
     if (config->comm->rank == 0 && n->outputs == NULL)
@@ -164,7 +164,7 @@ enum hrf_status hrf_network_count(struct hrf_network *n, struct hrf_comm_count *
                                   struct hrf_error *err)
 {
     if (n->comm != NULL)
-        return hrf_count_all(n->comm, n->seen, sum, err);
+        return hrf_count_all(n->comm, n->comm->reported, sum, err);
     if (n->parallel != NULL)
         count_threads(n, sum);
     return HRF_OK;

@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+/* The networks of a job that are scored side by side, each with figures of its own: at most. */
+enum { HRF_MOST_PARTS = 8 };
+
 struct hrf_resource_use {
     double processor_joules, gpu_joules; /* NaN: not measurable */
     double copy, kernels;                /* s by the device's clock; NaN: no device */

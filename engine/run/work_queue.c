@@ -23,9 +23,8 @@ enum { NO_MORE = -1 };
 struct call {
     int64_t kind, task, batch, n;
     int64_t status; /* of CALL_FAIL */
-    double seconds;
-    struct hrf_resource_use spent;
-    struct hrf_comm_count counts[HRF_N_COMM_USES];
+    int64_t n_parts;
+    struct hrf_work_queue_part parts[HRF_MOST_PARTS];
 };
 
 struct rank_state {        /* as rank 0 knows it */
@@ -167,7 +166,8 @@ static enum hrf_status take_payload(struct hrf_work_queue *queue, int32_t rank,
         return HRF_OK;
     }
     const size_t n_bytes = payload_bytes(&queue->task, call->n);
-    if (call->task > queue->task_number || call->n < 0 || n_bytes > queue->buffer_bytes)
+    if (call->task > queue->task_number || call->n < 0 || n_bytes > queue->buffer_bytes ||
+        call->n_parts < 0 || call->n_parts > HRF_MOST_PARTS)
         return hrf_error_set(err, HRF_E_BUG, "rank %d sends %lld patches of task %lld", rank,
                              (long long)call->n, (long long)call->task);
     HRF_TRY(queue->config.comm->ops->receive(queue->config.comm, rank, TAG_DATA, queue->buffer,
@@ -180,9 +180,8 @@ static enum hrf_status take_payload(struct hrf_work_queue *queue, int32_t rank,
                                                  .n = call->n,
                                                  .patches = patches,
                                                  .values = (const float *)(patches + call->n),
-                                                 .seconds = call->seconds,
-                                                 .spent = call->spent,
-                                                 .counts = call->counts });
+                                                 .parts = call->parts,
+                                                 .n_parts = (int32_t)call->n_parts });
     return HRF_OK;
 }
 
@@ -296,10 +295,8 @@ static enum hrf_status send_result(struct hrf_work_queue *queue,
                          .task = queue->task_number,
                          .batch = result->batch,
                          .n = result->n,
-                         .seconds = result->seconds,
-                         .spent = result->spent };
-    if (result->counts != NULL)
-        memcpy(call.counts, result->counts, sizeof call.counts);
+                         .n_parts = result->n_parts };
+    memcpy(call.parts, result->parts, (size_t)result->n_parts * sizeof call.parts[0]);
     const size_t n_patches = (size_t)result->n * sizeof(int64_t);
     const size_t n_bytes = payload_bytes(&queue->task, result->n);
     if (n_bytes > queue->buffer_bytes)

@@ -30,17 +30,23 @@ struct hrf_work_queue_config {
     int64_t stuck_ms; /* the least time after which a rank with a batch counts as stuck */
 };
 
-/* A scored batch. */
+/* What one network took for a batch. */
+struct hrf_work_queue_part {
+    double seconds; /* time to score it */
+    struct hrf_resource_use
+        spent; /* resources that the ranks which scored it used since their last result */
+    /* Messages of these ranks since their last result. */
+    struct hrf_comm_count counts[HRF_N_COMM_USES];
+};
+
+/* A batch, scored by one or more networks. */
 struct hrf_work_queue_result {
     int64_t batch;
     int64_t n;              /* patches in it */
     const int64_t *patches; /* [n] */
-    const float *values;    /* [n][values per patch] */
-    double seconds;         /* time to score it */
-    struct hrf_resource_use
-        spent; /* resources that the ranks which scored it used since their last result */
-    /* Messages of these ranks since their last result; NULL: none. */
-    const struct hrf_comm_count *counts; /* [HRF_N_COMM_USES] */
+    const float *values;    /* n x values per patch, in an order that the sink knows */
+    const struct hrf_work_queue_part *parts;
+    int32_t n_parts; /* networks, at most HRF_MOST_PARTS */
 };
 /* Called on rank 0 for every result, one at a time, from any thread. */
 typedef void hrf_work_queue_sink(void *context, const struct hrf_work_queue_result *result);

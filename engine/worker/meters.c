@@ -10,12 +10,18 @@
 static const double AT_LEAST_S =
     0.5; /* time between two readings, because counters are files and system calls */
 
-static bool is_metered(const struct hrf_meters *m, int32_t rank, const char *address)
+/* True if rank `rank` of network i is not the first that computes on the device. */
+static bool is_metered(const struct hrf_meters *m, int i, int32_t rank, const char *address)
 {
-    for (int32_t i = 0; i < rank; i++) {
-        const struct hrf_device_use before = hrf_network_device_use(m->network, i);
-        if (before.address != NULL && strcmp(before.address, address) == 0)
-            return true;
+    for (int k = 0; k <= i; k++) {
+        const int32_t n = m->networks[k] == NULL ? 0
+                          : k == i               ? rank
+                                                 : hrf_network_n_ranks(m->networks[k]);
+        for (int32_t r = 0; r < n; r++) {
+            const struct hrf_device_use before = hrf_network_device_use(m->networks[k], r);
+            if (before.address != NULL && strcmp(before.address, address) == 0)
+                return true;
+        }
     }
     return false;
 }
@@ -33,14 +39,14 @@ static void add_gpu(struct hrf_meters *m, const char *address)
                  why.text[0] != '\0' ? why.text : "the process uses too many GPUs");
 }
 
-void hrf_meters_attach(struct hrf_meters *m, const struct hrf_network *network, bool is_first)
+void hrf_meters_attach(struct hrf_meters *m, int i, const struct hrf_network *network,
+                       bool is_first)
 {
-    hrf_meters_release(m);
-    m->network = network;
+    m->networks[i] = network;
     m->counts_processors = is_first;
-    for (int32_t i = 0; i < hrf_network_n_ranks(network); i++) {
-        const struct hrf_device_use use = hrf_network_device_use(network, i);
-        if (use.address != NULL && use.is_first && !is_metered(m, i, use.address))
+    for (int32_t r = 0; r < hrf_network_n_ranks(network); r++) {
+        const struct hrf_device_use use = hrf_network_device_use(network, r);
+        if (use.address != NULL && use.is_first && !is_metered(m, i, r, use.address))
             add_gpu(m, use.address);
     }
 }
@@ -49,93 +55,122 @@ void hrf_meters_release(struct hrf_meters *m)
 {
     for (int i = 0; i < m->n_gpus; i++)
         hrf_gpu_meter_destroy(m->gpus[i]);
-    *m = (struct hrf_meters){ .network = NULL };
+    *m = (struct hrf_meters){ .running = -1 };
 }
 
-static bool has_device(const struct hrf_meters *m)
-{
-    return hrf_network_device_use(m->network, 0).address != NULL;
-}
-
-static struct hrf_device_times device_times(const struct hrf_meters *m)
+static struct hrf_device_times device_times(const struct hrf_network *network)
 {
     struct hrf_device_times sum = { 0, 0 };
-    for (int32_t i = 0; i < hrf_network_n_ranks(m->network); i++) {
-        const struct hrf_device_use use = hrf_network_device_use(m->network, i);
+    for (int32_t i = 0; i < hrf_network_n_ranks(network); i++) {
+        const struct hrf_device_use use = hrf_network_device_use(network, i);
         sum.copy += use.times.copy;
         sum.kernels += use.times.kernels;
     }
     return sum;
 }
 
-void hrf_meters_begin(struct hrf_meters *m)
+void hrf_meters_begin(struct hrf_meters *m, const int *networks, int n)
 {
-    if (m->network == NULL)
+    m->n_charged = 0;
+    m->running = -1;
+    memset(m->is_charged, 0, sizeof m->is_charged);
+    memset(m->spent, 0, sizeof m->spent);
+    for (int k = 0; k < n; k++) {
+        const int i = networks[k];
+        if (m->networks[i] == NULL)
+            continue;
+        m->is_charged[i] = true;
+        m->n_charged++;
+        m->seen[i] = device_times(m->networks[i]);
+    }
+    if (m->n_charged == 0)
         return;
     if (m->counts_processors)
         hrf_energy_start(&m->processors, NULL);
     m->counted_joules = 0;
     for (int i = 0; i < m->n_gpus; i++)
         (void)hrf_gpu_meter_joules(m->gpus[i]);
-    m->seen = device_times(m);
     m->read_at = hrf_clock_seconds();
-    m->spent = (struct hrf_resource_use){ 0 };
 }
 
-static void read_processors(struct hrf_meters *m)
+static double read_processors(struct hrf_meters *m)
 {
     if (!m->counts_processors)
-        return;
+        return 0;
     hrf_energy_tick(&m->processors);
-    m->spent.processor_joules += m->processors.joules - m->counted_joules;
+    const double joules = m->processors.joules - m->counted_joules;
     m->counted_joules = m->processors.joules;
+    return joules;
 }
 
-static void read_devices(struct hrf_meters *m)
+static double read_gpus(struct hrf_meters *m, int64_t *most_bytes)
 {
-    if (!has_device(m)) {
-        m->spent.gpu_joules = m->spent.copy = m->spent.kernels = NAN;
-        return;
-    }
-    const struct hrf_device_times now = device_times(m);
-    m->spent.copy += now.copy - m->seen.copy;
-    m->spent.kernels += now.kernels - m->seen.kernels;
-    m->seen = now;
-    if (m->misses_a_gpu)
-        m->spent.gpu_joules = NAN;
+    double joules = m->misses_a_gpu ? (double)NAN : 0.0;
+    *most_bytes = 0;
     for (int i = 0; i < m->n_gpus; i++) {
         const int64_t n_bytes = hrf_gpu_meter_process_bytes(m->gpus[i]);
-        m->spent.gpu_joules += hrf_gpu_meter_joules(m->gpus[i]);
-        if (m->spent.device_bytes < n_bytes)
-            m->spent.device_bytes = n_bytes;
+        joules += hrf_gpu_meter_joules(m->gpus[i]);
+        *most_bytes = *most_bytes < n_bytes ? n_bytes : *most_bytes;
     }
+    return joules;
+}
+
+/* Adds to what network i has used its share of the energy and its device's times. */
+static void charge(struct hrf_meters *m, int i, double share, double processor_joules,
+                   double gpu_joules, int64_t device_bytes)
+{
+    struct hrf_resource_use *spent = &m->spent[i];
+    spent->processor_joules += share * processor_joules;
+    if (hrf_network_device_use(m->networks[i], 0).address == NULL) {
+        spent->gpu_joules = spent->copy = spent->kernels = NAN;
+        return;
+    }
+    const struct hrf_device_times now = device_times(m->networks[i]);
+    spent->copy += now.copy - m->seen[i].copy;
+    spent->kernels += now.kernels - m->seen[i].kernels;
+    m->seen[i] = now;
+    spent->gpu_joules += share * gpu_joules;
+    if (spent->device_bytes < device_bytes)
+        spent->device_bytes = device_bytes;
 }
 
 static void read_all(struct hrf_meters *m)
 {
+    int64_t device_bytes;
     m->read_at = hrf_clock_seconds();
-    read_processors(m);
-    read_devices(m);
+    const double processor_joules = read_processors(m), gpu_joules = read_gpus(m, &device_bytes);
+    for (int i = 0; i < HRF_MOST_PARTS; i++) {
+        const double share = m->running < 0 ? 1.0 / m->n_charged : m->running == i ? 1.0 : 0.0;
+        if (m->is_charged[i])
+            charge(m, i, share, processor_joules, gpu_joules, device_bytes);
+    }
+}
+
+void hrf_meters_run(struct hrf_meters *m, int i)
+{
+    if (m->n_charged > 1 && m->running != i)
+        read_all(m);
+    m->running = m->n_charged > 1 ? i : -1;
 }
 
 void hrf_meters_tick(struct hrf_meters *m)
 {
-    if (m->network != NULL && hrf_clock_seconds() - m->read_at >= AT_LEAST_S)
+    if (m->n_charged > 0 && hrf_clock_seconds() - m->read_at >= AT_LEAST_S)
         read_all(m);
 }
 
-struct hrf_resource_use hrf_meters_take(struct hrf_meters *m)
+struct hrf_resource_use hrf_meters_take(struct hrf_meters *m, int i)
 {
-    const struct hrf_resource_use spent = m->spent;
-    m->spent = (struct hrf_resource_use){ 0 };
+    const struct hrf_resource_use spent = m->spent[i];
+    m->spent[i] = (struct hrf_resource_use){ 0 };
     return spent;
 }
 
-struct hrf_resource_use hrf_meters_take_all(struct hrf_meters *m)
+struct hrf_resource_use hrf_meters_take_all(struct hrf_meters *m, int i)
 {
-    if (m->network != NULL)
+    if (m->n_charged > 0)
         read_all(m);
-    return hrf_meters_take(m);
+    return hrf_meters_take(m, i);
 }
 
 const char *hrf_meters_driver(const struct hrf_meters *m)

@@ -8,23 +8,25 @@
 #include <string.h>
 
 static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_job_task *task,
-                                       struct hrf_feed *feed, struct hrf_calibrator *calibrator,
-                                       struct hrf_error *err)
+                                       struct hrf_task_source *source,
+                                       struct hrf_calibrator *calibrator, struct hrf_error *err)
 {
+    struct hrf_network *network = job->networks[task->network].network;
     for (int64_t done = 0; done < task->n_patches;) {
-        struct hrf_batch_source source = { .size = job->size,
-                                           .fed = hrf_network_fed(job->network, job->size) };
-        HRF_TRY(hrf_feed_next(feed, &source.batch, err));
-        calibrator->n_images =
-            source.batch.n; /* the unused part of a short last batch is ignored */
-        HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
+        struct hrf_feed_batch batch;
+        HRF_TRY(hrf_feed_next(source->feed, &batch, err));
+        struct hrf_batch_source pixels = {
+            .pixels = batch.pixels[0], .n = batch.n, .size = job->size, .fed = source->fed
+        };
+        calibrator->n_images = batch.n; /* the unused part of a short last batch is ignored */
+        HRF_TRY(hrf_network_run(network, hrf_worker_read_batch, &pixels, err));
         if (done == 0 && calibrator->smoothing != NULL) {
             calibrator->tries_smoothing = true;
-            HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, &source, err));
+            HRF_TRY(hrf_network_run(network, hrf_worker_read_batch, &pixels, err));
             calibrator->tries_smoothing = false;
         }
         hrf_crash_point("engine.observe.batch");
-        done += source.batch.n;
+        done += batch.n;
         hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
         if (hrf_worker_is_stopping())
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
@@ -43,19 +45,22 @@ static enum hrf_status observe_slide(struct hrf_worker *job, const struct hrf_jo
 enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_task *task,
                                    struct hrf_bytes *record, struct hrf_error *err)
 {
+    const struct hrf_task_group group = { .tasks = { task },
+                                          .networks = { (int)task->network },
+                                          .n = 1 };
     struct hrf_task_source source = { .plan = NULL };
     struct hrf_observations seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     char *text = NULL;
-    enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
+    enum hrf_status status = hrf_worker_open_source(job, &group, &source, err);
     if (status == HRF_OK && !job->spec->engine.class_map)
-        status = hrf_worker_start_feed(job, task, &source, err);
+        status = hrf_worker_start_feed(job, &group, &source, err);
     if (status == HRF_OK) {
-        struct hrf_session *session = hrf_network_session(job->network);
+        struct hrf_session *session = hrf_network_session(job->networks[task->network].network);
         calibrator.smoothing = job->smoothing;
         calibrator.batch = hrf_session_input_shape(session, 0)->dims[0];
         hrf_calibrator_watch(session, &calibrator);
-        status = source.feed != NULL ? observe_patches(job, task, source.feed, &calibrator, err)
+        status = source.feed != NULL ? observe_patches(job, task, &source, &calibrator, err)
                                      : observe_slide(job, task, &source, &calibrator, err);
         hrf_session_observe(session, NULL, NULL);
     }

@@ -166,8 +166,11 @@ static enum hrf_status make_groups(struct hrf_ranks *ranks, int32_t n_group, str
 
 enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group, struct hrf_error *err)
 {
-    if (ranks->comm != NULL)
-        HRF_TRY(make_groups(ranks, n_group, err));
+    return ranks->comm != NULL ? make_groups(ranks, n_group, err) : HRF_OK;
+}
+
+enum hrf_status hrf_ranks_open_queue(struct hrf_ranks *ranks, struct hrf_error *err)
+{
     const struct hrf_work_queue_config config = {
         .comm = ranks->leaders,
         .waiting = ranks->mpi != NULL ? ranks->mpi->waiting : NULL,

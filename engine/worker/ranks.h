@@ -22,11 +22,14 @@ HRF_CHECKED enum hrf_status hrf_ranks_create(const char *directory, int64_t n_ra
 /* Waits for the other ranks. NULL is fine. */
 void hrf_ranks_destroy(struct hrf_ranks *ranks);
 HRF_DEFINE_AUTO(hrf_ranks)
-/* Messages between all ranks, before they form groups; NULL with one rank. */
+/* Messages between all ranks, before the queue is open; NULL with one rank. */
 struct hrf_comm *hrf_ranks_all(const struct hrf_ranks *ranks);
 /* Groups of `n_group` ranks, which divides their number; once. */
 HRF_CHECKED enum hrf_status hrf_ranks_form(struct hrf_ranks *ranks, int32_t n_group,
                                            struct hrf_error *err);
+/* The leaders share the patches from here on, and no longer send each other messages by
+ * hrf_ranks_all(). */
+HRF_CHECKED enum hrf_status hrf_ranks_open_queue(struct hrf_ranks *ranks, struct hrf_error *err);
 bool hrf_ranks_is_root(const struct hrf_ranks *ranks);
 /* Of the ranks on this machine, by what their starter says. */
 bool hrf_ranks_is_first_on_node(const struct hrf_ranks *ranks);

@@ -13,47 +13,92 @@
 #include "engine/planning/request.h"
 #include "engine/worker/worker.h"
 
-/* Errors of the job rather than of a task: the whole job stops and may be tried again. */
-static bool ends_the_job(enum hrf_status status)
+/* Commits a task's record, or why there is none. Only rank 0 does. */
+static enum hrf_status commit(const struct hrf_worker *job, const struct hrf_job_task *task,
+                              const struct hrf_task_result *result, double seconds,
+                              struct hrf_error *err)
 {
-    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_BUG;
-}
-
-static enum hrf_status do_task(struct hrf_worker *job, const struct hrf_job_task *task,
-                               struct hrf_error *err)
-{
-    struct hrf_bytes record = { NULL, 0 };
-    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
-    struct hrf_error cause = { .status = HRF_OK };
-    double start = hrf_clock_seconds();
-    hrf_crash_point("engine.task.begin");
-    enum hrf_status status = job->spec->kind == HRF_JOB_CALIBRATE
-                                 ? hrf_worker_observe(job, task, &record, &cause)
-                                 : hrf_worker_score(job, task, &record, &cause);
-    if (ends_the_job(status)) {
-        if (err != NULL)
-            *err = cause;
-        return status;
-    }
+    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE, .seconds = seconds };
     if (job->ranks != NULL && !hrf_ranks_is_root(job->ranks)) {
-        if (status != HRF_OK) /* rank 0 was told, or fails for the same reason */
-            hrf_log_warning("engine", "task %s: %s", task->id, cause.text);
+        if (result->status != HRF_OK) /* rank 0 was told, or fails for the same reason */
+            hrf_log_warning("engine", "task %s: %s", task->id, result->err.text);
         return HRF_OK;
     }
-    if (status != HRF_OK) {
+    if (result->status != HRF_OK) {
         HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
-        hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, cause.text);
+        hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, result->err.text);
         outcome.outcome = HRF_TASK_FAILED;
-        outcome.retryable = status != HRF_E_USER && status != HRF_E_UNSUPPORTED;
-        outcome.reason = hrf_strdup(cause.text);
+        outcome.retryable = result->status != HRF_E_USER && result->status != HRF_E_UNSUPPORTED;
+        outcome.reason = hrf_strdup(result->err.text);
     }
-    outcome.seconds = hrf_clock_seconds() - start;
     hrf_crash_point("engine.task.before_commit");
-    status = hrf_task_commit(job->directory, task, record.data, record.n_bytes, &outcome, err);
+    const enum hrf_status status = hrf_task_commit(job->directory, task, result->record.data,
+                                                   result->record.n_bytes, &outcome, err);
     hrf_crash_point("engine.task.after_commit");
-    hrf_bytes_release(&record);
     hrf_task_status_release(&outcome);
     return status;
+}
+
+/* Observes the task of a calibrate job. */
+static enum hrf_status observe(struct hrf_worker *job, const struct hrf_job_task *task,
+                               struct hrf_task_result *result, struct hrf_error *err)
+{
+    result->status = hrf_worker_observe(job, task, &result->record, &result->err);
+    return hrf_worker_ends_job(result->status)
+               ? hrf_error_set(err, result->status, "%s", result->err.text)
+               : HRF_OK;
+}
+
+static enum hrf_status do_group(struct hrf_worker *job, const struct hrf_task_group *group,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_task_result *results = hrf_calloc((size_t)group->n, sizeof *results);
+    HRF_CHECK_MEMORY(results != NULL, err, "no memory for %d tasks", group->n);
+    const double start = hrf_clock_seconds();
+    hrf_crash_point("engine.task.begin");
+    enum hrf_status status = job->spec->kind == HRF_JOB_CALIBRATE
+                                 ? observe(job, group->tasks[0], &results[0], err)
+                                 : hrf_worker_score(job, group, results, err);
+    const double seconds = (hrf_clock_seconds() - start) / group->n;
+    for (int k = 0; k < group->n; k++) {
+        if (status == HRF_OK)
+            status = commit(job, group->tasks[k], &results[k], seconds, err);
+        hrf_bytes_release(&results[k].record);
+    }
+    return status;
+}
+
+/* The tasks from *at on that score the same patches, as far as their networks are of this pass;
+ * moves *at behind all of them. */
+static struct hrf_task_group next_group(const struct hrf_worker *job, int32_t pass, size_t *at)
+{
+    const struct hrf_job_spec *spec = job->spec;
+    const struct hrf_job_task *first = &spec->tasks[*at];
+    struct hrf_task_group group = { .n = 0 };
+    size_t n = 0;
+    for (; *at < spec->n_tasks && n < spec->n_networks; (*at)++, n++) {
+        const struct hrf_job_task *task = &spec->tasks[*at];
+        if (n > 0 && !hrf_job_tasks_share_patches(first, task))
+            break;
+        if (job->networks[task->network].pass != pass)
+            continue;
+        group.networks[group.n] = (int)task->network;
+        group.tasks[group.n++] = task;
+    }
+    return group;
+}
+
+static enum hrf_status run_pass(struct hrf_worker *job, int32_t pass, struct hrf_error *err)
+{
+    hrf_worker_begin_pass(job, pass);
+    for (size_t at = 0; at < job->spec->n_tasks;) {
+        const struct hrf_task_group group = next_group(job, pass, &at);
+        if (group.n == 0)
+            continue;
+        HRF_TRY(hrf_worker_settle(job, HRF_OK, err));
+        HRF_TRY(do_group(job, &group, err));
+    }
+    return HRF_OK;
 }
 
 enum hrf_status hrf_worker_run_job(struct hrf_worker *job, const char *spec_path,
@@ -68,19 +113,23 @@ enum hrf_status hrf_worker_run_job(struct hrf_worker *job, const char *spec_path
                              spec_path, hrf_job_kind_name(job->spec->kind),
                              hrf_job_kind_name(kind));
     const struct hrf_job_engine *engine = &job->spec->engine;
+    job->n_passes = 1;
     if (kind == HRF_JOB_INFER)
         HRF_TRY(hrf_ranks_create(job->directory, engine->n_ranks, &job->ranks, err));
-    HRF_TRY(hrf_engine_check_request(engine->device, engine->precision, NULL, err));
+    for (size_t i = 0; i < job->spec->n_networks; i++)
+        HRF_TRY(
+            hrf_engine_check_request(engine->device, job->spec->networks[i].precision, NULL, err));
     HRF_TRY(hrf_engine_check_device(engine->device, &job->identity, err));
-    double start = hrf_clock_seconds();
+    const double start = hrf_clock_seconds();
     HRF_TRY(hrf_worker_load_model(job, err));
     if (kind == HRF_JOB_INFER)
-        HRF_TRY(hrf_worker_form_groups(job, err));
-    job->build_seconds = hrf_clock_seconds() - start;
-    for (size_t i = 0; i < job->spec->n_tasks; i++) {
-        HRF_TRY(hrf_worker_settle(job, HRF_OK, err));
-        HRF_TRY(do_task(job, &job->spec->tasks[i], err));
-    }
+        HRF_TRY(hrf_worker_prepare(job, err));
+    double built = 0; /* by prepare(), and told already */
+    for (size_t i = 0; i < job->spec->n_networks; i++)
+        built += job->networks[i].build_seconds;
+    job->networks[0].build_seconds += hrf_clock_seconds() - start - built;
+    for (int32_t pass = 0; pass < job->n_passes; pass++)
+        HRF_TRY(run_pass(job, pass, err));
     return HRF_OK;
 }
 

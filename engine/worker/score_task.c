@@ -1,273 +1,225 @@
-/* score_task.c - a task's patches, or its slide as one image, to class probabilities or embeddings.
+/* score_task.c - the patches of a group of tasks, or a slide as one image, to class probabilities
+ * or embeddings: each patch is read once, and every network of the group runs on it.
  *
- * Ranks share a task's batches; rank 0 gathers the results and keeps them now and then, so that a
- * job that is killed costs a minute of work at most.
+ * Ranks share the batches; rank 0 gathers the results (results.h).
  */
 #include "base/clock.h"
 #include "base/crash.h"
-#include "base/file.h"
 #include "base/log.h"
-#include "base/own_process.h"
-#include "base/path.h"
+#include "engine/worker/results.h"
 #include "engine/worker/slide_source.h"
-#include "engine/worker/worker.h"
-#include "schema/record/sentinel.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { PART_MS = 60000 }; /* the most work that is lost if a job is killed */
-
-static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf_job_task *task,
-                                  const struct hrf_tile_plan *plan, struct hrf_scores **out,
-                                  struct hrf_error *err)
-{
-    const struct hrf_job_engine *engine = &job->spec->engine;
-    HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
-    HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores");
-    scores->identity = task->identity;
-    memcpy(scores->identity.plan, plan->hash, sizeof scores->identity.plan);
-    scores->precision = hrf_strdup(engine->precision);
-    scores->device = hrf_strdup(hrf_network_device_name(job->network));
-    scores->host = hrf_strdup(job->host);
-    memcpy(scores->hardware.model, job->identity.model, sizeof scores->hardware.model);
-    memcpy(scores->hardware.path, job->identity.path, sizeof scores->hardware.path);
-    memcpy(scores->hardware.driver, job->identity.driver, sizeof scores->hardware.driver);
-    memcpy(scores->hardware.libraries, job->identity.libraries, sizeof scores->hardware.libraries);
-    snprintf(scores->notes, sizeof scores->notes, "%s", hrf_network_notes(job->network));
-    if (hrf_network_transport(job->network) != NULL)
-        snprintf(scores->traffic.transport, sizeof scores->traffic.transport, "%s",
-                 hrf_network_transport(job->network));
-    scores->first_patch = task->first_patch;
-    scores->n_patches = task->n_patches;
-    scores->n_classes = (int32_t)job->n_values;
-    scores->probabilities = hrf_calloc((size_t)(task->n_patches * job->n_values),
-                                       sizeof scores->probabilities[0]);
-    HRF_CHECK_MEMORY(scores->precision != NULL && scores->device != NULL && scores->host != NULL &&
-                         scores->probabilities != NULL,
-                     err, "no memory for the scores of %lld patches", (long long)task->n_patches);
-    HRF_MOVE(*out, scores);
-    return HRF_OK;
-}
-
-/* A task whose results rank 0 gathers. */
-struct gathering {
-    const struct hrf_worker *job;
-    const struct hrf_job_task *task;
-    struct hrf_scores *scores;
-    int64_t n_done;         /* patches */
-    int64_t n_saved;        /* of them: in the part that was read at the start or written last */
-    double shown, saved_at; /* monotonic seconds */
+/* A group of tasks as this rank scores it. */
+struct scoring {
+    struct hrf_worker *job;
+    const struct hrf_task_group *group;
+    struct hrf_task_source *source;
+    struct hrf_results *results; /* rank 0 only */
+    float *values;               /* of a batch, by all networks; NULL: there is only one */
 };
 
-/* Writes what is done so far, for the next attempt. It is written only if it holds more than the
- * last part, because a part counts as progress. A revoked attempt writes nothing: its successor
- * continues with what it found. */
-static void keep_part(struct gathering *g)
+/* What network i of this rank's group has used since the last query, as far as it could be read. */
+static struct hrf_resource_use take_spent(struct hrf_worker *job, int i)
 {
-    struct hrf_bytes record = { NULL, 0 };
-    struct hrf_error err = { .status = HRF_OK };
-    HRF_AUTO_FREE char *path = hrf_task_part_path(g->job->directory, g->task->id);
-    g->saved_at = hrf_clock_seconds();
-    if (path == NULL || g->n_done == g->n_saved || hrf_fence_is_set(g->job->directory))
-        return;
-    hrf_crash_point("engine.part.before");
-    if (hrf_scores_encode(g->scores, &record, &err) != HRF_OK ||
-        hrf_file_write_atomic(path, record.data, record.n_bytes, &err) != HRF_OK)
-        hrf_log_warning("engine", "cannot save the scores so far: %s", err.text);
-    else
-        g->n_saved = g->n_done;
-    hrf_crash_point("engine.part.after");
-    hrf_bytes_release(&record);
-}
-
-static double part_seconds(void)
-{
-    return (double)hrf_clock_setting_ms("HRF_PART_MS", 0, PART_MS) / 1000;
-}
-
-static void add_counts(struct hrf_scores *scores, const struct hrf_comm_count *counts)
-{
-    struct hrf_traffics part = { .n_items = 0 };
-    for (int use = 0; use < HRF_N_COMM_USES; use++) {
-        struct hrf_traffic *t = &part.items[part.n_items];
-        *t = (struct hrf_traffic){ .messages = counts[use].messages,
-                                   .bytes = counts[use].bytes,
-                                   .sending = counts[use].sending,
-                                   .receiving = counts[use].receiving };
-        snprintf(t->operation, sizeof t->operation, "%s",
-                 hrf_comm_use_name((enum hrf_comm_use)use));
-        part.n_items += t->messages > 0;
-    }
-    hrf_traffics_add(&scores->traffic, &part);
-}
-
-static void add_spent(struct hrf_scores *scores, const struct hrf_resource_use *spent)
-{
-    scores->energy_joules += spent->processor_joules;
-    scores->gpu_energy_joules += spent->gpu_joules;
-    scores->timing.copy += spent->copy;
-    scores->timing.kernels += spent->kernels;
-    if (scores->device_memory_bytes < spent->device_bytes)
-        scores->device_memory_bytes = spent->device_bytes;
-}
-
-/* The resources that this rank's group has used since the last query, as far as they could be read.
- */
-static struct hrf_resource_use take_spent(struct hrf_worker *job)
-{
-    const struct hrf_resource_use spent = job->spent;
-    job->spent = (struct hrf_resource_use){ 0 };
+    const struct hrf_resource_use spent = job->networks[i].spent;
+    job->networks[i].spent = (struct hrf_resource_use){ 0 };
     return spent;
 }
 
-static void take_result(void *context, const struct hrf_work_queue_result *result)
+/* ---- one network on a batch ---- */
+
+/* Copies n images of a batch into an input of `shape`, and zeros behind them. */
+static void fill(void *input, const struct hrf_shape *shape, size_t number_bytes,
+                 const void *pixels, int64_t n)
 {
-    struct gathering *g = context;
-    const size_t n_values = (size_t)g->scores->n_classes;
-    for (int64_t i = 0; i < result->n; i++)
-        memcpy(g->scores->probabilities + (size_t)result->patches[i] * n_values,
-               result->values + (size_t)i * n_values, n_values * sizeof *result->values);
-    g->scores->timing.compute += result->seconds;
-    add_spent(g->scores, &result->spent);
-    if (result->counts != NULL)
-        add_counts(g->scores, result->counts);
-    g->n_done += result->n;
-    const double now = hrf_clock_seconds();
-    if (now - g->shown >= 0.5) {
-        hrf_task_progress_write(g->job->directory, g->task->id, g->n_done, g->task->n_patches);
-        g->shown = now;
-    }
-    if (now - g->saved_at >= part_seconds())
-        keep_part(g);
+    const size_t all = (size_t)hrf_shape_count(shape) * number_bytes;
+    const size_t there = all / (size_t)shape->dims[0] * (size_t)n;
+    memcpy(input, pixels, there);
+    memset((uint8_t *)input + there, 0, all - there);
 }
 
-static void fill_pixels(struct hrf_session *session, const struct hrf_feed_batch *batch)
+static void fill_pixels(struct hrf_session *session, const void *pixels, int64_t n)
 {
-    const struct hrf_shape *shape = hrf_session_input_shape(session, 0);
-    const size_t all = (size_t)hrf_shape_count(shape), image = all / (size_t)shape->dims[0];
-    uint8_t *pixels = hrf_session_pixels(session);
-    memcpy(pixels, batch->bytes, (size_t)batch->n * image);
-    memset(pixels + (size_t)batch->n * image, 0, all - (size_t)batch->n * image);
+    fill(hrf_session_pixels(session), hrf_session_input_shape(session, 0), 1, pixels, n);
 }
 
-static void fill_narrow(struct hrf_session *session, const struct hrf_feed_batch *batch)
+static void fill_narrow(struct hrf_session *session, const void *pixels, int64_t n)
 {
     struct hrf_quantization unused;
-    const struct hrf_shape *shape = hrf_session_input_shape(session, 0);
-    const size_t all = (size_t)hrf_shape_count(shape) *
-                       hrf_dtype_size(hrf_session_input_type(session, &unused));
-    const size_t there = all / (size_t)shape->dims[0] * (size_t)batch->n;
-    uint8_t *input = hrf_session_narrow_input(session);
-    memcpy(input, batch->bytes, there);
-    memset(input + there, 0, all - there);
+    fill(hrf_session_narrow_input(session), hrf_session_input_shape(session, 0),
+         hrf_dtype_size(hrf_session_input_type(session, &unused)), pixels, n);
 }
 
-/* Finishes the oldest batch that is under way and delivers its results. */
-static enum hrf_status finish_batch(struct hrf_worker *job, struct hrf_session *session,
-                                    const struct hrf_feed_batch *batch, double *since,
-                                    struct hrf_error *err)
+/* Runs the k-th network of the group on a batch. */
+static enum hrf_status run_network(const struct scoring *s, int k,
+                                   const struct hrf_feed_batch *batch, struct hrf_error *err)
 {
-    HRF_TRY(hrf_session_finish(session, err));
-    const double now = hrf_clock_seconds();
-    hrf_meters_tick(&job->meters);
+    const int i = s->group->networks[k];
+    struct hrf_session *pixels = hrf_worker_pixel_session(s->job, i);
+    struct hrf_session *narrow = hrf_worker_narrow_session(s->job, i);
+    const void *data = batch->pixels[s->source->form[k]];
+    struct hrf_batch_source source = {
+        .pixels = data, .n = batch->n, .size = s->job->size, .fed = s->source->fed
+    };
+    if (pixels != NULL) {
+        fill_pixels(pixels, data, batch->n);
+        return hrf_session_run(pixels, err);
+    }
+    if (narrow == NULL)
+        return hrf_network_run(s->job->networks[i].network, hrf_worker_read_batch, &source, err);
+    fill_narrow(narrow, data, batch->n);
+    return hrf_session_run(narrow, err);
+}
+
+/* Takes over the k-th network's output of a batch of n. */
+static void take_output(const struct scoring *s, int k, int64_t n)
+{
+    const float *out = hrf_network_output(s->job->networks[s->group->networks[k]].network, 0);
+    const int64_t all = n * s->job->n_values;
+    if (s->values != NULL)
+        memcpy(s->values + k * all, out, (size_t)all * sizeof *out);
+}
+
+/* Hands a batch's results on. */
+static enum hrf_status give(const struct scoring *s, const struct hrf_feed_batch *batch,
+                            const struct hrf_work_queue_part *parts, struct hrf_error *err)
+{
+    const struct hrf_network *first = s->job->networks[s->group->networks[0]].network;
     const struct hrf_work_queue_result result = { .batch = batch->number,
                                                   .n = batch->n,
                                                   .patches = batch->patches,
-                                                  .values = hrf_session_output(session, 0),
-                                                  .seconds = now - *since,
-                                                  .spent = hrf_meters_take(&job->meters) };
-    *since = now; /* the time of the next batch counts from here */
-    HRF_TRY(hrf_work_queue_give(hrf_ranks_work_queue(job->ranks), &result, err));
-    hrf_ranks_count_batch(job->ranks);
+                                                  .values = s->values != NULL
+                                                                ? s->values
+                                                                : hrf_network_output(first, 0),
+                                                  .parts = parts,
+                                                  .n_parts = s->group->n };
+    HRF_TRY(hrf_work_queue_give(hrf_ranks_work_queue(s->job->ranks), &result, err));
     hrf_crash_point("engine.batch");
     return HRF_OK;
 }
 
-/* The same on a device: a batch is uploaded while the one before it is computed. */
-static enum hrf_status score_pixels(struct hrf_worker *job, struct hrf_session *session,
-                                    struct hrf_feed *feed, struct hrf_error *err)
+/* ---- batches on a device: one is uploaded while the one before it is computed ---- */
+
+/* Finishes the oldest batch that is under way in every network and delivers its results. */
+static enum hrf_status finish_batch(const struct scoring *s, const struct hrf_feed_batch *batch,
+                                    struct hrf_work_queue_part *parts, struct hrf_error *err)
 {
-    struct hrf_feed_batch oldest = { .n = 0 }; /* under way; n 0: none is */
-    double since = 0;
+    for (int k = 0; k < s->group->n; k++)
+        parts[k].spent = hrf_meters_take(&s->job->meters, s->group->networks[k]);
+    hrf_ranks_count_batch(s->job->ranks);
+    return give(s, batch, parts, err);
+}
+
+/* Starts `next` (n 0: there is none) in the k-th network and finishes `oldest` (n 0: none is under
+ * way). */
+static enum hrf_status start_and_finish(const struct scoring *s, int k,
+                                        const struct hrf_feed_batch *next,
+                                        const struct hrf_feed_batch *oldest, struct hrf_error *err)
+{
+    struct hrf_session *session = hrf_worker_pixel_session(s->job, s->group->networks[k]);
+    if (next->n > 0) {
+        fill_pixels(session, next->pixels[s->source->form[k]], next->n);
+        HRF_TRY(hrf_session_start(session, err));
+    }
+    if (oldest->n == 0)
+        return HRF_OK;
+    HRF_TRY(hrf_session_finish(session, err));
+    take_output(s, k, oldest->n);
+    hrf_meters_tick(&s->job->meters);
+    return HRF_OK;
+}
+
+static enum hrf_status score_pixels(const struct scoring *s, struct hrf_error *err)
+{
+    struct hrf_feed_batch oldest = { .n = 0 };
+    double since = hrf_clock_seconds(); /* the time of the next result counts from here */
     for (;;) {
         struct hrf_feed_batch batch;
-        HRF_TRY(hrf_feed_next(feed, &batch, err));
+        struct hrf_work_queue_part parts[HRF_MOST_PARTS] = { { .seconds = 0 } };
+        HRF_TRY(hrf_feed_next(s->source->feed, &batch, err));
         if (hrf_worker_is_stopping())
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
-        if (batch.n == 0)
-            return oldest.n > 0 ? finish_batch(job, session, &oldest, &since, err) : HRF_OK;
-        fill_pixels(session, &batch);
-        const double start = hrf_clock_seconds();
-        since = oldest.n > 0 ? since : start;
-        HRF_TRY(hrf_session_start(session, err));
+        since = oldest.n > 0 ? since : hrf_clock_seconds();
+        for (int k = 0; k < s->group->n; k++) {
+            hrf_meters_run(&s->job->meters, s->group->networks[k]);
+            HRF_TRY(start_and_finish(s, k, &batch, &oldest, err));
+            const double now = hrf_clock_seconds();
+            parts[k].seconds = now - since;
+            since = now;
+        }
+        hrf_meters_run(&s->job->meters, -1);
         if (oldest.n > 0)
-            HRF_TRY(finish_batch(job, session, &oldest, &since, err));
+            HRF_TRY(finish_batch(s, &oldest, parts, err));
+        if (batch.n == 0)
+            return HRF_OK;
         oldest = batch;
     }
 }
 
+static bool all_take_pixels(const struct scoring *s)
+{
+    for (int k = 0; k < s->group->n; k++)
+        if (hrf_worker_pixel_session(s->job, s->group->networks[k]) == NULL)
+            return false;
+    return true;
+}
+
+/* ---- batches, one after the other ---- */
+
 /* The next batch of this rank's group. A rank that reads no pixels skips it. */
-static enum hrf_status next_batch(struct hrf_worker *job, const struct hrf_job_task *task,
-                                  struct hrf_feed *feed, struct hrf_feed_batch *batch,
+static enum hrf_status next_batch(const struct scoring *s, struct hrf_feed_batch *batch,
                                   struct hrf_error *err)
 {
-    const int64_t size = job->spec->engine.batch;
-    if (feed != NULL)
-        return hrf_feed_next(feed, batch, err);
-    *batch = (struct hrf_feed_batch){ .number = hrf_ranks_next(job->ranks) };
-    const int64_t left = task->n_patches - batch->number * size;
+    const int64_t size = s->job->spec->engine.batch;
+    if (s->source->feed != NULL)
+        return hrf_feed_next(s->source->feed, batch, err);
+    *batch = (struct hrf_feed_batch){ .number = hrf_ranks_next(s->job->ranks) };
+    const int64_t left = s->group->tasks[0]->n_patches - batch->number * size;
     if (batch->number >= 0)
         batch->n = left < size ? left : size;
     return HRF_OK;
 }
 
-static enum hrf_status score_batch(struct hrf_worker *job, struct hrf_batch_source *source,
+static enum hrf_status score_batch(const struct scoring *s, const struct hrf_feed_batch *batch,
                                    struct hrf_error *err)
 {
-    const struct hrf_feed_batch *batch = &source->batch;
-    const double start = hrf_clock_seconds();
-    struct hrf_session *narrow = hrf_worker_narrow_session(job);
-    struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };
-    if (narrow != NULL) {
-        fill_narrow(narrow, batch);
-        HRF_TRY(hrf_session_run(narrow, err));
-    } else {
-        HRF_TRY(hrf_network_run(job->network, hrf_worker_read_batch, source, err));
+    struct hrf_worker *job = s->job;
+    const bool leads = hrf_ranks_leads(job->ranks);
+    struct hrf_work_queue_part parts[HRF_MOST_PARTS] = { { .seconds = 0 } };
+    for (int k = 0; k < s->group->n; k++) {
+        const int i = s->group->networks[k];
+        const double start = hrf_clock_seconds();
+        hrf_meters_run(&job->meters, i);
+        HRF_TRY(run_network(s, k, batch, err));
+        HRF_TRY(hrf_network_count(job->networks[i].network, parts[k].counts, err));
+        if (leads)
+            take_output(s, k, batch->n);
+        parts[k].seconds = hrf_clock_seconds() - start;
+        parts[k].spent = take_spent(job, i);
     }
-    HRF_TRY(hrf_network_count(job->network, counts, err));
+    hrf_meters_run(&job->meters, -1);
     hrf_ranks_count_batch(job->ranks);
-    if (!hrf_ranks_leads(job->ranks))
-        return HRF_OK;
-    const struct hrf_work_queue_result result = { .batch = batch->number,
-                                                  .n = batch->n,
-                                                  .patches = batch->patches,
-                                                  .values = hrf_network_output(job->network, 0),
-                                                  .seconds = hrf_clock_seconds() - start,
-                                                  .spent = take_spent(job),
-                                                  .counts = counts };
-    HRF_TRY(hrf_work_queue_give(hrf_ranks_work_queue(job->ranks), &result, err));
-    hrf_crash_point("engine.batch");
-    return HRF_OK;
+    return leads ? give(s, batch, parts, err) : HRF_OK;
 }
 
 /* Scores the batches that this rank's group gets. */
-static enum hrf_status score_patches(struct hrf_worker *job, const struct hrf_job_task *task,
-                                     struct hrf_feed *feed, struct hrf_error *err)
+static enum hrf_status score_patches(const struct scoring *s, struct hrf_error *err)
 {
-    if (hrf_worker_pixel_session(job) != NULL)
-        return score_pixels(job, hrf_worker_pixel_session(job), feed, err);
+    if (all_take_pixels(s))
+        return score_pixels(s, err);
     for (;;) {
-        struct hrf_batch_source source = { .size = job->size,
-                                           .fed = hrf_network_fed(job->network, job->size) };
-        const enum hrf_status status = next_batch(job, task, feed, &source.batch, err);
-        HRF_TRY(hrf_worker_settle(job, status, err));
-        if (source.batch.n == 0)
+        struct hrf_feed_batch batch;
+        const enum hrf_status status = next_batch(s, &batch, err);
+        HRF_TRY(hrf_worker_settle(s->job, status, err));
+        if (batch.n == 0)
             return HRF_OK;
-        HRF_TRY(score_batch(job, &source, err));
+        HRF_TRY(score_batch(s, &batch, err));
     }
 }
+
+/* ---- a slide as one image ---- */
 
 static int64_t count_constant(const struct hrf_network *network)
 {
@@ -275,155 +227,103 @@ static int64_t count_constant(const struct hrf_network *network)
     return banded != NULL ? hrf_banded_facts(banded).n_constant : 0;
 }
 
-static void tell_bands(const struct hrf_worker *job, const struct hrf_job_task *task,
+static void tell_bands(const struct hrf_network *network, const struct hrf_job_task *task,
                        int64_t n_before)
 {
     char text[HRF_BANDED_TEXT];
-    if (hrf_network_banded(job->network) == NULL)
+    if (hrf_network_banded(network) == NULL)
         return;
-    hrf_banded_text(hrf_network_banded(job->network), n_before, text);
+    hrf_banded_text(hrf_network_banded(network), n_before, text);
     hrf_log_info("engine", "task %s: %s", task->id, text);
 }
 
 /* Each rank waits only for its own part of the slide. */
-static enum hrf_status score_slide(struct hrf_worker *job, const struct hrf_job_task *task,
-                                   struct hrf_task_source *source, struct hrf_scores *scores,
-                                   struct hrf_error *err)
+static enum hrf_status score_slide(const struct scoring *s, struct hrf_error *err)
 {
+    struct hrf_network *network = s->job->networks[s->group->networks[0]].network;
+    const struct hrf_job_task *task = s->group->tasks[0];
     double start = hrf_clock_seconds();
-    const int64_t n_constant = count_constant(job->network);
-    HRF_TRY(hrf_worker_run_slide(job, task, source, err));
+    const int64_t n_constant = count_constant(network);
+    HRF_TRY(hrf_worker_run_slide(s->job, task, s->source, err));
     const double all = hrf_clock_seconds() - start;
-    tell_bands(job, task, n_constant);
+    tell_bands(network, task, n_constant);
     struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };
-    HRF_TRY(hrf_network_count(job->network, counts, err));
-    HRF_TRY(hrf_worker_settle(job, HRF_OK, err)); /* for the times of the other ranks */
-    if (scores == NULL)
+    HRF_TRY(hrf_network_count(network, counts, err));
+    HRF_TRY(hrf_worker_settle(s->job, HRF_OK, err)); /* for the times of the other ranks */
+    if (s->results == NULL)
         return HRF_OK;
-    add_counts(scores, counts);
-    scores->timing.compute = all - source->times.wait / hrf_network_n_ranks(job->network);
-    memcpy(scores->probabilities, hrf_network_output(job->network, 0),
+    struct hrf_scores *scores = s->results->scores[0];
+    hrf_results_add_counts(scores, counts);
+    scores->timing.compute = all - s->source->times.wait / hrf_network_n_ranks(network);
+    memcpy(scores->probabilities, hrf_network_output(network, 0),
            (size_t)scores->n_classes * sizeof scores->probabilities[0]);
     hrf_crash_point("engine.batch");
-    return hrf_keep_class_map(job->network, scores, err);
+    return hrf_keep_class_map(network, scores, err);
 }
 
-static void note_timing(struct hrf_worker *job, const struct hrf_task_source *source, double start,
-                        struct hrf_scores *scores)
+/* ---- a group of tasks, shared by the ranks ---- */
+
+/* What the queue needs to know of tasks: it counts with the most numbers per patch that a batch of
+ * this job may give, the same on every rank. */
+static struct hrf_work_queue_task queue_task(const struct hrf_worker *job, int64_t n_batches)
 {
-    struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
-                                                       : source->times;
-    /* added to what an earlier attempt has used */
-    scores->timing.decode += times.decode;
-    scores->timing.prepare += times.prepare;
-    scores->timing.wait += times.wait;
-    scores->timing.build += job->build_seconds; /* counted once, for the task that needed it */
-    job->build_seconds = 0;
-    scores->timing.total += hrf_clock_seconds() - start;
-    scores->peak_memory_bytes = job->peak_bytes;
-    scores->peak_process_bytes = hrf_process_peak_memory();
-    const struct hrf_resource_use groups = take_spent(job), own = hrf_meters_take_all(&job->meters);
-    add_spent(scores, &groups);
-    add_spent(scores, &own);
-    scores->n_threads = scores->n_readers = source->n_threads;
+    return (struct hrf_work_queue_task){ .n_batches = n_batches,
+                                         .batch = job->spec->engine.batch,
+                                         .n_values = job->n_values *
+                                                     (int64_t)job->spec->n_networks };
 }
 
-/* Takes over what an earlier attempt left; *done [n_batches] is heap. A part that does not belong
- * to this task or cannot be read is not used: its patches are scored again. */
-static enum hrf_status take_part(const struct hrf_task_source *source, int64_t batch,
-                                 int64_t n_batches, struct gathering *g, bool **done,
-                                 struct hrf_error *err)
-{
-    const struct hrf_job_task *task = g->task;
-    const int64_t n_classes = g->scores->n_classes;
-    HRF_AUTO_FREE char *bytes = NULL;
-    HRF_AUTO(hrf_scores) part = NULL;
-    size_t n_bytes = 0;
-    struct hrf_error why = { .status = HRF_OK };
-    if (task->partial == NULL || !hrf_path_exists(task->partial))
-        return HRF_OK;
-    if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
-        hrf_scores_decode(bytes, n_bytes, &task->identity, task->partial, &part, &why) != HRF_OK ||
-        part->n_patches != task->n_patches || part->n_classes != n_classes) {
-        hrf_log_warning("engine", "the scores of an earlier attempt are not used: %s",
-                        why.text[0] != '\0' ? why.text : "they are for other patches or classes");
-        return HRF_OK;
-    }
-    HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)task->n_patches + 1, sizeof *order);
-    bool *found = hrf_calloc((size_t)n_batches + 1, sizeof *found);
-    *done = found;
-    HRF_CHECK_MEMORY(order != NULL && found != NULL, err, "no memory for %lld batches",
-                     (long long)n_batches);
-    HRF_TRY(hrf_feed_order(source->plan, task->first_patch, task->n_patches, order, err));
-    for (int64_t b = 0; b < n_batches; b++) {
-        const int64_t end = (b + 1) * batch < task->n_patches ? (b + 1) * batch : task->n_patches;
-        found[b] = true;
-        for (int64_t k = b * batch; k < end; k++)
-            found[b] &= !isnan(part->probabilities[order[k] * n_classes]);
-        for (int64_t k = b * batch; k < end && found[b]; k++, g->n_done++)
-            memcpy(g->scores->probabilities + order[k] * n_classes,
-                   part->probabilities + order[k] * n_classes,
-                   (size_t)n_classes * sizeof *part->probabilities);
-    }
-    g->n_saved = g->n_done;
-    g->scores->timing = part->timing;
-    g->scores->traffic = part->traffic;
-    g->scores->energy_joules = part->energy_joules;
-    g->scores->gpu_energy_joules = part->gpu_energy_joules;
-    g->scores->device_memory_bytes = part->device_memory_bytes;
-    hrf_log_info("engine", "%lld of %lld patches were scored by an earlier attempt",
-                 (long long)g->n_done, (long long)task->n_patches);
-    return HRF_OK;
-}
-
-/* Every leader begins the task, also one that cannot take part, because they count tasks together.
+/* Every leader begins the tasks, also one that cannot take part, because they count them together.
  */
-static enum hrf_status begin_sharing(struct hrf_worker *job, const struct hrf_task_source *source,
-                                     struct gathering *g, bool **done, struct hrf_error *err)
+static enum hrf_status begin_sharing(const struct scoring *s, bool **done, struct hrf_error *err)
 {
-    const int64_t batch = job->spec->engine.batch;
-    const int64_t n_batches = (g->task->n_patches + batch - 1) / batch;
-    if (!hrf_ranks_leads(job->ranks))
+    const int64_t batch = s->job->spec->engine.batch;
+    const int64_t n_batches = (s->group->tasks[0]->n_patches + batch - 1) / batch;
+    if (!hrf_ranks_leads(s->job->ranks))
         return HRF_OK;
-    if (g->scores != NULL)
-        HRF_TRY(take_part(source, batch, n_batches, g, done, err));
-    const struct hrf_work_queue_task task = { .n_batches = n_batches,
-                                              .batch = batch,
-                                              .n_values = job->n_values,
-                                              .done = *done,
-                                              .sink = take_result,
-                                              .context = g };
-    return hrf_work_queue_begin(hrf_ranks_work_queue(job->ranks), &task, err);
+    if (s->results != NULL)
+        HRF_TRY(hrf_results_begin(s->results, s->source->plan, n_batches, done, err));
+    struct hrf_work_queue_task task = queue_task(s->job, n_batches);
+    task.done = *done;
+    task.sink = hrf_results_take;
+    task.context = s->results;
+    return hrf_work_queue_begin(hrf_ranks_work_queue(s->job->ranks), &task, err);
 }
 
-/* `status`: how the task began. The ranks of a group start and end together; each drops the batches
- * that it has not run. */
-static enum hrf_status run_group(struct hrf_worker *job, const struct hrf_job_task *task,
-                                 struct hrf_task_source *source, enum hrf_status status,
+static bool is_fed(const struct scoring *s)
+{
+    bool is_any = false;
+    for (int k = 0; k < s->group->n; k++)
+        is_any |= hrf_network_is_fed(s->job->networks[s->group->networks[k]].network);
+    return is_any;
+}
+
+/* `status`: how the tasks began. The ranks of a group start and end together; each drops the
+ * batches that it has not run. */
+static enum hrf_status run_group(const struct scoring *s, enum hrf_status status,
                                  struct hrf_error *err)
 {
-    if (status == HRF_OK && hrf_network_is_fed(job->network))
-        status = hrf_worker_start_feed(job, task, source, err);
-    status = hrf_worker_settle(job, status, err);
+    if (status == HRF_OK && is_fed(s))
+        status = hrf_worker_start_feed(s->job, s->group, s->source, err);
+    status = hrf_worker_settle(s->job, status, err);
     if (status == HRF_OK)
-        status = score_patches(job, task, source->feed, err);
+        status = score_patches(s, err);
     if (status == HRF_OK)
-        return hrf_ranks_end_task(job->ranks, err);
-    hrf_feed_destroy(source->feed); /* from here on its readers get no more batches */
-    source->feed = NULL;
+        return hrf_ranks_end_task(s->job->ranks, err);
+    hrf_feed_destroy(s->source->feed); /* from here on its readers get no more batches */
+    s->source->feed = NULL;
     struct hrf_error ignored; /* the first error is the one to report */
-    const enum hrf_status ended = hrf_ranks_end_task(job->ranks, &ignored);
+    const enum hrf_status ended = hrf_ranks_end_task(s->job->ranks, &ignored);
     return ended == HRF_E_AGAIN ? hrf_error_set(err, ended, "%s", ignored.text) : status;
 }
 
 /* Rank 0 waits for the batches of the others, too. After a signal it keeps what it has. */
-static enum hrf_status gather(struct hrf_worker *job, struct hrf_task_source *source,
-                              struct gathering *g, struct hrf_error *err)
+static enum hrf_status gather(const struct scoring *s, struct hrf_error *err)
 {
-    struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
+    struct hrf_work_queue *work_queue = hrf_ranks_work_queue(s->job->ranks);
     HRF_AUTO_FREE bool *done = NULL;
-    enum hrf_status status = begin_sharing(job, source, g, &done, err);
-    status = run_group(job, g->task, source, status, err);
+    enum hrf_status status = begin_sharing(s, &done, err);
+    status = run_group(s, status, err);
     if (work_queue == NULL)
         return status;
     if (status == HRF_OK)
@@ -433,18 +333,16 @@ static enum hrf_status gather(struct hrf_worker *job, struct hrf_task_source *so
     return status;
 }
 
-static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job_task *task,
-                                    struct hrf_task_source *source, struct hrf_scores *scores,
-                                    struct hrf_error *err)
+static enum hrf_status score_shared(struct scoring *s, struct hrf_error *err)
 {
-    struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
-    struct gathering g = {
-        .job = job, .task = task, .scores = scores, .saved_at = hrf_clock_seconds()
-    };
-    for (int64_t i = 0; scores != NULL && i < task->n_patches * scores->n_classes; i++)
-        scores->probabilities[i] = NAN;
-    const enum hrf_status status = gather(job, source, &g, err);
-    if (status != HRF_E_AGAIN || scores == NULL)
+    struct hrf_work_queue *work_queue = hrf_ranks_work_queue(s->job->ranks);
+    const size_t n = (size_t)(s->job->spec->engine.batch * s->job->n_values) * (size_t)s->group->n;
+    HRF_AUTO_FREE float *values = s->group->n > 1 ? hrf_alloc_array(n, sizeof *values) : NULL;
+    HRF_CHECK_MEMORY(s->group->n == 1 || values != NULL, err, "no memory for a batch's results");
+    s->values = values;
+    const enum hrf_status status = gather(s, err);
+    s->values = NULL;
+    if (status != HRF_E_AGAIN || s->results == NULL)
         return status;
     static const struct hrf_work_queue_task nothing = { .n_batches = 0 };
     struct hrf_error ignored;
@@ -452,86 +350,60 @@ static enum hrf_status score_shared(struct hrf_worker *job, const struct hrf_job
     hrf_work_queue_gather(work_queue);
     if (hrf_work_queue_begin(work_queue, &nothing, &ignored) ==
         HRF_OK) /* results that arrive from here on are too late */
-        keep_part(&g);
+        hrf_results_keep(s->results);
     return status;
 }
 
-/* If a group cannot open the slide or create the network, the other groups score the task. If it is
- * rank 0's group, the task fails for all. */
+/* If a group of ranks cannot open the slide or create a network, the others score the tasks. If it
+ * is rank 0's, the tasks fail for all. */
 static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
                                  struct hrf_error *err)
 {
     struct hrf_work_queue *work_queue = hrf_ranks_work_queue(job->ranks);
-    const struct hrf_work_queue_task nothing = { .n_batches = 0,
-                                                 .batch = job->spec->engine.batch,
-                                                 .n_values = job->n_values };
+    const struct hrf_work_queue_task nothing = queue_task(job, 0);
     struct hrf_error why;
     if (work_queue != NULL && hrf_work_queue_begin(work_queue, &nothing, &why) != HRF_OK)
         return hrf_error_set(err, why.status, "%s", why.text);
     return status;
 }
 
-/* Numbers that are no probabilities would spoil every figure of the cohort, and features that are
- * not finite every slide head's output. The slide fails by name instead. */
-static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
-                                    const struct hrf_job_engine *engine, struct hrf_error *err)
+/* `results` stay empty on all ranks except rank 0. */
+static enum hrf_status score(struct scoring *s, struct hrf_results *results, struct hrf_error *err)
 {
-    const bool is_embedding = engine->embedding;
-    const bool is_number = engine->activation != NULL && strcmp(engine->activation, "none") == 0;
-    const bool is_any_number = is_embedding || is_number;
-    for (int64_t i = 0; i < s->n_patches * s->n_classes; i++) {
-        const double p = (double)s->probabilities[i];
-        if (is_any_number ? isfinite(p) : p >= 0.0 && p <= 1.0)
-            continue;
-        char text[32] = "NaN"; /* printf knows -nan too */
-        if (!isnan(p))
-            snprintf(text, sizeof text, "%g", p);
-        const long long patch = (long long)(task->first_patch + i / s->n_classes);
-        const long long at = (long long)(i % s->n_classes);
-        if (is_embedding)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "number %lld of the embedding that the model gives patch %lld is "
-                                 "%s in %s; is %s wide enough for this model?",
-                                 at, patch, text, s->precision, s->precision);
-        if (is_number)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "output %lld that the model gives patch %lld is %s in %s; is %s "
-                                 "wide enough for this model?",
-                                 at, patch, text, s->precision, s->precision);
-        return hrf_error_set(err, HRF_E_USER,
-                             "the model gives patch %lld the probability %s of class %lld in "
-                             "%s; does it end in softmax or sigmoid, and is %s precise enough "
-                             "for it?",
-                             patch, text, at, s->precision, s->precision);
+    struct hrf_worker *job = s->job;
+    const bool is_root = hrf_ranks_is_root(job->ranks), is_image = job->spec->engine.class_map;
+    enum hrf_status status = hrf_worker_open_source(job, s->group, s->source, err);
+    hrf_meters_begin(&job->meters, s->group->networks, s->group->n);
+    for (int k = 0; k < s->group->n; k++)
+        job->networks[s->group->networks[k]].spent = (struct hrf_resource_use){ 0 };
+    if (status == HRF_OK && is_root) {
+        status = hrf_results_init(results, job, s->group, s->source->plan, err);
+        s->results = results;
     }
-    return HRF_OK;
+    status = hrf_worker_settle(job, status, err);
+    if (status != HRF_OK)
+        return is_image ? status : leave_out(job, status, err);
+    return is_image ? score_slide(s, err) : score_shared(s, err);
 }
 
-/* `record` stays empty on all ranks except rank 0. */
-enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_job_task *task,
-                                 struct hrf_bytes *record, struct hrf_error *err)
+enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_task_group *group,
+                                 struct hrf_task_result *out, struct hrf_error *err)
 {
-    const bool is_root = hrf_ranks_is_root(job->ranks), is_image = job->spec->engine.class_map;
-    double start = hrf_clock_seconds();
+    const double start = hrf_clock_seconds();
     struct hrf_task_source source = { .plan = NULL };
-    HRF_AUTO(hrf_scores) scores = NULL;
-    enum hrf_status status = hrf_worker_open_source(job, task, &source, err);
-    hrf_meters_begin(&job->meters);
-    job->spent = (struct hrf_resource_use){ 0 };
-    if (status == HRF_OK && is_root)
-        status = new_scores(job, task, source.plan, &scores, err);
-    status = hrf_worker_settle(job, status, err);
-    if (status != HRF_OK && !is_image)
-        status = leave_out(job, status, err);
-    else if (status == HRF_OK)
-        status = is_image ? score_slide(job, task, &source, scores, err)
-                          : score_shared(job, task, &source, scores, err);
-    if (status == HRF_OK && is_root)
-        note_timing(job, &source, start, scores);
+    struct hrf_results results = { .job = job };
+    struct scoring s = { .job = job, .group = group, .source = &source };
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = score(&s, &results, &why);
+    if (status == HRF_OK && s.results != NULL)
+        hrf_results_note_timing(&results, job, &source, start);
     hrf_task_source_release(&source);
-    HRF_TRY(status);
-    if (!is_root)
-        return HRF_OK;
-    HRF_TRY(check_scores(task, scores, &job->spec->engine, err));
-    return hrf_scores_encode(scores, record, err);
+    for (int k = 0; k < group->n; k++) {
+        out[k].status = status;
+        out[k].err = why;
+    }
+    if (status == HRF_OK && s.results != NULL)
+        hrf_results_finish(&results, out);
+    hrf_results_release(&results);
+    return hrf_worker_ends_job(status) ? hrf_error_set(err, status, "%s", why.text) : HRF_OK;
 }

@@ -1,20 +1,10 @@
-/* worker.c - the job's model made ready, and the slide and patches of a task. */
+/* worker.c - the slide and patches of a task, and what ranks decide together (worker.h). */
 #include "engine/worker/worker.h"
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
-#include "base/log.h"
 #include "base/own_process.h"
-#include "engine/backend/backend.h"
-#include "engine/input/normalise.h"
 #include "engine/input/plan_readers.h"
-#include "engine/onnx/onnx.h"
-#include "engine/planning/known_machine.h"
-#include "engine/planning/request.h"
 #include "engine/run/agree.h"
-#include "engine/run/calibrator.h"
-#include "engine/run/class_map.h"
 #include "engine/worker/slide_source.h"
 
 #include <signal.h>
@@ -39,204 +29,17 @@ void hrf_worker_stop(int signal_number)
 void hrf_worker_release(struct hrf_worker *job)
 {
     hrf_meters_release(&job->meters);
-    hrf_network_destroy(job->network);
+    for (int i = 0; i < HRF_JOB_MOST_NETWORKS; i++) {
+        hrf_network_destroy(job->networks[i].network);
+        hrf_found_layout_release(&job->networks[i].layout);
+        hrf_calibration_destroy(job->networks[i].calibration);
+    }
     hrf_smoothing_destroy(job->smoothing);
-    hrf_found_layout_release(&job->layout);
     hrf_ranks_destroy(job->ranks);
     hrf_graph_destroy(job->graph);
-    hrf_calibration_destroy(job->calibration);
     hrf_tile_plan_destroy(job->plan);
     hrf_job_spec_destroy(job->spec);
     hrf_free(job->directory);
-}
-
-enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err)
-{
-    const struct hrf_job_engine *engine = &job->spec->engine;
-    char sha256[HRF_HASH_HEX] = "";
-    HRF_AUTO(hrf_graph) graph = NULL;
-    const enum hrf_status status = hrf_onnx_read_named(engine->model_file, sha256, &graph, err);
-    /* First: a model that has changed may be one that cannot be read. */
-    if (sha256[0] != '\0' && strcmp(sha256, engine->model_sha256) != 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
-                             "expected %.12s...); run again",
-                             engine->model_file, sha256, engine->model_sha256);
-    HRF_TRY(status);
-    if (engine->scales != NULL && job->calibration == NULL)
-        HRF_TRY(hrf_calibration_read(engine->scales, &job->calibration, err));
-    job->graph = graph;
-    graph = NULL;
-    return HRF_OK;
-}
-
-/* A network for which no such map can be made is scored without one; the log says why. */
-static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *err)
-{
-    struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status status = hrf_class_map_add(graph, &why);
-    if (status == HRF_E_UNSUPPORTED) {
-        hrf_log_warning("engine", "%s; slides get a score but no heatmap", why.text);
-        return HRF_OK;
-    }
-    if (status != HRF_OK && err != NULL)
-        *err = why;
-    return status;
-}
-
-/* The graph as it is to be run on images of `size`. */
-static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct hrf_graph **out,
-                                  struct hrf_error *err)
-{
-    const struct hrf_job_engine *engine = &job->spec->engine;
-    HRF_AUTO(hrf_graph) graph = NULL;
-    if (job->graph == NULL)
-        HRF_TRY(hrf_worker_load_model(job, err));
-    HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
-    hrf_engine_set_bounds(graph, engine->max_memory_bytes, engine->max_operations);
-    HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
-    HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    job->n_values = engine->n_classes;
-    HRF_TRY(engine->embedding
-                ? hrf_engine_check_embedding(graph, &job->n_values, err)
-                : hrf_engine_finish_scores(graph, engine->n_classes, engine->activation, err));
-    if (engine->class_map)
-        HRF_TRY(add_class_map(graph, err));
-    HRF_MOVE(*out, graph);
-    return HRF_OK;
-}
-
-/* A device gets patches as bytes and normalises them itself, which is a quarter of the traffic. In
- * host memory the readers convert to the type that the network computes in. Observers need floats,
- * ranks read their own parts, and a slide that is one image is read into the input directly. */
-static enum hrf_status choose_input(const struct hrf_worker *job,
-                                    const struct hrf_layout_plan *layout,
-                                    const struct hrf_pixel_form *form,
-                                    struct hrf_session_config *session, struct hrf_error *err)
-{
-    const struct hrf_backend_ops *ops = NULL;
-    HRF_TRY(hrf_backend_choose(session->device, &ops, NULL, err));
-    if (job->spec->kind != HRF_JOB_INFER || job->spec->engine.class_map ||
-        hrf_layout_ranks(layout) != 1)
-        return HRF_OK;
-    session->pixels = ops->device != NULL ? form : NULL;
-    session->narrow_input = ops->device == NULL;
-    return HRF_OK;
-}
-
-struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job)
-{
-    struct hrf_session *session = hrf_network_session(job->network);
-    struct hrf_quantization unused;
-    return session != NULL && hrf_session_input_type(session, &unused) != HRF_F32 ? session : NULL;
-}
-
-/* The session that is fed bytes; NULL: floats are fed. */
-struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job)
-{
-    struct hrf_session *session = hrf_network_session(job->network);
-    return session != NULL && hrf_session_takes_pixels(session) ? session : NULL;
-}
-
-/* A calibration observes every tensor of one session. Ranks that share the patches each run the
- * whole network. */
-static bool is_alone(const struct hrf_worker *job)
-{
-    return job->spec->kind == HRF_JOB_CALIBRATE ||
-           (job->ranks != NULL && hrf_ranks_all(job->ranks) != NULL);
-}
-
-static enum hrf_status create_network(struct hrf_worker *job, const struct hrf_graph *graph,
-                                      const struct hrf_calibrated *calibrated,
-                                      struct hrf_error *err)
-{
-    const struct hrf_job_engine *engine = &job->spec->engine;
-    const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
-    const struct hrf_pixel_form form = hrf_normalise_form(engine->mean, engine->std);
-    struct hrf_found_layout layout = { .is_chosen = false };
-    struct hrf_network_config config = { .session = { .device = engine->device,
-                                                      .precision = engine->precision,
-                                                      .n_threads = (int32_t)engine->n_threads,
-                                                      .memory_limit_bytes = engine->memory_bytes,
-                                                      .ranges = calibrated->ranges,
-                                                      .n_ranges = calibrated->n_ranges,
-                                                      .keep = calibrated->keep,
-                                                      .keep_reasons = calibrated->keep_reasons,
-                                                      .n_keep = calibrated->n_keep,
-                                                      .every_tensor = is_observed },
-                                         .layout = &layout.plan };
-    enum hrf_status status = HRF_OK;
-    struct hrf_machine gpu_links = { .n_links = 0 };
-    if (hrf_known_gpu_links(NULL, &gpu_links))
-        config.session.gpu_links = &gpu_links;
-    if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
-        config.layout = &job->layout.plan;
-        config.comm = hrf_ranks_group(job->ranks);
-        config.session.cutting = job->cutting;
-    } else {
-        status = hrf_layout_find(is_alone(job) ? NULL : engine->layout, graph, &config.session,
-                                 NULL, &layout, err);
-    }
-    if (status == HRF_OK)
-        status = choose_input(job, config.layout, &form, &config.session, err);
-    if (status == HRF_OK)
-        status = hrf_network_create(graph, &config, &job->network, err);
-    hrf_found_layout_release(&layout);
-    HRF_TRY(status);
-    hrf_smoothing_destroy(job->smoothing);
-    job->smoothing = NULL;
-    if (is_observed)
-        HRF_TRY(hrf_smoothing_create(graph, &config.session, &job->smoothing, err));
-    if (is_observed && hrf_network_session(job->network) == NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tensors cannot be observed if an image is processed in bands; "
-                             "calibrate with a higher engine.memory or a smaller tiler.slide.size");
-    return HRF_OK;
-}
-
-/* Logs what this rank computes on, with the version of the GPU's driver. */
-static void attach_meters(struct hrf_worker *job)
-{
-    char words[512], serves[sizeof job->identity.driver];
-    hrf_meters_attach(&job->meters, job->network, hrf_ranks_is_first_on_node(job->ranks));
-    const char *driver = hrf_meters_driver(&job->meters);
-    memcpy(serves, job->identity.driver, sizeof serves);
-    if (driver[0] != '\0' && strncmp(serves, "CUDA", 4) == 0) /* not for the second network */
-        snprintf(job->identity.driver, sizeof job->identity.driver, "%.32s (%.24s)", driver,
-                 serves);
-    hrf_device_identity_words(&job->identity, words, sizeof words);
-    hrf_log_info("engine", "%s: %s", hrf_network_device_name(job->network), words);
-}
-
-static enum hrf_status make_network(struct hrf_worker *job, int64_t size, struct hrf_error *err)
-{
-    if (job->network != NULL && job->size == size)
-        return HRF_OK;
-    double start = hrf_clock_seconds();
-    HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_calibrated calibrated = { .ranges = NULL };
-    hrf_meters_release(&job->meters);
-    hrf_network_destroy(job->network);
-    job->network = NULL;
-    HRF_TRY(make_graph(job, size, &graph, err));
-    if (job->calibration != NULL)
-        HRF_TRY(hrf_calibrated_init(job->calibration, &calibrated, err));
-    enum hrf_status status = create_network(job, graph, &calibrated, err);
-    hrf_calibrated_release(&calibrated);
-    HRF_TRY(status);
-    if (hrf_network_notes(job->network)[0] != '\0')
-        hrf_log_info("engine", "%s", hrf_network_notes(job->network));
-    if (job->ranks != NULL)
-        attach_meters(job);
-    hrf_graph_destroy(
-        job->graph); /* in float32; computed again if the size of the images changes */
-    job->graph = NULL;
-    hrf_graph_destroy(graph);
-    graph = NULL;
-    hrf_memory_trim();
-    job->size = size;
-    job->build_seconds += hrf_clock_seconds() - start;
-    return HRF_OK;
 }
 
 /* Decodes a tile plan record. A plan that is damaged or another's may be right at the next try: the
@@ -267,9 +70,8 @@ static bool has_same_plan(const struct hrf_job_task *task, const struct hrf_job_
            (kind == HRF_JOB_INFER || task == last);
 }
 
-/* *out belongs to the worker and is valid until the next call. */
-static enum hrf_status read_tile_plan(struct hrf_worker *job, const struct hrf_job_task *task,
-                                      const struct hrf_tile_plan **out, struct hrf_error *err)
+enum hrf_status hrf_worker_read_plan(struct hrf_worker *job, const struct hrf_job_task *task,
+                                     const struct hrf_tile_plan **out, struct hrf_error *err)
 {
     if (!has_same_plan(task, job->plan_of, job->spec->kind)) {
         hrf_tile_plan_destroy(job->plan);
@@ -289,52 +91,6 @@ static enum hrf_status read_tile_plan(struct hrf_worker *job, const struct hrf_j
     return HRF_OK;
 }
 
-/* ---- groups of ranks ---- */
-
-/* The number of ranks of a group, from the layout that was requested or found. */
-static enum hrf_status group_size(const struct hrf_worker *job, int32_t *n, struct hrf_error *err)
-{
-    const struct hrf_layout_plan *plan = &job->layout.plan;
-    const int32_t all = hrf_ranks_all(job->ranks)->n_ranks;
-    char text[96];
-    hrf_layout_text(plan, text);
-    *n = hrf_layout_group_ranks(plan);
-    if (job->spec->engine.class_map && *n != all)
-        return hrf_error_set(err, HRF_E_USER,
-                             "a slide is one image, and layout '%s' splits it over %d ranks, but "
-                             "the job has %d: use a layout of %d, e.g. engine.parallel.spatial=%d",
-                             text, *n, all, all, all);
-    if (plan->data > 1 ? hrf_layout_ranks(plan) != all : all % *n != 0)
-        return hrf_error_set(
-            err, HRF_E_USER,
-            "layout '%s' needs %d ranks, or without data= any multiple of %d, but the job has %d",
-            text, hrf_layout_ranks(plan), *n, all);
-    return HRF_OK;
-}
-
-enum hrf_status hrf_worker_form_groups(struct hrf_worker *job, struct hrf_error *err)
-{
-    const struct hrf_job_engine *engine = &job->spec->engine;
-    struct hrf_comm *all = hrf_ranks_all(job->ranks);
-    const struct hrf_tile_plan *plan = NULL;
-    HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_session_config config = { .device = engine->device,
-                                         .precision = engine->precision,
-                                         .n_threads = (int32_t)engine->n_threads,
-                                         .memory_limit_bytes = engine->memory_bytes };
-    int32_t n_group;
-    if (all == NULL || job->spec->n_tasks == 0)
-        return hrf_ranks_form(job->ranks, 1, err);
-    HRF_TRY(read_tile_plan(job, &job->spec->tasks[0], &plan,
-                           err)); /* the images of all tasks have the same size */
-    HRF_TRY(make_graph(job, plan->patch_size, &graph, err));
-    HRF_TRY(hrf_layout_find(engine->layout, graph, &config, all, &job->layout, err));
-    HRF_TRY(group_size(job, &n_group, err));
-    job->layout.plan.data = 1; /* several groups take patches from the work queue */
-    job->cutting = config.cutting;
-    return hrf_ranks_form(job->ranks, n_group, err);
-}
-
 enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_status status,
                                   struct hrf_error *err)
 {
@@ -342,16 +98,21 @@ enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_status status
     struct hrf_vote vote = { .status = status, .stops = hrf_worker_is_stopping() };
     if (status != HRF_OK)
         snprintf(vote.text, sizeof vote.text, "%.*s", (int)sizeof vote.text - 1, err->text);
-    if (job->network != NULL) {
-        const struct hrf_session_memory memory = hrf_network_memory(job->network);
-        vote.most = hrf_session_memory_total(&memory);
-    }
     hrf_meters_tick(&job->meters);
-    vote.spent = hrf_meters_take(&job->meters);
+    for (size_t i = 0; i < job->spec->n_networks; i++) {
+        if (job->networks[i].network != NULL) {
+            const struct hrf_session_memory memory = hrf_network_memory(job->networks[i].network);
+            vote.most[i] = hrf_session_memory_total(&memory);
+        }
+        vote.spent[i] = hrf_meters_take(&job->meters, (int)i);
+    }
     if (group != NULL)
         HRF_TRY(hrf_agree(group, &vote, err));
-    job->peak_bytes = vote.most;
-    hrf_resource_use_add(&job->spent, &vote.spent);
+    for (size_t i = 0; i < job->spec->n_networks; i++) {
+        if (job->networks[i].network != NULL)
+            job->networks[i].peak_bytes = vote.most[i];
+        hrf_resource_use_add(&job->networks[i].spent, &vote.spent[i]);
+    }
     if (vote.status != HRF_OK)
         return status == HRF_OK ? hrf_error_set(err, vote.status, "%s", vote.text) : status;
     if (vote.stops) {
@@ -365,10 +126,9 @@ enum hrf_status hrf_worker_read_batch(void *context, int32_t input, int64_t firs
                                       const struct hrf_box *box, float *out, struct hrf_error *err)
 {
     const struct hrf_batch_source *s = context;
-    const int64_t left = s->batch.n - first, there = left < 0 ? 0 : left < n ? left : n;
-    struct hrf_array_source source = {
-        s->batch.pixels, { 4, { s->batch.n, 3, s->fed.hi[0] - s->fed.lo[0], s->size } }
-    };
+    const int64_t left = s->n - first, there = left < 0 ? 0 : left < n ? left : n;
+    struct hrf_array_source source = { s->pixels,
+                                       { 4, { s->n, 3, s->fed.hi[0] - s->fed.lo[0], s->size } } };
     struct hrf_box part = *box;
     part.lo[0] -= s->fed.lo[0]; /* the feed has read no other rows */
     part.hi[0] -= s->fed.lo[0];
@@ -401,55 +161,89 @@ static enum hrf_status check_slide(const struct hrf_job_task *task,
                          (long long)slide->width, (long long)slide->height);
 }
 
-enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_job_task *task,
+enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_task_group *group,
                                        struct hrf_task_source *source, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
-    HRF_TRY(read_tile_plan(job, task, &source->plan, err));
-    HRF_TRY(make_network(job, source->plan->patch_size, err));
-    HRF_TRY(hrf_slide_open(task->slide_path, &source->slide, err));
+    HRF_TRY(hrf_worker_read_plan(job, group->tasks[0], &source->plan, err));
+    for (int k = 0; k < group->n; k++)
+        HRF_TRY(hrf_worker_make_network(job, group->networks[k], source->plan->patch_size, err));
+    HRF_TRY(hrf_slide_open(group->tasks[0]->slide_path, &source->slide, err));
     hrf_plan_set_bad_tiles(source->slide, source->plan);
-    HRF_TRY(check_slide(task, source, err));
+    HRF_TRY(check_slide(group->tasks[0], source, err));
     source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
                                               : hrf_process_cpu_count();
     return HRF_OK;
 }
 
-enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job, const struct hrf_job_task *task,
+static struct hrf_feed_form form_of(const struct hrf_worker *job, int network)
+{
+    struct hrf_feed_form form = { .raw = hrf_worker_pixel_session(job, network) != NULL };
+    struct hrf_session *narrow = hrf_worker_narrow_session(job, network);
+    if (narrow != NULL)
+        form.type = hrf_session_input_type(narrow, &form.quantization);
+    return form;
+}
+
+/* Each form once, and the rows that any of the networks needs. */
+static void choose_forms(const struct hrf_worker *job, const struct hrf_task_group *group,
+                         struct hrf_task_source *source, struct hrf_feed_config *config)
+{
+    for (int k = 0; k < group->n; k++) {
+        const int network = group->networks[k];
+        if (!hrf_network_is_fed(job->networks[network].network))
+            continue;
+        const struct hrf_feed_form form = form_of(job, network);
+        const struct hrf_box fed = hrf_network_fed(job->networks[network].network,
+                                                   source->plan->patch_size);
+        int f = 0;
+        while (f < config->n_forms && !hrf_feed_form_is_same(&config->forms[f], &form))
+            f++;
+        config->forms[f] = form;
+        config->n_forms += f == config->n_forms;
+        source->form[k] = f;
+        if (config->n_forms == 1 && f == 0 && source->fed.hi[0] == 0)
+            source->fed = fed;
+        for (int side = 0; side < 2; side++) {
+            source->fed.lo[side] = fed.lo[side] < source->fed.lo[side] ? fed.lo[side]
+                                                                       : source->fed.lo[side];
+            source->fed.hi[side] = fed.hi[side] > source->fed.hi[side] ? fed.hi[side]
+                                                                       : source->fed.hi[side];
+        }
+    }
+    config->first_row = source->fed.lo[0];
+    config->n_rows = source->fed.hi[0] - source->fed.lo[0];
+}
+
+enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
+                                      const struct hrf_task_group *group,
                                       struct hrf_task_source *source, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     struct hrf_feed_config config = { .slide = source->slide,
                                       .plan = source->plan,
-                                      .first_patch = task->first_patch,
-                                      .n_patches = task->n_patches,
+                                      .first_patch = group->tasks[0]->first_patch,
+                                      .n_patches = group->tasks[0]->n_patches,
                                       .batch = engine->batch,
-                                      .raw = hrf_worker_pixel_session(job) != NULL,
                                       .n_readers = source->n_threads,
                                       .n_ahead = BATCHES_AHEAD,
                                       .next = job->ranks != NULL ? hrf_ranks_next : NULL,
                                       .context = job->ranks };
-    const struct hrf_box fed = hrf_network_fed(job->network, source->plan->patch_size);
-    config.first_row = fed.lo[0];
-    config.n_rows = fed.hi[0] - fed.lo[0];
-    struct hrf_session *narrow = hrf_worker_narrow_session(job);
-    if (narrow != NULL)
-        config.type = hrf_session_input_type(narrow, &config.quantization);
+    choose_forms(job, group, source, &config);
     memcpy(config.mean, engine->mean, sizeof config.mean);
     memcpy(config.std, engine->std, sizeof config.std);
     return hrf_feed_create(&config, &source->feed, err);
 }
 
 /* A rank that cannot read its part says so before the others wait for it. */
-static enum hrf_status run_image(struct hrf_worker *job, struct hrf_slide_source *image,
-                                 struct hrf_error *err)
+static enum hrf_status run_image(struct hrf_worker *job, struct hrf_network *network,
+                                 struct hrf_slide_source *image, struct hrf_error *err)
 {
     if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
-        const enum hrf_status status = hrf_network_fill(job->network, hrf_slide_source_read, image,
-                                                        err);
+        const enum hrf_status status = hrf_network_fill(network, hrf_slide_source_read, image, err);
         HRF_TRY(hrf_worker_settle(job, status, err));
     }
-    return hrf_network_run(job->network, hrf_slide_source_read, image, err);
+    return hrf_network_run(network, hrf_slide_source_read, image, err);
 }
 
 /* The slide as one image, through the network. */
@@ -461,7 +255,8 @@ enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_jo
         return hrf_error_set(err, HRF_E_USER,
                              "task %s asks for %lld patches where a slide is one image", task->id,
                              (long long)task->n_patches);
-    const int32_t n_ranks = hrf_network_n_ranks(job->network);
+    struct hrf_network *network = job->networks[task->network].network;
+    const int32_t n_ranks = hrf_network_n_ranks(network);
     struct hrf_rows_config rows = { .slide = source->slide,
                                     .plan = source->plan,
                                     .patch = task->first_patch,
@@ -470,7 +265,7 @@ enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_jo
     memcpy(rows.mean, engine->mean, sizeof rows.mean);
     memcpy(rows.std, engine->std, sizeof rows.std);
     hrf_slide_source_init(&image, &rows);
-    const enum hrf_status status = run_image(job, &image, err);
+    const enum hrf_status status = run_image(job, network, &image, err);
     source->times = image.times;
     hrf_slide_source_release(&image);
     return status;

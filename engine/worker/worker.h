@@ -18,28 +18,48 @@
 #include "schema/record/job.h"
 #include "schema/record/scores.h"
 
-/* A job and its network. */
+/* One of a job's networks: the model in one precision. */
+struct hrf_worker_network {
+    struct hrf_calibration *calibration; /* int8 only */
+    struct hrf_network *network;         /* NULL: not made yet, or not in this pass */
+    double build_seconds;                /* and not told by a record yet */
+    struct hrf_resource_use spent;       /* by this rank's group, and not handed on yet */
+    int64_t peak_bytes;                  /* of the rank of the group that holds most of it */
+    int32_t pass;                        /* in which it scores: those of a pass share the reading */
+    /* Of a group of ranks: how they share the network. */
+    struct hrf_found_layout layout;
+    const struct hrf_cutting *cutting;
+};
+
+/* A job and its networks. */
 struct hrf_worker {
     struct hrf_job_spec *spec;
     char *directory;
     struct hrf_tile_plan *plan;         /* as read last; NULL: none */
     const struct hrf_job_task *plan_of; /* the task that it was read for; in spec */
-    struct hrf_graph *graph;
-    struct hrf_calibration *calibration; /* int8 only */
-    struct hrf_network *network;     /* made for the first task, used by all of one patch size */
+    struct hrf_graph *graph;            /* as read; NULL: it is read again when it is needed */
+    struct hrf_worker_network networks[HRF_JOB_MOST_NETWORKS]; /* [spec->n_networks] */
+    int32_t n_passes;
+    int64_t size;                    /* of the patches for which the networks are made */
     struct hrf_smoothing *smoothing; /* calibrate only; NULL: the network has no use for it */
-    int64_t size;
     int64_t n_values; /* that the model gives for a patch; 0: no model is made ready yet */
-    double build_seconds;
     struct hrf_device_identity identity; /* of this rank's device */
     struct hrf_meters meters;
-    struct hrf_resource_use spent; /* by this rank's group, and not handed on yet */
     char host[128];
     struct hrf_ranks *ranks; /* infer only */
-    /* Of a group of ranks: how they share the network, and what the one that holds most holds. */
-    struct hrf_found_layout layout;
-    const struct hrf_cutting *cutting;
-    int64_t peak_bytes;
+};
+
+/* Tasks that score the same patches, each with another network. */
+struct hrf_task_group {
+    const struct hrf_job_task *tasks[HRF_JOB_MOST_NETWORKS];
+    int networks[HRF_JOB_MOST_NETWORKS]; /* of each task */
+    int n;
+};
+/* How one of them ended. */
+struct hrf_task_result {
+    struct hrf_bytes record; /* empty on every rank but 0 */
+    enum hrf_status status;
+    struct hrf_error err;
 };
 
 /* Runs every task of the job that the spec at `spec_path` describes, which must be of this kind,
@@ -54,8 +74,20 @@ int hrf_worker_end_rank(struct hrf_worker *job, enum hrf_status status, int code
                         const struct hrf_error *err);
 void hrf_worker_release(struct hrf_worker *job);
 HRF_CHECKED enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err);
-/* Divides the job's ranks into groups by the layout that was asked for. */
-HRF_CHECKED enum hrf_status hrf_worker_form_groups(struct hrf_worker *job, struct hrf_error *err);
+/* Divides the job's ranks into groups by the layout that was asked for, decides which networks are
+ * held side by side (engine.memory is for all of them together), and opens the work queue. */
+HRF_CHECKED enum hrf_status hrf_worker_prepare(struct hrf_worker *job, struct hrf_error *err);
+/* Makes network i for patches of `size`, unless it is there. */
+HRF_CHECKED enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t size,
+                                                    struct hrf_error *err);
+/* Gives back every network that is not of this pass. */
+void hrf_worker_begin_pass(struct hrf_worker *job, int32_t pass);
+/* The task's tile plan, which has the task's patches. It belongs to the worker and is valid until
+ * the next call. */
+HRF_CHECKED enum hrf_status hrf_worker_read_plan(struct hrf_worker *job,
+                                                 const struct hrf_job_task *task,
+                                                 const struct hrf_tile_plan **out,
+                                                 struct hrf_error *err);
 /* What becomes of what this rank did last (`status` and `err`), which the ranks of its group decide
  * together: all go on, or all fail alike. HRF_E_AGAIN when one of them was asked to stop. */
 HRF_CHECKED enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_status status,
@@ -64,52 +96,61 @@ HRF_CHECKED enum hrf_status hrf_worker_settle(struct hrf_worker *job, enum hrf_s
 void hrf_worker_stop(int signal_number);
 bool hrf_worker_is_stopping(void);
 
-/* A task's slide and patches, open and being read ahead; a slide that is one image is read
- * straight into the network's input instead and has no feed. */
+/* The slide and patches of a group of tasks, open and being read ahead; a slide that is one image
+ * is read straight into the network's input instead and has no feed. */
 struct hrf_task_source {
     const struct hrf_tile_plan *plan; /* the worker's */
     struct hrf_slide *slide;
     struct hrf_feed *feed;
-    struct hrf_feed_times times; /* without a feed */
+    int form[HRF_JOB_MOST_NETWORKS]; /* of the feed, by place in the group */
+    struct hrf_box fed;              /* of a patch what this process is fed */
+    struct hrf_feed_times times;     /* without a feed */
     int32_t n_threads;
 };
 
-/* Opens the task's slide; makes the network for its patch size. */
+/* Opens the tasks' slide; makes their networks for its patch size. */
 HRF_CHECKED enum hrf_status hrf_worker_open_source(struct hrf_worker *job,
-                                                   const struct hrf_job_task *task,
+                                                   const struct hrf_task_group *group,
                                                    struct hrf_task_source *source,
                                                    struct hrf_error *err);
 void hrf_task_source_release(struct hrf_task_source *source);
-/* With job->ranks: of the batches that its group is given; else of all. */
+/* With job->ranks: of the batches that its group of ranks is given; else of all. */
 HRF_CHECKED enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
-                                                  const struct hrf_job_task *task,
+                                                  const struct hrf_task_group *group,
                                                   struct hrf_task_source *source,
                                                   struct hrf_error *err);
-/* The slide as one image, through the network. */
+/* The slide as one image, through the task's network. */
 HRF_CHECKED enum hrf_status hrf_worker_run_slide(struct hrf_worker *job,
                                                  const struct hrf_job_task *task,
                                                  struct hrf_task_source *source,
                                                  struct hrf_error *err);
-/* The session that is fed pixels as bytes; NULL: there is none. */
-struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job);
-/* The session that is fed numbers narrower than floats; NULL: there is none. */
-struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job);
+/* The session of network i that is fed pixels as bytes; NULL: it is fed otherwise. */
+struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job, int i);
+/* The session that is fed numbers narrower than floats; NULL: it is fed otherwise. */
+struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job, int i);
 
 /* A batch of square patches as a source (hrf_source); the rest of a short one is zeros, whose
  * outputs are dropped. */
 struct hrf_batch_source {
-    struct hrf_feed_batch batch;
-    int64_t size;       /* px, of a patch */
-    struct hrf_box fed; /* of a patch what this process is fed: the batch has its rows */
+    const float *pixels; /* [n][rows][size][3] */
+    int64_t n, size;     /* px, of a patch */
+    struct hrf_box fed;  /* of a patch what this process is fed: the batch has its rows */
 };
 hrf_source hrf_worker_read_batch;
 
-/* The record of a task; stays empty on every rank but 0. */
+/* Scores the tasks of a group; `results` [group->n] says how each ended, and is filled only with
+ * HRF_OK. Other statuses end the job. */
 HRF_CHECKED enum hrf_status hrf_worker_score(struct hrf_worker *job,
-                                             const struct hrf_job_task *task,
-                                             struct hrf_bytes *record, struct hrf_error *err);
+                                             const struct hrf_task_group *group,
+                                             struct hrf_task_result *results,
+                                             struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_worker_observe(struct hrf_worker *job,
                                                const struct hrf_job_task *task,
                                                struct hrf_bytes *record, struct hrf_error *err);
+/* Errors of the job rather than of a task: the whole job stops and may be tried again. */
+static inline bool hrf_worker_ends_job(enum hrf_status status)
+{
+    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_BUG;
+}
 
 #endif

@@ -167,6 +167,31 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
     }
 }
 
+/* What the networks of a job take together, as far as each can be predicted. */
+static void print_memory(const struct hrf_workflow *w)
+{
+    enum { MIB = 1 << 20 };
+    HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
+    int64_t sum = 0, n_bytes;
+    for (size_t i = 0; i < w->n_precisions; i++) {
+        const char *name = hrf_precision_name(w->precision[i]);
+        struct hrf_error why = { .status = HRF_OK };
+        if (hrf_cli_plan_memory(w, name, &n_bytes, &why) != HRF_OK)
+            return; /* said with the ranks */
+        hrf_strbuf_addf(&list, "%s%s %.1f", i > 0 ? " + " : "", name, (double)n_bytes / MIB);
+        sum += n_bytes;
+    }
+    if (hrf_strbuf_status(&list, NULL) != HRF_OK)
+        return;
+    const bool is_over = w->engine.memory_bytes > 0 && sum > w->engine.memory_bytes;
+    hrf_cli_printf("memory    %s = %.1f MiB a rank for the networks side by side", list.text,
+                   (double)sum / MIB);
+    if (w->engine.memory_bytes > 0)
+        hrf_cli_printf(", of engine.memory %.1f MiB", (double)w->engine.memory_bytes / MIB);
+    hrf_cli_printf(is_over ? ": patches are read more than once\n"
+                           : ": each patch is read once for all precisions\n");
+}
+
 static void print_text(const struct hrf_workflow *w, const struct hrf_preview *preview,
                        const char *directory, const struct hrf_layout_request *request, bool all,
                        struct refusals *refusals)
@@ -202,6 +227,8 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                    w->aggregate.threshold);
     for (size_t i = 0; i < w->n_precisions; i++)
         print_layout(w, w->precision[i], request, refusals);
+    if (hrf_run_shares_reading(w))
+        print_memory(w);
     hrf_cli_printf("directory %s: %s\n", directory,
                    preview->has_run ? "contains a run, which would be continued"
                                     : "does not contain a run yet");

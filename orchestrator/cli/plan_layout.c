@@ -1,6 +1,7 @@
 /* plan_layout.c - what `hires-flow plan` says of ranks: asked of the engine, which can tell. */
 #include "orchestrator/cli/plan_layout.h"
 
+#include "base/json.h"
 #include "base/own_process.h"
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
@@ -116,4 +117,18 @@ enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *w, const char *pr
         hrf_free(words.own[i]);
     hrf_strbuf_release(&error);
     return status;
+}
+
+enum hrf_status hrf_cli_plan_memory(const struct hrf_workflow *w, const char *precision,
+                                    int64_t *n_bytes, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_AUTO_JSON answer = NULL;
+    json_t *layouts;
+    const struct hrf_layout_request request = { .json = true };
+    HRF_TRY(hrf_cli_plan_layout(w, precision, &request, &text, err));
+    HRF_TRY(hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, err));
+    HRF_TRY(hrf_json_get_array(answer, "layouts", "hires-engine plan", &layouts, err));
+    return hrf_json_get_int(json_array_get(layouts, 0), "peak_memory_bytes", "hires-engine plan",
+                            n_bytes, err);
 }

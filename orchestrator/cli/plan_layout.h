@@ -18,4 +18,8 @@ HRF_CHECKED enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *workf
                                                 const struct hrf_layout_request *request,
                                                 struct hrf_strbuf *out, struct hrf_error *err);
 
+/* Bytes that a rank holds for the network in the workflow's own layout. */
+HRF_CHECKED enum hrf_status hrf_cli_plan_memory(const struct hrf_workflow *w, const char *precision,
+                                                int64_t *n_bytes, struct hrf_error *err);
+
 #endif

@@ -38,8 +38,9 @@ enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
 struct launch {
     struct hrf_job_spec *spec;
     char *directory, *spec_path, *log, *program;
-    const char *last_task; /* the last task that no earlier start has done; NULL: all are done */
-    int64_t end_by_ns;     /* time by which the worker must have ended; 0: it still has work */
+    bool *is_past;     /* [spec->n_tasks]: the task was done by an earlier start */
+    size_t n_open;     /* the others */
+    int64_t end_by_ns; /* time by which the worker must have ended; 0: it still has work */
     bool is_overdue;
     struct {
         int64_t cpu_ticks,
@@ -54,6 +55,7 @@ struct launch {
 static void launch_release(struct launch *l)
 {
     hrf_job_spec_destroy(l->spec);
+    hrf_free(l->is_past);
     hrf_free(l->directory);
     hrf_free(l->spec_path);
     hrf_free(l->log);
@@ -143,14 +145,15 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     }
     for (size_t i = 0; i < l->spec->n_tasks; i++) {
         HRF_TRY(find_part(attempt, start, &l->spec->tasks[i], err));
-        if (!has_ended(attempt, start, l->spec->tasks[i].id))
+        l->is_past[i] = has_ended(attempt, start, l->spec->tasks[i].id);
+        if (!l->is_past[i])
             rest.tasks[rest.n_tasks++] = l->spec->tasks[i];
     }
     hrf_free(l->spec_path);
     l->spec_path = l->directory != NULL ? hrf_path_join(l->directory, "spec.json") : NULL;
     HRF_CHECK_MEMORY(l->spec_path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_job_spec_write(&rest, l->spec_path, err));
-    l->last_task = rest.n_tasks > 0 ? rest.tasks[rest.n_tasks - 1].id : NULL;
+    l->n_open = rest.n_tasks;
     return HRF_OK;
 }
 
@@ -174,9 +177,10 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
 {
     HRF_TRY(hrf_path_absolute(spec_path, &l->spec_path, err));
     HRF_TRY(hrf_job_spec_read(l->spec_path, &l->spec, err));
-    l->last_task = l->spec->n_tasks > 0 ? l->spec->tasks[l->spec->n_tasks - 1].id : NULL;
+    l->n_open = l->spec->n_tasks;
+    l->is_past = hrf_calloc(l->spec->n_tasks + 1, sizeof *l->is_past);
     l->directory = hrf_path_directory(l->spec_path);
-    HRF_CHECK_MEMORY(l->directory != NULL, err, "no memory for a path");
+    HRF_CHECK_MEMORY(l->directory != NULL && l->is_past != NULL, err, "no memory for a path");
     HRF_TRY(begin_start(l, err));
     if ((l->log = hrf_path_join(l->directory, "log")) == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
@@ -252,12 +256,22 @@ static bool worker_has_ended(pid_t worker)
 /* ---- a worker whose work is done but that does not end, for example because one of its ranks was
  * stopped at the very end, when no other rank waits for it any more ---- */
 
+/* True if every task of this start has a status. The last is looked at first: most often it ends
+ * last. */
+static bool all_have_ended(const struct launch *l)
+{
+    for (size_t i = l->spec->n_tasks; i-- > 0;) {
+        HRF_AUTO_FREE char *status = hrf_format("%s/%s.json", l->directory, l->spec->tasks[i].id);
+        if (status == NULL || (!l->is_past[i] && !hrf_path_exists(status)))
+            return false;
+    }
+    return true;
+}
+
 static bool is_work_over(const struct launch *l)
 {
-    HRF_AUTO_FREE char *status = hrf_format("%s/%s.json", l->directory, l->last_task);
     const int64_t n_ranks = l->spec->engine.n_ranks;
-    return (status != NULL && hrf_path_exists(status)) ||
-           (n_ranks > 1 && hrf_rank_have_ended(l->directory, n_ranks));
+    return all_have_ended(l) || (n_ranks > 1 && hrf_rank_have_ended(l->directory, n_ranks));
 }
 
 /* True if the rank is alive. It was started by this machine's mpirun if it belongs to this session.
@@ -515,7 +529,7 @@ static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err
     hrf_crash_point("launch.start.after");
     l->sentinel.exited = true; /* when nothing is left to do */
     l->sentinel.exit_code = 0;
-    *code = l->last_task != NULL ? run_worker(l) : 0;
+    *code = l->n_open > 0 ? run_worker(l) : 0;
     return write_done(l, err);
 }
 

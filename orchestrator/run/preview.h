@@ -28,6 +28,11 @@ struct hrf_preview {
     int64_t n_jobs[HRF_N_TASK_KINDS]; /* jobs that the known tasks would become */
     bool has_run;                     /* the directory holds a run */
 };
+/* True if one job scores its patches in several precisions. A slide that is one image is read for
+ * each precision, because the network's input takes most of the memory; ranks whose layout is still
+ * to be chosen may be grouped in another way for each precision. */
+bool hrf_run_shares_reading(const struct hrf_workflow *workflow);
+
 void hrf_preview_release(struct hrf_preview *preview);
 
 HRF_CHECKED enum hrf_status hrf_preview_make(const struct hrf_workflow *workflow,

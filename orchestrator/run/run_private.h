@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "orchestrator/dag/dag.h"
 #include "orchestrator/executor/executor.h"
+#include "orchestrator/run/preview.h"
 #include "orchestrator/run/progress.h"
 #include "orchestrator/run/rate.h"
 #include "orchestrator/run/run.h"
@@ -43,11 +44,17 @@ struct run_job {
     bool revoked, has_ended;
 };
 
-/* Tasks that go into one job, as indices into run.tasks. */
+/* Tasks that go into one job, as indices into run.tasks; those that read the same patches stand
+ * next to each other (a group). */
 struct run_batch {
     size_t *tasks;
+    size_t n, capacity, n_groups;
+    unsigned precisions; /* of each group, a bit each; 0: not of an infer job */
+    int64_t n_patches;   /* that are read, by all groups together */
+};
+struct run_batches {
+    struct run_batch *items;
     size_t n, capacity;
-    int64_t n_patches;
 };
 
 struct run_task_place {
@@ -267,12 +274,19 @@ HRF_CHECKED enum hrf_status run_recover(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_end_jobs(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_cancel_all(struct run *run, struct hrf_error *err);
 
-/* submit.c */
+/* batches.c */
+void run_batches_release(struct run_batches *batches);
+/* Makes at most `most` batches of the PENDING tasks of one kind that may be tried now. *out begins
+ * zeroed and is the caller's to release, also on failure. */
+HRF_CHECKED enum hrf_status run_gather(const struct run *run, enum hrf_task_kind kind, size_t most,
+                                       struct run_batches *out, struct hrf_error *err);
 /* How many jobs the PENDING tasks of a kind among `rows` would become. */
 HRF_CHECKED enum hrf_status run_count_jobs(const struct hrf_workflow *workflow,
                                            struct hrf_task_row *rows, size_t n_rows,
                                            enum hrf_task_kind kind, int64_t *out,
                                            struct hrf_error *err);
+
+/* submit.c */
 HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
 
 /* phases.c */

@@ -111,7 +111,8 @@ static int64_t most_jobs(const struct run *run, const struct hrf_task_row *task)
     for (size_t i = 0; i < run->tasks.n_items; i++)
         n += run->tasks.items[i].kind == task->kind &&
              strcmp(run->tasks.items[i].precision, task->precision) == 0;
-    return task->kind == HRF_TASK_INFER ? n * (int64_t)run->workflow->n_precisions : n;
+    const bool is_apart = task->kind == HRF_TASK_INFER && !hrf_run_shares_reading(run->workflow);
+    return is_apart ? n * (int64_t)run->workflow->n_precisions : n;
 }
 
 static enum hrf_status fill_settings(struct run *run, const struct run_batch *batch,
@@ -140,10 +141,6 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     memcpy(e->mean, w->model.input.mean, sizeof e->mean);
     memcpy(e->std, w->model.input.std, sizeof e->std);
     const enum hrf_task_kind kind = run->tasks.items[batch->tasks[0]].kind;
-    const char *precision = run->tasks.items[batch->tasks[0]].precision;
-    const bool is_int8 = strcmp(precision, "int8") == 0;
-    e->precision = hrf_strdup(kind == HRF_TASK_CALIBRATE ? "fp32" : precision);
-    e->scales = is_int8 && !run->brings_scales ? hrf_strdup(run->calibration_path) : NULL;
     e->device = hrf_strdup(hrf_device_name(w->engine.device));
     e->batch = w->engine.batch;
     e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
@@ -156,11 +153,50 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->n_threads = ops->threads(run->executor, hrf_task_kind_name(kind),
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
     if (t->mode == NULL || t->tissue_method == NULL || t->on_bad_tile == NULL || t->edge == NULL ||
-        e->model_file == NULL || e->model_sha256 == NULL || e->precision == NULL ||
-        e->device == NULL || e->layout == NULL ||
-        (is_int8 && !run->brings_scales && e->scales == NULL))
+        e->model_file == NULL || e->model_sha256 == NULL || e->device == NULL || e->layout == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     return HRF_OK;
+}
+
+static enum hrf_status add_network(const struct run *run, const char *precision,
+                                   struct hrf_job_spec *spec, struct hrf_error *err)
+{
+    struct hrf_job_network *network = &spec->networks[spec->n_networks++];
+    const bool needs_scales = strcmp(precision, "int8") == 0 && !run->brings_scales;
+    network->precision = hrf_strdup(precision);
+    network->scales = needs_scales ? hrf_strdup(run->calibration_path) : NULL;
+    if (network->precision == NULL || (needs_scales && network->scales == NULL))
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+    return HRF_OK;
+}
+
+/* The networks in the order of the workflow's precisions, so that the first, the reference, goes
+ * first wherever they do not fit side by side. A calibration observes float32. */
+static enum hrf_status fill_networks(const struct run *run, const struct run_batch *batch,
+                                     struct hrf_job_spec *spec, struct hrf_error *err)
+{
+    const struct hrf_workflow *w = run->workflow;
+    spec->networks = hrf_calloc(HRF_JOB_MOST_NETWORKS, sizeof spec->networks[0]);
+    HRF_CHECK_MEMORY(spec->networks != NULL, err, "no memory for a job spec");
+    if (spec->kind == HRF_JOB_CALIBRATE)
+        return add_network(run, "fp32", spec, err);
+    for (size_t p = 0; p < w->n_precisions; p++) {
+        const char *precision = hrf_precision_name(w->precision[p]);
+        bool is_there = false;
+        for (size_t i = 0; i < batch->n && !is_there; i++)
+            is_there = strcmp(run->tasks.items[batch->tasks[i]].precision, precision) == 0;
+        if (is_there)
+            HRF_TRY(add_network(run, precision, spec, err));
+    }
+    return spec->n_networks > 0 ? HRF_OK : add_network(run, "fp32", spec, err);
+}
+
+static int64_t network_of(const struct hrf_job_spec *spec, const struct hrf_task_row *row)
+{
+    for (size_t i = 0; i < spec->n_networks; i++)
+        if (strcmp(spec->networks[i].precision, row->precision) == 0)
+            return (int64_t)i;
+    return 0; /* of a calibrate task */
 }
 
 static enum hrf_status fill_wrap(struct run *run, enum hrf_task_kind kind,
@@ -195,10 +231,13 @@ enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
     HRF_CHECK_MEMORY(spec->run_id != NULL && spec->job_id != NULL && spec->tasks != NULL, err,
                      "no memory for a job spec");
     HRF_TRY(fill_settings(run, batch, spec, err));
+    if (spec->kind != HRF_JOB_TILE)
+        HRF_TRY(fill_networks(run, batch, spec, err));
     HRF_TRY(fill_wrap(run, attempt->kind, spec, err));
     for (size_t i = 0; i < batch->n; i++) {
         spec->n_tasks = i + 1;
         HRF_TRY(fill_task(run, &run->tasks.items[batch->tasks[i]], i, &spec->tasks[i], err));
+        spec->tasks[i].network = network_of(spec, &run->tasks.items[batch->tasks[i]]);
     }
     return hrf_job_spec_write(spec, path, err);
 }

@@ -1,5 +1,6 @@
-/* submit.c - groups tasks into jobs and jobs into submissions. The intent is stored before anything
- * is started, so that after a crash it can be determined how far a submission came. */
+/* submit.c - turns batches of tasks into jobs and jobs into submissions. The intent is stored
+ * before anything is started, so that after a crash it can be determined how far a submission came.
+ */
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/directory.h"
@@ -9,124 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TILE_TASKS_PER_JOB = 8, MAX_TASKS_PER_JOB = 256 };
 /* While the executor has no room, the wait doubles each time, with jitter, up to this. */
 enum { FULL_MOST_MS = 300000 };
-
-/* ---- tasks into batches ---- */
-
-struct batches {
-    struct run_batch *items;
-    size_t n, capacity;
-};
-
-static void batches_release(struct batches *batches)
-{
-    for (size_t i = 0; i < batches->n; i++)
-        hrf_free(batches->items[i].tasks);
-    hrf_free(batches->items);
-}
-
-static bool is_ready(const struct run *run, size_t i, enum hrf_task_kind kind, int64_t now)
-{
-    return run->tasks.items[i].kind == kind && run->tasks.items[i].state == HRF_TASK_PENDING &&
-           run->task_states[i].not_before_ms <= now;
-}
-
-/* How many tasks one job may hold, so that all executor.max_jobs jobs get some. */
-static int64_t tasks_per_job(const struct run *run, enum hrf_task_kind kind)
-{
-    int64_t n_pending = 0, places = run->workflow->executor.max_jobs;
-    for (size_t i = 0; i < run->tasks.n_items; i++)
-        n_pending += run->tasks.items[i].kind == kind &&
-                     run->tasks.items[i].state == HRF_TASK_PENDING;
-    const int64_t limit = kind == HRF_TASK_TILE    ? TILE_TASKS_PER_JOB
-                          : kind == HRF_TASK_TRAIN ? 1 /* it takes as long as many slides */
-                                                   : MAX_TASKS_PER_JOB;
-    const int64_t share = (n_pending + places - 1) / places;
-    return share < limit ? share : limit;
-}
-
-static bool fits(const struct run *run, const struct run_batch *batch,
-                 const struct hrf_task_row *task, int64_t limit)
-{
-    return (int64_t)batch->n < limit &&
-           (task->kind != HRF_TASK_INFER ||
-            batch->n_patches + task->n_patches <= run->workflow->executor.patches_per_job);
-}
-
-static bool go_together(const struct hrf_task_row *a, const struct hrf_task_row *b)
-{
-    return strcmp(a->precision, b->precision) == 0 && a->time_level == b->time_level &&
-           a->memory_level == b->memory_level;
-}
-
-static enum hrf_status add_task(struct run_batch *batch, size_t place,
-                                const struct hrf_task_row *task, struct hrf_error *err)
-{
-    void *tasks = batch->tasks;
-    HRF_TRY(hrf_array_reserve(&tasks, &batch->capacity, batch->n + 1, sizeof *batch->tasks, err));
-    batch->tasks = tasks;
-    batch->tasks[batch->n++] = place;
-    batch->n_patches += task->n_patches;
-    return HRF_OK;
-}
-
-static enum hrf_status add_batch(struct batches *batches, struct hrf_error *err)
-{
-    void *items = batches->items;
-    HRF_TRY(
-        hrf_array_reserve(&items, &batches->capacity, batches->n + 1, sizeof *batches->items, err));
-    batches->items = items;
-    batches->items[batches->n++] = (struct run_batch){ .tasks = NULL };
-    return HRF_OK;
-}
-
-/* Makes at most `most` batches of one kind; the tasks of a batch have the same precision and the
- * same resources (a class). One pass over the tasks: each class has one open batch, its newest,
- * which takes the tasks that fit. */
-static enum hrf_status gather(struct run *run, enum hrf_task_kind kind, size_t most,
-                              struct batches *out, struct hrf_error *err)
-{
-    enum { CLASSES = 32 }; /* open batches at a time; with more classes there are more batches */
-    const int64_t limit = tasks_per_job(run, kind), now = hrf_clock_ms();
-    size_t open[CLASSES], n_open = 0;
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *task = &run->tasks.items[i];
-        if (!is_ready(run, i, kind, now))
-            continue;
-        size_t c = 0;
-        while (c < n_open && !go_together(task, &run->tasks.items[out->items[open[c]].tasks[0]]))
-            c++;
-        if (c == n_open || !fits(run, &out->items[open[c]], task, limit)) {
-            if (out->n == most) {
-                if (c < n_open)
-                    continue; /* a later task may still fit into an open batch */
-                break;
-            }
-            HRF_TRY(add_batch(out, err));
-            c = c < CLASSES ? c : 0;
-            n_open = c == n_open ? n_open + 1 : n_open;
-            open[c] = out->n - 1;
-        }
-        HRF_TRY(add_task(&out->items[open[c]], i, task, err));
-    }
-    return HRF_OK;
-}
-
-enum hrf_status run_count_jobs(const struct hrf_workflow *workflow, struct hrf_task_row *rows,
-                               size_t n_rows, enum hrf_task_kind kind, int64_t *out,
-                               struct hrf_error *err)
-{
-    struct batches batches = { .items = NULL };
-    HRF_AUTO_FREE struct run_task_state *states = hrf_calloc(n_rows + 1, sizeof *states);
-    HRF_CHECK_MEMORY(states != NULL, err, "no memory for %zu tasks", n_rows);
-    struct run run = { .workflow = workflow, .tasks = { rows, n_rows }, .task_states = states };
-    const enum hrf_status status = gather(&run, kind, SIZE_MAX, &batches, err);
-    *out = (int64_t)batches.n;
-    batches_release(&batches);
-    return status;
-}
 
 /* ---- batches into jobs ---- */
 
@@ -328,7 +213,7 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
 
 /* How many batches, starting with `from`, can go into one submission: those that need the same
  * resources. */
-static size_t together(const struct run *run, const struct batches *batches, size_t from)
+static size_t together(const struct run *run, const struct run_batches *batches, size_t from)
 {
     int64_t limit = run->executor->ops->limit(run->executor);
     if (run->submit_most > 0 && run->submit_most < limit)
@@ -346,11 +231,11 @@ static size_t together(const struct run *run, const struct batches *batches, siz
 static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, bool *submitted,
                                    struct hrf_error *err)
 {
-    struct batches batches = { .items = NULL };
+    struct run_batches batches = { .items = NULL };
     const int64_t room = run_most_jobs(run) - (int64_t)run->n_live;
     if (room <= 0)
         return HRF_OK;
-    enum hrf_status status = gather(run, kind, (size_t)room, &batches, err);
+    enum hrf_status status = run_gather(run, kind, (size_t)room, &batches, err);
     for (size_t i = 0; i < batches.n && status == HRF_OK &&
                        hrf_clock_ms() >= run->submit_after_ms && run_take_submission(run);) {
         const size_t n = together(run, &batches, i);
@@ -358,7 +243,7 @@ static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, boo
         *submitted = true;
         i += n;
     }
-    batches_release(&batches);
+    run_batches_release(&batches);
     return status;
 }
 
@@ -369,10 +254,15 @@ enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *e
     static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_TRAIN, HRF_TASK_HEAD,
                                                 HRF_TASK_INFER, HRF_TASK_TILE };
     *submitted = false;
+    /* INT8's tasks are not planned before its calibration, and the others are to be scored with
+     * them from one reading of the patches. */
+    const bool waits = run->calibrate_only ||
+                       (hrf_run_shares_reading(run->workflow) && run_waits_for_calibration(run));
     if (hrf_clock_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')
         return HRF_OK;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        if (!run->calibrate_only || kinds[k] == HRF_TASK_CALIBRATE || kinds[k] == HRF_TASK_TILE)
+        if ((!waits || kinds[k] != HRF_TASK_INFER) &&
+            (!run->calibrate_only || kinds[k] == HRF_TASK_CALIBRATE || kinds[k] == HRF_TASK_TILE))
             HRF_TRY(submit_kind(run, kinds[k], submitted, err));
     return HRF_OK;
 }

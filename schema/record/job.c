@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SPEC_VERSION = 1, STATUS_VERSION = 1 };
+/* Version 1 of a spec had one network, whose keys stood in "engine". */
+enum { SPEC_VERSION = 2, STATUS_VERSION = 1 };
 
 static const char *const job_kinds[] = { "tile", "infer", "calibrate", "head", "train", NULL };
 
@@ -49,13 +50,18 @@ static const struct hrf_field engine_fields[] = {
 #define FIELD(key, type) HRF_FIELD(struct hrf_job_engine, #key, key, HRF_FIELD_##type)
 #define NEW(key, type)   HRF_FIELD_NEW(struct hrf_job_engine, #key, key, HRF_FIELD_##type)
     FIELD(model_file, NEEDED), FIELD(model_sha256, NEEDED), FIELD(n_classes, INT),
-    FIELD(mean, REALS),        FIELD(std, REALS),           FIELD(scales, TEXT),
-    FIELD(precision, NEEDED),  FIELD(device, NEEDED),       FIELD(batch, INT),
-    FIELD(memory_bytes, INT),  FIELD(n_threads, INT),       FIELD(class_map, BOOL),
-    FIELD(layout, TEXT),       NEW(n_ranks, INT),           NEW(max_memory_bytes, INT),
-    NEW(max_operations, REAL), NEW(embedding, BOOL),        NEW(activation, TEXT),
+    FIELD(mean, REALS),        FIELD(std, REALS),           FIELD(device, NEEDED),
+    FIELD(batch, INT),         FIELD(memory_bytes, INT),    FIELD(n_threads, INT),
+    FIELD(class_map, BOOL),    FIELD(layout, TEXT),         NEW(n_ranks, INT),
+    NEW(embedding, BOOL),      NEW(max_memory_bytes, INT),  NEW(max_operations, REAL),
+    NEW(activation, TEXT),
 #undef NEW
 #undef FIELD
+};
+
+static const struct hrf_field network_fields[] = {
+    HRF_FIELD(struct hrf_job_network, "precision", precision, HRF_FIELD_NEEDED),
+    HRF_FIELD(struct hrf_job_network, "scales", scales, HRF_FIELD_TEXT),
 };
 
 static const struct hrf_field task_fields[] = {
@@ -83,6 +89,7 @@ static const struct hrf_field task_fields[] = {
     NEW("recipe", training.recipe, TEXT),
     NEW("fold", training.fold, INT),
     NEW("seed", training.seed, INT),
+    NEW("network", network, INT),
 #undef NEW
 #undef FIELD
 };
@@ -99,28 +106,51 @@ void hrf_job_spec_destroy(struct hrf_job_spec *spec)
     hrf_free(spec->wrap);
     hrf_fields_release(HRF_FIELDS(tiler_fields), &spec->tiler);
     hrf_fields_release(HRF_FIELDS(engine_fields), &spec->engine);
+    for (size_t i = 0; i < spec->n_networks; i++)
+        hrf_fields_release(HRF_FIELDS(network_fields), &spec->networks[i]);
+    hrf_free(spec->networks);
     hrf_fields_release(HRF_FIELDS(spec_fields), spec);
     hrf_free(spec);
+}
+
+bool hrf_job_tasks_share_patches(const struct hrf_job_task *a, const struct hrf_job_task *b)
+{
+    return a->network != b->network && a->first_patch == b->first_patch &&
+           a->n_patches == b->n_patches && strcmp(a->slide_path, b->slide_path) == 0 &&
+           strcmp(a->tile_plan, b->tile_plan) == 0 &&
+           strcmp(a->identity.slide, b->identity.slide) == 0 &&
+           strcmp(a->identity.plan, b->identity.plan) == 0;
+}
+
+/* Puts an array of records into `root`; false when memory ran out. */
+static bool put_array(json_t *root, const char *key, const struct hrf_field *fields,
+                      size_t n_fields, const void *records, size_t size, size_t n)
+{
+    json_t *array = json_array(); /* root's from here on */
+    bool good = json_object_set_new(root, key, array) == 0;
+    for (size_t i = 0; i < n && good; i++)
+        good = json_array_append_new(
+                   array, hrf_fields_json(fields, n_fields, (const char *)records + i * size, 0)) ==
+               0;
+    return good;
 }
 
 enum hrf_status hrf_job_spec_write(const struct hrf_job_spec *spec, const char *path,
                                    struct hrf_error *err)
 {
+    const bool is_tile = spec->kind == HRF_JOB_TILE;
     HRF_AUTO_JSON root = hrf_fields_json(HRF_FIELDS(spec_fields), spec, SPEC_VERSION);
-    json_t *tasks = json_array(), *wrap = json_array(); /* root's from here on */
-    bool failed = json_object_set_new(root, "tasks", tasks) != 0;
-    failed |= json_object_set_new(root, "wrap", wrap) != 0;
-    for (size_t i = 0; i < spec->n_tasks && !failed; i++)
-        failed = json_array_append_new(
-                     tasks, hrf_fields_json(HRF_FIELDS(task_fields), &spec->tasks[i], 0)) != 0;
+    json_t *wrap = json_array(); /* root's from here on */
+    bool failed = json_object_set_new(root, "wrap", wrap) != 0;
+    failed |= !put_array(root, "tasks", HRF_FIELDS(task_fields), spec->tasks, sizeof *spec->tasks,
+                         spec->n_tasks);
     for (size_t i = 0; i < spec->n_wrap && !failed; i++)
         failed = json_array_append_new(wrap, hrf_json_bytes(spec->wrap[i])) != 0;
-    failed |= (spec->kind == HRF_JOB_TILE
-                   ? json_object_set_new(root, "tiler",
-                                         hrf_fields_json(HRF_FIELDS(tiler_fields), &spec->tiler, 0))
-                   : json_object_set_new(
-                         root, "engine",
-                         hrf_fields_json(HRF_FIELDS(engine_fields), &spec->engine, 0))) != 0;
+    json_t *settings = is_tile ? hrf_fields_json(HRF_FIELDS(tiler_fields), &spec->tiler, 0)
+                               : hrf_fields_json(HRF_FIELDS(engine_fields), &spec->engine, 0);
+    failed |= json_object_set_new(root, is_tile ? "tiler" : "engine", settings) != 0;
+    failed |= !is_tile && !put_array(root, "networks", HRF_FIELDS(network_fields), spec->networks,
+                                     sizeof *spec->networks, spec->n_networks);
     if (failed)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", path);
     HRF_TRY(hrf_fields_seal(root, path, err));
@@ -153,6 +183,29 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
         !is_activation(engine->activation) || engine->n_threads < 0 || engine->n_threads > 4096 ||
         engine->n_ranks < 0 || engine->n_ranks > 1 << 20)
         return hrf_error_set(err, HRF_E_USER, "%s: 'engine' holds a number out of range", where);
+    return HRF_OK;
+}
+
+static enum hrf_status read_networks(const json_t *root, int64_t version, const char *where,
+                                     struct hrf_job_spec *spec, struct hrf_error *err)
+{
+    json_t *array = NULL, *engine;
+    size_t n = 1;
+    HRF_TRY(hrf_json_get_object(root, "engine", where, &engine, err));
+    if (version > 1) {
+        HRF_TRY(hrf_json_get_array(root, "networks", where, &array, err));
+        n = json_array_size(array);
+    }
+    if (n < 1 || n > HRF_JOB_MOST_NETWORKS)
+        return hrf_error_set(err, HRF_E_USER, "%s: 'networks' has %zu, not 1 to %d", where, n,
+                             HRF_JOB_MOST_NETWORKS);
+    spec->networks = hrf_calloc(n, sizeof spec->networks[0]);
+    HRF_CHECK_MEMORY(spec->networks != NULL, err, "%s: no memory for %zu networks", where, n);
+    spec->n_networks = n; /* zeros, so that destroy() accepts a half-read spec */
+    for (size_t i = 0; i < n; i++)
+        HRF_TRY(hrf_fields_read(HRF_FIELDS(network_fields),
+                                array != NULL ? json_array_get(array, i) : engine, where,
+                                &spec->networks[i], err));
     return HRF_OK;
 }
 
@@ -205,6 +258,11 @@ static enum hrf_status read_tasks(const json_t *root, const char *where, struct 
             (bag->features == NULL || bag->features_sha256 == NULL || bag->head == NULL ||
              bag->head_sha256 == NULL || bag->classes == NULL))
             return hrf_error_set(err, HRF_E_USER, "%s: a head task lacks its files", where);
+        if (spec->kind != HRF_JOB_TILE &&
+            (spec->tasks[i].network < 0 || spec->tasks[i].network >= (int64_t)spec->n_networks))
+            return hrf_error_set(err, HRF_E_USER, "%s: task %s asks for network %lld of %zu", where,
+                                 spec->tasks[i].id, (long long)spec->tasks[i].network,
+                                 spec->n_networks);
     }
     return HRF_OK;
 }
@@ -229,11 +287,15 @@ static enum hrf_status read_wrap(const json_t *root, const char *where, struct h
 static enum hrf_status read_spec(const json_t *root, const char *where, struct hrf_job_spec *spec,
                                  struct hrf_error *err)
 {
-    HRF_TRY(hrf_fields_check_version(root, SPEC_VERSION, "job's spec", where, err));
+    const int64_t version = json_integer_value(json_object_get(root, "version"));
+    if (version != 1)
+        HRF_TRY(hrf_fields_check_version(root, SPEC_VERSION, "job's spec", where, err));
     HRF_TRY(hrf_fields_read(HRF_FIELDS(spec_fields), root, where, spec, err));
     HRF_TRY(check_id(spec->job_id, where, err));
     HRF_TRY(spec->kind == HRF_JOB_TILE ? read_tiler(root, where, &spec->tiler, err)
                                        : read_engine(root, where, &spec->engine, err));
+    if (spec->kind != HRF_JOB_TILE)
+        HRF_TRY(read_networks(root, version, where, spec, err));
     HRF_TRY(read_wrap(root, where, spec, err));
     return read_tasks(root, where, spec, err);
 }

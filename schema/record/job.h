@@ -40,15 +40,14 @@ struct hrf_job_engine {
     char *model_file, *model_sha256;
     int64_t n_classes;
     double mean[3], std[3];
-    char *precision, *device;
-    char *scales; /* path of the calibration record for int8; NULL otherwise */
-    int64_t batch, memory_bytes;
-    int64_t max_memory_bytes; /* of a model's tensor for one image; 0: the engine's default */
-    double max_operations;    /* of a model for one image; likewise */
-    int64_t n_threads;        /* of a rank; 0 = all that the process may use */
-    int64_t n_ranks;          /* that share the patches: processes of one MPI job; 0 and 1 = one */
-    char *layout;   /* of threads of each rank's process: "spatial=2", "auto"; NULL: single */
-    bool class_map; /* slide mode: the record gets a map of the predicted class */
+    char *device;
+    int64_t batch, memory_bytes; /* memory: of all networks of a job that are held at once */
+    int64_t max_memory_bytes;    /* of a model's tensor for one image; 0: the engine's default */
+    double max_operations;       /* of a model for one image; likewise */
+    int64_t n_threads;           /* of a rank; 0 = all that the process may use */
+    int64_t n_ranks; /* that share the patches: processes of one MPI job; 0 and 1 = one */
+    char *layout;    /* of threads of each rank's process: "spatial=2", "auto"; NULL: single */
+    bool class_map;  /* slide mode: the record gets a map of the predicted class */
     /* The model's output is a vector that describes a patch, of any width; n_classes is 0. */
     bool embedding;
     /* "softmax" or "sigmoid" is added to the model's raw outputs, or they are taken as they are
@@ -71,8 +70,16 @@ struct hrf_job_training {
     int64_t fold, seed;
 };
 
+/* The model in one precision. A job may have several: a patch is read once for all of them. */
+struct hrf_job_network {
+    char *precision;
+    char *scales; /* path of the calibration record for int8; NULL otherwise */
+};
+enum { HRF_JOB_MOST_NETWORKS = 8 };
+
 struct hrf_job_task {
-    char *id; /* unique in the job, safe as a file name: "t0001" */
+    char *id;        /* unique in the job, safe as a file name: "t0001" */
+    int64_t network; /* infer, calibrate: index into the job's networks */
     /* Of the record that answers it; `plan` is "" for tile and calibrate. */
     struct hrf_record_identity identity;
     char *slide_name; /* as shown to people; may hold any byte but NUL */
@@ -91,13 +98,19 @@ struct hrf_job_spec {
     char *job_id; /* safe as a file name */
     int64_t attempt;
     enum hrf_job_kind kind;
-    struct hrf_job_tiler tiler;   /* kind tile */
-    struct hrf_job_engine engine; /* kinds infer, calibrate */
-    char **wrap;                  /* words before the worker's command line: srun, a container */
+    struct hrf_job_tiler tiler;       /* kind tile */
+    struct hrf_job_engine engine;     /* kinds infer, calibrate */
+    struct hrf_job_network *networks; /* the same kinds: one or more */
+    size_t n_networks;
+    char **wrap; /* words before the worker's command line: srun, a container */
     size_t n_wrap;
     struct hrf_job_task *tasks;
     size_t n_tasks;
 };
+
+/* True if the two infer tasks score the same patches, of the same slide and tile plan. Such tasks
+ * stand one after the other in a job, each of another network, and share the reading. */
+bool hrf_job_tasks_share_patches(const struct hrf_job_task *a, const struct hrf_job_task *b);
 
 /* Of jobs and tasks: 1 to 63 letters, digits, '_' and '-', so that it can be a file's name. */
 bool hrf_job_id_is_good(const char *id);

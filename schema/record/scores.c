@@ -41,6 +41,7 @@ void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part)
     sum->wait += part->wait;
     sum->write += part->write;
     sum->total += part->total;
+    sum->reads += part->reads;
 }
 
 void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part)
@@ -87,9 +88,10 @@ static json_t *traffic_json(const struct hrf_traffics *traffic)
 
 static const struct hrf_field timing_fields[] = {
 #define FIELD(name, type) HRF_FIELD(struct hrf_timing, #name, name, HRF_FIELD_##type)
-    FIELD(build, REAL),     FIELD(decode, REAL), FIELD(prepare, REAL), FIELD(compute, REAL),
-    FIELD(copy, NUMBER), /* not in records of earlier versions */
-    FIELD(kernels, NUMBER), FIELD(wait, REAL),   FIELD(write, REAL),   FIELD(total, REAL),
+    FIELD(build, REAL),     FIELD(decode, REAL),  FIELD(prepare, REAL),
+    FIELD(compute, REAL),   FIELD(copy, NUMBER), /* not in records of earlier versions */
+    FIELD(kernels, NUMBER), FIELD(wait, REAL),    FIELD(write, REAL),
+    FIELD(total, REAL),     FIELD(reads, NUMBER), /* likewise */
 #undef FIELD
 };
 

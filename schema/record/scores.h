@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 /* Where the time of a task went. decode and prepare are summed over the reader threads; the
- * others are of the compute loop, so that build + compute + wait + write is about `total`. */
+ * others are of the compute loop, so that build + compute + wait + write is about `total`. Tasks
+ * that read their patches together have equal shares of decode, prepare and wait, so that the times
+ * of all tasks add up to what was spent. */
 struct hrf_timing {
     double build;   /* model loaded, planned, kernels made (once per job, on its first task) */
     double decode;  /* reading and decompressing, all reader threads together */
@@ -21,6 +23,9 @@ struct hrf_timing {
     double wait; /* compute waited for patches */
     double write;
     double total; /* wall */
+    /* Patches that were read: half of the task's where two tasks shared the reading. NaN: an
+     * earlier version's record. */
+    double reads;
 };
 void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part);
 

@@ -123,7 +123,7 @@ const struct hrf_key hrf_keys[] = {
            "auto: the GPU if there is one that works, else the CPU"),
     IN_RANGE(engine.batch, INT, "32", 1, 65536, "patches in a batch"),
     { "engine.memory", HRF_KEY_SIZE, AT(engine.memory_bytes), NULL, 1048576, 1e15, NULL,
-      "memory limit of each rank, e.g. 8GiB" },
+      "memory limit of each rank, for the networks of all precisions together, e.g. 8GiB" },
     IN_RANGE(engine.parallel.data, INT, "1", 1, 65536,
              "copies of the network, each with its share of the patches"),
     { "engine.parallel.spatial.rows", HRF_KEY_INT, AT(engine.parallel.spatial_rows), "1", 1, 65536,
@@ -144,7 +144,8 @@ const struct hrf_key hrf_keys[] = {
            "band "
            "needs, or recompute them"),
     ONE_OF(executor.type, WORD, "local", hrf_words_executor, "where jobs run"),
-    IN_RANGE(executor.patches_per_job, INT, "20000", 1, MANY, "number of patches in one job"),
+    IN_RANGE(executor.patches_per_job, INT, "20000", 1, MANY,
+             "number of patches that one job reads"),
     IN_RANGE(executor.max_jobs, INT, "2", 1, 100000,
              "jobs at the same time; default with slurm: 64"),
     IN_RANGE(

@@ -166,7 +166,7 @@ static enum hrf_status start_feed(const struct bench *b, int64_t n_readers, bool
                                             .batch = b->batch,
                                             .mean = { 0.5, 0.5, 0.5 },
                                             .std = { 0.25, 0.25, 0.25 },
-                                            .raw = raw,
+                                            .forms = { { .raw = raw } },
                                             .n_readers = (int32_t)n_readers,
                                             .n_ahead = 4 };
     return hrf_feed_create(&config, out, err);
@@ -214,7 +214,7 @@ static enum hrf_status measure_both(const struct bench *b, json_t **out, struct 
         HRF_TRY(hrf_feed_next(feed, &batch, err));
         if (done == 0)
             first_wait = hrf_feed_times(feed).wait;
-        memcpy(hrf_session_input(b->session, 0), batch.pixels,
+        memcpy(hrf_session_input(b->session, 0), batch.pixels[0],
                (size_t)(batch.n * b->size * b->size * 3) * sizeof(float));
         HRF_TRY(hrf_session_run(b->session, err));
         done += batch.n;

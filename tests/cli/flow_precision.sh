@@ -24,6 +24,11 @@ rows = list(csv.DictReader(open(sys.argv[1] + "/results/patch-flips.csv")))
 for p in json.load(open(sys.argv[1] + "/report/report.json"))["precisions"]:
     assert p["patch_flips"] == sum(r["precision"] == p["precision"] for r in rows)
 END
+# Every patch was read once, and each precision has its own records.
+report "$scratch/run" 'v["reading"]["patches_scored"] == 4 * v["reading"]["patches_read"] == 4 * v["precisions"][0]["patches"]'
+grep -q 'each patch is read once for 4 networks: fp32 [0-9.]* MiB, bf16 ' "$scratch"/run/jobs/infer-*/log || fail "it was not said"
+"$flow" plan "$scratch/w.yaml" --set "$all" >"$scratch/out"
+expect_text "MiB a rank for the networks side by side: each patch is read once for all precisions"
 cp -r "$scratch/run/results" "$scratch/first"
 
 # Again, and elsewhere: nothing is calibrated, the bytes are the same.
@@ -33,6 +38,29 @@ expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/other" --set "$all" 
 expect_text "found in the cache"
 diff -r "$scratch/first" "$scratch/run/results" || fail "a second run changed the results"
 diff -r "$scratch/first" "$scratch/other/results" || fail "another directory has other results"
+
+# A precision that is added later is scored alone; networks that do not fit are scored in turn; ranks
+# share the reading too. The bytes are the same.
+few="--set executor.patches_per_job=1000"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/later" $few --set 'precision=[fp32, fp16]'
+n=$(ls "$scratch/later/jobs" | grep -c infer)
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/later" $few --set "$all"
+[ "$(cat "$scratch"/later/jobs/infer-*/spec.json | grep -c '"precision": "fp32"')" = "$n" ] || fail "fp32 was scored again"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/little" $few --set "$all" --set engine.memory=3MiB
+grep -q 'not all networks can be held at once in engine.memory, 3.0 MiB: .*; patches are read [234] times' "$scratch"/little/jobs/infer-*/log || fail "it was not said"
+report "$scratch/little" 'v["reading"]["patches_read"] > v["precisions"][0]["patches"]'
+for other in later little; do
+    diff -r "$scratch/first" "$scratch/$other/results" || fail "$other: other results"
+done
+if command -v mpirun >/dev/null && [ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_mpi.so" ]; then
+    expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/ranks" --set 'precision=[fp32, int8]' \
+        $few --set executor.local.ranks=2 --set engine.parallel.spatial=2
+    grep -q 'rank 1 .*each patch is read once for 2 networks' "$scratch"/ranks/jobs/infer-*/log || fail "ranks read apart"
+    report "$scratch/ranks" 'v["reading"]["patches_scored"] == 2 * v["reading"]["patches_read"]'
+    for precision in fp32 int8; do
+        diff -r "$scratch/first/$precision" "$scratch/ranks/results/$precision" || fail "ranks: other scores in $precision"
+    done
+fi
 
 # The database and the workflow are enough for results and report.
 cp -r "$scratch/run" "$scratch/moved"

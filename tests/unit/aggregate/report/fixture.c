@@ -170,7 +170,8 @@ static struct hrf_scores *empty_scores(int64_t n_patches, const char *precision)
                                           .kernels = on_gpu ? 0.7 * s : (double)NAN,
                                           .wait = 0.07 * s,
                                           .write = 0.01 * s,
-                                          .total = 0.4 + 0.98 * s };
+                                          .total = 0.4 + 0.98 * s,
+                                          .reads = 0.5 * (double)n_patches };
     return scores;
 }
 

@@ -265,7 +265,7 @@ static enum hrf_status read_all(struct hrf_slide *slide, const struct hrf_tile_p
                                             .plan = plan,
                                             .n_patches = plan->n_patches,
                                             .batch = 4,
-                                            .raw = true,
+                                            .forms = { { .raw = true } },
                                             .std = { 1, 1, 1 },
                                             .n_readers = 2,
                                             .n_ahead = 2 };
@@ -279,8 +279,8 @@ static enum hrf_status read_all(struct hrf_slide *slide, const struct hrf_tile_p
     do {
         HRF_TRY(hrf_feed_next(feed, &batch, err));
         for (int64_t i = 0; i < batch.n; i++)
-            memcpy(out->pixels + (size_t)batch.patches[i] * bytes, batch.bytes + (size_t)i * bytes,
-                   bytes);
+            memcpy(out->pixels + (size_t)batch.patches[i] * bytes,
+                   (const uint8_t *)batch.pixels[0] + (size_t)i * bytes, bytes);
     } while (batch.n > 0);
     return HRF_OK;
 }

@@ -151,7 +151,8 @@ static void read_all(struct hrf_feed *feed, int64_t first, int64_t n, int64_t ba
         for (int64_t i = 0; i < b.n; i++) {
             order[at++] = b.patches[i];
             seen[b.patches[i]]++;
-            check_patch(&patches[first + b.patches[i]], b.pixels + i * PATCH * PATCH * 3);
+            check_patch(&patches[first + b.patches[i]],
+                        (const float *)b.pixels[0] + i * PATCH * PATCH * 3);
         }
     }
     assert_int_equal(at, n);
@@ -210,7 +211,8 @@ static void rows_of_patches_are_those_of_the_whole_ones(void **state)
             for (int v = 0; v < ROWS; v++)
                 for (int u = 0; u < PATCH; u++) {
                     const struct hrf_patch *patch = &patches[b.patches[i]];
-                    const float *pixel = b.pixels + ((i * ROWS + v) * PATCH + u) * 3;
+                    const float *pixel = (const float *)b.pixels[0] +
+                                         ((i * ROWS + v) * PATCH + u) * 3;
                     unsigned char want[4];
                     place_pixel(NULL, 0, (uint32_t)(patch->x + u), (uint32_t)(patch->y + FIRST + v),
                                 want);
@@ -243,43 +245,49 @@ static void two_readers_decode_at_the_same_moment_and_share_the_patches(void **s
     assert_true(meeting.n_reads[0] >= N / 4 && meeting.n_reads[1] >= N / 4);
 }
 
-/* Bytes are quantised (the scale's half for every step) or rounded as the network would. */
-static void patches_come_in_the_type_that_the_network_computes_in(void **state)
+/* Bytes are quantised (the scale's half for every step) or rounded as the network would; one feed
+ * lays out each patch in all types. */
+static void patches_come_in_the_types_that_the_networks_compute_in(void **state)
 {
     (void)state;
+    enum { N_TYPES = 5 };
     static const struct hrf_quantization q = { .scale = 2, .zero_point = -3 };
-    static const enum hrf_dtype types[] = { HRF_S8, HRF_U8, HRF_F16, HRF_B16 };
+    static const enum hrf_dtype types[N_TYPES] = { HRF_S8, HRF_U8, HRF_F16, HRF_B16, HRF_F32 };
     HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
-    for (int t = 0; t < 4; t++) {
-        HRF_AUTO(hrf_feed) feed = NULL;
-        HRF_AUTO(hrf_feed) floats = make_feed(slide, 10, 9, 4, 2, 2);
-        const struct hrf_feed_config config = { .slide = slide,
-                                                .plan = &plan,
-                                                .first_patch = 10,
-                                                .n_patches = 9,
-                                                .batch = 4,
-                                                .type = types[t],
-                                                .quantization = q,
-                                                .std = { 1 / 255.0, 1 / 255.0, 1 / 255.0 },
-                                                .n_readers = 2,
-                                                .n_ahead = 2 };
-        assert_int_equal(hrf_feed_create(&config, &feed, NULL), HRF_OK);
-        for (struct hrf_feed_batch a, b;;) {
-            assert_int_equal(hrf_feed_next(floats, &a, NULL), HRF_OK);
-            assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
-            assert_int_equal(a.n, b.n);
-            if (a.n == 0)
-                break;
-            assert_null(b.pixels);
-            for (int64_t i = 0; i < a.n * PATCH * PATCH * 3; i++) {
+    HRF_AUTO(hrf_feed) floats = make_feed(slide, 10, 9, 4, 2, 2);
+    HRF_AUTO(hrf_feed) feed = NULL;
+    struct hrf_feed_config config = { .slide = slide,
+                                      .plan = &plan,
+                                      .first_patch = 10,
+                                      .n_patches = 9,
+                                      .batch = 4,
+                                      .n_forms = N_TYPES + 1,
+                                      .std = { 1 / 255.0, 1 / 255.0, 1 / 255.0 },
+                                      .n_readers = 2,
+                                      .n_ahead = 2 };
+    for (int t = 0; t < N_TYPES; t++)
+        config.forms[t] = (struct hrf_feed_form){ .type = types[t], .quantization = q };
+    config.forms[N_TYPES].raw = true;
+    assert_int_equal(hrf_feed_create(&config, &feed, NULL), HRF_OK);
+    for (struct hrf_feed_batch a, b;;) {
+        assert_int_equal(hrf_feed_next(floats, &a, NULL), HRF_OK);
+        assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
+        assert_int_equal(a.n, b.n);
+        if (a.n == 0)
+            break;
+        const int64_t n = a.n * PATCH * PATCH * 3;
+        const float *wanted = a.pixels[0];
+        assert_memory_equal(b.pixels[4], wanted, (size_t)n * sizeof *wanted);
+        for (int64_t i = 0; i < n; i++) {
+            for (int t = 0; t < 2; t++)
+                assert_int_equal(((const uint8_t *)b.pixels[t])[i],
+                                 (uint8_t)hrf_quantize(wanted[i], types[t], &q));
+            for (int t = 2; t < 4; t++) {
                 uint16_t half = 0;
-                if (t < 2)
-                    assert_int_equal(b.bytes[i], (uint8_t)hrf_quantize(a.pixels[i], types[t], &q));
-                else
-                    hrf_floats_to(types[t], &a.pixels[i], &half, 1);
-                if (t >= 2)
-                    assert_memory_equal(&half, b.bytes + 2 * i, 2);
+                hrf_floats_to(types[t], &wanted[i], &half, 1);
+                assert_int_equal(((const uint16_t *)b.pixels[t])[i], half);
             }
+            assert_int_equal(((const uint8_t *)b.pixels[N_TYPES])[i], lrintf(wanted[i]));
         }
     }
 }
@@ -411,7 +419,7 @@ int main(void)
         cmocka_unit_test(every_patch_comes_once_in_an_order_that_threads_do_not_change),
         cmocka_unit_test(rows_of_patches_are_those_of_the_whole_ones),
         cmocka_unit_test(two_readers_decode_at_the_same_moment_and_share_the_patches),
-        cmocka_unit_test(patches_come_in_the_type_that_the_network_computes_in),
+        cmocka_unit_test(patches_come_in_the_types_that_the_networks_compute_in),
         cmocka_unit_test(patches_are_visited_block_by_block),
         cmocka_unit_test(a_place_that_cannot_be_read_ends_the_feed_and_is_named),
         cmocka_unit_test(a_feed_may_be_left_at_any_time),

@@ -66,8 +66,10 @@ static void the_first_failure_is_told_to_all(void **state)
 {
     (void)state;
     struct worker workers[RANKS] = { { .comm = NULL } };
-    workers[1].vote.most = 7;
-    workers[2].vote = (struct hrf_vote){ .status = HRF_E_USER, .most = 5, .text = "no such slide" };
+    workers[1].vote.most[0] = 7;
+    workers[2].vote = (struct hrf_vote){ .status = HRF_E_USER,
+                                         .most = { 5 },
+                                         .text = "no such slide" };
     workers[3].vote = (struct hrf_vote){ .status = HRF_E_NOMEM,
                                          .stops = true,
                                          .text = "no memory" };
@@ -75,7 +77,7 @@ static void the_first_failure_is_told_to_all(void **state)
     for (int32_t i = 0; i < RANKS; i++) {
         assert_int_equal(workers[i].vote.status, HRF_E_USER);
         assert_string_equal(workers[i].vote.text, "no such slide");
-        assert_int_equal(workers[i].vote.most, 7);
+        assert_int_equal(workers[i].vote.most[0], 7);
         assert_true(workers[i].vote.stops);
     }
 }
@@ -85,15 +87,16 @@ static void what_all_used_is_summed_and_unknown_if_one_does_not_know(void **stat
     (void)state;
     struct worker workers[RANKS] = { { .comm = NULL } };
     for (int32_t i = 0; i < RANKS; i++)
-        workers[i].vote.spent = (struct hrf_resource_use){ .processor_joules = i == 2 ? (double)NAN
+        workers[i].vote.spent[0] = (struct hrf_resource_use){ .processor_joules = i == 2
+                                                                                      ? (double)NAN
                                                                                       : 1,
-                                                           .gpu_joules = 0.5 * i,
-                                                           .copy = 1,
-                                                           .kernels = i,
-                                                           .device_bytes = i == 1 ? 900 : 100 };
+                                                              .gpu_joules = 0.5 * i,
+                                                              .copy = 1,
+                                                              .kernels = i,
+                                                              .device_bytes = i == 1 ? 900 : 100 };
     play(workers);
     for (int32_t i = 0; i < RANKS; i++) {
-        const struct hrf_resource_use *sum = &workers[i].vote.spent;
+        const struct hrf_resource_use *sum = &workers[i].vote.spent[0];
         assert_true(isnan(sum->processor_joules));
         assert_true(sum->gpu_joules == 0.25 * RANKS * (RANKS - 1) && sum->copy == RANKS);
         assert_true(sum->kernels == 0.5 * RANKS * (RANKS - 1));

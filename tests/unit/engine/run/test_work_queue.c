@@ -61,8 +61,9 @@ static void sink(void *context, const struct hrf_work_queue_result *r)
     for (int64_t i = 0; i < r->n * CLASSES; i++)
         c->n_wrong += r->values[i] != value_of(r->batch, i);
     const struct hrf_resource_use wanted = spent_by(r->batch);
-    c->n_wrong += r->spent.gpu_joules != wanted.gpu_joules || r->spent.copy != wanted.copy ||
-                  r->spent.device_bytes != wanted.device_bytes;
+    c->n_wrong += r->n_parts != 1 || r->parts[0].spent.gpu_joules != wanted.gpu_joules ||
+                  r->parts[0].spent.copy != wanted.copy ||
+                  r->parts[0].spent.device_bytes != wanted.device_bytes;
 }
 
 static enum hrf_status give(struct hrf_work_queue *queue, int64_t batch, struct hrf_error *err)
@@ -74,12 +75,10 @@ static enum hrf_status give(struct hrf_work_queue *queue, int64_t batch, struct 
         patches[i] = batch * BATCH + i;
     for (int64_t i = 0; i < n * CLASSES; i++)
         values[i] = value_of(batch, i);
-    const struct hrf_work_queue_result result = { .batch = batch,
-                                                  .n = n,
-                                                  .patches = patches,
-                                                  .values = values,
-                                                  .seconds = 0.001,
-                                                  .spent = spent_by(batch) };
+    const struct hrf_work_queue_part part = { .seconds = 0.001, .spent = spent_by(batch) };
+    const struct hrf_work_queue_result result = {
+        .batch = batch, .n = n, .patches = patches, .values = values, .parts = &part, .n_parts = 1
+    };
     return hrf_work_queue_give(queue, &result, err);
 }
 

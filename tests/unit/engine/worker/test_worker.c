@@ -11,6 +11,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ enum { N_TASK = N_PATCHES / N_TASKS }; /* patches of a task */
 
 static char slide_path[128], plan_path[128], model_path[128], spec_path[128];
 static int n_decoded;
+static atomic_int n_read; /* patches */
 
 enum hrf_status __real_hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
                                             const struct hrf_record_identity *expected,
@@ -36,6 +38,24 @@ enum hrf_status __wrap_hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
 {
     n_decoded++;
     return __real_hrf_tile_plan_decode(bytes, n_bytes, expected, where, out, err);
+}
+
+enum hrf_status __real_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x,
+                                                  int64_t y, int64_t first_row, int64_t n_rows,
+                                                  unsigned char *rgb, int64_t *decode_ns,
+                                                  int64_t *prepare_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x,
+                                                  int64_t y, int64_t first_row, int64_t n_rows,
+                                                  unsigned char *rgb, int64_t *decode_ns,
+                                                  int64_t *prepare_ns, struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x,
+                                                  int64_t y, int64_t first_row, int64_t n_rows,
+                                                  unsigned char *rgb, int64_t *decode_ns,
+                                                  int64_t *prepare_ns, struct hrf_error *err)
+{
+    atomic_fetch_add(&n_read, 1);
+    return __real_hrf_patch_reader_read_rows(reader, x, y, first_row, n_rows, rgb, decode_ns,
+                                             prepare_ns, err);
 }
 
 static int red_of(int patch) /* patches are ordered x outer, y fastest */
@@ -163,13 +183,15 @@ static int write_inputs(void **state)
     write_model(0);
     write_plan(SIDE * PATCH);
     n_decoded = 0;
+    atomic_store(&n_read, 0);
     return 0;
 }
 
 static int remove_records(void **state)
 {
     (void)state;
-    static const char *const names[] = { "t0.rec", "t0.json", "t0.part", "t1.rec", "t1.json" };
+    static const char *const names[] = { "t0.rec", "t0.json", "t0.part", "t1.rec", "t1.json",
+                                         "t2.rec", "t2.json", "t3.rec",  "t3.json" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[128];
         pyramid_path(test_folder, names[i], path);
@@ -178,24 +200,35 @@ static int remove_records(void **state)
     return 0;
 }
 
-/* Runs the job of two tasks; `partial` is what an earlier attempt left of the first one, `shift` is
- * added to the first patch of the second. */
-static enum hrf_status run_job(char *partial, int64_t shift, struct hrf_error *err)
+/* The networks of a job, its memory, and for each network what an earlier attempt left of the first
+ * shard. */
+struct networks {
+    struct hrf_job_network items[2];
+    char *parts[2];
+    size_t n;
+    int64_t memory_bytes;
+};
+
+/* Runs the job of two shards in every network; `shift` is added to the first patch of the second.
+ */
+static enum hrf_status run_networks(struct networks *networks, int64_t shift, struct hrf_error *err)
 {
     static char run_id[] = "00000000000000000000000000000000", job_id[] = "j0",
                 sha256[HRF_HASH_HEX];
-    static char ids[N_TASKS][3] = { "t0", "t1" }, name[] = "slide", fp32[] = "fp32", cpu[] = "cpu";
-    struct hrf_job_task tasks[N_TASKS];
+    static char ids[][3] = { "t0", "t1", "t2", "t3" }, name[] = "slide", cpu[] = "cpu";
+    struct hrf_job_task tasks[2 * N_TASKS];
+    const int n = (int)networks->n;
     struct hrf_worker worker = { .spec = NULL };
     assert_int_equal(hrf_hash_file(model_path, sha256, NULL), HRF_OK);
-    for (int i = 0; i < N_TASKS; i++)
+    for (int i = 0; i < N_TASKS * n; i++)
         tasks[i] = (struct hrf_job_task){ .id = ids[i],
+                                          .network = i % n,
                                           .identity = identity,
                                           .slide_name = name,
                                           .slide_path = slide_path,
-                                          .partial = i == 0 ? partial : NULL,
+                                          .partial = i < n ? networks->parts[i] : NULL,
                                           .tile_plan = plan_path,
-                                          .first_patch = i * N_TASK + (i > 0 ? shift : 0),
+                                          .first_patch = i / n * N_TASK + (i / n > 0 ? shift : 0),
                                           .n_patches = N_TASK };
     const struct hrf_job_spec spec = { .run_id = run_id,
                                        .job_id = job_id,
@@ -205,18 +238,29 @@ static enum hrf_status run_job(char *partial, int64_t shift, struct hrf_error *e
                                                    .model_sha256 = sha256,
                                                    .n_classes = N_CLASSES,
                                                    .std = { 1, 1, 1 },
-                                                   .precision = fp32,
                                                    .device = cpu,
                                                    .batch = BATCH,
-                                                   .memory_bytes = (int64_t)1 << 30,
+                                                   .memory_bytes = networks->memory_bytes,
                                                    .n_threads = 2,
                                                    .n_ranks = 1 },
+                                       .networks = networks->items,
+                                       .n_networks = networks->n,
                                        .tasks = tasks,
-                                       .n_tasks = N_TASKS };
+                                       .n_tasks = (size_t)(N_TASKS * n) };
     assert_int_equal(hrf_job_spec_write(&spec, spec_path, NULL), HRF_OK);
     const enum hrf_status status = hrf_worker_run_job(&worker, spec_path, HRF_JOB_INFER, err);
     hrf_worker_release(&worker);
     return status;
+}
+
+static char fp32[] = "fp32", bf16[] = "bf16", int8[] = "int8";
+
+static enum hrf_status run_job(char *partial, int64_t shift, struct hrf_error *err)
+{
+    struct networks one = {
+        .items = { { .precision = fp32 } }, .parts = { partial }, .n = 1, .memory_bytes = 1 << 30
+    };
+    return run_networks(&one, shift, err);
 }
 
 static void expect_scores(const char *id, int first, const bool given[N_TASK])
@@ -235,7 +279,8 @@ static void expect_scores(const char *id, int first, const bool given[N_TASK])
     for (int i = 0; i < N_TASK; i++) {
         const float p = scores->probabilities[i * N_CLASSES + 1];
         const float wanted = given != NULL && given[i] ? 0.25f : expected_score(first + i);
-        if (!(fabsf(p - wanted) < 1e-5f))
+        const float limit = strcmp(scores->precision, "fp32") == 0 ? 1e-5f : 0.02f;
+        if (!(fabsf(p - wanted) < limit))
             fail_msg("patch %d has the score %g, not %g", first + i, (double)p, (double)wanted);
     }
 }
@@ -267,7 +312,7 @@ static void every_patch_gets_its_own_score(void **state)
 /* A part: 0.75 and 0.25 for the patches of two batches and for one patch of a third, else NaN. */
 static char *write_part(bool given[N_TASK])
 {
-    static char part_path[128], fp32[] = "fp32", cpu[] = "cpu", host[] = "host";
+    static char part_path[128], cpu[] = "cpu", host[] = "host";
     float p[N_TASK * N_CLASSES];
     int64_t order[N_TASK];
     char *bytes = NULL;
@@ -374,6 +419,88 @@ static void a_model_that_has_changed_is_refused(void **state)
     assert_non_null(strstr(err.text, "has changed since the run planned with it"));
 }
 
+static struct networks two(char *precision, char *scales, int64_t memory_bytes)
+{
+    return (struct networks){ .items = { { .precision = fp32 }, { precision, scales } },
+                              .n = 2,
+                              .memory_bytes = memory_bytes };
+}
+
+static void expect_all_scores(void)
+{
+    for (int i = 0; i < 2 * N_TASKS; i++) {
+        const char id[3] = { 't', (char)('0' + i), '\0' };
+        expect_scores(id, i / 2 * N_TASK, NULL);
+    }
+}
+
+static int64_t peak_bytes(const char *id, int n_sharing)
+{
+    struct hrf_task_status outcome;
+    HRF_AUTO_FREE char *record = NULL;
+    HRF_AUTO(hrf_scores) scores = NULL;
+    size_t n_bytes;
+    assert_int_equal(hrf_task_collect(test_folder, id, &outcome, &record, &n_bytes, NULL), HRF_OK);
+    hrf_task_status_release(&outcome);
+    assert_int_equal(hrf_scores_decode(record, n_bytes, &identity, id, &scores, NULL), HRF_OK);
+    assert_true(scores->timing.reads * n_sharing == N_TASK);
+    return scores->peak_memory_bytes;
+}
+
+/* Every patch is read once while both networks fit into the memory together, and once more when
+ * they do not. */
+static void a_patch_is_read_once_for_all_networks_that_fit(void **state)
+{
+    (void)state;
+    struct networks networks = two(bf16, NULL, 1 << 30);
+    struct hrf_error err = { .text = "" };
+    if (run_networks(&networks, 0, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    expect_all_scores();
+    assert_int_equal(atomic_load(&n_read), N_PATCHES);
+    networks.memory_bytes = peak_bytes("t0", 2) + peak_bytes("t1", 2);
+    atomic_store(&n_read, 0);
+    assert_int_equal(run_networks(&networks, 0, NULL), HRF_OK);
+    assert_int_equal(atomic_load(&n_read), N_PATCHES);
+    networks.memory_bytes--;
+    remove_records(NULL);
+    atomic_store(&n_read, 0);
+    assert_int_equal(run_networks(&networks, 0, NULL), HRF_OK);
+    expect_all_scores();
+    (void)peak_bytes("t3", 1);
+    assert_int_equal(atomic_load(&n_read), 2 * N_PATCHES);
+}
+
+static void a_network_that_cannot_be_made_fails_alone(void **state)
+{
+    (void)state;
+    static char nowhere[] = "/nowhere/scales";
+    struct networks networks = two(int8, nowhere, 1 << 30);
+    assert_int_equal(run_networks(&networks, 0, NULL), HRF_OK);
+    expect_scores("t0", 0, NULL);
+    expect_failed("t1", "/nowhere/scales");
+    expect_scores("t2", N_TASK, NULL);
+    expect_failed("t3", "/nowhere/scales");
+}
+
+/* What one network has scored is not lost when the other has nothing: it takes part again, and both
+ * are right. */
+static void parts_of_all_networks_are_taken_over(void **state)
+{
+    (void)state;
+    bool given[N_TASK] = { false };
+    struct networks networks = two(bf16, NULL, 1 << 30);
+    networks.parts[0] = networks.parts[1] = write_part(given);
+    assert_int_equal(run_networks(&networks, 0, NULL), HRF_OK);
+    expect_scores("t0", 0, given);
+    expect_scores("t1", 0, given);
+    assert_int_equal(atomic_load(&n_read), N_PATCHES - 2 * BATCH);
+    networks.parts[1] = NULL;
+    assert_int_equal(run_networks(&networks, 0, NULL), HRF_OK);
+    expect_scores("t0", 0, NULL);
+    expect_scores("t1", 0, NULL);
+}
+
 #define ROW(name) cmocka_unit_test_setup_teardown(name, write_inputs, remove_records)
 
 int main(void)
@@ -385,6 +512,9 @@ int main(void)
         ROW(a_number_that_is_no_probability_fails_its_task_by_name),
         ROW(patches_beyond_the_tile_plan_are_refused),
         ROW(a_slide_that_is_not_the_one_that_was_tiled_is_refused),
+        ROW(a_patch_is_read_once_for_all_networks_that_fit),
+        ROW(a_network_that_cannot_be_made_fails_alone),
+        ROW(parts_of_all_networks_are_taken_over),
         ROW(a_job_of_another_kind_is_refused),
         ROW(a_model_that_has_changed_is_refused),
     };

@@ -33,6 +33,7 @@ static char *text_of(const char *name)
 static void prepare(const char *script)
 {
     static char run_id[] = "r", job[] = "infer-0001", text[] = "x", id[2][8] = { "t0000", "t0001" };
+    struct hrf_job_network network = { .precision = text };
     struct hrf_job_task tasks[2];
     for (int i = 0; i < 2; i++)
         tasks[i] = (struct hrf_job_task){ .id = id[i],
@@ -47,9 +48,10 @@ static void prepare(const char *script)
                                  .engine = { .model_file = text,
                                              .model_sha256 = text,
                                              .n_classes = 2,
-                                             .precision = text,
                                              .device = text,
                                              .batch = 1 },
+                                 .networks = &network,
+                                 .n_networks = 1,
                                  .tasks = tasks,
                                  .n_tasks = 2 };
     HRF_AUTO_FREE char *body = hrf_format("#!/bin/sh\ncd '%s'\n%s\n", directory, script);
@@ -469,8 +471,8 @@ static void tell_rank(int64_t rank, enum hrf_rank_state rank_state, int64_t pid)
 static void a_worker_that_has_done_all_and_does_not_end_is_ended(void **state)
 {
     (void)state;
-    prepare(
-        "trap 'exit 1' TERM\necho " STATUS("failed") " > t0001.json; while :; do sleep 0.01; done");
+    prepare("trap 'exit 1' TERM\necho " STATUS("failed") " > t0001.json; cp t0001.json t0000.json; "
+                                                         "while :; do sleep 0.01; done");
     assert_int_equal(exit_code_of(start_with_deadline()), 128 + SIGTERM);
     struct hrf_sentinel end = done();
     assert_true(!end.exited && end.signal == SIGTERM && end.was_asked && !end.was_revoked);

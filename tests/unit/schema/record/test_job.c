@@ -31,7 +31,8 @@ enum { N_ODD = sizeof odd_names / sizeof odd_names[0] };
 static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids[N_ODD][16])
 {
     static char model[] = "/m/\xE9.onnx", sha[] = "abc", precision[] = "fp32", device[] = "cpu";
-    static char plan[] = "/p";
+    static char plan[] = "/p", int8[] = "int8", scales[] = "/scales";
+    static struct hrf_job_network networks[] = { { precision, NULL }, { int8, scales } };
     for (int i = 0; i < N_ODD; i++) {
         snprintf(ids[i], sizeof ids[i], "t%04d", i);
         tasks[i] = (struct hrf_job_task){ .id = ids[i],
@@ -41,7 +42,8 @@ static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids
                                           .mpp_override = 0.1 + 0.2,
                                           .tile_plan = plan,
                                           .first_patch = 1LL << 33,
-                                          .n_patches = 7 };
+                                          .n_patches = 7,
+                                          .network = i % 2 };
     }
     return (struct hrf_job_spec){ .run_id = run_id,
                                   .job_id = job_id,
@@ -52,11 +54,12 @@ static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids
                                               .n_classes = 2,
                                               .mean = { 0.485, 0.456, 0.406 },
                                               .std = { 0.229, 0.224, 0.225 },
-                                              .precision = precision,
                                               .device = device,
                                               .batch = 32,
                                               .memory_bytes = 8LL << 30,
                                               .n_threads = 2 },
+                                  .networks = networks,
+                                  .n_networks = 2,
                                   .tasks = tasks,
                                   .n_tasks = N_ODD };
 }
@@ -78,6 +81,10 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
     assert_memory_equal(back->engine.std, spec.engine.std, sizeof spec.engine.std);
     assert_true(back->engine.memory_bytes == 8LL << 30 && back->engine.batch == 32 &&
                 back->engine.n_threads == 2 && back->engine.n_classes == 2);
+    assert_int_equal(back->n_networks, 2);
+    assert_string_equal(back->networks[0].precision, "fp32");
+    assert_null(back->networks[0].scales);
+    assert_string_equal(back->networks[1].scales, "/scales");
     assert_int_equal(back->n_tasks, N_ODD);
     for (int i = 0; i < N_ODD; i++) {
         assert_string_equal(back->tasks[i].id, ids[i]);
@@ -85,6 +92,7 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
         assert_string_equal(back->tasks[i].slide_path, odd_names[N_ODD - 1 - i]);
         assert_true(back->tasks[i].mpp_override == 0.1 + 0.2 &&
                     back->tasks[i].first_patch == 1LL << 33 && back->tasks[i].n_patches == 7);
+        assert_int_equal(back->tasks[i].network, i % 2);
     }
     hrf_job_spec_destroy(back);
 }
@@ -137,8 +145,15 @@ static void a_spec_that_cannot_be_used_is_refused_by_name(void **state)
         const char *text, *expected;
     } cases[] = {
         { SPEC("1", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")), "" },
+        { SPEC("3", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")),
+          "version 3 of the job's spec, this build reads 2" },
         { SPEC("2", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")),
-          "version 2 of the job's spec, this build reads 1" },
+          "'networks' must be an array, it is missing" },
+        { SPEC("2", "j", "infer", ENGINE ",\"networks\":[]", TASK("t", "\"p\"", "0")),
+          "'networks' has 0, not 1 to 8" },
+        { SPEC("2", "j", "infer", ENGINE ",\"networks\":[{\"precision\":\"fp32\",\"scales\":null}]",
+               TASK("t", "\"p\",\"network\":1", "0")),
+          "task t asks for network 1 of 1" },
         { SPEC("1", "j", "sleep", ENGINE, TASK("t", "\"p\"", "0")), "unknown kind 'sleep'" },
         { SPEC("1", "j", "tile", ENGINE, TASK("t", "\"p\"", "0")),
           "'tiler' must be an object, it is missing" },

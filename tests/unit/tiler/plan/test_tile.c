@@ -505,9 +505,12 @@ static void write_spec(const char *directory, enum hrf_job_kind kind)
                                  .n_tasks = 3 };
     char empty[] = "";
     if (kind == HRF_JOB_INFER)
-        spec.engine = (struct hrf_job_engine){
-            .model_file = empty, .model_sha256 = empty, .precision = empty, .device = empty
-        };
+        spec.engine = (struct hrf_job_engine){ .model_file = empty,
+                                               .model_sha256 = empty,
+                                               .device = empty };
+    struct hrf_job_network network = { .precision = empty };
+    spec.networks = &network;
+    spec.n_networks = 1;
     for (int i = 0; i < 3 && kind == HRF_JOB_INFER; i++)
         tasks[i].tile_plan = empty;
     struct hrf_error err = { .status = HRF_OK };

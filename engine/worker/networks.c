@@ -1,0 +1,424 @@
+/* networks.c - a job's networks: the model made ready in every precision, divided over the ranks,
+ * and which of the networks are held side by side (worker.h). */
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/own_process.h"
+#include "base/strbuf.h"
+#include "engine/backend/backend.h"
+#include "engine/input/normalise.h"
+#include "engine/onnx/onnx.h"
+#include "engine/planning/known_machine.h"
+#include "engine/planning/request.h"
+#include "engine/run/agree.h"
+#include "engine/run/calibrator.h"
+#include "engine/run/class_map.h"
+#include "engine/worker/worker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    char sha256[HRF_HASH_HEX] = "";
+    HRF_AUTO(hrf_graph) graph = NULL;
+    const enum hrf_status status = hrf_onnx_read_named(engine->model_file, sha256, &graph, err);
+    /* First: a model that has changed may be one that cannot be read. */
+    if (sha256[0] != '\0' && strcmp(sha256, engine->model_sha256) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
+                             "expected %.12s...); run again",
+                             engine->model_file, sha256, engine->model_sha256);
+    HRF_TRY(status);
+    job->graph = graph;
+    graph = NULL;
+    return HRF_OK;
+}
+
+/* A network for which no such map can be made is scored without one; the log says why. */
+static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_class_map_add(graph, &why);
+    if (status == HRF_E_UNSUPPORTED) {
+        hrf_log_warning("engine", "%s; slides get a score but no heatmap", why.text);
+        return HRF_OK;
+    }
+    if (status != HRF_OK && err != NULL)
+        *err = why;
+    return status;
+}
+
+/* The graph as it is to be run on images of `size`. */
+static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct hrf_graph **out,
+                                  struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    HRF_AUTO(hrf_graph) graph = NULL;
+    if (job->graph == NULL)
+        HRF_TRY(hrf_worker_load_model(job, err));
+    HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
+    hrf_engine_set_bounds(graph, engine->max_memory_bytes, engine->max_operations);
+    HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    job->n_values = engine->n_classes;
+    HRF_TRY(engine->embedding
+                ? hrf_engine_check_embedding(graph, &job->n_values, err)
+                : hrf_engine_finish_scores(graph, engine->n_classes, engine->activation, err));
+    if (engine->class_map)
+        HRF_TRY(add_class_map(graph, err));
+    HRF_MOVE(*out, graph);
+    return HRF_OK;
+}
+
+/* A device gets patches as bytes and normalises them itself, which is a quarter of the traffic. In
+ * host memory the readers convert to the type that the network computes in. Observers need floats,
+ * ranks read their own parts, and a slide that is one image is read into the input directly. */
+static enum hrf_status choose_input(const struct hrf_worker *job,
+                                    const struct hrf_layout_plan *layout,
+                                    const struct hrf_pixel_form *form,
+                                    struct hrf_session_config *session, struct hrf_error *err)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    HRF_TRY(hrf_backend_choose(session->device, &ops, NULL, err));
+    if (job->spec->kind != HRF_JOB_INFER || job->spec->engine.class_map ||
+        hrf_layout_ranks(layout) != 1)
+        return HRF_OK;
+    session->pixels = ops->device != NULL ? form : NULL;
+    session->narrow_input = ops->device == NULL;
+    return HRF_OK;
+}
+
+static struct hrf_session *session_of(const struct hrf_worker *job, int i)
+{
+    return hrf_network_session(job->networks[i].network);
+}
+
+struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job, int i)
+{
+    struct hrf_session *session = session_of(job, i);
+    struct hrf_quantization unused;
+    return session != NULL && hrf_session_input_type(session, &unused) != HRF_F32 ? session : NULL;
+}
+
+struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job, int i)
+{
+    struct hrf_session *session = session_of(job, i);
+    return session != NULL && hrf_session_takes_pixels(session) ? session : NULL;
+}
+
+/* A calibration observes every tensor of one session. Ranks that share the patches each run the
+ * whole network. */
+static bool is_alone(const struct hrf_worker *job)
+{
+    return job->spec->kind == HRF_JOB_CALIBRATE ||
+           (job->ranks != NULL && hrf_ranks_all(job->ranks) != NULL);
+}
+
+static enum hrf_status create_network(struct hrf_worker *job, int i, const struct hrf_graph *graph,
+                                      const struct hrf_calibrated *calibrated,
+                                      struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    struct hrf_worker_network *network = &job->networks[i];
+    const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
+    const struct hrf_pixel_form form = hrf_normalise_form(engine->mean, engine->std);
+    struct hrf_found_layout layout = { .is_chosen = false };
+    struct hrf_network_config config = { .session = { .device = engine->device,
+                                                      .precision = job->spec->networks[i].precision,
+                                                      .n_threads = (int32_t)engine->n_threads,
+                                                      .memory_limit_bytes = engine->memory_bytes,
+                                                      .ranges = calibrated->ranges,
+                                                      .n_ranges = calibrated->n_ranges,
+                                                      .keep = calibrated->keep,
+                                                      .keep_reasons = calibrated->keep_reasons,
+                                                      .n_keep = calibrated->n_keep,
+                                                      .every_tensor = is_observed },
+                                         .layout = &layout.plan };
+    enum hrf_status status = HRF_OK;
+    struct hrf_machine gpu_links = { .n_links = 0 };
+    if (hrf_known_gpu_links(NULL, &gpu_links))
+        config.session.gpu_links = &gpu_links;
+    if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
+        config.layout = &network->layout.plan;
+        config.comm = hrf_ranks_group(job->ranks);
+        config.session.cutting = network->cutting;
+    } else {
+        status = hrf_layout_find(is_alone(job) ? NULL : engine->layout, graph, &config.session,
+                                 NULL, &layout, err);
+    }
+    if (status == HRF_OK)
+        status = choose_input(job, config.layout, &form, &config.session, err);
+    if (status == HRF_OK)
+        status = hrf_network_create(graph, &config, &network->network, err);
+    hrf_found_layout_release(&layout);
+    HRF_TRY(status);
+    hrf_smoothing_destroy(job->smoothing);
+    job->smoothing = NULL;
+    if (is_observed)
+        HRF_TRY(hrf_smoothing_create(graph, &config.session, &job->smoothing, err));
+    if (is_observed && hrf_network_session(network->network) == NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "tensors cannot be observed if an image is processed in bands; "
+                             "calibrate with a higher engine.memory or a smaller tiler.slide.size");
+    return HRF_OK;
+}
+
+/* Logs what this rank computes on, with the version of the GPU's driver. */
+static void attach_meters(struct hrf_worker *job, int i)
+{
+    const struct hrf_network *network = job->networks[i].network;
+    char words[512], serves[sizeof job->identity.driver];
+    hrf_meters_attach(&job->meters, i, network, hrf_ranks_is_first_on_node(job->ranks));
+    const char *driver = hrf_meters_driver(&job->meters);
+    memcpy(serves, job->identity.driver, sizeof serves);
+    if (driver[0] != '\0' && strncmp(serves, "CUDA", 4) == 0) /* not for the second network */
+        snprintf(job->identity.driver, sizeof job->identity.driver, "%.32s (%.24s)", driver,
+                 serves);
+    hrf_device_identity_words(&job->identity, words, sizeof words);
+    hrf_log_info("engine", "%s: %s", hrf_network_device_name(network), words);
+}
+
+/* Networks are made one after the other, and the meters know them all until one is given back. */
+static void give_back(struct hrf_worker *job, int i)
+{
+    hrf_meters_release(&job->meters);
+    hrf_network_destroy(job->networks[i].network);
+    job->networks[i].network = NULL;
+    for (size_t k = 0; k < job->spec->n_networks && job->ranks != NULL; k++)
+        if (job->networks[k].network != NULL)
+            hrf_meters_attach(&job->meters, (int)k, job->networks[k].network,
+                              hrf_ranks_is_first_on_node(job->ranks));
+}
+
+static enum hrf_status make(struct hrf_worker *job, int i, int64_t size, struct hrf_error *err)
+{
+    struct hrf_worker_network *network = &job->networks[i];
+    const char *scales = job->spec->networks[i].scales;
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_calibrated calibrated = { .ranges = NULL };
+    HRF_TRY(make_graph(job, size, &graph, err));
+    if (scales != NULL && network->calibration == NULL)
+        HRF_TRY(hrf_calibration_read(scales, &network->calibration, err));
+    if (network->calibration != NULL)
+        HRF_TRY(hrf_calibrated_init(network->calibration, &calibrated, err));
+    enum hrf_status status = create_network(job, i, graph, &calibrated, err);
+    hrf_calibrated_release(&calibrated);
+    HRF_TRY(status);
+    const char *notes = hrf_network_notes(network->network);
+    if (notes[0] != '\0')
+        hrf_log_info("engine", "%s", notes);
+    if (job->ranks != NULL)
+        attach_meters(job, i);
+    return HRF_OK;
+}
+
+/* True if no network of the present pass is missing. */
+static bool has_all(const struct hrf_worker *job, int32_t pass)
+{
+    for (size_t i = 0; i < job->spec->n_networks; i++)
+        if (job->networks[i].pass == pass && job->networks[i].network == NULL)
+            return false;
+    return true;
+}
+
+/* The model in float32: it is read again if another network or size needs it. */
+static void drop_graph(struct hrf_worker *job)
+{
+    hrf_graph_destroy(job->graph);
+    job->graph = NULL;
+    hrf_memory_trim();
+}
+
+enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t size,
+                                        struct hrf_error *err)
+{
+    if (job->networks[i].network != NULL && job->size == size)
+        return HRF_OK;
+    const double start = hrf_clock_seconds();
+    for (size_t k = 0; k < job->spec->n_networks && job->size != size; k++)
+        give_back(job, (int)k);
+    job->size = size;
+    HRF_TRY(make(job, i, size, err));
+    if (has_all(job, job->networks[i].pass))
+        drop_graph(job);
+    job->networks[i].build_seconds += hrf_clock_seconds() - start;
+    return HRF_OK;
+}
+
+void hrf_worker_begin_pass(struct hrf_worker *job, int32_t pass)
+{
+    for (size_t i = 0; i < job->spec->n_networks; i++)
+        if (job->networks[i].pass != pass && job->networks[i].network != NULL)
+            give_back(job, (int)i);
+    hrf_memory_trim();
+}
+
+/* ---- groups of ranks ---- */
+
+/* The number of ranks of a group, from the layout that was requested or found. */
+static enum hrf_status group_size(const struct hrf_worker *job, const struct hrf_layout_plan *plan,
+                                  int32_t *n, struct hrf_error *err)
+{
+    const int32_t all = hrf_ranks_all(job->ranks)->n_ranks;
+    char text[96];
+    hrf_layout_text(plan, text);
+    *n = hrf_layout_group_ranks(plan);
+    if (job->spec->engine.class_map && *n != all)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a slide is one image, and layout '%s' splits it over %d ranks, but "
+                             "the job has %d: use a layout of %d, e.g. engine.parallel.spatial=%d",
+                             text, *n, all, all, all);
+    if (plan->data > 1 ? hrf_layout_ranks(plan) != all : all % *n != 0)
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "layout '%s' needs %d ranks, or without data= any multiple of %d, but the job has %d",
+            text, hrf_layout_ranks(plan), *n, all);
+    return HRF_OK;
+}
+
+/* Finds the layout of network i. The networks of a job of several ranks share the patches, so their
+ * groups have the same size: the orchestrator puts only such into one job. */
+static enum hrf_status find_layout(struct hrf_worker *job, int i, int64_t size, int32_t *n_group,
+                                   struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    struct hrf_worker_network *network = &job->networks[i];
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_session_config config = { .device = engine->device,
+                                         .precision = job->spec->networks[i].precision,
+                                         .n_threads = (int32_t)engine->n_threads,
+                                         .memory_limit_bytes = engine->memory_bytes };
+    int32_t n;
+    HRF_TRY(make_graph(job, size, &graph, err));
+    HRF_TRY(hrf_layout_find(engine->layout, graph, &config, hrf_ranks_all(job->ranks),
+                            &network->layout, err));
+    HRF_TRY(group_size(job, &network->layout.plan, &n, err));
+    if (i > 0 && n != *n_group)
+        return hrf_error_set(err, HRF_E_USER,
+                             "layout '%s' makes groups of %d ranks in %s and of %d in %s: name a "
+                             "layout instead, or run the precisions one after the other",
+                             engine->layout, *n_group, job->spec->networks[0].precision, n,
+                             job->spec->networks[i].precision);
+    *n_group = n;
+    network->layout.plan.data = 1; /* several groups take patches from the work queue */
+    network->cutting = config.cutting;
+    return HRF_OK;
+}
+
+static enum hrf_status form_groups(struct hrf_worker *job, struct hrf_error *err)
+{
+    const struct hrf_tile_plan *plan = NULL;
+    int32_t n_group = 1;
+    if (hrf_ranks_all(job->ranks) == NULL || job->spec->n_tasks == 0)
+        return hrf_ranks_form(job->ranks, 1, err);
+    HRF_TRY(hrf_worker_read_plan(job, &job->spec->tasks[0], &plan,
+                                 err)); /* the images of all tasks have the same size */
+    for (size_t i = 0; i < job->spec->n_networks; i++)
+        HRF_TRY(find_layout(job, (int)i, plan->patch_size, &n_group, err));
+    return hrf_ranks_form(job->ranks, n_group, err);
+}
+
+/* ---- which networks are held side by side ---- */
+
+/* Size of the first slide's patches that can be found out; 0: no tile plan can be read, which the
+ * tasks will tell. */
+static int64_t find_size(struct hrf_worker *job)
+{
+    const struct hrf_tile_plan *plan = NULL;
+    for (size_t i = 0; i < job->spec->n_tasks; i++)
+        if (hrf_worker_read_plan(job, &job->spec->tasks[i], &plan, NULL) == HRF_OK)
+            return plan->patch_size;
+    return 0;
+}
+
+/* Makes a network and agrees with all ranks on the memory that it takes where it takes most; -1: it
+ * cannot be made on one of them, which its tasks will tell. */
+static enum hrf_status try_network(struct hrf_worker *job, int i, int64_t size, int64_t *n_bytes,
+                                   struct hrf_error *err)
+{
+    struct hrf_comm *all = hrf_ranks_all(job->ranks);
+    struct hrf_vote vote = { .status = HRF_OK };
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = hrf_worker_make_network(job, i, size, &why);
+    if (hrf_worker_ends_job(status))
+        return hrf_error_set(err, status, "%s", why.text);
+    if (status == HRF_OK) {
+        const struct hrf_session_memory memory = hrf_network_memory(job->networks[i].network);
+        vote.most[0] = hrf_session_memory_total(&memory);
+    }
+    vote.most[1] = status != HRF_OK;
+    if (all != NULL)
+        HRF_TRY(hrf_agree(all, &vote, err));
+    *n_bytes = vote.most[1] != 0 ? -1 : vote.most[0];
+    return HRF_OK;
+}
+
+static void tell_passes(const struct hrf_worker *job, const int64_t *n_bytes)
+{
+    enum { MIB = 1 << 20 };
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    double sum = 0;
+    for (size_t i = 0; i < job->spec->n_networks; i++) {
+        const char *precision = job->spec->networks[i].precision;
+        hrf_strbuf_addf(&text, "%s%s ", i > 0 ? ", " : "", precision);
+        if (n_bytes[i] < 0)
+            hrf_strbuf_adds(&text, "cannot be made");
+        else
+            hrf_strbuf_addf(&text, "%.1f MiB", (double)n_bytes[i] / MIB);
+        sum += n_bytes[i] > 0 ? (double)n_bytes[i] / MIB : 0;
+    }
+    if (hrf_strbuf_status(&text, NULL) != HRF_OK)
+        return;
+    if (job->n_passes == 1)
+        hrf_log_info("engine", "each patch is read once for %zu networks: %s, together %.1f MiB",
+                     job->spec->n_networks, text.text, sum);
+    else
+        hrf_log_warning("engine",
+                        "not all networks can be held at once in engine.memory, %.1f MiB: %s; "
+                        "patches are read %d times",
+                        (double)job->spec->engine.memory_bytes / MIB, text.text, job->n_passes);
+}
+
+/* Networks go into one pass in their order as long as they fit; one that cannot be made has a pass
+ * of its own, so that it fails alone. */
+static enum hrf_status choose_passes(struct hrf_worker *job, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    const int n = (int)job->spec->n_networks;
+    int64_t n_bytes[HRF_JOB_MOST_NETWORKS] = { 0 }, in_pass = 0;
+    job->n_passes = 1;
+    const int64_t size = n > 1 && !engine->class_map ? find_size(job) : 0;
+    for (int i = 0; i < n && engine->class_map; i++)
+        job->networks[i].pass = i;
+    job->n_passes = engine->class_map ? n : 1;
+    int32_t last_good = 0;
+    for (int i = 0; i < n && size > 0; i++) {
+        HRF_TRY(try_network(job, i, size, &n_bytes[i], err));
+        const bool fits = n_bytes[i] >= 0 && (engine->memory_bytes == 0 ||
+                                              in_pass + n_bytes[i] <= engine->memory_bytes);
+        if (fits || i == 0) {
+            job->networks[i].pass = last_good;
+            in_pass += n_bytes[i] >= 0 ? n_bytes[i] : engine->memory_bytes;
+            continue;
+        }
+        job->networks[i].pass = job->n_passes++;
+        if (n_bytes[i] >= 0) { /* the next ones may go with it */
+            last_good = job->networks[i].pass;
+            in_pass = n_bytes[i];
+        }
+        hrf_worker_begin_pass(job, 0);
+    }
+    if (size > 0)
+        tell_passes(job, n_bytes);
+    hrf_worker_begin_pass(job, 0);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_worker_prepare(struct hrf_worker *job, struct hrf_error *err)
+{
+    HRF_TRY(form_groups(job, err));
+    HRF_TRY(choose_passes(job, err));
+    return hrf_ranks_open_queue(job->ranks, err);
+}

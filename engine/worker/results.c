@@ -1,0 +1,336 @@
+/* results.c - the scores of a group of tasks on rank 0 (results.h). */
+#include "engine/worker/results.h"
+
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/own_process.h"
+#include "base/path.h"
+#include "schema/record/sentinel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PART_MS = 60000 }; /* the most work that is lost if a job is killed */
+
+static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf_job_task *task,
+                                  const struct hrf_tile_plan *plan, struct hrf_scores **out,
+                                  struct hrf_error *err)
+{
+    const struct hrf_network *network = job->networks[task->network].network;
+    HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
+    HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores");
+    scores->identity = task->identity;
+    memcpy(scores->identity.plan, plan->hash, sizeof scores->identity.plan);
+    scores->precision = hrf_strdup(job->spec->networks[task->network].precision);
+    scores->device = hrf_strdup(hrf_network_device_name(network));
+    scores->host = hrf_strdup(job->host);
+    memcpy(scores->hardware.model, job->identity.model, sizeof scores->hardware.model);
+    memcpy(scores->hardware.path, job->identity.path, sizeof scores->hardware.path);
+    memcpy(scores->hardware.driver, job->identity.driver, sizeof scores->hardware.driver);
+    memcpy(scores->hardware.libraries, job->identity.libraries, sizeof scores->hardware.libraries);
+    snprintf(scores->notes, sizeof scores->notes, "%s", hrf_network_notes(network));
+    if (hrf_network_transport(network) != NULL)
+        snprintf(scores->traffic.transport, sizeof scores->traffic.transport, "%s",
+                 hrf_network_transport(network));
+    scores->first_patch = task->first_patch;
+    scores->n_patches = task->n_patches;
+    scores->n_classes = (int32_t)job->n_values;
+    scores->probabilities = hrf_calloc((size_t)(task->n_patches * job->n_values),
+                                       sizeof scores->probabilities[0]);
+    HRF_CHECK_MEMORY(scores->precision != NULL && scores->device != NULL && scores->host != NULL &&
+                         scores->probabilities != NULL,
+                     err, "no memory for the scores of %lld patches", (long long)task->n_patches);
+    HRF_MOVE(*out, scores);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_results_init(struct hrf_results *r, const struct hrf_worker *job,
+                                 const struct hrf_task_group *group,
+                                 const struct hrf_tile_plan *plan, struct hrf_error *err)
+{
+    *r = (struct hrf_results){ .job = job, .group = group, .saved_at = hrf_clock_seconds() };
+    for (int k = 0; k < group->n; k++)
+        HRF_TRY(new_scores(job, group->tasks[k], plan, &r->scores[k], err));
+    return HRF_OK;
+}
+
+void hrf_results_release(struct hrf_results *r)
+{
+    for (int k = 0; k < HRF_JOB_MOST_NETWORKS; k++)
+        hrf_scores_destroy(r->scores[k]);
+}
+
+/* ---- what is kept of a task that is not finished ---- */
+
+static bool keep_part(const struct hrf_results *r, int k)
+{
+    struct hrf_bytes record = { NULL, 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_FREE char *path = hrf_task_part_path(r->job->directory, r->group->tasks[k]->id);
+    if (path == NULL)
+        return false;
+    hrf_crash_point("engine.part.before");
+    const bool is_kept = hrf_scores_encode(r->scores[k], &record, &err) == HRF_OK &&
+                         hrf_file_write_atomic(path, record.data, record.n_bytes, &err) == HRF_OK;
+    if (!is_kept)
+        hrf_log_warning("engine", "cannot save the scores so far: %s", err.text);
+    hrf_crash_point("engine.part.after");
+    hrf_bytes_release(&record);
+    return is_kept;
+}
+
+/* Parts are written only if they hold more than the last ones, because a part counts as progress. A
+ * revoked attempt writes nothing: its successor continues with what it found. */
+void hrf_results_keep(struct hrf_results *r)
+{
+    bool are_kept = true;
+    r->saved_at = hrf_clock_seconds();
+    if (r->n_done == r->n_saved || hrf_fence_is_set(r->job->directory))
+        return;
+    for (int k = 0; k < r->group->n; k++)
+        are_kept &= keep_part(r, k);
+    if (are_kept)
+        r->n_saved = r->n_done;
+}
+
+static double part_seconds(void)
+{
+    return (double)hrf_clock_setting_ms("HRF_PART_MS", 0, PART_MS) / 1000;
+}
+
+/* Reads what an earlier attempt left of task k. A part that does not belong to the task or cannot
+ * be read is not used: its patches are scored again. */
+static void read_part(const struct hrf_results *r, int k, struct hrf_scores **out)
+{
+    const struct hrf_job_task *task = r->group->tasks[k];
+    HRF_AUTO_FREE char *bytes = NULL;
+    HRF_AUTO(hrf_scores) part = NULL;
+    size_t n_bytes = 0;
+    struct hrf_error why = { .status = HRF_OK };
+    if (task->partial == NULL || !hrf_path_exists(task->partial))
+        return;
+    if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
+        hrf_scores_decode(bytes, n_bytes, &task->identity, task->partial, &part, &why) != HRF_OK ||
+        part->n_patches != task->n_patches || part->n_classes != r->scores[k]->n_classes) {
+        hrf_log_warning("engine", "the scores of an earlier attempt are not used: %s",
+                        why.text[0] != '\0' ? why.text : "they are for other patches or classes");
+        return;
+    }
+    HRF_MOVE(*out, part);
+}
+
+/* Takes over the batches of the part that are whole; `done` keeps those that are in every part. */
+static void take_part(struct hrf_results *r, int k, const struct hrf_scores *part,
+                      const int64_t *order, int64_t n_batches, bool *done)
+{
+    struct hrf_scores *scores = r->scores[k];
+    const int64_t batch = r->job->spec->engine.batch, n_values = scores->n_classes;
+    for (int64_t b = 0; b < n_batches; b++) {
+        const int64_t all = scores->n_patches;
+        const int64_t end = (b + 1) * batch < all ? (b + 1) * batch : all;
+        bool is_whole = part != NULL;
+        for (int64_t i = b * batch; i < end && is_whole; i++)
+            is_whole = !isnan(part->probabilities[order[i] * n_values]);
+        done[b] &= is_whole;
+        for (int64_t i = b * batch; i < end && is_whole; i++)
+            memcpy(scores->probabilities + order[i] * n_values,
+                   part->probabilities + order[i] * n_values,
+                   (size_t)n_values * sizeof *part->probabilities);
+    }
+    if (part == NULL)
+        return;
+    scores->timing = part->timing;
+    scores->traffic = part->traffic;
+    scores->energy_joules = part->energy_joules;
+    scores->gpu_energy_joules = part->gpu_energy_joules;
+    scores->device_memory_bytes = part->device_memory_bytes;
+    r->computed[k] = part->timing.compute;
+}
+
+static void count_done(struct hrf_results *r, const bool *done, int64_t n_batches)
+{
+    const int64_t batch = r->job->spec->engine.batch, all = r->group->tasks[0]->n_patches;
+    for (int64_t b = 0; b < n_batches; b++)
+        if (done[b])
+            r->n_done += (b + 1) * batch < all ? batch : all - b * batch;
+    r->n_saved = r->n_done;
+    if (r->n_done > 0)
+        hrf_log_info("engine", "%lld of %lld patches were scored by an earlier attempt",
+                     (long long)r->n_done, (long long)all);
+}
+
+enum hrf_status hrf_results_begin(struct hrf_results *r, const struct hrf_tile_plan *plan,
+                                  int64_t n_batches, bool **done, struct hrf_error *err)
+{
+    const struct hrf_job_task *first = r->group->tasks[0];
+    HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)first->n_patches + 1, sizeof *order);
+    bool *found = hrf_alloc_array((size_t)n_batches + 1, sizeof *found);
+    *done = found;
+    HRF_CHECK_MEMORY(order != NULL && found != NULL, err, "no memory for %lld batches",
+                     (long long)n_batches);
+    memset(found, true, (size_t)n_batches + 1);
+    HRF_TRY(hrf_feed_order(plan, first->first_patch, first->n_patches, order, err));
+    for (int k = 0; k < r->group->n; k++) {
+        HRF_AUTO(hrf_scores) part = NULL;
+        struct hrf_scores *scores = r->scores[k];
+        for (int64_t i = 0; i < scores->n_patches * scores->n_classes; i++)
+            scores->probabilities[i] = NAN;
+        read_part(r, k, &part);
+        take_part(r, k, part, order, n_batches, found);
+    }
+    count_done(r, found, n_batches);
+    return HRF_OK;
+}
+
+/* ---- results ---- */
+
+void hrf_results_add_counts(struct hrf_scores *scores, const struct hrf_comm_count *counts)
+{
+    struct hrf_traffics part = { .n_items = 0 };
+    for (int use = 0; use < HRF_N_COMM_USES; use++) {
+        struct hrf_traffic *t = &part.items[part.n_items];
+        *t = (struct hrf_traffic){ .messages = counts[use].messages,
+                                   .bytes = counts[use].bytes,
+                                   .sending = counts[use].sending,
+                                   .receiving = counts[use].receiving };
+        snprintf(t->operation, sizeof t->operation, "%s",
+                 hrf_comm_use_name((enum hrf_comm_use)use));
+        part.n_items += t->messages > 0;
+    }
+    hrf_traffics_add(&scores->traffic, &part);
+}
+
+void hrf_results_add_spent(struct hrf_scores *scores, const struct hrf_resource_use *spent)
+{
+    scores->energy_joules += spent->processor_joules;
+    scores->gpu_energy_joules += spent->gpu_joules;
+    scores->timing.copy += spent->copy;
+    scores->timing.kernels += spent->kernels;
+    if (scores->device_memory_bytes < spent->device_bytes)
+        scores->device_memory_bytes = spent->device_bytes;
+}
+
+static void take_values(struct hrf_scores *scores, const struct hrf_work_queue_result *result,
+                        const float *values)
+{
+    const size_t n_values = (size_t)scores->n_classes;
+    for (int64_t i = 0; i < result->n; i++)
+        memcpy(scores->probabilities + (size_t)result->patches[i] * n_values,
+               values + (size_t)i * n_values, n_values * sizeof *values);
+}
+
+void hrf_results_take(void *context, const struct hrf_work_queue_result *result)
+{
+    struct hrf_results *r = context;
+    const float *values = result->values;
+    for (int k = 0; k < r->group->n && k < result->n_parts; k++) {
+        struct hrf_scores *scores = r->scores[k];
+        take_values(scores, result, values);
+        values += result->n * scores->n_classes;
+        scores->timing.compute += result->parts[k].seconds;
+        hrf_results_add_spent(scores, &result->parts[k].spent);
+        hrf_results_add_counts(scores, result->parts[k].counts);
+    }
+    r->n_done += result->n;
+    const double now = hrf_clock_seconds();
+    for (int k = 0; k < r->group->n && now - r->shown >= 0.5; k++)
+        hrf_task_progress_write(r->job->directory, r->group->tasks[k]->id, r->n_done,
+                                r->group->tasks[k]->n_patches);
+    r->shown = now - r->shown >= 0.5 ? now : r->shown;
+    if (now - r->saved_at >= part_seconds())
+        hrf_results_keep(r);
+}
+
+/* ---- the end ---- */
+
+/* The share of `all` seconds that task k is charged with: its network's own time and an equal part
+ * of the time when no network ran; with several ranks, which compute side by side, its part of all
+ * computing. */
+static double share_of(const struct hrf_results *r, int k, double all)
+{
+    const double own = r->scores[k]->timing.compute - r->computed[k];
+    double sum = 0;
+    for (int i = 0; i < r->group->n; i++)
+        sum += r->scores[i]->timing.compute - r->computed[i];
+    return sum <= all ? own + (all - sum) / r->group->n : all * own / sum;
+}
+
+void hrf_results_note_timing(struct hrf_results *r, struct hrf_worker *job,
+                             const struct hrf_task_source *source, double start)
+{
+    const struct hrf_feed_times times = source->feed != NULL ? hrf_feed_times(source->feed)
+                                                             : source->times;
+    const double all = hrf_clock_seconds() - start, n = r->group->n;
+    for (int k = 0; k < r->group->n; k++) {
+        const int i = r->group->networks[k];
+        struct hrf_scores *scores = r->scores[k];
+        /* added to what an earlier attempt has used */
+        scores->timing.decode += times.decode / n;
+        scores->timing.prepare += times.prepare / n;
+        scores->timing.wait += times.wait / n;
+        scores->timing.total += share_of(r, k, all);
+        scores->timing.build +=
+            job->networks[i].build_seconds; /* once, for the task that needed it */
+        job->networks[i].build_seconds = 0;
+        scores->timing.reads = (double)scores->n_patches / n;
+        scores->peak_memory_bytes = job->networks[i].peak_bytes;
+        scores->peak_process_bytes = hrf_process_peak_memory();
+        const struct hrf_resource_use groups = job->networks[i].spent,
+                                      own = hrf_meters_take_all(&job->meters, i);
+        job->networks[i].spent = (struct hrf_resource_use){ 0 };
+        hrf_results_add_spent(scores, &groups);
+        hrf_results_add_spent(scores, &own);
+        scores->n_threads = scores->n_readers = source->n_threads;
+    }
+}
+
+/* Numbers that are no probabilities would spoil every figure of the cohort, and features that are
+ * not finite every slide head's output. The slide fails by name instead. */
+static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
+                                    const struct hrf_job_engine *engine, struct hrf_error *err)
+{
+    const bool is_embedding = engine->embedding;
+    const bool is_number = engine->activation != NULL && strcmp(engine->activation, "none") == 0;
+    const bool is_any_number = is_embedding || is_number;
+    for (int64_t i = 0; i < s->n_patches * s->n_classes; i++) {
+        const double p = (double)s->probabilities[i];
+        if (is_any_number ? isfinite(p) : p >= 0.0 && p <= 1.0)
+            continue;
+        char text[32] = "NaN"; /* printf knows -nan too */
+        if (!isnan(p))
+            snprintf(text, sizeof text, "%g", p);
+        const long long patch = (long long)(task->first_patch + i / s->n_classes);
+        const long long at = (long long)(i % s->n_classes);
+        if (is_embedding)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "number %lld of the embedding that the model gives patch %lld is "
+                                 "%s in %s; is %s wide enough for this model?",
+                                 at, patch, text, s->precision, s->precision);
+        if (is_number)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "output %lld that the model gives patch %lld is %s in %s; is %s "
+                                 "wide enough for this model?",
+                                 at, patch, text, s->precision, s->precision);
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model gives patch %lld the probability %s of class %lld in "
+                             "%s; does it end in softmax or sigmoid, and is %s precise enough "
+                             "for it?",
+                             patch, text, at, s->precision, s->precision);
+    }
+    return HRF_OK;
+}
+
+void hrf_results_finish(struct hrf_results *r, struct hrf_task_result *out)
+{
+    for (int k = 0; k < r->group->n; k++) {
+        out[k].status = check_scores(r->group->tasks[k], r->scores[k], &r->job->spec->engine,
+                                     &out[k].err);
+        if (out[k].status == HRF_OK)
+            out[k].status = hrf_scores_encode(r->scores[k], &out[k].record, &out[k].err);
+        hrf_scores_destroy(r->scores[k]); /* records may be large */
+        r->scores[k] = NULL;
+    }
+}
