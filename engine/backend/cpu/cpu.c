@@ -292,8 +292,7 @@ static bool takes_activation(const struct hrf_graph *graph, const struct hrf_nod
     if (hrf_gemm_rounds_rows(graph, node))
         return true;
     if (node->op == HRF_OP_GEMM)
-        return hrf_node_form(graph, node) == HRF_FORM_FLOAT &&
-               hrf_cpu_product_fits_gemm(graph, node);
+        return hrf_cpu_product_fits_gemm(graph, node);
     const enum way way = way_of(graph, node);
     return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_DEPTH;
 }

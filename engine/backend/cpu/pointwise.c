@@ -2,11 +2,18 @@
 #include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/plain/binary.h"
+#include "engine/backend/cpu/plain/functions.h"
 
 #include <math.h>
 
 /* Elements per piece of work: large enough to hide the scheduling, small enough to balance. */
 enum { PIECE = 1 << 14 };
+
+#ifdef HRF_BUILD_AVX2 /* which the back end asks for */
+#define run_functions hrf_functions_run_avx2
+#else
+#define run_functions hrf_functions_run_plain
+#endif
 
 static void unary_piece(enum hrf_op op, const struct hrf_attributes *a, const float *x, float *y,
                         int64_t n)
@@ -15,6 +22,8 @@ static void unary_piece(enum hrf_op op, const struct hrf_attributes *a, const fl
         hrf_functions_avx512(op, a, HRF_F32, x, HRF_F32, y, n);
         return;
     }
+    if (run_functions(op, a->alpha, x, y, n))
+        return;
     switch (op) {
     case HRF_OP_RELU:
         for (int64_t i = 0; i < n; i++)
@@ -29,18 +38,6 @@ static void unary_piece(enum hrf_op op, const struct hrf_attributes *a, const fl
             y[i] = x[i] < a->activation_min   ? a->activation_min
                    : x[i] > a->activation_max ? a->activation_max
                                               : x[i];
-        break;
-    case HRF_OP_TANH:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = tanhf(x[i]);
-        break;
-    case HRF_OP_SIGMOID:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = 1.0f / (1.0f + expf(-x[i]));
-        break;
-    case HRF_OP_SWISH:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] / (1.0f + expf(-a->alpha * x[i]));
         break;
     case HRF_OP_HARD_SIGMOID:
     case HRF_OP_HARD_SWISH:

@@ -1,8 +1,9 @@
-/* Functions of one number with AVX-512 against the C library in double: over many floats of all
- * sizes, at the ends, and the same bits wherever a number stands. */
+/* Functions of one number with AVX-512, and with AVX2 alone, against the C library in double: over
+ * many floats of all sizes, at the ends, and the same bits wherever a number stands. */
 #include "tests/unit/unit.h"
 
 #include "engine/backend/cpu/avx512/functions_avx512.h"
+#include "engine/backend/cpu/plain/functions.h"
 #include "engine/backend/cpu/product.h"
 #include "engine/ir/op.h"
 
@@ -149,12 +150,43 @@ static void a_number_gives_the_same_bits_wherever_it_stands(void **state)
     }
 }
 
+/* The same with AVX2; no HARD_SIGMOID and HARD_SWISH, which are plain loops. */
+static void functions_with_avx2_keep_them_too(void **state)
+{
+    (void)state;
+    const float ends[] = { INFINITY, -INFINITY, NAN, 0.0f, -0.0f };
+    static float x[2 * N_NUMBERS + 5], y[2 * N_NUMBERS + 5];
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        skip();
+    for (uint32_t i = 0; i < N_NUMBERS; i++) {
+        x[i] = number(i);
+        x[N_NUMBERS + i] = ((float)i - N_NUMBERS / 2) * (24.0f / N_NUMBERS);
+    }
+    memcpy(x + 2 * N_NUMBERS, ends, sizeof ends);
+    for (size_t k = 0; bounds[k].op != HRF_OP_HARD_SIGMOID; k++) {
+        const bool is_gelu = bounds[k].op == HRF_OP_GELU || bounds[k].op == HRF_OP_GELU_TANH ||
+                             bounds[k].op == HRF_OP_SWISH;
+        const int n = 2 * N_NUMBERS + (is_gelu ? 0 : 5);
+        float one;
+        assert_true(hrf_functions_run_avx2(bounds[k].op, 1.0f, x, y, n));
+        for (int i = 0; i < n; i++)
+            check_bound(&bounds[k], x[i], y[i]);
+        for (int i = 0; i < n; i += 997) {
+            assert_true(hrf_functions_run_avx2(bounds[k].op, 1.0f, x + i, &one, 1));
+            if (!isnan(one))
+                assert_memory_equal(&one, y + i, sizeof one);
+        }
+    }
+    assert_false(hrf_functions_run_avx2(HRF_OP_HARD_SWISH, 1.0f, x, y, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_keep_within_their_bounds),
         cmocka_unit_test(infinities_and_nan_are_those_of_the_formula),
         cmocka_unit_test(a_number_gives_the_same_bits_wherever_it_stands),
+        cmocka_unit_test(functions_with_avx2_keep_them_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
