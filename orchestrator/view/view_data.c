@@ -53,11 +53,11 @@ static json_t *describe_workflow(const struct hrf_workflow *w)
 static json_t *describe_slide(const struct hrf_slide_row *slide)
 {
     static const char *const truths[] = { "unknown", "negative", "positive" };
-    return json_pack("{sIsosssosssos{}}", "id", (json_int_t)slide->id, "name",
-                     hrf_json_string(slide->name), "state", hrf_slide_state_text(slide->state),
-                     "reason", text_or_null(slide->reason), "truth",
-                     truths[slide->truth - HRF_TRUTH_UNKNOWN], "label",
-                     text_or_null(slide->label_text), "scores");
+    return json_pack(
+        "{sIsosssosssosbs{}}", "id", (json_int_t)slide->id, "name", hrf_json_string(slide->name),
+        "state", hrf_slide_state_text(slide->state), "reason", text_or_null(slide->reason), "truth",
+        truths[slide->truth - HRF_TRUTH_UNKNOWN], "label", text_or_null(slide->label_text),
+        "is_tiled", slide->tile_plan_hash != NULL, "scores");
 }
 
 static enum hrf_status add_scores(struct hrf_store *store, json_t *const by_id,

@@ -8,6 +8,7 @@
 #include "orchestrator/view/page_files.h"
 #include "orchestrator/view/slide_tiles.h"
 #include "orchestrator/view/view_data.h"
+#include "orchestrator/view/view_live.h"
 #include "schema/store/store.h"
 
 #include <arpa/inet.h>
@@ -217,6 +218,20 @@ static enum hrf_status answer_status(const struct hrf_viewer *viewer, struct ans
     return HRF_OK;
 }
 
+/* "JOB/log.txt", the rest of an address. */
+static enum hrf_status answer_log(const struct hrf_viewer *viewer, const char *what,
+                                  struct answer *a, struct hrf_error *err)
+{
+    char job[64];
+    const size_t n = strcspn(what, "/");
+    if (n == 0 || n >= sizeof job || strcmp(what + n, "/log.txt") != 0)
+        return hrf_error_set(err, HRF_E_USER, "there is no 'job/%s'", what);
+    memcpy(job, what, n);
+    job[n] = '\0';
+    a->type = "text/plain; charset=utf-8";
+    return hrf_view_log(viewer->config.directory, job, &a->text, err);
+}
+
 /* `path` follows the token. */
 static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, struct answer *a,
                                    struct hrf_error *err)
@@ -244,6 +259,10 @@ static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, 
     }
     if (strcmp(path, "status.json") == 0)
         return answer_status(viewer, a, err);
+    if (strcmp(path, "events.json") == 0)
+        return hrf_view_events(viewer->config.directory, &a->text, err);
+    if (take_text(&at, "job/"))
+        return answer_log(viewer, at, a, err);
     if (take_text(&at, "slide/") && take_number(&at, &id) && take_text(&at, "/"))
         return answer_slide(viewer, id, at, a, err);
     return hrf_error_set(err, HRF_E_USER, "there is no '%s'", path);

@@ -25,7 +25,8 @@ expect_code 2 "$flow" view "$scratch/run" --port 70000
 
 "$flow" view "$scratch/run" --json >"$scratch/url" &
 viewer=$!
-trap 'kill $viewer 2>/dev/null || true; rm -rf "$scratch"' EXIT
+live=
+trap 'kill $viewer $live 2>/dev/null || true; "$flow" cancel "$scratch/live" >/dev/null 2>&1 || true; rm -rf "$scratch" 2>/dev/null || true' EXIT
 until [ -s "$scratch/url" ]; do kill -0 $viewer || fail "the viewer ended"; sleep 0.05; done
 
 cat >"$scratch/ask.py" <<'END'
@@ -88,23 +89,23 @@ END
 expect_code 0 python3 "$scratch/ask.py" "$scratch/url" "$scratch/run" "$odd"
 cat "$scratch/out"
 
-# In a browser.
+# In a browser: clicks, keys, the pointer.
 if command -v chromium >/dev/null; then
-    url=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"])' "$scratch/url")
-    browse() { # address, file of the page as it became
-        timeout 100 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/browser" --window-size=1000,700 \
-            --virtual-time-budget=20000 --enable-logging=stderr --dump-dom "$1" >"$2" 2>"$scratch/console" || return 0
-    }
-    for id in 1 2; do
-        browse "$url#$id" "$scratch/page-$id"
-        ! grep -i 'CONSOLE.*\(error\|refused\|uncaught\)' "$scratch/console" || fail "an error on the console"
-        grep -q '<p id="message" role="alert" hidden' "$scratch/page-$id" || fail "$(grep 'role="alert"' "$scratch/page-$id")"
-        [ "$(grep -o '<button type="button" title="at ' "$scratch/page-$id" | wc -l)" = 12 ] || fail "no gallery of 12 patches"
-        grep -q 'leaflet-image-layer' "$scratch/page-$id" || fail "no overlay"
-        [ "$(grep -o 'aria-current="true"' "$scratch/page-$id" | wc -l)" = 1 ] || fail "no slide is the chosen one"
-    done
-    grep -qF '&lt;img src=x onerror=alert(1)&gt;' "$scratch/page-1" || fail "the name is not shown as text"
-    ! grep -qF '<img src="x"' "$scratch/page-1" || fail "the name became markup"
+    address() { python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"])' "$1"; }
+    expect_code 0 python3 "$HRF_SOURCE_DIR/tests/cli/browse_view.py" "$(address "$scratch/url")" "$scratch/run" test_001 "$odd" "$scratch"
+    cat "$scratch/out"
+
+    # A run while it runs: its jobs with their logs, patches a second, the time left.
+    "$flow" run "$scratch/w.yaml" --out "$scratch/live" --set tiler.patch.stride=2 --set tiler.patch.size=16 --set engine.batch=64 \
+        --set report.geojson=false --set report.csv=false >"$scratch/live.log" 2>&1 &
+    until [ -e "$scratch/live/run.db" ] && "$flow" status "$scratch/live" >/dev/null 2>&1; do sleep 0.1; done
+    "$flow" view "$scratch/live" --json >"$scratch/live-url" &
+    live=$!
+    until [ -s "$scratch/live-url" ]; do kill -0 $live || fail "the viewer ended"; sleep 0.05; done
+    expect_code 0 python3 "$HRF_SOURCE_DIR/tests/cli/browse_live.py" "$(address "$scratch/live-url")" "$scratch"
+    cat "$scratch/out"
+    "$flow" cancel "$scratch/live" >/dev/null 2>&1 || true
+    kill $live
 fi
 kill $viewer
 wait $viewer || fail "the viewer ended with $?"

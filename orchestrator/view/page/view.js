@@ -31,6 +31,16 @@ function colour(table, t) {
   return table[i].map((low, c) => Math.round(low + (table[i + 1][c] - low) * (x - i)));
 }
 
+// 256 steps of a layer's colours, with how much of each is put over the tissue: it stays visible where nothing is.
+function palette(layer) {
+  const steps = new Uint8ClampedArray(256 * 4);
+  for (let i = 0; i < 256; i++) {
+    const t = i / 255, strength = Math.min(1, Math.abs(t - layer.zero) / (1 - layer.zero));
+    steps.set([...colour(layer.table, t), 70 + 185 * strength], i * 4);
+  }
+  return steps;
+}
+
 // What the chosen layer says of patch i: a number, its range, and the colours of it.
 function layerOf() {
   const precision = at("precision").value;
@@ -51,6 +61,35 @@ function layerOf() {
   return { low: -(most || 1), high: most || 1, zero: 0.5, table: DIVERGING, name, of };
 }
 
+// Which patch is at each place of the patches' grid, so that nothing is searched for at every move of the pointer.
+function gridOf(patches) {
+  const { xy, stride, patch } = patches;
+  const cell = [Math.min(stride[0], patch[0]), Math.min(stride[1], patch[1])];
+  let right = -Infinity, bottom = -Infinity, left = Infinity, top = Infinity;
+  for (let i = 0; i < xy.length; i += 2) {
+    left = Math.min(left, xy[i]); right = Math.max(right, xy[i]);
+    top = Math.min(top, xy[i + 1]); bottom = Math.max(bottom, xy[i + 1]);
+  }
+  if (right < left) return { left: 0, top: 0, cell, columns: 0, rows: 0, owner: new Int32Array(0) };
+  const columns = Math.round((right - left) / cell[0]) + 1, rows = Math.round((bottom - top) / cell[1]) + 1;
+  const owner = new Int32Array(columns * rows).fill(-1);
+  for (let i = 0; i < xy.length / 2; i++)
+    owner[Math.round((xy[2 * i + 1] - top) / cell[1]) * columns + Math.round((xy[2 * i] - left) / cell[0])] = i;
+  return { left, top, cell, columns, rows, owner };
+}
+
+// The patch at a place of the slide, or -1: the nearest one above and left of it that reaches there.
+function patchAt(x, y) {
+  const { left, top, cell, columns, rows, owner } = shown.grid, { xy, patch } = shown.patches;
+  const column = Math.floor((x - left) / cell[0]), row = Math.floor((y - top) / cell[1]);
+  for (const [c, r] of [[column, row], [column - 1, row], [column, row - 1], [column - 1, row - 1], [column + 1, row], [column, row + 1]]) {
+    if (c < 0 || r < 0 || c >= columns || r >= rows) continue;
+    const i = owner[r * columns + c];
+    if (i >= 0 && x >= xy[2 * i] && x < xy[2 * i] + patch[0] && y >= xy[2 * i + 1] && y < xy[2 * i + 1] + patch[1]) return i;
+  }
+  return -1;
+}
+
 // One pixel for each place of the patches' grid: as quick for a hundred thousand as for ten.
 function drawOverlay() {
   if (shown.overlay) shown.overlay.remove();
@@ -58,29 +97,26 @@ function drawOverlay() {
   const layer = layerOf();
   drawBar(layer);
   if (!layer) return;
-  const { xy, stride, patch } = shown.patches;
-  const cell = [Math.min(stride[0], patch[0]), Math.min(stride[1], patch[1])];
-  let right = 0, bottom = 0, left = Infinity, top = Infinity;
-  for (let i = 0; i < xy.length; i += 2) {
-    left = Math.min(left, xy[i]); right = Math.max(right, xy[i]);
-    top = Math.min(top, xy[i + 1]); bottom = Math.max(bottom, xy[i + 1]);
-  }
-  if (right < left) return;
+  const { left, top, cell, columns, rows, owner } = shown.grid;
+  if (columns === 0) return;
   const canvas = document.createElement("canvas");
-  canvas.width = Math.round((right - left) / cell[0]) + 1;
-  canvas.height = Math.round((bottom - top) / cell[1]) + 1;
+  canvas.width = columns;
+  canvas.height = rows;
   const context = canvas.getContext("2d");
-  const image = context.createImageData(canvas.width, canvas.height);
-  for (let i = 0; i < xy.length / 2; i++) {
-    const column = Math.round((xy[2 * i] - left) / cell[0]), row = Math.round((xy[2 * i + 1] - top) / cell[1]);
-    const value = layer.of(i);
-    const t = (value - layer.low) / (layer.high - layer.low);
-    const rgb = value === null ? [120, 120, 120] : colour(layer.table, t);
-    const strength = Math.min(1, Math.abs(t - layer.zero) / (1 - layer.zero)); // the tissue stays visible where nothing is
-    image.data.set([...rgb, 70 + 185 * strength], (row * canvas.width + column) * 4);
+  const image = context.createImageData(columns, rows);
+  const steps = palette(layer), scale = 255 / (layer.high - layer.low), data = image.data;
+  for (let at = 0; at < owner.length; at++) {
+    if (owner[at] < 0) continue;
+    const value = layer.of(owner[at]);
+    if (value === null) {
+      data.set([120, 120, 120, 120], at * 4);
+      continue;
+    }
+    const step = 4 * Math.min(255, Math.max(0, Math.round((value - layer.low) * scale)));
+    for (let c = 0; c < 4; c++) data[at * 4 + c] = steps[step + c];
   }
   context.putImageData(image, 0, 0);
-  const bounds = L.latLngBounds(point(left, top), point(left + canvas.width * cell[0], top + canvas.height * cell[1]));
+  const bounds = L.latLngBounds(point(left, top), point(left + columns * cell[0], top + rows * cell[1]));
   shown.overlay = L.imageOverlay(canvas.toDataURL(), bounds, { opacity: Number(at("opacity").value), className: "overlay" });
   shown.overlay.addTo(map);
 }
@@ -127,6 +163,10 @@ async function show(slide) {
   map.setMinZoom(asked.zoom.lowest).setMaxZoom(asked.zoom.highest + 3);
   asked.layers.push(addTiles(slide, asked.zoom));
   map.fitBounds(L.latLngBounds(point(0, 0), point(asked.zoom.width, asked.zoom.height)), { animate: false });
+  if (!slide.is_tiled) {
+    tell(slide.reason || "This slide has no patches yet.");
+    return;
+  }
   try {
     asked.patches = await ask("slide/" + slide.id + "/patches.json");
   } catch (error) {
@@ -135,13 +175,14 @@ async function show(slide) {
   }
   await Promise.all([...run.precisions.map((p) => loadScores(asked, p)), loadOutlines(asked)]);
   if (shown !== asked) return;
+  asked.grid = gridOf(asked.patches);
   drawTissue();
   drawOverlay();
   drawGallery();
 }
 
 async function loadScores(asked, precision) {
-  if (run.is_embedding) return;
+  if (run.is_embedding || asked.slide.state === "pending") return; // refreshRun() shows it again when it is done
   try {
     asked.scores[precision] = await ask("slide/" + asked.slide.id + "/scores/" + precision + ".json");
   } catch (error) {
@@ -184,14 +225,25 @@ function drawPatch(canvas, x, y) {
   }
 }
 
+// The patches with the largest values, sorted, in one pass.
+function strongest(layer) {
+  const best = [];
+  for (let i = 0; i < shown.patches.xy.length / 2; i++) {
+    const value = layer.of(i), size = Math.abs(value);
+    if (value === null || (best.length === GALLERY && size <= best[GALLERY - 1].size)) continue;
+    let at = best.length;
+    while (at > 0 && best[at - 1].size < size) at--;
+    best.splice(at, 0, { i, size });
+    best.length = Math.min(best.length, GALLERY);
+  }
+  return best.map((one) => one.i);
+}
+
 function drawGallery() {
   at("gallery").replaceChildren();
   const layer = layerOf();
   if (!layer) return;
-  const order = Array.from({ length: shown.patches.xy.length / 2 }, (_, i) => i)
-    .filter((i) => layer.of(i) !== null)
-    .sort((a, b) => Math.abs(layer.of(b)) - Math.abs(layer.of(a))).slice(0, GALLERY);
-  for (const i of order) {
+  for (const i of strongest(layer)) {
     const x = shown.patches.xy[2 * i], y = shown.patches.xy[2 * i + 1];
     const button = document.createElement("button"), canvas = document.createElement("canvas");
     canvas.width = canvas.height = 144;
@@ -206,19 +258,15 @@ function drawGallery() {
 }
 
 function tellPointer(event) {
-  if (!shown || !shown.patches || !shown.zoom) return;
+  if (!shown || !shown.grid || !shown.zoom) return;
   const { x, y } = map.project(event.latlng, shown.zoom.highest);
-  const { xy, patch } = shown.patches;
   let text = "x " + Math.round(x) + ", y " + Math.round(y);
-  for (let i = 0; i < xy.length / 2; i++) {
-    if (x < xy[2 * i] || x >= xy[2 * i] + patch[0] || y < xy[2 * i + 1] || y >= xy[2 * i + 1] + patch[1]) continue;
-    for (const precision of run.precisions) {
-      const scores = shown.scores[precision];
-      if (!scores) continue;
-      const words = run.classes.map((name, k) => name + " " + Number(scores.values[i * scores.classes + k]).toFixed(4));
-      text += " · " + precision + ": " + words.join(", ");
-    }
-    break;
+  const i = patchAt(x, y);
+  for (const precision of i < 0 ? [] : run.precisions) {
+    const scores = shown.scores[precision];
+    if (!scores) continue;
+    const words = run.classes.map((name, k) => name + " " + Number(scores.values[i * scores.classes + k]).toFixed(4));
+    text += " · " + precision + ": " + words.join(", ");
   }
   at("pointer").textContent = text;
 }
@@ -249,16 +297,67 @@ function choose(select, entries) {
   select.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
 }
 
-let before = null; // the patches that were scored at the last reading, and when
+function duration(seconds) {
+  const s = Math.ceil(seconds), two = (n) => String(n).padStart(2, "0");
+  return s < 3600 ? Math.floor(s / 60) + ":" + two(s % 60) + " min" : Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + " h";
+}
+
+// A line for each job that lives, and its log at a click.
+function listJobs(jobs) {
+  at("live").hidden = jobs.length === 0;
+  const focused = document.activeElement && document.activeElement.dataset.job;
+  at("jobs").replaceChildren(...jobs.map((job) => {
+    const item = document.createElement("li"), button = document.createElement("button");
+    button.type = "button";
+    button.dataset.job = job.job;
+    button.textContent = [job.job + " " + job.state, job.host, job.tasks_done + " of " + job.tasks + " tasks",
+      job.patches_per_second > 0 ? job.patches_per_second.toFixed(0) + " patches/s" : "", job.text].filter(Boolean).join(", ");
+    button.onclick = () => { at("log").open = true; showLog(job.job); };
+    item.append(button);
+    return item;
+  }));
+  if (focused) [...at("jobs").querySelectorAll("button")].filter((b) => b.dataset.job === focused).forEach((b) => b.focus());
+}
+
+function listFailures() {
+  const failed = run.slides.filter((slide) => slide.state === "failed");
+  at("failures").hidden = failed.length === 0;
+  at("failures").querySelector("summary").textContent = failed.length + (failed.length === 1 ? " failure" : " failures");
+  at("failed").replaceChildren(...failed.slice(0, 200).map((slide) => {
+    const item = document.createElement("li"), name = document.createElement("b");
+    name.textContent = slide.name;
+    item.append(name, " " + (slide.reason || "no reason given"));
+    return item;
+  }));
+}
+
+let logOf = null; // the job whose log is shown; null: the run's events
+async function showLog(job) {
+  if (job !== undefined) logOf = job;
+  if (!at("log").open) return;
+  at("logname").textContent = logOf || "events of the run, the newest first";
+  try {
+    if (logOf) {
+      const answer = await fetch("job/" + encodeURIComponent(logOf) + "/log.txt");
+      at("logtext").textContent = await answer.text();
+    } else {
+      const events = await ask("events.json");
+      at("logtext").textContent = events.map((e) => new Date(e.at_ms).toLocaleTimeString() + " " + e.subject + ": " + e.text).join("\n") || "none";
+    }
+  } catch (error) {
+    at("logtext").textContent = error.message;
+  }
+}
+
 async function tellState() {
   try {
     const s = await ask("status.json");
-    const now = Date.now(), { done, total } = s.patches;
-    const rate = before && before.done < done ? (done - before.done) / (now - before.at) * 1000 : 0;
-    before = { done, at: now };
+    const { done, total } = s.patches, rate = s.patches_per_second;
     const lines = [Object.entries(s.slides).filter(([, n]) => n > 0).map(([state, n]) => n + " " + state.replace("_", " ")).join(", "),
       done + " of " + total + " patches"];
-    if (s.driver > 0) lines.push("running" + (rate > 0 ? ", " + rate.toFixed(0) + " patches/s, " + Math.ceil((total - done) / rate) + " s left" : ""));
+    if (s.driver > 0) lines.push("running" + (rate > 0 ? ", " + rate.toFixed(0) + " patches/s, " + duration((total - done) / rate) + " left" : ""));
+    listJobs(s.jobs);
+    if (s.driver > 0) showLog();
     lines.push(...s.silent.map((line) => "silent: " + line));
     at("state").textContent = lines.join("\n");
     at("progress").value = total > 0 ? done / total : 0;
@@ -274,6 +373,9 @@ async function tellState() {
 async function refreshRun() {
   run = await ask("run.json");
   listSlides();
+  listFailures();
+  const now = shown && run.slides.find((s) => s.id === shown.slide.id);
+  if (now && (now.state !== shown.slide.state || now.is_tiled !== shown.slide.is_tiled)) show(now); // it has come further meanwhile
   setTimeout(() => refreshRun().catch(() => {}), 10000);
 }
 
@@ -290,11 +392,12 @@ async function begin() {
   choose(at("layer"), [...layers, ["none", "nothing"]]);
   const positive = run.classes.indexOf(run.positive);
   if (positive >= 0) at("layer").value = "class:" + positive;
-  for (const id of ["precision", "layer"]) at(id).onchange = () => { if (shown && shown.patches) { drawOverlay(); drawGallery(); } };
+  for (const id of ["precision", "layer"]) at(id).onchange = () => { if (shown && shown.grid) { drawOverlay(); drawGallery(); } };
   at("opacity").oninput = () => shown && shown.overlay && shown.overlay.setOpacity(Number(at("opacity").value));
   at("tissue").onchange = drawTissue;
   at("lesions").onchange = () => { if (shown && shown.lesions) at("lesions").checked ? shown.lesions.addTo(map) : shown.lesions.remove(); };
   at("search").oninput = listSlides;
+  at("log").ontoggle = () => showLog(at("log").open ? undefined : null);
   at("controls").onsubmit = (event) => event.preventDefault();
   tellState();
   const first = run.slides.find((s) => String(s.id) === location.hash.slice(1)) || run.slides.find((s) => s.state === "done") || run.slides[0];

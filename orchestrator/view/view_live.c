@@ -1,0 +1,89 @@
+/* view_live.c - events and logs of a run for the viewer's page. */
+#include "orchestrator/view/view_live.h"
+
+#include "base/json.h"
+#include "base/path.h"
+#include "schema/record/start.h"
+#include "schema/store/tasks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_EVENTS = 200, LOG_BYTES = 32768 };
+
+enum hrf_status hrf_view_events(const char *directory, struct hrf_strbuf *out,
+                                struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO_RELEASE(hrf_event_rows) events = { NULL, 0 };
+    HRF_AUTO_JSON list = json_array();
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
+    HRF_TRY(hrf_store_get_events(store, NULL, &events, err));
+    for (size_t i = events.n_items; i-- > 0 && json_array_size(list) < MOST_EVENTS;) {
+        const struct hrf_event_row *event = &events.items[i];
+        if (strcmp(event->subject, "task") == 0) /* one for each result */
+            continue;
+        json_array_append_new(list, json_pack("{sIsoso}", "at_ms", (json_int_t)event->at_ms,
+                                              "subject", hrf_json_string(event->subject), "text",
+                                              hrf_json_string(event->text)));
+    }
+    HRF_AUTO_FREE char *text = hrf_json_text(list);
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the events");
+    hrf_strbuf_adds(out, text);
+    return hrf_strbuf_status(out, err);
+}
+
+/* The folder of the job's newest attempt, relative to the run directory. Heap. */
+static enum hrf_status find_attempt(const char *directory, const char *job_id, char **out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO_RELEASE(hrf_attempt_rows) attempts = { NULL, 0 };
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
+    HRF_TRY(hrf_store_get_attempts(store, false, &attempts, err));
+    const struct hrf_attempt_row *found = NULL;
+    for (size_t i = 0; i < attempts.n_items; i++)
+        if (strcmp(attempts.items[i].job_id, job_id) == 0)
+            found = &attempts.items[i];
+    if (found == NULL)
+        return hrf_error_set(err, HRF_E_USER, "there is no job '%s'", job_id);
+    *out = hrf_path_join(directory, found->directory);
+    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a path");
+    return HRF_OK;
+}
+
+/* Of the newest start that has one: a scheduler may start an attempt again. */
+static int open_log(const char *attempt)
+{
+    int fd = -1;
+    for (int k = HRF_MAX_STARTS - 1; k >= 0 && fd < 0; k--) {
+        HRF_AUTO_FREE char *start = hrf_start_directory(attempt, k);
+        HRF_AUTO_FREE char *path = start != NULL ? hrf_path_join(start, "log") : NULL;
+        fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    }
+    return fd;
+}
+
+enum hrf_status hrf_view_log(const char *directory, const char *job_id, struct hrf_strbuf *out,
+                             struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *attempt = NULL;
+    HRF_AUTO_FREE char *text = hrf_alloc(LOG_BYTES);
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a log");
+    HRF_TRY(find_attempt(directory, job_id, &attempt, err));
+    HRF_AUTO_CLOSE int fd = open_log(attempt);
+    if (fd < 0)
+        return hrf_error_set(err, HRF_E_AGAIN, "%s has no log (yet), or it was removed", job_id);
+    const off_t end = lseek(fd, 0, SEEK_END);
+    const off_t from = end > LOG_BYTES ? end - LOG_BYTES : 0;
+    const ssize_t n = end >= 0 ? pread(fd, text, LOG_BYTES, from) : -1;
+    if (n < 0)
+        return hrf_error_set_errno(err, errno, "the log of %s cannot be read", job_id);
+    const char *begin = from > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+    begin = begin != NULL ? begin + 1 : text;
+    hrf_strbuf_add(out, begin, (size_t)(text + n - begin));
+    return hrf_strbuf_status(out, err);
+}
