@@ -1,9 +1,9 @@
 /* features.c - the embeddings of a slide in the forms of other tools. */
 #include "aggregate/features/features.h"
 
-#include "aggregate/features/hdf5_file.h"
 #include "base/file.h"
 #include "base/float16.h"
+#include "schema/hdf5/hdf5_file.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,66 +1,40 @@
-/* bag.c - reading embeddings with the HDF5 library. */
+/* bag.c - the embeddings of a slide from the forms of the tools that write them. */
 #include "heads/bags/bag.h"
 
-#include "base/file.h"
-#include "base/min_max.h"
-#include "base/text.h"
+#include "schema/hdf5/hdf5_reader.h"
 
-#include <hdf5.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Above any slide and any encoder, low enough that a hostile header costs no memory. */
 static const int64_t most_patches = 20000000, most_width = 65536;
+enum { ALIGNMENT = 64 };
 
-/* Open objects of a file; closed together. */
 struct source {
-    hid_t file, set, space;
+    struct hrf_hdf5_reader *file;
     char name[256]; /* of the data set */
     int64_t n, width;
 };
 
 static void source_release(struct source *s)
 {
-    if (s->space >= 0)
-        H5Sclose(s->space);
-    if (s->set >= 0)
-        H5Dclose(s->set);
-    if (s->file >= 0)
-        H5Fclose(s->file);
-}
-#define SOURCE_INIT                                                                                \
-    {                                                                                              \
-        .file = H5I_INVALID_HID, .set = H5I_INVALID_HID, .space = H5I_INVALID_HID                  \
-    }
-
-/* 'd': a data set, 'g': a group, 0: neither. */
-static char kind_of(hid_t file, const char *name)
-{
-    const hid_t object = H5Lexists(file, name, H5P_DEFAULT) > 0 ? H5Oopen(file, name, H5P_DEFAULT)
-                                                                : H5I_INVALID_HID;
-    if (object < 0)
-        return 0;
-    const H5I_type_t type = H5Iget_type(object);
-    H5Oclose(object);
-    return type == H5I_DATASET ? 'd' : type == H5I_GROUP ? 'g' : 0;
+    hrf_hdf5_reader_close(s->file);
 }
 
 /* The only member of the group "features", as AtlasPatch writes one for each encoder. */
 static enum hrf_status find_encoder(struct source *s, const char *path, struct hrf_error *err)
 {
-    H5G_info_t info;
     char member[200];
-    if (H5Gget_info_by_name(s->file, "features", &info, H5P_DEFAULT) < 0 || info.nlinks == 0)
+    const int64_t n = hrf_hdf5_members(s->file, "features", member, sizeof member);
+    if (n == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s': its group 'features' is empty", path);
-    if (info.nlinks > 1)
+    if (n > 1)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has the embeddings of %lld encoders: choose one with "
                              "features.set, e.g. features/NAME",
-                             path, (long long)info.nlinks);
-    const ssize_t n = H5Lget_name_by_idx(s->file, "features", H5_INDEX_NAME, H5_ITER_INC, 0, member,
-                                         sizeof member, H5P_DEFAULT);
-    if (n < 0 || (size_t)n >= sizeof member)
+                             path, (long long)n);
+    if (member[0] == '\0')
         return hrf_error_set(err, HRF_E_USER, "'%s': the name of its encoder is too long", path);
     snprintf(s->name, sizeof s->name, "features/%s", member);
     return HRF_OK;
@@ -69,13 +43,11 @@ static enum hrf_status find_encoder(struct source *s, const char *path, struct h
 static enum hrf_status find_set(struct source *s, const char *path, const char *set,
                                 struct hrf_error *err)
 {
-    const char *name = set != NULL                           ? set
-                       : kind_of(s->file, "features") == 'd' ? "features"
-                                                             : "feats";
-    snprintf(s->name, sizeof s->name, "%s", name);
-    if (set == NULL && kind_of(s->file, "features") == 'g')
+    const char kind = hrf_hdf5_kind(s->file, "features");
+    snprintf(s->name, sizeof s->name, "%s", set != NULL ? set : kind == 'd' ? "features" : "feats");
+    if (set == NULL && kind == 'g')
         HRF_TRY(find_encoder(s, path, err));
-    if (kind_of(s->file, s->name) != 'd')
+    if (hrf_hdf5_kind(s->file, s->name) != 'd')
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has no data set '%s': name its embeddings with features.set",
                              path, set != NULL ? set : "features' or 'feats");
@@ -85,81 +57,31 @@ static enum hrf_status find_set(struct source *s, const char *path, const char *
 static enum hrf_status open_source(struct source *s, const char *path, const char *set,
                                    struct hrf_error *err)
 {
-    hsize_t size[2] = { 0, 0 };
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* errors are returned, not printed */
-    HRF_TRY(hrf_file_check(path, err));
-    s->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (s->file < 0)
-        return hrf_error_set(err, HRF_E_USER, "'%s' is no HDF5 file, or it is cut short", path);
+    HRF_TRY(hrf_hdf5_reader_open(path, &s->file, err));
     HRF_TRY(find_set(s, path, set, err));
-    s->set = H5Dopen2(s->file, s->name, H5P_DEFAULT);
-    s->space = s->set >= 0 ? H5Dget_space(s->set) : H5I_INVALID_HID;
-    if (s->space < 0 || H5Sget_simple_extent_ndims(s->space) != 2 ||
-        H5Sget_simple_extent_dims(s->space, size, NULL) != 2)
-        return hrf_error_set(err, HRF_E_USER, "'%s': '%s' is no table of embeddings", path,
-                             s->name);
-    if (size[0] > (hsize_t)most_patches || size[1] < 1 || size[1] > (hsize_t)most_width)
+    HRF_TRY(hrf_hdf5_table_size(s->file, s->name, &s->n, &s->width, err));
+    if (s->n > most_patches || s->width < 1 || s->width > most_width)
         return hrf_error_set(err, HRF_E_USER,
-                             "'%s': %llu embeddings of %llu numbers; a slide has up to %lld of up "
+                             "'%s': %lld embeddings of %lld numbers; a slide has up to %lld of up "
                              "to %lld",
-                             path, (unsigned long long)size[0], (unsigned long long)size[1],
-                             (long long)most_patches, (long long)most_width);
-    s->n = (int64_t)size[0];
-    s->width = (int64_t)size[1];
+                             path, (long long)s->n, (long long)s->width, (long long)most_patches,
+                             (long long)most_width);
     return HRF_OK;
 }
 
 /* ---- what made them ---- */
 
 /* An attribute as text; false: there is none, or it is neither text nor a number. */
-static bool get_text(hid_t type, hid_t attribute, char *out, size_t size)
+static bool get_attribute(const struct source *s, const char *object, const char *key, char *out,
+                          size_t size)
 {
-    char *text = NULL;
-    char fixed[256] = "";
-    if (H5Tis_variable_str(type) > 0) {
-        const hid_t memory = H5Tget_native_type(type, H5T_DIR_DEFAULT);
-        const bool is_read = memory >= 0 && H5Aread(attribute, memory, &text) >= 0;
-        if (memory >= 0)
-            H5Tclose(memory);
-        if (!is_read || text == NULL)
-            return false;
-        hrf_text_show(text, out, size);
-        H5free_memory(text);
+    double value = 0;
+    if (hrf_hdf5_text(s->file, object, key, out, size))
         return true;
-    }
-    if (H5Tget_size(type) >= sizeof fixed || H5Aread(attribute, type, fixed) < 0)
+    if (hrf_hdf5_numbers(s->file, object, key, &value, 1) != 1)
         return false;
-    hrf_text_show(fixed, out, size);
+    snprintf(out, size, "%.9g", value);
     return true;
-}
-
-static bool get_attribute(hid_t file, const char *object, const char *key, char *out, size_t size)
-{
-    bool is_read = false;
-    if (kind_of(file, object) == 0 && strcmp(object, "/") != 0)
-        return false;
-    if (H5Aexists_by_name(file, object, key, H5P_DEFAULT) <= 0)
-        return false;
-    const hid_t attribute = H5Aopen_by_name(file, object, key, H5P_DEFAULT, H5P_DEFAULT);
-    const hid_t type = attribute >= 0 ? H5Aget_type(attribute) : H5I_INVALID_HID;
-    const hid_t space = attribute >= 0 ? H5Aget_space(attribute) : H5I_INVALID_HID;
-    if (type >= 0 && space >= 0 && H5Sget_simple_extent_npoints(space) == 1) {
-        double value = 0;
-        const H5T_class_t class = H5Tget_class(type);
-        if (class == H5T_STRING) {
-            is_read = get_text(type, attribute, out, size);
-        } else if (class == H5T_INTEGER || class == H5T_FLOAT) {
-            is_read = H5Aread(attribute, H5T_NATIVE_DOUBLE, &value) >= 0;
-            snprintf(out, size, "%.9g", value);
-        }
-    }
-    if (space >= 0)
-        H5Sclose(space);
-    if (type >= 0)
-        H5Tclose(type);
-    if (attribute >= 0)
-        H5Aclose(attribute);
-    return is_read;
 }
 
 /* The attributes of all forms that name the encoder and the tiling. */
@@ -188,7 +110,7 @@ static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
     out[0] = '\0';
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *object = rows[i].object != NULL ? rows[i].object : s->name;
-        if (!get_attribute(s->file, object, rows[i].key, value, sizeof value))
+        if (!get_attribute(s, object, rows[i].key, value, sizeof value))
             continue;
         if (rows[i].is_hash)
             value[SHOWN_HASH] = '\0';
@@ -233,7 +155,7 @@ static enum hrf_status look(struct source *s, const char *path, const char *set,
 {
     char name[256];
     HRF_TRY(open_source(s, path, set, err));
-    if (slide != NULL && get_attribute(s->file, s->name, "name", name, sizeof name) &&
+    if (slide != NULL && get_attribute(s, s->name, "name", name, sizeof name) &&
         strcmp(name, slide) != 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' holds the embeddings of slide '%s', not of '%s'", path, name,
@@ -247,7 +169,7 @@ static enum hrf_status look(struct source *s, const char *path, const char *set,
 enum hrf_status hrf_bag_look(const char *path, const char *set, const char *slide,
                              struct hrf_bag_facts *out, struct hrf_error *err)
 {
-    struct source s = SOURCE_INIT;
+    struct source s = { .file = NULL };
     struct hrf_bag_facts facts = { .n = 0 };
     const enum hrf_status status = look(&s, path, set, slide, &facts, err);
     source_release(&s);
@@ -270,26 +192,16 @@ void hrf_bag_destroy(struct hrf_bag *bag)
 /* "coords" has a row for each patch and x, y first; else there are none. */
 static void read_places(const struct source *s, struct hrf_bag *bag)
 {
-    hsize_t size[2] = { 0, 0 };
-    const hid_t set = kind_of(s->file, "coords") == 'd' ? H5Dopen2(s->file, "coords", H5P_DEFAULT)
-                                                        : H5I_INVALID_HID;
-    const hid_t space = set >= 0 ? H5Dget_space(set) : H5I_INVALID_HID;
-    double *rows = NULL;
-    if (space >= 0 && H5Sget_simple_extent_ndims(space) == 2 &&
-        H5Sget_simple_extent_dims(space, size, NULL) == 2 && size[0] == (hsize_t)bag->n &&
-        size[1] >= 2 && size[1] <= 16)
-        rows = hrf_alloc_array((size_t)bag->n, (size_t)size[1] * sizeof *rows);
-    if (rows != NULL && H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, rows) >= 0) {
-        for (int64_t i = 0; i < bag->n; i++)
-            memmove(&rows[2 * i], &rows[i * (int64_t)size[1]], 2 * sizeof *rows);
-        bag->places = rows;
-        rows = NULL;
-    }
-    hrf_free(rows);
-    if (space >= 0)
-        H5Sclose(space);
-    if (set >= 0)
-        H5Dclose(set);
+    int64_t n = 0, n_columns = 0;
+    if (hrf_hdf5_table_size(s->file, "coords", &n, &n_columns, NULL) != HRF_OK || n != bag->n ||
+        n_columns < 2 || n_columns > 16)
+        return;
+    HRF_AUTO_FREE double *rows = hrf_alloc_array((size_t)n, (size_t)n_columns * sizeof *rows);
+    if (rows == NULL || hrf_hdf5_read_doubles(s->file, "coords", rows, NULL) != HRF_OK)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        memmove(&rows[2 * i], &rows[i * n_columns], 2 * sizeof *rows);
+    HRF_MOVE(bag->places, rows);
 }
 
 static enum hrf_status check_numbers(const struct hrf_bag *bag, const char *path,
@@ -317,14 +229,11 @@ static enum hrf_status read_source(struct source *s, const char *path, const cha
     HRF_CHECK_MEMORY(bag != NULL, err, "no memory for the embeddings of '%s'", path);
     bag->n = s->n;
     bag->width = s->width;
-    bag->values = hrf_alloc_array((size_t)s->n, (size_t)s->width * sizeof *bag->values);
+    bag->values = hrf_alloc_aligned((size_t)(s->n * s->width) * sizeof *bag->values,
+                                    ALIGNMENT); /* in large pages: it is touched once a step */
     HRF_CHECK_MEMORY(bag->values != NULL, err, "no memory for the %lld embeddings of '%s'",
                      (long long)s->n, path);
-    if (H5Dread(s->set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, bag->values) < 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s': the embeddings cannot be read; the file is damaged or holds no "
-                             "numbers",
-                             path);
+    HRF_TRY(hrf_hdf5_read_floats(s->file, s->name, bag->values, err));
     HRF_TRY(check_numbers(bag, path, err));
     read_places(s, bag);
     HRF_MOVE(*out, bag);
@@ -334,7 +243,7 @@ static enum hrf_status read_source(struct source *s, const char *path, const cha
 enum hrf_status hrf_bag_read(const char *path, const char *set, int64_t width, struct hrf_bag **out,
                              struct hrf_error *err)
 {
-    struct source s = SOURCE_INIT;
+    struct source s = { .file = NULL };
     const enum hrf_status status = read_source(&s, path, set, width, out, err);
     source_release(&s);
     return status;

@@ -4,6 +4,11 @@
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 docs=$HRF_SOURCE_DIR/docs
 
+# The table of keys in heads.md.
+"$HRF_BIN_DIR/hires-engine" head train --keys >"$scratch/keys"
+sed -n '/^`hires-flow head train --keys` prints/,$p' "$HRF_SOURCE_DIR/docs/heads.md" | tail -n +3 | diff - "$scratch/keys" >"$scratch/keys.diff" ||
+    fail "docs/heads.md is not what 'hires-flow head train --keys' prints: $(cat "$scratch/keys.diff")"
+
 # The table of keys in workflow.md.
 page=$docs/workflow.md
 {

@@ -127,7 +127,7 @@ sed -i 's/by: folds/by: column/' abmil.yaml
 bad "patient 'p0' is in testing here and in training in line"
 sed -i 's/by: column/by: folds/' abmil.yaml
 mv features/s7.h5 s7.h5
-head -c 3000 s7.h5 >features/s7.h5; bad "'./features/s7.h5' is no HDF5 file, or it is cut short"
+head -c 3000 s7.h5 >features/s7.h5; bad "'./features/s7.h5' is no HDF5 file, or it is cut short; copy it again"
 cp s7.h5 features/s7.h5
 harm() { $python -c "
 import h5py, numpy as np
@@ -137,6 +137,8 @@ with h5py.File('features/s7.h5', 'r+') as f:
 harm "f['features'][4, 2] = np.nan"; bad "number 2 of the embedding of patch 4 is nan"
 cp s7.h5 features/s7.h5
 harm "del f['features']; f['features'] = x[:, :5]"; bad "has embeddings of 5 numbers"
+cp s7.h5 features/s7.h5
+harm "del f['features']; f.create_dataset('features', shape=(1000000, 60000), dtype='f4', chunks=(1000, 1000))"; bad "claims to be 1000000 x 60000 numbers in 0 bytes of a file of"
 cp s7.h5 features/s7.h5
 harm "f['features'].attrs['encoder'] = 'other'"; bad "were made by something else (encoder=other) than those of 's0' (encoder=tiny)"
 expect_code 2 "$flow" head score out-abmil/fold-0-seed-1/head.onnx features/s7.h5 --seen

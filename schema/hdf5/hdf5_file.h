@@ -4,8 +4,8 @@
  * system's reason, and a crash leaves the old file or the new one. Errors stick: after the first
  * one, adding does nothing and commit reports it.
  */
-#ifndef HRF_AGGREGATE_FEATURES_HDF5_FILE_H
-#define HRF_AGGREGATE_FEATURES_HDF5_FILE_H
+#ifndef HRF_SCHEMA_HDF5_HDF5_FILE_H
+#define HRF_SCHEMA_HDF5_HDF5_FILE_H
 
 #include "base/alloc.h"
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* hdf5_file.c - an HDF5 file made in memory by the HDF5 library's core driver. */
-#include "aggregate/features/hdf5_file.h"
+#include "schema/hdf5/hdf5_file.h"
 
 #include "base/file.h"
 
