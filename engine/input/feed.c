@@ -409,10 +409,12 @@ static enum hrf_status announce(struct hrf_feed *feed, struct hrf_error *err)
     const struct hrf_patch *patches = config->plan->patches + config->first_patch;
     HRF_AUTO(hrf_level_check) check = NULL;
     HRF_TRY(hrf_plan_readers_create(config->slide, config->plan, &feed->announcer, &check, err));
-    for (int64_t i = 0; i < config->n_patches; i++)
-        HRF_TRY(hrf_patch_reader_expect(feed->announcer, patches[i].x, patches[i].y,
-                                        config->first_row, config->n_rows, err));
-    return HRF_OK;
+    for (int64_t i = 0; i < config->n_patches; i++) {
+        const struct hrf_patch *patch = &patches[feed->order[i]];
+        HRF_TRY(hrf_patch_reader_expect(feed->announcer, patch->x, patch->y, config->first_row,
+                                        config->n_rows, err));
+    }
+    return config->reads_ahead ? hrf_patch_reader_read_ahead(feed->announcer, err) : HRF_OK;
 }
 
 enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf_feed **out,

@@ -41,6 +41,9 @@ struct hrf_feed_config {
     int32_t n_forms;   /* 0: one, float32 */
     int32_t n_readers; /* >= 1 */
     int32_t n_ahead;   /* batches in the ring, >= 2 */
+    /* The file is read ahead of the readers (tiler/slide/read_ahead.h), which takes threads that
+     * wait for the disk and 32 MiB. Not where other processes read most of the batches. */
+    bool reads_ahead;
     /* Returns the number of the next batch to read, counted in the visiting order; -1 after the
      * last. Called by one thread at a time. NULL: all batches. The contents of batch i do not
      * depend on who reads it. */

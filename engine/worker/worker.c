@@ -227,6 +227,7 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
                                       .batch = engine->batch,
                                       .n_readers = source->n_threads,
                                       .n_ahead = BATCHES_AHEAD,
+                                      .reads_ahead = engine->n_ranks <= 1,
                                       .next = job->ranks != NULL ? hrf_ranks_next : NULL,
                                       .context = job->ranks };
     choose_forms(job, group, source, &config);

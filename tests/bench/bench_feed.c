@@ -1,7 +1,9 @@
 /* bench_feed - whether the engine waits for patches: decoding alone, computing alone, both at once.
  *
  * bench_feed [--slide FILE --slide-mpp UM --mpp UM] [--model FILE|none] [--size PX] [--batch N]
- *            [--patches N] [--threads N] [--precision P]
+ *            [--patches N] [--threads N] [--precision P] [--no-read-ahead]
+ *
+ * A disk that answers late: LD_PRELOAD=.../libslow_pread.so (tests/bench/slow_pread.c).
  *
  * Without --slide the slide is made: a tiled JPEG of tissue-like noise at the model's own
  * resolution, so a patch costs what it costs on a scan. Prints one JSON object of patches per
@@ -32,6 +34,7 @@ struct bench {
     const char *model, *precision, *path;
     double slide_mpp, mpp;
     int64_t size, batch, n_patches, n_threads;
+    bool no_read_ahead;
     struct hrf_slide *slide;
     struct hrf_tile_plan plan;
     struct hrf_session *session;
@@ -168,7 +171,8 @@ static enum hrf_status start_feed(const struct bench *b, int64_t n_readers, bool
                                             .std = { 0.25, 0.25, 0.25 },
                                             .forms = { { .raw = raw } },
                                             .n_readers = (int32_t)n_readers,
-                                            .n_ahead = 4 };
+                                            .n_ahead = 4,
+                                            .reads_ahead = !b->no_read_ahead };
     return hrf_feed_create(&config, out, err);
 }
 
@@ -274,6 +278,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "size", "PX", "of a patch (256)", HRF_OPTION_INT, &b.size },
         { "batch", "N", "patches at once (16)", HRF_OPTION_INT, &b.batch },
         { "patches", "N", "in all (256)", HRF_OPTION_INT, &b.n_patches },
+        { "no-read-ahead", NULL, "each reader reads its tiles itself", HRF_OPTION_FLAG,
+          &b.no_read_ahead },
         { "threads", "N", "readers, and of the network (all cores)", HRF_OPTION_INT, &b.n_threads },
         { NULL },
     };

@@ -138,12 +138,31 @@ static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_til
     return HRF_OK;
 }
 
+/* A tile that was read ahead. */
+static bool decode_ahead(struct hrf_slide *slide, struct hrf_tile_grid grid, int64_t tile,
+                         unsigned char *rgb)
+{
+    const struct hrf_level_table *table = &slide->table.level[grid.level];
+    HRF_AUTO_FREE unsigned char *data = NULL;
+    bool is_there = false;
+    pthread_rwlock_rdlock(&slide->ahead_lock);
+    if (slide->ahead != NULL && slide->ahead_grid.level == grid.level)
+        data = hrf_alloc(table->lengths[tile]);
+    if (data != NULL)
+        is_there = hrf_read_ahead_take(slide->ahead, tile, data);
+    pthread_rwlock_unlock(&slide->ahead_lock);
+    return is_there &&
+           hrf_jpeg_tile_decode(&table->form, data, table->lengths[tile], grid.reduction, rgb);
+}
+
 static enum hrf_status load_tile(void *context, struct hrf_tile_grid grid, int64_t column,
                                  int64_t row, unsigned char *rgb, struct hrf_error *err)
 {
     struct hrf_slide *slide = context;
-    if (slide->table.level[grid.level].offsets != NULL &&
-        hrf_tile_table_decode(&slide->table, grid.level, column, row, grid.reduction, rgb))
+    const struct hrf_level_table *table = &slide->table.level[grid.level];
+    if (table->offsets != NULL &&
+        (decode_ahead(slide, grid, row * table->columns + column, rgb) ||
+         hrf_tile_table_decode(&slide->table, grid.level, column, row, grid.reduction, rgb)))
         return HRF_OK;
     return load_by_openslide(slide, grid, column, row, rgb, err);
 }
@@ -213,12 +232,51 @@ enum hrf_status hrf_level_read(struct hrf_slide *slide, const struct hrf_level_r
     return HRF_OK;
 }
 
+/* Lists the tiles of the range to be read ahead. Called with the lock. */
+static enum hrf_status list_tiles(struct hrf_slide *slide, struct hrf_tile_grid grid,
+                                  struct hrf_tile_range range, struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[grid.level];
+    const uint64_t end = (uint64_t)slide->table.file_bytes;
+    if (slide->ahead == NULL) {
+        slide->ahead_grid = grid;
+        HRF_TRY(hrf_read_ahead_create(slide->table.fd, table->columns * table->rows, &slide->ahead,
+                                      err));
+    }
+    if (slide->ahead_grid.level != grid.level)
+        return HRF_OK;
+    for (int64_t row = range.top; row < range.bottom; row++)
+        for (int64_t column = range.left; column < range.right; column++) {
+            const int64_t i = row * table->columns + column;
+            if (table->offsets[i] <= end && table->lengths[i] <= end - table->offsets[i])
+                HRF_TRY(
+                    hrf_read_ahead_add(slide->ahead, i, table->offsets[i], table->lengths[i], err));
+        }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_level_expect(struct hrf_slide *slide, const struct hrf_level_region *region,
                                  struct hrf_error *err)
 {
     const struct hrf_level_table *table = &slide->table.level[region->grid.level];
-    return hrf_tile_cache_expect(slide->cache, region->grid, table->columns, table->rows,
-                                 tiles_of(slide, region), err);
+    const struct hrf_tile_range range = tiles_of(slide, region);
+    if (table->offsets != NULL) {
+        pthread_rwlock_wrlock(&slide->ahead_lock);
+        const enum hrf_status status = list_tiles(slide, region->grid, range, err);
+        pthread_rwlock_unlock(&slide->ahead_lock);
+        HRF_TRY(status);
+    }
+    return hrf_tile_cache_expect(slide->cache, region->grid, table->columns, table->rows, range,
+                                 err);
+}
+
+enum hrf_status hrf_level_read_ahead(struct hrf_slide *slide, struct hrf_error *err)
+{
+    pthread_rwlock_wrlock(&slide->ahead_lock);
+    const enum hrf_status status = slide->ahead != NULL ? hrf_read_ahead_start(slide->ahead, err)
+                                                        : HRF_OK;
+    pthread_rwlock_unlock(&slide->ahead_lock);
+    return status;
 }
 
 void hrf_level_done(struct hrf_slide *slide, const struct hrf_level_region *region)
@@ -229,4 +287,12 @@ void hrf_level_done(struct hrf_slide *slide, const struct hrf_level_region *regi
 void hrf_level_expect_none(struct hrf_slide *slide)
 {
     hrf_tile_cache_expect_none(slide->cache);
+    pthread_rwlock_rdlock(&slide->ahead_lock);
+    if (slide->ahead != NULL)
+        hrf_read_ahead_stop(slide->ahead); /* whoever waits goes on, and gives the lock back */
+    pthread_rwlock_unlock(&slide->ahead_lock);
+    pthread_rwlock_wrlock(&slide->ahead_lock);
+    hrf_read_ahead_destroy(slide->ahead);
+    slide->ahead = NULL;
+    pthread_rwlock_unlock(&slide->ahead_lock);
 }

@@ -34,6 +34,9 @@ HRF_CHECKED enum hrf_status hrf_level_expect(struct hrf_slide *slide,
                                              const struct hrf_level_region *region,
                                              struct hrf_error *err);
 void hrf_level_done(struct hrf_slide *slide, const struct hrf_level_region *region);
+/* Announced regions will be read in the order in which they were announced: begins to read their
+ * tiles from the file (read_ahead.h). */
+HRF_CHECKED enum hrf_status hrf_level_read_ahead(struct hrf_slide *slide, struct hrf_error *err);
 /* No announced region is read any more. */
 void hrf_level_expect_none(struct hrf_slide *slide);
 

@@ -450,6 +450,12 @@ void hrf_patch_reader_done(const struct hrf_patch_reader *reader, int64_t x0, in
     hrf_level_done(reader->slide, &region);
 }
 
+enum hrf_status hrf_patch_reader_read_ahead(const struct hrf_patch_reader *reader,
+                                            struct hrf_error *err)
+{
+    return reader->has_tiles ? hrf_level_read_ahead(reader->slide, err) : HRF_OK;
+}
+
 void hrf_patch_reader_expect_none(const struct hrf_patch_reader *reader)
 {
     hrf_level_expect_none(reader->slide);

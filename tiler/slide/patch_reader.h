@@ -57,6 +57,10 @@ HRF_CHECKED enum hrf_status hrf_patch_reader_expect(const struct hrf_patch_reade
                                                     int64_t n_rows, struct hrf_error *err);
 void hrf_patch_reader_done(const struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                            int64_t first_row, int64_t n_rows);
+/* Announced patches will be read in the order in which they were announced: begins to read their
+ * tiles from the file. */
+HRF_CHECKED enum hrf_status hrf_patch_reader_read_ahead(const struct hrf_patch_reader *reader,
+                                                        struct hrf_error *err);
 void hrf_patch_reader_expect_none(const struct hrf_patch_reader *reader);
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader);
 /* Pixels that are read per patch pixel; exactly 1 and 1 where they are the patch's own. */

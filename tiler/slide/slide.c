@@ -232,6 +232,7 @@ enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct 
     slide->fd = -1;
     pthread_mutex_init(&slide->lock, NULL);
     pthread_rwlock_init(&slide->handle_lock, NULL);
+    pthread_rwlock_init(&slide->ahead_lock, NULL);
     HRF_TRY(open_file(path, slide->shown, &slide->fd, err));
     HRF_TRY(open_pixels(slide, err));
     HRF_TRY(hrf_tile_cache_create(CACHE_BYTES, &slide->cache, err));
@@ -248,11 +249,13 @@ void hrf_slide_close(struct hrf_slide *slide)
     if (slide->shown != NULL) {
         pthread_mutex_destroy(&slide->lock);
         pthread_rwlock_destroy(&slide->handle_lock);
+        pthread_rwlock_destroy(&slide->ahead_lock);
     }
     hrf_raster_close(slide->raster);
     hrf_sparse_destroy(slide->sparse);
     hrf_bad_list_destroy(slide->bad);
     hrf_tile_table_release(&slide->table);
+    hrf_read_ahead_destroy(slide->ahead);
     hrf_tile_cache_destroy(slide->cache);
     if (slide->shown != NULL && slide->fd >= 0)
         close(slide->fd);

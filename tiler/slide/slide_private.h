@@ -4,6 +4,7 @@
 
 #include "tiler/slide/openslide_library.h"
 #include "tiler/slide/raster.h"
+#include "tiler/slide/read_ahead.h"
 #include "tiler/slide/slide.h"
 #include "tiler/slide/tile_cache.h"
 #include "tiler/slide/tile_table.h"
@@ -25,6 +26,9 @@ struct hrf_slide {
     struct hrf_tile_table table;  /* of levels that are read in tiles */
     struct hrf_tile_cache *cache; /* of those tiles */
     int fd;                       /* of raw tiles; -1 = none */
+    struct hrf_read_ahead *ahead; /* under ahead_lock; NULL: nothing is read ahead */
+    struct hrf_tile_grid ahead_grid;
+    pthread_rwlock_t ahead_lock;
     enum hrf_bad_tiles bad_policy;
     pthread_mutex_t lock;     /* guards the rest */
     char damage[512];         /* where and how reading failed first; "" = it did not */

@@ -6,6 +6,7 @@
 #include "engine/ir/number.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tiler/slide/patch_reader.h"
+#include "tiler/slide/slide_private.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -292,6 +293,44 @@ static void patches_come_in_the_types_that_the_networks_compute_in(void **state)
     }
 }
 
+/* JPEG tiles come from the file in a few large reads, and the patches are the same. */
+static void what_is_read_ahead_comes_in_large_reads_and_is_the_same(void **state)
+{
+    (void)state;
+    enum { BATCH = 16 };
+    struct pyramid p = {
+        .n_levels = 1, .level = { { SIDE, SIDE } }, .tile = 128, .jpeg = true, .pixel = place_pixel
+    };
+    char path[128];
+    pyramid_path(test_folder, "jpeg.tif", path);
+    pyramid_write(&p, path);
+    HRF_AUTO(hrf_slide) slide = open_slide("jpeg.tif");
+    HRF_AUTO(hrf_slide) other = open_slide("jpeg.tif");
+    HRF_AUTO(hrf_feed) plain = make_feed(other, 0, N_PATCHES, BATCH, 2, 2);
+    HRF_AUTO(hrf_feed) ahead = NULL;
+    const struct hrf_feed_config config = { .slide = slide,
+                                            .plan = &plan,
+                                            .n_patches = N_PATCHES,
+                                            .batch = BATCH,
+                                            .std = { 1 / 255.0, 1 / 255.0, 1 / 255.0 },
+                                            .n_readers = 2,
+                                            .n_ahead = 2,
+                                            .reads_ahead = true };
+    assert_int_equal(hrf_feed_create(&config, &ahead, NULL), HRF_OK);
+    struct hrf_feed_batch a, b;
+    do {
+        assert_int_equal(hrf_feed_next(plain, &a, NULL), HRF_OK);
+        assert_int_equal(hrf_feed_next(ahead, &b, NULL), HRF_OK);
+        assert_int_equal(a.n, b.n);
+        assert_memory_equal(a.pixels[0], b.pixels[0],
+                            (size_t)a.n * PATCH * PATCH * 3 * sizeof(float));
+    } while (a.n > 0);
+    const struct hrf_read_counts counts = hrf_read_ahead_counts(slide->ahead);
+    assert_true(counts.n_taken >= N_PATCHES); /* tiles: a patch lies on one to four */
+    assert_true(counts.n_reads * 20 < counts.n_taken);
+    assert_true(counts.peak_bytes <= HRF_READ_AHEAD_BYTES);
+}
+
 /* Two neighbours in the order of visiting are near each other: the tiles between are decoded
  * once. The tile plan's own order would cross the whole slide for every row. */
 static void patches_are_visited_block_by_block(void **state)
@@ -420,6 +459,7 @@ int main(void)
         cmocka_unit_test(rows_of_patches_are_those_of_the_whole_ones),
         cmocka_unit_test(two_readers_decode_at_the_same_moment_and_share_the_patches),
         cmocka_unit_test(patches_come_in_the_types_that_the_networks_compute_in),
+        cmocka_unit_test(what_is_read_ahead_comes_in_large_reads_and_is_the_same),
         cmocka_unit_test(patches_are_visited_block_by_block),
         cmocka_unit_test(a_place_that_cannot_be_read_ends_the_feed_and_is_named),
         cmocka_unit_test(a_feed_may_be_left_at_any_time),

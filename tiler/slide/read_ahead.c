@@ -1,0 +1,309 @@
+/* read_ahead.c - see read_ahead.h. One mutex guards everything but a piece's bytes while they are
+ * read. */
+#include "tiler/slide/read_ahead.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* GROUP: tiles that follow each other in the list and are read together, sorted by place. GAP:
+ * bytes between two tiles that are read rather than asked for apart. PIECE: of one read. THREADS:
+ * reads under way, for tiles that lie apart. */
+enum { GROUP_BYTES = 4 << 20, GAP_BYTES = 64 << 10, PIECE_BYTES = 2 << 20, THREADS = 4 };
+
+struct span {
+    uint64_t offset;
+    uint32_t n_bytes;
+    int32_t group;
+    int64_t tile;
+};
+
+enum piece_state { UNREAD, READING, THERE, GONE };
+
+struct piece {
+    uint64_t offset;
+    size_t n_bytes;
+    int32_t group;
+    int64_t n_left; /* tiles that were not taken */
+    enum piece_state state;
+    unsigned char *data;
+};
+
+struct hrf_read_ahead {
+    int fd;
+    int64_t n_tiles;
+    int64_t *span_of; /* [n_tiles]: 1 + the tile's span; 0: it is not listed, or was taken */
+    struct span *spans;
+    size_t n_spans, capacity;
+    int64_t *piece_of; /* [n_spans] */
+    struct piece *pieces;
+    int64_t n_pieces, next; /* the piece to be read next */
+    int64_t wanted;         /* the last piece that somebody waits for; -1: none */
+    pthread_t threads[THREADS];
+    int n_threads;
+    bool stop;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t held;
+    struct hrf_read_counts counts;
+};
+
+enum hrf_status hrf_read_ahead_create(int fd, int64_t n_tiles, struct hrf_read_ahead **out,
+                                      struct hrf_error *err)
+{
+    struct hrf_read_ahead *ahead = hrf_calloc(1, sizeof *ahead);
+    HRF_CHECK_MEMORY(ahead != NULL, err, "no memory to read ahead");
+    pthread_mutex_init(&ahead->lock, NULL);
+    pthread_cond_init(&ahead->changed, NULL);
+    ahead->fd = fd;
+    ahead->n_tiles = n_tiles;
+    ahead->wanted = -1;
+    ahead->span_of = hrf_calloc((size_t)n_tiles + 1, sizeof ahead->span_of[0]);
+    if (ahead->span_of == NULL) {
+        hrf_read_ahead_destroy(ahead);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read %lld tiles ahead",
+                             (long long)n_tiles);
+    }
+    *out = ahead;
+    return HRF_OK;
+}
+
+void hrf_read_ahead_stop(struct hrf_read_ahead *ahead)
+{
+    pthread_mutex_lock(&ahead->lock);
+    ahead->stop = true;
+    pthread_cond_broadcast(&ahead->changed);
+    pthread_mutex_unlock(&ahead->lock);
+}
+
+void hrf_read_ahead_destroy(struct hrf_read_ahead *ahead)
+{
+    if (ahead == NULL)
+        return;
+    hrf_read_ahead_stop(ahead);
+    for (int i = 0; i < ahead->n_threads; i++)
+        pthread_join(ahead->threads[i], NULL);
+    for (int64_t i = 0; i < ahead->n_pieces; i++)
+        hrf_free(ahead->pieces[i].data);
+    pthread_cond_destroy(&ahead->changed);
+    pthread_mutex_destroy(&ahead->lock);
+    hrf_free(ahead->pieces);
+    hrf_free(ahead->piece_of);
+    hrf_free(ahead->spans);
+    hrf_free(ahead->span_of);
+    hrf_free(ahead);
+}
+
+enum hrf_status hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile, uint64_t offset,
+                                   uint32_t n_bytes, struct hrf_error *err)
+{
+    void *spans = ahead->spans;
+    if (tile < 0 || tile >= ahead->n_tiles || ahead->span_of[tile] != 0 || n_bytes == 0 ||
+        ahead->pieces != NULL)
+        return HRF_OK;
+    HRF_TRY(
+        hrf_array_reserve(&spans, &ahead->capacity, ahead->n_spans + 1, sizeof *ahead->spans, err));
+    ahead->spans = spans;
+    ahead->spans[ahead->n_spans++] = (struct span){ offset, n_bytes, 0, tile };
+    ahead->span_of[tile] = (int64_t)ahead->n_spans;
+    return HRF_OK;
+}
+
+/* ---- pieces ---- */
+
+static int compare_spans(const void *a, const void *b)
+{
+    const struct span *u = a, *v = b;
+    if (u->group != v->group)
+        return u->group < v->group ? -1 : 1;
+    return u->offset < v->offset ? -1 : u->offset > v->offset;
+}
+
+static void sort_spans(struct hrf_read_ahead *ahead)
+{
+    size_t in_group = 0;
+    int32_t group = 0;
+    for (size_t i = 0; i < ahead->n_spans; i++) {
+        if (in_group >= GROUP_BYTES) {
+            group++;
+            in_group = 0;
+        }
+        ahead->spans[i].group = group;
+        in_group += ahead->spans[i].n_bytes;
+    }
+    qsort(ahead->spans, ahead->n_spans, sizeof ahead->spans[0], compare_spans);
+    for (size_t i = 0; i < ahead->n_spans; i++)
+        ahead->span_of[ahead->spans[i].tile] = (int64_t)i + 1;
+}
+
+/* Two tiles may share their bytes, and a file may hold any offsets. */
+static bool joins(const struct piece *piece, const struct span *span)
+{
+    const uint64_t end = piece->offset + piece->n_bytes;
+    return span->group == piece->group && span->offset <= end + GAP_BYTES &&
+           span->offset + span->n_bytes - piece->offset <= PIECE_BYTES;
+}
+
+static enum hrf_status make_pieces(struct hrf_read_ahead *ahead, struct hrf_error *err)
+{
+    ahead->piece_of = hrf_alloc_array(ahead->n_spans + 1, sizeof ahead->piece_of[0]);
+    ahead->pieces = hrf_calloc(ahead->n_spans + 1, sizeof ahead->pieces[0]);
+    HRF_CHECK_MEMORY(ahead->piece_of != NULL && ahead->pieces != NULL, err,
+                     "no memory to read %zu tiles ahead", ahead->n_spans);
+    sort_spans(ahead);
+    for (size_t i = 0; i < ahead->n_spans; i++) {
+        const struct span *span = &ahead->spans[i];
+        struct piece *piece = ahead->n_pieces > 0 ? &ahead->pieces[ahead->n_pieces - 1] : NULL;
+        if (piece == NULL || !joins(piece, span)) {
+            piece = &ahead->pieces[ahead->n_pieces++];
+            *piece = (struct piece){ .offset = span->offset, .group = span->group };
+        }
+        const uint64_t end = span->offset + span->n_bytes - piece->offset;
+        piece->n_bytes = end > piece->n_bytes ? (size_t)end : piece->n_bytes;
+        piece->n_left++;
+        ahead->piece_of[i] = ahead->n_pieces - 1;
+    }
+    return HRF_OK;
+}
+
+/* ---- the threads that read ---- */
+
+static bool read_piece(int fd, const struct piece *piece, unsigned char *data, int64_t *n_reads)
+{
+    for (size_t done = 0; done < piece->n_bytes;) {
+        const ssize_t got = pread(fd, data + done, piece->n_bytes - done,
+                                  (off_t)(piece->offset + done));
+        (*n_reads)++;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static void drop(struct hrf_read_ahead *ahead, struct piece *piece)
+{
+    ahead->held -= piece->n_bytes;
+    hrf_free(piece->data);
+    piece->data = NULL;
+    piece->state = GONE;
+}
+
+/* Makes room for the next piece. While somebody waits for it, pieces that nobody has taken for
+ * longest are dropped; otherwise it waits. False: it has to wait. */
+static bool make_room(struct hrf_read_ahead *ahead)
+{
+    const size_t n_bytes = ahead->pieces[ahead->next].n_bytes;
+    for (int64_t i = 0; i < ahead->next && ahead->held + n_bytes > HRF_READ_AHEAD_BYTES &&
+                        ahead->wanted >= ahead->next;
+         i++)
+        if (ahead->pieces[i].state == THERE)
+            drop(ahead, &ahead->pieces[i]);
+    return ahead->held == 0 || ahead->held + n_bytes <= HRF_READ_AHEAD_BYTES;
+}
+
+/* Reads the next piece. Called with the lock, which it gives up meanwhile. */
+static void read_next(struct hrf_read_ahead *ahead)
+{
+    struct piece *piece = &ahead->pieces[ahead->next++];
+    int64_t n_reads = 0;
+    if (piece->state != UNREAD)
+        return;
+    piece->state = READING;
+    ahead->held += piece->n_bytes;
+    if ((int64_t)ahead->held > ahead->counts.peak_bytes)
+        ahead->counts.peak_bytes = (int64_t)ahead->held;
+    pthread_mutex_unlock(&ahead->lock);
+    unsigned char *data = hrf_alloc(piece->n_bytes);
+    const bool is_good = data != NULL && read_piece(ahead->fd, piece, data, &n_reads);
+    pthread_mutex_lock(&ahead->lock);
+    piece->data = data;
+    piece->state = THERE;
+    if (!is_good)
+        drop(ahead, piece);
+    ahead->counts.n_reads += n_reads;
+    ahead->counts.n_bytes += is_good ? (int64_t)piece->n_bytes : 0;
+    pthread_cond_broadcast(&ahead->changed);
+}
+
+static void *reader_main(void *context)
+{
+    struct hrf_read_ahead *ahead = context;
+    pthread_mutex_lock(&ahead->lock);
+    while (!ahead->stop && ahead->next < ahead->n_pieces) {
+        if (make_room(ahead))
+            read_next(ahead);
+        else
+            pthread_cond_wait(&ahead->changed, &ahead->lock);
+    }
+    pthread_mutex_unlock(&ahead->lock);
+    return NULL;
+}
+
+enum hrf_status hrf_read_ahead_start(struct hrf_read_ahead *ahead, struct hrf_error *err)
+{
+    if (ahead->pieces != NULL) /* it has begun */
+        return HRF_OK;
+    HRF_TRY(make_pieces(ahead, err));
+    for (int i = 0; i < THREADS && i < ahead->n_pieces; i++) {
+        const int native = pthread_create(&ahead->threads[i], NULL, reader_main, ahead);
+        if (native != 0 && i == 0)
+            return hrf_error_set_errno(err, native, "cannot start a thread that reads ahead");
+        if (native != 0)
+            break;
+        ahead->n_threads++;
+    }
+    return HRF_OK;
+}
+
+/* ---- those who decode ---- */
+
+/* Waits until the piece is read. Whoever asks for a later group than the next one has skipped what
+ * lies between. */
+static bool await_piece(struct hrf_read_ahead *ahead, int64_t index)
+{
+    struct piece *piece = &ahead->pieces[index];
+    if (piece->state == UNREAD && index >= ahead->next) {
+        if (piece->group > ahead->pieces[ahead->next].group + 1)
+            while (ahead->pieces[ahead->next].group < piece->group)
+                ahead->pieces[ahead->next++].state = GONE;
+        ahead->wanted = index > ahead->wanted ? index : ahead->wanted;
+        pthread_cond_broadcast(&ahead->changed);
+    }
+    while (!ahead->stop && (piece->state == UNREAD || piece->state == READING))
+        pthread_cond_wait(&ahead->changed, &ahead->lock);
+    return piece->state == THERE;
+}
+
+bool hrf_read_ahead_take(struct hrf_read_ahead *ahead, int64_t tile, unsigned char *out)
+{
+    bool is_there = false;
+    pthread_mutex_lock(&ahead->lock);
+    const int64_t at = tile >= 0 && tile < ahead->n_tiles ? ahead->span_of[tile] - 1 : -1;
+    if (at >= 0 && ahead->n_threads > 0 && !ahead->stop) {
+        const struct span *span = &ahead->spans[at];
+        struct piece *piece = &ahead->pieces[ahead->piece_of[at]];
+        is_there = await_piece(ahead, ahead->piece_of[at]) && ahead->span_of[tile] != 0;
+        if (is_there)
+            memcpy(out, piece->data + (span->offset - piece->offset), span->n_bytes);
+        if (is_there && --piece->n_left == 0)
+            drop(ahead, piece);
+        ahead->span_of[tile] = 0;
+        ahead->counts.n_taken += is_there;
+        pthread_cond_broadcast(&ahead->changed);
+    }
+    pthread_mutex_unlock(&ahead->lock);
+    return is_there;
+}
+
+struct hrf_read_counts hrf_read_ahead_counts(struct hrf_read_ahead *ahead)
+{
+    pthread_mutex_lock(&ahead->lock);
+    const struct hrf_read_counts counts = ahead->counts;
+    pthread_mutex_unlock(&ahead->lock);
+    return counts;
+}

@@ -1,0 +1,48 @@
+/* read_ahead.h - compressed tiles, read from the file before the threads that decode them ask.
+ *
+ * The tiles are listed in the order in which they will be asked for. Threads read them in that
+ * order, neighbours in the file in one piece of up to 2 MiB, so that a disk that answers late is
+ * asked seldom and early. Pieces that are read and not yet asked for take at most
+ * HRF_READ_AHEAD_BYTES. Nothing depends on it but time: what is not there, its caller reads.
+ */
+#ifndef HRF_TILER_SLIDE_READ_AHEAD_H
+#define HRF_TILER_SLIDE_READ_AHEAD_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HRF_READ_AHEAD_BYTES = 32 << 20 };
+
+struct hrf_read_ahead; /* opaque */
+
+/* For tiles numbered from 0 to n_tiles - 1 of the file `fd`, which is borrowed. */
+HRF_CHECKED enum hrf_status
+hrf_read_ahead_create(int fd, int64_t n_tiles, struct hrf_read_ahead **out, struct hrf_error *err);
+/* Ends its threads. NULL is fine. */
+void hrf_read_ahead_destroy(struct hrf_read_ahead *ahead);
+HRF_DEFINE_AUTO(hrf_read_ahead)
+/* Adds a tile to the end of the list, unless it is there or reading has begun. */
+HRF_CHECKED enum hrf_status hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile,
+                                               uint64_t offset, uint32_t n_bytes,
+                                               struct hrf_error *err);
+/* Ends the reading early: whoever waits gets false. */
+void hrf_read_ahead_stop(struct hrf_read_ahead *ahead);
+/* Begins to read. Pieces that nobody will ask for (tiles that were skipped) are left out or dropped
+ * when the memory is needed. */
+HRF_CHECKED enum hrf_status hrf_read_ahead_start(struct hrf_read_ahead *ahead,
+                                                 struct hrf_error *err);
+/* Waits for the tile and copies it to out[n_bytes]. False: it is not listed, was asked for before,
+ * was dropped, or could not be read. Any thread. */
+bool hrf_read_ahead_take(struct hrf_read_ahead *ahead, int64_t tile, unsigned char *out);
+
+struct hrf_read_counts {
+    int64_t n_reads, n_bytes; /* so far */
+    int64_t n_taken;          /* tiles */
+    int64_t peak_bytes;       /* the most memory of pieces at any time */
+};
+struct hrf_read_counts hrf_read_ahead_counts(struct hrf_read_ahead *ahead);
+
+#endif
