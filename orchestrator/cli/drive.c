@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/path.h"
+#include "orchestrator/cli/on_end.h"
 #include "orchestrator/ingest/ingest.h"
 #include "orchestrator/run/run.h"
 
@@ -117,20 +118,35 @@ static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run
     return s->n_failed > 0 ? HRF_EXIT_PARTIAL : 0;
 }
 
+/* The exit code of a run that could not finish, with the reason on stderr. */
+static int fail_run(const struct hrf_cli_drive *drive, struct hrf_error *err)
+{
+    fail(drive, err);
+    if (err->status == HRF_E_NOSPACE)
+        fputs("finished work is kept: free some space on that disk and run the same command "
+              "again\n",
+              stderr);
+    return err->status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
+}
+
 int hrf_cli_drive(const struct hrf_cli_drive *drive, const struct hrf_workflow *w,
                   const char *directory)
 {
     const struct hrf_run_options options = { .quiet = false };
-    struct hrf_run_summary summary;
+    struct hrf_run_summary summary = { .n_slides = 0 };
     struct hrf_error err = { .status = HRF_OK };
     hrf_run_catch_signals();
     const enum hrf_status status = hrf_run(w, directory, &options, &summary, &err);
-    if (status == HRF_OK)
-        return print_summary(drive, &summary, w, directory);
-    fail(drive, &err);
-    if (status == HRF_E_NOSPACE)
-        fputs("finished work is kept: free some space on that disk and run the same command "
-              "again\n",
-              stderr);
-    return status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
+    const int code = status == HRF_OK ? print_summary(drive, &summary, w, directory)
+                                      : fail_run(drive, &err);
+    fflush(stdout);
+    const struct hrf_end end = { .command = drive->command,
+                                 .workflow = w,
+                                 .directory = directory,
+                                 .summary = &summary,
+                                 .error = status != HRF_OK ? err.text : NULL,
+                                 .exit_code = code };
+    if (summary.run_id[0] != '\0') /* else it never began: another driver runs, for one */
+        hrf_cli_tell_end(&end);
+    return code;
 }

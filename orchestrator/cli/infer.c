@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/drive.h"
 #include "orchestrator/cli/infer_words.h"
+#include "orchestrator/cli/on_end.h"
 #include "orchestrator/ingest/slide_folder.h"
 #include "schema/yaml/tree.h"
 
@@ -264,6 +265,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                          .batch = 32,
                          .mpp = 0.5,
                          .slide_mpp = NAN };
+    const char *notify = NULL;
     const struct hrf_option options[] = {
         { "model", "FILE.onnx", "the model; required", HRF_OPTION_TEXT, &r.model },
         { "out", "DIR", "run directory (default runs/ and the name of the first operand)",
@@ -282,6 +284,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "batch", "N", "patches in a batch (default 32)", HRF_OPTION_INT, &r.batch },
         { "set", "KEY=VALUE", "set any other key of the workflow; may be repeated", HRF_OPTION_LIST,
           &r.set },
+        { "notify", "COMMAND",
+          "start this at the end, with a summary as JSON on its standard input", HRF_OPTION_TEXT,
+          &notify },
         { "recursive", NULL, "search the folders in folders, too", HRF_OPTION_FLAG, &r.recursive },
         { "dry-run", NULL, "check and plan, but start and write nothing", HRF_OPTION_FLAG,
           &r.dry_run },
@@ -296,6 +301,18 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return HRF_EXIT_USAGE;
     }
     HRF_AUTO_FREE char *again = hrf_cli_command_line(command->name, argc, argv);
+    HRF_AUTO_FREE char *setting = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (notify != NULL && r.set.n_items == HRF_OPTION_LIST_MAX) {
+        fprintf(stderr, "%s infer: at most %d --set are allowed; --notify counts as one\n",
+                HRF_PROGRAM, HRF_OPTION_LIST_MAX);
+        return HRF_EXIT_USAGE;
+    }
+    if (notify != NULL) {
+        if (hrf_cli_notify_setting(notify, &setting, &err) != HRF_OK)
+            return hrf_cli_fail(command->name, &err);
+        r.set.items[r.set.n_items++] = setting;
+    }
     return again != NULL ? start(&r, &args, again) : HRF_EXIT_FAILED;
 }
 

@@ -1,5 +1,6 @@
 /* run.c - `hires-flow run`: runs a workflow, or continues what stands in its directory. */
 #include "orchestrator/cli/drive.h"
+#include "orchestrator/cli/on_end.h"
 
 #include <stdio.h>
 
@@ -10,7 +11,7 @@ static const char details[] =
     "runs/<name of the workflow>.";
 
 struct request {
-    const char *out, *executor;
+    const char *out, *executor, *notify;
     struct hrf_option_list set;
     bool dry_run, json;
 };
@@ -23,6 +24,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "set", "KEY=VALUE", "override a key of the file; may be repeated", HRF_OPTION_LIST,
           &request.set },
         { "executor", "local|slurm", "override executor.type", HRF_OPTION_TEXT, &request.executor },
+        { "notify", "COMMAND",
+          "start this at the end, with a summary as JSON on its standard input (sets on_end)",
+          HRF_OPTION_TEXT, &request.notify },
         { "dry-run", NULL, "check and plan, but start nothing", HRF_OPTION_FLAG, &request.dry_run },
         { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &request.json },
         { NULL },
@@ -31,8 +35,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     char executor[64];
-    if (request.executor != NULL && request.set.n_items == HRF_OPTION_LIST_MAX) {
-        fprintf(stderr, "%s %s: at most %d --set are allowed; --executor counts as one\n",
+    HRF_AUTO_FREE char *notify = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (request.set.n_items + (request.executor != NULL) + (request.notify != NULL) >
+        HRF_OPTION_LIST_MAX) {
+        fprintf(stderr, "%s %s: at most %d --set are allowed; --executor and --notify count\n",
                 HRF_PROGRAM, command->name, HRF_OPTION_LIST_MAX);
         return HRF_EXIT_USAGE;
     }
@@ -40,7 +47,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         snprintf(executor, sizeof executor, "executor.type=%s", request.executor);
         request.set.items[request.set.n_items++] = executor;
     }
-    struct hrf_error err = { .status = HRF_OK };
+    if (request.notify != NULL) {
+        if (hrf_cli_notify_setting(request.notify, &notify, &err) != HRF_OK)
+            return hrf_cli_fail(command->name, &err);
+        request.set.items[request.set.n_items++] = notify;
+    }
     HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO_FREE char *standard = NULL, *again = hrf_cli_command_line(command->name, argc, argv);
     if (hrf_cli_load(args.operands[0], &request.set, &workflow, &err) != HRF_OK)

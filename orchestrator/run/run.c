@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -238,12 +239,16 @@ static struct hrf_progress_facts progress_facts(struct run *run)
 
 static void show_progress(struct run *run)
 {
-    enum { PERIOD_MS = 200 };
+    enum { PERIOD_MS = 200, METRICS_MS = 5000 };
     if (hrf_clock_ms() < run->next_show_ms)
         return;
     run->next_show_ms = hrf_clock_ms() + PERIOD_MS;
     struct hrf_progress_facts facts = progress_facts(run);
     hrf_progress_show(run->progress, &facts);
+    if (hrf_clock_ms() >= run->next_metrics_ms) {
+        run->next_metrics_ms = hrf_clock_ms() + METRICS_MS;
+        run_write_metrics(run, &facts, true);
+    }
 }
 
 static bool has_open_tasks(const struct run *run)
@@ -382,6 +387,23 @@ static enum hrf_status check_place(struct run *run, enum hrf_status status, stru
     return hrf_error_set(err, gone.status, "%s", gone.text);
 }
 
+/* Numbers this end of the run before anybody is told of it: if the one who tells dies meanwhile,
+ * the next driver's end has another number. A store that cannot be written (it may be why the run
+ * ends) leaves the number 0. */
+static void count_end(struct run *run)
+{
+    HRF_AUTO_FREE char *last = NULL;
+    char number[24];
+    struct hrf_error ignored;
+    snprintf(run->summary.run_id, sizeof run->summary.run_id, "%s", run->run_id);
+    if (hrf_store_get_fact(run->store, "n_ends", &last, &ignored) != HRF_OK)
+        return;
+    const int64_t n = (last != NULL ? strtoll(last, NULL, 10) : 0) + 1;
+    snprintf(number, sizeof number, "%lld", (long long)n);
+    if (hrf_store_set_fact(run->store, "n_ends", number, &ignored) == HRF_OK)
+        run->summary.n_ends = n;
+}
+
 enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directory,
                         const struct hrf_run_options *options, struct hrf_run_summary *out,
                         struct hrf_error *err)
@@ -392,8 +414,12 @@ enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directo
     if (status == HRF_OK)
         status = drive(&run, err);
     status = check_place(&run, status, err);
-    if (status == HRF_OK)
-        *out = run.summary;
+    if (run.store != NULL) {
+        const struct hrf_progress_facts facts = progress_facts(&run);
+        count_end(&run);
+        run_write_metrics(&run, &facts, false);
+    }
+    *out = run.summary;
     run_release(&run);
     return status;
 }

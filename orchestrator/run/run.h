@@ -29,12 +29,14 @@ struct hrf_run_summary {
     enum hrf_run_end end;
     int64_t n_slides, n_done, n_failed, n_no_tissue, n_excluded;
     int64_t n_tasks_run, n_tasks_cached;
+    char run_id[40]; /* stays the same for the life of the directory; "" = it was never opened */
+    int64_t n_ends;  /* how often a run of this directory has ended, this end included */
     char calibration[65]; /* key of the calibration; "" = none */
     bool calibration_cached;
 };
 
-/* HRF_E_AGAIN: another process drives this directory. HRF_E_NOSPACE: the disk is full; nothing
- * is lost. */
+/* *out is filled as far as the run got, also on failure. HRF_E_AGAIN: another process drives this
+ * directory. HRF_E_NOSPACE: the disk is full; nothing is lost. */
 HRF_CHECKED enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directory,
                                     const struct hrf_run_options *options,
                                     struct hrf_run_summary *out, struct hrf_error *err);

@@ -135,9 +135,10 @@ struct run {
     bool calibrate_only;
     bool is_planned; /* the store's tasks from before this driver have been planned */
     struct hrf_progress *progress;
-    int64_t next_show_ms;
-    int64_t next_job;     /* number of the next job */
-    struct hrf_rate rate; /* of scored patches */
+    int64_t next_show_ms, next_metrics_ms;
+    bool has_metrics_trouble; /* the file cannot be written, and that was said */
+    int64_t next_job;         /* number of the next job */
+    struct hrf_rate rate;     /* of scored patches */
     struct hrf_run_summary summary;
 };
 
@@ -288,6 +289,10 @@ HRF_CHECKED enum hrf_status run_count_jobs(const struct hrf_workflow *workflow,
 
 /* submit.c */
 HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err);
+
+/* open_metrics.c */
+/* Writes the workflow's file of metrics, if it names one. What goes wrong is a warning. */
+void run_write_metrics(struct run *run, const struct hrf_progress_facts *facts, bool is_driven);
 
 /* phases.c */
 /* Stores how long each phase took and how much of it was cached. Must be called in a transaction.

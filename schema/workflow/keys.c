@@ -252,6 +252,12 @@ const struct hrf_key hrf_keys[] = {
     ANY(report.geojson, BOOL, "true", "write each slide's patches as GeoJSON for QuPath"),
     ANY(report.csv, BOOL, "true", "write each slide's patches as a table"),
     ANY(report.html, BOOL, "true", "write the page report/index.html"),
+    ANY(on_end, TEXTS, "[]",
+        "a command and its words, e.g. [mail, -s, done, me@lab]: started once at the end of a run, "
+        "without a shell, with a summary as JSON on its standard input"),
+    ANY(metrics, PATH, NULL,
+        "OpenMetrics file that a run writes anew every few seconds, for a node exporter's textfile "
+        "collector"),
     ANY(cache, PATH, NULL,
         "folder for calibrations and measured costs, shared by runs; default: "
         "$XDG_CACHE_HOME/hires-flow"),

@@ -234,6 +234,8 @@ struct hrf_workflow {
     struct hrf_workflow_features features;
     struct hrf_workflow_slide_head slide_head;
     struct hrf_workflow_report report;
+    struct hrf_text_list on_end; /* argv of a command at the end of a run; none: no command */
+    char *metrics;               /* file for the figures of the moment; NULL = none */
     char *cache; /* directory shared between runs; NULL = $XDG_CACHE_HOME/hires-flow */
 };
 
