@@ -43,6 +43,56 @@ struct refusals {
     struct hrf_error last;
 };
 
+/* True if an option is about ranks, so that their table is what is wanted. */
+static bool asks_for_ranks(const struct hrf_layout_request *request)
+{
+    return request->ranks != NULL || request->layout != NULL || request->cluster != NULL ||
+           request->timeline != NULL;
+}
+
+/* Infer tasks of a precision that are known and not cached: their patches. */
+static int64_t patches_of(const struct hrf_preview *preview, const char *precision)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < preview->n_tasks; i++) {
+        const struct hrf_preview_task *t = &preview->tasks[i];
+        if (t->row.kind == HRF_TASK_INFER && t->reason != HRF_PREVIEW_CACHED &&
+            t->row.n_patches > 0 && strcmp(t->row.precision, precision) == 0)
+            n += t->row.n_patches;
+    }
+    return n;
+}
+
+/* One rank has nothing to share: its speed, memory and time in one line. False: there are several
+ * ranks, or the engine has no answer, and the table is to be printed. */
+static bool print_one_rank(const struct hrf_workflow *w, const char *precision,
+                           const struct hrf_preview *preview)
+{
+    const struct hrf_layout_request request = { .json = true };
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_AUTO_JSON answer = NULL;
+    if (hrf_cli_plan_layout(w, precision, &request, &text, NULL) != HRF_OK ||
+        hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, NULL) != HRF_OK)
+        return false;
+    const json_t *known = json_object_get(answer, "known");
+    const json_t *layout = json_array_get(json_object_get(answer, "layouts"), 0);
+    const char *source = json_string_value(json_object_get(known, "cost_source"));
+    const double rate = json_number_value(json_object_get(layout, "images_per_second"));
+    const double bytes = json_number_value(json_object_get(layout, "peak_memory_bytes"));
+    const int64_t n = patches_of(preview, precision);
+    if (json_integer_value(json_object_get(layout, "ranks")) != 1 || !(rate > 0))
+        return false;
+    const int64_t seconds = (int64_t)((double)n / rate + 0.5);
+    hrf_cli_printf("network   %s: about %.*f patches/s and %.3g GiB in a job", precision,
+                   rate < 10 ? 1 : 0, rate, bytes / 0x1p30);
+    if (n > 0)
+        hrf_cli_printf(", %lld:%02d:%02d for the %lld patches if reading keeps up",
+                       (long long)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60),
+                       (long long)n);
+    hrf_cli_printf("\n          costs: %s\n", source != NULL ? source : "not known");
+    return true;
+}
+
 static void print_layout(const struct hrf_workflow *w, enum hrf_precision precision,
                          const struct hrf_layout_request *request, struct refusals *refusals)
 {
@@ -225,8 +275,10 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
         print_slurm(w, preview, directory);
     hrf_cli_printf("aggregate %s, threshold %g\n", hrf_score_method_name(w->aggregate.slide_score),
                    w->aggregate.threshold);
+    const bool is_asked = asks_for_ranks(request);
     for (size_t i = 0; i < w->n_precisions; i++)
-        print_layout(w, w->precision[i], request, refusals);
+        if (is_asked || !print_one_rank(w, hrf_precision_name(w->precision[i]), preview))
+            print_layout(w, w->precision[i], request, refusals);
     if (hrf_run_shares_reading(w))
         print_memory(w);
     hrf_cli_printf("directory %s: %s\n", directory,
@@ -279,9 +331,9 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
 static int answer_refusals(const char *command, const struct hrf_layout_request *asked,
                            const struct refusals *refusals, size_t n_precisions)
 {
-    const bool is_asked = asked->ranks != NULL || asked->layout != NULL || asked->cluster != NULL ||
-                          asked->timeline != NULL;
-    return is_asked && refusals->n == n_precisions ? hrf_cli_fail(command, &refusals->last) : 0;
+    return asks_for_ranks(asked) && refusals->n == n_precisions
+               ? hrf_cli_fail(command, &refusals->last)
+               : 0;
 }
 
 struct look {

@@ -9,6 +9,10 @@ machine="$HRF_SOURCE_DIR/machines/h200-8.yaml"
 
 # Nothing measured yet: it says so, and how to measure.
 expect_code 0 "$flow" plan "$scratch/w.yaml"
+expect_text "network   fp32: about "
+expect_text "costs: assumed; 'profile' of the network would measure them"
+! grep -q "^ranks\|rank stage" "$scratch/out" || fail "a table of ranks for one rank"
+expect_code 0 "$flow" plan "$scratch/w.yaml" --layout single
 expect_text "ranks     fp32, predicted for one batch:"
 expect_text "assumed; 'tune-comm' would measure it"
 expect_text "assumed; 'profile' of the network would measure them"
