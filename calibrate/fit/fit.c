@@ -22,6 +22,8 @@ const char *hrf_fit_kind_name(enum hrf_fit_kind kind)
 
 enum hrf_fit_kind hrf_fit_kind_find(const char *name)
 {
+    if (strcmp(name, "auto") == 0) /* by tensor, by the error over the sample */
+        return HRF_FIT_KIND_BEST;
     for (int i = 0; i < HRF_N_FIT_KINDS; i++)
         if (strcmp(names[i], name) == 0)
             return (enum hrf_fit_kind)i;

@@ -36,14 +36,38 @@ static json_t *observation_json(const struct hrf_observation *o)
                      "errors", errors, "tries", (json_int_t)o->n_tries);
 }
 
+static json_t *times_json(const double seconds[HRF_OBSERVE_TIMES])
+{
+    json_t *list = json_array();
+    for (int i = 0; i < HRF_OBSERVE_TIMES; i++)
+        json_array_append_new(list, hrf_json_number(seconds[i]));
+    return list;
+}
+
+/* Only what was measured: most calibrations have no budget. */
+static json_t *layers_json(const struct hrf_observations *all)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < all->n_layers; i++) {
+        const struct hrf_observed_layer *layer = &all->layers[i];
+        json_array_append_new(
+            list,
+            json_pack("{sososIsosI}", "tensor", hrf_json_string(layer->tensor), "loss",
+                      hrf_json_number(layer->loss), "images", (json_int_t)layer->n_images,
+                      "seconds", times_json(layer->seconds), "timed", (json_int_t)layer->n_timed));
+    }
+    return json_pack("{sososI}", "list", list, "seconds", times_json(all->seconds), "timed",
+                     (json_int_t)all->n_timed);
+}
+
 enum hrf_status hrf_observations_encode(const struct hrf_observations *observations, char **out,
                                         struct hrf_error *err)
 {
     json_t *list = json_array();
     for (int32_t i = 0; i < observations->n_items; i++)
         json_array_append_new(list, observation_json(&observations->items[i]));
-    HRF_AUTO_JSON root = json_pack("{sissso}", "version", VERSION, "kind", "observations",
-                                   "tensors", list);
+    HRF_AUTO_JSON root = json_pack("{sisssoso}", "version", VERSION, "kind", "observations",
+                                   "tensors", list, "layers", layers_json(observations));
     *out = root != NULL ? hrf_json_text(root) : NULL;
     return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
 }
@@ -147,6 +171,45 @@ static enum hrf_status read_one(const json_t *object, const char *where, struct 
     return read_errors(errors, where, o, err);
 }
 
+static enum hrf_status read_times(const json_t *object, const char *where,
+                                  double seconds[HRF_OBSERVE_TIMES], int64_t *n,
+                                  struct hrf_error *err)
+{
+    json_t *list;
+    HRF_TRY(hrf_json_get_array(object, "seconds", where, &list, err));
+    HRF_TRY(hrf_json_get_int(object, "timed", where, n, err));
+    if (json_array_size(list) != HRF_OBSERVE_TIMES || *n < 0 || *n > INT32_MAX)
+        return wrong(where, "the times", err);
+    for (size_t i = 0; i < HRF_OBSERVE_TIMES; i++) {
+        seconds[i] = json_number_value(json_array_get(list, i));
+        if (!json_is_number(json_array_get(list, i)) || !(seconds[i] >= 0))
+            return wrong(where, "a time", err);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_layers(const json_t *root, const char *where,
+                                   struct hrf_observations *all, struct hrf_error *err)
+{
+    json_t *layers, *list;
+    HRF_TRY(hrf_json_get_object(root, "layers", where, &layers, err));
+    HRF_TRY(hrf_json_get_array(layers, "list", where, &list, err));
+    HRF_TRY(read_times(layers, where, all->seconds, &all->n_timed, err));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *object = json_array_get(list, i);
+        const char *tensor;
+        struct hrf_observed_layer *layer;
+        HRF_TRY(hrf_json_get_text(object, "tensor", where, &tensor, err));
+        HRF_TRY(hrf_observations_layer(all, tensor, &layer, err));
+        HRF_TRY(hrf_json_get_number(object, "loss", where, &layer->loss, err));
+        HRF_TRY(hrf_json_get_int(object, "images", where, &layer->n_images, err));
+        HRF_TRY(read_times(object, where, layer->seconds, &layer->n_timed, err));
+        if (!(layer->loss >= 0) || layer->n_images < 0)
+            return wrong(where, "a loss", err);
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status read_all(const json_t *root, const char *where, struct hrf_observations *all,
                                 struct hrf_error *err)
 {
@@ -166,7 +229,7 @@ static enum hrf_status read_all(const json_t *root, const char *where, struct hr
         all->n_items++;
         HRF_TRY(read_one(json_array_get(tensors, i), where, &all->items[i], err));
     }
-    return HRF_OK;
+    return read_layers(root, where, all, err);
 }
 
 enum hrf_status hrf_observations_decode(const char *text, size_t n_bytes, const char *where,

@@ -13,6 +13,9 @@ void hrf_observations_release(struct hrf_observations *observations)
         hrf_free(observations->items[i].sums);
         hrf_free(observations->items[i].peaks);
     }
+    for (int32_t i = 0; i < observations->n_layers; i++)
+        hrf_free(observations->layers[i].tensor);
+    hrf_free(observations->layers);
     hrf_free(observations->items);
     *observations = (struct hrf_observations){ .items = NULL };
 }
@@ -166,5 +169,38 @@ enum hrf_status hrf_observations_merge(struct hrf_observations *into,
         HRF_TRY(find_or_add(into, from->items[i].value, from->items[i].n_channels, &o, err));
         merge(o, &from->items[i]);
     }
+    for (int32_t i = 0; i < from->n_layers; i++) {
+        const struct hrf_observed_layer *one = &from->layers[i];
+        struct hrf_observed_layer *layer;
+        HRF_TRY(hrf_observations_layer(into, one->tensor, &layer, err));
+        layer->loss += one->loss;
+        layer->n_images += one->n_images;
+        layer->n_timed += one->n_timed;
+        for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
+            layer->seconds[k] += one->seconds[k];
+    }
+    for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
+        into->seconds[k] += from->seconds[k];
+    into->n_timed += from->n_timed;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_observations_layer(struct hrf_observations *observations, const char *tensor,
+                                       struct hrf_observed_layer **out, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < observations->n_layers; i++)
+        if (strcmp(observations->layers[i].tensor, tensor) == 0) {
+            *out = &observations->layers[i];
+            return HRF_OK;
+        }
+    void *layers = observations->layers;
+    HRF_TRY(hrf_array_reserve(&layers, &observations->layers_capacity,
+                              (size_t)observations->n_layers + 1, sizeof **out, err));
+    observations->layers = layers;
+    struct hrf_observed_layer *layer = &observations->layers[observations->n_layers];
+    *layer = (struct hrf_observed_layer){ .tensor = hrf_strdup(tensor) };
+    HRF_CHECK_MEMORY(layer->tensor != NULL, err, "no memory to observe '%s'", tensor);
+    observations->n_layers++;
+    *out = layer;
     return HRF_OK;
 }

@@ -35,11 +35,32 @@ struct hrf_observation {
     int64_t n_tries;
 };
 
+enum { HRF_OBSERVE_TIMES = 3 }; /* in INT8, float32, bfloat16 */
+/* The products that read one tensor: what INT8 costs and gains there. Sums over measurements. */
+struct hrf_observed_layer {
+    char *tensor;
+    double loss; /* 1 - cosine of the network's output when they alone are in INT8, over n_images */
+    int64_t n_images;
+    double seconds[HRF_OBSERVE_TIMES]; /* of an image, over n_timed measurements */
+    int64_t n_timed;
+    bool is_measured; /* for the measurement that is going on */
+};
+
 struct hrf_observations {
     struct hrf_observation *items; /* in the order of their first appearance */
     int32_t n_items;
     size_t capacity; /* private */
+    struct hrf_observed_layer *layers;
+    int32_t n_layers;
+    size_t layers_capacity;            /* private */
+    double seconds[HRF_OBSERVE_TIMES]; /* of an image through all of the network, n_timed sums */
+    int64_t n_timed;
 };
+/* The layer of that tensor; added if it is new. The pointer is valid until the next call. */
+HRF_CHECKED enum hrf_status hrf_observations_layer(struct hrf_observations *observations,
+                                                   const char *tensor,
+                                                   struct hrf_observed_layer **out,
+                                                   struct hrf_error *err);
 void hrf_observations_release(struct hrf_observations *observations);
 
 /* n numbers of tensor `value`, channels innermost: number i belongs to channel i % n_channels. The

@@ -1,4 +1,5 @@
 /* eval.c - `hires-engine eval`: one network over one array, the tool for checking us. */
+#include "engine/backend/compute.h"
 #include "engine/cli/cli.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
@@ -10,6 +11,7 @@
 #include "engine/run/nchw.h"
 #include "engine/run/network.h"
 #include "engine/run/noise.h"
+#include "engine/run/sensitivity.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,7 @@ struct request {
     const char *model, *input, *output, *output_name, *device, *precision, *layout, *comm, *scales,
         *save, *method;
     double min_sqnr; /* dB */
+    double budget;   /* 1 - cosine; < 0: none */
     struct hrf_option_list keep;
     int64_t batch, threads, bands;
     double memory_gib;
@@ -172,6 +175,46 @@ static enum hrf_status try_smoothing(struct run *run, const float *images, struc
     return status;
 }
 
+static enum hrf_status tell_budget(const struct request *request,
+                                   const struct hrf_observations *seen,
+                                   struct hrf_calibration *calibration, struct hrf_error *err)
+{
+    HRF_TRY(hrf_fit_budget(seen, request->budget, calibration, err));
+    HRF_AUTO_FREE char *words = hrf_fit_budget_words(seen, calibration, request->budget);
+    HRF_CHECK_MEMORY(words != NULL, err, "no memory to speak of the budget");
+    fprintf(stderr, "%s\n", words);
+    return HRF_OK;
+}
+
+/* Loss and time of every layer, on the first images. */
+static enum hrf_status try_layers(const struct run *run, const float *images,
+                                  struct hrf_observations *seen, enum hrf_fit_kind kind,
+                                  struct hrf_error *err)
+{
+    const struct hrf_session_config config = { .device = run->request->device,
+                                               .n_threads = (int32_t)run->request->threads };
+    HRF_AUTO(hrf_calibration) fitted = NULL;
+    HRF_AUTO(hrf_graph) few = NULL;
+    struct hrf_calibrated calibrated;
+    struct hrf_shape shape = run->piece;
+    if (shape.rank < 1)
+        return HRF_OK;
+    shape.dims[0] = shape.dims[0] < HRF_SENSITIVITY_IMAGES ? shape.dims[0] : HRF_SENSITIVITY_IMAGES;
+    HRF_AUTO_FREE float *some = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof *some);
+    HRF_CHECK_MEMORY(some != NULL, err, "no memory for images");
+    hrf_layout_from_onnx(&shape, sizeof *some, images, some);
+    HRF_TRY(hrf_graph_copy(run->graph, &few, err));
+    HRF_TRY(hrf_graph_set_input_shape(few, 0, &shape, err));
+    HRF_TRY(hrf_graph_infer_shapes(few, err));
+    HRF_TRY(hrf_fit_all(seen, kind, &fitted, err));
+    HRF_TRY(hrf_fit_keep_noisy(fitted, run->request->min_sqnr, err));
+    HRF_TRY(hrf_calibrated_init(fitted, &calibrated, err));
+    const enum hrf_status status = hrf_sensitivity_measure(few, &config, &calibrated, some, seen,
+                                                           err);
+    hrf_calibrated_release(&calibrated);
+    return status;
+}
+
 /* The ranges from the given file, or from a float32 run of the input itself. */
 static enum hrf_status calibrate(const struct request *request, const struct hrf_graph *graph,
                                  const float *images, const struct hrf_shape *shape,
@@ -191,21 +234,27 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     }
     if (kind == HRF_N_FIT_KINDS)
         return hrf_error_set(err, HRF_E_USER,
-                             "--method '%s' is unknown; use minmax, percentile, entropy, mse or "
-                             "best",
+                             "--method '%s' is unknown; use minmax, percentile, entropy, mse, "
+                             "best or auto",
                              request->method);
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
     if (status == HRF_OK)
         status = try_smoothing(&run, images, err);
+    if (status == HRF_OK && request->budget >= 0)
+        status = try_layers(&run, images, &seen, kind, err);
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, kind, out, err);
+    if (status == HRF_OK)
+        status = hrf_fit_keep_noisy(*out, request->min_sqnr, err);
+    if (status == HRF_OK)
+        status = add_kept(request, *out, err);
+    if (status == HRF_OK && request->budget >= 0)
+        status = tell_budget(request, &seen, *out, err);
     close_network(&run);
     HRF_AUTO_FREE char *warnings = hrf_fit_warnings(&seen);
     hrf_observations_release(&seen);
     HRF_TRY(status);
     fputs(warnings != NULL ? warnings : "", stderr);
-    HRF_TRY(hrf_fit_keep_noisy(*out, request->min_sqnr, err));
-    HRF_TRY(add_kept(request, *out, err));
     return request->save != NULL ? hrf_engine_save_calibration(*out, graph, request->save, err)
                                  : HRF_OK;
 }
@@ -339,9 +388,11 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
 
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request request = {
-        .device = "auto", .precision = "fp32", .method = "mse", .min_sqnr = HRF_FIT_MIN_SQNR_DB
-    };
+    struct request request = { .device = "auto",
+                               .precision = "fp32",
+                               .method = "mse",
+                               .min_sqnr = HRF_FIT_MIN_SQNR_DB,
+                               .budget = -1 };
     const struct hrf_option options[] = {
         { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
         { "output", "Y.npy", "file for the outputs", HRF_OPTION_TEXT, &request.output },
@@ -362,13 +413,17 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_TEXT, &request.scales },
         { "save-scales", "FILE", "int8: save the calibration made on the input", HRF_OPTION_TEXT,
           &request.save },
-        { "method", "M", "int8: minmax, percentile, entropy, mse (default) or best",
+        { "method", "M", "int8: minmax, percentile, entropy, mse (default), best or auto",
           HRF_OPTION_TEXT, &request.method },
         { "min-sqnr", "DB",
           "int8: tensors with a lower signal-to-noise ratio in 8 bits stay in float32 (default 15)",
           HRF_OPTION_REAL, &request.min_sqnr },
         { "sqnr", NULL, "print each tensor's signal-to-noise ratio against fp32", HRF_OPTION_FLAG,
           &request.sqnr },
+        { "budget", "LOSS",
+          "int8: layers stay in float32, those first that save least time for most loss, until the "
+          "loss of the output (1 - cosine, estimated layer by layer) is at most this",
+          HRF_OPTION_REAL, &request.budget },
         { "fixed-scales", NULL,
           "int8: one fixed scale for each tensor, without smoothing, in products of tokens, too",
           HRF_OPTION_FLAG, &request.fixed_scales },

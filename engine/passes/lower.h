@@ -73,6 +73,11 @@ HRF_CHECKED enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph,
 void hrf_lower_smooth(const float *peaks, const float *weights, int64_t n, float strength,
                       float *factors);
 
+/* The divisors that smoothing gives the channels (the last axis) of a value that GEMMs read, by its
+ * range and by their weights; heap. *factors stays as it is if there is nothing to smooth. */
+HRF_CHECKED enum hrf_status hrf_lower_find_smoothing(const struct hrf_graph *graph, int32_t value,
+                                                     const struct hrf_range *range, float **factors,
+                                                     struct hrf_error *err);
 /* The type and scale for a range: S8, or U8 if low >= 0 and !signed_only. Symmetric, so that 0.0 is
  * exact. */
 void hrf_lower_quantization(float low, float high, bool signed_only, enum hrf_dtype *type,

@@ -15,11 +15,6 @@ HRF_CHECKED enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *fr
                                                       const struct hrf_range *range,
                                                       const float *smoothing, struct hrf_graph *to,
                                                       int32_t *inputs, struct hrf_error *err);
-/* The divisors that smoothing gives the channels (the last axis) of a value that GEMMs read, by its
- * range and by their weights; heap. *factors stays as it is if there is nothing to smooth. */
-HRF_CHECKED enum hrf_status hrf_lower_find_smoothing(const struct hrf_graph *graph, int32_t value,
-                                                     const struct hrf_range *range, float **factors,
-                                                     struct hrf_error *err);
 /* Adds the weights in float32, rounded to values that `type` can represent. The bias is
  * unchanged. */
 HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from,

@@ -6,6 +6,7 @@
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
 #include "engine/run/calibrator.h"
+#include "engine/run/sensitivity.h"
 #include "tests/ops/build.h"
 #include "tests/unit/unit.h"
 
@@ -383,6 +384,56 @@ static void outliers_cost_the_embedding_nothing(void **state)
     hrf_calibrated_release(&calibrated);
 }
 
+/* With a budget of nothing all that loses anything leaves INT8; with a large one, at most what is
+ * not faster. */
+static void a_budget_takes_layers_out_of_int8(void **state)
+{
+    (void)state;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_calibration) calibration = NULL;
+    struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibrated calibrated;
+    const struct hrf_session_config config = { .device = "cpu", .n_threads = 1 };
+    HRF_AUTO_FREE float *crops = hrf_alloc_array((size_t)N * PIXELS, sizeof *crops);
+    if (!read_crops(crops)) {
+        printf("skipped: the real patches are not there\n");
+        skip();
+    }
+    must(hrf_onnx_read("tests/golden/bits/small_vit.onnx", &graph, &err), &err);
+    must(hrf_graph_set_input_shape(graph, 0, &SHAPE(BATCH, 3, SIDE, SIDE), &err), &err);
+    must(hrf_graph_infer_shapes(graph, &err), &err);
+    calibrate_vit(graph, crops, &calibration);
+    must(hrf_calibrated_init(calibration, &calibrated, &err), &err);
+    must(hrf_graph_set_input_shape(graph, 0, &SHAPE(HRF_SENSITIVITY_IMAGES, 3, SIDE, SIDE), &err),
+         &err);
+    must(hrf_graph_infer_shapes(graph, &err), &err);
+    must(hrf_sensitivity_measure(graph, &config, &calibrated, crops, &seen, &err), &err);
+    assert_true(seen.n_layers >= 16 && seen.n_timed == 1); /* 4 in each of 4 blocks */
+    double sum = 0;
+    int n_losing = 0;
+    for (int32_t i = 0; i < seen.n_layers; i++) {
+        const struct hrf_observed_layer *layer = &seen.layers[i];
+        assert_int_equal(layer->n_images, HRF_SENSITIVITY_IMAGES);
+        for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
+            assert_true(layer->seconds[k] > 0 && seen.seconds[k] > layer->seconds[k]);
+        sum += layer->loss / HRF_SENSITIVITY_IMAGES;
+        n_losing += layer->loss > 0;
+    }
+    printf("%d layers, losses %.1e in all\n", seen.n_layers, sum);
+    assert_true(n_losing >= 16 && sum > 1e-7 && sum < 1e-3);
+    const size_t before = calibration->n_keep;
+    must(hrf_fit_budget(&seen, 1, calibration, &err), &err);
+    for (size_t i = before; i < calibration->n_keep; i++)
+        assert_non_null(strstr(calibration->keep[i].reason, "INT8 is not faster here"));
+    must(hrf_fit_budget(&seen, 0, calibration, &err), &err);
+    assert_true(calibration->n_keep - before >= (size_t)n_losing);
+    HRF_AUTO_FREE char *words = hrf_fit_budget_words(&seen, calibration, 0);
+    assert_non_null(strstr(words, "the layers in INT8 take 0.00e+00"));
+    hrf_observations_release(&seen);
+    hrf_calibrated_release(&calibrated);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +442,7 @@ int main(void)
         cmocka_unit_test(smoothing_evens_out_channels_of_different_sizes),
         cmocka_unit_test(a_row_of_zeros_gives_the_bias_and_a_broken_one_nan),
         cmocka_unit_test(outliers_cost_the_embedding_nothing),
+        cmocka_unit_test(a_budget_takes_layers_out_of_int8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

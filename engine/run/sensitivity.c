@@ -1,0 +1,422 @@
+/* sensitivity.c - loss and time of INT8 by layer (sensitivity.h).
+ *
+ * The loss is measured in a float32 session: the layer's input is rounded to 8 bits and back in a
+ * copy, its weights likewise, and all else is computed as ever. Rounding is that of lowering: by
+ * row with smoothing for products of tokens, by the tensor's range elsewhere.
+ */
+#include "engine/run/sensitivity.h"
+
+#include "base/clock.h"
+#include "engine/passes/lower.h"
+#include "engine/run/session_private.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_TIMINGS = 5 };
+
+struct study {
+    struct hrf_session *session; /* float32, with every tensor */
+    struct hrf_graph *graph;     /* the session's, with its weights */
+    struct hrf_session *low;     /* INT8 */
+    const struct hrf_calibrated *calibrated;
+    const float *images;
+    float *exact; /* the session's output */
+    int64_t n_images, n_values;
+    float *rounded;              /* a copy of a layer's input */
+    struct hrf_kernel **kernels; /* [steps]: those of the layer with rounded weights; NULL */
+};
+
+/* ---- layers ---- */
+
+static bool is_product(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
+            node->op == HRF_OP_GEMM) &&
+           graph->values[node->inputs[HRF_CONV_WEIGHTS]].data != NULL;
+}
+
+/* True for a value of a lowered graph that stands for the one of that name. */
+static bool is_named(const char *name, const char *wanted)
+{
+    const size_t n = strlen(wanted);
+    return strncmp(name, wanted, n) == 0 &&
+           (name[n] == '\0' || strcmp(name + n, ".low") == 0 || strcmp(name + n, ".f32") == 0);
+}
+
+static bool reads(const struct hrf_graph *graph, const struct hrf_node *node, const char *tensor)
+{
+    return (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
+            node->op == HRF_OP_GEMM) &&
+           is_named(graph->values[node->inputs[HRF_CONV_X]].name, tensor);
+}
+
+/* 'r': a product of the INT8 graph reads the tensor row by row, 't': by the tensor's scale, 0: none
+ * of 8 bits does. */
+static char form_of(const struct study *s, const char *tensor)
+{
+    const struct hrf_graph *low = s->low->graph;
+    for (int32_t i = 0; i < low->n_nodes; i++) {
+        const struct hrf_node *node = &low->nodes[i];
+        if (!reads(low, node, tensor) ||
+            low->values[node->inputs[HRF_CONV_WEIGHTS]].dtype != HRF_S8)
+            continue;
+        return hrf_gemm_rounds_rows(low, node) ? 'r' : 't';
+    }
+    return 0;
+}
+
+static const struct hrf_range *find_range(const struct study *s, const char *tensor)
+{
+    for (int32_t i = 0; i < s->calibrated->n_ranges; i++)
+        if (strcmp(s->calibrated->ranges[i].value, tensor) == 0)
+            return &s->calibrated->ranges[i];
+    return NULL;
+}
+
+/* ---- rounding ---- */
+
+/* Rounds half to even; |x| is far below 2^22. Vectorises, unlike rintf(). */
+static inline float round_small(float x)
+{
+    const float shift = 0x1.8p23f;
+    return x + shift - shift;
+}
+
+static void round_numbers(const float *x, const float *factors, int64_t n, float *out)
+{
+    float most = 0;
+    for (int64_t k = 0; k < n; k++)
+        most = fmaxf(most, fabsf(factors != NULL ? x[k] / factors[k] : x[k]));
+    const float scale = most >= 0x1p-100f ? most / 127 : 1;
+    for (int64_t k = 0; k < n; k++) {
+        const float f = factors != NULL ? factors[k] : 1;
+        out[k] = round_small(x[k] / f / scale) * scale * f;
+    }
+}
+
+static void round_tensor(const float *x, int64_t n, const struct hrf_range *range, float *out)
+{
+    struct hrf_quantization q;
+    enum hrf_dtype type;
+    hrf_lower_quantization(range->low, range->high, false, &type, &q);
+    const float low = type == HRF_U8 ? 0 : -128, high = type == HRF_U8 ? 255 : 127;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = round_small(fminf(high, fmaxf(low, x[i] / q.scale))) * q.scale;
+}
+
+/* The weights of a product, rounded with one scale for each output, in their own order. `factors`:
+ * smoothing of a GEMM's input; NULL: none. */
+static void round_weights(const struct hrf_node *node, const struct hrf_value *w,
+                          const float *factors, float *out)
+{
+    const int64_t n = hrf_shape_count(&w->shape);
+    const bool by_columns = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
+    const bool turned = node->op == HRF_OP_CONV_TRANSPOSE;
+    const int64_t n_out = w->shape.dims[by_columns || turned ? 1 : 0];
+    const int64_t depth = n / n_out, area = turned ? w->shape.dims[2] * w->shape.dims[3] : 1;
+    const float *from = w->data;
+    for (int64_t m = 0; m < n_out; m++) {
+        float most = 0;
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t k = 0; k < depth; k++) {
+                const int64_t at = by_columns ? k * n_out + m
+                                   : turned   ? (k / area * n_out + m) * area + k % area
+                                              : m * depth + k;
+                const float f = factors != NULL ? factors[k] : 1, v = from[at] * f;
+                const float scale = most >= 0x1p-100f ? most / 127 : 1;
+                if (pass == 0)
+                    most = fmaxf(most, fabsf(v));
+                else
+                    out[at] = round_small(v / scale) * scale / f;
+            }
+    }
+}
+
+/* ---- the loss of one layer ---- */
+
+/* Kernels of the layer's products, with rounded weights. */
+static enum hrf_status compile_layer(struct study *s, const char *tensor, const float *factors,
+                                     struct hrf_error *err)
+{
+    struct hrf_session *session = s->session;
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        const struct hrf_node *node = &s->graph->nodes[session->plan->steps[i].node];
+        if (!is_product(s->graph, node) || !reads(s->graph, node, tensor) ||
+            session->plan->steps[i].part != HRF_PART_WHOLE)
+            continue;
+        struct hrf_value *w = &s->graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+        void *own = w->data;
+        HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)hrf_shape_count(&w->shape),
+                                                       sizeof *rounded);
+        HRF_CHECK_MEMORY(rounded != NULL, err, "no memory to measure layers");
+        round_weights(node, w, node->op == HRF_OP_GEMM ? factors : NULL, rounded);
+        w->data = rounded;
+        const enum hrf_status status = session->ops->compile(session->backend, s->graph, node,
+                                                             &s->kernels[i], err);
+        w->data = own;
+        HRF_TRY(status);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status run_layer(struct study *s, int32_t step, struct hrf_error *err)
+{
+    struct hrf_kernel *kernel = s->kernels[step];
+    const struct hrf_node *node = &s->graph->nodes[s->session->plan->steps[step].node];
+    const void *inputs[HRF_CONV_MAX_INPUTS] = { NULL };
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        inputs[k] = s->session->calls[step].inputs[k];
+    inputs[HRF_CONV_X] = s->rounded;
+    HRF_AUTO_FREE void *workspace = hrf_alloc_aligned(kernel->workspace_bytes + 1,
+                                                      HRF_BUFFER_ALIGNMENT);
+    HRF_CHECK_MEMORY(workspace != NULL, err, "no memory to measure layers");
+    const struct hrf_kernel_call call = { .inputs = inputs,
+                                          .output = s->session->calls[step].output,
+                                          .workspace = workspace };
+    return kernel->run(kernel, &call, err);
+}
+
+static void round_input(struct study *s, int32_t step, const char *tensor, char form,
+                        const float *factors)
+{
+    const struct hrf_node *node = &s->graph->nodes[s->session->plan->steps[step].node];
+    const struct hrf_shape *shape = &s->graph->values[node->inputs[HRF_CONV_X]].shape;
+    const float *x = s->session->calls[step].inputs[HRF_CONV_X];
+    const int64_t n = hrf_shape_count(shape), depth = hrf_shape_last(shape);
+    if (form == 't')
+        round_tensor(x, n, find_range(s, tensor), s->rounded);
+    for (int64_t i = 0; i < n && form == 'r'; i += depth)
+        round_numbers(x + i, factors, depth, s->rounded + i);
+}
+
+static enum hrf_status run_all(struct study *s, const char *tensor, char form, const float *factors,
+                               struct hrf_error *err)
+{
+    struct hrf_session *session = s->session;
+    const int64_t n_in = hrf_shape_count(hrf_session_input_shape(session, 0));
+    memcpy(hrf_session_input(session, 0), s->images, (size_t)n_in * sizeof *s->images);
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        if (s->kernels[i] == NULL) {
+            HRF_TRY(hrf_session_time_step(session, i, err));
+            continue;
+        }
+        round_input(s, i, tensor, form, factors);
+        HRF_TRY(run_layer(s, i, err));
+    }
+    return HRF_OK;
+}
+
+/* 1 - cosine of the outputs, summed over the images. */
+static double turned_by(const struct study *s)
+{
+    const float *y = hrf_session_output(s->session, 0);
+    double loss = 0;
+    for (int64_t i = 0; i < s->n_images; i++) {
+        double ab = 0, aa = 0, bb = 0;
+        for (int64_t k = i * s->n_values; k < (i + 1) * s->n_values; k++) {
+            ab += (double)y[k] * (double)s->exact[k];
+            aa += (double)s->exact[k] * (double)s->exact[k];
+            bb += (double)y[k] * (double)y[k];
+        }
+        loss += aa > 0 && bb > 0 ? fmax(0, 1 - ab / sqrt(aa * bb)) : aa != bb;
+    }
+    return loss;
+}
+
+static enum hrf_status find_factors(const struct study *s, const char *tensor, float **factors,
+                                    struct hrf_error *err)
+{
+    const int32_t value = hrf_graph_find_value(s->graph, tensor);
+    return hrf_lower_find_smoothing(s->graph, value, find_range(s, tensor), factors, err);
+}
+
+static enum hrf_status measure_loss(struct study *s, struct hrf_observed_layer *layer, char form,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_FREE float *factors = NULL;
+    if (form == 'r')
+        HRF_TRY(find_factors(s, layer->tensor, &factors, err));
+    enum hrf_status status = compile_layer(s, layer->tensor, factors, err);
+    if (status == HRF_OK)
+        status = run_all(s, layer->tensor, form, factors, err);
+    for (int32_t i = 0; i < s->session->plan->n_steps; i++) {
+        hrf_kernel_destroy(s->kernels[i]);
+        s->kernels[i] = NULL;
+    }
+    HRF_TRY(status);
+    layer->loss += turned_by(s);
+    layer->n_images += s->n_images;
+    return HRF_OK;
+}
+
+/* ---- time ---- */
+
+/* A session that is timed: seconds of each step, the least of some runs. */
+struct timed {
+    struct hrf_session *session;
+    double *seconds; /* [steps] */
+};
+
+static enum hrf_status time_once(struct timed *t, bool is_first, struct hrf_error *err)
+{
+    struct hrf_session *session = t->session;
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        const double start = hrf_clock_thread_seconds();
+        HRF_TRY(hrf_session_time_step(session, i, err));
+        const double took = hrf_clock_thread_seconds() - start;
+        t->seconds[i] = is_first ? took : fmin(t->seconds[i], took);
+    }
+    return HRF_OK;
+}
+
+static void add_times(const struct timed *t, int which, int64_t n_images,
+                      struct hrf_observations *o)
+{
+    const struct hrf_session *session = t->session;
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        const struct hrf_node *node = &session->graph->nodes[session->plan->steps[i].node];
+        const double seconds = t->seconds[i] / (double)n_images;
+        o->seconds[which] += seconds;
+        for (int32_t l = 0; l < o->n_layers; l++)
+            if (reads(session->graph, node, o->layers[l].tensor))
+                o->layers[l].seconds[which] += seconds;
+    }
+}
+
+/* Processor time of one thread, in turns, so that what else the machine does matters little. */
+static enum hrf_status time_all(const struct study *s, struct timed timed[HRF_OBSERVE_TIMES],
+                                struct hrf_observations *o, struct hrf_error *err)
+{
+    for (int k = 0; k < HRF_OBSERVE_TIMES; k++) {
+        timed[k].seconds = hrf_calloc((size_t)timed[k].session->plan->n_steps + 1, sizeof(double));
+        HRF_CHECK_MEMORY(timed[k].seconds != NULL, err, "no memory to time layers");
+    }
+    for (int run = 0; run < N_TIMINGS; run++)
+        for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
+            HRF_TRY(time_once(&timed[k], run == 0, err));
+    for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
+        add_times(&timed[k], k, s->n_images, o);
+    return HRF_OK;
+}
+
+static enum hrf_status measure_times(const struct study *s, const struct hrf_graph *graph,
+                                     const struct hrf_session_config *config,
+                                     struct hrf_observations *observations, struct hrf_error *err)
+{
+    static const char *const precisions[HRF_OBSERVE_TIMES] = { "int8", "fp32", "bf16" };
+    struct timed timed[HRF_OBSERVE_TIMES] = { { .session = s->low } };
+    enum hrf_status status = HRF_OK;
+    for (int k = 1; k < HRF_OBSERVE_TIMES && status == HRF_OK; k++) {
+        struct hrf_session_config own = *config;
+        own.precision = precisions[k];
+        own.n_threads = 1;
+        status = hrf_session_create(graph, &own, &timed[k].session, err);
+    }
+    if (status == HRF_OK)
+        status = time_all(s, timed, observations, err);
+    for (int k = 0; k < HRF_OBSERVE_TIMES; k++) {
+        hrf_free(timed[k].seconds);
+        if (k > 0)
+            hrf_session_destroy(timed[k].session);
+    }
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static enum hrf_status measure(struct study *s, const struct hrf_graph *graph,
+                               const struct hrf_session_config *config,
+                               struct hrf_observations *observations, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < s->graph->n_nodes; i++) {
+        const struct hrf_node *node = &s->graph->nodes[i];
+        struct hrf_observed_layer *layer;
+        if (!is_product(s->graph, node))
+            continue;
+        const char *tensor = s->graph->values[node->inputs[HRF_CONV_X]].name;
+        const char form = form_of(s, tensor);
+        if (form == 0 || (form == 't' && find_range(s, tensor) == NULL))
+            continue;
+        HRF_TRY(hrf_observations_layer(observations, tensor, &layer, err));
+        if (layer->is_measured)
+            continue; /* another product that reads it */
+        HRF_TRY(measure_loss(s, layer, form, err));
+        layer->is_measured = true;
+    }
+    HRF_TRY(measure_times(s, graph, config, observations, err));
+    for (int32_t l = 0; l < observations->n_layers; l++) {
+        observations->layers[l].n_timed += observations->layers[l].is_measured;
+        observations->layers[l].is_measured = false;
+    }
+    observations->n_timed++;
+    return HRF_OK;
+}
+
+static enum hrf_status prepare(struct study *s, const struct hrf_graph *graph,
+                               const struct hrf_session_config *config, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    struct hrf_session_config full = { .device = config->device,
+                                       .precision = "fp32",
+                                       .n_threads = config->n_threads,
+                                       .every_tensor = true };
+    struct hrf_session_config low = full;
+    double operations;
+    int64_t most = 1;
+    low.precision = "int8";
+    low.every_tensor = false;
+    low.n_threads = 1;
+    low.ranges = s->calibrated->ranges;
+    low.n_ranges = s->calibrated->n_ranges;
+    low.keep = s->calibrated->keep;
+    low.keep_reasons = s->calibrated->keep_reasons;
+    low.n_keep = s->calibrated->n_keep;
+    HRF_TRY(hrf_session_prepare(graph, &full, &s->graph, &operations, &notes, err));
+    HRF_TRY(hrf_session_create(graph, &full, &s->session, err));
+    HRF_TRY(hrf_session_create(graph, &low, &s->low, err));
+    for (int32_t i = 0; i < s->graph->n_nodes; i++)
+        if (is_product(s->graph, &s->graph->nodes[i])) {
+            const int64_t n = hrf_shape_count(
+                &s->graph->values[s->graph->nodes[i].inputs[HRF_CONV_X]].shape);
+            most = n > most ? n : most;
+        }
+    s->n_images = hrf_session_input_shape(s->session, 0)->dims[0];
+    const int64_t n_out = hrf_shape_count(hrf_session_output_shape(s->session, 0));
+    s->n_values = n_out / s->n_images;
+    s->rounded = hrf_alloc_aligned((size_t)most * sizeof *s->rounded, HRF_BUFFER_ALIGNMENT);
+    s->exact = hrf_alloc_array((size_t)n_out + 1, sizeof *s->exact);
+    s->kernels = hrf_calloc((size_t)s->session->plan->n_steps + 1, sizeof(struct hrf_kernel *));
+    HRF_CHECK_MEMORY(s->rounded != NULL && s->exact != NULL && s->kernels != NULL, err,
+                     "no memory to measure layers");
+    HRF_TRY(run_all(s, NULL, 0, NULL, err));
+    memcpy(s->exact, hrf_session_output(s->session, 0), (size_t)n_out * sizeof *s->exact);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_sensitivity_measure(const struct hrf_graph *graph,
+                                        const struct hrf_session_config *config,
+                                        const struct hrf_calibrated *calibrated,
+                                        const float *images, struct hrf_observations *observations,
+                                        struct hrf_error *err)
+{
+    struct study s = { .calibrated = calibrated, .images = images };
+    const struct hrf_backend_ops *ops;
+    HRF_TRY(hrf_backend_choose(config->device, &ops, NULL, err));
+    if (ops->device != NULL)
+        return HRF_OK;
+    enum hrf_status status = prepare(&s, graph, config, err);
+    if (status == HRF_OK)
+        status = measure(&s, graph, config, observations, err);
+    hrf_session_destroy(s.session);
+    hrf_session_destroy(s.low);
+    hrf_graph_destroy(s.graph);
+    hrf_free(s.rounded);
+    hrf_free(s.exact);
+    hrf_free(s.kernels);
+    return status;
+}
