@@ -8,7 +8,7 @@
 static bool has_any(const struct hrf_cohort *cohort)
 {
     for (size_t i = 0; i < cohort->n_slides; i++)
-        if (cohort->slides[i].n_white > 0)
+        if (cohort->slides[i].n_white > 0 || cohort->slides[i].n_dropped > 0)
             return true;
     return false;
 }
@@ -20,6 +20,13 @@ static void slide_rows(struct hrf_out *out, const struct hrf_cohort_slide *slide
         hrf_out_addf(out, ",%d,%d,%lld,%lld,bad-tile,yes\n", slide->white_patches[i].x,
                      slide->white_patches[i].y, (long long)slide->patch_width0,
                      (long long)slide->patch_height0);
+    }
+    for (int64_t i = 0; i < slide->n_dropped; i++) {
+        const struct hrf_dropped_patch *p = &slide->dropped[i];
+        hrf_out_csv(out, slide->name);
+        hrf_out_addf(out, ",%d,%d,%lld,%lld,%s,no\n", p->at.x, p->at.y,
+                     (long long)slide->patch_width0, (long long)slide->patch_height0,
+                     hrf_drop_reason_name((enum hrf_drop_reason)p->reason));
     }
 }
 

@@ -108,6 +108,27 @@ static json_t *white_json(const struct hrf_cohort *cohort)
     return array;
 }
 
+/* Slides of which tiler.quality leaves patches out, by reason. */
+static json_t *dropped_json(const struct hrf_cohort *cohort)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < cohort->n_slides; i++) {
+        const struct hrf_cohort_slide *slide = &cohort->slides[i];
+        int64_t n[HRF_N_DROP_REASONS] = { 0 };
+        if (slide->n_dropped == 0)
+            continue;
+        for (int64_t k = 0; k < slide->n_dropped; k++)
+            n[slide->dropped[k].reason]++;
+        json_t *object = json_pack("{sI}", "kept", (json_int_t)slide->n_patches);
+        hrf_json_put_text(object, "slide", slide->name);
+        for (int r = 0; r < HRF_N_DROP_REASONS; r++)
+            hrf_json_put(object, hrf_drop_reason_name((enum hrf_drop_reason)r),
+                         json_integer((json_int_t)n[r]));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 static void put_operating_point(json_t *object, const struct hrf_tuning *t)
 {
     if (t->reason != NULL) {
@@ -197,6 +218,7 @@ enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *pat
     hrf_json_put(root, "slides", counts_json(&cohort->counts));
     hrf_json_put(root, "slides_not_done", not_done_json(cohort));
     hrf_json_put(root, "white_patches", white_json(cohort));
+    hrf_json_put(root, "patches_left_out", dropped_json(cohort));
     hrf_json_put(root, "slide_score", score_json(cohort));
     hrf_json_put(root, "calibration", calibration_json(&cohort->calibration));
     hrf_json_put(root, "precisions", hrf_report_precisions_json(cohort));

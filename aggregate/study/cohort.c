@@ -31,6 +31,7 @@ static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
     hrf_free(slide->warning);
     hrf_free(slide->white);
     hrf_free(slide->white_patches);
+    hrf_free(slide->dropped);
     hrf_free(slide->mpp_source);
     hrf_free(slide->scores);
 }

@@ -131,6 +131,8 @@ struct hrf_cohort_slide {
     char *white;     /* the same in words; NULL = none */
     struct hrf_patch *white_patches;     /* [n_white] */
     int64_t patch_width0, patch_height0; /* level-0 px */
+    int64_t n_dropped;                   /* patches that tiler.quality leaves out */
+    struct hrf_dropped_patch *dropped;   /* [n_dropped] */
     double tissue_fraction;              /* of the slide's area */
     struct hrf_cohort_score *scores;     /* [n_precisions] */
 };

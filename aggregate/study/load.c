@@ -68,6 +68,9 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
     slide->patch_width0 = plan->patch_width0;
     slide->patch_height0 = plan->patch_height0;
     HRF_TRY(take_white(plan, slide, err));
+    slide->n_dropped = plan->n_dropped;
+    HRF_MOVE(slide->dropped, plan->dropped);
+    plan->n_dropped = 0;
     *out = plan;
     plan = NULL;
     return HRF_OK;

@@ -1,6 +1,7 @@
 /* tile.c - `hires-flow tile SLIDE`: the tile plan of one slide, to look at; and the workers. */
 #include "tiler/plan/tile.h"
 
+#include "aggregate/report/kept.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "orchestrator/cli/cli.h"
@@ -13,6 +14,8 @@
 
 struct request {
     const char *mask, *thumbnail, *method, *mode, *coords, *on_bad_tile, *edge;
+    const char *kept;
+    struct hrf_job_quality quality;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
     bool json;
@@ -22,6 +25,16 @@ static enum hrf_status write_picture(const char *path, const struct hrf_bytes *p
                                      struct hrf_error *err)
 {
     return path != NULL ? hrf_file_write_atomic(path, png->data, png->n_bytes, err) : HRF_OK;
+}
+
+static enum hrf_status write_kept(const char *path, const struct hrf_tile_plan *plan,
+                                  struct hrf_error *err)
+{
+    struct hrf_bytes png = { NULL, 0 };
+    HRF_TRY(hrf_kept_draw(plan, &png, err));
+    const enum hrf_status status = write_picture(path, &png, err);
+    hrf_bytes_release(&png);
+    return status;
 }
 
 static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
@@ -58,6 +71,15 @@ static void print_json(const struct hrf_tile_plan *p)
         (int)(p->n_patches > 0), "stride", (json_int_t)p->patch_stride);
     if (value != NULL)
         json_object_set_new(value, "white_patches", json_integer((json_int_t)p->n_white));
+    for (int reason = 0; reason < HRF_N_DROP_REASONS && value != NULL; reason++) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < p->n_dropped; i++)
+            n += p->dropped[i].reason == reason;
+        HRF_AUTO_FREE char *key = hrf_format("left_out_%s",
+                                             hrf_drop_reason_name((enum hrf_drop_reason)reason));
+        if (key != NULL)
+            json_object_set_new(value, key, json_integer((json_int_t)n));
+    }
     if (value != NULL)
         json_object_set_new(value, "tiling", json_string(p->hash));
     HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
@@ -97,6 +119,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_TEXT, &r.edge },
         { "slide-mpp", "UM", "resolution of a slide that states none", HRF_OPTION_REAL,
           &r.slide_mpp },
+        { "pen", "FRACTION", "leave out patches with more marker ink (tiler.quality.pen)",
+          HRF_OPTION_REAL, &r.quality.pen },
+        { "bubble", "FRACTION", "the same for an air bubble (tiler.quality.bubble)",
+          HRF_OPTION_REAL, &r.quality.bubble },
+        { "fold", "FRACTION", "the same for a fold (tiler.quality.fold)", HRF_OPTION_REAL,
+          &r.quality.fold },
+        { "blur", "BLUR", "leave out patches with more blur, 0 sharp to 1 (tiler.quality.blur)",
+          HRF_OPTION_REAL, &r.quality.blur },
+        { "kept", "FILE.png", "draw what is kept (green) and left out (by reason)", HRF_OPTION_TEXT,
+          &r.kept },
         { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
         { "thumbnail", "FILE.png", "write the thumbnail", HRF_OPTION_TEXT, &r.thumbnail },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
@@ -130,6 +162,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                                     .coords = coords,
                                     .on_bad_tile = on_bad_tile,
                                     .edge = edge_word,
+                                    .quality = r.quality,
                                     .patch_size = r.size,
                                     .patch_stride = r.stride > 0 ? r.stride : r.size,
                                     .patch_mpp = r.mpp,
@@ -142,6 +175,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = write_picture(r.mask, &plan->mask_png, &err);
     if (status == HRF_OK)
         status = write_picture(r.thumbnail, &plan->thumbnail_png, &err);
+    if (status == HRF_OK && r.kept != NULL)
+        status = write_kept(r.kept, plan, &err);
     if (status != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     if (r.json)

@@ -37,6 +37,11 @@ enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[
         hrf_hash_text(hash, "bad tiles are white");
     if (inputs->edge != NULL)
         hrf_hash_text(hash, inputs->edge);
+    for (int i = 0; i < 4; i++)
+        if (inputs->quality[i] > 0) {
+            hrf_hash_int(hash, i);
+            hrf_hash_double(hash, inputs->quality[i]);
+        }
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

@@ -27,6 +27,7 @@ struct hrf_tile_inputs {
     double csv_mpp, workflow_mpp; /* 0 = not given */
     bool bad_tiles_are_white;
     const char *edge;   /* NULL: drop */
+    double quality[4];  /* the limits for pen, bubble, fold and blur; 0: not looked for */
     const char *coords; /* SHA-256 of the file of foreign patches; NULL: none */
 };
 

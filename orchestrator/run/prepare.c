@@ -115,6 +115,8 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slid
         .csv_mpp = slide->mpp_csv,
         .workflow_mpp = run_fallback_mpp(w, slide),
         .bad_tiles_are_white = w->tiler.on_bad_tile == HRF_BAD_TILE_IS_WHITE,
+        .quality = { w->tiler.quality.pen, w->tiler.quality.bubble, w->tiler.quality.fold,
+                     w->tiler.quality.blur },
         .edge = w->tiler.patch.edge != HRF_EDGE_DROP ? hrf_edge_name(w->tiler.patch.edge) : NULL
     };
     char coords[HRF_HASH_HEX];

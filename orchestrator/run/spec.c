@@ -130,6 +130,10 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     t->min_tissue = w->tiler.tissue.min_tissue;
     t->min_patches = w->tiler.tissue.min_patches;
     t->on_bad_tile = hrf_strdup(hrf_on_bad_tile_name(w->tiler.on_bad_tile));
+    t->quality = (struct hrf_job_quality){ .pen = w->tiler.quality.pen,
+                                           .bubble = w->tiler.quality.bubble,
+                                           .fold = w->tiler.quality.fold,
+                                           .blur = w->tiler.quality.blur };
     t->edge = hrf_strdup(hrf_edge_name(w->tiler.patch.edge));
     t->coords = w->tiler.coords != NULL ? hrf_strdup(w->tiler.coords) : NULL;
     e->model_file = hrf_strdup(w->model.file);

@@ -43,6 +43,10 @@ static const struct hrf_field tiler_fields[] = {
     HRF_FIELD_NEW(struct hrf_job_tiler, "coords", coords, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "on_bad_tile", on_bad_tile, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "edge", edge, HRF_FIELD_TEXT),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "most_pen", quality.pen, HRF_FIELD_REAL),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "most_bubble", quality.bubble, HRF_FIELD_REAL),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "most_fold", quality.fold, HRF_FIELD_REAL),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "most_blur", quality.blur, HRF_FIELD_REAL),
 #undef FIELD
 };
 

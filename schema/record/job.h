@@ -21,6 +21,11 @@ enum hrf_job_kind { HRF_JOB_TILE, HRF_JOB_INFER, HRF_JOB_CALIBRATE, HRF_JOB_HEAD
 /* "tile", "infer", "calibrate", "head", "train" */
 const char *hrf_job_kind_name(enum hrf_job_kind kind);
 
+/* The largest value that a patch may have (tiler/quality); 0: not looked for. */
+struct hrf_job_quality {
+    double pen, bubble, fold, blur;
+};
+
 /* The part of the workflow that a tile task depends on. */
 struct hrf_job_tiler {
     char *mode; /* "patch" or "slide" */
@@ -30,7 +35,8 @@ struct hrf_job_tiler {
     double min_tissue;
     int64_t min_patches;
     char *on_bad_tile; /* "fail" or "white"; NULL: fail */
-    char *edge;        /* "drop", "pad" or "shift"; NULL: drop */
+    struct hrf_job_quality quality;
+    char *edge; /* "drop", "pad" or "shift"; NULL: drop */
     char
         *coords; /* where other programs' patches of the slides are: a folder or file; NULL: none */
 };

@@ -21,9 +21,16 @@ void hrf_tile_plan_destroy(struct hrf_tile_plan *plan)
     hrf_free(plan->edge);
     hrf_free(plan->patches);
     hrf_free(plan->white);
+    hrf_free(plan->dropped);
     hrf_bytes_release(&plan->thumbnail_png);
     hrf_bytes_release(&plan->mask_png);
     hrf_free(plan);
+}
+
+const char *hrf_drop_reason_name(enum hrf_drop_reason reason)
+{
+    static const char *const names[] = { "pen", "bubble", "fold", "blur" };
+    return names[reason];
 }
 
 /* Column i begins within half a pixel of i * stride; of a grid whose last column is moved back,
@@ -123,6 +130,7 @@ static const struct hrf_field fields[] = {
     FIELD(seconds, REAL),
 #undef FIELD
     HRF_FIELD_NEW(struct hrf_tile_plan, "edge", edge, HRF_FIELD_TEXT),
+    HRF_FIELD_NEW(struct hrf_tile_plan, "n_dropped", n_dropped, HRF_FIELD_INT),
     HRF_FIELD_NEW(struct hrf_tile_plan, "n_white", n_white, HRF_FIELD_INT),
 };
 
@@ -132,16 +140,22 @@ enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hr
     HRF_AUTO_JSON header = hrf_fields_json(HRF_FIELDS(fields), plan, 0);
     if (header == NULL || json_object_set_new(header, "hash", json_string(plan->hash)) != 0)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
-    const struct hrf_section sections[] = {
+    struct hrf_section sections[5] = {
         { "patches", plan->patches, (size_t)plan->n_patches * sizeof plan->patches[0] },
         { "thumbnail.png", plan->thumbnail_png.data, plan->thumbnail_png.n_bytes },
         { "mask.png", plan->mask_png.data, plan->mask_png.n_bytes },
-        { "white", plan->white, (size_t)plan->n_white * sizeof plan->white[0] },
     };
+    size_t n = 3; /* what is empty is no section: as in earlier versions */
+    if (plan->n_white > 0)
+        sections[n++] = (struct hrf_section){ "white", plan->white,
+                                              (size_t)plan->n_white * sizeof plan->white[0] };
+    if (plan->n_dropped > 0)
+        sections[n++] = (struct hrf_section){ "dropped", plan->dropped,
+                                              (size_t)plan->n_dropped * sizeof plan->dropped[0] };
     struct hrf_record_identity identity = plan->identity;
     memcpy(identity.plan, plan->hash, sizeof identity.plan);
-    return hrf_container_encode(HRF_TILE_PLAN_KIND, VERSION, &identity, header, sections,
-                                plan->n_white > 0 ? 4 : 3, out, err);
+    return hrf_container_encode(HRF_TILE_PLAN_KIND, VERSION, &identity, header, sections, n, out,
+                                err);
 }
 
 static enum hrf_status copy_section(const struct hrf_container *container, const char *name,
@@ -197,6 +211,31 @@ static enum hrf_status read_white(const struct hrf_container *container, const c
     return HRF_OK;
 }
 
+static enum hrf_status read_dropped(const struct hrf_container *container, const char *where,
+                                    struct hrf_tile_plan *plan, struct hrf_error *err)
+{
+    struct hrf_section section;
+    const int64_t n = plan->n_dropped;
+    plan->n_dropped = 0;
+    if (n == 0)
+        return HRF_OK;
+    if (n < 0 || n > INT32_MAX)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld dropped patches", where,
+                             (long long)n);
+    const size_t n_bytes = (size_t)n * sizeof plan->dropped[0];
+    HRF_TRY(hrf_container_section(container, "dropped", n_bytes, where, &section, err));
+    plan->dropped = hrf_alloc(n_bytes);
+    HRF_CHECK_MEMORY(plan->dropped != NULL, err, "%s: no memory for %lld dropped patches", where,
+                     (long long)n);
+    memcpy(plan->dropped, section.data, n_bytes);
+    for (int64_t i = 0; i < n; i++)
+        if (plan->dropped[i].reason < 0 || plan->dropped[i].reason >= HRF_N_DROP_REASONS)
+            return hrf_error_set(err, HRF_E_USER, "%s: a patch was dropped for reason %d", where,
+                                 plan->dropped[i].reason);
+    plan->n_dropped = n;
+    return HRF_OK;
+}
+
 static enum hrf_status decode_plan(const struct hrf_container *container, const char *where,
                                    struct hrf_tile_plan *plan, struct hrf_error *err)
 {
@@ -218,6 +257,7 @@ static enum hrf_status decode_plan(const struct hrf_container *container, const 
                      (long long)plan->n_patches);
     memcpy(plan->patches, patches.data, n_bytes);
     HRF_TRY(read_white(container, where, plan, err));
+    HRF_TRY(read_dropped(container, where, plan, err));
     HRF_TRY(copy_section(container, "thumbnail.png", where, &plan->thumbnail_png, err));
     return copy_section(container, "mask.png", where, &plan->mask_png, err);
 }

@@ -19,6 +19,21 @@ struct hrf_patch {
     int32_t x, y; /* top-left, level-0 px */
 };
 
+/* Why a patch of tissue is not scored (tiler.quality), in the order in which they are looked for.
+ */
+enum hrf_drop_reason {
+    HRF_DROP_PEN,
+    HRF_DROP_BUBBLE,
+    HRF_DROP_FOLD,
+    HRF_DROP_BLUR,
+    HRF_N_DROP_REASONS
+};
+const char *hrf_drop_reason_name(enum hrf_drop_reason reason); /* "pen" */
+struct hrf_dropped_patch {
+    struct hrf_patch at;
+    int32_t reason; /* enum hrf_drop_reason */
+};
+
 #define HRF_TILE_PLAN_KIND "tile-plan" /* in its record's header */
 
 struct hrf_tile_plan {
@@ -53,6 +68,9 @@ struct hrf_tile_plan {
      * their number, ascending. In all others every tile decoded when the slide was tiled. */
     int64_t n_white;
     int32_t *white;
+
+    int64_t n_dropped; /* patches of tissue that are left out */
+    struct hrf_dropped_patch *dropped;
 
     double thumbnail_downsample;    /* level-0 px per thumbnail px */
     struct hrf_bytes thumbnail_png; /* RGB, longest side <= 1024 */

@@ -230,6 +230,12 @@ void hrf_reader_check(struct hrf_reader *r)
                 "'softmax' or 'sigmoid'");
     if (w->model.output == HRF_OUTPUT_SOFTMAX && w->model.classes.n_items == 1)
         find_at(r, "model.output", "'softmax' over one class is 1 for every patch; use 'sigmoid'");
+    if (w->tiler.mode == HRF_TILER_SLIDE &&
+        (w->tiler.quality.pen > 0 || w->tiler.quality.bubble > 0 || w->tiler.quality.fold > 0 ||
+         w->tiler.quality.blur > 0))
+        find_at(r, "tiler.quality",
+                "'quality' leaves patches out, and with tiler.mode 'slide' there are no patches; "
+                "leave it out");
     if (w->tiler.mode == HRF_TILER_SLIDE && w->tiler.coords != NULL)
         find_at(r, "tiler.coords",
                 "'coords' names patches or their tissue, and with tiler.mode 'slide' there are no "

@@ -79,6 +79,18 @@ const struct hrf_key hrf_keys[] = {
              "smallest fraction of tissue in a patch that is scored"),
     IN_RANGE(tiler.tissue.min_patches, INT, "16", 0, MANY,
              "a slide with fewer patches is searched again with a relaxed threshold, and marked"),
+    IN_RANGE(
+        tiler.quality.pen, REAL, NULL, 0.001, 1,
+        "leave out patches of which more than this fraction is marker ink or black, e.g. 0.05; "
+        "default: not looked for"),
+    IN_RANGE(tiler.quality.bubble, REAL, NULL, 0.001, 1,
+             "the same for air bubbles (round areas in a gray line), e.g. 0.1"),
+    IN_RANGE(tiler.quality.fold, REAL, NULL, 0.001, 1,
+             "the same for folds (tissue of 1.7 times the usual density in R, G and B), e.g. 0.2"),
+    IN_RANGE(
+        tiler.quality.blur, REAL, NULL, 0.001, 1,
+        "leave out patches that are blurred more than this (the blur effect of Crete, 0 sharp to "
+        "1), e.g. 0.55 for patches of 0.25 um/px, 0.4 for 0.5; each patch is then read once more"),
     IN_RANGE(tiler.slide.size, INT, "8192", 64, 32767,
              "mode slide: height and width of the image in px; white outside the slide"),
     IN_RANGE(tiler.slide.mpp, REAL, "4.0", 0.05, 100,

@@ -100,6 +100,9 @@ struct hrf_workflow_tiler {
         double min_tissue;   /* fraction of a patch's area, 0..1 */
         int64_t min_patches; /* a slide with fewer is kept with a warning */
     } tissue;
+    struct {
+        double pen, bubble, fold, blur; /* most that a patch may have, 0..1; 0: not looked for */
+    } quality;
 };
 
 struct hrf_workflow_model {

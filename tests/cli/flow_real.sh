@@ -40,4 +40,12 @@ expect_text "level 0, tile 4, 4 (bytes 297050 to 323976 of the file)"
 grep -q '9 of [0-9]* patches lie on it' "$scratch/white/report/index.html" || fail "the page is silent"
 expect_code 0 "$flow" report "$scratch/white" --json
 expect_text '"white":9'
+# Patches that are not fit to be scored are left out, counted, listed and drawn.
+expect_code 0 "$flow" run "$scratch/w.yaml" --out "$scratch/white" --set tiler.on_bad_tile=white --set tiler.quality.blur=0.35
+left=$(grep -c '^bad,[0-9]*,[0-9]*,128,128,blur,no$' "$scratch/white/results/patch-quality.csv")
+[ "$left" -ge 5 ] || fail "$left patches are too blurred"
+expect_code 0 "$flow" why "$scratch/white" bad
+expect_text "patches of tissue are left out: $left blur"
+expect_code 0 "$flow" tile "$scratch/bad.svs" --size 128 --on-bad-tile white --blur 0.35 --kept "$scratch/kept.png"
+[ -s "$scratch/kept.png" ] || fail "no picture of what is kept"
 echo "1 passed, 0 failed"

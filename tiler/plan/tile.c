@@ -6,6 +6,7 @@
 #include "base/shrink.h"
 #include "tiler/coords/coords.h"
 #include "tiler/grid/grid.h"
+#include "tiler/plan/drop.h"
 #include "tiler/plan/foreign.h"
 #include "tiler/plan/level_survey.h"
 #include "tiler/plan/overview.h"
@@ -213,10 +214,10 @@ static enum hrf_status keep_frame(struct tiling *t, struct hrf_error *err)
                                  : hrf_error_set(err, HRF_E_NOMEM, "no memory for a warning");
 }
 
-static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_error *err)
+static struct hrf_tissue_image overview_image(const struct tiling *t)
 {
-    struct hrf_tile_plan *plan = t->plan;
-    struct hrf_tissue_image image = {
+    const struct hrf_tile_plan *plan = t->plan;
+    return (struct hrf_tissue_image){
         .rgb = t->overview.rgb,
         .width = t->overview.width,
         .height = t->overview.height,
@@ -224,6 +225,12 @@ static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_er
         .mpp_y = plan->mpp_y * (double)plan->height / (double)t->overview.height,
         .level0_mpp = (plan->mpp_x + plan->mpp_y) / 2,
     };
+}
+
+static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_error *err)
+{
+    struct hrf_tile_plan *plan = t->plan;
+    const struct hrf_tissue_image image = overview_image(t);
     struct hrf_tissue_result result;
     HRF_TRY(hrf_tissue_detect(&image, plan->tissue_method, relaxed, t->mask, &result, err));
     plan->tissue_fraction = result.fraction;
@@ -386,6 +393,9 @@ static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, 
     HRF_TRY(warn_of_resolution(t, err));
     if (!t->overview_is_hit) /* else the levels differ there */
         HRF_TRY(hrf_slide_check_levels(t->slide, t->plan, &t->overview, t->mask, err));
+    const struct hrf_tissue_image image = overview_image(t);
+    if (!t->is_frame)
+        HRF_TRY(hrf_plan_drop(t->slide, &t->params->quality, &image, t->mask, t->plan, err));
     if (are_bad_tiles_white(t->params))
         HRF_TRY(hrf_verify_patches(t->slide, t->overview_is_hit, t->plan, err));
     HRF_TRY(make_pictures(t, err));
