@@ -368,7 +368,8 @@ void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort)
     head_table(out, cohort);
     if (!hrf_cohort_scores_slides(cohort))
         return;
-    cost_table(out, cohort);
+    if (compares || cohort->precisions[0].n_labelled > 0) /* else it is a row of dashes */
+        cost_table(out, cohort);
     if (compares || cohort->precisions[0].n_labelled > 0) {
         hrf_out_adds(out, "<div class=\"grid\">\n");
         if (compares) {

@@ -99,7 +99,7 @@ static struct hrf_bottleneck find(const struct hrf_cohort *cohort)
                                         "the time from submission to end of its jobs", NULL, "" };
     if (longest == NULL || !(longest->seconds > 0.0))
         return of_inference(cohort);
-    struct hrf_bottleneck out = { .share = longest->seconds / sum, .of = "the time on the clock" };
+    struct hrf_bottleneck out = { .share = longest->seconds / sum, .of = "the time of its phases" };
     if (strcmp(longest->name, "tile") == 0)
         out.kind = HRF_BOTTLENECK_TILING;
     else if (strcmp(longest->name, "calibrate") == 0)

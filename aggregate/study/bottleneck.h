@@ -22,7 +22,7 @@ const char *hrf_bottleneck_name(enum hrf_bottleneck_kind kind);
 struct hrf_bottleneck {
     enum hrf_bottleneck_kind kind;
     double share;       /* of what `of` says, 0 to 1 */
-    const char *of;     /* "the time on the clock", "the time of its jobs" */
+    const char *of;     /* "the time of its phases", "the time of its jobs" */
     const char *key;    /* of the workflow; NULL: none */
     char sentence[400]; /* for people; "" if unknown */
 };

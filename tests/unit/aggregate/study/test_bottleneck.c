@@ -33,7 +33,7 @@ static void the_longest_part_of_the_longest_phase(void **state)
     phases[0].seconds = 21;
     b = hrf_cohort_bottleneck(&cohort);
     assert_int_equal(b.kind, HRF_BOTTLENECK_TILING);
-    assert_string_equal(b.sentence, "75 % of the time on the clock went into tiling slides; more "
+    assert_string_equal(b.sentence, "75 % of the time of its phases went into tiling slides; more "
                                     "jobs tile more slides at once: executor.max_jobs.");
 }
 
