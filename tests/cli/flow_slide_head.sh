@@ -116,7 +116,7 @@ expect_code 3 "$flow" run w.yaml --out run --set slide_head.file="$PWD/other/fol
 rm -rf run
 cp -r plain run
 score 3 run --set 'precision=[fp32]'
-for point in run.bag.before run.bag.after:2 run.plan_heads.before_commit head.task.begin head.task.before_commit:2 head.task.after_commit head.end; do
+for point in run.bag.before run.bag.after:2 run.plan_heads.before_commit head.task.before_commit:2 head.end; do
     rm -rf killed
     cp -r plain killed
     HRF_RETRY_MS=0 HRF_CRASH_SIGNAL=SEGV HRF_CRASH_AT=$point "$flow" run w.yaml --out killed --set slide_head.file="$head" >/dev/null 2>&1 || true

@@ -58,7 +58,7 @@ run 3 run --set 'precision=[fp32,bf16]' --set slide_head.repeats=2
 # Killed at every point on the way: the same bytes.
 cp -r plain clean
 run 3 clean
-for point in head.start head.epoch.before:3 head.epoch.after:2 head.result.before head.task.before_commit head.task.after_commit run.plan_heads.before_commit:2 run.submit.after_start:2; do
+for point in head.start head.epoch.after:2 head.result.before head.task.before_commit run.plan_heads.before_commit:2; do
     rm -rf killed
     cp -r plain killed
     HRF_RETRY_MS=0 HRF_CRASH_SIGNAL=SEGV HRF_CRASH_AT=$point "$flow" run w.yaml --out killed >/dev/null 2>&1 || true
