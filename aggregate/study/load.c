@@ -101,13 +101,12 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
 
 /* The scores of every class that slide heads gave; nothing if they have not scored the slide. */
 static enum hrf_status add_head_scores(struct hrf_store *store, const struct hrf_cohort *cohort,
-                                       struct hrf_cohort_slide *slide, size_t precision,
-                                       bool is_own, struct hrf_error *err)
+                                       int64_t slide_id, const char *precision, bool is_own,
+                                       struct hrf_cohort_score *score, struct hrf_error *err)
 {
     HRF_AUTO(hrf_head_scores) head = NULL;
-    struct hrf_cohort_score *score = &slide->scores[precision];
-    const enum hrf_status status = hrf_store_get_head_scores(
-        store, slide->id, cohort->precisions[precision].name, is_own, &head, err);
+    const enum hrf_status status = hrf_store_get_head_scores(store, slide_id, precision, is_own,
+                                                             &head, err);
     if (status == HRF_E_AGAIN)
         return HRF_OK;
     HRF_TRY(status);
@@ -141,7 +140,8 @@ static enum hrf_status load_scores(struct hrf_store *store, struct hrf_cohort *c
             status = add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : reference,
                                  &why);
         for (int is_own = 0; is_own < 2 && status == HRF_OK && cohort->has_head; is_own++)
-            status = add_head_scores(store, cohort, slide, i, is_own, &why);
+            status = add_head_scores(store, cohort, slide->id, cohort->precisions[i].name, is_own,
+                                     &slide->scores[i], &why);
         if (status != HRF_OK)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
         if (i == 0) {
@@ -357,6 +357,10 @@ enum hrf_status hrf_cohort_load_classes(struct hrf_store *store, const struct hr
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_scores) scores = NULL;
+    if (cohort->is_embedding)
+        return cohort->has_head
+                   ? add_head_scores(store, cohort, slide_id, precision, false, score, err)
+                   : HRF_OK;
     HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
     HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
     return hrf_cohort_score_classes(cohort, plan, scores, score, err);

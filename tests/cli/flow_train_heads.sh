@@ -66,6 +66,17 @@ for point in head.start head.epoch.after:2 head.result.before head.task.before_c
     diff -r clean/results killed/results >/dev/null || fail "$point: other bytes"
 done
 
+# As jobs of Slurm (the scripted one): the same bytes.
+if [ -x "$HRF_BIN_DIR/../tests/slurm_fake/sbatch" ]; then
+    cp -r plain on_slurm
+    mkdir slurm
+    printf 'Slots=2\n' >slurm/config
+    sed 's/^executor:.*/executor: {type: slurm, patches_per_job: 60, slurm: {time: "00:10:00"}}/' w.yaml >slurm.yaml
+    expect_code 3 env HRF_FAKE_SLURM="$scratch/slurm" PATH="$HRF_BIN_DIR/../tests/slurm_fake:$PATH" "$flow" run slurm.yaml --out on_slurm
+    grep -q "^sbatch" slurm/calls || fail "nothing was submitted to Slurm"
+    diff -r clean/results on_slurm/results >/dev/null || fail "other bytes on Slurm"
+fi
+
 # By a table: slides for training have no score, and are part of no figure.
 "$python" - <<'END'
 rows = [f"test_00{i},p{i // 2},{'testing' if i > 5 else 'training'}" for i in range(1, 10)] + ["test_010,p5,testing"]
