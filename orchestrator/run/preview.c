@@ -47,10 +47,11 @@ static enum hrf_preview_reason judge(const struct scene *scene, const struct hrf
         return HRF_PREVIEW_CACHED;
     }
     enum hrf_preview_reason reason = HRF_PREVIEW_NEW;
-    for (size_t i = 0; i < scene->known.n_items; i++) {
+    size_t first;
+    const size_t n = hrf_task_rows_of(&scene->known, row->kind, row->slide_id, &first);
+    for (size_t i = first; i < first + n; i++) {
         const struct hrf_task_row *old = &scene->known.items[i];
-        if (old->kind != row->kind || old->slide_id != row->slide_id ||
-            strcmp(old->precision, row->precision) != 0)
+        if (strcmp(old->precision, row->precision) != 0)
             continue;
         if (strcmp(old->key, row->key) == 0)
             return HRF_PREVIEW_OPEN;

@@ -32,12 +32,10 @@ bool run_has_plan(const char *path, const struct hrf_record_identity *expected)
 static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **path,
                                    struct hrf_error *err)
 {
-    const struct hrf_task_row *tile = NULL;
-    for (size_t i = 0; i < run->tasks.n_items && tile == NULL; i++)
-        if (run->tasks.items[i].kind == HRF_TASK_TILE && run->tasks.items[i].slide_id == slide_id)
-            tile = &run->tasks.items[i];
-    if (tile == NULL)
+    size_t first;
+    if (hrf_task_rows_of(&run->tasks, HRF_TASK_TILE, slide_id, &first) == 0)
         return hrf_error_set(err, HRF_E_BUG, "slide %lld has no tile task", (long long)slide_id);
+    const struct hrf_task_row *tile = &run->tasks.items[first];
     HRF_AUTO_FREE char *full = run_plan_path(run, tile->key);
     HRF_AUTO_FREE char *plans = full != NULL ? hrf_path_directory(full) : NULL;
     HRF_CHECK_MEMORY(plans != NULL, err, "no memory for a path");

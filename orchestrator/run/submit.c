@@ -249,10 +249,10 @@ static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, boo
 
 enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *err)
 {
-    /* First calibration, which int8 waits for; then slide heads before inference before tiling,
-     * because their slides are ready and results come earlier. */
+    /* First calibration, which int8 waits for, and slide heads, whose slides are nearly done; then
+     * tiling before inference, so that every slide that cannot be read is known early. */
     static const enum hrf_task_kind kinds[] = { HRF_TASK_CALIBRATE, HRF_TASK_TRAIN, HRF_TASK_HEAD,
-                                                HRF_TASK_INFER, HRF_TASK_TILE };
+                                                HRF_TASK_TILE, HRF_TASK_INFER };
     *submitted = false;
     /* INT8's tasks are not planned before its calibration, and the others are to be scored with
      * them from one reading of the patches. */

@@ -147,6 +147,29 @@ static void read_task(struct hrf_columns *row, void *item)
     hrf_column_copy(row, 4, task->precision, sizeof task->precision);
 }
 
+static bool is_before(const struct hrf_task_row *row, enum hrf_task_kind kind, int64_t slide_id)
+{
+    return row->kind != kind ? row->kind < kind : row->slide_id < slide_id;
+}
+
+size_t hrf_task_rows_of(const struct hrf_task_rows *rows, enum hrf_task_kind kind, int64_t slide_id,
+                        size_t *first)
+{
+    size_t low = 0, high = rows->n_items;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (is_before(&rows->items[middle], kind, slide_id))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *first = low;
+    while (high < rows->n_items && rows->items[high].kind == kind &&
+           rows->items[high].slide_id == slide_id)
+        high++;
+    return high - low;
+}
+
 enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
                                     struct hrf_error *err)
 {

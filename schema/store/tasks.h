@@ -65,6 +65,9 @@ HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_
 /* Every task, in (kind, slide, precision, first patch) order. */
 HRF_CHECKED enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
                                                 struct hrf_error *err);
+/* Of rows in that order the first of a kind and slide, and how many there are; 0: none. */
+size_t hrf_task_rows_of(const struct hrf_task_rows *rows, enum hrf_task_kind kind, int64_t slide_id,
+                        size_t *first);
 /* The state of a slide that follows from its tasks: PENDING while a task is open (with a
  * `precision`, also while no infer task is planned), otherwise FAILED if a task failed for good,
  * otherwise DONE. `precision` NULL means all precisions; a reason that only some of them have is

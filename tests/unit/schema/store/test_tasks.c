@@ -36,6 +36,31 @@ static bool finish(struct hrf_store *store, const struct hrf_task_row *task, con
     return is_new;
 }
 
+/* Against a search through all rows. */
+static void rows_of_a_slide_are_found_among_all(void **state)
+{
+    (void)state;
+    struct hrf_task_row items[60] = { { .id = 0 } };
+    size_t n_rows = 0;
+    for (int kind = 0; kind < 3; kind++) /* slides 0, 3, 6 ... have one row, 1, 4 ... two */
+        for (int64_t slide = 0; slide < 20; slide++)
+            for (int64_t k = 0; k < slide % 3 + (slide % 3 < 2) && n_rows < 60; k++)
+                items[n_rows++] = (struct hrf_task_row){ .kind = (enum hrf_task_kind)kind,
+                                                         .slide_id = slide };
+    for (int kind = 0; kind < 4; kind++)
+        for (int64_t slide = -1; slide < 22; slide++) {
+            size_t first = 99, n = 0, at = n_rows;
+            for (size_t i = n_rows; i-- > 0;)
+                if ((int)items[i].kind == kind && items[i].slide_id == slide) {
+                    n++;
+                    at = i;
+                }
+            const struct hrf_task_rows all = { items, n_rows };
+            assert_int_equal(hrf_task_rows_of(&all, (enum hrf_task_kind)kind, slide, &first), n);
+            assert_true(n == 0 || first == at);
+        }
+}
+
 static void a_plan_made_again_keeps_what_is_known(void **state)
 {
     (void)state;
@@ -431,6 +456,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make, fixture_remove)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_a_slide_are_found_among_all),
         /* first: see count_traces() */
         TEST(a_tick_is_whole_or_not_at_all_when_the_process_dies),
         TEST(a_plan_made_again_keeps_what_is_known),
