@@ -172,7 +172,7 @@ static int print_text(const struct facts *f)
     hrf_cli_printf("\n");
     lines += print_tasks(f);
     print_patches(f);
-    if (f->queue[0] != '\0' && n_alive(f) > 0) {
+    if (f->queue[0] != '\0' && (f->driver > 0 || n_alive(f) > 0)) {
         hrf_cli_printf("queue     %s%s\n", f->queue,
                        f->driver > 0 ? "" : " (when a driver last asked)");
         lines++;

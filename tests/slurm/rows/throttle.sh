@@ -19,7 +19,7 @@ expect_text "at most 1 job at a time"
 until_true "the queue without what waited" eval '[ "$(n_in "PENDING")" = 0 ]'
 [ "$(n_in "RUNNING")" -ge 2 ] || tell "what ran was ended too"
 expect_code 0 "$flow" status "$run"
-expect_text "throttle at most 1 job at a time"
+expect_text "throttle  at most 1 job at a time"
 expect_code 0 "$flow" throttle "$run" --jobs 0
 until_true "the driver applies it" says "at most 0 jobs"
 release
