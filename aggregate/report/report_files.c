@@ -7,6 +7,7 @@
 #include "aggregate/report/image.h"
 #include "aggregate/report/methods.h"
 #include "aggregate/report/page.h"
+#include "aggregate/report/provenance_json.h"
 #include "aggregate/report/report_json.h"
 #include "aggregate/report/stale.h"
 #include "aggregate/report/tables.h"
@@ -434,9 +435,13 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
     HRF_AUTO_FREE char *study = hrf_path_join(w->directory, "report/study.csv");
     HRF_AUTO_FREE char *json = hrf_path_join(w->directory, "report/report.json");
     HRF_AUTO_FREE char *methods = hrf_path_join(w->directory, "report/methods.md");
+    HRF_AUTO_FREE char *provenance = hrf_path_join(w->directory, "report/provenance.json");
     HRF_AUTO_FREE char *page = hrf_path_join(w->directory, "report/index.html");
+    char now[24];
+    hrf_clock_iso8601(hrf_clock_wall_ms(), now);
+    const char *made_at = w->options->made_at != NULL ? w->options->made_at : now;
     if (labels == NULL || flips == NULL || quality == NULL || study == NULL || json == NULL ||
-        methods == NULL || page == NULL)
+        methods == NULL || provenance == NULL || page == NULL)
         return no_memory(err);
     HRF_TRY(hrf_report_labels(w->cohort, labels, err));
     HRF_TRY(hrf_report_patch_flips(w->cohort, flips, err));
@@ -446,14 +451,12 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
     HRF_TRY(hrf_report_json(w->cohort, json, err));
     hrf_crash_point("report.json");
     HRF_TRY(hrf_report_methods(w->cohort, methods, err));
+    HRF_TRY(hrf_report_provenance(w->cohort, w->directory, made_at, provenance, err));
     if (!w->options->html) {
         if (unlink(page) != 0 && errno != ENOENT)
             return hrf_error_set_errno(err, errno, "cannot remove '%s'", page);
         return HRF_OK;
     }
-    char now[24];
-    hrf_clock_iso8601(hrf_clock_wall_ms(), now);
-    const char *made_at = w->options->made_at != NULL ? w->options->made_at : now;
     return hrf_report_page(w->cohort, w->extras, made_at, page, err);
 }
 

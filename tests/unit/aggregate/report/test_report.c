@@ -7,6 +7,8 @@
 #include "aggregate/report/tables.h"
 #include "base/directory.h"
 #include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "base/strbuf.h"
@@ -278,6 +280,41 @@ static void the_report_says_why_a_figure_is_missing(void **state)
     fixture_release(&f);
 }
 
+static void the_provenance_names_what_was_used_and_made(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, 12, 2, true);
+    write_report(&f, &everything);
+    size_t n = 0;
+    HRF_AUTO_FREE char *text = read_below(f.directory, "report/provenance.json", &n);
+    HRF_AUTO_JSON root = NULL;
+    assert_int_equal(hrf_json_parse(text, n, "provenance.json", &root, NULL), HRF_OK);
+    const json_t *entities = json_object_get(root, "entity"), *relation;
+    const char *name;
+    /* All slides, a collection for each precision, and what relations speak of is there. */
+    for (size_t i = 0; i < f.cohort->n_slides; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "hf:slide-%zu", i + 1);
+        const json_t *slide = json_object_get(entities, id);
+        HRF_AUTO_JSON wanted = hrf_json_string(f.cohort->slides[i].name); /* valid UTF-8 */
+        assert_true(json_equal(json_object_get(slide, "prov:label"), wanted));
+    }
+    assert_non_null(json_object_get(entities, "hf:results-int8"));
+    json_object_foreach(json_object_get(root, "wasGeneratedBy"), name, relation)
+    {
+        const char *id = json_string_value(json_object_get(relation, "prov:entity"));
+        assert_non_null(json_object_get(entities, id));
+    }
+    /* The hash of a table is that of its bytes. */
+    char hex[HRF_HASH_HEX];
+    HRF_AUTO_FREE char *labels = hrf_path_join(f.directory, "results/labels.csv");
+    assert_int_equal(hrf_hash_file(labels, hex, NULL), HRF_OK);
+    const json_t *table = json_object_get(entities, "hf:file-1");
+    assert_string_equal(json_string_value(json_object_get(table, "hf:sha256")), hex);
+    fixture_release(&f);
+}
+
 static void the_methods_say_and_cite_what_was_done(void **state)
 {
     (void)state;
@@ -467,6 +504,7 @@ int main(void)
         cmocka_unit_test(the_page_is_alone_and_no_name_gets_out_of_its_place),
         cmocka_unit_test(the_report_says_why_a_figure_is_missing),
         cmocka_unit_test(the_methods_say_and_cite_what_was_done),
+        cmocka_unit_test(the_provenance_names_what_was_used_and_made),
         cmocka_unit_test(an_unreadable_annotation_is_a_note),
         cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
         cmocka_unit_test(a_slide_that_cannot_be_written_keeps_no_other_from_it),
