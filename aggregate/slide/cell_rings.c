@@ -91,7 +91,7 @@ static enum direction next_direction(const struct walk *w, struct hrf_corner at,
         if (has_edge(w, at, next))
             return next;
     }
-    assert(!"an outline ends nowhere");
+    assert(false && "an outline ends nowhere");
     return d;
 }
 
