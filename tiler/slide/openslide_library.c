@@ -27,11 +27,11 @@ static bool take(void *module, const char *name, void *function)
     return found != NULL;
 }
 
-/* Both versions export the same names: with DEEPBIND the loaded one calls its own. The address
- * sanitizer does not allow it, and its own functions must come first. */
+/* Both versions export the same names: with DEEPBIND the loaded one calls its own. Sanitizers do not
+ * allow it: their own functions must come first. */
 static void *load(const char *file)
 {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HRF_IS_SANITIZED
     return dlopen(file, RTLD_NOW | RTLD_LOCAL);
 #else
     return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
