@@ -27,8 +27,8 @@ static bool take(void *module, const char *name, void *function)
     return found != NULL;
 }
 
-/* Both versions export the same names: with DEEPBIND the loaded one calls its own. Sanitizers do not
- * allow it: their own functions must come first. */
+/* Both versions export the same names: with DEEPBIND the loaded one calls its own. Sanitizers do
+ * not allow it: their own functions must come first. */
 static void *load(const char *file)
 {
 #ifdef HRF_IS_SANITIZED
