@@ -180,12 +180,6 @@ static enum hrf_status score(struct job *job, const struct hrf_job_task *task,
     return hrf_head_scores_encode(scores, record, err);
 }
 
-/* Errors of the job rather than of a task: the whole job stops and may be tried again. */
-static bool ends_the_job(enum hrf_status status)
-{
-    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_BUG;
-}
-
 static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
                                struct hrf_error *err)
 {
@@ -198,13 +192,13 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
                                  ? hrf_train_task_run(task, job->spec->engine.n_threads,
                                                       is_asked_to_stop, &record, &cause)
                                  : score(job, task, &record, &cause);
-    if (ends_the_job(status))
+    if (hrf_task_error_ends_job(status))
         return hrf_error_set(err, status, "%s", cause.text);
     if (status != HRF_OK) {
         HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
         hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, cause.text);
         outcome.outcome = HRF_TASK_FAILED;
-        outcome.retryable = status != HRF_E_USER && status != HRF_E_UNSUPPORTED;
+        outcome.retryable = hrf_task_error_is_retryable(status);
         outcome.reason = hrf_strdup(cause.text);
     }
     outcome.seconds = hrf_clock_seconds() - start;

@@ -342,7 +342,7 @@ static enum hrf_status try_network(struct hrf_worker *job, int i, int64_t size, 
     struct hrf_vote vote = { .status = HRF_OK };
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = hrf_worker_make_network(job, i, size, &why);
-    if (hrf_worker_ends_job(status))
+    if (hrf_task_error_ends_job(status))
         return hrf_error_set(err, status, "%s", why.text);
     if (status == HRF_OK) {
         const struct hrf_session_memory memory = hrf_network_memory(job->networks[i].network);

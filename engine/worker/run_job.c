@@ -28,7 +28,7 @@ static enum hrf_status commit(const struct hrf_worker *job, const struct hrf_job
         HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
         hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, result->err.text);
         outcome.outcome = HRF_TASK_FAILED;
-        outcome.retryable = result->status != HRF_E_USER && result->status != HRF_E_UNSUPPORTED;
+        outcome.retryable = hrf_task_error_is_retryable(result->status);
         outcome.reason = hrf_strdup(result->err.text);
     }
     hrf_crash_point("engine.task.before_commit");
@@ -44,7 +44,7 @@ static enum hrf_status observe(struct hrf_worker *job, const struct hrf_job_task
                                struct hrf_task_result *result, struct hrf_error *err)
 {
     result->status = hrf_worker_observe(job, task, &result->record, &result->err);
-    return hrf_worker_ends_job(result->status)
+    return hrf_task_error_ends_job(result->status)
                ? hrf_error_set(err, result->status, "%s", result->err.text)
                : HRF_OK;
 }

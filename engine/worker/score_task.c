@@ -405,5 +405,5 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_task_g
     if (status == HRF_OK && s.results != NULL)
         hrf_results_finish(&results, out);
     hrf_results_release(&results);
-    return hrf_worker_ends_job(status) ? hrf_error_set(err, status, "%s", why.text) : HRF_OK;
+    return hrf_task_error_ends_job(status) ? hrf_error_set(err, status, "%s", why.text) : HRF_OK;
 }

@@ -147,10 +147,5 @@ HRF_CHECKED enum hrf_status hrf_worker_score(struct hrf_worker *job,
 HRF_CHECKED enum hrf_status hrf_worker_observe(struct hrf_worker *job,
                                                const struct hrf_job_task *task,
                                                struct hrf_bytes *record, struct hrf_error *err);
-/* Errors of the job rather than of a task: the whole job stops and may be tried again. */
-static inline bool hrf_worker_ends_job(enum hrf_status status)
-{
-    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_BUG;
-}
 
 #endif

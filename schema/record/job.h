@@ -147,6 +147,18 @@ struct hrf_task_status {
     double seconds;
 };
 void hrf_task_status_release(struct hrf_task_status *status);
+/* How workers judge what a task ended with. Errors of the job rather than of a task: the whole job
+ * stops and may be tried again. */
+static inline bool hrf_task_error_ends_job(enum hrf_status status)
+{
+    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_BUG;
+}
+/* Whether another try of the task may end otherwise. */
+static inline bool hrf_task_error_is_retryable(enum hrf_status status)
+{
+    return status != HRF_E_USER && status != HRF_E_UNSUPPORTED;
+}
+
 /* Writes <id>.rec (when bytes != NULL) and then <id>.json into `directory`. Fills
  * record_sha256, record_bytes and task_key. Honours the fence: refuses with HRF_E_AGAIN when the
  * file "revoked" stands in `directory`. */

@@ -71,6 +71,16 @@ struct hrf_k_epilogue hrf_cuda_epilogue(const struct hrf_attributes *attributes)
 /* The window of a convolution or pool over x giving y. */
 struct hrf_k_window hrf_cuda_window(const struct hrf_shape *x, const struct hrf_shape *y,
                                     const struct hrf_window *window);
+/* One more axis, inside those that the walk has. */
+static inline void hrf_cuda_walk_add(struct hrf_k_walk *walk, int64_t dim, int64_t y, int64_t a,
+                                     int64_t b)
+{
+    walk->dims[walk->rank] = dim;
+    walk->y[walk->rank] = y;
+    walk->a[walk->rank] = a;
+    walk->b[walk->rank] = b;
+    walk->rank++;
+}
 /* Along `shape`, y in memory order; strides as hrf_walk_init() takes them. b may be NULL. */
 struct hrf_k_walk hrf_cuda_walk(const struct hrf_shape *shape, const int64_t y[HRF_MAX_RANK],
                                 const int64_t a[HRF_MAX_RANK], const int64_t b[HRF_MAX_RANK]);

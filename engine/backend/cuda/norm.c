@@ -3,15 +3,6 @@
 
 #include <assert.h>
 
-static void add_axis(struct hrf_k_walk *walk, int64_t dim, int64_t y, int64_t x, int64_t parameter)
-{
-    walk->dims[walk->rank] = dim;
-    walk->y[walk->rank] = y;
-    walk->a[walk->rank] = x;
-    walk->b[walk->rank] = parameter;
-    walk->rank++;
-}
-
 /* The strides of scale and bias along the output's axes from `axis` on; both have those axes. */
 static void parameter_strides(const struct hrf_spec *spec, int64_t strides[HRF_MAX_RANK])
 {
@@ -39,7 +30,8 @@ static struct hrf_k_norm_form layers_of(const struct hrf_spec *spec, const int64
     parameter_strides(spec, parameter);
     for (int32_t i = 0; i < shape->rank; i++) {
         const bool is_term = spec->attributes.of_pixels ? i == 1 : i >= spec->attributes.axis;
-        add_axis(is_term ? &form.terms : &form.groups, shape->dims[i], y[i], x[i], parameter[i]);
+        hrf_cuda_walk_add(is_term ? &form.terms : &form.groups, shape->dims[i], y[i], x[i],
+                          parameter[i]);
     }
     return form;
 }
@@ -53,11 +45,11 @@ static struct hrf_k_norm_form groups_of(const struct hrf_spec *spec, const int64
     const int64_t n_groups = spec->attributes.group > 0 ? spec->attributes.group : channels;
     const int64_t own = channels / n_groups;
     struct hrf_k_norm_form form = { .n_groups = n_groups, .group_parameters = own };
-    add_axis(&form.groups, shape->dims[0], y[0], x[0], 0);
-    add_axis(&form.groups, n_groups, own * y[1], own * x[1], 0);
-    add_axis(&form.terms, own, y[1], x[1], 1);
+    hrf_cuda_walk_add(&form.groups, shape->dims[0], y[0], x[0], 0);
+    hrf_cuda_walk_add(&form.groups, n_groups, own * y[1], own * x[1], 0);
+    hrf_cuda_walk_add(&form.terms, own, y[1], x[1], 1);
     for (int32_t i = 2; i < shape->rank; i++)
-        add_axis(&form.terms, shape->dims[i], y[i], x[i], 0);
+        hrf_cuda_walk_add(&form.terms, shape->dims[i], y[i], x[i], 0);
     return form;
 }
 

@@ -212,14 +212,6 @@ static cudaError_t launch_lrn(const struct hrf_cuda_kernel *kernel,
                      stream_of(kernel));
 }
 
-static void add_axis(struct hrf_k_walk *walk, int64_t dim, int64_t y, int64_t a)
-{
-    walk->dims[walk->rank] = dim;
-    walk->y[walk->rank] = y;
-    walk->a[walk->rank] = a;
-    walk->rank++;
-}
-
 static enum hrf_k_reduction reduction_of(enum hrf_op op)
 {
     static const enum hrf_k_reduction reductions[] = {
@@ -251,9 +243,9 @@ static cudaError_t launch_reduction(const struct hrf_cuda_kernel *kernel,
         is_reduced[spec->attributes.axes[i]] = true;
     for (int32_t i = 0, o = 0; i < in->rank; i++) {
         if (is_reduced[i])
-            add_axis(&reduced, in->dims[i], 0, x[i]);
+            hrf_cuda_walk_add(&reduced, in->dims[i], 0, x[i], 0);
         else
-            add_axis(&kept, in->dims[i], y[o], x[i]);
+            hrf_cuda_walk_add(&kept, in->dims[i], y[o], x[i], 0);
         o += !is_reduced[i] || spec->attributes.keep_dims;
     }
     return hrf_k_reduce(reduction_of(spec->op), hrf_cuda_output(kernel, call),
@@ -410,8 +402,8 @@ static cudaError_t launch_matmul(const struct hrf_cuda_kernel *kernel,
         .epilogue = nothing,
     };
     for (int32_t i = 0; i < view.n_batch; i++) {
-        add_axis(&form.batch, view.batch[i], view.batch_strides[2][i], view.batch_strides[0][i]);
-        form.batch.b[i] = view.batch_strides[1][i];
+        hrf_cuda_walk_add(&form.batch, view.batch[i], view.batch_strides[2][i],
+                          view.batch_strides[0][i], view.batch_strides[1][i]);
     }
     return hrf_k_product(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
                          hrf_cuda_input(kernel, call, 1), (struct hrf_k_array){ .data = NULL },
