@@ -320,6 +320,34 @@ HRF_CHECKED enum hrf_status run_record_queue(struct run *run, bool *changed, str
 HRF_CHECKED enum hrf_status run_check_liveness(struct run *run, struct run_job *job, bool *changed,
                                                struct hrf_error *err);
 
+/* collect.c */
+/* Decides whether a task that ended without a result is tried again. `progress`: the attempt left
+ * something that the next one continues from. `reason`: a sentence for users. */
+HRF_CHECKED enum hrf_status run_judge_task(struct run *run, struct hrf_task_row *task,
+                                           enum hrf_end end, bool progress, const char *reason,
+                                           struct hrf_error *err);
+/* Collects the task at `index` of the job. *ended: it has a result, or its worker reported a
+ * failure. is_last: the task is not looked at again. */
+HRF_CHECKED enum hrf_status run_collect_task(struct run *run, struct run_job *job, size_t index,
+                                             struct hrf_task_row *task, bool is_last, bool *ended,
+                                             struct hrf_error *err);
+/* Collects the job's next tasks up to the first that has not ended; tasks end in order. */
+HRF_CHECKED enum hrf_status run_collect(struct run *run, struct run_job *job, bool *changed,
+                                        struct hrf_error *err);
+
+/* job_end.c */
+struct run_verdict {
+    enum hrf_end end;
+    char *reason;  /* heap: text for users */
+    char *message; /* heap: the same without what differs between jobs with the same fault */
+};
+/* Classifies the end of a job that left tasks without a result. `done` counts only with
+ * has_sentinel; its reason is filled in for a job that fell silent. The caller frees both texts,
+ * also after an error. An end that is the node's fault is counted against the node. */
+HRF_CHECKED enum hrf_status run_judge_end(struct run *run, struct run_job *job,
+                                          struct hrf_sentinel *done, bool has_sentinel,
+                                          struct run_verdict *out, struct hrf_error *err);
+
 /* observe.c */
 /* Reads the sentinel "start", "beat" or "done" of a job's newest start. Returns false if it is not
  * there yet. */

@@ -1,0 +1,219 @@
+/* collect.c - collects what the tasks of a job have come to. A task without a result is tried
+ * again, later or with more resources, or is given up.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "orchestrator/run/run_private.h"
+#include "schema/record/job.h"
+#include "schema/record/scores.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What events about a task are about. */
+static char *subject_of(struct run *run, const struct hrf_task_row *task)
+{
+    const struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
+    return slide != NULL
+               ? hrf_strdup(slide->name)
+               : hrf_format("training %lld in %s", (long long)task->first_patch, task->precision);
+}
+
+static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, int64_t n_tries,
+                                  const char *reason, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *subject = subject_of(run, task);
+    HRF_CHECK_MEMORY(subject != NULL, err, "no memory for an event");
+    task->state = HRF_TASK_BROKEN;
+    hrf_free(task->reason);
+    task->reason = hrf_strdup(reason);
+    HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_BROKEN, n_tries, reason, err));
+    HRF_TRY(hrf_store_add_event(run->store, subject, reason, err));
+    HRF_AUTO_FREE char *name = hrf_text_printable(subject);
+    hrf_log_warning("run", "%s failed: %s", name != NULL ? name : "slide", reason);
+    return HRF_OK;
+}
+
+/* Gives the task up although it has tries left; says so if the limit on such ends is the reason. */
+static enum hrf_status give_up(struct run *run, struct hrf_task_row *task,
+                               const struct hrf_retry *retry, const char *reason,
+                               struct hrf_error *err)
+{
+    if (retry->limit == 0)
+        return break_task(run, task, retry->n_tries, reason, err);
+    HRF_AUTO_FREE char *text = hrf_format(
+        "%s; it is not tried again in this run, because %lld more attempts before this one ended "
+        "in the same way without progress: run again to continue",
+        reason, (long long)retry->limit);
+    return break_task(run, task, retry->n_tries, text != NULL ? text : reason, err);
+}
+
+static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *task,
+                                  const struct hrf_retry *retry, const char *reason,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *event = hrf_format(
+        "an attempt ended without a result (%s); %s%lld of %lld tries used up; again in %.1f s%s%s",
+        reason, retry->n_tries > task->n_attempts ? "" : "this does not use up a try, ",
+        (long long)retry->n_tries, (long long)run->policy.retries + 1,
+        (double)retry->delay_ms / 1000, retry->more_time > 0 ? " with 50 % more time" : "",
+        retry->more_memory > 0 ? " with 50 % more memory" : "");
+    HRF_AUTO_FREE char *subject = subject_of(run, task);
+    if (event == NULL || subject == NULL)
+        return HRF_OK;
+    return hrf_store_add_event(run->store, subject, event, err);
+}
+
+enum hrf_status run_judge_task(struct run *run, struct hrf_task_row *task, enum hrf_end end,
+                               bool progress, const char *reason, struct hrf_error *err)
+{
+    struct run_task_state *state = &run->task_states[task - run->tasks.items];
+    const struct hrf_retry retry = hrf_state_retry(&run->policy, end, task->n_attempts, progress,
+                                                   &state->ends, &run->random);
+    if (!retry.again)
+        return give_up(run, task, &retry, reason, err);
+    HRF_TRY(note_retry(run, task, &retry, reason, err));
+    state->not_before_ms = hrf_clock_ms() + retry.delay_ms;
+    task->state = HRF_TASK_PENDING;
+    task->n_attempts = retry.n_tries;
+    if (retry.more_time > 0 || retry.more_memory > 0) {
+        task->time_level += retry.more_time;
+        task->memory_level += retry.more_memory;
+        HRF_TRY(hrf_store_set_task_levels(run->store, task->id, task->time_level,
+                                          task->memory_level, err));
+    }
+    return hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, task->n_attempts, reason,
+                              err);
+}
+
+static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task, const char *record,
+                                     size_t n_bytes, struct hrf_error *err)
+{
+    bool is_new;
+    HRF_TRY(hrf_store_finish_task(run->store, task->id, task->key, record, n_bytes, &is_new, err));
+    HRF_TRY(hrf_store_add_event(run->store, "task", task->key, err));
+    HRF_AUTO_FREE char *part = run_part_path(run, task->key);
+    if (part != NULL && task->kind == HRF_TASK_INFER)
+        unlink(part);
+    task->state = HRF_TASK_FINISHED;
+    task->cached = false;
+    run->summary.n_tasks_run++;
+    run->phases[task->kind].last = hrf_clock_seconds();
+    hrf_breaker_succeeded(&run->breaker);
+    if (task->kind == HRF_TASK_INFER && run->n_heads > 0)
+        return run_plan_head(run, task->slide_id, err);
+    if (task->kind != HRF_TASK_TILE)
+        return HRF_OK;
+    run->needs_reload = true; /* the infer tasks of its slide are added */
+    return run_plan_infer(run, task->slide_id, err);
+}
+
+static enum hrf_status find_record(const struct run *run, const struct run_job *job, const char *id,
+                                   struct hrf_task_status *status, char **record, size_t *n_bytes,
+                                   struct hrf_error *err)
+{
+    enum hrf_status found = HRF_E_AGAIN;
+    for (int k = run_newest_start(job); k >= 0 && found == HRF_E_AGAIN; k--) {
+        HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
+        HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
+        found = hrf_task_collect(directory, id, status, record, n_bytes, err);
+    }
+    return found;
+}
+
+/* True if a result may still come: it is not there yet, or cannot be read at present, which may
+ * pass while the job runs. */
+static bool may_still_come(enum hrf_status found, bool is_last)
+{
+    return found == HRF_E_AGAIN || (!is_last && found == HRF_E_EXTERNAL);
+}
+
+/* Checks that the status and the record that were found belong to this task. */
+static enum hrf_status check_result(struct run *run, const struct hrf_task_row *task,
+                                    const char *id, const struct hrf_task_status *status,
+                                    const char *record, size_t n_bytes, struct hrf_error *err)
+{
+    struct hrf_record_identity expected;
+    if (status->task_key[0] != '\0' && strcmp(status->task_key, task->key) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s.json: it is the status of another task (%.12s..., expected "
+                             "%.12s...)",
+                             id, status->task_key, task->key);
+    if (status->outcome == HRF_TASK_FAILED)
+        return HRF_OK;
+    if (record == NULL)
+        return hrf_error_set(err, HRF_E_USER, "%s.json: it reports success, but there is no record",
+                             id);
+    HRF_TRY(run_expect(run, task, &expected, err));
+    HRF_AUTO_FREE char *where = hrf_format("%s.rec", id);
+    return hrf_record_check(record, n_bytes, hrf_task_record_kind(task->kind), &expected,
+                            where != NULL ? where : id, err);
+}
+
+/* What the task's own clock says; a record without times is a record all the same. */
+static void note_times(struct run_job *job, const struct hrf_task_row *task, const char *record,
+                       size_t n_bytes)
+{
+    struct hrf_timing timing;
+    if (task->kind != HRF_TASK_INFER ||
+        hrf_scores_read_timing(record, n_bytes, "a task's record", &timing, NULL) != HRF_OK)
+        return;
+    if (timing.wait >= 0.0 && timing.compute >= 0.0) {
+        job->row.usage.wait_ms += llround(timing.wait * 1e3);
+        job->row.usage.compute_ms += llround(timing.compute * 1e3);
+    }
+}
+
+enum hrf_status run_collect_task(struct run *run, struct run_job *job, size_t index,
+                                 struct hrf_task_row *task, bool is_last, bool *ended,
+                                 struct hrf_error *err)
+{
+    char id[24];
+    struct hrf_task_status status;
+    HRF_AUTO_FREE char *record = NULL;
+    size_t n_bytes = 0;
+    struct hrf_error why = { .status = HRF_OK };
+    snprintf(id, sizeof id, "t%04zu", index);
+    enum hrf_status found = find_record(run, job, id, &status, &record, &n_bytes, &why);
+    if (found == HRF_OK) {
+        found = check_result(run, task, id, &status, record, n_bytes, &why);
+        if (found != HRF_OK)
+            hrf_task_status_release(&status);
+    }
+    *ended = false;
+    if (may_still_come(found, is_last))
+        return HRF_OK;
+    *ended = true;
+    if (found != HRF_OK) /* the record does not match its hash or its task */
+        return run_judge_task(run, task, HRF_END_DAMAGED, false, why.text, err);
+    enum hrf_status result;
+    if (status.outcome != HRF_TASK_FAILED) {
+        job->n_results++;
+        note_times(job, task, record, n_bytes);
+        result = accept_result(run, task, record, n_bytes, err);
+    } else {
+        result = run_judge_task(run, task, status.retryable ? HRF_END_FAILED : HRF_END_ERROR, false,
+                                status.reason != NULL ? status.reason : "no reason given", err);
+    }
+    hrf_task_status_release(&status);
+    return result;
+}
+
+enum hrf_status run_collect(struct run *run, struct run_job *job, bool *changed,
+                            struct hrf_error *err)
+{
+    for (; job->n_collected < job->n_tasks; job->n_collected++) {
+        struct hrf_task_row *task = run_find_task(run, job->task_ids[job->n_collected]);
+        bool ended = true;
+        if (task != NULL && task->state == HRF_TASK_RUNNING)
+            HRF_TRY(run_collect_task(run, job, job->n_collected, task, false, &ended, err));
+        if (!ended)
+            return HRF_OK;
+        *changed = true;
+    }
+    return HRF_OK;
+}
