@@ -71,6 +71,13 @@ bool hrf_onnx_has_output(const struct hrf_onnx_conversion *c, size_t k);
 enum hrf_status hrf_onnx_refuse_outputs(struct hrf_onnx_conversion *c, size_t first);
 
 /* Of operators_quantize.c: operators that compute in 8-bit integers. */
+/* Of operators_move.c: what moves elements or speaks of shapes and types. */
+hrf_onnx_converter hrf_onnx_convert_concat, hrf_onnx_convert_flatten, hrf_onnx_convert_gather,
+    hrf_onnx_convert_reshape, hrf_onnx_convert_transpose, hrf_onnx_convert_axes,
+    hrf_onnx_convert_pad, hrf_onnx_convert_slice, hrf_onnx_convert_shape, hrf_onnx_convert_cast,
+    hrf_onnx_convert_constant_of_shape, hrf_onnx_convert_trilu, hrf_onnx_convert_cum_sum,
+    hrf_onnx_convert_eye_like, hrf_onnx_convert_gather_nd, hrf_onnx_convert_scatter_nd,
+    hrf_onnx_convert_cast_like;
 hrf_onnx_converter hrf_onnx_convert_qlinear_conv, hrf_onnx_convert_qlinear_matmul,
     hrf_onnx_convert_dynamic_quantize, hrf_onnx_convert_conv_integer,
     hrf_onnx_convert_matmul_integer;

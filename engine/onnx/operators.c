@@ -182,8 +182,6 @@ static enum hrf_status convert_old_resize(struct hrf_onnx_conversion *c)
     return HRF_OK;
 }
 
-static enum hrf_status convert_axes(struct hrf_onnx_conversion *c);
-
 static enum hrf_status convert_resize(struct hrf_onnx_conversion *c)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic", NULL };
@@ -209,7 +207,7 @@ static enum hrf_status convert_resize(struct hrf_onnx_conversion *c)
     int policy = 0;
     HRF_TRY(hrf_onnx_get_word(c, "keep_aspect_ratio_policy", policies, &policy));
     r->policy = (enum hrf_resize_policy)policy;
-    HRF_TRY(convert_axes(c));
+    HRF_TRY(hrf_onnx_convert_axes(c));
     float extrapolation = 0; /* of the mode that is refused */
     return hrf_onnx_get_float(c, "extrapolation_value", &extrapolation);
 }
@@ -256,50 +254,13 @@ static enum hrf_status convert_performer(struct hrf_onnx_conversion *c)
     return hrf_onnx_get_int(c, "heads", &c->a.group);
 }
 
-static enum hrf_status convert_concat(struct hrf_onnx_conversion *c)
-{
-    if (hrf_onnx_attribute(c, "axis") == NULL)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'axis' is missing");
-    return hrf_onnx_get_int(c, "axis", &c->a.axis);
-}
-
-static enum hrf_status convert_flatten(struct hrf_onnx_conversion *c)
-{
-    c->a.axis = 1;
-    return hrf_onnx_get_int(c, "axis", &c->a.axis);
-}
-
-static enum hrf_status convert_gather(struct hrf_onnx_conversion *c)
-{
-    return hrf_onnx_get_int(c, "axis", &c->a.axis);
-}
-
-static enum hrf_status convert_reshape(struct hrf_onnx_conversion *c)
-{
-    return hrf_onnx_get_bool(c, "allowzero", &c->a.allow_zero);
-}
-
-static enum hrf_status convert_transpose(struct hrf_onnx_conversion *c)
-{
-    HRF_TRY(hrf_onnx_get_ints(c, "perm", c->a.axes, HRF_MAX_RANK, &c->a.n_axes));
-    c->a.n_axes = c->a.n_axes < 0 ? 0 : c->a.n_axes;
-    return HRF_OK;
-}
-
-static enum hrf_status convert_axes(struct hrf_onnx_conversion *c)
-{
-    HRF_TRY(hrf_onnx_get_ints(c, "axes", c->a.axes, HRF_MAX_RANK, &c->a.n_axes));
-    c->a.n_axes = c->a.n_axes < 0 ? 0 : c->a.n_axes;
-    return HRF_OK;
-}
-
 static enum hrf_status convert_reduction(struct hrf_onnx_conversion *c)
 {
     bool nothing_when_empty = false;
     c->a.keep_dims = true;
     HRF_TRY(hrf_onnx_get_bool(c, "keepdims", &c->a.keep_dims));
     HRF_TRY(hrf_onnx_get_bool(c, "noop_with_empty_axes", &nothing_when_empty));
-    HRF_TRY(convert_axes(c));
+    HRF_TRY(hrf_onnx_convert_axes(c));
     if (nothing_when_empty && c->n_inputs < 2)
         c->op = HRF_OP_IDENTITY;
     else if (nothing_when_empty)
@@ -321,90 +282,6 @@ static enum hrf_status convert_dropout(struct hrf_onnx_conversion *c)
                 "training_mode is not a constant false: export the model for inference");
     }
     c->n_inputs = c->n_inputs > 1 ? 1 : c->n_inputs;
-    return HRF_OK;
-}
-
-static enum hrf_status convert_pad(struct hrf_onnx_conversion *c)
-{
-    static const char *const modes[] = { "constant", "edge", "reflect", "wrap", NULL };
-    int mode = HRF_PAD_CONSTANT;
-    HRF_TRY(hrf_onnx_get_word(c, "mode", modes, &mode));
-    c->a.pad_mode = (enum hrf_pad_mode)mode;
-    if (c->reader->opset >= 11)
-        return HRF_OK;
-    int32_t n;
-    HRF_TRY(hrf_onnx_get_float(c, "value", &c->a.value));
-    HRF_TRY(hrf_onnx_get_ints(c, "pads", c->a.pads, 2 * HRF_MAX_RANK, &n));
-    if (n < 0 || n % 2 != 0)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'pads' is missing or of odd length");
-    c->a.n_axes = n / 2;
-    for (int32_t i = 0; i < c->a.n_axes; i++)
-        c->a.axes[i] = i;
-    return HRF_OK;
-}
-
-static enum hrf_status convert_slice(struct hrf_onnx_conversion *c)
-{
-    if (c->reader->opset >= 10)
-        return HRF_OK;
-    int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], axes[HRF_MAX_RANK];
-    int32_t n, n_ends, n_axes;
-    HRF_TRY(hrf_onnx_get_ints(c, "starts", starts, HRF_MAX_RANK, &n));
-    HRF_TRY(hrf_onnx_get_ints(c, "ends", ends, HRF_MAX_RANK, &n_ends));
-    HRF_TRY(hrf_onnx_get_ints(c, "axes", axes, HRF_MAX_RANK, &n_axes));
-    if (n < 0 || n_ends != n || (n_axes >= 0 && n_axes != n))
-        return hrf_onnx_refuse(c, HRF_E_USER, "starts, ends and axes do not have the same length");
-    HRF_TRY(hrf_onnx_add_integers(c, "starts", starts, n));
-    HRF_TRY(hrf_onnx_add_integers(c, "ends", ends, n));
-    return n_axes < 0 ? HRF_OK : hrf_onnx_add_integers(c, "axes", axes, n);
-}
-
-static enum hrf_status convert_shape(struct hrf_onnx_conversion *c)
-{
-    const int64_t open = INT64_MAX;
-    c->a.ends[0] = open;
-    HRF_TRY(hrf_onnx_get_int(c, "start", &c->a.starts[0]));
-    HRF_TRY(hrf_onnx_get_int(c, "end", &c->a.ends[0]));
-    if (c->a.starts[0] != 0 || c->a.ends[0] != open)
-        c->a.n_axes = 1;
-    return HRF_OK;
-}
-
-static enum hrf_status convert_cast(struct hrf_onnx_conversion *c)
-{
-    int64_t to = 0;
-    HRF_TRY(hrf_onnx_get_int(c, "to", &to));
-    if (to < 0 || to > INT32_MAX)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'to' is %lld", (long long)to);
-    HRF_TRY(
-        hrf_onnx_dtype((int32_t)to, hrf_onnx_text(c->proto->output[0]), &c->a.to, c->reader->err));
-    c->a.to = hrf_onnx_graph_dtype(c->a.to);
-    return HRF_OK;
-}
-
-static enum hrf_status convert_constant_of_shape(struct hrf_onnx_conversion *c)
-{
-    const Onnx__AttributeProto *value = hrf_onnx_attribute(c, "value");
-    c->a.to = HRF_F32;
-    if (value == NULL)
-        return HRF_OK;
-    if (value->t == NULL)
-        return hrf_onnx_wrong_type(c, "value", "a tensor");
-    HRF_AUTO_FREE void *data = NULL;
-    struct hrf_shape shape;
-    HRF_TRY(hrf_onnx_constant(c->reader, value->t, "value", &c->a.to, &shape, &data));
-    if (hrf_shape_count(&shape) != 1)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'value' does not hold one element");
-    if (c->a.to == HRF_F32)
-        c->a.value = *(const float *)data;
-    else if (c->a.to == HRF_BOOL || c->a.to == HRF_U8)
-        c->a.fill = *(const uint8_t *)data;
-    else if (c->a.to == HRF_S8)
-        c->a.fill = *(const int8_t *)data;
-    else if (c->a.to == HRF_S64)
-        c->a.fill = *(const int64_t *)data;
-    else if (c->a.to == HRF_S32)
-        c->a.fill = *(const int32_t *)data;
     return HRF_OK;
 }
 
@@ -463,72 +340,6 @@ static enum hrf_status convert_mod(struct hrf_onnx_conversion *c)
     return hrf_onnx_get_bool(c, "fmod", &c->a.truncated);
 }
 
-static enum hrf_status convert_trilu(struct hrf_onnx_conversion *c)
-{
-    c->a.upper = true;
-    return hrf_onnx_get_bool(c, "upper", &c->a.upper);
-}
-
-static enum hrf_status convert_cum_sum(struct hrf_onnx_conversion *c)
-{
-    HRF_TRY(hrf_onnx_get_bool(c, "exclusive", &c->a.exclusive));
-    return hrf_onnx_get_bool(c, "reverse", &c->a.reverse);
-}
-
-static enum hrf_status convert_eye_like(struct hrf_onnx_conversion *c)
-{
-    int64_t type = 0;
-    HRF_TRY(hrf_onnx_get_int(c, "k", &c->a.fill));
-    HRF_TRY(hrf_onnx_get_int(c, "dtype", &type));
-    if (type == 0)
-        return HRF_OK;
-    if (type < 0 || type > INT32_MAX)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'dtype' is %lld", (long long)type);
-    HRF_TRY(hrf_onnx_dtype((int32_t)type, hrf_onnx_text(c->proto->output[0]), &c->a.to,
-                           c->reader->err));
-    c->a.to = hrf_onnx_graph_dtype(c->a.to);
-    return HRF_OK;
-}
-
-static enum hrf_status convert_gather_nd(struct hrf_onnx_conversion *c)
-{
-    int64_t batch = 0;
-    HRF_TRY(hrf_onnx_get_int(c, "batch_dims", &batch));
-    if (batch != 0)
-        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
-                               "batch_dims %lld is not supported: write it as gather or as a "
-                               "product in the model, and export again",
-                               (long long)batch);
-    /* Lists of one index each: rows, as Gather takes them, which may be computed at run time. */
-    const struct hrf_value *indices = hrf_onnx_input(c, 1);
-    if (indices->data == NULL || indices->shape.rank < 1 ||
-        indices->shape.dims[indices->shape.rank - 1] != 1)
-        return HRF_OK;
-    struct hrf_attributes last = hrf_attributes_default();
-    last.n_axes = 1;
-    last.axes[0] = -1;
-    c->op = HRF_OP_GATHER;
-    c->a.axis = 0;
-    return hrf_onnx_put(c, HRF_OP_SQUEEZE, &c->inputs[1], 1, &last, &c->inputs[1]);
-}
-
-static enum hrf_status convert_scatter_nd(struct hrf_onnx_conversion *c)
-{
-    static const char *const forms[] = { "none", NULL };
-    int form = 0;
-    return hrf_onnx_get_word(c, "reduction", forms, &form);
-}
-
-/* The type of another value, which must be a constant or an input: types of computed ones are not
- * known yet, but they are float32. */
-static enum hrf_status convert_cast_like(struct hrf_onnx_conversion *c)
-{
-    const struct hrf_value *like = hrf_onnx_input(c, 1);
-    c->a.to = like != NULL && like->dtype != HRF_DTYPE_NONE ? like->dtype : HRF_F32;
-    c->n_inputs = 1;
-    return HRF_OK;
-}
-
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define ANY INT32_MAX
@@ -553,12 +364,16 @@ static const struct hrf_onnx_row table[] = {
       5,
       convert_batch_norm,
       { "epsilon", "is_test", "momentum", "spatial", "training_mode" } },
-    { "Cast", HRF_OP_CAST, 1, convert_cast, { "round_mode", "saturate", "to" } },
+    { "Cast", HRF_OP_CAST, 1, hrf_onnx_convert_cast, { "round_mode", "saturate", "to" } },
     { "Clip", HRF_OP_CLIP, 3, convert_clip, { "min", "max" } },
-    { "Concat", HRF_OP_CONCAT, ANY, convert_concat, { "axis" } },
+    { "Concat", HRF_OP_CONCAT, ANY, hrf_onnx_convert_concat, { "axis" } },
     { "And", HRF_OP_AND, 2, NULL, { NULL } },
-    { "CastLike", HRF_OP_CAST, 2, convert_cast_like, { "saturate", "round_mode" } },
-    { "ConstantOfShape", HRF_OP_CONSTANT_OF_SHAPE, 1, convert_constant_of_shape, { "value" } },
+    { "CastLike", HRF_OP_CAST, 2, hrf_onnx_convert_cast_like, { "saturate", "round_mode" } },
+    { "ConstantOfShape",
+      HRF_OP_CONSTANT_OF_SHAPE,
+      1,
+      hrf_onnx_convert_constant_of_shape,
+      { "value" } },
     { "Conv",
       HRF_OP_CONV,
       3,
@@ -570,7 +385,7 @@ static const struct hrf_onnx_row table[] = {
       convert_conv_transpose,
       { "auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads",
         "strides" } },
-    { "CumSum", HRF_OP_CUM_SUM, 2, convert_cum_sum, { "exclusive", "reverse" } },
+    { "CumSum", HRF_OP_CUM_SUM, 2, hrf_onnx_convert_cum_sum, { "exclusive", "reverse" } },
     { "DepthToSpace", HRF_OP_DEPTH_TO_SPACE, 1, convert_depth_to_space, { "blocksize", "mode" } },
     { "DequantizeLinear",
       HRF_OP_DEQUANTIZE,
@@ -581,10 +396,10 @@ static const struct hrf_onnx_row table[] = {
     { "Dropout", HRF_OP_IDENTITY, 3, convert_dropout, { "is_test", "ratio", "seed" } },
     { "Equal", HRF_OP_EQUAL, 2, convert_binary, { "axis", "broadcast" } },
     { "Expand", HRF_OP_EXPAND, 2, NULL, { NULL } },
-    { "EyeLike", HRF_OP_EYE_LIKE, 1, convert_eye_like, { "dtype", "k" } },
-    { "Flatten", HRF_OP_FLATTEN, 1, convert_flatten, { "axis" } },
-    { "Gather", HRF_OP_GATHER, 2, convert_gather, { "axis" } },
-    { "GatherND", HRF_OP_GATHER_ND, 2, convert_gather_nd, { "batch_dims" } },
+    { "EyeLike", HRF_OP_EYE_LIKE, 1, hrf_onnx_convert_eye_like, { "dtype", "k" } },
+    { "Flatten", HRF_OP_FLATTEN, 1, hrf_onnx_convert_flatten, { "axis" } },
+    { "Gather", HRF_OP_GATHER, 2, hrf_onnx_convert_gather, { "axis" } },
+    { "GatherND", HRF_OP_GATHER_ND, 2, hrf_onnx_convert_gather_nd, { "batch_dims" } },
     { "Gemm", HRF_OP_GEMM, 3, convert_gemm, { "alpha", "beta", "broadcast", "transA", "transB" } },
     { "GlobalAveragePool", HRF_OP_GLOBAL_AVERAGE_POOL, 1, NULL, { NULL } },
     { "GlobalMaxPool", HRF_OP_GLOBAL_MAX_POOL, 1, NULL, { NULL } },
@@ -618,7 +433,7 @@ static const struct hrf_onnx_row table[] = {
     { "Not", HRF_OP_NOT, 1, NULL, { NULL } },
     { "Or", HRF_OP_OR, 2, NULL, { NULL } },
     { "PRelu", HRF_OP_PRELU, 2, convert_prelu, { NULL } },
-    { "Pad", HRF_OP_PAD, 4, convert_pad, { "mode", "pads", "value" } },
+    { "Pad", HRF_OP_PAD, 4, hrf_onnx_convert_pad, { "mode", "pads", "value" } },
     { "PerformerAttention",
       HRF_OP_PERFORMER,
       4,
@@ -686,25 +501,25 @@ static const struct hrf_onnx_row table[] = {
       2,
       convert_reduction,
       { "axes", "keepdims", "noop_with_empty_axes" } },
-    { "Reshape", HRF_OP_RESHAPE, 2, convert_reshape, { "allowzero" } },
+    { "Reshape", HRF_OP_RESHAPE, 2, hrf_onnx_convert_reshape, { "allowzero" } },
     { "Resize",
       HRF_OP_RESIZE,
       4,
       convert_resize,
       { "antialias", "axes", "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside",
         "extrapolation_value", "keep_aspect_ratio_policy", "mode", "nearest_mode" } },
-    { "ScatterND", HRF_OP_SCATTER_ND, 3, convert_scatter_nd, { "reduction" } },
-    { "Shape", HRF_OP_SHAPE, 1, convert_shape, { "start", "end" } },
+    { "ScatterND", HRF_OP_SCATTER_ND, 3, hrf_onnx_convert_scatter_nd, { "reduction" } },
+    { "Shape", HRF_OP_SHAPE, 1, hrf_onnx_convert_shape, { "start", "end" } },
     { "Size", HRF_OP_SIZE, 1, NULL, { NULL } },
-    { "Slice", HRF_OP_SLICE, 5, convert_slice, { "starts", "ends", "axes" } },
+    { "Slice", HRF_OP_SLICE, 5, hrf_onnx_convert_slice, { "starts", "ends", "axes" } },
     { "Softmax", HRF_OP_SOFTMAX, 1, convert_softmax, { "axis" } },
     { "SpaceToDepth", HRF_OP_SPACE_TO_DEPTH, 1, convert_depth_to_space, { "blocksize" } },
-    { "Squeeze", HRF_OP_SQUEEZE, 2, convert_axes, { "axes" } },
+    { "Squeeze", HRF_OP_SQUEEZE, 2, hrf_onnx_convert_axes, { "axes" } },
     { "Sub", HRF_OP_SUB, 2, convert_binary, { "axis", "broadcast" } },
     { "Tile", HRF_OP_TILE, 2, NULL, { NULL } },
-    { "Transpose", HRF_OP_TRANSPOSE, 1, convert_transpose, { "perm" } },
-    { "Trilu", HRF_OP_TRILU, 2, convert_trilu, { "upper" } },
-    { "Unsqueeze", HRF_OP_UNSQUEEZE, 2, convert_axes, { "axes" } },
+    { "Transpose", HRF_OP_TRANSPOSE, 1, hrf_onnx_convert_transpose, { "perm" } },
+    { "Trilu", HRF_OP_TRILU, 2, hrf_onnx_convert_trilu, { "upper" } },
+    { "Unsqueeze", HRF_OP_UNSQUEEZE, 2, hrf_onnx_convert_axes, { "axes" } },
     { "Upsample", HRF_OP_RESIZE, 2, convert_old_resize, { "mode", "scales" } },
     { "Where", HRF_OP_WHERE, 3, NULL, { NULL } },
     { "Xor", HRF_OP_XOR, 2, NULL, { NULL } },
