@@ -92,6 +92,15 @@ struct hrf_blocks {
     int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK];
 };
 struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec);
+/* GATHER as n copies of one box, one for each index: strides in elements. */
+struct hrf_gather {
+    struct hrf_shape box;
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK];
+    int64_t n;
+};
+struct hrf_gather hrf_gather_of(const struct hrf_spec *spec);
+/* Where copy i begins in the input (0) and in the output (1). */
+void hrf_gather_seek(const struct hrf_spec *spec, int64_t i, int64_t offsets[2]);
 /* A MATMUL as n products of [rows][depth] and [depth][columns]. Strides in elements, along rows (of
  * b: depth) and columns (of a: depth). */
 struct hrf_matmul {

@@ -149,6 +149,52 @@ void hrf_walk_seek(const struct hrf_walk *walk, int64_t row, int64_t offsets[HRF
     }
 }
 
+struct hrf_gather hrf_gather_of(const struct hrf_spec *spec)
+{
+    const int64_t axis = spec->attributes.axis;
+    const int32_t added = spec->inputs[1].shape.rank; /* axes that stand in the place of one */
+    struct hrf_gather gather = { .box = spec->inputs[0].shape,
+                                 .n = hrf_shape_count(&spec->inputs[1].shape) };
+    int64_t own[HRF_MAX_RANK];
+    hrf_layout_strides(&gather.box, gather.in);
+    hrf_layout_strides(&spec->output.shape, own);
+    gather.box.dims[axis] = 1;
+    for (int32_t i = 0; i < gather.box.rank; i++)
+        if (i != axis)
+            gather.out[i] = own[i < axis ? i : i + added - 1];
+    return gather;
+}
+
+/* Index i, a constant, counted from the beginning of the axis. */
+static int64_t gather_index(const struct hrf_spec *spec, int64_t i)
+{
+    const char *indices = spec->inputs[1].constant;
+    int32_t narrow;
+    int64_t index;
+    if (spec->inputs[1].dtype == HRF_S32) {
+        memcpy(&narrow, indices + i * 4, sizeof narrow);
+        index = narrow;
+    } else {
+        memcpy(&index, indices + i * 8, sizeof index);
+    }
+    return index < 0 ? index + spec->inputs[0].shape.dims[spec->attributes.axis] : index;
+}
+
+void hrf_gather_seek(const struct hrf_spec *spec, int64_t i, int64_t offsets[2])
+{
+    const struct hrf_shape *indices = &spec->inputs[1].shape;
+    const int64_t axis = spec->attributes.axis;
+    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], rest = i;
+    hrf_layout_strides(&spec->inputs[0].shape, in);
+    hrf_layout_strides(&spec->output.shape, out);
+    offsets[0] = gather_index(spec, i) * in[axis];
+    offsets[1] = 0;
+    for (int32_t k = indices->rank - 1; k >= 0; k--) {
+        offsets[1] += rest % indices->dims[k] * out[axis + k];
+        rest /= indices->dims[k];
+    }
+}
+
 struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec)
 {
     const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;

@@ -57,33 +57,20 @@ bool hrf_evaluate_is_number(enum hrf_op op)
 
 static double real_of(const struct hrf_attributes *a, enum hrf_op op, double x)
 {
+    static double (*const of_libm[])(double) = {
+        [HRF_OP_ABS] = fabs,  [HRF_OP_FLOOR] = floor, [HRF_OP_CEIL] = ceil, [HRF_OP_ROUND] = rint,
+        [HRF_OP_SQRT] = sqrt, [HRF_OP_EXP] = exp,     [HRF_OP_LOG] = log,   [HRF_OP_SIN] = sin,
+        [HRF_OP_COS] = cos,   [HRF_OP_TANH] = tanh,
+    };
+    if ((size_t)op < sizeof of_libm / sizeof of_libm[0] && of_libm[op] != NULL)
+        return of_libm[op](x);
     switch (op) {
     case HRF_OP_NEG:
         return -x;
-    case HRF_OP_ABS:
-        return fabs(x);
-    case HRF_OP_FLOOR:
-        return floor(x);
-    case HRF_OP_CEIL:
-        return ceil(x);
-    case HRF_OP_ROUND:
-        return rint(x);
     case HRF_OP_SIGN:
         return (double)(x > 0) - (double)(x < 0);
-    case HRF_OP_SQRT:
-        return sqrt(x);
-    case HRF_OP_EXP:
-        return exp(x);
-    case HRF_OP_LOG:
-        return log(x);
     case HRF_OP_RECIPROCAL:
         return 1 / x;
-    case HRF_OP_SIN:
-        return sin(x);
-    case HRF_OP_COS:
-        return cos(x);
-    case HRF_OP_TANH:
-        return tanh(x);
     case HRF_OP_SIGMOID:
         return 1 / (1 + exp(-x));
     case HRF_OP_RELU:

@@ -120,46 +120,17 @@ static cudaError_t launch_slice(const struct hrf_cuda_kernel *kernel,
                     shifted(hrf_cuda_input(kernel, call, 0), first), from);
 }
 
-static int64_t index_at(const struct hrf_operand *indices, int64_t i, int64_t size)
-{
-    int64_t index;
-    int32_t narrow;
-    if (indices->dtype == HRF_S32) {
-        memcpy(&narrow, (const char *)indices->constant + i * 4, sizeof narrow);
-        index = narrow;
-    } else {
-        memcpy(&index, (const char *)indices->constant + i * 8, sizeof index);
-    }
-    return index < 0 ? index + size : index;
-}
-
 /* One copy for each index: there are few (channels of an image). */
 static cudaError_t launch_gather(const struct hrf_cuda_kernel *kernel,
                                  const struct hrf_kernel_call *call)
 {
-    const struct hrf_spec *spec = kernel->spec;
-    const struct hrf_operand *indices = &spec->inputs[1];
-    struct hrf_shape slab = spec->inputs[0].shape;
-    const int64_t axis = spec->attributes.axis, size = slab.dims[axis];
-    const int32_t added = indices->shape.rank; /* axes that stand in the place of one */
-    int64_t from[HRF_MAX_RANK], own[HRF_MAX_RANK], to[HRF_MAX_RANK] = { 0 };
-    hrf_layout_strides(&slab, from);
-    hrf_layout_strides(&spec->output.shape, own);
-    slab.dims[axis] = 1;
-    for (int32_t i = 0; i < slab.rank; i++)
-        if (i != axis)
-            to[i] = own[i < axis ? i : i + added - 1];
-    const int64_t n = hrf_shape_count(&indices->shape);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t offset = 0, rest = i;
-        for (int32_t k = added - 1; k >= 0; k--) {
-            offset += rest % indices->shape.dims[k] * own[axis + k];
-            rest /= indices->shape.dims[k];
-        }
+    const struct hrf_gather gather = hrf_gather_of(kernel->spec);
+    for (int64_t i = 0; i < gather.n; i++) {
+        int64_t offsets[2];
+        hrf_gather_seek(kernel->spec, i, offsets);
         const cudaError_t status = copy_box(
-            kernel, &slab, shifted(hrf_cuda_output(kernel, call), offset), to,
-            shifted(hrf_cuda_input(kernel, call, 0), index_at(indices, i, size) * from[axis]),
-            from);
+            kernel, &gather.box, shifted(hrf_cuda_output(kernel, call), offsets[1]), gather.out,
+            shifted(hrf_cuda_input(kernel, call, 0), offsets[0]), gather.in);
         if (status != cudaSuccess)
             return status;
     }

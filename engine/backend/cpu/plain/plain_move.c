@@ -190,19 +190,6 @@ static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call
              blocks.out);
 }
 
-static int64_t gather_index(const struct hrf_operand *indices, int64_t i, int64_t size)
-{
-    int64_t index;
-    if (indices->dtype == HRF_S32) {
-        int32_t narrow;
-        memcpy(&narrow, (const char *)indices->constant + i * 4, sizeof narrow);
-        index = narrow;
-    } else {
-        memcpy(&index, (const char *)indices->constant + i * 8, sizeof index);
-    }
-    return index < 0 ? index + size : index;
-}
-
 /* Rows that follow each other in both tensors are copied at once. */
 static void gather_rows(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
@@ -229,28 +216,14 @@ static void run_gather(const struct hrf_spec *spec, const struct hrf_kernel_call
         gather_rows(spec, call);
         return;
     }
-    int64_t in[HRF_MAX_RANK], own[HRF_MAX_RANK], out[HRF_MAX_RANK] = { 0 };
-    const struct hrf_operand *indices = &spec->inputs[1];
-    struct hrf_shape slab = spec->inputs[0].shape;
-    const int64_t axis = spec->attributes.axis, size = slab.dims[axis];
-    const int64_t bytes = (int64_t)element_size(spec);
-    const int32_t added = indices->shape.rank; /* axes that stand in the place of one */
+    const struct hrf_gather gather = hrf_gather_of(spec);
+    const size_t bytes = element_size(spec);
     const char *x = hrf_spec_data(spec, call, 0);
-    hrf_layout_strides(&slab, in);
-    hrf_layout_strides(&spec->output.shape, own);
-    slab.dims[axis] = 1;
-    for (int32_t i = 0; i < slab.rank; i++)
-        if (i != axis)
-            out[i] = own[i < axis ? i : i + added - 1];
-    const int64_t n = hrf_shape_count(&indices->shape);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t offset = 0, rest = i;
-        for (int32_t k = added - 1; k >= 0; k--) {
-            offset += rest % indices->shape.dims[k] * own[axis + k];
-            rest /= indices->shape.dims[k];
-        }
-        copy_box(&slab, (size_t)bytes, x + gather_index(indices, i, size) * in[axis] * bytes, in,
-                 (char *)call->output + offset * bytes, out);
+    for (int64_t i = 0; i < gather.n; i++) {
+        int64_t offsets[2];
+        hrf_gather_seek(spec, i, offsets);
+        copy_box(&gather.box, bytes, x + offsets[0] * (int64_t)bytes, gather.in,
+                 (char *)call->output + offsets[1] * (int64_t)bytes, gather.out);
     }
 }
 
