@@ -1,0 +1,45 @@
+#!/bin/sh
+# What ptxas says of every CUDA kernel, for the generation that gpu.md's figures are about: no spills,
+# no local memory beyond what is listed, and at most 64 registers, so that half of an SM's 2,048
+# threads are resident. Kernels that need more are listed with what they have.
+cd "$(dirname "$0")/../.." || exit 2
+most_registers='pool_window 80  max_packs 72'
+local_bytes='pointwise 32' # an array of coordinates that a variable indexes
+nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null)
+if [ -z "$nvcc" ]; then
+    echo "skipped: no nvcc"
+    exit 77
+fi
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+for file in engine/backend/cuda/*.cu; do
+    "$nvcc" -std=c++17 -O3 -fmad=false -I. -gencode=arch=compute_90a,code=sm_90a -Xptxas -v \
+        -cubin -o "$scratch/cubin" "$file" >>"$scratch/said" 2>&1 || { cat "$scratch/said"; exit 1; }
+done
+c++filt <"$scratch/said" | awk -v registers="$most_registers" -v stacks="$local_bytes" '
+    function limits(text, into,    n, words, i) {
+        n = split(text, words, " ")
+        for (i = 1; i < n; i += 2) into[words[i]] = words[i + 1]
+    }
+    BEGIN { limits(registers, most); limits(stacks, most_stack) }
+    /Compiling entry function/ {
+        name = $0; sub(/^[^\047]*\047(void )?/, "", name); sub(/[<(].*/, "", name)
+        n_kernels++
+    }
+    /bytes stack frame/ {
+        if ($1 > most_stack[name] + 0) { print name ": " $1 " bytes of local memory"; bad = 1 }
+        if ($5 + $9 > 0) { print name ": spills: " $0; bad = 1 }
+    }
+    /Used [0-9]+ registers/ {
+        match($0, /Used [0-9]+/); used = substr($0, RSTART + 5, RLENGTH - 5) + 0
+        limit = name in most ? most[name] : 64
+        if (used > limit) { print name ": " used " registers, at most " limit; bad = 1 }
+        n_used++
+    }
+    END {
+        if (n_kernels == 0 || n_used != n_kernels) {
+            print "ptxas spoke of " n_kernels + 0 " kernels and the registers of " n_used + 0; bad = 1
+        }
+        print n_kernels + 0 " kernels"
+        exit bad
+    }'
