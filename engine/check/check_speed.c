@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "base/sort.h"
 #include "base/strbuf.h"
+#include "engine/backend/kernel.h"
 #include "engine/check/check_rows.h"
 #include "engine/run/made_ranges.h"
 
@@ -47,13 +48,14 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     struct hrf_random random = hrf_random_init(1);
     struct hrf_device_times before = { 0, 0 };
     double since = 0;
-    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %d times", row->runs);
+    HRF_AUTO_FREE uint8_t *pixels = hrf_alloc_aligned(n_pixels, HRF_BUFFER_ALIGNMENT);
+    HRF_CHECK_MEMORY(seconds != NULL && pixels != NULL, err, "no memory for %d times", row->runs);
     for (int i = 0; i <= n; i++) {
         if (i <
             2) { /* fills each of the two slots once; their contents are uploaded again and again */
-            uint8_t *pixels = hrf_session_pixels(session);
             for (size_t k = 0; k < n_pixels; k++)
                 pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);
+            hrf_session_feed(session, pixels);
         }
         if (i < n)
             HRF_TRY(hrf_session_start(session, err));

@@ -3,6 +3,7 @@
 #include "engine/input/feed.h"
 
 #include "base/clock.h"
+#include "engine/backend/kernel.h"
 #include "engine/input/normalise.h"
 #include "engine/input/plan_readers.h"
 #include "engine/ir/number.h"
@@ -17,8 +18,6 @@ enum { CLAIM = 4 };
 /* Edge of the blocks in which patches are visited, px of the level that is read: one or two tiles
  * of the usual 256 or 512 px. */
 enum { BLOCK_PX = 512 };
-
-enum { LINE_BYTES = 64 }; /* of the caches */
 
 struct slot {
     void *pixels[HRF_FEED_MOST_FORMS];
@@ -189,22 +188,6 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
     }
 }
 
-bool hrf_feed_form_is_same(const struct hrf_feed_form *a, const struct hrf_feed_form *b)
-{
-    const bool is_quantized = a->type == HRF_S8 || a->type == HRF_U8;
-    return a->raw == b->raw && a->type == b->type &&
-           (!is_quantized || (a->quantization.scale == b->quantization.scale &&
-                              a->quantization.zero_point == b->quantization.zero_point));
-}
-
-/* Bytes of one element in the ring. */
-static size_t number_bytes(const struct hrf_feed_form *form)
-{
-    if (form->raw)
-        return 1;
-    return form->type == HRF_DTYPE_NONE ? sizeof(float) : hrf_dtype_size(form->type);
-}
-
 /* Elements of the rows of a patch that are read. */
 static int64_t patch_numbers(const struct hrf_feed_config *config)
 {
@@ -223,7 +206,7 @@ static void lay_out(const struct hrf_feed *feed, int32_t form, const unsigned ch
             memcpy(out, rgb, (size_t)n);
         return;
     }
-    switch (number_bytes(&feed->config.forms[form])) {
+    switch (hrf_feed_form_bytes(&feed->config.forms[form])) {
     case 1:
         for (int64_t i = 0; i < n; i += 3)
             for (int c = 0; c < 3; c++)
@@ -245,7 +228,7 @@ static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, i
 {
     const size_t n = (size_t)patch_numbers(&feed->config);
     return (uint8_t *)slot->pixels[form] +
-           (size_t)place * n * number_bytes(&feed->config.forms[form]);
+           (size_t)place * n * hrf_feed_form_bytes(&feed->config.forms[form]);
 }
 
 /* The state of one reader thread. */
@@ -357,7 +340,8 @@ static enum hrf_status allocate_slot(const struct hrf_feed *feed, struct slot *s
     const struct hrf_feed_config *config = &feed->config;
     const size_t n = (size_t)config->batch * (size_t)patch_numbers(config);
     for (int32_t f = 0; f < config->n_forms; f++) {
-        slot->pixels[f] = hrf_alloc_aligned(n * number_bytes(&config->forms[f]), LINE_BYTES);
+        slot->pixels[f] = hrf_alloc_aligned(n * hrf_feed_form_bytes(&config->forms[f]),
+                                            HRF_BUFFER_ALIGNMENT);
         HRF_CHECK_MEMORY(slot->pixels[f] != NULL, err, "no memory for %d batches of %lld patches",
                          config->n_ahead, (long long)config->batch);
     }
@@ -493,6 +477,15 @@ static void give_back(struct hrf_feed *feed)
     pthread_cond_broadcast(&feed->space);
 }
 
+/* What a short batch leaves of its slot is zeros. */
+static void clear_rest(const struct hrf_feed *feed, const struct slot *slot)
+{
+    const int64_t n = batch_size(feed, slot->number);
+    for (int32_t f = 0; f < feed->config.n_forms; f++)
+        memset(place_of(feed, slot, f, n), 0,
+               (size_t)(place_of(feed, slot, f, feed->config.batch) - place_of(feed, slot, f, n)));
+}
+
 /* Called with the lock. */
 static bool is_full(const struct hrf_feed *feed, const struct slot *slot)
 {
@@ -516,6 +509,7 @@ enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batc
                                           .n = batch_size(feed, slot->number),
                                           .number = slot->number };
         memcpy(batch->pixels, slot->pixels, sizeof batch->pixels);
+        clear_rest(feed, slot);
         feed->next_batch++;
     }
     enum hrf_status status = feed->status;

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/ir/graph.h"
+#include "engine/ir/feed_form.h"
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
 
@@ -21,14 +21,7 @@
 
 struct hrf_feed; /* opaque */
 
-/* How a network is fed. The default, all zeros, is float32. */
-struct hrf_feed_form {
-    bool raw;                             /* the bytes as read; the device normalises them */
-    enum hrf_dtype type;                  /* F32 (or NONE, the same), F16, B16, S8, U8 */
-    struct hrf_quantization quantization; /* of S8 and U8 */
-};
 enum { HRF_FEED_MOST_FORMS = 8 };
-bool hrf_feed_form_is_same(const struct hrf_feed_form *a, const struct hrf_feed_form *b);
 
 struct hrf_feed_config {
     struct hrf_slide *slide;          /* borrowed; stays open until the feed is destroyed */
@@ -52,7 +45,9 @@ struct hrf_feed_config {
 };
 
 struct hrf_feed_batch {
-    /* By form: [n][rows][size][3] of its type; valid until the next hrf_feed_next. */
+    /* By form: [config.batch][rows][size][3] of its type, zeros behind the n patches of a short
+     * batch; aligned to a cache line, and valid until the next hrf_feed_next. A session reads them
+     * where they are (hrf_session_feed()). */
     const void *pixels[HRF_FEED_MOST_FORMS];
     const int64_t
         *patches; /* [n]: the patch numbers, counted from first_patch; valid as long as the feed */

@@ -100,77 +100,6 @@ static bool can_fuse(void *context, int32_t first, const struct hrf_fused_pair *
     return kernel->can_fuse != NULL && kernel->can_fuse(kernel, session->kernels[first + 1], pair);
 }
 
-void *hrf_session_buffer(const struct hrf_session *session, int32_t value)
-{
-    const struct hrf_value *v = &session->graph->values[value];
-    if (v->data != NULL)
-        return v->data;
-    return session->arena + hrf_plan_offset(session->plan, value);
-}
-
-static enum hrf_status allocate_calls(struct hrf_session *session, struct hrf_error *err)
-{
-    const struct hrf_plan *plan = session->plan;
-    size_t total = 0, most = 0;
-    for (int32_t i = 0; i < plan->n_steps; i++) {
-        const size_t n = (size_t)session->graph->nodes[plan->steps[i].node].n_inputs;
-        total += n;
-        most = n > most ? n : most;
-    }
-    session->inputs = hrf_calloc(total + 1, sizeof(const void *));
-    session->part_inputs = hrf_calloc(most + 1, sizeof(const void *));
-    session->calls = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->calls[0]);
-    HRF_CHECK_MEMORY(session->inputs != NULL && session->part_inputs != NULL &&
-                         session->calls != NULL,
-                     err, "no memory to bind %d steps", plan->n_steps);
-    return HRF_OK;
-}
-
-/* Sets the addresses of every call's tensors. Parts of nodes compute theirs for each image. */
-static void bind_calls(struct hrf_session *session)
-{
-    const struct hrf_graph *graph = session->graph;
-    const void **at = session->inputs;
-    if (session->peers != NULL)
-        session->peers->memory[HRF_MEMORY_ARENA] = (char *)session->arena;
-    for (int32_t i = 0; i < session->plan->n_steps; i++) {
-        const struct hrf_node *node = &graph->nodes[session->plan->steps[i].node];
-        session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
-                                                      .output = hrf_session_buffer(
-                                                          session, node->outputs[0]),
-                                                      .workspace = session->workspace };
-        for (int32_t k = 0; k < node->n_inputs; k++, at++)
-            if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
-                *at = hrf_session_buffer(session, node->inputs[k]);
-    }
-}
-
-enum hrf_status hrf_session_allocate(struct hrf_session *session, int64_t n_bytes, void **out,
-                                     struct hrf_error *err)
-{
-    if (session->device.ops != NULL)
-        return session->device.ops->allocate(session->backend, (size_t)n_bytes, out, err);
-    *out = hrf_alloc_aligned((size_t)n_bytes + 1, HRF_BUFFER_ALIGNMENT);
-    return *out != NULL ? HRF_OK
-                        : hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
-                                        (double)n_bytes / 0x1p30);
-}
-
-void hrf_session_free(struct hrf_session *session, void *memory)
-{
-    if (memory != NULL && session->device.ops != NULL)
-        session->device.ops->release(session->backend, memory);
-    else
-        hrf_free(memory);
-}
-
-void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
-{
-    session->arena = arena;
-    session->workspace = workspace;
-    bind_calls(session);
-}
-
 static enum hrf_status allocate(struct hrf_session *session, int64_t limit, struct hrf_error *err)
 {
     if (session->device.peers != NULL)
@@ -179,7 +108,7 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
         session->memory.activation_bytes += HRF_SESSION_SLOTS *
                                             hrf_shape_count(hrf_session_input_shape(session, 0));
     HRF_TRY(check_limit(session, limit, err));
-    HRF_TRY(allocate_calls(session, err));
+    HRF_TRY(hrf_session_allocate_calls(session, err));
     size_t arena = (size_t)session->plan->arena_bytes;
     size_t workspace = (size_t)session->memory.workspace_bytes;
     if (session->device.ops != NULL)
@@ -187,7 +116,7 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     if (session->is_lent)
         return HRF_OK;
     if (session->device.ops != NULL) {
-        bind_calls(session);
+        hrf_session_bind_calls(session);
         return HRF_OK;
     }
     session->arena = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
@@ -197,10 +126,10 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     HRF_CHECK_MEMORY(
         session->arena != NULL && session->workspace != NULL && session->copies != NULL, err,
         "no memory for %.2f GiB of activations", (double)(arena + workspace) / 0x1p30);
-    for (int32_t i = 0; i < session->graph->n_inputs; i++)
+    for (int32_t i = session->may_borrow; i < session->graph->n_inputs; i++)
         memset(hrf_session_input(session, i), 0,
                (size_t)hrf_value_bytes(&session->graph->values[session->graph->inputs[i]]));
-    bind_calls(session);
+    hrf_session_bind_calls(session);
     return HRF_OK;
 }
 
@@ -373,6 +302,7 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     if (session->device.ops == NULL)
         hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
+    session->may_borrow = hrf_session_may_borrow(session);
     hrf_graph_drop_constants(session->graph);
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
@@ -453,7 +383,6 @@ void hrf_session_destroy(struct hrf_session *session)
     hrf_free(session->inputs);
     hrf_free(session->part_inputs);
     hrf_free(session->calls);
-    hrf_free(session->pixels);
     hrf_plan_destroy(session->plan);
     hrf_graph_destroy(session->graph);
     hrf_strbuf_release(&session->notes);
@@ -465,64 +394,10 @@ const char *hrf_session_notes(const struct hrf_session *session)
     return session->notes.text;
 }
 
-int32_t hrf_session_depth(const struct hrf_session *session)
-{
-    return session->has_pixels ? HRF_SESSION_SLOTS : 1;
-}
-
-bool hrf_session_takes_pixels(const struct hrf_session *session)
-{
-    return session->has_pixels;
-}
-
-uint8_t *hrf_session_pixels(struct hrf_session *session)
-{
-    return session->device.ops != NULL
-               ? session->device.pixels[session->n_started % HRF_SESSION_SLOTS]
-               : session->pixels;
-}
-
-enum hrf_dtype hrf_session_input_type(const struct hrf_session *session,
-                                      struct hrf_quantization *quantization)
-{
-    const struct hrf_value *x = &session->graph->values[session->graph->inputs[0]];
-    *quantization = x->quantization;
-    return x->dtype;
-}
-
-void *hrf_session_narrow_input(struct hrf_session *session)
-{
-    return hrf_session_buffer(session, session->graph->inputs[0]);
-}
-
-float *hrf_session_input(struct hrf_session *session, int32_t i)
-{
-    if (session->device.ops != NULL)
-        return session->device.inputs[i];
-    return hrf_session_buffer(session, session->graph->inputs[i]);
-}
-
-const float *hrf_session_output(const struct hrf_session *session, int32_t i)
-{
-    if (session->device.ops != NULL) /* times of the last finished batch */
-        return session->device.outputs[(session->n_finished + 1) % HRF_SESSION_SLOTS][i];
-    return hrf_session_buffer(session, session->graph->outputs[i]);
-}
-
 const char *hrf_session_device(const struct hrf_session *session)
 {
     return session->device.ops != NULL ? session->device.ops->describe(session->backend)
                                        : session->ops->name;
-}
-
-const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i)
-{
-    return &session->graph->values[session->graph->inputs[i]].shape;
-}
-
-const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *session, int32_t i)
-{
-    return &session->graph->values[session->graph->outputs[i]].shape;
 }
 
 struct hrf_session_memory hrf_session_memory(const struct hrf_session *session)

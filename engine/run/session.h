@@ -4,7 +4,7 @@
  * A session is used by one thread at a time; its kernels use `n_threads` threads. Shapes are fixed
  * at creation: a smaller last batch is padded and its extra outputs are dropped. Example:
  *   HRF_TRY(hrf_session_create(graph, &config, &session, err));
- *   memcpy(hrf_session_input(session, 0), pixels, n_bytes);
+ *   hrf_session_feed(session, pixels);
  *   HRF_TRY(hrf_session_run(session, err));
  *   const float *scores = hrf_session_output(session, 0);
  */
@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/backend/device.h"
+#include "engine/ir/feed_form.h"
 #include "engine/ir/graph.h"
 #include "engine/passes/lower.h"
 #include "engine/run/device_peers.h"
@@ -43,11 +44,11 @@ struct hrf_session_config {
      * own, after smoothing, where the back end can (lower.h). */
     bool fixed_scales;
     bool is_lent; /* the caller provides arena and workspace (hrf_session_lend()) */
-    /* Input 0 is fed as RGB bytes (hrf_session_pixels()), which the device converts to floats by
-     * this form (a back end without a device refuses it: HRF_E_UNSUPPORTED); NULL: as floats.
-     * Borrowed during creation. */
+    /* Input 0 is fed as RGB bytes (hrf_session_feed()), which the device converts to floats by this
+     * form (a back end without a device refuses it: HRF_E_UNSUPPORTED); NULL: as floats. Borrowed
+     * during creation. */
     const struct hrf_pixel_form *pixels;
-    /* Input 0 may be fed in the type that the network computes in (hrf_session_input_type()), if
+    /* Input 0 may be fed in the type that the network computes in (hrf_session_feed_form()), if
      * kernels work in host memory. Only for hrf_session_create(). */
     bool narrow_input;
     enum hrf_transport transport; /* of messages between devices */
@@ -100,17 +101,15 @@ void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
 
 /* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
  * Fill it before every run, because a run overwrites it. It belongs to the session and keeps its
- * address. */
+ * address. Not for input 0 if its form is another than float32. */
 float *hrf_session_input(struct hrf_session *session, int32_t i);
-/* The type of input 0: F32, or with config.narrow_input F16, B16, S8 or U8 (with *quantization). A
- * narrow input is filled through hrf_session_narrow_input(), not hrf_session_input(). */
-enum hrf_dtype hrf_session_input_type(const struct hrf_session *session,
-                                      struct hrf_quantization *quantization);
-void *hrf_session_narrow_input(struct hrf_session *session);
-/* The buffer [N][rows][columns][3] for the next start or run; only with config.pixels. Each batch
- * in flight has a buffer of its own. */
-uint8_t *hrf_session_pixels(struct hrf_session *session);
-bool hrf_session_takes_pixels(const struct hrf_session *session);
+/* The form of input 0: bytes with config.pixels, F32, or with config.narrow_input perhaps F16, B16,
+ * S8 or U8. */
+struct hrf_feed_form hrf_session_feed_form(const struct hrf_session *session);
+/* `batch` is input 0 of the next start or run, in its form and whole, also what a short batch does
+ * not use; aligned to HRF_BUFFER_ALIGNMENT. Kernels of host memory read it where it is if they can,
+ * so it must not change before that run is finished; a device has copied it when this returns. */
+void hrf_session_feed(struct hrf_session *session, const void *batch);
 /* Runs the plan once, synchronously. */
 HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
 /* A run in two halves, so that a device can be fed while it computes. start() queues one batch;

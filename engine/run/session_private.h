@@ -50,12 +50,22 @@ struct hrf_session {
     struct hrf_session_device device;
     bool has_pixels;
     struct hrf_pixel_form pixel_form;
-    uint8_t *pixels;               /* on the host, if there is no device */
+    bool may_borrow;               /* input 0 may be read where the caller has it */
+    const void *fed;               /* borrowed as input 0 until the run is finished; NULL: none */
     int64_t n_started, n_finished; /* batches so far */
 };
 
-/* The address of a value, on the device if there is one; NULL for constants of a device. */
+/* The address of a value, on the device if there is one; NULL for constants of a device. Kernels
+ * only read what was borrowed. */
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value);
+/* Space for the calls of all steps, and the addresses of every call's tensors. */
+HRF_CHECKED enum hrf_status hrf_session_allocate_calls(struct hrf_session *session,
+                                                       struct hrf_error *err);
+void hrf_session_bind_calls(struct hrf_session *session);
+/* True if kernels only read input 0, so that it may be read where the caller has it. */
+bool hrf_session_may_borrow(const struct hrf_session *session);
+/* Ends the loan of hrf_session_feed(). */
+void hrf_session_give_back(struct hrf_session *session);
 /* Runs, or queues, every step once. */
 HRF_CHECKED enum hrf_status hrf_session_run_steps(struct hrf_session *session,
                                                   struct hrf_error *err);

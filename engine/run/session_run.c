@@ -139,6 +139,7 @@ enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error
     assert(session->n_finished < session->n_started);
     if (session->device.ops != NULL)
         HRF_TRY(hrf_session_device_finish(session, err));
+    hrf_session_give_back(session);
     session->n_finished++;
     return HRF_OK;
 }

@@ -90,24 +90,6 @@ static enum hrf_status choose_input(const struct hrf_worker *job,
     return HRF_OK;
 }
 
-static struct hrf_session *session_of(const struct hrf_worker *job, int i)
-{
-    return hrf_network_session(job->networks[i].network);
-}
-
-struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job, int i)
-{
-    struct hrf_session *session = session_of(job, i);
-    struct hrf_quantization unused;
-    return session != NULL && hrf_session_input_type(session, &unused) != HRF_F32 ? session : NULL;
-}
-
-struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job, int i)
-{
-    struct hrf_session *session = session_of(job, i);
-    return session != NULL && hrf_session_takes_pixels(session) ? session : NULL;
-}
-
 /* A calibration observes every tensor of one session. Ranks that share the patches each run the
  * whole network. */
 static bool is_alone(const struct hrf_worker *job)

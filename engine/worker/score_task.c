@@ -20,6 +20,12 @@ struct scoring {
     float *values;               /* of a batch, by all networks; NULL: there is only one */
 };
 
+/* The k-th network of the group, if it is one session; NULL: in bands or on several ranks. */
+static struct hrf_session *session_of(const struct scoring *s, int k)
+{
+    return hrf_network_session(s->job->networks[s->group->networks[k]].network);
+}
+
 /* What network i of this rank's group has used since the last query, as far as it could be read. */
 static struct hrf_resource_use take_spent(struct hrf_worker *job, int i)
 {
@@ -30,47 +36,20 @@ static struct hrf_resource_use take_spent(struct hrf_worker *job, int i)
 
 /* ---- one network on a batch ---- */
 
-/* Copies n images of a batch into an input of `shape`, and zeros behind them. */
-static void fill(void *input, const struct hrf_shape *shape, size_t number_bytes,
-                 const void *pixels, int64_t n)
-{
-    const size_t all = (size_t)hrf_shape_count(shape) * number_bytes;
-    const size_t there = all / (size_t)shape->dims[0] * (size_t)n;
-    memcpy(input, pixels, there);
-    memset((uint8_t *)input + there, 0, all - there);
-}
-
-static void fill_pixels(struct hrf_session *session, const void *pixels, int64_t n)
-{
-    fill(hrf_session_pixels(session), hrf_session_input_shape(session, 0), 1, pixels, n);
-}
-
-static void fill_narrow(struct hrf_session *session, const void *pixels, int64_t n)
-{
-    struct hrf_quantization unused;
-    fill(hrf_session_narrow_input(session), hrf_session_input_shape(session, 0),
-         hrf_dtype_size(hrf_session_input_type(session, &unused)), pixels, n);
-}
-
 /* Runs the k-th network of the group on a batch. */
 static enum hrf_status run_network(const struct scoring *s, int k,
                                    const struct hrf_feed_batch *batch, struct hrf_error *err)
 {
-    const int i = s->group->networks[k];
-    struct hrf_session *pixels = hrf_worker_pixel_session(s->job, i);
-    struct hrf_session *narrow = hrf_worker_narrow_session(s->job, i);
+    struct hrf_network *network = s->job->networks[s->group->networks[k]].network;
+    struct hrf_session *session = hrf_network_session(network);
     const void *data = batch->pixels[s->source->form[k]];
     struct hrf_batch_source source = {
         .pixels = data, .n = batch->n, .size = s->job->size, .fed = s->source->fed
     };
-    if (pixels != NULL) {
-        fill_pixels(pixels, data, batch->n);
-        return hrf_session_run(pixels, err);
-    }
-    if (narrow == NULL)
-        return hrf_network_run(s->job->networks[i].network, hrf_worker_read_batch, &source, err);
-    fill_narrow(narrow, data, batch->n);
-    return hrf_session_run(narrow, err);
+    if (session == NULL)
+        return hrf_network_run(network, hrf_worker_read_batch, &source, err);
+    hrf_session_feed(session, data);
+    return hrf_session_run(session, err);
 }
 
 /* Takes over the k-th network's output of a batch of n. */
@@ -118,9 +97,9 @@ static enum hrf_status start_and_finish(const struct scoring *s, int k,
                                         const struct hrf_feed_batch *next,
                                         const struct hrf_feed_batch *oldest, struct hrf_error *err)
 {
-    struct hrf_session *session = hrf_worker_pixel_session(s->job, s->group->networks[k]);
+    struct hrf_session *session = session_of(s, k);
     if (next->n > 0) {
-        fill_pixels(session, next->pixels[s->source->form[k]], next->n);
+        hrf_session_feed(session, next->pixels[s->source->form[k]]);
         HRF_TRY(hrf_session_start(session, err));
     }
     if (oldest->n == 0)
@@ -131,7 +110,7 @@ static enum hrf_status start_and_finish(const struct scoring *s, int k,
     return HRF_OK;
 }
 
-static enum hrf_status score_pixels(const struct scoring *s, struct hrf_error *err)
+static enum hrf_status score_side_by_side(const struct scoring *s, struct hrf_error *err)
 {
     struct hrf_feed_batch oldest = { .n = 0 };
     double since = hrf_clock_seconds(); /* the time of the next result counts from here */
@@ -158,10 +137,10 @@ static enum hrf_status score_pixels(const struct scoring *s, struct hrf_error *e
     }
 }
 
-static bool all_take_pixels(const struct scoring *s)
+static bool all_take_two_batches(const struct scoring *s)
 {
     for (int k = 0; k < s->group->n; k++)
-        if (hrf_worker_pixel_session(s->job, s->group->networks[k]) == NULL)
+        if (session_of(s, k) == NULL || hrf_session_depth(session_of(s, k)) < 2)
             return false;
     return true;
 }
@@ -207,8 +186,8 @@ static enum hrf_status score_batch(const struct scoring *s, const struct hrf_fee
 /* Scores the batches that this rank's group gets. */
 static enum hrf_status score_patches(const struct scoring *s, struct hrf_error *err)
 {
-    if (all_take_pixels(s))
-        return score_pixels(s, err);
+    if (all_take_two_batches(s))
+        return score_side_by_side(s, err);
     for (;;) {
         struct hrf_feed_batch batch;
         const enum hrf_status status = next_batch(s, &batch, err);

@@ -178,11 +178,9 @@ enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_
 
 static struct hrf_feed_form form_of(const struct hrf_worker *job, int network)
 {
-    struct hrf_feed_form form = { .raw = hrf_worker_pixel_session(job, network) != NULL };
-    struct hrf_session *narrow = hrf_worker_narrow_session(job, network);
-    if (narrow != NULL)
-        form.type = hrf_session_input_type(narrow, &form.quantization);
-    return form;
+    const struct hrf_session *session = hrf_network_session(job->networks[network].network);
+    return session != NULL ? hrf_session_feed_form(session)
+                           : (struct hrf_feed_form){ .type = HRF_F32 };
 }
 
 /* Each form once, and the rows that any of the networks needs. */

@@ -124,13 +124,8 @@ HRF_CHECKED enum hrf_status hrf_worker_run_slide(struct hrf_worker *job,
                                                  const struct hrf_job_task *task,
                                                  struct hrf_task_source *source,
                                                  struct hrf_error *err);
-/* The session of network i that is fed pixels as bytes; NULL: it is fed otherwise. */
-struct hrf_session *hrf_worker_pixel_session(const struct hrf_worker *job, int i);
-/* The session that is fed numbers narrower than floats; NULL: it is fed otherwise. */
-struct hrf_session *hrf_worker_narrow_session(const struct hrf_worker *job, int i);
-
-/* A batch of square patches as a source (hrf_source); the rest of a short one is zeros, whose
- * outputs are dropped. */
+/* A batch of square patches as a source (hrf_source), for networks in bands or on several ranks;
+ * the rest of a short one is zeros, whose outputs are dropped. */
 struct hrf_batch_source {
     const float *pixels; /* [n][rows][size][3] */
     int64_t n, size;     /* px, of a patch */

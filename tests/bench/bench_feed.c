@@ -218,8 +218,7 @@ static enum hrf_status measure_both(const struct bench *b, json_t **out, struct 
         HRF_TRY(hrf_feed_next(feed, &batch, err));
         if (done == 0)
             first_wait = hrf_feed_times(feed).wait;
-        memcpy(hrf_session_input(b->session, 0), batch.pixels[0],
-               (size_t)(batch.n * b->size * b->size * 3) * sizeof(float));
+        hrf_session_feed(b->session, batch.pixels[0]);
         HRF_TRY(hrf_session_run(b->session, err));
         done += batch.n;
     }

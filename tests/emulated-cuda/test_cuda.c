@@ -314,8 +314,12 @@ static void pixels_become_the_floats_that_the_form_says(void **state)
     }
     /* Two batches under way, each in a place of its own. */
     for (int k = 0; k <= BATCHES; k++) {
+        _Alignas(64) uint8_t batch[N];
         for (int i = 0; i < N && k < BATCHES; i++)
-            hrf_session_pixels(pixels)[i] = (uint8_t)((i * 7 + k * 31) % 256);
+            batch[i] = (uint8_t)((i * 7 + k * 31) % 256);
+        if (k < BATCHES)
+            hrf_session_feed(pixels, batch);
+        memset(batch, 0, sizeof batch); /* it was copied */
         if (k < BATCHES)
             assert_int_equal(hrf_session_start(pixels, &err), HRF_OK);
         if (k == 0)

@@ -77,18 +77,20 @@ static void run_once(const struct hrf_graph *graph, const struct hrf_session_con
     HRF_AUTO(hrf_session) session = NULL;
     if (hrf_session_create(graph, config, &session, &err) != HRF_OK)
         fail_msg("%s: %s", config->precision, err.text);
-    struct hrf_quantization q;
-    const enum hrf_dtype type = hrf_session_input_type(session, &q);
-    assert_int_equal(type == HRF_F32, !config->narrow_input);
+    const struct hrf_feed_form form = hrf_session_feed_form(session);
+    assert_int_equal(form.type == HRF_F32, !config->narrow_input);
+    _Alignas(64) uint8_t batch[2 * 3 * 8 * 8 * 4];
     for (int i = 0; i < 2 * 3 * 8 * 8; i++) {
         const float x = (float)(i % 37) / 8 - 2;
-        if (type == HRF_F32)
+        if (form.type == HRF_F32)
             hrf_session_input(session, 0)[i] = x;
-        else if (hrf_dtype_size(type) == 2)
-            hrf_floats_to(type, &x, (uint16_t *)hrf_session_narrow_input(session) + i, 1);
+        else if (hrf_feed_form_bytes(&form) == 2)
+            hrf_floats_to(form.type, &x, (uint16_t *)(void *)batch + i, 1);
         else
-            ((int8_t *)hrf_session_narrow_input(session))[i] = (int8_t)hrf_quantize(x, type, &q);
+            batch[i] = (uint8_t)hrf_quantize(x, form.type, &form.quantization);
     }
+    if (form.type != HRF_F32)
+        hrf_session_feed(session, batch);
     assert_int_equal(hrf_session_run(session, &err), HRF_OK);
     memcpy(out, hrf_session_output(session, 0), 4 * sizeof *out);
     *bytes = hrf_session_memory(session).activation_bytes;
@@ -121,6 +123,54 @@ static void an_input_in_the_networks_own_type_gives_the_same_bits(void **state)
     }
     hrf_graph_destroy(fused);
     hrf_graph_destroy(graph);
+}
+
+/* A pointwise operator before an average. The plan computes it in place, that is on a copy of what
+ * was lent. */
+static struct hrf_graph *in_place_net(void)
+{
+    struct build b = build_start(4);
+    const int32_t image = build_input(&b, SHAPE(2, 3, 8, 8));
+    const int32_t mean = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL,
+                                     build_unary(&b, HRF_OP_RELU, image));
+    return build_finish(&b, &mean, 1);
+}
+
+static void a_batch_that_is_fed_gives_the_bits_of_one_that_is_copied(void **state)
+{
+    (void)state;
+    enum { N = 2 * 3 * 8 * 8 };
+    struct hrf_graph *graphs[] = { small_net(), in_place_net() };
+    for (int g = 0; g < 2; g++) {
+        const struct hrf_session_config config = { .device = "cpu",
+                                                   .precision = "fp32",
+                                                   .n_threads = 1 };
+        struct hrf_error err = { .status = HRF_OK };
+        HRF_AUTO(hrf_session) session = NULL;
+        if (hrf_session_create(graphs[g], &config, &session, &err) != HRF_OK)
+            fail_msg("%s", err.text);
+        _Alignas(64) float batch[2][N], before[2][N], out[2][4];
+        const size_t n_out = (size_t)hrf_shape_count(hrf_session_output_shape(session, 0));
+        assert_true(n_out <= 2 * 4);
+        for (int i = 0; i < 2 * N; i++)
+            batch[i / N][i % N] = (float)(i % 37) / 8 - 2;
+        memcpy(before, batch, sizeof batch);
+        for (int k = 0; k < 6; k++) { /* lent and copied by turns */
+            float fed[2 * 4], copied[2 * 4];
+            hrf_session_feed(session, batch[k % 2]);
+            assert_int_equal(hrf_session_run(session, &err), HRF_OK);
+            memcpy(fed, hrf_session_output(session, 0), n_out * sizeof *fed);
+            memcpy(hrf_session_input(session, 0), batch[k % 2], sizeof batch[0]);
+            assert_int_equal(hrf_session_run(session, &err), HRF_OK);
+            memcpy(copied, hrf_session_output(session, 0), n_out * sizeof *copied);
+            assert_memory_equal(fed, copied, n_out * sizeof *fed);
+            memcpy(out[k % 2], fed, 4 * sizeof *fed);
+        }
+        assert_memory_not_equal(out[0], out[1], sizeof out[0]);
+        assert_memory_equal(before, batch, sizeof batch); /* nobody has written to it */
+    }
+    hrf_graph_destroy(graphs[0]);
+    hrf_graph_destroy(graphs[1]);
 }
 
 /* Two products with weights in +-first and +-second, a ReLU between them. */
@@ -366,6 +416,7 @@ int main(void)
         cmocka_unit_test(what_this_build_lacks_is_named),
         cmocka_unit_test(a_limit_is_kept_to_the_byte),
         cmocka_unit_test(an_input_in_the_networks_own_type_gives_the_same_bits),
+        cmocka_unit_test(a_batch_that_is_fed_gives_the_bits_of_one_that_is_copied),
         cmocka_unit_test(inputs_that_are_no_numbers_and_constant_outputs_are_refused),
         cmocka_unit_test(weights_that_16_bits_do_not_hold_stay_in_float32),
         cmocka_unit_test(the_callers_graph_is_left_as_it_was),
