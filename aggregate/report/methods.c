@@ -145,6 +145,11 @@ static void tissue(struct methods *m)
             cite(m, methods[i].work);
             hrf_out_adds(m->out, ". ");
         }
+    if (fact(m, "tissue model")[0] != '\0') {
+        hrf_out_adds(m->out, "Tissue was separated from background by a network: ");
+        name(m, fact(m, "tissue model"));
+        hrf_out_adds(m->out, ". ");
+    }
 }
 
 static enum hrf_status patches(struct methods *m, struct hrf_error *err)

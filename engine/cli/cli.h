@@ -12,7 +12,7 @@ extern const char *hrf_engine_program;
 extern const struct hrf_command hrf_engine_eval, hrf_engine_infer, hrf_engine_observe,
     hrf_engine_model, hrf_engine_bench, hrf_engine_profile, hrf_engine_plan, hrf_engine_tune_comm,
     hrf_engine_version, hrf_engine_ranks, hrf_engine_sweep, hrf_engine_check, hrf_engine_head,
-    hrf_engine_score_bags, hrf_engine_train_heads;
+    hrf_engine_score_bags, hrf_engine_train_heads, hrf_engine_tile;
 
 /* Prints the error and gives the exit code: 2 when the request was wrong or is not in this
  * build, 4 when the environment lacks something, else 1. */

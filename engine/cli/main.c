@@ -14,12 +14,23 @@ int hrf_engine_fail(const char *command, const struct hrf_error *err)
     return 1;
 }
 
-static const struct hrf_command *const commands[] = {
-    &hrf_engine_eval,      &hrf_engine_infer,      &hrf_engine_observe,     &hrf_engine_model,
-    &hrf_engine_bench,     &hrf_engine_profile,    &hrf_engine_plan,        &hrf_engine_sweep,
-    &hrf_engine_tune_comm, &hrf_engine_ranks,      &hrf_engine_check,       &hrf_engine_head,
-    &hrf_engine_version,   &hrf_engine_score_bags, &hrf_engine_train_heads, NULL
-};
+static const struct hrf_command *const commands[] = { &hrf_engine_eval,
+                                                      &hrf_engine_infer,
+                                                      &hrf_engine_observe,
+                                                      &hrf_engine_model,
+                                                      &hrf_engine_bench,
+                                                      &hrf_engine_profile,
+                                                      &hrf_engine_plan,
+                                                      &hrf_engine_sweep,
+                                                      &hrf_engine_tune_comm,
+                                                      &hrf_engine_ranks,
+                                                      &hrf_engine_check,
+                                                      &hrf_engine_head,
+                                                      &hrf_engine_version,
+                                                      &hrf_engine_score_bags,
+                                                      &hrf_engine_train_heads,
+                                                      &hrf_engine_tile,
+                                                      NULL };
 
 int main(int argc, char **argv)
 {

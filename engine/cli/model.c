@@ -9,6 +9,7 @@
 #include "engine/passes/passes.h"
 #include "engine/planning/request.h"
 #include "engine/run/rank.h"
+#include "engine/tile_worker/tile_worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,8 @@ struct request {
     int64_t classes, size, batch, seed, memory, max_memory, heads;
     double max_operations;
     struct hrf_option_list keep;
-    bool json, shapes, external;
+    int64_t tissue_class;
+    bool json, shapes, external, tissue;
 };
 
 /* An encoder with weights that the user has; what its images have to be goes with it. */
@@ -216,9 +218,26 @@ static enum hrf_status check(const char *file, const struct request *request, st
     return HRF_OK;
 }
 
+/* The same for a network that finds tissue. */
+static enum hrf_status check_tissue(const char *file, const struct request *request,
+                                    struct hrf_error *err)
+{
+    char *name = hrf_strdup(file);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a path");
+    const struct hrf_job_tissue settings = { .model_file = name,
+                                             .size = request->size,
+                                             .class = request->tissue_class };
+    int64_t side = 0;
+    const enum hrf_status status = hrf_tile_worker_check_model(&settings, &side, err);
+    hrf_free(name);
+    HRF_TRY(status);
+    printf("images of %lldx%lld px give tissue\n", (long long)side, (long long)side);
+    return HRF_OK;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request request = { .classes = 2, .batch = 1, .seed = 1 };
+    struct request request = { .classes = 2, .batch = 1, .seed = 1, .tissue_class = -1 };
     const struct hrf_option options[] = {
         { "output", "FILE", "make: the ONNX file to write", HRF_OPTION_TEXT, &request.output },
         { "weights", "FILE",
@@ -257,6 +276,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_REAL, &request.max_operations },
         { "shapes", NULL, "check: check only shapes, do not set up the network", HRF_OPTION_FLAG,
           &request.shapes },
+        { "tissue", NULL, "check: whether the network can find tissue (tiler.tissue.method onnx)",
+          HRF_OPTION_FLAG, &request.tissue },
+        { "class", "N", "check --tissue: the output that is tissue, from 0 (default: the last)",
+          HRF_OPTION_INT, &request.tissue_class },
         { "layout", "L",
           "check: layout of the ranks that share the network, e.g. spatial=2,stages=2",
           HRF_OPTION_TEXT, &request.layout },
@@ -283,6 +306,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = print_hash(args.operands[1], &err);
     else if (strcmp(args.operands[0], "input") == 0)
         status = print_input(args.operands[1], &err);
+    else if (is_check && request.tissue)
+        status = check_tissue(args.operands[1], &request, &err);
     else if (is_check)
         status = check(args.operands[1], &request, &err);
     else

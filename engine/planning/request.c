@@ -116,23 +116,27 @@ void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double
         graph->bounds.operations = operations;
 }
 
-static bool ends_in_probabilities(const struct hrf_graph *graph, int32_t value)
+bool hrf_engine_ends_in_probabilities(const struct hrf_graph *graph)
 {
-    for (int32_t at = value; at >= 0 && graph->values[at].producer >= 0;) {
+    static const enum hrf_op leaving[] = { HRF_OP_IDENTITY, HRF_OP_FLATTEN,   HRF_OP_RESHAPE,
+                                           HRF_OP_SQUEEZE,  HRF_OP_UNSQUEEZE, HRF_OP_TRANSPOSE,
+                                           HRF_OP_SLICE,    HRF_OP_RESIZE };
+    for (int32_t at = graph->outputs[0]; at >= 0 && graph->values[at].producer >= 0;) {
         const struct hrf_node *node = &graph->nodes[graph->values[at].producer];
         if (node->op == HRF_OP_SOFTMAX || node->op == HRF_OP_SIGMOID)
             return true;
-        if (node->op != HRF_OP_IDENTITY && node->op != HRF_OP_FLATTEN &&
-            node->op != HRF_OP_RESHAPE && node->op != HRF_OP_SQUEEZE)
+        bool leaves = false;
+        for (size_t i = 0; i < sizeof leaving / sizeof leaving[0]; i++)
+            leaves |= node->op == leaving[i];
+        if (!leaves)
             return false;
         at = node->inputs[0];
     }
     return false;
 }
 
-/* Checks that the model has one float32 output. `wanted`: what it should be, for the message. */
-static enum hrf_status check_output(const struct hrf_graph *graph, const char *wanted,
-                                    struct hrf_error *err)
+enum hrf_status hrf_engine_check_output(const struct hrf_graph *graph, const char *wanted,
+                                        struct hrf_error *err)
 {
     if (graph->n_outputs != 1)
         return hrf_error_set(err, HRF_E_USER,
@@ -154,7 +158,7 @@ enum { MOST_FEATURES = 1 << 16 }; /* what a scores record holds for a patch */
 enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph, int64_t *width,
                                            struct hrf_error *err)
 {
-    HRF_TRY(check_output(graph, "embedding", err));
+    HRF_TRY(hrf_engine_check_output(graph, "embedding", err));
     const struct hrf_value *output = &graph->values[graph->outputs[0]];
     const struct hrf_shape *shape = &output->shape;
     const int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
@@ -182,7 +186,7 @@ static enum hrf_status choose_activation(const struct hrf_graph *graph, int64_t 
                                          struct hrf_error *err)
 {
     const int32_t output = graph->outputs[0];
-    const bool has_one = ends_in_probabilities(graph, output);
+    const bool has_one = hrf_engine_ends_in_probabilities(graph);
     const bool is_sigmoid = wanted != NULL ? strcmp(wanted, "sigmoid") == 0 : n_classes == 1;
     *op = is_sigmoid ? HRF_OP_SIGMOID : HRF_OP_SOFTMAX;
     *is_needed = wanted == NULL ? !has_one : strcmp(wanted, "none") != 0;
@@ -200,7 +204,7 @@ enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_clas
 {
     enum hrf_op op;
     bool is_needed;
-    HRF_TRY(check_output(graph, "probabilities or logits", err));
+    HRF_TRY(hrf_engine_check_output(graph, "probabilities or logits", err));
     const int32_t output = graph->outputs[0];
     struct hrf_shape shape = graph->values[output].shape;
     int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];

@@ -35,6 +35,13 @@ HRF_CHECKED enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, 
 HRF_CHECKED enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_classes,
                                                      const char *activation, struct hrf_error *err);
 
+/* Checks that the model has one float32 output. `wanted`: what it should be, for the message. */
+HRF_CHECKED enum hrf_status hrf_engine_check_output(const struct hrf_graph *graph,
+                                                    const char *wanted, struct hrf_error *err);
+/* True if the graph's first output has passed a Softmax or Sigmoid, and since then only what leaves
+ * probabilities as they are, such as Reshape or Resize. */
+bool hrf_engine_ends_in_probabilities(const struct hrf_graph *graph);
+
 /* Checks that the graph's only output is one vector per image, [batch][width] or
  * [batch][width][1][1], and gives its width. HRF_E_USER, with what it is and the way out, when it
  * is not. */

@@ -156,15 +156,42 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
     return hrf_strdup(is_gone ? "its process is gone; the next driver imports its results" : text);
 }
 
-/* The engine's message without its own name. */
-static enum hrf_status model_misfit(const struct hrf_workflow *w, const char *said,
+/* The engine's message without its own name. `key` and `file`: of the model. */
+static enum hrf_status model_misfit(const char *key, const char *file, const char *said,
                                     struct hrf_error *err)
 {
     static const char own[] = "hires-engine model: ";
     if (strncmp(said, own, sizeof own - 1) == 0)
         said += sizeof own - 1;
-    return hrf_error_set(err, HRF_E_USER, "model.file '%s' does not fit the workflow: %.*s",
-                         w->model.file, (int)strcspn(said, "\n"), said);
+    return hrf_error_set(err, HRF_E_USER, "%s '%s' does not fit the workflow: %.*s", key, file,
+                         (int)strcspn(said, "\n"), said);
+}
+
+/* Runs a check of the engine. `key` and `file`: of the model that it is about. */
+static enum hrf_status ask_engine(const char *const *argv, const char *key, const char *file,
+                                  struct hrf_error *err)
+{
+    enum { PATIENCE_MS = 120000 };
+    HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT;
+    struct hrf_process_result result;
+    HRF_TRY(hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said, &result, err));
+    if (result.exited && result.exit_code == 0)
+        return HRF_OK;
+    return model_misfit(key, file,
+                        said.length > 0 ? said.text : "the engine ended without a message", err);
+}
+
+/* That the network for tissue gives what tissue can be told from. */
+static enum hrf_status check_tissue_model(const struct hrf_workflow *w, const char *program,
+                                          struct hrf_error *err)
+{
+    char size[24], class[24];
+    snprintf(size, sizeof size, "%lld", (long long)w->tiler.tissue.size);
+    snprintf(class, sizeof class, "%lld", (long long)w->tiler.tissue.class);
+    const char *const argv[] = { program,    "model",  "check", w->tiler.tissue.model,
+                                 "--tissue", "--size", size,    "--class",
+                                 class,      NULL };
+    return ask_engine(argv, "tiler.tissue.model", w->tiler.tissue.model, err);
 }
 
 /* The engine's command line: `fixed`, then --keep for each name that int8 is to leave alone (names
@@ -190,7 +217,6 @@ static const char **check_argv(const struct hrf_workflow *w, const char *const *
 enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_only,
                                     struct hrf_error *err)
 {
-    enum { PATIENCE_MS = 120000 };
     HRF_AUTO_FREE char *program = NULL;
     HRF_TRY(hrf_launch_find_engine(&program, err));
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
@@ -235,15 +261,8 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
                                   NULL };
     HRF_AUTO_FREE const char **argv = check_argv(w, fixed);
     HRF_CHECK_MEMORY(argv != NULL, err, "no memory to check the model");
-    struct hrf_strbuf said = HRF_STRBUF_INIT;
-    struct hrf_process_result result;
-    enum hrf_status status = hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said,
-                                             &result, err);
-    if (status == HRF_OK && (!result.exited || result.exit_code != 0))
-        status = model_misfit(w, said.length > 0 ? said.text : "the engine ended without a message",
-                              err);
-    hrf_strbuf_release(&said);
-    return status;
+    HRF_TRY(ask_engine(argv, "model.file", w->model.file, err));
+    return w->tiler.tissue.method == HRF_TISSUE_ONNX ? check_tissue_model(w, program, err) : HRF_OK;
 }
 
 enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_error *err)

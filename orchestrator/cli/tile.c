@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/tile_by_engine.h"
 #include "orchestrator/launch/launch.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/tile_job.h"
@@ -16,6 +17,8 @@ struct request {
     const char *mask, *thumbnail, *method, *mode, *coords, *on_bad_tile, *edge;
     const char *kept;
     struct hrf_job_quality quality;
+    const char *tissue_model;
+    struct hrf_job_tissue tissue;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
     bool json;
@@ -86,12 +89,37 @@ static void print_json(const struct hrf_tile_plan *p)
     puts(text != NULL ? text : "{}");
 }
 
+/* Whether the options about a network belong together; if not, says why. */
+static bool is_tissue_fit(const struct request *r)
+{
+    const bool by_network = strcmp(r->method, HRF_TISSUE_BY_NETWORK) == 0;
+    const struct hrf_job_tissue *t = &r->tissue;
+    const char *wrong = by_network != (r->tissue_model != NULL)
+                            ? "--tissue onnx and --tissue-model need each other"
+                        : !by_network       ? NULL
+                        : !(t->mpp > 0)     ? "--tissue onnx needs --tissue-mpp"
+                        : r->coords != NULL ? "--coords and --tissue onnx exclude each other"
+                        : !(t->threshold > 0 && t->threshold <= 1)
+                            ? "--tissue-threshold is over 0, at most 1"
+                        : t->size < 0 || t->size > 8192
+                            ? "--tissue-size is 0 (as the model says) to 8192"
+                        : t->class < -1 ? "--tissue-class is -1 (the last) or more"
+                                        : NULL;
+    if (wrong != NULL)
+        fprintf(stderr, "%s tile: %s\n", HRF_PROGRAM, wrong);
+    return wrong == NULL;
+}
+
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = { .mode = "patch",
                          .method = "otsu",
                          .on_bad_tile = "fail",
                          .edge = "drop",
+                         .tissue = { .threshold = 0.5,
+                                     .class = -1,
+                                     .mean = { 0.485, 0.456, 0.406 },
+                                     .std = { 0.229, 0.224, 0.225 } },
                          .size = 256,
                          .min_patches = 16,
                          .mpp = 0.5,
@@ -103,7 +131,18 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "mpp", "UM", "resolution of patches in um/px (default 0.5)", HRF_OPTION_REAL, &r.mpp },
         { "stride", "PX", "distance between patches (default: the patch size)", HRF_OPTION_INT,
           &r.stride },
-        { "tissue", "METHOD", "otsu, wsinfer, clam or ncrf", HRF_OPTION_TEXT, &r.method },
+        { "tissue", "METHOD", "otsu, wsinfer, clam, ncrf or onnx (by a network)", HRF_OPTION_TEXT,
+          &r.method },
+        { "tissue-model", "FILE.onnx", "onnx: the network (tiler.tissue.model)", HRF_OPTION_TEXT,
+          &r.tissue_model },
+        { "tissue-mpp", "UM", "onnx: resolution of its images in um/px", HRF_OPTION_REAL,
+          &r.tissue.mpp },
+        { "tissue-threshold", "P", "onnx: a pixel of at least this probability is tissue",
+          HRF_OPTION_REAL, &r.tissue.threshold },
+        { "tissue-size", "PX", "onnx: height and width of its images (tiler.tissue.size)",
+          HRF_OPTION_INT, &r.tissue.size },
+        { "tissue-class", "N", "onnx: its output that is tissue, from 0 (default: the last)",
+          HRF_OPTION_INT, &r.tissue.class },
         { "min-tissue", "FRACTION", "smallest fraction of tissue in a patch (default 0.5)",
           HRF_OPTION_REAL, &r.min_tissue },
         { "coords", "PLACE",
@@ -157,7 +196,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         fprintf(stderr, "%s tile: --on-bad-tile is fail or white\n", HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    HRF_AUTO_FREE char *coords = hrf_strdup(r.coords);
+    HRF_AUTO_FREE char *coords = hrf_strdup(r.coords), *model = hrf_strdup(r.tissue_model);
+    r.tissue.model_file = model;
+    if (!is_tissue_fit(&r))
+        return HRF_EXIT_USAGE;
     struct hrf_job_tiler params = { .mode = mode,
                                     .coords = coords,
                                     .on_bad_tile = on_bad_tile,
@@ -167,10 +209,15 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                                     .patch_stride = r.stride > 0 ? r.stride : r.size,
                                     .patch_mpp = r.mpp,
                                     .tissue_method = method,
+                                    .tissue = r.tissue,
                                     .min_tissue = r.min_tissue,
                                     .min_patches = r.min_patches };
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    enum hrf_status status = hrf_tile_slide(args.operands[0], &params, 0, r.slide_mpp, &plan, &err);
+    enum hrf_status status = r.tissue_model != NULL
+                                 ? hrf_cli_tile_by_engine(args.operands[0], &params, r.slide_mpp,
+                                                          &plan, &err)
+                                 : hrf_tile_slide(args.operands[0], &params, 0, r.slide_mpp, NULL,
+                                                  &plan, &err);
     if (status == HRF_OK)
         status = write_picture(r.mask, &plan->mask_png, &err);
     if (status == HRF_OK)

@@ -15,6 +15,21 @@ static void hash_slide(struct hrf_hash *hash, const struct hrf_slide_identity *s
     hrf_hash_int(hash, slide->mtime_ns);
 }
 
+static void hash_tissue(struct hrf_hash *hash, const struct hrf_tissue_inputs *tissue)
+{
+    if (tissue->model_sha256 == NULL)
+        return;
+    hrf_hash_text(hash, tissue->model_sha256);
+    hrf_hash_double(hash, tissue->mpp);
+    hrf_hash_double(hash, tissue->threshold);
+    hrf_hash_int(hash, tissue->size);
+    hrf_hash_int(hash, tissue->class);
+    for (int i = 0; i < 3; i++) {
+        hrf_hash_double(hash, tissue->mean[i]);
+        hrf_hash_double(hash, tissue->std[i]);
+    }
+}
+
 enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[HRF_HASH_HEX],
                                  struct hrf_error *err)
 {
@@ -42,6 +57,7 @@ enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[
             hrf_hash_int(hash, i);
             hrf_hash_double(hash, inputs->quality[i]);
         }
+    hash_tissue(hash, &inputs->tissue);
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

@@ -19,6 +19,14 @@ struct hrf_slide_identity {
     int64_t n_bytes, mtime_ns;
 };
 
+/* A network that finds tissue. */
+struct hrf_tissue_inputs {
+    const char *model_sha256; /* NULL: no network finds it */
+    double mpp, threshold;
+    int64_t size, class;
+    const double *mean, *std; /* [3] */
+};
+
 struct hrf_tile_inputs {
     struct hrf_slide_identity slide;
     const char *mode, *tissue_method;
@@ -26,8 +34,9 @@ struct hrf_tile_inputs {
     double mpp, min_tissue;
     double csv_mpp, workflow_mpp; /* 0 = not given */
     bool bad_tiles_are_white;
-    const char *edge;   /* NULL: drop */
-    double quality[4];  /* the limits for pen, bubble, fold and blur; 0: not looked for */
+    const char *edge;  /* NULL: drop */
+    double quality[4]; /* the limits for pen, bubble, fold and blur; 0: not looked for */
+    struct hrf_tissue_inputs tissue;
     const char *coords; /* SHA-256 of the file of foreign patches; NULL: none */
 };
 

@@ -408,9 +408,11 @@ static bool may_help_again(enum hrf_status status)
 
 static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_error *err)
 {
-    HRF_TRY(l->spec->kind == HRF_JOB_TILE ? hrf_process_self(&l->program, err)
-                                          : hrf_launch_find_engine(&l->program, err));
-    const char *verb = l->spec->kind == HRF_JOB_TILE        ? "tile-job"
+    /* A tile job needs the engine only for a network that finds tissue. */
+    const bool is_own = l->spec->kind == HRF_JOB_TILE && l->spec->tiler.tissue.model_file == NULL;
+    HRF_TRY(is_own ? hrf_process_self(&l->program, err) : hrf_launch_find_engine(&l->program, err));
+    const char *verb = is_own                               ? "tile-job"
+                       : l->spec->kind == HRF_JOB_TILE      ? "tile"
                        : l->spec->kind == HRF_JOB_CALIBRATE ? "observe"
                        : l->spec->kind == HRF_JOB_HEAD      ? "score-bags"
                        : l->spec->kind == HRF_JOB_TRAIN     ? "train-heads"

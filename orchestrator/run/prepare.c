@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "orchestrator/dag/dag.h"
 #include "orchestrator/ingest/ingest.h"
+#include "orchestrator/launch/launch.h"
 #include "orchestrator/run/run_private.h"
 #include "tiler/coords/coords.h"
 
@@ -99,8 +100,18 @@ static enum hrf_status hash_coords(const struct hrf_workflow *w, const struct hr
     return HRF_OK;
 }
 
-enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slide_row *slide,
-                             char out[HRF_HASH_HEX], struct hrf_error *err)
+enum hrf_status run_tissue_hash(const struct hrf_workflow *w, char out[HRF_HASH_HEX],
+                                struct hrf_error *err)
+{
+    out[0] = '\0';
+    if (w->tiler.tissue.method != HRF_TISSUE_ONNX)
+        return HRF_OK;
+    return hrf_launch_model_hash(w->tiler.tissue.model, out, err);
+}
+
+enum hrf_status run_tile_key(const struct hrf_workflow *w, const char *tissue_sha256,
+                             const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],
+                             struct hrf_error *err)
 {
     const struct run_region region = run_region(w);
     struct hrf_tile_inputs inputs = {
@@ -119,6 +130,14 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const struct hrf_slid
                      w->tiler.quality.blur },
         .edge = w->tiler.patch.edge != HRF_EDGE_DROP ? hrf_edge_name(w->tiler.patch.edge) : NULL
     };
+    if (tissue_sha256[0] != '\0')
+        inputs.tissue = (struct hrf_tissue_inputs){ .model_sha256 = tissue_sha256,
+                                                    .mpp = w->tiler.tissue.mpp,
+                                                    .threshold = w->tiler.tissue.threshold,
+                                                    .size = w->tiler.tissue.size,
+                                                    .class = w->tiler.tissue.class,
+                                                    .mean = w->tiler.tissue.mean,
+                                                    .std = w->tiler.tissue.std };
     char coords[HRF_HASH_HEX];
     HRF_TRY(hash_coords(w, slide, coords, err));
     inputs.coords = w->tiler.coords != NULL ? coords : NULL;
@@ -129,7 +148,7 @@ static enum hrf_status plan_tile(struct run *run, const struct hrf_slide_row *sl
                                  struct hrf_error *err)
 {
     struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
-    HRF_TRY(run_tile_key(run->workflow, slide, row.key, err));
+    HRF_TRY(run_tile_key(run->workflow, run->tissue_sha256, slide, row.key, err));
     return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_TILE, &row, 1, err);
 }
 

@@ -29,7 +29,7 @@ struct scene {
     struct hrf_task_rows known;
     struct hrf_preview *preview;
     size_t capacity;
-    char model_sha256[HRF_HASH_HEX];
+    char model_sha256[HRF_HASH_HEX], tissue_sha256[HRF_HASH_HEX];
     bool brings_scales;
     char scales[HRF_HASH_HEX]; /* key of the run's calibration; "": not known before the run */
 };
@@ -75,7 +75,7 @@ static enum hrf_status add_tile(struct scene *scene, const struct hrf_slide_row 
                                 struct hrf_error *err)
 {
     struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
-    HRF_TRY(run_tile_key(scene->workflow, slide, row.key, err));
+    HRF_TRY(run_tile_key(scene->workflow, scene->tissue_sha256, slide, row.key, err));
     return add(scene, &row, judge(scene, &row), err);
 }
 
@@ -169,6 +169,7 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
     struct hrf_preview *p = scene->preview;
     HRF_TRY(hrf_ingest(scene->workflow, &p->slides, &p->warnings, err));
     HRF_TRY(hrf_launch_model_hash(scene->workflow->model.file, scene->model_sha256, err));
+    HRF_TRY(run_tissue_hash(scene->workflow, scene->tissue_sha256, err));
     HRF_TRY(run_find_own_scales(scene->workflow, &scene->brings_scales, err));
     HRF_TRY(open_store(scene, directory, err));
     for (size_t i = 0; i < p->slides.n_items + p->slides.n_sample; i++)

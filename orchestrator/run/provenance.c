@@ -95,13 +95,19 @@ static char *patches_text(const struct hrf_workflow_tiler *t)
                       (long long)t->patch.size, t->patch.mpp, (long long)t->patch.stride);
 }
 
-static bool add_tiler(struct hrf_provenance *p, const struct hrf_workflow_tiler *t)
+static bool add_tiler(struct hrf_provenance *p, const struct hrf_workflow_tiler *t,
+                      const char *tissue_sha256)
 {
+    const bool by_network = t->tissue.method == HRF_TISSUE_ONNX;
     static const char *const edges[] = { "drop: not scored",
                                          "pad: scored with white beyond the slide",
                                          "shift: scored by patches that overlap" };
     return add(p, "patches", patches_text(t)) &&
            add(p, "tissue method", hrf_strdup(hrf_tissue_method_name(t->tissue.method))) &&
+           (!by_network || (add(p, "tissue model",
+                                hrf_format("%s, images of %g um/px, probability of at least %g",
+                                           t->tissue.model, t->tissue.mpp, t->tissue.threshold)) &&
+                            add(p, "tissue model SHA-256", hrf_strdup(tissue_sha256)))) &&
            add(p, "tissue rule",
                hrf_format("at least %g of a patch; below %lld patches of a slide a relaxed "
                           "threshold, with a warning",
@@ -143,7 +149,8 @@ enum hrf_status hrf_provenance_fill(const struct hrf_workflow *w, struct hrf_sto
     struct hrf_provenance p = { .n_items = 0 };
     HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     char host[128];
-    HRF_AUTO_FREE char *tiling = NULL;
+    HRF_AUTO_FREE char *tiling = NULL, *tissue_sha256 = NULL;
+    HRF_TRY(hrf_store_get_fact(store, "tissue_sha256", &tissue_sha256, err));
     hrf_process_host_name(host, sizeof host);
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     HRF_TRY(tiling_text(&slides, &tiling, err));
@@ -152,7 +159,7 @@ enum hrf_status hrf_provenance_fill(const struct hrf_workflow *w, struct hrf_sto
                     add(&p, "workflow", hrf_strdup(w->path)) && add_model(&p, w, model_sha256) &&
                     add(&p, "dataset", dataset_text(&w->dataset)) &&
                     add(&p, "excluded slides", excluded_text(&slides)) &&
-                    add_tiler(&p, &w->tiler) && add(&p, "host", hrf_strdup(host)) &&
+                    add_tiler(&p, &w->tiler, tissue_sha256) && add(&p, "host", hrf_strdup(host)) &&
                     add(&p, "tiling SHA-256", hrf_strdup(tiling));
     if (!ok) {
         hrf_provenance_release(&p);

@@ -138,6 +138,8 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
         run->executor->grace_ms *= SHARED_PATIENCE;
     HRF_TRY(hrf_launch_model_hash(run->workflow->model.file, run->model_sha256, err));
     HRF_TRY(hrf_store_set_fact(run->store, "model_sha256", run->model_sha256, err));
+    HRF_TRY(run_tissue_hash(run->workflow, run->tissue_sha256, err));
+    HRF_TRY(hrf_store_set_fact(run->store, "tissue_sha256", run->tissue_sha256, err));
     HRF_TRY(run_open_head(run, err));
     HRF_TRY(run_find_own_scales(run->workflow, &run->brings_scales, err));
     if (run->brings_scales && run->calibrate_only)

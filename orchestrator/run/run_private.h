@@ -113,7 +113,7 @@ struct run {
     char throttle_trouble[300]; /* last warning about throttle.json; "" = none */
     int64_t submit_most;        /* jobs in one submission; 0 = the executor's limit */
     char run_id[40];
-    char model_sha256[65];
+    char model_sha256[65], tissue_sha256[65]; /* the latter "": no network finds tissue */
     struct run_head *heads; /* that score slides: slide_head.file, or those that were trained */
     size_t n_heads;
     bool trainings_planned; /* slide_head.train: and no head is known yet */
@@ -153,8 +153,10 @@ struct hrf_slide_identity run_slide_identity(const struct hrf_slide_row *slide);
 struct run_region run_region(const struct hrf_workflow *workflow);
 /* um/px to use for a slide whose file names no resolution; 0 = the user gave none. */
 double run_fallback_mpp(const struct hrf_workflow *workflow, const struct hrf_slide_row *slide);
-/* The content key of a slide's tile task. */
+/* The content key of a slide's tile task. tissue_sha256: of the network that finds tissue; ""
+ * without one. */
 HRF_CHECKED enum hrf_status run_tile_key(const struct hrf_workflow *workflow,
+                                         const char *tissue_sha256,
                                          const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],
                                          struct hrf_error *err);
 /* The infer tasks of a tiled slide for all precisions; *out is heap. `scales` is the key of the
@@ -164,6 +166,9 @@ HRF_CHECKED enum hrf_status
 run_infer_tasks(const struct hrf_workflow *workflow, const char *model_sha256, const char *scales,
                 const struct hrf_slide_row *slide, const struct hrf_tile_plan *plan,
                 struct hrf_task_row **out, size_t *n, struct hrf_error *err);
+/* The hash of the network that finds tissue; "" without one. */
+HRF_CHECKED enum hrf_status run_tissue_hash(const struct hrf_workflow *workflow,
+                                            char out[HRF_HASH_HEX], struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_ingest(struct run *run, struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_plan_infer(struct run *run, int64_t slide_id,
                                            struct hrf_error *err);
@@ -238,6 +243,9 @@ HRF_CHECKED enum hrf_status run_read_calibration(struct hrf_store *store, const 
 void run_give_up_calibration(struct run *run);
 
 /* spec.c */
+/* What executors call tasks of this kind: hrf_task_kind_name(), or "tissue" for tile tasks whose
+ * tissue a network finds. */
+const char *run_kind_name(const struct run *run, enum hrf_task_kind kind);
 /* DIR/plans/<key>.rec, the tile plan with that key. Heap. */
 char *run_plan_path(const struct run *run, const char *key);
 /* DIR/parts/<key>.rec, the partial result that interrupted attempts left of a task. Heap. */

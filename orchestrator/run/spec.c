@@ -113,6 +113,31 @@ static int64_t most_jobs(const struct run *run, const struct hrf_task_row *task)
     return is_apart ? n * (int64_t)run->workflow->n_precisions : n;
 }
 
+const char *run_kind_name(const struct run *run, enum hrf_task_kind kind)
+{
+    const bool by_network = run->workflow->tiler.tissue.method == HRF_TISSUE_ONNX;
+    return kind == HRF_TASK_TILE && by_network ? "tissue" : hrf_task_kind_name(kind);
+}
+
+static enum hrf_status fill_tissue(const struct run *run, struct hrf_job_tissue *out,
+                                   struct hrf_error *err)
+{
+    const struct hrf_workflow *w = run->workflow;
+    if (w->tiler.tissue.method != HRF_TISSUE_ONNX)
+        return HRF_OK;
+    out->model_file = hrf_strdup(w->tiler.tissue.model);
+    out->model_sha256 = hrf_strdup(run->tissue_sha256);
+    out->mpp = w->tiler.tissue.mpp;
+    out->threshold = w->tiler.tissue.threshold;
+    out->size = w->tiler.tissue.size;
+    out->class = w->tiler.tissue.class;
+    memcpy(out->mean, w->tiler.tissue.mean, sizeof out->mean);
+    memcpy(out->std, w->tiler.tissue.std, sizeof out->std);
+    HRF_CHECK_MEMORY(out->model_file != NULL && out->model_sha256 != NULL, err,
+                     "no memory for a job spec");
+    return HRF_OK;
+}
+
 static enum hrf_status fill_settings(struct run *run, const struct run_batch *batch,
                                      struct hrf_job_spec *spec, struct hrf_error *err)
 {
@@ -125,6 +150,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     t->patch_stride = region.stride;
     t->patch_mpp = region.mpp;
     t->tissue_method = hrf_strdup(hrf_tissue_method_name(w->tiler.tissue.method));
+    HRF_TRY(fill_tissue(run, &t->tissue, err));
     t->min_tissue = w->tiler.tissue.min_tissue;
     t->min_patches = w->tiler.tissue.min_patches;
     t->on_bad_tile = hrf_strdup(hrf_on_bad_tile_name(w->tiler.on_bad_tile));
@@ -151,9 +177,10 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->max_memory_bytes = w->model.max_memory_bytes;
     e->max_operations = w->model.max_operations;
     const struct hrf_executor_ops *ops = run->executor->ops;
-    e->n_ranks = ops->ranks != NULL ? ops->ranks(run->executor, hrf_task_kind_name(kind)) : 1;
-    e->n_threads = ops->threads(run->executor, hrf_task_kind_name(kind),
+    e->n_ranks = ops->ranks != NULL ? ops->ranks(run->executor, run_kind_name(run, kind)) : 1;
+    e->n_threads = ops->threads(run->executor, run_kind_name(run, kind),
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
+    t->tissue.n_threads = e->n_threads;
     if (t->mode == NULL || t->tissue_method == NULL || t->on_bad_tile == NULL || t->edge == NULL ||
         e->model_file == NULL || e->model_sha256 == NULL || e->device == NULL || e->layout == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
@@ -207,7 +234,7 @@ static enum hrf_status fill_wrap(struct run *run, enum hrf_task_kind kind,
     struct hrf_text_list words = { NULL, 0 };
     if (run->executor->ops->wrap == NULL)
         return HRF_OK;
-    enum hrf_status status = run->executor->ops->wrap(run->executor, hrf_task_kind_name(kind),
+    enum hrf_status status = run->executor->ops->wrap(run->executor, run_kind_name(run, kind),
                                                       &words, err);
     spec->wrap = words.items; /* the spec's to release */
     spec->n_wrap = words.n_items;

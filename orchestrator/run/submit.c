@@ -196,7 +196,7 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
     const struct hrf_submission submission = { .run_directory = run->directory,
                                                .run_id = run->run_id,
                                                .number = run->live[first].row.submission,
-                                               .kind = hrf_task_kind_name(task->kind),
+                                               .kind = run_kind_name(run, task->kind),
                                                .spec_paths = (const char *const *)paths.items,
                                                .n_jobs = n,
                                                .time_level = task->time_level,

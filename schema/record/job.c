@@ -9,6 +9,7 @@
 #include "schema/record/fields.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 
 /* Version 1 of a spec had one network, whose keys stood in "engine". */
 enum { SPEC_VERSION = 2, STATUS_VERSION = 1 };
+enum { MOST_TISSUE_SIDE = 8192 }; /* px, of the images of a network that finds tissue */
 
 static const char *const job_kinds[] = { "tile", "infer", "calibrate", "head", "train", NULL };
 
@@ -43,6 +45,15 @@ static const struct hrf_field tiler_fields[] = {
     HRF_FIELD_NEW(struct hrf_job_tiler, "coords", coords, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "on_bad_tile", on_bad_tile, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "edge", edge, HRF_FIELD_TEXT),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_model", tissue.model_file, HRF_FIELD_TEXT),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_model_sha256", tissue.model_sha256, HRF_FIELD_TEXT),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_mpp", tissue.mpp, HRF_FIELD_REAL),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_threshold", tissue.threshold, HRF_FIELD_REAL),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_size", tissue.size, HRF_FIELD_INT),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_class", tissue.class, HRF_FIELD_INT),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_mean", tissue.mean, HRF_FIELD_REALS),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_std", tissue.std, HRF_FIELD_REALS),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_threads", tissue.n_threads, HRF_FIELD_INT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "most_pen", quality.pen, HRF_FIELD_REAL),
     HRF_FIELD_NEW(struct hrf_job_tiler, "most_bubble", quality.bubble, HRF_FIELD_REAL),
     HRF_FIELD_NEW(struct hrf_job_tiler, "most_fold", quality.fold, HRF_FIELD_REAL),
@@ -166,7 +177,16 @@ static enum hrf_status read_tiler(const json_t *root, const char *where,
 {
     json_t *o;
     HRF_TRY(hrf_json_get_object(root, "tiler", where, &o, err));
-    return hrf_fields_read(HRF_FIELDS(tiler_fields), o, where, tiler, err);
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(tiler_fields), o, where, tiler, err));
+    const struct hrf_job_tissue *t = &tiler->tissue;
+    bool is_good = t->mpp > 0 && t->threshold > 0 && t->threshold <= 1 && t->size >= 0 &&
+                   t->size <= MOST_TISSUE_SIDE && t->class >= -1 && t->n_threads >= 0 &&
+                   t->n_threads <= 4096 && t->model_sha256 != NULL;
+    for (int i = 0; i < 3; i++)
+        is_good &= isfinite(t->mean[i]) && t->std[i] > 0;
+    if (t->model_file != NULL && !is_good)
+        return hrf_error_set(err, HRF_E_USER, "%s: 'tiler' holds a number out of range", where);
+    return HRF_OK;
 }
 
 static bool is_activation(const char *word)

@@ -26,12 +26,24 @@ struct hrf_job_quality {
     double pen, bubble, fold, blur;
 };
 
+/* The network that finds tissue (tissue_method "onnx"); otherwise model_file is NULL. */
+struct hrf_job_tissue {
+    char *model_file, *model_sha256;
+    double mpp;       /* um/px of the images that it takes */
+    double threshold; /* a pixel of at least this probability is tissue */
+    int64_t size;     /* px, the images' height and width; 0: as the model says, else 512 */
+    int64_t class;    /* the output that is tissue, counted from 0; -1: the last */
+    double mean[3], std[3];
+    int64_t n_threads; /* 0 = all that the process may use */
+};
+
 /* The part of the workflow that a tile task depends on. */
 struct hrf_job_tiler {
     char *mode; /* "patch" or "slide" */
     int64_t patch_size, patch_stride;
     double patch_mpp;
     char *tissue_method;
+    struct hrf_job_tissue tissue;
     double min_tissue;
     int64_t min_patches;
     char *on_bad_tile; /* "fail" or "white"; NULL: fail */

@@ -154,7 +154,7 @@ bool hrf_slide_head_is_given(const struct hrf_workflow_slide_head *head)
     return head->file != NULL || head->train != HRF_TRAIN_NONE;
 }
 
-static void check_head_file(struct hrf_reader *r, const char *key, const char *path)
+static void check_file(struct hrf_reader *r, const char *key, const char *path)
 {
     char text[512];
     if (path == NULL || r->is_of_a_run || hrf_path_exists(path))
@@ -173,8 +173,8 @@ static void check_slide_head(struct hrf_reader *r)
         return;
     if (r->workflow->model.output != HRF_OUTPUT_EMBEDDING)
         find_at(r, key, "a slide head scores embeddings; set 'model.output' to 'embedding'");
-    check_head_file(r, "slide_head.file", h->file);
-    check_head_file(r, "slide_head.table", h->table);
+    check_file(r, "slide_head.file", h->file);
+    check_file(r, "slide_head.table", h->table);
     if (h->file != NULL && h->train != HRF_TRAIN_NONE)
         find_at(r, "slide_head.train",
                 "'file' is a head that is trained already; leave one of the two out");
@@ -189,6 +189,30 @@ static void check_slide_head(struct hrf_reader *r)
         find_at(r, "slide_head.split", "'table' needs 'slide_head.table'");
 }
 
+static void check_tissue(struct hrf_reader *r)
+{
+    const struct hrf_workflow_tiler *t = &r->workflow->tiler;
+    const bool by_network = t->tissue.method == HRF_TISSUE_ONNX;
+    for (size_t i = 0; hrf_tissue_network_keys[i] != NULL && !by_network; i++)
+        if (is_given(r, hrf_tissue_network_keys[i]))
+            find_at(r, hrf_tissue_network_keys[i],
+                    "only tiler.tissue.method 'onnx' has a network; set it, or leave this out");
+    if (!by_network)
+        return;
+    if (t->coords != NULL)
+        find_at(r, "tiler.coords",
+                "'coords' brings the patches or the tissue, and tiler.tissue.method 'onnx' would "
+                "find it; leave one of the two out");
+    if (t->tissue.model == NULL)
+        find_at(r, "tiler.tissue.method",
+                "'onnx' needs a network; name it in 'tiler.tissue.model'");
+    if (!(t->tissue.mpp > 0))
+        find_at(r, "tiler.tissue.method",
+                "'onnx' needs the resolution of the network's images; give 'tiler.tissue.mpp', "
+                "e.g. 8.0");
+    check_file(r, "tiler.tissue.model", t->tissue.model);
+}
+
 void hrf_reader_check(struct hrf_reader *r)
 {
     struct hrf_workflow *w = r->workflow;
@@ -196,6 +220,7 @@ void hrf_reader_check(struct hrf_reader *r)
     check_dataset(r, "calibrate.slides", &r->workflow->calibrate.slides, false);
     check_model(r);
     check_slide_head(r);
+    check_tissue(r);
     if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
         w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
     w->model.input.is_given = is_given(r, "model.input.mean") || is_given(r, "model.input.std");

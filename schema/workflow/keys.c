@@ -6,7 +6,7 @@
 const char *const hrf_words_layout[] = { "camelyon16", "files", "csv", NULL };
 const char *const hrf_words_split[] = { "testing", "training", "all", NULL };
 const char *const hrf_words_mode[] = { "patch", "slide", NULL };
-const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", NULL };
+const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", "onnx", NULL };
 const char *const hrf_words_edge[] = { "drop", "pad", "shift", NULL };
 const char *const hrf_words_on_bad_tile[] = { "fail", "white", NULL };
 const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
@@ -24,6 +24,11 @@ const char *const hrf_words_heads_split[] = { "folds", "dataset", "table", NULL 
 const char *const hrf_words_lesions[] = { "none", "components", "nms", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
                                         "percentile", "max_smoothed", NULL };
+
+const char *const hrf_tissue_network_keys[] = { "tiler.tissue.model",     "tiler.tissue.mpp",
+                                                "tiler.tissue.threshold", "tiler.tissue.size",
+                                                "tiler.tissue.class",     "tiler.tissue.mean",
+                                                "tiler.tissue.std",       NULL };
 
 #define AT(member) offsetof(struct hrf_workflow, member)
 #define MANY       1e15 /* "no upper limit" for counts: exact in a double */
@@ -74,11 +79,27 @@ const struct hrf_key hrf_keys[] = {
            "white beyond the slide (pad); or by patches that are moved back onto the slide and "
            "overlap their neighbours (shift)"),
     ONE_OF(tiler.tissue.method, WORD, "otsu", hrf_words_tissue,
-           "how tissue is separated from background"),
+           "how tissue is separated from background; onnx: by a network"),
     IN_RANGE(tiler.tissue.min_tissue, REAL, "0.5", 0, 1,
              "smallest fraction of tissue in a patch that is scored"),
     IN_RANGE(tiler.tissue.min_patches, INT, "16", 0, MANY,
              "a slide with fewer patches is searched again with a relaxed threshold, and marked"),
+    ANY(tiler.tissue.model, PATH, NULL,
+        "method onnx: the network, an ONNX file that takes RGB images NxCxHxW and gives maps (or "
+        "a number for each class of an image)"),
+    IN_RANGE(tiler.tissue.mpp, REAL, NULL, 0.05, 100,
+             "method onnx: resolution in um/px of the images that the network is given"),
+    IN_RANGE(tiler.tissue.threshold, REAL, "0.5", 0.001, 1,
+             "method onnx: a pixel of at least this probability is tissue"),
+    IN_RANGE(tiler.tissue.size, INT, "0", 0, 8192,
+             "method onnx: height and width of the network's images in px; 0: as the model says, "
+             "else 512"),
+    IN_RANGE(tiler.tissue.class, INT, "-1", -1, 65535,
+             "method onnx: the network's output that is tissue, counted from 0; -1: the last"),
+    IN_RANGE(tiler.tissue.mean, TRIPLE, "[0.485, 0.456, 0.406]", -10, 10,
+             "method onnx: as model.input.mean"),
+    IN_RANGE(tiler.tissue.std, TRIPLE, "[0.229, 0.224, 0.225]", 1e-6, 1000,
+             "method onnx: as model.input.std"),
     IN_RANGE(
         tiler.quality.pen, REAL, NULL, 0.001, 1,
         "leave out patches of which more than this fraction is marker ink or black, e.g. 0.05; "

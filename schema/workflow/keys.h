@@ -52,6 +52,9 @@ extern const char *const hrf_words_features_type[];
 extern const char *const hrf_words_heads[];
 extern const char *const hrf_words_heads_split[];
 
+/* The keys that only tiler.tissue.method onnx has; NULL after the last. */
+extern const char *const hrf_tissue_network_keys[];
+
 /* Where a workflow's own place for a key is. */
 void *hrf_key_place(struct hrf_workflow *workflow, const struct hrf_key *key);
 

@@ -19,7 +19,13 @@
 enum hrf_layout { HRF_LAYOUT_CAMELYON16, HRF_LAYOUT_FILES, HRF_LAYOUT_CSV };
 enum hrf_split { HRF_SPLIT_TESTING, HRF_SPLIT_TRAINING, HRF_SPLIT_ALL };
 enum hrf_tiler_mode { HRF_TILER_PATCH, HRF_TILER_SLIDE };
-enum hrf_tissue_method { HRF_TISSUE_OTSU, HRF_TISSUE_WSINFER, HRF_TISSUE_CLAM, HRF_TISSUE_NCRF };
+enum hrf_tissue_method {
+    HRF_TISSUE_OTSU,
+    HRF_TISSUE_WSINFER,
+    HRF_TISSUE_CLAM,
+    HRF_TISSUE_NCRF,
+    HRF_TISSUE_ONNX
+};
 enum hrf_edge { HRF_EDGE_DROP, HRF_EDGE_PAD, HRF_EDGE_SHIFT };
 enum hrf_on_bad_tile { HRF_BAD_TILE_FAILS, HRF_BAD_TILE_IS_WHITE };
 enum hrf_fit_method {
@@ -99,6 +105,13 @@ struct hrf_workflow_tiler {
         enum hrf_tissue_method method;
         double min_tissue;   /* fraction of a patch's area, 0..1 */
         int64_t min_patches; /* a slide with fewer is kept with a warning */
+        /* Method onnx: the network that decides; NULL with another method. */
+        char *model;
+        double mpp;       /* um/px of its images; 0: not given */
+        double threshold; /* a pixel of at least this probability is tissue */
+        int64_t size;     /* px, height and width of its images; 0: as the model says, else 512 */
+        int64_t class;    /* its output that is tissue, from 0; -1: the last */
+        double mean[3], std[3]; /* of RGB scaled to 0..1 */
     } tissue;
     struct {
         double pen, bubble, fold, blur; /* most that a patch may have, 0..1; 0: not looked for */

@@ -102,7 +102,7 @@ static void open_maps(struct hrf_strbuf *out, const char *path, const char *befo
     hrf_strbuf_addf(out, "%*s%s: ", 2 * depth, "", leaf != NULL ? leaf + 1 : path);
 }
 
-/* Keys that belong to another layout would be refused when the file is read again. */
+/* Keys that belong to another layout or method would be refused when the file is read again. */
 static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
 {
     if (strcmp(key->path, "calibrate.slides.layout") == 0)
@@ -113,6 +113,9 @@ static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
         return w->calibrate.slides.files.n_items > 0;
     if (strcmp(key->path, "dataset.recursive") == 0)
         return w->dataset.layout == HRF_LAYOUT_FILES;
+    for (size_t i = 0; hrf_tissue_network_keys[i] != NULL; i++)
+        if (strcmp(key->path, hrf_tissue_network_keys[i]) == 0)
+            return w->tiler.tissue.method == HRF_TISSUE_ONNX;
     return (strcmp(key->path, "dataset.split") != 0 &&
             strcmp(key->path, "dataset.known_exclusions") != 0) ||
            w->dataset.layout == HRF_LAYOUT_CAMELYON16;

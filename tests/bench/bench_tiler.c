@@ -93,7 +93,7 @@ static json_t *measure_method(const char *path, char *method, int n_runs)
         HRF_AUTO(hrf_tile_plan) plan = NULL;
         struct hrf_error err = { .status = HRF_OK };
         double start = hrf_clock_seconds();
-        if (hrf_tile_slide(path, &params, 0, 0, &plan, &err) != HRF_OK) {
+        if (hrf_tile_slide(path, &params, 0, 0, NULL, &plan, &err) != HRF_OK) {
             fprintf(stderr, "bench_tiler: %s\n", err.text);
             _exit(1);
         }

@@ -117,6 +117,26 @@ grep -q '"patches": *32' "$scratch/out" || fail "the tissue with a hole has othe
 expect_code 0 "$flow" tile "$slide" --size 64 --min-tissue 0.99 --coords "$scratch/other/multi.geojson" --json
 grep -q '"patches": *5' "$scratch/out" || fail "the two squares have other patches"
 
+# Tissue by a network (sigmoid(20 R - 40 G + 20 B - 2) of each pixel): run, kept, and done again when its file is another.
+cp "$HRF_SOURCE_DIR/tests/golden/tissue/purple.onnx" "$scratch/tissue.onnx"
+network="--set tiler.tissue.method=onnx --set tiler.tissue.model=$scratch/tissue.onnx --set tiler.tissue.mpp=2 --set tiler.tissue.size=64
+    --set tiler.tissue.mean=[0,0,0] --set tiler.tissue.std=[1,1,1]"
+expect_code 0 "$flow" run "$scratch/w.yaml" --out "$scratch/network" $network
+expect_code 0 "$flow" why "$scratch/network" test_001
+expect_text "tile: done"
+[ "$(places "$scratch/network" | wc -l)" -gt 30 ] || fail "the network finds too little tissue"
+grep -q "onnx" "$scratch/network/report/report.json" && grep -q "$(sha256sum <"$scratch/tissue.onnx" | cut -d' ' -f1)" "$scratch/network/report/report.json" ||
+    fail "the report does not name the network for tissue"
+expect_code 0 "$flow" plan "$scratch/w.yaml" --out "$scratch/network" $network
+expect_text "tile      3 tasks: 3 cached"
+printf '2\004edit' >>"$scratch/tissue.onnx" # a documentation text: the same network, another file
+expect_code 0 "$flow" plan "$scratch/w.yaml" --out "$scratch/network" $network
+expect_text "tile      3 tasks: 3 changed"
+expect_code 0 env HRF_CRASH_AT=tile.task.before_commit:2 "$flow" run "$scratch/w.yaml" --out "$scratch/network" $network
+cp "$HRF_SOURCE_DIR/tests/golden/tissue/no_map.onnx" "$scratch/tissue.onnx"
+expect_code 2 "$flow" check "$scratch/w.yaml" $network
+expect_text "tiler.tissue.model '$scratch/tissue.onnx' does not fit the workflow: the model's output 'y' is 1x"
+
 wrong() { expect_code 2 "$flow" tile "$slide" --size 64 --coords "$scratch/other/$1"; expect_text "$2"; }
 wrong cut.h5 "is no HDF5 file, or it is cut short; copy it again"
 wrong none.h5 "has no data set 'coords'"

@@ -8,8 +8,6 @@
 
 /* Strips of at most this many level pixels are read at once. */
 enum { STRIP_PIXELS = 1 << 23 };
-/* The longest side of an overview; a square one takes 200 MB. */
-enum { MAX_SIDE = 8192 };
 
 void hrf_overview_release(struct hrf_overview *overview)
 {
@@ -17,36 +15,48 @@ void hrf_overview_release(struct hrf_overview *overview)
     overview->rgb = NULL;
 }
 
-/* Reads the level in strips that hold whole output rows. */
-static enum hrf_status read_strips(struct hrf_slide *slide, int32_t level, struct hrf_overview *out,
+/* Reads the level in strips that hold whole rows of the overview. */
+static enum hrf_status read_strips(struct hrf_slide *slide, int32_t level, int64_t out_width,
+                                   int64_t out_height, hrf_overview_row *row, void *context,
                                    struct hrf_error *err)
 {
     const struct hrf_slide_info *info = hrf_slide_info(slide);
     int64_t width = info->level[level].width, height = info->level[level].height;
-    int64_t per_row = (height + out->height - 1) / out->height; /* level rows of an output row */
+    int64_t per_row = (height + out_height - 1) / out_height; /* level rows of an output row */
     int64_t n = STRIP_PIXELS / (width * per_row);
-    n = n < 1 ? 1 : n > out->height ? out->height : n;
+    n = n < 1 ? 1 : n > out_height ? out_height : n;
     HRF_AUTO_RELEASE(hrf_shrinker) s = { .in_width = 0 };
-    HRF_TRY(hrf_shrinker_init(&s, width, height, 3, out->width, out->height, err));
+    HRF_TRY(hrf_shrinker_init(&s, width, height, 3, out_width, out_height, err));
     HRF_AUTO_FREE unsigned char *strip = hrf_alloc_array((size_t)(width * per_row * n), 3);
-    HRF_CHECK_MEMORY(strip != NULL, err, "no memory for strips of %lld x %lld px", (long long)width,
-                     (long long)(per_row * n));
-    for (int64_t first = 0; first < out->height; first += n) {
-        int64_t last = first + n < out->height ? first + n : out->height;
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)out_width, 3);
+    HRF_CHECK_MEMORY(strip != NULL && rgb != NULL, err, "no memory for strips of %lld x %lld px",
+                     (long long)width, (long long)(per_row * n));
+    for (int64_t first = 0; first < out_height; first += n) {
+        int64_t last = first + n < out_height ? first + n : out_height;
         int64_t begin = s.rows[first];
         int64_t y0 = llround((double)begin * info->level[level].downsample);
         HRF_TRY(hrf_slide_read(slide, level, 0, y0, width, s.rows[last] - begin, strip, err));
-        for (int64_t y = first; y < last; y++)
-            hrf_shrinker_row(&s, y, strip + (s.rows[y] - begin) * width * 3,
-                             out->rgb + y * out->width * 3);
+        for (int64_t y = first; y < last; y++) {
+            hrf_shrinker_row(&s, y, strip + (s.rows[y] - begin) * width * 3, rgb);
+            HRF_TRY(row(context, y, rgb, err));
+        }
     }
+    return HRF_OK;
+}
+
+static enum hrf_status keep_row(void *context, int64_t y, const unsigned char *rgb,
+                                struct hrf_error *err)
+{
+    const struct hrf_overview *out = context;
+    (void)err;
+    memcpy(out->rgb + y * out->width * 3, rgb, (size_t)(out->width * 3));
     return HRF_OK;
 }
 
 static int64_t overview_side(int64_t pixels, double reduction)
 {
     int64_t n = llround((double)pixels / reduction);
-    return n < 1 ? 1 : n > MAX_SIDE ? MAX_SIDE : n > pixels ? pixels : n;
+    return n < 1 ? 1 : n > HRF_OVERVIEW_MOST ? HRF_OVERVIEW_MOST : n > pixels ? pixels : n;
 }
 
 /* The coarsest level with at least that many pixels, else level 0. */
@@ -82,13 +92,20 @@ enum hrf_status hrf_overview_read_level(struct hrf_slide *slide, int32_t level, 
     overview.rgb = hrf_alloc_array((size_t)(width * height), 3);
     HRF_CHECK_MEMORY(overview.rgb != NULL, err, "no memory for an overview of %lld x %lld px",
                      (long long)width, (long long)height);
-    enum hrf_status status = read_strips(slide, level, &overview, err);
+    enum hrf_status status = read_strips(slide, level, width, height, keep_row, &overview, err);
     if (status != HRF_OK) {
         hrf_overview_release(&overview);
         return status;
     }
     *out = overview;
     return HRF_OK;
+}
+
+enum hrf_status hrf_overview_each_row(struct hrf_slide *slide, int64_t width, int64_t height,
+                                      hrf_overview_row *row, void *context, struct hrf_error *err)
+{
+    const int32_t level = hrf_overview_level(hrf_slide_info(slide), width, height);
+    return read_strips(slide, level, width, height, row, context, err);
 }
 
 enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,

@@ -10,13 +10,24 @@ struct hrf_overview {
     int64_t width, height;
 };
 
+/* No side of an overview is longer; a square one takes 200 MB. */
+enum { HRF_OVERVIEW_MOST = 8192 };
+
 /* Reads the whole slide, reduced to one px per `reduction` level-0 px (at least 1; each side at
- * most 8192 px), by area averaging from the coarsest level that has enough pixels. If that is level
- * 0, it is read in strips, so memory is that of the overview plus 28 MB. HRF_E_USER: the slide is
- * damaged. */
+ * most HRF_OVERVIEW_MOST), by area averaging from the coarsest level that has enough pixels. If
+ * that is level 0, it is read in strips, so memory is that of the overview plus 28 MB. HRF_E_USER:
+ * the slide is damaged. */
 HRF_CHECKED enum hrf_status hrf_overview_read(struct hrf_slide *slide, double reduction,
                                               struct hrf_overview *out, struct hrf_error *err);
-/* The same from a given level, which must have at least width x height px. */
+/* Receives row y of an overview, [width][3]. */
+typedef enum hrf_status hrf_overview_row(void *context, int64_t y, const unsigned char *rgb,
+                                         struct hrf_error *err);
+/* Hands the rows of an overview of width x height px to `row`, from the top down, without holding
+ * more than a strip of them; from the coarsest level that has as many pixels. */
+HRF_CHECKED enum hrf_status hrf_overview_each_row(struct hrf_slide *slide, int64_t width,
+                                                  int64_t height, hrf_overview_row *row,
+                                                  void *context, struct hrf_error *err);
+/* The overview from a given level, which must have at least width x height px. */
 HRF_CHECKED enum hrf_status hrf_overview_read_level(struct hrf_slide *slide, int32_t level,
                                                     int64_t width, int64_t height,
                                                     struct hrf_overview *out,

@@ -9,6 +9,7 @@
 #include "tiler/plan/drop.h"
 #include "tiler/plan/foreign.h"
 #include "tiler/plan/level_survey.h"
+#include "tiler/plan/network_tissue.h"
 #include "tiler/plan/overview.h"
 #include "tiler/plan/verify.h"
 #include "tiler/tissue/tissue.h"
@@ -20,12 +21,19 @@
 enum { THUMBNAIL_SIDE = 1024 };
 /* The overview for the method `otsu` may use a level whose size differs by up to this factor. */
 static const double overview_slack = 1.3;
+/* um/px: the overview of a network of finer images is not finer than it needs to be for pictures
+ * and for the search for pen, folds and bubbles. */
+static const double overview_mpp = 8;
+/* Pixels that are finer by less than this are taken as they are (as in patch_reader.h). */
+static const double finest_slack = 0.98;
 
 struct tiling {
     struct hrf_slide *slide;
     const struct hrf_job_tiler *params;
+    const struct hrf_tissue_network *network; /* NULL: the method needs none */
     struct hrf_overview overview;
     bool overview_is_hit; /* it has white for tiles that do not decode */
+    float *probability; /* [height][width] of the overview: the network's; NULL: it was not asked */
     unsigned char *mask;
     bool is_frame; /* in mode slide: the only patch, which is the whole frame */
     struct hrf_grid grid;
@@ -227,12 +235,29 @@ static struct hrf_tissue_image overview_image(const struct tiling *t)
     };
 }
 
+/* Where the network is sure enough. */
+static void apply_threshold(struct tiling *t, bool relaxed, struct hrf_tissue_result *out)
+{
+    const int64_t n = t->overview.width * t->overview.height;
+    const double threshold = t->params->tissue.threshold / (relaxed ? 2 : 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_tissue = (double)t->probability[i] >= threshold;
+        t->mask[i] = is_tissue ? 255 : 0;
+        count += is_tissue;
+    }
+    *out = (struct hrf_tissue_result){ threshold, (double)count / (double)n };
+}
+
 static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_error *err)
 {
     struct hrf_tile_plan *plan = t->plan;
     const struct hrf_tissue_image image = overview_image(t);
     struct hrf_tissue_result result;
-    HRF_TRY(hrf_tissue_detect(&image, plan->tissue_method, relaxed, t->mask, &result, err));
+    if (t->probability != NULL)
+        apply_threshold(t, relaxed, &result);
+    else
+        HRF_TRY(hrf_tissue_detect(&image, plan->tissue_method, relaxed, t->mask, &result, err));
     plan->tissue_fraction = result.fraction;
     plan->tissue_threshold = result.threshold;
     if (t->is_frame)
@@ -286,16 +311,37 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
     return hrf_png_write(gray, width, height, 1, &mask->data, &mask->n_bytes, err);
 }
 
+/* Fills the overview and t->probability. `mpp`: of the slide. */
+static enum hrf_status ask_network(struct tiling *t, double mpp, struct hrf_error *err)
+{
+    const double wanted = t->params->tissue.mpp;
+    if (t->network == NULL || t->params->coords != NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the tissue method 'onnx' needs a network and no tiler.coords");
+    if (wanted < mpp * finest_slack)
+        return hrf_error_set(err, HRF_E_USER,
+                             "tiler.tissue.mpp %g is finer than the slide's %g um/px: take a "
+                             "network for coarser images",
+                             wanted, mpp);
+    return hrf_network_tissue_find(t->slide, fmax(1, wanted / mpp), overview_mpp / mpp, t->network,
+                                   &t->overview, &t->probability, err);
+}
+
 static enum hrf_status read_overview(struct tiling *t, struct hrf_error *err)
 {
     const struct hrf_tile_plan *plan = t->plan;
     double mpp = sqrt(plan->mpp_x * plan->mpp_y), reduction;
-    HRF_TRY(
-        hrf_tissue_reduction(plan->tissue_method, plan->width, plan->height, mpp, &reduction, err));
-    if (strcmp(plan->tissue_method, "otsu") == 0)
-        reduction = hrf_overview_snap(hrf_slide_info(t->slide), reduction, overview_slack);
+    const bool by_network = strcmp(plan->tissue_method, HRF_TISSUE_BY_NETWORK) == 0;
     const int64_t white = hrf_slide_white_reads();
-    HRF_TRY(hrf_overview_read(t->slide, reduction, &t->overview, err));
+    if (by_network) {
+        HRF_TRY(ask_network(t, mpp, err));
+    } else {
+        HRF_TRY(hrf_tissue_reduction(plan->tissue_method, plan->width, plan->height, mpp,
+                                     &reduction, err));
+        if (strcmp(plan->tissue_method, "otsu") == 0)
+            reduction = hrf_overview_snap(hrf_slide_info(t->slide), reduction, overview_slack);
+        HRF_TRY(hrf_overview_read(t->slide, reduction, &t->overview, err));
+    }
     t->overview_is_hit = hrf_slide_white_reads() > white;
     t->mask = hrf_alloc((size_t)(t->overview.width * t->overview.height));
     return t->mask != NULL ? HRF_OK
@@ -361,7 +407,6 @@ static enum hrf_status take_patches(struct tiling *t, const char *slide_path, st
 static enum hrf_status warn_of_resolution(struct tiling *t, struct hrf_error *err)
 {
     const struct hrf_tile_plan *plan = t->plan;
-    const double slack = 0.98; /* as patch_reader.h: a little finer is not resampled */
     const double finest = plan->mpp_x < plan->mpp_y ? plan->mpp_x : plan->mpp_y;
     char text[160];
     if (strcmp(plan->mpp_source, hrf_mpp_source_name(HRF_MPP_OBJECTIVE)) == 0) {
@@ -371,7 +416,7 @@ static enum hrf_status warn_of_resolution(struct tiling *t, struct hrf_error *er
                  plan->mpp_x);
         HRF_TRY(hrf_plan_warn(t->plan, text, err));
     }
-    if (plan->patch_mpp >= finest * slack)
+    if (plan->patch_mpp >= finest * finest_slack)
         return HRF_OK;
     snprintf(text, sizeof text,
              "patches of %g um/px are finer than the slide (%g um/px): pixels are made up",
@@ -403,8 +448,8 @@ static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, 
 }
 
 enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *params, double csv_mpp,
-                               double workflow_mpp, struct hrf_tile_plan **out,
-                               struct hrf_error *err)
+                               double workflow_mpp, const struct hrf_tissue_network *network,
+                               struct hrf_tile_plan **out, struct hrf_error *err)
 {
     bool is_frame = strcmp(params->mode, "slide") == 0;
     if (!is_frame && strcmp(params->mode, "patch") != 0)
@@ -418,10 +463,13 @@ enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *par
     HRF_TRY(hrf_slide_open(path, &slide, err));
     if (are_bad_tiles_white(params))
         hrf_slide_set_bad_tiles(slide, HRF_BAD_TILES_ARE_WHITE);
-    struct tiling t = { .slide = slide, .params = params, .is_frame = is_frame, .plan = plan };
+    struct tiling t = {
+        .slide = slide, .params = params, .network = network, .is_frame = is_frame, .plan = plan
+    };
     enum hrf_status status = tile(&t, path, csv_mpp, workflow_mpp, err);
     hrf_overview_release(&t.overview);
     hrf_free(t.mask);
+    hrf_free(t.probability);
     HRF_TRY(status);
     plan->seconds = hrf_clock_seconds() - start;
     HRF_MOVE(*out, plan);

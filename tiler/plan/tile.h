@@ -4,6 +4,7 @@
 
 #include "schema/record/job.h"
 #include "schema/record/tile_plan.h"
+#include "tiler/tissue/tissue_network.h"
 
 /* Opens the slide, finds its resolution (csv and workflow: um/px, 0 = not given), detects tissue on
  * an overview (about 8 um/px for otsu; see tiler/tissue/tissue.h), lays the grid and keeps the
@@ -19,6 +20,11 @@
  * px on the left. If tissue does not fit into the frame, a warning says how much. min_tissue and
  * min_patches are ignored.
  *
+ * Tissue method "onnx": `network` decides on images of params->tissue.mpp um/px, and tissue is
+ * where its probability is at least params->tissue.threshold (relaxed: half of it). The network is
+ * not used, and may be NULL, with another method; with this one and without a network the call
+ * fails with HRF_E_UNSUPPORTED.
+ *
  * With on_bad_tile "white" every patch is read once more, and those that meet tiles that do not
  * decode are listed in the plan (verify.h); otherwise the first such tile fails the slide.
  *
@@ -27,6 +33,7 @@
  * x 100,000 px at 0.25 um/px) a few times over, whatever levels the slide has. */
 HRF_CHECKED enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *params,
                                            double csv_mpp, double workflow_mpp,
+                                           const struct hrf_tissue_network *network,
                                            struct hrf_tile_plan **out, struct hrf_error *err);
 
 #endif

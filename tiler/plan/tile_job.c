@@ -19,7 +19,8 @@ static bool may_be_retried(enum hrf_status status)
 }
 
 static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf_job_task *task,
-                               const char *directory, struct hrf_error *err)
+                               const struct hrf_tissue_network *network, const char *directory,
+                               struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     struct hrf_bytes record = { NULL, 0 };
@@ -29,7 +30,7 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     hrf_task_progress_write(directory, task->id, 0, 1);
     hrf_crash_point("tile.task.begin");
     enum hrf_status status = hrf_tile_slide(task->slide_path, &spec->tiler, task->mpp_override,
-                                            task->mpp_fallback, &plan, &cause);
+                                            task->mpp_fallback, network, &plan, &cause);
     if (status == HRF_OK) {
         plan->identity = task->identity;
         status = hrf_tile_plan_encode(plan, &record, &cause);
@@ -52,25 +53,44 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     return status;
 }
 
-static enum hrf_status do_job(const char *spec_path, struct hrf_error *err)
+enum hrf_status hrf_tile_job_do(const struct hrf_job_spec *spec, const char *spec_path,
+                                const struct hrf_tissue_network *network, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_job_spec) spec = NULL;
     HRF_AUTO_FREE char *directory = hrf_path_directory(spec_path);
     HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
+    for (size_t i = 0; i < spec->n_tasks; i++)
+        HRF_TRY(do_task(spec, &spec->tasks[i], network, directory, err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_tile_job_read(const char *spec_path, struct hrf_job_spec **out,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_job_spec) spec = NULL;
     HRF_TRY(hrf_job_spec_read(spec_path, &spec, err));
     if (spec->kind != HRF_JOB_TILE)
         return hrf_error_set(err, HRF_E_USER, "'%s' is not the spec of a tile job", spec_path);
-    for (size_t i = 0; i < spec->n_tasks; i++)
-        HRF_TRY(do_task(spec, &spec->tasks[i], directory, err));
+    HRF_MOVE(*out, spec);
     return HRF_OK;
+}
+
+static enum hrf_status do_job(const char *spec_path, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_job_spec) spec = NULL;
+    HRF_TRY(hrf_tile_job_read(spec_path, &spec, err));
+    return hrf_tile_job_do(spec, spec_path, NULL, err);
+}
+
+int hrf_tile_job_exit_code(enum hrf_status status)
+{
+    return status == HRF_OK ? 0 : may_be_retried(status) ? EXIT_TRY_AGAIN : 1;
 }
 
 int hrf_tile_job_main(const char *spec_path)
 {
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status = do_job(spec_path, &err);
-    if (status == HRF_OK)
-        return 0;
-    fprintf(stderr, "tile job: %s\n", err.text);
-    return may_be_retried(status) ? EXIT_TRY_AGAIN : 1;
+    if (status != HRF_OK)
+        fprintf(stderr, "tile job: %s\n", err.text);
+    return hrf_tile_job_exit_code(status);
 }

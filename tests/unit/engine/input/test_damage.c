@@ -297,7 +297,7 @@ static enum hrf_status use(const char *path, struct patches *out, struct hrf_err
                                           .min_patches = 4 };
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_slide) slide = NULL;
-    HRF_TRY(hrf_tile_slide(path, &params, mpp, 0, &plan, err));
+    HRF_TRY(hrf_tile_slide(path, &params, mpp, 0, NULL, &plan, err));
     HRF_TRY(hrf_slide_open(path, &slide, err));
     return read_all(slide, plan, out, err);
 }
@@ -434,7 +434,7 @@ static enum hrf_status tile_white(const char *path, const char *choice, struct h
                                           .min_tissue = 0.5,
                                           .min_patches = 4,
                                           .on_bad_tile = on_bad_tile };
-    return hrf_tile_slide(path, &params, mpp, 0, plan, err);
+    return hrf_tile_slide(path, &params, mpp, 0, NULL, plan, err);
 }
 
 /* With several readers, as a task does it. */

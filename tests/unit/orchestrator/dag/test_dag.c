@@ -75,6 +75,21 @@ static void every_input_of_a_tiling_is_in_its_key(void **state)
     WITH(in.min_tissue = 0.25);
     WITH(in.csv_mpp = 0.25);
     WITH(in.workflow_mpp = 0.25);
+#define NETWORK .model_sha256 = "m", .mpp = 8, .threshold = 0.5, .class = -1
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = std }));
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = other_mean, .std = std }));
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = other_mean }));
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = std },
+          in.tissue.model_sha256 = "n"));
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = std },
+          in.tissue.mpp = 4));
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = std },
+          in.tissue.threshold = 0.25));
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = std },
+          in.tissue.size = 512));
+    WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = std },
+          in.tissue.class = 0));
+#undef NETWORK
 #undef WITH
     struct hrf_tile_inputs same = tile_inputs();
     assert_int_equal(hrf_dag_tile_key(&same, again, NULL), HRF_OK);

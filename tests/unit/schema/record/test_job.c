@@ -100,7 +100,7 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
 static void a_tile_spec_comes_back(void **state)
 {
     (void)state;
-    char mode[] = "patch", method[] = "otsu", id[] = "t0001", name[] = "s";
+    char mode[] = "patch", method[] = "otsu", model[] = "m.onnx", id[] = "t0001", name[] = "s";
     struct hrf_job_task task = { .id = id,
                                  .identity = { .task = "k" },
                                  .slide_name = name,
@@ -110,7 +110,22 @@ static void a_tile_spec_comes_back(void **state)
                                  .job_id = job_id,
                                  .attempt = 1,
                                  .kind = HRF_JOB_TILE,
-                                 .tiler = { mode, 256, 128, 0.5, method, 0.3, 16 },
+                                 .tiler = { .mode = mode,
+                                            .patch_size = 256,
+                                            .patch_stride = 128,
+                                            .patch_mpp = 0.5,
+                                            .tissue_method = method,
+                                            .tissue = { .model_file = model,
+                                                        .model_sha256 = id,
+                                                        .mpp = 8,
+                                                        .threshold = 0.25,
+                                                        .size = 224,
+                                                        .class = -1,
+                                                        .mean = { 0, 0.5, 1 },
+                                                        .std = { 1, 2, 3 },
+                                                        .n_threads = 2 },
+                                            .min_tissue = 0.3,
+                                            .min_patches = 16 },
                                  .tasks = &task,
                                  .n_tasks = 1 },
                         *back = NULL;
@@ -123,7 +138,17 @@ static void a_tile_spec_comes_back(void **state)
                 back->tiler.min_patches == 16);
     assert_null(back->tasks[0].tile_plan);
     assert_true(back->tasks[0].mpp_fallback == 0.25);
+    const struct hrf_job_tissue *tissue = &back->tiler.tissue;
+    assert_string_equal(tissue->model_file, model);
+    assert_string_equal(tissue->model_sha256, id);
+    assert_true(tissue->mpp == 8 && tissue->threshold == 0.25 && tissue->size == 224 &&
+                tissue->class == -1 && tissue->n_threads == 2);
+    assert_memory_equal(tissue->mean, spec.tiler.tissue.mean, sizeof tissue->mean);
+    assert_memory_equal(tissue->std, spec.tiler.tissue.std, sizeof tissue->std);
     hrf_job_spec_destroy(back);
+    spec.tiler.tissue.std[2] = 0;
+    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, NULL), HRF_E_USER);
 }
 
 #define ENGINE                                                                                     \

@@ -96,6 +96,7 @@ static const char *other_value(const struct hrf_key *key)
 
 /* Keys that only go with others, or that the file of this test sets by need. */
 #define HAS_FILES "dataset: {layout: files, files: ['*.svs']}\n"
+#define NETWORK   "tiler: {tissue: {method: onnx, model: model.onnx, mpp: 8}}\n"
 static const char *companions(const char *path)
 {
     static const struct {
@@ -116,6 +117,13 @@ static const char *companions(const char *path)
         { "calibrate.slides.mpp", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
         { "aggregate.tune.specificity", HAS_FILES "aggregate: {tune: {slides: [a]}}\n" },
         { "slide_head.file", NULL }, /* must be there */
+        { "tiler.tissue.model", NULL },
+        { "tiler.tissue.mpp", HAS_FILES NETWORK },
+        { "tiler.tissue.threshold", HAS_FILES NETWORK },
+        { "tiler.tissue.size", HAS_FILES NETWORK },
+        { "tiler.tissue.class", HAS_FILES NETWORK },
+        { "tiler.tissue.mean", HAS_FILES NETWORK },
+        { "tiler.tissue.std", HAS_FILES NETWORK },
         { "slide_head.table", NULL },
         { "slide_head.split", NULL },
         { "engine.parallel.microbatches", NULL },
@@ -167,7 +175,7 @@ static void every_key_is_written_and_read_back(void **state)
         hrf_strbuf_release(&differences);
         n_tried++;
     }
-    assert_true(n_tried > (int)hrf_n_keys - 11);
+    assert_true(n_tried > (int)hrf_n_keys - 12);
 }
 
 static void a_slide_head_is_of_embeddings(void **state)

@@ -34,7 +34,7 @@ static struct hrf_tile_plan *tile(const char *path, const struct hrf_job_tiler *
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_tile_plan *plan = NULL;
-    if (hrf_tile_slide(path, params, csv, 0, &plan, &err) != HRF_OK)
+    if (hrf_tile_slide(path, params, csv, 0, NULL, &plan, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return plan;
 }
@@ -124,7 +124,7 @@ static void a_slide_without_a_resolution_is_refused_unless_it_is_given(void **st
     struct hrf_tile_plan *none = NULL;
     struct hrf_job_tiler params = parameters(256, 0.5);
     pyramid_real("tcga-cr-7395-01a-01-ts1.svs", path);
-    assert_int_equal(hrf_tile_slide(path, &params, 0, 0, &none, &err), HRF_E_USER);
+    assert_int_equal(hrf_tile_slide(path, &params, 0, 0, NULL, &none, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "does not say its resolution"));
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0.25);
     print_message("tcga: %d of %d x %d patches, tissue %.3f, S > %g, level %d\n",
@@ -154,7 +154,7 @@ static void what_cannot_be_tiled_says_why(void **state)
         struct hrf_error err = { .status = HRF_OK };
         struct hrf_tile_plan *plan = NULL;
         pyramid_real(cases[i].name, path);
-        assert_int_equal(hrf_tile_slide(path, &params, 0.5, 0, &plan, &err), cases[i].status);
+        assert_int_equal(hrf_tile_slide(path, &params, 0.5, 0, NULL, &plan, &err), cases[i].status);
         if (strstr(err.text, cases[i].word) == NULL)
             fail_msg("'%s' does not hold '%s'", err.text, cases[i].word);
     }
@@ -168,7 +168,8 @@ static void an_unknown_mode_is_refused_by_name(void **state)
     struct hrf_tile_plan *plan = NULL;
     struct hrf_error err = { .status = HRF_OK };
     params.mode = cube;
-    assert_int_equal(hrf_tile_slide("any.svs", &params, 0, 0, &plan, &err), HRF_E_UNSUPPORTED);
+    assert_int_equal(hrf_tile_slide("any.svs", &params, 0, 0, NULL, &plan, &err),
+                     HRF_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "tiler mode 'cube' is not known"));
 }
 
@@ -372,7 +373,7 @@ static void the_strip_at_the_edge_is_dropped_padded_or_shifted(void **state)
     struct hrf_tile_plan *none = NULL;
     struct hrf_error err = { .status = HRF_OK };
     params.edge = unknown;
-    assert_int_equal(hrf_tile_slide(path, &params, 0, 0, &none, &err), HRF_E_UNSUPPORTED);
+    assert_int_equal(hrf_tile_slide(path, &params, 0, 0, NULL, &none, &err), HRF_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "set tiler.patch.edge to drop, pad or shift"));
 }
 
@@ -467,7 +468,7 @@ static void running_out_of_memory_is_a_status(void **state)
     for (int n = 1; status != HRF_OK; n++) {
         struct hrf_tile_plan *plan = NULL;
         hrf_alloc_fail_after(n);
-        status = hrf_tile_slide(path, &params, 0, 0, &plan, NULL);
+        status = hrf_tile_slide(path, &params, 0, 0, NULL, &plan, NULL);
         hrf_alloc_fail_after(0);
         assert_true(status == HRF_E_NOMEM || (status == HRF_OK && plan != NULL));
         assert_true(n < 400);

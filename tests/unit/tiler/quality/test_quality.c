@@ -94,7 +94,7 @@ static struct hrf_tile_plan *tile_scene(const char *path, struct hrf_job_quality
                                           .tissue_method = wsinfer,
                                           .min_tissue = 0.5,
                                           .quality = limits };
-    if (hrf_tile_slide(path, &params, 0.5, 0, &plan, &err) != HRF_OK)
+    if (hrf_tile_slide(path, &params, 0.5, 0, NULL, &plan, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return plan;
 }
