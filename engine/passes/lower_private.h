@@ -1,9 +1,88 @@
-/* lower_private.h - how lowering treats weights, and the scales of a model that was quantised
- * elsewhere; for this folder only. */
+/* lower_private.h - the parts of lowering: which nodes go low (lower_choose.c), the forms of a
+ * value (lower_values.c), products that round their rows (lower_rows.c), weights (lower_weights.c)
+ * and the scales of a model that was quantised elsewhere (own_scales.c); for this folder only. */
 #ifndef HRF_ENGINE_PASSES_LOWER_PRIVATE_H
 #define HRF_ENGINE_PASSES_LOWER_PRIVATE_H
 
 #include "engine/passes/lower.h"
+
+/* When an operator is lowered. */
+enum hrf_lower_kind {
+    HRF_LOWER_PRODUCT, /* always, together with its inputs */
+    HRF_LOWER_FOLLOWS, /* if its inputs are lowered */
+    HRF_LOWER_NEVER
+};
+
+struct lowering {
+    const struct hrf_graph *from;
+    const struct hrf_lowering *how;
+    struct hrf_graph *to;
+    int32_t *low,
+        *full; /* [n_values of from]: lowered and float32 form of the value in `to`; -1: none */
+    bool *is_useful; /* [n_values]: a lowered product will read it, maybe through other nodes */
+    const struct hrf_range **ranges; /* how->ranges, sorted by hrf_lower_compare_ranges() */
+    int32_t *own_forms;              /* hrf_lower_own_forms(); NULL without brings_scales */
+    bool brings_scales;              /* S8 with the scales of the model */
+    float **smoothing;               /* [n_values]: hrf_lower_find_smoothing(); NULL: none */
+    bool *is_smoothed;               /* [n_values]: the value's producer has divided it already */
+    struct hrf_strbuf *notes;
+    char why[160]; /* a reason with numbers, until it is noted */
+};
+
+/* ---- lower_values.c ---- */
+
+int hrf_lower_compare_ranges(const void *a, const void *b);
+/* NULL: the value has none. */
+const struct hrf_range *hrf_lower_range(const struct lowering *l, int32_t value);
+/* The 8-bit form that a model with scales of its own gives the value; NULL: none. */
+const struct hrf_value *hrf_lower_own_form(const struct lowering *l, int32_t value);
+/* Type and scale of a value's lowered form. HRF_E_USER: no range, or one that is not finite. */
+HRF_CHECKED enum hrf_status hrf_lower_form(const struct lowering *l, int32_t value,
+                                           enum hrf_dtype *type, struct hrf_quantization *q,
+                                           struct hrf_error *err);
+/* Adds a value of that type, with the name of `value` and the suffix, to the lowered graph. */
+HRF_CHECKED enum hrf_status hrf_lower_add_value(struct lowering *l, int32_t value,
+                                                const char *suffix, enum hrf_dtype type,
+                                                struct hrf_quantization q, int32_t *index,
+                                                struct hrf_error *err);
+/* Adds the node that converts between the forms of `value`; `down`: to the lowered one. */
+HRF_CHECKED enum hrf_status hrf_lower_convert(struct lowering *l, int32_t value, bool down,
+                                              int32_t input, int32_t output, struct hrf_error *err);
+/* The float32, or lowered, form of a value that has one of them; converted if it must be. */
+HRF_CHECKED enum hrf_status hrf_lower_get_full(struct lowering *l, int32_t value, int32_t *index,
+                                               struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_lower_get_low(struct lowering *l, int32_t value, int32_t *index,
+                                              struct hrf_error *err);
+
+/* ---- lower_choose.c ---- */
+
+enum hrf_lower_kind hrf_lower_kind_of(const struct hrf_lowering *how, enum hrf_op op);
+/* True if the operator only selects or reorders elements of its input, so that the scale stays. */
+bool hrf_lower_keeps_scale(enum hrf_op op);
+/* True if the node has input i; and if that is a constant. */
+bool hrf_lower_has(const struct hrf_node *node, int32_t i);
+bool hrf_lower_has_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i);
+/* The reason why the node is kept in float32 by `keep`; NULL: it is not. */
+const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *node);
+/* The reason why a product must stay in float32; NULL: it can be lowered. */
+const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *node);
+/* True if the node goes low, its inputs having been looked at before; else notes why not. */
+bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node);
+/* Fills is_useful. */
+void hrf_lower_find_useful(const struct lowering *l);
+
+/* ---- lower_rows.c ---- */
+
+/* True for a product that goes low and has rows in float32. */
+bool hrf_lower_rounds_rows(const struct lowering *l, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node *node,
+                                                  struct hrf_error *err);
+/* Divides scale and bias of a norm by the smoothing of its result, where only products that round
+ * their rows read that: `inputs` of the node in the lowered graph. */
+HRF_CHECKED enum hrf_status hrf_lower_divide_norm(struct lowering *l, const struct hrf_node *node,
+                                                  int32_t *inputs, struct hrf_error *err);
+
+/* ---- weights and scales ---- */
 
 /* Adds the S8 weights, their scales and the corrected bias of a CONV, CONV_TRANSPOSE or GEMM to
  * `to` and sets inputs[HRF_CONV_WEIGHTS], [HRF_CONV_SCALES] and [HRF_CONV_BIAS]. The weights of a

@@ -1,0 +1,259 @@
+/* lower_choose.c - which nodes compute in fewer bits (lower_private.h). */
+#include "engine/passes/lower_private.h"
+
+#include "base/args.h"
+#include "engine/ir/number.h"
+#include "engine/ir/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum hrf_lower_kind hrf_lower_kind_of(const struct hrf_lowering *how, enum hrf_op op)
+{
+    switch (op) {
+    case HRF_OP_CONV:
+    case HRF_OP_CONV_TRANSPOSE:
+    case HRF_OP_GEMM:
+        return HRF_LOWER_PRODUCT;
+    case HRF_OP_SOFTMAX:
+    case HRF_OP_LOG_SOFTMAX:
+    case HRF_OP_PERFORMER_MAX: /* sums over whole images need float32 */
+    case HRF_OP_PERFORMER_STATE:
+    case HRF_OP_PERFORMER_APPLY:
+    case HRF_OP_CAST:
+    case HRF_OP_QUANTIZE: /* S8 handles QUANTIZE and DEQUANTIZE separately */
+    case HRF_OP_DEQUANTIZE:
+        return HRF_LOWER_NEVER;
+    case HRF_OP_ADD:
+    case HRF_OP_SUB:
+    case HRF_OP_MUL:
+    case HRF_OP_BATCH_NORM:
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_AVERAGE_POOL:
+    case HRF_OP_GLOBAL_MAX_POOL:
+        return HRF_LOWER_FOLLOWS;
+    default:
+        return how->type == HRF_S8 && !hrf_op_is_unary(op) && !hrf_op_is_move(op)
+                   ? HRF_LOWER_NEVER
+                   : HRF_LOWER_FOLLOWS;
+    }
+}
+
+bool hrf_lower_keeps_scale(enum hrf_op op)
+{
+    return op == HRF_OP_MAX_POOL || op == HRF_OP_GLOBAL_MAX_POOL ||
+           (hrf_op_is_move(op) && op != HRF_OP_CONCAT);
+}
+
+bool hrf_lower_has_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] >= 0 &&
+           graph->values[node->inputs[i]].data != NULL;
+}
+
+bool hrf_lower_has(const struct hrf_node *node, int32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] >= 0;
+}
+
+/* Why constant weights stay in float32 rather than F16 or B16; NULL: the type holds them. Weights
+ * that are all too small would lose their digits, or become 0. */
+static const char *refuse_weights(struct lowering *l, const struct hrf_value *weights)
+{
+    const enum hrf_dtype type = l->how->type;
+    const int64_t n = hrf_shape_count(&weights->shape);
+    const float *w = weights->data;
+    float most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(w[i]));
+    if (isinf(hrf_round_to(type, most)))
+        snprintf(l->why, sizeof l->why, "its weights go up to %g, %s to %g", (double)most,
+                 hrf_dtype_name(type), (double)hrf_dtype_most(type));
+    else if (most > 0 && most < hrf_dtype_least(type))
+        snprintf(l->why, sizeof l->why,
+                 "its weights are at most %g, and %s has all of its digits only from %g on",
+                 (double)most, hrf_dtype_name(type), (double)hrf_dtype_least(type));
+    else
+        return NULL;
+    return l->why;
+}
+
+const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *node)
+{
+    enum { MOST_TERMS = 65000 }; /* terms of at most 255 * 128: the sum fits into 32 bits */
+    const struct hrf_graph *graph = l->from;
+    const struct hrf_attributes *a = &node->attributes;
+    if (!hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS))
+        return l->how->type == HRF_S8 ? "its weights are computed" : NULL;
+    if (hrf_lower_has(node, HRF_CONV_BIAS) && !hrf_lower_has_constant(graph, node, HRF_CONV_BIAS))
+        return "its bias is computed";
+    if (l->how->type != HRF_S8)
+        return refuse_weights(l, &graph->values[node->inputs[HRF_CONV_WEIGHTS]]);
+    const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->transpose_b ? 0 : 1]
+                                              : graph->values[node->outputs[0]].shape.dims[1];
+    if (hrf_shape_count(w) / n > MOST_TERMS)
+        return "its sums are too long for 32 bits";
+    if (node->op != HRF_OP_GEMM)
+        return NULL;
+    if (a->transpose_a)
+        return "its first matrix is transposed";
+    if (hrf_lower_has(node, HRF_CONV_BIAS) &&
+        hrf_shape_count(&graph->values[node->inputs[HRF_CONV_BIAS]].shape) != n)
+        return "its bias is a matrix";
+    return NULL;
+}
+
+static bool inputs_are_low(const struct lowering *l, const struct hrf_node *node)
+{
+    bool any = false;
+    for (int32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0 || l->from->values[node->inputs[i]].data != NULL)
+            continue;
+        if (l->low[node->inputs[i]] < 0)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* The same for a model that was quantised elsewhere. */
+static const char *refuse_own(const struct lowering *l, const struct hrf_node *node)
+{
+    const bool is_product = hrf_lower_kind_of(l->how, node->op) == HRF_LOWER_PRODUCT;
+    if (!inputs_are_low(l, node))
+        return "the model gives its input no scale";
+    if (is_product && !hrf_lower_has(node, HRF_CONV_SCALES))
+        return "the model gives its weights no scales that 8 bits can use";
+    if (is_product && node->op == HRF_OP_GEMM && node->attributes.alpha <= 0)
+        return "its factor is not above 0";
+    if (!is_product && !hrf_lower_keeps_scale(node->op) &&
+        hrf_lower_own_form(l, node->outputs[0]) == NULL)
+        return "the model gives its result no scale";
+    return NULL;
+}
+
+static bool names_value(const struct hrf_graph *graph, const char *name, int32_t value)
+{
+    return value >= 0 && strcmp(graph->values[value].name, name) == 0;
+}
+
+/* True if `keep` names the node, a value that it reads, or, if its result would be lowered too, a
+ * value that it computes. */
+static bool is_kept_as(const struct lowering *l, const struct hrf_node *node, const char *name)
+{
+    if (strcmp(name, node->name) == 0)
+        return true;
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (names_value(l->from, name, node->inputs[i]))
+            return true;
+    return hrf_lower_kind_of(l->how, node->op) != HRF_LOWER_PRODUCT &&
+           names_value(l->from, name, node->outputs[0]);
+}
+
+const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *node)
+{
+    for (int32_t i = 0; i < l->how->n_keep; i++)
+        if (is_kept_as(l, node, l->how->keep[i]))
+            return l->how->keep_reasons != NULL ? l->how->keep_reasons[i] : "asked for";
+    return NULL;
+}
+
+/* The name of a node or computed value that is nearest to the given one; NULL: none is near, or no
+ * memory. */
+static const char *nearest_name(const struct hrf_graph *graph, const char *name)
+{
+    const size_t n = (size_t)graph->n_nodes + (size_t)graph->n_values;
+    HRF_AUTO_FREE const char **names = hrf_calloc(n + 1, sizeof *names);
+    size_t k = 0;
+    if (names == NULL)
+        return NULL;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        names[k++] = graph->nodes[i].name;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].data == NULL)
+            names[k++] = graph->values[v].name;
+    return hrf_nearest_word(name, names);
+}
+
+enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph, const char *const *keep,
+                                     int32_t n_keep, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < n_keep; i++) {
+        bool found = false;
+        for (int32_t n = 0; n < graph->n_nodes && !found; n++)
+            found = strcmp(graph->nodes[n].name, keep[i]) == 0;
+        for (int32_t v = 0; v < graph->n_values && !found; v++)
+            found = names_value(graph, keep[i], v);
+        if (found)
+            continue;
+        const char *near = nearest_name(graph, keep[i]);
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is to stay in float32, but no node or tensor of '%s' as it runs "
+                             "(fused) has that name%s%s%s",
+                             keep[i], graph->name, near != NULL ? "; did you mean '" : "",
+                             near != NULL ? near : "", near != NULL ? "'?" : "");
+    }
+    return HRF_OK;
+}
+
+/* True if one operand is a constant, which has no scale. */
+static bool has_constant_side(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const bool is_binary = node->op == HRF_OP_ADD || node->op == HRF_OP_SUB ||
+                           node->op == HRF_OP_MUL || node->op == HRF_OP_CONCAT;
+    for (int32_t i = 0; i < node->n_inputs; i++)
+        if (is_binary && hrf_lower_has_constant(graph, node, i))
+            return true;
+    return false;
+}
+
+static void note(const struct lowering *l, const struct hrf_node *node, const char *why)
+{
+    if (l->notes != NULL && why != NULL)
+        hrf_strbuf_addf(l->notes, "node '%s' (%s) stays in float32: %s\n", node->name,
+                        hrf_op_name(node->op), why);
+}
+
+bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
+{
+    const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
+    const char *why = kind != HRF_LOWER_NEVER ? hrf_lower_why_kept(l, node) : NULL;
+    bool low = false;
+    if (why != NULL) {
+        low = false;
+    } else if (kind == HRF_LOWER_PRODUCT) {
+        why = hrf_lower_refuse_product(l, node);
+        if (why == NULL && l->brings_scales)
+            why = refuse_own(l, node);
+        low = why == NULL;
+    } else if (kind == HRF_LOWER_FOLLOWS && inputs_are_low(l, node)) {
+        if (l->how->type == HRF_S8 && has_constant_side(l->from, node))
+            why = "one side is a constant";
+        else if (l->brings_scales)
+            why = refuse_own(l, node);
+        low = why == NULL;
+    } else if (kind == HRF_LOWER_NEVER && l->how->type == HRF_S8 && inputs_are_low(l, node)) {
+        why = "the operator has no INT8 form";
+    }
+    note(l, node, why);
+    return low;
+}
+
+/* Lowering a value is useful if a product reads it, directly or through other nodes. Walks from the
+ * end of the graph. */
+void hrf_lower_find_useful(const struct lowering *l)
+{
+    for (int32_t n = l->from->n_nodes - 1; n >= 0; n--) {
+        const struct hrf_node *node = &l->from->nodes[n];
+        const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
+        const bool useful = hrf_lower_why_kept(l, node) == NULL &&
+                            (kind == HRF_LOWER_PRODUCT ||
+                             (kind == HRF_LOWER_FOLLOWS && l->is_useful[node->outputs[0]]));
+        for (int32_t i = 0; i < node->n_inputs && useful; i++)
+            if (node->inputs[i] >= 0)
+                l->is_useful[node->inputs[i]] = true;
+    }
+}

@@ -1,0 +1,125 @@
+/* lower_values.c - the two forms of a value in the lowered graph, and the conversions between
+ * them (lower_private.h). */
+#include "engine/passes/lower_private.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hrf_lower_quantization(float low, float high, bool signed_only, enum hrf_dtype *type,
+                            struct hrf_quantization *out)
+{
+    const bool is_unsigned = low >= 0 && !signed_only;
+    const float most = -low > high ? -low : high;
+    const float scale = most / (is_unsigned ? 255.0f : 127.0f);
+    *type = is_unsigned ? HRF_U8 : HRF_S8;
+    /* If the range holds only zeros, any scale is exact. */
+    *out = (struct hrf_quantization){ .scale = scale >= 0x1p-100f ? scale : 1.0f };
+}
+
+int hrf_lower_compare_ranges(const void *a, const void *b)
+{
+    const struct hrf_range *const *x = a, *const *y = b;
+    return strcmp((*x)->value, (*y)->value);
+}
+
+const struct hrf_range *hrf_lower_range(const struct lowering *l, int32_t value)
+{
+    const struct hrf_range wanted = { .value = l->from->values[value].name };
+    const struct hrf_range *key = &wanted, **found = NULL;
+    if (l->how->n_ranges > 0)
+        found = bsearch(&key, l->ranges, (size_t)l->how->n_ranges, sizeof key,
+                        hrf_lower_compare_ranges);
+    return found != NULL ? *found : NULL;
+}
+
+const struct hrf_value *hrf_lower_own_form(const struct lowering *l, int32_t value)
+{
+    return l->own_forms[value] >= 0 ? &l->from->values[l->own_forms[value]] : NULL;
+}
+
+enum hrf_status hrf_lower_form(const struct lowering *l, int32_t value, enum hrf_dtype *type,
+                               struct hrf_quantization *q, struct hrf_error *err)
+{
+    const char *name = l->from->values[value].name;
+    *type = l->how->type;
+    *q = (struct hrf_quantization){ .scale = 0 };
+    if (l->how->type != HRF_S8)
+        return HRF_OK;
+    if (l->brings_scales) {
+        const struct hrf_value *own = hrf_lower_own_form(l, value);
+        *type = own->dtype;
+        *q = own->quantization;
+        return HRF_OK;
+    }
+    const struct hrf_range *range = hrf_lower_range(l, value);
+    if (range == NULL)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the INT8 scales have no range for tensor '%s'; they belong to "
+                             "another model, so calibrate again",
+                             name);
+    if (!isfinite(range->low) || !isfinite(range->high) || range->low > range->high)
+        return hrf_error_set(err, HRF_E_USER,
+                             "tensor '%s' was seen to reach from %g to %g: the model or the "
+                             "calibration sample gives numbers that are not finite",
+                             name, (double)range->low, (double)range->high);
+    hrf_lower_quantization(range->low, range->high, l->how->signed_only, type, q);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_lower_add_value(struct lowering *l, int32_t value, const char *suffix,
+                                    enum hrf_dtype type, struct hrf_quantization q, int32_t *index,
+                                    struct hrf_error *err)
+{
+    const struct hrf_value *from = &l->from->values[value];
+    HRF_AUTO_FREE char *name = hrf_format("%s%s", from->name, suffix);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to lower a graph");
+    HRF_TRY(hrf_graph_add_value(l->to, name, type, &from->shape, NULL, index, err));
+    l->to->values[*index].quantization = q;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_lower_convert(struct lowering *l, int32_t value, bool down, int32_t input,
+                                  int32_t output, struct hrf_error *err)
+{
+    struct hrf_attributes attributes = hrf_attributes_default();
+    enum hrf_op op = down ? HRF_OP_QUANTIZE : HRF_OP_DEQUANTIZE;
+    attributes.to = l->to->values[output].dtype;
+    if (l->how->type != HRF_S8)
+        op = HRF_OP_CAST;
+    HRF_AUTO_FREE char *name = hrf_format("%s.%s", l->from->values[value].name,
+                                          down ? "narrow" : "widen");
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to lower a graph");
+    return hrf_graph_add_node(l->to, op, name, &input, 1, &output, 1, &attributes, err);
+}
+
+enum hrf_status hrf_lower_get_full(struct lowering *l, int32_t value, int32_t *index,
+                                   struct hrf_error *err)
+{
+    const struct hrf_value *from = &l->from->values[value];
+    if (l->full[value] < 0 && from->data != NULL)
+        HRF_TRY(hrf_graph_share_value(l->to, from, from->name, &l->full[value], err));
+    if (l->full[value] < 0) {
+        HRF_TRY(hrf_lower_add_value(l, value, ".f32", HRF_F32,
+                                    (struct hrf_quantization){ .scale = 0 }, index, err));
+        HRF_TRY(hrf_lower_convert(l, value, false, l->low[value], *index, err));
+        l->full[value] = *index;
+    }
+    *index = l->full[value];
+    return HRF_OK;
+}
+
+enum hrf_status hrf_lower_get_low(struct lowering *l, int32_t value, int32_t *index,
+                                  struct hrf_error *err)
+{
+    if (l->low[value] < 0) {
+        enum hrf_dtype type;
+        struct hrf_quantization q;
+        HRF_TRY(hrf_lower_form(l, value, &type, &q, err));
+        HRF_TRY(hrf_lower_add_value(l, value, ".low", type, q, index, err));
+        HRF_TRY(hrf_lower_convert(l, value, true, l->full[value], *index, err));
+        l->low[value] = *index;
+    }
+    *index = l->low[value];
+    return HRF_OK;
+}

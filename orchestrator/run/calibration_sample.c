@@ -1,0 +1,178 @@
+/* calibration_sample.c - the patches that INT8 is calibrated on, and the tasks that observe them
+ * (calibrate_private.h).
+ *
+ * The sample is drawn when every slide is tiled, by seed, from the patches of tissue alone; no
+ * label is looked at.
+ */
+#include "orchestrator/run/calibrate_private.h"
+
+#include "base/crash.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/path.h"
+
+static const char version[] = "hires-flow calibrate 5";
+
+void run_sample_release(struct run_sample *sample)
+{
+    for (size_t i = 0; i < sample->n_parts; i++)
+        hrf_tile_plan_destroy(sample->parts[i].plan);
+    hrf_free(sample->parts);
+}
+
+/* The sample is drawn from the cohort's slides unless calibrate.slides names others. */
+static bool may_sample(const struct run *run, const struct hrf_task_row *tile)
+{
+    return run->slides.n_sample == 0 || tile->slide_id > (int64_t)run->slides.n_items;
+}
+
+bool run_sample_is_tiled(const struct run *run)
+{
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const struct hrf_task_row *t = &run->tasks.items[i];
+        if (t->kind == HRF_TASK_TILE && may_sample(run, t) && t->state != HRF_TASK_FINISHED &&
+            t->state != HRF_TASK_BROKEN)
+            return false;
+    }
+    return true;
+}
+
+static enum hrf_status load_parts(struct run *run, struct run_sample *sample, int64_t *total,
+                                  struct hrf_error *err)
+{
+    sample->parts = hrf_calloc(run->tasks.n_items + 1, sizeof *sample->parts);
+    HRF_CHECK_MEMORY(sample->parts != NULL, err, "no memory for the calibration sample");
+    *total = 0;
+    for (size_t i = 0; i < run->tasks.n_items; i++) {
+        const struct hrf_task_row *t = &run->tasks.items[i];
+        if (t->kind != HRF_TASK_TILE || t->state != HRF_TASK_FINISHED || !may_sample(run, t))
+            continue;
+        struct run_sample_part *part = &sample->parts[sample->n_parts];
+        part->slide_id = t->slide_id;
+        HRF_TRY(hrf_store_get_tile_plan(run->store, t->slide_id, &part->plan, err));
+        sample->n_parts++;
+        hrf_tile_plan_drop_white(part->plan);
+        *total += part->plan->n_patches;
+    }
+    return HRF_OK;
+}
+
+/* Selection sampling: each subset of `want` patches is equally likely. Source: Knuth, TAOCP
+ * 2, 3.4.2, algorithm S. */
+static void draw(struct run_sample *sample, int64_t total, int64_t want, int64_t seed)
+{
+    struct hrf_random random = hrf_random_init((uint64_t)seed);
+    int64_t left = total, need = want < total ? want : total;
+    size_t kept_parts = 0;
+    sample->n_patches = need;
+    for (size_t i = 0; i < sample->n_parts; i++) {
+        struct hrf_tile_plan *plan = sample->parts[i].plan;
+        int64_t kept = 0;
+        for (int64_t k = 0; k < plan->n_patches; k++, left--) {
+            if (hrf_random_below(&random, left) >= need)
+                continue;
+            plan->patches[kept++] = plan->patches[k];
+            need--;
+        }
+        plan->n_patches = kept;
+        if (kept == 0) {
+            hrf_tile_plan_destroy(plan);
+            continue;
+        }
+        sample->parts[kept_parts++] = sample->parts[i];
+    }
+    sample->n_parts = kept_parts;
+}
+
+static enum hrf_status identify(struct run_sample *sample, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    for (size_t i = 0; i < sample->n_parts; i++) {
+        HRF_TRY(hrf_tile_plan_seal(sample->parts[i].plan, err));
+        hrf_hash_text(hash, sample->parts[i].plan->quickhash);
+        hrf_hash_text(hash, sample->parts[i].plan->hash);
+    }
+    hrf_hash_hex(hash, sample->identity);
+    return HRF_OK;
+}
+
+enum hrf_status run_sample_make(struct run *run, struct run_sample *sample, struct hrf_error *err)
+{
+    int64_t total = 0;
+    HRF_TRY(load_parts(run, sample, &total, err));
+    draw(sample, total, run->workflow->calibrate.samples, run->workflow->calibrate.seed);
+    return identify(sample, err);
+}
+
+enum hrf_status run_sample_hash_settings(const struct run *run, struct hrf_hash *hash)
+{
+    hrf_hash_text(hash, version);
+    hrf_hash_text(hash, run->model_sha256);
+    for (int i = 0; i < 3; i++) {
+        hrf_hash_double(hash, run->workflow->model.input.mean[i]);
+        hrf_hash_double(hash, run->workflow->model.input.std[i]);
+    }
+    return HRF_OK;
+}
+
+/* The key of the statistics of one slide's part of the sample; it does not depend on the method. */
+enum hrf_status run_sample_part_key(const struct run *run, const struct run_sample_part *part,
+                                    char out[HRF_HASH_HEX], struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    HRF_TRY(run_sample_hash_settings(run, hash));
+    hrf_hash_text(hash, part->plan->quickhash);
+    hrf_hash_text(hash, part->plan->hash);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}
+
+/* ---- tasks ---- */
+
+static enum hrf_status export_part(struct run *run, const struct run_sample_part *part,
+                                   const char *key, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = run_plan_path(run, key);
+    struct hrf_bytes bytes;
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    HRF_TRY(hrf_slide_expect(run_find_slide(run, part->slide_id), HRF_TASK_CALIBRATE, key,
+                             &part->plan->identity, err));
+    if (run_has_plan(path, &part->plan->identity))
+        return HRF_OK;
+    HRF_TRY(hrf_tile_plan_encode(part->plan, &bytes, err));
+    HRF_AUTO_FREE char *directory = hrf_path_directory(path);
+    enum hrf_status status = hrf_path_make_directories(directory, err);
+    if (status == HRF_OK)
+        status = hrf_file_write_atomic(path, bytes.data, bytes.n_bytes, err);
+    hrf_bytes_release(&bytes);
+    return status;
+}
+
+enum hrf_status run_sample_plan(struct run *run, const struct run_sample *sample,
+                                struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_begin(run->store, err));
+    const size_t n = run->slides.n_items + run->slides.n_sample;
+    for (size_t i = 0, k = 0; i < n; i++) { /* both in the slides' order */
+        const int64_t id = run->slides.items[i].id;
+        if (k < sample->n_parts && sample->parts[k].slide_id == id)
+            k++;
+        else
+            HRF_TRY(hrf_store_plan_tasks(run->store, id, HRF_TASK_CALIBRATE, NULL, 0, err));
+    }
+    for (size_t i = 0; i < sample->n_parts; i++) {
+        struct hrf_task_row row = { .kind = HRF_TASK_CALIBRATE,
+                                    .slide_id = sample->parts[i].slide_id,
+                                    .n_patches = sample->parts[i].plan->n_patches };
+        HRF_TRY(run_sample_part_key(run, &sample->parts[i], row.key, err));
+        HRF_TRY(export_part(run, &sample->parts[i], row.key, err));
+        HRF_TRY(hrf_store_plan_tasks(run->store, row.slide_id, HRF_TASK_CALIBRATE, &row, 1, err));
+    }
+    hrf_crash_point("run.calibrate.before_plan");
+    HRF_TRY(hrf_store_commit(run->store, err));
+    run->calibration_planned = true;
+    run_warn_dropped(run);
+    return run_reload_tasks(run, err);
+}
