@@ -212,9 +212,12 @@ static enum hrf_status check(const char *file, const struct request *request, st
     HRF_TRY(check_layout(graph, request, err));
     if (!request->shapes)
         HRF_TRY(hrf_session_create(graph, &config, &session, err));
+    const bool is_map = activation != NULL && strcmp(activation, "segmentation") == 0;
     printf("%lld images of %lldx%lld px give %lld %s each\n", (long long)request->batch,
            (long long)request->size, (long long)request->size, (long long)width,
-           request->classes == 0 ? "numbers of an embedding" : "probabilities");
+           is_map                  ? "classes of pixels"
+           : request->classes == 0 ? "numbers of an embedding"
+                                   : "probabilities");
     return HRF_OK;
 }
 
@@ -258,7 +261,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_INT, &request.classes },
         { "activation", "WORD",
           "check: softmax or sigmoid is added to raw outputs, none: nothing, auto: what the model "
-          "lacks to give probabilities (default)",
+          "lacks to give probabilities (default); segmentation: the outputs are of pixels",
           HRF_OPTION_TEXT, &request.activation },
         { "size", "PX", "image size", HRF_OPTION_INT, &request.size },
         { "batch", "N", "inspect, check: images in a batch (default 1)", HRF_OPTION_INT,

@@ -199,12 +199,61 @@ static enum hrf_status choose_activation(const struct hrf_graph *graph, int64_t 
     return HRF_OK;
 }
 
+/* The output becomes what `op` makes of it. */
+static enum hrf_status append_activation(struct hrf_graph *graph, enum hrf_op op,
+                                         struct hrf_error *err)
+{
+    const int32_t output = graph->outputs[0];
+    const struct hrf_shape shape = graph->values[output].shape;
+    int32_t added;
+    HRF_TRY(hrf_graph_add_value(graph, "probabilities", HRF_F32, &shape, NULL, &added, err));
+    struct hrf_attributes attributes = hrf_attributes_default();
+    attributes.axis = 1;
+    HRF_TRY(
+        hrf_graph_add_node(graph, op, "hires-flow head", &output, 1, &added, 1, &attributes, err));
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs, sizeof *inputs);
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for the model's head");
+    memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);
+    return hrf_graph_set_io(graph, inputs, graph->n_inputs, &added, 1, err);
+}
+
+/* The largest output is the same with and without Softmax, so that only a single class needs an
+ * activation. */
+static enum hrf_status finish_segmentation(struct hrf_graph *graph, int64_t n_classes,
+                                           struct hrf_error *err)
+{
+    const int32_t output = graph->outputs[0];
+    const struct hrf_shape *shape = &graph->values[output].shape;
+    const struct hrf_shape *input = &graph->values[graph->inputs[0]].shape;
+    char text[128];
+    hrf_shape_text(shape, text);
+    if (shape->rank != 4 || shape->dims[0] != input->dims[0] || shape->dims[1] != n_classes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's output '%s' is %s for a batch of %lld; segmentation into "
+                             "%lld classes (model.classes) needs %lldx%lldxHxW",
+                             graph->values[output].name, text, (long long)input->dims[0],
+                             (long long)n_classes, (long long)input->dims[0], (long long)n_classes);
+    const int64_t side = shape->dims[2];
+    if (side != shape->dims[3] || side < 1 || input->dims[2] % side != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's output '%s' is %s for patches of %lldx%lld px; a label "
+                             "map is as large as the patch, or a half, a third ... of it: export "
+                             "the model with padded convolutions",
+                             graph->values[output].name, text, (long long)input->dims[2],
+                             (long long)input->dims[3]);
+    if (n_classes == 1 && !hrf_engine_ends_in_probabilities(graph, output))
+        return append_activation(graph, HRF_OP_SIGMOID, err);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_classes,
                                          const char *activation, struct hrf_error *err)
 {
     enum hrf_op op;
     bool is_needed;
     HRF_TRY(hrf_engine_check_output(graph, "probabilities or logits", err));
+    if (activation != NULL && strcmp(activation, "segmentation") == 0)
+        return finish_segmentation(graph, n_classes, err);
     const int32_t output = graph->outputs[0];
     struct hrf_shape shape = graph->values[output].shape;
     int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
@@ -224,18 +273,7 @@ enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_clas
         return HRF_E_USER;
     }
     HRF_TRY(choose_activation(graph, n_classes, activation, &op, &is_needed, err));
-    if (!is_needed)
-        return HRF_OK;
-    int32_t added;
-    HRF_TRY(hrf_graph_add_value(graph, "probabilities", HRF_F32, &shape, NULL, &added, err));
-    struct hrf_attributes attributes = hrf_attributes_default();
-    attributes.axis = 1;
-    HRF_TRY(
-        hrf_graph_add_node(graph, op, "hires-flow head", &output, 1, &added, 1, &attributes, err));
-    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs, sizeof *inputs);
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for the model's head");
-    memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);
-    return hrf_graph_set_io(graph, inputs, graph->n_inputs, &added, 1, err);
+    return is_needed ? append_activation(graph, op, err) : HRF_OK;
 }
 
 enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,

@@ -30,8 +30,10 @@ HRF_CHECKED enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, 
 
 /* Makes the graph's only output the scores of classes. `activation` NULL: appends Softmax (or
  * Sigmoid for one output) unless it ends in one; "softmax", "sigmoid": appends that; "none":
- * nothing. HRF_E_USER when it has not `n_classes` outputs per image, or ends in what is to be
- * appended or in the other one. */
+ * nothing. "segmentation": the output is [batch][n_classes][S][S], where S is the input's height
+ * divided by a whole number; Sigmoid is appended for one class unless it ends in one. HRF_E_USER
+ * when it has not `n_classes` outputs per image, or ends in what is to be appended or in the other
+ * one. */
 HRF_CHECKED enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_classes,
                                                      const char *activation, struct hrf_error *err);
 

@@ -13,6 +13,7 @@
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/class_map.h"
+#include "engine/worker/label_rows.h"
 #include "engine/worker/worker.h"
 
 #include <stdio.h>
@@ -66,6 +67,10 @@ static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct h
     HRF_TRY(engine->embedding
                 ? hrf_engine_check_embedding(graph, &job->n_values, err)
                 : hrf_engine_finish_scores(graph, engine->n_classes, engine->activation, err));
+    if (hrf_job_engine_is_segmentation(engine)) {
+        job->label_side = graph->values[graph->outputs[0]].shape.dims[2];
+        job->n_values = hrf_label_row_length(engine->n_classes, job->label_side * job->label_side);
+    }
     if (engine->class_map)
         HRF_TRY(add_class_map(graph, err));
     HRF_MOVE(*out, graph);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/own_process.h"
 #include "base/path.h"
+#include "engine/worker/label_rows.h"
 #include "schema/record/sentinel.h"
 
 #include <math.h>
@@ -37,9 +38,13 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
                  hrf_network_transport(network));
     scores->first_patch = task->first_patch;
     scores->n_patches = task->n_patches;
-    scores->n_classes = (int32_t)job->n_values;
-    scores->probabilities = hrf_calloc((size_t)(task->n_patches * job->n_values),
+    scores->n_classes = (int32_t)(job->label_side > 0 ? job->spec->engine.n_classes
+                                                      : job->n_values);
+    scores->probabilities = hrf_calloc((size_t)task->n_patches * (size_t)scores->n_classes,
                                        sizeof scores->probabilities[0]);
+    if (job->label_side > 0)
+        HRF_TRY(
+            hrf_label_maps_init(&scores->labels, (int32_t)job->label_side, task->n_patches, err));
     HRF_CHECK_MEMORY(scores->precision != NULL && scores->device != NULL && scores->host != NULL &&
                          scores->probabilities != NULL,
                      err, "no memory for the scores of %lld patches", (long long)task->n_patches);
@@ -114,7 +119,8 @@ static void read_part(const struct hrf_results *r, int k, struct hrf_scores **ou
         return;
     if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
         hrf_scores_decode(bytes, n_bytes, &task->identity, task->partial, &part, &why) != HRF_OK ||
-        part->n_patches != task->n_patches || part->n_classes != r->scores[k]->n_classes) {
+        part->n_patches != task->n_patches || part->n_classes != r->scores[k]->n_classes ||
+        part->labels.side != r->scores[k]->labels.side) {
         hrf_log_warning("engine", "the scores of an earlier attempt are not used: %s",
                         why.text[0] != '\0' ? why.text : "they are for other patches or classes");
         return;
@@ -123,8 +129,8 @@ static void read_part(const struct hrf_results *r, int k, struct hrf_scores **ou
 }
 
 /* Takes over the batches of the part that are whole; `done` keeps those that are in every part. */
-static void take_part(struct hrf_results *r, int k, const struct hrf_scores *part,
-                      const int64_t *order, int64_t n_batches, bool *done)
+static void take_part(struct hrf_results *r, int k, struct hrf_scores *part, const int64_t *order,
+                      int64_t n_batches, bool *done)
 {
     struct hrf_scores *scores = r->scores[k];
     const int64_t batch = r->job->spec->engine.batch, n_values = scores->n_classes;
@@ -133,12 +139,18 @@ static void take_part(struct hrf_results *r, int k, const struct hrf_scores *par
         const int64_t end = (b + 1) * batch < all ? (b + 1) * batch : all;
         bool is_whole = part != NULL;
         for (int64_t i = b * batch; i < end && is_whole; i++)
-            is_whole = !isnan(part->probabilities[order[i] * n_values]);
+            is_whole = !isnan(part->probabilities[order[i] * n_values]) &&
+                       (part->labels.side == 0 || part->labels.items[order[i]].n_bytes > 0);
         done[b] &= is_whole;
-        for (int64_t i = b * batch; i < end && is_whole; i++)
+        for (int64_t i = b * batch; i < end && is_whole; i++) {
             memcpy(scores->probabilities + order[i] * n_values,
                    part->probabilities + order[i] * n_values,
                    (size_t)n_values * sizeof *part->probabilities);
+            if (scores->labels.side > 0) {
+                scores->labels.items[order[i]] = part->labels.items[order[i]];
+                part->labels.items[order[i]] = (struct hrf_bytes){ NULL, 0 };
+            }
+        }
     }
     if (part == NULL)
         return;
@@ -213,13 +225,20 @@ void hrf_results_add_spent(struct hrf_scores *scores, const struct hrf_resource_
         scores->device_memory_bytes = spent->device_bytes;
 }
 
-static void take_values(struct hrf_scores *scores, const struct hrf_work_queue_result *result,
-                        const float *values)
+/* Rows of n_values numbers: probabilities, and the labels of a segmentation network behind them. */
+static enum hrf_status take_values(struct hrf_scores *scores,
+                                   const struct hrf_work_queue_result *result, const float *values,
+                                   int64_t n_values, struct hrf_error *err)
 {
-    const size_t n_values = (size_t)scores->n_classes;
-    for (int64_t i = 0; i < result->n; i++)
-        memcpy(scores->probabilities + (size_t)result->patches[i] * n_values,
-               values + (size_t)i * n_values, n_values * sizeof *values);
+    const int64_t n = scores->n_classes;
+    for (int64_t i = 0; i < result->n; i++) {
+        const float *row = values + i * n_values;
+        memcpy(scores->probabilities + result->patches[i] * n, row, (size_t)n * sizeof *values);
+        if (scores->labels.side > 0)
+            HRF_TRY(hrf_label_maps_put(&scores->labels, result->patches[i],
+                                       hrf_label_row_labels(row, n), err));
+    }
+    return HRF_OK;
 }
 
 void hrf_results_take(void *context, const struct hrf_work_queue_result *result)
@@ -228,8 +247,9 @@ void hrf_results_take(void *context, const struct hrf_work_queue_result *result)
     const float *values = result->values;
     for (int k = 0; k < r->group->n && k < result->n_parts; k++) {
         struct hrf_scores *scores = r->scores[k];
-        take_values(scores, result, values);
-        values += result->n * scores->n_classes;
+        if (r->status == HRF_OK)
+            r->status = take_values(scores, result, values, r->job->n_values, &r->err);
+        values += result->n * r->job->n_values;
         scores->timing.compute += result->parts[k].seconds;
         hrf_results_add_spent(scores, &result->parts[k].spent);
         hrf_results_add_counts(scores, result->parts[k].counts);
@@ -309,6 +329,11 @@ static enum hrf_status check_scores(const struct hrf_job_task *task, const struc
                                  "number %lld of the embedding that the model gives patch %lld is "
                                  "%s in %s; is %s wide enough for this model?",
                                  at, patch, text, s->precision, s->precision);
+        if (hrf_job_engine_is_segmentation(engine))
+            return hrf_error_set(err, HRF_E_USER,
+                                 "the model gives pixels of patch %lld outputs that are not finite "
+                                 "numbers in %s; is %s wide enough for this model?",
+                                 patch, s->precision, s->precision);
         if (is_number)
             return hrf_error_set(err, HRF_E_USER,
                                  "output %lld that the model gives patch %lld is %s in %s; is %s "
@@ -326,8 +351,11 @@ static enum hrf_status check_scores(const struct hrf_job_task *task, const struc
 void hrf_results_finish(struct hrf_results *r, struct hrf_task_result *out)
 {
     for (int k = 0; k < r->group->n; k++) {
-        out[k].status = check_scores(r->group->tasks[k], r->scores[k], &r->job->spec->engine,
-                                     &out[k].err);
+        out[k].status = r->status;
+        out[k].err = r->err;
+        if (out[k].status == HRF_OK)
+            out[k].status = check_scores(r->group->tasks[k], r->scores[k], &r->job->spec->engine,
+                                         &out[k].err);
         if (out[k].status == HRF_OK)
             out[k].status = hrf_scores_encode(r->scores[k], &out[k].record, &out[k].err);
         hrf_scores_destroy(r->scores[k]); /* records may be large */

@@ -15,6 +15,8 @@ struct hrf_results {
     int64_t n_done;                                   /* patches that all networks have scored */
     int64_t n_saved;        /* of them: in the parts that were read at the start or written last */
     double shown, saved_at; /* monotonic seconds */
+    enum hrf_status status; /* of taking results: not HRF_OK, and why, when one could not be kept */
+    struct hrf_error err;
 };
 
 HRF_CHECKED enum hrf_status hrf_results_init(struct hrf_results *results,

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "engine/worker/label_rows.h"
 #include "engine/worker/results.h"
 #include "engine/worker/slide_source.h"
 
@@ -17,7 +18,8 @@ struct scoring {
     const struct hrf_task_group *group;
     struct hrf_task_source *source;
     struct hrf_results *results; /* rank 0 only */
-    float *values;               /* of a batch, by all networks; NULL: there is only one */
+    /* The results of a batch, by all networks; NULL: they are the only network's outputs. */
+    float *values;
 };
 
 /* The k-th network of the group, if it is one session; NULL: in bands or on several ranks. */
@@ -56,9 +58,14 @@ static enum hrf_status run_network(const struct scoring *s, int k,
 static void take_output(const struct scoring *s, int k, int64_t n)
 {
     const float *out = hrf_network_output(s->job->networks[s->group->networks[k]].network, 0);
-    const int64_t all = n * s->job->n_values;
-    if (s->values != NULL)
-        memcpy(s->values + k * all, out, (size_t)all * sizeof *out);
+    const int64_t n_values = s->job->n_values, n_classes = s->job->spec->engine.n_classes;
+    const int64_t n_pixels = s->job->label_side * s->job->label_side;
+    if (n_pixels > 0)
+        for (int64_t i = 0; i < n; i++)
+            hrf_label_row_fill(out + i * n_pixels * n_classes, n_classes, n_pixels,
+                               s->values + (k * n + i) * n_values);
+    else if (s->values != NULL)
+        memcpy(s->values + k * n * n_values, out, (size_t)(n * n_values) * sizeof *out);
 }
 
 /* Hands a batch's results on. */
@@ -316,8 +323,9 @@ static enum hrf_status score_shared(struct scoring *s, struct hrf_error *err)
 {
     struct hrf_work_queue *work_queue = hrf_ranks_work_queue(s->job->ranks);
     const size_t n = (size_t)(s->job->spec->engine.batch * s->job->n_values) * (size_t)s->group->n;
-    HRF_AUTO_FREE float *values = s->group->n > 1 ? hrf_alloc_array(n, sizeof *values) : NULL;
-    HRF_CHECK_MEMORY(s->group->n == 1 || values != NULL, err, "no memory for a batch's results");
+    const bool is_needed = s->group->n > 1 || s->job->label_side > 0;
+    HRF_AUTO_FREE float *values = is_needed ? hrf_alloc_array(n, sizeof *values) : NULL;
+    HRF_CHECK_MEMORY(!is_needed || values != NULL, err, "no memory for a batch's results");
     s->values = values;
     const enum hrf_status status = gather(s, err);
     s->values = NULL;

@@ -42,7 +42,10 @@ struct hrf_worker {
     int32_t n_passes;
     int64_t size;                    /* of the patches for which the networks are made */
     struct hrf_smoothing *smoothing; /* calibrate only; NULL: the network has no use for it */
-    int64_t n_values; /* that the model gives for a patch; 0: no model is made ready yet */
+    int64_t n_values;                /* that a patch's result has; 0: no model is made ready yet */
+    /* Of a segmentation network, whose results are rows (label_rows.h): height and width of the map
+     * that it gives for a patch. 0: results are the network's own outputs. */
+    int64_t label_side;
     struct hrf_device_identity identity; /* of this rank's device */
     struct hrf_meters meters;
     char host[128];

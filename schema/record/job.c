@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "schema/record/container.h"
 #include "schema/record/fields.h"
+#include "schema/record/label_maps.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -192,7 +193,12 @@ static enum hrf_status read_tiler(const json_t *root, const char *where,
 static bool is_activation(const char *word)
 {
     return word == NULL || strcmp(word, "softmax") == 0 || strcmp(word, "sigmoid") == 0 ||
-           strcmp(word, "none") == 0;
+           strcmp(word, "none") == 0 || strcmp(word, "segmentation") == 0;
+}
+
+bool hrf_job_engine_is_segmentation(const struct hrf_job_engine *engine)
+{
+    return engine->activation != NULL && strcmp(engine->activation, "segmentation") == 0;
 }
 
 static enum hrf_status read_engine(const json_t *root, const char *where,
@@ -204,8 +210,11 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     if (engine->max_memory_bytes < 0 || !(engine->max_operations >= 0) ||
         engine->n_classes < !engine->embedding || (engine->embedding && engine->class_map) ||
         engine->n_classes > 1 << 16 || engine->batch < 1 || engine->batch > 1 << 16 ||
-        !is_activation(engine->activation) || engine->n_threads < 0 || engine->n_threads > 4096 ||
-        engine->n_ranks < 0 || engine->n_ranks > 1 << 20)
+        !is_activation(engine->activation) ||
+        (hrf_job_engine_is_segmentation(engine) &&
+         (engine->class_map || engine->embedding || engine->n_classes > HRF_MOST_LABEL_CLASSES)) ||
+        engine->n_threads < 0 || engine->n_threads > 4096 || engine->n_ranks < 0 ||
+        engine->n_ranks > 1 << 20)
         return hrf_error_set(err, HRF_E_USER, "%s: 'engine' holds a number out of range", where);
     return HRF_OK;
 }

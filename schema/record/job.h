@@ -69,9 +69,11 @@ struct hrf_job_engine {
     /* The model's output is a vector that describes a patch, of any width; n_classes is 0. */
     bool embedding;
     /* "softmax" or "sigmoid" is added to the model's raw outputs, or they are taken as they are
-     * ("none"); NULL: probabilities, by what the model ends in. */
+     * ("none"), or every pixel of the output gets a label ("segmentation"); NULL: probabilities, by
+     * what the model ends in. */
     char *activation;
 };
+bool hrf_job_engine_is_segmentation(const struct hrf_job_engine *engine);
 
 /* What a head task scores, and by which head; both files are checked against their hashes. */
 struct hrf_job_bag {

@@ -27,6 +27,7 @@ void hrf_scores_destroy(struct hrf_scores *scores)
     hrf_free(scores->host);
     hrf_free(scores->probabilities);
     hrf_free(scores->class_map.values);
+    hrf_label_maps_release(&scores->labels);
     hrf_free(scores);
 }
 
@@ -121,6 +122,25 @@ static json_t *hardware_json(const struct hrf_hardware *hardware)
                      "libraries", hrf_json_bytes(hardware->libraries));
 }
 
+/* Of a segmentation network. */
+static enum hrf_status encode_with_labels(const struct hrf_scores *scores, json_t *header,
+                                          const struct hrf_section *probabilities,
+                                          struct hrf_bytes *out, struct hrf_error *err)
+{
+    struct hrf_bytes sizes = { NULL, 0 }, bytes = { NULL, 0 };
+    if (json_object_set_new(header, "label_side", json_integer(scores->labels.side)) != 0)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
+    HRF_TRY(hrf_label_maps_encode(&scores->labels, &sizes, &bytes, err));
+    const struct hrf_section sections[] = { *probabilities,
+                                            { "label_sizes", sizes.data, sizes.n_bytes },
+                                            { "labels", bytes.data, bytes.n_bytes } };
+    const enum hrf_status status = hrf_container_encode(HRF_SCORES_KIND, VERSION, &scores->identity,
+                                                        header, sections, 3, out, err);
+    hrf_bytes_release(&sizes);
+    hrf_bytes_release(&bytes);
+    return status;
+}
+
 enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_bytes *out,
                                   struct hrf_error *err)
 {
@@ -137,6 +157,8 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
         { "class_map", map->values,
           (size_t)map->rows * (size_t)map->columns * sizeof map->values[0] }
     };
+    if (scores->labels.side > 0)
+        return encode_with_labels(scores, header, &sections[0], out, err);
     if (map->values == NULL)
         return hrf_container_encode(HRF_SCORES_KIND, VERSION, &scores->identity, header, sections,
                                     1, out, err);
@@ -185,6 +207,25 @@ static enum hrf_status read_class_map(const struct hrf_container *container, con
     map->rows = (int32_t)rows;
     map->columns = (int32_t)columns;
     return HRF_OK;
+}
+
+/* Only those of segmentation networks have any. */
+static enum hrf_status read_labels(const struct hrf_container *container, const char *where,
+                                   struct hrf_scores *scores, struct hrf_error *err)
+{
+    int64_t side;
+    struct hrf_section sizes, bytes;
+    if (json_object_get(container->header, "label_side") == NULL)
+        return HRF_OK;
+    HRF_TRY(hrf_json_get_int(container->header, "label_side", where, &side, err));
+    if (side < 1 || side > HRF_MOST_LABEL_SIDE || scores->n_classes > HRF_MOST_LABEL_CLASSES)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: it claims label maps of %lld x %lld px and %d classes", where,
+                             (long long)side, (long long)side, scores->n_classes);
+    HRF_TRY(hrf_container_section(container, "label_sizes", SIZE_MAX, where, &sizes, err));
+    HRF_TRY(hrf_container_section(container, "labels", SIZE_MAX, where, &bytes, err));
+    return hrf_label_maps_decode(&sizes, &bytes, (int32_t)side, scores->n_patches, where,
+                                 &scores->labels, err);
 }
 
 /* Records of earlier versions have none. */
@@ -246,6 +287,7 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
     HRF_CHECK_MEMORY(scores->probabilities != NULL, err, "%s: no memory for %lld patches", where,
                      (long long)scores->n_patches);
     memcpy(scores->probabilities, section.data, n_bytes);
+    HRF_TRY(read_labels(container, where, scores, err));
     return read_class_map(container, where, scores->n_classes, &scores->class_map, err);
 }
 

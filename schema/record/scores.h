@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "schema/record/container.h"
+#include "schema/record/label_maps.h"
 
 #include <stdint.h>
 
@@ -78,7 +79,10 @@ struct hrf_scores {
     char notes[HRF_SCORES_NOTES];
     int64_t first_patch, n_patches; /* a range of the tile plan's patches */
     int32_t n_classes;
-    float *probabilities;           /* [n_patches][n_classes] */
+    /* [n_patches][n_classes]; of a segmentation network the fraction of a patch's pixels that got
+     * the class's label. */
+    float *probabilities;
+    struct hrf_label_maps labels;   /* segmentation only */
     struct hrf_class_map class_map; /* of the only patch in slide mode; none otherwise */
     struct hrf_timing timing;
     struct hrf_traffics traffic;

@@ -209,6 +209,7 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
     if (w->n_classes != p->n_classes || w->first_patch + w->n_patches != p->first_patch)
         return hrf_error_set(err, HRF_E_AGAIN, "a shard is missing: patches from %lld on",
                              (long long)(w->first_patch + w->n_patches));
+    HRF_TRY(hrf_label_maps_append(&w->labels, &p->labels, err));
     float *joined = hrf_realloc_array(
         w->probabilities, (size_t)((w->n_patches + p->n_patches) * w->n_classes), sizeof joined[0]);
     HRF_CHECK_MEMORY(joined != NULL, err, "no memory for the scores of a slide");

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHERE_SIZE = 272, SLURM_MAX_JOBS = 64 };
+enum { WHERE_SIZE = 272, SLURM_MAX_JOBS = 64, MOST_LABELS = 254 };
 
 static bool is_given(const struct hrf_reader *r, const char *path)
 {
@@ -247,7 +247,15 @@ void hrf_reader_check(struct hrf_reader *r)
         find_at(r, "model.output",
                 "'embedding' describes patches, and with tiler.mode 'slide' there are none; use "
                 "tiler.mode 'patch'");
-    if (w->model.output == HRF_OUTPUT_NONE && !is_given(r, "aggregate.slide_score"))
+    const bool is_segmentation = w->model.output == HRF_OUTPUT_SEGMENTATION;
+    if (w->tiler.mode == HRF_TILER_SLIDE && is_segmentation)
+        find_at(r, "model.output",
+                "'segmentation' labels the pixels of patches, and with tiler.mode 'slide' there "
+                "are none; use tiler.mode 'patch'");
+    if (is_segmentation && w->model.classes.n_items > MOST_LABELS)
+        find_at(r, "model.classes", "a label map has room for 254 classes");
+    if ((w->model.output == HRF_OUTPUT_NONE || is_segmentation) &&
+        !is_given(r, "aggregate.slide_score"))
         w->aggregate.slide_score = HRF_SCORE_MEAN;
     if (w->model.output == HRF_OUTPUT_NONE && w->aggregate.lesions.method != HRF_FIND_NO_LESIONS)
         find_at(r, "aggregate.lesions.method",

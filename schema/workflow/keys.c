@@ -14,8 +14,8 @@ const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
 const char *const hrf_words_bands[] = { "auto", "keep", "recompute", NULL };
 const char *const hrf_words_executor[] = { "local", "slurm", NULL };
-const char *const hrf_words_output[] = { "probabilities", "embedding", "softmax",
-                                         "sigmoid",       "none",      NULL };
+const char *const hrf_words_output[] = { "probabilities", "embedding",    "softmax", "sigmoid",
+                                         "none",          "segmentation", NULL };
 const char *const hrf_words_features[] = { "trident", "clam", "stamp", "atlaspatch", "npy", NULL };
 const char *const hrf_words_features_type[] = { "fp32", "fp16", NULL };
 const char *const hrf_words_heads[] = { "none",    "mean",  "abmil",    "clam_sb",
@@ -123,7 +123,8 @@ const struct hrf_key hrf_keys[] = {
     ONE_OF(model.output, WORD, "probabilities", hrf_words_output,
            "what a patch's numbers are: probabilities (Softmax, or Sigmoid for one class, is added "
            "if the model ends in neither); softmax, sigmoid: what is added to raw outputs, sigmoid "
-           "for several labels at once; none: numbers as they are (regression); embedding"),
+           "for several labels at once; none: numbers as they are (regression); embedding; "
+           "segmentation: each pixel gets the class of its largest output"),
     IN_RANGE(model.input.mean, TRIPLE, "[0.485, 0.456, 0.406]", -10, 10,
              "mean of each channel, R, G and B, scaled to 0..1"),
     IN_RANGE(model.input.std, TRIPLE, "[0.229, 0.224, 0.225]", 1e-6, 1000,
@@ -217,8 +218,8 @@ const struct hrf_key hrf_keys[] = {
     ANY(executor.slurm.options, TEXTS, NULL,
         "further options for sbatch, e.g. [--reservation=lab]"),
     ONE_OF(aggregate.slide_score, WORD, "max_smoothed", hrf_words_score,
-           "how patch scores are combined into the slide's score; default with model.output none: "
-           "mean"),
+           "how patch scores are combined into the slide's score; default with model.output none "
+           "and segmentation: mean"),
     IN_RANGE(aggregate.top_k, INT, "10", 1, MANY, "number of patches for top_k_mean"),
     IN_RANGE(aggregate.percentile, REAL, "99", 0, 100, "percentile for percentile"),
     IN_RANGE(aggregate.threshold, REAL, "0.5", 0, 1,
@@ -284,6 +285,8 @@ const struct hrf_key hrf_keys[] = {
     ANY(report.heatmaps, BOOL, "true", "write a heatmap (PNG) for each slide"),
     ANY(report.geojson, BOOL, "true", "write each slide's patches as GeoJSON for QuPath"),
     ANY(report.csv, BOOL, "true", "write each slide's patches as a table"),
+    ANY(report.masks, BOOL, "true",
+        "with model.output segmentation: write each slide's mask as a TIFF pyramid"),
     ANY(report.html, BOOL, "true", "write the page report/index.html"),
     ANY(on_end, TEXTS, "[]",
         "a command and its words, e.g. [mail, -s, done, me@lab]: started once at the end of a run, "

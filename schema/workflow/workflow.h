@@ -41,14 +41,15 @@ enum hrf_bands_choice { HRF_BANDS_OF_AUTO, HRF_BANDS_OF_KEPT, HRF_BANDS_OF_RECOM
 enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
 /* What the model gives for a patch: class probabilities (Softmax, or Sigmoid for one output, is
  * added where the model ends in neither); a vector that describes it; raw numbers to which Softmax
- * or Sigmoid is added, the latter for labels that do not exclude each other; or numbers that are
- * taken as they are (regression). */
+ * or Sigmoid is added, the latter for labels that do not exclude each other; numbers that are taken
+ * as they are (regression); or a number of each class for every pixel (segmentation). */
 enum hrf_model_output {
     HRF_OUTPUT_PROBABILITIES,
     HRF_OUTPUT_EMBEDDING,
     HRF_OUTPUT_SOFTMAX,
     HRF_OUTPUT_SIGMOID,
-    HRF_OUTPUT_NONE
+    HRF_OUTPUT_NONE,
+    HRF_OUTPUT_SEGMENTATION
 };
 /* Whose HDF5 files embeddings are written as (aggregate/features/features.h). */
 enum hrf_features_choice {
@@ -196,6 +197,7 @@ struct hrf_workflow_aggregate {
 
 struct hrf_workflow_report {
     bool heatmaps, geojson, csv, html;
+    bool masks; /* with model.output segmentation */
 };
 
 struct hrf_workflow_features { /* with model.output embedding */

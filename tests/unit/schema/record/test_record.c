@@ -167,6 +167,30 @@ static struct hrf_scores example_scores(float probabilities[6])
                                 .n_readers = 1 };
 }
 
+static void label_maps_come_back_as_they_were(void **state)
+{
+    (void)state;
+    float probabilities[6] = { 0 };
+    unsigned char map[9] = { 0, 1, 2, 2, 1, 0, 1, 1, 1 }, read[9];
+    struct hrf_scores scores = example_scores(probabilities), *back = NULL;
+    struct hrf_bytes bytes;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_label_maps_init(&scores.labels, 3, scores.n_patches, NULL), HRF_OK);
+    for (int64_t i = 0; i + 1 < scores.n_patches; i++) /* the last one is not scored yet */
+        assert_int_equal(hrf_label_maps_put(&scores.labels, i, map, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, NULL, "s", &back, NULL), HRF_OK);
+    assert_int_equal(back->labels.side, 3);
+    assert_int_equal(back->labels.n, scores.n_patches);
+    assert_int_equal(hrf_label_maps_get(&back->labels, 0, 2, read, NULL), HRF_OK);
+    assert_memory_equal(read, map, sizeof map);
+    assert_int_equal(hrf_label_maps_get(&back->labels, scores.n_patches - 1, 2, read, &err),
+                     HRF_E_USER);
+    hrf_scores_destroy(back);
+    hrf_bytes_release(&bytes);
+    hrf_label_maps_release(&scores.labels);
+}
+
 static void scores_come_back_as_they_were(void **state)
 {
     (void)state;
@@ -474,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_plan_without_patches_pictures_or_warning_comes_back),
         cmocka_unit_test(the_hash_names_the_tiling_and_nothing_else),
         cmocka_unit_test(scores_come_back_as_they_were),
+        cmocka_unit_test(label_maps_come_back_as_they_were),
         cmocka_unit_test(energy_that_was_not_measured_stays_unmeasured),
         cmocka_unit_test(a_class_map_comes_back_and_a_false_one_is_refused),
         cmocka_unit_test(a_record_that_was_cut_anywhere_is_refused),
