@@ -9,6 +9,7 @@
 
 #include "aggregate/camelyon16/asap.h"
 #include "aggregate/report/out.h"
+#include "aggregate/segmentation/mask.h"
 #include "aggregate/study/cohort.h"
 #include "base/hash.h"
 
@@ -29,5 +30,14 @@ HRF_CHECKED enum hrf_status hrf_report_lesion_outlines(const struct hrf_cohort *
                                                        const struct hrf_scores *scores,
                                                        const struct hrf_outlines *annotated,
                                                        const char *path, struct hrf_error *err);
+
+/* The regions of a slide's mask, gzipped: an annotation for each class that is there, a
+ * MultiPolygon with the class's area (score->label_pixels). They are traced on the finest level of
+ * the mask that has at most 2^24 pixels, along the pixels' edges. */
+HRF_CHECKED enum hrf_status hrf_report_mask_outlines(const struct hrf_cohort *cohort,
+                                                     const char *slide_name,
+                                                     const struct hrf_mask *mask,
+                                                     const struct hrf_cohort_score *score,
+                                                     const char *path, struct hrf_error *err);
 
 #endif

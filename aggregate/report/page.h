@@ -18,7 +18,7 @@ struct hrf_page_slide {
     struct hrf_bytes thumbnail; /* PNG of the reference's heatmap, or of the slide; may be empty */
     struct hrf_bytes top_patches; /* PNG: patches of highest attention side by side; may be empty */
     char *note;                   /* e.g. an annotation that could not be read; NULL = none */
-    bool has_csv, has_geojson, has_heatmap, has_top_patches;
+    bool has_csv, has_geojson, has_heatmap, has_top_patches, has_mask, has_regions;
     const char *features; /* suffix of the files with its embeddings (".h5"); NULL = none */
     bool has_outlines;    /* the heatmap shows lesions */
 };

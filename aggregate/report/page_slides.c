@@ -167,7 +167,7 @@ static void file_cell(struct hrf_out *out, const struct hrf_cohort *cohort,
                       const struct hrf_cohort_slide *slide, const struct hrf_page_slide *extra)
 {
     bool any = extra->has_csv || extra->has_geojson || extra->has_heatmap ||
-               extra->features != NULL;
+               extra->features != NULL || extra->has_mask || extra->has_regions;
     hrf_out_adds(out, "<td class=\"files\">");
     for (size_t p = 0; any && p < cohort->n_precisions; p++) {
         if (!(slide->scores[p].known || slide->scores[p].has_features) ||
@@ -182,6 +182,10 @@ static void file_cell(struct hrf_out *out, const struct hrf_cohort *cohort,
             file_link(out, cohort, slide, p, "model-outputs-csv", ".csv", "csv");
         if (extra->has_geojson)
             file_link(out, cohort, slide, p, "model-outputs-geojson", ".geojson.gz", "geojson");
+        if (extra->has_mask)
+            file_link(out, cohort, slide, p, "masks", ".tiff", "mask");
+        if (extra->has_regions)
+            file_link(out, cohort, slide, p, "masks", ".geojson.gz", "outlines");
         if (extra->has_heatmap)
             file_link(out, cohort, slide, p, "heatmaps", ".png", "heatmap");
         if (extra->has_top_patches)

@@ -11,6 +11,7 @@
 #include "aggregate/report/report_json.h"
 #include "aggregate/report/stale.h"
 #include "aggregate/report/tables.h"
+#include "aggregate/segmentation/mask_tiff.h"
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/directory.h"
@@ -33,14 +34,20 @@ enum form {
     FORM_LESIONS,
     FORM_OUTLINES,
     FORM_TOP,
+    FORM_MASK,
+    FORM_REGIONS,
     N_FORMS
 };
-static const struct hrf_stale_form forms[N_FORMS] = {
-    { "model-outputs-csv", ".csv" }, { "model-outputs-geojson", ".geojson.gz" },
-    { "heatmaps", ".png" },          { "features", ".h5" },
-    { "features", ".npy" },          { "lesions", ".csv" },
-    { "lesions", ".geojson" },       { "top-patches", ".png" }
-};
+static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
+                                                      { "model-outputs-geojson", ".geojson.gz" },
+                                                      { "heatmaps", ".png" },
+                                                      { "features", ".h5" },
+                                                      { "features", ".npy" },
+                                                      { "lesions", ".csv" },
+                                                      { "lesions", ".geojson" },
+                                                      { "top-patches", ".png" },
+                                                      { "masks", ".tiff" },
+                                                      { "masks", ".geojson.gz" } };
 
 struct writer {
     struct hrf_cohort *cohort;
@@ -292,6 +299,28 @@ static enum hrf_status write_features(const struct writer *w, size_t slide, size
     return HRF_OK;
 }
 
+/* What segmentation networks give. */
+static enum hrf_status write_mask(const struct writer *w, size_t slide, size_t precision,
+                                  const struct hrf_tile_plan *plan, const struct hrf_scores *scores,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_mask) mask = NULL;
+    HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_MASK);
+    HRF_AUTO_FREE char *regions = slide_path(w, slide, precision, FORM_REGIONS);
+    if (path == NULL || regions == NULL)
+        return no_memory(err);
+    HRF_TRY(hrf_mask_create(plan, &scores->labels, scores->n_classes, &mask, err));
+    if (w->wanted[FORM_MASK])
+        HRF_TRY(hrf_mask_tiff_write(mask, (const char *const *)w->cohort->classes, path, err));
+    if (w->wanted[FORM_REGIONS])
+        HRF_TRY(hrf_report_mask_outlines(w->cohort, w->cohort->slides[slide].name, mask,
+                                         &w->cohort->slides[slide].scores[precision], regions,
+                                         err));
+    w->extras[slide].has_mask = w->wanted[FORM_MASK];
+    w->extras[slide].has_regions = w->wanted[FORM_REGIONS];
+    return HRF_OK;
+}
+
 static enum hrf_status write_precision(const struct writer *w, size_t slide, size_t precision,
                                        const struct hrf_tile_plan *plan,
                                        const struct hrf_outlines *outlines, struct hrf_error *err)
@@ -307,6 +336,8 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
     for (enum form f = FORM_HDF5; f <= FORM_NPY; f++)
         if (w->wanted[f])
             HRF_TRY(write_features(w, slide, precision, f, plan, scores, err));
+    if (w->wanted[FORM_MASK] || w->wanted[FORM_REGIONS])
+        HRF_TRY(write_mask(w, slide, precision, plan, scores, err));
     if (w->wanted[FORM_LESIONS]) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_LESIONS);
         if (path == NULL)
@@ -498,6 +529,8 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                     [FORM_HEATMAP] = options->heatmaps && has_maps,
                                     [FORM_HDF5] = cohort->is_embedding && !is_npy,
                                     [FORM_NPY] = cohort->is_embedding && is_npy,
+                                    [FORM_MASK] = options->masks && cohort->is_segmentation,
+                                    [FORM_REGIONS] = options->geojson && cohort->is_segmentation,
                                     [FORM_TOP] = options->heatmaps && cohort->has_head,
                                     [FORM_LESIONS] = finds_lesions,
                                     [FORM_OUTLINES] = finds_lesions && options->geojson },

@@ -46,6 +46,11 @@ static size_t n_slide_columns(const struct hrf_cohort *cohort)
     return hrf_cohort_scores_slides(cohort) ? cohort->n_classes : 0;
 }
 
+static size_t n_area_columns(const struct hrf_cohort *cohort)
+{
+    return cohort->is_segmentation ? cohort->n_classes : 0;
+}
+
 static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
                       const struct hrf_cohort_slide *slide, size_t precision)
 {
@@ -65,20 +70,21 @@ static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_csv(out, reason != NULL ? reason : "");
     for (size_t i = 0; i < n_slide_columns(cohort); i++)
         next_number(out, score->known && score->classes != NULL ? score->classes[i] : (double)NAN);
+    for (size_t i = 0; i < n_area_columns(cohort); i++)
+        next_number(out, hrf_cohort_area(score, i));
     hrf_out_adds(out, "\n");
 }
 
-/* A column for each class, e.g. "score_tumor". */
-static enum hrf_status class_columns(const struct hrf_cohort *cohort, struct hrf_out *out,
-                                     struct hrf_error *err)
+/* A column for each of n classes, e.g. "score_tumor". */
+static enum hrf_status class_columns(const struct hrf_cohort *cohort, const char *what, size_t n,
+                                     struct hrf_out *out, struct hrf_error *err)
 {
-    for (size_t k = 0; k < n_slide_columns(cohort); k++) {
-        HRF_AUTO_FREE char *column = hrf_format("score_%s", cohort->classes[k]);
+    for (size_t k = 0; k < n; k++) {
+        HRF_AUTO_FREE char *column = hrf_format("%s_%s", what, cohort->classes[k]);
         HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
         hrf_out_adds(out, ",");
         hrf_out_csv(out, column);
     }
-    hrf_out_adds(out, "\n");
     return HRF_OK;
 }
 
@@ -88,7 +94,9 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
     hrf_out_adds(out, "slide,label,score,precision,truth,state,reason");
-    HRF_TRY(class_columns(cohort, out, err));
+    HRF_TRY(class_columns(cohort, "score", n_slide_columns(cohort), out, err));
+    HRF_TRY(class_columns(cohort, "mm2", n_area_columns(cohort), out, err));
+    hrf_out_adds(out, "\n");
     for (size_t p = 0; p < cohort->n_precisions; p++)
         for (size_t i = 0; i < cohort->n_slides; i++)
             label_row(out, cohort, &cohort->slides[i], p);

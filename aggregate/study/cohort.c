@@ -21,6 +21,7 @@ static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
         hrf_free(slide->scores[i].failure);
         hrf_free(slide->scores[i].classes);
         hrf_free(slide->scores[i].labels);
+        hrf_free(slide->scores[i].label_pixels);
     }
     hrf_free(slide->name);
     hrf_free(slide->path);
@@ -216,6 +217,7 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->has_head = params->has_head;
         cohort->is_multilabel = params->is_multilabel;
         cohort->is_regression = params->is_regression;
+        cohort->is_segmentation = params->is_segmentation;
         cohort->tuning.is_asked_for = params->n_tuning_slides > 0;
         cohort->tuning.specificity = params->tuning_specificity;
         cohort->rule = params->rule;
@@ -320,6 +322,12 @@ enum hrf_status hrf_cohort_add_difference(struct hrf_cohort *cohort, size_t prec
                                          .n_classes = (size_t)scores->n_classes,
                                          .positive = cohort->positive };
     return hrf_difference_add(&cohort->precisions[precision].difference, slide, &p, err);
+}
+
+double hrf_cohort_area(const struct hrf_cohort_score *score, size_t class)
+{
+    return score->label_pixels != NULL ? (double)score->label_pixels[class + 1] * score->pixel_mm2
+                                       : (double)NAN;
 }
 
 enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, size_t precision,

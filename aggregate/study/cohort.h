@@ -52,6 +52,7 @@ struct hrf_aggregate_params {
     bool has_head;              /* is_embedding: a slide head gives the slides' scores after all */
     bool is_multilabel;         /* classes do not exclude each other: a slide has any of them */
     bool is_regression;         /* the score is a number of its own scale, and so is the truth */
+    bool is_segmentation; /* patches have a label for every pixel; scores are fractions of it */
     size_t n_classes;
     size_t positive;               /* index into classes */
     const char *const *precisions; /* the first is the reference */
@@ -105,6 +106,9 @@ struct hrf_cohort_score {
     double *classes; /* [n_classes]: the slide's score of every class; NULL = not computed */
     char *labels;    /* is_multilabel: the classes at the threshold, "er;pr"; NULL = not computed */
     char *failure;   /* why there is no score, or why its files could not be written; NULL = none */
+    /* is_segmentation: of the slide's mask, NULL = not computed */
+    int64_t *label_pixels; /* [1 + n_classes]: by label (mask.h) */
+    double pixel_mm2;      /* of a mask pixel */
 };
 
 struct hrf_cohort_slide {
@@ -258,7 +262,7 @@ struct hrf_cohort {
     char *name;
     char **classes;
     size_t n_classes, positive;
-    bool is_embedding, has_head, is_multilabel, is_regression;
+    bool is_embedding, has_head, is_multilabel, is_regression, is_segmentation;
     struct hrf_slide_rule rule;
     struct hrf_lesion_rule lesion_rule;
     bool is_camelyon16;
@@ -341,6 +345,9 @@ static inline bool hrf_cohort_scores_slides(const struct hrf_cohort *cohort)
 {
     return !cohort->is_embedding || cohort->has_head;
 }
+
+/* mm^2 of a class on the slide's mask; NaN: there is no mask. */
+double hrf_cohort_area(const struct hrf_cohort_score *score, size_t class);
 
 /* Where a slide stands at one precision, and why (borrowed; NULL = nothing to say). */
 enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, size_t precision,

@@ -39,6 +39,7 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->has_head = hrf_slide_head_is_given(&w->slide_head);
     out->is_multilabel = w->model.output == HRF_OUTPUT_SIGMOID && out->n_classes > 1;
     out->is_regression = w->model.output == HRF_OUTPUT_NONE;
+    out->is_segmentation = w->model.output == HRF_OUTPUT_SEGMENTATION;
     for (size_t i = 0; i < out->n_classes; i++)
         if (strcmp(out->classes[i], w->model.positive) == 0)
             out->positive = i;

@@ -208,6 +208,7 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
     struct hrf_report_options options = { .heatmaps = workflow->report.heatmaps,
                                           .geojson = workflow->report.geojson,
                                           .csv = workflow->report.csv,
+                                          .masks = workflow->report.masks,
                                           .html = workflow->report.html,
                                           .features = features_form(workflow->features.form),
                                           .half_features = is_half,

@@ -1,0 +1,68 @@
+#!/bin/sh
+# model.output: segmentation. Masks, areas, fractions and outlines against a slow plain reference (segmentation.py);
+# the same bytes however the patches are shared out and whatever is killed; bad requests.
+. "$HRF_SOURCE_DIR/tests/cli/lib.sh"
+python=/usr/bin/python3 # Debian's, which has python3-openslide
+"$python" -c 'import openslide' 2>/dev/null || { echo "python3-openslide is missing"; exit 77; }
+expect_code 0 "$flow" demo-data "$scratch/cohort" --slides 4 --size 1024 --difficulty 0
+images=$scratch/cohort/testing/images
+cat >"$scratch/w.yaml" <<END
+version: 1
+name: test
+dataset: {layout: files, files: ["$images/test_001.tif"]}
+tiler: {patch: {size: 64, mpp: 0.25}, tissue: {min_patches: 4, min_tissue: 0.9}}
+model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+executor: {patches_per_job: 16, max_jobs: 2}
+engine: {batch: 8}
+END
+net() { # file, classes, layers
+    expect_code 0 "$engine" model make "$3" --classes "$2" --size 64 --output "$scratch/$1"
+}
+net three.onnx 3 unet:2,4
+net one.onnx 1 unet:2,4
+three='--set model.output=segmentation --set model.classes=[stroma,normal,tumor]'
+segment() { # run, model, further options...
+    to=$scratch/$1 file=$scratch/$2
+    shift 2
+    expect_code 0 "$flow" run "$scratch/w.yaml" --out "$to" --set model.file="$file" "$@"
+}
+judge() { # run, model, stride, classes, precision
+    "$python" "$HRF_SOURCE_DIR/tests/cli/segmentation.py" "$scratch/$1" "$images" "$scratch/$2" "$engine" \
+        "$3" "$4" "$5" || fail "$1 $5 is not what the reference says"
+}
+segment plain three.onnx $three --set 'precision=[fp32,int8]'
+judge plain three.onnx 64 stroma,normal,tumor fp32
+segment overlap three.onnx $three --set tiler.patch.stride=40
+judge overlap three.onnx 40 stroma,normal,tumor fp32
+segment single one.onnx --set model.output=segmentation --set 'model.classes=[tumor]'
+judge single one.onnx 64 tumor fp32
+
+# Other shards, and a job that is killed and continued from what it kept: the same bytes.
+segment shards three.onnx $three --set tiler.patch.stride=40 --set executor.patches_per_job=7 --set executor.max_jobs=1
+diff -r "$scratch/overlap/results" "$scratch/shards/results" || fail "other shards, other bytes"
+whole='--set executor.patches_per_job=1000 --set executor.max_jobs=1'
+expect_code 0 env HRF_PART_MS=0 HRF_CRASH_AT=engine.batch:4 "$flow" run "$scratch/w.yaml" --out "$scratch/killed" \
+    --set model.file="$scratch/three.onnx" $three --set tiler.patch.stride=40 $whole
+diff -r "$scratch/overlap/results" "$scratch/killed/results" || fail "after a crash"
+cat "$scratch"/killed/jobs/infer-*/log | grep -q "were scored by an earlier attempt" || fail "nothing was kept"
+code=0 # the report dies between two slides' files
+HRF_CRASH_AT=report.slide "$flow" run "$scratch/w.yaml" --out "$scratch/killed" --set model.file="$scratch/three.onnx" $three \
+    --set tiler.patch.stride=40 $whole --set report.html=false >/dev/null 2>&1 || code=$?
+[ "$code" = 137 ] || fail "the report did not die: $code"
+segment killed three.onnx $three --set tiler.patch.stride=40 $whole
+diff -r "$scratch/overlap/results" "$scratch/killed/results" || fail "after a crash of the report"
+
+# What is not wanted goes, and bad requests are a sentence each.
+segment plain three.onnx $three --set 'precision=[fp32,int8]' --set report.masks=false --set report.geojson=false
+[ -z "$(ls "$scratch/plain/results/fp32/masks" 2>/dev/null)" ] || fail "masks that are not wanted"
+refuse() { # text, options...
+    text=$1
+    shift
+    expect_code 2 "$flow" check "$scratch/w.yaml" --set model.file="$scratch/three.onnx" --set model.output=segmentation "$@"
+    expect_text "$text"
+}
+refuse "segmentation into 2 classes (model.classes) needs 8x2xHxW"
+refuse "'segmentation' labels the pixels of patches" --set tiler.mode=slide
+expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=segmentation
+expect_text "segmentation into 2 classes"
+echo "8 passed, 0 failed"
