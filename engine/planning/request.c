@@ -241,7 +241,7 @@ static enum hrf_status finish_segmentation(struct hrf_graph *graph, int64_t n_cl
                              "the model with padded convolutions",
                              graph->values[output].name, text, (long long)input->dims[2],
                              (long long)input->dims[3]);
-    if (n_classes == 1 && !hrf_engine_ends_in_probabilities(graph, output))
+    if (n_classes == 1 && !hrf_engine_ends_in_probabilities(graph))
         return append_activation(graph, HRF_OP_SIGMOID, err);
     return HRF_OK;
 }
