@@ -404,7 +404,7 @@ static enum hrf_status announce(struct hrf_feed *feed, struct hrf_error *err)
 enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf_feed **out,
                                 struct hrf_error *err)
 {
-    assert(config->n_readers >= 1 && config->n_ahead >= 2 && config->batch >= 1);
+    assert(config->n_readers >= 1 && config->n_ahead != 1 && config->batch >= 1);
     assert(config->n_forms <= HRF_FEED_MOST_FORMS);
     assert(config->first_patch >= 0 &&
            config->first_patch + config->n_patches <= config->plan->n_patches);
@@ -418,6 +418,10 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     if (config->n_rows == 0)
         feed->config.n_rows = config->plan->patch_size;
     feed->config.n_forms += config->n_forms == 0;
+    if (config->n_ahead == 0)
+        feed->config.n_ahead = 2 +
+                               (int32_t)(((int64_t)config->n_readers * CLAIM + config->batch - 1) /
+                                         config->batch);
     assert(config->first_row >= 0 &&
            config->first_row + feed->config.n_rows <= config->plan->patch_size);
     feed->n_batches = config->next != NULL

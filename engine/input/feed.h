@@ -33,7 +33,9 @@ struct hrf_feed_config {
     struct hrf_feed_form forms[HRF_FEED_MOST_FORMS];
     int32_t n_forms;   /* 0: one, float32 */
     int32_t n_readers; /* >= 1 */
-    int32_t n_ahead;   /* batches in the ring, >= 2 */
+    /* Batches in the ring, >= 2; 0: one for the consumer, those that the readers fill at a time,
+     * and one more. */
+    int32_t n_ahead;
     /* The file is read ahead of the readers (tiler/slide/read_ahead.h), which takes threads that
      * wait for the disk and 32 MiB. Not where other processes read most of the batches. */
     bool reads_ahead;

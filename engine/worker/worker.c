@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCHES_AHEAD = 4 }; /* slots of the ring: two readers never wait for the same batch */
-
 static volatile sig_atomic_t stop_requested;
 
 bool hrf_worker_is_stopping(void)
@@ -224,7 +222,6 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
                                       .n_patches = group->tasks[0]->n_patches,
                                       .batch = engine->batch,
                                       .n_readers = source->n_threads,
-                                      .n_ahead = BATCHES_AHEAD,
                                       .reads_ahead = engine->n_ranks <= 1,
                                       .next = job->ranks != NULL ? hrf_ranks_next : NULL,
                                       .context = job->ranks };

@@ -161,6 +161,8 @@ struct looking {
 
 static void looking_release(struct looking *l)
 {
+    if (l->reader != NULL)
+        hrf_patch_reader_expect_none(l->reader);
     hrf_patch_reader_destroy(l->reader);
     hrf_level_check_destroy(l->check);
     hrf_free(l->rgb);
@@ -171,10 +173,13 @@ static enum hrf_status look_at(struct looking *l, const struct places *p, int64_
 {
     const double scale_x = (double)l->plan->width / (double)p->overview->width;
     const double scale_y = (double)l->plan->height / (double)p->overview->height;
-    const int64_t x = llround((double)(place % p->columns * p->side_x) * scale_x);
-    const int64_t y = llround((double)(place / p->columns * p->side_y) * scale_y);
+    int64_t x = llround((double)(place % p->columns * p->side_x) * scale_x);
+    int64_t y = llround((double)(place / p->columns * p->side_y) * scale_y);
     const int64_t white = hrf_slide_white_reads();
+    hrf_patch_reader_move_into_tile(l->reader, &x, &y);
+    HRF_TRY(hrf_patch_reader_expect(l->reader, x, y, 0, l->size, err));
     HRF_TRY(hrf_patch_reader_read(l->reader, x, y, l->rgb, NULL, NULL, err));
+    hrf_patch_reader_done(l->reader, x, y, 0, l->size); /* its tile's memory is the next one's */
     if (hrf_slide_white_reads() > white)
         return HRF_OK;
     return hrf_level_check_rows(l->check, x, y, 0, l->size, l->rgb, err);

@@ -21,9 +21,8 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Size of a tile of the grid in its own px. */
-static void tile_size(const struct hrf_slide *slide, struct hrf_tile_grid grid, int64_t *width,
-                      int64_t *height)
+void hrf_level_tile_size(const struct hrf_slide *slide, struct hrf_tile_grid grid, int64_t *width,
+                         int64_t *height)
 {
     const struct hrf_level_table *table = &slide->table.level[grid.level];
     *width = table->tile_width / grid.reduction;
@@ -41,7 +40,7 @@ static struct hrf_tile_range tiles_of(const struct hrf_slide *slide,
 {
     const struct hrf_level_table *table = &slide->table.level[region->grid.level];
     int64_t width, height;
-    tile_size(slide, region->grid, &width, &height);
+    hrf_level_tile_size(slide, region->grid, &width, &height);
     return (struct hrf_tile_range){
         .left = clamp(floor_div(region->x, width), 0, table->columns),
         .top = clamp(floor_div(region->y, height), 0, table->rows),
@@ -180,7 +179,7 @@ static enum hrf_status copy_tile(struct hrf_slide *slide, const struct hrf_level
     const struct hrf_level_table *table = &slide->table.level[region->grid.level];
     const int64_t r = region->grid.reduction;
     int64_t width, height;
-    tile_size(slide, region->grid, &width, &height);
+    hrf_level_tile_size(slide, region->grid, &width, &height);
     const struct span x = span_of(column, width, region->x, region->width,
                                   (table->width + r - 1) / r);
     const struct span y = span_of(row, height, region->y, region->height,

@@ -17,6 +17,10 @@
 /* True if hrf_level_read can read the level at 1/reduction of its resolution. */
 bool hrf_level_has_tiles(const struct hrf_slide *slide, int32_t level, int32_t reduction);
 
+/* Size of a whole tile of a level that has tiles, in px of the grid. */
+void hrf_level_tile_size(const struct hrf_slide *slide, struct hrf_tile_grid grid, int64_t *width,
+                         int64_t *height);
+
 /* A region of a level, in px of the grid: of the level at 1/reduction of its resolution. */
 struct hrf_level_region {
     struct hrf_tile_grid grid;

@@ -456,6 +456,36 @@ enum hrf_status hrf_patch_reader_read_ahead(const struct hrf_patch_reader *reade
     return reader->has_tiles ? hrf_level_read_ahead(reader->slide, err) : HRF_OK;
 }
 
+/* The nearest place of `extent` px in the tile that holds the middle of the patch, if it lies in
+ * the image of `length` px. One pixel before the patch is read too. */
+static int64_t move_into_tile(int64_t at, double downsample, int64_t extent, int64_t tile,
+                              int64_t length)
+{
+    const int64_t begin = (int64_t)floor((double)at / downsample);
+    if (extent + 1 > tile || begin < 0)
+        return at;
+    const int64_t low = (begin + extent / 2) / tile * tile + 1, high = low + tile - extent - 1;
+    const int64_t moved = begin < low ? low : begin > high ? high : begin;
+    return moved == begin || moved + extent > length ? at : llround((double)moved * downsample);
+}
+
+void hrf_patch_reader_move_into_tile(const struct hrf_patch_reader *reader, int64_t *x0,
+                                     int64_t *y0)
+{
+    const struct hrf_tile_grid grid = { reader->level, reader->reduction };
+    int64_t width, height;
+    if (!reader->has_tiles)
+        return;
+    hrf_level_tile_size(reader->slide, grid, &width, &height);
+    const int64_t r = reader->reduction, size = reader->size;
+    const int64_t extent_x = reader->is_copy ? size : reader->x.extent;
+    const int64_t extent_y = reader->is_copy ? size : reader->y.extent;
+    *x0 = move_into_tile(*x0, reader->downsample, extent_x, width,
+                         reader->slide->info.level[reader->level].width / r);
+    *y0 = move_into_tile(*y0, reader->downsample, extent_y, height,
+                         reader->slide->info.level[reader->level].height / r);
+}
+
 void hrf_patch_reader_expect_none(const struct hrf_patch_reader *reader)
 {
     hrf_level_expect_none(reader->slide);

@@ -61,6 +61,10 @@ void hrf_patch_reader_done(const struct hrf_patch_reader *reader, int64_t x0, in
  * tiles from the file. */
 HRF_CHECKED enum hrf_status hrf_patch_reader_read_ahead(const struct hrf_patch_reader *reader,
                                                         struct hrf_error *err);
+/* Moves a patch that may lie anywhere near by up to half of its size into one tile of the slide if
+ * it fits into one, so that reading it decodes no second tile. */
+void hrf_patch_reader_move_into_tile(const struct hrf_patch_reader *reader, int64_t *x0,
+                                     int64_t *y0);
 void hrf_patch_reader_expect_none(const struct hrf_patch_reader *reader);
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader);
 /* Pixels that are read per patch pixel; exactly 1 and 1 where they are the patch's own. */
