@@ -264,8 +264,9 @@ struct hrf_prologue {
     float slope;     /* LEAKY_RELU */
 };
 
-/* Rows [lo[0], hi[0]) and columns [lo[1], hi[1]) of an image. A value whose rank is not 4 counts as
- * one pixel with as many channels as it has elements. */
+/* Rows [lo[0], hi[0]) and columns [lo[1], hi[1]) of an image. A value of rank 3, [N][T][C], counts
+ * as T rows of one column; a value of another rank than 3 and 4 as one pixel with as many channels
+ * as it has elements. */
 struct hrf_box {
     int64_t lo[2], hi[2];
 };

@@ -1,6 +1,7 @@
 /* partition.c - makes a partition: which rank computes which boxes, and the exchanges and
  * reductions for them (partition.h). */
 #include "engine/plan/line_cache.h"
+#include "engine/plan/region_tokens.h"
 
 #include <string.h>
 
@@ -60,10 +61,22 @@ static bool is_in_stage(const struct hrf_partition *p, int32_t rank, int32_t sta
     return rank / stage_ranks(p) == stage;
 }
 
+/* A rank's own part of a sequence: its ranks form no grid. */
+static struct hrf_box share_of_tokens(const struct hrf_partition *p, int32_t value, int32_t rank)
+{
+    const int64_t grain = hrf_tokens_grain(p->graph, value);
+    const int64_t n = p->graph->values[value].shape.dims[1] / grain;
+    const int64_t at = rank % stage_ranks(p), n_ranks = stage_ranks(p);
+    return (struct hrf_box){ { n * at / n_ranks * grain, 0 },
+                             { n * (at + 1) / n_ranks * grain, 1 } };
+}
+
 /* A rank's own part of an image; all parts are as equal as possible. */
 static struct hrf_box share(const struct hrf_partition *p, int32_t value, int32_t rank)
 {
     const struct hrf_shape *shape = &p->graph->values[value].shape;
+    if (shape->rank == 3)
+        return share_of_tokens(p, value, rank);
     const int32_t in_stage = rank % stage_ranks(p);
     const int64_t at[2] = { in_stage / p->layout.columns, in_stage % p->layout.columns };
     const int64_t n[2] = { p->layout.rows, p->layout.columns };
@@ -99,7 +112,7 @@ static enum hrf_status cut_stages(struct hrf_partition *p,
                           err);
 }
 
-/* True if no rank's part depends on padding alone, for which it would have no input. */
+/* True if no rank's part of an image depends on padding alone, for which it would have no input. */
 static bool parts_have_inputs(const struct hrf_partition *p, const struct hrf_node *node)
 {
     for (int32_t r = 0; r < stage_ranks(p); r++) {
@@ -119,6 +132,16 @@ static bool is_kept(const struct hrf_partition *p, int32_t value)
     return p->fronts != NULL && p->is_split[value] && !p->is_recomputed[value];
 }
 
+/* Bands are rows of images. An image that is made of tokens is divided by its rows alone. */
+static bool can_split(const struct hrf_partition *p, const struct hrf_node *node, bool in_turn)
+{
+    if (hrf_region_can_split(p->graph, node))
+        return in_turn || parts_have_inputs(p, node);
+    const bool is_image = p->graph->values[node->outputs[0]].shape.rank == 4;
+    return !p->keeps_outputs && hrf_tokens_can_split(p->graph, node) &&
+           (!is_image || p->layout.columns == 1);
+}
+
 static void find_splits(struct hrf_partition *p, const struct hrf_partition_options *options)
 {
     const bool *recompute = options->recompute;
@@ -126,7 +149,8 @@ static void find_splits(struct hrf_partition *p, const struct hrf_partition_opti
     const struct hrf_graph *graph = p->graph;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const struct hrf_shape *shape = &graph->values[graph->inputs[i]].shape;
-        p->is_split[graph->inputs[i]] = shape->rank == 4;
+        p->is_split[graph->inputs[i]] = shape->rank == 4 ||
+                                        (shape->rank == 3 && shape->dims[1] > 1);
         /* each rank is fed what it needs */
         p->is_recomputed[graph->inputs[i]] = !in_turn ||
                                              (recompute != NULL && recompute[graph->inputs[i]]);
@@ -134,9 +158,9 @@ static void find_splits(struct hrf_partition *p, const struct hrf_partition_opti
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         const int32_t value = node->outputs[0];
-        p->is_split[value] = stage_ranks(p) > 1 && hrf_region_can_split(graph, node) &&
-                             (in_turn || parts_have_inputs(p, node));
-        p->is_recomputed[value] = p->is_split[value] && recompute != NULL && recompute[value];
+        p->is_split[value] = stage_ranks(p) > 1 && can_split(p, node, in_turn);
+        p->is_recomputed[value] = p->is_split[value] && recompute != NULL && recompute[value] &&
+                                  graph->values[value].shape.rank == 4; /* tokens: each once */
     }
 }
 
@@ -182,7 +206,8 @@ static struct hrf_box needed(const struct hrf_partition *p, const struct hrf_nod
     const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], rank);
     if (is_reduced(p, node) && !hrf_box_is_empty(out) && is_split_input(p, node, k))
         return share(p, node->inputs[k], rank);
-    if (!hrf_box_is_empty(out) && !p->is_split[node->outputs[0]])
+    if (!hrf_box_is_empty(out) && !p->is_split[node->outputs[0]] &&
+        !hrf_tokens_are_picked(p->graph, node))
         return hrf_box_whole(&p->graph->values[node->inputs[k]].shape);
     return hrf_region_needed(p->graph, node, k, out);
 }
@@ -261,10 +286,13 @@ static void fill_exchange(const struct hrf_partition *p, int32_t value, const st
                           struct hrf_exchange *x)
 {
     const struct hrf_value *v = &p->graph->values[value];
-    const int64_t count = hrf_shape_count(&v->shape);
+    const struct hrf_shape *s = &v->shape;
+    const int64_t channels = s->rank == 4   ? s->dims[1]
+                             : s->rank == 3 ? s->dims[2]
+                                            : hrf_shape_count(s);
     *x = (struct hrf_exchange){ .value = value,
-                                .n_images = v->shape.rank == 4 ? v->shape.dims[0] : 1,
-                                .channels = v->shape.rank == 4 ? v->shape.dims[1] : count,
+                                .n_images = s->rank == 4 || s->rank == 3 ? s->dims[0] : 1,
+                                .channels = channels,
                                 .element_bytes = hrf_dtype_size(v->dtype),
                                 .have = x->have,
                                 .local = x->have + p->n_ranks,
@@ -436,94 +464,4 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     HRF_TRY(hrf_partition_check(p, err));
     HRF_MOVE(*out, p);
     return HRF_OK;
-}
-
-/* ---- exchanges, seen from a rank ---- */
-
-bool hrf_exchange_takes(const struct hrf_exchange *x, int32_t rank)
-{
-    return !hrf_box_is_empty(&x->need[rank]) && !hrf_box_equal(&x->need[rank], &x->local[rank]);
-}
-
-struct hrf_box hrf_exchange_sent(const struct hrf_exchange *x, int32_t from, int32_t to)
-{
-    const struct hrf_box nothing = { .lo = { 0 } };
-    if (from == to || hrf_box_is_empty(&x->have[from]) || hrf_box_is_empty(&x->need[to]) ||
-        hrf_box_contains(&x->local[to], &x->need[to]))
-        return nothing;
-    const struct hrf_box part = hrf_box_intersect(&x->have[from], &x->need[to]);
-    return hrf_box_is_empty(&part) ? nothing : part;
-}
-
-int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *box)
-{
-    if (hrf_box_is_empty(box))
-        return 0;
-    return x->n_images * (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * x->channels *
-           (int64_t)x->element_bytes;
-}
-
-int64_t hrf_exchange_place(const struct hrf_exchange *x, const struct hrf_box *outer,
-                           const struct hrf_box *inner)
-{
-    if (x->n_images != 1 || hrf_box_is_empty(inner) || !hrf_box_contains(outer, inner) ||
-        inner->lo[1] != outer->lo[1] || inner->hi[1] != outer->hi[1])
-        return -1;
-    return (inner->lo[0] - outer->lo[0]) * (inner->hi[1] - inner->lo[1]) * x->channels *
-           (int64_t)x->element_bytes;
-}
-
-/* ---- what can be computed during an exchange ---- */
-
-/* True if the node's window is the first reader of what exchange `e` brings. */
-static bool is_first_reader(const struct hrf_partition *p, int32_t n, int32_t e)
-{
-    const struct hrf_node *node = &p->graph->nodes[n];
-    for (int32_t i = 0; i < p->first_feed[n]; i++)
-        if (p->feeds[i] == e)
-            return false;
-    for (int32_t k = 1; k < node->n_inputs; k++)
-        if (p->feeds[p->first_feed[n] + k] == e || node->inputs[k] == node->inputs[0])
-            return false;
-    return true;
-}
-
-/* Finds the first range of rows (axis 0) or columns (axis 1) of `box` that needs only what lies in
- * `own`; if there is none, the range is empty at the end. */
-static void find_own(const struct hrf_partition *p, const struct hrf_node *node, int axis,
-                     const struct hrf_box *own, const struct hrf_box *box, struct hrf_box *out)
-{
-    out->lo[axis] = out->hi[axis] = box->hi[axis];
-    for (int64_t i = box->lo[axis]; i < box->hi[axis]; i++) {
-        struct hrf_box line = *box;
-        line.lo[axis] = i;
-        line.hi[axis] = i + 1;
-        const struct hrf_box need = hrf_region_needed(p->graph, node, 0, &line);
-        const bool is_own = need.lo[axis] < need.hi[axis] && own->lo[axis] <= need.lo[axis] &&
-                            need.hi[axis] <= own->hi[axis];
-        if (is_own && out->lo[axis] == box->hi[axis])
-            out->lo[axis] = i;
-        if (!is_own && out->lo[axis] < box->hi[axis]) {
-            out->hi[axis] = i;
-            return;
-        }
-    }
-}
-
-bool hrf_partition_interior(const struct hrf_partition *p, int32_t n, int32_t rank,
-                            struct hrf_box *interior)
-{
-    const struct hrf_node *node = &p->graph->nodes[n];
-    const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], rank);
-    const int32_t e = p->feeds[p->first_feed[n]];
-    const bool is_window = node->op == HRF_OP_CONV || node->op == HRF_OP_MAX_POOL ||
-                           node->op == HRF_OP_AVERAGE_POOL;
-    if (!is_window || e == HRF_NO_EXCHANGE || hrf_box_is_empty(box) || !is_first_reader(p, n, e))
-        return false;
-    const struct hrf_exchange *x = &p->exchanges[e];
-    if (!hrf_exchange_takes(x, rank) || hrf_box_is_empty(&x->local[rank]))
-        return false;
-    for (int axis = 0; axis < 2; axis++)
-        find_own(p, node, axis, &x->local[rank], box, interior);
-    return !hrf_box_is_empty(interior) && !hrf_box_equal(interior, box);
 }

@@ -3,6 +3,9 @@
 
 #include "base/strbuf.h"
 #include "engine/plan/pixel_stride.h"
+#include "engine/plan/region_tokens.h"
+
+#include <string.h>
 
 struct building {
     const struct hrf_partition *p;
@@ -67,6 +70,59 @@ static enum hrf_status get_constant(struct building *b, int32_t value, int32_t *
     }
     *index = b->values[value];
     return HRF_OK;
+}
+
+/* Elements [lo, hi) of the constant along `axis`, as a constant of this graph. */
+static enum hrf_status cut_constant(struct building *b, const struct hrf_value *v, int32_t axis,
+                                    int64_t lo, int64_t hi, int32_t *index, struct hrf_error *err)
+{
+    struct hrf_shape shape = v->shape;
+    size_t inner = hrf_dtype_size(v->dtype), outer = 1;
+    for (int32_t i = 0; i < shape.rank; i++)
+        *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)shape.dims[i];
+    shape.dims[axis] = hi - lo;
+    const size_t part = (size_t)(hi - lo) * inner, whole = (size_t)v->shape.dims[axis] * inner;
+    HRF_AUTO_FREE char *data = hrf_alloc_array(outer * part + 1, 1);
+    if (data == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < outer; i++)
+        memcpy(data + i * part, (const char *)v->data + i * whole + (size_t)lo * inner, part);
+    HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &shape, data, index, err));
+    b->to->values[*index].quantization = v->quantization;
+    return HRF_OK;
+}
+
+/* What the node's part needs of constant input k; HRF_NO_VALUE: nothing. */
+static enum hrf_status get_part_of_constant(struct building *b, const struct hrf_node *node,
+                                            int32_t k, int32_t *index, struct hrf_error *err)
+{
+    const struct hrf_value *v = &b->from->values[node->inputs[k]];
+    const struct hrf_box *box = hrf_partition_box(b->p, node->outputs[0], b->rank);
+    struct hrf_constant_part part = { .axis = -1 };
+    if (b->p->is_split[node->outputs[0]])
+        part = hrf_tokens_constant(b->from, node, k, box);
+    if (part.axis < 0 || (part.lo == 0 && part.hi == v->shape.dims[part.axis]))
+        return get_constant(b, node->inputs[k], index, err);
+    *index = HRF_NO_VALUE;
+    return part.hi > part.lo ? cut_constant(b, v, part.axis, part.lo, part.hi, index, err) : HRF_OK;
+}
+
+/* The indices of a GATHER that reads its input from token `first` on. */
+static enum hrf_status shift_indices(struct building *b, int32_t *index, int64_t n_tokens,
+                                     int64_t first, struct hrf_error *err)
+{
+    const struct hrf_value *v = &b->to->values[*index];
+    const int64_t n = hrf_shape_count(&v->shape);
+    HRF_AUTO_FREE int64_t *shifted = hrf_alloc_array((size_t)n + 1, sizeof *shifted);
+    if (shifted == NULL)
+        return no_memory(err);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = v->dtype == HRF_S32 ? ((const int32_t *)v->data)[i]
+                                               : ((const int64_t *)v->data)[i];
+        shifted[i] = (at < 0 ? at + n_tokens : at) - first;
+    }
+    const struct hrf_shape shape = v->shape;
+    return hrf_graph_add_value(b->to, v->name, HRF_S64, &shape, shifted, index, err);
 }
 
 static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
@@ -217,7 +273,7 @@ static enum hrf_status find_inputs(struct building *b, int32_t n, int32_t *input
         if (node->inputs[k] < 0)
             continue;
         if (b->from->values[node->inputs[k]].data != NULL)
-            HRF_TRY(get_constant(b, node->inputs[k], &inputs[k], err));
+            HRF_TRY(get_part_of_constant(b, node, k, &inputs[k], err));
         else
             inputs[k] = brought(b, node->inputs[k], b->p->feeds[b->p->first_feed[n] + k]);
     }
@@ -228,18 +284,18 @@ static enum hrf_status find_inputs(struct building *b, int32_t n, int32_t *input
 static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
-    const struct hrf_box pixel = { { 0, 0 }, { 1, 1 } };
+    const struct hrf_box whole = hrf_box_whole(&b->from->values[node->outputs[0]].shape);
     int32_t inputs[HRF_STATE_MAX + 1], part = -1, all;
     if (b->p->reduces[b->p->reduce_of[n]].gives[b->rank]) {
         HRF_AUTO_FREE char *name = hrf_format("%s.part", node->name);
         if (name == NULL)
             return no_memory(err);
         HRF_TRY(find_inputs(b, n, inputs, err));
-        HRF_TRY(add_value(b, node->outputs[0], ".part", &pixel, &part, err));
+        HRF_TRY(add_value(b, node->outputs[0], ".part", &whole, &part, err));
         HRF_TRY(hrf_graph_add_node(b->to, node->op, name, inputs, node->n_inputs, &part, 1,
                                    &node->attributes, err));
     }
-    HRF_TRY(add_value(b, node->outputs[0], "", &pixel, &all, err));
+    HRF_TRY(add_value(b, node->outputs[0], "", &whole, &all, err));
     HRF_TRY(add_reduce(b, n, part, all, err));
     b->values[node->outputs[0]] = all;
     return HRF_OK;
@@ -261,6 +317,22 @@ static void note_interior(struct building *b, int32_t n)
     about(b)->own = within(&interior, box);
 }
 
+/* Of a CONCAT of tokens, the inputs of which the rank's part has some; the number that is left. */
+static int32_t keep_pieces(const struct building *b, const struct hrf_node *node, int32_t *inputs)
+{
+    const struct hrf_box *box = hrf_partition_box(b->p, node->outputs[0], b->rank);
+    int32_t n = 0;
+    if (node->op != HRF_OP_CONCAT || node->attributes.axis != 1 ||
+        !hrf_tokens_concern(b->from, node) || !b->p->is_split[node->outputs[0]])
+        return node->n_inputs;
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        const struct hrf_box need = hrf_region_needed(b->from, node, k, box);
+        if (!hrf_box_is_empty(&need))
+            inputs[n++] = inputs[k];
+    }
+    return n;
+}
+
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -270,12 +342,17 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
     if (inputs == NULL)
         return no_memory(err);
     HRF_TRY(find_inputs(b, n, inputs, err));
-    const struct hrf_attributes attributes = b->p->is_split[value]
+    const bool is_picked = hrf_tokens_are_picked(b->from, node);
+    const struct hrf_attributes attributes = b->p->is_split[value] || is_picked
                                                  ? hrf_region_attributes(b->from, node, box)
                                                  : node->attributes;
+    if (is_picked && node->op == HRF_OP_GATHER)
+        HRF_TRY(shift_indices(b, &inputs[1], b->from->values[node->inputs[0]].shape.dims[1],
+                              hrf_region_needed(b->from, node, 0, box).lo[0], err));
+    const int32_t n_inputs = keep_pieces(b, node, inputs);
     HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
-    HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, node->n_inputs,
-                               &b->values[value], 1, &attributes, err));
+    HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, n_inputs, &b->values[value], 1,
+                               &attributes, err));
     note_interior(b, n);
     return HRF_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "base/min_max.h"
 #include "engine/ir/resize.h"
+#include "engine/plan/region_tokens.h"
 
 /* ---- boxes ---- */
 
@@ -39,6 +40,8 @@ struct hrf_box hrf_box_hull(const struct hrf_box *a, const struct hrf_box *b)
 
 struct hrf_box hrf_box_whole(const struct hrf_shape *shape)
 {
+    if (shape->rank == 3)
+        return (struct hrf_box){ { 0, 0 }, { shape->dims[1], 1 } };
     if (shape->rank != 4)
         return (struct hrf_box){ { 0, 0 }, { 1, 1 } };
     return (struct hrf_box){ { 0, 0 }, { shape->dims[2], shape->dims[3] } };
@@ -49,6 +52,8 @@ struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_b
     struct hrf_shape part = *shape;
     if (hrf_box_is_empty(box))
         return (struct hrf_shape){ .rank = 1 };
+    if (shape->rank == 3)
+        part.dims[1] = box->hi[0] - box->lo[0];
     for (int i = 0; i < 2 && shape->rank == 4; i++)
         part.dims[2 + i] = box->hi[i] - box->lo[i];
     return part;
@@ -203,6 +208,10 @@ struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
                                             const struct hrf_node *node, const struct hrf_box *out)
 {
     struct hrf_attributes a = node->attributes;
+    if (hrf_tokens_concern(graph, node)) {
+        hrf_tokens_cut(node, &a);
+        return a;
+    }
     if (spreads(node->op))
         cut_spread(graph, node, out, &a);
     if (node->op == HRF_OP_RESIZE)
@@ -320,6 +329,8 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
     const bool is_window = is_view(node->op);
     if (hrf_box_is_empty(out))
         return *out;
+    if (hrf_tokens_concern(graph, node))
+        return hrf_tokens_needed(graph, node, k, out);
     if (x->rank != 4 || ((is_window || spreads(node->op)) && k != 0 && k != HRF_CONV_RESIDUAL))
         return need;
     for (int i = 0; i < 2; i++) {

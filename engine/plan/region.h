@@ -18,7 +18,8 @@ bool hrf_box_equal(const struct hrf_box *a,
 bool hrf_box_contains(const struct hrf_box *outer, const struct hrf_box *inner);
 struct hrf_box hrf_box_intersect(const struct hrf_box *a, const struct hrf_box *b);
 struct hrf_box hrf_box_hull(const struct hrf_box *a, const struct hrf_box *b);
-/* The box of a whole value. */
+/* The box of a whole value. The tokens of a value of rank 3, [N][T][C], are its rows, in one
+ * column; a value of another rank than 3 and 4 is one pixel. */
 struct hrf_box hrf_box_whole(const struct hrf_shape *shape);
 /* The shape of `box` of a value. */
 struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_box *box);

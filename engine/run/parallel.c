@@ -221,6 +221,12 @@ enum hrf_status hrf_read_array(void *context, int32_t input, int64_t first, int6
     const struct hrf_array_source *array = context;
     const struct hrf_shape *s = &array->shape;
     const int64_t per_image = hrf_shape_count(s) / (s->rank > 0 ? s->dims[0] : 1);
+    if (s->rank == 3) {
+        const size_t part = (size_t)((box->hi[0] - box->lo[0]) * s->dims[2]);
+        for (int64_t i = first; i < first + n; i++, out += part)
+            memcpy(out, array->data + i * per_image + box->lo[0] * s->dims[2], part * sizeof *out);
+        return HRF_OK;
+    }
     if (s->rank != 4) {
         memcpy(out, array->data + first * per_image, (size_t)(n * per_image) * sizeof *out);
         return HRF_OK;

@@ -313,3 +313,150 @@ struct hrf_graph *finish_prologue_net(struct build *b, int32_t x, const struct c
     }
     return build_finish(b, &y, 1);
 }
+
+/* ---- sequences ---- */
+
+/* Tokens on the way: [n_images][n][channels]. */
+struct tokens {
+    int32_t value;
+    int64_t n_images, n, channels, heads;
+};
+
+static int32_t norm(struct build *b, const struct tokens *x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = SHAPE(x->channels);
+    a.axis = 2;
+    a.epsilon = 1e-5f;
+    const int32_t inputs[] = { x->value, build_constant(b, shape, 0.5, 1.5),
+                               build_constant(b, shape, -0.5, 0.5) };
+    return build_node(b, HRF_OP_LAYER_NORM, inputs, 3, &a);
+}
+
+static int32_t product(struct build *b, int32_t x, int64_t in, int64_t out)
+{
+    const int32_t y = build_binary(b, HRF_OP_MATMUL, x,
+                                   build_constant(b, SHAPE(in, out), -0.4, 0.4));
+    return build_binary(b, HRF_OP_ADD, y, build_constant(b, SHAPE(out), -0.5, 0.5));
+}
+
+/* Heads in the channels of q, k and v side by side, at times behind a mask. */
+static int32_t attend(struct build *b, const struct tokens *x, int32_t qkv)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    int32_t inputs[] = { qkv, qkv, qkv, HRF_NO_VALUE };
+    a.group = x->heads;
+    a.size = x->channels / x->heads;
+    a.scale = 0.3f;
+    a.n_axes = 3;
+    for (int k = 0; k < 3; k++) {
+        a.starts[k] = k * x->channels;
+        a.steps[k] = a.size;
+    }
+    const bool has_mask = build_pick(b, 0, 2) == 0;
+    if (has_mask)
+        inputs[3] = build_constant(b, SHAPE(1, x->heads, x->n, x->n), -2, 2);
+    return build_node(b, HRF_OP_ATTENTION, inputs, has_mask ? 4 : 3, &a);
+}
+
+static void block(struct build *b, struct tokens *x)
+{
+    const int64_t hidden = 2 * build_pick(b, 5, 40);
+    const bool is_gated = build_pick(b, 0, 1) == 0;
+    const int32_t qkv = product(b, norm(b, x), x->channels, 3 * x->channels);
+    const int32_t seen = product(b, attend(b, x, qkv), x->channels, x->channels);
+    x->value = build_binary(b, HRF_OP_ADD, x->value, seen);
+    int32_t y = product(b, norm(b, x), x->channels, hidden);
+    y = build_unary(b, is_gated ? HRF_OP_SWIGLU : HRF_OP_GELU, y);
+    y = product(b, y, is_gated ? hidden / 2 : hidden, x->channels);
+    x->value = build_binary(b, HRF_OP_ADD, x->value, y);
+}
+
+/* The patches of an image, one column of numbers each. */
+static void embed(struct build *b, struct tokens *x)
+{
+    const int64_t rows = build_pick(b, 1, 9), columns = build_pick(b, 1, 6);
+    const int64_t size = build_pick(b, 1, 4), sizes[] = { 0, x->channels, -1 };
+    struct hrf_attributes a = hrf_attributes_default(), turn = a;
+    for (int i = 0; i < 2; i++)
+        a.window.kernel[i] = a.window.stride[i] = size;
+    const int32_t image = build_input(b, SHAPE(x->n_images, 3, rows * size, columns * size));
+    x->n = rows * columns;
+    int32_t y = build_conv(b, image, 3, x->channels, 1, true, &a);
+    y = build_binary(b, HRF_OP_RESHAPE, y, build_integers(b, 3, sizes));
+    turn.n_axes = 3;
+    turn.axes[1] = 2;
+    turn.axes[2] = 1;
+    x->value = build_node(b, HRF_OP_TRANSPOSE, &y, 1, &turn);
+}
+
+/* As many tokens for each image; those of several images are computed, so that any batch fits. */
+static int32_t class_tokens(struct build *b, const struct tokens *x, int64_t n)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int32_t constant = build_constant(b, SHAPE(1, n, x->channels), -1, 1);
+    if (x->n_images == 1)
+        return constant;
+    a.n_axes = 1;
+    a.axes[0] = 1;
+    a.ends[0] = n;
+    a.steps[0] = 1;
+    return build_binary(b, HRF_OP_MUL, build_node(b, HRF_OP_SLICE, &x->value, 1, &a), constant);
+}
+
+/* Class tokens before the others, or behind them, and where each stands. */
+static void place(struct build *b, struct tokens *x)
+{
+    if (build_pick(b, 0, 2) > 0) {
+        struct hrf_attributes a = hrf_attributes_default();
+        const int64_t more = build_pick(b, 1, x->n < 3 ? x->n : 3);
+        const bool is_last = build_pick(b, 0, 2) == 0;
+        int32_t both[2];
+        both[is_last] = class_tokens(b, x, more);
+        both[!is_last] = x->value;
+        a.axis = 1;
+        x->value = build_node(b, HRF_OP_CONCAT, both, 2, &a);
+        x->n += more;
+    }
+    x->value = build_binary(b, HRF_OP_ADD, x->value,
+                            build_constant(b, SHAPE(1, x->n, x->channels), -1, 1));
+}
+
+/* One token, the mean of all, or all. */
+static int32_t pool_tokens(struct build *b, const struct tokens *x)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t kind = build_pick(b, 0, 3);
+    a.axis = 1;
+    a.n_axes = 1;
+    a.axes[0] = 1;
+    if (kind == 0)
+        return build_node(b, HRF_OP_REDUCE_MEAN, &x->value, 1, &a);
+    if (kind == 1) {
+        const int32_t inputs[] = { x->value, build_index(b, build_pick(b, 0, x->n - 1)) };
+        return build_node(b, HRF_OP_GATHER, inputs, 2, &a);
+    }
+    a.starts[0] = build_pick(b, 0, x->n - 1);
+    a.steps[0] = build_pick(b, 1, 2);
+    a.ends[0] = build_pick(b, a.starts[0] + 1, x->n);
+    return kind == 2 ? x->value : build_node(b, HRF_OP_SLICE, &x->value, 1, &a);
+}
+
+struct hrf_graph *make_sequence_net(uint64_t seed)
+{
+    struct build b = build_start(seed);
+    struct tokens x = { .n_images = build_pick(&b, 1, 3), .heads = build_pick(&b, 1, 4) };
+    x.channels = x.heads * build_pick(&b, 2, 17);
+    if (build_pick(&b, 0, 2) > 0) {
+        embed(&b, &x);
+    } else {
+        x.n = build_pick(&b, 2, 70);
+        x.value = build_input(&b, SHAPE(x.n_images, x.n, x.channels));
+    }
+    place(&b, &x);
+    for (int64_t n = build_pick(&b, 1, 2); n > 0; n--)
+        block(&b, &x);
+    x.value = norm(&b, &x);
+    const int32_t y = product(&b, pool_tokens(&b, &x), x.channels, build_pick(&b, 1, 20));
+    return build_finish(&b, &y, 1);
+}

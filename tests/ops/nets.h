@@ -8,6 +8,10 @@
  * one time in four, to an image). The same seed gives the same network. */
 struct hrf_graph *make_net(uint64_t seed);
 
+/* A transformer on the patches of images of odd sizes, or on tokens: class tokens, masks, gates,
+ * and what encoders make of their tokens. */
+struct hrf_graph *make_sequence_net(uint64_t seed);
+
 /* A convolution, and what may stand before and behind it. */
 struct conv_kind {
     int64_t n, channels, rows, columns, out, group;

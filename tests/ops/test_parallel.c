@@ -46,13 +46,16 @@ static struct hrf_machine far_apart(void)
     return m;
 }
 
+typedef struct hrf_graph *make_graph(uint64_t seed);
+
 /* Each network with one of three ways to come by halos. */
-static void check_net(uint64_t seed, const char *device, const char *precision, double limit)
+static void check_net(make_graph *make, uint64_t seed, const char *device, const char *precision,
+                      double limit)
 {
     const struct hrf_machine machine = far_apart();
     const struct hrf_cost_table costs = { .rates = machine.rates };
     const struct hrf_cutting cutting = { &costs, &machine };
-    struct hrf_graph *graph = make_net(seed);
+    struct hrf_graph *graph = make(seed);
     struct build b = { .random = hrf_random_init(seed * 7919) };
     int64_t n, n_ranks;
     char layout[128];
@@ -78,30 +81,39 @@ static uint64_t only_net(void)
     return only != NULL ? strtoull(only, NULL, 10) : 0;
 }
 
-static void check_nets(const char *device, const char *precision, double limit)
+static void check_nets(make_graph *make, const char *device, const char *precision, double limit)
 {
     const uint64_t only = only_net();
     for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : NETS); seed++)
-        check_net(seed, device, precision, limit);
+        check_net(make, seed, device, precision, limit);
 }
 
 static void ranks_give_what_one_gives_in_fp32(void **state)
 {
     (void)state;
-    check_nets("ref", "fp32", 1e-6);
-    check_nets("cpu", "fp32", 1e-5);
+    check_nets(make_net, "ref", "fp32", 1e-6);
+    check_nets(make_net, "cpu", "fp32", 1e-5);
 }
 
 static void ranks_give_the_same_bits_in_int8(void **state)
 {
     (void)state;
-    check_nets("cpu", "int8", 0);
+    check_nets(make_net, "cpu", "int8", 0);
 }
 
 static void ranks_give_what_one_gives_in_bf16(void **state)
 {
     (void)state;
-    check_nets("cpu", "bf16", 0.03);
+    check_nets(make_net, "cpu", "bf16", 0.03);
+}
+
+static void ranks_share_the_tokens_of_a_sequence(void **state)
+{
+    (void)state;
+    check_nets(make_sequence_net, "ref", "fp32", 0);
+    check_nets(make_sequence_net, "cpu", "fp32", 1e-6);
+    check_nets(make_sequence_net, "cpu", "int8", 0);
+    check_nets(make_sequence_net, "cpu", "bf16", 0.03);
 }
 
 static int check_bands(uint64_t seed, const char *precision, enum hrf_bands_rows rows, double limit)
@@ -158,6 +170,7 @@ int main(void)
         cmocka_unit_test(ranks_give_what_one_gives_in_fp32),
         cmocka_unit_test(ranks_give_the_same_bits_in_int8),
         cmocka_unit_test(ranks_give_what_one_gives_in_bf16),
+        cmocka_unit_test(ranks_share_the_tokens_of_a_sequence),
         cmocka_unit_test(bands_give_what_the_whole_image_gives),
         cmocka_unit_test(bands_of_a_resize_are_not_taken_for_one_another),
     };
