@@ -2,6 +2,7 @@
 #include "aggregate/camelyon16/asap.h"
 
 #include "base/file.h"
+#include "base/path.h"
 
 #include <expat.h>
 #include <math.h>
@@ -347,4 +348,14 @@ bool hrf_outlines_in_lesion(const struct hrf_outlines *outlines, double x, doubl
         inside = true;
     }
     return inside;
+}
+
+bool hrf_annotation_is_mask(const char *path)
+{
+    HRF_AUTO_FREE char *extension = hrf_path_extension(path);
+    static const char *const images[] = { "tif", "tiff", "png" };
+    for (size_t i = 0; extension != NULL && i < sizeof images / sizeof images[0]; i++)
+        if (strcmp(extension, images[i]) == 0)
+            return true;
+    return false;
 }

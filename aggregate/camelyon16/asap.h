@@ -52,6 +52,9 @@ HRF_CHECKED enum hrf_status hrf_outlines_read(const char *path, struct hrf_outli
 void hrf_outlines_destroy(struct hrf_outlines *outlines);
 HRF_DEFINE_AUTO(hrf_outlines)
 
+/* Whether an annotation is an image, by its name, and not outlines. */
+bool hrf_annotation_is_mask(const char *path);
+
 /* Even-odd rule; a point on an edge belongs to one of the two sides that share it. */
 bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y);
 /* Shoelace formula, level-0 px squared, >= 0. Self-crossing outlines cancel where they cross. */

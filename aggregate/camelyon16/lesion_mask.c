@@ -1,6 +1,8 @@
 /* lesion_mask.c - draws outlines at level 5, and finds lesions in the bitmap. */
 #include "aggregate/camelyon16/lesion_mask.h"
 
+#include "aggregate/camelyon16/outline_raster.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +13,6 @@ enum { GROWTH_SQUARED = 20, GROWTH = 4, MARGIN = GROWTH + 2 };
 /* CAMELYON16's largest slide has 50 million pixels at level 5, 7000 a side; see components.h. */
 #define MOST_PIXELS ((int64_t)1 << 28)
 #define MOST_SIDE   ((int64_t)1 << 16)
-#define MOST_WORK   ((int64_t)1 << 35) /* pixels and crossings visited: about a minute */
 
 void hrf_lesion_mask_destroy(struct hrf_lesion_mask *mask)
 {
@@ -103,75 +104,6 @@ static struct box lesions_box(const struct hrf_outlines *outlines, struct box sl
     return box_intersect(all, slide);
 }
 
-static double centre(int64_t pixel)
-{
-    return ((double)pixel + 0.5) * HRF_MASK_STEP;
-}
-
-/* The first pixel whose centre is at or beyond `at`. */
-static int64_t first_pixel(double at)
-{
-    return (int64_t)ceil(at / HRF_MASK_STEP - 0.5);
-}
-
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
-/* Marks for each row that the edge crosses the first pixel to the right of the crossing. The
- * formula is that of hrf_outline_contains(), so that both agree to the last bit. */
-static void mark_edge(const struct hrf_point *a, const struct hrf_point *b, const struct box *box,
-                      unsigned char *marks, int64_t *work)
-{
-    const int64_t width = box->x1 - box->x0;
-    const double low = fmin(a->y, b->y), high = fmax(a->y, b->y);
-    const int64_t begin = clamp(first_pixel(low), box->y0, box->y1);
-    const int64_t end = clamp(first_pixel(high), begin, box->y1);
-    *work += end - begin;
-    for (int64_t row = begin; row < end; row++) {
-        const double y = centre(row);
-        if ((a->y > y) == (b->y > y))
-            continue;
-        const double x = (b->x - a->x) * (y - a->y) / (b->y - a->y) + a->x;
-        const int64_t column = clamp(first_pixel(x), box->x0, box->x1);
-        if (column < box->x1)
-            marks[(row - box->y0) * width + column - box->x0] ^= 1;
-    }
-}
-
-/* Sets (lesion) or clears (cut-out) the pixels in the outline. marks: zero, as large as the mask,
- * and left so. */
-static enum hrf_status draw_outline(const struct hrf_outline *outline, struct hrf_lesion_mask *mask,
-                                    unsigned char *marks, int64_t *work, struct hrf_error *err)
-{
-    const struct box all = { mask->x0, mask->y0, mask->x0 + mask->width, mask->y0 + mask->height };
-    const struct box box = box_intersect(outline_box(outline), all);
-    if (box_is_empty(&box))
-        return HRF_OK;
-    const int64_t width = box.x1 - box.x0;
-    *work += width * (box.y1 - box.y0);
-    const struct hrf_point *points = outline->points;
-    for (size_t i = 0, j = outline->n_points - 1; i < outline->n_points; j = i++) {
-        mark_edge(&points[i], &points[j], &box, marks, work);
-        if (*work > MOST_WORK)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "the outlines are too many and too long to be drawn");
-    }
-    const unsigned char value = outline->role == HRF_OUTLINE_LESION;
-    for (int64_t row = box.y0; row < box.y1; row++) {
-        unsigned char *line = marks + (row - box.y0) * width, inside = 0;
-        unsigned char *to = mask->pixels + (row - mask->y0) * mask->width + box.x0 - mask->x0;
-        for (int64_t i = 0; i < width; i++) {
-            inside ^= line[i];
-            line[i] = 0;
-            if (inside)
-                to[i] = value;
-        }
-    }
-    return HRF_OK;
-}
-
 static int64_t count_outside(const struct hrf_outlines *outlines, int64_t width, int64_t height)
 {
     int64_t n = 0;
@@ -195,11 +127,20 @@ enum hrf_status hrf_lesion_mask_draw(const struct hrf_outlines *outlines, int64_
     HRF_AUTO_FREE unsigned char *marks = hrf_calloc((size_t)mask->width * (size_t)mask->height, 1);
     if (marks == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to draw %zu outlines", outlines->n_items);
-    int64_t work = 0;
+    const struct hrf_raster_axis axis = { HRF_MASK_STEP, 0.5 };
+    struct hrf_outline_raster raster = { .x = axis,
+                                         .y = axis,
+                                         .x0 = mask->x0,
+                                         .y0 = mask->y0,
+                                         .width = mask->width,
+                                         .height = mask->height,
+                                         .pixels = mask->pixels,
+                                         .marks = marks };
     for (size_t pass = 0; pass < 2; pass++) /* cut-outs last: they win */
         for (size_t i = 0; i < outlines->n_items; i++)
             if (outlines->items[i].role == order[pass])
-                HRF_TRY(draw_outline(&outlines->items[i], mask, marks, &work, err));
+                HRF_TRY(hrf_outline_draw(&outlines->items[i], order[pass] == HRF_OUTLINE_LESION,
+                                         &raster, err));
     if (n_outside != NULL)
         *n_outside = count_outside(outlines, slide_width, slide_height);
     *out = mask;

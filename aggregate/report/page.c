@@ -95,6 +95,7 @@ static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort
         HRF_TRY(hrf_page_precision_recall(out, cohort, err));
     }
     hrf_page_froc(out, cohort);
+    hrf_page_segmentation(out, cohort);
     if (hrf_cohort_scores_slides(cohort) && !cohort->is_regression)
         hrf_page_histogram(out, cohort);
     if (is_labelled)

@@ -29,6 +29,8 @@ HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_c
                                          struct hrf_error *err);
 /* Nothing without lesions. */
 void hrf_page_froc(struct hrf_out *out, const struct hrf_cohort *cohort);
+/* The areas of a segmentation network's classes, and their overlap with the annotated ones. */
+void hrf_page_segmentation(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* The gains and costs of each precision compared with the first: tables, curves, and the slides and

@@ -159,7 +159,7 @@ static enum hrf_status read_outlines(const struct hrf_cohort_slide *slide,
                                      struct hrf_error *err)
 {
     struct hrf_error why = { .status = HRF_OK };
-    if (slide->annotation == NULL)
+    if (slide->annotation == NULL || hrf_annotation_is_mask(slide->annotation))
         return HRF_OK;
     enum hrf_status status = hrf_outlines_read(slide->annotation, outlines, &why);
     if (status != HRF_OK)

@@ -82,6 +82,34 @@ static void put_embedding(json_t *object, const struct hrf_cohort *cohort,
     hrf_json_put(object, "embedding", embedding);
 }
 
+/* Areas and overlaps by class; only of a segmentation network. */
+static void put_segmentation(json_t *object, const struct hrf_cohort *cohort,
+                             const struct hrf_cohort_precision *p)
+{
+    if (!cohort->is_segmentation)
+        return;
+    const size_t index = (size_t)(p - cohort->precisions);
+    json_t *classes = json_array();
+    for (size_t c = 0; c < cohort->n_classes; c++) {
+        static const struct hrf_pooled_overlap none = { .n_present = 0 };
+        const struct hrf_pooled_overlap *o = p->overlaps != NULL ? &p->overlaps[c] : &none;
+        double area = 0;
+        for (size_t i = 0; i < cohort->n_slides; i++)
+            if (cohort->slides[i].scores[index].label_pixels != NULL)
+                area += hrf_cohort_area(&cohort->slides[i].scores[index], c);
+        json_array_append_new(
+            classes,
+            json_pack("{sosososososIsI}", "class", hrf_json_string(cohort->classes[c]), "mm2",
+                      hrf_json_number(area), "dice", hrf_json_number(hrf_overlap_dice(&o->all)),
+                      "iou", hrf_json_number(hrf_overlap_iou(&o->all)), "mean_dice",
+                      hrf_json_number(o->n_present > 0 ? o->dice_sum / (double)o->n_present
+                                                       : (double)NAN),
+                      "slides_judged", (json_int_t)o->all.n_slides, "slides_with_class",
+                      (json_int_t)o->n_present));
+    }
+    hrf_json_put(object, "segmentation", classes);
+}
+
 static json_t *head_study_json(const struct hrf_head_study *s)
 {
     const bool has_width = !isnan(s->auc_difference_interval.low);
@@ -210,6 +238,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     put_gains(object, p);
     put_differences(object, cohort, p);
     put_embedding(object, cohort, p);
+    put_segmentation(object, cohort, p);
     put_heads(object, cohort, p);
     hrf_json_put(object, "timing", timing_json(&p->timing));
     put_traffic(object, &p->traffic);

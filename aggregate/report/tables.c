@@ -72,6 +72,12 @@ static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
         next_number(out, score->known && score->classes != NULL ? score->classes[i] : (double)NAN);
     for (size_t i = 0; i < n_area_columns(cohort); i++)
         next_number(out, hrf_cohort_area(score, i));
+    for (size_t i = 0; i < n_area_columns(cohort); i++)
+        next_number(out,
+                    score->overlaps != NULL ? hrf_overlap_dice(&score->overlaps[i]) : (double)NAN);
+    for (size_t i = 0; i < n_area_columns(cohort); i++)
+        next_number(out,
+                    score->overlaps != NULL ? hrf_overlap_iou(&score->overlaps[i]) : (double)NAN);
     hrf_out_adds(out, "\n");
 }
 
@@ -96,6 +102,8 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
     hrf_out_adds(out, "slide,label,score,precision,truth,state,reason");
     HRF_TRY(class_columns(cohort, "score", n_slide_columns(cohort), out, err));
     HRF_TRY(class_columns(cohort, "mm2", n_area_columns(cohort), out, err));
+    HRF_TRY(class_columns(cohort, "dice", n_area_columns(cohort), out, err));
+    HRF_TRY(class_columns(cohort, "iou", n_area_columns(cohort), out, err));
     hrf_out_adds(out, "\n");
     for (size_t p = 0; p < cohort->n_precisions; p++)
         for (size_t i = 0; i < cohort->n_slides; i++)

@@ -22,6 +22,7 @@ static void release_slide(struct hrf_cohort_slide *slide, size_t n_precisions)
         hrf_free(slide->scores[i].classes);
         hrf_free(slide->scores[i].labels);
         hrf_free(slide->scores[i].label_pixels);
+        hrf_free(slide->scores[i].overlaps);
     }
     hrf_free(slide->name);
     hrf_free(slide->path);
@@ -229,6 +230,7 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->n_precisions = params->n_precisions;
         cohort->n_provenance = params->n_provenance;
         cohort->is_slurm = params->is_slurm;
+        cohort->read_mask = params->read_mask;
     }
     if (cohort == NULL || !reserve(cohort) || !copy_params(cohort, params))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a cohort of %zu slides", n_slides);

@@ -44,6 +44,16 @@ struct hrf_calibration_facts {
     size_t n_kept;
 };
 
+/* A mask that is an annotation, every step-th pixel of it both ways. */
+struct hrf_truth_mask {
+    int32_t step;          /* asked for; a power of two */
+    unsigned char *pixels; /* [height][width], heap; 0: nothing is annotated there */
+    int64_t width, height;
+    int64_t width0, height0; /* of the whole mask */
+};
+/* Reads one; the path may be of any image that slides are read from. */
+typedef enum hrf_status hrf_truth_mask_reader(const char *path, struct hrf_truth_mask *mask,
+                                              struct hrf_error *err);
 /* The parts of a workflow that aggregate and report depend on; all borrowed. */
 struct hrf_aggregate_params {
     const char *name;           /* of the run */
@@ -68,7 +78,8 @@ struct hrf_aggregate_params {
     double tuning_specificity; /* 0: Youden's J */
     uint64_t seed;             /* of the bootstrap */
     struct hrf_calibration_facts calibration;
-    bool is_slurm; /* where jobs ran: which key gives them more */
+    bool is_slurm;                    /* where jobs ran: which key gives them more */
+    hrf_truth_mask_reader *read_mask; /* NULL: annotations that are masks cannot be read */
     const struct hrf_named_text *provenance;
     size_t n_provenance;
 };
@@ -95,6 +106,22 @@ struct hrf_patch_truths {
     size_t n_last; /* how many of them are of the slide that was added last */
 };
 
+/* How the pixels that are called a class and those that are of it coincide. */
+struct hrf_overlap {
+    int64_t n_slides; /* that are judged: 0 or 1 of a single slide */
+    int64_t both, called, wanted;
+};
+/* 2 both / (called + wanted), and both over what is either; NaN: there is none, or no truth. */
+double hrf_overlap_dice(const struct hrf_overlap *overlap);
+double hrf_overlap_iou(const struct hrf_overlap *overlap);
+
+/* The same of all slides of a cohort. */
+struct hrf_pooled_overlap {
+    struct hrf_overlap all; /* the slides' pixels added up */
+    int64_t n_present;      /* slides that have the class */
+    double dice_sum;        /* over these */
+};
+
 /* A slide at one precision. */
 struct hrf_cohort_score {
     bool has_features; /* all its patches have embeddings */
@@ -107,8 +134,9 @@ struct hrf_cohort_score {
     char *labels;    /* is_multilabel: the classes at the threshold, "er;pr"; NULL = not computed */
     char *failure;   /* why there is no score, or why its files could not be written; NULL = none */
     /* is_segmentation: of the slide's mask, NULL = not computed */
-    int64_t *label_pixels; /* [1 + n_classes]: by label (mask.h) */
-    double pixel_mm2;      /* of a mask pixel */
+    int64_t *label_pixels;        /* [1 + n_classes]: by label (mask.h) */
+    double pixel_mm2;             /* of a mask pixel */
+    struct hrf_overlap *overlaps; /* [n_classes], with truth; NULL = there is none */
 };
 
 struct hrf_cohort_slide {
@@ -211,7 +239,8 @@ struct hrf_cohort_precision {
     /* Valid when those are; 95 %, by slide (clustered_auc.h); NaN: without spread. */
     struct hrf_interval patch_auc_interval, patch_auc_difference_interval;
     size_t n_positive_patches, n_negative_patches, n_patch_slides;
-    struct hrf_froc_slide *froc_slides; /* the slides of the lesion task; see lesion_task.h */
+    struct hrf_pooled_overlap *overlaps; /* [n_classes], is_segmentation; NULL = no truth */
+    struct hrf_froc_slide *froc_slides;  /* the slides of the lesion task; see lesion_task.h */
     size_t n_froc_slides;
     struct hrf_figure froc_score;
     struct hrf_froc froc;                  /* valid when froc_score is */
@@ -281,6 +310,7 @@ struct hrf_cohort {
     struct hrf_cohort_job *jobs; /* in the order of their submission */
     size_t n_jobs;
     bool is_slurm;
+    hrf_truth_mask_reader *read_mask;
     struct hrf_calibration_facts calibration; /* owned texts */
     struct hrf_named_text *provenance;        /* owned texts */
     size_t n_provenance;

@@ -4,6 +4,7 @@
 #include "aggregate/camelyon16/exclusions.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Slides are few: the list grows by one. */
@@ -25,15 +26,75 @@ void hrf_lesion_truth_release(struct hrf_lesion_truth *truth)
 {
     hrf_lesion_mask_destroy(truth->mask);
     hrf_lesions_destroy(truth->lesions);
+    hrf_outlines_destroy(truth->outlines);
+}
+
+/* A mask of other pixels than the slide's would give every patch the truth of another place. */
+static enum hrf_status check_size(const struct hrf_cohort_slide *slide,
+                                  const struct hrf_truth_mask *mask, struct hrf_error *err)
+{
+    const int64_t dx = llabs(mask->width0 - slide->width),
+                  dy = llabs(mask->height0 - slide->height);
+    if (dx <= HRF_MASK_STEP && dy <= HRF_MASK_STEP)
+        return HRF_OK;
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "the mask '%s' has %lld x %lld px, and the slide %lld x %lld: a mask has to "
+        "have the pixels of the slide's level 0",
+        slide->annotation, (long long)mask->width0, (long long)mask->height0,
+        (long long)slide->width, (long long)slide->height);
+}
+
+/* Whether there are several values but 0: then they are classes. */
+static enum hrf_status find_values(const struct hrf_cohort *cohort,
+                                   const struct hrf_cohort_slide *slide,
+                                   const struct hrf_truth_mask *mask, bool *are_classes,
+                                   struct hrf_error *err)
+{
+    unsigned char first = 0, most = 0;
+    *are_classes = false;
+    for (int64_t i = 0; i < mask->width * mask->height; i++) {
+        const unsigned char value = mask->pixels[i];
+        first = first == 0 ? value : first;
+        most = value > most ? value : most;
+        *are_classes |= value != 0 && value != first;
+    }
+    if (!*are_classes || most <= cohort->n_classes)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER,
+                         "the mask '%s' has several values up to %d, and there are %zu classes "
+                         "(model.classes)",
+                         slide->annotation, most, cohort->n_classes);
+}
+
+static enum hrf_status read_mask(const struct hrf_cohort *cohort,
+                                 const struct hrf_cohort_slide *slide, struct hrf_lesion_truth *out,
+                                 struct hrf_error *err)
+{
+    struct hrf_truth_mask mask = { .step = HRF_MASK_STEP };
+    if (cohort->read_mask == NULL)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is a mask, which is not read here",
+                             slide->annotation);
+    HRF_TRY(cohort->read_mask(slide->annotation, &mask, err));
+    HRF_AUTO_FREE unsigned char *pixels = mask.pixels;
+    HRF_TRY(check_size(slide, &mask, err));
+    HRF_TRY(find_values(cohort, slide, &mask, &out->are_classes, err));
+    for (int64_t i = 0; i < mask.width * mask.height && out->are_classes; i++)
+        pixels[i] = pixels[i] == cohort->positive + 1;
+    return hrf_lesion_mask_crop(pixels, mask.width, mask.height, &out->mask, err);
 }
 
 static enum hrf_status read_truth(const struct hrf_cohort *cohort,
                                   const struct hrf_cohort_slide *slide,
                                   struct hrf_lesion_truth *out, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_outlines) outlines = NULL;
-    HRF_TRY(hrf_outlines_read(slide->annotation, &outlines, err));
-    HRF_TRY(hrf_lesion_mask_draw(outlines, slide->width, slide->height, &out->mask, NULL, err));
+    if (hrf_annotation_is_mask(slide->annotation)) {
+        HRF_TRY(read_mask(cohort, slide, out, err));
+    } else {
+        HRF_TRY(hrf_outlines_read(slide->annotation, &out->outlines, err));
+        HRF_TRY(hrf_lesion_mask_draw(out->outlines, slide->width, slide->height, &out->mask, NULL,
+                                     err));
+    }
     if (cohort->lesion_rule.method == HRF_LESIONS_NONE)
         return HRF_OK;
     return hrf_lesions_find(out->mask, &out->lesions, err);
@@ -55,7 +116,8 @@ enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
     if (out->is_judged)
         return HRF_OK;
     if (slide->annotation == NULL)
-        return leave_out(cohort, slide->name, "positive, and there are no outlines", err);
+        return leave_out(cohort, slide->name, "positive, and there are neither outlines nor a mask",
+                         err);
     enum hrf_status status = read_truth(cohort, slide, out, &why);
     if (status == HRF_E_NOMEM)
         return hrf_error_set(err, status, "%s", why.text);
@@ -122,6 +184,7 @@ void hrf_lesion_task_release(struct hrf_cohort *cohort)
         for (size_t k = 0; k < p->n_froc_slides; k++)
             hrf_froc_slide_release(&p->froc_slides[k]);
         hrf_free(p->froc_slides);
+        hrf_free(p->overlaps);
         hrf_free(p->froc_score.reason);
         hrf_froc_release(&p->froc);
     }

@@ -1,8 +1,8 @@
 /* lesion_task.h - the lesion task of a run: what cohort.h's froc figures are made of.
  *
- * The truth is the outlines of slide.annotation; a positive slide without them, and with
- * is_camelyon16 one that is known to be wrong, is left out and named. For masks and for the other
- * rules of evaluation there is `hires-flow evaluate`.
+ * The truth is the outlines of slide.annotation, or its mask, in which every value but 0 is tumour;
+ * a positive slide without them, and with is_camelyon16 one that is known to be wrong, is left out
+ * and named. For the other rules of evaluation there is `hires-flow evaluate`.
  */
 #ifndef HRF_AGGREGATE_STUDY_LESION_TASK_H
 #define HRF_AGGREGATE_STUDY_LESION_TASK_H
@@ -11,9 +11,11 @@
 
 /* What is known of the places of a slide's lesions. */
 struct hrf_lesion_truth {
-    bool is_judged;               /* the slide is part of the task */
-    struct hrf_lesion_mask *mask; /* NULL of a negative one */
-    struct hrf_lesions *lesions;  /* NULL of a negative one, and if lesions were not asked for */
+    bool is_judged;                /* the slide is part of the task */
+    struct hrf_lesion_mask *mask;  /* NULL of a negative one */
+    struct hrf_lesions *lesions;   /* NULL of a negative one, and if lesions were not asked for */
+    bool are_classes;              /* of a mask: its values are numbers of classes, from 1 */
+    struct hrf_outlines *outlines; /* as they are in the file; NULL: it is a mask, or negative */
 };
 void hrf_lesion_truth_release(struct hrf_lesion_truth *truth);
 

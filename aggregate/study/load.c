@@ -1,9 +1,9 @@
 /* load.c - the run store into a cohort, and one slide's score from its stored patches. */
 #include "aggregate/study/cohort.h"
 
-#include "aggregate/segmentation/mask.h"
 #include "aggregate/study/lesion_task.h"
 #include "aggregate/study/patch_task.h"
+#include "aggregate/study/segmentation_task.h"
 #include "base/text.h"
 #include "schema/store/tasks.h"
 
@@ -77,21 +77,6 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
     return HRF_OK;
 }
 
-/* The pixels of each class on the slide's mask. */
-static enum hrf_status count_labels(const struct hrf_tile_plan *plan,
-                                    const struct hrf_scores *scores, struct hrf_cohort_score *score,
-                                    struct hrf_error *err)
-{
-    HRF_AUTO(hrf_mask) mask = NULL;
-    HRF_TRY(hrf_mask_create(plan, &scores->labels, scores->n_classes, &mask, err));
-    hrf_free(score->label_pixels);
-    score->label_pixels = hrf_calloc((size_t)scores->n_classes + 1, sizeof *score->label_pixels);
-    HRF_CHECK_MEMORY(score->label_pixels != NULL, err, "no memory for %d classes",
-                     scores->n_classes);
-    score->pixel_mm2 = mask->mpp * mask->mpp * 1e-6;
-    return hrf_mask_count(mask, score->label_pixels, err);
-}
-
 /* What the patch scores of one slide at one precision add to the figures. */
 static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_slide *slide,
                                    size_t precision, const struct hrf_tile_plan *plan,
@@ -103,8 +88,8 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
     HRF_TRY(hrf_cohort_add_scores(&cohort->precisions[precision], scores, err));
     if (plan->n_patches > 0 && !cohort->is_embedding)
         HRF_TRY(hrf_cohort_score_classes(cohort, plan, scores, &slide->scores[precision], err));
-    if (cohort->is_segmentation && (size_t)scores->n_classes == cohort->n_classes)
-        HRF_TRY(count_labels(plan, scores, &slide->scores[precision], err));
+    if (cohort->is_segmentation)
+        HRF_TRY(hrf_segmentation_task_add(cohort, precision, slide, plan, scores, truth, err));
     if (truth->is_judged) {
         hrf_patch_task_add_scores(cohort, precision, scores);
         if (cohort->lesion_rule.method != HRF_LESIONS_NONE)
@@ -246,7 +231,8 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
                 .classes = slide->scores[index].classes,
                 .labels = slide->scores[index].labels,
                 .label_pixels = slide->scores[index].label_pixels,
-                .pixel_mm2 = slide->scores[index].pixel_mm2
+                .pixel_mm2 = slide->scores[index].pixel_mm2,
+                .overlaps = slide->scores[index].overlaps
             };
         HRF_TRY(load_failure(store, cohort, index, slide, err));
     }

@@ -3,7 +3,8 @@
  * ROOT/training/{normal,tumor}/NAME.tif, ROOT/testing/images/NAME.tif, ROOT/testing/reference.csv
  * (no header: name, Tumor|Normal, histology, Macro|Micro|None); a flat ROOT/images/ as on some
  * mirrors. Masks (NAME_Mask.tif) are not slides. Annotations are NAME.xml in a folder
- * lesion_annotations (or annotations) beside the images, any case.
+ * lesion_annotations (or annotations) beside the images, or NAME_Mask.tif in masks (or mask) or
+ * among the images, any case; outlines go first.
  */
 #include "base/csv.h"
 #include "base/directory.h"
@@ -42,7 +43,8 @@ static bool is_slide_file(const char *name)
 
 /* A folder of annotations; it is listed once for all slides. */
 struct annotations {
-    char *folder; /* heap; NULL: there is none */
+    const char *suffix; /* of a slide's file */
+    char *folder;       /* heap; NULL: there is none */
     struct hrf_name_list
         files; /* ignoring case; names that differ only in case are ordered by their bytes */
 };
@@ -54,10 +56,20 @@ static int compare_any_case(const void *a, const void *b)
     return order != 0 ? order : strcmp(x, y);
 }
 
+/* The folders in the order in which they are looked into. */
+enum { N_ANNOTATION_FOLDERS = 6 };
+static const struct {
+    const char *name, *suffix;
+} annotation_folders[N_ANNOTATION_FOLDERS] = {
+    { "lesion_annotations", ".xml" }, { "annotations", ".xml" }, { "masks", "_mask.tif" },
+    { "mask", "_mask.tif" },          { "images", "_mask.tif" }, { "tumor", "_mask.tif" }
+};
+
 /* A folder that cannot be read counts as empty. */
-static void annotations_list(const char *top, const char *name, struct annotations *out)
+static void annotations_list(const char *top, size_t index, struct annotations *out)
 {
-    *out = (struct annotations){ .folder = find_child(top, name) };
+    *out = (struct annotations){ .suffix = annotation_folders[index].suffix,
+                                 .folder = find_child(top, annotation_folders[index].name) };
     if (out->folder != NULL && hrf_name_list_read(out->folder, &out->files, NULL) == HRF_OK &&
         out->files.n_items > 0)
         qsort(out->files.items, out->files.n_items, sizeof out->files.items[0], compare_any_case);
@@ -71,7 +83,7 @@ static void annotations_release(struct annotations *annotations)
 
 static char *find_annotation(const struct annotations *annotations, const char *slide)
 {
-    HRF_AUTO_FREE char *file = hrf_format("%s.xml", slide);
+    HRF_AUTO_FREE char *file = hrf_format("%s%s", slide, annotations->suffix);
     size_t low = 0, high = annotations->files.n_items;
     while (file != NULL && low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -86,8 +98,8 @@ static char *find_annotation(const struct annotations *annotations, const char *
 }
 
 static enum hrf_status add_slides(struct ingest *ingest, const char *folder,
-                                  const struct annotations annotations[2], enum hrf_truth truth,
-                                  struct hrf_error *err)
+                                  const struct annotations annotations[N_ANNOTATION_FOLDERS],
+                                  enum hrf_truth truth, struct hrf_error *err)
 {
     struct hrf_name_list list;
     HRF_TRY(hrf_name_list_read(folder, &list, err));
@@ -105,9 +117,8 @@ static enum hrf_status add_slides(struct ingest *ingest, const char *folder,
         if (status != HRF_OK)
             break;
         row->truth = truth;
-        row->annotation = find_annotation(&annotations[0], row->name);
-        if (row->annotation == NULL)
-            row->annotation = find_annotation(&annotations[1], row->name);
+        for (size_t k = 0; k < N_ANNOTATION_FOLDERS && row->annotation == NULL; k++)
+            row->annotation = find_annotation(&annotations[k], row->name);
     }
     hrf_name_list_release(&list);
     return status;
@@ -116,12 +127,12 @@ static enum hrf_status add_slides(struct ingest *ingest, const char *folder,
 static enum hrf_status add_folder(struct ingest *ingest, const char *folder, const char *top,
                                   enum hrf_truth truth, struct hrf_error *err)
 {
-    struct annotations annotations[2];
-    annotations_list(top, "lesion_annotations", &annotations[0]);
-    annotations_list(top, "annotations", &annotations[1]);
+    struct annotations annotations[N_ANNOTATION_FOLDERS];
+    for (size_t i = 0; i < N_ANNOTATION_FOLDERS; i++)
+        annotations_list(top, i, &annotations[i]);
     const enum hrf_status status = add_slides(ingest, folder, annotations, truth, err);
-    annotations_release(&annotations[0]);
-    annotations_release(&annotations[1]);
+    for (size_t i = 0; i < N_ANNOTATION_FOLDERS; i++)
+        annotations_release(&annotations[i]);
     return status;
 }
 

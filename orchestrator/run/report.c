@@ -11,6 +11,7 @@
 #include "orchestrator/run/run_private.h"
 #include "schema/record/calibration.h"
 #include "schema/store/tasks.h"
+#include "tiler/slide/mask_read.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,12 +38,23 @@ static enum hrf_status find_model(const struct hrf_workflow *w, struct hrf_store
     return HRF_OK;
 }
 
+static enum hrf_status read_truth_mask(const char *path, struct hrf_truth_mask *mask,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_slide) slide = NULL;
+    HRF_TRY(hrf_slide_open(path, &slide, err));
+    mask->width0 = hrf_slide_info(slide)->width;
+    mask->height0 = hrf_slide_info(slide)->height;
+    return hrf_slide_read_mask(slide, mask->step, &mask->pixels, &mask->width, &mask->height, err);
+}
+
 static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_store *store,
                                    struct params *p, struct hrf_error *err)
 {
     struct hrf_aggregate_params *a = &p->aggregate;
     HRF_TRY(find_model(w, store, p, err));
     hrf_run_params_fill(w, p->precisions, a);
+    a->read_mask = read_truth_mask;
     HRF_TRY(hrf_provenance_fill(w, store, p->model_sha256, &p->provenance, err));
     a->provenance = p->provenance.items;
     a->n_provenance = p->provenance.n_items;

@@ -216,7 +216,7 @@ enum hrf_status hrf_view_outlines(const char *directory, int64_t slide_id, struc
     HRF_AUTO_FREE char *path = NULL;
     HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(annotation_of(store, slide_id, &path, err));
-    if (path != NULL)
+    if (path != NULL && !hrf_annotation_is_mask(path))
         HRF_TRY(hrf_outlines_read(path, &outlines, err));
     hrf_strbuf_addf(out, "[");
     for (size_t i = 0; outlines != NULL && i < outlines->n_items; i++) {

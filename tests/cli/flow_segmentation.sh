@@ -4,7 +4,7 @@
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 python=/usr/bin/python3 # Debian's, which has python3-openslide
 "$python" -c 'import openslide' 2>/dev/null || { echo "python3-openslide is missing"; exit 77; }
-expect_code 0 "$flow" demo-data "$scratch/cohort" --slides 4 --size 1024 --difficulty 0
+expect_code 0 "$flow" demo-data "$scratch/cohort" --slides 6 --size 1024 --difficulty 0
 images=$scratch/cohort/testing/images
 cat >"$scratch/w.yaml" <<END
 version: 1
@@ -38,8 +38,6 @@ segment single one.onnx --set model.output=segmentation --set 'model.classes=[tu
 judge single one.onnx 64 tumor fp32
 
 # Other shards, and a job that is killed and continued from what it kept: the same bytes.
-segment shards three.onnx $three --set tiler.patch.stride=40 --set executor.patches_per_job=7 --set executor.max_jobs=1
-diff -r "$scratch/overlap/results" "$scratch/shards/results" || fail "other shards, other bytes"
 whole='--set executor.patches_per_job=1000 --set executor.max_jobs=1'
 expect_code 0 env HRF_PART_MS=0 HRF_CRASH_AT=engine.batch:4 "$flow" run "$scratch/w.yaml" --out "$scratch/killed" \
     --set model.file="$scratch/three.onnx" $three --set tiler.patch.stride=40 $whole
@@ -51,6 +49,25 @@ HRF_CRASH_AT=report.slide "$flow" run "$scratch/w.yaml" --out "$scratch/killed" 
 [ "$code" = 137 ] || fail "the report did not die: $code"
 segment killed three.onnx $three --set tiler.patch.stride=40 $whole
 diff -r "$scratch/overlap/results" "$scratch/killed/results" || fail "after a crash of the report"
+
+# Dice and IoU against outlines, and against the same truth as a mask.
+truth() { "$python" "$HRF_SOURCE_DIR/tests/cli/segmentation_truth.py" "$@"; }
+outlines=$scratch/cohort/testing/lesion_annotations
+truth draw "$images/test_002.tif" "$outlines/test_002.xml" "$scratch/2.png" || fail "the truth"
+truth draw "$images/test_004.tif" "$outlines/test_004.xml" "$scratch/4.png" || fail "the truth"
+expect_code 0 "$engine" model make unet:2,4 --classes 2 --size 64 --output "$scratch/two.onnx"
+by() { # name, annotation of test_002, of test_004
+    printf 'slide,label,annotation\n%s,normal,\n%s,tumor,%s\n%s,tumor,%s\n' "$images/test_001.tif" "$images/test_002.tif" "$2" \
+        "$images/test_004.tif" "$3" >"$scratch/two.csv"
+    sed "s|dataset: .*|dataset: {layout: csv, csv: $scratch/two.csv}|" "$scratch/w.yaml" >"$scratch/two.yaml"
+    expect_code 0 "$flow" run "$scratch/two.yaml" --out "$scratch/by.$1" --set model.output=segmentation --set model.file="$scratch/two.onnx"
+    truth judge "$scratch/by.$1" "$scratch/2.png" "$scratch/4.png" >"$scratch/auc.$1" || fail "Dice by $1"
+}
+by outlines "$outlines/test_002.xml" "$outlines/test_004.xml"
+by masks "$scratch/2.png" "$scratch/4.png"
+printf 'patch AUC by outlines %s, by a mask %s\n' "$(cat "$scratch/auc.outlines")" "$(cat "$scratch/auc.masks")"
+"$python" -c "import sys; assert abs(float(sys.argv[1]) - float(sys.argv[2])) < 0.02" "$(cat "$scratch/auc.outlines")" \
+    "$(cat "$scratch/auc.masks")" || fail "the patch AUC"
 
 # What is not wanted goes, and bad requests are a sentence each.
 segment plain three.onnx $three --set 'precision=[fp32,int8]' --set report.masks=false --set report.geojson=false
@@ -65,4 +82,4 @@ refuse "segmentation into 2 classes (model.classes) needs 8x2xHxW"
 refuse "'segmentation' labels the pixels of patches" --set tiler.mode=slide
 expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=segmentation
 expect_text "segmentation into 2 classes"
-echo "8 passed, 0 failed"
+echo "10 passed, 0 failed"

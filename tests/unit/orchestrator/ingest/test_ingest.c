@@ -322,12 +322,13 @@ static void camelyon16_by_its_old_names_and_flat_on_a_mirror(void **state)
     put("old/Testing/Images/Test_001.tif", "");
     put("old/Testing/Images/Test_001_Mask.tif", "");
     put("old/Testing/Reference.csv", "Test_001.tif,Tumor,IDC,Micro\n");
-    gives("{layout: camelyon16, root: old}", "Test_001 + Tumor,Micro\n", NULL);
+    gives("{layout: camelyon16, root: old}", "Test_001 + Tumor,Micro Test_001_Mask.tif\n", NULL);
     refused("{layout: camelyon16, root: old, split: training}", "old' has no training/");
     put("flat/images/normal_001.tif", "");
     put("flat/images/tumor_001.tif", "");
     put("flat/images/test_001.tif", "");
     put("flat/annotations/tumor_001.xml", "");
+    put("flat/masks/tumor_001_mask.tif", ""); /* outlines go first */
     put("flat/reference.csv", "test_001,Normal,None,None\n");
     gives("{layout: camelyon16, root: flat, split: training}",
           "normal_001 -\ntumor_001 + tumor_001.xml\n", "normal_001 is not in reference.csv");
