@@ -576,7 +576,9 @@ static int32_t make_blocks(struct build *b)
 /* From images, to images, and from one form of image to another. */
 static int32_t make_reshape(struct build *b)
 {
-    const struct hrf_shape x = pick_image(b, pick_channels(b), 1);
+    /* Few channels where a product follows, which may be as wide as the whole image squared. */
+    const int64_t n_channels = b->between_products ? build_pick(b, 1, 6) : pick_channels(b);
+    const struct hrf_shape x = pick_image(b, n_channels, 1);
     const int64_t area = x.dims[2] * x.dims[3];
     const int64_t image[] = { x.dims[0], area, 1, x.dims[1] };
     const int64_t turned[] = { x.dims[0], x.dims[3], x.dims[1], x.dims[2] };
