@@ -123,10 +123,15 @@ static void move_values(struct hrf_graph *graph, const struct renumbering *r)
 
 enum hrf_status hrf_graph_compact(struct hrf_graph *graph, struct hrf_error *err)
 {
-    __attribute__((cleanup(renumbering_release))) struct renumbering r = { 0 };
-    HRF_TRY(renumbering_init(graph, &r, err));
     for (int32_t i = 0; i < graph->n_nodes; i++)
         drop_attribute_inputs(graph, &graph->nodes[i]);
+    return hrf_graph_remove_unused(graph, err);
+}
+
+enum hrf_status hrf_graph_remove_unused(struct hrf_graph *graph, struct hrf_error *err)
+{
+    __attribute__((cleanup(renumbering_release))) struct renumbering r = { 0 };
+    HRF_TRY(renumbering_init(graph, &r, err));
     mark_used(graph, &r);
     number_values(graph, &r);
     move_nodes(graph, &r);

@@ -116,6 +116,13 @@ enum hrf_op {
     HRF_OP_ATTENTION,
     HRF_OP_SWIGLU, /* y = x / (1 + exp(-x)) of the first half of the last axis, times the second */
     HRF_OP_WHERE,  /* condition (constant), x, y */
+    /* x [N][D], scores [N][C] -> [C][D]: for each column of the scores the row of x at which it is
+     * greatest, the first of equal ones. A NaN is greater than any number, as in PyTorch. */
+    HRF_OP_SELECT_MAX,
+    /* Only while a model is read: the indices of the greatest elements along `axis`; all in falling
+     * order if `size` is 0, else the first. What chooses rows by them becomes SELECT_MAX; nothing
+     * else is computed of them. */
+    HRF_OP_TOP_K,
     HRF_OP_PERFORMER, /* linear attention; hrf_pass_split_attention() splits it into these three: */
     HRF_OP_PERFORMER_MAX,   /* k, projection -> [N][heads]: maximum over all pixels */
     HRF_OP_PERFORMER_STATE, /* k, v, projection, maximum or none -> F64 [N][heads][(d + 1) * m]: sum
@@ -532,6 +539,8 @@ void hrf_graph_drop_constants(struct hrf_graph *graph);
  * Indices change; the order of nodes stays. Call it before compiling, on a copy if shapes are to be
  * inferred again for other input shapes. */
 HRF_CHECKED enum hrf_status hrf_graph_compact(struct hrf_graph *graph, struct hrf_error *err);
+/* The same, but every node keeps the inputs that it has: right before shapes are inferred, too. */
+HRF_CHECKED enum hrf_status hrf_graph_remove_unused(struct hrf_graph *graph, struct hrf_error *err);
 /* Checks that every index is in range, the nodes are in topological order, each value has one
  * producer and each node as many inputs as its operator allows. */
 HRF_CHECKED enum hrf_status hrf_graph_check(const struct hrf_graph *graph, struct hrf_error *err);

@@ -53,6 +53,29 @@ enum hrf_status hrf_infer_where(struct hrf_inference *in)
     return HRF_OK;
 }
 
+enum hrf_status hrf_infer_select_max(struct hrf_inference *in)
+{
+    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    const struct hrf_shape *scores = &hrf_infer_input(in, 1)->shape;
+    if (x->rank != 2 || scores->rank != 2)
+        return hrf_infer_refuse(in, "rows are chosen by their scores only if both are matrices");
+    if (x->dims[0] != scores->dims[0])
+        return hrf_infer_fail(in, "has %lld rows and scores of %lld", (long long)x->dims[0],
+                              (long long)scores->dims[0]);
+    in->shape.rank = 2;
+    in->shape.dims[0] = scores->dims[1];
+    in->shape.dims[1] = x->dims[1];
+    return HRF_OK;
+}
+
+/* The importer has replaced what can be computed. */
+enum hrf_status hrf_infer_top_k(struct hrf_inference *in)
+{
+    return hrf_infer_refuse(in, "indices of the greatest elements are computed only to choose "
+                                "whole rows by the greatest score of a column (axis 0): write it "
+                                "as max or softmax in the model, and export again");
+}
+
 /* Both sides broadcast: a size of 1 in the wanted shape keeps the input's. */
 enum hrf_status hrf_infer_expand(struct hrf_inference *in)
 {

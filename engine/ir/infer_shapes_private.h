@@ -23,9 +23,10 @@ hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer
     hrf_infer_squeeze, hrf_infer_unsqueeze, hrf_infer_pad, hrf_infer_gather, hrf_infer_slice,
     hrf_infer_reduction, hrf_infer_resize, hrf_infer_depth_to_space, hrf_infer_space_to_depth;
 
-hrf_infer_rule hrf_infer_comparison, hrf_infer_not, hrf_infer_where, hrf_infer_expand,
-    hrf_infer_tile, hrf_infer_size, hrf_infer_range, hrf_infer_trilu, hrf_infer_cum_sum,
-    hrf_infer_scatter_nd, hrf_infer_gather_nd, hrf_infer_eye_like, hrf_infer_non_zero;
+hrf_infer_rule hrf_infer_comparison, hrf_infer_not, hrf_infer_where, hrf_infer_select_max,
+    hrf_infer_top_k, hrf_infer_expand, hrf_infer_tile, hrf_infer_size, hrf_infer_range,
+    hrf_infer_trilu, hrf_infer_cum_sum, hrf_infer_scatter_nd, hrf_infer_gather_nd,
+    hrf_infer_eye_like, hrf_infer_non_zero;
 hrf_infer_rule hrf_infer_layer_norm, hrf_infer_group_norm, hrf_infer_attention, hrf_infer_swiglu;
 
 hrf_infer_rule hrf_infer_quantize, hrf_infer_dequantize;

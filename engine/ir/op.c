@@ -68,6 +68,8 @@ static const struct hrf_op_info table[] = {
     ROW(ATTENTION, "Attention", 3, 4, 1, HRF_USE_SCALE | HRF_USE_TRANSPOSE, 0),
     ROW(SWIGLU, "SwiGLU", 1, 1, 1, 0, 0),
     ROW(WHERE, "Where", 3, 3, 1, 0, 0),
+    ROW(SELECT_MAX, "SelectMax", 2, 2, 1, 0, 0),
+    ROW(TOP_K, "TopK", 1, 1, 1, HRF_USE_AXIS | HRF_USE_SIZE | HRF_USE_KEEP_DIMS, 0),
     ROW(PERFORMER, "PerformerAttention", 4, 4, 1, HRF_USE_HEADS, 0),
     ROW(PERFORMER_MAX, "PerformerMax", 2, 2, 1, HRF_USE_HEADS, 0),
     ROW(PERFORMER_STATE, "PerformerState", 3, 4, 1, HRF_USE_HEADS, 0),

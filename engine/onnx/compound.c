@@ -104,6 +104,7 @@ static enum hrf_status convert_mean(struct hrf_onnx_conversion *c)
 /* ---- the tables ---- */
 
 static const struct hrf_onnx_compound table[] = {
+    { "ArgMax", 1, 1, hrf_onnx_convert_arg_max, { "axis", "keepdims", "select_last_index" } },
     { "Attention",
       3,
       7,
@@ -133,6 +134,7 @@ static const struct hrf_onnx_compound table[] = {
       hrf_onnx_convert_rotary,
       { "interleaved", "num_heads", "rotary_embedding_dim" } },
     { "Split", 1, 2, convert_split, { "axis", "num_outputs", "split" } },
+    { "TopK", 2, 2, hrf_onnx_convert_top_k, { "axis", "largest", "sorted" } },
 };
 static const struct hrf_onnx_compound table_1d[] = {
     { "AveragePool",

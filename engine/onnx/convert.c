@@ -64,13 +64,17 @@ static enum hrf_status name_output(struct hrf_onnx_conversion *c, const char *na
     return hrf_names_set(&c->reader->values, name, index, c->reader->err);
 }
 
+enum hrf_status hrf_onnx_refuse_output(struct hrf_onnx_conversion *c, size_t k)
+{
+    return hrf_onnx_has_output(c, k)
+               ? name_output(c, hrf_onnx_text(c->proto->output[k]), HRF_NAME_REFUSED)
+               : HRF_OK;
+}
+
 enum hrf_status hrf_onnx_refuse_outputs(struct hrf_onnx_conversion *c, size_t first)
 {
-    for (size_t i = first; i < c->proto->n_output; i++) {
-        const char *further = hrf_onnx_text(c->proto->output[i]);
-        if (further[0] != '\0')
-            HRF_TRY(name_output(c, further, HRF_NAME_REFUSED));
-    }
+    for (size_t i = first; i < c->proto->n_output; i++)
+        HRF_TRY(hrf_onnx_refuse_output(c, i));
     return HRF_OK;
 }
 

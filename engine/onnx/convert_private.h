@@ -67,10 +67,10 @@ static inline bool hrf_onnx_has_input(const struct hrf_onnx_conversion *c, int32
 /* Input k; NULL if it is missing. */
 const struct hrf_value *hrf_onnx_input(const struct hrf_onnx_conversion *c, int32_t k);
 bool hrf_onnx_has_output(const struct hrf_onnx_conversion *c, size_t k);
-/* Outputs from `first` on may be named, but nobody may use them. */
+/* Output k, or all from `first` on, may be named, but nobody may use them. */
+enum hrf_status hrf_onnx_refuse_output(struct hrf_onnx_conversion *c, size_t k);
 enum hrf_status hrf_onnx_refuse_outputs(struct hrf_onnx_conversion *c, size_t first);
 
-/* Of operators_quantize.c: operators that compute in 8-bit integers. */
 /* Of operators_move.c: what moves elements or speaks of shapes and types. */
 hrf_onnx_converter hrf_onnx_convert_concat, hrf_onnx_convert_flatten, hrf_onnx_convert_gather,
     hrf_onnx_convert_reshape, hrf_onnx_convert_transpose, hrf_onnx_convert_axes,
@@ -78,6 +78,12 @@ hrf_onnx_converter hrf_onnx_convert_concat, hrf_onnx_convert_flatten, hrf_onnx_c
     hrf_onnx_convert_constant_of_shape, hrf_onnx_convert_trilu, hrf_onnx_convert_cum_sum,
     hrf_onnx_convert_eye_like, hrf_onnx_convert_gather_nd, hrf_onnx_convert_scatter_nd,
     hrf_onnx_convert_cast_like;
+/* Of operators_select.c. */
+hrf_onnx_converter hrf_onnx_convert_top_k, hrf_onnx_convert_arg_max;
+/* True if the Gather takes rows by the greatest score of a column, or is a step towards it: it has
+ * become SELECT_MAX or TOP_K. */
+bool hrf_onnx_chooses_rows(struct hrf_onnx_conversion *c);
+/* Of operators_quantize.c: operators that compute in 8-bit integers. */
 hrf_onnx_converter hrf_onnx_convert_qlinear_conv, hrf_onnx_convert_qlinear_matmul,
     hrf_onnx_convert_dynamic_quantize, hrf_onnx_convert_conv_integer,
     hrf_onnx_convert_matmul_integer;

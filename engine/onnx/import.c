@@ -325,6 +325,8 @@ static enum hrf_status read_graph(struct hrf_onnx_reader *reader)
     HRF_TRY(read_outputs(reader, outputs));
     HRF_TRY(hrf_graph_set_io(reader->graph, inputs, n_inputs, outputs, (int32_t)proto->n_output,
                              reader->err));
+    if (reader->has_unused)
+        HRF_TRY(hrf_graph_remove_unused(reader->graph, reader->err));
     HRF_TRY(absorb_attribute_inputs(reader->graph, reader->err));
     for (int32_t i = 0; i < reader->graph->n_nodes; i++)
         HRF_TRY(check_weights(reader->graph, &reader->graph->nodes[i], reader->err));

@@ -142,7 +142,7 @@ static enum hrf_status make_lists(struct hrf_onnx_writer *w)
 {
     const struct hrf_graph *g = w->graph;
     const size_t n_constants = (size_t)g->n_values + HRF_ONNX_EXTRA_INPUTS * (size_t)g->n_nodes;
-    w->proto->node = hrf_onnx_keep(w, NULL, (size_t)g->n_nodes * sizeof(void *));
+    w->proto->node = hrf_onnx_keep(w, NULL, 2 * (size_t)g->n_nodes * sizeof(void *));
     w->proto->initializer = hrf_onnx_keep(w, NULL, n_constants * sizeof(void *));
     w->proto->input = hrf_onnx_keep(w, NULL, (size_t)g->n_inputs * sizeof(void *));
     w->proto->output = hrf_onnx_keep(w, NULL, (size_t)g->n_outputs * sizeof(void *));

@@ -19,7 +19,9 @@ enum hrf_status hrf_onnx_convert_flatten(struct hrf_onnx_conversion *c)
 
 enum hrf_status hrf_onnx_convert_gather(struct hrf_onnx_conversion *c)
 {
-    return hrf_onnx_get_int(c, "axis", &c->a.axis);
+    HRF_TRY(hrf_onnx_get_int(c, "axis", &c->a.axis));
+    (void)hrf_onnx_chooses_rows(c);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_onnx_convert_reshape(struct hrf_onnx_conversion *c)

@@ -24,6 +24,7 @@ struct hrf_onnx_reader {
     struct hrf_names values; /* ONNX name -> value index */
     struct hrf_onnx_external external;
     int64_t opset;
+    bool has_unused; /* nodes that later ones have replaced are still in the graph */
     struct hrf_error *err;
 };
 

@@ -403,6 +403,47 @@ static bool is_of_rows(const struct hrf_onnx_writer *w, const struct hrf_node *n
     return w->graph->values[node->inputs[0]].shape.rank > 2;
 }
 
+/* A message for `node`, or for one of those that it is written as, with room for its inputs,
+ * outputs and attributes. NULL: out of memory. */
+static Onnx__NodeProto *add_node(struct hrf_onnx_writer *w, const char *type,
+                                 const struct hrf_node *node)
+{
+    Onnx__NodeProto *b = HRF_ONNX_NEW(w, Onnx__NodeProto, ONNX__NODE_PROTO__INIT);
+    char **inputs = hrf_onnx_keep(
+        w, NULL, (size_t)(node->n_inputs + HRF_ONNX_EXTRA_INPUTS) * sizeof *inputs);
+    char **outputs = hrf_onnx_keep(w, NULL, (size_t)node->n_outputs * sizeof *outputs);
+    Onnx__AttributeProto **attributes = hrf_onnx_keep(w, NULL, MOST_ATTRIBUTES * sizeof(void *));
+    if (attributes == NULL)
+        return NULL;
+    b->name = node->name;
+    b->op_type = hrf_onnx_unconst(type);
+    b->input = inputs;
+    b->output = outputs;
+    b->attribute = attributes;
+    w->proto->node[w->proto->n_node++] = b;
+    return b;
+}
+
+/* As exporters write it: the indices, then the rows. */
+static enum hrf_status put_select_max(struct hrf_onnx_writer *w, const struct hrf_node *node)
+{
+    const char *output = w->names[node->outputs[0]];
+    HRF_AUTO_FREE char *name = hrf_format("%s/rows", output);
+    char *rows = name != NULL ? hrf_onnx_keep(w, name, strlen(name) + 1) : NULL;
+    Onnx__NodeProto *greatest = add_node(w, "ArgMax", node), *gather = add_node(w, "Gather", node);
+    HRF_CHECK_MEMORY(rows != NULL && greatest != NULL && gather != NULL, w->err,
+                     "out of memory for node '%s'", node->name);
+    put_input(greatest, w->names[node->inputs[1]]);
+    greatest->output[greatest->n_output++] = rows;
+    put_attribute_int(w, greatest, "axis", 0);
+    put_attribute_int(w, greatest, "keepdims", 0);
+    put_input(gather, w->names[node->inputs[0]]);
+    put_input(gather, rows);
+    gather->output[gather->n_output++] = hrf_onnx_unconst(output);
+    put_attribute_int(w, gather, "axis", 0);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_onnx_put_node(struct hrf_onnx_writer *w, const struct hrf_node *node)
 {
     bool residual = (node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM) &&
@@ -419,29 +460,22 @@ enum hrf_status hrf_onnx_put_node(struct hrf_onnx_writer *w, const struct hrf_no
     /* A Constant's value is written as a weight. */
     if (node->op == HRF_OP_CONSTANT)
         return HRF_OK;
-    Onnx__NodeProto *b = HRF_ONNX_NEW(w, Onnx__NodeProto, ONNX__NODE_PROTO__INIT);
-    char **inputs = hrf_onnx_keep(
-        w, NULL, (size_t)(node->n_inputs + HRF_ONNX_EXTRA_INPUTS) * sizeof *inputs);
-    char **outputs = hrf_onnx_keep(w, NULL, (size_t)node->n_outputs * sizeof *outputs);
-    Onnx__AttributeProto **attributes = hrf_onnx_keep(w, NULL, MOST_ATTRIBUTES * sizeof(void *));
-    HRF_CHECK_MEMORY(attributes != NULL, w->err, "out of memory for node '%s'", node->name);
-    b->input = inputs;
-    b->output = outputs;
-    b->attribute = attributes;
+    if (node->op == HRF_OP_SELECT_MAX)
+        return put_select_max(w, node);
+    const char *type = node->op == HRF_OP_GELU_TANH ? "Gelu"
+                       : node->op == HRF_OP_GROUP_NORM && node->attributes.group == 0
+                           ? "InstanceNormalization"
+                           : hrf_op_name(node->op);
+    Onnx__NodeProto *b = add_node(w, type, node);
+    HRF_CHECK_MEMORY(b != NULL, w->err, "out of memory for node '%s'", node->name);
     for (int32_t k = 0; k < node->n_inputs; k++)
         put_input(b, node->inputs[k] == HRF_NO_VALUE ? "" : w->names[node->inputs[k]]);
     for (int32_t k = 0; k < node->n_outputs; k++)
-        outputs[b->n_output++] = w->names[node->outputs[k]];
-    b->name = node->name;
-    b->op_type = hrf_onnx_unconst(node->op == HRF_OP_GELU_TANH ? "Gelu"
-                                  : node->op == HRF_OP_GROUP_NORM && node->attributes.group == 0
-                                      ? "InstanceNormalization"
-                                      : hrf_op_name(node->op));
+        b->output[b->n_output++] = w->names[node->outputs[k]];
     if (node->op == HRF_OP_PERFORMER) {
         b->domain = hrf_onnx_unconst(HRF_ONNX_OWN_DOMAIN);
         w->uses_own_domain = true;
     }
-    w->proto->node[w->proto->n_node++] = b;
     HRF_TRY(put_attribute_inputs(w, b, node));
     return put_attributes(w, b, node);
 }

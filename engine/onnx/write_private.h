@@ -48,8 +48,8 @@ struct Onnx__TensorProto *hrf_onnx_put_tensor(struct hrf_onnx_writer *w, const c
 /* The oldest opset from 13 on that has the node's operator with these attributes. */
 int64_t hrf_onnx_opset_for(const struct hrf_node *node);
 
-/* Adds the node, and as weights what opset 13 takes as inputs instead of attributes. Fails with
- * HRF_E_UNSUPPORTED if ONNX cannot say what a pass has made of the node. */
+/* Adds the node, as one or two of ONNX's, and as weights what opset 13 takes as inputs instead of
+ * attributes. Fails with HRF_E_UNSUPPORTED if ONNX cannot say what a pass has made of the node. */
 HRF_CHECKED enum hrf_status hrf_onnx_put_node(struct hrf_onnx_writer *w,
                                               const struct hrf_node *node);
 

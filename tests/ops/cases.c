@@ -769,6 +769,19 @@ static int32_t make_swiglu(struct build *b)
     return build_unary(b, HRF_OP_SWIGLU, build_input(b, shape));
 }
 
+/* Scores of a few steps, so that some are equal. */
+static int32_t make_select_max(struct build *b)
+{
+    const int64_t n = build_pick(b, 1, 40), n_columns = build_pick(b, 1, 5);
+    struct hrf_attributes a = hrf_attributes_default();
+    const int32_t x = build_input(b, SHAPE(n, build_pick(b, 1, 30)));
+    /* Behind a product, lower precisions would choose other rows. */
+    const int32_t scores = b->between_products ? build_constant(b, SHAPE(n, n_columns), -2, 2)
+                                               : build_input(b, SHAPE(n, n_columns));
+    const int32_t steps = build_node(b, HRF_OP_ROUND, &scores, 1, &a);
+    return build_binary(b, HRF_OP_SELECT_MAX, x, steps);
+}
+
 static int32_t make_where(struct build *b)
 {
     struct hrf_shape shape = pick_any(b), one = shape, of_condition = shape;
@@ -860,6 +873,7 @@ const struct op_case op_cases[] = {
     { "attention", HRF_OP_ATTENTION, make_attention, 40, 5e-6, false },
     { "swiglu", HRF_OP_SWIGLU, make_swiglu, 10, 1e-6, true },
     { "where", HRF_OP_WHERE, make_where, 10, 0, true },
+    { "select max", HRF_OP_SELECT_MAX, make_select_max, 20, 0, true },
     { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
     { "gemm of rows", HRF_OP_GEMM, make_gemm_of_rows, 30, 5e-6, false },
     { "attention of tokens", HRF_OP_ATTENTION, make_attention_of_tokens, 40, 5e-6, false },

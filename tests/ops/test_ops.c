@@ -81,6 +81,7 @@ static void the_table_names_every_operator_that_computes(void **state)
         HRF_OP_PERFORMER_STATE,
         HRF_OP_PERFORMER_APPLY,
         HRF_OP_SPACE_TO_DEPTH,
+        HRF_OP_TOP_K,
     };
     for (int op = 0; op < HRF_N_OPS; op++) {
         bool found = false;

@@ -100,6 +100,8 @@ static hrf_cpu_function *find_function(enum hrf_op op)
         return hrf_cpu_swiglu;
     case HRF_OP_WHERE:
         return hrf_cpu_where;
+    case HRF_OP_SELECT_MAX:
+        return hrf_cpu_select_max;
     case HRF_OP_PERFORMER_MAX:
         return hrf_cpu_performer_max;
     case HRF_OP_PERFORMER_STATE:

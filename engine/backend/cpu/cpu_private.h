@@ -116,7 +116,7 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_global_pool, hrf_cpu_lrn, hrf_cpu_unary, hrf_cpu_binary, hrf_cpu_batch_norm,
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
     hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_softmax_attention,
-    hrf_cpu_swiglu, hrf_cpu_where;
+    hrf_cpu_swiglu, hrf_cpu_where, hrf_cpu_select_max;
 
 /* Whether hrf_cpu_binary() computes this node in 16 bits as it stands; else half.c widens it. */
 bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf_node *node);

@@ -104,6 +104,29 @@ void hrf_ref_where(const struct hrf_ref_node *node)
     }
 }
 
+/* How many rows have a score that comes before this one's: the chosen row has none. */
+static int64_t count_better(const struct hrf_ref_tensor *scores, int64_t row, int64_t column)
+{
+    const int64_t n = scores->shape.dims[0], width = scores->shape.dims[1];
+    const double own = scores->numbers[row * width + column];
+    int64_t better = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double other = scores->numbers[i * width + column];
+        const bool is_equal = other == own || (isnan(other) && isnan(own));
+        better += is_equal ? i < row : isnan(other) || other > own;
+    }
+    return better;
+}
+
+void hrf_ref_select_max(const struct hrf_ref_node *node)
+{
+    const int64_t n = node->inputs[0].shape.dims[0], width = node->inputs[0].shape.dims[1];
+    for (int64_t column = 0; column < node->output.shape.dims[0]; column++)
+        for (int64_t row = 0; row < n; row++)
+            for (int64_t k = 0; k < width && count_better(&node->inputs[1], row, column) == 0; k++)
+                hrf_ref_put(node, column * width + k, node->inputs[0].numbers[row * width + k]);
+}
+
 /* Those that only change the shape keep the order of the elements. */
 static bool keeps_order(enum hrf_op op)
 {

@@ -175,6 +175,26 @@ enum hrf_status hrf_cpu_swiglu(const struct hrf_spec *spec, const struct hrf_ker
     return HRF_OK;
 }
 
+/* Few columns, and a row is copied for each: no threads. */
+enum hrf_status hrf_cpu_select_max(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                                   struct hrf_error *err)
+{
+    (void)err;
+    const int64_t n = spec->inputs[1].shape.dims[0], n_columns = spec->inputs[1].shape.dims[1];
+    const int64_t width = spec->output.shape.dims[1];
+    const float *x = hrf_spec_data(spec, call, 0), *scores = hrf_spec_data(spec, call, 1);
+    for (int64_t column = 0; column < n_columns; column++) {
+        int64_t best = 0;
+        for (int64_t i = 1; i < n && !isnan(scores[best * n_columns + column]); i++) {
+            const float score = scores[i * n_columns + column];
+            if (isnan(score) || score > scores[best * n_columns + column])
+                best = i;
+        }
+        memcpy(hrf_floats(call) + column * width, x + best * width, (size_t)width * sizeof(float));
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_cpu_where(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                               struct hrf_error *err)
 {
