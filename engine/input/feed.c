@@ -4,9 +4,8 @@
 
 #include "base/clock.h"
 #include "engine/backend/kernel.h"
-#include "engine/input/normalise.h"
+#include "engine/input/pixel_writer.h"
 #include "engine/input/plan_readers.h"
-#include "engine/ir/number.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -15,10 +14,6 @@
 
 /* Patches that a reader claims at once: enough to stay on one tile, few enough to share a batch. */
 enum { CLAIM = 4 };
-/* Edge of the blocks in which patches are visited, px of the level that is read: one or two tiles
- * of the usual 256 or 512 px. */
-enum { BLOCK_PX = 512 };
-
 struct slot {
     void *pixels[HRF_FEED_MOST_FORMS];
     int64_t batch;   /* that it holds or will hold next, counted in the order of delivery */
@@ -27,18 +22,11 @@ struct slot {
     int64_t filled;  /* positions that are finished */
 };
 
-/* The normaliser's table in a narrow type. */
-struct narrow_table {
-    uint8_t bytes[3][256]; /* S8, U8 */
-    uint16_t halves[3][256];
-};
-
 struct hrf_feed {
     struct hrf_feed_config config;
-    int64_t *order;    /* [n_patches]: visiting order -> patch */
-    int64_t n_batches; /* total number; INT64_MAX: not known yet */
-    struct hrf_normaliser normaliser;
-    struct narrow_table *tables; /* [n_forms] */
+    int64_t *order;                   /* [n_patches]: visiting order -> patch */
+    int64_t n_batches;                /* total number; INT64_MAX: not known yet */
+    struct hrf_pixel_writer *writers; /* [n_forms] */
     struct slot *slots;
     pthread_t *threads;
     int32_t n_threads;
@@ -58,56 +46,6 @@ struct claim {
     struct slot *slot;
     int64_t batch, first, n; /* positions [first, first + n) of the batch */
 };
-
-struct visit {
-    int64_t band, block, index;
-};
-
-static int compare_visits(const void *a, const void *b)
-{
-    const struct visit *u = a, *v = b;
-    if (u->band != v->band)
-        return u->band < v->band ? -1 : 1;
-    if (u->block != v->block)
-        return u->block < v->block ? -1 : 1;
-    return u->index < v->index ? -1 : u->index > v->index;
-}
-
-/* True if bands are rows of blocks: the tissue is not wider than high. */
-static bool bands_are_rows(const struct hrf_patch *patches, int64_t n)
-{
-    int32_t low[2] = { INT32_MAX, INT32_MAX }, high[2] = { INT32_MIN, INT32_MIN };
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t at[2] = { patches[i].x, patches[i].y };
-        for (int k = 0; k < 2; k++) {
-            low[k] = at[k] < low[k] ? at[k] : low[k];
-            high[k] = at[k] > high[k] ? at[k] : high[k];
-        }
-    }
-    return n > 0 && (int64_t)high[0] - low[0] <= (int64_t)high[1] - low[1];
-}
-
-/* Bands of blocks across the shorter side of the tissue, so that the tiles on the border of two
- * bands are few; within a block the tile plan's order. */
-enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch, int64_t n,
-                               int64_t *out, struct hrf_error *err)
-{
-    const struct hrf_patch *patches = plan->patches + first_patch;
-    const bool is_rows = bands_are_rows(patches, n);
-    const double edge = BLOCK_PX * (plan->read_downsample >= 1 ? plan->read_downsample : 1);
-    HRF_AUTO_FREE struct visit *visits = hrf_alloc_array((size_t)n + 1, sizeof *visits);
-    HRF_CHECK_MEMORY(visits != NULL, err, "no memory to order %lld patches", (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t column = (int64_t)(patches[i].x / edge), row = (int64_t)(patches[i].y / edge);
-        visits[i] = (struct visit){ .band = is_rows ? row : column,
-                                    .block = is_rows ? column : row,
-                                    .index = i };
-    }
-    qsort(visits, (size_t)n, sizeof visits[0], compare_visits);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = visits[i].index;
-    return HRF_OK;
-}
 
 static enum hrf_status make_order(struct hrf_feed *feed, struct hrf_error *err)
 {
@@ -194,34 +132,6 @@ static int64_t patch_numbers(const struct hrf_feed_config *config)
     return config->n_rows * config->plan->patch_size * 3;
 }
 
-/* Lays a patch out in one form. */
-static void lay_out(const struct hrf_feed *feed, int32_t form, const unsigned char *rgb, void *out)
-{
-    const int64_t n = patch_numbers(&feed->config);
-    const struct narrow_table *table = &feed->tables[form];
-    uint8_t *bytes = out;
-    uint16_t *halves = out;
-    if (feed->config.forms[form].raw) {
-        if (out != rgb)
-            memcpy(out, rgb, (size_t)n);
-        return;
-    }
-    switch (hrf_feed_form_bytes(&feed->config.forms[form])) {
-    case 1:
-        for (int64_t i = 0; i < n; i += 3)
-            for (int c = 0; c < 3; c++)
-                bytes[i + c] = table->bytes[c][rgb[i + c]];
-        break;
-    case 2:
-        for (int64_t i = 0; i < n; i += 3)
-            for (int c = 0; c < 3; c++)
-                halves[i + c] = table->halves[c][rgb[i + c]];
-        break;
-    default:
-        hrf_normalise(&feed->normaliser, rgb, n, out);
-    }
-}
-
 /* Where a patch goes in a slot. */
 static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, int32_t form,
                          int64_t place)
@@ -233,38 +143,50 @@ static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, i
 
 /* The state of one reader thread. */
 struct reader {
+    const struct hrf_feed *feed;
     struct hrf_patch_reader *patches;
-    struct hrf_level_check *check; /* NULL: the slide has no other level to compare with */
-    unsigned char *rgb;            /* one patch */
-    int64_t decode_ns, prepare_ns; /* not yet added to the times of the feed */
+    struct hrf_level_check *check;        /* NULL: the slide has no other level to compare with */
+    uint8_t *places[HRF_FEED_MOST_FORMS]; /* of the patch that is being read */
+    int64_t decode_ns, prepare_ns;        /* not yet added to the times of the feed */
 };
+
+/* Straight from the decoded tile to the batch, in every form. */
+static void take_row(void *context, int64_t row, const unsigned char *rgb)
+{
+    const struct reader *reader = context;
+    const struct hrf_feed_config *config = &reader->feed->config;
+    const int64_t n = config->plan->patch_size * 3;
+    for (int32_t f = 0; f < config->n_forms; f++)
+        hrf_pixel_writer_put(&reader->feed->writers[f], rgb, n,
+                             reader->places[f] +
+                                 (size_t)(row * n) * hrf_feed_form_bytes(&config->forms[f]));
+    hrf_level_check_row(reader->check, row, rgb);
+}
 
 static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
                                   const struct claim *claim, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
     for (int64_t i = 0; i < claim->n; i++) {
-        const int64_t place = claim->first + i;
+        const int64_t place = claim->first + i, start = hrf_clock_ns();
         const struct hrf_patch *patch = patch_at(feed, claim->batch, place);
         const int64_t before = hrf_slide_white_reads();
+        int64_t decode_ns = 0;
         bool is_white = false;
-        unsigned char *rgb = reader->rgb;
-        for (int32_t f = 0; f < config->n_forms && rgb == reader->rgb; f++)
-            if (config->forms[f].raw) /* it is read to where it stays */
-                rgb = place_of(feed, claim->slot, f, place);
-        HRF_TRY(hrf_patch_reader_read_rows(reader->patches, patch->x, patch->y, config->first_row,
-                                           config->n_rows, rgb, &reader->decode_ns,
-                                           &reader->prepare_ns, err));
+        for (int32_t f = 0; f < config->n_forms; f++)
+            reader->places[f] = place_of(feed, claim->slot, f, place);
+        hrf_level_check_begin(reader->check, config->first_row);
+        HRF_TRY(hrf_patch_reader_visit(reader->patches, patch->x, patch->y, config->first_row,
+                                       config->n_rows, take_row, reader, &decode_ns, err));
         patch_done(feed, reader->patches, patch);
-        int64_t start = hrf_clock_ns();
         HRF_TRY(hrf_plan_check_white(config->slide, config->plan, patch - config->plan->patches,
                                      before, &is_white, err));
         if (!is_white)
-            HRF_TRY(hrf_level_check_rows(reader->check, patch->x, patch->y, config->first_row,
-                                         config->n_rows, rgb, err));
+            HRF_TRY(hrf_level_check_end(reader->check, patch->x, patch->y, err));
         for (int32_t f = 0; f < config->n_forms; f++)
-            lay_out(feed, f, rgb, place_of(feed, claim->slot, f, place));
-        reader->prepare_ns += hrf_clock_ns() - start;
+            hrf_pixel_writer_end(&feed->writers[f]);
+        reader->decode_ns += decode_ns;
+        reader->prepare_ns += hrf_clock_ns() - start - decode_ns;
     }
     return HRF_OK;
 }
@@ -285,25 +207,13 @@ static void reader_release(struct reader *reader)
 {
     hrf_patch_reader_destroy(reader->patches);
     hrf_level_check_destroy(reader->check);
-    hrf_free(reader->rgb);
-}
-
-static enum hrf_status reader_init(const struct hrf_feed *feed, struct reader *reader,
-                                   struct hrf_error *err)
-{
-    const struct hrf_tile_plan *plan = feed->config.plan;
-    HRF_TRY(
-        hrf_plan_readers_create(feed->config.slide, plan, &reader->patches, &reader->check, err));
-    reader->rgb = hrf_alloc_array((size_t)patch_numbers(&feed->config), 1);
-    return reader->rgb != NULL ? HRF_OK
-                               : hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch of %lld px",
-                                               (long long)plan->patch_size);
 }
 
 static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(reader) reader = { .patches = NULL };
-    HRF_TRY(reader_init(feed, &reader, err));
+    HRF_AUTO_RELEASE(reader) reader = { .feed = feed };
+    HRF_TRY(hrf_plan_readers_create(feed->config.slide, feed->config.plan, &reader.patches,
+                                    &reader.check, err));
     struct claim claim;
     pthread_mutex_lock(&feed->lock);
     while (take_claim(feed, &claim)) {
@@ -353,37 +263,17 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     const struct hrf_feed_config *config = &feed->config;
     feed->slots = hrf_calloc((size_t)config->n_ahead, sizeof feed->slots[0]);
     feed->threads = hrf_calloc((size_t)config->n_readers, sizeof feed->threads[0]);
-    feed->tables = hrf_calloc((size_t)config->n_forms, sizeof feed->tables[0]);
-    HRF_CHECK_MEMORY(feed->slots != NULL && feed->threads != NULL && feed->tables != NULL, err,
+    feed->writers = hrf_calloc((size_t)config->n_forms, sizeof feed->writers[0]);
+    HRF_CHECK_MEMORY(feed->slots != NULL && feed->threads != NULL && feed->writers != NULL, err,
                      "no memory for the patch feed");
+    for (int32_t f = 0; f < config->n_forms; f++)
+        hrf_pixel_writer_init(&feed->writers[f], &config->forms[f], config->mean, config->std);
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
         HRF_TRY(allocate_slot(feed, &feed->slots[i], err));
     }
     return make_order(feed, err);
-}
-
-/* The tables of narrow types hold what the network would convert the floats to. */
-static void make_table(const struct hrf_normaliser *normaliser, const struct hrf_feed_form *form,
-                       struct narrow_table *table)
-{
-    const enum hrf_dtype type = form->type;
-    for (int c = 0; c < 3; c++) {
-        if (type == HRF_F16 || type == HRF_B16)
-            hrf_floats_to(type, normaliser->table[c], table->halves[c], 256);
-        for (int v = 0; v < 256 && (type == HRF_S8 || type == HRF_U8); v++)
-            table->bytes[c][v] =
-                (uint8_t)(hrf_quantize(normaliser->table[c][v], type, &form->quantization) & 0xff);
-    }
-}
-
-static void make_tables(struct hrf_feed *feed)
-{
-    const struct hrf_feed_config *config = &feed->config;
-    hrf_normaliser_init(&feed->normaliser, config->mean, config->std);
-    for (int32_t f = 0; f < config->n_forms; f++)
-        make_table(&feed->normaliser, &config->forms[f], &feed->tables[f]);
 }
 
 /* Tells the slide which patches will be read. */
@@ -428,7 +318,6 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
                           ? INT64_MAX
                           : (config->n_patches + config->batch - 1) / config->batch;
     HRF_TRY(allocate(feed, err));
-    make_tables(feed);
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = announce(feed, &why);
     if (status != HRF_OK) /* said by hrf_feed_next, as what a reader cannot do */
@@ -456,7 +345,7 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     for (int32_t i = 0; feed->slots != NULL && i < feed->config.n_ahead; i++)
         for (int32_t f = 0; f < feed->config.n_forms; f++)
             hrf_free(feed->slots[i].pixels[f]);
-    hrf_free(feed->tables);
+    hrf_free(feed->writers);
     if (feed->announcer != NULL)
         hrf_patch_reader_expect_none(feed->announcer);
     hrf_patch_reader_destroy(feed->announcer);

@@ -14,11 +14,15 @@ static bool has_avx512(void)
     return false;
 }
 
-int64_t hrf_normalise_avx512(const double scale[3], const double shift[3], const unsigned char *rgb,
+int64_t hrf_normalise_avx512(const struct hrf_normaliser *normaliser, const unsigned char *rgb,
                              int64_t n, float *out)
 {
-    (void)scale, (void)shift, (void)rgb, (void)n, (void)out;
+    (void)normaliser, (void)rgb, (void)n, (void)out;
     return 0;
+}
+
+void hrf_normalise_fence_avx512(void)
+{
 }
 #endif
 
@@ -29,8 +33,7 @@ static bool is_the_table(const struct hrf_normaliser *normaliser)
     float wide[256 * 3];
     for (int i = 0; i < 256 * 3; i++)
         rgb[i] = (unsigned char)(i / 3);
-    const int64_t n = hrf_normalise_avx512(normaliser->scale, normaliser->shift, rgb, 256 * 3,
-                                           wide);
+    const int64_t n = hrf_normalise_avx512(normaliser, rgb, 256 * 3, wide);
     for (int64_t i = 0; i < n; i++)
         if (memcmp(&wide[i], &normaliser->table[i % 3][rgb[i]], sizeof wide[i]) != 0)
             return false;
@@ -41,21 +44,34 @@ void hrf_normaliser_init(struct hrf_normaliser *normaliser, const double mean[3]
                          const double std[3])
 {
     hrf_normalise_table(mean, std, normaliser->table);
-    for (int c = 0; c < 3; c++) {
-        normaliser->scale[c] = 1 / (255 * std[c]);
-        normaliser->shift[c] = -mean[c] / std[c];
+    for (int i = 0; i < 48; i++) {
+        normaliser->scale[i] = 1 / (255 * std[i % 3]);
+        normaliser->shift[i] = -mean[i % 3] / std[i % 3];
     }
     normaliser->is_wide = has_avx512() && is_the_table(normaliser);
+}
+
+void hrf_normalise_part(const struct hrf_normaliser *normaliser, const unsigned char *rgb,
+                        int64_t n, float *out)
+{
+    int64_t i = 0;
+    if (normaliser->is_wide)
+        i = hrf_normalise_avx512(normaliser, rgb, n, out);
+    for (; i < n; i++)
+        out[i] = normaliser->table[i % 3][rgb[i]];
+}
+
+void hrf_normalise_end(const struct hrf_normaliser *normaliser)
+{
+    if (normaliser->is_wide)
+        hrf_normalise_fence_avx512();
 }
 
 void hrf_normalise(const struct hrf_normaliser *normaliser, const unsigned char *rgb, int64_t n,
                    float *out)
 {
-    int64_t i = 0;
-    if (normaliser->is_wide)
-        i = hrf_normalise_avx512(normaliser->scale, normaliser->shift, rgb, n, out);
-    for (; i < n; i++)
-        out[i] = normaliser->table[i % 3][rgb[i]];
+    hrf_normalise_part(normaliser, rgb, n, out);
+    hrf_normalise_end(normaliser);
 }
 
 void hrf_normalise_table(const double mean[3], const double std[3], float table[3][256])

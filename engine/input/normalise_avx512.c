@@ -21,20 +21,15 @@ static inline __m512 sixteen(const unsigned char *rgb, const __m512d scale[2],
     return _mm512_insertf32x8(_mm512_castps256_ps512(a), b, 1);
 }
 
-int64_t hrf_normalise_avx512(const double scale[3], const double shift[3], const unsigned char *rgb,
+int64_t hrf_normalise_avx512(const struct hrf_normaliser *normaliser, const unsigned char *rgb,
                              int64_t n, float *out)
 {
     __m512d scales[6], shifts[6];
     const bool is_aligned = (uintptr_t)out % 64 == 0;
     int64_t done = 0;
     for (int i = 0; i < 6; i++) {
-        double a[8], b[8];
-        for (int k = 0; k < 8; k++) {
-            a[k] = scale[(i * 8 + k) % 3];
-            b[k] = shift[(i * 8 + k) % 3];
-        }
-        scales[i] = _mm512_loadu_pd(a);
-        shifts[i] = _mm512_loadu_pd(b);
+        scales[i] = _mm512_loadu_pd(normaliser->scale + 8 * i);
+        shifts[i] = _mm512_loadu_pd(normaliser->shift + 8 * i);
     }
     for (; done + PERIOD <= n; done += PERIOD)
         for (int k = 0; k < 3; k++) {
@@ -44,6 +39,10 @@ int64_t hrf_normalise_avx512(const double scale[3], const double shift[3], const
             else
                 _mm512_storeu_ps(out + done + k * LANES, values);
         }
-    _mm_sfence();
     return done;
+}
+
+void hrf_normalise_fence_avx512(void)
+{
+    _mm_sfence();
 }

@@ -37,16 +37,20 @@ static bool take(struct work *work, int64_t *first, int64_t *n)
     return is_more;
 }
 
-/* Normalises n rows of `width` px and keeps the requested columns. */
-static void normalise(const struct work *work, const unsigned char *rgb, int64_t n, int64_t width,
-                      float *out)
+/* Rows on their way into the input. */
+struct strip {
+    const struct work *work;
+    struct hrf_level_check *check;
+    float *out;
+};
+
+/* Normalises the requested columns of a row. */
+static void take_row(void *context, int64_t row, const unsigned char *rgb)
 {
-    const int64_t first = work->config->first_column, n_columns = work->n_columns;
-    for (int64_t row = 0; row < n; row++) {
-        const unsigned char *in = rgb + 3 * (row * width + first);
-        hrf_normalise(&work->normaliser, in, 3 * n_columns, out);
-        out += 3 * n_columns;
-    }
+    const struct strip *strip = context;
+    const int64_t first = strip->work->config->first_column, n = strip->work->n_columns;
+    hrf_normalise_part(&strip->work->normaliser, rgb + 3 * first, 3 * n, strip->out + row * n * 3);
+    hrf_level_check_row(strip->check, row, rgb);
 }
 
 static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
@@ -54,30 +58,27 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
     const struct hrf_rows_config *config = work->config;
     const struct hrf_tile_plan *plan = config->plan;
     const struct hrf_patch *patch = &plan->patches[config->patch];
-    int64_t size = plan->patch_size, first, n, decode_ns = 0, prepare_ns = 0;
+    int64_t first, n, decode_ns = 0;
+    const int64_t start = hrf_clock_ns();
     HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_AUTO(hrf_level_check) check = NULL;
     HRF_TRY(hrf_plan_readers_create(config->slide, plan, &reader, &check, err));
-    int64_t most = config->n_rows < TAKE_ROWS ? config->n_rows : TAKE_ROWS;
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(most * size), 3);
-    HRF_CHECK_MEMORY(rgb != NULL, err, "no memory to read %lld rows of %lld px", (long long)most,
-                     (long long)size);
     while (take(work, &first, &n)) {
         const int64_t before = hrf_slide_white_reads();
         bool is_white = false;
-        HRF_TRY(hrf_patch_reader_read_rows(reader, patch->x, patch->y, first, n, rgb, &decode_ns,
-                                           &prepare_ns, err));
-        int64_t start = hrf_clock_ns();
+        struct strip strip = { work, check,
+                               work->out + (first - config->first_row) * work->n_columns * 3 };
+        hrf_level_check_begin(check, first);
+        HRF_TRY(hrf_patch_reader_visit(reader, patch->x, patch->y, first, n, take_row, &strip,
+                                       &decode_ns, err));
         HRF_TRY(hrf_plan_check_white(config->slide, plan, config->patch, before, &is_white, err));
         if (!is_white)
-            HRF_TRY(hrf_level_check_rows(check, patch->x, patch->y, first, n, rgb, err));
-        normalise(work, rgb, n, size,
-                  work->out + (first - config->first_row) * work->n_columns * 3);
-        prepare_ns += hrf_clock_ns() - start;
+            HRF_TRY(hrf_level_check_end(check, patch->x, patch->y, err));
     }
+    hrf_normalise_end(&work->normaliser);
     pthread_mutex_lock(&work->lock);
     work->decode_ns += decode_ns;
-    work->prepare_ns += prepare_ns;
+    work->prepare_ns += hrf_clock_ns() - start - decode_ns;
     pthread_mutex_unlock(&work->lock);
     return HRF_OK;
 }

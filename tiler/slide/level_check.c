@@ -32,6 +32,11 @@ struct hrf_level_check {
     uint16_t *columns;               /* [size][3]: sums of rows of pixels */
     unsigned char *cells,
         *around; /* [n][n][3] means of the patch, [n + 2][n + 2][3] of the coarser level */
+    /* The patch that is being shown: */
+    int64_t first_row;     /* of the patch, that is shown */
+    int64_t first, n_done; /* rows of cells: the first that is complete, and how many were */
+    int64_t n_columns_rows,
+        n_rows; /* rows of pixels in `columns`, and in all of the row of cells */
 };
 
 void hrf_level_check_destroy(struct hrf_level_check *check)
@@ -187,41 +192,71 @@ static int64_t cell_begin(const struct hrf_level_check *check, int64_t i)
     return i * check->size / check->n;
 }
 
-/* Adds every second row, n of them, to `columns`: a loop that the compiler vectorises. */
-static void add_rows(const unsigned char *rgb, int64_t n, int64_t width, uint16_t *columns)
+/* A loop that the compiler vectorises. */
+static void add_row(const unsigned char *row, int64_t width, uint16_t *columns)
 {
-    memset(columns, 0, (size_t)width * sizeof *columns);
-    for (int64_t y = 0; y < n; y++) {
-        const unsigned char *row = rgb + 2 * y * width;
-        for (int64_t i = 0; i < width; i++)
-            columns[i] = (uint16_t)(columns[i] + row[i]);
-    }
+    for (int64_t i = 0; i < width; i++)
+        columns[i] = (uint16_t)(columns[i] + row[i]);
 }
 
-/* The mean colours of one row of cells; rgb points to its first row of pixels. Every second row
- * suffices for a mean and takes half the time. */
-static void average_cells(const struct hrf_level_check *check, const unsigned char *rgb,
-                          int64_t n_rows, unsigned char *out)
+/* Moves what is in `columns` to the sums of the cells. */
+static void sum_columns(struct hrf_level_check *check)
 {
-    enum { AT_ONCE = 256 }; /* 256 * 255 < 65536 */
-    const int64_t width = check->size * 3, n_read = (n_rows + 1) / 2;
-    memset(check->sums, 0, (size_t)check->n * 3 * sizeof check->sums[0]);
-    for (int64_t y = 0; y < n_read; y += AT_ONCE) {
-        add_rows(rgb + 2 * y * width, n_read - y < AT_ONCE ? n_read - y : AT_ONCE, width,
-                 check->columns);
-        for (int64_t i = 0; i < check->n; i++) {
-            const int64_t end = cell_begin(check, i + 1) * 3;
-            for (int64_t k = cell_begin(check, i) * 3; k < end; k += 3)
-                for (int c = 0; c < 3; c++)
-                    check->sums[3 * i + c] += check->columns[k + c];
-        }
+    for (int64_t i = 0; i < check->n; i++) {
+        const int64_t end = cell_begin(check, i + 1) * 3;
+        for (int64_t k = cell_begin(check, i) * 3; k < end; k += 3)
+            for (int c = 0; c < 3; c++)
+                check->sums[3 * i + c] += check->columns[k + c];
     }
+    memset(check->columns, 0, (size_t)check->size * 3 * sizeof *check->columns);
+    check->n_columns_rows = 0;
+}
+
+/* The mean colours of a row of cells whose rows of pixels were all shown. */
+static void finish_cells(struct hrf_level_check *check)
+{
+    unsigned char *out = check->cells + check->n_done * check->n * 3;
+    sum_columns(check);
     for (int64_t i = 0; i < check->n; i++) {
         const int64_t cell = cell_begin(check, i + 1) - cell_begin(check, i);
-        const uint32_t n = (uint32_t)(cell * n_read);
+        const uint32_t n = (uint32_t)(cell * check->n_rows);
         for (int c = 0; c < 3; c++)
             out[3 * i + c] = (unsigned char)((check->sums[3 * i + c] + n / 2) / n);
     }
+    memset(check->sums, 0, (size_t)check->n * 3 * sizeof check->sums[0]);
+    check->n_rows = 0;
+    check->n_done++;
+}
+
+void hrf_level_check_begin(struct hrf_level_check *check, int64_t first_row)
+{
+    if (check == NULL)
+        return;
+    check->first_row = first_row;
+    check->first = check->n_done = check->n_rows = check->n_columns_rows = 0;
+    while (cell_begin(check, check->first) < first_row)
+        check->first++;
+    memset(check->sums, 0, (size_t)check->n * 3 * sizeof check->sums[0]);
+    memset(check->columns, 0, (size_t)check->size * 3 * sizeof *check->columns);
+}
+
+void hrf_level_check_row(struct hrf_level_check *check, int64_t row, const unsigned char *rgb)
+{
+    enum { AT_ONCE = 256 }; /* 256 * 255 < 65536 */
+    if (check == NULL || check->first + check->n_done >= check->n)
+        return;
+    const int64_t y = check->first_row + row;
+    const int64_t begin = cell_begin(check, check->first + check->n_done);
+    if (y < begin)
+        return;
+    if ((y - begin) % 2 == 0) { /* every second row suffices for a mean and takes half the time */
+        add_row(rgb, check->size * 3, check->columns);
+        check->n_rows++;
+        if (++check->n_columns_rows == AT_ONCE)
+            sum_columns(check);
+    }
+    if (y + 1 == cell_begin(check, check->first + check->n_done + 1))
+        finish_cells(check);
 }
 
 enum hrf_status hrf_level_check_refuse(const struct hrf_slide *slide, int32_t one_level,
@@ -252,23 +287,13 @@ static enum hrf_status refuse_block(const struct hrf_level_check *check, int64_t
                                   place, d, err);
 }
 
-enum hrf_status hrf_level_check_rows(struct hrf_level_check *check, int64_t x0, int64_t y0,
-                                     int64_t first_row, int64_t n_rows, const unsigned char *rgb,
-                                     struct hrf_error *err)
+enum hrf_status hrf_level_check_end(struct hrf_level_check *check, int64_t x0, int64_t y0,
+                                    struct hrf_error *err)
 {
     struct hrf_level_difference difference;
-    if (check == NULL)
+    if (check == NULL || check->n_done == 0)
         return HRF_OK;
-    int64_t first = 0, n = 0;
-    while (cell_begin(check, first) < first_row)
-        first++;
-    for (; first + n < check->n && cell_begin(check, first + n + 1) <= first_row + n_rows; n++) {
-        int64_t begin = cell_begin(check, first + n);
-        average_cells(check, rgb + (begin - first_row) * check->size * 3,
-                      cell_begin(check, first + n + 1) - begin, check->cells + n * check->n * 3);
-    }
-    if (n == 0)
-        return HRF_OK;
+    const int64_t first = check->first, n = check->n_done;
     const int64_t white = hrf_slide_white_reads();
     HRF_TRY(hrf_patch_reader_read_rows(check->coarse, x0 - llround(check->cell0_x),
                                        y0 - llround(check->cell0_y), first, n + 2, check->around,
@@ -278,4 +303,14 @@ enum hrf_status hrf_level_check_rows(struct hrf_level_check *check, int64_t x0, 
     if (!hrf_level_difference_find(check->cells, check->around, check->n, n, &difference))
         return HRF_OK;
     return refuse_block(check, x0, y0, first, &difference, err);
+}
+
+enum hrf_status hrf_level_check_rows(struct hrf_level_check *check, int64_t x0, int64_t y0,
+                                     int64_t first_row, int64_t n_rows, const unsigned char *rgb,
+                                     struct hrf_error *err)
+{
+    hrf_level_check_begin(check, first_row);
+    for (int64_t row = 0; row < n_rows && check != NULL; row++)
+        hrf_level_check_row(check, row, rgb + row * check->size * 3);
+    return hrf_level_check_end(check, x0, y0, err);
 }

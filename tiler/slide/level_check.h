@@ -44,6 +44,12 @@ HRF_DEFINE_AUTO(hrf_level_check)
 HRF_CHECKED enum hrf_status hrf_level_check_rows(struct hrf_level_check *check, int64_t x0,
                                                  int64_t y0, int64_t first_row, int64_t n_rows,
                                                  const unsigned char *rgb, struct hrf_error *err);
+/* The same while the patch is read: begin, every row from first_row on in order, counted from it,
+ * and the end once all were shown. */
+void hrf_level_check_begin(struct hrf_level_check *check, int64_t first_row);
+void hrf_level_check_row(struct hrf_level_check *check, int64_t row, const unsigned char *rgb);
+HRF_CHECKED enum hrf_status hrf_level_check_end(struct hrf_level_check *check, int64_t x0,
+                                                int64_t y0, struct hrf_error *err);
 /* HRF_E_USER with that text, for levels compared by the caller; x0, y0, width and height of the
  * place in level-0 px. */
 enum hrf_status hrf_level_check_refuse(const struct hrf_slide *slide, int32_t one_level,

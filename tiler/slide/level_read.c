@@ -1,6 +1,7 @@
 /* level_read.c - see level_read.h. */
 #include "tiler/slide/level_read.h"
 
+#include "base/clock.h"
 #include "tiler/slide/slide_private.h"
 
 #include <assert.h>
@@ -171,33 +172,58 @@ static bool is_left_out(const struct hrf_level_table *table, int64_t column, int
     return table->offsets != NULL && table->lengths[row * table->columns + column] == 0;
 }
 
-/* Copies the part of a tile that lies in the region. */
+/* The part of a tile that lies in a region. */
+struct part {
+    struct hrf_tile *tile; /* held until it is put back; NULL: there is nothing of it */
+    const unsigned char *pixels;
+    int64_t width; /* of the tile, px */
+    struct span x, y;
+};
+
+static const unsigned char *part_row(const struct part *part, int64_t v)
+{
+    return part->pixels + ((v - part->y.begin + part->y.skip) * part->width + part->x.skip) * 3;
+}
+
+static enum hrf_status get_part(struct hrf_slide *slide, const struct hrf_level_region *region,
+                                int64_t column, int64_t row, struct part *out,
+                                struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[region->grid.level];
+    const int64_t r = region->grid.reduction;
+    int64_t height;
+    struct part part = { .tile = NULL };
+    hrf_level_tile_size(slide, region->grid, &part.width, &height);
+    part.x = span_of(column, part.width, region->x, region->width, (table->width + r - 1) / r);
+    part.y = span_of(row, height, region->y, region->height, (table->height + r - 1) / r);
+    *out = part;
+    if (part.x.begin >= part.x.end || part.y.begin >= part.y.end || is_left_out(table, column, row))
+        return HRF_OK;
+    HRF_TRY(hrf_tile_cache_get(slide->cache, region->grid, column, row,
+                               (size_t)(part.width * height * 3), load_tile, slide, &part.tile,
+                               &part.pixels, err));
+    if (hrf_bad_tile_is_listed(slide, region->grid.level, column, row))
+        hrf_count_white_read();
+    *out = part;
+    return HRF_OK;
+}
+
+static void put_part(struct hrf_slide *slide, const struct part *part)
+{
+    if (part->tile != NULL)
+        hrf_tile_cache_put(slide->cache, part->tile);
+}
+
 static enum hrf_status copy_tile(struct hrf_slide *slide, const struct hrf_level_region *region,
                                  int64_t column, int64_t row, unsigned char *rgb,
                                  struct hrf_error *err)
 {
-    const struct hrf_level_table *table = &slide->table.level[region->grid.level];
-    const int64_t r = region->grid.reduction;
-    int64_t width, height;
-    hrf_level_tile_size(slide, region->grid, &width, &height);
-    const struct span x = span_of(column, width, region->x, region->width,
-                                  (table->width + r - 1) / r);
-    const struct span y = span_of(row, height, region->y, region->height,
-                                  (table->height + r - 1) / r);
-    if (x.begin >= x.end || y.begin >= y.end || is_left_out(table, column, row))
-        return HRF_OK;
-    struct hrf_tile *tile = NULL;
-    const unsigned char *pixels = NULL;
-    HRF_TRY(hrf_tile_cache_get(slide->cache, region->grid, column, row,
-                               (size_t)(width * height * 3), load_tile, slide, &tile, &pixels,
-                               err));
-    if (hrf_bad_tile_is_listed(slide, region->grid.level, column, row))
-        hrf_count_white_read();
-    for (int64_t v = y.begin; v < y.end; v++)
-        memcpy(rgb + (v * region->width + x.begin) * 3,
-               pixels + ((v - y.begin + y.skip) * width + x.skip) * 3,
-               (size_t)(x.end - x.begin) * 3);
-    hrf_tile_cache_put(slide->cache, tile);
+    struct part part;
+    HRF_TRY(get_part(slide, region, column, row, &part, err));
+    for (int64_t v = part.y.begin; v < part.y.end && part.tile != NULL; v++)
+        memcpy(rgb + (v * region->width + part.x.begin) * 3, part_row(&part, v),
+               (size_t)(part.x.end - part.x.begin) * 3);
+    put_part(slide, &part);
     return HRF_OK;
 }
 
@@ -228,6 +254,93 @@ enum hrf_status hrf_level_read(struct hrf_slide *slide, const struct hrf_level_r
     for (int64_t row = range.top; row < range.bottom; row++)
         for (int64_t column = range.left; column < range.right; column++)
             HRF_TRY(copy_tile(slide, region, column, row, rgb, err));
+    return HRF_OK;
+}
+
+/* A region on its way to whom it is for. */
+struct visit {
+    struct hrf_slide *slide;
+    const struct hrf_level_region *region;
+    struct part *parts;  /* of one row of tiles */
+    unsigned char *line; /* [region->width][3] */
+    hrf_take_row *take;
+    void *context;
+};
+
+static void take_white(const struct visit *visit, int64_t begin, int64_t end)
+{
+    if (begin < end)
+        memset(visit->line, 255, (size_t)visit->region->width * 3);
+    for (int64_t v = begin; v < end; v++)
+        visit->take(visit->context, v, visit->line);
+}
+
+/* Rows of a patch are short and far apart: the processor's own prefetching does not follow them. */
+static void prefetch(const unsigned char *row, int64_t n_bytes)
+{
+    for (int64_t at = 0; at < n_bytes; at += 64)
+        __builtin_prefetch(row + at);
+}
+
+/* The rows of one row of tiles, n of which the region meets: where one tile has all of a row, the
+ * tile's own memory. */
+static void take_rows(const struct visit *visit, int64_t n, struct span y)
+{
+    enum { AHEAD = 2 }; /* rows */
+    const struct part *parts = visit->parts;
+    const bool is_one = n == 1 && parts[0].tile != NULL && parts[0].x.begin == 0 &&
+                        parts[0].x.end == visit->region->width;
+    if (!is_one)
+        memset(visit->line, 255, (size_t)visit->region->width * 3);
+    for (int64_t v = y.begin; v < y.end; v++) {
+        if (is_one && v + AHEAD < y.end)
+            prefetch(part_row(&parts[0], v + AHEAD), visit->region->width * 3);
+        for (int64_t i = 0; i < n && !is_one; i++)
+            if (parts[i].tile != NULL)
+                memcpy(visit->line + parts[i].x.begin * 3, part_row(&parts[i], v),
+                       (size_t)(parts[i].x.end - parts[i].x.begin) * 3);
+        visit->take(visit->context, v, is_one ? part_row(&parts[0], v) : visit->line);
+    }
+}
+
+static enum hrf_status visit_tiles(const struct visit *visit, struct hrf_tile_range range,
+                                   int64_t row, int64_t *next, int64_t *decode_ns,
+                                   struct hrf_error *err)
+{
+    const int64_t n = range.right - range.left, start = hrf_clock_ns();
+    enum hrf_status status = HRF_OK;
+    int64_t i = 0;
+    for (; i < n && status == HRF_OK; i++)
+        status = get_part(visit->slide, visit->region, range.left + i, row, &visit->parts[i], err);
+    *decode_ns += hrf_clock_ns() - start;
+    if (status == HRF_OK && n > 0) {
+        const struct span y = visit->parts[0].y;
+        take_white(visit, *next, y.begin);
+        take_rows(visit, n, y);
+        *next = y.end;
+    }
+    while (--i >= 0)
+        put_part(visit->slide, &visit->parts[i]);
+    return status;
+}
+
+enum hrf_status hrf_level_visit(struct hrf_slide *slide, const struct hrf_level_region *region,
+                                hrf_take_row *take, void *context, int64_t *decode_ns,
+                                struct hrf_error *err)
+{
+    assert(hrf_level_has_tiles(slide, region->grid.level, region->grid.reduction));
+    const struct hrf_tile_range range = tiles_of(slide, region);
+    const size_t n = (size_t)(range.right - range.left);
+    HRF_AUTO_FREE struct part *parts = hrf_calloc(n + 1, sizeof *parts);
+    HRF_AUTO_FREE unsigned char *line = hrf_alloc_array((size_t)region->width, 3);
+    HRF_CHECK_MEMORY(parts != NULL && line != NULL, err, "no memory for a row of '%s'",
+                     slide->shown);
+    const struct visit visit = { slide, region, parts, line, take, context };
+    int64_t next = 0;
+    HRF_TRY(hrf_slide_check_damage(slide, err));
+    for (int64_t row = range.top; row < range.bottom; row++)
+        HRF_TRY(visit_tiles(&visit, range, row, &next, decode_ns, err));
+    take_white(&visit, next, region->height);
     return HRF_OK;
 }
 

@@ -9,6 +9,7 @@
 #ifndef HRF_TILER_SLIDE_LEVEL_READ_H
 #define HRF_TILER_SLIDE_LEVEL_READ_H
 
+#include "tiler/slide/patch_reader.h"
 #include "tiler/slide/slide.h"
 #include "tiler/slide/tile_cache.h"
 
@@ -32,6 +33,13 @@ struct hrf_level_region {
 HRF_CHECKED enum hrf_status hrf_level_read(struct hrf_slide *slide,
                                            const struct hrf_level_region *region,
                                            unsigned char *rgb, struct hrf_error *err);
+/* Hands over the same pixels row by row, from the first to the last: rgb[width][3], valid during
+ * the call. They are not copied if they lie in one tile. Adds the time of reading and decoding to
+ * *decode_ns. A failure may come after some of the rows. */
+HRF_CHECKED enum hrf_status hrf_level_visit(struct hrf_slide *slide,
+                                            const struct hrf_level_region *region,
+                                            hrf_take_row *take, void *context, int64_t *decode_ns,
+                                            struct hrf_error *err);
 /* Announces that a region of that place and size will be read, and that it has been read: its tiles
  * are kept until the last announced region on them is done. */
 HRF_CHECKED enum hrf_status hrf_level_expect(struct hrf_slide *slide,

@@ -25,6 +25,9 @@
 
 #include <stdint.h>
 
+/* Takes row `row` of what is read, counted from its first: rgb[width][3], valid during the call. */
+typedef void hrf_take_row(void *context, int64_t row, const unsigned char *rgb);
+
 struct hrf_slide;
 struct hrf_patch_reader; /* opaque: geometry and scratch of one thread */
 
@@ -48,6 +51,13 @@ HRF_CHECKED enum hrf_status hrf_patch_reader_read_rows(struct hrf_patch_reader *
                                                        int64_t n_rows, unsigned char *rgb,
                                                        int64_t *decode_ns, int64_t *resample_ns,
                                                        struct hrf_error *err);
+/* The same rows, each handed over as soon as it is there: rgb[size][3], valid during the call, and
+ * not copied where it lies in one tile. Adds the time of reading and decoding to *decode_ns. A
+ * failure may come after some of the rows. */
+HRF_CHECKED enum hrf_status hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x0,
+                                                   int64_t y0, int64_t first_row, int64_t n_rows,
+                                                   hrf_take_row *take, void *context,
+                                                   int64_t *decode_ns, struct hrf_error *err);
 /* Announces a patch (its rows [first_row, first_row + n_rows)) that readers like this one will
  * read, and says that it has been read or will not be. The slide's tiles are then decoded once and
  * kept until the last announced patch on them is done. Announce all patches before the first is

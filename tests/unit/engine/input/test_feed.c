@@ -52,23 +52,23 @@ static void meet(void)
     pthread_mutex_unlock(&meeting.lock);
 }
 
-enum hrf_status __real_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0,
-                                                  int64_t y0, int64_t first, int64_t n,
-                                                  unsigned char *rgb, int64_t *decode_ns,
-                                                  int64_t *resample_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0,
-                                                  int64_t y0, int64_t first, int64_t n,
-                                                  unsigned char *rgb, int64_t *decode_ns,
-                                                  int64_t *resample_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0,
-                                                  int64_t y0, int64_t first, int64_t n,
-                                                  unsigned char *rgb, int64_t *decode_ns,
-                                                  int64_t *resample_ns, struct hrf_error *err)
+enum hrf_status __real_hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x, int64_t y,
+                                              int64_t first_row, int64_t n_rows, hrf_take_row *take,
+                                              void *context, int64_t *decode_ns,
+                                              struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x, int64_t y,
+                                              int64_t first_row, int64_t n_rows, hrf_take_row *take,
+                                              void *context, int64_t *decode_ns,
+                                              struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x, int64_t y,
+                                              int64_t first_row, int64_t n_rows, hrf_take_row *take,
+                                              void *context, int64_t *decode_ns,
+                                              struct hrf_error *err)
 {
     if (meeting.is_on)
         meet();
-    return __real_hrf_patch_reader_read_rows(reader, x0, y0, first, n, rgb, decode_ns, resample_ns,
-                                             err);
+    return __real_hrf_patch_reader_visit(reader, x, y, first_row, n_rows, take, context, decode_ns,
+                                         err);
 }
 
 static void place_pixel(const void *context, int level, uint32_t x, uint32_t y,

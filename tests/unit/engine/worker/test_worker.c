@@ -40,22 +40,22 @@ enum hrf_status __wrap_hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
     return __real_hrf_tile_plan_decode(bytes, n_bytes, expected, where, out, err);
 }
 
-enum hrf_status __real_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x,
-                                                  int64_t y, int64_t first_row, int64_t n_rows,
-                                                  unsigned char *rgb, int64_t *decode_ns,
-                                                  int64_t *prepare_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x,
-                                                  int64_t y, int64_t first_row, int64_t n_rows,
-                                                  unsigned char *rgb, int64_t *decode_ns,
-                                                  int64_t *prepare_ns, struct hrf_error *err);
-enum hrf_status __wrap_hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x,
-                                                  int64_t y, int64_t first_row, int64_t n_rows,
-                                                  unsigned char *rgb, int64_t *decode_ns,
-                                                  int64_t *prepare_ns, struct hrf_error *err)
+enum hrf_status __real_hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x, int64_t y,
+                                              int64_t first_row, int64_t n_rows, hrf_take_row *take,
+                                              void *context, int64_t *decode_ns,
+                                              struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x, int64_t y,
+                                              int64_t first_row, int64_t n_rows, hrf_take_row *take,
+                                              void *context, int64_t *decode_ns,
+                                              struct hrf_error *err);
+enum hrf_status __wrap_hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x, int64_t y,
+                                              int64_t first_row, int64_t n_rows, hrf_take_row *take,
+                                              void *context, int64_t *decode_ns,
+                                              struct hrf_error *err)
 {
     atomic_fetch_add(&n_read, 1);
-    return __real_hrf_patch_reader_read_rows(reader, x, y, first_row, n_rows, rgb, decode_ns,
-                                             prepare_ns, err);
+    return __real_hrf_patch_reader_visit(reader, x, y, first_row, n_rows, take, context, decode_ns,
+                                         err);
 }
 
 static int red_of(int patch) /* patches are ordered x outer, y fastest */

@@ -49,6 +49,30 @@ static void read_openslide(openslide_t *os, const struct hrf_level_region *regio
                                              (argb[i] >> 24));
 }
 
+/* Every row once and in order. */
+struct visited {
+    unsigned char *rgb;
+    int64_t width, n_rows;
+};
+
+static void take_row(void *context, int64_t row, const unsigned char *rgb)
+{
+    struct visited *v = context;
+    assert_int_equal(row, v->n_rows++);
+    memcpy(v->rgb + row * v->width * 3, rgb, (size_t)v->width * 3);
+}
+
+static void check_visit(struct hrf_slide *slide, const struct hrf_level_region *region,
+                        const unsigned char *expected)
+{
+    static unsigned char rgb[SIDE * SIDE * 3];
+    struct visited v = { .rgb = rgb, .width = region->width };
+    int64_t decode_ns = 0;
+    assert_int_equal(hrf_level_visit(slide, region, take_row, &v, &decode_ns, NULL), HRF_OK);
+    assert_int_equal(v.n_rows, region->height);
+    assert_memory_equal(rgb, expected, (size_t)(region->width * region->height * 3));
+}
+
 /* Regions all over a level and beyond its edges. */
 static void compare_level(struct hrf_slide *slide, openslide_t *os, int32_t level)
 {
@@ -71,6 +95,7 @@ static void compare_level(struct hrf_slide *slide, openslide_t *os, int32_t leve
             fail_msg("level %d, %lld x %lld px at %lld, %lld differ", level,
                      (long long)region.width, (long long)region.height, (long long)region.x,
                      (long long)region.y);
+        check_visit(slide, &region, theirs);
     }
 }
 
