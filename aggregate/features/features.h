@@ -17,7 +17,8 @@
  * plan).
  *
  * HDF5 files are compressed (shuffle and deflate) and hold no time, so that equal embeddings give
- * equal bytes.
+ * equal bytes. The rows are read and written a block at a time: memory holds the coordinates and
+ * one block, whatever the slide.
  */
 #ifndef HRF_AGGREGATE_FEATURES_FEATURES_H
 #define HRF_AGGREGATE_FEATURES_FEATURES_H
@@ -45,8 +46,11 @@ struct hrf_features {
     const char *encoder;   /* the model's file name without its suffix */
     const char *precision; /* in which they were computed: "fp32" ...; NULL: not said */
     const char *model;     /* SHA-256 of the model; NULL: not said */
-    const float *values;   /* [plan->n_patches][width] */
     int64_t width;
+    /* Gives the next rows, [*n][width], valid until the next call, until all plan->n_patches are
+     * given. */
+    enum hrf_status (*next)(void *rows, const float **values, int64_t *n, struct hrf_error *err);
+    void *rows;
 };
 
 /* Writes the file at `path`; it appears only when it is complete. `is_half`: in float16, as form
@@ -55,5 +59,17 @@ struct hrf_features {
 HRF_CHECKED enum hrf_status hrf_features_write(enum hrf_features_form form, bool is_half,
                                                const struct hrf_features *features,
                                                const char *path, struct hrf_error *err);
+
+/* Writes a file of form trident, in float32, without the numbers: they stay in `parts` (relative to
+ * the folder of `path`), whose hashes the attribute embeddings_sha256 names. hrf_bag_read() reads
+ * it. features->next is not called. */
+struct hrf_features_part {
+    const char *path, *sha256;
+    int64_t n_bytes;
+};
+HRF_CHECKED enum hrf_status hrf_features_refer(const struct hrf_features *features,
+                                               const struct hrf_features_part *parts,
+                                               size_t n_parts, const char *path,
+                                               struct hrf_error *err);
 
 #endif

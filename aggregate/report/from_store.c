@@ -17,8 +17,19 @@ static enum hrf_status stored_scores(void *context, size_t slide, size_t precisi
                                      struct hrf_scores **out, struct hrf_error *err)
 {
     const struct store_source *source = context;
-    return hrf_store_get_scores(source->store, source->cohort->slides[slide].id,
-                                source->cohort->precisions[precision].name, out, err);
+    const int64_t id = source->cohort->slides[slide].id;
+    const char *name = source->cohort->precisions[precision].name;
+    return source->cohort->is_embedding
+               ? hrf_store_get_score_facts(source->store, id, name, out, err)
+               : hrf_store_get_scores(source->store, id, name, out, err);
+}
+
+static enum hrf_status stored_embeddings(void *context, size_t slide, size_t precision,
+                                         struct hrf_embeddings **out, struct hrf_error *err)
+{
+    const struct store_source *source = context;
+    return hrf_store_open_embeddings(source->store, source->cohort->slides[slide].id,
+                                     source->cohort->precisions[precision].name, out, err);
 }
 
 static enum hrf_status stored_head_scores(void *context, size_t slide, size_t precision,
@@ -52,7 +63,7 @@ enum hrf_status hrf_report_from_store(struct hrf_store *store,
     HRF_TRY(hrf_cohort_load(store, params, &cohort, err));
     struct store_source context = { store, cohort };
     const struct hrf_report_source source = { &context, stored_plan, stored_scores,
-                                              stored_head_scores };
+                                              stored_embeddings, stored_head_scores };
     HRF_TRY(hrf_report_write(cohort, &source, options, directory, &n, err));
     if (n > 0)
         HRF_TRY(store_failures(store, cohort, err));

@@ -279,20 +279,29 @@ static enum hrf_status write_tables(const struct writer *w, size_t slide, size_t
     return HRF_OK;
 }
 
+static enum hrf_status next_rows(void *rows, const float **values, int64_t *n,
+                                 struct hrf_error *err)
+{
+    return hrf_embeddings_next(rows, values, n, err);
+}
+
 static enum hrf_status write_features(const struct writer *w, size_t slide, size_t precision,
                                       enum form form, const struct hrf_tile_plan *plan,
-                                      const struct hrf_scores *scores, struct hrf_error *err)
+                                      struct hrf_error *err)
 {
+    HRF_AUTO(hrf_embeddings) rows = NULL;
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, form);
     if (path == NULL)
         return no_memory(err);
+    HRF_TRY(w->source->embeddings(w->source->context, slide, precision, &rows, err));
     const struct hrf_features features = { .plan = plan,
                                            .slide = w->cohort->slides[slide].file_name,
                                            .encoder = w->options->encoder,
                                            .precision = w->cohort->precisions[precision].name,
                                            .model = w->options->model_sha256,
-                                           .values = scores->probabilities,
-                                           .width = scores->n_classes };
+                                           .width = rows->width,
+                                           .next = next_rows,
+                                           .rows = rows };
     HRF_TRY(
         hrf_features_write(w->options->features, w->options->half_features, &features, path, err));
     w->extras[slide].features = forms[form].suffix;
@@ -335,7 +344,7 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
     HRF_TRY(write_tables(w, slide, precision, plan, scores, looked, err));
     for (enum form f = FORM_HDF5; f <= FORM_NPY; f++)
         if (w->wanted[f])
-            HRF_TRY(write_features(w, slide, precision, f, plan, scores, err));
+            HRF_TRY(write_features(w, slide, precision, f, plan, err));
     if (w->wanted[FORM_MASK] || w->wanted[FORM_REGIONS])
         HRF_TRY(write_mask(w, slide, precision, plan, scores, err));
     if (w->wanted[FORM_LESIONS]) {

@@ -14,6 +14,7 @@
 #include "aggregate/features/features.h"
 #include "aggregate/study/cohort.h"
 #include "base/error.h"
+#include "schema/store/embeddings.h"
 
 #include <stdbool.h>
 
@@ -23,8 +24,12 @@ struct hrf_report_source {
     void *context;
     enum hrf_status (*tile_plan)(void *context, size_t slide, struct hrf_tile_plan **out,
                                  struct hrf_error *err);
+    /* Without their numbers in a cohort of embeddings. */
     enum hrf_status (*scores)(void *context, size_t slide, size_t precision,
                               struct hrf_scores **out, struct hrf_error *err);
+    /* Only of a cohort of embeddings. */
+    enum hrf_status (*embeddings)(void *context, size_t slide, size_t precision,
+                                  struct hrf_embeddings **out, struct hrf_error *err);
     /* What the slide head gave; only for a cohort that has one. */
     enum hrf_status (*head_scores)(void *context, size_t slide, size_t precision,
                                    struct hrf_head_scores **out, struct hrf_error *err);

@@ -308,9 +308,6 @@ enum hrf_status hrf_cohort_add_difference(struct hrf_cohort *cohort, size_t prec
             err, HRF_E_USER, "%s has %lld patches of %d classes, the reference %s %lld of %d",
             scores->precision, (long long)scores->n_patches, scores->n_classes,
             reference->precision, (long long)reference->n_patches, reference->n_classes);
-    if (cohort->is_embedding && scores->n_patches == plan->n_patches)
-        return hrf_drift_add(&cohort->precisions[precision].drift, reference->probabilities,
-                             scores->probabilities, scores->n_patches, scores->n_classes, err);
     if (scores->n_patches != plan->n_patches || cohort->positive >= (size_t)scores->n_classes)
         return hrf_error_set(err, HRF_E_USER,
                              "%s has %lld patches of %d classes; the tile plan has %lld patches, "

@@ -36,18 +36,34 @@ static enum hrf_status reserve(struct hrf_drift *drift, size_t n, struct hrf_err
     return HRF_OK;
 }
 
-enum hrf_status hrf_drift_add(struct hrf_drift *drift, const float *reference, const float *values,
-                              int64_t n, int64_t width, struct hrf_error *err)
+static enum hrf_status begin(struct hrf_drift *drift, int64_t n, int64_t width,
+                             struct hrf_error *err)
 {
     if (drift->width != 0 && drift->width != width)
         return hrf_error_set(err, HRF_E_USER,
                              "embeddings of %lld numbers, where other slides have %lld",
                              (long long)width, (long long)drift->width);
     HRF_TRY(reserve(drift, drift->n_patches + (size_t)n, err));
+    drift->width = width;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_drift_add(struct hrf_drift *drift, const float *reference, const float *values,
+                              int64_t n, int64_t width, struct hrf_error *err)
+{
+    HRF_TRY(begin(drift, n, width, err));
     for (int64_t i = 0; i < n; i++)
         drift->cosines[drift->n_patches++] = (float)cosine(reference + i * width,
                                                            values + i * width, width);
-    drift->width = width;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_drift_add_same(struct hrf_drift *drift, int64_t n, int64_t width,
+                                   struct hrf_error *err)
+{
+    HRF_TRY(begin(drift, n, width, err));
+    for (int64_t i = 0; i < n; i++)
+        drift->cosines[drift->n_patches++] = 1;
     return HRF_OK;
 }
 

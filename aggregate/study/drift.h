@@ -24,6 +24,10 @@ HRF_CHECKED enum hrf_status hrf_drift_add(struct hrf_drift *drift, const float *
                                           const float *values, int64_t n, int64_t width,
                                           struct hrf_error *err);
 
+/* Adds n patches of the reference itself, whose cosines are 1. */
+HRF_CHECKED enum hrf_status hrf_drift_add_same(struct hrf_drift *drift, int64_t n, int64_t width,
+                                               struct hrf_error *err);
+
 /* NaN where there is no patch. */
 struct hrf_drift_summary {
     double mean, median, percentile1, least;

@@ -5,6 +5,7 @@
 #include "aggregate/study/patch_task.h"
 #include "aggregate/study/segmentation_task.h"
 #include "base/text.h"
+#include "schema/store/embeddings.h"
 #include "schema/store/tasks.h"
 
 #include <stdio.h>
@@ -85,8 +86,7 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
                                    const struct hrf_scores *reference, struct hrf_error *err)
 {
     const size_t index = (size_t)(slide - cohort->slides);
-    HRF_TRY(hrf_cohort_add_scores(&cohort->precisions[precision], scores, err));
-    if (plan->n_patches > 0 && !cohort->is_embedding)
+    if (plan->n_patches > 0)
         HRF_TRY(hrf_cohort_score_classes(cohort, plan, scores, &slide->scores[precision], err));
     if (cohort->is_segmentation)
         HRF_TRY(hrf_segmentation_task_add(cohort, precision, slide, plan, scores, truth, err));
@@ -98,8 +98,55 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
     }
     if (reference != NULL)
         HRF_TRY(hrf_cohort_add_difference(cohort, precision, index, plan, scores, reference, err));
-    slide->scores[precision].has_features = cohort->is_embedding;
     return HRF_OK;
+}
+
+/* Two readings of a slide's embeddings side by side; their blocks may have other borders. */
+static enum hrf_status add_drift(struct hrf_drift *drift, struct hrf_embeddings *reference,
+                                 struct hrf_embeddings *values, struct hrf_error *err)
+{
+    struct hrf_embeddings *const sides[2] = { reference, values };
+    const float *rows[2] = { NULL, NULL };
+    int64_t n[2] = { 0, 0 };
+    if (reference->n != values->n || reference->width != values->width)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%lld embeddings of %lld numbers, the reference has %lld of %lld",
+                             (long long)values->n, (long long)values->width,
+                             (long long)reference->n, (long long)reference->width);
+    for (int64_t at = 0, step; at < reference->n; at += step) {
+        for (int i = 0; i < 2; i++)
+            if (n[i] == 0)
+                HRF_TRY(hrf_embeddings_next(sides[i], &rows[i], &n[i], err));
+        step = n[0] < n[1] ? n[0] : n[1];
+        if (step == 0)
+            return hrf_error_set(err, HRF_E_BUG, "embeddings end before their last patch");
+        HRF_TRY(hrf_drift_add(drift, rows[0], rows[1], step, reference->width, err));
+        for (int i = 0; i < 2; i++) {
+            rows[i] += step * reference->width;
+            n[i] -= step;
+        }
+    }
+    return HRF_OK;
+}
+
+/* What the embeddings of one slide at one precision add to the figures. `is_compared`: the first
+ * precision has some of the slide, too. */
+static enum hrf_status add_embeddings(struct hrf_store *store, struct hrf_cohort *cohort,
+                                      struct hrf_cohort_slide *slide, size_t precision,
+                                      bool is_compared, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_embeddings) reference = NULL;
+    HRF_AUTO(hrf_embeddings) values = NULL;
+    slide->scores[precision].has_features = true;
+    if (!is_compared)
+        return HRF_OK;
+    struct hrf_cohort_precision *p = &cohort->precisions[precision];
+    HRF_TRY(
+        hrf_store_open_embeddings(store, slide->id, cohort->precisions[0].name, &reference, err));
+    if (precision == 0) /* every patch has the cosine 1 with itself: nothing is read */
+        return hrf_drift_add_same(&p->drift, reference->n, reference->width, err);
+    HRF_TRY(hrf_store_open_embeddings(store, slide->id, p->name, &values, err));
+    return add_drift(&p->drift, reference, values, err);
 }
 
 /* The scores of every class that slide heads gave; nothing if they have not scored the slide. */
@@ -126,31 +173,41 @@ static enum hrf_status add_head_scores(struct hrf_store *store, const struct hrf
     return HRF_OK;
 }
 
-/* Patch scores of one slide at every precision. */
+/* One precision of a slide. *reference: the first one's scores, NULL until they are read. */
+static enum hrf_status load_precision(struct hrf_store *store, struct hrf_cohort *cohort,
+                                      struct hrf_cohort_slide *slide, size_t i,
+                                      const struct hrf_tile_plan *plan,
+                                      const struct hrf_lesion_truth *truth,
+                                      struct hrf_scores **reference, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) scores = NULL;
+    const char *name = cohort->precisions[i].name;
+    HRF_TRY(cohort->is_embedding ? hrf_store_get_score_facts(store, slide->id, name, &scores, err)
+                                 : hrf_store_get_scores(store, slide->id, name, &scores, err));
+    HRF_TRY(hrf_cohort_add_scores(&cohort->precisions[i], scores, err));
+    HRF_TRY(cohort->is_embedding
+                ? add_embeddings(store, cohort, slide, i, i == 0 || *reference != NULL, err)
+                : add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : *reference,
+                              err));
+    for (int is_own = 0; is_own < 2 && cohort->has_head; is_own++)
+        HRF_TRY(add_head_scores(store, cohort, slide->id, name, is_own, &slide->scores[i], err));
+    if (i == 0)
+        HRF_MOVE(*reference, scores);
+    return HRF_OK;
+}
+
+/* Patch scores of one slide at every precision; those that are not scored (yet) are left out. */
 static enum hrf_status load_scores(struct hrf_store *store, struct hrf_cohort *cohort,
                                    struct hrf_cohort_slide *slide, const struct hrf_tile_plan *plan,
                                    const struct hrf_lesion_truth *truth, struct hrf_error *err)
 {
     HRF_AUTO(hrf_scores) reference = NULL;
     for (size_t i = 0; i < cohort->n_precisions; i++) {
-        HRF_AUTO(hrf_scores) scores = NULL;
         struct hrf_error why = { .status = HRF_OK };
-        enum hrf_status status = hrf_store_get_scores(store, slide->id, cohort->precisions[i].name,
-                                                      &scores, &why);
-        if (status == HRF_E_AGAIN) /* not scored (yet) at this precision */
-            continue;
-        if (status == HRF_OK)
-            status = add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : reference,
-                                 &why);
-        for (int is_own = 0; is_own < 2 && status == HRF_OK && cohort->has_head; is_own++)
-            status = add_head_scores(store, cohort, slide->id, cohort->precisions[i].name, is_own,
-                                     &slide->scores[i], &why);
-        if (status != HRF_OK)
+        const enum hrf_status status = load_precision(store, cohort, slide, i, plan, truth,
+                                                      &reference, &why);
+        if (status != HRF_OK && status != HRF_E_AGAIN)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
-        if (i == 0) {
-            reference = scores;
-            scores = NULL;
-        }
     }
     return HRF_OK;
 }

@@ -8,8 +8,10 @@
 #include "base/own_process.h"
 #include "base/path.h"
 #include "engine/worker/label_rows.h"
+#include "schema/record/embedding_file.h"
 #include "schema/record/sentinel.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,16 +42,27 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     scores->n_patches = task->n_patches;
     scores->n_classes = (int32_t)(job->label_side > 0 ? job->spec->engine.n_classes
                                                       : job->n_values);
-    scores->probabilities = hrf_calloc((size_t)task->n_patches * (size_t)scores->n_classes,
-                                       sizeof scores->probabilities[0]);
+    scores->embeddings.is_set = job->spec->engine.embedding;
+    if (!scores->embeddings.is_set)
+        scores->probabilities = hrf_calloc((size_t)task->n_patches * (size_t)scores->n_classes,
+                                           sizeof scores->probabilities[0]);
     if (job->label_side > 0)
         HRF_TRY(
             hrf_label_maps_init(&scores->labels, (int32_t)job->label_side, task->n_patches, err));
     HRF_CHECK_MEMORY(scores->precision != NULL && scores->device != NULL && scores->host != NULL &&
-                         scores->probabilities != NULL,
+                         (scores->embeddings.is_set || scores->probabilities != NULL),
                      err, "no memory for the scores of %lld patches", (long long)task->n_patches);
     HRF_MOVE(*out, scores);
     return HRF_OK;
+}
+
+/* The file of a task's embeddings. */
+static enum hrf_status new_rows(const struct hrf_worker *job, const struct hrf_job_task *task,
+                                struct hrf_embedding_rows **out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_task_embeddings_path(job->directory, task->id);
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    return hrf_embedding_rows_create(path, task->n_patches, job->n_values, out, err);
 }
 
 enum hrf_status hrf_results_init(struct hrf_results *r, const struct hrf_worker *job,
@@ -57,18 +70,38 @@ enum hrf_status hrf_results_init(struct hrf_results *r, const struct hrf_worker 
                                  const struct hrf_tile_plan *plan, struct hrf_error *err)
 {
     *r = (struct hrf_results){ .job = job, .group = group, .saved_at = hrf_clock_seconds() };
-    for (int k = 0; k < group->n; k++)
+    for (int k = 0; k < group->n; k++) {
         HRF_TRY(new_scores(job, group->tasks[k], plan, &r->scores[k], err));
+        if (job->spec->engine.embedding)
+            HRF_TRY(new_rows(job, group->tasks[k], &r->rows[k], err));
+    }
     return HRF_OK;
 }
 
 void hrf_results_release(struct hrf_results *r)
 {
-    for (int k = 0; k < HRF_JOB_MOST_NETWORKS; k++)
+    for (int k = 0; k < HRF_JOB_MOST_NETWORKS; k++) {
         hrf_scores_destroy(r->scores[k]);
+        hrf_embedding_rows_destroy(r->rows[k]);
+    }
 }
 
 /* ---- what is kept of a task that is not finished ---- */
+
+/* Rows first, so that a part never names one that is not on the disk. */
+static enum hrf_status encode_part(const struct hrf_results *r, int k, struct hrf_bytes *record,
+                                   struct hrf_error *err)
+{
+    struct hrf_scores *scores = r->scores[k];
+    if (r->rows[k] == NULL)
+        return hrf_scores_encode(scores, record, err);
+    HRF_TRY(hrf_embedding_rows_sync(r->rows[k], err));
+    hrf_crash_point("engine.part.rows");
+    scores->embeddings.row_sums = hrf_embedding_rows_sums(r->rows[k]); /* lent */
+    const enum hrf_status status = hrf_scores_encode(scores, record, err);
+    scores->embeddings.row_sums = NULL;
+    return status;
+}
 
 static bool keep_part(const struct hrf_results *r, int k)
 {
@@ -78,7 +111,7 @@ static bool keep_part(const struct hrf_results *r, int k)
     if (path == NULL)
         return false;
     hrf_crash_point("engine.part.before");
-    const bool is_kept = hrf_scores_encode(r->scores[k], &record, &err) == HRF_OK &&
+    const bool is_kept = encode_part(r, k, &record, &err) == HRF_OK &&
                          hrf_file_write_atomic(path, record.data, record.n_bytes, &err) == HRF_OK;
     if (!is_kept)
         hrf_log_warning("engine", "cannot save the scores so far: %s", err.text);
@@ -128,29 +161,60 @@ static void read_part(const struct hrf_results *r, int k, struct hrf_scores **ou
     HRF_MOVE(*out, part);
 }
 
-/* Takes over the batches of the part that are whole; `done` keeps those that are in every part. */
+/* The rows that stand beside a part; -1: it has none. */
+static int open_rows(const struct hrf_results *r, int k, const struct hrf_scores *part)
+{
+    HRF_AUTO_FREE char *path = part != NULL && r->rows[k] != NULL
+                                   ? hrf_part_rows_path(r->group->tasks[k]->partial)
+                                   : NULL;
+    return path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+/* Whether a part has a patch. */
+static bool has_patch(const struct hrf_scores *part, int64_t patch)
+{
+    if (part->embeddings.row_sums != NULL)
+        return part->embeddings.row_sums[patch] != 0;
+    return part->probabilities != NULL && !isnan(part->probabilities[patch * part->n_classes]) &&
+           (part->labels.side == 0 || part->labels.items[patch].n_bytes > 0);
+}
+
+/* Takes over a patch that the part has. False: its row beside the part is not the one it names. */
+static bool take_patch(struct hrf_results *r, int k, struct hrf_scores *part, int rows,
+                       int64_t patch)
+{
+    struct hrf_scores *scores = r->scores[k];
+    const int64_t at = patch * scores->n_classes;
+    if (r->rows[k] != NULL)
+        return part->embeddings.row_sums != NULL && rows >= 0 &&
+               hrf_embedding_rows_take(r->rows[k], rows, patch, part->embeddings.row_sums[patch]);
+    if (part->probabilities == NULL)
+        return false;
+    memcpy(scores->probabilities + at, part->probabilities + at,
+           (size_t)scores->n_classes * sizeof *part->probabilities);
+    if (scores->labels.side > 0) {
+        scores->labels.items[patch] = part->labels.items[patch];
+        part->labels.items[patch] = (struct hrf_bytes){ NULL, 0 };
+    }
+    return true;
+}
+
+/* Takes over the batches of the part that are whole; `done` keeps those that are in every part. A
+ * batch that is not whole is computed again, all of it. */
 static void take_part(struct hrf_results *r, int k, struct hrf_scores *part, const int64_t *order,
                       int64_t n_batches, bool *done)
 {
     struct hrf_scores *scores = r->scores[k];
-    const int64_t batch = r->job->spec->engine.batch, n_values = scores->n_classes;
+    const int64_t batch = r->job->spec->engine.batch, all = scores->n_patches;
+    HRF_AUTO_CLOSE int rows = open_rows(r, k, part);
     for (int64_t b = 0; b < n_batches; b++) {
-        const int64_t all = scores->n_patches;
         const int64_t end = (b + 1) * batch < all ? (b + 1) * batch : all;
         bool is_whole = part != NULL;
         for (int64_t i = b * batch; i < end && is_whole; i++)
-            is_whole = !isnan(part->probabilities[order[i] * n_values]) &&
-                       (part->labels.side == 0 || part->labels.items[order[i]].n_bytes > 0);
+            is_whole = has_patch(part, order[i]);
+        for (int64_t i = b * batch; i < end && is_whole; i++)
+            is_whole = take_patch(r, k, part, rows, order[i]);
         done[b] &= is_whole;
-        for (int64_t i = b * batch; i < end && is_whole; i++) {
-            memcpy(scores->probabilities + order[i] * n_values,
-                   part->probabilities + order[i] * n_values,
-                   (size_t)n_values * sizeof *part->probabilities);
-            if (scores->labels.side > 0) {
-                scores->labels.items[order[i]] = part->labels.items[order[i]];
-                part->labels.items[order[i]] = (struct hrf_bytes){ NULL, 0 };
-            }
-        }
     }
     if (part == NULL)
         return;
@@ -188,7 +252,8 @@ enum hrf_status hrf_results_begin(struct hrf_results *r, const struct hrf_tile_p
     for (int k = 0; k < r->group->n; k++) {
         HRF_AUTO(hrf_scores) part = NULL;
         struct hrf_scores *scores = r->scores[k];
-        for (int64_t i = 0; i < scores->n_patches * scores->n_classes; i++)
+        for (int64_t i = 0;
+             scores->probabilities != NULL && i < scores->n_patches * scores->n_classes; i++)
             scores->probabilities[i] = NAN;
         read_part(r, k, &part);
         take_part(r, k, part, order, n_batches, found);
@@ -225,14 +290,20 @@ void hrf_results_add_spent(struct hrf_scores *scores, const struct hrf_resource_
         scores->device_memory_bytes = spent->device_bytes;
 }
 
-/* Rows of n_values numbers: probabilities, and the labels of a segmentation network behind them. */
-static enum hrf_status take_values(struct hrf_scores *scores,
+/* Rows of n_values numbers: probabilities, and the labels of a segmentation network behind them, or
+ * embeddings. */
+static enum hrf_status take_values(const struct hrf_results *r, int k,
                                    const struct hrf_work_queue_result *result, const float *values,
-                                   int64_t n_values, struct hrf_error *err)
+                                   struct hrf_error *err)
 {
+    struct hrf_scores *scores = r->scores[k];
     const int64_t n = scores->n_classes;
     for (int64_t i = 0; i < result->n; i++) {
-        const float *row = values + i * n_values;
+        const float *row = values + i * r->job->n_values;
+        if (r->rows[k] != NULL) {
+            hrf_embedding_rows_put(r->rows[k], result->patches[i], row);
+            continue;
+        }
         memcpy(scores->probabilities + result->patches[i] * n, row, (size_t)n * sizeof *values);
         if (scores->labels.side > 0)
             HRF_TRY(hrf_label_maps_put(&scores->labels, result->patches[i],
@@ -248,7 +319,7 @@ void hrf_results_take(void *context, const struct hrf_work_queue_result *result)
     for (int k = 0; k < r->group->n && k < result->n_parts; k++) {
         struct hrf_scores *scores = r->scores[k];
         if (r->status == HRF_OK)
-            r->status = take_values(scores, result, values, r->job->n_values, &r->err);
+            r->status = take_values(r, k, result, values, &r->err);
         values += result->n * r->job->n_values;
         scores->timing.compute += result->parts[k].seconds;
         hrf_results_add_spent(scores, &result->parts[k].spent);
@@ -307,28 +378,26 @@ void hrf_results_note_timing(struct hrf_results *r, struct hrf_worker *job,
     }
 }
 
-/* Numbers that are no probabilities would spoil every figure of the cohort, and features that are
- * not finite every slide head's output. The slide fails by name instead. */
+/* "NaN" or a number; printf knows -nan too. */
+static void show_number(double value, char out[32])
+{
+    snprintf(out, 32, isnan(value) ? "NaN" : "%g", value);
+}
+
+/* Numbers that are no probabilities would spoil every figure of the cohort. The slide fails by name
+ * instead. */
 static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
                                     const struct hrf_job_engine *engine, struct hrf_error *err)
 {
-    const bool is_embedding = engine->embedding;
     const bool is_number = engine->activation != NULL && strcmp(engine->activation, "none") == 0;
-    const bool is_any_number = is_embedding || is_number;
     for (int64_t i = 0; i < s->n_patches * s->n_classes; i++) {
         const double p = (double)s->probabilities[i];
-        if (is_any_number ? isfinite(p) : p >= 0.0 && p <= 1.0)
+        if (is_number ? isfinite(p) : p >= 0.0 && p <= 1.0)
             continue;
-        char text[32] = "NaN"; /* printf knows -nan too */
-        if (!isnan(p))
-            snprintf(text, sizeof text, "%g", p);
+        char text[32];
+        show_number(p, text);
         const long long patch = (long long)(task->first_patch + i / s->n_classes);
         const long long at = (long long)(i % s->n_classes);
-        if (is_embedding)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "number %lld of the embedding that the model gives patch %lld is "
-                                 "%s in %s; is %s wide enough for this model?",
-                                 at, patch, text, s->precision, s->precision);
         if (hrf_job_engine_is_segmentation(engine))
             return hrf_error_set(err, HRF_E_USER,
                                  "the model gives pixels of patch %lld outputs that are not finite "
@@ -348,14 +417,35 @@ static enum hrf_status check_scores(const struct hrf_job_task *task, const struc
     return HRF_OK;
 }
 
+/* Features that are not finite would spoil every slide head's output. */
+static enum hrf_status finish_rows(const struct hrf_job_task *task, struct hrf_scores *s,
+                                   struct hrf_embedding_rows *rows, struct hrf_error *err)
+{
+    struct hrf_embedding_flaw flaw;
+    char text[32];
+    HRF_TRY(hrf_embedding_rows_finish(rows, &flaw, s->embeddings.sha256, err));
+    hrf_crash_point("engine.embeddings.complete");
+    if (flaw.row < 0)
+        return HRF_OK;
+    show_number((double)flaw.value, text);
+    return hrf_error_set(err, HRF_E_USER,
+                         "number %lld of the embedding that the model gives patch %lld is "
+                         "%s in %s; is %s wide enough for this model?",
+                         (long long)flaw.column, (long long)(task->first_patch + flaw.row), text,
+                         s->precision, s->precision);
+}
+
 void hrf_results_finish(struct hrf_results *r, struct hrf_task_result *out)
 {
     for (int k = 0; k < r->group->n; k++) {
+        const struct hrf_job_task *task = r->group->tasks[k];
         out[k].status = r->status;
         out[k].err = r->err;
         if (out[k].status == HRF_OK)
-            out[k].status = check_scores(r->group->tasks[k], r->scores[k], &r->job->spec->engine,
-                                         &out[k].err);
+            out[k].status = r->rows[k] != NULL
+                                ? finish_rows(task, r->scores[k], r->rows[k], &out[k].err)
+                                : check_scores(task, r->scores[k], &r->job->spec->engine,
+                                               &out[k].err);
         if (out[k].status == HRF_OK)
             out[k].status = hrf_scores_encode(r->scores[k], &out[k].record, &out[k].err);
         hrf_scores_destroy(r->scores[k]); /* records may be large */

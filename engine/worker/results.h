@@ -5,14 +5,16 @@
 #ifndef HRF_ENGINE_WORKER_RESULTS_H
 #define HRF_ENGINE_WORKER_RESULTS_H
 
+#include "engine/worker/embedding_rows.h"
 #include "engine/worker/worker.h"
 
 struct hrf_results {
     const struct hrf_worker *job;
     const struct hrf_task_group *group;
-    struct hrf_scores *scores[HRF_JOB_MOST_NETWORKS]; /* owned */
-    double computed[HRF_JOB_MOST_NETWORKS];           /* s that earlier attempts computed */
-    int64_t n_done;                                   /* patches that all networks have scored */
+    struct hrf_scores *scores[HRF_JOB_MOST_NETWORKS];       /* owned */
+    struct hrf_embedding_rows *rows[HRF_JOB_MOST_NETWORKS]; /* owned; of a job of embeddings */
+    double computed[HRF_JOB_MOST_NETWORKS];                 /* s that earlier attempts computed */
+    int64_t n_done;         /* patches that all networks have scored */
     int64_t n_saved;        /* of them: in the parts that were read at the start or written last */
     double shown, saved_at; /* monotonic seconds */
     enum hrf_status status; /* of taking results: not HRF_OK, and why, when one could not be kept */

@@ -11,8 +11,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* What events about a task are about. */
 static char *subject_of(struct run *run, const struct hrf_task_row *task)
@@ -96,9 +94,7 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     bool is_new;
     HRF_TRY(hrf_store_finish_task(run->store, task->id, task->key, record, n_bytes, &is_new, err));
     HRF_TRY(hrf_store_add_event(run->store, "task", task->key, err));
-    HRF_AUTO_FREE char *part = run_part_path(run, task->key);
-    if (part != NULL && task->kind == HRF_TASK_INFER)
-        unlink(part);
+    run_remove_part(run, task);
     task->state = HRF_TASK_FINISHED;
     task->cached = false;
     run->summary.n_tasks_run++;
@@ -112,46 +108,11 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     return run_plan_infer(run, task->slide_id, err);
 }
 
-static enum hrf_status find_record(const struct run *run, const struct run_job *job, const char *id,
-                                   struct hrf_task_status *status, char **record, size_t *n_bytes,
-                                   struct hrf_error *err)
-{
-    enum hrf_status found = HRF_E_AGAIN;
-    for (int k = run_newest_start(job); k >= 0 && found == HRF_E_AGAIN; k--) {
-        HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
-        HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
-        found = hrf_task_collect(directory, id, status, record, n_bytes, err);
-    }
-    return found;
-}
-
 /* True if a result may still come: it is not there yet, or cannot be read at present, which may
  * pass while the job runs. */
 static bool may_still_come(enum hrf_status found, bool is_last)
 {
     return found == HRF_E_AGAIN || (!is_last && found == HRF_E_EXTERNAL);
-}
-
-/* Checks that the status and the record that were found belong to this task. */
-static enum hrf_status check_result(struct run *run, const struct hrf_task_row *task,
-                                    const char *id, const struct hrf_task_status *status,
-                                    const char *record, size_t n_bytes, struct hrf_error *err)
-{
-    struct hrf_record_identity expected;
-    if (status->task_key[0] != '\0' && strcmp(status->task_key, task->key) != 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "%s.json: it is the status of another task (%.12s..., expected "
-                             "%.12s...)",
-                             id, status->task_key, task->key);
-    if (status->outcome == HRF_TASK_FAILED)
-        return HRF_OK;
-    if (record == NULL)
-        return hrf_error_set(err, HRF_E_USER, "%s.json: it reports success, but there is no record",
-                             id);
-    HRF_TRY(run_expect(run, task, &expected, err));
-    HRF_AUTO_FREE char *where = hrf_format("%s.rec", id);
-    return hrf_record_check(record, n_bytes, hrf_task_record_kind(task->kind), &expected,
-                            where != NULL ? where : id, err);
 }
 
 /* What the task's own clock says; a record without times is a record all the same. */
@@ -168,38 +129,40 @@ static void note_times(struct run_job *job, const struct hrf_task_row *task, con
     }
 }
 
+/* Takes over a record that is checked, or the failure that the worker reported. */
+static enum hrf_status end_task(struct run *run, struct run_job *job, struct hrf_task_row *task,
+                                const struct run_found *found, struct hrf_error *err)
+{
+    const struct hrf_task_status *status = &found->status;
+    if (status->outcome == HRF_TASK_FAILED)
+        return run_judge_task(run, task, status->retryable ? HRF_END_FAILED : HRF_END_ERROR, false,
+                              status->reason != NULL ? status->reason : "no reason given", err);
+    job->n_results++;
+    note_times(job, task, found->record, found->n_bytes);
+    return accept_result(run, task, found->record, found->n_bytes, err);
+}
+
 enum hrf_status run_collect_task(struct run *run, struct run_job *job, size_t index,
                                  struct hrf_task_row *task, bool is_last, bool *ended,
                                  struct hrf_error *err)
 {
     char id[24];
-    struct hrf_task_status status;
-    HRF_AUTO_FREE char *record = NULL;
-    size_t n_bytes = 0;
+    struct run_found found = { .record = NULL };
     struct hrf_error why = { .status = HRF_OK };
     snprintf(id, sizeof id, "t%04zu", index);
-    enum hrf_status found = find_record(run, job, id, &status, &record, &n_bytes, &why);
-    if (found == HRF_OK) {
-        found = check_result(run, task, id, &status, record, n_bytes, &why);
-        if (found != HRF_OK)
-            hrf_task_status_release(&status);
-    }
-    *ended = false;
-    if (may_still_come(found, is_last))
-        return HRF_OK;
-    *ended = true;
-    if (found != HRF_OK) /* the record does not match its hash or its task */
-        return run_judge_task(run, task, HRF_END_DAMAGED, false, why.text, err);
-    enum hrf_status result;
-    if (status.outcome != HRF_TASK_FAILED) {
-        job->n_results++;
-        note_times(job, task, record, n_bytes);
-        result = accept_result(run, task, record, n_bytes, err);
-    } else {
-        result = run_judge_task(run, task, status.retryable ? HRF_END_FAILED : HRF_END_ERROR, false,
-                                status.reason != NULL ? status.reason : "no reason given", err);
-    }
-    hrf_task_status_release(&status);
+    enum hrf_status status = run_find_record(run, job, id, &found, &why);
+    if (status == HRF_OK)
+        status = run_check_result(run, task, id, &found, &why);
+    if (status == HRF_OK)
+        status = run_take_embeddings(run, task, &found, &why);
+    *ended = !may_still_come(status, is_last) || (is_last && found.has_status);
+    enum hrf_status result = HRF_OK;
+    if (*ended) /* not HRF_OK: the record does not match its hash or its task, or what it names is
+                   not there */
+        result = status == HRF_OK
+                     ? end_task(run, job, task, &found, err)
+                     : run_judge_task(run, task, HRF_END_DAMAGED, false, why.text, err);
+    run_found_release(&found);
     return result;
 }
 

@@ -1,8 +1,9 @@
 /* heads.c - plans the scoring of slides by a slide head, once their embeddings are complete.
  *
- * The embeddings of a slide at one precision are written as one HDF5 file, its bag. A head task is
- * keyed by the bytes of the head and of that file, so that the same file is scored once, and a file
- * that was lost is made again with the same bytes.
+ * A slide's bag at one precision is a small HDF5 file with the places and the origin of its
+ * embeddings, that refers to the files in which the run keeps them and names their hashes. A head
+ * task is keyed by the bytes of the head and of that file, so that the same embeddings are scored
+ * once, and a bag that was lost is made again with the same bytes.
  */
 #include "aggregate/features/features.h"
 #include "base/crash.h"
@@ -13,6 +14,8 @@
 #include "orchestrator/dag/dag.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/run/run_private.h"
+#include "schema/record/embedding_file.h"
+#include "schema/store/embeddings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,21 +56,12 @@ enum hrf_status run_open_head(struct run *run, struct hrf_error *err)
 
 /* ---- bags ---- */
 
-bool run_bags_are_results(const struct run *run)
-{
-    const struct hrf_workflow_features *f = &run->workflow->features;
-    return f->form == HRF_FEATURES_AS_TRIDENT && f->type == HRF_FEATURES_FP32;
-}
-
+/* Seen from it, the embeddings are in ../../embeddings (schema/hdf5/hdf5_reader.c). */
 static char *bag_path(const struct run *run, const struct hrf_slide_row *slide,
                       const char *precision)
 {
     HRF_AUTO_FREE char *name = hrf_text_file_name(slide->name);
-    if (name == NULL)
-        return NULL;
-    return run_bags_are_results(run)
-               ? hrf_format("%s/results/%s/features/%s.h5", run->directory, precision, name)
-               : hrf_format("%s/bags/%s/%s.h5", run->directory, precision, name);
+    return name != NULL ? hrf_format("%s/bags/%s/%s.h5", run->directory, precision, name) : NULL;
 }
 
 /* *out: hash of the keys of the slide's infer tasks; "" unless all of them have a result, and its
@@ -94,38 +88,97 @@ static enum hrf_status find_parts(const struct run *run, int64_t slide_id, const
     return HRF_OK;
 }
 
-static enum hrf_status write_bag(struct run *run, struct run_bag *bag, struct hrf_error *err)
+/* A shard that the store of an earlier version has within its record becomes a file, so that a bag
+ * can refer to it. */
+static enum hrf_status bring_out(struct run *run, struct hrf_embedding_shard *shard,
+                                 struct hrf_error *err)
+{
+    struct hrf_record_identity expected = { .task = "" };
+    struct hrf_bytes record;
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO_FREE char *folder = hrf_path_directory(shard->path);
+    HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
+    if (shard->sha256[0] != '\0')
+        return HRF_OK;
+    memcpy(expected.task, shard->key, sizeof expected.task);
+    HRF_TRY(hrf_store_get_record(run->store, HRF_TASK_INFER, &expected, &record, err));
+    const enum hrf_status status = hrf_scores_decode(record.data, record.n_bytes, &expected,
+                                                     "embeddings in the store", &scores, err);
+    hrf_bytes_release(&record);
+    HRF_TRY(status);
+    const size_t n_bytes = (size_t)hrf_embedding_file_bytes(scores);
+    HRF_TRY(hrf_path_make_directories(folder, err));
+    HRF_TRY(hrf_hash_buffer(scores->probabilities, n_bytes, shard->sha256, err));
+    return hrf_file_write_atomic(shard->path, scores->probabilities, n_bytes, err);
+}
+
+static enum hrf_status list_parts(struct run *run, struct hrf_embeddings *e,
+                                  struct hrf_features_part *parts, char **names,
+                                  struct hrf_error *err)
+{
+    for (size_t i = 0; i < e->n_shards; i++) {
+        struct hrf_embedding_shard *shard = &e->shards[i];
+        HRF_TRY(bring_out(run, shard, err));
+        names[i] = hrf_format("../../embeddings/%s", shard->key);
+        HRF_CHECK_MEMORY(names[i] != NULL, err, "no memory for a path");
+        parts[i] = (struct hrf_features_part){
+            names[i], shard->sha256, shard->n_patches * e->width * (int64_t)sizeof(float)
+        };
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status refer(struct run *run, const struct run_bag *bag, const char *name,
+                             const char *encoder, struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO(hrf_embeddings) e = NULL;
+    HRF_TRY(hrf_store_get_tile_plan(run->store, bag->slide->id, &plan, err));
+    HRF_TRY(hrf_store_open_embeddings(run->store, bag->slide->id, bag->precision, &e, err));
+    HRF_AUTO_FREE struct hrf_features_part *parts = hrf_calloc(e->n_shards, sizeof *parts);
+    HRF_AUTO_FREE char **names = hrf_calloc(e->n_shards, sizeof *names);
+    HRF_CHECK_MEMORY(parts != NULL && names != NULL, err, "no memory for a bag");
+    const struct hrf_features features = { .plan = plan,
+                                           .slide = name,
+                                           .encoder = encoder,
+                                           .precision = bag->precision,
+                                           .model = run->model_sha256,
+                                           .width = e->width };
+    enum hrf_status status = list_parts(run, e, parts, names, err);
+    if (status == HRF_OK && e->n != plan->n_patches)
+        status = hrf_error_set(err, HRF_E_AGAIN,
+                               "%lld embeddings, and the tile plan has %lld "
+                               "patches: run again",
+                               (long long)e->n, (long long)plan->n_patches);
+    if (status == HRF_OK)
+        status = hrf_features_refer(&features, parts, e->n_shards, bag->path, err);
+    for (size_t i = 0; i < e->n_shards; i++)
+        hrf_free(names[i]);
+    return status;
+}
+
+static enum hrf_status write_bag(struct run *run, struct run_bag *bag, struct hrf_error *err)
+{
     HRF_AUTO_FREE char *folder = hrf_path_directory(bag->path);
     HRF_AUTO_FREE char *name = hrf_path_stem(bag->path);
     HRF_AUTO_FREE char *encoder = hrf_path_stem(run->workflow->model.file);
     HRF_CHECK_MEMORY(folder != NULL && name != NULL && encoder != NULL, err,
                      "no memory for a path");
     HRF_TRY(hrf_path_make_directories(folder, err));
-    HRF_TRY(hrf_store_get_tile_plan(run->store, bag->slide->id, &plan, err));
-    HRF_TRY(hrf_store_get_scores(run->store, bag->slide->id, bag->precision, &scores, err));
-    const struct hrf_features features = { .plan = plan,
-                                           .slide = name,
-                                           .encoder = encoder,
-                                           .precision = bag->precision,
-                                           .model = run->model_sha256,
-                                           .values = scores->probabilities,
-                                           .width = scores->n_classes };
     hrf_crash_point("run.bag.before");
-    HRF_TRY(hrf_features_write(HRF_FEATURES_TRIDENT, false, &features, bag->path, err));
+    HRF_TRY(refer(run, bag, name, encoder, err));
     hrf_crash_point("run.bag.after");
     return hrf_hash_file(bag->path, bag->sha256, err);
 }
 
-/* The store remembers of each bag what it was made of and the hash of its bytes. */
+/* The store remembers of each bag what it was made of and the hash of its bytes. ("bag/...", which
+ * earlier versions wrote, was of files that had the numbers in them.) */
 static enum hrf_status bag_fact(struct run *run, struct run_bag *bag, bool is_new,
                                 struct hrf_error *err)
 {
     char value[2 * HRF_HASH_HEX];
     HRF_AUTO_FREE char *known = NULL;
-    HRF_AUTO_FREE char *key = hrf_format("bag/%lld/%s", (long long)bag->slide->id, bag->precision);
+    HRF_AUTO_FREE char *key = hrf_format("bag2/%lld/%s", (long long)bag->slide->id, bag->precision);
     HRF_CHECK_MEMORY(key != NULL, err, "no memory for the name of a bag");
     if (is_new) {
         snprintf(value, sizeof value, "%s %s", bag->made_of, bag->sha256);
@@ -155,9 +208,19 @@ enum hrf_status run_find_bag(struct run *run, const struct hrf_slide_row *slide,
     return bag_fact(run, bag, true, err);
 }
 
+/* The files that the bag refers to: HRF_E_USER if one is lost or harmed. */
+static enum hrf_status check_parts(struct run *run, const struct run_bag *bag,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO(hrf_embeddings) e = NULL;
+    HRF_TRY(hrf_store_open_embeddings(run->store, bag->slide->id, bag->precision, &e, err));
+    return hrf_embeddings_verify(e, err);
+}
+
 enum hrf_status run_restore_bag(struct run *run, struct run_bag *bag, struct hrf_error *err)
 {
     char planned[HRF_HASH_HEX], found[HRF_HASH_HEX];
+    HRF_TRY(check_parts(run, bag, err));
     if (hrf_path_exists(bag->path) && hrf_hash_file(bag->path, found, NULL) == HRF_OK &&
         strcmp(found, bag->sha256) == 0)
         return HRF_OK;
@@ -167,8 +230,8 @@ enum hrf_status run_restore_bag(struct run *run, struct run_bag *bag, struct hrf
     if (strcmp(planned, bag->sha256) == 0)
         return HRF_OK;
     return hrf_error_set(err, HRF_E_AGAIN,
-                         "the embeddings in '%s' were lost, and made again they are other bytes "
-                         "(another HDF5 library?): run again, and they are scored anew",
+                         "'%s' was lost, and made again it has other bytes (another HDF5 "
+                         "library?): run again, and its slide is scored anew",
                          bag->path);
 }
 

@@ -54,28 +54,6 @@ static enum hrf_status trip(struct run *run, const char *message, int64_t ran_ms
                          HRF_BREAKER_LIMIT, message);
 }
 
-/* Moves the partial result of a task that the job did not finish to where the next attempt finds
- * it. Returns true if there was one. */
-static bool take_part(const struct run *run, const struct run_job *job, size_t index,
-                      const struct hrf_task_row *task)
-{
-    char id[24];
-    HRF_AUTO_FREE char *to = run_part_path(run, task->key);
-    HRF_AUTO_FREE char *parts = to != NULL ? hrf_path_directory(to) : NULL;
-    struct hrf_error err;
-    snprintf(id, sizeof id, "t%04zu", index);
-    for (int k = run_newest_start(job); k >= 0 && parts != NULL; k--) {
-        HRF_AUTO_FREE char *directory = run_start_path(run, job, k);
-        HRF_AUTO_FREE char *from = directory != NULL ? hrf_task_part_path(directory, id) : NULL;
-        if (from == NULL || !hrf_path_exists(from))
-            continue;
-        if (hrf_path_make_directories(parts, &err) == HRF_OK && rename(from, to) == 0)
-            return true;
-        hrf_log_warning("run", "the finished part of a task cannot be saved in '%s'", to);
-    }
-    return false;
-}
-
 /* How the tasks after the one that the job worked on have ended. They had not begun, so this end
  * does not count against them, unless its cause lies in the job itself. */
 static enum hrf_end end_behind(enum hrf_end end)
@@ -106,7 +84,8 @@ static enum hrf_status close_job(struct run *run, struct run_job *job, struct hr
         /* A task may have a result although an earlier task of the job has none. */
         HRF_TRY(run_collect_task(run, job, job->n_collected, task, true, &ended, err));
         if (!ended) {
-            const bool progress = take_part(run, job, job->n_collected, task) || job->n_results > 0;
+            const bool progress = run_take_part(run, job, job->n_collected, task) ||
+                                  job->n_results > 0;
             HRF_TRY(run_judge_task(run, task, is_short ? end_behind(verdict.end) : verdict.end,
                                    progress, reason, err));
         }

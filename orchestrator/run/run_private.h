@@ -82,7 +82,7 @@ struct run_head {
     size_t n_testing;
 };
 
-/* The embeddings of a slide at one precision as a file. */
+/* The embeddings of a slide at one precision, as a file that refers to them. */
 struct run_bag {
     const struct hrf_slide_row *slide;
     const char *precision;
@@ -189,13 +189,12 @@ HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error
 /* The hash of the slide head's file, if the workflow names one. */
 HRF_CHECKED enum hrf_status run_open_head(struct run *run, struct hrf_error *err);
 void run_heads_release(struct run *run);
-/* True if embeddings are written in the form of bags anyway: then those files are the bags. */
-bool run_bags_are_results(const struct run *run);
 /* Finds the bag of a slide, or makes it. */
 HRF_CHECKED enum hrf_status run_find_bag(struct run *run, const struct hrf_slide_row *slide,
                                          const char *precision, struct run_bag *bag,
                                          struct hrf_error *err);
-/* Makes its file again if it is gone or has other bytes. */
+/* Makes its file again if it is gone or has other bytes. HRF_E_USER: embeddings that it refers to
+ * are gone or have other bytes; the next run computes them again. */
 HRF_CHECKED enum hrf_status run_restore_bag(struct run *run, struct run_bag *bag,
                                             struct hrf_error *err);
 /* Plans the head tasks of a slide: of each precision whose embeddings are complete, one for each
@@ -327,6 +326,38 @@ HRF_CHECKED enum hrf_status run_record_queue(struct run *run, bool *changed, str
  * on this machine it is also ended after a time. */
 HRF_CHECKED enum hrf_status run_check_liveness(struct run *run, struct run_job *job, bool *changed,
                                                struct hrf_error *err);
+
+/* task_output.c */
+/* What a job has left of a task. */
+struct run_found {
+    bool has_status;
+    struct hrf_task_status status;
+    char *record; /* heap; NULL: none */
+    size_t n_bytes;
+    char *embeddings; /* heap; the path that its file of embeddings would have */
+};
+void run_found_release(struct run_found *found);
+/* `id`: of the task within the job. HRF_E_AGAIN: the task has not ended. `out` begins zeroed and is
+ * the caller's to release, also on failure. */
+HRF_CHECKED enum hrf_status run_find_record(const struct run *run, const struct run_job *job,
+                                            const char *id, struct run_found *out,
+                                            struct hrf_error *err);
+/* Checks that the status and the record that were found belong to this task. */
+HRF_CHECKED enum hrf_status run_check_result(struct run *run, const struct hrf_task_row *task,
+                                             const char *id, const struct run_found *found,
+                                             struct hrf_error *err);
+/* Moves the file of embeddings that a record names, once its bytes are checked, to where the store
+ * looks for it; the record is to be committed after that. A driver that dies in between finds the
+ * file there the next time. HRF_E_AGAIN: the file is not there, or not all of it. */
+HRF_CHECKED enum hrf_status run_take_embeddings(struct run *run, const struct hrf_task_row *task,
+                                                const struct run_found *found,
+                                                struct hrf_error *err);
+/* Moves the partial result of a task that the job did not finish to where the next attempt finds
+ * it. Returns true if there was one. */
+bool run_take_part(const struct run *run, const struct run_job *job, size_t index,
+                   const struct hrf_task_row *task);
+/* Nobody needs the part of a task that has a result. */
+void run_remove_part(const struct run *run, const struct hrf_task_row *task);
 
 /* collect.c */
 /* Decides whether a task that ended without a result is tried again. `progress`: the attempt left

@@ -224,9 +224,7 @@ static enum hrf_status write_files(const struct run *run, const char *precision,
     HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_make_directories(folder, err));
     hrf_strbuf_adds(&whole, "version: 1\nfeatures: {folder: ");
-    const char *const start = run_bags_are_results(run) ? "../../results" : "../../bags";
-    hrf_strbuf_addf(&whole, "%s/%s%s}\n%sout: .\n", start, precision,
-                    run_bags_are_results(run) ? "/features" : "", recipe->text);
+    hrf_strbuf_addf(&whole, "../../bags/%s}\n%sout: .\n", precision, recipe->text);
     HRF_TRY(hrf_strbuf_status(&whole, err));
     HRF_TRY(write_text(folder, "labels.csv", labels, err));
     return write_text(folder, "head.yaml", &whole, err);

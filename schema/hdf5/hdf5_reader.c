@@ -16,12 +16,15 @@ struct hrf_hdf5_reader {
     hid_t file;
     int64_t n_bytes; /* of the file */
     char *path;
+    hid_t access; /* of data sets: rows in other files are looked for beside this one */
 };
 
 void hrf_hdf5_reader_close(struct hrf_hdf5_reader *reader)
 {
     if (reader == NULL)
         return;
+    if (reader->access > 0)
+        H5Pclose(reader->access);
     if (reader->file >= 0)
         H5Fclose(reader->file);
     hrf_free(reader->path);
@@ -38,7 +41,11 @@ enum hrf_status hrf_hdf5_reader_open(const char *path, struct hrf_hdf5_reader **
     reader->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     reader->n_bytes = hrf_path_size(path);
     reader->path = hrf_strdup(path);
-    HRF_CHECK_MEMORY(reader->path != NULL, err, "no memory to read '%s'", path);
+    HRF_AUTO_FREE char *folder = hrf_path_directory(path);
+    reader->access = H5Pcreate(H5P_DATASET_ACCESS);
+    HRF_CHECK_MEMORY(reader->path != NULL && folder != NULL && reader->access >= 0 &&
+                         H5Pset_efile_prefix(reader->access, folder) >= 0,
+                     err, "no memory to read '%s'", path);
     if (reader->file < 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' is no HDF5 file, or it is cut short; copy it again", path);
@@ -72,6 +79,66 @@ int64_t hrf_hdf5_members(const struct hrf_hdf5_reader *reader, const char *group
     return (int64_t)info.nlinks;
 }
 
+/* ---- numbers that are in other files ---- */
+
+/* Where a run's embeddings are, seen from its bags (schema/store/embeddings.h). Nothing else is
+ * opened on the word of an HDF5 file. */
+static bool is_embeddings(const char *name)
+{
+    static const char start[] = "../../embeddings/";
+    const size_t n = sizeof start - 1;
+    return strncmp(name, start, n) == 0 && strspn(name + n, "0123456789abcdef") == 64 &&
+           name[n + 64] == '\0';
+}
+
+/* How many bytes of one of these files are there. HRF_E_USER: it is not one that may be opened, or
+ * is cut short. */
+static enum hrf_status count_part(const struct hrf_hdf5_reader *reader, const char *name,
+                                  int64_t claimed, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *folder = hrf_path_directory(reader->path);
+    HRF_AUTO_FREE char *path = folder != NULL ? hrf_path_join(folder, name) : NULL;
+    if (!is_embeddings(name))
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' keeps its numbers in another file, '%.200s': save it as one",
+                             reader->path, name);
+    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    const int64_t found = hrf_path_exists(path) ? hrf_path_size(path) : -1;
+    if (found >= claimed)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER,
+                         found < 0 ? "'%s' belongs to '%s', which is missing; 'hires-flow run' "
+                                     "computes it again"
+                                   : "'%s' belongs to '%s', which is cut short; remove it, and "
+                                     "'hires-flow run' computes it again",
+                         reader->path, path);
+}
+
+/* Checks every file in which the numbers of a data set are; *n_bytes is of all. 0: they are in the
+ * HDF5 file. */
+static enum hrf_status check_parts(const struct hrf_hdf5_reader *reader, hid_t set, double *n_bytes,
+                                   struct hrf_error *err)
+{
+    const hid_t layout = H5Dget_create_plist(set);
+    const int n = layout >= 0 ? H5Pget_external_count(layout) : 0;
+    enum hrf_status status = HRF_OK;
+    *n_bytes = 0;
+    for (int i = 0; i < n && status == HRF_OK; i++) {
+        char name[128] = "";
+        off_t offset = 0;
+        hsize_t size = 0;
+        if (H5Pget_external(layout, (unsigned)i, sizeof name - 1, name, &offset, &size) < 0 ||
+            offset != 0 || size > INT64_MAX)
+            status = hrf_error_set(err, HRF_E_USER, "'%s' is damaged", reader->path);
+        else
+            status = count_part(reader, name, (int64_t)size, err);
+        *n_bytes += (double)size;
+    }
+    if (layout >= 0)
+        H5Pclose(layout);
+    return status;
+}
+
 /* ---- tables ---- */
 
 enum hrf_status hrf_hdf5_table_size(const struct hrf_hdf5_reader *reader, const char *name,
@@ -81,24 +148,29 @@ enum hrf_status hrf_hdf5_table_size(const struct hrf_hdf5_reader *reader, const 
     const hid_t set = hrf_hdf5_kind(reader, name) == 'd' ? H5Dopen2(reader->file, name, H5P_DEFAULT)
                                                          : H5I_INVALID_HID;
     const hid_t space = set >= 0 ? H5Dget_space(set) : H5I_INVALID_HID;
-    const double stored = set >= 0 ? (double)H5Dget_storage_size(set) : 0;
+    double stored = set >= 0 ? (double)H5Dget_storage_size(set) : 0, elsewhere = 0;
     const bool is_table = space >= 0 && H5Sget_simple_extent_ndims(space) == 2 &&
                           H5Sget_simple_extent_dims(space, size, NULL) == 2;
+    const enum hrf_status status = is_table ? check_parts(reader, set, &elsewhere, err) : HRF_OK;
     if (space >= 0)
         H5Sclose(space);
     if (set >= 0)
         H5Dclose(set);
+    HRF_TRY(status);
     if (!is_table)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no table of numbers '%s'", reader->path,
                              name);
     const double claimed = (double)size[0] * (double)size[1] * sizeof(float);
-    if (stored > (double)reader->n_bytes || claimed > stored * MOST_EXPANSION)
+    const double there = elsewhere > 0 ? elsewhere : (double)reader->n_bytes;
+    if (elsewhere > 0)
+        stored = elsewhere / MOST_EXPANSION; /* as it is, not compressed */
+    if (stored > there || claimed > stored * MOST_EXPANSION)
         return hrf_error_set(
             err, HRF_E_USER,
             "'%s': '%s' claims to be %llu x %llu numbers in %.0f bytes of a file of "
-            "%lld: it is damaged or cut short",
+            "%.0f: it is damaged or cut short",
             reader->path, name, (unsigned long long)size[0], (unsigned long long)size[1], stored,
-            (long long)reader->n_bytes);
+            there);
     *rows = (int64_t)size[0];
     *columns = (int64_t)size[1];
     return HRF_OK;
@@ -107,7 +179,7 @@ enum hrf_status hrf_hdf5_table_size(const struct hrf_hdf5_reader *reader, const 
 static enum hrf_status read_all(const struct hrf_hdf5_reader *reader, const char *name, hid_t type,
                                 void *out, struct hrf_error *err)
 {
-    const hid_t set = H5Dopen2(reader->file, name, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(reader->file, name, reader->access);
     const bool is_read = set >= 0 && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
     if (set >= 0)
         H5Dclose(set);

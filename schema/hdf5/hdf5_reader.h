@@ -1,7 +1,8 @@
 /* hdf5_reader.h - HDF5 files that other programs wrote: opening, tables of numbers, attributes.
  *
  * The one place that opens such files for reading. Files are not trusted: a table that claims more
- * numbers than its file can hold is refused before memory is taken for it. HDF5's library is used
+ * numbers than its file can hold is refused before memory is taken for it, and so is one whose
+ * numbers are in other files, unless those are a run's embeddings. HDF5's library is used
  * by one thread at a time: the caller sees to that.
  */
 #ifndef HRF_SCHEMA_HDF5_HDF5_READER_H

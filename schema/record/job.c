@@ -475,6 +475,11 @@ enum hrf_status hrf_task_collect(const char *directory, const char *task_id,
     return result;
 }
 
+char *hrf_task_embeddings_path(const char *directory, const char *task_id)
+{
+    return task_file(directory, task_id, "emb");
+}
+
 char *hrf_task_part_path(const char *directory, const char *task_id)
 {
     return task_file(directory, task_id, "part");

@@ -189,6 +189,10 @@ HRF_CHECKED enum hrf_status hrf_task_collect(const char *directory, const char *
 /* True if <task id>.json is there: the task has ended. It may be damaged. */
 bool hrf_task_has_status(const char *directory, const char *task_id);
 
+/* <task id>.emb: the embeddings of an infer task (embedding_file.h), complete on the disk before
+ * the record that names their hash. NULL when memory ran out. */
+char *hrf_task_embeddings_path(const char *directory, const char *task_id);
+
 /* <task id>.part: a scores record in which what is not scored yet is NaN, written by the engine now
  * and then and when it is asked to stop; infer only. NULL when memory ran out. */
 char *hrf_task_part_path(const char *directory, const char *task_id);

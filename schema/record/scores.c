@@ -1,4 +1,5 @@
-/* scores.c - the record of an infer task: probabilities, timing, traffic, hardware (scores.h). */
+/* scores.c - the record of an infer task: probabilities or the name of the file of embeddings,
+ * timing, traffic, hardware (scores.h). */
 #include "schema/record/scores.h"
 
 #include "schema/record/fields.h"
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 2 };
+/* Version 3: embeddings in a file of their own. Other records are still of version 2. */
+enum { VERSION = 2, WITH_EMBEDDINGS = 3 };
 
 bool hrf_scores_next_note(const char **at, char line[HRF_SCORES_NOTES])
 {
@@ -28,7 +30,14 @@ void hrf_scores_destroy(struct hrf_scores *scores)
     hrf_free(scores->probabilities);
     hrf_free(scores->class_map.values);
     hrf_label_maps_release(&scores->labels);
+    hrf_free(scores->embeddings.row_sums);
     hrf_free(scores);
+}
+
+uint64_t hrf_embedding_sum(const float *row, int64_t width)
+{
+    const uint64_t sum = hrf_hash_fnv(row, (size_t)width * sizeof *row);
+    return sum != 0 ? sum : 1;
 }
 
 void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part)
@@ -141,15 +150,9 @@ static enum hrf_status encode_with_labels(const struct hrf_scores *scores, json_
     return status;
 }
 
-enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_bytes *out,
-                                  struct hrf_error *err)
+static enum hrf_status encode_numbers(const struct hrf_scores *scores, json_t *header,
+                                      struct hrf_bytes *out, struct hrf_error *err)
 {
-    HRF_AUTO_JSON header = json_pack("{sososo}", "hardware", hardware_json(&scores->hardware),
-                                     "timing",
-                                     hrf_fields_json(HRF_FIELDS(timing_fields), &scores->timing, 0),
-                                     "traffic", traffic_json(&scores->traffic));
-    if (!hrf_fields_write(HRF_FIELDS(fields), scores, header))
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
     const struct hrf_class_map *map = &scores->class_map;
     const struct hrf_section sections[] = {
         { "probabilities", scores->probabilities,
@@ -164,10 +167,38 @@ enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_by
                                     1, out, err);
     json_t *shape = json_pack("{sisisi}", "class", map->class_index, "rows", map->rows, "columns",
                               map->columns);
-    if (header == NULL || json_object_set_new(header, "class_map", shape) != 0)
+    if (json_object_set_new(header, "class_map", shape) != 0)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
     return hrf_container_encode(HRF_SCORES_KIND, VERSION, &scores->identity, header, sections, 2,
                                 out, err);
+}
+
+static enum hrf_status encode_embeddings(const struct hrf_scores *scores, json_t *header,
+                                         struct hrf_bytes *out, struct hrf_error *err)
+{
+    const struct hrf_embeddings_mark *mark = &scores->embeddings;
+    const struct hrf_section rows = { "rows", mark->row_sums,
+                                      (size_t)scores->n_patches * sizeof mark->row_sums[0] };
+    json_t *object = json_pack("{ss}", "sha256", mark->sha256);
+    if (json_object_set_new(header, "embeddings", object) != 0)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
+    return hrf_container_encode(HRF_SCORES_KIND, WITH_EMBEDDINGS, &scores->identity, header, &rows,
+                                mark->row_sums != NULL, out, err);
+}
+
+enum hrf_status hrf_scores_encode(const struct hrf_scores *scores, struct hrf_bytes *out,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_JSON header = json_pack("{sososo}", "hardware", hardware_json(&scores->hardware),
+                                     "timing",
+                                     hrf_fields_json(HRF_FIELDS(timing_fields), &scores->timing, 0),
+                                     "traffic", traffic_json(&scores->traffic));
+    if (!hrf_fields_write(HRF_FIELDS(fields), scores, header))
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
+    if (header == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for scores");
+    return scores->embeddings.is_set ? encode_embeddings(scores, header, out, err)
+                                     : encode_numbers(scores, header, out, err);
 }
 
 static enum hrf_status read_timing(const json_t *header, const char *where,
@@ -267,21 +298,12 @@ static void read_hardware(const json_t *header, struct hrf_hardware *h)
     read_hardware_text(hardware, "libraries", h->libraries, sizeof h->libraries);
 }
 
-static enum hrf_status decode_scores(const struct hrf_container *container, const char *where,
-                                     struct hrf_scores *scores, struct hrf_error *err)
+static enum hrf_status read_numbers(const struct hrf_container *container, const char *where,
+                                    struct hrf_scores *scores, struct hrf_error *err)
 {
-    const json_t *header = container->header;
     struct hrf_section section;
-    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), header, where, scores, err));
-    read_hardware(header, &scores->hardware);
-    HRF_TRY(read_timing(header, where, &scores->timing, err));
-    HRF_TRY(read_traffic(header, where, &scores->traffic, err));
-    if (scores->first_patch < 0 || scores->n_patches < 0 || scores->n_patches > INT32_MAX ||
-        scores->n_classes < 1 || scores->n_classes > 1 << 16)
-        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches of %d classes", where,
-                             (long long)scores->n_patches, scores->n_classes);
-    size_t n_bytes = (size_t)(scores->n_patches * scores->n_classes) *
-                     sizeof scores->probabilities[0];
+    const size_t n_bytes = (size_t)(scores->n_patches * scores->n_classes) *
+                           sizeof scores->probabilities[0];
     HRF_TRY(hrf_container_section(container, "probabilities", n_bytes, where, &section, err));
     scores->probabilities = hrf_alloc(n_bytes);
     HRF_CHECK_MEMORY(scores->probabilities != NULL, err, "%s: no memory for %lld patches", where,
@@ -291,6 +313,43 @@ static enum hrf_status decode_scores(const struct hrf_container *container, cons
     return read_class_map(container, where, scores->n_classes, &scores->class_map, err);
 }
 
+/* A part has the sums of its rows, a complete record the hash of the file. */
+static enum hrf_status read_embeddings(const struct hrf_container *container, const char *where,
+                                       struct hrf_scores *scores, struct hrf_error *err)
+{
+    struct hrf_embeddings_mark *mark = &scores->embeddings;
+    const json_t *object = json_object_get(container->header, "embeddings");
+    struct hrf_section section;
+    const size_t n_bytes = (size_t)scores->n_patches * sizeof mark->row_sums[0];
+    HRF_TRY(hrf_json_get_hash(object, "sha256", where, mark->sha256, err));
+    mark->is_set = true;
+    if (mark->sha256[0] != '\0')
+        return HRF_OK;
+    HRF_TRY(hrf_container_section(container, "rows", n_bytes, where, &section, err));
+    mark->row_sums = hrf_alloc(n_bytes + 1);
+    HRF_CHECK_MEMORY(mark->row_sums != NULL, err, "%s: no memory for %lld patches", where,
+                     (long long)scores->n_patches);
+    memcpy(mark->row_sums, section.data, n_bytes);
+    return HRF_OK;
+}
+
+static enum hrf_status decode_scores(const struct hrf_container *container, const char *where,
+                                     struct hrf_scores *scores, struct hrf_error *err)
+{
+    const json_t *header = container->header;
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), header, where, scores, err));
+    read_hardware(header, &scores->hardware);
+    HRF_TRY(read_timing(header, where, &scores->timing, err));
+    HRF_TRY(read_traffic(header, where, &scores->traffic, err));
+    if (scores->first_patch < 0 || scores->n_patches < 0 || scores->n_patches > INT32_MAX ||
+        scores->n_classes < 1 || scores->n_classes > 1 << 16)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches of %d classes", where,
+                             (long long)scores->n_patches, scores->n_classes);
+    return json_object_get(header, "embeddings") != NULL
+               ? read_embeddings(container, where, scores, err)
+               : read_numbers(container, where, scores, err);
+}
+
 enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,
                                   const struct hrf_record_identity *expected, const char *where,
                                   struct hrf_scores **out, struct hrf_error *err)
@@ -298,7 +357,7 @@ enum hrf_status hrf_scores_decode(const void *bytes, size_t n_bytes,
     struct hrf_container container;
     HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
     HRF_CHECK_MEMORY(scores != NULL, err, "%s: no memory for scores", where);
-    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, VERSION, expected, where,
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, WITH_EMBEDDINGS, expected, where,
                                  &container, err));
     scores->identity = container.identity;
     enum hrf_status status = decode_scores(&container, where, scores, err);
@@ -312,8 +371,8 @@ enum hrf_status hrf_scores_read_timing(const void *bytes, size_t n_bytes, const 
                                        struct hrf_timing *out, struct hrf_error *err)
 {
     struct hrf_container container;
-    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, VERSION, NULL, where, &container,
-                                 err));
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, WITH_EMBEDDINGS, NULL, where,
+                                 &container, err));
     const enum hrf_status status = read_timing(container.header, where, out, err);
     hrf_container_release(&container);
     return status;

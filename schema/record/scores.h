@@ -1,4 +1,5 @@
-/* scores.h - the result of one infer task: class probabilities of a run of patches. */
+/* scores.h - the result of one infer task: class probabilities of a run of patches, or the name of
+ * the file that has their embeddings. */
 #ifndef HRF_SCHEMA_RECORD_SCORES_H
 #define HRF_SCHEMA_RECORD_SCORES_H
 
@@ -7,6 +8,7 @@
 #include "schema/record/container.h"
 #include "schema/record/label_maps.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Where the time of a task went. decode and prepare are summed over the reader threads; the
@@ -65,6 +67,17 @@ struct hrf_hardware {
     char libraries[128]; /* "cuDNN 9.19.0, CUDA runtime 13.0", "oneDNN 2.6.3" */
 };
 
+/* Embeddings are too large for a record: they are a file of their own, n_patches rows of n_classes
+ * floats of 32 bits, little-endian, without a header. */
+struct hrf_embeddings_mark {
+    bool is_set;               /* then there are no probabilities */
+    char sha256[HRF_HASH_HEX]; /* of the file; "": it is not complete (a part) */
+    uint64_t *row_sums;        /* of a part: [n_patches], hrf_embedding_sum() of each row that is
+                                  there, 0 of the others; heap; NULL otherwise */
+};
+/* FNV-1a of a row's bytes; never 0. */
+uint64_t hrf_embedding_sum(const float *row, int64_t width);
+
 #define HRF_SCORES_KIND "scores"  /* in its record's header */
 enum { HRF_SCORES_NOTES = 4096 }; /* bytes: some forty nodes by name */
 
@@ -80,8 +93,9 @@ struct hrf_scores {
     int64_t first_patch, n_patches; /* a range of the tile plan's patches */
     int32_t n_classes;
     /* [n_patches][n_classes]; of a segmentation network the fraction of a patch's pixels that got
-     * the class's label. */
+     * the class's label. NULL: embeddings, or left out. */
     float *probabilities;
+    struct hrf_embeddings_mark embeddings;
     struct hrf_label_maps labels;   /* segmentation only */
     struct hrf_class_map class_map; /* of the only patch in slide mode; none otherwise */
     struct hrf_timing timing;

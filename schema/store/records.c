@@ -5,8 +5,10 @@
  */
 #include "base/strbuf.h"
 #include "base/text.h"
+#include "schema/record/embedding_file.h"
 #include "schema/record/trained_head.h"
 #include "schema/store/columns.h"
+#include "schema/store/embeddings.h"
 #include "schema/store/tasks.h"
 
 #include <stdio.h>
@@ -34,10 +36,8 @@ enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide, enum hrf_tas
     return hrf_slide_fingerprint(slide->path, slide->n_bytes, slide->mtime_ns, out->slide, err);
 }
 
-/* The identity that a slide's records must have. If the store does not have the slide, nothing is
- * compared. */
-static enum hrf_status expect(struct hrf_store *store, int64_t slide_id, enum hrf_task_kind kind,
-                              struct hrf_record_identity *out, struct hrf_error *err)
+enum hrf_status hrf_store_expect(struct hrf_store *store, int64_t slide_id, enum hrf_task_kind kind,
+                                 struct hrf_record_identity *out, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
     bool has_row;
@@ -118,21 +118,36 @@ static enum hrf_status drop(struct hrf_store *store, const char *key, int64_t sl
     return hrf_store_finish(store, removal, err);
 }
 
+/* HRF_E_USER: the embeddings that the record names are not beside the store. Their bytes are looked
+ * at when they are read. */
+static enum hrf_status check_embeddings(struct hrf_store *store, const struct hrf_task_row *task,
+                                        const struct hrf_bytes *record, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO_FREE char *path = NULL;
+    HRF_TRY(hrf_store_embeddings_path(store, task->key, &path, err));
+    HRF_TRY(hrf_scores_decode(record->data, record->n_bytes, NULL, "its record", &scores, err));
+    const enum hrf_status status = scores->embeddings.is_set
+                                       ? hrf_embedding_file_check(path, scores, false, err)
+                                       : HRF_OK;
+    return status == HRF_E_AGAIN ? HRF_E_USER : status;
+}
+
 enum hrf_status hrf_store_find_result(struct hrf_store *store, const struct hrf_task_row *task,
                                       bool *found, struct hrf_error *err)
 {
     struct hrf_record_identity expected;
-    struct hrf_bytes record;
+    struct hrf_bytes record = { NULL, 0 };
     struct hrf_error why = { .status = HRF_OK };
-    HRF_TRY(expect(store, task->slide_id, task->kind, &expected, err));
+    HRF_TRY(hrf_store_expect(store, task->slide_id, task->kind, &expected, err));
     if (task->kind == HRF_TASK_TILE) /* the record is expected to bring the plan */
         expected.plan[0] = '\0';
     snprintf(expected.task, sizeof expected.task, "%s", task->key);
-    const enum hrf_status status = hrf_store_get_record(store, task->kind, &expected, &record,
-                                                        &why);
+    enum hrf_status status = hrf_store_get_record(store, task->kind, &expected, &record, &why);
+    if (status == HRF_OK && task->kind == HRF_TASK_INFER)
+        status = check_embeddings(store, task, &record, &why);
     *found = status == HRF_OK;
-    if (status == HRF_OK)
-        hrf_bytes_release(&record);
+    hrf_bytes_release(&record);
     if (status == HRF_E_USER)
         return drop(store, task->key, task->slide_id, task->kind, why.text, err);
     if (status != HRF_OK && status != HRF_E_AGAIN)
@@ -175,7 +190,7 @@ static enum hrf_status get_tile_plan(struct hrf_store *store, int64_t slide_id,
     HRF_AUTO_STATEMENT s = NULL;
     struct hrf_record_identity expected;
     bool has_row;
-    HRF_TRY(expect(store, slide_id, HRF_TASK_TILE, &expected, err));
+    HRF_TRY(hrf_store_expect(store, slide_id, HRF_TASK_TILE, &expected, err));
     HRF_TRY(hrf_store_prepare(store,
                               "SELECT key FROM task JOIN record USING(key) WHERE kind=0 AND "
                               "slide_id=? AND state=2",
@@ -196,6 +211,20 @@ enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_i
     return tell_way_out(get_tile_plan(store, slide_id, out, err), err);
 }
 
+static enum hrf_status join_numbers(struct hrf_scores *w, const struct hrf_scores *p,
+                                    struct hrf_error *err)
+{
+    if (w->probabilities == NULL || p->probabilities == NULL) /* they are left out */
+        return HRF_OK;
+    float *joined = hrf_realloc_array(
+        w->probabilities, (size_t)((w->n_patches + p->n_patches) * w->n_classes), sizeof joined[0]);
+    HRF_CHECK_MEMORY(joined != NULL, err, "no memory for the scores of a slide");
+    memcpy(joined + w->n_patches * w->n_classes, p->probabilities,
+           (size_t)(p->n_patches * p->n_classes) * sizeof joined[0]);
+    w->probabilities = joined;
+    return HRF_OK;
+}
+
 /* Appends a shard to the scores; the first shard also brings the names. */
 static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores **part,
                                   struct hrf_error *err)
@@ -210,12 +239,7 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
         return hrf_error_set(err, HRF_E_AGAIN, "a shard is missing: patches from %lld on",
                              (long long)(w->first_patch + w->n_patches));
     HRF_TRY(hrf_label_maps_append(&w->labels, &p->labels, err));
-    float *joined = hrf_realloc_array(
-        w->probabilities, (size_t)((w->n_patches + p->n_patches) * w->n_classes), sizeof joined[0]);
-    HRF_CHECK_MEMORY(joined != NULL, err, "no memory for the scores of a slide");
-    memcpy(joined + w->n_patches * w->n_classes, p->probabilities,
-           (size_t)(p->n_patches * p->n_classes) * sizeof joined[0]);
-    w->probabilities = joined;
+    HRF_TRY(join_numbers(w, p, err));
     w->n_patches += p->n_patches;
     hrf_timing_add(&w->timing, &p->timing);
     hrf_traffics_add(&w->traffic, &p->traffic);
@@ -233,6 +257,7 @@ static enum hrf_status join_shard(struct hrf_scores **whole, struct hrf_scores *
 /* The scores of a slide at a precision, joined from its shards. */
 struct shards {
     const char *precision;
+    bool has_numbers; /* false: the facts alone */
     struct hrf_record_identity expected;
     struct hrf_scores *whole; /* owned; NULL before the first shard */
 };
@@ -262,21 +287,23 @@ static enum hrf_status add_shard(struct hrf_columns *row, void *context)
                              (long long)part->first_patch, (long long)part->n_patches,
                              part->precision != NULL ? part->precision : "?", (long long)first,
                              (long long)n_patches, precision);
+    if (shards->has_numbers && part->probabilities == NULL)
+        return hrf_error_set(err, HRF_E_USER, "its patches have embeddings in %s, not scores",
+                             precision);
+    if (!shards->has_numbers) {
+        hrf_free(part->probabilities);
+        part->probabilities = NULL;
+    }
     return join_shard(&shards->whole, &part, err);
 }
 
 static enum hrf_status get_scores(struct hrf_store *store, int64_t slide_id, const char *precision,
-                                  struct hrf_scores **out, struct hrf_error *err)
+                                  bool has_numbers, struct hrf_scores **out, struct hrf_error *err)
 {
     HRF_AUTO_STATEMENT s = NULL;
-    struct shards shards = { .precision = precision };
-    HRF_TRY(expect(store, slide_id, HRF_TASK_INFER, &shards.expected, err));
-    HRF_TRY(
-        hrf_store_prepare(store,
-                          "SELECT bytes, state, task.key, first_patch, n_patches FROM task LEFT "
-                          "JOIN record USING(key) WHERE kind=1 AND slide_id=? AND precision=? "
-                          "ORDER BY first_patch",
-                          &s, err));
+    struct shards shards = { .precision = precision, .has_numbers = has_numbers };
+    HRF_TRY(hrf_store_expect(store, slide_id, HRF_TASK_INFER, &shards.expected, err));
+    HRF_TRY(hrf_store_prepare(store, HRF_STORE_SELECT_SHARDS, &s, err));
     sqlite3_bind_int64(s, 1, slide_id);
     hrf_bind_text(s, 2, precision);
     enum hrf_status status = hrf_store_each_row(store, s, "task", add_shard, &shards, err);
@@ -289,14 +316,27 @@ static enum hrf_status get_scores(struct hrf_store *store, int64_t slide_id, con
     return status;
 }
 
+static enum hrf_status find_scores(struct hrf_store *store, int64_t slide_id, const char *precision,
+                                   bool has_numbers, struct hrf_scores **out, struct hrf_error *err)
+{
+    const enum hrf_status status = get_scores(store, slide_id, precision, has_numbers, out, err);
+    if (status != HRF_OK)
+        hrf_error_wrap(err, status, "slide %lld", (long long)slide_id);
+    return tell_way_out(status, err);
+}
+
 enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_t slide_id,
                                      const char *precision, struct hrf_scores **out,
                                      struct hrf_error *err)
 {
-    const enum hrf_status status = get_scores(store, slide_id, precision, out, err);
-    if (status != HRF_OK)
-        hrf_error_wrap(err, status, "slide %lld", (long long)slide_id);
-    return tell_way_out(status, err);
+    return find_scores(store, slide_id, precision, true, out, err);
+}
+
+enum hrf_status hrf_store_get_score_facts(struct hrf_store *store, int64_t slide_id,
+                                          const char *precision, struct hrf_scores **out,
+                                          struct hrf_error *err)
+{
+    return find_scores(store, slide_id, precision, false, out, err);
 }
 
 /* The scores of several heads become their mean; the first one's pictures stay. */
@@ -346,7 +386,7 @@ static enum hrf_status get_head_scores(struct hrf_store *store, int64_t slide_id
 {
     HRF_AUTO_STATEMENT s = NULL;
     struct head_scores all = { .n = 0 };
-    HRF_TRY(expect(store, slide_id, HRF_TASK_HEAD, &all.expected, err));
+    HRF_TRY(hrf_store_expect(store, slide_id, HRF_TASK_HEAD, &all.expected, err));
     HRF_TRY(hrf_store_prepare(store,
                               "SELECT task.key, bytes, state FROM task LEFT JOIN record USING(key) "
                               "WHERE kind=3 AND slide_id=?1 AND precision=?2 AND "

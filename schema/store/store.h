@@ -148,6 +148,13 @@ HRF_CHECKED enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_
                                                  const char *precision, struct hrf_scores **out,
                                                  struct hrf_error *err);
 
+/* The same without their numbers (probabilities is NULL): sizes, times and what they were made by.
+ * Also of a slide whose patches have embeddings, which hrf_store_get_scores() refuses. */
+HRF_CHECKED enum hrf_status hrf_store_get_score_facts(struct hrf_store *store, int64_t slide_id,
+                                                      const char *precision,
+                                                      struct hrf_scores **out,
+                                                      struct hrf_error *err);
+
 /* What slide heads said of a slide's embeddings at one precision: the mean of those that were
  * trained on the first precision's features (or of the one that the workflow names), or, with
  * is_own, on those of this precision. HRF_E_AGAIN: nothing yet, or nothing of all of them. */

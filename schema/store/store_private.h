@@ -70,6 +70,12 @@ HRF_CHECKED enum hrf_status hrf_store_number(struct hrf_store *store, const char
                                              struct hrf_error *err);
 void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text); /* NULL binds NULL */
 
+/* The infer tasks of a slide (1) at a precision (2), in the order of patches. Columns: bytes,
+ * state, key, first_patch, n_patches. */
+#define HRF_STORE_SELECT_SHARDS                                                                    \
+    "SELECT bytes, state, task.key, first_patch, n_patches FROM task LEFT JOIN record USING(key) " \
+    "WHERE kind=1 AND slide_id=? AND precision=? ORDER BY first_patch"
+
 /* migrate.c: refuses what is not ours or is newer; creates and migrates in write mode. */
 HRF_CHECKED enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err);
 /* HRF_E_USER with what SQLite found when the file is damaged. */

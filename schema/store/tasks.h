@@ -96,6 +96,11 @@ HRF_CHECKED enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide,
                                              enum hrf_task_kind kind, const char *key,
                                              struct hrf_record_identity *out,
                                              struct hrf_error *err);
+/* The same of a slide of the store. If the store does not have it, nothing is compared. */
+HRF_CHECKED enum hrf_status hrf_store_expect(struct hrf_store *store, int64_t slide_id,
+                                             enum hrf_task_kind kind,
+                                             struct hrf_record_identity *out,
+                                             struct hrf_error *err);
 /* The kind of record that answers such a task. */
 const char *hrf_task_record_kind(enum hrf_task_kind kind);
 /* The result stored under the key expected->task. Heap. HRF_E_AGAIN: there is none. HRF_E_USER: it

@@ -82,6 +82,48 @@ expect_code 137 env HRF_CRASH_AT=report.slide "$flow" run "$scratch/w.yaml" --ou
 embed 3 killed
 diff -r "$scratch/trident/results/fp32" "$scratch/killed/results/fp32" || fail "after a crash"
 
+# Inside a task: every start of the engine dies at its fourth batch and leaves three for the next one.
+words="--set executor.patches_per_job=1000 --set executor.max_jobs=1 --set engine.batch=3"
+embed 3 whole $words
+embeddings() { (cd "$1/embeddings" && sha256sum ./*); }
+events() { sqlite3 "$1/run.db" "SELECT count(*) FROM event WHERE subject='task'"; }
+is_whole() { # run, what was done to it
+    diff -r "$scratch/whole/results" "$1/results" >/dev/null || fail "$2: other bytes"
+    [ "$(embeddings "$scratch/whole")" = "$(embeddings "$1")" ] || fail "$2: other embeddings"
+    [ -z "$(find "$1/jobs" "$1/parts" -name '*.emb' -o -name '*.rows' 2>/dev/null)" ] || fail "$2: files of embeddings are left behind"
+}
+HRF_PART_MS=0 HRF_CRASH_AT=engine.batch:4 embed 3 cut $words
+is_whole "$scratch/cut" "every fourth batch"
+starts=$(ls -d "$scratch"/cut/jobs/infer-* | wc -l)
+[ "$starts" -ge 6 ] && [ "$starts" -le 16 ] || fail "$starts starts for 77 patches, 9 each"
+n=$(events "$scratch/whole")
+# At every point of the way of a file of embeddings. Where a driver is to die with a part, the worker
+# has to die before it.
+printf '#!/bin/sh\nHRF_CRASH_AT=engine.batch:4 exec %s "$@"\n' "$engine" >"$scratch/dies"
+chmod +x "$scratch/dies"
+for point in engine.part.rows:2 engine.embeddings.complete run.embeddings.before_rename run.embeddings.after_rename:2 run.part.rows; do
+    rm -rf "$scratch/killed"
+    case $point in run.part.*) program=$scratch/dies ;; *) program=$engine ;; esac
+    HRF_ENGINE=$program HRF_RETRY_MS=0 HRF_PART_MS=0 HRF_CRASH_SIGNAL=SEGV HRF_CRASH_AT=$point "$flow" run "$scratch/w.yaml" --out "$scratch/killed" --set model.output=embedding $words >/dev/null 2>&1 || true
+    # Rows of a part that are harmed are computed again.
+    for rows in "$scratch"/killed/parts/*.rows; do [ ! -e "$rows" ] || printf xxxxxxxx | dd of="$rows" bs=1 seek=40 conv=notrunc status=none; done
+    embed 3 killed $words
+    is_whole "$scratch/killed" "$point"
+    [ "$(events "$scratch/killed")" = "$n" ] || fail "$point: $(events "$scratch/killed") results recorded, not $n"
+done
+[ -n "${rows%%*\**}" ] || fail "run.part.rows: no rows are kept"
+# Cut, lost: those tasks are done again, no others. Other bytes are found when they are read.
+set -- "$scratch"/killed/embeddings/*
+truncate -s -4 "$1"
+rm "$2"
+embed 3 killed $words
+is_whole "$scratch/killed" "cut and lost"
+[ "$(events "$scratch/killed")" = $((n + 2)) ] || fail "not only the lost ones are done again"
+printf x | dd of="$3" bs=1 seek=5 conv=notrunc status=none
+embed 3 killed $words
+expect_text "has other bytes than its record names; 'hires-flow run' computes it again"
+embed 3 killed $words
+is_whole "$scratch/killed" "harmed"
 # Bad requests, each a sentence.
 expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=embedding --set tiler.mode=slide
 expect_text "'embedding' describes patches"

@@ -100,17 +100,27 @@ page = open("run/report/index.html").read()
 assert "attention of the slide head" in page and page.count('class="top"') == 3
 END
 
-# Nothing is scored again; with another head only the heads are run. A file of embeddings that is
-# lost or harmed is made again.
+# Nothing is scored again; with another head only the heads are run. A bag that is lost or harmed is
+# made again; it refers to the run's embeddings and has no number of them.
 events() { sqlite3 "$1/run.db" "SELECT count(*) FROM event WHERE subject='task'"; }
 n=$(events run)
 score 3 run
 [ "$(events run)" = "$n" ] || fail "something was done again"
 train other made labels.csv '[normal, tumor]' abmil
-rm run/results/fp32/features/test_001.h5
-echo harm >>run/results/fp32/features/test_002.h5
+rm run/bags/fp32/test_001.h5
+echo harm >>run/bags/fp32/test_002.h5
 expect_code 3 "$flow" run w.yaml --out run --set slide_head.file="$PWD/other/fold-0-seed-1/head.onnx" --set 'precision=[fp32,bf16]'
 [ "$(events run)" = $((n + 6)) ] || fail "not only the heads were run: $(events run), $n"
+
+"$python" - <<'END' || fail "the bags are not the run's embeddings"
+import glob, h5py, numpy, os
+for f in glob.glob("run/bags/fp32/*.h5"):
+    features = h5py.File(f)["features"]
+    parts = [os.path.join(os.path.dirname(f), name) for name, offset, size in features.external]
+    rows = numpy.concatenate([numpy.fromfile(p, numpy.float32).reshape(-1, 2) for p in parts])
+    with h5py.File("run/results/fp32/features/" + os.path.basename(f)) as r:
+        assert (rows == r["features"][:]).all() and features.shape == rows.shape
+END
 
 # Killed at every point on the way: the same bytes.
 rm -rf run

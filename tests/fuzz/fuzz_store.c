@@ -7,6 +7,7 @@
  */
 #include "base/directory.h"
 #include "base/path.h"
+#include "schema/store/embeddings.h"
 #include "schema/store/store_private.h"
 #include "schema/store/tasks.h"
 
@@ -184,6 +185,18 @@ static void read_lists(void)
     hrf_event_rows_release(&events);
 }
 
+static void read_embeddings(void)
+{
+    HRF_AUTO(hrf_embeddings) e = NULL;
+    const float *rows = NULL;
+    int64_t n = 1;
+    if (hrf_store_open_embeddings(store, 1, "fp32", &e, NULL) != HRF_OK)
+        return;
+    need(e->n == 1 && e->width == 2);
+    while (n > 0 && hrf_embeddings_next(e, &rows, &n, NULL) == HRF_OK)
+        need(n <= 1);
+}
+
 static void read_rest(void)
 {
     struct hrf_tile_plan *plan = NULL;
@@ -198,6 +211,7 @@ static void read_rest(void)
     if (hrf_store_get_scores(store, 1, "fp32", &scores, NULL) == HRF_OK)
         need(scores->n_patches == 1 && scores->n_classes == 2);
     hrf_scores_destroy(scores);
+    read_embeddings();
     if (hrf_store_get_slide_scores(store, NULL, &slide_scores, &n, NULL) == HRF_OK)
         need(n == 0 || slide_scores[0].slide_id > 0);
     if (hrf_store_get_phases(store, &phases, &n, NULL) == HRF_OK)

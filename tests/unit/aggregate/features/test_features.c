@@ -36,14 +36,32 @@ static struct hrf_tile_plan plan = { .n_patches = 3,
                                      .patch_width0 = 512,
                                      .patch_height0 = 512 };
 
+/* Rows that are given one or two at a time. */
+struct rows {
+    const float *values;
+    int64_t at, n;
+};
+
+static enum hrf_status next_rows(void *context, const float **values, int64_t *n,
+                                 struct hrf_error *err)
+{
+    struct rows *rows = context;
+    (void)err;
+    *values = rows->values + 2 * rows->at;
+    *n = rows->n - rows->at < 2 ? rows->n - rows->at : 2;
+    rows->at += *n;
+    return HRF_OK;
+}
+
 static enum hrf_status save(enum hrf_features_form form, bool is_half, const float *values,
                             int64_t n, char **bytes, size_t *n_bytes, struct hrf_error *err)
 {
     char path[128];
     struct hrf_tile_plan some = plan;
     some.n_patches = n;
+    struct rows rows = { values, 0, n };
     const struct hrf_features f = {
-        .plan = &some, .slide = "s", .encoder = "tiny", .values = values, .width = 2
+        .plan = &some, .slide = "s", .encoder = "tiny", .width = 2, .next = next_rows, .rows = &rows
     };
     snprintf(path, sizeof path, "%s/f%s", folder, hrf_features_suffix(form));
     const enum hrf_status status = hrf_features_write(form, is_half, &f, path, err);

@@ -226,6 +226,33 @@ static void scores_come_back_as_they_were(void **state)
     hrf_bytes_release(&bytes);
 }
 
+/* A complete record has the hash of the file of embeddings, a part a sum of each row. */
+static void embeddings_come_back_as_they_were_named(void **state)
+{
+    (void)state;
+    float probabilities[6];
+    uint64_t sums[3] = { 5, 0, 7 };
+    for (int is_part = 0; is_part < 2; is_part++) {
+        struct hrf_scores scores = example_scores(probabilities), *back = NULL;
+        struct hrf_bytes bytes = { NULL, 0 };
+        scores.probabilities = NULL;
+        scores.embeddings.is_set = true;
+        scores.embeddings.row_sums = is_part ? sums : NULL;
+        snprintf(scores.embeddings.sha256, HRF_HASH_HEX, "%s", is_part ? "" : "abc");
+        assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+        assert_int_equal(hrf_scores_decode(bytes.data, bytes.n_bytes, NULL, "s", &back, NULL),
+                         HRF_OK);
+        assert_true(back->embeddings.is_set && back->probabilities == NULL);
+        assert_true(back->n_patches == 3 && back->n_classes == 2);
+        assert_string_equal(back->embeddings.sha256, scores.embeddings.sha256);
+        assert_true((back->embeddings.row_sums != NULL) == is_part);
+        if (is_part)
+            assert_memory_equal(back->embeddings.row_sums, sums, sizeof sums);
+        hrf_scores_destroy(back);
+        hrf_bytes_release(&bytes);
+    }
+}
+
 static void energy_that_was_not_measured_stays_unmeasured(void **state)
 {
     (void)state;
@@ -499,6 +526,7 @@ int main(void)
         cmocka_unit_test(the_hash_names_the_tiling_and_nothing_else),
         cmocka_unit_test(scores_come_back_as_they_were),
         cmocka_unit_test(label_maps_come_back_as_they_were),
+        cmocka_unit_test(embeddings_come_back_as_they_were_named),
         cmocka_unit_test(energy_that_was_not_measured_stays_unmeasured),
         cmocka_unit_test(a_class_map_comes_back_and_a_false_one_is_refused),
         cmocka_unit_test(a_record_that_was_cut_anywhere_is_refused),

@@ -1,5 +1,8 @@
 /* What is put into a run store comes back, one transaction at a time, beside readers. */
+#include "base/directory.h"
+#include "base/file.h"
 #include "base/path.h"
+#include "schema/store/embeddings.h"
 #include "tests/unit/schema/store/store_fixture.h"
 #include "tests/unit/unit.h"
 
@@ -171,6 +174,107 @@ static void shards_are_joined_and_a_missing_one_is_told(void **state)
     assert_int_equal(plan->n_patches, 7);
 }
 
+/* The record of a task whose embeddings are a file, and the file. */
+static void put_embeddings(struct hrf_store *store, const struct hrf_task_row *task, int64_t id)
+{
+    char text[] = "x", precision[] = "fp32";
+    float rows[8];
+    HRF_AUTO_FREE char *path = NULL;
+    for (int i = 0; i < 8; i++)
+        rows[i] = 10 * (float)task->first_patch + (float)i;
+    const size_t n_bytes = (size_t)task->n_patches * 2 * sizeof *rows;
+    struct hrf_scores scores = { .precision = precision,
+                                 .device = text,
+                                 .host = text,
+                                 .first_patch = task->first_patch,
+                                 .n_patches = task->n_patches,
+                                 .n_classes = 2,
+                                 .embeddings = { .is_set = true } };
+    snprintf(scores.identity.task, sizeof scores.identity.task, "%s", task->key);
+    assert_int_equal(hrf_hash_buffer(rows, n_bytes, scores.embeddings.sha256, NULL), HRF_OK);
+    assert_int_equal(hrf_store_embeddings_path(store, task->key, &path, NULL), HRF_OK);
+    assert_int_equal(hrf_path_make_directories(fixture_file("embeddings"), NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(path, rows, n_bytes, NULL), HRF_OK);
+    struct hrf_bytes bytes = { NULL, 0 };
+    bool is_new = false;
+    assert_int_equal(hrf_scores_encode(&scores, &bytes, NULL), HRF_OK);
+    assert_int_equal(
+        hrf_store_finish_task(store, id, task->key, bytes.data, bytes.n_bytes, &is_new, NULL),
+        HRF_OK);
+    hrf_bytes_release(&bytes);
+}
+
+/* All rows of the slide, or the error. */
+static enum hrf_status read_embeddings(struct hrf_store *store, float out[14],
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_embeddings) e = NULL;
+    const float *rows = NULL;
+    HRF_TRY(hrf_store_open_embeddings(store, 1, "fp32", &e, err));
+    assert_true(e->n == 7 && e->width == 2 && e->n_shards == 2);
+    for (int64_t n = 1, at = 0; n > 0; at += n) {
+        HRF_TRY(hrf_embeddings_next(e, &rows, &n, err));
+        assert_true(at + n <= 7);
+        memcpy(out + 2 * at, rows, (size_t)n * 2 * sizeof *rows);
+    }
+    return HRF_OK;
+}
+
+/* One shard is a file, the other one a record of an earlier version, which has its rows itself. */
+static void embeddings_come_from_files_and_from_old_records(void **state)
+{
+    (void)state;
+    const struct hrf_task_row tasks[2] = { fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 4, 'a'),
+                                           fixture_task(HRF_TASK_INFER, 1, "fp32", 4, 3, 'b') };
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO(hrf_scores) facts = NULL;
+    HRF_AUTO_RELEASE(hrf_task_rows) rows = { NULL, 0 };
+    HRF_AUTO_FREE char *path = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    float got[14];
+    fixture_tile_plan(store, 1, 7, 't');
+    assert_int_equal(hrf_store_plan_tasks(store, 1, HRF_TASK_INFER, tasks, 2, NULL), HRF_OK);
+    assert_int_equal(hrf_store_get_tasks(store, &rows, NULL), HRF_OK);
+    put_embeddings(store, &tasks[0], rows.items[1].id);
+    assert_int_equal(read_embeddings(store, got, &err), HRF_E_AGAIN);
+    put_shard(store, &tasks[1], rows.items[2].id);
+    assert_int_equal(read_embeddings(store, got, &err), HRF_OK);
+    for (int i = 0; i < 14; i++)
+        assert_true(got[i] == (float)(i < 8 ? i : 4 + i - 8));
+    assert_int_equal(hrf_store_get_score_facts(store, 1, "fp32", &facts, NULL), HRF_OK);
+    assert_true(facts->n_patches == 7 && facts->n_classes == 2 && facts->probabilities == NULL);
+    assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "its patches have embeddings in fp32, not scores"));
+
+    /* Harmed, cut, gone: told by name; planned again, the task is done again. */
+    static const char harm[32] = "other bytes, as many of them...";
+    assert_int_equal(hrf_store_embeddings_path(store, tasks[0].key, &path, NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(path, harm, sizeof harm, NULL), HRF_OK);
+    assert_int_equal(read_embeddings(store, got, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "has other bytes than its record names; 'hires-flow run'"));
+    assert_false(hrf_path_exists(path));
+    assert_int_equal(hrf_file_write_atomic(path, harm, 31, NULL), HRF_OK);
+    assert_int_equal(read_embeddings(store, got, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "has 31 bytes, its record says 32; 'hires-flow run'"));
+    assert_int_equal(read_embeddings(store, got, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "is missing; 'hires-flow run' computes it again"));
+    assert_int_equal(hrf_store_plan_tasks(store, 1, HRF_TASK_INFER, tasks, 2, NULL), HRF_OK);
+    HRF_AUTO_FREE char *dropped = hrf_store_take_dropped(store);
+    assert_non_null(dropped);
+    assert_non_null(strstr(dropped, "is missing"));
+    assert_int_equal(read_embeddings(store, got, &err), HRF_E_AGAIN);
+}
+
+static void a_key_that_is_no_name_is_refused(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_store) store = fixture_open(HRF_STORE_WRITE);
+    char *path = NULL;
+    assert_int_equal(hrf_store_embeddings_path(store, "../x", &path, NULL), HRF_E_USER);
+    assert_int_equal(hrf_store_embeddings_path(store, "", &path, NULL), HRF_E_USER);
+}
+
 static void a_rolled_back_transaction_leaves_nothing(void **state)
 {
     (void)state;
@@ -286,6 +390,8 @@ int main(void)
         TEST(a_slide_changes_its_state_and_tiling_and_leaves_a_smaller_cohort),
         TEST(scores_and_phases_come_back_in_order),
         TEST(shards_are_joined_and_a_missing_one_is_told),
+        TEST(embeddings_come_from_files_and_from_old_records),
+        TEST(a_key_that_is_no_name_is_refused),
         TEST(a_rolled_back_transaction_leaves_nothing),
         TEST(a_reader_sees_one_moment_and_stops_nobody),
         TEST(a_writing_process_is_read_from_without_a_torn_tick),

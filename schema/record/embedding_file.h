@@ -1,0 +1,21 @@
+/* embedding_file.h - the file that holds the embeddings of an infer task: the rows of its patches
+ * in order, floats of 32 bits, little-endian, nothing else. A record names it by its hash
+ * (scores.h).
+ */
+#ifndef HRF_SCHEMA_RECORD_EMBEDDING_FILE_H
+#define HRF_SCHEMA_RECORD_EMBEDDING_FILE_H
+
+#include "schema/record/scores.h"
+
+/* HRF_E_AGAIN: the file is not there, or has fewer bytes than the record says. HRF_E_USER: it has
+ * more, or, with `is_read`, its bytes are not those that the record names. */
+HRF_CHECKED enum hrf_status hrf_embedding_file_check(const char *path,
+                                                     const struct hrf_scores *scores, bool is_read,
+                                                     struct hrf_error *err);
+/* Of the file of a record's embeddings. */
+int64_t hrf_embedding_file_bytes(const struct hrf_scores *scores);
+
+/* Beside the part of a task (`part`: its path) the rows that it has. Heap. */
+char *hrf_part_rows_path(const char *part);
+
+#endif

@@ -1,0 +1,64 @@
+/* embeddings.h - the embeddings of a slide at one precision, read from the run a block at a time.
+ *
+ * They are no part of the run store's file: each infer task's rows are a file of their own beside
+ * it, embeddings/<key of the task>, that the task's record names by its hash. The store of an
+ * earlier version has them within its records; such shards are read as well, one in memory at a
+ * time.
+ */
+#ifndef HRF_SCHEMA_STORE_EMBEDDINGS_H
+#define HRF_SCHEMA_STORE_EMBEDDINGS_H
+
+#include "schema/store/store.h"
+
+/* Where the rows of the infer task with that key are; *out is heap. HRF_E_USER: the key, which a
+ * damaged store may give, is no name of a file. */
+HRF_CHECKED enum hrf_status hrf_store_embeddings_path(const struct hrf_store *store,
+                                                      const char *key, char **out,
+                                                      struct hrf_error *err);
+
+/* One infer task's rows. */
+struct hrf_embedding_shard {
+    char key[HRF_HASH_HEX], sha256[HRF_HASH_HEX]; /* sha256 "": they are in the task's record */
+    char *path;
+    int64_t first_patch, n_patches;
+};
+struct hrf_embeddings {
+    struct hrf_store *store; /* borrowed; may be used in between */
+    struct hrf_record_identity expected;
+    struct hrf_embedding_shard *shards; /* in the order of patches */
+    size_t n_shards;
+    int64_t n, width; /* of all */
+    /* The place in them. */
+    size_t shard;
+    int64_t row; /* of it */
+    int fd;
+    struct hrf_hash *hash;
+    struct hrf_scores *within; /* a record that has its rows itself */
+    float *block;
+};
+/* HRF_E_AGAIN: the slide's embeddings are not complete. HRF_E_USER: a record is damaged. */
+HRF_CHECKED enum hrf_status hrf_store_open_embeddings(struct hrf_store *store, int64_t slide_id,
+                                                      const char *precision,
+                                                      struct hrf_embeddings **out,
+                                                      struct hrf_error *err);
+void hrf_embeddings_close(struct hrf_embeddings *embeddings);
+static inline void hrf_embeddings_destroy(struct hrf_embeddings *embeddings)
+{
+    hrf_embeddings_close(embeddings);
+}
+HRF_DEFINE_AUTO(hrf_embeddings)
+
+/* The next rows, [*n][width], valid until the next call; *n 0: there are no more. Blocks have the
+ * same borders in all precisions of a slide that has the same shards. HRF_E_USER: a file is
+ * missing, cut short or has other bytes than its record names, which is known at its end: what was
+ * read from it does not count. */
+HRF_CHECKED enum hrf_status hrf_embeddings_next(struct hrf_embeddings *embeddings,
+                                                const float **rows, int64_t *n,
+                                                struct hrf_error *err);
+/* Checks all files to the last byte; the embeddings have not been read before, or from the start
+ * afterwards. A file that fails is removed if the store is open for writing: the next
+ * 'hires-flow run' computes it again. */
+HRF_CHECKED enum hrf_status hrf_embeddings_verify(struct hrf_embeddings *embeddings,
+                                                  struct hrf_error *err);
+
+#endif
