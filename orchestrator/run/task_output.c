@@ -81,15 +81,14 @@ enum hrf_status run_take_embeddings(struct run *run, const struct hrf_task_row *
 {
     HRF_AUTO(hrf_scores) scores = NULL;
     HRF_AUTO_FREE char *to = NULL;
-    if (task->kind != HRF_TASK_INFER || found->record == NULL)
+    if (task->kind != HRF_TASK_INFER || found->record == NULL ||
+        !hrf_scores_name_embeddings(found->record, found->n_bytes))
         return HRF_OK;
     HRF_TRY(hrf_store_embeddings_path(run->store, task->key, &to, err));
     HRF_AUTO_FREE char *folder = hrf_path_directory(to);
     HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
     HRF_TRY(
         hrf_scores_decode(found->record, found->n_bytes, NULL, "a task's record", &scores, err));
-    if (!scores->embeddings.is_set)
-        return HRF_OK;
     if (is_known(run, task)) {
         unlink(found->embeddings);
         return HRF_OK;

@@ -377,3 +377,14 @@ enum hrf_status hrf_scores_read_timing(const void *bytes, size_t n_bytes, const 
     hrf_container_release(&container);
     return status;
 }
+
+bool hrf_scores_name_embeddings(const void *bytes, size_t n_bytes)
+{
+    struct hrf_container container;
+    if (hrf_container_decode(bytes, n_bytes, HRF_SCORES_KIND, WITH_EMBEDDINGS, NULL, "scores",
+                             &container, NULL) != HRF_OK)
+        return false;
+    const bool is_named = json_object_get(container.header, "embeddings") != NULL;
+    hrf_container_release(&container);
+    return is_named;
+}

@@ -117,6 +117,8 @@ void hrf_scores_destroy(struct hrf_scores *scores);
 HRF_DEFINE_AUTO(hrf_scores)
 HRF_CHECKED enum hrf_status hrf_scores_encode(const struct hrf_scores *scores,
                                               struct hrf_bytes *out, struct hrf_error *err);
+/* Whether a record names a file of embeddings; nothing else of it is looked at. */
+bool hrf_scores_name_embeddings(const void *bytes, size_t n_bytes);
 /* The times alone; the scores are not looked at. */
 HRF_CHECKED enum hrf_status hrf_scores_read_timing(const void *bytes, size_t n_bytes,
                                                    const char *where, struct hrf_timing *out,

@@ -125,11 +125,11 @@ static enum hrf_status check_embeddings(struct hrf_store *store, const struct hr
 {
     HRF_AUTO(hrf_scores) scores = NULL;
     HRF_AUTO_FREE char *path = NULL;
+    if (!hrf_scores_name_embeddings(record->data, record->n_bytes))
+        return HRF_OK;
     HRF_TRY(hrf_store_embeddings_path(store, task->key, &path, err));
     HRF_TRY(hrf_scores_decode(record->data, record->n_bytes, NULL, "its record", &scores, err));
-    const enum hrf_status status = scores->embeddings.is_set
-                                       ? hrf_embedding_file_check(path, scores, false, err)
-                                       : HRF_OK;
+    const enum hrf_status status = hrf_embedding_file_check(path, scores, false, err);
     return status == HRF_E_AGAIN ? HRF_E_USER : status;
 }
 
