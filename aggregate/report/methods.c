@@ -226,7 +226,9 @@ static void calibration(struct methods *m)
     cite(m, QUANTISATION);
     hrf_out_addf(m->out, ", fitted by %s on %lld patches of %s. ",
                  f->method != NULL ? f->method : "an unnamed method", (long long)f->samples,
-                 f->of_other_slides ? "slides that were not evaluated" : "the same slides");
+                 f->of_other_slides ? "slides that were not evaluated"
+                 : f->of_training   ? "the cohort's training slides"
+                                    : "the same slides");
 }
 
 /* ---- statistics ---- */

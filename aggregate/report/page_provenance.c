@@ -68,7 +68,9 @@ void hrf_page_provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
         hrf_out_markup(out, "<dt>calibration made</dt><dd>%s, %lld samples of %s, %s, %s</dd>\n",
                        c->cached ? "earlier (found in the store)" : "in this run",
                        (long long)c->samples,
-                       c->of_other_slides ? "slides that are not evaluated" : "the cohort",
+                       c->of_other_slides ? "slides that are not evaluated"
+                       : c->of_training   ? "the cohort's slides for training"
+                                          : "the cohort that is evaluated",
                        c->method != NULL ? c->method : "", hrf_page_seconds(c->seconds).text);
         for (size_t i = 0; i < c->n_kept; i++)
             hrf_out_markup(out, "<dt>kept in float32</dt><dd>%s: %s</dd>\n", c->kept[i].name,

@@ -31,7 +31,10 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
     hrf_json_put(object, "seconds", hrf_json_number(facts->seconds));
     hrf_json_put(object, "samples", json_integer(facts->samples));
     hrf_json_put_text(object, "method", facts->method);
-    hrf_json_put_text(object, "sample_of", facts->of_other_slides ? "calibrate.slides" : "dataset");
+    hrf_json_put_text(object, "sample_of",
+                      facts->of_other_slides ? "calibrate.slides"
+                      : facts->of_training   ? "dataset, training"
+                                             : "dataset");
     json_t *kept = json_array();
     for (size_t i = 0; i < facts->n_kept; i++)
         json_array_append_new(kept,

@@ -178,6 +178,7 @@ static bool copy_params(struct hrf_cohort *cohort, const struct hrf_aggregate_pa
     cohort->calibration.seconds = facts->seconds;
     cohort->calibration.samples = facts->samples;
     cohort->calibration.of_other_slides = facts->of_other_slides;
+    cohort->calibration.of_training = facts->of_training;
     return ok && copy_text(facts->key, &cohort->calibration.key) &&
            copy_text(facts->method, &cohort->calibration.method) &&
            copy_text(facts->reason, &cohort->calibration.reason) &&

@@ -40,6 +40,7 @@ struct hrf_calibration_facts {
     double seconds;
     int64_t samples;
     bool of_other_slides; /* the sample is of slides that are not evaluated: calibrate.slides */
+    bool of_training;     /* it is of the cohort's slides for training */
     const struct hrf_calibration_keep *kept; /* what int8 leaves in float32, and why */
     size_t n_kept;
 };

@@ -9,7 +9,10 @@
 #include "base/crash.h"
 #include "base/directory.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/path.h"
+
+#include <string.h>
 
 static const char version[] = "hires-flow calibrate 5";
 
@@ -20,18 +23,40 @@ void run_sample_release(struct run_sample *sample)
     hrf_free(sample->parts);
 }
 
-/* The sample is drawn from the cohort's slides unless calibrate.slides names others. */
-static bool may_sample(const struct run *run, const struct hrf_task_row *tile)
+static bool is_for_training(const struct hrf_slide_row *slide)
 {
-    return run->slides.n_sample == 0 || tile->slide_id > (int64_t)run->slides.n_items;
+    return strncmp(slide->name, "test_", 5) != 0;
+}
+
+bool run_samples_training_part(const struct hrf_workflow *workflow,
+                               const struct hrf_slide_rows *slides)
+{
+    if (slides->n_sample > 0 || workflow->dataset.layout != HRF_LAYOUT_CAMELYON16 ||
+        workflow->dataset.split != HRF_SPLIT_ALL)
+        return false;
+    for (size_t i = 0; i < slides->n_items; i++)
+        if (is_for_training(&slides->items[i]) && slides->items[i].state != HRF_SLIDE_EXCLUDED)
+            return true;
+    return false;
+}
+
+/* The sample is drawn from the slides of calibrate.slides; without them from the cohort's for
+ * training, if it has both parts; else from the whole cohort. */
+static bool may_sample(const struct run *run, const struct hrf_task_row *tile, bool of_training)
+{
+    if (run->slides.n_sample > 0)
+        return tile->slide_id > (int64_t)run->slides.n_items;
+    const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides, tile->slide_id);
+    return !of_training || (slide != NULL && is_for_training(slide));
 }
 
 bool run_sample_is_tiled(const struct run *run)
 {
+    const bool of_training = run_samples_training_part(run->workflow, &run->slides);
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
-        if (t->kind == HRF_TASK_TILE && may_sample(run, t) && t->state != HRF_TASK_FINISHED &&
-            t->state != HRF_TASK_BROKEN)
+        if (t->kind == HRF_TASK_TILE && may_sample(run, t, of_training) &&
+            t->state != HRF_TASK_FINISHED && t->state != HRF_TASK_BROKEN)
             return false;
     }
     return true;
@@ -42,10 +67,12 @@ static enum hrf_status load_parts(struct run *run, struct run_sample *sample, in
 {
     sample->parts = hrf_calloc(run->tasks.n_items + 1, sizeof *sample->parts);
     HRF_CHECK_MEMORY(sample->parts != NULL, err, "no memory for the calibration sample");
+    const bool of_training = run_samples_training_part(run->workflow, &run->slides);
     *total = 0;
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
-        if (t->kind != HRF_TASK_TILE || t->state != HRF_TASK_FINISHED || !may_sample(run, t))
+        if (t->kind != HRF_TASK_TILE || t->state != HRF_TASK_FINISHED ||
+            !may_sample(run, t, of_training))
             continue;
         struct run_sample_part *part = &sample->parts[sample->n_parts];
         part->slide_id = t->slide_id;
@@ -97,11 +124,32 @@ static enum hrf_status identify(struct run_sample *sample, struct hrf_error *err
     return HRF_OK;
 }
 
+/* Ranges that were fitted to slides know something of them: figures on the same slides may be too
+ * good. */
+static void warn_of_leak(const struct run *run, const struct run_sample *sample)
+{
+    size_t n = 0;
+    if (run->slides.n_sample > 0 || run_samples_training_part(run->workflow, &run->slides))
+        return;
+    for (size_t i = 0; i < sample->n_parts; i++) {
+        const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides,
+                                                                sample->parts[i].slide_id);
+        n += slide != NULL && (slide->truth != HRF_TRUTH_UNKNOWN || slide->label_text != NULL);
+    }
+    if (n > 0)
+        hrf_log_warning("calibrate",
+                        "INT8 is calibrated on patches of %zu of the labelled slides that it is "
+                        "judged on, so its figures may be too good: name others with "
+                        "calibrate.slides",
+                        n);
+}
+
 enum hrf_status run_sample_make(struct run *run, struct run_sample *sample, struct hrf_error *err)
 {
     int64_t total = 0;
     HRF_TRY(load_parts(run, sample, &total, err));
     draw(sample, total, run->workflow->calibrate.samples, run->workflow->calibrate.seed);
+    warn_of_leak(run, sample);
     return identify(sample, err);
 }
 

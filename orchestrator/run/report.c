@@ -138,6 +138,7 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
                                         struct hrf_error *err)
 {
     struct hrf_calibration_facts *facts = &p->aggregate.calibration;
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     HRF_AUTO_FREE char *cached = NULL, *own = NULL;
     bool is_needed = false;
     for (size_t i = 0; i < w->n_precisions; i++)
@@ -161,7 +162,9 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     facts->key = p->calibration->key;
     facts->method = p->calibration->method;
     facts->samples = p->calibration->n_samples;
+    HRF_TRY(hrf_store_get_slides(store, &slides, err));
     facts->of_other_slides = hrf_dataset_is_given(&w->calibrate.slides);
+    facts->of_training = run_samples_training_part(w, &slides);
     facts->kept = p->calibration->keep;
     facts->n_kept = p->calibration->n_keep;
     facts->cached = cached != NULL && strcmp(cached, "yes") == 0;

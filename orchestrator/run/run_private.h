@@ -233,6 +233,10 @@ HRF_CHECKED enum hrf_status run_calibrate(struct run *run, struct hrf_error *err
 /* To be called once per loop iteration. Renews this run's claim on the calibration that it makes,
  * or checks whether the run that makes it has finished or is gone. */
 HRF_CHECKED enum hrf_status run_tend_calibration(struct run *run, struct hrf_error *err);
+/* True if INT8 is calibrated on the cohort's slides for training alone: a CAMELYON16 cohort of both
+ * parts, without calibrate.slides. */
+bool run_samples_training_part(const struct hrf_workflow *workflow,
+                               const struct hrf_slide_rows *slides);
 /* The run's last calibration: from its database, or, in a run of an earlier version, from the file
  * in the run directory. *out stays NULL if there is none. */
 HRF_CHECKED enum hrf_status run_read_calibration(struct hrf_store *store, const char *directory,

@@ -140,7 +140,8 @@ const struct hrf_key hrf_keys[] = {
     ONE_OF(calibrate.method, WORD, "mse", hrf_words_fit, "how INT8 ranges are chosen"),
     IN_RANGE(calibrate.seed, INT, "1", 0, MANY, "random seed of the calibration sample"),
     ONE_OF(calibrate.slides.layout, WORD, NULL, hrf_words_layout,
-           "slides to draw the calibration sample from; default: the slides of dataset"),
+           "slides to draw the calibration sample from; default: the slides of dataset, of split "
+           "all those for training"),
     ANY(calibrate.slides.root, PATH, NULL,
         "as dataset.root; slides that are in both are not evaluated"),
     ONE_OF(calibrate.slides.split, WORD, "training", hrf_words_split, "as dataset.split"),

@@ -23,6 +23,7 @@ code=0
 wait $second || code=$?
 [ $code = 3 ] || { cat "$scratch/b.out"; fail "the second run ended with $code"; }
 [ "$(kept calibration)" = 1 ] || fail "$(kept calibration) calibrations, not 1"
+grep -q "labelled slides that it is judged on, so its figures may be too good: name others with calibrate.slides" "$scratch"/[ab].out || fail "no word of a leak"
 [ "$(kept claim)" = 0 ] || fail "a claim was left behind"
 case $(observed a),$(observed b) in
 0,[1-9]* | [1-9]*,0) ;;
@@ -104,4 +105,12 @@ grep ,fp32, "$scratch/part/results/labels.csv" | diff - "$scratch/good.csv" || f
 expect_code 2 env HRF_ENGINE="$scratch/crashes" "$flow" calibrate "$scratch/w.yaml" --out "$scratch/part" --set executor.retries=0
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/part"
 diff -r "$scratch/good" "$scratch/part/results" || fail "after a failed calibration the results are others"
+# A CAMELYON16 cohort of both parts is calibrated on its slides for training, and says so.
+mkdir -p "$scratch/cohort/training/normal"
+mv "$scratch/cohort/testing/images/test_001.tif" "$scratch/cohort/training/normal/normal_001.tif"
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/both" --set dataset.split=all
+if grep -q "judged on" "$scratch/err"; then fail "a word of a leak without one"; fi
+on=$(sqlite3 "$scratch/both/run.db" "SELECT DISTINCT name FROM task JOIN slide ON slide_id=slide.id WHERE kind=2")
+[ "$on" = normal_001 ] || fail "calibrated on '$on'"
+grep -q '"sample_of": *"dataset, training"' "$scratch/both/report/report.json" || fail "the report does not say so"
 echo "1 passed, 0 failed"
