@@ -2,8 +2,10 @@
 #include "orchestrator/view/view_data.h"
 
 #include "aggregate/camelyon16/asap.h"
+#include "aggregate/segmentation/mask.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/png_write.h"
 #include "schema/store/store.h"
 #include "schema/workflow/workflow.h"
 
@@ -44,10 +46,11 @@ static json_t *describe_workflow(const struct hrf_workflow *w)
         json_array_append_new(classes, json_string(attention));
     for (size_t i = 0; i < w->n_precisions; i++)
         json_array_append_new(precisions, json_string(hrf_precision_name(w->precision[i])));
-    return json_pack("{sosososososb}", "name", hrf_json_string(w->name), "classes", classes,
+    return json_pack("{sosososososbsb}", "name", hrf_json_string(w->name), "classes", classes,
                      "positive", text_or_null(has_head ? attention : w->model.positive),
                      "precisions", precisions, "threshold", number_or_null(w->aggregate.threshold),
-                     "is_embedding", w->model.output == HRF_OUTPUT_EMBEDDING && !has_head);
+                     "is_embedding", w->model.output == HRF_OUTPUT_EMBEDDING && !has_head,
+                     "is_segmentation", w->model.output == HRF_OUTPUT_SEGMENTATION);
 }
 
 static json_t *describe_slide(const struct hrf_slide_row *slide)
@@ -194,6 +197,30 @@ enum hrf_status hrf_view_mask(const char *directory, int64_t slide_id, unsigned 
     memcpy(*out, plan->mask_png.data, plan->mask_png.n_bytes);
     *n_bytes = plan->mask_png.n_bytes;
     return HRF_OK;
+}
+
+enum hrf_status hrf_view_labels(const char *directory, int64_t slide_id, const char *precision,
+                                unsigned char **out, size_t *n_bytes, struct hrf_error *err)
+{
+    enum { MOST_SIDE = 2048 };
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO(hrf_mask) mask = NULL;
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
+    HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
+    HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
+    if (scores->labels.side == 0)
+        return hrf_error_set(err, HRF_E_USER, "the model gives no labels of pixels");
+    HRF_TRY(hrf_mask_create(plan, &scores->labels, scores->n_classes, &mask, err));
+    int32_t level = 0;
+    struct hrf_mask_size size = hrf_mask_level_size(mask, 0);
+    while (size.width > MOST_SIDE || size.height > MOST_SIDE)
+        size = hrf_mask_level_size(mask, ++level);
+    HRF_AUTO_FREE unsigned char *labels = hrf_alloc_array((size_t)size.width, (size_t)size.height);
+    HRF_CHECK_MEMORY(labels != NULL, err, "no memory for a mask");
+    HRF_TRY(hrf_mask_rows(mask, level, 0, size.height, labels, err));
+    return hrf_png_write(labels, size.width, size.height, 1, out, n_bytes, err);
 }
 
 static enum hrf_status annotation_of(struct hrf_store *store, int64_t slide_id, char **out,

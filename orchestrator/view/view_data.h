@@ -25,6 +25,12 @@ HRF_CHECKED enum hrf_status hrf_view_scores(const char *directory, int64_t slide
 HRF_CHECKED enum hrf_status hrf_view_mask(const char *directory, int64_t slide_id,
                                           unsigned char **out, size_t *n_bytes,
                                           struct hrf_error *err);
+/* The labels of a segmentation network at one precision, over the whole slide: a gray PNG on the
+ * heap, 0 for none and from 1 on the classes, of the finest level of the mask that has no side
+ * above 2048 px. HRF_E_AGAIN: not all are there yet. HRF_E_USER: the network gives none. */
+HRF_CHECKED enum hrf_status hrf_view_labels(const char *directory, int64_t slide_id,
+                                            const char *precision, unsigned char **out,
+                                            size_t *n_bytes, struct hrf_error *err);
 /* Outlines of the slide's annotation: [[[x, y], ...], ...] in level-0 px; [] without one. */
 HRF_CHECKED enum hrf_status hrf_view_outlines(const char *directory, int64_t slide_id,
                                               struct hrf_strbuf *out, struct hrf_error *err);

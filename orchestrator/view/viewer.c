@@ -89,13 +89,13 @@ static bool is_tile(const char *what, int64_t place[3])
 }
 
 /* "scores/PRECISION.json": one of the precisions that there are; NULL: it is not that. */
-static const char *precision_of(const char *what)
+static const char *precision_of(const char *what, const char *folder, const char *suffix)
 {
-    if (!take_text(&what, "scores/"))
+    if (!take_text(&what, folder))
         return NULL;
     for (size_t i = 0; hrf_precision_names[i] != NULL; i++) {
         const char *end = what;
-        if (take_text(&end, hrf_precision_names[i]) && strcmp(end, ".json") == 0)
+        if (take_text(&end, hrf_precision_names[i]) && strcmp(end, suffix) == 0)
             return hrf_precision_names[i];
     }
     return NULL;
@@ -176,7 +176,8 @@ static enum hrf_status answer_slide(struct hrf_viewer *viewer, int64_t id, const
 {
     const char *directory = viewer->config.directory;
     int64_t place[3];
-    const char *precision = precision_of(what);
+    const char *precision = precision_of(what, "scores/", ".json");
+    const char *labels = precision_of(what, "labels/", ".png");
     if (is_tile(what, place))
         return answer_tile(viewer, id, place, a, err);
     a->type = "application/json";
@@ -191,6 +192,8 @@ static enum hrf_status answer_slide(struct hrf_viewer *viewer, int64_t id, const
     a->type = "image/png";
     if (strcmp(what, "tissue.png") == 0)
         return hrf_view_mask(directory, id, &a->bytes, &a->n_bytes, err);
+    if (labels != NULL)
+        return hrf_view_labels(directory, id, labels, &a->bytes, &a->n_bytes, err);
     return hrf_error_set(err, HRF_E_USER, "there is no '%s'", what);
 }
 

@@ -50,17 +50,18 @@ HRF_CRASH_AT=report.slide "$flow" run "$scratch/w.yaml" --out "$scratch/killed" 
 segment killed three.onnx $three --set tiler.patch.stride=40 $whole
 diff -r "$scratch/overlap/results" "$scratch/killed/results" || fail "after a crash of the report"
 
-# Dice and IoU against outlines, and against the same truth as a mask.
+# Dice and IoU against outlines, and against the same truth as a mask: a U-Net that PyTorch has exported
+# (tools/reference/train_small_unet.py).
 truth() { "$python" "$HRF_SOURCE_DIR/tests/cli/segmentation_truth.py" "$@"; }
 outlines=$scratch/cohort/testing/lesion_annotations
 truth draw "$images/test_002.tif" "$outlines/test_002.xml" "$scratch/2.png" || fail "the truth"
 truth draw "$images/test_004.tif" "$outlines/test_004.xml" "$scratch/4.png" || fail "the truth"
-expect_code 0 "$engine" model make unet:2,4 --classes 2 --size 64 --output "$scratch/two.onnx"
 by() { # name, annotation of test_002, of test_004
     printf 'slide,label,annotation\n%s,normal,\n%s,tumor,%s\n%s,tumor,%s\n' "$images/test_001.tif" "$images/test_002.tif" "$2" \
         "$images/test_004.tif" "$3" >"$scratch/two.csv"
     sed "s|dataset: .*|dataset: {layout: csv, csv: $scratch/two.csv}|" "$scratch/w.yaml" >"$scratch/two.yaml"
-    expect_code 0 "$flow" run "$scratch/two.yaml" --out "$scratch/by.$1" --set model.output=segmentation --set model.file="$scratch/two.onnx"
+    expect_code 0 "$flow" run "$scratch/two.yaml" --out "$scratch/by.$1" --set model.output=segmentation \
+        --set model.file="$HRF_SOURCE_DIR/tests/golden/segmentation/unet.onnx" --set 'model.classes=[background,tissue,tumor]'
     truth judge "$scratch/by.$1" "$scratch/2.png" "$scratch/4.png" >"$scratch/auc.$1" || fail "Dice by $1"
 }
 by outlines "$outlines/test_002.xml" "$outlines/test_004.xml"
@@ -68,6 +69,25 @@ by masks "$scratch/2.png" "$scratch/4.png"
 printf 'patch AUC by outlines %s, by a mask %s\n' "$(cat "$scratch/auc.outlines")" "$(cat "$scratch/auc.masks")"
 "$python" -c "import sys; assert abs(float(sys.argv[1]) - float(sys.argv[2])) < 0.02" "$(cat "$scratch/auc.outlines")" \
     "$(cat "$scratch/auc.masks")" || fail "the patch AUC"
+
+# The viewer's picture of the labels is the mask.
+if [ -e /usr/share/javascript/leaflet/leaflet.js ]; then
+    "$flow" view "$scratch/overlap" --json >"$scratch/url" &
+    viewer=$!
+    until [ -s "$scratch/url" ]; do kill -0 $viewer || fail "the viewer ended"; sleep 0.05; done
+    "$python" - "$scratch/url" "$scratch/overlap/results/fp32/masks/test_001.tiff" <<'END2' || fail "the viewer's labels"
+import io, json, sys, urllib.request
+import numpy, openslide
+from PIL import Image
+url = json.load(open(sys.argv[1]))["url"]
+run = json.load(urllib.request.urlopen(url + "run.json"))
+assert run["is_segmentation"] and run["classes"] == ["stroma", "normal", "tumor"]
+png = urllib.request.urlopen(f"{url}slide/{run['slides'][0]['id']}/labels/fp32.png").read()
+mask = openslide.OpenSlide(sys.argv[2])
+assert (numpy.asarray(Image.open(io.BytesIO(png))) == numpy.asarray(mask.read_region((0, 0), 0, mask.dimensions))[..., 0]).all()
+END2
+    kill $viewer
+fi
 
 # What is not wanted goes, and bad requests are a sentence each.
 segment plain three.onnx $three --set 'precision=[fp32,int8]' --set report.masks=false --set report.geojson=false
@@ -82,4 +102,4 @@ refuse "segmentation into 2 classes (model.classes) needs 8x2xHxW"
 refuse "'segmentation' labels the pixels of patches" --set tiler.mode=slide
 expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=segmentation
 expect_text "segmentation into 2 classes"
-echo "10 passed, 0 failed"
+echo "11 passed, 0 failed"

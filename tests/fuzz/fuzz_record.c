@@ -27,6 +27,11 @@ static void try_both(const void *data, size_t size)
     if (hrf_scores_decode(data, size, NULL, "fuzz", &scores, &err) == HRF_OK) {
         if (hrf_scores_encode(scores, &again, &err) == HRF_OK)
             hrf_bytes_release(&again);
+        enum { SIDE = 64 };
+        unsigned char labels[SIDE * SIDE];
+        for (int64_t i = 0; i < scores->labels.n && scores->labels.side <= SIDE; i++)
+            if (hrf_label_maps_get(&scores->labels, i, scores->n_classes, labels, &err) != HRF_OK)
+                break;
         hrf_scores_destroy(scores);
     }
 }

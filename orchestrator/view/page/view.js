@@ -46,7 +46,7 @@ function layerOf() {
   const precision = at("precision").value;
   const [kind, number] = at("layer").value.split(":");
   const scores = shown && shown.scores[precision];
-  if (!scores || kind === "none") return null;
+  if (!scores || kind === "none" || kind === "pixels") return null;
   const k = Number(number);
   const own = (i) => scores.values[i * scores.classes + k];
   if (kind === "class") {
@@ -91,9 +91,48 @@ function patchAt(x, y) {
 }
 
 // One pixel for each place of the patches' grid: as quick for a hundred thousand as for ten.
+// The labels of a segmentation network, each class in a colour of its own, the positive one red.
+const CLASS_COLOURS = [[47, 120, 183], [44, 138, 87], [132, 82, 201], [168, 106, 0], [15, 143, 154], [194, 59, 142], [91, 98, 112]];
+
+function classColour(k) {
+  const positive = run.classes.indexOf(run.positive);
+  return k === positive ? [200, 69, 47] : CLASS_COLOURS[(k > positive ? k - 1 : k) % CLASS_COLOURS.length];
+}
+
+async function drawPixels() {
+  const asked = shown, precision = at("precision").value;
+  const image = new Image();
+  image.src = "slide/" + asked.slide.id + "/labels/" + precision + ".png";
+  try {
+    await image.decode();
+  } catch (error) {
+    tell("The labels of this slide are not there yet.");
+    return;
+  }
+  if (shown !== asked || at("layer").value !== "pixels" || at("precision").value !== precision) return;
+  const canvas = document.createElement("canvas");
+  canvas.width = image.width;
+  canvas.height = image.height;
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  const pixels = context.getImageData(0, 0, image.width, image.height), data = pixels.data;
+  const colours = run.classes.map((name, k) => [...classColour(k), 200]);
+  for (let i = 0; i < data.length; i += 4) data.set(colours[data[i] - 1] || [0, 0, 0, 0], i);
+  context.putImageData(pixels, 0, 0);
+  const bounds = L.latLngBounds(point(0, 0), point(asked.patches.width, asked.patches.height));
+  if (asked.overlay) asked.overlay.remove();
+  asked.overlay = L.imageOverlay(canvas.toDataURL(), bounds, { opacity: Number(at("opacity").value), className: "overlay pixels" });
+  asked.overlay.addTo(map);
+}
+
 function drawOverlay() {
   if (shown.overlay) shown.overlay.remove();
   shown.overlay = null;
+  if (at("layer").value === "pixels") {
+    drawBar(null);
+    drawPixels();
+    return;
+  }
   const layer = layerOf();
   drawBar(layer);
   if (!layer) return;
@@ -389,9 +428,10 @@ async function begin() {
   choose(at("precision"), run.precisions.map((p) => [p, p]));
   const layers = run.classes.map((name, k) => ["class:" + k, name]);
   if (run.precisions.length > 1) layers.push(...run.classes.map((name, k) => ["difference:" + k, name + ", difference to " + run.precisions[0]]));
+  if (run.is_segmentation) layers.unshift(["pixels", "classes of pixels: " + run.classes.join(", ")]);
   choose(at("layer"), [...layers, ["none", "nothing"]]);
   const positive = run.classes.indexOf(run.positive);
-  if (positive >= 0) at("layer").value = "class:" + positive;
+  if (positive >= 0 && !run.is_segmentation) at("layer").value = "class:" + positive;
   for (const id of ["precision", "layer"]) at(id).onchange = () => { if (shown && shown.grid) { drawOverlay(); drawGallery(); } };
   at("opacity").oninput = () => shown && shown.overlay && shown.overlay.setOpacity(Number(at("opacity").value));
   at("tissue").onchange = drawTissue;
