@@ -194,13 +194,15 @@ static void drift_table(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     if (cohort->n_precisions < 2)
         return;
-    hrf_out_markup(out,
-                   "<section><h2>Embeddings <small>cosine of each patch's with that of %s</small>"
-                   "</h2><table><thead><tr><th></th><th class=\"n\">patches</th>"
-                   "<th class=\"n\">mean</th><th class=\"n\">median</th>"
-                   "<th class=\"n\">1st percentile</th><th class=\"n\">least</th></tr></thead>"
-                   "<tbody>\n",
-                   cohort->precisions[0].name);
+    hrf_out_markup(
+        out,
+        "<section><h2>Embeddings <small>cosine of each patch's with that of %s</small>"
+        "</h2><table><thead><tr><th></th><th class=\"n\">patches</th>"
+        "<th class=\"n\">mean</th><th class=\"n\">median</th>"
+        "<th class=\"n\">1st percentile</th><th class=\"n\">least</th>"
+        "<th class=\"n\" title=\"share of the 10 nearest neighbours of a patch on its slide "
+        "that stay so\">neighbours kept</th></tr></thead><tbody>\n",
+        cohort->precisions[0].name);
     for (size_t i = 1; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         row_head(out, p, false);
@@ -209,6 +211,7 @@ static void drift_table(struct hrf_out *out, const struct hrf_cohort *cohort)
         next_cell(out, &p->cosine_median, 6);
         next_cell(out, &p->cosine_percentile1, 6);
         next_cell(out, &p->cosine_least, 6);
+        next_cell(out, &p->neighbours_kept, 4);
         hrf_out_adds(out, "</td></tr>\n");
     }
     hrf_out_adds(out, "</tbody></table></section>\n");

@@ -79,6 +79,9 @@ static void put_embedding(json_t *object, const struct hrf_cohort *cohort,
     hrf_json_put_figure(embedding, "cosine_median", &p->cosine_median);
     hrf_json_put_figure(embedding, "cosine_percentile1", &p->cosine_percentile1);
     hrf_json_put_figure(embedding, "cosine_least", &p->cosine_least);
+    hrf_json_put_figure(embedding, "neighbours_kept", &p->neighbours_kept);
+    hrf_json_put(embedding, "neighbours_patches",
+                 json_integer((json_int_t)p->neighbours.n_patches));
     hrf_json_put(object, "embedding", embedding);
 }
 

@@ -53,6 +53,8 @@ static void release_precision(struct hrf_cohort_precision *precision, size_t n_c
     hrf_free(precision->flips);
     hrf_difference_release(&precision->difference);
     hrf_drift_release(&precision->drift);
+    hrf_neighbours_release(&precision->neighbours);
+    hrf_free(precision->neighbours_kept.reason);
     struct hrf_figure *figures[] = {
         &precision->patches_per_second,
         &precision->speedup,

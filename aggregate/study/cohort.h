@@ -15,6 +15,7 @@
 #include "aggregate/study/difference.h"
 #include "aggregate/study/drift.h"
 #include "aggregate/study/head_study.h"
+#include "aggregate/study/neighbours.h"
 #include "aggregate/study/operating_points.h"
 #include "aggregate/study/regression.h"
 #include "base/alloc.h"
@@ -202,6 +203,7 @@ struct hrf_cohort_precision {
     /* Against the reference, over patches that both scored: of probabilities, of embeddings. */
     struct hrf_difference difference;
     struct hrf_drift drift;
+    struct hrf_neighbours neighbours;
 
     /* Filled by finish. */
     struct hrf_figure patches_per_second; /* of one job */
@@ -214,7 +216,8 @@ struct hrf_cohort_precision {
     struct hrf_figure mean_abs_difference;
     /* The cosine of a patch's embedding and the reference's: over patches. */
     struct hrf_figure cosine_mean, cosine_median, cosine_percentile1, cosine_least;
-    struct hrf_figure auc_difference; /* this less the reference, over slides that both scored */
+    struct hrf_figure neighbours_kept; /* of the 10 nearest; neighbours.h */
+    struct hrf_figure auc_difference;  /* this less the reference, over slides that both scored */
     /* 95 %, DeLong; NaN when both precisions order every pair alike (or auc_difference is NaN). */
     struct hrf_interval auc_difference_interval;
     struct hrf_figure delong_p; /* of it; see delong.h */

@@ -82,6 +82,13 @@ static enum hrf_status finish_drift(const struct hrf_cohort *cohort, struct hrf_
     const char *why = cohort->is_embedding
                           ? "no patch has an embedding at both this precision and the reference"
                           : "the model gives no embeddings (model.output)";
+    p->neighbours_kept.value = hrf_neighbours_kept(&p->neighbours);
+    if (isnan(p->neighbours_kept.value))
+        HRF_TRY(set_reason(&p->neighbours_kept,
+                           !cohort->is_embedding         ? why
+                           : p == &cohort->precisions[0] ? "it is the reference"
+                                                         : "no slide has more than 10 patches",
+                           err));
     p->cosine_mean.value = s.mean;
     p->cosine_median.value = s.median;
     p->cosine_percentile1.value = s.percentile1;

@@ -102,7 +102,7 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
 }
 
 /* Two readings of a slide's embeddings side by side; their blocks may have other borders. */
-static enum hrf_status add_drift(struct hrf_drift *drift, struct hrf_embeddings *reference,
+static enum hrf_status add_drift(struct hrf_cohort_precision *p, struct hrf_embeddings *reference,
                                  struct hrf_embeddings *values, struct hrf_error *err)
 {
     struct hrf_embeddings *const sides[2] = { reference, values };
@@ -113,6 +113,7 @@ static enum hrf_status add_drift(struct hrf_drift *drift, struct hrf_embeddings 
                              "%lld embeddings of %lld numbers, the reference has %lld of %lld",
                              (long long)values->n, (long long)values->width,
                              (long long)reference->n, (long long)reference->width);
+    HRF_TRY(hrf_neighbours_begin(&p->neighbours, reference->n, reference->width, err));
     for (int64_t at = 0, step; at < reference->n; at += step) {
         for (int i = 0; i < 2; i++)
             if (n[i] == 0)
@@ -120,12 +121,14 @@ static enum hrf_status add_drift(struct hrf_drift *drift, struct hrf_embeddings 
         step = n[0] < n[1] ? n[0] : n[1];
         if (step == 0)
             return hrf_error_set(err, HRF_E_BUG, "embeddings end before their last patch");
-        HRF_TRY(hrf_drift_add(drift, rows[0], rows[1], step, reference->width, err));
+        HRF_TRY(hrf_drift_add(&p->drift, rows[0], rows[1], step, reference->width, err));
+        hrf_neighbours_add(&p->neighbours, rows[0], rows[1], step);
         for (int i = 0; i < 2; i++) {
             rows[i] += step * reference->width;
             n[i] -= step;
         }
     }
+    hrf_neighbours_end(&p->neighbours);
     return HRF_OK;
 }
 
@@ -146,7 +149,7 @@ static enum hrf_status add_embeddings(struct hrf_store *store, struct hrf_cohort
     if (precision == 0) /* every patch has the cosine 1 with itself: nothing is read */
         return hrf_drift_add_same(&p->drift, reference->n, reference->width, err);
     HRF_TRY(hrf_store_open_embeddings(store, slide->id, p->name, &values, err));
-    return add_drift(&p->drift, reference, values, err);
+    return add_drift(p, reference, values, err);
 }
 
 /* The scores of every class that slide heads gave; nothing if they have not scored the slide. */

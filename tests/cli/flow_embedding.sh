@@ -73,6 +73,14 @@ a, b = numpy.concatenate(pairs[:3]), numpy.concatenate(pairs[3:])
 cosine = (a * b).sum(1) / numpy.sqrt((a * a).sum(1) * (b * b).sum(1))
 assert abs(int8["embedding"]["cosine_mean"] - cosine.mean()) < 1e-6, (int8["embedding"], cosine.mean())
 assert abs(int8["embedding"]["cosine_least"] - cosine.min()) < 1e-6
+def nearest(rows): # of each the 10 nearest others, of equal ones the first
+    rows = rows / numpy.sqrt((rows * rows).sum(1, keepdims=True))
+    c = rows @ rows.T
+    numpy.fill_diagonal(c, -2)
+    return numpy.argsort(-c, axis=1, kind="stable")[:, :10]
+kept = [len(set(a) & set(b)) for x, y in zip(pairs[:3], pairs[3:]) if len(x) > 10 for a, b in zip(nearest(x), nearest(y))]
+assert int8["embedding"]["neighbours_patches"] == len(kept) > 0 and fp32["embedding"]["neighbours_kept"] is None
+assert abs(int8["embedding"]["neighbours_kept"] - numpy.mean(kept) / 10) < 0.05, (int8["embedding"], numpy.mean(kept) / 10)
 END
 
 # A worker that dies is tried again, and the report that dies is made again: the same bytes.
