@@ -19,7 +19,7 @@ const size_t GUARD = 256;
 const unsigned char FRESH = 0xa5, TAIL = 0xc3;
 
 size_t arena_used, allocated;
-std::set<const void *> pinned;
+std::map<const char *, size_t> pinned; /* and how many bytes */
 int depth; /* of open_memory */
 
 void set_access(int access)
@@ -52,15 +52,19 @@ char *find_room(size_t n_bytes)
     return at;
 }
 
-/* One side on the device inside one block, the other in memory that the device reaches. */
-bool may_copy(const void *device, const void *host, size_t n_bytes, bool is_async)
+/* One side on the device inside one block, the other in memory that the device reaches: pinned. There
+ * is no cudaMemcpy here at all: from pageable memory it returns before the copy has arrived, and the
+ * back end's streams do not wait for it, so code that uses it does not build. */
+bool may_copy(const void *device, const void *host, size_t n_bytes)
 {
     if (!is_on_device(device) || !fits(device, n_bytes) || is_on_device(host))
         return false;
-    if (!is_async)
-        return true;
-    const auto after = pinned.upper_bound(host);
-    return after != pinned.begin();
+    const char *at = static_cast<const char *>(host);
+    const auto after = pinned.upper_bound(at);
+    if (after == pinned.begin())
+        return false;
+    const auto block = std::prev(after);
+    return at + n_bytes <= block->first + block->second;
 }
 
 } // namespace
@@ -159,7 +163,7 @@ cudaError_t cudaMallocHost(void **memory, size_t n_bytes)
     if (machine() == "full")
         return cudaErrorMemoryAllocation;
     *memory = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
-    pinned.insert(*memory);
+    pinned[static_cast<char *>(*memory)] = n_bytes;
     return cudaSuccess;
 }
 
@@ -167,19 +171,8 @@ cudaError_t cudaFreeHost(void *memory)
 {
     ALONE;
     drain_all();
-    pinned.erase(memory);
+    pinned.erase(static_cast<char *>(memory));
     free(memory);
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind)
-{
-    ALONE;
-    const bool is_up = kind == cudaMemcpyHostToDevice;
-    if (!may_copy(is_up ? to : from, is_up ? from : to, n_bytes, false))
-        return cudaErrorInvalidValue;
-    open_memory open;
-    memcpy(to, from, n_bytes);
     return cudaSuccess;
 }
 
@@ -190,7 +183,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
     const bool is_up = kind == cudaMemcpyHostToDevice;
     if (kind == cudaMemcpyDeviceToDevice
             ? !fits(to, n_bytes) || !fits(from, n_bytes)
-            : !may_copy(is_up ? to : from, is_up ? from : to, n_bytes, true))
+            : !may_copy(is_up ? to : from, is_up ? from : to, n_bytes))
         return cudaErrorInvalidValue;
     return hrf_emulated_queue(stream, [=] { memcpy(to, from, n_bytes); });
 }

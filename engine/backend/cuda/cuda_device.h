@@ -36,6 +36,7 @@ struct hrf_cuda_device {
     cudaStream_t queue;   /* `stream` or `peers`: what the rank has turned to */
     /* A place in `stream`, in `peers`, that the other one has to come after. */
     cudaEvent_t reached, reached_peers;
+    void *staging; /* pinned: what uploads go through */
 };
 
 /* `place`: that one of the visible devices, modulo their number; -1: by this rank's number on its
@@ -52,7 +53,9 @@ HRF_CHECKED enum hrf_status hrf_cuda_device_enter(const struct hrf_cuda_device *
 HRF_CHECKED enum hrf_status hrf_cuda_allocate(const struct hrf_cuda_device *device, size_t n_bytes,
                                               void **out, struct hrf_error *err);
 void hrf_cuda_release(void *memory);
-/* Allocates and fills from host memory, at once. */
+/* Allocates and fills from host memory, through pinned memory and `stream`; done when it returns. A
+ * plain copy from pageable memory may return before it has arrived, and no other stream waits for
+ * it. One thread at a time. */
 HRF_CHECKED enum hrf_status hrf_cuda_upload(const struct hrf_cuda_device *device, const void *from,
                                             size_t n_bytes, void **out, struct hrf_error *err);
 
