@@ -437,7 +437,7 @@ enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct
     for (int in_strips = 0; in_strips < 2; in_strips++) {
         int32_t n = 0;
         HRF_TRY(describe_all(backend, graph, in_strips != 0, convs, &n, err));
-        HRF_TRY(hrf_plan_cache_prepare(backend->plans, convs, n, backend->n_threads, err));
+        HRF_TRY(hrf_plan_cache_prepare(backend->plans, convs, n, backend->n_planning_threads, err));
     }
     return HRF_OK;
 }

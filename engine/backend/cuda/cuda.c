@@ -2,12 +2,14 @@
 #include "engine/backend/cuda/cuda.h"
 
 #include "base/cache.h"
+#include "base/own_process.h"
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/ir/op.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct hrf_k_array hrf_cuda_array(const struct hrf_operand *operand, const void *data)
 {
@@ -305,13 +307,23 @@ static void bind_rank(struct hrf_backend *backend)
     hrf_strbuf_addf(&backend->lines, "%s\n", words);
 }
 
+/* Plans are built by all processors that this process may use, whatever --threads says: those are
+ * the threads that feed the GPU, this is a start that takes minutes by one of them. Ranks of a node
+ * that are not bound share its processors. */
+static int32_t planning_threads(const struct hrf_binding *binding)
+{
+    const bool is_bound = hrf_process_cpu_count() < sysconf(_SC_NPROCESSORS_ONLN);
+    const int32_t n_sharers = is_bound || binding->n_ranks < 1 ? 1 : binding->n_ranks;
+    const int32_t n = hrf_process_cpu_count() / n_sharers;
+    return n > 2 ? n : 2; /* with one, nothing is read or built ahead */
+}
+
 static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err)
 {
     struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
     HRF_CHECK_MEMORY(backend != NULL, err, "no memory for a back end");
     backend->allow_tf32 = config->allow_tf32;
-    backend->n_threads = config->n_threads;
     backend->notes = backend->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
     enum hrf_status status = hrf_cuda_device_open(config->place, &backend->device, err);
     if (status == HRF_OK)
@@ -320,6 +332,8 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
         status = start_cudnn(backend, err);
     if (status == HRF_OK)
         describe(backend);
+    if (status == HRF_OK)
+        backend->n_planning_threads = planning_threads(&backend->device->binding);
     if (status == HRF_OK && config->place < 0)
         bind_rank(backend);
     if (status != HRF_OK) {

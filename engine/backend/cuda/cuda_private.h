@@ -29,7 +29,7 @@ struct hrf_backend {
     struct hrf_cuda_landing landings[2];
     cudaEvent_t begins[2], marks[2];
     bool allow_tf32;
-    int32_t n_threads; /* that build plans */
+    int32_t n_planning_threads;
     char description[512];
     struct hrf_strbuf notes, lines; /* lines: for the next notes */
 };
