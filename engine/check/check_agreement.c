@@ -126,5 +126,14 @@ static void run_agreement(const struct hrf_check *check, int which, struct hrf_c
                           hrf_json_number(difference), "limit", row.limit, "error", why.text);
 }
 
+bool hrf_check_agreement_network(int i, struct hrf_check_network *out)
+{
+    if (i >= (int)N_AGREEMENTS)
+        return false;
+    const struct agreement *row = &agreements[i];
+    *out = (struct hrf_check_network){ row->model, row->precision, row->size, row->batch };
+    return true;
+}
+
 const struct hrf_check_part hrf_check_agreement = { "agreement", N_AGREEMENTS, N_QUICK,
                                                     name_agreement, run_agreement };

@@ -42,4 +42,13 @@ extern const struct hrf_check_part hrf_check_rounding, hrf_check_agreement, hrf_
 HRF_CHECKED enum hrf_status hrf_check_graph(const char *model, int64_t size, int64_t batch,
                                             struct hrf_graph **out, struct hrf_error *err);
 
+/* The networks of `agreement` and `speed`, and how they run there: what their plans can be made
+ * beforehand for. False: there is no network `i`. */
+struct hrf_check_network {
+    const char *model, *precision;
+    int64_t size, batch;
+};
+bool hrf_check_agreement_network(int i, struct hrf_check_network *out);
+bool hrf_check_speed_network(int i, struct hrf_check_network *out);
+
 #endif

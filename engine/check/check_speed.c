@@ -178,4 +178,13 @@ static void run_speed(const struct hrf_check *check, int which, struct hrf_check
     out->json = row_json(&row, &m, speed, why.text);
 }
 
+bool hrf_check_speed_network(int i, struct hrf_check_network *out)
+{
+    if (i >= (int)N_SPEEDS)
+        return false;
+    const struct speed *row = &speeds[i];
+    *out = (struct hrf_check_network){ row->model, row->precision, row->size, row->batch };
+    return true;
+}
+
 const struct hrf_check_part hrf_check_speed = { "speed", N_SPEEDS, 0, name_speed, run_speed };

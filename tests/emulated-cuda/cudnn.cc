@@ -2,13 +2,15 @@
  *
  * Engines: 7 ("tensor cores") for every graph with a convolution, 8 (plain) for those in floating
  * point with nothing before it; 8-bit channels come in fours and not in groups. A plan's JSON form
- * is the list of operations as text.
+ * is the list of operations as text, and is taken back under the driver's version that it was made
+ * for alone. hrf_emulated_plans_built() counts the plans that were built, not taken back.
  */
 #include "cudnn.h"
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -39,7 +41,7 @@ struct step {
 };
 
 struct program {
-    long engine = 0;
+    long engine = 0, driver = 0;
     std::vector<step> steps;
 };
 
@@ -336,7 +338,7 @@ std::string to_text(const program &code)
 {
     std::ostringstream out;
     out.precision(17);
-    out << "{\"emulated\":\"" << code.engine << ' ' << code.steps.size() << ' ';
+    out << "{\"emulated\":\"" << code.driver << ' ' << code.engine << ' ' << code.steps.size() << ' ';
     for (const step &s : code.steps) {
         out << s.is_conv << ' ' << s.mode << ' ' << s.lower << ' '
             << (std::isinf(s.upper) ? 1e300 : s.upper) << ' ' << s.slope << ' ';
@@ -359,7 +361,7 @@ bool from_text(const std::string &text, program &code)
         return false;
     std::istringstream in(text.substr(head.size()));
     size_t n = 0;
-    in >> code.engine >> n;
+    in >> code.driver >> code.engine >> n;
     code.steps.resize(n < 100 ? n : 0);
     for (step &s : code.steps) {
         in >> s.is_conv >> s.mode >> s.lower >> s.upper >> s.slope;
@@ -372,6 +374,51 @@ bool from_text(const std::string &text, program &code)
         get(in, s.y);
     }
     return bool(in) && !code.steps.empty();
+}
+
+/* ---- the device ---- */
+
+std::string properties_text(const emulated_descriptor *d)
+{
+    const auto text = list<char>(d, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+    if (!text.empty())
+        return text.data();
+    int driver = 0;
+    (void)cudaDriverGetVersion(&driver);
+    return "{\"deviceName\":\"Emulated GPU\",\"deviceVer\":900,\"multiProcessorCount\":1,"
+           "\"driverVer\":" +
+           std::to_string(driver) + ",\"totalGlobalMem\":1000000000}";
+}
+
+/* That a plan is for: of the handle's device, or of the one that is described. */
+long driver_of(const emulated_descriptor *plan)
+{
+    static const emulated_descriptor here = {};
+    const auto *described = one<emulated_descriptor *>(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                                                       nullptr);
+    const std::string text = properties_text(described != nullptr ? described : &here);
+    const std::string name = "\"driverVer\":";
+    const size_t at = text.find(name);
+    return at == std::string::npos ? 0 : atol(text.c_str() + at + name.size());
+}
+
+std::atomic<long> n_built;
+
+cudnnStatus_t make_plan(emulated_descriptor *d)
+{
+    const auto text = list<char>(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+    if (!text.empty()) {
+        d->code = std::make_shared<program>();
+        if (!from_text(text.data(), *d->code))
+            return CUDNN_STATUS_BAD_PARAM;
+        return d->code->driver == driver_of(d) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+    }
+    const auto *config = one<emulated_descriptor *>(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                                    nullptr);
+    d->code = std::make_shared<program>(*config->code);
+    d->code->driver = driver_of(d);
+    n_built++;
+    return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t finalize(emulated_descriptor *d)
@@ -392,17 +439,8 @@ cudnnStatus_t finalize(emulated_descriptor *d)
             engines_for(*d->code).empty())
             return CUDNN_STATUS_NOT_SUPPORTED;
         return CUDNN_STATUS_SUCCESS;
-    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
-        const auto text = list<char>(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
-        if (!text.empty()) {
-            d->code = std::make_shared<program>();
-            return from_text(text.data(), *d->code) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
-        }
-        const auto *config = one<emulated_descriptor *>(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                                                        nullptr);
-        d->code = std::make_shared<program>(*config->code);
-        return CUDNN_STATUS_SUCCESS;
-    }
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+        return make_plan(d);
     default:
         return CUDNN_STATUS_SUCCESS;
     }
@@ -418,6 +456,11 @@ template <typename T> cudnnStatus_t answer(const T &value, int64_t *count, void 
 } // namespace
 
 extern "C" {
+
+long hrf_emulated_plans_built(void)
+{
+    return n_built;
+}
 
 size_t cudnnGetVersion(void)
 {
@@ -505,8 +548,11 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE:
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
         return answer(int64_t(1024), count, values);
+    case CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION:
     case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: {
-        const std::string text = to_text(*d->code);
+        const std::string text = name == CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION
+                                     ? properties_text(d)
+                                     : to_text(*d->code);
         *count = int64_t(text.size()) + 1;
         if (room > 0)
             memcpy(values, text.c_str(), size_t(room < *count ? room : *count));

@@ -153,6 +153,9 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack);
 
+/* Ours: the plans that were built in this process, not taken back. */
+long hrf_emulated_plans_built(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -81,7 +81,10 @@ cudaError_t cudaGetLastError(void)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = machine() == "no-driver" ? 0 : machine() == "old-driver" ? 12020 : 13000;
+    *version = machine() == "no-driver"    ? 0
+               : machine() == "old-driver" ? 12020
+               : machine() == "new-driver" ? 13010
+                                           : 13000;
     return cudaSuccess;
 }
 

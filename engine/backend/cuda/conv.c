@@ -2,6 +2,7 @@
 #include "engine/backend/cuda/conv_strips.h"
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/backend/cuda/cudnn_choose.h"
+#include "engine/backend/cuda/graph_convs.h"
 #include "engine/ir/number.h"
 
 #include <stdio.h>
@@ -394,38 +395,18 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
 
 /* ---- plans of a whole graph ---- */
 
-static bool runs_in_strips(struct hrf_backend *backend, const struct hrf_node *node,
-                           const struct hrf_cudnn_conv *conv)
+static bool has_plan(void *plans, const struct hrf_cudnn_conv *conv)
 {
-    const int64_t strip_bytes = hrf_cuda_strip_bytes(backend->device->memory_bytes);
     struct hrf_planned_conv planned = { .plan = NULL };
-    if (node->op != HRF_OP_CONV || !hrf_cuda_strips_help(conv, strip_bytes))
-        return false;
-    return (conv->has_prologue && !hrf_cudnn_conv_takes_prologue(conv)) ||
-           hrf_plan_cache_get(backend->plans, conv, &planned, NULL) != HRF_OK ||
-           planned.plan == NULL;
+    return hrf_plan_cache_get(plans, conv, &planned, NULL) == HRF_OK && planned.plan != NULL;
 }
 
-/* The convolutions that are asked for first, or (in_strips) those of the strips in the place of the
- * ones that got no plan. */
-static enum hrf_status describe_all(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                    bool in_strips, struct hrf_cudnn_conv *convs, int32_t *n,
-                                    struct hrf_error *err)
+static struct hrf_conv_target target_of(const struct hrf_backend *backend)
 {
-    const int64_t strip_bytes = hrf_cuda_strip_bytes(backend->device->memory_bytes);
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        const struct hrf_node *node = &graph->nodes[i];
-        bool is_one = hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &convs[*n]);
-        const bool is_asked = is_one && (!convs[*n].has_prologue ||
-                                         hrf_cudnn_conv_takes_prologue(&convs[*n]));
-        if (in_strips && is_one && runs_in_strips(backend, node, &convs[*n]))
-            HRF_TRY(hrf_cuda_strips_describe(graph, node, strip_bytes, backend->allow_tf32,
-                                             &convs[*n], &is_one, err));
-        else
-            is_one = is_asked && !in_strips;
-        *n += is_one;
-    }
-    return HRF_OK;
+    return (struct hrf_conv_target){ .memory_bytes = backend->device->memory_bytes,
+                                     .allow_tf32 = backend->allow_tf32,
+                                     .has_plan = has_plan,
+                                     .context = backend->plans };
 }
 
 enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct hrf_graph *graph,
@@ -435,8 +416,9 @@ enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct
                                                                  sizeof *convs);
     HRF_CHECK_MEMORY(convs != NULL, err, "no memory for %d nodes", (int)graph->n_nodes);
     for (int in_strips = 0; in_strips < 2; in_strips++) {
+        const struct hrf_conv_target target = target_of(backend);
         int32_t n = 0;
-        HRF_TRY(describe_all(backend, graph, in_strips != 0, convs, &n, err));
+        HRF_TRY(hrf_cuda_graph_convs(&target, graph, in_strips != 0, convs, &n, err));
         HRF_TRY(hrf_plan_cache_prepare(backend->plans, convs, n, backend->n_planning_threads, err));
     }
     return HRF_OK;
@@ -458,9 +440,10 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
                                       const struct hrf_node *node, struct hrf_kernel **out,
                                       struct hrf_error *err)
 {
+    const struct hrf_conv_target target = target_of(backend);
     struct hrf_cudnn_conv conv;
     if (hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &conv)
-            ? runs_in_strips(backend, node, &conv)
+            ? hrf_cuda_runs_in_strips(&target, node, &conv)
             : hrf_node_has_prologue(node))
         return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);

@@ -1,11 +1,14 @@
 /* cuda.c - the CUDA back end: operators on one GPU; its memory and queue are in device_queue.c. */
+#define _GNU_SOURCE /* dladdr */
 #include "engine/backend/cuda/cuda.h"
 
 #include "base/cache.h"
 #include "base/own_process.h"
+#include "base/path.h"
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/ir/op.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -258,6 +261,16 @@ static enum hrf_status make_events(struct hrf_backend *backend, struct hrf_error
     return HRF_OK;
 }
 
+/* cuda-plans/ in the folder of hrf_cuda.so; NULL: nobody says where that is. */
+static char *plans_beside_the_module(void)
+{
+    Dl_info self;
+    if (dladdr(&hrf_backend_cuda, &self) == 0 || self.dli_fname == NULL)
+        return NULL;
+    HRF_AUTO_FREE char *folder = hrf_path_directory(self.dli_fname);
+    return folder != NULL ? hrf_path_join(folder, "cuda-plans") : NULL;
+}
+
 static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error *err)
 {
     static const char what[] = "starting it";
@@ -266,8 +279,10 @@ static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error
     HRF_TRY(hrf_cudnn_device_of(backend->cudnn, &backend->properties, err));
     HRF_AUTO_FREE char *directory = NULL;
     HRF_TRY(hrf_cache_folder(NULL, "cuda-plans", &directory, err));
-    return hrf_plan_cache_create(directory, backend->device, backend->cudnn, backend->properties,
-                                 &backend->plans, err);
+    HRF_TRY(hrf_plan_cache_create(directory, backend->device, backend->cudnn, backend->properties,
+                                  &backend->plans, err));
+    HRF_AUTO_FREE char *sets = plans_beside_the_module();
+    return sets != NULL ? hrf_plan_cache_use_sets(backend->plans, sets, err) : HRF_OK;
 }
 
 static void identity_of(const struct hrf_cuda_device *d, struct hrf_device_identity *out)

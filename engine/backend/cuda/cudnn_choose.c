@@ -138,6 +138,14 @@ int64_t hrf_cudnn_most_workspace(int64_t memory_bytes)
     return memory_bytes / SHARE_OF_MEMORY;
 }
 
+void hrf_cudnn_conv_widen(struct hrf_cudnn_conv *conv, int64_t in_channels, int64_t out_channels)
+{
+    if (conv->w[1] == conv->x[1])
+        conv->w[1] = in_channels;
+    conv->x[1] = in_channels;
+    conv->w[0] = conv->y[1] = out_channels;
+}
+
 static enum hrf_status try_engines(const struct hrf_cudnn_conv *conv,
                                    const struct hrf_cudnn_device *device, int64_t most_workspace,
                                    struct hrf_cudnn_graph *graph, struct hrf_cudnn_engines *engines,
@@ -163,9 +171,8 @@ enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
     *engines = (struct hrf_cudnn_engines){ .n_items = 0 };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && (i == 0 || is_whole); i++) {
         struct hrf_cudnn_conv wide = asked;
-        wide.x[1] = round_up(asked.x[1], steps[i][0]);
-        wide.w[1] = is_whole ? wide.x[1] : asked.w[1];
-        wide.w[0] = wide.y[1] = round_up(asked.y[1], steps[i][1]);
+        hrf_cudnn_conv_widen(&wide, round_up(asked.x[1], steps[i][0]),
+                             round_up(asked.y[1], steps[i][1]));
         if (i > 0 && wide.x[1] == conv->x[1] && wide.y[1] == conv->y[1])
             continue;
         hrf_cudnn_graph_release(graph);

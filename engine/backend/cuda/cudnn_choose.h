@@ -24,6 +24,9 @@ HRF_CHECKED enum hrf_status
 hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv, const struct hrf_cudnn_device *device,
                       int64_t most_workspace, struct hrf_cudnn_graph *graph,
                       struct hrf_cudnn_engines *engines, struct hrf_error *err);
+/* Sets the channels to what the engines take: `conv` as it was asked, not in groups where they
+ * differ. */
+void hrf_cudnn_conv_widen(struct hrf_cudnn_conv *conv, int64_t in_channels, int64_t out_channels);
 /* All that decides what a plan does, as text: equal convolutions have equal texts. `size`: 512 at
  * least. */
 void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *conv, char *text, size_t size);

@@ -12,6 +12,23 @@ static enum hrf_status read_numbers(struct hrf_cudnn_plan *plan, struct hrf_erro
     return HRF_OK;
 }
 
+static enum hrf_status set_place(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
+                                 cudnnBackendDescriptor_t plan, const char *what,
+                                 struct hrf_error *err)
+{
+    if (handle != NULL) {
+        HRF_TRY_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                                               CUDNN_TYPE_HANDLE, 1, &handle),
+                      what);
+    } else {
+        cudnnBackendDescriptor_t properties = hrf_cudnn_device_descriptor(device);
+        HRF_TRY_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &properties),
+                      what);
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status build(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
                              const struct hrf_cudnn_engine *engine, struct hrf_cudnn_plan *plan,
                              struct hrf_error *err)
@@ -24,17 +41,7 @@ static enum hrf_status build(cudnnHandle_t handle, const struct hrf_cudnn_device
                                            CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine->config),
                   what);
-    if (handle != NULL) {
-        HRF_TRY_CUDNN(cudnnBackendSetAttribute(plan->descriptor, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
-                                               CUDNN_TYPE_HANDLE, 1, &handle),
-                      what);
-    } else {
-        cudnnBackendDescriptor_t properties = hrf_cudnn_device_descriptor(device);
-        HRF_TRY_CUDNN(cudnnBackendSetAttribute(plan->descriptor,
-                                               CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
-                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &properties),
-                      what);
-    }
+    HRF_TRY(set_place(handle, device, plan->descriptor, what, err));
     HRF_TRY_CUDNN(cudnnBackendFinalize(plan->descriptor), what);
     return read_numbers(plan, err);
 }
@@ -55,16 +62,14 @@ enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle, const struct hrf_cudn
     return HRF_OK;
 }
 
-static enum hrf_status parse(cudnnHandle_t handle, const char *json, struct hrf_cudnn_plan *plan,
-                             struct hrf_error *err)
+static enum hrf_status parse(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
+                             const char *json, struct hrf_cudnn_plan *plan, struct hrf_error *err)
 {
     static const char what[] = "a stored plan";
     HRF_TRY_CUDNN(
         cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->descriptor),
         what);
-    HRF_TRY_CUDNN(cudnnBackendSetAttribute(plan->descriptor, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
-                                           CUDNN_TYPE_HANDLE, 1, &handle),
-                  what);
+    HRF_TRY(set_place(handle, device, plan->descriptor, what, err));
     HRF_TRY_CUDNN(cudnnBackendSetAttribute(plan->descriptor,
                                            CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
                                            CUDNN_TYPE_CHAR, (int64_t)strlen(json) + 1, json),
@@ -73,11 +78,12 @@ static enum hrf_status parse(cudnnHandle_t handle, const char *json, struct hrf_
     return read_numbers(plan, err);
 }
 
-enum hrf_status hrf_cudnn_plan_parse(cudnnHandle_t handle, const char *json,
-                                     struct hrf_cudnn_plan *out, struct hrf_error *err)
+enum hrf_status hrf_cudnn_plan_parse(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
+                                     const char *json, struct hrf_cudnn_plan *out,
+                                     struct hrf_error *err)
 {
     struct hrf_cudnn_plan plan = { .engine = -1 };
-    enum hrf_status status = parse(handle, json, &plan, err);
+    enum hrf_status status = parse(handle, device, json, &plan, err);
     if (status != HRF_OK)
         hrf_cudnn_plan_release(&plan);
     else

@@ -21,8 +21,11 @@ HRF_CHECKED enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle,
                                                  const struct hrf_cudnn_device *device,
                                                  struct hrf_cudnn_engine *engine,
                                                  struct hrf_cudnn_plan *out, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_cudnn_plan_parse(cudnnHandle_t handle, const char *json,
-                                                 struct hrf_cudnn_plan *out, struct hrf_error *err);
+/* `handle` NULL: taken back for `device` (and refused where it is for another), never run here. */
+HRF_CHECKED enum hrf_status hrf_cudnn_plan_parse(cudnnHandle_t handle,
+                                                 const struct hrf_cudnn_device *device,
+                                                 const char *json, struct hrf_cudnn_plan *out,
+                                                 struct hrf_error *err);
 /* heap */
 HRF_CHECKED enum hrf_status hrf_cudnn_plan_json(const struct hrf_cudnn_plan *plan, char **out,
                                                 struct hrf_error *err);

@@ -7,6 +7,7 @@
 #include "base/private_directory.h"
 #include "engine/backend/cuda/cudnn_choose.h"
 #include "engine/backend/cuda/cudnn_tune.h"
+#include "engine/backend/cuda/plan_set.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -26,7 +27,7 @@ struct entry {
 struct job {
     char key[KEY_ROOM];
     struct entry *entry;
-    bool is_read;
+    bool is_read, is_made_beforehand;
     struct hrf_candidates candidates;
     struct hrf_strbuf lines;
     enum hrf_status status;
@@ -46,8 +47,9 @@ struct hrf_plan_cache {
     const struct hrf_cudnn_device *properties;
     struct entry **entries; /* each stays where it is: kernels point at its plan */
     size_t n_entries, capacity;
-    struct hrf_strbuf lines; /* on entries that were replaced, and engines that failed */
-    int32_t n_read, n_tuned;
+    struct hrf_strbuf lines;         /* on entries that were replaced, and engines that failed */
+    struct hrf_plan_set *beforehand; /* NULL: none fits this device */
+    int32_t n_read, n_tuned, n_beforehand;
     double tuning_seconds;
     bool cannot_write;
     struct builder builders[MOST_THREADS]; /* NULL where no thread has needed one yet */
@@ -67,6 +69,7 @@ void hrf_plan_cache_destroy(struct hrf_plan_cache *cache)
         if (cache->builders[i].cudnn != NULL)
             (void)cudnnDestroy(cache->builders[i].cudnn);
     }
+    hrf_plan_set_destroy(cache->beforehand);
     hrf_free(cache->directory);
     hrf_strbuf_release(&cache->lines);
     hrf_free(cache);
@@ -88,6 +91,12 @@ enum hrf_status hrf_plan_cache_create(const char *directory, const struct hrf_cu
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the tuned plans");
     HRF_MOVE(*out, cache);
     return HRF_OK;
+}
+
+enum hrf_status hrf_plan_cache_use_sets(struct hrf_plan_cache *cache, const char *directory,
+                                        struct hrf_error *err)
+{
+    return hrf_plan_set_find(directory, cache->properties, &cache->beforehand, &cache->lines, err);
 }
 
 static void write_key(const struct hrf_plan_cache *cache, const struct hrf_cudnn_conv *conv,
@@ -134,11 +143,8 @@ static enum hrf_status decode(cudnnHandle_t cudnn, const json_t *file, const cha
         return hrf_error_set(err, HRF_E_USER, "%s: it is of another convolution", path);
     if (!entry->has_plan)
         return HRF_OK;
-    if (entry->conv.w[1] == entry->conv.x[1])
-        entry->conv.w[1] = in;
-    entry->conv.x[1] = in;
-    entry->conv.w[0] = entry->conv.y[1] = out;
-    HRF_TRY(hrf_cudnn_plan_parse(cudnn, plan, &entry->plan, err));
+    hrf_cudnn_conv_widen(&entry->conv, in, out);
+    HRF_TRY(hrf_cudnn_plan_parse(cudnn, NULL, plan, &entry->plan, err));
     return hrf_json_get_int(file, "engine", path, &entry->plan.engine, err);
 }
 
@@ -219,7 +225,11 @@ static enum hrf_status start_job(const struct hrf_plan_cache *cache, const struc
         job->entry->conv = asked;
         job->entry->has_plan = false;
     }
-    return job->is_read ? HRF_OK : build(cache, builder, job, err);
+    if (!job->is_read && cache->beforehand != NULL)
+        job->is_made_beforehand = hrf_plan_set_get(cache->beforehand, builder->cudnn,
+                                                   builder->properties, &job->entry->conv,
+                                                   &job->candidates, &job->lines);
+    return job->is_read || job->is_made_beforehand ? HRF_OK : build(cache, builder, job, err);
 }
 
 /* Times what was built, keeps the best and takes the entry over. */
@@ -234,6 +244,7 @@ static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, st
     hrf_strbuf_adds(&cache->lines, job->lines.text);
     cache->n_read += job->is_read;
     cache->n_tuned += !job->is_read;
+    cache->n_beforehand += job->is_made_beforehand;
     if (job->candidates.n > 0) {
         entry->plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates);
         entry->has_plan = true;
@@ -407,10 +418,10 @@ void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes
     hrf_strbuf_clear(&cache->lines);
     if (cache->n_tuned > 0)
         hrf_strbuf_addf(notes,
-                        "%" PRId32 " convolutions tuned in %.1f s, %" PRId32
-                        " read; plans are kept in %s\n",
-                        cache->n_tuned, cache->tuning_seconds, cache->n_read,
+                        "%" PRId32 " convolutions tuned in %.1f s (%" PRId32
+                        " by plans made beforehand), %" PRId32 " read; plans are kept in %s\n",
+                        cache->n_tuned, cache->tuning_seconds, cache->n_beforehand, cache->n_read,
                         cache->directory != NULL ? cache->directory : "memory");
-    cache->n_tuned = cache->n_read = 0;
+    cache->n_tuned = cache->n_read = cache->n_beforehand = 0;
     cache->tuning_seconds = 0;
 }

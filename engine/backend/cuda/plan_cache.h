@@ -1,4 +1,5 @@
-/* plan_cache.h - which cuDNN plan runs a convolution: known, as kept on disk, or tuned now.
+/* plan_cache.h - which cuDNN plan runs a convolution: known, as kept on disk, made beforehand, or
+ * tuned now.
  *
  * A plan's key is the convolution, the library's version, the device and its driver: another one of
  * any of these tunes anew. An entry that cannot be read or used is replaced, with a line of notes.
@@ -23,6 +24,11 @@ hrf_plan_cache_create(const char *directory, const struct hrf_cuda_device *devic
                       struct hrf_plan_cache **out, struct hrf_error *err);
 void hrf_plan_cache_destroy(struct hrf_plan_cache *cache);
 HRF_DEFINE_AUTO(hrf_plan_cache)
+
+/* Before anything is asked for: what is not kept yet is taken from the set of plans in `directory`
+ * (plan_set.h) that fits this device, and timed, instead of built. The notes say why none fits. */
+HRF_CHECKED enum hrf_status hrf_plan_cache_use_sets(struct hrf_plan_cache *cache,
+                                                    const char *directory, struct hrf_error *err);
 
 /* How to run `conv`; the plan belongs to the cache. */
 struct hrf_planned_conv {

@@ -1,10 +1,13 @@
 #!/bin/sh
-# The real module on a machine without a GPU: what it says without a driver and with the toolkit's stub.
+# The real module on a machine without a GPU: what it says without a driver and with the toolkit's stub;
+# plans that are made there.
 #   start.sh STUB-FOLDER
 set -eu
 engine=$HRF_BIN_DIR/hires-engine
 [ -e /dev/nvidiactl ] && { echo "this machine has a driver"; exit 77; }
 [ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_cuda.so" ] || { echo "the module is not built"; exit 1; }
+other=$(mktemp -d)
+trap 'rm -rf "$other"' EXIT
 expect() { # words, output
     case $2 in *"$1"*) ;; *) echo "no '$1' in: $2"; exit 1 ;; esac
 }
@@ -16,8 +19,15 @@ said=$($bench --device cuda 2>&1) || code=$?
 [ "$code" = 2 ] || { echo "exit $code, not 2: $said"; exit 1; }
 expect "use device cpu instead" "$said"
 expect '"device": "cpu"' "$($bench --device auto --json | sed 's/":"/": "/g')"
+# Plans for a GPU that is only described. Those of fp32 are not compiled, which takes seconds.
+plans="$HRF_BIN_DIR/hires-cuda-plans make --network unet:2,4:fp32:16:1 --out $other/set --read-back"
+said=$($plans --device "$HRF_SOURCE_DIR/engine/cuda_plans/h200.json" 2>&1)
+expect "7 more convolutions" "$said"
+expect "plans of 7 convolutions read back" "$said"
+code=0
+said=$($plans --network nosuch --device "$HRF_SOURCE_DIR/engine/cuda_plans/h200.json" 2>&1) || code=$?
+[ "$code" = 2 ] || { echo "exit $code, not 2: $said"; exit 1; }
+expect "'nosuch' is no network" "$said"
 # A module whose libraries are missing is told as such.
-other=$(mktemp -d)
-trap 'rm -rf "$other"' EXIT
-said=$(HRF_MODULE_DIR=$other $bench --device cuda 2>&1) || true
+said=$(HRF_MODULE_DIR=$other/none $bench --device cuda 2>&1) || true
 expect "this installation has no cuda module" "$said"

@@ -48,7 +48,8 @@ static bool walks_all;
 static void path_of(const char *file, char path[4096])
 {
     const char *source = getenv("HRF_SOURCE_DIR");
-    snprintf(path, 4096, "%s/tests/unit/engine/backend/cuda/%s", source != NULL ? source : ".",
+    snprintf(path, 4096, "%s/%s/%s", source != NULL ? source : ".",
+             strstr(file, ".json") != NULL ? "engine/cuda_plans" : "tests/unit/engine/backend/cuda",
              file);
 }
 

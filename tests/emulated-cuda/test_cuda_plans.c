@@ -1,0 +1,214 @@
+/* Plans of cuDNN over the emulated library: made beforehand, taken back or refused. */
+#include "base/alloc.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "engine/backend/cuda/plan_cache.h"
+#include "engine/backend/cuda/plan_set.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two that run, and one that no engine takes: in groups, in 8 bits. */
+enum { N_CONVS = 3, N_PLANS = 3 };
+static struct hrf_cudnn_conv convs[N_CONVS] = {
+    { .type = HRF_F32,
+      .out_type = HRF_F32,
+      .x = { 1, 16, 9, 9 },
+      .w = { 24, 16, 3, 3 },
+      .y = { 1, 24, 9, 9 },
+      .window = { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+      .allow_tf32 = true },
+    { .type = HRF_S8,
+      .out_type = HRF_S8,
+      .x = { 1, 3, 9, 9 }, /* widened to 4 */
+      .w = { 8, 3, 1, 1 },
+      .y = { 1, 8, 9, 9 },
+      .window = { { 1, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 } },
+      .has_bias = true },
+    { .type = HRF_S8,
+      .out_type = HRF_S8,
+      .x = { 1, 8, 9, 9 },
+      .w = { 8, 1, 1, 1 },
+      .y = { 1, 8, 9, 9 },
+      .window = { { 1, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 } } },
+};
+
+struct fixture {
+    char folder[256], sets[300], set[320];
+    struct hrf_cuda_device *device;
+    cudnnHandle_t cudnn;
+    struct hrf_cudnn_device *properties;
+};
+
+static void must(enum hrf_status status, const struct hrf_error *err)
+{
+    if (status != HRF_OK)
+        fail_msg("%s", err->text);
+}
+
+static void open_device(struct fixture *f)
+{
+    struct hrf_error err = { .text = "" };
+    must(hrf_cuda_device_open(0, &f->device, &err), &err);
+    assert_int_equal(cudnnCreate(&f->cudnn), CUDNN_STATUS_SUCCESS);
+    assert_int_equal(cudnnSetStream(f->cudnn, f->device->stream), CUDNN_STATUS_SUCCESS);
+    must(hrf_cudnn_device_of(f->cudnn, &f->properties, &err), &err);
+}
+
+static void close_device(struct fixture *f)
+{
+    hrf_cudnn_device_destroy(f->properties);
+    (void)cudnnDestroy(f->cudnn);
+    hrf_cuda_device_destroy(f->device);
+}
+
+/* A set for the device as it was described, made without it. */
+static void make_set(const struct fixture *f)
+{
+    HRF_AUTO_FREE char *json = NULL;
+    HRF_AUTO(hrf_cudnn_device) described = NULL;
+    struct hrf_error err = { .text = "" };
+    int32_t n_plans = -1;
+    must(hrf_cudnn_device_json(f->properties, &json, &err), &err);
+    must(hrf_cudnn_device_parse(json, &described, &err), &err);
+    must(hrf_plan_set_begin(f->set, json, &err), &err);
+    for (int i = 0; i < N_CONVS; i++)
+        must(hrf_plan_set_add(f->set, described, 1 << 30, &convs[i], &n_plans, &err), &err);
+    assert_int_equal(n_plans, 0); /* of the last */
+    must(hrf_plan_set_add(f->set, described, 1 << 30, &convs[0], &n_plans, &err), &err);
+    assert_int_equal(n_plans, 2);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = hrf_calloc(1, sizeof *f);
+    snprintf(f->folder, sizeof f->folder, "/tmp/test_cuda_plans.XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    snprintf(f->sets, sizeof f->sets, "%s/cuda-plans", f->folder);
+    snprintf(f->set, sizeof f->set, "%s/emulated", f->sets);
+    open_device(f);
+    make_set(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    (void)unsetenv("HRF_EMULATED_CUDA");
+    close_device(f);
+    assert_int_equal(hrf_path_remove_tree(f->folder, NULL), HRF_OK);
+    hrf_free(f);
+    return 0;
+}
+
+/* Asks for all convolutions; gives how many plans were built for that, and the notes. */
+static long start(const struct fixture *f, const char *kept, struct hrf_strbuf *notes)
+{
+    HRF_AUTO(hrf_plan_cache) cache = NULL;
+    struct hrf_error err = { .text = "" };
+    const long before = hrf_emulated_plans_built();
+    hrf_strbuf_clear(notes);
+    must(hrf_plan_cache_create(kept, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    must(hrf_plan_cache_use_sets(cache, f->sets, &err), &err);
+    must(hrf_plan_cache_prepare(cache, convs, N_CONVS, 2, &err), &err);
+    for (int i = 0; i < N_CONVS; i++) {
+        struct hrf_planned_conv planned;
+        must(hrf_plan_cache_get(cache, &convs[i], &planned, &err), &err);
+        assert_int_equal(planned.plan != NULL, i < 2);
+        assert_int_equal(planned.conv.x[1], i == 1 ? 4 : convs[i].x[1]);
+    }
+    hrf_plan_cache_notes(cache, notes);
+    return hrf_emulated_plans_built() - before;
+}
+
+static void expect(const struct hrf_strbuf *notes, const char *words)
+{
+    if (strstr(notes->text, words) == NULL)
+        fail_msg("no '%s' in the notes: %s", words, notes->text);
+}
+
+static void a_first_start_with_plans_made_beforehand_builds_none(void **state)
+{
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    char kept[400];
+    snprintf(kept, sizeof kept, "%s/kept", f->folder);
+    assert_int_equal(start(f, kept, &notes), 0);
+    expect(&notes, "3 convolutions tuned");
+    expect(&notes, "(3 by plans made beforehand), 0 read");
+    assert_int_equal(start(f, kept, &notes), 0); /* what was tuned is kept */
+    assert_string_equal(notes.text, "");
+    hrf_strbuf_release(&notes);
+}
+
+static void plans_of_another_driver_are_refused_by_name_and_built(void **state)
+{
+    struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    close_device(f);
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", "new-driver", 1), 0);
+    open_device(f);
+    assert_int_equal(start(f, NULL, &notes), N_PLANS);
+    expect(&notes, "emulated' is for Emulated GPU with driverVer 13000, here it is 13010");
+    expect(&notes, "(0 by plans made beforehand)");
+    hrf_strbuf_release(&notes);
+}
+
+/* The set says that it fits and cuDNN says that it does not: what it says counts. */
+static void plans_that_cudnn_refuses_are_named_and_built(void **state)
+{
+    struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    struct hrf_error err = { .text = "" };
+    close_device(f);
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", "new-driver", 1), 0);
+    open_device(f);
+    HRF_AUTO_FREE char *json = NULL;
+    must(hrf_cudnn_device_json(f->properties, &json, &err), &err);
+    must(hrf_plan_set_begin(f->set, json, &err), &err);
+    assert_int_equal(start(f, NULL, &notes), N_PLANS);
+    expect(&notes, "plans made beforehand are built anew: cuDNN, a stored plan: not supported");
+    hrf_strbuf_release(&notes);
+}
+
+static void a_damaged_or_missing_file_of_a_set_is_built_anew(void **state)
+{
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    struct hrf_name_list names;
+    int n_damaged = 0;
+    assert_int_equal(hrf_name_list_read(f->set, &names, NULL), HRF_OK);
+    assert_int_equal(names.n_items, N_CONVS + 1);
+    for (size_t i = 0; i < names.n_items; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", f->set, names.items[i]);
+        if (strcmp(names.items[i], "set.json") == 0)
+            continue;
+        if (n_damaged++ == 0)
+            assert_int_equal(hrf_path_remove_tree(path, NULL), HRF_OK);
+        else
+            assert_int_equal(hrf_file_write_atomic(path, "{\"convolution\": 3}", 18, NULL), HRF_OK);
+    }
+    hrf_name_list_release(&names);
+    assert_int_equal(start(f, NULL, &notes), N_PLANS);
+    expect(&notes, "plans made beforehand are built anew: ");
+    hrf_strbuf_release(&notes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_first_start_with_plans_made_beforehand_builds_none,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(plans_of_another_driver_are_refused_by_name_and_built,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(plans_that_cudnn_refuses_are_named_and_built, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_or_missing_file_of_a_set_is_built_anew, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
