@@ -4,6 +4,12 @@
  * point with nothing before it; 8-bit channels come in fours and not in groups. A plan's JSON form
  * is the list of operations as text, and is taken back under the driver's version that it was made
  * for alone. hrf_emulated_plans_built() counts the plans that were built, not taken back.
+ *
+ * HRF_EMULATED_CUDNN makes it one that is otherwise, by words with a comma between them:
+ *   truncates     8-bit results are cut off, not rounded
+ *   contracts     a product and the sum behind it are rounded once (FMA)
+ *   fails=ENGINE  plans of that engine are built, and running one is an error
+ *   builds-ms=N   building a plan takes so long
  */
 #include "cudnn.h"
 
@@ -19,6 +25,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace
@@ -154,6 +161,30 @@ step pointwise_step(const emulated_descriptor *d)
     return s;
 }
 
+/* ---- other libraries ---- */
+
+/* What stands behind `name` in HRF_EMULATED_CUDNN; "" where it is a word alone, NULL: it is not
+ * there. */
+const char *variant(const char *name)
+{
+    static thread_local std::string value;
+    const char *text = getenv("HRF_EMULATED_CUDNN");
+    std::istringstream words(text != nullptr ? text : "");
+    for (std::string word; std::getline(words, word, ',');) {
+        const size_t end = word.find('=');
+        if (word.substr(0, end) != name)
+            continue;
+        value = end == std::string::npos ? "" : word.substr(end + 1);
+        return value.c_str();
+    }
+    return nullptr;
+}
+
+/* How results are computed; asked for once a plan, not once a number. */
+struct arithmetic {
+    bool truncates = variant("truncates") != nullptr, contracts = variant("contracts") != nullptr;
+};
+
 /* ---- running ---- */
 
 double load(const void *memory, long type, long i)
@@ -172,11 +203,11 @@ double load(const void *memory, long type, long i)
     }
 }
 
-void store(void *memory, long type, long i, double v)
+void store(void *memory, long type, long i, double v, const arithmetic &how)
 {
     switch (type) {
     case CUDNN_DATA_INT8: {
-        const double r = std::nearbyint(v);
+        const double r = how.truncates ? std::trunc(v) : std::nearbyint(v);
         static_cast<int8_t *>(memory)[i] = int8_t(r < -128 ? -128 : r > 127 ? 127 : r);
         break;
     }
@@ -259,8 +290,25 @@ double apply(const step &s, double x, double b)
     }
 }
 
-void run_step(const step &s, places &at)
+/* The step whose product is only added to by `s`; NULL: there is none. */
+const step *product_before(const program &code, const step &s)
 {
+    if (s.is_conv || s.mode != CUDNN_POINTWISE_ADD)
+        return nullptr;
+    for (const step &p : code.steps)
+        if (!p.is_conv && p.mode == CUDNN_POINTWISE_MUL && p.y.is_virtual && p.y.id == s.x.id)
+            return &p;
+    return nullptr;
+}
+
+double value_at(const tensor &t, places &at, long n, long c, long h, long w)
+{
+    return t.id != 0 ? load(at[t.id], t.type, offset(t, n, c, h, w)) : 0;
+}
+
+void run_step(const program &code, const step &s, places &at, const arithmetic &how)
+{
+    const step *product = how.contracts ? product_before(code, s) : nullptr;
     std::vector<float> image, weights;
     if (s.is_conv) {
         image = numbers(s.x, at[s.x.id]);
@@ -273,16 +321,19 @@ void run_step(const step &s, places &at)
                     double v;
                     if (s.is_conv)
                         v = convolve(s, image.data(), weights.data(), n, c, h, w);
+                    else if (product != nullptr)
+                        v = value_at(product->x, at, n, c, h, w) *
+                                value_at(product->b, at, n, c, h, w) +
+                            value_at(s.b, at, n, c, h, w);
                     else
-                        v = apply(s, load(at[s.x.id], s.x.type, offset(s.x, n, c, h, w)),
-                                  s.b.id != 0 ? load(at[s.b.id], s.b.type, offset(s.b, n, c, h, w))
-                                              : 0);
-                    store(at[s.y.id], s.y.type, offset(s.y, n, c, h, w), v);
+                        v = apply(s, value_at(s.x, at, n, c, h, w), value_at(s.b, at, n, c, h, w));
+                    store(at[s.y.id], s.y.type, offset(s.y, n, c, h, w), v, how);
                 }
 }
 
 void run_program(const program &code, places at)
 {
+    const arithmetic how;
     std::vector<std::vector<float>> between; /* tensors that never touch memory */
     for (const step &s : code.steps)
         if (s.y.is_virtual) {
@@ -290,7 +341,7 @@ void run_program(const program &code, places at)
             at[s.y.id] = between.back().data();
         }
     for (const step &s : code.steps)
-        run_step(s, at);
+        run_step(code, s, at, how);
 }
 
 /* ---- support ---- */
@@ -338,7 +389,8 @@ std::string to_text(const program &code)
 {
     std::ostringstream out;
     out.precision(17);
-    out << "{\"emulated\":\"" << code.driver << ' ' << code.engine << ' ' << code.steps.size() << ' ';
+    out << "{\"emulated\":\"" << code.driver << ' ' << code.engine << ' ' << code.steps.size()
+        << ' ';
     for (const step &s : code.steps) {
         out << s.is_conv << ' ' << s.mode << ' ' << s.lower << ' '
             << (std::isinf(s.upper) ? 1e300 : s.upper) << ' ' << s.slope << ' ';
@@ -402,7 +454,20 @@ long driver_of(const emulated_descriptor *plan)
     return at == std::string::npos ? 0 : atol(text.c_str() + at + name.size());
 }
 
-std::atomic<long> n_built;
+std::atomic<long> n_built, n_building, most_building;
+
+/* Takes its time, and sees how many do so at once. */
+void take_time()
+{
+    const char *ms = variant("builds-ms");
+    const long now = ++n_building;
+    for (long most = most_building; now > most && !most_building.compare_exchange_weak(most, now);)
+        continue;
+    if (ms != nullptr)
+        usleep(useconds_t(1000 * atol(ms)));
+    --n_building;
+    n_built++;
+}
 
 cudnnStatus_t make_plan(emulated_descriptor *d)
 {
@@ -417,7 +482,7 @@ cudnnStatus_t make_plan(emulated_descriptor *d)
                                                     nullptr);
     d->code = std::make_shared<program>(*config->code);
     d->code->driver = driver_of(d);
-    n_built++;
+    take_time();
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -462,6 +527,11 @@ long hrf_emulated_plans_built(void)
     return n_built;
 }
 
+long hrf_emulated_plans_at_once(void)
+{
+    return most_building;
+}
+
 size_t cudnnGetVersion(void)
 {
     return 91900;
@@ -469,7 +539,9 @@ size_t cudnnGetVersion(void)
 
 const char *cudnnGetErrorString(cudnnStatus_t status)
 {
-    return status == CUDNN_STATUS_NOT_SUPPORTED ? "not supported" : "bad parameter";
+    return status == CUDNN_STATUS_NOT_SUPPORTED      ? "not supported"
+           : status == CUDNN_STATUS_EXECUTION_FAILED ? "execution failed"
+                                                     : "bad parameter";
 }
 
 void cudnnGetLastErrorString(char *text, size_t size)
@@ -577,6 +649,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const auto ids = list<int64_t>(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     const auto pointers = list<void *>(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
     void *workspace = one<void *>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
+    const char *failing = variant("fails");
+    if (failing != nullptr && plan->code->engine == atol(failing))
+        return CUDNN_STATUS_EXECUTION_FAILED;
     places at;
     for (size_t i = 0; i < ids.size(); i++)
         at[long(ids[i])] = pointers[i];

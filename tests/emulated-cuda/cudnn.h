@@ -14,7 +14,8 @@ typedef enum {
     CUDNN_STATUS_SUCCESS = 0,
     CUDNN_STATUS_BAD_PARAM = 2000,
     CUDNN_STATUS_NOT_SUPPORTED = 3000,
-    CUDNN_STATUS_ALLOC_FAILED = 4003
+    CUDNN_STATUS_ALLOC_FAILED = 4003,
+    CUDNN_STATUS_EXECUTION_FAILED = 5000
 } cudnnStatus_t;
 
 typedef enum {
@@ -155,6 +156,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 
 /* Ours: the plans that were built in this process, not taken back. */
 long hrf_emulated_plans_built(void);
+/* Ours: the most plans that were being built at one time. */
+long hrf_emulated_plans_at_once(void);
 
 #ifdef __cplusplus
 }

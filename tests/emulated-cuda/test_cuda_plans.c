@@ -98,6 +98,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     (void)unsetenv("HRF_EMULATED_CUDA");
+    (void)unsetenv("HRF_EMULATED_CUDNN");
     close_device(f);
     assert_int_equal(hrf_path_remove_tree(f->folder, NULL), HRF_OK);
     hrf_free(f);
@@ -198,9 +199,41 @@ static void a_damaged_or_missing_file_of_a_set_is_built_anew(void **state)
     hrf_strbuf_release(&notes);
 }
 
+/* Comes first: the count is of the whole process, and so far one thread has built. */
+static void plans_are_built_by_several_threads(void **state)
+{
+    const struct fixture *f = *state;
+    HRF_AUTO(hrf_plan_cache) cache = NULL;
+    struct hrf_error err = { .text = "" };
+    assert_int_equal(hrf_emulated_plans_at_once(), 1);
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", "builds-ms=300", 1), 0);
+    must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    must(hrf_plan_cache_prepare(cache, convs, N_CONVS, 2, &err), &err);
+    assert_int_equal(hrf_emulated_plans_at_once(), 2);
+}
+
+static void an_engine_that_fails_at_run_time_is_not_chosen(void **state)
+{
+    const struct fixture *f = *state;
+    static const char *const variants[] = { "fails=7", "fails=8", "contracts,fails=7" };
+    static const int64_t chosen[] = { 8, 7, 8 };
+    for (int i = 0; i < 3; i++) {
+        HRF_AUTO(hrf_plan_cache) cache = NULL;
+        struct hrf_planned_conv planned;
+        struct hrf_error err = { .text = "" };
+        assert_int_equal(setenv("HRF_EMULATED_CUDNN", variants[i], 1), 0);
+        must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+        must(hrf_plan_cache_get(cache, &convs[0], &planned, &err), &err);
+        assert_int_equal(planned.plan->engine, chosen[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(plans_are_built_by_several_threads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_engine_that_fails_at_run_time_is_not_chosen, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_first_start_with_plans_made_beforehand_builds_none,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(plans_of_another_driver_are_refused_by_name_and_built,
