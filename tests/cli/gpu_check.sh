@@ -42,6 +42,14 @@ HRF_EMULATED_CUDNN=contracts expect_code 0 "$engine" check --device cuda --only 
 HRF_EMULATED_CUDNN=fails=7 expect_code 1 "$engine" check --device cuda --only rounding:3x3-64to64
 expect_text "node 'conv': cuDNN, running a plan: execution failed"
 
+expect_code 0 "$check" --part sweep --small --out "$scratch/sweep"
+expect_text "convolutions timed"
+python3 - "$scratch/sweep/sweep.json" <<'END'
+import json, sys
+rows = json.load(open(sys.argv[1]))
+assert len(rows) > 5 and {c["engine"] for c in rows[0]["candidates"]} == {7, 8}, rows[:1]
+END
+
 expect_code 2 "$check" --part nosuch
 expect_text "no part is called 'nosuch': machine rounding"
 expect_code 0 "$engine" check --list

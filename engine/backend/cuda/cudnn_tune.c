@@ -129,7 +129,8 @@ void hrf_candidates_release(struct hrf_candidates *c)
 }
 
 static int32_t find_fastest(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
-                            const struct hrf_cudnn_conv *conv, const struct hrf_candidates *c)
+                            const struct hrf_cudnn_conv *conv, const struct hrf_candidates *c,
+                            struct hrf_candidate_times *times)
 {
     struct scratch scratch;
     struct stopwatch watch = { NULL, NULL };
@@ -145,8 +146,10 @@ static int32_t find_fastest(const struct hrf_cuda_device *device, cudnnHandle_t 
                        cudaEventCreate(&watch.end) == cudaSuccess;
     for (int32_t i = 0; ready && i < c->n; i++) {
         float ms = 0;
-        if (time_plan(device, cudnn, &c->plans[i], &scratch, &watch, &ms, NULL) == HRF_OK &&
-            (least == 0 || ms < least)) {
+        if (time_plan(device, cudnn, &c->plans[i], &scratch, &watch, &ms, NULL) != HRF_OK)
+            continue;
+        times->ms[i] = ms;
+        if (least == 0 || ms < least) {
             least = ms;
             best = i;
         }
@@ -161,9 +164,15 @@ static int32_t find_fastest(const struct hrf_cuda_device *device, cudnnHandle_t 
 }
 
 struct hrf_cudnn_plan hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
-                                    const struct hrf_cudnn_conv *conv, struct hrf_candidates *c)
+                                    const struct hrf_cudnn_conv *conv, struct hrf_candidates *c,
+                                    struct hrf_candidate_times *times)
 {
-    const int32_t best = find_fastest(device, cudnn, conv, c);
+    times->n = c->n;
+    for (int32_t i = 0; i < c->n; i++) {
+        times->engines[i] = c->plans[i].engine;
+        times->ms[i] = -1;
+    }
+    const int32_t best = find_fastest(device, cudnn, conv, c, times);
     const struct hrf_cudnn_plan plan = c->plans[best];
     c->plans[best] = c->plans[--c->n];
     hrf_candidates_release(c);

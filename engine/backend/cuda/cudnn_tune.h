@@ -21,10 +21,17 @@ void hrf_tune_build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properti
                     struct hrf_cudnn_engines *engines, struct hrf_candidates *out,
                     struct hrf_strbuf *lines);
 void hrf_candidates_release(struct hrf_candidates *candidates);
+/* How long one run of each took; ms < 0: it was not run, or running it failed. */
+struct hrf_candidate_times {
+    int64_t engines[HRF_TUNE_CANDIDATES];
+    float ms[HRF_TUNE_CANDIDATES];
+    int32_t n;
+};
 /* The fastest of them, taken over; the others are released. Where there is no memory to run them
  * in, the first, untimed. `candidates` has one at least. */
 struct hrf_cudnn_plan hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
                                     const struct hrf_cudnn_conv *conv,
-                                    struct hrf_candidates *candidates);
+                                    struct hrf_candidates *candidates,
+                                    struct hrf_candidate_times *times);
 
 #endif

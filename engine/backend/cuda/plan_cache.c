@@ -29,6 +29,7 @@ struct job {
     struct entry *entry;
     bool is_read, is_made_beforehand;
     struct hrf_candidates candidates;
+    struct hrf_candidate_times times;
     struct hrf_strbuf lines;
     enum hrf_status status;
 };
@@ -164,8 +165,21 @@ static enum hrf_status read_entry(const struct hrf_plan_cache *cache, cudnnHandl
     return HRF_OK;
 }
 
+/* Kept for people (tools/gpu-check's part 'sweep'): nothing reads them here. NULL: no memory. */
+static json_t *times_json(const struct hrf_candidate_times *times)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < times->n; i++) {
+        json_t *ms = times->ms[i] < 0 ? json_null() : json_real((double)times->ms[i]);
+        (void)json_array_append_new(
+            list, json_pack("{sIso}", "engine", (json_int_t)times->engines[i], "ms", ms));
+    }
+    return list;
+}
+
 static enum hrf_status write_entry(const struct hrf_plan_cache *cache, const char *key,
-                                   const struct entry *entry, struct hrf_error *err)
+                                   const struct entry *entry,
+                                   const struct hrf_candidate_times *times, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = path_of(cache, entry->hash);
     HRF_AUTO_FREE char *plan = NULL;
@@ -175,20 +189,22 @@ static enum hrf_status write_entry(const struct hrf_plan_cache *cache, const cha
         HRF_TRY(hrf_cudnn_plan_json(&entry->plan, &plan, err));
     const char *text = plan != NULL ? plan : "";
     HRF_TRY(hrf_hash_buffer(text, strlen(text), sum, err));
-    HRF_AUTO_JSON file = json_pack(
-        "{sssIsIsbsIssss}", "key", key, "in_channels", (json_int_t)entry->conv.x[1], "out_channels",
-        (json_int_t)entry->conv.y[1], "has_engine", (int)entry->has_plan, "engine",
-        (json_int_t)entry->plan.engine, "plan", text, "plan_sha256", sum);
+    HRF_AUTO_JSON file = json_pack("{sssIsIsbsIssssso}", "key", key, "in_channels",
+                                   (json_int_t)entry->conv.x[1], "out_channels",
+                                   (json_int_t)entry->conv.y[1], "has_engine", (int)entry->has_plan,
+                                   "engine", (json_int_t)entry->plan.engine, "plan", text,
+                                   "plan_sha256", sum, "candidates", times_json(times));
     HRF_CHECK_MEMORY(file != NULL, err, "no memory for a tuned plan");
     HRF_TRY(hrf_private_directory_open(cache->directory, err));
     return hrf_json_write_file(path, file, err);
 }
 
 /* A cache that cannot be written costs time in the next start, no more: one line tells of it. */
-static void keep(struct hrf_plan_cache *cache, const char *key, const struct entry *entry)
+static void keep(struct hrf_plan_cache *cache, const char *key, const struct entry *entry,
+                 const struct hrf_candidate_times *times)
 {
     struct hrf_error err = { .status = HRF_OK };
-    if (cache->directory == NULL || write_entry(cache, key, entry, &err) == HRF_OK)
+    if (cache->directory == NULL || write_entry(cache, key, entry, times, &err) == HRF_OK)
         return;
     if (!cache->cannot_write)
         hrf_strbuf_addf(&cache->lines, "tuned plans cannot be kept: %s\n", err.text);
@@ -246,11 +262,12 @@ static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, st
     cache->n_tuned += !job->is_read;
     cache->n_beforehand += job->is_made_beforehand;
     if (job->candidates.n > 0) {
-        entry->plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates);
+        entry->plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates,
+                                    &job->times);
         entry->has_plan = true;
     }
     if (!job->is_read)
-        keep(cache, job->key, entry);
+        keep(cache, job->key, entry, &job->times);
     cache->entries[cache->n_entries++] = entry;
     job->entry = NULL;
     return HRF_OK;
