@@ -193,9 +193,8 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
             node->name);
         return false;
     }
-    bool pads_otherwise = node->op == HRF_OP_PAD && node->attributes.pad_mode != HRF_PAD_CONSTANT;
-    for (int32_t i = 0; i < 2 * node->attributes.n_axes && node->op == HRF_OP_PAD; i++)
-        pads_otherwise |= node->attributes.pads[i] < 0;
+    const bool pads_otherwise = node->op == HRF_OP_PAD &&
+                                node->attributes.pad_mode != HRF_PAD_CONSTANT;
     if (!pads_otherwise && (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
                             find_launch(node->op) != NULL))
         return true;

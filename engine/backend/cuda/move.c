@@ -143,17 +143,23 @@ static cudaError_t launch_pad(const struct hrf_cuda_kernel *kernel,
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_attributes *t = &spec->attributes;
     const struct hrf_k_array y = hrf_cuda_output(kernel, call);
-    int64_t from[HRF_MAX_RANK], to[HRF_MAX_RANK], first = 0;
+    struct hrf_shape kept = spec->inputs[0].shape; /* what negative pads leave of it */
+    int64_t from[HRF_MAX_RANK], to[HRF_MAX_RANK], first = 0, skipped = 0;
     hrf_layout_strides(&spec->inputs[0].shape, from);
     hrf_layout_strides(&spec->output.shape, to);
-    for (int32_t i = 0; i < t->n_axes; i++)
-        first += t->pads[i] * to[t->n_axes == spec->output.shape.rank ? i : t->axes[i]];
+    for (int32_t i = 0; i < t->n_axes; i++) {
+        const int64_t axis = t->n_axes == spec->output.shape.rank ? i : t->axes[i];
+        const int64_t begin = t->pads[i], end = t->pads[t->n_axes + i];
+        first += begin > 0 ? begin * to[axis] : 0;
+        skipped += begin < 0 ? -begin * from[axis] : 0;
+        kept.dims[axis] += (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
+    }
     const cudaError_t status = hrf_k_fill(y, hrf_shape_count(&spec->output.shape), t->value,
                                           kernel->backend->device->stream);
     if (status != cudaSuccess)
         return status;
-    return copy_box(kernel, &spec->inputs[0].shape, shifted(y, first), to,
-                    hrf_cuda_input(kernel, call, 0), from);
+    return copy_box(kernel, &kept, shifted(y, first), to,
+                    shifted(hrf_cuda_input(kernel, call, 0), skipped), from);
 }
 
 /* A rank's part of the output may begin and end inside a block (partition.h). */
@@ -206,11 +212,52 @@ static cudaError_t launch_expand(const struct hrf_cuda_kernel *kernel,
                     hrf_cuda_input(kernel, call, 0), from);
 }
 
+/* n more copies of the numbers of `there` behind them, `step` elements from one to the next: by one
+ * kernel where its walk has room for one more axis, else by one a copy. */
+static cudaError_t repeat(const struct hrf_cuda_kernel *kernel, struct hrf_k_array y,
+                          const struct hrf_shape *there, const int64_t to[HRF_MAX_RANK],
+                          int64_t step, int64_t n)
+{
+    struct hrf_k_walk walk = hrf_cuda_walk(there, to, to, NULL);
+    cudaError_t status = cudaSuccess;
+    if (n > 0 && walk.rank < HRF_K_MAX_RANK) {
+        hrf_cuda_walk_add(&walk, n, step, 0, 0);
+        return copy(kernel, shifted(y, step), y, &walk);
+    }
+    for (int64_t i = 1; i <= n && status == cudaSuccess; i++)
+        status = copy(kernel, shifted(y, i * step), y, &walk);
+    return status;
+}
+
+/* The input goes into the output's corner, and along one axis after the other what is there is
+ * repeated. */
+static cudaError_t launch_tile(const struct hrf_cuda_kernel *kernel,
+                               const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *shape = &kernel->spec->output.shape;
+    const struct hrf_k_array y = hrf_cuda_output(kernel, call);
+    struct hrf_shape there = kernel->spec->inputs[0].shape;
+    int64_t to[HRF_MAX_RANK], from[HRF_MAX_RANK];
+    hrf_layout_strides(shape, to);
+    hrf_layout_strides(&there, from);
+    if (hrf_shape_count(shape) == 0)
+        return cudaSuccess;
+    cudaError_t status = copy_box(kernel, &there, y, to, hrf_cuda_input(kernel, call, 0), from);
+    for (int32_t i = 0; i < shape->rank && status == cudaSuccess; i++) {
+        status = repeat(kernel, y, &there, to, there.dims[i] * to[i],
+                        shape->dims[i] / there.dims[i] - 1);
+        there.dims[i] = shape->dims[i];
+    }
+    return status;
+}
+
 hrf_cuda_launch *hrf_cuda_move(enum hrf_op op)
 {
     switch (op) {
     case HRF_OP_EXPAND:
         return launch_expand;
+    case HRF_OP_TILE:
+        return launch_tile;
     case HRF_OP_CONCAT:
         return launch_concat;
     case HRF_OP_TRANSPOSE:
