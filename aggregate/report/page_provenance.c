@@ -73,8 +73,11 @@ void hrf_page_provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
                                           : "the cohort that is evaluated",
                        c->method != NULL ? c->method : "", hrf_page_seconds(c->seconds).text);
         for (size_t i = 0; i < c->n_kept; i++)
-            hrf_out_markup(out, "<dt>kept in float32</dt><dd>%s: %s</dd>\n", c->kept[i].name,
-                           c->kept[i].reason);
+            hrf_out_markup(out, "<dt>kept in %s</dt><dd>%s: %s</dd>\n",
+                           hrf_calibration_is_in_bf16(&c->kept[i]) ? "bfloat16" : "float32",
+                           c->kept[i].name, c->kept[i].reason);
+        if (c->budget_words != NULL)
+            hrf_page_fact(out, "calibrate.budget", c->budget_words);
     } else {
         hrf_page_fact(out, "calibration", c->reason != NULL ? c->reason : "nothing was calibrated");
     }

@@ -14,13 +14,47 @@ static json_t *counts_json(const struct hrf_cohort_counts *counts)
     return object;
 }
 
+static void put_times(json_t *object, const struct hrf_calibration_times *times)
+{
+    hrf_json_put(object, "int8_ms", hrf_json_number(times->int8_ms));
+    hrf_json_put(object, "fp32_ms", hrf_json_number(times->fp32_ms));
+    hrf_json_put(object, "bf16_ms", hrf_json_number(times->bf16_ms));
+}
+
+/* calibrate.budget, and the layers that left INT8 for it. */
+static json_t *budget_json(const struct hrf_calibration_facts *facts)
+{
+    if (facts->budget == NULL)
+        return json_null();
+    json_t *object = json_object(), *layers = json_array();
+    hrf_json_put_text(object, "measure", facts->budget->measure);
+    hrf_json_put(object, "least", hrf_json_number(facts->budget->least));
+    hrf_json_put(object, "loss", hrf_json_number(facts->budget->loss));
+    put_times(object, &facts->budget->times);
+    hrf_json_put_text(object, "summary", facts->budget_words);
+    for (size_t i = 0; i < facts->n_kept; i++) {
+        const struct hrf_calibration_keep *kept = &facts->kept[i];
+        if (kept->precision == NULL)
+            continue;
+        json_t *layer = json_object();
+        hrf_json_put_text(layer, "name", kept->name);
+        hrf_json_put_text(layer, "precision", kept->precision);
+        hrf_json_put(layer, "loss", hrf_json_number(kept->loss));
+        put_times(layer, &kept->times);
+        hrf_json_put_text(layer, "reason", kept->reason);
+        json_array_append_new(layers, layer);
+    }
+    hrf_json_put(object, "layers", layers);
+    return object;
+}
+
 static json_t *calibration_json(const struct hrf_calibration_facts *facts)
 {
     json_t *object = json_object();
     hrf_json_put_text(object, "key", facts->key);
     if (facts->key == NULL) {
-        static const char *const keys[] = { "cached", "seconds",   "samples",
-                                            "method", "sample_of", "kept_in_float32" };
+        static const char *const keys[] = { "cached",    "seconds",         "samples", "method",
+                                            "sample_of", "kept_in_float32", "budget" };
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             hrf_json_put(object, keys[i], json_null());
         hrf_json_put_reason(object, "key",
@@ -37,10 +71,12 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
                                              : "dataset");
     json_t *kept = json_array();
     for (size_t i = 0; i < facts->n_kept; i++)
-        json_array_append_new(kept,
-                              json_pack("{soso}", "name", hrf_json_string(facts->kept[i].name),
-                                        "reason", hrf_json_string(facts->kept[i].reason)));
+        if (!hrf_calibration_is_in_bf16(&facts->kept[i]))
+            json_array_append_new(kept,
+                                  json_pack("{soso}", "name", hrf_json_string(facts->kept[i].name),
+                                            "reason", hrf_json_string(facts->kept[i].reason)));
     hrf_json_put(object, "kept_in_float32", kept);
+    hrf_json_put(object, "budget", budget_json(facts));
     return object;
 }
 

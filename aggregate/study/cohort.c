@@ -85,13 +85,17 @@ static void release_precision(struct hrf_cohort_precision *precision, size_t n_c
 
 static void release_kept(struct hrf_cohort *cohort)
 {
-    for (size_t i = 0; i < cohort->calibration.n_kept; i++) {
-        free_text(cohort->calibration.kept[i].name);
-        free_text(cohort->calibration.kept[i].reason);
-    }
-    void *memory = NULL;
-    memcpy(&memory, &cohort->calibration.kept, sizeof memory); /* ours; const to its readers */
-    hrf_free(memory);
+    struct hrf_calibration_keep *kept = NULL;
+    struct hrf_calibration_budget *budget = NULL;
+    memcpy(&kept, &cohort->calibration.kept, sizeof kept); /* ours; const to its readers */
+    memcpy(&budget, &cohort->calibration.budget, sizeof budget);
+    for (size_t i = 0; i < cohort->calibration.n_kept; i++)
+        hrf_calibration_keep_release(&kept[i]);
+    hrf_free(kept);
+    if (budget != NULL)
+        hrf_free(budget->measure);
+    hrf_free(budget);
+    free_text(cohort->calibration.budget_words);
 }
 
 void hrf_cohort_destroy(struct hrf_cohort *cohort)
@@ -157,12 +161,28 @@ static bool copy_kept(const struct hrf_calibration_facts *from, struct hrf_calib
     to->kept = kept;
     to->n_kept = from->n_kept;
     for (size_t i = 0; i < from->n_kept; i++) {
+        kept[i] = from->kept[i];
+        kept[i].precision = hrf_strdup(from->kept[i].precision);
         kept[i].name = hrf_strdup(from->kept[i].name);
         kept[i].reason = hrf_strdup(from->kept[i].reason);
-        if (kept[i].name == NULL || kept[i].reason == NULL)
+        if (kept[i].name == NULL || kept[i].reason == NULL ||
+            (kept[i].precision == NULL && from->kept[i].precision != NULL))
             return false;
     }
     return true;
+}
+
+static bool copy_budget(const struct hrf_calibration_facts *from, struct hrf_calibration_facts *to)
+{
+    if (from->budget == NULL)
+        return true;
+    struct hrf_calibration_budget *budget = hrf_calloc(1, sizeof *budget);
+    if (budget == NULL)
+        return false;
+    to->budget = budget;
+    *budget = *from->budget;
+    budget->measure = hrf_strdup(from->budget->measure);
+    return budget->measure != NULL && copy_text(from->budget_words, &to->budget_words);
 }
 
 static bool copy_params(struct hrf_cohort *cohort, const struct hrf_aggregate_params *params)
@@ -184,7 +204,7 @@ static bool copy_params(struct hrf_cohort *cohort, const struct hrf_aggregate_pa
     return ok && copy_text(facts->key, &cohort->calibration.key) &&
            copy_text(facts->method, &cohort->calibration.method) &&
            copy_text(facts->reason, &cohort->calibration.reason) &&
-           copy_kept(facts, &cohort->calibration);
+           copy_kept(facts, &cohort->calibration) && copy_budget(facts, &cohort->calibration);
 }
 
 static bool reserve(struct hrf_cohort *cohort)

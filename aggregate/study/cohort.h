@@ -42,8 +42,10 @@ struct hrf_calibration_facts {
     int64_t samples;
     bool of_other_slides; /* the sample is of slides that are not evaluated: calibrate.slides */
     bool of_training;     /* it is of the cohort's slides for training */
-    const struct hrf_calibration_keep *kept; /* what int8 leaves in float32, and why */
+    const struct hrf_calibration_keep *kept; /* what does not use INT8, and why */
     size_t n_kept;
+    const struct hrf_calibration_budget *budget; /* NULL: none */
+    const char *budget_words;                    /* on the times; NULL: none */
 };
 
 /* A mask that is an annotation, every step-th pixel of it both ways. */

@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
+
+static const char *const losses[] = { "cosine", "margin" };
 
 /* Pairs of index and count: most bins of most tensors are empty. */
 static json_t *bins_json(const struct hrf_observation *o)
@@ -47,17 +49,22 @@ static json_t *times_json(const double seconds[HRF_OBSERVE_TIMES])
 /* Only what was measured: most calibrations have no budget. */
 static json_t *layers_json(const struct hrf_observations *all)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *margins = json_array();
+    for (int64_t i = 0; i < all->n_margins; i++)
+        json_array_append_new(margins, hrf_json_number(all->margins[i]));
     for (int32_t i = 0; i < all->n_layers; i++) {
         const struct hrf_observed_layer *layer = &all->layers[i];
         json_array_append_new(
-            list,
-            json_pack("{sososIsosI}", "tensor", hrf_json_string(layer->tensor), "loss",
-                      hrf_json_number(layer->loss), "images", (json_int_t)layer->n_images,
-                      "seconds", times_json(layer->seconds), "timed", (json_int_t)layer->n_timed));
+            list, json_pack("{sososIsosIsosI}", "tensor", hrf_json_string(layer->tensor), "loss",
+                            hrf_json_number(layer->loss), "images", (json_int_t)layer->n_images,
+                            "bf16_loss", hrf_json_number(layer->bf16_loss), "bf16_images",
+                            (json_int_t)layer->n_bf16_images, "seconds", times_json(layer->seconds),
+                            "timed", (json_int_t)layer->n_timed));
     }
-    return json_pack("{sososI}", "list", list, "seconds", times_json(all->seconds), "timed",
-                     (json_int_t)all->n_timed);
+    return json_pack("{sssosIsososIso}", "loss", losses[all->loss], "whole_loss",
+                     hrf_json_number(all->whole_loss), "whole", (json_int_t)all->n_whole, "list",
+                     list, "seconds", times_json(all->seconds), "timed", (json_int_t)all->n_timed,
+                     "margins", margins);
 }
 
 enum hrf_status hrf_observations_encode(const struct hrf_observations *observations, char **out,
@@ -188,6 +195,27 @@ static enum hrf_status read_times(const json_t *object, const char *where,
     return HRF_OK;
 }
 
+static enum hrf_status read_margins(const json_t *layers, const char *where,
+                                    struct hrf_observations *all, struct hrf_error *err)
+{
+    json_t *list;
+    const char *loss;
+    HRF_TRY(hrf_json_get_text(layers, "loss", where, &loss, err));
+    HRF_TRY(hrf_json_get_array(layers, "margins", where, &list, err));
+    all->loss = strcmp(loss, losses[HRF_LOSS_MARGIN]) == 0 ? HRF_LOSS_MARGIN : HRF_LOSS_COSINE;
+    HRF_TRY(hrf_json_get_number(layers, "whole_loss", where, &all->whole_loss, err));
+    HRF_TRY(hrf_json_get_int(layers, "whole", where, &all->n_whole, err));
+    if (strcmp(loss, losses[all->loss]) != 0 || !(all->whole_loss >= 0) || all->n_whole < 0)
+        return wrong(where, "the loss", err);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *margin = json_array_get(list, i);
+        if (!json_is_number(margin) || !(json_number_value(margin) >= 0))
+            return wrong(where, "a margin", err);
+        HRF_TRY(hrf_observations_margin(all, json_number_value(margin), err));
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status read_layers(const json_t *root, const char *where,
                                    struct hrf_observations *all, struct hrf_error *err)
 {
@@ -195,6 +223,7 @@ static enum hrf_status read_layers(const json_t *root, const char *where,
     HRF_TRY(hrf_json_get_object(root, "layers", where, &layers, err));
     HRF_TRY(hrf_json_get_array(layers, "list", where, &list, err));
     HRF_TRY(read_times(layers, where, all->seconds, &all->n_timed, err));
+    HRF_TRY(read_margins(layers, where, all, err));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *object = json_array_get(list, i);
         const char *tensor;
@@ -204,7 +233,10 @@ static enum hrf_status read_layers(const json_t *root, const char *where,
         HRF_TRY(hrf_json_get_number(object, "loss", where, &layer->loss, err));
         HRF_TRY(hrf_json_get_int(object, "images", where, &layer->n_images, err));
         HRF_TRY(read_times(object, where, layer->seconds, &layer->n_timed, err));
-        if (!(layer->loss >= 0) || layer->n_images < 0)
+        HRF_TRY(hrf_json_get_number(object, "bf16_loss", where, &layer->bf16_loss, err));
+        HRF_TRY(hrf_json_get_int(object, "bf16_images", where, &layer->n_bf16_images, err));
+        if (!(layer->loss >= 0) || layer->n_images < 0 || !(layer->bf16_loss >= 0) ||
+            layer->n_bf16_images < 0)
             return wrong(where, "a loss", err);
     }
     return HRF_OK;

@@ -16,6 +16,7 @@ void hrf_observations_release(struct hrf_observations *observations)
     for (int32_t i = 0; i < observations->n_layers; i++)
         hrf_free(observations->layers[i].tensor);
     hrf_free(observations->layers);
+    hrf_free(observations->margins);
     hrf_free(observations->items);
     *observations = (struct hrf_observations){ .items = NULL };
 }
@@ -169,12 +170,18 @@ enum hrf_status hrf_observations_merge(struct hrf_observations *into,
         HRF_TRY(find_or_add(into, from->items[i].value, from->items[i].n_channels, &o, err));
         merge(o, &from->items[i]);
     }
+    if (from->n_layers > 0 && into->n_layers > 0 && from->loss != into->loss)
+        return hrf_error_set(err, HRF_E_BUG, "layers' losses of two kinds cannot be added");
+    if (from->n_layers > 0)
+        into->loss = from->loss;
     for (int32_t i = 0; i < from->n_layers; i++) {
         const struct hrf_observed_layer *one = &from->layers[i];
         struct hrf_observed_layer *layer;
         HRF_TRY(hrf_observations_layer(into, one->tensor, &layer, err));
         layer->loss += one->loss;
         layer->n_images += one->n_images;
+        layer->bf16_loss += one->bf16_loss;
+        layer->n_bf16_images += one->n_bf16_images;
         layer->n_timed += one->n_timed;
         for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
             layer->seconds[k] += one->seconds[k];
@@ -182,6 +189,21 @@ enum hrf_status hrf_observations_merge(struct hrf_observations *into,
     for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
         into->seconds[k] += from->seconds[k];
     into->n_timed += from->n_timed;
+    into->whole_loss += from->whole_loss;
+    into->n_whole += from->n_whole;
+    for (int64_t i = 0; i < from->n_margins; i++)
+        HRF_TRY(hrf_observations_margin(into, from->margins[i], err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_observations_margin(struct hrf_observations *observations, double margin,
+                                        struct hrf_error *err)
+{
+    void *margins = observations->margins;
+    HRF_TRY(hrf_array_reserve(&margins, &observations->margins_capacity,
+                              (size_t)observations->n_margins + 1, sizeof margin, err));
+    observations->margins = margins;
+    observations->margins[observations->n_margins++] = margin;
     return HRF_OK;
 }
 

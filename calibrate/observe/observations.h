@@ -35,12 +35,18 @@ struct hrf_observation {
     int64_t n_tries;
 };
 
+/* What a layer's loss is measured by, in the network's output for an image: 1 - cosine, or the
+ * square of how far its margin (`margins` below) moves. */
+enum hrf_layer_loss { HRF_LOSS_COSINE, HRF_LOSS_MARGIN };
+
 enum { HRF_OBSERVE_TIMES = 3 }; /* in INT8, float32, bfloat16 */
 /* The products that read one tensor: what INT8 costs and gains there. Sums over measurements. */
 struct hrf_observed_layer {
     char *tensor;
-    double loss; /* 1 - cosine of the network's output when they alone are in INT8, over n_images */
+    double loss; /* of the network's output when they alone are in INT8, over n_images */
     int64_t n_images;
+    double bf16_loss; /* the same in bfloat16; measured only where that is faster than float32 */
+    int64_t n_bf16_images;
     double seconds[HRF_OBSERVE_TIMES]; /* of an image, over n_timed measurements */
     int64_t n_timed;
     bool is_measured; /* for the measurement that is going on */
@@ -52,7 +58,16 @@ struct hrf_observations {
     size_t capacity; /* private */
     struct hrf_observed_layer *layers;
     int32_t n_layers;
-    size_t layers_capacity;            /* private */
+    size_t layers_capacity; /* private */
+    enum hrf_layer_loss loss;
+    /* Of the network with every layer in INT8, over n_whole images. */
+    double whole_loss;
+    int64_t n_whole;
+    /* HRF_LOSS_MARGIN: of each image of the sample by how much its most likely class leads, as the
+     * logarithm of the ratio to the second's probability. */
+    double *margins;
+    int64_t n_margins;
+    size_t margins_capacity;           /* private */
     double seconds[HRF_OBSERVE_TIMES]; /* of an image through all of the network, n_timed sums */
     int64_t n_timed;
 };
@@ -61,6 +76,8 @@ HRF_CHECKED enum hrf_status hrf_observations_layer(struct hrf_observations *obse
                                                    const char *tensor,
                                                    struct hrf_observed_layer **out,
                                                    struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_observations_margin(struct hrf_observations *observations,
+                                                    double margin, struct hrf_error *err);
 void hrf_observations_release(struct hrf_observations *observations);
 
 /* n numbers of tensor `value`, channels innermost: number i belongs to channel i % n_channels. The

@@ -57,6 +57,7 @@ static struct hrf_session_config session_config(const struct run *run)
         config.n_ranges = run->calibrated->n_ranges;
         config.keep = run->calibrated->keep;
         config.keep_reasons = run->calibrated->keep_reasons;
+        config.keep_precisions = run->calibrated->keep_precisions;
         config.n_keep = run->calibrated->n_keep;
     }
     return config;
@@ -179,8 +180,8 @@ static enum hrf_status tell_budget(const struct request *request,
                                    const struct hrf_observations *seen,
                                    struct hrf_calibration *calibration, struct hrf_error *err)
 {
-    HRF_TRY(hrf_fit_budget(seen, request->budget, calibration, err));
-    HRF_AUTO_FREE char *words = hrf_fit_budget_words(seen, calibration, request->budget);
+    HRF_TRY(hrf_fit_budget(seen, 1 - request->budget, calibration, err));
+    HRF_AUTO_FREE char *words = hrf_fit_budget_words(calibration);
     HRF_CHECK_MEMORY(words != NULL, err, "no memory to speak of the budget");
     fprintf(stderr, "%s\n", words);
     return HRF_OK;
@@ -199,18 +200,22 @@ static enum hrf_status try_layers(const struct run *run, const float *images,
     struct hrf_shape shape = run->piece;
     if (shape.rank < 1)
         return HRF_OK;
-    shape.dims[0] = shape.dims[0] < HRF_SENSITIVITY_IMAGES ? shape.dims[0] : HRF_SENSITIVITY_IMAGES;
+    if (shape.dims[0] > HRF_SENSITIVITY_WHOLE_IMAGES)
+        shape.dims[0] = HRF_SENSITIVITY_WHOLE_IMAGES;
     HRF_AUTO_FREE float *some = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof *some);
     HRF_CHECK_MEMORY(some != NULL, err, "no memory for images");
     hrf_layout_from_onnx(&shape, sizeof *some, images, some);
+    const int64_t n_images = shape.dims[0];
+    if (shape.dims[0] > HRF_SENSITIVITY_IMAGES)
+        shape.dims[0] = HRF_SENSITIVITY_IMAGES;
     HRF_TRY(hrf_graph_copy(run->graph, &few, err));
     HRF_TRY(hrf_graph_set_input_shape(few, 0, &shape, err));
     HRF_TRY(hrf_graph_infer_shapes(few, err));
     HRF_TRY(hrf_fit_all(seen, kind, &fitted, err));
     HRF_TRY(hrf_fit_keep_noisy(fitted, run->request->min_sqnr, err));
     HRF_TRY(hrf_calibrated_init(fitted, &calibrated, err));
-    const enum hrf_status status = hrf_sensitivity_measure(few, &config, &calibrated, some, seen,
-                                                           err);
+    const enum hrf_status status = hrf_sensitivity_measure(few, &config, &calibrated, some,
+                                                           n_images, seen, err);
     hrf_calibrated_release(&calibrated);
     return status;
 }
@@ -421,7 +426,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "sqnr", NULL, "print each tensor's signal-to-noise ratio against fp32", HRF_OPTION_FLAG,
           &request.sqnr },
         { "budget", "LOSS",
-          "int8: layers stay in float32, those first that save least time for most loss, until the "
+          "int8: layers leave it, those first that save least time for most loss, until the "
           "loss of the output (1 - cosine, estimated layer by layer) is at most this",
           HRF_OPTION_REAL, &request.budget },
         { "fixed-scales", NULL,

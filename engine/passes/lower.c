@@ -142,7 +142,8 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
     const struct hrf_graph *from = l->from;
     for (int32_t v = 0; v < from->n_values; v++)
         l->low[v] = l->full[v] = -1;
-    HRF_TRY(hrf_lower_check_keep(from, l->how->keep, l->how->n_keep, err));
+    if (!l->only_kept)
+        HRF_TRY(hrf_lower_check_keep(from, l->how->keep, l->how->n_keep, err));
     hrf_lower_find_useful(l);
     for (int32_t i = 0; i < from->n_inputs; i++) {
         const struct hrf_value *input = &from->values[from->inputs[i]];
@@ -163,9 +164,9 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
     return hrf_graph_check(l->to, err);
 }
 
-enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_lowering *how,
-                               struct hrf_graph **out, struct hrf_strbuf *notes,
-                               struct hrf_error *err)
+static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_lowering *how,
+                                bool only_kept, struct hrf_graph **out, struct hrf_strbuf *notes,
+                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) to = NULL;
     const size_t n = (size_t)graph->n_values + 1;
@@ -190,6 +191,7 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     HRF_TRY(hrf_graph_create(graph->name, &to, err));
     struct lowering l = { .from = graph,
                           .how = how,
+                          .only_kept = only_kept,
                           .to = to,
                           .low = forms,
                           .full = forms + n,
@@ -206,5 +208,22 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     HRF_TRY(status);
     *out = to;
     to = NULL;
+    return HRF_OK;
+}
+
+/* What leaves 8 bits for bfloat16 does so in a second pass over the graph of the first. */
+enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_lowering *how,
+                               struct hrf_graph **out, struct hrf_strbuf *notes,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) lowered = NULL;
+    struct hrf_lowering narrow = *how;
+    narrow.type = HRF_B16;
+    HRF_TRY(lower_to(graph, how, false, &lowered, notes, err));
+    for (int32_t i = 0; i < how->n_keep && how->keep_precisions != NULL; i++)
+        if (how->type == HRF_S8 && how->keep_precisions[i] != NULL &&
+            strcmp(how->keep_precisions[i], "bf16") == 0)
+            return lower_to(lowered, &narrow, true, out, notes, err);
+    HRF_MOVE(*out, lowered);
     return HRF_OK;
 }

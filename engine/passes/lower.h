@@ -45,6 +45,9 @@ struct hrf_lowering {
      * in the lower type; a lowered product may still compute it, with a float32 result. */
     const char *const *keep;
     const char *const *keep_reasons; /* [n_keep], for the notes; NULL: "asked for" */
+    /* S8: products that read the value keep[i] compute in bfloat16 rather than float32 if
+     * keep_precisions[i] is "bf16"; NULL: none does. Their results are float32. */
+    const char *const *keep_precisions;
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
     bool rounds_rows; /* S8: the back end has GEMMs that round their rows (graph.h) */

@@ -155,10 +155,31 @@ static bool is_kept_as(const struct lowering *l, const struct hrf_node *node, co
 
 const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *node)
 {
-    for (int32_t i = 0; i < l->how->n_keep; i++)
+    for (int32_t i = 0; i < l->how->n_keep && !l->only_kept; i++)
         if (is_kept_as(l, node, l->how->keep[i]))
             return l->how->keep_reasons != NULL ? l->how->keep_reasons[i] : "asked for";
     return NULL;
+}
+
+/* True for a value that is, or was before it was lowered to 8 bits, the one of that name. */
+static bool stands_for(const char *value, const char *name)
+{
+    const size_t n = strlen(name);
+    return strncmp(value, name, n) == 0 && (value[n] == '\0' || strcmp(value + n, ".f32") == 0);
+}
+
+bool hrf_lower_goes_to_bf16(const struct lowering *l, const struct hrf_node *node)
+{
+    const struct hrf_lowering *how = l->how;
+    if (how->keep_precisions == NULL || hrf_lower_kind_of(how, node->op) != HRF_LOWER_PRODUCT ||
+        !hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
+        return false;
+    const struct hrf_value *x = &l->from->values[node->inputs[HRF_CONV_X]];
+    for (int32_t i = 0; i < how->n_keep; i++)
+        if (how->keep_precisions[i] != NULL && strcmp(how->keep_precisions[i], "bf16") == 0 &&
+            x->dtype == HRF_F32 && stands_for(x->name, how->keep[i]))
+            return true;
+    return false;
 }
 
 /* The name of a node or computed value that is nearest to the given one; NULL: none is near, or no
@@ -213,8 +234,9 @@ static bool has_constant_side(const struct hrf_graph *graph, const struct hrf_no
 static void note(const struct lowering *l, const struct hrf_node *node, const char *why)
 {
     if (l->notes != NULL && why != NULL)
-        hrf_strbuf_addf(l->notes, "node '%s' (%s) stays in float32: %s\n", node->name,
-                        hrf_op_name(node->op), why);
+        hrf_strbuf_addf(l->notes, "node '%s' (%s) stays in %s: %s\n", node->name,
+                        hrf_op_name(node->op),
+                        hrf_lower_goes_to_bf16(l, node) ? "bfloat16" : "float32", why);
 }
 
 bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
@@ -222,6 +244,8 @@ bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
     const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
     const char *why = kind != HRF_LOWER_NEVER ? hrf_lower_why_kept(l, node) : NULL;
     bool low = false;
+    if (l->only_kept && !hrf_lower_goes_to_bf16(l, node))
+        return false;
     if (why != NULL) {
         low = false;
     } else if (kind == HRF_LOWER_PRODUCT) {
@@ -250,6 +274,7 @@ void hrf_lower_find_useful(const struct lowering *l)
         const struct hrf_node *node = &l->from->nodes[n];
         const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
         const bool useful = hrf_lower_why_kept(l, node) == NULL &&
+                            (!l->only_kept || hrf_lower_goes_to_bf16(l, node)) &&
                             (kind == HRF_LOWER_PRODUCT ||
                              (kind == HRF_LOWER_FOLLOWS && l->is_useful[node->outputs[0]]));
         for (int32_t i = 0; i < node->n_inputs && useful; i++)

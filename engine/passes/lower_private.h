@@ -16,6 +16,7 @@ enum hrf_lower_kind {
 struct lowering {
     const struct hrf_graph *from;
     const struct hrf_lowering *how;
+    bool only_kept; /* only products that how->keep_precisions names go low, to how->type */
     struct hrf_graph *to;
     int32_t *low,
         *full; /* [n_values of from]: lowered and float32 form of the value in `to`; -1: none */
@@ -64,6 +65,8 @@ bool hrf_lower_has(const struct hrf_node *node, int32_t i);
 bool hrf_lower_has_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i);
 /* The reason why the node is kept in float32 by `keep`; NULL: it is not. */
 const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *node);
+/* True for a product that computes in bfloat16 because how->keep_precisions says so. */
+bool hrf_lower_goes_to_bf16(const struct lowering *l, const struct hrf_node *node);
 /* The reason why a product must stay in float32; NULL: it can be lowered. */
 const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *node);
 /* True if the node goes low, its inputs having been looked at before; else notes why not. */

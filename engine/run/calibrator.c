@@ -36,7 +36,9 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
     out->ranges = hrf_calloc(calibration->n_tensors + 1, sizeof *out->ranges);
     out->keep = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep);
     out->keep_reasons = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep_reasons);
-    if (out->ranges == NULL || out->keep == NULL || out->keep_reasons == NULL) {
+    out->keep_precisions = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep_precisions);
+    if (out->ranges == NULL || out->keep == NULL || out->keep_reasons == NULL ||
+        out->keep_precisions == NULL) {
         hrf_calibrated_release(out);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
     }
@@ -53,6 +55,7 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
     for (size_t i = 0; i < calibration->n_keep; i++) {
         out->keep[i] = calibration->keep[i].name;
         out->keep_reasons[i] = calibration->keep[i].reason;
+        out->keep_precisions[i] = calibration->keep[i].precision;
     }
     return HRF_OK;
 }
@@ -62,5 +65,6 @@ void hrf_calibrated_release(struct hrf_calibrated *calibrated)
     hrf_free(calibrated->ranges);
     hrf_free(calibrated->keep);
     hrf_free(calibrated->keep_reasons);
+    hrf_free(calibrated->keep_precisions);
     *calibrated = (struct hrf_calibrated){ .ranges = NULL };
 }

@@ -25,7 +25,7 @@ void hrf_calibrator_watch(struct hrf_session *session, struct hrf_calibrator *ca
 struct hrf_calibrated {
     struct hrf_range *ranges;
     int32_t n_ranges;
-    const char **keep, **keep_reasons;
+    const char **keep, **keep_reasons, **keep_precisions;
     int32_t n_keep;
 };
 HRF_CHECKED enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,

@@ -7,13 +7,16 @@
 #include "engine/run/sensitivity.h"
 
 #include "base/clock.h"
+#include "engine/ir/number.h"
 #include "engine/passes/lower.h"
+#include "engine/run/output_loss.h"
 #include "engine/run/session_private.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { N_TIMINGS = 5 };
+enum { INT8, FP32, BF16 }; /* of the times */
 
 struct study {
     struct hrf_session *session; /* float32, with every tensor */
@@ -51,8 +54,8 @@ static bool reads(const struct hrf_graph *graph, const struct hrf_node *node, co
            is_named(graph->values[node->inputs[HRF_CONV_X]].name, tensor);
 }
 
-/* 'r': a product of the INT8 graph reads the tensor row by row, 't': by the tensor's scale, 0: none
- * of 8 bits does. */
+/* How a layer's input is rounded. 'r': a product of the INT8 graph reads the tensor row by row,
+ * 't': by the tensor's scale, 0: none of 8 bits does. ('b': to bfloat16.) */
 static char form_of(const struct study *s, const char *tensor)
 {
     const struct hrf_graph *low = s->low->graph;
@@ -105,6 +108,12 @@ static void round_tensor(const float *x, int64_t n, const struct hrf_range *rang
         out[i] = round_small(fminf(high, fmaxf(low, x[i] / q.scale))) * q.scale;
 }
 
+static void round_bf16(const float *x, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = hrf_round_to(HRF_B16, x[i]);
+}
+
 /* The weights of a product, rounded with one scale for each output, in their own order. `factors`:
  * smoothing of a GEMM's input; NULL: none. */
 static void round_weights(const struct hrf_node *node, const struct hrf_value *w,
@@ -136,8 +145,8 @@ static void round_weights(const struct hrf_node *node, const struct hrf_value *w
 /* ---- the loss of one layer ---- */
 
 /* Kernels of the layer's products, with rounded weights. */
-static enum hrf_status compile_layer(struct study *s, const char *tensor, const float *factors,
-                                     struct hrf_error *err)
+static enum hrf_status compile_layer(struct study *s, const char *tensor, char form,
+                                     const float *factors, struct hrf_error *err)
 {
     struct hrf_session *session = s->session;
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
@@ -150,7 +159,10 @@ static enum hrf_status compile_layer(struct study *s, const char *tensor, const 
         HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)hrf_shape_count(&w->shape),
                                                        sizeof *rounded);
         HRF_CHECK_MEMORY(rounded != NULL, err, "no memory to measure layers");
-        round_weights(node, w, node->op == HRF_OP_GEMM ? factors : NULL, rounded);
+        if (form == 'b')
+            round_bf16(w->data, hrf_shape_count(&w->shape), rounded);
+        else
+            round_weights(node, w, node->op == HRF_OP_GEMM ? factors : NULL, rounded);
         w->data = rounded;
         const enum hrf_status status = session->ops->compile(session->backend, s->graph, node,
                                                              &s->kernels[i], err);
@@ -186,6 +198,8 @@ static void round_input(struct study *s, int32_t step, const char *tensor, char 
     const int64_t n = hrf_shape_count(shape), depth = hrf_shape_last(shape);
     if (form == 't')
         round_tensor(x, n, find_range(s, tensor), s->rounded);
+    if (form == 'b')
+        round_bf16(x, n, s->rounded);
     for (int64_t i = 0; i < n && form == 'r'; i += depth)
         round_numbers(x + i, factors, depth, s->rounded + i);
 }
@@ -209,21 +223,14 @@ static enum hrf_status run_all(struct study *s, const char *tensor, char form, c
     return HRF_OK;
 }
 
-/* 1 - cosine of the outputs, summed over the images. */
-static double turned_by(const struct study *s)
+/* Summed over the images. */
+static double loss_of(const struct study *s, struct hrf_session *session, enum hrf_layer_loss loss)
 {
-    const float *y = hrf_session_output(s->session, 0);
-    double loss = 0;
-    for (int64_t i = 0; i < s->n_images; i++) {
-        double ab = 0, aa = 0, bb = 0;
-        for (int64_t k = i * s->n_values; k < (i + 1) * s->n_values; k++) {
-            ab += (double)y[k] * (double)s->exact[k];
-            aa += (double)s->exact[k] * (double)s->exact[k];
-            bb += (double)y[k] * (double)y[k];
-        }
-        loss += aa > 0 && bb > 0 ? fmax(0, 1 - ab / sqrt(aa * bb)) : aa != bb;
-    }
-    return loss;
+    const float *y = hrf_session_output(session, 0);
+    double sum = 0;
+    for (int64_t i = 0; i < s->n_images; i++)
+        sum += hrf_output_loss(loss, s->exact + i * s->n_values, y + i * s->n_values, s->n_values);
+    return sum;
 }
 
 static enum hrf_status find_factors(const struct study *s, const char *tensor, float **factors,
@@ -233,22 +240,23 @@ static enum hrf_status find_factors(const struct study *s, const char *tensor, f
     return hrf_lower_find_smoothing(s->graph, value, find_range(s, tensor), factors, err);
 }
 
-static enum hrf_status measure_loss(struct study *s, struct hrf_observed_layer *layer, char form,
+static enum hrf_status measure_loss(struct study *s, const char *tensor, enum hrf_layer_loss loss,
+                                    char form, double *sum, int64_t *n_images,
                                     struct hrf_error *err)
 {
     HRF_AUTO_FREE float *factors = NULL;
     if (form == 'r')
-        HRF_TRY(find_factors(s, layer->tensor, &factors, err));
-    enum hrf_status status = compile_layer(s, layer->tensor, factors, err);
+        HRF_TRY(find_factors(s, tensor, &factors, err));
+    enum hrf_status status = compile_layer(s, tensor, form, factors, err);
     if (status == HRF_OK)
-        status = run_all(s, layer->tensor, form, factors, err);
+        status = run_all(s, tensor, form, factors, err);
     for (int32_t i = 0; i < s->session->plan->n_steps; i++) {
         hrf_kernel_destroy(s->kernels[i]);
         s->kernels[i] = NULL;
     }
     HRF_TRY(status);
-    layer->loss += turned_by(s);
-    layer->n_images += s->n_images;
+    *sum += loss_of(s, s->session, loss);
+    *n_images += s->n_images;
     return HRF_OK;
 }
 
@@ -329,9 +337,9 @@ static enum hrf_status measure_times(const struct study *s, const struct hrf_gra
 
 /* ---- all of it ---- */
 
-static enum hrf_status measure(struct study *s, const struct hrf_graph *graph,
-                               const struct hrf_session_config *config,
-                               struct hrf_observations *observations, struct hrf_error *err)
+/* Adds the layers that INT8 has. */
+static enum hrf_status find_layers(const struct study *s, struct hrf_observations *observations,
+                                   struct hrf_error *err)
 {
     for (int32_t i = 0; i < s->graph->n_nodes; i++) {
         const struct hrf_node *node = &s->graph->nodes[i];
@@ -343,17 +351,50 @@ static enum hrf_status measure(struct study *s, const struct hrf_graph *graph,
         if (form == 0 || (form == 't' && find_range(s, tensor) == NULL))
             continue;
         HRF_TRY(hrf_observations_layer(observations, tensor, &layer, err));
-        if (layer->is_measured)
-            continue; /* another product that reads it */
-        HRF_TRY(measure_loss(s, layer, form, err));
         layer->is_measured = true;
     }
+    return HRF_OK;
+}
+
+static enum hrf_status measure(struct study *s, const struct hrf_graph *graph,
+                               const struct hrf_session_config *config,
+                               struct hrf_observations *observations, struct hrf_error *err)
+{
+    const enum hrf_layer_loss loss = observations->loss;
+    HRF_TRY(find_layers(s, observations, err));
     HRF_TRY(measure_times(s, graph, config, observations, err));
     for (int32_t l = 0; l < observations->n_layers; l++) {
-        observations->layers[l].n_timed += observations->layers[l].is_measured;
-        observations->layers[l].is_measured = false;
+        struct hrf_observed_layer *layer = &observations->layers[l];
+        if (!layer->is_measured)
+            continue;
+        layer->is_measured = false;
+        layer->n_timed++;
+        HRF_TRY(measure_loss(s, layer->tensor, loss, form_of(s, layer->tensor), &layer->loss,
+                             &layer->n_images, err));
+        if (layer->seconds[BF16] < layer->seconds[FP32])
+            HRF_TRY(measure_loss(s, layer->tensor, loss, 'b', &layer->bf16_loss,
+                                 &layer->n_bf16_images, err));
     }
     observations->n_timed++;
+    return HRF_OK;
+}
+
+/* All layers in INT8, on as many images as fill batches. */
+static enum hrf_status measure_whole(struct study *s, int64_t n_images,
+                                     struct hrf_observations *observations, struct hrf_error *err)
+{
+    const int64_t n_in = hrf_shape_count(hrf_session_input_shape(s->session, 0));
+    const float *const images = s->images;
+    for (int64_t first = 0; first + s->n_images <= n_images; first += s->n_images) {
+        s->images = images + first / s->n_images * n_in;
+        HRF_TRY(run_all(s, NULL, 0, NULL, err));
+        memcpy(s->exact, hrf_session_output(s->session, 0),
+               (size_t)(s->n_images * s->n_values) * sizeof *s->exact);
+        memcpy(hrf_session_input(s->low, 0), s->images, (size_t)n_in * sizeof *s->images);
+        HRF_TRY(hrf_session_run(s->low, err));
+        observations->whole_loss += loss_of(s, s->low, observations->loss);
+        observations->n_whole += s->n_images;
+    }
     return HRF_OK;
 }
 
@@ -375,6 +416,7 @@ static enum hrf_status prepare(struct study *s, const struct hrf_graph *graph,
     low.n_ranges = s->calibrated->n_ranges;
     low.keep = s->calibrated->keep;
     low.keep_reasons = s->calibrated->keep_reasons;
+    low.keep_precisions = s->calibrated->keep_precisions;
     low.n_keep = s->calibrated->n_keep;
     HRF_TRY(hrf_session_prepare(graph, &full, &s->graph, &operations, &notes, err));
     HRF_TRY(hrf_session_create(graph, &full, &s->session, err));
@@ -401,7 +443,8 @@ static enum hrf_status prepare(struct study *s, const struct hrf_graph *graph,
 enum hrf_status hrf_sensitivity_measure(const struct hrf_graph *graph,
                                         const struct hrf_session_config *config,
                                         const struct hrf_calibrated *calibrated,
-                                        const float *images, struct hrf_observations *observations,
+                                        const float *images, int64_t n_images,
+                                        struct hrf_observations *observations,
                                         struct hrf_error *err)
 {
     struct study s = { .calibrated = calibrated, .images = images };
@@ -412,6 +455,8 @@ enum hrf_status hrf_sensitivity_measure(const struct hrf_graph *graph,
     enum hrf_status status = prepare(&s, graph, config, err);
     if (status == HRF_OK)
         status = measure(&s, graph, config, observations, err);
+    if (status == HRF_OK)
+        status = measure_whole(&s, n_images, observations, err);
     hrf_session_destroy(s.session);
     hrf_session_destroy(s.low);
     hrf_graph_destroy(s.graph);

@@ -155,6 +155,7 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                                       .n_ranges = config->n_ranges,
                                       .keep = config->keep,
                                       .keep_reasons = config->keep_reasons,
+                                      .keep_precisions = config->keep_precisions,
                                       .n_keep = config->n_keep,
                                       .signed_only = ops->signed_only,
                                       .rounds_rows = ops->rounds_rows && !config->fixed_scales };

@@ -31,6 +31,7 @@ struct hrf_session_config {
     int32_t n_ranges;
     const char *const *keep; /* nodes and values that stay in float32 (lower.h); may be NULL */
     const char *const *keep_reasons;
+    const char *const *keep_precisions; /* int8: "bf16" for what computes in it instead (lower.h) */
     int32_t n_keep;
     const struct hrf_cutting
         *cutting; /* costs for stages (rank.h); borrowed during creation; NULL: rough estimates */

@@ -51,9 +51,8 @@ static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *
     return status;
 }
 
-/* The graph as it is to be run on images of `size`. */
-static enum hrf_status make_graph(struct hrf_worker *job, int64_t size, struct hrf_graph **out,
-                                  struct hrf_error *err)
+enum hrf_status hrf_worker_make_graph(struct hrf_worker *job, int64_t size, struct hrf_graph **out,
+                                      struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -112,17 +111,20 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
     const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
     const struct hrf_pixel_form form = hrf_normalise_form(engine->mean, engine->std);
     struct hrf_found_layout layout = { .is_chosen = false };
-    struct hrf_network_config config = { .session = { .device = engine->device,
-                                                      .precision = job->spec->networks[i].precision,
-                                                      .n_threads = (int32_t)engine->n_threads,
-                                                      .memory_limit_bytes = engine->memory_bytes,
-                                                      .ranges = calibrated->ranges,
-                                                      .n_ranges = calibrated->n_ranges,
-                                                      .keep = calibrated->keep,
-                                                      .keep_reasons = calibrated->keep_reasons,
-                                                      .n_keep = calibrated->n_keep,
-                                                      .every_tensor = is_observed },
-                                         .layout = &layout.plan };
+    struct hrf_network_config config = {
+        .session = { .device = engine->device,
+                     .precision = job->spec->networks[i].precision,
+                     .n_threads = (int32_t)engine->n_threads,
+                     .memory_limit_bytes = engine->memory_bytes,
+                     .ranges = calibrated->ranges,
+                     .n_ranges = calibrated->n_ranges,
+                     .keep = calibrated->keep,
+                     .keep_reasons = calibrated->keep_reasons,
+                     .keep_precisions = calibrated->keep_precisions,
+                     .n_keep = calibrated->n_keep,
+                     .every_tensor = is_observed },
+        .layout = &layout.plan
+    };
     enum hrf_status status = HRF_OK;
     struct hrf_machine gpu_links = { .n_links = 0 };
     if (hrf_known_gpu_links(NULL, &gpu_links))
@@ -185,7 +187,7 @@ static enum hrf_status make(struct hrf_worker *job, int i, int64_t size, struct 
     const char *scales = job->spec->networks[i].scales;
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_calibrated calibrated = { .ranges = NULL };
-    HRF_TRY(make_graph(job, size, &graph, err));
+    HRF_TRY(hrf_worker_make_graph(job, size, &graph, err));
     if (scales != NULL && network->calibration == NULL)
         HRF_TRY(hrf_calibration_read(scales, &network->calibration, err));
     if (network->calibration != NULL)
@@ -278,7 +280,7 @@ static enum hrf_status find_layout(struct hrf_worker *job, int i, int64_t size, 
                                          .n_threads = (int32_t)engine->n_threads,
                                          .memory_limit_bytes = engine->memory_bytes };
     int32_t n;
-    HRF_TRY(make_graph(job, size, &graph, err));
+    HRF_TRY(hrf_worker_make_graph(job, size, &graph, err));
     HRF_TRY(hrf_layout_find(engine->layout, graph, &config, hrf_ranks_all(job->ranks),
                             &network->layout, err));
     HRF_TRY(group_size(job, &network->layout.plan, &n, err));

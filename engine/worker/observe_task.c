@@ -9,7 +9,8 @@
 
 static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_job_task *task,
                                        struct hrf_task_source *source,
-                                       struct hrf_calibrator *calibrator, struct hrf_error *err)
+                                       struct hrf_calibrator *calibrator,
+                                       struct hrf_layer_images *images, struct hrf_error *err)
 {
     struct hrf_network *network = job->networks[task->network].network;
     for (int64_t done = 0; done < task->n_patches;) {
@@ -25,6 +26,9 @@ static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_
             HRF_TRY(hrf_network_run(network, hrf_worker_read_batch, &pixels, err));
             calibrator->tries_smoothing = false;
         }
+        if (task->measures_layers)
+            HRF_TRY(hrf_worker_keep_images(job, task, batch.pixels[0], batch.n, images,
+                                           calibrator->observations, err));
         hrf_crash_point("engine.observe.batch");
         done += batch.n;
         hrf_task_progress_write(job->directory, task->id, done, task->n_patches);
@@ -51,6 +55,7 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
     struct hrf_task_source source = { .plan = NULL };
     struct hrf_observations seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
+    struct hrf_layer_images images = { .pixels = NULL };
     char *text = NULL;
     enum hrf_status status = hrf_worker_open_source(job, &group, &source, err);
     if (status == HRF_OK && !job->spec->engine.class_map)
@@ -60,15 +65,19 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
         calibrator.smoothing = job->smoothing;
         calibrator.batch = hrf_session_input_shape(session, 0)->dims[0];
         hrf_calibrator_watch(session, &calibrator);
-        status = source.feed != NULL ? observe_patches(job, task, &source, &calibrator, err)
-                                     : observe_slide(job, task, &source, &calibrator, err);
+        status = source.feed != NULL
+                     ? observe_patches(job, task, &source, &calibrator, &images, err)
+                     : observe_slide(job, task, &source, &calibrator, err);
         hrf_session_observe(session, NULL, NULL);
     }
+    if (status == HRF_OK && images.n > 0)
+        status = hrf_worker_measure_layers(job, &images, &seen, err);
     if (status == HRF_OK)
         status = hrf_observations_encode(&seen, &text, err);
     if (status == HRF_OK)
         status = hrf_text_record_encode(HRF_OBSERVATIONS_KIND, &task->identity, text, record, err);
     hrf_free(text);
+    hrf_free(images.pixels);
     hrf_observations_release(&seen);
     hrf_task_source_release(&source);
     return status;

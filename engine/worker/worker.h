@@ -80,6 +80,10 @@ HRF_CHECKED enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct
 /* Divides the job's ranks into groups by the layout that was asked for, decides which networks are
  * held side by side (engine.memory is for all of them together), and opens the work queue. */
 HRF_CHECKED enum hrf_status hrf_worker_prepare(struct hrf_worker *job, struct hrf_error *err);
+/* The model as it is to be run on images of `size` px, with the operators that make scores of its
+ * outputs; the caller's to destroy. */
+HRF_CHECKED enum hrf_status hrf_worker_make_graph(struct hrf_worker *job, int64_t size,
+                                                  struct hrf_graph **out, struct hrf_error *err);
 /* Makes network i for patches of `size`, unless it is there. */
 HRF_CHECKED enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t size,
                                                     struct hrf_error *err);
@@ -142,6 +146,23 @@ HRF_CHECKED enum hrf_status hrf_worker_score(struct hrf_worker *job,
                                              const struct hrf_task_group *group,
                                              struct hrf_task_result *results,
                                              struct hrf_error *err);
+/* What a calibrate task with measures_layers keeps of its patches to measure layers on. */
+struct hrf_layer_images {
+    float *pixels; /* [n] images; heap */
+    int32_t n;
+};
+/* Keeps the first images of the task, and the margins of all of them, which the network has just
+ * scored. */
+HRF_CHECKED enum hrf_status
+hrf_worker_keep_images(struct hrf_worker *job, const struct hrf_job_task *task, const float *pixels,
+                       int64_t n, struct hrf_layer_images *images, struct hrf_observations *seen,
+                       struct hrf_error *err);
+/* Loss and time of every layer (run/sensitivity.h), added to `seen`, which holds the task's ranges.
+ * HRF_E_USER: the device is not a processor. */
+HRF_CHECKED enum hrf_status hrf_worker_measure_layers(struct hrf_worker *job,
+                                                      const struct hrf_layer_images *images,
+                                                      struct hrf_observations *seen,
+                                                      struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_worker_observe(struct hrf_worker *job,
                                                const struct hrf_job_task *task,
                                                struct hrf_bytes *record, struct hrf_error *err);

@@ -2,6 +2,7 @@
  * them. */
 #include "base/cache.h"
 #include "base/json.h"
+#include "calibrate/fit/budget.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/run/run.h"
 #include "schema/store/calibrations.h"
@@ -38,7 +39,12 @@ static void print_tensors(const struct hrf_calibration *c)
                        t->sqnr_db, t->method, strength, t->name);
     }
     for (size_t i = 0; i < c->n_keep; i++)
-        hrf_cli_printf("kept in float32: %s (%s)\n", c->keep[i].name, c->keep[i].reason);
+        hrf_cli_printf("kept in %s: %s (%s)\n",
+                       hrf_calibration_is_in_bf16(&c->keep[i]) ? "bfloat16" : "float32",
+                       c->keep[i].name, c->keep[i].reason);
+    HRF_AUTO_FREE char *words = hrf_fit_budget_words(c);
+    if (words != NULL && words[0] != '\0')
+        hrf_cli_printf("%s\n", words);
 }
 
 static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hrf_error *err)

@@ -10,6 +10,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "calibrate/fit/budget.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/run/calibrate_private.h"
 #include "schema/store/calibrations.h"
@@ -36,13 +37,37 @@ enum hrf_status run_find_own_scales(const struct hrf_workflow *workflow, bool *o
     *out = false;
     if (!has_int8(workflow) || workflow->calibrate.keep.n_items > 0)
         return HRF_OK;
-    return hrf_launch_model_brings_scales(workflow->model.file, out, err);
+    HRF_TRY(hrf_launch_model_brings_scales(workflow->model.file, out, err));
+    return *out && hrf_workflow_has_budget(workflow)
+               ? hrf_error_set(err, HRF_E_USER,
+                               "'%s' is quantised already and has its own scales: layers are not "
+                               "taken out of INT8; leave calibrate.budget out",
+                               workflow->model.file)
+               : HRF_OK;
 }
 
 bool run_waits_for_calibration(const struct run *run)
 {
     return run_wants_calibration(run) && run->calibration == NULL &&
            run->calibration_failure == NULL;
+}
+
+/* What does not use INT8: what a budget takes out was asked for, the rest is a warning. */
+static enum hrf_status tell_kept(const struct hrf_calibration *c, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *words = hrf_fit_budget_words(c);
+    HRF_CHECK_MEMORY(words != NULL, err, "no memory to speak of the budget");
+    for (size_t i = 0; i < c->n_keep; i++) {
+        const struct hrf_calibration_keep *keep = &c->keep[i];
+        if (keep->precision != NULL)
+            hrf_log_info("calibrate", "'%s' is in %s: %s", keep->name, keep->precision,
+                         keep->reason);
+        else
+            hrf_log_warning("calibrate", "'%s' stays in float32: %s", keep->name, keep->reason);
+    }
+    if (words[0] != '\0')
+        hrf_log_info("calibrate", "%s", words);
+    return HRF_OK;
 }
 
 /* Writes the calibration into the run directory, for the jobs, and into the run's database, for
@@ -67,10 +92,7 @@ static enum hrf_status adopt(struct run *run, struct hrf_calibration **calibrati
     hrf_log_info("calibrate", "INT8 ranges of %zu tensors from %lld patches by %s%s",
                  run->calibration->n_tensors, (long long)run->calibration->n_samples,
                  run->calibration->method, cached ? ", found in the cache" : "");
-    for (size_t i = 0; i < run->calibration->n_keep; i++)
-        hrf_log_warning("calibrate", "'%s' stays in float32: %s", run->calibration->keep[i].name,
-                        run->calibration->keep[i].reason);
-    return HRF_OK;
+    return tell_kept(run->calibration, err);
 }
 
 enum hrf_status run_read_calibration(struct hrf_store *store, const char *directory,

@@ -4,19 +4,24 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "calibrate/fit/fit.h"
+#include "calibrate/fit/budget.h"
 #include "calibrate/observe/codec.h"
 
 #include <string.h>
 
-static enum hrf_fit_kind fit_kind(enum hrf_fit_method method)
+enum hrf_fit_kind run_fit_kind(const struct hrf_workflow *workflow)
 {
     static const enum hrf_fit_kind kinds[] = { [HRF_FIT_MINMAX] = HRF_FIT_KIND_MINMAX,
                                                [HRF_FIT_PERCENTILE] = HRF_FIT_KIND_PERCENTILE,
                                                [HRF_FIT_ENTROPY] = HRF_FIT_KIND_ENTROPY,
                                                [HRF_FIT_MSE] = HRF_FIT_KIND_MSE,
                                                [HRF_FIT_BEST] = HRF_FIT_KIND_BEST };
-    return kinds[method];
+    return kinds[workflow->calibrate.method];
+}
+
+const char *run_layer_loss(const struct hrf_workflow *workflow)
+{
+    return workflow->calibrate.budget.agreement > 0 ? "margin" : "cosine";
 }
 
 enum hrf_status run_calibration_key(const struct run *run, const struct run_sample *sample,
@@ -27,10 +32,14 @@ enum hrf_status run_calibration_key(const struct run *run, const struct run_samp
     HRF_TRY(run_sample_hash_settings(run, hash));
     hrf_hash_text(hash, sample->identity);
     const struct hrf_workflow_calibrate *how = &run->workflow->calibrate;
-    hrf_hash_text(hash, hrf_fit_kind_name(fit_kind(how->method)));
+    hrf_hash_text(hash, hrf_fit_kind_name(run_fit_kind(run->workflow)));
     hrf_hash_double(hash, how->min_sqnr);
     for (size_t i = 0; i < how->keep.n_items; i++)
         hrf_hash_text(hash, how->keep.items[i]);
+    if (hrf_workflow_has_budget(run->workflow)) {
+        hrf_hash_text(hash, run_layer_loss(run->workflow));
+        hrf_hash_double(hash, how->budget.cosine + how->budget.agreement); /* one of them is 0 */
+    }
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }
@@ -45,7 +54,7 @@ static enum hrf_status merge_records(struct run *run, const struct run_sample *s
         struct hrf_observations one = { .items = NULL };
         const char *text = NULL;
         size_t n_text = 0;
-        HRF_TRY(run_sample_part_key(run, &sample->parts[i], key, err));
+        HRF_TRY(run_sample_part_key(run, sample, i, key, err));
         HRF_TRY(hrf_slide_expect(run_find_slide(run, sample->parts[i].slide_id), HRF_TASK_CALIBRATE,
                                  key, &expected, err));
         HRF_TRY(hrf_store_get_record(run->store, HRF_TASK_CALIBRATE, &expected, &bytes, err));
@@ -118,9 +127,12 @@ enum hrf_status run_calibration_fit(struct run *run, const struct run_sample *sa
     if (status == HRF_OK)
         status = warn_of(&all, err);
     if (status == HRF_OK)
-        status = hrf_fit_all(&all, fit_kind(how->method), out, err);
+        status = hrf_fit_all(&all, run_fit_kind(run->workflow), out, err);
+    if (status == HRF_OK)
+        status = choose_keep(how, *out, err);
+    if (status == HRF_OK && hrf_workflow_has_budget(run->workflow))
+        status = hrf_fit_budget(&all, how->budget.cosine + how->budget.agreement, *out, err);
     hrf_observations_release(&all);
     HRF_TRY(status);
-    HRF_TRY(choose_keep(how, *out, err));
     return describe(run, sample, key, *out, err);
 }

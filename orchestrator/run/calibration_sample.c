@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static const char version[] = "hires-flow calibrate 5";
+static const char version[] = "hires-flow calibrate 6";
 
 void run_sample_release(struct run_sample *sample)
 {
@@ -164,15 +164,40 @@ enum hrf_status run_sample_hash_settings(const struct run *run, struct hrf_hash 
     return HRF_OK;
 }
 
-/* The key of the statistics of one slide's part of the sample; it does not depend on the method. */
-enum hrf_status run_sample_part_key(const struct run *run, const struct run_sample_part *part,
-                                    char out[HRF_HASH_HEX], struct hrf_error *err)
+/* Layers are measured on part i of n: on a few, evenly spread. */
+static bool measures_part(const struct run *run, size_t i, size_t n)
 {
+    enum { MEASURED_PARTS = 4 };
+    return hrf_workflow_has_budget(run->workflow) &&
+           (n <= MEASURED_PARTS || i * MEASURED_PARTS % n < MEASURED_PARTS);
+}
+
+bool run_measures_layers(const struct run *run, const struct hrf_task_row *task)
+{
+    size_t i = 0, n = 0;
+    for (size_t k = 0; k < run->tasks.n_items; k++)
+        if (run->tasks.items[k].kind == HRF_TASK_CALIBRATE) {
+            i += run->tasks.items[k].slide_id < task->slide_id; /* parts are in slides' order */
+            n++;
+        }
+    return measures_part(run, i, n);
+}
+
+enum hrf_status run_sample_part_key(const struct run *run, const struct run_sample *sample,
+                                    size_t i, char out[HRF_HASH_HEX], struct hrf_error *err)
+{
+    const struct run_sample_part *part = &sample->parts[i];
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
     HRF_TRY(run_sample_hash_settings(run, hash));
     hrf_hash_text(hash, part->plan->quickhash);
     hrf_hash_text(hash, part->plan->hash);
+    if (measures_part(run, i, sample->n_parts)) {
+        const struct hrf_workflow_calibrate *how = &run->workflow->calibrate;
+        hrf_hash_text(hash, run_layer_loss(run->workflow));
+        hrf_hash_text(hash, hrf_fit_kind_name(run_fit_kind(run->workflow)));
+        hrf_hash_double(hash, how->min_sqnr);
+    }
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }
@@ -214,7 +239,7 @@ enum hrf_status run_sample_plan(struct run *run, const struct run_sample *sample
         struct hrf_task_row row = { .kind = HRF_TASK_CALIBRATE,
                                     .slide_id = sample->parts[i].slide_id,
                                     .n_patches = sample->parts[i].plan->n_patches };
-        HRF_TRY(run_sample_part_key(run, &sample->parts[i], row.key, err));
+        HRF_TRY(run_sample_part_key(run, sample, i, row.key, err));
         HRF_TRY(export_part(run, &sample->parts[i], row.key, err));
         HRF_TRY(hrf_store_plan_tasks(run->store, row.slide_id, HRF_TASK_CALIBRATE, &row, 1, err));
     }

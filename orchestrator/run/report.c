@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/host.h"
 #include "base/path.h"
+#include "calibrate/fit/budget.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/run/params.h"
 #include "orchestrator/run/provenance.h"
@@ -23,6 +24,7 @@ struct params {
     char model_sha256[HRF_HASH_HEX];
     struct hrf_calibration *calibration; /* owned */
     char *calibration_failure;           /* heap; NULL or "": none */
+    char *budget_words;                  /* heap; NULL: no calibrate.budget */
     char *head_failure;                  /* likewise: why a slide head could not be trained */
 };
 
@@ -167,6 +169,11 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     facts->of_training = run_samples_training_part(w, &slides);
     facts->kept = p->calibration->keep;
     facts->n_kept = p->calibration->n_keep;
+    if (p->calibration->budget.measure != NULL) {
+        facts->budget = &p->calibration->budget;
+        facts->budget_words = p->budget_words = hrf_fit_budget_words(p->calibration);
+        HRF_CHECK_MEMORY(p->budget_words != NULL, err, "no memory to speak of the budget");
+    }
     facts->cached = cached != NULL && strcmp(cached, "yes") == 0;
     facts->seconds = facts->cached ? 0 : p->calibration->seconds;
     return HRF_OK;
@@ -185,6 +192,7 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
                                           n_failed, err);
     hrf_calibration_destroy(params.calibration);
     hrf_free(params.calibration_failure);
+    hrf_free(params.budget_words);
     hrf_provenance_release(&params.provenance);
     hrf_free(params.head_failure);
     return status;

@@ -3,7 +3,7 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
-#include "orchestrator/run/run_private.h"
+#include "orchestrator/run/calibrate_private.h"
 #include "schema/record/job.h"
 
 #include <string.h>
@@ -79,6 +79,7 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
     out->mpp_fallback = run_fallback_mpp(run->workflow, slide);
     out->first_patch = row->first_patch;
     out->n_patches = row->n_patches;
+    out->measures_layers = row->kind == HRF_TASK_CALIBRATE && run_measures_layers(run, row);
     HRF_CHECK_MEMORY(out->id != NULL && out->slide_name != NULL && out->slide_path != NULL, err,
                      "no memory for a job spec");
     HRF_AUTO_FREE char *part = run_part_path(run, row->key);
@@ -138,6 +139,20 @@ static enum hrf_status fill_tissue(const struct run *run, struct hrf_job_tissue 
     return HRF_OK;
 }
 
+/* What the calibrate tasks that measure layers are to know. */
+static enum hrf_status fill_layers(const struct hrf_workflow *w, struct hrf_job_engine *e,
+                                   struct hrf_error *err)
+{
+    if (!hrf_workflow_has_budget(w))
+        return HRF_OK;
+    e->layer_loss = hrf_strdup(run_layer_loss(w));
+    e->fit_method = hrf_strdup(hrf_fit_kind_name(run_fit_kind(w)));
+    e->fit_min_sqnr = w->calibrate.min_sqnr;
+    HRF_CHECK_MEMORY(e->layer_loss != NULL && e->fit_method != NULL, err,
+                     "no memory for a job spec");
+    return HRF_OK;
+}
+
 static enum hrf_status fill_settings(struct run *run, const struct run_batch *batch,
                                      struct hrf_job_spec *spec, struct hrf_error *err)
 {
@@ -169,6 +184,8 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     memcpy(e->mean, w->model.input.mean, sizeof e->mean);
     memcpy(e->std, w->model.input.std, sizeof e->std);
     const enum hrf_task_kind kind = run->tasks.items[batch->tasks[0]].kind;
+    if (kind == HRF_TASK_CALIBRATE)
+        HRF_TRY(fill_layers(w, e, err));
     e->device = hrf_strdup(hrf_device_name(w->engine.device));
     e->batch = w->engine.batch;
     e->class_map = w->tiler.mode == HRF_TILER_SLIDE;

@@ -32,6 +32,28 @@ static const struct hrf_field keep_fields[] = {
     HRF_FIELD(struct hrf_calibration_keep, "reason", reason, HRF_FIELD_NEEDED),
 };
 
+/* Only of a layer that a budget takes out. */
+static const struct hrf_field layer_fields[] = {
+#define FIELD(key, member, type) HRF_FIELD(struct hrf_calibration_keep, key, member, type)
+    FIELD("precision", precision, HRF_FIELD_NEEDED),
+    FIELD("loss", loss, HRF_FIELD_REAL),
+    FIELD("int8_ms", times.int8_ms, HRF_FIELD_REAL),
+    FIELD("fp32_ms", times.fp32_ms, HRF_FIELD_REAL),
+    FIELD("bf16_ms", times.bf16_ms, HRF_FIELD_REAL),
+#undef FIELD
+};
+
+static const struct hrf_field budget_fields[] = {
+#define FIELD(key, member, type) HRF_FIELD(struct hrf_calibration_budget, key, member, type)
+    FIELD("measure", measure, HRF_FIELD_NEEDED),
+    FIELD("least", least, HRF_FIELD_REAL),
+    FIELD("loss", loss, HRF_FIELD_REAL),
+    FIELD("int8_ms", times.int8_ms, HRF_FIELD_REAL),
+    FIELD("fp32_ms", times.fp32_ms, HRF_FIELD_REAL),
+    FIELD("bf16_ms", times.bf16_ms, HRF_FIELD_REAL),
+#undef FIELD
+};
+
 void hrf_calibration_destroy(struct hrf_calibration *c)
 {
     if (c == NULL)
@@ -42,11 +64,23 @@ void hrf_calibration_destroy(struct hrf_calibration *c)
         hrf_free(c->tensors[i].peaks);
     }
     for (size_t i = 0; i < c->n_keep; i++)
-        hrf_fields_release(HRF_FIELDS(keep_fields), &c->keep[i]);
+        hrf_calibration_keep_release(&c->keep[i]);
+    hrf_fields_release(HRF_FIELDS(budget_fields), &c->budget);
     hrf_fields_release(HRF_FIELDS(fields), c);
     hrf_free(c->tensors);
     hrf_free(c->keep);
     hrf_free(c);
+}
+
+bool hrf_calibration_is_in_bf16(const struct hrf_calibration_keep *keep)
+{
+    return keep->precision != NULL && strcmp(keep->precision, "bf16") == 0;
+}
+
+void hrf_calibration_keep_release(struct hrf_calibration_keep *keep)
+{
+    hrf_fields_release(HRF_FIELDS(keep_fields), keep);
+    hrf_free(keep->precision);
 }
 
 enum hrf_status hrf_calibration_keep(struct hrf_calibration *c, const char *name,
@@ -55,7 +89,8 @@ enum hrf_status hrf_calibration_keep(struct hrf_calibration *c, const char *name
     struct hrf_calibration_keep *grown = hrf_realloc_array(c->keep, c->n_keep + 1, sizeof *grown);
     if (grown != NULL)
         c->keep = grown;
-    const struct hrf_calibration_keep one = { hrf_strdup(name), hrf_strdup(reason) };
+    const struct hrf_calibration_keep one = { .name = hrf_strdup(name),
+                                              .reason = hrf_strdup(reason) };
     if (grown == NULL || one.name == NULL || one.reason == NULL) {
         hrf_free(one.name);
         hrf_free(one.reason);
@@ -118,6 +153,16 @@ static json_t *tensor_json(const struct hrf_calibration_tensor *t)
     return object;
 }
 
+static json_t *keep_json(const struct hrf_calibration_keep *keep)
+{
+    json_t *object = hrf_fields_json(HRF_FIELDS(keep_fields), keep, 0);
+    if (object == NULL || keep->precision == NULL ||
+        hrf_fields_write(HRF_FIELDS(layer_fields), keep, object))
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
 static json_t *body_json(const struct hrf_calibration *c)
 {
     json_t *body = hrf_fields_json(HRF_FIELDS(fields), c, VERSION);
@@ -125,7 +170,10 @@ static json_t *body_json(const struct hrf_calibration *c)
     for (size_t i = 0; i < c->n_tensors; i++)
         json_array_append_new(tensors, tensor_json(&c->tensors[i]));
     for (size_t i = 0; i < c->n_keep; i++)
-        json_array_append_new(keep, hrf_fields_json(HRF_FIELDS(keep_fields), &c->keep[i], 0));
+        json_array_append_new(keep, keep_json(&c->keep[i]));
+    if (c->budget.measure != NULL)
+        json_object_set_new(body, "budget",
+                            hrf_fields_json(HRF_FIELDS(budget_fields), &c->budget, 0));
     json_object_set_new(body, "kind", json_string("calibration"));
     json_object_set_new(body, "tensors", tensors);
     json_object_set_new(body, "keep", keep);
@@ -263,6 +311,19 @@ static enum hrf_status check_ranges(const struct hrf_calibration *c, const char 
     return HRF_OK;
 }
 
+static enum hrf_status read_keep(const json_t *object, const char *where,
+                                 struct hrf_calibration_keep *keep, struct hrf_error *err)
+{
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(keep_fields), object, where, keep, err));
+    if (json_object_get(object, "precision") == NULL)
+        return HRF_OK;
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(layer_fields), object, where, keep, err));
+    if (strcmp(keep->precision, "fp32") != 0 && strcmp(keep->precision, "bf16") != 0)
+        return hrf_error_set(err, HRF_E_USER, "%s: '%s' is kept in '%s', not in fp32 or bf16",
+                             where, keep->name, keep->precision);
+    return HRF_OK;
+}
+
 static enum hrf_status read_lists(const json_t *body, const char *where, struct hrf_calibration *c,
                                   struct hrf_error *err)
 {
@@ -278,8 +339,7 @@ static enum hrf_status read_lists(const json_t *body, const char *where, struct 
     }
     for (size_t i = 0; i < json_array_size(keep); i++) {
         c->n_keep++;
-        HRF_TRY(hrf_fields_read(HRF_FIELDS(keep_fields), json_array_get(keep, i), where,
-                                &c->keep[i], err));
+        HRF_TRY(read_keep(json_array_get(keep, i), where, &c->keep[i], err));
     }
     return check_ranges(c, where, err);
 }
@@ -307,6 +367,9 @@ enum hrf_status hrf_calibration_decode(const char *text, size_t n_bytes, const c
     HRF_TRY(check_sum(body, where, err));
     HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), body, where, c, err));
     HRF_TRY(read_lists(body, where, c, err));
+    if (json_object_get(body, "budget") != NULL)
+        HRF_TRY(hrf_fields_read(HRF_FIELDS(budget_fields), json_object_get(body, "budget"), where,
+                                &c->budget, err));
     HRF_MOVE(*out, c);
     return HRF_OK;
 }

@@ -30,8 +30,27 @@ struct hrf_calibration_tensor {
     float *peaks;
 };
 
+/* Milliseconds of processor time that an image takes; NaN: not measured. */
+struct hrf_calibration_times {
+    double int8_ms, fp32_ms, bf16_ms;
+};
+
 struct hrf_calibration_keep {
-    char *name, *reason; /* a node or tensor that stays in float32 */
+    char *name, *reason; /* a node or tensor that does not use INT8 */
+    /* Of a layer that calibrate.budget takes out of INT8: "fp32" or "bf16", the estimated loss of
+     * the output if this layer alone were in INT8, and its times. NULL: it is in float32, and
+     * nothing was measured. */
+    char *precision;
+    double loss;
+    struct hrf_calibration_times times;
+};
+
+/* What calibrate.budget allows, and what is estimated of the layers that are in INT8. */
+struct hrf_calibration_budget {
+    char *measure; /* "cosine" of outputs or "agreement" of classes; NULL: there is no budget */
+    double least;  /* that is allowed */
+    double loss;   /* estimated; 1 - least is the most there may be */
+    struct hrf_calibration_times times; /* of the network, INT8 without the layers that are kept */
 };
 
 struct hrf_calibration {
@@ -47,11 +66,14 @@ struct hrf_calibration {
     size_t n_tensors;
     struct hrf_calibration_keep *keep;
     size_t n_keep;
+    struct hrf_calibration_budget budget;
 };
 void hrf_calibration_destroy(struct hrf_calibration *calibration);
 HRF_DEFINE_AUTO(hrf_calibration)
 
-/* Adds one to `keep`. */
+bool hrf_calibration_is_in_bf16(const struct hrf_calibration_keep *keep); /* else in float32 */
+void hrf_calibration_keep_release(struct hrf_calibration_keep *keep);
+/* Adds one to `keep`, in float32. */
 HRF_CHECKED enum hrf_status hrf_calibration_keep(struct hrf_calibration *calibration,
                                                  const char *name, const char *reason,
                                                  struct hrf_error *err);

@@ -70,7 +70,8 @@ static const struct hrf_field engine_fields[] = {
     FIELD(batch, INT),         FIELD(memory_bytes, INT),    FIELD(n_threads, INT),
     FIELD(class_map, BOOL),    FIELD(layout, TEXT),         NEW(n_ranks, INT),
     NEW(embedding, BOOL),      NEW(max_memory_bytes, INT),  NEW(max_operations, REAL),
-    NEW(activation, TEXT),
+    NEW(activation, TEXT),     NEW(layer_loss, TEXT),       NEW(fit_method, TEXT),
+    NEW(fit_min_sqnr, REAL),
 #undef NEW
 #undef FIELD
 };
@@ -95,6 +96,7 @@ static const struct hrf_field task_fields[] = {
     NEW("partial", partial, TEXT),
     FIELD("first_patch", first_patch, INT),
     FIELD("n_patches", n_patches, INT),
+    NEW("measures_layers", measures_layers, BOOL),
     NEW("features", bag.features, TEXT),
     NEW("features_sha256", bag.features_sha256, TEXT),
     NEW("head", bag.head, TEXT),

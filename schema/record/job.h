@@ -72,6 +72,10 @@ struct hrf_job_engine {
      * ("none"), or every pixel of the output gets a label ("segmentation"); NULL: probabilities, by
      * what the model ends in. */
     char *activation;
+    /* calibrate: "cosine" or "margin", by which tasks measure layers (measures_layers), with INT8
+     * as this method and this least signal-to-noise ratio make it; NULL: none does. */
+    char *layer_loss, *fit_method;
+    double fit_min_sqnr;
 };
 bool hrf_job_engine_is_segmentation(const struct hrf_job_engine *engine);
 
@@ -109,6 +113,7 @@ struct hrf_job_task {
     char *partial;                    /* path of what an earlier attempt left; NULL = nothing */
     char *tile_plan;                  /* path of the tile plan record; NULL for tile */
     int64_t first_patch, n_patches;   /* infer */
+    bool measures_layers;             /* calibrate: loss and time of each layer, too */
     struct hrf_job_bag bag;           /* head */
     struct hrf_job_training training; /* train */
 };

@@ -213,6 +213,34 @@ static void check_tissue(struct hrf_reader *r)
     check_file(r, "tiler.tissue.model", t->tissue.model);
 }
 
+bool hrf_workflow_has_budget(const struct hrf_workflow *workflow)
+{
+    return workflow->calibrate.budget.cosine > 0 || workflow->calibrate.budget.agreement > 0;
+}
+
+static void check_budget(struct hrf_reader *r)
+{
+    const struct hrf_workflow *w = r->workflow;
+    const bool has_cosine = w->calibrate.budget.cosine > 0;
+    const char *const key = has_cosine ? "calibrate.budget.cosine" : "calibrate.budget.agreement";
+    if (!hrf_workflow_has_budget(w))
+        return;
+    if (has_cosine && w->calibrate.budget.agreement > 0)
+        find_at(r, key, "a budget is a cosine or an agreement; leave one of the two out");
+    if (w->calibrate.budget.agreement > 0 &&
+        (w->model.output == HRF_OUTPUT_EMBEDDING || w->model.output == HRF_OUTPUT_NONE))
+        find_at(r, "calibrate.budget.agreement",
+                "classes agree, and this 'model.output' has none; use 'calibrate.budget.cosine'");
+    if (w->engine.device == HRF_DEVICE_CUDA)
+        find_at(r, key,
+                "layers are measured on processors; set 'engine.device' to 'cpu', or leave the "
+                "budget out and name layers in 'calibrate.keep'");
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        find_at(r, key,
+                "layers are measured on patches, and with tiler.mode 'slide' there are none; name "
+                "layers in 'calibrate.keep'");
+}
+
 void hrf_reader_check(struct hrf_reader *r)
 {
     struct hrf_workflow *w = r->workflow;
@@ -221,6 +249,7 @@ void hrf_reader_check(struct hrf_reader *r)
     check_model(r);
     check_slide_head(r);
     check_tissue(r);
+    check_budget(r);
     if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
         w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
     w->model.input.is_given = is_given(r, "model.input.mean") || is_given(r, "model.input.std");

@@ -153,6 +153,12 @@ const struct hrf_key hrf_keys[] = {
     IN_RANGE(
         calibrate.min_sqnr, REAL, "15", 0, 200,
         "dB; tensors whose signal-to-quantization-noise ratio in INT8 is lower stay in float32"),
+    IN_RANGE(calibrate.budget.cosine, REAL, NULL, 0.5, 1,
+             "layers leave INT8, for bf16 or fp32, until the cosine of the network's outputs with "
+             "fp32 is expected to be at least this, e.g. 0.999"),
+    IN_RANGE(calibrate.budget.agreement, REAL, NULL, 0.5, 1,
+             "the same until at least this share of patches is expected to keep its most likely "
+             "class, e.g. 0.99"),
     ANY(calibrate.keep, TEXTS, NULL, "nodes or tensors of the network that stay in float32"),
     ONE_OF(engine.device, WORD, "auto", hrf_words_device,
            "auto: the GPU if there is one that works, else the CPU"),

@@ -138,7 +138,12 @@ struct hrf_workflow_calibrate {
     enum hrf_fit_method method;
     int64_t seed;
     struct hrf_workflow_dataset slides; /* that the sample is drawn from; not given: the cohort */
-    double min_sqnr;           /* dB; a tensor that 8 bits hold with less stays in float32 */
+    double min_sqnr; /* dB; a tensor that 8 bits hold with less stays in float32 */
+    /* The least cosine of outputs with float32, or share of patches of the same class, that INT8 is
+     * to keep; 0: not given. At most one of them is. */
+    struct {
+        double cosine, agreement;
+    } budget;
     struct hrf_text_list keep; /* nodes and tensors that do in any case */
 };
 
@@ -310,6 +315,7 @@ void hrf_workflow_describe(struct hrf_strbuf *out);
  * when it can run all of it. `run` refuses a workflow for which this is not empty. */
 void hrf_workflow_unsupported(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
 
+bool hrf_workflow_has_budget(const struct hrf_workflow *workflow); /* calibrate.budget */
 /* engine.parallel as the engine reads layouts: "spatial=2x2,stages=3", "auto", "single". Heap;
  * NULL = no memory. */
 char *hrf_workflow_layout(const struct hrf_workflow *workflow);

@@ -229,7 +229,7 @@ static void a_tensor_that_is_kept_needs_no_range(void **state)
     struct folder *f = *state;
     static char name[] = "relu", reason[] = "it held nothing but zeros";
     struct hrf_calibration_tensor tensors[2];
-    struct hrf_calibration_keep keep = { name, reason };
+    struct hrf_calibration_keep keep = { .name = name, .reason = reason };
     struct hrf_calibration c = example(tensors);
     HRF_AUTO(hrf_calibration) back = NULL;
     tensors[1].high = tensors[1].observed_high = 0;

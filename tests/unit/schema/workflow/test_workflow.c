@@ -274,6 +274,28 @@ static void findings_stand_in_file_order_with_their_places(void **state)
     hrf_findings_release(&findings);
 }
 
+static void a_budget_needs_what_it_is_measured_on(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[3], *wanted;
+    } cases[] = {
+        { { "calibrate.budget.cosine=0.999", "calibrate.budget.agreement=0.99" },
+          "a budget is a cosine or an agreement" },
+        { { "calibrate.budget.agreement=0.99", "model.output=embedding" }, "classes agree, and" },
+        { { "calibrate.budget.cosine=0.999", "engine.device=cuda" }, "measured on processors" },
+        { { "calibrate.budget.cosine=0.999", "tiler.mode=slide" }, "measured on patches" },
+        { { "calibrate.budget.cosine=0.1", "model.output=embedding" }, "0.5" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hrf_findings findings;
+        assert_null(parse(HEAD, cases[i].set, 2, &findings));
+        if (strstr(findings.text.text, cases[i].wanted) == NULL)
+            fail_msg("no '%s' in: %s", cases[i].wanted, findings.text.text);
+        hrf_findings_release(&findings);
+    }
+}
+
 static void no_allocation_may_fail_unseen(void **state)
 {
     (void)state;
@@ -334,6 +356,7 @@ int main(void)
         cmocka_unit_test(parallel_is_what_the_engine_reads_as_a_layout),
         cmocka_unit_test(differences_name_the_key_and_both_values),
         cmocka_unit_test(findings_stand_in_file_order_with_their_places),
+        cmocka_unit_test(a_budget_needs_what_it_is_measured_on),
         cmocka_unit_test(no_allocation_may_fail_unseen),
         cmocka_unit_test(the_schema_knows_every_key_and_both_short_forms),
     };

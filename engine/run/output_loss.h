@@ -1,0 +1,16 @@
+/* output_loss.h - what rounding costs the output of a network: an image's embedding its direction,
+ * or its most likely class its lead. Pure. */
+#ifndef HRF_ENGINE_RUN_OUTPUT_LOSS_H
+#define HRF_ENGINE_RUN_OUTPUT_LOSS_H
+
+#include "calibrate/observe/observations.h"
+
+/* The loss of an image whose n output values are `exact` in float32: 1 - cosine (0 to 2), or the
+ * square of the change of the margin between the two classes that `exact` holds most likely. NaN in
+ * `got` is the largest loss there is. */
+double hrf_output_loss(enum hrf_layer_loss loss, const float *exact, const float *got, int64_t n);
+/* By how much the most likely of n classes leads, the logarithm of the ratio of two probabilities:
+ * to the second, or for n = 1 to the class's opposite. NaN if one of them is. */
+double hrf_output_margin(const float *probabilities, int64_t n);
+
+#endif

@@ -1,0 +1,194 @@
+/* Which layers leave INT8, computed by hand; and what their measurements look like when written and
+ * read back. */
+#include "base/strbuf.h"
+#include "calibrate/fit/budget.h"
+#include "calibrate/observe/codec.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void must(enum hrf_status status, const struct hrf_error *err)
+{
+    if (status != HRF_OK)
+        fail_msg("%s", err->text);
+}
+
+/* A layer that was measured once on one image; times in ms. bf16_loss < 0: not measured. */
+static void add(struct hrf_observations *o, const char *name, double loss, double bf16_loss,
+                double int8, double fp32, double bf16)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_observed_layer *layer;
+    must(hrf_observations_layer(o, name, &layer, &err), &err);
+    layer->loss = loss;
+    layer->n_images = layer->n_timed = 1;
+    layer->bf16_loss = bf16_loss > 0 ? bf16_loss : 0;
+    layer->n_bf16_images = bf16_loss >= 0;
+    const double ms[] = { int8, fp32, bf16 };
+    for (int k = 0; k < HRF_OBSERVE_TIMES; k++) {
+        layer->seconds[k] = ms[k] / 1e3;
+        o->seconds[k] += ms[k] / 1e3;
+    }
+    o->n_timed = 1;
+}
+
+static struct hrf_calibration *fit(const struct hrf_observations *o, double least)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_calibration *c = hrf_calloc(1, sizeof *c);
+    assert_non_null(c);
+    must(hrf_fit_budget(o, least, c, &err), &err);
+    return c;
+}
+
+/* "NAME:PRECISION " of everything that left INT8. */
+static void expect_kept(const struct hrf_calibration *c, const char *wanted)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    for (size_t i = 0; i < c->n_keep; i++)
+        hrf_strbuf_addf(&text, "%s:%s ", c->keep[i].name, c->keep[i].precision);
+    assert_string_equal(text.text != NULL ? text.text : "", wanted);
+}
+
+static void what_loses_most_for_its_time_leaves_first(void **state)
+{
+    (void)state;
+    struct hrf_observations o = { .loss = HRF_LOSS_COSINE };
+    add(&o, "cheap", 1e-3, -1, 1, 2, 2);   /* 1 ms for 1e-3 */
+    add(&o, "dear", 1e-3, -1, 1, 11, 11);  /* 10 ms for 1e-3 */
+    add(&o, "slower", 1e-9, -1, 3, 2, 3);  /* INT8 loses time */
+    add(&o, "harmless", 0, -1, 1, 1.5, 2); /* nothing to win */
+    struct hrf_calibration *loose = fit(&o, 0.99), *middle = fit(&o, 0.9985), *strict = fit(&o, 1);
+    expect_kept(loose, "slower:fp32 ");
+    expect_kept(middle, "cheap:fp32 slower:fp32 ");
+    expect_kept(strict, "cheap:fp32 dear:fp32 slower:fp32 ");
+    assert_true(fabs(loose->budget.loss - 2e-3) < 1e-12 &&
+                fabs(middle->budget.loss - 1e-3) < 1e-12 && strict->budget.loss == 0);
+    assert_true(fabs(loose->budget.times.int8_ms - 5) < 1e-9); /* 6 less the 1 that it lost */
+    assert_true(fabs(strict->budget.times.int8_ms - 16) < 1e-9);
+    assert_non_null(strstr(loose->keep[0].reason, "INT8 is not faster here"));
+    assert_non_null(strstr(middle->keep[0].reason, "over calibrate.budget: alone in INT8 it turns "
+                                                   "the output by 1.00e-03"));
+    assert_true(middle->keep[0].loss == 1e-3 && middle->keep[0].times.int8_ms == 1 &&
+                middle->keep[0].times.fp32_ms == 2);
+    HRF_AUTO_FREE char *few = hrf_fit_budget_words(loose), *all = hrf_fit_budget_words(strict);
+    assert_null(strstr(few, "not faster"));
+    assert_non_null(strstr(few, "a cosine of 0.99 allows"));
+    struct hrf_observations other = { .loss = HRF_LOSS_COSINE };
+    add(&other, "slow", 0, -1, 2, 1, 1);
+    struct hrf_calibration *slow = fit(&other, 0.9);
+    HRF_AUTO_FREE char *words = hrf_fit_budget_words(slow);
+    assert_non_null(strstr(words, "INT8 is not faster than fp32 on this machine"));
+    hrf_calibration_destroy(slow);
+    hrf_observations_release(&other);
+    hrf_calibration_destroy(loose);
+    hrf_calibration_destroy(middle);
+    hrf_calibration_destroy(strict);
+    hrf_observations_release(&o);
+}
+
+static void bf16_is_taken_where_it_is_faster_and_within_the_budget(void **state)
+{
+    (void)state;
+    struct hrf_observations o = { .loss = HRF_LOSS_COSINE };
+    add(&o, "a", 1e-3, 1e-6, 1, 4, 2);
+    add(&o, "b", 1e-3, 1e-6, 1, 4, 3.9); /* not clearly faster than FP32 */
+    add(&o, "c", 1e-3, 2e-3, 1, 4, 2);   /* BF16 loses more than INT8 */
+    struct hrf_calibration *most = fit(&o, 0.999998), *all = fit(&o, 0.9999999);
+    expect_kept(most, "a:bf16 b:fp32 c:fp32 ");
+    assert_true(fabs(most->budget.loss - 1e-6) < 1e-12);
+    assert_true(hrf_calibration_is_in_bf16(&most->keep[0]));
+    expect_kept(all, "a:fp32 b:fp32 c:fp32 "); /* BF16's own loss counts */
+    hrf_calibration_destroy(most);
+    hrf_calibration_destroy(all);
+    hrf_observations_release(&o);
+}
+
+/* Margins of 1, 1, 1 and 3, moved by a normal distribution: with a deviation of 0.5 the share of
+ * moves beyond 1 is 0.02275, with the root of 0.5 it is 0.07865, beyond 3 next to nothing. */
+static void agreement_counts_the_margins_that_are_overcome(void **state)
+{
+    (void)state;
+    struct hrf_observations o = { .loss = HRF_LOSS_MARGIN };
+    struct hrf_error err = { .status = HRF_OK };
+    for (int i = 0; i < 4; i++)
+        must(hrf_observations_margin(&o, i < 3 ? 1 : 3, &err), &err);
+    add(&o, "a", 0.25, -1, 1, 2, 3);
+    add(&o, "b", 0.25, -1, 1, 3, 3);
+    struct hrf_calibration *both = fit(&o, 0.94), *one = fit(&o, 0.98), *none = fit(&o, 0.99);
+    expect_kept(both, "");
+    assert_true(fabs(both->budget.loss - 0.75 * 0.07865) < 1e-4);
+    expect_kept(one, "a:fp32 ");
+    assert_true(fabs(one->budget.loss - 0.75 * 0.02275) < 1e-4);
+    assert_true(fabs(one->keep[0].loss - 0.75 * 0.02275) < 1e-4);
+    expect_kept(none, "a:fp32 b:fp32 ");
+    assert_string_equal(none->budget.measure, "agreement");
+    hrf_calibration_destroy(both);
+    hrf_calibration_destroy(one);
+    hrf_calibration_destroy(none);
+    hrf_observations_release(&o);
+}
+
+static void a_budget_without_measurements_is_an_error(void **state)
+{
+    (void)state;
+    struct hrf_observations o = { .loss = HRF_LOSS_COSINE };
+    struct hrf_calibration c = { .n_keep = 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_fit_budget(&o, 0.9, &c, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "no layer was measured"));
+}
+
+static void measurements_and_choices_are_read_as_they_were_written(void **state)
+{
+    (void)state;
+    struct hrf_observations o = { .loss = HRF_LOSS_MARGIN }, back = { .items = NULL };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO_FREE char *text = NULL, *record = NULL;
+    HRF_AUTO(hrf_calibration) read = NULL;
+    must(hrf_observations_margin(&o, 1.25, &err), &err);
+    add(&o, "a", 0.25, 0.0625, 1, 4, 2);
+    must(hrf_observations_encode(&o, &text, &err), &err);
+    must(hrf_observations_decode(text, strlen(text), "test", &back, &err), &err);
+    assert_true(back.loss == HRF_LOSS_MARGIN && back.n_margins == 1 && back.margins[0] == 1.25);
+    assert_true(back.n_layers == 1 && back.layers[0].bf16_loss == 0.0625 &&
+                back.layers[0].n_bf16_images == 1 && back.layers[0].seconds[2] == 2e-3);
+    must(hrf_observations_merge(&back, &o, &err), &err);
+    assert_true(back.n_margins == 2 && back.layers[0].loss == 0.5 && back.n_timed == 2);
+
+    struct hrf_calibration *c = fit(&back, 0.999);
+    char hash[] = "00", *const texts[] = { hash, hash, hash, hash, hash, hash };
+    c->key = hrf_strdup(texts[0]);
+    c->method = hrf_strdup(texts[1]);
+    c->graph = hrf_strdup(texts[2]);
+    c->sample = hrf_strdup(texts[3]);
+    c->engine = hrf_strdup(texts[4]);
+    c->created = hrf_strdup(texts[5]);
+    must(hrf_calibration_encode(c, &record, &err), &err);
+    must(hrf_calibration_decode(record, strlen(record), "test", &read, &err), &err);
+    assert_true(read->n_keep == 1 && read->keep[0].loss == c->keep[0].loss &&
+                strcmp(read->keep[0].precision, c->keep[0].precision) == 0 &&
+                read->keep[0].times.bf16_ms == c->keep[0].times.bf16_ms);
+    assert_true(strcmp(read->budget.measure, "agreement") == 0 &&
+                read->budget.loss == c->budget.loss && read->budget.least == 0.999);
+    hrf_calibration_destroy(c);
+    hrf_observations_release(&o);
+    hrf_observations_release(&back);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_loses_most_for_its_time_leaves_first),
+        cmocka_unit_test(bf16_is_taken_where_it_is_faster_and_within_the_budget),
+        cmocka_unit_test(agreement_counts_the_margins_that_are_overcome),
+        cmocka_unit_test(a_budget_without_measurements_is_an_error),
+        cmocka_unit_test(measurements_and_choices_are_read_as_they_were_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
