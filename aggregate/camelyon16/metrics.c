@@ -46,16 +46,28 @@ static enum hrf_status sorted_copy(const struct hrf_labelled *items, size_t n,
     return HRF_OK;
 }
 
-struct hrf_pairs hrf_pairs_count(const struct hrf_labelled *items, size_t n_items)
+enum hrf_status hrf_pairs_count(const struct hrf_labelled *items, size_t n_items,
+                                struct hrf_pairs *out, struct hrf_error *err)
 {
     struct hrf_pairs pairs = { 0 };
-    for (size_t i = 0; i < n_items; i++)
-        for (size_t k = 0; items[i].positive && k < n_items; k++) {
-            pairs.total += !items[k].positive;
-            pairs.in_order += !items[k].positive && items[i].score > items[k].score;
-            pairs.tied += !items[k].positive && items[i].score == items[k].score;
-        }
-    return pairs;
+    HRF_AUTO_FREE struct hrf_labelled *sorted = hrf_alloc_array(n_items + 1, sizeof *sorted);
+    HRF_CHECK_MEMORY(sorted != NULL, err, "no memory to sort %zu scores", n_items);
+    int64_t below = 0, n_positive = 0; /* negatives of lower scores; positives so far */
+    memcpy(sorted, items, n_items * sizeof *sorted);
+    qsort(sorted, n_items, sizeof *sorted, by_score);
+    for (size_t i = 0; i < n_items;) {
+        int64_t group[2] = { 0, 0 }; /* of one score, by class */
+        const double score = sorted[i].score;
+        for (; i < n_items && sorted[i].score == score; i++)
+            group[sorted[i].positive]++;
+        pairs.in_order += group[1] * below;
+        pairs.tied += group[1] * group[0];
+        below += group[0];
+        n_positive += group[1];
+    }
+    pairs.total = n_positive * below;
+    *out = pairs;
+    return HRF_OK;
 }
 
 /* counts[i]: how often sorted[i] is in the sample; NULL = once each. Pairs are counted twice

@@ -30,8 +30,9 @@ struct hrf_interval {
 struct hrf_pairs {
     int64_t in_order, tied, total;
 };
-/* Of scores that are not NaN. Time: positives times negatives. */
-struct hrf_pairs hrf_pairs_count(const struct hrf_labelled *items, size_t n_items);
+/* No score may be NaN. */
+HRF_CHECKED enum hrf_status hrf_pairs_count(const struct hrf_labelled *items, size_t n_items,
+                                            struct hrf_pairs *out, struct hrf_error *err);
 
 /* HRF_E_USER, with a text fit for a report, when there is no slide of one class or a score is
  * NaN; the order of the items does not matter. */

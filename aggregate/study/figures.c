@@ -173,7 +173,7 @@ static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct h
         size_t n_positive = 0;
         for (size_t i = 0; i < p->n_labelled; i++)
             n_positive += items[i].positive;
-        p->slide_pairs = hrf_pairs_count(items, p->n_labelled);
+        HRF_TRY(hrf_pairs_count(items, p->n_labelled, &p->slide_pairs, err));
         p->slide_auc_interval = hrf_auc_newcombe(p->slide_auc.value, (int64_t)n_positive,
                                                  (int64_t)(p->n_labelled - n_positive));
         HRF_TRY(hrf_average_precision(items, p->n_labelled, &p->average_precision.value, err));

@@ -38,7 +38,8 @@ struct search {
     const struct run *run;
     bool shares, looks_at_parts;
     int64_t now;
-    bool *taken; /* [run->tasks.n_items]: is in a group */
+    size_t begin, end; /* of the tasks of the kind: indices into run.tasks */
+    bool *taken;       /* [run->tasks.n_items]: is in a group */
 };
 
 static bool is_ready(const struct run *run, size_t i, int64_t now)
@@ -123,7 +124,10 @@ static int64_t groups_per_job(const struct search *search, enum hrf_task_kind ki
     all.now = INT64_MAX;
     all.looks_at_parts = false;
     int64_t n_pending = 0, places = run->workflow->executor.max_jobs;
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
+    const int64_t limit = kind == HRF_TASK_TILE    ? TILE_GROUPS_PER_JOB
+                          : kind == HRF_TASK_TRAIN ? 1 /* it takes as long as many slides */
+                                                   : MAX_GROUPS_PER_JOB;
+    for (size_t i = search->begin; i < search->end && n_pending < limit * places; i++) {
         const struct hrf_task_row *task = &run->tasks.items[i];
         if (task->kind != kind || task->state != HRF_TASK_PENDING || all.taken[i])
             continue;
@@ -131,9 +135,6 @@ static int64_t groups_per_job(const struct search *search, enum hrf_task_kind ki
         n_pending++;
     }
     memset(all.taken, 0, run->tasks.n_items * sizeof *all.taken);
-    const int64_t limit = kind == HRF_TASK_TILE    ? TILE_GROUPS_PER_JOB
-                          : kind == HRF_TASK_TRAIN ? 1 /* it takes as long as many slides */
-                                                   : MAX_GROUPS_PER_JOB;
     const int64_t share = (n_pending + places - 1) / places;
     return share < limit ? share : limit;
 }
@@ -186,10 +187,14 @@ static enum hrf_status gather(const struct search *search, enum hrf_task_kind ki
                               struct run_batches *out, struct hrf_error *err)
 {
     const struct run *run = search->run;
-    enum { CLASSES = 32 }; /* open batches at a time; with more classes there are more batches */
+    /* CLASSES: open batches at a time; with more classes there are more batches. LOOK_AHEAD: how
+     * far a group is looked for that still fits, so that 100,000 are not walked over for each job.
+     */
+    enum { CLASSES = 32, LOOK_AHEAD = 1000 };
     const int64_t limit = groups_per_job(search, kind);
     size_t open[CLASSES], n_open = 0;
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
+    int n_passed = 0; /* groups since the last one that found a place */
+    for (size_t i = search->begin; i < search->end && n_passed < LOOK_AHEAD; i++) {
         const struct hrf_task_row *task = &run->tasks.items[i];
         if (task->kind != kind || search->taken[i] || !is_ready(run, i, search->now))
             continue;
@@ -199,6 +204,7 @@ static enum hrf_status gather(const struct search *search, enum hrf_task_kind ki
             c++;
         if (c == n_open || !fits(run, &out->items[open[c]], task, limit)) {
             if (out->n == most) {
+                n_passed++;
                 if (c < n_open)
                     continue; /* a later group may still fit into an open batch */
                 break;
@@ -209,12 +215,15 @@ static enum hrf_status gather(const struct search *search, enum hrf_task_kind ki
             open[c] = out->n - 1;
         }
         HRF_TRY(add_group(run, &out->items[open[c]], &group, err));
+        n_passed = 0;
     }
     return HRF_OK;
 }
 
-enum hrf_status run_gather(const struct run *run, enum hrf_task_kind kind, size_t most,
-                           struct run_batches *out, struct hrf_error *err)
+/* Of the tasks from `begin` on, before `end`. */
+static enum hrf_status gather_from(const struct run *run, enum hrf_task_kind kind, size_t begin,
+                                   size_t end, size_t most, struct run_batches *out,
+                                   struct hrf_error *err)
 {
     HRF_AUTO_FREE bool *taken = hrf_calloc(run->tasks.n_items + 1, sizeof *taken);
     HRF_CHECK_MEMORY(taken != NULL, err, "no memory for %zu tasks", run->tasks.n_items);
@@ -223,8 +232,17 @@ enum hrf_status run_gather(const struct run *run, enum hrf_task_kind kind, size_
                                    .shares = shares,
                                    .looks_at_parts = shares && are_parts_there(run),
                                    .now = hrf_clock_ms(),
+                                   .begin = begin,
+                                   .end = end,
                                    .taken = taken };
     return gather(&search, kind, most, out, err);
+}
+
+enum hrf_status run_gather(const struct run *run, enum hrf_task_kind kind, size_t most,
+                           struct run_batches *out, struct hrf_error *err)
+{
+    return gather_from(run, kind, run->first_pending[kind], run_kind_end(run, kind), most, out,
+                       err);
 }
 
 enum hrf_status run_count_jobs(const struct hrf_workflow *workflow, struct hrf_task_row *rows,
@@ -235,7 +253,7 @@ enum hrf_status run_count_jobs(const struct hrf_workflow *workflow, struct hrf_t
     HRF_AUTO_FREE struct run_task_state *states = hrf_calloc(n_rows + 1, sizeof *states);
     HRF_CHECK_MEMORY(states != NULL, err, "no memory for %zu tasks", n_rows);
     struct run run = { .workflow = workflow, .tasks = { rows, n_rows }, .task_states = states };
-    const enum hrf_status status = run_gather(&run, kind, SIZE_MAX, &batches, err);
+    const enum hrf_status status = gather_from(&run, kind, 0, n_rows, SIZE_MAX, &batches, err);
     *out = (int64_t)batches.n;
     run_batches_release(&batches);
     return status;

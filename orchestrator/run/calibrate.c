@@ -113,12 +113,7 @@ enum hrf_status run_read_calibration(struct hrf_store *store, const char *direct
 
 static bool observing_is_over(const struct run *run)
 {
-    for (size_t i = 0; i < run->tasks.n_items; i++)
-        if (run->tasks.items[i].kind == HRF_TASK_CALIBRATE &&
-            run->tasks.items[i].state != HRF_TASK_FINISHED &&
-            run->tasks.items[i].state != HRF_TASK_BROKEN)
-            return false;
-    return true;
+    return run_count_open(run, HRF_TASK_CALIBRATE) == 0;
 }
 
 static enum hrf_status check_observed(const struct run *run, struct hrf_error *err)

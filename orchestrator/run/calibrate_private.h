@@ -9,6 +9,7 @@
 /* The part of the sample that lies on one slide: its tile plan, reduced to the chosen patches. */
 struct run_sample_part {
     int64_t slide_id;
+    int64_t n_patches; /* that may be chosen, of the whole slide */
     struct hrf_tile_plan *plan;
 };
 

@@ -53,6 +53,9 @@ static bool may_sample(const struct run *run, const struct hrf_task_row *tile, b
 bool run_sample_is_tiled(const struct run *run)
 {
     const bool of_training = run_samples_training_part(run->workflow, &run->slides);
+    const int64_t n_open = run_count_open(run, HRF_TASK_TILE);
+    if (n_open == 0 || (run->slides.n_sample == 0 && !of_training))
+        return n_open == 0;
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
         if (t->kind == HRF_TASK_TILE && may_sample(run, t, of_training) &&
@@ -62,8 +65,17 @@ bool run_sample_is_tiled(const struct run *run)
     return true;
 }
 
-static enum hrf_status load_parts(struct run *run, struct run_sample *sample, int64_t *total,
-                                  struct hrf_error *err)
+static enum hrf_status load_plan(struct run *run, struct run_sample_part *part,
+                                 struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_get_tile_plan(run->store, part->slide_id, &part->plan, err));
+    hrf_tile_plan_drop_white(part->plan);
+    return HRF_OK;
+}
+
+/* Counts each slide's patches. Their plans are not kept: those of 100,000 slides take gigabytes. */
+static enum hrf_status count_parts(struct run *run, struct run_sample *sample, int64_t *total,
+                                   struct hrf_error *err)
 {
     sample->parts = hrf_calloc(run->tasks.n_items + 1, sizeof *sample->parts);
     HRF_CHECK_MEMORY(sample->parts != NULL, err, "no memory for the calibration sample");
@@ -74,41 +86,46 @@ static enum hrf_status load_parts(struct run *run, struct run_sample *sample, in
         if (t->kind != HRF_TASK_TILE || t->state != HRF_TASK_FINISHED ||
             !may_sample(run, t, of_training))
             continue;
-        struct run_sample_part *part = &sample->parts[sample->n_parts];
+        struct run_sample_part *part = &sample->parts[sample->n_parts++];
         part->slide_id = t->slide_id;
-        HRF_TRY(hrf_store_get_tile_plan(run->store, t->slide_id, &part->plan, err));
-        sample->n_parts++;
-        hrf_tile_plan_drop_white(part->plan);
-        *total += part->plan->n_patches;
+        HRF_TRY(load_plan(run, part, err));
+        part->n_patches = part->plan->n_patches;
+        *total += part->n_patches;
+        hrf_tile_plan_destroy(part->plan);
+        part->plan = NULL;
     }
     return HRF_OK;
 }
 
 /* Selection sampling: each subset of `want` patches is equally likely. Source: Knuth, TAOCP
  * 2, 3.4.2, algorithm S. */
-static void draw(struct run_sample *sample, int64_t total, int64_t want, int64_t seed)
+static enum hrf_status draw(struct run *run, struct run_sample *sample, int64_t total, int64_t want,
+                            int64_t seed, struct hrf_error *err)
 {
     struct hrf_random random = hrf_random_init((uint64_t)seed);
     int64_t left = total, need = want < total ? want : total;
     size_t kept_parts = 0;
     sample->n_patches = need;
     for (size_t i = 0; i < sample->n_parts; i++) {
-        struct hrf_tile_plan *plan = sample->parts[i].plan;
+        struct run_sample_part *part = &sample->parts[i];
         int64_t kept = 0;
-        for (int64_t k = 0; k < plan->n_patches; k++, left--) {
+        for (int64_t k = 0; k < part->n_patches; k++, left--) {
             if (hrf_random_below(&random, left) >= need)
                 continue;
-            plan->patches[kept++] = plan->patches[k];
+            if (part->plan == NULL)
+                HRF_TRY(load_plan(run, part, err));
+            part->plan->patches[kept++] = part->plan->patches[k];
             need--;
         }
-        plan->n_patches = kept;
-        if (kept == 0) {
-            hrf_tile_plan_destroy(plan);
+        if (kept == 0)
             continue;
-        }
-        sample->parts[kept_parts++] = sample->parts[i];
+        const struct run_sample_part chosen = *part;
+        part->plan = NULL; /* it moves forward, perhaps to where it is */
+        chosen.plan->n_patches = kept;
+        sample->parts[kept_parts++] = chosen;
     }
     sample->n_parts = kept_parts;
+    return HRF_OK;
 }
 
 static enum hrf_status identify(struct run_sample *sample, struct hrf_error *err)
@@ -147,8 +164,9 @@ static void warn_of_leak(const struct run *run, const struct run_sample *sample)
 enum hrf_status run_sample_make(struct run *run, struct run_sample *sample, struct hrf_error *err)
 {
     int64_t total = 0;
-    HRF_TRY(load_parts(run, sample, &total, err));
-    draw(sample, total, run->workflow->calibrate.samples, run->workflow->calibrate.seed);
+    HRF_TRY(count_parts(run, sample, &total, err));
+    HRF_TRY(draw(run, sample, total, run->workflow->calibrate.samples,
+                 run->workflow->calibrate.seed, err));
     warn_of_leak(run, sample);
     return identify(sample, err);
 }

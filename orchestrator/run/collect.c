@@ -26,7 +26,7 @@ static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, in
 {
     HRF_AUTO_FREE char *subject = subject_of(run, task);
     HRF_CHECK_MEMORY(subject != NULL, err, "no memory for an event");
-    task->state = HRF_TASK_BROKEN;
+    run_set_state(run, task, HRF_TASK_BROKEN);
     hrf_free(task->reason);
     task->reason = hrf_strdup(reason);
     HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_BROKEN, n_tries, reason, err));
@@ -76,7 +76,7 @@ enum hrf_status run_judge_task(struct run *run, struct hrf_task_row *task, enum 
         return give_up(run, task, &retry, reason, err);
     HRF_TRY(note_retry(run, task, &retry, reason, err));
     state->not_before_ms = hrf_clock_ms() + retry.delay_ms;
-    task->state = HRF_TASK_PENDING;
+    run_set_state(run, task, HRF_TASK_PENDING);
     task->n_attempts = retry.n_tries;
     if (retry.more_time > 0 || retry.more_memory > 0) {
         task->time_level += retry.more_time;
@@ -95,7 +95,7 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     HRF_TRY(hrf_store_finish_task(run->store, task->id, task->key, record, n_bytes, &is_new, err));
     HRF_TRY(hrf_store_add_event(run->store, "task", task->key, err));
     run_remove_part(run, task);
-    task->state = HRF_TASK_FINISHED;
+    run_set_state(run, task, HRF_TASK_FINISHED);
     task->cached = false;
     run->summary.n_tasks_run++;
     run->phases[task->kind].last = hrf_clock_seconds();
@@ -104,7 +104,8 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
         return run_plan_head(run, task->slide_id, err);
     if (task->kind != HRF_TASK_TILE)
         return HRF_OK;
-    run->needs_reload = true; /* the infer tasks of its slide are added */
+    run_note_new(run); /* the infer tasks of its slide */
+    run->slide_notes[task->slide_id].is_unread = true;
     return run_plan_infer(run, task->slide_id, err);
 }
 

@@ -72,18 +72,21 @@ static enum hrf_status find_parts(const struct run *run, int64_t slide_id, const
     HRF_AUTO(hrf_hash) hash = NULL;
     bool any = false, all = true;
     HRF_TRY(hrf_hash_create(&hash, err));
-    for (size_t i = 0; i < run->tasks.n_items; i++) { /* in the order of patches */
+    size_t first;
+    size_t n = hrf_task_rows_of(&run->tasks, HRF_TASK_TILE, slide_id, &first);
+    for (size_t i = first; i < first + n; i++)
+        all &= run->tasks.items[i].state == HRF_TASK_FINISHED;
+    n = hrf_task_rows_of(&run->tasks, HRF_TASK_INFER, slide_id, &first);
+    for (size_t i = first; i < first + n; i++) { /* in the order of patches */
         const struct hrf_task_row *t = &run->tasks.items[i];
-        const bool is_part = t->kind == HRF_TASK_INFER && strcmp(t->precision, precision) == 0;
-        if (t->slide_id != slide_id || !(is_part || t->kind == HRF_TASK_TILE))
+        if (strcmp(t->precision, precision) != 0)
             continue;
-        any |= is_part;
+        any = true;
         all &= t->state == HRF_TASK_FINISHED;
-        if (is_part)
-            hrf_hash_text(hash, t->key);
+        hrf_hash_text(hash, t->key);
     }
     out[0] = '\0';
-    if (any && all)
+    if (any && all && !run->slide_notes[slide_id].is_unread)
         hrf_hash_hex(hash, out);
     return HRF_OK;
 }
@@ -320,7 +323,7 @@ enum hrf_status run_plan_head(struct run *run, int64_t slide_id, struct hrf_erro
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory for tasks");
     for (size_t p = 0; p < w->n_precisions && run->n_heads > 0 && !slide->calibrates; p++)
         HRF_TRY(add_rows(run, slide, p, rows, &n, err));
-    run->needs_reload = true;
+    run_note_new(run);
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_HEAD, rows, n, err);
 }
 

@@ -132,7 +132,7 @@ static enum hrf_status free_orphans(struct run *run, struct hrf_error *err)
         if (task->state != HRF_TASK_RUNNING ||
             bsearch(&task->id, named, n, sizeof *named, compare_ids) != NULL)
             continue;
-        task->state = HRF_TASK_PENDING;
+        run_set_state(run, task, HRF_TASK_PENDING);
         HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, task->n_attempts, NULL,
                                    err));
     }

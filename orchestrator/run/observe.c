@@ -148,7 +148,7 @@ static enum hrf_status settle_unsure(struct run *run, struct run_job *job, bool 
         struct hrf_task_row *task = run_find_task(run, job->task_ids[i]);
         if (task == NULL || task->state != HRF_TASK_RUNNING)
             continue;
-        task->state = HRF_TASK_PENDING;
+        run_set_state(run, task, HRF_TASK_PENDING);
         HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, task->n_attempts, NULL,
                                    err));
     }
@@ -269,5 +269,5 @@ enum hrf_status run_observe(struct run *run, bool *changed, struct hrf_error *er
     hrf_crash_point("run.import.after_commit");
     run_forget_ended(run);
     HRF_TRY(status);
-    return run->needs_reload ? run_reload_tasks(run, err) : HRF_OK;
+    return run_is_reload_due(run) ? run_reload_tasks(run, err) : HRF_OK;
 }

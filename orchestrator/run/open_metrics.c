@@ -92,8 +92,7 @@ void run_write_metrics(struct run *run, const struct hrf_progress_facts *facts, 
                              .now_ms = hrf_clock_wall_ms() };
     for (size_t i = 0; i < run->slides.n_items; i++)
         m.slides[run->slides.items[i].state]++;
-    for (size_t i = 0; i < run->tasks.n_items; i++)
-        m.tasks[run->tasks.items[i].kind][run->tasks.items[i].state]++;
+    memcpy(m.tasks, run->counts.n, sizeof m.tasks);
     hrf_metrics_render(&m, &text);
     if (hrf_strbuf_status(&text, &err) == HRF_OK &&
         hrf_file_write_atomic(path, text.text, text.length, &err) == HRF_OK)

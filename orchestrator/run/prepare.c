@@ -11,26 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_places(const void *a, const void *b)
-{
-    const int64_t x = ((const struct run_task_place *)a)->id;
-    const int64_t y = ((const struct run_task_place *)b)->id;
-    return x < y ? -1 : x > y;
-}
-
-static const struct run_task_place *find_place(const struct run_task_place *places, size_t n,
-                                               int64_t task_id)
-{
-    const struct run_task_place wanted = { .id = task_id };
-    return n > 0 ? bsearch(&wanted, places, n, sizeof *places, compare_places) : NULL;
-}
-
-struct hrf_task_row *run_find_task(struct run *run, int64_t task_id)
-{
-    const struct run_task_place *found = find_place(run->task_places, run->tasks.n_items, task_id);
-    return found != NULL ? &run->tasks.items[found->place] : NULL;
-}
-
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id)
 {
     bool there = slide_id >= 1 && (size_t)slide_id <= run->slides.n_items + run->slides.n_sample;
@@ -322,55 +302,4 @@ enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_err
     for (size_t i = 0; i < n; i++)
         rows[i].cached = run->is_planned;
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);
-}
-
-static enum hrf_status index_tasks(struct run *run, const struct hrf_task_rows *rows,
-                                   struct run_task_place **out, struct hrf_error *err)
-{
-    struct run_task_place *places = hrf_alloc_array(rows->n_items + 1, sizeof *places);
-    HRF_CHECK_MEMORY(places != NULL, err, "no memory for %zu tasks", rows->n_items);
-    *out = places;
-    for (size_t i = 0; i < rows->n_items; i++) {
-        places[i] = (struct run_task_place){ rows->items[i].id, i };
-        if (rows->items[i].kind != HRF_TASK_TRAIN &&
-            run_find_slide(run, rows->items[i].slide_id) == NULL)
-            return hrf_error_set(
-                err, HRF_E_USER,
-                "the run's database in '%s' is damaged: task %lld belongs to slide %lld, which "
-                "does not exist; move run.db away to start again",
-                run->directory, (long long)rows->items[i].id, (long long)rows->items[i].slide_id);
-    }
-    qsort(places, rows->n_items, sizeof *places, compare_places);
-    return HRF_OK;
-}
-
-enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err)
-{
-    struct hrf_task_rows fresh = { NULL, 0 };
-    struct run_task_place *places = NULL;
-    HRF_TRY(hrf_store_get_tasks(run->store, &fresh, err));
-    struct run_task_state *states = hrf_calloc(fresh.n_items + 1, sizeof *states);
-    enum hrf_status status = states != NULL
-                                 ? index_tasks(run, &fresh, &places, err)
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for the tasks");
-    if (status != HRF_OK) {
-        hrf_task_rows_release(&fresh);
-        hrf_free(states);
-        hrf_free(places);
-        return status;
-    }
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct run_task_place *place = find_place(places, fresh.n_items,
-                                                        run->tasks.items[i].id);
-        if (place != NULL)
-            states[place->place] = run->task_states[i];
-    }
-    hrf_task_rows_release(&run->tasks);
-    hrf_free(run->task_states);
-    hrf_free(run->task_places);
-    run->tasks = fresh;
-    run->task_states = states;
-    run->task_places = places;
-    run->needs_reload = false;
-    return HRF_OK;
 }

@@ -61,6 +61,8 @@ static void run_release(struct run *run)
     hrf_progress_destroy(run->progress);
     hrf_free(run->task_states);
     hrf_free(run->task_places);
+    hrf_free(run->slide_notes);
+    hrf_free(run->unsettled);
     hrf_calibration_destroy(run->calibration);
     run_heads_release(run);
     hrf_free(run->calibration_path);
@@ -151,28 +153,44 @@ static enum hrf_status open_run(struct run *run, const char *directory, struct h
     return hrf_store_set_fact(run->store, "own_scales", run->brings_scales ? "yes" : "no", err);
 }
 
+static bool has_open_task(const struct run *run, int64_t slide_id)
+{
+    for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++) {
+        size_t first;
+        const size_t n = hrf_task_rows_of(&run->tasks, (enum hrf_task_kind)kind, slide_id, &first);
+        for (size_t i = first; i < first + n; i++)
+            if (run->tasks.items[i].state == HRF_TASK_PENDING ||
+                run->tasks.items[i].state == HRF_TASK_RUNNING)
+                return true;
+    }
+    return false;
+}
+
+/* The store knows more tasks than run.tasks while those are still to be read again. */
+static enum hrf_status settle_slide(struct run *run, int64_t slide_id, struct hrf_error *err)
+{
+    struct hrf_slide_row *slide = run_find_slide(run, slide_id);
+    HRF_AUTO_FREE char *reason = NULL;
+    run->slide_notes[slide_id].is_unsettled = false;
+    if (slide == NULL || slide->state != HRF_SLIDE_PENDING || has_open_task(run, slide_id))
+        return HRF_OK;
+    HRF_TRY(hrf_store_slide_outcome(run->store, slide_id, NULL, &slide->state, &reason, err));
+    return hrf_store_set_slide_state(run->store, slide_id, slide->state, reason, err);
+}
+
 /* Sets the state of each slide whose tasks have all ended. Every slide ends in exactly one state.
- */
+ * Looked at are those of which a task has ended since the last time, or all. */
 static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
 {
     const size_t n = run->slides.n_items + run->slides.n_sample;
     if (run_waits_for_calibration(run) || run_waits_for_heads(run)) /* more tasks will be planned */
         return HRF_OK;
-    HRF_AUTO_FREE int64_t *open_tasks = hrf_calloc(n + 1, sizeof *open_tasks);
-    HRF_CHECK_MEMORY(open_tasks != NULL, err, "no memory to settle the slides");
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *task = &run->tasks.items[i];
-        open_tasks[task->slide_id] += task->state == HRF_TASK_PENDING ||
-                                      task->state == HRF_TASK_RUNNING;
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct hrf_slide_row *slide = &run->slides.items[i];
-        if (slide->state != HRF_SLIDE_PENDING || open_tasks[slide->id] > 0)
-            continue;
-        HRF_AUTO_FREE char *reason = NULL;
-        HRF_TRY(hrf_store_slide_outcome(run->store, slide->id, NULL, &slide->state, &reason, err));
-        HRF_TRY(hrf_store_set_slide_state(run->store, slide->id, slide->state, reason, err));
-    }
+    for (size_t i = 0; i < run->n_unsettled; i++)
+        HRF_TRY(settle_slide(run, run->unsettled[i], err));
+    run->n_unsettled = 0;
+    for (size_t i = 0; i < n && run->all_unsettled; i++)
+        HRF_TRY(settle_slide(run, run->slides.items[i].id, err));
+    run->all_unsettled = false;
     return HRF_OK;
 }
 
@@ -215,19 +233,14 @@ static struct hrf_progress_facts progress_facts(struct run *run)
 {
     struct hrf_progress_facts f = { .n_jobs = (int64_t)run->n_live };
     count_slides(run);
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *task = &run->tasks.items[i];
-        bool ended = task->state == HRF_TASK_FINISHED || task->state == HRF_TASK_BROKEN;
-        if (task->kind == HRF_TASK_TILE) {
-            f.tile_total++;
-            f.tile_done += ended;
-        } else if (task->kind == HRF_TASK_CALIBRATE) {
-            f.calibrate_total++;
-            f.calibrate_done += ended;
-        } else if (task->kind == HRF_TASK_INFER) {
-            f.infer_total += task->n_patches;
-            f.infer_done += ended ? task->n_patches : 0;
-        }
+    for (int state = 0; state < HRF_N_TASK_STATES; state++) {
+        const bool ended = state == HRF_TASK_FINISHED || state == HRF_TASK_BROKEN;
+        f.tile_total += run->counts.n[HRF_TASK_TILE][state];
+        f.tile_done += ended ? run->counts.n[HRF_TASK_TILE][state] : 0;
+        f.calibrate_total += run->counts.n[HRF_TASK_CALIBRATE][state];
+        f.calibrate_done += ended ? run->counts.n[HRF_TASK_CALIBRATE][state] : 0;
+        f.infer_total += run->counts.patches[state];
+        f.infer_done += ended ? run->counts.patches[state] : 0;
     }
     f.infer_done += hinted_patches(run);
     f.n_slides = run->summary.n_slides;
@@ -253,17 +266,17 @@ static void show_progress(struct run *run)
     }
 }
 
+/* True if the loop has still something to do for tasks: those that are not read yet count, too. */
 static bool has_open_tasks(const struct run *run)
 {
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *task = &run->tasks.items[i];
-        if (task->state == HRF_TASK_RUNNING ||
-            (task->state == HRF_TASK_PENDING &&
-             !(run->calibrate_only && task->kind != HRF_TASK_TILE &&
-               task->kind != HRF_TASK_CALIBRATE)))
-            return true;
+    bool any = run->needs_reload && !run->calibrate_only;
+    for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++) {
+        const bool is_wanted = !run->calibrate_only || kind == HRF_TASK_TILE ||
+                               kind == HRF_TASK_CALIBRATE;
+        any |= run->counts.n[kind][HRF_TASK_RUNNING] > 0 ||
+               (is_wanted && run->counts.n[kind][HRF_TASK_PENDING] > 0);
     }
-    return false;
+    return any;
 }
 
 /* Returns true if a signal ends the loop. */
@@ -364,6 +377,7 @@ static enum hrf_status drive(struct run *run, struct hrf_error *err)
     if (run->summary.end != HRF_RUN_DONE || run->calibrate_only)
         return HRF_OK;
     HRF_TRY(hrf_store_begin(run->store, err));
+    run->all_unsettled = true;
     HRF_TRY(settle_slides(run, err));
     HRF_TRY(run_record_phases(run, ingest_seconds, err));
     HRF_TRY(hrf_store_set_fact(run->store, "queue", "", err)); /* no job is left there */

@@ -91,16 +91,33 @@ struct run_bag {
     char sha256[65];  /* of the file */
 };
 
+/* How many tasks there are of each kind in each state; of infer tasks also their patches. */
+struct run_counts {
+    int64_t n[HRF_N_TASK_KINDS][HRF_N_TASK_STATES], patches[HRF_N_TASK_STATES];
+};
+
+struct run_slide_note {
+    bool is_unread;    /* it was tiled, and its infer tasks are not in run.tasks yet */
+    bool is_unsettled; /* a task of it has ended since its state was looked at */
+};
+
 struct run {
     const struct hrf_workflow *workflow;
     char *directory; /* absolute */
     struct hrf_store *store;
     struct hrf_executor *executor;
     struct hrf_slide_rows slides;
-    struct hrf_task_rows tasks;         /* copy of the store's rows */
-    struct run_task_state *task_states; /* [tasks.n_items] */
-    struct run_task_place *task_places; /* [tasks.n_items], sorted by id: run_find_task */
-    bool needs_reload;                  /* the store has tasks that `tasks` lacks */
+    struct hrf_task_rows tasks;             /* copy of the store's rows */
+    struct run_task_state *task_states;     /* [tasks.n_items] */
+    struct run_task_place *task_places;     /* [tasks.n_items], sorted by id: run_find_task */
+    struct run_counts counts;               /* of `tasks` */
+    size_t first_pending[HRF_N_TASK_KINDS]; /* no task of the kind before this one is PENDING */
+    bool needs_reload;                      /* the store has tasks that `tasks` lacks */
+    int64_t n_new;                          /* how often such were planned since it was read */
+    struct run_slide_note *slide_notes;     /* by slide id; [0] is for tasks of no slide */
+    int64_t *unsettled;                     /* ids of the slides that are: [n_unsettled] */
+    size_t n_unsettled;
+    bool all_unsettled; /* every slide may be */
     struct run_job *live;
     size_t n_live, live_capacity;
     size_t next_look; /* index into `live`: where the next iteration begins to read sentinels */
@@ -177,13 +194,27 @@ HRF_CHECKED enum hrf_status run_expect(struct run *run, const struct hrf_task_ro
                                        struct hrf_record_identity *out, struct hrf_error *err);
 /* Warns about results in the store that are invalid and will be computed again. */
 void run_warn_dropped(struct run *run);
-/* Reads the tasks again after new ones were planned; keeps their task_states. */
-HRF_CHECKED enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err);
-struct hrf_task_row *run_find_task(struct run *run, int64_t task_id);
 struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id);
 
 /* Plans the infer tasks of every tiled slide anew, and the head tasks of all slides. */
 HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err);
+
+/* task_table.c */
+/* Reads the tasks again after new ones were planned; keeps their task_states. Rows move. */
+HRF_CHECKED enum hrf_status run_reload_tasks(struct run *run, struct hrf_error *err);
+/* To be called when tasks were planned that run.tasks lacks. */
+void run_note_new(struct run *run);
+/* True if so many tasks are new that reading all of them again is worth its time. */
+bool run_is_reload_due(const struct run *run);
+struct hrf_task_row *run_find_task(struct run *run, int64_t task_id);
+/* The tasks of a kind stand side by side: the place behind the last one. */
+size_t run_kind_end(const struct run *run, enum hrf_task_kind kind);
+/* The only way to change a task's state: counts and places are kept up. Not in the store. */
+void run_set_state(struct run *run, struct hrf_task_row *task, enum hrf_task_state state);
+/* How many tasks of a kind are PENDING or RUNNING. */
+int64_t run_count_open(const struct run *run, enum hrf_task_kind kind);
+/* A task of the slide has ended: its state is to be looked at. Slide 0: nothing. */
+void run_unsettle(struct run *run, int64_t slide_id);
 
 /* heads.c */
 /* The hash of the slide head's file, if the workflow names one. */

@@ -102,7 +102,7 @@ static enum hrf_status fill_task(struct run *run, const struct hrf_task_row *row
 static int64_t most_jobs(const struct run *run, const struct hrf_task_row *task)
 {
     int64_t n_slides = 0, n = 0;
-    for (size_t i = 0; i < run->slides.n_items; i++)
+    for (size_t i = 0; i < run->slides.n_items && n_slides < 2; i++)
         n_slides += run->slides.items[i].state != HRF_SLIDE_EXCLUDED &&
                     run->slides.items[i].n_bytes > 0;
     if (n_slides != 1)

@@ -65,7 +65,7 @@ static enum hrf_status record_intent(struct run *run, const struct run_batch *ba
         HRF_TRY(hrf_store_put_attempt(run->store, &run->live[first + i].row, err));
         for (size_t k = 0; k < batches[i].n; k++) {
             struct hrf_task_row *task = &run->tasks.items[batches[i].tasks[k]];
-            task->state = HRF_TASK_RUNNING;
+            run_set_state(run, task, HRF_TASK_RUNNING);
             HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_RUNNING, task->n_attempts,
                                        NULL, err));
         }
@@ -119,7 +119,7 @@ static enum hrf_status take_back(struct run *run, size_t first, size_t n, const 
             struct hrf_task_row *task = run_find_task(run, job->task_ids[k]);
             if (task == NULL || task->state != HRF_TASK_RUNNING)
                 continue;
-            task->state = HRF_TASK_PENDING;
+            run_set_state(run, task, HRF_TASK_PENDING);
             HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, task->n_attempts,
                                        reason, err));
         }
@@ -228,13 +228,22 @@ static size_t together(const struct run *run, const struct run_batches *batches,
     return n;
 }
 
+static void find_first_pending(struct run *run, enum hrf_task_kind kind)
+{
+    const size_t end = run_kind_end(run, kind);
+    size_t *first = &run->first_pending[kind];
+    while (*first < end && run->tasks.items[*first].state != HRF_TASK_PENDING)
+        ++*first;
+}
+
 static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, bool *submitted,
                                    struct hrf_error *err)
 {
     struct run_batches batches = { .items = NULL };
     const int64_t room = run_most_jobs(run) - (int64_t)run->n_live;
-    if (room <= 0)
+    if (room <= 0 || run->counts.n[kind][HRF_TASK_PENDING] == 0)
         return HRF_OK;
+    find_first_pending(run, kind);
     enum hrf_status status = run_gather(run, kind, (size_t)room, &batches, err);
     for (size_t i = 0; i < batches.n && status == HRF_OK &&
                        hrf_clock_ms() >= run->submit_after_ms && run_take_submission(run);) {
@@ -260,9 +269,15 @@ enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *e
                        (hrf_run_shares_reading(run->workflow) && run_waits_for_calibration(run));
     if (hrf_clock_ms() < run->submit_after_ms || hrf_executor_trouble(run->executor)[0] != '\0')
         return HRF_OK;
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        if ((!waits || kinds[k] != HRF_TASK_INFER) &&
-            (!run->calibrate_only || kinds[k] == HRF_TASK_CALIBRATE || kinds[k] == HRF_TASK_TILE))
-            HRF_TRY(submit_kind(run, kinds[k], submitted, err));
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        if ((waits && kinds[k] == HRF_TASK_INFER) ||
+            (run->calibrate_only && kinds[k] != HRF_TASK_CALIBRATE && kinds[k] != HRF_TASK_TILE))
+            continue;
+        /* There is room that no task known so far can fill. */
+        if (kinds[k] == HRF_TASK_INFER && run->needs_reload &&
+            run_most_jobs(run) > (int64_t)run->n_live)
+            HRF_TRY(run_reload_tasks(run, err));
+        HRF_TRY(submit_kind(run, kinds[k], submitted, err));
+    }
     return HRF_OK;
 }

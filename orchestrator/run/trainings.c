@@ -373,13 +373,10 @@ static enum hrf_status load_heads(struct run *run, struct hrf_error *err)
 
 static bool has_open(const struct run *run, bool of_trainings)
 {
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *t = &run->tasks.items[i];
-        if ((t->kind == HRF_TASK_TRAIN) == of_trainings && t->kind != HRF_TASK_HEAD &&
-            (t->state == HRF_TASK_PENDING || t->state == HRF_TASK_RUNNING))
-            return true;
-    }
-    return false;
+    if (of_trainings)
+        return run_count_open(run, HRF_TASK_TRAIN) > 0;
+    return run->needs_reload || run_count_open(run, HRF_TASK_TILE) > 0 ||
+           run_count_open(run, HRF_TASK_INFER) > 0 || run_count_open(run, HRF_TASK_CALIBRATE) > 0;
 }
 
 enum hrf_status run_tend_trainings(struct run *run, struct hrf_error *err)

@@ -335,6 +335,8 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
     hrf_task_rows_release(&b.run.tasks);
     hrf_free(b.run.task_states);
     hrf_free(b.run.task_places);
+    hrf_free(b.run.slide_notes);
+    hrf_free(b.run.unsettled);
     hrf_store_close(b.run.store);
     if (hrf_path_remove_tree(b.directory, NULL) != HRF_OK)
         fprintf(stderr, "'%s' is left\n", b.directory);

@@ -84,6 +84,14 @@ static void auc_is_all_pairs_and_the_area_under_the_curve(void **state)
         size_t n = random_slides(&random, items), n_points = 0;
         double value = auc(items, n);
         assert_true(fabs(value - all_pairs(items, n)) < 1e-12);
+        struct hrf_pairs pairs;
+        int64_t n_positive = 0;
+        for (size_t i = 0; i < n; i++)
+            n_positive += items[i].positive;
+        assert_int_equal(hrf_pairs_count(items, n, &pairs, NULL), HRF_OK);
+        assert_int_equal(pairs.total, n_positive * ((int64_t)n - n_positive));
+        assert_true(fabs(((double)pairs.in_order + (double)pairs.tied / 2) / (double)pairs.total -
+                         all_pairs(items, n)) < 1e-12);
         struct hrf_roc_point *points = NULL;
         assert_int_equal(hrf_roc_curve(items, n, &points, &n_points, NULL), HRF_OK);
         double area = area_under(points, n_points);
