@@ -18,6 +18,7 @@ struct request {
     const char *kept;
     struct hrf_job_quality quality;
     const char *tissue_model;
+    struct hrf_option_list classes;
     struct hrf_job_tissue tissue;
     int64_t size, stride, min_patches;
     double mpp, min_tissue, slide_mpp;
@@ -149,6 +150,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           "take the patches, or the tissue, of another program: a file, or a folder of files by "
           "slide (HDF5 of CLAM, TRIDENT, AtlasPatch, WSInfer or STAMP; csv; GeoJSON)",
           HRF_OPTION_TEXT, &r.coords },
+        { "tissue-class-name", "NAME",
+          "--coords with GeoJSON: a class of QuPath whose outlines are tissue; may be repeated "
+          "(default: all but ignored ones)",
+          HRF_OPTION_LIST, &r.classes },
         { "on-bad-tile", "WHAT",
           "fail (default), or white: what a tile that does not decode is, with the patches on it "
           "listed",
@@ -197,11 +202,15 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return HRF_EXIT_USAGE;
     }
     HRF_AUTO_FREE char *coords = hrf_strdup(r.coords), *model = hrf_strdup(r.tissue_model);
+    HRF_AUTO_RELEASE(hrf_strbuf) classes = HRF_STRBUF_INIT;
+    for (size_t i = 0; i < r.classes.n_items; i++)
+        hrf_strbuf_addf(&classes, "%s\n", r.classes.items[i]);
     r.tissue.model_file = model;
     if (!is_tissue_fit(&r))
         return HRF_EXIT_USAGE;
     struct hrf_job_tiler params = { .mode = mode,
                                     .coords = coords,
+                                    .outline_classes = classes.length > 0 ? classes.text : NULL,
                                     .on_bad_tile = on_bad_tile,
                                     .edge = edge_word,
                                     .quality = r.quality,

@@ -58,6 +58,10 @@ enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[
             hrf_hash_double(hash, inputs->quality[i]);
         }
     hash_tissue(hash, &inputs->tissue);
+    if (inputs->outline_classes != NULL) {
+        hrf_hash_text(hash, "outlines");
+        hrf_hash_text(hash, inputs->outline_classes);
+    }
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

@@ -37,7 +37,8 @@ struct hrf_tile_inputs {
     const char *edge;  /* NULL: drop */
     double quality[4]; /* the limits for pen, bubble, fold and blur; 0: not looked for */
     struct hrf_tissue_inputs tissue;
-    const char *coords; /* SHA-256 of the file of foreign patches; NULL: none */
+    const char *outline_classes; /* a line each; NULL: all */
+    const char *coords;          /* SHA-256 of the file of foreign patches; NULL: none */
 };
 
 struct hrf_infer_inputs {

@@ -80,6 +80,15 @@ static enum hrf_status hash_coords(const struct hrf_workflow *w, const struct hr
     return HRF_OK;
 }
 
+char *run_outline_classes(const struct hrf_workflow *w)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    const struct hrf_text_list *classes = &w->tiler.tissue.classes;
+    for (size_t i = 0; i < classes->n_items; i++)
+        hrf_strbuf_addf(&text, "%s\n", classes->items[i]);
+    return classes->n_items > 0 && !text.failed ? hrf_strdup(text.text) : NULL;
+}
+
 enum hrf_status run_tissue_hash(const struct hrf_workflow *w, char out[HRF_HASH_HEX],
                                 struct hrf_error *err)
 {
@@ -121,6 +130,10 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const char *tissue_sh
     char coords[HRF_HASH_HEX];
     HRF_TRY(hash_coords(w, slide, coords, err));
     inputs.coords = w->tiler.coords != NULL ? coords : NULL;
+    HRF_AUTO_FREE char *classes = run_outline_classes(w);
+    HRF_CHECK_MEMORY(classes != NULL || w->tiler.tissue.classes.n_items == 0, err,
+                     "no memory for a key");
+    inputs.outline_classes = classes;
     return hrf_dag_tile_key(&inputs, out, err);
 }
 

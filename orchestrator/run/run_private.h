@@ -184,6 +184,8 @@ run_infer_tasks(const struct hrf_workflow *workflow, const char *model_sha256, c
                 const struct hrf_slide_row *slide, const struct hrf_tile_plan *plan,
                 struct hrf_task_row **out, size_t *n, struct hrf_error *err);
 /* The hash of the network that finds tissue; "" without one. */
+/* tiler.tissue.classes, a line each; heap, NULL without them or without memory. */
+char *run_outline_classes(const struct hrf_workflow *workflow);
 HRF_CHECKED enum hrf_status run_tissue_hash(const struct hrf_workflow *workflow,
                                             char out[HRF_HASH_HEX], struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_ingest(struct run *run, struct hrf_error *err);

@@ -178,6 +178,9 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->model_file = hrf_strdup(w->model.file);
     e->model_sha256 = hrf_strdup(run->model_sha256);
     e->embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
+    t->outline_classes = run_outline_classes(w);
+    HRF_CHECK_MEMORY(t->outline_classes != NULL || w->tiler.tissue.classes.n_items == 0, err,
+                     "no memory for a job spec");
     const char *activation = hrf_model_activation(&w->model);
     e->activation = activation != NULL ? hrf_strdup(activation) : NULL;
     e->n_classes = e->embedding ? 0 : (int64_t)w->model.classes.n_items;

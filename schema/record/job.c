@@ -44,6 +44,7 @@ static const struct hrf_field tiler_fields[] = {
     FIELD(min_patches, INT),
     FIELD(tissue_method, NEEDED),
     HRF_FIELD_NEW(struct hrf_job_tiler, "coords", coords, HRF_FIELD_TEXT),
+    HRF_FIELD_NEW(struct hrf_job_tiler, "outline_classes", outline_classes, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "on_bad_tile", on_bad_tile, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "edge", edge, HRF_FIELD_TEXT),
     HRF_FIELD_NEW(struct hrf_job_tiler, "tissue_model", tissue.model_file, HRF_FIELD_TEXT),

@@ -48,7 +48,8 @@ struct hrf_job_tiler {
     int64_t min_patches;
     char *on_bad_tile; /* "fail" or "white"; NULL: fail */
     struct hrf_job_quality quality;
-    char *edge; /* "drop", "pad" or "shift"; NULL: drop */
+    char *edge;            /* "drop", "pad" or "shift"; NULL: drop */
+    char *outline_classes; /* of coords in GeoJSON, a line each; NULL: all (coords.h) */
     char
         *coords; /* where other programs' patches of the slides are: a folder or file; NULL: none */
 };

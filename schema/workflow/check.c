@@ -193,6 +193,10 @@ static void check_tissue(struct hrf_reader *r)
 {
     const struct hrf_workflow_tiler *t = &r->workflow->tiler;
     const bool by_network = t->tissue.method == HRF_TISSUE_ONNX;
+    if (t->tissue.classes.n_items > 0 && t->coords == NULL)
+        find_at(
+            r, "tiler.tissue.classes",
+            "'classes' chooses among outlines, and 'tiler.coords' names none; name their folder");
     for (size_t i = 0; hrf_tissue_network_keys[i] != NULL && !by_network; i++)
         if (is_given(r, hrf_tissue_network_keys[i]))
             find_at(r, hrf_tissue_network_keys[i],

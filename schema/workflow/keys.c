@@ -84,6 +84,10 @@ const struct hrf_key hrf_keys[] = {
              "smallest fraction of tissue in a patch that is scored"),
     IN_RANGE(tiler.tissue.min_patches, INT, "16", 0, MANY,
              "a slide with fewer patches is searched again with a relaxed threshold, and marked"),
+    ANY(tiler.tissue.classes, TEXTS, NULL,
+        "tiler.coords in GeoJSON: names of QuPath's classes whose outlines are tissue; default: "
+        "all "
+        "but ignored ones (Ignore*)"),
     ANY(tiler.tissue.model, PATH, NULL,
         "method onnx: the network, an ONNX file that takes RGB images NxCxHxW and gives maps (or "
         "a number for each class of an image)"),

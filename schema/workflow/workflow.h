@@ -106,6 +106,8 @@ struct hrf_workflow_tiler {
         enum hrf_tissue_method method;
         double min_tissue;   /* fraction of a patch's area, 0..1 */
         int64_t min_patches; /* a slide with fewer is kept with a warning */
+        struct hrf_text_list
+            classes; /* of outlines in GeoJSON (coords) that are tissue; none: all */
         /* Method onnx: the network that decides; NULL with another method. */
         char *model;
         double mpp;       /* um/px of its images; 0: not given */

@@ -117,6 +117,27 @@ grep -q '"patches": *32' "$scratch/out" || fail "the tissue with a hole has othe
 expect_code 0 "$flow" tile "$slide" --size 64 --min-tissue 0.99 --coords "$scratch/other/multi.geojson" --json
 grep -q '"patches": *5' "$scratch/out" || fail "the two squares have other patches"
 
+# As QuPath writes it: a ring (32 patches), two squares of a derived class (6), one without a class with a child as
+# version 0.2 had it, an ignored one, a cell.
+outlines() { # patches, what is said, options...
+    n_outlined=$1 said=$2
+    shift 2
+    expect_code 0 "$flow" tile "$slide" --size 64 --min-tissue 0.99 --coords "$HRF_SOURCE_DIR/tests/golden/tissue/qupath.geojson" --json "$@"
+    grep -q "\"patches\": *$n_outlined," "$scratch/out" || fail "not $n_outlined patches: $*"
+    expect_text "outlines that are not taken as tissue: $said\""
+}
+outlines 40 "1 Ignore*, 1 cell"
+outlines 32 "1 Tumor: Positive, 1 Ignore*, 1 without a class, 1 Tumor: Negative, 1 cell" --tissue-class-name Tissue
+outlines 7 "2 Tissue, 1 Ignore*, 1 without a class, 1 cell" --tissue-class-name Tumor
+outlines 33 "1 Tumor: Positive, 1 without a class, 1 Tumor: Negative, 1 cell" --tissue-class-name 'Ignore*' --tissue-class-name Tissue
+expect_code 2 "$flow" tile "$slide" --coords "$HRF_SOURCE_DIR/tests/golden/tissue/qupath.geojson" --tissue-class-name stroma
+expect_text "has no polygon of the classes of tiler.tissue.classes; there are: 2 Tissue, 1 Tumor: Positive, 1 Ignore*, 1 without a class, 1 Tumor: Negative, 1 cell"
+mkdir "$scratch/outlines"
+for i in 1 2 3; do cp "$HRF_SOURCE_DIR/tests/golden/tissue/qupath.geojson" "$scratch/outlines/test_00$i.geojson"; done
+expect_code 0 "$flow" run "$scratch/w.yaml" --out "$scratch/outlined" --set "tiler.coords=$scratch/outlines" --set 'tiler.tissue.classes=[Tumor]'
+expect_code 0 "$flow" why "$scratch/outlined" test_001
+expect_text "outlines that are not taken as tissue: 2 Tissue, 1 Ignore*"
+
 # Tissue by a network (sigmoid(20 R - 40 G + 20 B - 2) of each pixel): run, kept, and done again when its file is another.
 cp "$HRF_SOURCE_DIR/tests/golden/tissue/purple.onnx" "$scratch/tissue.onnx"
 network="--set tiler.tissue.method=onnx --set tiler.tissue.model=$scratch/tissue.onnx --set tiler.tissue.mpp=2 --set tiler.tissue.size=64

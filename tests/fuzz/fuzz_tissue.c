@@ -45,7 +45,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(fd >= 0 && ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0, "a temporary file");
     require(hrf_file_write_all(fd, data, size, path, NULL) == HRF_OK, "writing it");
     memset(mask, 0, sizeof mask);
-    const enum hrf_status status = hrf_coords_draw_tissue(path, 4096, 4096, mask, SIDE, SIDE, &err);
+    char *passed_over = NULL;
+    const char *classes = size % 2 == 0 ? "Tissue\nTumor" : NULL;
+    const enum hrf_status status = hrf_coords_draw_tissue(path, 4096, 4096, classes, mask, SIDE,
+                                                          SIDE, &passed_over, &err);
+    require(status == HRF_OK || passed_over == NULL, "only a drawing says what was passed over");
+    hrf_free(passed_over);
     require(status == HRF_OK || err.text[0] != '\0', "an error has a text");
     for (size_t i = 0; i < sizeof mask && status == HRF_OK; i++)
         require(mask[i] == 0 || mask[i] == 255, "a mask is 0 or 255");

@@ -45,11 +45,18 @@ HRF_CHECKED enum hrf_status hrf_coords_read(const char *path, const struct hrf_s
 
 /* Draws the polygons of a GeoJSON file (level-0 px) into a mask of the whole slide, mask[height]
  * [width]: 255 where a pixel's centre is inside by the even-odd rule of its polygon, holes
- * included; else 0. Lines and points are left out. HRF_E_USER: not GeoJSON, no polygon, or one that
- * lies outside the slide altogether. */
+ * included; else 0. Lines and points are left out.
+ *
+ * Of a file that QuPath wrote, annotations are drawn; its other objects (detections, cells, tiles,
+ * cores) are passed over. `classes`: of these only those of one of the classes, a name a line
+ * ("Tumor: Positive" or, for all that begin with it, "Tumor"); NULL: all but those whose class
+ * QuPath calls ignored (its name ends in *). *passed_over (heap, NULL if there is nothing to say)
+ * says what was not drawn and how often, "2 Ignore*, 7 cell". HRF_E_USER: not GeoJSON, nothing to
+ * draw (with what is there instead), or nothing on the slide. */
 HRF_CHECKED enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width,
-                                                   int64_t slide_height, unsigned char *mask,
-                                                   int64_t width, int64_t height,
+                                                   int64_t slide_height, const char *classes,
+                                                   unsigned char *mask, int64_t width,
+                                                   int64_t height, char **passed_over,
                                                    struct hrf_error *err);
 
 #endif

@@ -1,13 +1,26 @@
 /* geojson_tissue.c - polygons of a GeoJSON file as a mask. */
 #include "base/json.h"
+#include "base/strbuf.h"
+#include "base/text.h"
 #include "tiler/coords/coords.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What is not drawn, by the name of its class or kind. */
+struct passed_over {
+    char name[64];
+    int64_t n;
+};
+enum { MOST_NAMES = 16 }; /* those that come later are counted together */
+
 struct drawing {
     const char *path;
+    const char *classes; /* a line each; NULL: all but ignored ones */
+    struct passed_over passed_over[MOST_NAMES];
+    size_t n_names;
     double scale_x, scale_y; /* mask px per level-0 px */
     unsigned char *mask;     /* [height][width] */
     int64_t width, height;
@@ -107,6 +120,111 @@ static enum hrf_status draw_polygon(struct drawing *d, const json_t *rings, stru
     return HRF_OK;
 }
 
+/* ---- which objects ---- */
+
+static void pass_over(struct drawing *d, const char *name)
+{
+    char shown[sizeof d->passed_over[0].name];
+    snprintf(shown, sizeof shown, "%.*s", (int)sizeof shown - 1, name);
+    size_t i = 0;
+    while (i < d->n_names && strcmp(d->passed_over[i].name, shown) != 0)
+        i++;
+    if (i == MOST_NAMES)
+        i = MOST_NAMES - 1;
+    else if (i == d->n_names) {
+        d->n_names++;
+        snprintf(d->passed_over[i].name, sizeof shown, "%s", i < MOST_NAMES - 1 ? shown : "other");
+    }
+    d->passed_over[i].n++;
+}
+
+/* True if one of the lines is `name`, or all of it before a ": ". */
+static bool is_listed(const char *classes, const char *name)
+{
+    for (const char *line = classes; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        if (strncmp(line, name, n) == 0 && (name[n] == '\0' || strncmp(name + n, ": ", 2) == 0))
+            return true;
+        line += n + (line[n] == '\n');
+    }
+    return false;
+}
+
+/* QuPath's name of an object's class, as it shows it: "Tumor: Positive" for a derived one, which
+ * has `names` (earlier versions: `parentClass`); others have `name`. "" without a class. */
+static void class_name(const json_t *properties, char *out, size_t size)
+{
+    const json_t *class = json_object_get(properties, "classification");
+    const json_t *names = json_object_get(class, "names");
+    const char *name = json_string_value(json_object_get(class, "name"));
+    const char *parent = json_string_value(
+        json_object_get(json_object_get(class, "parentClass"), "name"));
+    size_t used = 0;
+    snprintf(out, size, "%s%s%s", parent != NULL ? parent : "", parent != NULL ? ": " : "",
+             name != NULL ? name : "");
+    for (size_t i = 0; i < json_array_size(names) && used < size; i++) {
+        const char *part = json_string_value(json_array_get(names, i));
+        const int n = snprintf(out + used, size - used, "%s%s", i > 0 ? ": " : "",
+                               part != NULL ? part : "");
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* QuPath's kind of an object; NULL: another program's. */
+static const char *kind_of(const json_t *feature)
+{
+    /* Version 0.2 said it in the id. */
+    static const char *const old[][2] = { { "PathAnnotationObject", "annotation" },
+                                          { "PathDetectionObject", "detection" },
+                                          { "PathCellObject", "cell" },
+                                          { "PathTileObject", "tile" },
+                                          { "TMACoreObject", "tmaCore" } };
+    const json_t *properties = json_object_get(feature, "properties");
+    const char *kind = json_string_value(json_object_get(properties, "objectType"));
+    const char *id = json_string_value(json_object_get(feature, "id"));
+    if (kind == NULL) /* 0.3 */
+        kind = json_string_value(json_object_get(properties, "object_type"));
+    for (size_t i = 0; i < sizeof old / sizeof old[0] && kind == NULL && id != NULL; i++)
+        kind = strcmp(old[i][0], id) == 0 ? old[i][1] : NULL;
+    return kind;
+}
+
+/* Whether a feature's outline is drawn. Other programs' features have neither kind nor class. */
+static bool is_tissue(struct drawing *d, const json_t *feature)
+{
+    const json_t *properties = json_object_get(feature, "properties");
+    const char *kind = kind_of(feature);
+    char name[256];
+    if (kind != NULL && strcmp(kind, "annotation") != 0) {
+        pass_over(d, kind);
+        return false;
+    }
+    class_name(properties, name, sizeof name);
+    const size_t n = strlen(name);
+    const bool is_wanted = d->classes != NULL ? is_listed(d->classes, name)
+                                              : n == 0 || name[n - 1] != '*';
+    if (!is_wanted)
+        pass_over(d, n > 0 ? name : "without a class");
+    return is_wanted;
+}
+
+static enum hrf_status list_passed_over(const struct drawing *d, char **out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    *out = NULL;
+    if (d->n_names == 0)
+        return HRF_OK;
+    for (size_t i = 0; i < d->n_names; i++)
+        hrf_strbuf_addf(&text, "%s%lld %s", i > 0 ? ", " : "", (long long)d->passed_over[i].n,
+                        d->passed_over[i].name);
+    HRF_TRY(hrf_strbuf_status(&text, err));
+    *out = hrf_text_printable(text.text);
+    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a text");
+    return HRF_OK;
+}
+
+/* ---- the file ---- */
+
 enum { MOST_DEPTH = 16 };
 
 static enum hrf_status draw_value(struct drawing *d, const json_t *value, int depth,
@@ -136,8 +254,13 @@ static enum hrf_status draw_value(struct drawing *d, const json_t *value, int de
         return draw_each(d, json_object_get(value, "features"), depth, err);
     if (strcmp(type, "GeometryCollection") == 0)
         return draw_each(d, json_object_get(value, "geometries"), depth, err);
-    if (strcmp(type, "Feature") == 0)
-        return draw_value(d, json_object_get(value, "geometry"), depth + 1, err);
+    if (strcmp(type, "Feature") == 0) {
+        const json_t *geometry = json_object_get(value, "geometry");
+        const json_t *properties = json_object_get(value, "properties");
+        if (!json_is_null(geometry) && is_tissue(d, value))
+            HRF_TRY(draw_value(d, geometry, depth + 1, err));
+        return draw_each(d, json_object_get(properties, "childObjects"), depth, err);
+    }
     if (strcmp(type, "Polygon") == 0)
         return draw_polygon(d, places, err);
     for (size_t i = 0; strcmp(type, "MultiPolygon") == 0 && i < json_array_size(places); i++)
@@ -146,12 +269,14 @@ static enum hrf_status draw_value(struct drawing *d, const json_t *value, int de
 }
 
 enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width, int64_t slide_height,
-                                       unsigned char *mask, int64_t width, int64_t height,
-                                       struct hrf_error *err)
+                                       const char *classes, unsigned char *mask, int64_t width,
+                                       int64_t height, char **passed_over, struct hrf_error *err)
 {
     HRF_AUTO_JSON root = NULL;
+    HRF_AUTO_FREE char *others = NULL;
     HRF_TRY(hrf_json_read_file(path, &root, err));
     struct drawing d = { .path = path,
+                         .classes = classes,
                          .scale_x = (double)width / (double)slide_width,
                          .scale_y = (double)height / (double)slide_height,
                          .mask = mask,
@@ -161,13 +286,19 @@ enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width, in
     const enum hrf_status status = draw_value(&d, root, 0, err);
     hrf_free(d.crossings);
     HRF_TRY(status);
+    HRF_TRY(list_passed_over(&d, &others, err));
+    if (d.n_polygons == 0 && others != NULL)
+        return hrf_error_set(
+            err, HRF_E_USER, "'%s' has no polygon %s; there are: %s", path,
+            classes != NULL ? "of the classes of tiler.tissue.classes" : "that is tissue", others);
     if (d.n_polygons == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no polygon", path);
-    return d.n_drawn > 0
-               ? HRF_OK
-               : hrf_error_set(err, HRF_E_USER,
-                               "none of the %lld polygons of '%s' covers the slide of %lld x %lld "
-                               "px: coordinates are level-0 px, or the file is another slide's",
-                               (long long)d.n_polygons, path, (long long)slide_width,
-                               (long long)slide_height);
+    if (d.n_drawn == 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "none of the %lld polygons of '%s' covers the slide of %lld x %lld "
+                             "px: coordinates are level-0 px, or the file is another slide's",
+                             (long long)d.n_polygons, path, (long long)slide_width,
+                             (long long)slide_height);
+    HRF_MOVE(*passed_over, others);
+    return HRF_OK;
 }

@@ -378,15 +378,20 @@ static double mask_fraction(const struct tiling *t)
 static enum hrf_status choose_outlined(struct tiling *t, const char *path, struct hrf_error *err)
 {
     struct hrf_tile_plan *plan = t->plan;
-    HRF_TRY(hrf_coords_draw_tissue(path, plan->width, plan->height, t->mask, t->overview.width,
-                                   t->overview.height, err));
+    HRF_AUTO_FREE char *others = NULL;
+    HRF_TRY(hrf_coords_draw_tissue(path, plan->width, plan->height, t->params->outline_classes,
+                                   t->mask, t->overview.width, t->overview.height, &others, err));
     hrf_free(plan->tissue_method);
     plan->tissue_method = NULL;
     HRF_TRY(copy_text("outlines of geojson", &plan->tissue_method, err));
-    if (t->is_frame)
-        return keep_frame(t, err);
-    HRF_TRY(keep_patches(t, t->params->min_tissue, err));
-    return plan->n_patches < t->params->min_patches ? warn(t, plan->n_patches, err) : HRF_OK;
+    HRF_TRY(t->is_frame ? keep_frame(t, err) : keep_patches(t, t->params->min_tissue, err));
+    if (!t->is_frame && plan->n_patches < t->params->min_patches)
+        HRF_TRY(warn(t, plan->n_patches, err));
+    if (others == NULL)
+        return HRF_OK;
+    HRF_AUTO_FREE char *text = hrf_format("outlines that are not taken as tissue: %s", others);
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a warning");
+    return hrf_plan_warn(plan, text, err);
 }
 
 /* Patches, or tissue, that another program chose (tiler.coords). */

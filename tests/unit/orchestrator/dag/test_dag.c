@@ -89,6 +89,7 @@ static void every_input_of_a_tiling_is_in_its_key(void **state)
           in.tissue.size = 512));
     WITH((in.tissue = (struct hrf_tissue_inputs){ NETWORK, .mean = mean, .std = std },
           in.tissue.class = 0));
+    WITH(in.outline_classes = "Tissue\n");
 #undef NETWORK
 #undef WITH
     struct hrf_tile_inputs same = tile_inputs();

@@ -117,6 +117,7 @@ static const char *companions(const char *path)
         { "calibrate.slides.mpp", HAS_FILES "calibrate: {slides: {layout: csv, csv: c}}\n" },
         { "aggregate.tune.specificity", HAS_FILES "aggregate: {tune: {slides: [a]}}\n" },
         { "slide_head.file", NULL }, /* must be there */
+        { "tiler.tissue.classes", HAS_FILES "tiler: {coords: outlines}\n" },
         { "tiler.tissue.model", NULL },
         { "tiler.tissue.mpp", HAS_FILES NETWORK },
         { "tiler.tissue.threshold", HAS_FILES NETWORK },
