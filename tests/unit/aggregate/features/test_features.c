@@ -2,6 +2,7 @@
  * as the tools do that give the forms their names. */
 #include "aggregate/features/features.h"
 #include "base/file.h"
+#include "schema/hdf5/hdf5_reader.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
@@ -124,12 +125,42 @@ static void what_float16_cannot_hold_is_refused(void **state)
     assert_non_null(strstr(err.text, "CLAM reads float32"));
 }
 
+/* A file whose numbers are elsewhere is read only where a run keeps its embeddings. */
+static void numbers_in_other_files_are_refused(void **state)
+{
+    (void)state;
+    char path[128], sha256[] = "x";
+    int64_t rows = 0, columns = 0;
+    struct hrf_error err = { .status = HRF_OK };
+    const struct hrf_features f = { .plan = &plan, .slide = "s", .encoder = "tiny", .width = 2 };
+    static const struct {
+        const char *path, *text;
+    } cases[] = { { "/etc/passwd", "keeps its numbers in another file, '/etc/passwd'" },
+                  { "../../embeddings/"
+                    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                    "which is missing; 'hires-flow run' computes it again" } };
+    snprintf(path, sizeof path, "%s/bag.h5", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        HRF_AUTO(hrf_hdf5_reader) reader = NULL;
+        const struct hrf_features_part part = { cases[i].path, sha256, 24 };
+        assert_int_equal(hrf_features_refer(&f, &part, 1, path, NULL), HRF_OK);
+        assert_int_equal(hrf_hdf5_reader_open(path, &reader, NULL), HRF_OK);
+        assert_int_equal(hrf_hdf5_table_size(reader, "features", &rows, &columns, &err),
+                         HRF_E_USER);
+        assert_non_null(strstr(err.text, cases[i].text));
+        assert_int_equal(hrf_hdf5_table_size(reader, "coords", &rows, &columns, NULL), HRF_OK);
+        assert_true(rows == 3 && columns == 2);
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(npy_is_numpys_format),
         cmocka_unit_test(equal_embeddings_are_equal_bytes),
         cmocka_unit_test(what_float16_cannot_hold_is_refused),
+        cmocka_unit_test(numbers_in_other_files_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
