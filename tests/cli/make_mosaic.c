@@ -1,5 +1,6 @@
-/* make_mosaic.c - slides laid out of real patches: make_mosaic PATCHES COHORT N.
+/* make_mosaic.c - slides laid out of real patches: make_mosaic PATCHES COHORT N [COLUMNS ROWS].
  *
+ * COLUMNS and ROWS (9 and 7) are patches of tissue of a slide; 124 124 makes 1 Gpx for bench_feed.
  * COHORT gets the CAMELYON16 layout: N slides of normal tissue on white, every other one with a
  * lesion of tumour patches in a place of its own. PATCHES holds normal/ and tumor/, 256 px PNGs.
  */
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATCH = 256, COLUMNS = 9, ROWS = 7, LESION = 3, MARGIN = 2 * PATCH };
+enum { PATCH = 256, LESION = 3, MARGIN = 2 * PATCH };
+static int64_t n_columns = 9, n_rows = 7;
 static const double mpp = 0.243;
 
 static int fail(const char *what, const char *why)
@@ -70,7 +72,7 @@ static bool in_lesion(int slide, int64_t column, int64_t row)
 static int write_slide(const char *folder, int slide, const struct patches *normal,
                        const struct patches *tumour)
 {
-    const int64_t width = COLUMNS * PATCH + 2 * MARGIN, height = ROWS * PATCH + 2 * MARGIN;
+    const int64_t width = n_columns * PATCH + 2 * MARGIN, height = n_rows * PATCH + 2 * MARGIN;
     const size_t bytes = (size_t)PATCH * PATCH * 3;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc((size_t)(width * height * 3));
     HRF_AUTO_FREE char *path = hrf_format("%s/testing/images/test_%03d.tif", folder, slide + 1);
@@ -79,8 +81,8 @@ static int write_slide(const char *folder, int slide, const struct patches *norm
         return fail(folder, "no memory");
     memset(rgb, 255, (size_t)(width * height * 3));
     size_t next = (size_t)slide * 11;
-    for (int64_t row = 0; row < ROWS; row++)
-        for (int64_t column = 0; column < COLUMNS; column++, next++) {
+    for (int64_t row = 0; row < n_rows; row++)
+        for (int64_t column = 0; column < n_columns; column++, next++) {
             const struct patches *from = in_lesion(slide, column, row) ? tumour : normal;
             place(rgb, width, column, row, from->pixels + next % from->n * bytes);
         }
@@ -91,8 +93,14 @@ static int write_slide(const char *folder, int slide, const struct patches *norm
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
-        return fail("usage", "make_mosaic PATCHES COHORT N");
+    if (argc != 4 && argc != 6)
+        return fail("usage", "make_mosaic PATCHES COHORT N [COLUMNS ROWS]");
+    if (argc == 6) {
+        n_columns = strtol(argv[4], NULL, 10);
+        n_rows = strtol(argv[5], NULL, 10);
+    }
+    if (n_columns < 1 || n_columns > 250 || n_rows < 1 || n_rows > 250)
+        return fail("usage", "COLUMNS and ROWS are 1 to 250");
     struct patches normal = { NULL, 0 }, tumour = { NULL, 0 };
     normal.pixels = read_patches(argv[1], "normal", &normal.n);
     tumour.pixels = read_patches(argv[1], "tumor", &tumour.n);
