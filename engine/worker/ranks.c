@@ -51,6 +51,9 @@ void hrf_ranks_tell_end(struct hrf_ranks *ranks, enum hrf_rank_state state, int 
     r->end_ms = hrf_clock_wall_ms();
     r->n_cpus = hrf_process_cpu_count(); /* as it was bound near its GPU, if it was */
     hrf_process_cpu_list(r->cpus, sizeof r->cpus);
+    r->cpu_ms = (int64_t)(hrf_clock_process_seconds() * 1e3) +
+                1; /* 0 would mean that it is not known */
+    r->peak_bytes = hrf_process_peak_memory();
     snprintf(r->reason, sizeof r->reason, "%.*s", (int)sizeof r->reason - 1, reason);
     write_record(ranks);
     hrf_crash_point("engine.rank.ended");

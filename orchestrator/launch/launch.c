@@ -383,7 +383,10 @@ static enum hrf_status write_done(struct launch *l, struct hrf_error *err)
     if (getrusage(RUSAGE_CHILDREN, &usage) == 0) {
         const bool are_elsewhere = l->sentinel.scheduler_job != 0 && l->spec->n_wrap > 0;
         l->sentinel.peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
-        l->sentinel.cpu_ms = are_elsewhere ? 0 : to_ms(usage.ru_utime) + to_ms(usage.ru_stime);
+        l->sentinel.cpu_ms = to_ms(usage.ru_utime) + to_ms(usage.ru_stime);
+        if (are_elsewhere) /* the children are srun; slurmd's are the ranks, which tell their own */
+            hrf_rank_sum_usage(l->directory, l->spec->engine.n_ranks, &l->sentinel.cpu_ms,
+                               &l->sentinel.peak_memory_bytes);
     }
     l->sentinel.end_ms = hrf_clock_wall_ms();
     hrf_crash_point("launch.done.before");

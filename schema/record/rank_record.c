@@ -12,12 +12,20 @@ enum { VERSION = 1 };
 static const char *const states[] = { "running", "done", "stopped", "failed", NULL };
 static const struct hrf_field fields[] = {
 #define FIELD(key, type) HRF_FIELD(struct hrf_rank_record, #key, key, HRF_FIELD_##type)
-    FIELD(rank, INT),      FIELD(n_ranks, INT),
-    FIELD(pid, INT),       FIELD(n_cpus, INT),
-    FIELD(begin_ms, INT),  FIELD(end_ms, INT),
-    FIELD(n_batches, INT), FIELD(exit_code, INT),
-    FIELD(cpus, NOTE),     FIELD(host, NOTE),
-    FIELD(reason, NOTE),   HRF_FIELD_ENUM(struct hrf_rank_record, "state", state, states),
+    FIELD(rank, INT),
+    FIELD(n_ranks, INT),
+    FIELD(pid, INT),
+    FIELD(n_cpus, INT),
+    FIELD(begin_ms, INT),
+    FIELD(end_ms, INT),
+    FIELD(n_batches, INT),
+    FIELD(exit_code, INT),
+    FIELD(cpus, NOTE),
+    FIELD(host, NOTE),
+    FIELD(reason, NOTE),
+    HRF_FIELD_ENUM(struct hrf_rank_record, "state", state, states),
+    HRF_FIELD_NEW(struct hrf_rank_record, "cpu_ms", cpu_ms, HRF_FIELD_INT),
+    HRF_FIELD_NEW(struct hrf_rank_record, "peak_bytes", peak_bytes, HRF_FIELD_INT),
 #undef FIELD
 };
 
@@ -80,6 +88,22 @@ void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, siz
              (long long)n_ranks, first.host,
              first.state == HRF_RANK_FAILED ? "failed: " : "was killed",
              first.state == HRF_RANK_FAILED ? first.reason : "");
+}
+
+void hrf_rank_sum_usage(const char *directory, int64_t n_ranks, int64_t *cpu_ms,
+                        int64_t *peak_bytes)
+{
+    int64_t sum_ms = 0, most_bytes = 0;
+    *cpu_ms = *peak_bytes = 0;
+    for (int64_t i = 0; i < n_ranks; i++) {
+        struct hrf_rank_record r;
+        if (hrf_rank_read(directory, i, &r, NULL) != HRF_OK || r.cpu_ms == 0)
+            return;
+        sum_ms += r.cpu_ms;
+        most_bytes = r.peak_bytes > most_bytes ? r.peak_bytes : most_bytes;
+    }
+    *cpu_ms = sum_ms;
+    *peak_bytes = most_bytes;
 }
 
 int64_t hrf_rank_deadline_ms(void)

@@ -21,6 +21,8 @@ struct hrf_rank_record {
     char cpus[128];           /* which they are, "0-3" */
     int64_t begin_ms, end_ms; /* wall, of its host; end 0 while it runs */
     int64_t n_batches;        /* that it scored */
+    int64_t cpu_ms;           /* processor time of its process, at its end; 0: not known */
+    int64_t peak_bytes;       /* largest resident size of its process, at its end; 0: not known */
     int64_t exit_code;
     enum hrf_rank_state state;
     char host[128];
@@ -36,6 +38,10 @@ HRF_CHECKED enum hrf_status hrf_rank_read(const char *directory, int64_t rank,
  * killed; and its exit code, 0 when not known. "" when all ended well. */
 void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, size_t size,
                           int64_t *exit_code);
+/* The processor time of all ranks of a job together, and the memory of the largest. Both are 0
+ * unless every rank has told its end: a sum over some of them would pass for all. */
+void hrf_rank_sum_usage(const char *directory, int64_t n_ranks, int64_t *cpu_ms,
+                        int64_t *peak_bytes);
 /* How long one rank waits for another that shows no progress, before it ends all: 2 minutes, or
  * HRF_RANK_DEADLINE_MS. */
 int64_t hrf_rank_deadline_ms(void);

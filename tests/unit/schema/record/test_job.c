@@ -270,6 +270,27 @@ static void the_longest_reason_of_a_rank_is_read_whatever_it_holds(void **state)
     assert_int_equal(unlink(file("rank-0003.json")), 0);
 }
 
+/* A sum over some of the ranks would pass for that of the job. */
+static void processor_time_is_of_all_ranks_or_not_known(void **state)
+{
+    (void)state;
+    int64_t cpu_ms = 1, peak_bytes = 1;
+    struct hrf_rank_record r = { .rank = 0, .n_ranks = 2, .cpu_ms = 1500, .peak_bytes = 7000 };
+    assert_int_equal(hrf_rank_write(directory, &r, NULL), HRF_OK);
+    hrf_rank_sum_usage(directory, 2, &cpu_ms, &peak_bytes);
+    assert_true(cpu_ms == 0 && peak_bytes == 0);
+    r = (struct hrf_rank_record){ .rank = 1, .n_ranks = 2, .cpu_ms = 500, .peak_bytes = 9000 };
+    assert_int_equal(hrf_rank_write(directory, &r, NULL), HRF_OK);
+    hrf_rank_sum_usage(directory, 2, &cpu_ms, &peak_bytes);
+    assert_true(cpu_ms == 2000 && peak_bytes == 9000);
+    r.cpu_ms = 0; /* it was killed */
+    assert_int_equal(hrf_rank_write(directory, &r, NULL), HRF_OK);
+    hrf_rank_sum_usage(directory, 2, &cpu_ms, &peak_bytes);
+    assert_int_equal(cpu_ms, 0);
+    assert_int_equal(unlink(file("rank-0000.json")), 0);
+    assert_int_equal(unlink(file("rank-0001.json")), 0);
+}
+
 static void a_committed_task_is_collected(void **state)
 {
     (void)state;
@@ -378,6 +399,7 @@ int main(void)
         cmocka_unit_test(a_spec_that_changed_or_is_gone_is_to_be_written_again),
         cmocka_unit_test(reading_a_spec_survives_every_failed_allocation),
         cmocka_unit_test(the_longest_reason_of_a_rank_is_read_whatever_it_holds),
+        cmocka_unit_test(processor_time_is_of_all_ranks_or_not_known),
         cmocka_unit_test(a_committed_task_is_collected),
         cmocka_unit_test(a_failed_task_keeps_its_reason_whatever_it_holds),
         cmocka_unit_test(a_record_that_is_not_the_committed_one_is_refused),
