@@ -3,10 +3,13 @@
 #include "base/file_system.h"
 
 #include "base/alloc.h"
+#include "base/path.h"
 
 #include <fcntl.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -51,4 +54,19 @@ void hrf_file_system_refresh(const char *directory)
     HRF_AUTO_CLOSE int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && fstat(fd, &info) != 0)
         return; /* gone, or out of reach: as if nothing were there */
+}
+
+int64_t hrf_file_system_free(const char *path)
+{
+    HRF_AUTO_FREE char *at = NULL;
+    struct statvfs fs;
+    if (hrf_path_absolute(path, &at, NULL) != HRF_OK)
+        return -1;
+    while (statvfs(at, &fs) != 0) {
+        char *slash = strrchr(at, '/');
+        if (slash == NULL || slash == at)
+            return -1;
+        *slash = '\0';
+    }
+    return (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
 }

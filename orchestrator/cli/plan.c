@@ -3,6 +3,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "orchestrator/cli/drive.h"
+#include "orchestrator/cli/plan_forecast.h"
 #include "orchestrator/cli/plan_layout.h"
 #include "orchestrator/executor/slurm/script.h"
 #include "orchestrator/executor/slurm/site.h"
@@ -50,23 +51,9 @@ static bool asks_for_ranks(const struct hrf_layout_request *request)
            request->timeline != NULL;
 }
 
-/* Infer tasks of a precision that are known and not cached: their patches. */
-static int64_t patches_of(const struct hrf_preview *preview, const char *precision)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < preview->n_tasks; i++) {
-        const struct hrf_preview_task *t = &preview->tasks[i];
-        if (t->row.kind == HRF_TASK_INFER && t->reason != HRF_PREVIEW_CACHED &&
-            t->row.n_patches > 0 && strcmp(t->row.precision, precision) == 0)
-            n += t->row.n_patches;
-    }
-    return n;
-}
-
-/* One rank has nothing to share: its speed, memory and time in one line. False: there are several
+/* One rank has nothing to share: its speed and memory in one line. False: there are several
  * ranks, or the engine has no answer, and the table is to be printed. */
-static bool print_one_rank(const struct hrf_workflow *w, const char *precision,
-                           const struct hrf_preview *preview)
+static bool print_one_rank(const struct hrf_workflow *w, const char *precision)
 {
     const struct hrf_layout_request request = { .json = true };
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
@@ -79,16 +66,10 @@ static bool print_one_rank(const struct hrf_workflow *w, const char *precision,
     const char *source = json_string_value(json_object_get(known, "cost_source"));
     const double rate = json_number_value(json_object_get(layout, "images_per_second"));
     const double bytes = json_number_value(json_object_get(layout, "peak_memory_bytes"));
-    const int64_t n = patches_of(preview, precision);
     if (json_integer_value(json_object_get(layout, "ranks")) != 1 || !(rate > 0))
         return false;
-    const int64_t seconds = (int64_t)((double)n / rate + 0.5);
     hrf_cli_printf("network   %s: about %.*f patches/s and %.3g GiB in a job", precision,
                    rate < 10 ? 1 : 0, rate, bytes / 0x1p30);
-    if (n > 0)
-        hrf_cli_printf(", %lld:%02d:%02d for the %lld patches if reading keeps up",
-                       (long long)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60),
-                       (long long)n);
     hrf_cli_printf("\n          costs: %s\n", source != NULL ? source : "not known");
     return true;
 }
@@ -143,7 +124,7 @@ static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layou
 static void print_counts(const char *phase, const int64_t reasons[5])
 {
     static const char *const words[] = { "cached", "new", "changed since", "still open",
-                                         "known after tiling" };
+                                         "to be planned when what is before is done" };
     int64_t total = 0;
     for (int i = 0; i < 5; i++)
         total += reasons[i];
@@ -157,15 +138,20 @@ static void print_counts(const char *phase, const int64_t reasons[5])
     hrf_cli_printf("\n");
 }
 
+/* A training is of no slide. */
+static const char *task_slide(const struct hrf_preview *preview, const struct hrf_preview_task *t)
+{
+    return t->row.slide_id > 0 ? preview->slides.items[t->row.slide_id - 1].name : "";
+}
+
 static void print_tasks(const struct hrf_preview *preview)
 {
     for (size_t i = 0; i < preview->n_tasks; i++) {
         const struct hrf_preview_task *t = &preview->tasks[i];
-        HRF_AUTO_FREE char *name = hrf_text_printable(
-            preview->slides.items[t->row.slide_id - 1].name);
+        HRF_AUTO_FREE char *name = hrf_text_printable(task_slide(preview, t));
         hrf_cli_printf("  %-7s %s %s", hrf_preview_reason_name(t->reason),
                        hrf_task_kind_name(t->row.kind), name != NULL ? name : "?");
-        if (t->row.kind == HRF_TASK_INFER)
+        if (t->row.precision[0] != '\0')
             hrf_cli_printf(" %s", t->row.precision);
         if (t->row.n_patches > 0)
             hrf_cli_printf(" patches %lld to %lld", (long long)t->row.first_patch,
@@ -242,8 +228,29 @@ static void print_memory(const struct hrf_workflow *w)
                            : ": each patch is read once for all precisions\n");
 }
 
+/* Slide heads: what is trained on what, and what they score. */
+static void print_heads(const struct hrf_workflow *w, const struct counts *c)
+{
+    if (w->slide_head.train != HRF_TRAIN_NONE) {
+        print_counts("train", c->reasons[HRF_TASK_TRAIN]);
+        hrf_cli_printf("          %s: ", hrf_head_choice_name(w->slide_head.train));
+        if (w->slide_head.split == HRF_HEADS_BY_FOLDS)
+            hrf_cli_printf("%lld folds, ", (long long)w->slide_head.folds);
+        hrf_cli_printf("%lld seed%s, at most %lld epochs, on embeddings in %s\n",
+                       (long long)w->slide_head.repeats, w->slide_head.repeats == 1 ? "" : "s",
+                       (long long)w->slide_head.epochs,
+                       w->slide_head.each_precision ? "each precision"
+                                                    : hrf_precision_name(w->precision[0]));
+    }
+    if (w->slide_head.file != NULL || w->slide_head.train != HRF_TRAIN_NONE)
+        print_counts("head", c->reasons[HRF_TASK_HEAD]);
+    if (w->slide_head.train != HRF_TRAIN_NONE)
+        hrf_cli_printf("          slides that a trained head tests, in every precision\n");
+}
+
 static void print_text(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const char *directory, const struct hrf_layout_request *request, bool all,
+                       const struct hrf_forecast *forecast, const char *directory,
+                       const struct hrf_layout_request *request, bool all,
                        struct refusals *refusals)
 {
     const struct counts c = count(preview);
@@ -263,11 +270,9 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                        (long long)w->tiler.patch.size, w->tiler.patch.mpp,
                        (long long)w->tiler.patch.stride, method);
     print_counts("infer", c.reasons[HRF_TASK_INFER]);
-    hrf_cli_printf(
-        "          %lld patches to score, as far as known; at most %lld in a job, %lld jobs at "
-        "once\n",
-        (long long)c.patches, (long long)w->executor.patches_per_job,
-        (long long)w->executor.max_jobs);
+    hrf_cli_printf("          at most %lld patches in a job, %lld jobs at once\n",
+                   (long long)w->executor.patches_per_job, (long long)w->executor.max_jobs);
+    print_heads(w, &c);
     hrf_cli_printf("jobs      %lld to tile, %lld to infer, as far as known\n",
                    (long long)preview->n_jobs[HRF_TASK_TILE],
                    (long long)preview->n_jobs[HRF_TASK_INFER]);
@@ -277,10 +282,12 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                    w->aggregate.threshold);
     const bool is_asked = asks_for_ranks(request);
     for (size_t i = 0; i < w->n_precisions; i++)
-        if (is_asked || !print_one_rank(w, hrf_precision_name(w->precision[i]), preview))
+        if (is_asked || !print_one_rank(w, hrf_precision_name(w->precision[i])))
             print_layout(w, w->precision[i], request, refusals);
     if (hrf_run_shares_reading(w))
         print_memory(w);
+    hrf_cli_print_slides(w, forecast);
+    hrf_cli_print_forecast(w, directory, forecast);
     hrf_cli_printf("directory %s: %s\n", directory,
                    preview->has_run ? "contains a run, which would be continued"
                                     : "does not contain a run yet");
@@ -292,15 +299,14 @@ static json_t *task_json(const struct hrf_preview *preview, const struct hrf_pre
 {
     return json_pack("{sssssossss?sIsI}", "kind", hrf_task_kind_name(t->row.kind), "state",
                      hrf_preview_reason_name(t->reason), "slide",
-                     hrf_json_string(preview->slides.items[t->row.slide_id - 1].name), "precision",
-                     t->row.precision, "key", t->row.key[0] != '\0' ? t->row.key : NULL,
-                     "first_patch", (json_int_t)t->row.first_patch, "n_patches",
-                     (json_int_t)t->row.n_patches);
+                     hrf_json_string(task_slide(preview, t)), "precision", t->row.precision, "key",
+                     t->row.key[0] != '\0' ? t->row.key : NULL, "first_patch",
+                     (json_int_t)t->row.first_patch, "n_patches", (json_int_t)t->row.n_patches);
 }
 
 static void print_json(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const char *directory, const struct hrf_layout_request *request,
-                       struct refusals *refusals)
+                       const struct hrf_forecast *forecast, const char *directory,
+                       const struct hrf_layout_request *request, struct refusals *refusals)
 {
     json_t *tasks = json_array();
     for (size_t i = 0; i < preview->n_tasks; i++)
@@ -317,6 +323,7 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
         HRF_AUTO_FREE char *lines = w->executor.type == HRF_EXECUTOR_SLURM
                                         ? sbatch_lines(w, preview, directory)
                                         : NULL;
+        json_object_set_new(value, "forecast", hrf_cli_forecast_json(w, directory, forecast));
         json_object_set_new(value, "jobs",
                             json_pack("{sIsI}", "tile", (json_int_t)preview->n_jobs[HRF_TASK_TILE],
                                       "infer", (json_int_t)preview->n_jobs[HRF_TASK_INFER]));
@@ -347,13 +354,19 @@ static int show(const char *command, const struct hrf_workflow *w, const char *d
     struct refusals refusals = { .n = 0 };
     struct hrf_preview preview = { .warnings = HRF_STRBUF_INIT };
     struct hrf_error err = { .status = HRF_OK };
+    struct hrf_forecast forecast;
     if (hrf_preview_make(w, directory, &preview, &err) != HRF_OK)
         return hrf_cli_fail(command, &err);
+    if (hrf_cli_forecast(w, directory, &preview, &forecast, &err) != HRF_OK) {
+        hrf_preview_release(&preview);
+        return hrf_cli_fail(command, &err);
+    }
     fputs(preview.warnings.text, stderr);
     if (look->json)
-        print_json(w, &preview, directory, &look->layout, &refusals);
+        print_json(w, &preview, &forecast, directory, &look->layout, &refusals);
     else
-        print_text(w, &preview, directory, &look->layout, look->all, &refusals);
+        print_text(w, &preview, &forecast, directory, &look->layout, look->all, &refusals);
+    hrf_forecast_release(&forecast);
     hrf_preview_release(&preview);
     return answer_refusals(command, &look->layout, &refusals, w->n_precisions);
 }
@@ -407,7 +420,11 @@ const struct hrf_command hrf_cli_plan = {
     .operands = "FILE.yaml",
     .summary = "show what a run would do, without running anything",
     .details =
-        "Shows the tasks, which of them are cached, and why. Then predicts for each rank of a job "
+        "Shows the tasks, which of them are cached, and why; then the patches, the time and the "
+        "disk "
+        "that the run is likely to take, and what each figure is from. Patches of slides that are "
+        "not tiled yet are estimated from their headers and a look at some of them. With ranks or "
+        "their options it predicts for each rank of a job "
         "what it holds, computes, sends and waits for in one batch. The prediction uses costs that "
         "were measured on this machine (hires-flow profile, tune-comm) or a machine file.",
     .min_operands = 1,

@@ -5,18 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct span {
-    int64_t from, to; /* ms */
-};
-
 static int compare_spans(const void *a, const void *b)
 {
-    const struct span *u = a, *v = b;
+    const struct run_span *u = a, *v = b;
     return u->from < v->from ? -1 : u->from > v->from;
 }
 
-/* Length of the union, in seconds. Sorts the spans. */
-static double union_seconds(struct span *spans, size_t n)
+double run_union_seconds(struct run_span *spans, size_t n)
 {
     int64_t sum = 0, covered = INT64_MIN;
     qsort(spans, n, sizeof *spans, compare_spans);
@@ -41,15 +36,15 @@ static bool has_own_task(struct run *run, const struct hrf_attempt_row *attempt)
 static enum hrf_status phase_seconds(struct run *run, const struct hrf_attempt_rows *attempts,
                                      enum hrf_task_kind kind, double *out, struct hrf_error *err)
 {
-    HRF_AUTO_FREE struct span *spans = hrf_alloc_array(attempts->n_items + 1, sizeof *spans);
+    HRF_AUTO_FREE struct run_span *spans = hrf_alloc_array(attempts->n_items + 1, sizeof *spans);
     HRF_CHECK_MEMORY(spans != NULL, err, "no memory for %zu jobs", attempts->n_items);
     size_t n = 0;
     for (size_t i = 0; i < attempts->n_items; i++) {
         const struct hrf_attempt_row *a = &attempts->items[i];
         if (a->kind == kind && a->ended_ms > a->submitted_ms && has_own_task(run, a))
-            spans[n++] = (struct span){ a->submitted_ms, a->ended_ms };
+            spans[n++] = (struct run_span){ a->submitted_ms, a->ended_ms };
     }
-    *out = union_seconds(spans, n);
+    *out = run_union_seconds(spans, n);
     return HRF_OK;
 }
 

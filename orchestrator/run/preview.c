@@ -31,6 +31,7 @@ struct scene {
     size_t capacity;
     char model_sha256[HRF_HASH_HEX], tissue_sha256[HRF_HASH_HEX];
     bool brings_scales;
+    bool is_inferred;          /* every tile and infer task is cached */
     char scales[HRF_HASH_HEX]; /* key of the run's calibration; "": not known before the run */
 };
 
@@ -112,10 +113,110 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
             continue;
         struct hrf_task_row row = { .kind = HRF_TASK_INFER,
                                     .slide_id = slide->id,
-                                    .n_patches = -1 };
+                                    .n_patches = plan != NULL ? plan->n_patches : -1 };
         snprintf(row.precision, sizeof row.precision, "%s",
                  hrf_precision_name(scene->workflow->precision[p]));
         HRF_TRY(add(scene, &row, HRF_PREVIEW_UNKNOWN, err));
+    }
+    return HRF_OK;
+}
+
+/* True if the task, which is open, failed for good in the run that is there. */
+static bool has_failed(const struct scene *scene, const struct hrf_task_row *row)
+{
+    size_t first;
+    const size_t n = hrf_task_rows_of(&scene->known, row->kind, row->slide_id, &first);
+    for (size_t i = first; i < first + n; i++)
+        if (strcmp(scene->known.items[i].key, row->key) == 0)
+            return scene->known.items[i].state == HRF_TASK_BROKEN;
+    return false;
+}
+
+/* True if all inference is done or has failed: what follows it is in the store with its keys. A
+ * slide whose tiling has failed has no inference. */
+static bool is_all_inferred(const struct scene *scene)
+{
+    const struct hrf_preview *p = scene->preview;
+    for (size_t i = 0; i < p->n_tasks; i++) {
+        const struct hrf_preview_task *t = &p->tasks[i];
+        if (t->reason == HRF_PREVIEW_CACHED)
+            continue;
+        if (t->reason == HRF_PREVIEW_UNKNOWN) {
+            const struct hrf_task_row *tile = NULL;
+            size_t first;
+            if (t->row.n_patches < 0 &&
+                hrf_task_rows_of(&scene->known, HRF_TASK_TILE, t->row.slide_id, &first) > 0)
+                tile = &scene->known.items[first];
+            if (tile == NULL || tile->state != HRF_TASK_BROKEN)
+                return false;
+        } else if (!has_failed(scene, &t->row)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the store knows of a task whose key follows from embeddings. */
+static enum hrf_preview_reason judge_later(const struct scene *scene, struct hrf_task_row *row)
+{
+    if (!scene->is_inferred)
+        return HRF_PREVIEW_UNKNOWN;
+    size_t first;
+    const size_t n = hrf_task_rows_of(&scene->known, row->kind, row->slide_id, &first);
+    for (size_t i = first; i < first + n; i++) {
+        const struct hrf_task_row *old = &scene->known.items[i];
+        if (strcmp(old->precision, row->precision) != 0 || old->first_patch != row->first_patch)
+            continue;
+        snprintf(row->key, sizeof row->key, "%s", old->key);
+        return old->state == HRF_TASK_FINISHED ? HRF_PREVIEW_CACHED : HRF_PREVIEW_OPEN;
+    }
+    return HRF_PREVIEW_UNKNOWN;
+}
+
+static enum hrf_status add_later(struct scene *scene, enum hrf_task_kind kind, int64_t slide_id,
+                                 size_t precision, int64_t place, struct hrf_error *err)
+{
+    struct hrf_task_row row = { .kind = kind, .slide_id = slide_id, .first_patch = place };
+    snprintf(row.precision, sizeof row.precision, "%s",
+             hrf_precision_name(scene->workflow->precision[precision]));
+    const enum hrf_preview_reason reason = judge_later(scene, &row);
+    return add(scene, &row, reason, err);
+}
+
+static enum hrf_status add_trainings(struct scene *scene, struct hrf_error *err)
+{
+    const struct hrf_workflow *w = scene->workflow;
+    const size_t n_precisions = run_training_precisions(w);
+    for (size_t p = 0; p < n_precisions; p++)
+        for (int64_t i = 0; i < run_n_trainings(w); i++)
+            HRF_TRY(add_later(scene, HRF_TASK_TRAIN, 0, p, i, err));
+    return HRF_OK;
+}
+
+/* A head that is given scores every slide. Which slides a head that is trained tests is known
+ * after its training: then the store has the tasks. */
+static enum hrf_status add_heads(struct scene *scene, size_t n_tiles, struct hrf_error *err)
+{
+    const struct hrf_workflow *w = scene->workflow;
+    struct hrf_preview *p = scene->preview;
+    for (size_t i = 0; i < n_tiles; i++) {
+        const int64_t slide_id = p->tasks[i].row.slide_id;
+        size_t first;
+        if (p->slides.items[slide_id - 1].calibrates)
+            continue;
+        if (w->slide_head.file != NULL) {
+            for (size_t k = 0; k < w->n_precisions; k++)
+                HRF_TRY(add_later(scene, HRF_TASK_HEAD, slide_id, k, 0, err));
+            continue;
+        }
+        if (w->slide_head.train == HRF_TRAIN_NONE || !scene->is_inferred)
+            continue;
+        const size_t n = hrf_task_rows_of(&scene->known, HRF_TASK_HEAD, slide_id, &first);
+        for (size_t k = first; k < first + n; k++)
+            HRF_TRY(add(scene, &scene->known.items[k],
+                        scene->known.items[k].state == HRF_TASK_FINISHED ? HRF_PREVIEW_CACHED
+                                                                         : HRF_PREVIEW_OPEN,
+                        err));
     }
     return HRF_OK;
 }
@@ -171,6 +272,7 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
     HRF_TRY(hrf_launch_model_hash(scene->workflow->model.file, scene->model_sha256, err));
     HRF_TRY(run_tissue_hash(scene->workflow, scene->tissue_sha256, err));
     HRF_TRY(run_find_own_scales(scene->workflow, &scene->brings_scales, err));
+    p->brings_scales = scene->brings_scales;
     HRF_TRY(open_store(scene, directory, err));
     for (size_t i = 0; i < p->slides.n_items + p->slides.n_sample; i++)
         if (p->slides.items[i].state == HRF_SLIDE_PENDING)
@@ -181,6 +283,9 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
         if (!p->slides.items[tile.row.slide_id - 1].calibrates)
             HRF_TRY(add_infer(scene, &tile, err));
     }
+    scene->is_inferred = is_all_inferred(scene);
+    HRF_TRY(add_trainings(scene, err));
+    HRF_TRY(add_heads(scene, n_tiles, err));
     return count_jobs(scene, err);
 }
 

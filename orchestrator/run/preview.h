@@ -11,7 +11,9 @@ enum hrf_preview_reason {
     HRF_PREVIEW_NEW,     /* the store has never held it */
     HRF_PREVIEW_CHANGED, /* its inputs have changed since the store's version was planned */
     HRF_PREVIEW_OPEN,    /* planned in the store, but not done yet or failed */
-    HRF_PREVIEW_UNKNOWN  /* inference of a slide that is not tiled yet: its patches are not known */
+    /* Inference of a slide that is not tiled yet, or in INT8 before its ranges are known; slide
+     * heads before all slides have embeddings. */
+    HRF_PREVIEW_UNKNOWN
 };
 /* The reason's name: "cached", "new", ... */
 const char *hrf_preview_reason_name(enum hrf_preview_reason reason);
@@ -22,11 +24,13 @@ struct hrf_preview_task {
 };
 struct hrf_preview {
     struct hrf_slide_rows slides;
-    struct hrf_preview_task *tasks; /* tile tasks first, then infer */
+    struct hrf_preview_task *tasks; /* tile tasks first, then infer, train, head; a train task is of
+                                     * no slide: slide_id 0 */
     size_t n_tasks;
     struct hrf_strbuf warnings;       /* from ingest, one per line */
     int64_t n_jobs[HRF_N_TASK_KINDS]; /* jobs that the known tasks would become */
     bool has_run;                     /* the directory holds a run */
+    bool brings_scales;               /* the model's file has INT8 ranges of its own */
 };
 /* True if one job scores its patches in several precisions. A slide that is one image is read for
  * each precision, because the network's input takes most of the memory; ranks whose layout is still

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "orchestrator/dag/dag.h"
 #include "orchestrator/executor/executor.h"
+#include "orchestrator/run/forecast.h"
 #include "orchestrator/run/preview.h"
 #include "orchestrator/run/progress.h"
 #include "orchestrator/run/rate.h"
@@ -244,6 +245,9 @@ HRF_CHECKED enum hrf_status run_fill_bag(struct run *run, const struct hrf_task_
 int32_t run_class_of(const struct hrf_workflow *workflow, const struct hrf_slide_row *slide);
 /* True if heads are to be trained and are not known yet: slides wait for them. */
 bool run_waits_for_heads(const struct run *run);
+/* How many heads a precision's features train, and how many precisions do: the first ones. */
+int64_t run_n_trainings(const struct hrf_workflow *workflow);
+size_t run_training_precisions(const struct hrf_workflow *workflow);
 /* Goes on with slide_head.train as far as the tasks allow: plans the trainings once all embeddings
  * are there, and the head tasks once all trainings have ended. */
 HRF_CHECKED enum hrf_status run_tend_trainings(struct run *run, struct hrf_error *err);
@@ -279,6 +283,9 @@ HRF_CHECKED enum hrf_status run_read_calibration(struct hrf_store *store, const 
 void run_give_up_calibration(struct run *run);
 
 /* spec.c */
+/* The settings of tiling, but for the network that finds tissue; the texts are the caller's. */
+HRF_CHECKED enum hrf_status run_fill_tiler(const struct hrf_workflow *workflow,
+                                           struct hrf_job_tiler *out, struct hrf_error *err);
 /* What executors call tasks of this kind: hrf_task_kind_name(), or "tissue" for tile tasks whose
  * tissue a network finds. */
 const char *run_kind_name(const struct run *run, enum hrf_task_kind kind);
@@ -338,7 +345,20 @@ HRF_CHECKED enum hrf_status run_submit(struct run *run, bool *submitted, struct 
 /* Writes the workflow's file of metrics, if it names one. What goes wrong is a warning. */
 void run_write_metrics(struct run *run, const struct hrf_progress_facts *facts, bool is_driven);
 
+/* forecast_cost.c: parts of hrf_forecast_make() (forecast.h). */
+HRF_CHECKED enum hrf_status run_forecast_time(const struct hrf_workflow *w, const char *directory,
+                                              const struct hrf_preview *preview,
+                                              const struct hrf_forecast_rates *rates,
+                                              struct hrf_forecast *f, struct hrf_error *err);
+void run_forecast_bytes(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                        const struct hrf_forecast_rates *rates, struct hrf_forecast *f);
+
 /* phases.c */
+struct run_span {
+    int64_t from, to; /* ms */
+};
+/* Length of the union, in seconds. Sorts the spans. */
+double run_union_seconds(struct run_span *spans, size_t n);
 /* Stores how long each phase took and how much of it was cached. Must be called in a transaction.
  */
 HRF_CHECKED enum hrf_status run_record_phases(struct run *run, double ingest_seconds,

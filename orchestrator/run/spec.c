@@ -153,19 +153,15 @@ static enum hrf_status fill_layers(const struct hrf_workflow *w, struct hrf_job_
     return HRF_OK;
 }
 
-static enum hrf_status fill_settings(struct run *run, const struct run_batch *batch,
-                                     struct hrf_job_spec *spec, struct hrf_error *err)
+enum hrf_status run_fill_tiler(const struct hrf_workflow *w, struct hrf_job_tiler *t,
+                               struct hrf_error *err)
 {
-    const struct hrf_workflow *w = run->workflow;
-    struct hrf_job_tiler *t = &spec->tiler;
-    struct hrf_job_engine *e = &spec->engine;
     const struct run_region region = run_region(w);
     t->mode = hrf_strdup(region.mode);
     t->patch_size = region.size;
     t->patch_stride = region.stride;
     t->patch_mpp = region.mpp;
     t->tissue_method = hrf_strdup(hrf_tissue_method_name(w->tiler.tissue.method));
-    HRF_TRY(fill_tissue(run, &t->tissue, err));
     t->min_tissue = w->tiler.tissue.min_tissue;
     t->min_patches = w->tiler.tissue.min_patches;
     t->on_bad_tile = hrf_strdup(hrf_on_bad_tile_name(w->tiler.on_bad_tile));
@@ -175,12 +171,24 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
                                            .blur = w->tiler.quality.blur };
     t->edge = hrf_strdup(hrf_edge_name(w->tiler.patch.edge));
     t->coords = w->tiler.coords != NULL ? hrf_strdup(w->tiler.coords) : NULL;
+    t->outline_classes = run_outline_classes(w);
+    const bool is_whole = t->mode != NULL && t->tissue_method != NULL && t->on_bad_tile != NULL &&
+                          t->edge != NULL && (w->tiler.coords == NULL || t->coords != NULL) &&
+                          (w->tiler.tissue.classes.n_items == 0 || t->outline_classes != NULL);
+    return is_whole ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
+}
+
+static enum hrf_status fill_settings(struct run *run, const struct run_batch *batch,
+                                     struct hrf_job_spec *spec, struct hrf_error *err)
+{
+    const struct hrf_workflow *w = run->workflow;
+    struct hrf_job_tiler *t = &spec->tiler;
+    struct hrf_job_engine *e = &spec->engine;
+    HRF_TRY(run_fill_tiler(w, t, err));
+    HRF_TRY(fill_tissue(run, &t->tissue, err));
     e->model_file = hrf_strdup(w->model.file);
     e->model_sha256 = hrf_strdup(run->model_sha256);
     e->embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
-    t->outline_classes = run_outline_classes(w);
-    HRF_CHECK_MEMORY(t->outline_classes != NULL || w->tiler.tissue.classes.n_items == 0, err,
-                     "no memory for a job spec");
     const char *activation = hrf_model_activation(&w->model);
     e->activation = activation != NULL ? hrf_strdup(activation) : NULL;
     e->n_classes = e->embedding ? 0 : (int64_t)w->model.classes.n_items;
@@ -201,8 +209,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->n_threads = ops->threads(run->executor, run_kind_name(run, kind),
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
     t->tissue.n_threads = e->n_threads;
-    if (t->mode == NULL || t->tissue_method == NULL || t->on_bad_tile == NULL || t->edge == NULL ||
-        e->model_file == NULL || e->model_sha256 == NULL || e->device == NULL || e->layout == NULL)
+    if (e->model_file == NULL || e->model_sha256 == NULL || e->device == NULL || e->layout == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     return HRF_OK;
 }

@@ -60,15 +60,13 @@ static void add_quoted(struct hrf_strbuf *out, const char *text)
 
 static void add_recipe(const struct hrf_workflow *w, struct hrf_strbuf *out)
 {
-    static const char *const kinds[] = { "none",    "mean",  "abmil",   "clam_sb",
-                                         "clam_mb", "dsmil", "transmil" };
     const struct hrf_workflow_slide_head *h = &w->slide_head;
     hrf_strbuf_adds(out, "labels: {csv: labels.csv, classes: [");
     for (size_t i = 0; i < w->model.classes.n_items; i++) {
         hrf_strbuf_adds(out, i > 0 ? ", " : "");
         add_quoted(out, w->model.classes.items[i]);
     }
-    hrf_strbuf_addf(out, "]}\nhead: {kind: %s, hidden: %lld", kinds[h->train],
+    hrf_strbuf_addf(out, "]}\nhead: {kind: %s, hidden: %lld", hrf_head_choice_name(h->train),
                     (long long)h->hidden);
     if (h->attention > 0)
         hrf_strbuf_addf(out, ", attention: %lld", (long long)h->attention);
@@ -235,9 +233,14 @@ static int64_t n_folds(const struct hrf_workflow *w)
     return w->slide_head.split == HRF_HEADS_BY_FOLDS ? w->slide_head.folds : 1;
 }
 
-static int64_t n_trainings(const struct hrf_workflow *w)
+int64_t run_n_trainings(const struct hrf_workflow *w)
 {
-    return n_folds(w) * w->slide_head.repeats;
+    return w->slide_head.train != HRF_TRAIN_NONE ? n_folds(w) * w->slide_head.repeats : 0;
+}
+
+size_t run_training_precisions(const struct hrf_workflow *w)
+{
+    return w->slide_head.each_precision ? w->n_precisions : 1;
 }
 
 static enum hrf_status plan_precision(struct run *run, const char *precision,
@@ -250,7 +253,7 @@ static enum hrf_status plan_precision(struct run *run, const char *precision,
     HRF_TRY(hrf_strbuf_status(&recipe, err));
     HRF_TRY(make_labels(run, precision, table, &labels, err));
     HRF_TRY(write_files(run, precision, &recipe, &labels, err));
-    for (int64_t i = 0; i < n_trainings(run->workflow); i++) {
+    for (int64_t i = 0; i < run_n_trainings(run->workflow); i++) {
         HRF_AUTO(hrf_hash) hash = NULL;
         struct hrf_task_row *row = &rows[(*n)++];
         HRF_TRY(hrf_hash_create(&hash, err));
@@ -268,11 +271,11 @@ static enum hrf_status plan_precision(struct run *run, const char *precision,
 static enum hrf_status plan_trainings(struct run *run, struct hrf_error *err)
 {
     const struct hrf_workflow *w = run->workflow;
-    const size_t n_precisions = w->slide_head.each_precision ? w->n_precisions : 1;
+    const size_t n_precisions = run_training_precisions(w);
     struct table table;
     size_t n = 0;
-    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_precisions * (size_t)n_trainings(w) + 1,
-                                                         sizeof *rows);
+    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(
+        n_precisions * (size_t)run_n_trainings(w) + 1, sizeof *rows);
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory for the trainings");
     enum hrf_status status = read_table(w, &table, err);
     for (size_t p = 0; p < n_precisions && status == HRF_OK; p++)

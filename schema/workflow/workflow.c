@@ -46,6 +46,11 @@ const char *hrf_score_method_name(enum hrf_score_method method)
     return hrf_words_score[method];
 }
 
+const char *hrf_head_choice_name(enum hrf_head_choice choice)
+{
+    return hrf_words_heads[choice];
+}
+
 const char *hrf_edge_name(enum hrf_edge edge)
 {
     return hrf_words_edge[edge];

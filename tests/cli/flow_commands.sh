@@ -120,6 +120,18 @@ expect_code 0 "$flow" plan "$w" --out "$scratch/run" --json
 is_json '[t["state"] for t in v["tasks"]] == ["cached"]*3 + ["open"] + ["cached"]*3 + ["unknown"]'
 expect_code 0 "$flow" plan "$w" --out "$scratch/run" --set model.input.mean='[0.5, 0.5, 0.5]' --json
 is_json '{t["state"] for t in v["tasks"] if t["kind"] == "infer"} == {"changed", "unknown"}'
+# Its estimate for a fresh run, beside what this run has really tiled and written.
+expect_code 0 "$flow" plan "$w" --out "$scratch/fresh" --json
+python3 - "$scratch/out" "$scratch/run" <<'END' || fail "the estimate is far from what the run did"
+import json, os, sqlite3, sys
+f = json.load(open(sys.argv[1]))["forecast"]
+run = sys.argv[2]
+made = sqlite3.connect(run + "/run.db").execute("select sum(n_patches) from task where kind=1").fetchone()[0]
+size = sum(os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(run) for n in names)
+assert 0.9 < f["patches"]["expected"] / made < 1.1, (f["patches"], made)
+assert 0.5 < f["bytes"] / size < 2, (f["disk"], size)
+assert f["time"]["is_whole"] and f["time"]["seconds"] > 0 and f["slides_to_tile"] == 4 and f["patches"]["slides_looked_at"] == 3
+END
 expect_code 0 "$flow" plan "$w" --out "$scratch/fresh" --tasks
 expect_text "new     tile test_001"
 expect_code 0 "$flow" run "$w" --out "$scratch/fresh" --dry-run

@@ -11,6 +11,12 @@ machine="$HRF_SOURCE_DIR/machines/h200-8.yaml"
 expect_code 0 "$flow" plan "$scratch/w.yaml"
 expect_text "network   fp32: about "
 expect_text "costs: assumed; 'profile' of the network would measure them"
+# Patches, time and disk of slides that nobody has tiled: the estimate and what it is from.
+expect_text "patches   about "
+expect_text "by a look at all 3 of them"
+expect_text "from 2 times a look at each of 3 slides just now"
+expect_text "disk      about "
+expect_text "test_004.tif' is cut short"
 ! grep -q "^ranks\|rank stage" "$scratch/out" || fail "a table of ranks for one rank"
 expect_code 0 "$flow" plan "$scratch/w.yaml" --layout single
 expect_text "ranks     fp32, predicted for one batch:"

@@ -17,9 +17,16 @@ run() { # wanted exit code, run, further options...
     shift 2
     expect_code "$code_wanted" "$flow" run w.yaml --out "$to" "$@"
 }
+expect_code 0 "$flow" plan w.yaml --out fresh --set slide_head.repeats=2 # named before they can be planned
+expect_text "train     4 tasks: 4 to be planned when what is before is done"
+expect_text "abmil: 2 folds, 2 seeds, at most 5 epochs"
+expect_text "train     ?        from known once this run has trained one"
 run 3 plain --set slide_head.train=none # the embeddings, for the runs below
 cp -r plain run
 run 3 run --set 'precision=[fp32,bf16]' --set slide_head.repeats=2
+expect_code 0 "$flow" plan w.yaml --out run --set 'precision=[fp32,bf16]' --set slide_head.repeats=2
+expect_text "train     8 tasks: 8 cached"
+expect_text "head      54 tasks: 54 cached"
 "$flow" status run >out || fail "status"
 grep -q "^train  *8 done" out && grep -q "^head  *54 done" out || fail "tasks: $(cat out)"
 "$python" - <<'END' || fail "the scores are not the mean of the heads that have not seen the slide"

@@ -174,3 +174,20 @@ double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1,
                      sums->sums[bottom * pitch + left] + sums->sums[top * pitch + left];
     return (double)tissue / (double)((right - left) * (bottom - top));
 }
+
+/* Of a patch's area, what lies on the slide: 1 unless it is padded. */
+static double part_on_slide(const struct hrf_grid *grid, int64_t x, int64_t y)
+{
+    const double w = fmin((double)(grid->width - x), (double)grid->patch_width);
+    const double h = fmin((double)(grid->height - y), (double)grid->patch_height);
+    return w / (double)grid->patch_width * (h / (double)grid->patch_height);
+}
+
+double hrf_grid_tissue(const struct hrf_grid *grid, const struct hrf_mask_sums *sums, int64_t x,
+                       int64_t y)
+{
+    const double w = (double)grid->width, h = (double)grid->height;
+    return part_on_slide(grid, x, y) *
+           hrf_mask_fraction(sums, (double)x / w, (double)(x + grid->patch_width) / w,
+                             (double)y / h, (double)(y + grid->patch_height) / h);
+}

@@ -52,5 +52,9 @@ void hrf_mask_sums_release(struct hrf_mask_sums *sums);
  */
 double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1, double y0,
                          double y1);
+/* The part of the patch at (x, y), level-0 px, that is tissue of a mask of the whole slide, 0..1.
+ * What is beyond the slide is none. */
+double hrf_grid_tissue(const struct hrf_grid *grid, const struct hrf_mask_sums *sums, int64_t x,
+                       int64_t y);
 
 #endif

@@ -99,14 +99,6 @@ static enum hrf_status describe(struct tiling *t, const char *path, double csv_m
     return HRF_OK;
 }
 
-/* Of a patch's area, what lies on the slide: 1 unless it is padded. */
-static double part_on_slide(const struct hrf_grid *grid, int64_t x, int64_t y)
-{
-    const double w = fmin((double)(grid->width - x), (double)grid->patch_width);
-    const double h = fmin((double)(grid->height - y), (double)grid->patch_height);
-    return w / (double)grid->patch_width * (h / (double)grid->patch_height);
-}
-
 static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct hrf_error *err)
 {
     struct hrf_tile_plan *plan = t->plan;
@@ -117,15 +109,11 @@ static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct 
     plan->n_patches = 0;
     HRF_TRY(hrf_mask_sums_make(t->mask, t->overview.width, t->overview.height, &sums, err));
     enum hrf_status status = HRF_OK;
-    double w = (double)plan->width, h = (double)plan->height;
     for (int32_t i = 0; i < t->grid.columns && status == HRF_OK; i++) {
         int64_t x = hrf_grid_x(&t->grid, i);
         for (int32_t j = 0; j < t->grid.rows && status == HRF_OK; j++) {
             int64_t y = hrf_grid_y(&t->grid, j);
-            double tissue = part_on_slide(&t->grid, x, y) *
-                            hrf_mask_fraction(&sums, (double)x / w,
-                                              (double)(x + t->grid.patch_width) / w, (double)y / h,
-                                              (double)(y + t->grid.patch_height) / h);
+            const double tissue = hrf_grid_tissue(&t->grid, &sums, x, y);
             if (tissue <= 0 || tissue < min_tissue)
                 continue;
             status = hrf_array_reserve((void **)&plan->patches, &capacity,

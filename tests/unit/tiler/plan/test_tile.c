@@ -5,6 +5,7 @@
 #include "base/shrink.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
+#include "tiler/plan/estimate.h"
 #include "tiler/plan/overview.h"
 #include "tiler/plan/tile.h"
 #include "tiler/plan/tile_job.h"
@@ -67,7 +68,11 @@ static void a_real_slide_gives_its_tissue_as_patches(void **state)
     uint32_t w, h, mw, mh;
     pyramid_real("cmu-1-small-region.svs", path);
     struct hrf_job_tiler params = parameters(256, 0.5);
+    struct hrf_tile_estimate estimate;
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
+    assert_int_equal(hrf_tile_estimate_slide(path, &params, 0, 0, &estimate, NULL), HRF_OK);
+    assert_int_equal(estimate.n_cells, plan->grid_columns * plan->grid_rows);
+    assert_true(llabs(estimate.n_patches - plan->n_patches) <= plan->n_patches / 10);
     print_message("cmu: %d of %d x %d patches, tissue %.3f, S > %g\n", (int)plan->n_patches,
                   plan->grid_columns, plan->grid_rows, plan->tissue_fraction,
                   plan->tissue_threshold);
@@ -223,6 +228,12 @@ static void patches_are_those_with_tissue_under_them(void **state)
     assert_int_equal(plan->grid_rows, 6);
     assert_int_equal(plan->read_level, 1);
     assert_int_equal(plan->n_patches, 4 * 3);
+    struct hrf_tile_estimate estimate;
+    assert_int_equal(hrf_tile_estimate_slide(path, &params, 0, 0, &estimate, NULL), HRF_OK);
+    assert_true(estimate.n_patches == 12 && estimate.n_cells == 48 && estimate.picture_bytes > 0);
+    params.mode = (char[]){ "slide" };
+    assert_int_equal(hrf_tile_estimate_slide(path, &params, 0, 0, &estimate, NULL), HRF_OK);
+    assert_true(estimate.n_patches == 1 && estimate.n_cells == 1);
     for (int64_t i = 0; i < 12; i++) {
         assert_int_equal(plan->patches[i].x, 512 + i / 3 * 256);
         assert_int_equal(plan->patches[i].y, 256 + i % 3 * 256);

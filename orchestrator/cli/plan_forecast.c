@@ -1,0 +1,205 @@
+/* plan_forecast.c - see plan_forecast.h. */
+#include "orchestrator/cli/plan_forecast.h"
+
+#include "base/file_system.h"
+#include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/plan_layout.h"
+#include "orchestrator/cli/slides_summary.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the engine knows ---- */
+
+static void ask_engine(const struct hrf_workflow *w, size_t p, struct hrf_forecast_rates *rates)
+{
+    const struct hrf_layout_request request = { .json = true };
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_AUTO_JSON answer = NULL;
+    if (hrf_cli_plan_layout(w, hrf_precision_name(w->precision[p]), &request, &text, NULL) !=
+            HRF_OK ||
+        hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, NULL) != HRF_OK)
+        return;
+    const json_t *layout = json_array_get(json_object_get(answer, "layouts"), 0);
+    const char *source = json_string_value(
+        json_object_get(json_object_get(answer, "known"), "cost_source"));
+    rates->patches_per_second[p] = json_number_value(json_object_get(layout, "images_per_second"));
+    if (source != NULL)
+        snprintf(rates->from, sizeof rates->from, "%s", source);
+}
+
+enum hrf_status hrf_cli_forecast(const struct hrf_workflow *w, const char *directory,
+                                 const struct hrf_preview *preview, struct hrf_forecast *out,
+                                 struct hrf_error *err)
+{
+    struct hrf_forecast_rates rates = { .from = "" };
+    for (size_t p = 0; p < w->n_precisions; p++)
+        ask_engine(w, p, &rates);
+    return hrf_forecast_make(w, directory, preview, &rates, out, err);
+}
+
+/* ---- text ---- */
+
+struct amount {
+    char text[32];
+};
+
+static struct amount bytes(double n)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB" };
+    struct amount out;
+    int unit = 0;
+    for (; n >= 999.5 && unit < 5; unit++)
+        n /= 1000;
+    snprintf(out.text, sizeof out.text, "%.3g %s", n, units[unit]);
+    return out;
+}
+
+static struct amount duration(double s)
+{
+    struct amount out;
+    const int64_t n = llround(s);
+    if (n < 60)
+        snprintf(out.text, sizeof out.text, "%lld s", (long long)(n > 0 ? n : 1));
+    else if (n < 3600)
+        snprintf(out.text, sizeof out.text, "%lld min", (long long)(n + 30) / 60);
+    else if (n < 86400)
+        snprintf(out.text, sizeof out.text, "%lld:%02lld h", (long long)(n + 30) / 3600,
+                 (long long)(n + 30) / 60 % 60);
+    else
+        snprintf(out.text, sizeof out.text, "%.1f days", s / 86400);
+    return out;
+}
+
+void hrf_cli_print_slides(const struct hrf_workflow *w, const struct hrf_forecast *f)
+{
+    struct hrf_slides_summary summary;
+    if (f->n_opened == 0)
+        return;
+    hrf_slides_summary_make(w, &f->rows, &f->survey, &summary);
+    hrf_cli_printf("headers   %lld of %lld slides to tile, opened in %.1f s: %lld can be scored, "
+                   "files of %s\n",
+                   (long long)f->n_opened, (long long)f->n_untiled, f->survey.seconds,
+                   (long long)f->n_ready, bytes((double)summary.bytes).text);
+    hrf_slides_summary_print_faults(&summary);
+    hrf_slides_summary_print_kinds(&summary, 10);
+}
+
+static void print_patches(const struct hrf_workflow *w, const struct hrf_forecast *f)
+{
+    hrf_cli_printf("patches   about %.0f to score", hrf_forecast_patches(w, f));
+    if (w->n_precisions > 1)
+        hrf_cli_printf(" in %zu precisions together", w->n_precisions);
+    hrf_cli_printf("\n");
+    if (f->known_patches > 0)
+        hrf_cli_printf("          %lld of slides that are tiled\n", (long long)f->known_patches);
+    if (f->n_untiled == 0)
+        return;
+    if (f->n_ready == 0) {
+        hrf_cli_printf("          none of %lld slides that are not tiled yet can be scored\n",
+                       (long long)f->n_untiled);
+        return;
+    }
+    if (f->n_looked == 0) {
+        hrf_cli_printf("          at most %.0f a precision in slides not tiled yet, if all were "
+                       "tissue: none could be looked at\n",
+                       f->patches);
+        return;
+    }
+    hrf_cli_printf("          %.0f a precision estimated", f->patches);
+    if (f->spread > 0)
+        hrf_cli_printf(" (+- %.0f)", f->spread);
+    hrf_cli_printf(" for %lld slides not tiled yet: %.1f %% of the grid is tissue, by a look at %s"
+                   "%lld of them\n",
+                   (long long)f->n_untiled,
+                   f->n_cells > 0 ? 100 * f->patches / (double)f->n_cells : 0,
+                   f->n_looked < f->n_ready ? "" : "all ", (long long)f->n_looked);
+    if (w->tiler.tissue.method == HRF_TISSUE_ONNX && w->tiler.coords == NULL)
+        hrf_cli_printf("          by otsu: the network that finds tissue is not asked here\n");
+}
+
+static void print_phase(const char *name, const struct hrf_forecast_time *t)
+{
+    if (t->from[0] == '\0')
+        return;
+    hrf_cli_printf("          %-9s %-8s from %s\n", name,
+                   isnan(t->seconds) ? "?" : duration(t->seconds).text, t->from);
+}
+
+static void print_time(const struct hrf_forecast *f)
+{
+    bool is_whole;
+    const double sum = hrf_forecast_seconds(f, &is_whole);
+    hrf_cli_printf("time      %s %s, waiting in queues not counted\n",
+                   is_whole ? "about" : "at least", duration(sum).text);
+    print_phase("tile", &f->tile);
+    print_phase("calibrate", &f->calibrate);
+    print_phase("infer", &f->infer);
+    print_phase("train", &f->train);
+    print_phase("report", &f->report);
+}
+
+static void print_disk(const char *directory, const struct hrf_forecast *f)
+{
+    const int64_t sum = hrf_forecast_bytes(f), available = hrf_file_system_free(directory);
+    const char *before = "";
+    hrf_cli_printf("disk      about %s (", bytes((double)sum).text);
+    for (int i = 0; i < HRF_N_ROOMS; i++)
+        if (f->n_bytes[i] > 0) {
+            hrf_cli_printf("%s%s %s", before, hrf_forecast_room_name((enum hrf_forecast_room)i),
+                           bytes((double)f->n_bytes[i]).text);
+            before = ", ";
+        }
+    hrf_cli_printf(")");
+    if (available >= 0)
+        hrf_cli_printf(available < sum ? ", but only %s are free" : ", of %s that are free",
+                       bytes((double)available).text);
+    hrf_cli_printf("\n");
+}
+
+void hrf_cli_print_forecast(const struct hrf_workflow *w, const char *directory,
+                            const struct hrf_forecast *f)
+{
+    print_patches(w, f);
+    print_time(f);
+    print_disk(directory, f);
+}
+
+/* ---- JSON ---- */
+
+static json_t *phase_json(const struct hrf_forecast_time *t)
+{
+    return json_pack("{soss}", "seconds",
+                     isnan(t->seconds) ? json_null() : hrf_json_number(t->seconds), "from",
+                     t->from);
+}
+
+json_t *hrf_cli_forecast_json(const struct hrf_workflow *w, const char *directory,
+                              const struct hrf_forecast *f)
+{
+    bool is_whole;
+    const double seconds = hrf_forecast_seconds(f, &is_whole);
+    const int64_t available = hrf_file_system_free(directory);
+    json_t *disk = json_object(), *slides = json_object();
+    for (int i = 0; i < HRF_N_ROOMS; i++)
+        json_object_set_new(disk, hrf_forecast_room_name((enum hrf_forecast_room)i),
+                            json_integer(f->n_bytes[i]));
+    struct hrf_slides_summary summary;
+    hrf_slides_summary_make(w, &f->rows, &f->survey, &summary);
+    hrf_slides_summary_json(&summary, slides);
+    json_t *patches = json_pack(
+        "{sosIsososIsI}", "expected", hrf_json_number(hrf_forecast_patches(w, f)), "known",
+        (json_int_t)f->known_patches, "estimated_a_precision",
+        hrf_json_number(f->n_untiled > 0 ? f->patches : 0), "two_standard_errors",
+        isnan(f->spread) ? json_null() : hrf_json_number(f->spread), "if_all_were_tissue",
+        (json_int_t)f->n_cells, "slides_looked_at", (json_int_t)f->n_looked);
+    json_t *time = json_pack("{sosbsososososo}", "seconds", hrf_json_number(seconds), "is_whole",
+                             (int)is_whole, "tile", phase_json(&f->tile), "calibrate",
+                             phase_json(&f->calibrate), "infer", phase_json(&f->infer), "train",
+                             phase_json(&f->train), "report", phase_json(&f->report));
+    return json_pack("{sIsIsosososIsoso}", "slides_to_tile", (json_int_t)f->n_untiled, "opened",
+                     (json_int_t)f->n_opened, "headers", slides, "patches", patches, "time", time,
+                     "bytes", (json_int_t)hrf_forecast_bytes(f), "disk", disk, "bytes_free",
+                     available >= 0 ? json_integer(available) : json_null());
+}

@@ -1,0 +1,74 @@
+/* forecast.h - what a run is likely to take: patches, time and disk, before anything is done.
+ *
+ * Patches of slides that are not tiled yet are estimated: their headers give the positions of the
+ * grid, and a sample of the slides, looked at in low resolution, gives the part that is tissue. The
+ * work is bounded however many slides there are. Nothing is written.
+ */
+#ifndef HRF_ORCHESTRATOR_RUN_FORECAST_H
+#define HRF_ORCHESTRATOR_RUN_FORECAST_H
+
+#include "orchestrator/ingest/survey.h"
+#include "orchestrator/run/preview.h"
+
+enum { HRF_FORECAST_HEADERS = 4096, HRF_FORECAST_LOOKS = 24 }; /* most slides opened, looked at */
+
+/* What somebody else knows of the networks: patches/s of one job for each precision, 0 = not known,
+ * and from what. */
+struct hrf_forecast_rates {
+    double patches_per_second[HRF_N_PRECISIONS];
+    char from[160];
+    int64_t embedding_width; /* 0: none, or not known */
+};
+
+struct hrf_forecast_time {
+    double seconds; /* NaN: not known */
+    char from[320]; /* "the 1200 patches that this run has scored, 310 a second" */
+};
+
+enum hrf_forecast_room {
+    HRF_ROOM_TILING,     /* tile plans with their pictures, as jobs write and run.db keeps them */
+    HRF_ROOM_SCORES,     /* records of scores or embeddings, the same */
+    HRF_ROOM_TABLES,     /* csv and GeoJSON of patches */
+    HRF_ROOM_PICTURES,   /* heat maps */
+    HRF_ROOM_EMBEDDINGS, /* HDF5 or npy of slides */
+    HRF_ROOM_REPORT,
+    HRF_N_ROOMS
+};
+const char *hrf_forecast_room_name(enum hrf_forecast_room room); /* "tiling", ... */
+
+struct hrf_forecast {
+    /* Slides that are still to be tiled. Some are opened, which is what `rows` and `survey` are of;
+     * of the `n_ready` that could be scored, `n_looked` were looked at. */
+    int64_t n_untiled, n_opened, n_ready, n_looked;
+    struct hrf_slide_rows rows; /* borrowed from the preview; only `items` is ours */
+    struct hrf_survey survey;
+    int64_t n_cells;       /* patches of them if all were tissue */
+    double patches;        /* expected of them, for each precision; n_cells if none was looked at */
+    double spread;         /* two standard errors of it; 0: all were looked at; NaN: not known */
+    double look_seconds;   /* that the looks took, side by side */
+    double picture_bytes;  /* of PNG for each pixel of their thumbnails; 0: not known */
+    int64_t known_patches; /* to score in slides that are tiled, all precisions together */
+    int64_t n_calibrating; /* patches that INT8 ranges are still to be found on */
+    int64_t n_trainings;   /* of slide heads, still to be done */
+    struct hrf_forecast_time tile, calibrate, infer, train, report;
+    int64_t n_bytes[HRF_N_ROOMS]; /* that will be added to the run directory */
+};
+
+/* Patches of a slide if all of it were tissue; 0: it cannot be scored, or is too small. */
+int64_t hrf_forecast_cells(const struct hrf_workflow *workflow,
+                           const struct hrf_slide_finding *finding);
+/* All patches to score, all precisions together. */
+double hrf_forecast_patches(const struct hrf_workflow *workflow, const struct hrf_forecast *f);
+/* Sum of the phases that are known. *is_whole: false if one of them is not. */
+double hrf_forecast_seconds(const struct hrf_forecast *f, bool *is_whole);
+int64_t hrf_forecast_bytes(const struct hrf_forecast *f);
+
+/* The preview must outlive the forecast. rates may be NULL. */
+HRF_CHECKED enum hrf_status hrf_forecast_make(const struct hrf_workflow *workflow,
+                                              const char *directory,
+                                              const struct hrf_preview *preview,
+                                              const struct hrf_forecast_rates *rates,
+                                              struct hrf_forecast *out, struct hrf_error *err);
+void hrf_forecast_release(struct hrf_forecast *forecast);
+
+#endif

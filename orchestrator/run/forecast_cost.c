@@ -1,0 +1,308 @@
+/* forecast_cost.c - how long a run will take and how much it will write (forecast.h).
+ *
+ * Rates come from the run's own jobs where it has some; otherwise the network's is predicted by the
+ * engine and the others are the defaults below, which were measured on this project's machine: they
+ * give the order of magnitude, and what is printed says where each comes from.
+ */
+#include "base/own_process.h"
+#include "orchestrator/run/forecast.h"
+#include "orchestrator/run/run_private.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A tiling against a look at the slide, which reads less and draws nothing. */
+static const double tiling_per_look = 2;
+/* Patches of 256 px that a core reads in a second where the level has the resolution asked for:
+ * JPEG tiles, decoded once (tests/bench/bench_feed.c). */
+static const double read_per_core = 1500;
+/* Until a job's network is ready, and for each slide what aggregation and the pictures take. */
+static const double job_start_s = 0.5, slide_report_s = 0.01;
+/* Observing a patch in float32 with its histograms, against scoring it. */
+static const double observing = 2;
+
+const char *hrf_forecast_room_name(enum hrf_forecast_room room)
+{
+    static const char *const names[] = { "tiling",   "scores",     "tables",
+                                         "heatmaps", "embeddings", "report" };
+    return names[room];
+}
+
+int64_t hrf_forecast_bytes(const struct hrf_forecast *f)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < HRF_N_ROOMS; i++)
+        sum += f->n_bytes[i];
+    return sum;
+}
+
+double hrf_forecast_seconds(const struct hrf_forecast *f, bool *is_whole)
+{
+    const struct hrf_forecast_time *phases[] = { &f->tile, &f->calibrate, &f->infer, &f->train,
+                                                 &f->report };
+    double sum = 0;
+    *is_whole = true;
+    for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++)
+        if (isnan(phases[i]->seconds))
+            *is_whole = false;
+        else
+            sum += phases[i]->seconds;
+    return sum;
+}
+
+/* ---- what the run's own jobs took ---- */
+
+struct measured {
+    double seconds;             /* on the clock, while at least one of them ran */
+    int64_t n_tasks, n_patches; /* that they did */
+};
+
+/* The tasks that are done, by their id; NULL for all others. Heap. */
+static const struct hrf_task_row **index_done(const struct hrf_task_rows *tasks, int64_t *most)
+{
+    *most = 0;
+    for (size_t i = 0; i < tasks->n_items; i++)
+        *most = tasks->items[i].id > *most ? tasks->items[i].id : *most;
+    const struct hrf_task_row **done = hrf_calloc((size_t)*most + 1, sizeof *done);
+    for (size_t i = 0; i < tasks->n_items && done != NULL; i++)
+        if (tasks->items[i].state == HRF_TASK_FINISHED && tasks->items[i].id >= 0)
+            done[tasks->items[i].id] = &tasks->items[i];
+    return done;
+}
+
+static enum hrf_status measure(struct hrf_store *store, const struct hrf_task_rows *tasks,
+                               enum hrf_task_kind kind, struct measured *out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_attempt_rows) attempts = { NULL, 0 };
+    HRF_TRY(hrf_store_get_attempts(store, false, &attempts, err));
+    HRF_AUTO_FREE struct run_span *spans = hrf_alloc_array(attempts.n_items + 1, sizeof *spans);
+    HRF_CHECK_MEMORY(spans != NULL, err, "no memory for %zu jobs", attempts.n_items);
+    size_t n = 0;
+    int64_t most;
+    HRF_AUTO_FREE const struct hrf_task_row **done = index_done(tasks, &most);
+    HRF_CHECK_MEMORY(done != NULL, err, "no memory for %zu tasks", tasks->n_items);
+    for (size_t i = 0; i < attempts.n_items; i++) {
+        const struct hrf_attempt_row *a = &attempts.items[i];
+        const bool tells = a->usage.started_ms > 0 && a->usage.finished_ms > a->usage.started_ms;
+        if (a->kind != kind || a->state != HRF_ATTEMPT_ENDED)
+            continue;
+        int64_t n_done = 0;
+        for (size_t k = 0; k < a->n_task_ids; k++) {
+            const int64_t id = a->task_ids[k];
+            const struct hrf_task_row *task = id >= 0 && id <= most ? done[id] : NULL;
+            n_done += task != NULL;
+            out->n_patches += task != NULL ? task->n_patches : 0;
+        }
+        out->n_tasks += n_done;
+        if (n_done > 0) /* the time that it stood in a queue says nothing of the next run's */
+            spans[n++] = tells ? (struct run_span){ a->usage.started_ms, a->usage.finished_ms }
+                               : (struct run_span){ a->submitted_ms, a->ended_ms };
+    }
+    out->seconds = run_union_seconds(spans, n);
+    return HRF_OK;
+}
+
+static enum hrf_status measure_all(const char *directory, const struct hrf_preview *preview,
+                                   struct measured out[HRF_N_TASK_KINDS], struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO_RELEASE(hrf_task_rows) tasks = { NULL, 0 };
+    if (!preview->has_run)
+        return HRF_OK;
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
+    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
+    for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++)
+        HRF_TRY(measure(store, &tasks, (enum hrf_task_kind)kind, &out[kind], err));
+    return HRF_OK;
+}
+
+/* ---- time ---- */
+
+/* Jobs that work at the same time: on one machine they share it. */
+static double n_machines(const struct hrf_workflow *w, double n_jobs)
+{
+    if (w->executor.type != HRF_EXECUTOR_SLURM)
+        return 1;
+    return fmax(1, fmin((double)w->executor.max_jobs, ceil(n_jobs)));
+}
+
+static void time_tiling(const struct hrf_workflow *w, const struct measured *own,
+                        struct hrf_forecast *f)
+{
+    struct hrf_forecast_time *t = &f->tile;
+    if (f->n_untiled == 0) {
+        snprintf(t->from, sizeof t->from, "nothing is left to tile");
+    } else if (own->seconds > 0 && own->n_tasks > 0) {
+        t->seconds = own->seconds / (double)own->n_tasks * (double)f->n_untiled;
+        snprintf(t->from, sizeof t->from, "the %lld slides that this run has tiled",
+                 (long long)own->n_tasks);
+    } else if (f->n_looked > 0) {
+        t->seconds = tiling_per_look * f->look_seconds / (double)f->n_looked *
+                     (double)f->n_untiled / n_machines(w, (double)f->n_untiled);
+        snprintf(t->from, sizeof t->from, "%g times a look at each of %lld slides just now",
+                 tiling_per_look, (long long)f->n_looked);
+    } else {
+        t->seconds = NAN;
+        snprintf(t->from, sizeof t->from, "no slide could be looked at");
+    }
+}
+
+/* Seconds for which a machine reads, and computes a patch in all precisions; NaN: not known. */
+static double seconds_a_patch(const struct hrf_workflow *w, const struct hrf_forecast_rates *rates)
+{
+    const double side = (double)(w->tiler.mode == HRF_TILER_SLIDE ? w->tiler.slide.size
+                                                                  : w->tiler.patch.size);
+    const double cores = w->executor.type == HRF_EXECUTOR_SLURM
+                             ? fmax(1, (double)w->executor.slurm.cpus_per_rank)
+                             : hrf_process_cpu_count();
+    const double read = side * side / (256.0 * 256.0) / (read_per_core * cores);
+    double compute = 0;
+    for (size_t p = 0; p < w->n_precisions; p++) {
+        const double rate = rates->patches_per_second[p];
+        compute += rate > 0 ? 1 / rate : NAN;
+    }
+    /* On a GPU reading goes on beside it; on a CPU both share the cores. */
+    return w->engine.device == HRF_DEVICE_CUDA ? fmax(read, compute) : read + compute;
+}
+
+static void time_inference(const struct hrf_workflow *w, const struct measured *own,
+                           const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
+{
+    struct hrf_forecast_time *t = &f->infer;
+    const double n = hrf_forecast_patches(w, f);
+    const double n_jobs = ceil(n / (double)w->n_precisions / (double)w->executor.patches_per_job);
+    const double at_once = n_machines(w, n_jobs);
+    if (!(n > 0)) {
+        snprintf(t->from, sizeof t->from, "no patches are left");
+        return;
+    }
+    if (own->seconds > 0 && own->n_patches > 0) {
+        const double rate = (double)own->n_patches / own->seconds;
+        t->seconds = n / rate;
+        snprintf(t->from, sizeof t->from,
+                 "the %lld patches that this run has scored, %.3g a second",
+                 (long long)own->n_patches, rate);
+        return;
+    }
+    t->seconds = n / (double)w->n_precisions * seconds_a_patch(w, rates) / at_once +
+                 job_start_s * ceil(n_jobs / (double)w->executor.max_jobs);
+    snprintf(t->from, sizeof t->from,
+             "the network's rate (%s) and reading at %g patches of 256 px a second and core "
+             "(default)",
+             rates->from[0] != '\0' ? rates->from : "not known", read_per_core);
+}
+
+static void time_others(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                        const struct measured own[HRF_N_TASK_KINDS],
+                        const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
+{
+    const struct measured *train = &own[HRF_TASK_TRAIN];
+    const double rate = rates->patches_per_second[0];
+    if (f->n_calibrating > 0) {
+        f->calibrate.seconds = rate > 0 ? (double)f->n_calibrating * observing / rate + job_start_s
+                                        : NAN;
+        snprintf(f->calibrate.from, sizeof f->calibrate.from,
+                 "%g times the scoring of its %lld patches, if no run has this calibration yet",
+                 observing, (long long)f->n_calibrating);
+    }
+    if (f->n_trainings > 0) {
+        const bool is_known = train->seconds > 0 && train->n_tasks > 0;
+        f->train.seconds = is_known
+                               ? train->seconds / (double)train->n_tasks * (double)f->n_trainings
+                               : NAN;
+        snprintf(f->train.from, sizeof f->train.from,
+                 is_known ? "the heads that this run has trained"
+                          : "known once this run has trained one");
+    }
+    f->report.seconds = slide_report_s * (double)preview->slides.n_items * (double)w->n_precisions;
+    snprintf(f->report.from, sizeof f->report.from, "%g s a slide and precision (default)",
+             slide_report_s);
+}
+
+enum hrf_status run_forecast_time(const struct hrf_workflow *w, const char *directory,
+                                  const struct hrf_preview *preview,
+                                  const struct hrf_forecast_rates *rates, struct hrf_forecast *f,
+                                  struct hrf_error *err)
+{
+    struct measured own[HRF_N_TASK_KINDS] = { { .seconds = 0 } };
+    HRF_TRY(measure_all(directory, preview, own, err));
+    time_tiling(w, &own[HRF_TASK_TILE], f);
+    time_inference(w, &own[HRF_TASK_INFER], rates, f);
+    time_others(w, preview, own, rates, f);
+    return HRF_OK;
+}
+
+/* ---- disk ---- */
+
+/* Pixels of a slide's thumbnail, mask or heat map: at most 1024 px a side. */
+static double picture_pixels(const struct hrf_slide_finding *s)
+{
+    const double w = (double)s->width, h = (double)s->height;
+    const double shrink = fmin(1, 1024 / fmax(1, fmax(w, h)));
+    return w * h * shrink * shrink;
+}
+
+/* Mean of the slides that were opened; those of a run that is tiled already are taken as large. */
+static double mean_picture(const struct hrf_forecast *f)
+{
+    double sum = 0;
+    for (size_t i = 0; i < f->survey.n_items; i++)
+        if (f->survey.items[i].kind == HRF_SLIDE_IS_READY)
+            sum += picture_pixels(&f->survey.items[i]);
+    return f->n_ready > 0 ? sum / (double)f->n_ready : 1024.0 * 1024.0;
+}
+
+static double slides_to_score(const struct hrf_preview *preview, const struct hrf_forecast *f)
+{
+    const double opened = f->n_opened > 0 ? (double)f->n_ready / (double)f->n_opened : 0;
+    double n = opened * (double)f->n_untiled;
+    int64_t last = 0;
+    for (size_t i = 0; i < preview->n_tasks; i++) {
+        const struct hrf_preview_task *t = &preview->tasks[i];
+        if (t->row.kind == HRF_TASK_INFER && t->row.n_patches > 0 &&
+            t->reason != HRF_PREVIEW_CACHED && t->row.slide_id != last) {
+            last = t->row.slide_id;
+            n++;
+        }
+    }
+    return n;
+}
+
+void run_forecast_bytes(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                        const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
+{
+    /* Bytes, as runs of the demo's cohort and of real slides have left them. A tile plan is kept in
+     * jobs/, in plans/ and in run.db, a record of scores in jobs/ and in run.db. */
+    const double plan_copies = 3, record_copies = 2, per_record = 1024, patch_in_plan = 8;
+    const double plan_pixel = f->picture_bytes > 0 ? f->picture_bytes : 1.2;
+    const double heatmap_pixel = 0.72 * plan_pixel, page_pixel = 0.1 * plan_pixel;
+    const double csv_patch = 62, geojson_patch = 70, job_files = 16384;
+    const bool embeds = w->model.output == HRF_OUTPUT_EMBEDDING;
+    const double patches = hrf_forecast_patches(w, f), n_slides = slides_to_score(preview, f);
+    const double n_records = n_slides * (double)w->n_precisions, picture = mean_picture(f);
+    const double width = embeds ? (double)rates->embedding_width : (double)w->model.classes.n_items;
+    const double untiled = f->n_opened > 0
+                               ? (double)f->n_untiled * (double)f->n_ready / (double)f->n_opened
+                               : 0;
+    const double n_jobs = ceil(patches / (double)w->n_precisions /
+                               (double)w->executor.patches_per_job);
+    double bytes[HRF_N_ROOMS] = { 0 };
+    bytes[HRF_ROOM_TILING] = plan_copies *
+                             (untiled * picture * plan_pixel + f->patches * patch_in_plan);
+    bytes[HRF_ROOM_SCORES] = record_copies * (n_records * per_record +
+                                              patches * width * (double)sizeof(float)) +
+                             (n_jobs + (double)f->n_untiled) * job_files;
+    if (embeds)
+        bytes[HRF_ROOM_EMBEDDINGS] = patches *
+                                     (width * (w->features.type == HRF_FEATURES_FP16 ? 2.0 : 4.0) +
+                                      2 * (double)sizeof(int64_t));
+    else
+        bytes[HRF_ROOM_TABLES] = patches * ((w->report.csv ? csv_patch : 0) +
+                                            (w->report.geojson ? geojson_patch : 0));
+    if (w->report.heatmaps && !embeds)
+        bytes[HRF_ROOM_PICTURES] = n_records * picture * heatmap_pixel;
+    bytes[HRF_ROOM_REPORT] = w->report.html ? n_records * picture * page_pixel + 1e5 : 1e5;
+    for (int i = 0; i < HRF_N_ROOMS; i++)
+        f->n_bytes[i] = llround(bytes[i]);
+}
