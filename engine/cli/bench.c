@@ -293,7 +293,7 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
         status = forecast(r, graph, &layout, &predicted, err);
     if (status == HRF_OK)
         status = hrf_bench_run(graph, &config, r->runs, r->layers, &result, err);
-    char text[96];
+    char text[128];
     struct request shown = *r; /* with the layout that "auto" has chosen */
     hrf_layout_text(&layout.plan, text);
     shown.layout = text;

@@ -146,7 +146,7 @@ static enum hrf_status write_timeline(const struct planning *p, const struct hrf
                                       struct hrf_error *err)
 {
     const struct request *request = p->request;
-    char layout[96], title[256], subtitle[256];
+    char layout[128], title[256], subtitle[256];
     hrf_layout_text(&o->prediction->layout, layout);
     snprintf(title, sizeof title, "%s, %lld px, batch %lld, %s: %s", hrf_path_name(request->model),
              (long long)request->size, (long long)request->batch, request->precision, layout);

@@ -35,7 +35,7 @@ struct sweep_row {
     enum hrf_rate precision;
     int32_t n_ranks;
     bool is_measured; /* else simulated */
-    char layout[96];
+    char layout[128];
     double seconds; /* of a batch */
     int64_t peak_bytes;
 };

@@ -163,7 +163,8 @@ enum hrf_op {
     HRF_OP_EXCHANGE,   /* moves rows and columns between ranks */
     HRF_OP_ALL_REDUCE, /* sum or maximum over the ranks */
     HRF_OP_POOL_SUM, /* sum over this rank's pixels for GLOBAL_AVERAGE_POOL: F32, or exact in S32 */
-    HRF_OP_POOL_FINISH, /* divides that sum by `size` pixels */
+    HRF_OP_POOL_FINISH,    /* divides that sum by `size` pixels */
+    HRF_OP_ATTENTION_PART, /* ATTENTION over some of the keys; see HRF_ATTENTION_SEEN */
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
@@ -393,6 +394,19 @@ static inline bool hrf_attention_is_of_tokens(const struct hrf_attributes *a)
     return a->n_axes == 3;
 }
 enum { HRF_ATTENTION_Q, HRF_ATTENTION_K, HRF_ATTENTION_V, HRF_ATTENTION_MASK };
+/* ATTENTION_PART: q, k, v as that form, no mask, and what the queries have seen of earlier keys
+ * (may be missing). That state is F32, [N][T][group * (size + HRF_ATTENTION_STATE)]: for each head
+ * the sum of exp(score - largest) v, the largest score and the sum of exp(score - largest). The
+ * output is the state with these keys added, or, of the shape of ATTENTION's, the result. */
+enum { HRF_ATTENTION_SEEN = HRF_ATTENTION_MASK + 1, HRF_ATTENTION_STATE = 2 };
+/* Attention over more keys than HRF_ATTENTION_LONG adds them in blocks of HRF_ATTENTION_KEYS. Parts
+ * that begin at multiples of such a block have the bits of the whole. */
+enum { HRF_ATTENTION_LONG = 4096, HRF_ATTENTION_KEYS = 512 };
+static inline bool hrf_attention_gives_state(const struct hrf_attributes *a,
+                                             const struct hrf_shape *y)
+{
+    return y->dims[2] == a->group * (a->size + HRF_ATTENTION_STATE);
+}
 
 /* PERFORMER: linear attention. The tokens are the pixels of images of C channels; the heads stand
  * one after the other in the channels:
@@ -474,6 +488,18 @@ static inline bool hrf_gemm_rounds_rows(const struct hrf_graph *graph, const str
 {
     return node->op == HRF_OP_GEMM && graph->values[node->inputs[HRF_CONV_X]].dtype == HRF_F32 &&
            graph->values[node->inputs[HRF_CONV_WEIGHTS]].dtype == HRF_S8;
+}
+
+/* True if the attention's keys are added in blocks: a part, or an ATTENTION without a mask over the
+ * heads of tokens of which there are many. */
+static inline bool hrf_attention_is_long(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const bool has_mask = node->n_inputs > HRF_ATTENTION_MASK &&
+                          node->inputs[HRF_ATTENTION_MASK] >= 0;
+    return node->op == HRF_OP_ATTENTION_PART ||
+           (node->op == HRF_OP_ATTENTION && hrf_attention_is_of_tokens(&node->attributes) &&
+            !has_mask && !node->attributes.causal &&
+            graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1] > HRF_ATTENTION_LONG);
 }
 
 HRF_CHECKED enum hrf_status hrf_graph_create(const char *name, struct hrf_graph **out,

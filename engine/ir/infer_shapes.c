@@ -388,6 +388,7 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_ALL_REDUCE] = infer_part,
     [HRF_OP_POOL_SUM] = infer_part,
     [HRF_OP_POOL_FINISH] = infer_part,
+    [HRF_OP_ATTENTION_PART] = infer_part,
 };
 _Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
 

@@ -51,7 +51,7 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
 {
     if (hrf_op_info(node->op)->uses & HRF_USE_HEADS)
         return performer_operations(graph, node);
-    if (node->op == HRF_OP_ATTENTION)
+    if (node->op == HRF_OP_ATTENTION || node->op == HRF_OP_ATTENTION_PART)
         return attention_operations(graph, node);
     if (node->op != HRF_OP_CONV && node->op != HRF_OP_CONV_TRANSPOSE && node->op != HRF_OP_GEMM &&
         node->op != HRF_OP_MATMUL)

@@ -103,6 +103,7 @@ static const struct hrf_op_info table[] = {
     ROW(ALL_REDUCE, "AllReduce", 0, 1, 1, 0, 0),
     ROW(POOL_SUM, "PoolSum", 1, 1, 1, 0, 0),
     ROW(POOL_FINISH, "PoolFinish", 1, 1, 1, HRF_USE_SIZE, 0),
+    ROW(ATTENTION_PART, "AttentionPart", 3, 5, 1, HRF_USE_SCALE, 0),
 };
 _Static_assert(sizeof table / sizeof table[0] == HRF_N_OPS, "a row for every operator");
 

@@ -11,6 +11,10 @@ _Static_assert(sizeof halos_names / sizeof halos_names[0] == HRF_N_HALOS, "a nam
 static const char *const bands_names[] = { "auto", "keep", "recompute" };
 _Static_assert(sizeof bands_names / sizeof bands_names[0] == HRF_N_BANDS_ROWS, "a name for each");
 
+static const char *const attention_names[] = { "auto", "gather", "ring" };
+_Static_assert(sizeof attention_names / sizeof attention_names[0] == HRF_N_ATTENTION_KEYS,
+               "a name for each");
+
 static bool read_number(const char *text, int32_t *out, const char **end)
 {
     char *stop;
@@ -51,6 +55,11 @@ static bool read_part(const char *part, struct hrf_layout_plan *l)
             l->bands = (enum hrf_bands_rows)b;
             return true;
         }
+    for (int k = 0; k < HRF_N_ATTENTION_KEYS && strncmp(part, "attention=", 10) == 0; k++)
+        if (strcmp(part + 10, attention_names[k]) == 0) {
+            l->attention = (enum hrf_attention_keys)k;
+            return true;
+        }
     return false;
 }
 
@@ -66,6 +75,11 @@ static enum hrf_status check(const struct hrf_layout_plan *l, const char *text,
                              "layout '%s' has %lld ranks, and bands are for one; give each rank "
                              "less of the image (spatial=...) instead",
                              text, (long long)ranks);
+    if (l->attention == HRF_ATTENTION_RING && l->rows * l->columns < 2)
+        return hrf_error_set(err, HRF_E_USER,
+                             "layout '%s': attention=ring passes keys and values between the ranks "
+                             "of a sequence, so it needs spatial=2 or more",
+                             text);
     if (l->bidirectional && l->stages < 2)
         return hrf_error_set(err, HRF_E_USER,
                              "layout '%s': bidirectional mirrors a pipeline, so it needs stages=2 "
@@ -111,8 +125,9 @@ enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
             return hrf_error_set(err, HRF_E_USER,
                                  "layout '%s': '%s' is not a part of one; parts are data=N, "
                                  "spatial=R or spatial=RxC, stages=N, microbatches=N, "
-                                 "bidirectional, halos=auto, plain or overlap and bands=auto, keep "
-                                 "or recompute, joined by commas, N from 1 to %d",
+                                 "bidirectional, halos=auto, plain or overlap, bands=auto, keep or "
+                                 "recompute and attention=auto, gather or ring, joined by "
+                                 "commas, N from 1 to %d",
                                  text, part, HRF_MAX_RANKS);
         if (is_again(text, at))
             return hrf_error_set(err, HRF_E_USER, "layout '%s': '%.*s' is given twice", text,
@@ -149,28 +164,30 @@ int64_t hrf_batch_split_images(const struct hrf_batch_split *s, int32_t group, i
     return left < 0 ? 0 : left < s->per_microbatch ? left : s->per_microbatch;
 }
 
-void hrf_layout_text(const struct hrf_layout_plan *l, char out[96])
+void hrf_layout_text(const struct hrf_layout_plan *l, char out[128])
 {
     size_t n = 0;
     out[0] = '\0';
     if (l->data > 1)
-        n += (size_t)snprintf(out + n, 96 - n, ",data=%d", l->data);
+        n += (size_t)snprintf(out + n, 128 - n, ",data=%d", l->data);
     if (l->columns > 1)
-        n += (size_t)snprintf(out + n, 96 - n, ",spatial=%dx%d", l->rows, l->columns);
+        n += (size_t)snprintf(out + n, 128 - n, ",spatial=%dx%d", l->rows, l->columns);
     else if (l->rows > 1)
-        n += (size_t)snprintf(out + n, 96 - n, ",spatial=%d", l->rows);
+        n += (size_t)snprintf(out + n, 128 - n, ",spatial=%d", l->rows);
     if (l->stages > 1)
-        n += (size_t)snprintf(out + n, 96 - n, ",stages=%d", l->stages);
+        n += (size_t)snprintf(out + n, 128 - n, ",stages=%d", l->stages);
     if (l->microbatches > 1)
-        n += (size_t)snprintf(out + n, 96 - n, ",microbatches=%d", l->microbatches);
+        n += (size_t)snprintf(out + n, 128 - n, ",microbatches=%d", l->microbatches);
     if (l->bidirectional)
-        n += (size_t)snprintf(out + n, 96 - n, ",bidirectional");
+        n += (size_t)snprintf(out + n, 128 - n, ",bidirectional");
     if (l->halos != HRF_HALOS_AUTO)
-        n += (size_t)snprintf(out + n, 96 - n, ",halos=%s", halos_names[l->halos]);
+        n += (size_t)snprintf(out + n, 128 - n, ",halos=%s", halos_names[l->halos]);
     if (l->bands != HRF_BANDS_AUTO)
-        n += (size_t)snprintf(out + n, 96 - n, ",bands=%s", bands_names[l->bands]);
+        n += (size_t)snprintf(out + n, 128 - n, ",bands=%s", bands_names[l->bands]);
+    if (l->attention != HRF_ATTENTION_AUTO)
+        n += (size_t)snprintf(out + n, 128 - n, ",attention=%s", attention_names[l->attention]);
     if (n == 0)
-        snprintf(out, 96, "single");
+        snprintf(out, 128, "single");
     else
         memmove(out, out + 1, n);
 }

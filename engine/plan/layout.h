@@ -1,5 +1,5 @@
 /* layout.h - how the work is divided over ranks: data=D,spatial=RxC,stages=S,microbatches=M,
- * bidirectional,halos=H,bands=B.
+ * bidirectional,halos=H,bands=B,attention=A.
  *
  * D groups each take a share of the batch. A group has S pipeline stages. A stage has R x C ranks,
  * each of which owns a part of every image. There are D * S * R * C ranks. Example:
@@ -24,11 +24,22 @@ enum hrf_halos { HRF_HALOS_AUTO, HRF_HALOS_PLAIN, HRF_HALOS_OVERLAP, HRF_N_HALOS
  * again. AUTO: whichever takes less time. */
 enum hrf_bands_rows { HRF_BANDS_AUTO, HRF_BANDS_KEEP, HRF_BANDS_RECOMPUTE, HRF_N_BANDS_ROWS };
 
+/* How the ranks of a sequence get the keys and values of all tokens. GATHER: all at once, before
+ * the attention. RING: part by part, so that a rank holds one part at a time. AUTO: the faster one
+ * by costs (ring.h); GATHER if there are no costs. */
+enum hrf_attention_keys {
+    HRF_ATTENTION_AUTO,
+    HRF_ATTENTION_GATHER,
+    HRF_ATTENTION_RING,
+    HRF_N_ATTENTION_KEYS
+};
+
 struct hrf_layout_plan {
     int32_t data, rows, columns, stages, microbatches;
     bool bidirectional; /* two mirrored pipelines, half of the micro-batches each */
     enum hrf_halos halos;
     enum hrf_bands_rows bands; /* for a single rank */
+    enum hrf_attention_keys attention;
 };
 static inline struct hrf_layout_plan hrf_layout_single(void)
 {
@@ -75,7 +86,7 @@ HRF_CHECKED enum hrf_status hrf_layout_share(const struct hrf_layout_plan *layou
 /* The number of real images in a micro-batch of a group; *first: the first of them. */
 int64_t hrf_batch_split_images(const struct hrf_batch_split *shares, int32_t group,
                                int32_t microbatch, int64_t *first);
-/* The text that hrf_layout_parse() reads; out holds at least 96 bytes. */
-void hrf_layout_text(const struct hrf_layout_plan *layout, char out[96]);
+/* The text that hrf_layout_parse() reads; out holds at least 128 bytes. */
+void hrf_layout_text(const struct hrf_layout_plan *layout, char out[128]);
 
 #endif

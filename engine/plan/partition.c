@@ -15,6 +15,9 @@ void hrf_partition_destroy(struct hrf_partition *p)
         hrf_free(p->reduces[i].gives);
     for (int32_t i = 0; i < p->n_cached; i++)
         hrf_free(p->cached[i].lo);
+    for (int32_t n = 0; n < p->graph->n_nodes && p->rings != NULL; n++)
+        hrf_free(p->rings[n].feeds);
+    hrf_free(p->rings);
     hrf_free(p->cached);
     hrf_free(p->fronts);
     hrf_free(p->stage_of_node);
@@ -268,12 +271,39 @@ static bool is_there(const struct hrf_partition *p, const struct hrf_node *node,
     return true;
 }
 
+/* Channels [first, first + n) of a value. */
+struct channels {
+    int64_t first, n;
+};
+
+static int64_t count_channels(const struct hrf_shape *shape)
+{
+    return shape->rank == 4   ? shape->dims[1]
+           : shape->rank == 3 ? shape->dims[2]
+                              : hrf_shape_count(shape);
+}
+
+static struct channels all_channels(const struct hrf_partition *p, int32_t value)
+{
+    return (struct channels){ 0, count_channels(&p->graph->values[value].shape) };
+}
+
+/* Of input k, what an attention of tokens reads. */
+static struct channels channels_of(const struct hrf_partition *p, const struct hrf_node *node,
+                                   int32_t k)
+{
+    struct channels c = all_channels(p, node->inputs[k]);
+    if (p->graph->values[node->inputs[k]].shape.rank == 3)
+        hrf_tokens_channels(p->graph, node, k, &c.first, &c.n);
+    return c;
+}
+
 static int32_t find_exchange(const struct hrf_partition *p, int32_t value,
-                             const struct hrf_box *need)
+                             const struct hrf_box *need, const struct channels *c)
 {
     for (int32_t e = 0; e < p->n_exchanges; e++) {
         const struct hrf_exchange *x = &p->exchanges[e];
-        bool same = x->value == value;
+        bool same = x->value == value && x->first_channel == c->first && x->channels == c->n;
         for (int32_t r = 0; r < p->n_ranks && same; r++)
             same = hrf_box_equal(&x->need[r], &need[r]);
         if (same)
@@ -287,12 +317,10 @@ static void fill_exchange(const struct hrf_partition *p, int32_t value, const st
 {
     const struct hrf_value *v = &p->graph->values[value];
     const struct hrf_shape *s = &v->shape;
-    const int64_t channels = s->rank == 4   ? s->dims[1]
-                             : s->rank == 3 ? s->dims[2]
-                                            : hrf_shape_count(s);
     *x = (struct hrf_exchange){ .value = value,
                                 .n_images = s->rank == 4 || s->rank == 3 ? s->dims[0] : 1,
-                                .channels = channels,
+                                .channels = count_channels(s),
+                                .all_channels = count_channels(s),
                                 .element_bytes = hrf_dtype_size(v->dtype),
                                 .have = x->have,
                                 .local = x->have + p->n_ranks,
@@ -329,12 +357,64 @@ static enum hrf_status feed(struct hrf_partition *p, const struct hrf_node *node
                             int32_t value, const struct hrf_box *need, int32_t *feed_out,
                             struct hrf_error *err)
 {
+    const struct channels c = node != NULL ? channels_of(p, node, k) : all_channels(p, value);
     *feed_out = HRF_NO_EXCHANGE;
     if (is_there(p, node, k, value, need))
         return HRF_OK;
-    *feed_out = find_exchange(p, value, need);
-    return *feed_out != HRF_NO_EXCHANGE ? HRF_OK
-                                        : hrf_partition_add_exchange(p, value, need, feed_out, err);
+    *feed_out = find_exchange(p, value, need, &c);
+    if (*feed_out != HRF_NO_EXCHANGE)
+        return HRF_OK;
+    HRF_TRY(hrf_partition_add_exchange(p, value, need, feed_out, err));
+    p->exchanges[*feed_out].first_channel = c.first;
+    p->exchanges[*feed_out].channels = c.n;
+    return HRF_OK;
+}
+
+/* ---- attention in parts ---- */
+
+/* More parts than ranks, so that one takes little memory. */
+enum { PARTS_PER_RANK = 16 };
+
+static int32_t count_parts(const struct hrf_partition *p, int32_t n)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    if (p->layout.attention != HRF_ATTENTION_RING || node->op != HRF_OP_ATTENTION ||
+        !p->is_split[node->outputs[0]] || !hrf_attention_is_long(p->graph, node))
+        return 0;
+    const int64_t n_keys = p->graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1];
+    const int64_t n_blocks = (n_keys + HRF_ATTENTION_KEYS - 1) / HRF_ATTENTION_KEYS;
+    const int64_t most = PARTS_PER_RANK * (int64_t)stage_ranks(p);
+    return (int32_t)(n_blocks < most ? n_blocks : most);
+}
+
+/* The tokens of a part begin at a multiple of a block. */
+static struct hrf_box part_of_keys(int64_t n_keys, int32_t part, int32_t n_parts)
+{
+    const int64_t n_blocks = (n_keys + HRF_ATTENTION_KEYS - 1) / HRF_ATTENTION_KEYS;
+    const int64_t end = n_blocks * (part + 1) / n_parts * HRF_ATTENTION_KEYS;
+    return (struct hrf_box){ { n_blocks * part / n_parts * HRF_ATTENTION_KEYS, 0 },
+                             { end < n_keys ? end : n_keys, 1 } };
+}
+
+/* The exchanges that bring the keys and values of attention n part by part. */
+static enum hrf_status feed_ring(struct hrf_partition *p, int32_t n, struct hrf_box *need,
+                                 struct hrf_error *err)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    struct hrf_ring *ring = &p->rings[n];
+    const int64_t n_keys = p->graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1];
+    ring->feeds = hrf_calloc(2 * (size_t)ring->n_parts, sizeof *ring->feeds);
+    if (ring->feeds == NULL)
+        return no_memory(err);
+    for (int32_t i = 0; i < 2 * ring->n_parts; i++) {
+        for (int32_t r = 0; r < p->n_ranks; r++) {
+            const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], r);
+            need[r] = hrf_box_is_empty(out) ? *out : part_of_keys(n_keys, i / 2, ring->n_parts);
+        }
+        const int32_t k = i % 2 == 0 ? HRF_ATTENTION_K : HRF_ATTENTION_V;
+        HRF_TRY(feed(p, node, k, node->inputs[k], need, &ring->feeds[i], err));
+    }
+    return HRF_OK;
 }
 
 static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf_error *err)
@@ -367,6 +447,8 @@ static enum hrf_status feed_node(struct hrf_partition *p, int32_t n, struct hrf_
     const struct hrf_node *node = &p->graph->nodes[n];
     for (int32_t k = 0; k < node->n_inputs; k++) {
         p->feeds[p->first_feed[n] + k] = HRF_NO_EXCHANGE;
+        if (p->rings[n].n_parts > 0 && k != HRF_ATTENTION_Q)
+            continue;
         if (!comes_at_run_time(p->graph, node->inputs[k]) || is_kept(p, node->inputs[k]))
             continue;
         for (int32_t r = 0; r < p->n_ranks; r++)
@@ -374,6 +456,8 @@ static enum hrf_status feed_node(struct hrf_partition *p, int32_t n, struct hrf_
         HRF_TRY(feed(p, node, k, node->inputs[k], need, &p->feeds[p->first_feed[n] + k], err));
     }
     p->reduce_of[n] = -1;
+    if (p->rings[n].n_parts > 0)
+        HRF_TRY(feed_ring(p, n, need, err));
     return is_reduced(p, node) ? add_reduce(p, n, err) : HRF_OK;
 }
 
@@ -409,14 +493,12 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     size_t n_inputs = 0;
     for (int32_t n = 0; n < graph->n_nodes; n++)
         n_inputs += (size_t)graph->nodes[n].n_inputs;
-    const size_t n_feeds = n_inputs + (size_t)graph->n_outputs;
     p->stage_of_node = hrf_calloc(n_nodes, sizeof *p->stage_of_node);
     p->is_split = hrf_calloc(n_values, sizeof *p->is_split);
     p->is_recomputed = hrf_calloc(n_values, sizeof *p->is_recomputed);
     p->is_overlapped = hrf_calloc(n_nodes, sizeof *p->is_overlapped);
     p->boxes = hrf_calloc(n_values * (size_t)p->n_ranks, sizeof *p->boxes);
-    p->exchanges = hrf_calloc(n_feeds + n_values + 1,
-                              sizeof *p->exchanges); /* line_cache.c: one more */
+    p->rings = hrf_calloc(n_nodes, sizeof *p->rings);
     p->cached = hrf_calloc(n_values, sizeof *p->cached);
     p->reduces = hrf_calloc(n_nodes, sizeof *p->reduces);
     p->first_feed = hrf_calloc(n_nodes, sizeof *p->first_feed);
@@ -424,7 +506,7 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     p->reduce_of = hrf_calloc(n_nodes, sizeof *p->reduce_of);
     p->output_feeds = hrf_calloc((size_t)graph->n_outputs + 1, sizeof *p->output_feeds);
     if (p->stage_of_node == NULL || p->is_split == NULL || p->is_recomputed == NULL ||
-        p->is_overlapped == NULL || p->cached == NULL || p->boxes == NULL || p->exchanges == NULL ||
+        p->is_overlapped == NULL || p->cached == NULL || p->boxes == NULL || p->rings == NULL ||
         p->reduces == NULL || p->first_feed == NULL || p->feeds == NULL || p->reduce_of == NULL ||
         p->output_feeds == NULL)
         return no_memory(err);
@@ -434,6 +516,19 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
         at += graph->nodes[n].n_inputs;
     }
     return HRF_OK;
+}
+
+/* Room for one exchange for each input of a node, output and part of a ring; and for one more of
+ * each value (line_cache.c). */
+static enum hrf_status allocate_exchanges(struct hrf_partition *p, struct hrf_error *err)
+{
+    size_t n = (size_t)p->graph->n_outputs + (size_t)p->graph->n_values + 1;
+    for (int32_t i = 0; i < p->graph->n_nodes; i++) {
+        p->rings[i].n_parts = count_parts(p, i);
+        n += (size_t)p->graph->nodes[i].n_inputs + 2 * (size_t)p->rings[i].n_parts;
+    }
+    p->exchanges = hrf_calloc(n, sizeof *p->exchanges);
+    return p->exchanges != NULL ? HRF_OK : no_memory(err);
 }
 
 enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
@@ -454,6 +549,7 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     HRF_TRY(allocate(p, err));
     HRF_TRY(cut_stages(p, options, err));
     find_splits(p, options);
+    HRF_TRY(allocate_exchanges(p, err));
     if (options->overlap != NULL)
         memcpy(p->is_overlapped, options->overlap, (size_t)graph->n_nodes * sizeof(bool));
     keep_shared(p);

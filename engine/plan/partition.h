@@ -28,6 +28,9 @@
 struct hrf_exchange {
     int32_t value; /* in the whole graph */
     int64_t n_images, channels;
+    /* Of each pixel, channels [first_channel, first_channel + channels) of all_channels are moved.
+     */
+    int64_t first_channel, all_channels;
     size_t element_bytes;
     struct hrf_box *have;  /* [n_ranks] the box that each rank sends from; disjoint */
     struct hrf_box *local; /* [n_ranks] all that each rank has; contains `have` */
@@ -60,6 +63,14 @@ struct hrf_reduce {
 };
 enum { HRF_NO_EXCHANGE = -1 };
 
+/* An attention over keys and values that come part by part: every rank adds the parts in the same
+ * order, that of the tokens, so that the result is bit-identical to that of one rank. Each part is
+ * an exchange that brings all ranks of the stage the same tokens. */
+struct hrf_ring {
+    int32_t n_parts; /* 0: the node is no such attention */
+    int32_t *feeds;  /* [2 * n_parts]: the exchanges of each part's keys and values */
+};
+
 struct hrf_partition {
     const struct hrf_graph *graph; /* borrowed: the whole */
     struct hrf_layout_plan layout;
@@ -75,11 +86,12 @@ struct hrf_partition {
     int32_t n_exchanges;
     struct hrf_reduce *reduces;
     int32_t n_reduces;
-    int32_t *first_feed;   /* [nodes] index in `feeds` of the node's first input */
-    int32_t *feeds;        /* the exchange that brings each input, or HRF_NO_EXCHANGE */
-    int32_t *reduce_of;    /* [nodes] the reduction of a global pool or an attention, or -1 */
-    int32_t *output_feeds; /* [graph outputs] */
-    int32_t output_rank;   /* the rank that has the network's outputs */
+    int32_t *first_feed;    /* [nodes] index in `feeds` of the node's first input */
+    int32_t *feeds;         /* the exchange that brings each input, or HRF_NO_EXCHANGE */
+    int32_t *reduce_of;     /* [nodes] the reduction of a global pool or an attention, or -1 */
+    struct hrf_ring *rings; /* [nodes] */
+    int32_t *output_feeds;  /* [graph outputs] */
+    int32_t output_rank;    /* the rank that has the network's outputs */
     /* [values][n_ranks] rows that are computed by the end of each band; NULL: ranks run at the same
      * time, not as bands one after the other */
     int64_t *fronts;

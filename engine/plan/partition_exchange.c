@@ -30,8 +30,9 @@ int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *b
 int64_t hrf_exchange_place(const struct hrf_exchange *x, const struct hrf_box *outer,
                            const struct hrf_box *inner)
 {
-    if (x->n_images != 1 || hrf_box_is_empty(inner) || !hrf_box_contains(outer, inner) ||
-        inner->lo[1] != outer->lo[1] || inner->hi[1] != outer->hi[1])
+    if (x->n_images != 1 || x->channels != x->all_channels || hrf_box_is_empty(inner) ||
+        !hrf_box_contains(outer, inner) || inner->lo[1] != outer->lo[1] ||
+        inner->hi[1] != outer->hi[1])
         return -1;
     return (inner->lo[0] - outer->lo[0]) * (inner->hi[1] - inner->lo[1]) * x->channels *
            (int64_t)x->element_bytes;

@@ -169,6 +169,8 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     if (suffix == NULL || name == NULL)
         return no_memory(err);
     HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
+    if (takes && x->channels != x->all_channels)
+        b->to->values[output].shape.dims[2] = x->channels;
     HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_EXCHANGE, name, &input, has_input ? 1 : 0, &output, 1,
                                &attributes, err));
     about(b)->row = e;
@@ -317,6 +319,72 @@ static void note_interior(struct building *b, int32_t n)
     about(b)->own = within(&interior, box);
 }
 
+/* Where the heads of keys and values begin in what an exchange brought of their channels. */
+static void shift_heads(const struct building *b, int32_t n, const int32_t *inputs,
+                        struct hrf_attributes *a)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    for (int32_t k = HRF_ATTENTION_K; k <= HRF_ATTENTION_V; k++) {
+        int64_t first, n_channels;
+        if (b->from->values[node->inputs[k]].shape.rank != 3 || inputs[k] < 0)
+            continue;
+        hrf_tokens_channels(b->from, node, k, &first, &n_channels);
+        if (b->to->values[inputs[k]].shape.dims[2] !=
+            b->from->values[node->inputs[k]].shape.dims[2])
+            a->starts[k] -= first;
+    }
+}
+
+/* What the rank's queries have seen after part `part` of the keys: the result, if it is the last.
+ */
+static enum hrf_status add_seen(struct building *b, int32_t n, int32_t part, int32_t *index,
+                                struct hrf_error *err)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_box *box = hrf_partition_box(b->p, node->outputs[0], b->rank);
+    HRF_AUTO_FREE char *suffix = hrf_format(".seen%d", part);
+    if (suffix == NULL)
+        return no_memory(err);
+    if (part == b->p->rings[n].n_parts - 1)
+        return add_value(b, node->outputs[0], "", box, index, err);
+    HRF_TRY(add_value(b, node->outputs[0], suffix, box, index, err));
+    b->to->values[*index].shape.dims[2] = a->group * (a->size + HRF_ATTENTION_STATE);
+    b->to->values[*index].dtype = HRF_F32;
+    b->to->values[*index].quantization = (struct hrf_quantization){ .scale = 0 };
+    return HRF_OK;
+}
+
+/* An attention over keys and values that come part by part. */
+static enum hrf_status add_ring(struct building *b, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    const struct hrf_ring *ring = &b->p->rings[n];
+    const int32_t q = brought(b, node->inputs[0], b->p->feeds[b->p->first_feed[n]]);
+    int32_t seen = HRF_NO_VALUE;
+    for (int32_t part = 0; part < ring->n_parts; part++) {
+        int32_t inputs[] = { q, -1, -1, HRF_NO_VALUE, seen };
+        struct hrf_attributes attributes = node->attributes;
+        for (int32_t i = 0; i < 2; i++) {
+            const int32_t e = ring->feeds[2 * part + i];
+            if (e != HRF_NO_EXCHANGE && !b->is_done[e])
+                HRF_TRY(add_exchange(b, e, err));
+            inputs[HRF_ATTENTION_K + i] = brought(b, node->inputs[HRF_ATTENTION_K + i], e);
+        }
+        if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
+            continue; /* it gives only */
+        HRF_AUTO_FREE char *name = hrf_format("%s.part%d", node->name, part);
+        if (name == NULL)
+            return no_memory(err);
+        shift_heads(b, n, inputs, &attributes);
+        HRF_TRY(add_seen(b, n, part, &seen, err));
+        HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_ATTENTION_PART, name, inputs, part > 0 ? 5 : 3,
+                                   &seen, 1, &attributes, err));
+    }
+    b->values[node->outputs[0]] = seen;
+    return HRF_OK;
+}
+
 /* Of a CONCAT of tokens, the inputs of which the rank's part has some; the number that is left. */
 static int32_t keep_pieces(const struct building *b, const struct hrf_node *node, int32_t *inputs)
 {
@@ -343,9 +411,11 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
         return no_memory(err);
     HRF_TRY(find_inputs(b, n, inputs, err));
     const bool is_picked = hrf_tokens_are_picked(b->from, node);
-    const struct hrf_attributes attributes = b->p->is_split[value] || is_picked
-                                                 ? hrf_region_attributes(b->from, node, box)
-                                                 : node->attributes;
+    struct hrf_attributes attributes = b->p->is_split[value] || is_picked
+                                           ? hrf_region_attributes(b->from, node, box)
+                                           : node->attributes;
+    if (node->op == HRF_OP_ATTENTION)
+        shift_heads(b, n, inputs, &attributes);
     if (is_picked && node->op == HRF_OP_GATHER)
         HRF_TRY(shift_indices(b, &inputs[1], b->from->values[node->inputs[0]].shape.dims[1],
                               hrf_region_needed(b->from, node, 0, box).lo[0], err));
@@ -366,7 +436,9 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
             if (e != HRF_NO_EXCHANGE && !b->is_done[e])
                 HRF_TRY(add_exchange(b, e, err));
         }
-        if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
+        if (b->p->rings[n].n_parts > 0)
+            HRF_TRY(add_ring(b, n, err));
+        else if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
             ; /* nothing to compute */
         else if (b->p->reduce_of[n] >= 0 &&
                  (node->op == HRF_OP_PERFORMER_MAX || node->op == HRF_OP_PERFORMER_STATE))
@@ -428,8 +500,10 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_AUTO_FREE bool *is_done = hrf_calloc(n_exchanges + 1, sizeof *is_done);
     if (map == NULL || values == NULL || exchanged == NULL || is_done == NULL)
         return no_memory(err);
-    /* A global pool becomes three nodes at most. */
-    const size_t most = 3 * (size_t)p->graph->n_nodes + n_exchanges;
+    /* A global pool becomes three nodes at most, an attention as many as the parts of its keys. */
+    size_t most = 3 * (size_t)p->graph->n_nodes + n_exchanges;
+    for (int32_t n = 0; n < p->graph->n_nodes; n++)
+        most += (size_t)p->rings[n].n_parts;
     map->partition = p;
     map->rank = rank;
     map->nodes = hrf_alloc_array(most + 1, sizeof *map->nodes);

@@ -45,6 +45,9 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank
     case HRF_OP_BATCH_NORM:
         allowed = input == 0;
         break;
+    case HRF_OP_ATTENTION_PART:
+        allowed = input == HRF_ATTENTION_SEEN;
+        break;
     default:
         /* Even if both sides of a binary operator are the same value, it works element by element.
          */

@@ -290,3 +290,30 @@ struct hrf_constant_part hrf_tokens_constant(const struct hrf_graph *graph,
         return whole;
     return (struct hrf_constant_part){ x->rank - 2, out->lo[0], out->hi[0] };
 }
+
+/* ---- channels ---- */
+
+/* Where the heads of input k of an attention begin and end. */
+static void find_heads(const struct hrf_attributes *a, int32_t k, int64_t *lo, int64_t *hi)
+{
+    const int64_t last = a->starts[k] + (a->group - 1) * a->steps[k];
+    *lo = hrf_min(*lo, hrf_min(a->starts[k], last));
+    *hi = hrf_max(*hi, hrf_max(a->starts[k], last) + a->size);
+}
+
+void hrf_tokens_channels(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
+                         int64_t *first, int64_t *n)
+{
+    const struct hrf_shape *x = &graph->values[node->inputs[k]].shape;
+    const bool is_kv = k == HRF_ATTENTION_K || k == HRF_ATTENTION_V;
+    *first = 0;
+    *n = x->dims[2];
+    if (node->op != HRF_OP_ATTENTION || !hrf_attention_is_of_tokens(&node->attributes) || !is_kv)
+        return;
+    int64_t lo = x->dims[2], hi = 0;
+    for (int32_t i = HRF_ATTENTION_K; i <= HRF_ATTENTION_V; i++)
+        if (node->inputs[i] == node->inputs[k])
+            find_heads(&node->attributes, i, &lo, &hi);
+    *first = lo;
+    *n = hi - lo;
+}

@@ -27,6 +27,10 @@ void hrf_tokens_cut(const struct hrf_node *node, struct hrf_attributes *a);
  * tokens: a row of the image, if it is made of one. */
 int64_t hrf_tokens_grain(const struct hrf_graph *graph, int32_t value);
 
+/* The channels of input k that the node reads: only those of the heads, if it is an attention. */
+void hrf_tokens_channels(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
+                         int64_t *first, int64_t *n);
+
 /* Elements [lo, hi) along an axis of a constant. */
 struct hrf_constant_part {
     int32_t axis; /* -1: the whole constant */

@@ -47,6 +47,7 @@ struct holding {
     enum hrf_memory memory;
     int64_t offset;
     struct hrf_box box;
+    bool is_of_all; /* it holds all channels of the value, of which the exchange may move some */
 };
 
 struct writer {
@@ -61,15 +62,19 @@ struct writer {
 static struct hrf_area area_of(const struct hrf_exchange *x, const struct holding *held,
                                const struct hrf_box *part)
 {
-    const int64_t pixel = x->channels * (int64_t)x->element_bytes;
+    const bool is_cut = held->is_of_all && x->channels != x->all_channels;
+    const int64_t pixel = (is_cut ? x->all_channels : x->channels) * (int64_t)x->element_bytes;
     const int64_t row = (held->box.hi[1] - held->box.lo[1]) * pixel;
     assert(hrf_box_contains(&held->box, part));
+    assert(!is_cut || hrf_box_is_empty(part) || held->box.hi[1] - held->box.lo[1] == 1);
     return (struct hrf_area){ .memory = held->memory,
                               .offset = held->offset + (part->lo[0] - held->box.lo[0]) * row +
-                                        (part->lo[1] - held->box.lo[1]) * pixel,
+                                        (part->lo[1] - held->box.lo[1]) * pixel +
+                                        (is_cut ? x->first_channel * (int64_t)x->element_bytes : 0),
                               .n_images = x->n_images,
                               .n_rows = part->hi[0] - part->lo[0],
-                              .row_bytes = (part->hi[1] - part->lo[1]) * pixel,
+                              .row_bytes = (part->hi[1] - part->lo[1]) * x->channels *
+                                           (int64_t)x->element_bytes,
                               .image_stride = (held->box.hi[0] - held->box.lo[0]) * row,
                               .row_stride = row };
 }
@@ -132,7 +137,8 @@ static enum hrf_status add_kept(const struct writer *w, int32_t row, struct hrf_
     struct holding places[2];
     for (int i = 0; i < 2; i++) {
         places[i] = (struct holding){ HRF_MEMORY_LINE_CACHE, w->p->cached[w->x->cache_entry].offset,
-                                      hrf_box_whole(&w->p->graph->values[w->x->value].shape) };
+                                      hrf_box_whole(&w->p->graph->values[w->x->value].shape),
+                                      false };
         places[i].box.lo[0] = m.place_lo[i];
         places[i].box.hi[0] = m.place_lo[i] + m.room;
     }
@@ -223,8 +229,8 @@ static enum hrf_status add(struct hrf_plan *plan, const struct hrf_graph *graph,
                               .x = x,
                               .me = map->rank,
                               .tag = 2 * row,
-                              .in = { HRF_MEMORY_ARENA, in, x->local[map->rank] },
-                              .out = { HRF_MEMORY_ARENA, out, x->need[map->rank] },
+                              .in = { HRF_MEMORY_ARENA, in, x->local[map->rank], true },
+                              .out = { HRF_MEMORY_ARENA, out, x->need[map->rank], false },
                               .is_in_place = hrf_plan_is_in_place(plan, graph, n) };
     if (plan->steps[step].kind != HRF_STEP_END)
         HRF_TRY(begin_exchange(&w, row, err));

@@ -34,7 +34,7 @@ static enum hrf_status choose(const struct hrf_graph *graph,
                                                  .memory_bytes = config->memory_limit_bytes };
     HRF_AUTO(hrf_planner) planner = NULL;
     HRF_AUTO(hrf_prediction) best = NULL;
-    char text[96];
+    char text[128];
     HRF_TRY(hrf_planner_create(&planning, &planner, err));
     HRF_TRY(hrf_planner_choose(planner, n_ranks, &best, err));
     found->plan = best->layout;

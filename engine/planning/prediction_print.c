@@ -70,7 +70,7 @@ void hrf_outlook_print_head(FILE *out)
 
 static void print_bands(const struct hrf_outlook *o, FILE *out)
 {
-    char layout[96];
+    char layout[128];
     const struct hrf_bands_prediction *b = o->bands;
     hrf_bands_text(&b->plan, layout);
     fprintf(out, "%5d  %-44s %10.2f %10.3g %8.2f %8.0f %% %10.3f\n", 1, layout, b->seconds * 1e3,
@@ -81,7 +81,7 @@ static void print_bands(const struct hrf_outlook *o, FILE *out)
 
 void hrf_outlook_print_line(const struct hrf_outlook *o, FILE *out)
 {
-    char layout[96];
+    char layout[128];
     const struct hrf_prediction *p = o->prediction;
     hrf_layout_text(&p->layout, layout);
     fprintf(out, "%5d  %-44s %10.2f %10.3g %8.2f %8.0f %% %10.3f%s\n", p->n_ranks, layout,
@@ -140,7 +140,7 @@ static json_t *bands_json(const struct hrf_outlook *o)
 
 json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)
 {
-    char layout[96];
+    char layout[128];
     const struct hrf_prediction *p = o->prediction;
     hrf_layout_text(&p->layout, layout);
     json_t *json = json_pack(

@@ -70,6 +70,28 @@ enum hrf_status hrf_engine_load_model(const char *name, int64_t n_classes, int64
     return hrf_model_make(name, n_classes, size, 1, out, err);
 }
 
+/* A bag of `size` tokens, [1 or more][tokens][channels]. */
+static enum hrf_status set_tokens_input(struct hrf_graph *graph, int64_t batch, int64_t size,
+                                        struct hrf_error *err)
+{
+    const struct hrf_value *input = &graph->values[graph->inputs[0]];
+    struct hrf_shape shape = input->shape;
+    char text[128];
+    hrf_shape_text(&shape, text);
+    if (shape.dims[2] <= 0 || (shape.dims[1] <= 0 && size <= 0))
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's input '%s' is %s: its channels must be known, and the "
+                             "number of tokens given as the size",
+                             input->name, text);
+    if (shape.dims[1] > 0 && size > 0 && shape.dims[1] != size)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the model's input '%s' is %s; it cannot take %lld tokens",
+                             input->name, text, (long long)size);
+    shape.dims[0] = shape.dims[0] > 0 ? shape.dims[0] : batch > 0 ? batch : 1;
+    shape.dims[1] = shape.dims[1] > 0 ? shape.dims[1] : size;
+    return hrf_graph_set_input_shape(graph, 0, &shape, err);
+}
+
 enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch, int64_t size,
                                            struct hrf_error *err)
 {
@@ -81,6 +103,8 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
     struct hrf_shape shape = input->shape;
     char text[128];
     hrf_shape_text(&shape, text);
+    if (shape.rank == 3)
+        return set_tokens_input(graph, batch, size, err);
     if (shape.rank != 4 || (shape.dims[1] >= 0 && shape.dims[1] != 3))
         return hrf_error_set(err, HRF_E_USER,
                              "the model's input '%s' is %s; it must be an RGB image batch Nx3xHxW",

@@ -287,7 +287,7 @@ static enum hrf_status try_all(struct choice *c, int32_t n_ranks, struct hrf_err
 
 static enum hrf_status refuse(const struct choice *c, int32_t n_ranks, struct hrf_error *err)
 {
-    char text[96] = "";
+    char text[128] = "";
     if (c->least == NULL)
         return hrf_error_set(err, HRF_E_USER,
                              "no layout of %d ranks can share a batch of %lld; take fewer ranks or "

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "engine/plan/halos.h"
+#include "engine/plan/ring.h"
 #include "engine/plan/schedule.h"
 
 #include <math.h>
@@ -99,7 +100,10 @@ enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
                                    struct hrf_error *err)
 {
     HRF_AUTO(hrf_partition) p = NULL;
-    HRF_TRY(cut(prepared, layout, cutting, &p, err));
+    struct hrf_layout_plan chosen = *layout;
+    HRF_TRY(hrf_ring_choose(prepared, cutting != NULL ? cutting->costs : NULL,
+                            cutting != NULL ? cutting->machine : NULL, &chosen, err));
+    HRF_TRY(cut(prepared, &chosen, cutting, &p, err));
     HRF_TRY(choose_halos(cutting, &p, err));
     HRF_MOVE(*out, p);
     return HRF_OK;

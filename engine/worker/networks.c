@@ -251,7 +251,7 @@ static enum hrf_status group_size(const struct hrf_worker *job, const struct hrf
                                   int32_t *n, struct hrf_error *err)
 {
     const int32_t all = hrf_ranks_all(job->ranks)->n_ranks;
-    char text[96];
+    char text[128];
     hrf_layout_text(plan, text);
     *n = hrf_layout_group_ranks(plan);
     if (job->spec->engine.class_map && *n != all)

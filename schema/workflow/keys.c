@@ -12,6 +12,7 @@ const char *const hrf_words_on_bad_tile[] = { "fail", "white", NULL };
 const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
+const char *const hrf_words_attention[] = { "auto", "gather", "ring", NULL };
 const char *const hrf_words_bands[] = { "auto", "keep", "recompute", NULL };
 const char *const hrf_words_executor[] = { "local", "slurm", NULL };
 const char *const hrf_words_output[] = { "probabilities", "embedding",    "softmax", "sigmoid",
@@ -188,6 +189,9 @@ const struct hrf_key hrf_keys[] = {
            "row tiles (bands) of an image that exceeds engine.memory: keep the rows that the next "
            "band "
            "needs, or recompute them"),
+    ONE_OF(engine.parallel.attention, WORD, "auto", hrf_words_attention,
+           "how ranks that share the tokens of a transformer get keys and values: gather: all at "
+           "once; ring: part by part, for more than 4096 tokens"),
     ONE_OF(executor.type, WORD, "local", hrf_words_executor, "where jobs run"),
     IN_RANGE(executor.patches_per_job, INT, "20000", 1, MANY,
              "number of patches that one job reads"),

@@ -37,6 +37,11 @@ enum hrf_fit_method {
 };
 enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
 enum hrf_halo_choice { HRF_HALO_AUTO, HRF_HALO_PLAIN, HRF_HALO_OVERLAP };
+enum hrf_attention_choice {
+    HRF_ATTENTION_OF_AUTO,
+    HRF_ATTENTION_OF_GATHERED,
+    HRF_ATTENTION_OF_RING
+};
 enum hrf_bands_choice { HRF_BANDS_OF_AUTO, HRF_BANDS_OF_KEPT, HRF_BANDS_OF_RECOMPUTED };
 enum hrf_executor_type { HRF_EXECUTOR_LOCAL, HRF_EXECUTOR_SLURM };
 /* What the model gives for a patch: class probabilities (Softmax, or Sigmoid for one output, is
@@ -158,6 +163,7 @@ struct hrf_workflow_engine {
         bool is_bidirectional, is_auto;
         enum hrf_halo_choice halos;
         enum hrf_bands_choice bands;
+        enum hrf_attention_choice attention;
     } parallel;
 };
 

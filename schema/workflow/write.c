@@ -300,6 +300,8 @@ char *hrf_workflow_layout(const struct hrf_workflow *w)
         hrf_strbuf_addf(&text, "halos=%s,", hrf_words_halos[w->engine.parallel.halos]);
     if (w->engine.parallel.bands != HRF_BANDS_OF_AUTO)
         hrf_strbuf_addf(&text, "bands=%s,", hrf_words_bands[w->engine.parallel.bands]);
+    if (w->engine.parallel.attention != HRF_ATTENTION_OF_AUTO)
+        hrf_strbuf_addf(&text, "attention=%s,", hrf_words_attention[w->engine.parallel.attention]);
     if (text.length == 0)
         return hrf_strdup("single");
     text.text[text.length - 1] = '\0'; /* the last comma */

@@ -460,3 +460,28 @@ struct hrf_graph *make_sequence_net(uint64_t seed)
     const int32_t y = product(&b, pool_tokens(&b, &x), x.channels, build_pick(&b, 1, 20));
     return build_finish(&b, &y, 1);
 }
+
+struct hrf_graph *make_long_net(uint64_t seed)
+{
+    struct build b = build_start(seed);
+    struct hrf_attributes a = hrf_attributes_default();
+    struct tokens x = { .n_images = 1, .n = HRF_ATTENTION_LONG + build_pick(&b, 1, 90) };
+    int32_t inputs[3];
+    x.heads = a.group = build_pick(&b, 1, 2);
+    a.size = build_pick(&b, 1, 2);
+    x.channels = a.group * a.size;
+    a.scale = build_pick(&b, 0, 1) == 0 ? 0.7f : -0.7f;
+    a.n_axes = 3;
+    x.value = build_input(&b, SHAPE(1, x.n, x.channels));
+    const bool is_packed = build_pick(&b, 0, 1) == 0; /* q, k and v side by side in one value */
+    const int32_t qkv = product(&b, x.value, x.channels, 3 * x.channels);
+    for (int k = 0; k < 3; k++) {
+        inputs[k] = is_packed ? qkv : product(&b, x.value, x.channels, x.channels);
+        a.starts[k] = is_packed ? (2 - k) * x.channels : 0;
+        a.steps[k] = a.size;
+    }
+    const int32_t seen = build_node(&b, HRF_OP_ATTENTION, inputs, 3, &a);
+    const int32_t y = build_binary(&b, HRF_OP_ADD, x.value,
+                                   product(&b, seen, x.channels, x.channels));
+    return build_finish(&b, &y, 1);
+}

@@ -116,6 +116,38 @@ static void ranks_share_the_tokens_of_a_sequence(void **state)
     check_nets(make_sequence_net, "cpu", "bf16", 0.03);
 }
 
+/* Keys and values all at once and part by part, in all precisions, against one rank and against the
+ * reference on one rank and on several. */
+static void keys_in_a_ring_give_what_all_at_once_do(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = { "spatial=3,attention=ring", "spatial=2,attention=gather",
+                                           "spatial=2x2,attention=ring" };
+    static const char *const precisions[] = { "fp32", "int8", "bf16" };
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        struct hrf_graph *graph = make_long_net(seed);
+        int64_t n, n_together;
+        float *truth = run_graph(graph, "ref", 1, seed, 1, &n);
+        for (int i = 0; i < 3; i++) {
+            float *alone = run_graph_in(graph, "cpu", precisions[i], 1, seed, 1, &n, NULL);
+            float *together = run_layout_in(graph, "cpu", precisions[i], layouts[seed], NULL, seed,
+                                            &n_together);
+            assert_int_equal(n, n_together);
+            assert_memory_equal(alone, together, (size_t)n * sizeof *alone);
+            assert_true(relative_difference(together, truth, n) < (i == 0 ? 1e-5 : 0.05));
+            hrf_free(alone);
+            hrf_free(together);
+        }
+        float *reference = seed > 0
+                               ? NULL
+                               : run_layout_in(graph, "ref", "fp32", layouts[seed], NULL, seed, &n);
+        assert_true(reference == NULL || relative_difference(reference, truth, n) < 1e-6);
+        hrf_free(reference);
+        hrf_free(truth);
+        hrf_graph_destroy(graph);
+    }
+}
+
 static int check_bands(uint64_t seed, const char *precision, enum hrf_bands_rows rows, double limit)
 {
     struct hrf_graph *graph = make_net(seed);
@@ -171,6 +203,7 @@ int main(void)
         cmocka_unit_test(ranks_give_the_same_bits_in_int8),
         cmocka_unit_test(ranks_give_what_one_gives_in_bf16),
         cmocka_unit_test(ranks_share_the_tokens_of_a_sequence),
+        cmocka_unit_test(keys_in_a_ring_give_what_all_at_once_do),
         cmocka_unit_test(bands_give_what_the_whole_image_gives),
         cmocka_unit_test(bands_of_a_resize_are_not_taken_for_one_another),
     };

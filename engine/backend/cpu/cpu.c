@@ -171,6 +171,8 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return hrf_integer_supports(graph, node, err);
     if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
         return true;
+    if (hrf_cpu_attention_long_fits(graph, node))
+        return true;
     if (hrf_op_is_move(node->op) || node->op == HRF_OP_RESIZE || node->op == HRF_OP_CONV ||
         node->op == HRF_OP_CONV_TRANSPOSE || find_function(node->op) != NULL)
         return true;
@@ -361,6 +363,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_cpu_product_compile(backend, graph, node, out, err);
     if (hrf_cpu_token_rows_fit(graph, node))
         return hrf_cpu_token_rows_compile(graph, node, out, err);
+    if (hrf_cpu_attention_long_fits(graph, node))
+        return hrf_cpu_attention_long_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_ATTENTION && hrf_cpu_attention_heads_fit(graph, node))
         return hrf_cpu_attention_heads_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_HALF && !takes_halves(graph, node))

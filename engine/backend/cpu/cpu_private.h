@@ -82,6 +82,12 @@ HRF_CHECKED enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *g
                                                        struct hrf_error *err);
 /* ATTENTION in floats of 32 or 16 bits. */
 bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf_node *node);
+bool hrf_cpu_attention_long_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_attention_long_compile(struct hrf_backend *backend,
+                                                           const struct hrf_graph *graph,
+                                                           const struct hrf_node *node,
+                                                           struct hrf_kernel **out,
+                                                           struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
                                                             const struct hrf_graph *graph,
                                                             const struct hrf_node *node,

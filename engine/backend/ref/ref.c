@@ -40,6 +40,7 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
         [HRF_OP_RMS_NORM] = hrf_ref_layer_norm,
         [HRF_OP_GROUP_NORM] = hrf_ref_group_norm,
         [HRF_OP_ATTENTION] = hrf_ref_attention,
+        [HRF_OP_ATTENTION_PART] = hrf_ref_attention_part,
         [HRF_OP_SWIGLU] = hrf_ref_swiglu,
         [HRF_OP_WHERE] = hrf_ref_where,
         [HRF_OP_SELECT_MAX] = hrf_ref_select_max,

@@ -213,6 +213,58 @@ void hrf_ref_attention(const struct hrf_ref_node *node)
     }
 }
 
+/* The scaled score of a query and key s, whose heads begin at row[0] and row[1]. */
+static double part_score(const struct hrf_ref_node *node, const double *const row[3], int64_t s)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < node->attributes.size; c++)
+        sum += row[0][c] * row[1][s * node->inputs[1].shape.dims[2] + c];
+    return sum * (double)node->attributes.scale;
+}
+
+/* A head of one query: what it has seen with these keys added, by the formulas of graph.h. */
+static void see(const struct hrf_ref_node *node, int64_t image, int64_t query, int64_t h)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_ref_tensor *x = node->inputs;
+    const int64_t n_queries = x[0].shape.dims[1], n_keys = x[1].shape.dims[1], d = a->size;
+    const int64_t token = image * n_queries + query;
+    const double *state = hrf_ref_numbers(node, HRF_ATTENTION_SEEN), *row[3];
+    for (int k = 0; k < 3; k++)
+        row[k] = x[k].numbers + (k == 0 ? token : image * n_keys) * x[k].shape.dims[2] +
+                 a->starts[k] + h * a->steps[k];
+    if (state != NULL)
+        state += (token * a->group + h) * (d + HRF_ATTENTION_STATE);
+    double most = state != NULL ? state[d] : -INFINITY;
+    for (int64_t s = 0; s < n_keys; s++)
+        most = fmax(most, part_score(node, row, s));
+    const double before = state != NULL && most > -INFINITY ? exp(state[d] - most) : 0;
+    double sum = state != NULL ? state[d + 1] * before : 0;
+    for (int64_t s = 0; s < n_keys; s++)
+        sum += exp(part_score(node, row, s) - most);
+    const bool is_last = !hrf_attention_gives_state(a, &node->output.shape);
+    for (int64_t c = 0; c < d; c++) {
+        double y = state != NULL ? state[c] * before : 0;
+        for (int64_t s = 0; s < n_keys; s++)
+            y += exp(part_score(node, row, s) - most) * row[2][s * x[2].shape.dims[2] + c];
+        hrf_ref_put(node, (token * a->group + h) * (is_last ? d : d + HRF_ATTENTION_STATE) + c,
+                    is_last ? (sum != 0 ? y / sum : 0) : y);
+    }
+    if (is_last)
+        return;
+    const int64_t end = (token * a->group + h) * (d + HRF_ATTENTION_STATE) + d;
+    hrf_ref_put(node, end, most);
+    hrf_ref_put(node, end + 1, sum);
+}
+
+void hrf_ref_attention_part(const struct hrf_ref_node *node)
+{
+    const struct hrf_shape *q = &node->inputs[0].shape;
+    for (int64_t i = 0; i < q->dims[0] * q->dims[1] * node->attributes.group; i++)
+        see(node, i / node->attributes.group / q->dims[1], i / node->attributes.group % q->dims[1],
+            i % node->attributes.group);
+}
+
 void hrf_ref_swiglu(const struct hrf_ref_node *node)
 {
     const struct hrf_shape *shape = &node->output.shape;

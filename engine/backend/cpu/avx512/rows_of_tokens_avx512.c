@@ -144,6 +144,28 @@ void hrf_row_softmax_avx512(float *x, int64_t n, int64_t n_padded, float scale, 
     fill(x + n, n_padded - n, 0);
 }
 
+float hrf_row_exponentials_avx512(float *x, int64_t n, float before, float *sum)
+{
+    const float found = find_most(x, n), most = found <= before ? before : found;
+    const __m512 m = _mm512_set1_ps(most), least = _mm512_set1_ps(-87.0f);
+    __m512 all = _mm512_setzero_ps();
+    *sum = 0;
+    if (most == -INFINITY) {
+        fill(x, n, 0);
+        return most;
+    }
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
+        const __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, x + i), m);
+        const __mmask16 counts = _mm512_mask_cmp_ps_mask(lanes, v, least, _CMP_NLE_UQ);
+        const __m512 e = _mm512_maskz_mov_ps(counts, hrf_exp_avx512(_mm512_max_ps(least, v)));
+        all = _mm512_add_ps(all, e);
+        _mm512_mask_storeu_ps(x + i, lanes, e);
+    }
+    *sum = _mm512_reduce_add_ps(all);
+    return most;
+}
+
 /* ---- SwiGLU ---- */
 
 ALWAYS void swiglu_as(enum hrf_dtype x_type, const char *x, enum hrf_dtype y_type, char *y,

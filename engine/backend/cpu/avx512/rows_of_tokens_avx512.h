@@ -28,6 +28,10 @@ void hrf_row_norm_avx512(const struct hrf_row_norm *norm, const void *x, void *y
  * beyond n become 0. */
 void hrf_row_softmax_avx512(float *x, int64_t n, int64_t n_padded, float scale, const float *mask);
 
+/* In place: x = exp(x - most), for n numbers; returns most, the largest of them and of `before`,
+ * and sets *sum to the sum of the exponentials. */
+float hrf_row_exponentials_avx512(float *x, int64_t n, float before, float *sum);
+
 /* y[i] = swish(x[i]) * x[n + i] */
 void hrf_row_swiglu_avx512(enum hrf_dtype x_type, const void *x, enum hrf_dtype y_type, void *y,
                            int64_t n);

@@ -49,6 +49,12 @@ bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf
     return false;
 }
 
+bool hrf_cpu_attention_long_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
 static enum hrf_status refuse(const struct hrf_node *node, struct hrf_error *err)
 {
     return hrf_error_set(err, HRF_E_BUG, "node '%s': this build has no kernels for AVX-512",
@@ -68,6 +74,15 @@ enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,
                                            struct hrf_error *err)
 {
     (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+enum hrf_status hrf_cpu_attention_long_compile(struct hrf_backend *backend,
+                                               const struct hrf_graph *graph,
+                                               const struct hrf_node *node, struct hrf_kernel **out,
+                                               struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
     return refuse(node, err);
 }
 

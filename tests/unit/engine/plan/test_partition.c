@@ -47,7 +47,7 @@ static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
     assert_int_equal(hrf_layout_parse("single", &l, NULL), HRF_OK);
     assert_int_equal(hrf_layout_ranks(&l), 1);
     assert_int_equal(hrf_layout_parse("spatial=2,halos=overlap", &l, NULL), HRF_OK);
-    char text[96];
+    char text[128];
     hrf_layout_text(&l, text);
     assert_string_equal(text, "spatial=2,halos=overlap");
     assert_int_equal(hrf_layout_parse("bands=keep", &l, NULL), HRF_OK);
@@ -57,6 +57,8 @@ static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
     refused("bands=all", "bands=auto, keep or recompute");
     refused("spatial=2,bands=keep", "has 2 ranks, and bands are for one");
     refused("halos=wide", "halos=auto, plain or overlap");
+    refused("spatial=2,attention=star", "attention=auto, gather or ring");
+    refused("stages=2,attention=ring", "needs spatial=2 or more");
     refused("spatial=0", "'spatial=0' is not a part");
     refused("rows=2", "'rows=2' is not a part");
     refused("spatial=2x", "'spatial=2x' is not a part");
