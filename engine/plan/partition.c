@@ -531,6 +531,21 @@ static enum hrf_status allocate_exchanges(struct hrf_partition *p, struct hrf_er
     return p->exchanges != NULL ? HRF_OK : no_memory(err);
 }
 
+/* Who asks for a ring counts on its memory. */
+static enum hrf_status check_ring(const struct hrf_partition *p, struct hrf_error *err)
+{
+    bool is_used = p->layout.attention != HRF_ATTENTION_RING;
+    for (int32_t i = 0; i < p->graph->n_nodes; i++)
+        is_used |= p->rings[i].n_parts > 0;
+    if (is_used)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                         "attention=ring: no attention of this network passes its keys in a ring, "
+                         "which takes more than %d tokens that the ranks share, and no mask; with "
+                         "attention=gather, or without it, they are gathered",
+                         HRF_ATTENTION_LONG);
+}
+
 enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                      const struct hrf_layout_plan *layout,
                                      const struct hrf_partition_options *options,
@@ -550,6 +565,7 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     HRF_TRY(cut_stages(p, options, err));
     find_splits(p, options);
     HRF_TRY(allocate_exchanges(p, err));
+    HRF_TRY(check_ring(p, err));
     if (options->overlap != NULL)
         memcpy(p->is_overlapped, options->overlap, (size_t)graph->n_nodes * sizeof(bool));
     keep_shared(p);

@@ -147,6 +147,21 @@ WRAP(struct hrf_blocks, hrf_blocks_of, const struct hrf_spec *spec)
     return blocks;
 }
 
+WRAP(struct hrf_gather, hrf_gather_of, const struct hrf_spec *spec)
+{
+    struct hrf_gather gather = __real_hrf_gather_of(spec);
+    if (is_faulty("hrf_gather_of"))
+        gather.in[2] = 0;
+    return gather;
+}
+
+WRAP(void, hrf_gather_seek, const struct hrf_spec *spec, int64_t i, int64_t offsets[2])
+{
+    __real_hrf_gather_seek(spec, i, offsets);
+    if (is_faulty("hrf_gather_seek"))
+        offsets[0] = 0;
+}
+
 WRAP(void, hrf_matmul_view, const struct hrf_spec *spec, struct hrf_matmul *out)
 {
     __real_hrf_matmul_view(spec, out);
@@ -331,6 +346,15 @@ static int32_t matmul_net(struct build *b)
                         build_input(b, SHAPE(3, 5, 6)));
 }
 
+static int32_t gather_net(struct build *b)
+{
+    static const int64_t channels[] = { 2, 0, 1 };
+    struct hrf_attributes a = hrf_attributes_default();
+    a.axis = 1;
+    const int32_t inputs[] = { image_of(b, 3, 8), build_integers(b, 3, channels) };
+    return build_node(b, HRF_OP_GATHER, inputs, 2, &a);
+}
+
 static int32_t resize_net(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -399,6 +423,8 @@ static const struct fault faults[] = {
     { "hrf_walk_rows", sum_net, "fp32", NULL },
     { "hrf_walk_seek", broadcast_net, "fp32", NULL },
     { "hrf_blocks_of", space_net, "fp32", NULL },
+    { "hrf_gather_of", gather_net, "fp32", NULL },
+    { "hrf_gather_seek", gather_net, "fp32", NULL },
     { "hrf_matmul_view", matmul_net, "fp32", NULL },
     { "hrf_matmul_seek", matmul_net, "fp32", NULL },
     { "hrf_resize_n", resize_net, "fp32", NULL },

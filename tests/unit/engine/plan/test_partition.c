@@ -199,6 +199,18 @@ static void more_stages_than_nodes_are_refused_with_what_would_do(void **state)
     hrf_graph_destroy(graph);
 }
 
+static void a_ring_without_long_attention_is_refused(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = two_convolutions();
+    HRF_AUTO(hrf_partition) p = NULL;
+    struct hrf_layout_plan layout;
+    struct hrf_error err = { .status = HRF_OK };
+    assert_int_equal(hrf_layout_parse("spatial=2,attention=ring", &layout, NULL), HRF_OK);
+    assert_int_equal(hrf_partition_create(graph, &layout, NULL, &p, &err), HRF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "more than 4096 tokens"));
+}
+
 /* ---- turns ---- */
 
 static void both_directions_keep_both_ranks_busy(void **state)
@@ -434,6 +446,7 @@ int main(void)
         cmocka_unit_test(bands_that_keep_rows_are_predicted_to_the_row),
         cmocka_unit_test(faults_of_kept_rows_are_found),
         cmocka_unit_test(bands_that_are_alike_copy_the_same_bytes),
+        cmocka_unit_test(a_ring_without_long_attention_is_refused),
         cmocka_unit_test(more_stages_than_nodes_are_refused_with_what_would_do),
         cmocka_unit_test(both_directions_keep_both_ranks_busy),
         cmocka_unit_test(bands_are_predicted_to_the_row),
