@@ -15,7 +15,7 @@ void hrf_partition_destroy(struct hrf_partition *p)
         hrf_free(p->reduces[i].gives);
     for (int32_t i = 0; i < p->n_cached; i++)
         hrf_free(p->cached[i].lo);
-    for (int32_t n = 0; n < p->graph->n_nodes && p->rings != NULL; n++)
+    for (int32_t n = 0; n < p->n_nodes && p->rings != NULL; n++)
         hrf_free(p->rings[n].feeds);
     hrf_free(p->rings);
     hrf_free(p->cached);
@@ -557,6 +557,7 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
         return no_memory(err);
     options = options != NULL ? options : &none;
     p->graph = graph;
+    p->n_nodes = graph->n_nodes;
     p->layout = *layout;
     p->keeps_outputs = options->keep_outputs;
     p->n_ranks = hrf_layout_group_ranks(layout);

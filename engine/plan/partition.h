@@ -76,6 +76,7 @@ struct hrf_partition {
     struct hrf_layout_plan layout;
     bool keeps_outputs;     /* outputs are not gathered: each rank's are its own parts */
     int32_t n_ranks;        /* of one group: stages * rows * columns */
+    int32_t n_nodes;        /* of the graph, which may be gone before the partition */
     int32_t *stage_of_node; /* [nodes] */
     bool *is_split;         /* [values] */
     bool *is_recomputed;    /* [values] */

@@ -44,7 +44,8 @@ static bool is_refused(const struct hrf_graph *graph, const char *precision)
 /* Operators that no case of which has a kernel: a new kernel takes its operator off this list. */
 static bool has_no_kernel(enum hrf_op op)
 {
-    static const enum hrf_op without[] = { HRF_OP_ATTENTION, HRF_OP_SWIGLU, HRF_OP_WHERE };
+    static const enum hrf_op without[] = { HRF_OP_ATTENTION, HRF_OP_SWIGLU, HRF_OP_WHERE,
+                                           HRF_OP_SELECT_MAX };
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
         if (op == without[i])
             return true;
