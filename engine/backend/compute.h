@@ -97,10 +97,13 @@ struct hrf_gather {
     struct hrf_shape box;
     int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK];
     int64_t n;
+    int64_t step;                /* in the input, from one index of the axis to the next */
+    int64_t steps[HRF_MAX_RANK]; /* in the output, along each axis of the indices */
 };
 struct hrf_gather hrf_gather_of(const struct hrf_spec *spec);
 /* Where copy i begins in the input (0) and in the output (1). */
-void hrf_gather_seek(const struct hrf_spec *spec, int64_t i, int64_t offsets[2]);
+void hrf_gather_seek(const struct hrf_spec *spec, const struct hrf_gather *gather, int64_t i,
+                     int64_t offsets[2]);
 /* A MATMUL as n products of [rows][depth] and [depth][columns]. Strides in elements, along rows (of
  * b: depth) and columns (of a: depth). */
 struct hrf_matmul {

@@ -162,6 +162,9 @@ struct hrf_gather hrf_gather_of(const struct hrf_spec *spec)
     for (int32_t i = 0; i < gather.box.rank; i++)
         if (i != axis)
             gather.out[i] = own[i < axis ? i : i + added - 1];
+    gather.step = gather.in[axis];
+    for (int32_t k = 0; k < added; k++)
+        gather.steps[k] = own[axis + k];
     return gather;
 }
 
@@ -180,17 +183,15 @@ static int64_t gather_index(const struct hrf_spec *spec, int64_t i)
     return index < 0 ? index + spec->inputs[0].shape.dims[spec->attributes.axis] : index;
 }
 
-void hrf_gather_seek(const struct hrf_spec *spec, int64_t i, int64_t offsets[2])
+void hrf_gather_seek(const struct hrf_spec *spec, const struct hrf_gather *gather, int64_t i,
+                     int64_t offsets[2])
 {
     const struct hrf_shape *indices = &spec->inputs[1].shape;
-    const int64_t axis = spec->attributes.axis;
-    int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], rest = i;
-    hrf_layout_strides(&spec->inputs[0].shape, in);
-    hrf_layout_strides(&spec->output.shape, out);
-    offsets[0] = gather_index(spec, i) * in[axis];
+    int64_t rest = i;
+    offsets[0] = gather_index(spec, i) * gather->step;
     offsets[1] = 0;
     for (int32_t k = indices->rank - 1; k >= 0; k--) {
-        offsets[1] += rest % indices->dims[k] * out[axis + k];
+        offsets[1] += rest % indices->dims[k] * gather->steps[k];
         rest /= indices->dims[k];
     }
 }

@@ -80,9 +80,9 @@ hrf_onnx_converter hrf_onnx_convert_concat, hrf_onnx_convert_flatten, hrf_onnx_c
     hrf_onnx_convert_cast_like;
 /* Of operators_select.c. */
 hrf_onnx_converter hrf_onnx_convert_top_k, hrf_onnx_convert_arg_max;
-/* True if the Gather takes rows by the greatest score of a column, or is a step towards it: it has
- * become SELECT_MAX or TOP_K. */
-bool hrf_onnx_chooses_rows(struct hrf_onnx_conversion *c);
+/* A Gather that takes rows by the greatest score of a column, or is a step towards it, becomes
+ * SELECT_MAX or TOP_K. */
+void hrf_onnx_choose_rows(struct hrf_onnx_conversion *c);
 /* Of operators_quantize.c: operators that compute in 8-bit integers. */
 hrf_onnx_converter hrf_onnx_convert_qlinear_conv, hrf_onnx_convert_qlinear_matmul,
     hrf_onnx_convert_dynamic_quantize, hrf_onnx_convert_conv_integer,

@@ -20,7 +20,7 @@ enum hrf_status hrf_onnx_convert_flatten(struct hrf_onnx_conversion *c)
 enum hrf_status hrf_onnx_convert_gather(struct hrf_onnx_conversion *c)
 {
     HRF_TRY(hrf_onnx_get_int(c, "axis", &c->a.axis));
-    (void)hrf_onnx_chooses_rows(c);
+    hrf_onnx_choose_rows(c);
     return HRF_OK;
 }
 

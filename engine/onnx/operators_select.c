@@ -64,29 +64,32 @@ static const struct hrf_node *list_of_greatest(const struct hrf_onnx_conversion 
     return fits ? node : NULL;
 }
 
-bool hrf_onnx_chooses_rows(struct hrf_onnx_conversion *c)
+/* True if `node` sorts along the Gather's axis, and the Gather takes the first index alone. */
+static bool takes_first(const struct hrf_onnx_conversion *c, const struct hrf_node *node,
+                        const struct hrf_value *indices)
+{
+    return node != NULL && node->op == HRF_OP_TOP_K && node->attributes.size == 0 &&
+           node->attributes.axis == c->a.axis && indices->data != NULL &&
+           indices->dtype == HRF_S64 && hrf_shape_count(&indices->shape) == 1 &&
+           *(const int64_t *)indices->data == 0;
+}
+
+void hrf_onnx_choose_rows(struct hrf_onnx_conversion *c)
 {
     const struct hrf_value *indices = hrf_onnx_input(c, 1);
-    const struct hrf_node *sorted = producer_of(c, c->inputs[0]);
     if (indices == NULL)
-        return false;
-    /* The first of the sorted indices, all else of them unknown. */
-    if (sorted != NULL && sorted->op == HRF_OP_TOP_K && sorted->attributes.size == 0 &&
-        sorted->attributes.axis == c->a.axis && indices->data != NULL &&
-        indices->dtype == HRF_S64 && hrf_shape_count(&indices->shape) == 1 &&
-        *(const int64_t *)indices->data == 0) {
+        return;
+    const struct hrf_node *sorted = producer_of(c, c->inputs[0]);
+    const struct hrf_node *greatest = c->a.axis == 0 ? list_of_greatest(c, c->inputs[1]) : NULL;
+    if (takes_first(c, sorted, indices)) {
         c->op = HRF_OP_TOP_K;
         c->a.size = 1;
         c->a.keep_dims = indices->shape.rank > 0;
         c->inputs[0] = sorted->inputs[0];
         c->n_inputs = 1;
-        return true;
+    } else if (greatest != NULL) {
+        c->op = HRF_OP_SELECT_MAX;
+        c->inputs[1] = greatest->inputs[0];
+        c->reader->has_unused = true;
     }
-    const struct hrf_node *greatest = c->a.axis == 0 ? list_of_greatest(c, c->inputs[1]) : NULL;
-    if (greatest == NULL)
-        return false;
-    c->op = HRF_OP_SELECT_MAX;
-    c->inputs[1] = greatest->inputs[0];
-    c->reader->has_unused = true;
-    return true;
 }

@@ -155,9 +155,10 @@ WRAP(struct hrf_gather, hrf_gather_of, const struct hrf_spec *spec)
     return gather;
 }
 
-WRAP(void, hrf_gather_seek, const struct hrf_spec *spec, int64_t i, int64_t offsets[2])
+WRAP(void, hrf_gather_seek, const struct hrf_spec *spec, const struct hrf_gather *gather, int64_t i,
+     int64_t offsets[2])
 {
-    __real_hrf_gather_seek(spec, i, offsets);
+    __real_hrf_gather_seek(spec, gather, i, offsets);
     if (is_faulty("hrf_gather_seek"))
         offsets[0] = 0;
 }

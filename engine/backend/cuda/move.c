@@ -127,7 +127,7 @@ static cudaError_t launch_gather(const struct hrf_cuda_kernel *kernel,
     const struct hrf_gather gather = hrf_gather_of(kernel->spec);
     for (int64_t i = 0; i < gather.n; i++) {
         int64_t offsets[2];
-        hrf_gather_seek(kernel->spec, i, offsets);
+        hrf_gather_seek(kernel->spec, &gather, i, offsets);
         const cudaError_t status = copy_box(
             kernel, &gather.box, shifted(hrf_cuda_output(kernel, call), offsets[1]), gather.out,
             shifted(hrf_cuda_input(kernel, call, 0), offsets[0]), gather.in);

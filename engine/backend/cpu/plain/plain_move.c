@@ -221,7 +221,7 @@ static void run_gather(const struct hrf_spec *spec, const struct hrf_kernel_call
     const char *x = hrf_spec_data(spec, call, 0);
     for (int64_t i = 0; i < gather.n; i++) {
         int64_t offsets[2];
-        hrf_gather_seek(spec, i, offsets);
+        hrf_gather_seek(spec, &gather, i, offsets);
         copy_box(&gather.box, bytes, x + offsets[0] * (int64_t)bytes, gather.in,
                  (char *)call->output + offsets[1] * (int64_t)bytes, gather.out);
     }
