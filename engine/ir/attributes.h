@@ -1,0 +1,157 @@
+/* attributes.h - the attributes of all operators: what a node says beside its inputs. Names and
+ * meanings are those of ONNX unless it is said otherwise.
+ */
+#ifndef HRF_ENGINE_IR_ATTRIBUTES_H
+#define HRF_ENGINE_IR_ATTRIBUTES_H
+
+#include "engine/ir/shape.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From SIGMOID on: only in floats, fused after lowering (hrf_pass_fuse_epilogue()). The formulas
+ * are those of the operators of these names; SWISH has an alpha of 1. */
+enum hrf_activation {
+    HRF_ACT_NONE,
+    HRF_ACT_RELU,
+    HRF_ACT_CLIP,
+    HRF_ACT_LEAKY_RELU,
+    HRF_ACT_SIGMOID,
+    HRF_ACT_HARD_SIGMOID, /* alpha, beta */
+    HRF_ACT_SWISH,
+    HRF_ACT_HARD_SWISH,
+    HRF_ACT_GELU,
+    HRF_ACT_GELU_TANH
+};
+
+/* How the pads of a window are derived from the input size. Source: ONNX Conv, attribute
+ * auto_pad. */
+enum hrf_auto_pad { HRF_PAD_EXPLICIT, HRF_PAD_SAME_UPPER, HRF_PAD_SAME_LOWER, HRF_PAD_VALID };
+
+/* What PAD puts around its input. Source: ONNX Pad, attribute mode. */
+enum hrf_pad_mode { HRF_PAD_CONSTANT, HRF_PAD_EDGE, HRF_PAD_REFLECT, HRF_PAD_WRAP };
+
+/* A window that slides over rows and columns: convolution and pooling. Pads are in px and may
+ * differ on all four sides. */
+struct hrf_window {
+    /* In CONV a kernel of 0 means the size of the weights; shape inference sets it. */
+    int64_t kernel[HRF_MAX_SPATIAL], stride[HRF_MAX_SPATIAL], dilation[HRF_MAX_SPATIAL];
+    int64_t pad_begin[HRF_MAX_SPATIAL], pad_end[HRF_MAX_SPATIAL]; /* [0] rows, [1] columns */
+    enum hrf_auto_pad auto_pad; /* unless EXPLICIT, shape inference computes the pads */
+    bool ceil_mode;             /* pooling */
+    bool count_include_pad;     /* average pooling */
+};
+
+/* RESIZE: the input position of an output pixel and the weights of the input pixels around it.
+ * Names and meanings are those of ONNX Resize. */
+enum hrf_resize_mode { HRF_RESIZE_NEAREST, HRF_RESIZE_LINEAR, HRF_RESIZE_CUBIC };
+enum hrf_resize_coordinates {
+    HRF_RESIZE_HALF_PIXEL,
+    HRF_RESIZE_PYTORCH_HALF_PIXEL,
+    HRF_RESIZE_ALIGN_CORNERS,
+    HRF_RESIZE_ASYMMETRIC
+};
+enum hrf_resize_rounding {
+    HRF_RESIZE_PREFER_FLOOR,
+    HRF_RESIZE_PREFER_CEIL,
+    HRF_RESIZE_FLOOR,
+    HRF_RESIZE_CEIL
+};
+/* What becomes of sizes that would change the aspect ratio. */
+enum hrf_resize_policy { HRF_RESIZE_STRETCH, HRF_RESIZE_NOT_LARGER, HRF_RESIZE_NOT_SMALLER };
+/* One axis of a RESIZE that computes only a part of the output. */
+struct hrf_resize_part {
+    int64_t n_in, n_out;         /* sizes of the whole axis; n_in 0: not a part */
+    int64_t first_in, first_out; /* begin of the part in the whole input and output */
+};
+struct hrf_resize {
+    enum hrf_resize_mode mode;
+    enum hrf_resize_coordinates coordinates;
+    enum hrf_resize_rounding rounding; /* NEAREST */
+    float cubic_a;
+    bool exclude_outside; /* CUBIC */
+    enum hrf_resize_policy policy;
+    bool antialias;   /* changes nothing unless the output is smaller, which is refused */
+    float scales[4];  /* for N, C, H, W; scales[0] == 0: `sizes` counts */
+    int64_t sizes[4]; /* 0 for N and C: unchanged */
+    struct hrf_resize_part part[2]; /* rows, columns */
+};
+
+/* A prologue: what a CONV applies to each input element of channel c as it reads it:
+ *   x' = act(x * factor[c] + shift[c])
+ * The padding around the image stays zero. */
+struct hrf_prologue {
+    enum hrf_activation activation;
+    float low, high; /* CLIP */
+    float slope;     /* LEAKY_RELU */
+};
+
+/* Rows [lo[0], hi[0]) and columns [lo[1], hi[1]) of an image. A value of rank 3, [N][T][C], counts
+ * as T rows of one column; a value of another rank than 3 and 4 as one pixel with as many channels
+ * as it has elements. */
+struct hrf_box {
+    int64_t lo[2], hi[2];
+};
+
+/* The attributes of all operators. The operator table (op.h) says which ones an operator uses. */
+struct hrf_attributes {
+    struct hrf_resize resize;
+    struct hrf_window window;
+    int64_t group;    /* PERFORMER: heads */
+    bool exponential; /* PERFORMER: the softmax kernel, not the generalised ReLU */
+    /* CONV_TRANSPOSE: output_padding adds rows and columns at the end. output_size is the wanted
+     * size, from which shape inference computes the pads; 0: the pads are given. */
+    int64_t output_padding[HRF_MAX_SPATIAL], output_size[HRF_MAX_SPATIAL];
+    /* Fused into CONV and GEMM by the passes: y = act(conv(x) + bias + residual). */
+    enum hrf_activation activation;
+    float activation_min, activation_max; /* CLIP */
+    struct hrf_prologue prologue;         /* CONV with HRF_CONV_FACTORS */
+    float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta;
+                        * ELU's and SELU's alpha, SELU's gamma (beta); HARD_SIGMOID's both */
+    float epsilon;     /* BATCH_NORM; PERFORMER: added to every feature */
+    float bias;        /* LRN's k */
+    /* LRN's window; POOL_FINISH's pixels; DEPTH_TO_SPACE's and SPACE_TO_DEPTH's block */
+    int64_t size;
+    /* DEPTH_TO_SPACE skips window.pad_begin rows and columns of its output at the beginning; 0
+     * except in the graph of one rank. */
+    bool column_row_depth;         /* DEPTH_TO_SPACE: ONNX mode CRD; false: DCR */
+    bool transpose_a, transpose_b; /* GEMM */
+    int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
+    /* SLICE by Split: part `part` of n_parts equal ones (the last may be shorter) along axes[0],
+     * from which shape inference computes starts and ends. 0: starts and ends are given. */
+    int64_t part, n_parts;
+    /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_..., SLICE, PAD. After
+     * shape inference none is negative, and TRANSPOSE, REDUCE_MEAN and PAD name every axis. */
+    int64_t axes[HRF_MAX_RANK];
+    int32_t n_axes;
+    /* SLICE, along axes[i]; SHAPE: starts[0], ends[0] when n_axes is 1. Slice inference clamps:
+     * element j of axis i is starts[i] + j * steps[i]. */
+    int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
+    int64_t
+        pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; a negative one cuts off */
+    enum hrf_pad_mode pad_mode; /* PAD */
+    float value;                /* PAD's constant; CONSTANT_OF_SHAPE's value of float32 */
+    float scale;                /* ATTENTION; 0: 1 / sqrt(channels of a head) */
+    bool causal;                /* ATTENTION: a token sees those up to its own position */
+    /* ATTENTION: the first axis of a mask of rank 4 is a part of that of the scores, and repeats
+     * along it: the windows of each image. Set by passes. */
+    bool mask_repeats;
+    bool exclusive, reverse; /* CUM_SUM */
+    bool upper;              /* TRILU */
+    bool truncated;          /* MOD: the result has the sign of the dividend */
+    bool keep_dims;          /* REDUCE_... */
+    bool allow_zero;         /* RESHAPE */
+    /* Set by passes. RESHAPE, FLATTEN, SQUEEZE and UNSQUEEZE: the elements of a side of rank 4
+     * count in the order N, H, W, C instead of N, C, H, W. GATHER: in that order, the output is
+     * made of rows of `size` elements, each a copy of the input's row of that index. LAYER_NORM and
+     * RMS_NORM of rank 4: over axis 1 alone, that is, the channels of each pixel; their scale and
+     * bias are [C]. */
+    bool of_pixels;
+    enum hrf_dtype to; /* type of CAST's and CONSTANT_OF_SHAPE's output */
+    int64_t fill;      /* CONSTANT_OF_SHAPE's value */
+    /* SOFTMAX and LOG_SOFTMAX before opset 13 work on all axes from `axis` on. Shape inference
+     * refuses a model in which that differs from working on `axis` alone. */
+    bool legacy_axis;
+};
+
+#endif
