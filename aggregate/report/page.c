@@ -144,10 +144,14 @@ static void pair_notes(struct hrf_out *out, const struct hrf_run_pair *pair)
     if (pair->n_notes == 0)
         hrf_out_adds(out, "<p class=\"none\">Every slide and patch has its match.</p>");
     hrf_out_adds(out, "<table class=\"list\"><tbody>\n");
-    for (size_t i = 0; i < pair->n_notes; i++)
+    for (size_t i = 0; i < pair->n_notes && i < HRF_PAGE_SLIDES; i++)
         hrf_out_markup(out, "<tr><td class=\"name\">%s</td><td>%s</td></tr>\n",
                        pair->notes[i].slide, pair->notes[i].text);
-    hrf_out_adds(out, "</tbody></table></section>\n");
+    hrf_out_adds(out, "</tbody></table>");
+    if (pair->n_notes > HRF_PAGE_SLIDES)
+        hrf_out_markup(out, "<p class=\"none\">and %zu more: compare.json</p>",
+                       pair->n_notes - HRF_PAGE_SLIDES);
+    hrf_out_adds(out, "</section>\n");
 }
 
 enum hrf_status hrf_report_pair_page(const struct hrf_run_pair *pair,

@@ -13,8 +13,13 @@
 
 #include <stdbool.h>
 
+/* Most slides in the page's table, and most lines of its lists: a browser opens a page with these
+ * at once, and their pictures are a few megabytes. results/labels.csv has all. */
+enum { HRF_PAGE_SLIDES = 2000, HRF_PAGE_LINES = 200 };
+
 /* What was written for a slide, beside the cohort's own facts. */
 struct hrf_page_slide {
+    bool is_left_out;           /* of the page's table; it has no pictures then */
     struct hrf_bytes thumbnail; /* PNG of the reference's heatmap, or of the slide; may be empty */
     struct hrf_bytes top_patches; /* PNG: patches of highest attention side by side; may be empty */
     char *note;                   /* e.g. an annotation that could not be read; NULL = none */
@@ -22,6 +27,13 @@ struct hrf_page_slide {
     const char *features; /* suffix of the files with its embeddings (".h5"); NULL = none */
     bool has_outlines;    /* the heatmap shows lesions */
 };
+
+/* Of a cohort of more than HRF_PAGE_SLIDES: leaves all out but those that are looked at first.
+ * These are labels that differ from the truth, the surest errors first; labels that differ between
+ * precisions; slides that failed or carry a warning; and the scores nearest to the threshold. */
+HRF_CHECKED enum hrf_status hrf_page_choose_slides(const struct hrf_cohort *cohort,
+                                                   struct hrf_page_slide *extras,
+                                                   struct hrf_error *err);
 
 /* extras[n_slides]; made_at: shown as it is ("2026-01-31T23:59:59Z"). */
 HRF_CHECKED enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,

@@ -37,6 +37,11 @@ void hrf_page_square(struct hrf_out *out, const char *label, int height, const c
                  HRF_PLOT_LEFT, HRF_PLOT_BOTTOM, HRF_PLOT_LEFT + HRF_PLOT_SIDE, HRF_PLOT_TOP);
 }
 
+int hrf_page_tenths(double units)
+{
+    return (int)lround(10.0 * units);
+}
+
 /* ---- ROC ---- */
 
 static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index,
@@ -54,10 +59,16 @@ static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *co
     HRF_AUTO_FREE struct hrf_roc_point *points = NULL;
     HRF_TRY(hrf_roc_curve(items, n, &points, &n_points, err));
     hrf_page_line(out, index);
-    for (size_t i = 0; i < n_points; i++)
-        hrf_out_addf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L',
-                     HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].false_positive_rate,
-                     HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].true_positive_rate);
+    int last_x = -1, last_y = -1;
+    for (size_t i = 0; i < n_points; i++) {
+        const double x = HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].false_positive_rate;
+        const double y = HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].true_positive_rate;
+        if (hrf_page_tenths(x) == last_x && hrf_page_tenths(y) == last_y)
+            continue;
+        hrf_out_addf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L', x, y);
+        last_x = hrf_page_tenths(x);
+        last_y = hrf_page_tenths(y);
+    }
     hrf_out_adds(out, "\"/>");
     return HRF_OK;
 }

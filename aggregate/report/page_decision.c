@@ -31,11 +31,17 @@ static enum hrf_status recall_line(struct hrf_out *out, const struct hrf_cohort 
     HRF_TRY(hrf_precision_recall_curve(items, labelled_slides(cohort, index, items), &points,
                                        &n_points, err));
     hrf_page_line(out, index);
+    int last_x = -1, last_y = -1;
     for (size_t i = 0; i < n_points; i++) {
+        const double x = HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].recall;
         const double y = HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].precision;
         if (i == 0)
             hrf_out_addf(out, "M%d %.1f", HRF_PLOT_LEFT, y);
-        hrf_out_addf(out, "V%.1fH%.1f", y, HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].recall);
+        else if (hrf_page_tenths(x) == last_x && hrf_page_tenths(y) == last_y)
+            continue;
+        hrf_out_addf(out, "V%.1fH%.1f", y, x);
+        last_x = hrf_page_tenths(x);
+        last_y = hrf_page_tenths(y);
     }
     hrf_out_adds(out, "\"/>");
     return HRF_OK;

@@ -84,6 +84,12 @@ static bool have_equal_reasons(const struct left_out *items, size_t n)
     return true;
 }
 
+static void and_more(struct hrf_out *out, size_t n, size_t n_shown)
+{
+    if (n > n_shown)
+        hrf_out_markup(out, "<li>and %zu more slides: results/labels.csv</li>\n", n - n_shown);
+}
+
 /* One slide: its name and reason. Several: how many, what they have in common, and behind a fold
  * what each one's own reason says. */
 static void group(struct hrf_out *out, const struct left_out *items, size_t n)
@@ -95,9 +101,10 @@ static void group(struct hrf_out *out, const struct left_out *items, size_t n)
     }
     hrf_out_markup(out, "<li><b>%zu slides</b> %s<details><summary>which</summary><ul>\n", n,
                    is_equal ? reason_of(&items[0]) : items[0].kind);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && i < HRF_PAGE_LINES; i++)
         hrf_out_markup(out, "<li><b>%s</b> %s</li>\n", items[i].slide->name,
                        is_equal ? "" : reason_of(&items[i]));
+    and_more(out, n, HRF_PAGE_LINES);
     hrf_out_adds(out, "</ul></details></li>\n");
 }
 
@@ -113,11 +120,13 @@ static enum hrf_status state_list(struct hrf_out *out, const struct hrf_cohort *
         hrf_out_markup(out, "<section id=\"%s\"><h2>%s <small>%zu slide%s; %s</small></h2>",
                        hrf_slide_state_word(state), title, count, count == 1 ? "" : "s", hint);
         hrf_out_adds(out, "<ul class=\"reasons\">\n");
-        for (size_t i = 0, n; i < list.n; i += n) {
+        size_t i = 0;
+        for (size_t n, n_groups = 0; i < list.n && n_groups < HRF_PAGE_LINES; i += n, n_groups++) {
             for (n = 1; i + n < list.n && strcmp(list.items[i].kind, list.items[i + n].kind) == 0;)
                 n++;
             group(out, &list.items[i], n);
         }
+        and_more(out, list.n, i);
         hrf_out_adds(out, "</ul></section>\n");
     }
     release_list(&list);

@@ -25,6 +25,9 @@ enum {
 };
 void hrf_page_frame(struct hrf_out *out, const char *label, int height, const char *x_title);
 void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title);
+/* Tenths of a unit, the finest that curves are drawn with: points that would be equal are left out,
+ * so that the curve of a large cohort has no more bytes than its plot can show. */
+int hrf_page_tenths(double units);
 HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
                                          struct hrf_error *err);
 /* Nothing without lesions. */

@@ -2,6 +2,7 @@
 #include "aggregate/report/page_private.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static bool flipped(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide)
 {
@@ -10,6 +11,76 @@ static bool flipped(const struct hrf_cohort *cohort, const struct hrf_cohort_sli
             return true;
     return false;
 }
+
+/* ---- which are shown ---- */
+
+enum interest { LABEL_IS_WRONG, LABEL_DIFFERS, NEEDS_A_LOOK, HAS_SCORE, HAS_NONE };
+
+struct candidate {
+    enum interest interest;
+    double distance; /* of equal interest, the smaller one is shown first */
+    size_t place;    /* in the cohort */
+};
+
+static struct candidate candidate_of(const struct hrf_cohort *cohort, size_t place)
+{
+    const struct hrf_cohort_slide *slide = &cohort->slides[place];
+    const struct hrf_cohort_score *first = &slide->scores[0];
+    struct candidate c = { .interest = HAS_NONE, .place = place };
+    if (hrf_cohort_is_wrong(cohort, slide, 0))
+        c.interest = LABEL_IS_WRONG;
+    else if (flipped(cohort, slide))
+        c.interest = LABEL_DIFFERS;
+    else if (slide->state == HRF_SLIDE_FAILED || slide->warning != NULL)
+        c.interest = NEEDS_A_LOOK;
+    else if (first->known)
+        c.interest = HAS_SCORE;
+    if (first->known)
+        c.distance = fabs(first->value - cohort->threshold);
+    if (c.interest == LABEL_IS_WRONG)
+        c.distance = -c.distance;
+    return c;
+}
+
+static int by_interest(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->interest != y->interest)
+        return x->interest < y->interest ? -1 : 1;
+    if (x->distance != y->distance)
+        return x->distance < y->distance ? -1 : 1;
+    return x->place < y->place ? -1 : 1;
+}
+
+enum hrf_status hrf_page_choose_slides(const struct hrf_cohort *cohort,
+                                       struct hrf_page_slide *extras, struct hrf_error *err)
+{
+    if (cohort->n_slides <= HRF_PAGE_SLIDES)
+        return HRF_OK;
+    HRF_AUTO_FREE struct candidate *all = hrf_alloc_array(cohort->n_slides, sizeof *all);
+    HRF_CHECK_MEMORY(all != NULL, err, "no memory for %zu slides", cohort->n_slides);
+    for (size_t i = 0; i < cohort->n_slides; i++)
+        all[i] = candidate_of(cohort, i);
+    qsort(all, cohort->n_slides, sizeof *all, by_interest);
+    for (size_t i = HRF_PAGE_SLIDES; i < cohort->n_slides; i++)
+        extras[all[i].place].is_left_out = true;
+    return HRF_OK;
+}
+
+static void say_which(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    if (cohort->n_slides <= HRF_PAGE_SLIDES)
+        return;
+    hrf_out_markup(
+        out,
+        "<p class=\"said\">Here are %s of %s slides: labels that differ from the truth or between "
+        "precisions, slides that failed or carry a warning, and the scores nearest to the "
+        "threshold. <a href=\"../results/labels.csv\">results/labels.csv</a> has all of "
+        "them.</p>\n",
+        hrf_page_count(HRF_PAGE_SLIDES).text, hrf_page_count((int64_t)cohort->n_slides).text);
+}
+
+/* ---- the table ---- */
 
 static void tools(struct hrf_out *out)
 {
@@ -28,7 +99,10 @@ static void tools(struct hrf_out *out)
 
 static void header(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    hrf_out_adds(out, "<table id=\"slides\"><thead><tr><th></th>"
+    hrf_out_adds(out, "<table id=\"slides\"");
+    if (cohort->n_slides > HRF_PAGE_SLIDES)
+        hrf_out_addf(out, " data-all=\"%zu\"", cohort->n_slides);
+    hrf_out_adds(out, "><thead><tr><th></th>"
                       "<th><button>slide</button></th><th><button>state</button></th>"
                       "<th><button>truth</button></th>");
     if (hrf_cohort_scores_slides(cohort))
@@ -238,10 +312,12 @@ void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                        "sure; dark outlines are annotated lesions; a click enlarges</small>",
                        hrf_cohort_label(cohort, true), cohort->precisions[0].name);
     hrf_out_adds(out, "</h2>\n");
+    say_which(out, cohort);
     tools(out);
     header(out, cohort);
     for (size_t i = 0; i < cohort->n_slides; i++)
-        row(out, cohort, &cohort->slides[i], &extras[i]);
+        if (!extras[i].is_left_out)
+            row(out, cohort, &cohort->slides[i], &extras[i]);
     hrf_out_adds(out, "</tbody></table></section>\n<dialog id=\"large\"><img alt=\"\"><p></p>"
                       "<button>close</button></dialog>\n");
 }

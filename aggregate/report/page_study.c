@@ -317,10 +317,16 @@ static void flips(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "<table><thead><tr><th>precision</th><th>slide</th><th class=\"n\">"
                       "reference score</th><th>label</th><th class=\"n\">score</th><th>label</th>"
                       "<th>truth</th></tr></thead><tbody>\n");
+    size_t n_shown = 0;
     for (size_t i = 1; i < cohort->n_precisions; i++)
-        for (size_t k = 0; k < cohort->precisions[i].n_flips; k++)
+        for (size_t k = 0; k < cohort->precisions[i].n_flips && n_shown < HRF_PAGE_LINES; k++) {
             flip_row(out, cohort, i, cohort->precisions[i].flips[k]);
-    hrf_out_adds(out, "</tbody></table></section>\n");
+            n_shown++;
+        }
+    hrf_out_adds(out, "</tbody></table>");
+    if (n > n_shown)
+        hrf_out_markup(out, "<p class=\"none\">and %zu more: results/labels.csv</p>", n - n_shown);
+    hrf_out_adds(out, "</section>\n");
 }
 
 static void patch_flip_row(struct hrf_out *out, const struct hrf_cohort *cohort,

@@ -191,7 +191,7 @@ static const char *const script[] = {
     "const filter=()=>{const w=text.value.toLowerCase(),s=pick.value;let n=0;",
     "all.forEach(r=>{const ok=(!w||r.dataset.n.toLowerCase().includes(w))&&",
     "(!s||r.dataset.s.split(' ').includes(s));r.hidden=!ok;n+=ok});",
-    "shown.textContent=n+' of '+all.length};",
+    "shown.textContent=n+' of '+all.length+(t.dataset.all?' here, '+t.dataset.all+' in all':'')};",
     "text.addEventListener('input',filter);pick.addEventListener('change',filter);filter()})();",
 };
 

@@ -189,7 +189,7 @@ static enum hrf_status make_thumbnail(const struct hrf_image *map, int32_t side,
                                       struct hrf_page_slide *extra, struct hrf_error *err)
 {
     hrf_bytes_release(&extra->thumbnail);
-    return make_small(map, side, &extra->thumbnail, err);
+    return extra->is_left_out ? HRF_OK : make_small(map, side, &extra->thumbnail, err);
 }
 
 static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_t precision,
@@ -244,7 +244,7 @@ static enum hrf_status write_top_patches(const struct writer *w, size_t slide, s
         return no_memory(err);
     HRF_TRY(hrf_file_write_atomic(path, head->shown_png.data, head->shown_png.n_bytes, err));
     extra->has_top_patches = true;
-    if (precision > 0 || !w->options->html)
+    if (precision > 0 || !w->options->html || extra->is_left_out)
         return HRF_OK;
     struct hrf_image strip = { 0 };
     HRF_TRY(hrf_image_decode(&head->shown_png, 3, &strip, err));
@@ -453,7 +453,7 @@ static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_er
     const bool is_plain = slide->state == HRF_SLIDE_NO_TISSUE ||
                           (w->cohort->is_embedding && slide->state == HRF_SLIDE_DONE &&
                            !w->extras[index].has_heatmap);
-    if (is_plain && slide->n_patches >= 0 && w->options->html)
+    if (is_plain && slide->n_patches >= 0 && w->options->html && !w->extras[index].is_left_out)
         HRF_TRY(show_plain_slide(w, index, err));
     if (has_failed && slide->state == HRF_SLIDE_DONE) {
         slide->state = HRF_SLIDE_FAILED;
@@ -503,6 +503,7 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
 static enum hrf_status write_all(struct writer *w, struct hrf_error *err)
 {
     HRF_TRY(prepare_folders(w, err));
+    HRF_TRY(hrf_page_choose_slides(w->cohort, w->extras, err));
     for (size_t i = 0; i < w->cohort->n_slides; i++) {
         enum hrf_status status = write_slide(w, i, err);
         if (status != HRF_OK)
@@ -515,7 +516,7 @@ static enum hrf_status write_all(struct writer *w, struct hrf_error *err)
 }
 
 /* A click shows a picture as large as it is in the page, so that a page that is sent to somebody
- * has them all. They get smaller as cohorts grow: about 4 MB, whatever the number. */
+ * has them all. They get smaller as cohorts grow: some 4 MB of 24 slides or 1,000. */
 static int32_t thumbnail_side(size_t n_slides)
 {
     return n_slides <= 24 ? 480 : n_slides <= 60 ? 320 : n_slides <= 200 ? 160 : 80;

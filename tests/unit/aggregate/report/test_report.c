@@ -4,6 +4,7 @@
 #include "aggregate/report/report_files.h"
 
 #include "aggregate/report/out.h"
+#include "aggregate/report/page.h"
 #include "aggregate/report/tables.h"
 #include "base/directory.h"
 #include "base/file.h"
@@ -452,6 +453,79 @@ static void a_failed_allocation_leaves_no_half_file(void **state)
     fixture_release(&f);
 }
 
+/* Every tenth slide is positive; three labels are wrong, by 0.4, 0.1 and 0.2. */
+static struct hrf_cohort *make_large_cohort(size_t n, const size_t wrong[3])
+{
+    static const char *const classes[] = { "normal", "tumor" }, *const precisions[] = { "fp32" };
+    const struct hrf_aggregate_params params = { .name = "large",
+                                                 .classes = classes,
+                                                 .n_classes = 2,
+                                                 .positive = 1,
+                                                 .precisions = precisions,
+                                                 .n_precisions = 1,
+                                                 .threshold = 0.5 };
+    static const double off[] = { 0.4, 0.1, 0.2 };
+    struct hrf_cohort *cohort = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_cohort_create(&params, n, &cohort, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_cohort_slide *s = &cohort->slides[i];
+        s->name = hrf_format("slide_%05zu", i);
+        s->file_name = hrf_strdup(s->name);
+        s->path = hrf_strdup(s->name);
+        s->state = i % 10 == 3 ? HRF_SLIDE_FAILED : HRF_SLIDE_DONE;
+        s->truth = i % 10 == 0 ? HRF_TRUTH_POSITIVE : HRF_TRUTH_NEGATIVE;
+        s->truth_class = i % 10 == 0;
+        s->n_patches = -1;
+        if (s->state == HRF_SLIDE_FAILED) {
+            s->reason = hrf_format("'%s' is cut short", s->name);
+            continue;
+        }
+        double value = 0.5 + (i % 10 == 0 ? 0.4 : -0.4) * (double)(i + 1) / (double)n;
+        for (int k = 0; k < 3; k++)
+            value = i == wrong[k] ? 0.5 + (i % 10 == 0 ? -off[k] : off[k]) : value;
+        s->scores[0] = (struct hrf_cohort_score){ .known = true,
+                                                  .value = value,
+                                                  .positive = value >= 0.5 };
+    }
+    if (hrf_cohort_finish(cohort, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    return cohort;
+}
+
+static void a_large_page_shows_what_is_looked_at_first(void **state)
+{
+    (void)state;
+    enum { N = HRF_PAGE_SLIDES + 3000 };
+    static const size_t wrong[] = { 4990, 4000, 14 };
+    struct fixture f;
+    struct hrf_error err = { .status = HRF_OK };
+    fixture_init(&f, 6, 2, true);
+    HRF_AUTO(hrf_cohort) cohort = make_large_cohort(N, wrong);
+    HRF_AUTO_FREE struct hrf_page_slide *extras = hrf_calloc(N, sizeof *extras);
+    HRF_AUTO_FREE char *path = hrf_path_join(f.directory, "large.html");
+    assert_int_equal(hrf_page_choose_slides(cohort, extras, &err), HRF_OK);
+    size_t n_shown = 0;
+    for (size_t i = 0; i < N; i++) {
+        n_shown += !extras[i].is_left_out;
+        if (cohort->slides[i].state == HRF_SLIDE_FAILED)
+            assert_false(extras[i].is_left_out);
+    }
+    assert_int_equal(n_shown, HRF_PAGE_SLIDES);
+    for (int k = 0; k < 3; k++)
+        assert_false(extras[wrong[k]].is_left_out);
+    assert_false(extras[0].is_left_out); /* the scores nearest to the threshold */
+    assert_true(extras[N - 1].is_left_out);
+    assert_int_equal(hrf_report_page(cohort, extras, "now", path, &err), HRF_OK);
+    size_t n_bytes;
+    HRF_AUTO_FREE char *page = read_path(path, &n_bytes);
+    assert_true(n_bytes < 1500000);
+    assert_non_null(strstr(page, "Here are 2,000 of 5,000 slides"));
+    assert_non_null(strstr(page, "and 300 more slides: results/labels.csv")); /* of 500 */
+    fixture_release(&f);
+}
+
 static const char *find_chromium(void)
 {
     static const char *const paths[] = { "/usr/bin/chromium", "/usr/bin/chromium-browser",
@@ -510,6 +584,7 @@ int main(void)
         cmocka_unit_test(a_slide_that_cannot_be_written_keeps_no_other_from_it),
         cmocka_unit_test(scores_of_other_patches_are_refused),
         cmocka_unit_test(a_failed_allocation_leaves_no_half_file),
+        cmocka_unit_test(a_large_page_shows_what_is_looked_at_first),
         cmocka_unit_test(a_browser_shows_the_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
