@@ -1,5 +1,6 @@
 #include "aggregate/study/run_pair.h"
 
+#include "aggregate/study/pair_drift.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -202,6 +203,36 @@ static float *gather(const struct hrf_scores *scores, const struct places *place
     return values;
 }
 
+/* The embeddings of one precision of one run against those of A's first. */
+static enum hrf_status add_embeddings(struct hrf_run_pair *pair,
+                                      const struct hrf_run_pair_side runs[2],
+                                      const struct match *match, size_t index,
+                                      const struct places *places, struct hrf_error *err)
+{
+    const size_t n_first = runs[0].params->n_precisions, side = index >= n_first;
+    struct hrf_cohort_precision *p = &pair->cohort->precisions[index];
+    const char *name = runs[side].params->precisions[index - side * n_first];
+    const struct hrf_pair_drift_side sides[2] = {
+        { runs[0].store, match->rows[0]->id, runs[0].params->precisions[0], places->index[0] },
+        { runs[side].store, match->rows[side]->id, name, places->index[side] }
+    };
+    HRF_AUTO(hrf_scores) facts = NULL;
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_store_get_score_facts(runs[side].store, match->rows[side]->id,
+                                                       name, &facts, &why);
+    if (status == HRF_OK)
+        status = hrf_cohort_add_scores(p, facts, &why);
+    if (status == HRF_OK)
+        status = hrf_pair_drift_add(sides, places->n, p, &why);
+    if (status == HRF_E_AGAIN)
+        return note(pair, match->rows[0]->name,
+                    hrf_format("not scored at %c:%s", letters[side], name), err);
+    if (status == HRF_E_UNSUPPORTED)
+        return note(pair, match->rows[0]->name,
+                    hrf_format("%s: not compared at %c:%s", why.text, letters[side], name), err);
+    return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", why.text);
+}
+
 static enum hrf_status check_scores(const struct hrf_cohort *cohort,
                                     const struct hrf_scores *scores,
                                     const struct hrf_tile_plan *plan, struct hrf_error *err)
@@ -324,8 +355,11 @@ static enum hrf_status compare_patches(struct hrf_run_pair *pair,
                       err);
     for (size_t i = 0; i < pair->cohort->n_precisions && status == HRF_OK; i++) {
         const size_t side = i >= runs[0].params->n_precisions;
-        if (plans[side]->n_patches > 0)
-            status = add_precision(pair, runs, match, slide, i, plans, &places, &reference, err);
+        if (plans[side]->n_patches == 0)
+            continue;
+        status = pair->cohort->is_embedding
+                     ? add_embeddings(pair, runs, match, i, &places, err)
+                     : add_precision(pair, runs, match, slide, i, plans, &places, &reference, err);
     }
     hrf_free(reference);
     places_release(&places);
@@ -376,6 +410,11 @@ static enum hrf_status load_slide(struct hrf_run_pair *pair, const struct hrf_ru
 static enum hrf_status check_classes(const struct hrf_run_pair_side runs[2], struct hrf_error *err)
 {
     const struct hrf_aggregate_params *a = runs[0].params, *b = runs[1].params;
+    if (a->is_embedding != b->is_embedding)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%c gives embeddings of patches and %c scores (model.output): compare "
+                             "runs of one kind",
+                             letters[b->is_embedding], letters[a->is_embedding]);
     if (a->n_classes != b->n_classes)
         return hrf_error_set(err, HRF_E_USER, "the runs' models have %zu and %zu classes",
                              a->n_classes, b->n_classes);

@@ -3,7 +3,8 @@
  *
  * Slides are matched by name and content (size and OpenSlide's quickhash), patches by slide and
  * position (level-0 px). What has no match on the
- * other side is named and in no figure. Slide scores of both are made by A's rule and threshold,
+ * other side is named and in no figure. Of runs that give embeddings, the cosines and the
+ * neighbours of the patches are compared. Slide scores of both are made by A's rule and threshold,
  * from all patches of each run. Only reads the stores.
  */
 #ifndef HRF_AGGREGATE_STUDY_RUN_PAIR_H
@@ -30,7 +31,8 @@ struct hrf_run_pair {
 void hrf_run_pair_destroy(struct hrf_run_pair *pair);
 HRF_DEFINE_AUTO(hrf_run_pair)
 
-/* HRF_E_USER when the runs cannot be compared: other classes, no slide in common. */
+/* HRF_E_USER when the runs cannot be compared: other classes, embeddings against scores or of
+ * another length, no slide in common. */
 HRF_CHECKED enum hrf_status hrf_run_pair_load(const struct hrf_run_pair_side runs[2],
                                               struct hrf_run_pair **out, struct hrf_error *err);
 

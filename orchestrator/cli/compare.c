@@ -43,6 +43,36 @@ static void cell(const struct hrf_figure *figure, int width, const char *format)
     hrf_cli_printf(" %*s", width, text);
 }
 
+static void print_drift(const struct hrf_cohort *cohort)
+{
+    hrf_cli_printf("%-10s %9s %9s %9s %9s %9s %9s %9s %9s %9s %10s\n", "", "patches/s", "speed x",
+                   "network x", "memory x", "compared", "cos mean", "median", "1st perc.", "least",
+                   "neighbours");
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        hrf_cli_printf("%-10s", p->name);
+        cell(&p->patches_per_second, 9, "g");
+        cell(&p->speedup, 9, "g");
+        cell(&p->compute_speedup, 9, "g");
+        cell(&p->memory_ratio, 9, "g");
+        hrf_cli_printf(" %9zu", p->drift.n_patches);
+        cell(&p->cosine_mean, 9, "f");
+        cell(&p->cosine_median, 9, "f");
+        cell(&p->cosine_percentile1, 9, "f");
+        cell(&p->cosine_least, 9, "f");
+        cell(&p->neighbours_kept, 10, "f");
+        hrf_cli_printf("\n");
+    }
+    hrf_cli_printf(
+        "cos: cosine of a patch's embedding and %s's; neighbours: share of its 10 nearest "
+        "patches of the slide that stay so\n",
+        cohort->precisions[0].name);
+    for (size_t i = 1; i < cohort->n_precisions; i++)
+        if (isnan(cohort->precisions[i].cosine_mean.value))
+            hrf_cli_printf("%s: no cosine: %s\n", cohort->precisions[i].name,
+                           cohort->precisions[i].cosine_mean.reason);
+}
+
 static void print_table(const struct hrf_cohort *cohort)
 {
     hrf_cli_printf("%-10s %9s %9s %9s %9s %9s %9s %9s %9s %9s %7s %7s %8s\n", "", "patches/s",
@@ -105,6 +135,10 @@ static void print_text(const struct hrf_run_pair *pair, const char *const direct
         hrf_cli_printf("  %s: %s\n", name != NULL ? name : "?", pair->notes[i].text);
     }
     hrf_cli_printf("\n");
+    if (pair->cohort->is_embedding)
+        print_drift(pair->cohort);
+    if (!hrf_cohort_scores_slides(pair->cohort))
+        return;
     print_table(pair->cohort);
     for (size_t i = 1; i < pair->cohort->n_precisions; i++)
         print_flips(pair->cohort, i);
@@ -167,7 +201,8 @@ const struct hrf_command hrf_cli_compare = {
     .summary = "compare the accuracy, speed and memory of two finished runs",
     .details = "Compares every precision of both runs with the first precision of DIR1. Slides are "
                "matched by name and content, patches by slide and position; those without a match "
-               "are named and in no figure. "
+               "are named and in no figure. Embeddings are compared by their cosines and by their "
+               "nearest neighbours. "
                "The slide scores of both runs are computed with DIR1's rule and threshold.",
     .min_operands = 2,
     .max_operands = 2,

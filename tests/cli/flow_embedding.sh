@@ -132,6 +132,30 @@ embed 3 killed $words
 expect_text "has other bytes than its record names; 'hires-flow run' computes it again"
 embed 3 killed $words
 is_whole "$scratch/killed" "harmed"
+# Two runs of embeddings: the figures of one run of both precisions; another stride: what both have.
+expect_code 0 "$flow" compare "$scratch/trident" "$scratch/trident" --json --out "$scratch/compared"
+cp "$scratch/out" "$scratch/compare.json"
+embed 3 wide --set tiler.patch.stride=128
+expect_code 0 "$flow" compare "$scratch/trident" "$scratch/wide"
+expect_text "neighbours: share of its 10 nearest patches of the slide that stay so"
+expect_code 0 "$flow" compare "$scratch/trident" "$scratch/wide" --json
+"$python" - "$scratch" "$scratch/out" <<'END2' || fail "embeddings of two runs"
+import json, sys
+top = sys.argv[1]
+report, same = (json.load(open(f"{top}/{f}"))["precisions"] for f in ("trident/report/report.json", "compare.json"))
+assert [p["precision"] for p in same] == ["A:fp32", "A:int8", "B:fp32", "B:int8"]
+for p, q in zip(same[1::2] + same[:1], [report[1]] * 2 + report[:1]):
+    for key in ("cosine_mean", "cosine_least", "neighbours_kept", "patches_compared"):
+        assert p["embedding"][key] == q["embedding"][key], (key, p["embedding"], q["embedding"])
+assert same[2]["embedding"]["cosine_least"] > 0.999999 and same[2]["embedding"]["neighbours_kept"] == 1
+wide = json.load(open(sys.argv[2]))
+n = wide["precisions"][2]["embedding"]["patches_compared"]
+assert 0 < n == wide["patches"] < 77 and wide["precisions"][2]["embedding"]["cosine_least"] > 0.999999, wide
+END2
+grep -q "Embeddings" "$scratch/compared/index.html" || fail "no embeddings on the page"
+expect_code 2 "$flow" compare "$scratch/scored" "$scratch/trident"
+expect_text "B gives embeddings of patches and A scores (model.output): compare runs of one kind"
+
 # Bad requests, each a sentence.
 expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=embedding --set tiler.mode=slide
 expect_text "'embedding' describes patches"
