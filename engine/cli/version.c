@@ -3,6 +3,7 @@
 #include "base/own_process.h"
 #include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
+#include "engine/comm/mpi/mpi.h"
 #include "engine/comm/nccl/nccl.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -64,6 +65,19 @@ static void print_nccl(void)
         printf("nccl: missing: %s\n", why.text);
 }
 
+static void print_mpi(void)
+{
+    const void *operations = NULL;
+    struct hrf_error why = { .text = "" };
+    char version[128];
+    if (hrf_module_load("mpi", HRF_VERSION, &operations, &why) != HRF_OK) {
+        printf("mpi: missing: %s\n", why.text);
+        return;
+    }
+    ((const struct hrf_mpi_module *)operations)->version(version, sizeof version);
+    printf("mpi: %s\n", version);
+}
+
 /* What this machine lacks for device cpu; "": nothing. */
 static void print_lack(const struct hrf_backend_ops *cpu)
 {
@@ -97,6 +111,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     print_lack(cpu);
     print_cuda();
     print_nccl();
+    print_mpi();
     return 0;
 }
 

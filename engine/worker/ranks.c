@@ -95,17 +95,50 @@ static enum hrf_status check_layout(const struct hrf_ranks *ranks, struct hrf_er
     return HRF_OK;
 }
 
-static enum hrf_status join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf_error *err)
+/* The number that this rank's starter gave it: PMIx's, Open MPI's or Slurm's. */
+static int64_t rank_by_environment(void)
+{
+    static const char *const names[] = { "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]) != NULL)
+            return strtoll(getenv(names[i]), NULL, 10);
+    return 0;
+}
+
+/* Without MPI no other try can help: the rank's record tells the launcher so. */
+static enum hrf_status load_mpi(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf_error *err)
 {
     const void *operations;
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = hrf_module_load("mpi", HRF_VERSION, &operations, &why);
+    if (status == HRF_OK) {
+        ranks->mpi = operations;
+        return HRF_OK;
+    }
+    struct hrf_rank_record record = ranks->record;
+    record.rank = rank_by_environment();
+    record.n_ranks = n_ranks;
+    record.state = HRF_RANK_FAILED;
+    record.exit_code = 1;
+    record.end_ms = hrf_clock_wall_ms();
+    snprintf(record.reason, sizeof record.reason,
+             "%lld ranks need MPI (ask for one rank, or see hires-flow doctor): %.*s",
+             (long long)n_ranks, (int)(sizeof record.reason - 96), why.text);
+    if (record.rank >= 0 && record.rank < n_ranks &&
+        hrf_rank_write(ranks->directory, &record, &why) != HRF_OK)
+        hrf_log_warning("engine", "%s", why.text);
+    return hrf_error_set(err, status, "%s", record.reason);
+}
+
+static enum hrf_status join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf_error *err)
+{
     char identity[200];
     const struct hrf_mpi_config config = { .deadline_ms = hrf_rank_deadline_ms(),
                                            .n_ranks = (int32_t)n_ranks,
                                            .abort_code = EXIT_TRY_AGAIN,
                                            .on_abort = on_abort,
                                            .context = ranks };
-    HRF_TRY(hrf_module_load("mpi", HRF_VERSION, &operations, err));
-    ranks->mpi = operations;
+    HRF_TRY(load_mpi(ranks, n_ranks, err));
     hrf_crash_point("engine.rank.begin");
     HRF_TRY(ranks->mpi->create(&config, &ranks->comm, err));
     hrf_crash_point("engine.rank.joined");

@@ -44,6 +44,7 @@ static int print_json(const char *path, const struct hrf_option_list *set)
     struct hrf_findings findings = HRF_FINDINGS_INIT;
     struct hrf_strbuf unsupported = HRF_STRBUF_INIT;
     struct hrf_error err = { .status = HRF_OK };
+    bool lacks = false;
     enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, &workflow, &findings,
                                                &err);
     json_t *list = findings_json(&findings);
@@ -59,6 +60,11 @@ static int print_json(const char *path, const struct hrf_option_list *set)
             json_array_append_new(list, misfit_json("executor.slurm", &why));
             err = status == HRF_OK ? why : err;
             status = HRF_E_USER;
+        } else if (hrf_cli_check_ranks(workflow, &why) != HRF_OK) {
+            json_array_append_new(list, misfit_json("executor", &why));
+            err = status == HRF_OK ? why : err;
+            status = HRF_E_EXTERNAL;
+            lacks = true;
         }
     }
     HRF_AUTO_JSON value = json_pack("{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path),
@@ -70,7 +76,7 @@ static int print_json(const char *path, const struct hrf_option_list *set)
     puts(text != NULL ? text : "{}");
     hrf_strbuf_release(&unsupported);
     hrf_findings_release(&findings);
-    return status == HRF_OK ? 0 : HRF_EXIT_USAGE;
+    return status == HRF_OK ? 0 : lacks ? HRF_EXIT_LACKS : HRF_EXIT_USAGE;
 }
 
 static int print_keys(void)
@@ -155,6 +161,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     }
     if (!submit && hrf_cli_check_slurm(workflow, &err) == HRF_E_USER) /* it may run elsewhere */
         return hrf_cli_fail(command->name, &err);
+    if (hrf_cli_check_ranks(workflow, &err) != HRF_OK) {
+        hrf_cli_fail(command->name, &err);
+        return HRF_EXIT_LACKS;
+    }
     if (resolved) {
         hrf_workflow_write(workflow, &text);
         fputs(text.text, stdout);
@@ -171,18 +181,19 @@ const struct hrf_command hrf_cli_check = {
     .name = "check",
     .operands = "[FILE.yaml]",
     .summary = "check a workflow file and report all errors at once",
-    .details =
-        "Checks the file, that its model fits it, and that its jobs fit the nodes of the Slurm\n"
-        "partition where Slurm answers here. Does not look at the slides, which "
-        "may be on\n"
-        "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
-        "its start.\n"
-        "--slides opens the header of every slide, many at once, and groups what it finds: "
-        "missing,\n"
-        "cut short, still being copied, without a resolution, finer patches than pixels. "
-        "Exit code 3:\n"
-        "some cannot be scored.\n"
-        "--schema and --keys need no file.",
+    .details = "Checks the file, that its model fits it, that MPI is there if jobs have several "
+               "ranks, and\n"
+               "that its jobs fit the nodes of the Slurm partition where Slurm answers here. Does "
+               "not look at the slides, which "
+               "may be on\n"
+               "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
+               "its start.\n"
+               "--slides opens the header of every slide, many at once, and groups what it finds: "
+               "missing,\n"
+               "cut short, still being copied, without a resolution, finer patches than pixels. "
+               "Exit code 3:\n"
+               "some cannot be scored.\n"
+               "--schema and --keys need no file.",
     .min_operands = 0,
     .max_operands = 1,
     .run = run,

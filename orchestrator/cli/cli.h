@@ -60,6 +60,10 @@ HRF_CHECKED enum hrf_status hrf_cli_check_model(const struct hrf_workflow *workf
  * HRF_OK where the executor is another one, or the controller does not answer. */
 HRF_CHECKED enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *workflow,
                                                 struct hrf_error *err);
+/* Whether jobs of several ranks can be started: HRF_E_EXTERNAL with what is missing and what to do.
+ * On Slurm only what the login node can know. HRF_OK where one rank is asked for. */
+HRF_CHECKED enum hrf_status hrf_cli_check_ranks(const struct hrf_workflow *workflow,
+                                                struct hrf_error *err);
 /* What the newest start of an attempt says of itself: "start", "beat" or "done"; false: it has not
  * begun, or not said that. */
 bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *attempt,

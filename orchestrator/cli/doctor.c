@@ -36,30 +36,34 @@ static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
 {
     static const struct {
         const char *begin, *subject, *meaning;
-        bool is_cut; /* the beginning is not told */
+        const char *instead; /* of the beginning; NULL: it is told */
         enum hrf_verdict verdict;
     } kinds[] = {
-        { "cuda: missing: ", "gpu", "device: auto uses the CPU, device: cuda is an error", true,
-          HRF_GOOD },
-        { "cuda: ", "gpu", "device: auto and device: cuda use it", true, HRF_GOOD },
-        { "cpu: missing: ", "engine", "inference jobs with device: cpu cannot run", true, HRF_BAD },
-        { "hires-engine", "engine", "inference jobs can run", false, HRF_GOOD },
+        { "cuda: missing: ", "gpu", "device: auto uses the CPU, device: cuda is an error",
+          "none: ", HRF_GOOD },
+        { "cuda: ", "gpu", "device: auto and device: cuda use it", "", HRF_GOOD },
+        { "mpi: missing: ", "mpi", "jobs have one rank here; `apt install openmpi-bin` for more",
+          "none: ", HRF_GOOD },
+        { "mpi: ", "mpi", "jobs of several ranks can run", "", HRF_GOOD },
+        { "cpu: missing: ", "engine", "inference jobs with device: cpu cannot run", "", HRF_BAD },
+        { "hires-engine", "engine", "inference jobs can run", NULL, HRF_GOOD },
         { "oneDNN", "engine",
-          "library for device: cpu on this machine; jobs on other machines use theirs", false,
+          "library for device: cpu on this machine; jobs on other machines use theirs", NULL,
           HRF_GOOD },
-        { "processor", "engine", "of this machine; `bench engine` measures its speed", false,
+        { "processor", "engine", "of this machine; `bench engine` measures its speed", NULL,
           HRF_GOOD },
-        { "devices", "engine", "possible values of engine.device", false, HRF_GOOD },
+        { "devices", "engine", "possible values of engine.device", NULL, HRF_GOOD },
         { "precisions", "engine",
-          "possible values of `precision`, and how this machine computes them", false, HRF_GOOD },
-        { "", "engine", "inference jobs can run", false, HRF_GOOD },
+          "possible values of `precision`, and how this machine computes them", NULL, HRF_GOOD },
+        { "", "engine", "inference jobs can run", NULL, HRF_GOOD },
     };
     size_t k = 0;
     while (strncmp(line, kinds[k].begin, strlen(kinds[k].begin)) != 0)
         k++;
-    const int skipped = kinds[k].is_cut ? (int)strlen(kinds[k].begin) : 0;
+    const char *instead = kinds[k].instead;
+    const int skipped = instead != NULL ? (int)strlen(kinds[k].begin) : 0;
     hrf_doctor_tell(doctor, kinds[k].verdict, kinds[k].subject, kinds[k].meaning, "%s%.*s",
-                    k == 0 ? "none: " : "", n - skipped, line + skipped);
+                    instead != NULL ? instead : "", n - skipped, line + skipped);
 }
 
 static void look_at_engine(struct hrf_doctor *doctor)
@@ -215,6 +219,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return hrf_cli_fail(command->name, &err);
     slurm |= workflow->executor.type == HRF_EXECUTOR_SLURM;
     look_at_engine(&doctor);
+    if (hrf_cli_check_ranks(workflow, &err) == HRF_E_EXTERNAL)
+        hrf_doctor_tell(&doctor, HRF_BAD, "ranks", "no inference job can run", "%s", err.text);
     look_at_cores(&doctor);
     look_at_slides(&doctor);
     look_at_directory(&doctor, directory);

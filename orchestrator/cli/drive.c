@@ -65,6 +65,8 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
     if (status == HRF_OK)
         status = hrf_cli_check_slurm(w, &err);
     if (status == HRF_OK)
+        status = hrf_cli_check_ranks(w, &err);
+    if (status == HRF_OK)
         status = hrf_cli_check_model(w, false, &err);
     if (status == HRF_OK)
         return 0;

@@ -41,13 +41,15 @@ static bool has_memory_mark(const char *text)
     return false;
 }
 
+/* The last line that says something: mpirun ends with a ruler. */
 static char *last_line(char *text)
 {
     char *end = text + strlen(text);
-    while (end > text && (end[-1] == '\n' || end[-1] == ' '))
+    while (end > text && strchr("\n -=*", end[-1]) != NULL)
         *--end = '\0';
     char *line = strrchr(text, '\n');
-    return hrf_text_printable(line != NULL ? line + 1 : text);
+    line = line != NULL ? line + 1 : text;
+    return hrf_text_printable(line + strspn(line, " "));
 }
 
 struct job_logs {

@@ -84,7 +84,7 @@ void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, siz
     if (first.state == HRF_RANK_DONE)
         return;
     *exit_code = first.exit_code;
-    snprintf(out, size, "rank %lld of %lld on %.64s %s%.150s", (long long)first.rank,
+    snprintf(out, size, "rank %lld of %lld on %.64s %s%.200s", (long long)first.rank,
              (long long)n_ranks, first.host,
              first.state == HRF_RANK_FAILED ? "failed: " : "was killed",
              first.state == HRF_RANK_FAILED ? first.reason : "");

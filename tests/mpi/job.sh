@@ -44,6 +44,20 @@ one s.yaml slides --set 'precision=[int8]'
 many s.yaml 4 'spatial={rows: 2, cols: 2}' --set 'precision=[int8]'
 diff -r "$scratch/slides/results" "$scratch/many/results" || fail "slides in INT8 are not one rank's"
 
+# Without MPI: said before anything is written; where only the job's machine lacks it, one try and the reason.
+for command in check "run --out $scratch/none"; do
+    HRF_MODULE_DIR=$scratch/none expect_code 4 "$flow" $command "$scratch/w.yaml" --set executor.local.ranks=2
+    expect_text "executor.local.ranks asks for 2 ranks a job, and hires-engine was built without MPI"
+done
+[ ! -e "$scratch/none" ] || fail "something was written"
+HRF_MODULE_DIR=$scratch/none expect_code 4 "$flow" doctor "$scratch/w.yaml" --set executor.local.ranks=2
+expect_text "BAD  ranks       executor.local.ranks asks for 2 ranks a job"
+root=$([ "$(id -u)" != 0 ] || echo ", --allow-run-as-root")
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/lacking" --set executor.local.ranks=2 \
+    --set "executor.local.launcher=[env, HRF_MODULE_DIR=$scratch/none, mpirun, --oversubscribe$root]"
+expect_text "2 ranks need MPI (ask for one rank, or see hires-flow doctor): this installation has no mpi module"
+[ "$(find "$scratch/lacking/jobs" -maxdepth 1 -name 'infer-*.a2' | wc -l)" = 0 ] || fail "tried again without MPI"
+
 # One rank sees another file system: the slide fails, by name, and the others do not.
 cat >"$scratch/engine" <<END
 #!/bin/sh
