@@ -13,6 +13,9 @@ enum hrf_precision {
 };
 /* By enum hrf_precision, with a NULL at the end. */
 extern const char *const hrf_precision_names[HRF_N_PRECISIONS + 1];
+/* What a run calls the patches that it scores once more with other stains (study.stain_jitter). It
+ * stands wherever a precision's name does. */
+#define HRF_JITTER "jitter"
 /* HRF_N_PRECISIONS where the name is none. */
 enum hrf_precision hrf_precision_find(const char *name);
 

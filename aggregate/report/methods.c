@@ -21,6 +21,7 @@ enum work {
     CALIBRATION,
     CAMELYON,
     YOUDEN,
+    STAIN_JITTER,
     N_WORKS
 };
 
@@ -53,7 +54,11 @@ static const char *const works[N_WORKS] = {
     [CAMELYON] = "Ehteshami Bejnordi B, Veta M, van Diest PJ, et al. Diagnostic assessment of deep "
                  "learning algorithms for detection of lymph node metastases in women with breast "
                  "cancer. JAMA 318(22):2199-2210, 2017.",
-    [YOUDEN] = "Youden WJ. Index for rating diagnostic tests. Cancer 3(1):32-35, 1950."
+    [YOUDEN] = "Youden WJ. Index for rating diagnostic tests. Cancer 3(1):32-35, 1950.",
+    [STAIN_JITTER] = "Tellez D, Balkenhol M, Otte-Höller I, et al. Whole-slide mitosis detection "
+                     "in H&E breast histology using PHH3 as a reference to train distilled "
+                     "stain-invariant convolutional networks. IEEE Transactions on Medical Imaging "
+                     "37(9):2126-2136, 2018."
 };
 
 struct methods {
@@ -199,11 +204,11 @@ static void network(struct methods *m)
     hrf_out_addf(m->out, " (ONNX, SHA-256 %.16s", fact(m, "model SHA-256"));
     cite(m, ONNX);
     hrf_out_adds(m->out, ") was evaluated at ");
-    for (size_t i = 0; i < c->n_precisions; i++)
+    for (size_t i = 0; i < hrf_cohort_n_timed(c); i++)
         hrf_out_addf(m->out, "%s%s",
-                     i == 0                     ? ""
-                     : i + 1 == c->n_precisions ? " and "
-                                                : ", ",
+                     i == 0                           ? ""
+                     : i + 1 == hrf_cohort_n_timed(c) ? " and "
+                                                      : ", ",
                      c->precisions[i].name);
     const struct hrf_cohort_precision *p = &c->precisions[0];
     for (size_t i = 0; i < p->n_hardware; i++) {
@@ -213,6 +218,15 @@ static void network(struct methods *m)
             hrf_out_addf(m->out, " (%s)", p->hardware[i].libraries);
     }
     hrf_out_adds(m->out, ". ");
+    if (c->stain_jitter > 0) {
+        hrf_out_addf(m->out,
+                     "To compare the effect of precision with that of staining, the patches were "
+                     "also evaluated at %s after the stains of each slide had been jittered in HED "
+                     "space with sigma %g",
+                     p->name, c->stain_jitter);
+        cite(m, STAIN_JITTER);
+        hrf_out_adds(m->out, ". ");
+    }
 }
 
 static void calibration(struct methods *m)

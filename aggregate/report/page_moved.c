@@ -73,7 +73,7 @@ enum { GAIN_LEFT = 64, GAIN_WIDTH = 210, GAIN_BAR = 14, GAIN_ROW = 60 };
 static double gain_reach(const struct hrf_cohort *cohort)
 {
     double reach = 1.0;
-    for (size_t i = 1; i < cohort->n_precisions; i++) {
+    for (size_t i = 1; i < hrf_cohort_n_timed(cohort); i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         reach = fmax(reach, fmax(p->compute_speedup.value, p->speedup.value)); /* not NaN */
         reach = fmax(reach, p->memory_ratio.value);
@@ -97,14 +97,14 @@ static void gain_bar(struct hrf_out *out, const struct hrf_figure *ratio, double
 void hrf_page_gains(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const double reach = gain_reach(cohort);
-    const size_t height = (cohort->n_precisions - 1) * GAIN_ROW;
+    const size_t height = (hrf_cohort_n_timed(cohort) - 1) * GAIN_ROW;
     hrf_out_markup(out,
                    "<section><h2>Gains <small>times %s</small></h2>\n"
                    "<svg viewBox=\"0 0 330 %zu\" role=\"img\" aria-label=\"Speed and memory "
                    "against the reference\">"
                    "<path class=\"base\" stroke-dasharray=\"4 4\" d=\"M%.1f 0v%zu\"/>",
                    cohort->precisions[0].name, height + 8, GAIN_LEFT + GAIN_WIDTH / reach, height);
-    for (size_t i = 1; i < cohort->n_precisions; i++) {
+    for (size_t i = 1; i < hrf_cohort_n_timed(cohort); i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         const double y = (double)((i - 1) * GAIN_ROW) + 6.0;
         hrf_out_markup(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>",

@@ -111,7 +111,7 @@ static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)
                      "libraries included\">GPU memory</th><th class=\"n\" title=\"of the GPU, "
                      "all its work\">GPU J/patch</th>");
     hrf_out_adds(out, "</tr></thead><tbody>\n");
-    for (size_t i = 0; i < cohort->n_precisions; i++)
+    for (size_t i = 0; i < hrf_cohort_n_timed(cohort); i++)
         gain_row(out, &cohort->precisions[i], i == 0, has_gpu);
     hrf_out_adds(out, "</tbody></table>");
     hrf_page_gain_limits(out, cohort);
@@ -189,6 +189,20 @@ static void cost_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
     hrf_out_adds(out, "</td></tr>\n");
 }
 
+/* What the row of the jitter is. */
+static void jitter_line(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    if (cohort->stain_jitter > 0)
+        hrf_out_markup(
+            out,
+            "<p class=\"said\">%s: the same patches in %s as if each slide were stained otherwise, "
+            "the amounts of haematoxylin, eosin and DAB times 1 ± %g and ± %g (optical density; "
+            "drawn uniformly for each slide, Tellez et al. 2018). What a precision moves is to be "
+            "read beside it.</p>\n",
+            cohort->precisions[cohort->n_precisions - 1].name, cohort->precisions[0].name,
+            cohort->stain_jitter, cohort->stain_jitter);
+}
+
 /* How far embeddings moved; a run of one precision has nothing to compare. */
 static void drift_table(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
@@ -214,7 +228,9 @@ static void drift_table(struct hrf_out *out, const struct hrf_cohort *cohort)
         next_cell(out, &p->neighbours_kept, 4);
         hrf_out_adds(out, "</td></tr>\n");
     }
-    hrf_out_adds(out, "</tbody></table></section>\n");
+    hrf_out_adds(out, "</tbody></table>\n");
+    jitter_line(out, cohort);
+    hrf_out_adds(out, "</section>\n");
 }
 
 static void number_cell(struct hrf_out *out, double value, int decimals, const char *why)
@@ -285,7 +301,10 @@ static void cost_table(struct hrf_out *out, const struct hrf_cohort *cohort)
         cohort->precisions[0].name);
     for (size_t i = 0; i < cohort->n_precisions; i++)
         cost_row(out, &cohort->precisions[i], i == 0);
-    hrf_out_adds(out, "</tbody></table></section>\n");
+    hrf_out_adds(out, "</tbody></table>\n");
+    if (!cohort->is_embedding)
+        jitter_line(out, cohort);
+    hrf_out_adds(out, "</section>\n");
 }
 
 /* ---- flips ---- */
@@ -381,10 +400,10 @@ void hrf_page_study(struct hrf_out *out, const struct hrf_cohort *cohort)
         cost_table(out, cohort);
     if (compares || cohort->precisions[0].n_labelled > 0) {
         hrf_out_adds(out, "<div class=\"grid\">\n");
-        if (compares) {
+        if (hrf_cohort_n_timed(cohort) > 1)
             hrf_page_gains(out, cohort);
+        if (compares)
             hrf_page_moved(out, cohort);
-        }
         if (cohort->precisions[0].n_labelled > 0)
             hrf_page_reliability(out, cohort);
         hrf_out_adds(out, "</div>\n");

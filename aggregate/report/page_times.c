@@ -75,7 +75,7 @@ static void precision_times(struct hrf_out *out, const struct hrf_cohort_precisi
 
 void hrf_page_gain_limits(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    for (size_t i = 1; i < cohort->n_precisions; i++) {
+    for (size_t i = 1; i < hrf_cohort_n_timed(cohort); i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         const enum hrf_bottleneck_kind limit = hrf_gain_limit(p);
         if (isnan(p->speedup.value) || isnan(p->compute_speedup.value))

@@ -98,11 +98,11 @@ static enum hrf_status prepare_results(const struct writer *w, const char *resul
     for (size_t i = 0; i < c->n_slides; i++)
         files[i] = c->slides[i].file_name;
     qsort(files, c->n_slides, sizeof *files, hrf_compare_texts);
-    for (size_t p = 0; p < c->n_precisions; p++) {
+    for (size_t p = 0; p < hrf_cohort_n_timed(c); p++) { /* a jitter of stains leaves no files */
         names[p] = c->precisions[p].name;
         HRF_TRY(prepare_forms(w, p, files, err));
     }
-    return hrf_stale_precisions_remove(results, forms, N_FORMS, names, c->n_precisions, err);
+    return hrf_stale_precisions_remove(results, forms, N_FORMS, names, hrf_cohort_n_timed(c), err);
 }
 
 static enum hrf_status prepare_folders(const struct writer *w, struct hrf_error *err)
@@ -438,7 +438,7 @@ static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_er
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_outlines) outlines = NULL;
     bool has_failed = false;
-    for (size_t p = 0; p < w->cohort->n_precisions; p++) {
+    for (size_t p = 0; p < hrf_cohort_n_timed(w->cohort); p++) {
         const bool scored = slide->scores[p].known || slide->scores[p].has_features;
         struct hrf_error why = { .status = HRF_OK };
         enum hrf_status status = remove_stale(w, index, p, scored, &why);

@@ -260,6 +260,12 @@ enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *pat
     hrf_json_put(root, "patches_left_out", dropped_json(cohort));
     hrf_json_put(root, "slide_score", score_json(cohort));
     hrf_json_put(root, "calibration", calibration_json(&cohort->calibration));
+    hrf_json_put(root, "stain_jitter",
+                 cohort->stain_jitter > 0
+                     ? json_pack("{sfsIss}", "sigma", cohort->stain_jitter, "seed",
+                                 (json_int_t)cohort->jitter_seed, "precision",
+                                 cohort->precisions[0].name)
+                     : json_null());
     hrf_json_put(root, "precisions", hrf_report_precisions_json(cohort));
     hrf_json_put(root, "reading", reading_json(cohort));
     hrf_json_put(root, "phases", phases_json(cohort));

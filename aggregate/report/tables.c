@@ -120,7 +120,7 @@ static const char study_columns[] =
     "patches_per_second,speedup,compute_speedup,peak_memory_bytes,memory_ratio,peak_process_bytes,"
     "energy_joules_per_patch,device_model,decode_seconds,prepare_seconds,wait_seconds,"
     "compute_seconds,copy_seconds,kernels_seconds,device_memory_bytes,gpu_energy_joules_per_"
-    "patch,embedding_width,cosine_mean,cosine_percentile1,cosine_least\n";
+    "patch,embedding_width,cosine_mean,cosine_percentile1,cosine_least,neighbours_kept\n";
 
 static void next_count(struct hrf_out *out, int64_t value, bool known)
 {
@@ -183,6 +183,7 @@ static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
     next_number(out, p->cosine_mean.value);
     next_number(out, p->cosine_percentile1.value);
     next_number(out, p->cosine_least.value);
+    next_number(out, p->neighbours_kept.value);
     hrf_out_adds(out, "\n");
 }
 

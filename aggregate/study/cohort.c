@@ -249,6 +249,8 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->is_camelyon16 = params->is_camelyon16;
         cohort->threshold = params->threshold;
         cohort->seed = params->seed;
+        cohort->stain_jitter = params->stain_jitter;
+        cohort->jitter_seed = params->jitter_seed;
         cohort->n_slides = n_slides;
         cohort->n_precisions = params->n_precisions;
         cohort->n_provenance = params->n_provenance;

@@ -81,6 +81,8 @@ struct hrf_aggregate_params {
     size_t n_tuning_slides;
     double tuning_specificity; /* 0: Youden's J */
     uint64_t seed;             /* of the bootstrap */
+    double stain_jitter; /* 0, or the last precision is the first one with stains moved by this */
+    int64_t jitter_seed;
     struct hrf_calibration_facts calibration;
     bool is_slurm;                    /* where jobs ran: which key gives them more */
     hrf_truth_mask_reader *read_mask; /* NULL: annotations that are masks cannot be read */
@@ -306,6 +308,8 @@ struct hrf_cohort {
     size_t n_lesion_gaps;
     double threshold;
     uint64_t seed;
+    double stain_jitter;
+    int64_t jitter_seed;
     struct hrf_tuning tuning;
     struct hrf_cohort_slide *slides; /* in cohort order */
     size_t n_slides;
@@ -380,6 +384,12 @@ HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
 static inline bool hrf_cohort_scores_slides(const struct hrf_cohort *cohort)
 {
     return !cohort->is_embedding || cohort->has_head;
+}
+
+/* Of how many precisions speed and memory count: all that are no jitter of stains. */
+static inline size_t hrf_cohort_n_timed(const struct hrf_cohort *cohort)
+{
+    return cohort->n_precisions - (cohort->stain_jitter > 0);
 }
 
 /* mm^2 of a class on the slide's mask; NaN: there is no mask. */

@@ -1,6 +1,8 @@
 /* drift.c - cosines between embeddings of two precisions. */
 #include "aggregate/study/drift.h"
 
+#include "base/cosine.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,20 +10,6 @@ void hrf_drift_release(struct hrf_drift *drift)
 {
     hrf_free(drift->cosines);
     *drift = (struct hrf_drift){ .cosines = NULL };
-}
-
-static double cosine(const float *a, const float *b, int64_t width)
-{
-    double dot = 0, aa = 0, bb = 0;
-    for (int64_t i = 0; i < width; i++) {
-        dot += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    if (aa == 0 || bb == 0)
-        return aa == bb;
-    const double value = dot / (sqrt(aa) * sqrt(bb));
-    return value > 1 ? 1 : value; /* rounding may exceed 1 */
 }
 
 static enum hrf_status reserve(struct hrf_drift *drift, size_t n, struct hrf_error *err)
@@ -53,8 +41,8 @@ enum hrf_status hrf_drift_add(struct hrf_drift *drift, const float *reference, c
 {
     HRF_TRY(begin(drift, n, width, err));
     for (int64_t i = 0; i < n; i++)
-        drift->cosines[drift->n_patches++] = (float)cosine(reference + i * width,
-                                                           values + i * width, width);
+        drift->cosines[drift->n_patches++] = (float)hrf_cosine(reference + i * width,
+                                                               values + i * width, width);
     return HRF_OK;
 }
 

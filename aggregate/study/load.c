@@ -1,11 +1,11 @@
 /* load.c - the run store into a cohort, and one slide's score from its stored patches. */
 #include "aggregate/study/cohort.h"
 
+#include "aggregate/study/embedding_task.h"
 #include "aggregate/study/lesion_task.h"
 #include "aggregate/study/patch_task.h"
 #include "aggregate/study/segmentation_task.h"
 #include "base/text.h"
-#include "schema/store/embeddings.h"
 #include "schema/store/tasks.h"
 
 #include <stdio.h>
@@ -101,57 +101,6 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
     return HRF_OK;
 }
 
-/* Two readings of a slide's embeddings side by side; their blocks may have other borders. */
-static enum hrf_status add_drift(struct hrf_cohort_precision *p, struct hrf_embeddings *reference,
-                                 struct hrf_embeddings *values, struct hrf_error *err)
-{
-    struct hrf_embeddings *const sides[2] = { reference, values };
-    const float *rows[2] = { NULL, NULL };
-    int64_t n[2] = { 0, 0 };
-    if (reference->n != values->n || reference->width != values->width)
-        return hrf_error_set(err, HRF_E_USER,
-                             "%lld embeddings of %lld numbers, the reference has %lld of %lld",
-                             (long long)values->n, (long long)values->width,
-                             (long long)reference->n, (long long)reference->width);
-    HRF_TRY(hrf_neighbours_begin(&p->neighbours, reference->n, reference->width, err));
-    for (int64_t at = 0, step; at < reference->n; at += step) {
-        for (int i = 0; i < 2; i++)
-            if (n[i] == 0)
-                HRF_TRY(hrf_embeddings_next(sides[i], &rows[i], &n[i], err));
-        step = n[0] < n[1] ? n[0] : n[1];
-        if (step == 0)
-            return hrf_error_set(err, HRF_E_BUG, "embeddings end before their last patch");
-        HRF_TRY(hrf_drift_add(&p->drift, rows[0], rows[1], step, reference->width, err));
-        hrf_neighbours_add(&p->neighbours, rows[0], rows[1], step);
-        for (int i = 0; i < 2; i++) {
-            rows[i] += step * reference->width;
-            n[i] -= step;
-        }
-    }
-    hrf_neighbours_end(&p->neighbours);
-    return HRF_OK;
-}
-
-/* What the embeddings of one slide at one precision add to the figures. `is_compared`: the first
- * precision has some of the slide, too. */
-static enum hrf_status add_embeddings(struct hrf_store *store, struct hrf_cohort *cohort,
-                                      struct hrf_cohort_slide *slide, size_t precision,
-                                      bool is_compared, struct hrf_error *err)
-{
-    HRF_AUTO(hrf_embeddings) reference = NULL;
-    HRF_AUTO(hrf_embeddings) values = NULL;
-    slide->scores[precision].has_features = true;
-    if (!is_compared)
-        return HRF_OK;
-    struct hrf_cohort_precision *p = &cohort->precisions[precision];
-    HRF_TRY(
-        hrf_store_open_embeddings(store, slide->id, cohort->precisions[0].name, &reference, err));
-    if (precision == 0) /* every patch has the cosine 1 with itself: nothing is read */
-        return hrf_drift_add_same(&p->drift, reference->n, reference->width, err);
-    HRF_TRY(hrf_store_open_embeddings(store, slide->id, p->name, &values, err));
-    return add_drift(p, reference, values, err);
-}
-
 /* The scores of every class that slide heads gave; nothing if they have not scored the slide. */
 static enum hrf_status add_head_scores(struct hrf_store *store, const struct hrf_cohort *cohort,
                                        int64_t slide_id, const char *precision, bool is_own,
@@ -188,10 +137,10 @@ static enum hrf_status load_precision(struct hrf_store *store, struct hrf_cohort
     HRF_TRY(cohort->is_embedding ? hrf_store_get_score_facts(store, slide->id, name, &scores, err)
                                  : hrf_store_get_scores(store, slide->id, name, &scores, err));
     HRF_TRY(hrf_cohort_add_scores(&cohort->precisions[i], scores, err));
-    HRF_TRY(cohort->is_embedding
-                ? add_embeddings(store, cohort, slide, i, i == 0 || *reference != NULL, err)
-                : add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : *reference,
-                              err));
+    slide->scores[i].has_features = cohort->is_embedding;
+    if (!cohort->is_embedding)
+        HRF_TRY(add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : *reference,
+                            err));
     for (int is_own = 0; is_own < 2 && cohort->has_head; is_own++)
         HRF_TRY(add_head_scores(store, cohort, slide->id, name, is_own, &slide->scores[i], err));
     if (i == 0)
@@ -212,7 +161,7 @@ static enum hrf_status load_scores(struct hrf_store *store, struct hrf_cohort *c
         if (status != HRF_OK && status != HRF_E_AGAIN)
             return hrf_error_set(err, status, "slide '%s': %s", slide->name, why.text);
     }
-    return HRF_OK;
+    return cohort->is_embedding ? hrf_embedding_task_add(store, cohort, slide, err) : HRF_OK;
 }
 
 static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *cohort,

@@ -147,6 +147,7 @@ struct reader {
     struct hrf_patch_reader *patches;
     struct hrf_level_check *check;        /* NULL: the slide has no other level to compare with */
     uint8_t *places[HRF_FEED_MOST_FORMS]; /* of the patch that is being read */
+    unsigned char *jittered;              /* a row; NULL: no form is stained otherwise */
     int64_t decode_ns, prepare_ns;        /* not yet added to the times of the feed */
 };
 
@@ -156,10 +157,12 @@ static void take_row(void *context, int64_t row, const unsigned char *rgb)
     const struct reader *reader = context;
     const struct hrf_feed_config *config = &reader->feed->config;
     const int64_t n = config->plan->patch_size * 3;
+    if (reader->jittered != NULL)
+        hrf_stain_jitter_apply(&config->jitter, rgb, n, reader->jittered);
     for (int32_t f = 0; f < config->n_forms; f++)
-        hrf_pixel_writer_put(&reader->feed->writers[f], rgb, n,
-                             reader->places[f] +
-                                 (size_t)(row * n) * hrf_feed_form_bytes(&config->forms[f]));
+        hrf_pixel_writer_put(
+            &reader->feed->writers[f], config->is_jittered[f] ? reader->jittered : rgb, n,
+            reader->places[f] + (size_t)(row * n) * hrf_feed_form_bytes(&config->forms[f]));
     hrf_level_check_row(reader->check, row, rgb);
 }
 
@@ -207,6 +210,15 @@ static void reader_release(struct reader *reader)
 {
     hrf_patch_reader_destroy(reader->patches);
     hrf_level_check_destroy(reader->check);
+    hrf_free(reader->jittered);
+}
+
+static bool is_any_jittered(const struct hrf_feed_config *config)
+{
+    bool is_any = false;
+    for (int32_t f = 0; f < config->n_forms; f++)
+        is_any |= config->is_jittered[f];
+    return is_any;
 }
 
 static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err)
@@ -214,6 +226,10 @@ static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err
     HRF_AUTO_RELEASE(reader) reader = { .feed = feed };
     HRF_TRY(hrf_plan_readers_create(feed->config.slide, feed->config.plan, &reader.patches,
                                     &reader.check, err));
+    if (is_any_jittered(&feed->config)) {
+        reader.jittered = hrf_alloc_array((size_t)feed->config.plan->patch_size, 3);
+        HRF_CHECK_MEMORY(reader.jittered != NULL, err, "no memory for a row of pixels");
+    }
     struct claim claim;
     pthread_mutex_lock(&feed->lock);
     while (take_claim(feed, &claim)) {

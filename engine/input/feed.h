@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/input/stain_jitter.h"
 #include "engine/ir/feed_form.h"
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
@@ -31,6 +32,9 @@ struct hrf_feed_config {
     int64_t first_row, n_rows;        /* the rows of every patch to read; n_rows 0: all */
     double mean[3], std[3];           /* of RGB scaled to 0..1 */
     struct hrf_feed_form forms[HRF_FEED_MOST_FORMS];
+    /* Of each form, whether its pixels are stained otherwise. */
+    bool is_jittered[HRF_FEED_MOST_FORMS];
+    struct hrf_stain_jitter jitter;
     int32_t n_forms;   /* 0: one, float32 */
     int32_t n_readers; /* >= 1 */
     /* Batches in the ring, >= 2; 0: one for the consumer, those that the readers fill at a time,

@@ -1,6 +1,8 @@
 /* output_loss.c - cosine and margins of two outputs (output_loss.h). */
 #include "engine/run/output_loss.h"
 
+#include "base/cosine.h"
+
 #include <math.h>
 
 /* Below the smallest normal float32: a probability of 0 is as good as this. */
@@ -9,15 +11,8 @@
 
 static double turned(const float *exact, const float *got, int64_t n)
 {
-    double ab = 0, aa = 0, bb = 0;
-    for (int64_t k = 0; k < n; k++) {
-        ab += (double)got[k] * (double)exact[k];
-        aa += (double)exact[k] * (double)exact[k];
-        bb += (double)got[k] * (double)got[k];
-    }
-    if (isnan(ab) || isnan(bb))
-        return 2;
-    return aa > 0 && bb > 0 ? fmax(0, 1 - ab / sqrt(aa * bb)) : aa != bb;
+    const double cosine = hrf_cosine(exact, got, n);
+    return isnan(cosine) ? 2 : 1 - cosine;
 }
 
 static double log_of(double probability)

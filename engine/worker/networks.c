@@ -350,8 +350,8 @@ static void tell_passes(const struct hrf_worker *job, const int64_t *n_bytes)
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     double sum = 0;
     for (size_t i = 0; i < job->spec->n_networks; i++) {
-        const char *precision = job->spec->networks[i].precision;
-        hrf_strbuf_addf(&text, "%s%s ", i > 0 ? ", " : "", precision);
+        const char *name = hrf_job_network_name(&job->spec->networks[i]);
+        hrf_strbuf_addf(&text, "%s%s ", i > 0 ? ", " : "", name);
         if (n_bytes[i] < 0)
             hrf_strbuf_adds(&text, "cannot be made");
         else

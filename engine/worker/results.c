@@ -27,7 +27,7 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores");
     scores->identity = task->identity;
     memcpy(scores->identity.plan, plan->hash, sizeof scores->identity.plan);
-    scores->precision = hrf_strdup(job->spec->networks[task->network].precision);
+    scores->precision = hrf_strdup(hrf_job_network_name(&job->spec->networks[task->network]));
     scores->device = hrf_strdup(hrf_network_device_name(network));
     scores->host = hrf_strdup(job->host);
     memcpy(scores->hardware.model, job->identity.model, sizeof scores->hardware.model);

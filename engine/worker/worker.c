@@ -192,10 +192,17 @@ static void choose_forms(const struct hrf_worker *job, const struct hrf_task_gro
         const struct hrf_feed_form form = form_of(job, network);
         const struct hrf_box fed = hrf_network_fed(job->networks[network].network,
                                                    source->plan->patch_size);
+        const bool is_jittered = job->spec->networks[network].stain_jitter > 0;
         int f = 0;
-        while (f < config->n_forms && !hrf_feed_form_is_same(&config->forms[f], &form))
+        while (f < config->n_forms && (config->is_jittered[f] != is_jittered ||
+                                       !hrf_feed_form_is_same(&config->forms[f], &form)))
             f++;
         config->forms[f] = form;
+        config->is_jittered[f] = is_jittered;
+        if (is_jittered)
+            hrf_stain_jitter_draw(&config->jitter, job->spec->networks[network].stain_jitter,
+                                  job->spec->networks[network].jitter_seed,
+                                  group->tasks[k]->slide_name);
         config->n_forms += f == config->n_forms;
         source->form[k] = f;
         if (config->n_forms == 1 && f == 0 && source->fed.hi[0] == 0)

@@ -18,7 +18,8 @@ static int64_t result_bytes(const struct hrf_slides_summary *all)
 {
     enum { PER_PATCH = 120, PER_SCORE = 14 };
     const int64_t n_scores = (int64_t)all->workflow->model.classes.n_items;
-    return all->patches * (int64_t)all->workflow->n_precisions * (PER_PATCH + PER_SCORE * n_scores);
+    return all->patches * (int64_t)hrf_workflow_n_variants(all->workflow) *
+           (PER_PATCH + PER_SCORE * n_scores);
 }
 
 static void print_text(const struct hrf_slides_summary *all, const char *warnings)

@@ -13,7 +13,7 @@ struct side {
     struct hrf_workflow *workflow;
     struct hrf_store *store;
     struct hrf_aggregate_params params;
-    const char *precisions[HRF_N_PRECISIONS];
+    const char *precisions[HRF_MOST_VARIANTS];
 };
 
 static void side_release(struct side *side)
@@ -31,6 +31,9 @@ static enum hrf_status side_open(const char *directory, const struct hrf_option_
     HRF_TRY(hrf_store_open_run(directory, &side->store, err));
     HRF_TRY(hrf_cli_load_of_run(file, set, sections, &side->workflow, err));
     hrf_run_params_fill(side->workflow, side->precisions, &side->params);
+    side->params.n_precisions =
+        side->workflow->n_precisions; /* a jitter of stains belongs to one run */
+    side->params.stain_jitter = 0;
     return HRF_OK;
 }
 

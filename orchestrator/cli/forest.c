@@ -34,7 +34,7 @@ struct source {
     struct hrf_workflow *workflow;
     struct hrf_store *store;
     struct hrf_aggregate_params params;
-    const char *precisions[HRF_N_PRECISIONS];
+    const char *precisions[HRF_MOST_VARIANTS];
     struct hrf_slide_rows rows;
 };
 

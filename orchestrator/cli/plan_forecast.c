@@ -91,6 +91,9 @@ static void print_patches(const struct hrf_workflow *w, const struct hrf_forecas
     hrf_cli_printf("patches   about %.0f to score", hrf_forecast_patches(w, f));
     if (w->n_precisions > 1)
         hrf_cli_printf(" in %zu precisions together", w->n_precisions);
+    if (w->study.stain_jitter > 0)
+        hrf_cli_printf("%s with other stains",
+                       w->n_precisions > 1 ? " and once more" : " twice, once");
     hrf_cli_printf("\n");
     if (f->known_patches > 0)
         hrf_cli_printf("          %lld of slides that are tiled\n", (long long)f->known_patches);

@@ -92,6 +92,11 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
         hrf_hash_text(hash, "embedding");
     if (inputs->activation != NULL)
         hrf_hash_text(hash, inputs->activation);
+    if (inputs->stain_jitter > 0) {
+        hrf_hash_text(hash, "stain jitter 1");
+        hrf_hash_double(hash, inputs->stain_jitter);
+        hrf_hash_int(hash, inputs->jitter_seed);
+    }
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }

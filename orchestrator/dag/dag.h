@@ -52,6 +52,8 @@ struct hrf_infer_inputs {
     bool class_map;         /* slide mode */
     bool embedding;         /* n_classes is 0 */
     const char *activation; /* as in a job; NULL: by what the model ends in */
+    double stain_jitter;    /* 0: none */
+    int64_t jitter_seed;
 };
 
 struct hrf_head_inputs {

@@ -21,14 +21,14 @@ bool hrf_run_shares_reading(const struct hrf_workflow *w)
     const bool is_slurm = w->executor.type == HRF_EXECUTOR_SLURM;
     const int64_t n_ranks = is_slurm ? w->executor.slurm.nodes * w->executor.slurm.ranks_per_node
                                      : w->executor.local.ranks;
-    return w->n_precisions > 1 && w->tiler.mode == HRF_TILER_PATCH &&
+    return hrf_workflow_n_variants(w) > 1 && w->tiler.mode == HRF_TILER_PATCH &&
            !(w->engine.parallel.is_auto && n_ranks > 1);
 }
 
 /* ---- groups: the tasks of one shard that are scored side by side ---- */
 
 struct group {
-    size_t tasks[HRF_N_PRECISIONS]; /* indices into run.tasks */
+    size_t tasks[HRF_MOST_VARIANTS]; /* indices into run.tasks */
     size_t n;
     unsigned precisions; /* a bit for each */
 };
@@ -50,10 +50,8 @@ static bool is_ready(const struct run *run, size_t i, int64_t now)
 
 static unsigned precision_bit(const struct run *run, const struct hrf_task_row *task)
 {
-    for (size_t p = 0; p < run->workflow->n_precisions; p++)
-        if (strcmp(hrf_precision_name(run->workflow->precision[p]), task->precision) == 0)
-            return 1U << p;
-    return 0;
+    const size_t p = hrf_workflow_find_variant(run->workflow, task->precision);
+    return p < HRF_MOST_VARIANTS ? 1U << p : 0;
 }
 
 /* True if interrupted attempts left parts of any task: then each task is looked at. */

@@ -272,7 +272,9 @@ static enum hrf_status fail_int8(struct run *run, const char *why, struct hrf_er
     HRF_TRY(hrf_store_begin(run->store, err));
     for (size_t i = 0; i < run->tasks.n_items; i++) {
         const struct hrf_task_row *t = &run->tasks.items[i];
-        if (t->kind == HRF_TASK_INFER && strcmp(t->precision, hrf_precision_name(HRF_INT8)) == 0)
+        const size_t p = hrf_workflow_find_variant(run->workflow, t->precision);
+        if (t->kind == HRF_TASK_INFER && p < HRF_MOST_VARIANTS &&
+            hrf_workflow_variant(run->workflow, p) == HRF_INT8)
             HRF_TRY(hrf_store_set_task(run->store, t->id, HRF_TASK_BROKEN, 0,
                                        run->calibration_failure, err));
     }

@@ -38,7 +38,7 @@ int64_t hrf_forecast_cells(const struct hrf_workflow *w, const struct hrf_slide_
 
 double hrf_forecast_patches(const struct hrf_workflow *w, const struct hrf_forecast *f)
 {
-    return (double)f->known_patches + f->patches * (double)w->n_precisions;
+    return (double)f->known_patches + f->patches * (double)hrf_workflow_n_variants(w);
 }
 
 /* ---- headers ---- */

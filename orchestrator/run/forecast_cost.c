@@ -158,8 +158,8 @@ static double seconds_a_patch(const struct hrf_workflow *w, const struct hrf_for
                              : hrf_process_cpu_count();
     const double read = side * side / (256.0 * 256.0) / (read_per_core * cores);
     double compute = 0;
-    for (size_t p = 0; p < w->n_precisions; p++) {
-        const double rate = rates->patches_per_second[p];
+    for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
+        const double rate = rates->patches_per_second[hrf_workflow_is_jitter(w, p) ? 0 : p];
         compute += rate > 0 ? 1 / rate : NAN;
     }
     /* On a GPU reading goes on beside it; on a CPU both share the cores. */
@@ -171,7 +171,8 @@ static void time_inference(const struct hrf_workflow *w, const struct measured *
 {
     struct hrf_forecast_time *t = &f->infer;
     const double n = hrf_forecast_patches(w, f);
-    const double n_jobs = ceil(n / (double)w->n_precisions / (double)w->executor.patches_per_job);
+    const double n_jobs = ceil(n / (double)hrf_workflow_n_variants(w) /
+                               (double)w->executor.patches_per_job);
     const double at_once = n_machines(w, n_jobs);
     if (!(n > 0)) {
         snprintf(t->from, sizeof t->from, "no patches are left");
@@ -185,7 +186,7 @@ static void time_inference(const struct hrf_workflow *w, const struct measured *
                  (long long)own->n_patches, rate);
         return;
     }
-    t->seconds = n / (double)w->n_precisions * seconds_a_patch(w, rates) / at_once +
+    t->seconds = n / (double)hrf_workflow_n_variants(w) * seconds_a_patch(w, rates) / at_once +
                  job_start_s * ceil(n_jobs / (double)w->executor.max_jobs);
     snprintf(t->from, sizeof t->from,
              "the network's rate (%s) and reading at %g patches of 256 px a second and core "
@@ -215,7 +216,8 @@ static void time_others(const struct hrf_workflow *w, const struct hrf_preview *
                  is_known ? "the heads that this run has trained"
                           : "known once this run has trained one");
     }
-    f->report.seconds = slide_report_s * (double)preview->slides.n_items * (double)w->n_precisions;
+    f->report.seconds = slide_report_s * (double)preview->slides.n_items *
+                        (double)hrf_workflow_n_variants(w);
     snprintf(f->report.from, sizeof f->report.from, "%g s a slide and precision (default)",
              slide_report_s);
 }
@@ -280,12 +282,13 @@ void run_forecast_bytes(const struct hrf_workflow *w, const struct hrf_preview *
     const double csv_patch = 62, geojson_patch = 70, job_files = 16384;
     const bool embeds = w->model.output == HRF_OUTPUT_EMBEDDING;
     const double patches = hrf_forecast_patches(w, f), n_slides = slides_to_score(preview, f);
-    const double n_records = n_slides * (double)w->n_precisions, picture = mean_picture(f);
+    const double n_records = n_slides * (double)hrf_workflow_n_variants(w),
+                 picture = mean_picture(f);
     const double width = embeds ? (double)rates->embedding_width : (double)w->model.classes.n_items;
     const double untiled = f->n_opened > 0
                                ? (double)f->n_untiled * (double)f->n_ready / (double)f->n_opened
                                : 0;
-    const double n_jobs = ceil(patches / (double)w->n_precisions /
+    const double n_jobs = ceil(patches / (double)hrf_workflow_n_variants(w) /
                                (double)w->executor.patches_per_job);
     double bytes[HRF_N_ROOMS] = { 0 };
     bytes[HRF_ROOM_TILING] = plan_copies *

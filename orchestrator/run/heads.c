@@ -293,7 +293,7 @@ static enum hrf_status add_rows(struct run *run, const struct hrf_slide_row *sli
                                 size_t precision, struct hrf_task_row *rows, size_t *n,
                                 struct hrf_error *err)
 {
-    const char *word = hrf_precision_name(run->workflow->precision[precision]);
+    const char *word = hrf_workflow_variant_name(run->workflow, precision);
     struct run_bag bag;
     enum hrf_status status = run_find_bag(run, slide, word, &bag, err);
     HRF_AUTO_FREE char *path = bag.path;
@@ -317,11 +317,12 @@ enum hrf_status run_plan_head(struct run *run, int64_t slide_id, struct hrf_erro
 {
     const struct hrf_workflow *w = run->workflow;
     const struct hrf_slide_row *slide = run_find_slide(run, slide_id);
-    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(run->n_heads * w->n_precisions + 1,
-                                                         sizeof *rows);
+    HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(
+        run->n_heads * hrf_workflow_n_variants(w) + 1, sizeof *rows);
     size_t n = 0;
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory for tasks");
-    for (size_t p = 0; p < w->n_precisions && run->n_heads > 0 && !slide->calibrates; p++)
+    for (size_t p = 0; p < hrf_workflow_n_variants(w) && run->n_heads > 0 && !slide->calibrates;
+         p++)
         HRF_TRY(add_rows(run, slide, p, rows, &n, err));
     run_note_new(run);
     return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_HEAD, rows, n, err);
@@ -353,11 +354,10 @@ static char *copy(const char *text, bool *failed)
 
 static const struct run_head *find_head(const struct run *run, const struct hrf_task_row *row)
 {
+    const size_t variant = hrf_workflow_find_variant(run->workflow, row->precision);
     for (size_t i = 0; i < run->n_heads; i++)
-        for (size_t p = 0; p < run->workflow->n_precisions; p++)
-            if (strcmp(hrf_precision_name(run->workflow->precision[p]), row->precision) == 0 &&
-                place_of(&run->heads[i], p) == row->first_patch)
-                return &run->heads[i];
+        if (place_of(&run->heads[i], variant) == row->first_patch)
+            return &run->heads[i];
     return NULL;
 }
 

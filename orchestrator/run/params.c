@@ -27,11 +27,11 @@ static enum hrf_lesion_method lesion_method(enum hrf_lesions_choice choice)
                                          : HRF_LESIONS_NONE;
 }
 
-void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HRF_N_PRECISIONS],
+void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HRF_MOST_VARIANTS],
                          struct hrf_aggregate_params *out)
 {
-    for (size_t i = 0; i < w->n_precisions; i++)
-        precisions[i] = hrf_precision_name(w->precision[i]);
+    for (size_t i = 0; i < hrf_workflow_n_variants(w); i++)
+        precisions[i] = hrf_workflow_variant_name(w, i);
     out->name = w->name;
     out->classes = (const char *const *)w->model.classes.items;
     out->n_classes = w->model.classes.n_items;
@@ -44,7 +44,9 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
         if (strcmp(out->classes[i], w->model.positive) == 0)
             out->positive = i;
     out->precisions = precisions;
-    out->n_precisions = w->n_precisions;
+    out->n_precisions = hrf_workflow_n_variants(w);
+    out->stain_jitter = w->study.stain_jitter;
+    out->jitter_seed = w->study.seed;
     out->rule = (struct hrf_slide_rule){ .kind = rule_kind(w->aggregate.slide_score),
                                          .top_k = w->aggregate.top_k,
                                          .percentile = w->aggregate.percentile,

@@ -8,7 +8,7 @@
 /* Fills everything except calibration and provenance. *out borrows from the workflow, and
  * out->precisions points to `precisions`, which is filled with names. */
 void hrf_run_params_fill(const struct hrf_workflow *workflow,
-                         const char *precisions[HRF_N_PRECISIONS],
+                         const char *precisions[HRF_MOST_VARIANTS],
                          struct hrf_aggregate_params *out);
 
 #endif

@@ -253,7 +253,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
 {
     const bool is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
     int64_t n_shards = hrf_dag_shard_count(plan->n_patches, w->executor.patches_per_job);
-    size_t n_rows = (size_t)n_shards * w->n_precisions, at = 0;
+    size_t n_rows = (size_t)n_shards * hrf_workflow_n_variants(w), at = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_rows, sizeof *rows);
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory to plan %zu tasks", n_rows);
     struct hrf_infer_inputs inputs = { .slide = run_slide_identity(slide),
@@ -268,14 +268,16 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
                                                         : (int64_t)w->model.classes.n_items,
                                        .mean = w->model.input.mean,
                                        .std = w->model.input.std };
-    for (size_t p = 0; p < w->n_precisions; p++) {
-        const bool is_int8 = w->precision[p] == HRF_INT8;
-        inputs.precision = hrf_precision_name(w->precision[p]);
+    for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
+        const bool is_int8 = hrf_workflow_variant(w, p) == HRF_INT8;
+        inputs.precision = hrf_precision_name(hrf_workflow_variant(w, p));
+        inputs.stain_jitter = hrf_workflow_is_jitter(w, p) ? w->study.stain_jitter : 0;
+        inputs.jitter_seed = w->study.seed;
         inputs.scales = is_int8 ? scales : NULL;
         for (int64_t i = 0; i < n_shards && (!is_int8 || scales != NULL); i++, at++) {
             struct hrf_task_row *row = &rows[at];
             *row = (struct hrf_task_row){ .kind = HRF_TASK_INFER, .slide_id = slide->id };
-            snprintf(row->precision, sizeof row->precision, "%s", inputs.precision);
+            snprintf(row->precision, sizeof row->precision, "%s", hrf_workflow_variant_name(w, p));
             hrf_dag_shard(plan->n_patches, n_shards, i, &row->first_patch, &row->n_patches);
             inputs.first_patch = row->first_patch;
             inputs.n_patches = row->n_patches;

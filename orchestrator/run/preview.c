@@ -107,15 +107,15 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
                                 &n, err));
     for (size_t i = 0; i < n; i++)
         HRF_TRY(add(scene, &rows[i], judge(scene, &rows[i]), err));
-    for (size_t p = 0; p < scene->workflow->n_precisions; p++) {
-        const bool is_int8 = scene->workflow->precision[p] == HRF_INT8;
+    for (size_t p = 0; p < hrf_workflow_n_variants(scene->workflow); p++) {
+        const bool is_int8 = hrf_workflow_variant(scene->workflow, p) == HRF_INT8;
         if (plan != NULL && (plan->n_patches == 0 || !is_int8 || scene->scales[0] != '\0'))
             continue;
         struct hrf_task_row row = { .kind = HRF_TASK_INFER,
                                     .slide_id = slide->id,
                                     .n_patches = plan != NULL ? plan->n_patches : -1 };
         snprintf(row.precision, sizeof row.precision, "%s",
-                 hrf_precision_name(scene->workflow->precision[p]));
+                 hrf_workflow_variant_name(scene->workflow, p));
         HRF_TRY(add(scene, &row, HRF_PREVIEW_UNKNOWN, err));
     }
     return HRF_OK;
@@ -178,7 +178,7 @@ static enum hrf_status add_later(struct scene *scene, enum hrf_task_kind kind, i
 {
     struct hrf_task_row row = { .kind = kind, .slide_id = slide_id, .first_patch = place };
     snprintf(row.precision, sizeof row.precision, "%s",
-             hrf_precision_name(scene->workflow->precision[precision]));
+             hrf_workflow_variant_name(scene->workflow, precision));
     const enum hrf_preview_reason reason = judge_later(scene, &row);
     return add(scene, &row, reason, err);
 }
@@ -205,7 +205,7 @@ static enum hrf_status add_heads(struct scene *scene, size_t n_tiles, struct hrf
         if (p->slides.items[slide_id - 1].calibrates)
             continue;
         if (w->slide_head.file != NULL) {
-            for (size_t k = 0; k < w->n_precisions; k++)
+            for (size_t k = 0; k < hrf_workflow_n_variants(w); k++)
                 HRF_TRY(add_later(scene, HRF_TASK_HEAD, slide_id, k, 0, err));
             continue;
         }

@@ -19,7 +19,7 @@
 
 struct params {
     struct hrf_aggregate_params aggregate;
-    const char *precisions[HRF_N_PRECISIONS];
+    const char *precisions[HRF_MOST_VARIANTS];
     struct hrf_provenance provenance;
     char model_sha256[HRF_HASH_HEX];
     struct hrf_calibration *calibration; /* owned */

@@ -111,7 +111,7 @@ static int64_t most_jobs(const struct run *run, const struct hrf_task_row *task)
         n += run->tasks.items[i].kind == task->kind &&
              strcmp(run->tasks.items[i].precision, task->precision) == 0;
     const bool is_apart = task->kind == HRF_TASK_INFER && !hrf_run_shares_reading(run->workflow);
-    return is_apart ? n * (int64_t)run->workflow->n_precisions : n;
+    return is_apart ? n * (int64_t)hrf_workflow_n_variants(run->workflow) : n;
 }
 
 const char *run_kind_name(const struct run *run, enum hrf_task_kind kind)
@@ -214,12 +214,14 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     return HRF_OK;
 }
 
-static enum hrf_status add_network(const struct run *run, const char *precision,
-                                   struct hrf_job_spec *spec, struct hrf_error *err)
+static enum hrf_status add_network(const struct run *run, enum hrf_precision precision,
+                                   bool is_jitter, struct hrf_job_spec *spec, struct hrf_error *err)
 {
     struct hrf_job_network *network = &spec->networks[spec->n_networks++];
-    const bool needs_scales = strcmp(precision, "int8") == 0 && !run->brings_scales;
-    network->precision = hrf_strdup(precision);
+    const bool needs_scales = precision == HRF_INT8 && !run->brings_scales;
+    network->stain_jitter = is_jitter ? run->workflow->study.stain_jitter : 0;
+    network->jitter_seed = is_jitter ? run->workflow->study.seed : 0;
+    network->precision = hrf_strdup(hrf_precision_name(precision));
     network->scales = needs_scales ? hrf_strdup(run->calibration_path) : NULL;
     if (network->precision == NULL || (needs_scales && network->scales == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
@@ -235,22 +237,23 @@ static enum hrf_status fill_networks(const struct run *run, const struct run_bat
     spec->networks = hrf_calloc(HRF_JOB_MOST_NETWORKS, sizeof spec->networks[0]);
     HRF_CHECK_MEMORY(spec->networks != NULL, err, "no memory for a job spec");
     if (spec->kind == HRF_JOB_CALIBRATE)
-        return add_network(run, "fp32", spec, err);
-    for (size_t p = 0; p < w->n_precisions; p++) {
-        const char *precision = hrf_precision_name(w->precision[p]);
+        return add_network(run, HRF_FP32, false, spec, err);
+    for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
+        const char *name = hrf_workflow_variant_name(w, p);
         bool is_there = false;
         for (size_t i = 0; i < batch->n && !is_there; i++)
-            is_there = strcmp(run->tasks.items[batch->tasks[i]].precision, precision) == 0;
+            is_there = strcmp(run->tasks.items[batch->tasks[i]].precision, name) == 0;
         if (is_there)
-            HRF_TRY(add_network(run, precision, spec, err));
+            HRF_TRY(add_network(run, hrf_workflow_variant(w, p), hrf_workflow_is_jitter(w, p), spec,
+                                err));
     }
-    return spec->n_networks > 0 ? HRF_OK : add_network(run, "fp32", spec, err);
+    return spec->n_networks > 0 ? HRF_OK : add_network(run, HRF_FP32, false, spec, err);
 }
 
 static int64_t network_of(const struct hrf_job_spec *spec, const struct hrf_task_row *row)
 {
     for (size_t i = 0; i < spec->n_networks; i++)
-        if (strcmp(spec->networks[i].precision, row->precision) == 0)
+        if (strcmp(hrf_job_network_name(&spec->networks[i]), row->precision) == 0)
             return (int64_t)i;
     return 0; /* of a calibrate task */
 }

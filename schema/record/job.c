@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/path.h"
+#include "base/precision.h"
 #include "schema/record/container.h"
 #include "schema/record/fields.h"
 #include "schema/record/label_maps.h"
@@ -80,7 +81,14 @@ static const struct hrf_field engine_fields[] = {
 static const struct hrf_field network_fields[] = {
     HRF_FIELD(struct hrf_job_network, "precision", precision, HRF_FIELD_NEEDED),
     HRF_FIELD(struct hrf_job_network, "scales", scales, HRF_FIELD_TEXT),
+    HRF_FIELD_NEW(struct hrf_job_network, "stain_jitter", stain_jitter, HRF_FIELD_REAL),
+    HRF_FIELD_NEW(struct hrf_job_network, "jitter_seed", jitter_seed, HRF_FIELD_INT),
 };
+
+const char *hrf_job_network_name(const struct hrf_job_network *network)
+{
+    return network->stain_jitter > 0 ? HRF_JITTER : network->precision;
+}
 
 static const struct hrf_field task_fields[] = {
 #define FIELD(key, member, type) HRF_FIELD(struct hrf_job_task, key, member, HRF_FIELD_##type)

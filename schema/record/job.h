@@ -99,7 +99,12 @@ struct hrf_job_training {
 struct hrf_job_network {
     char *precision;
     char *scales; /* path of the calibration record for int8; NULL otherwise */
+    /* Patches are stained otherwise first (engine/input/stain_jitter.h); 0: they are not. */
+    double stain_jitter;
+    int64_t jitter_seed;
 };
+/* What its records are called by: the precision, or HRF_JITTER. */
+const char *hrf_job_network_name(const struct hrf_job_network *network);
 enum { HRF_JOB_MOST_NETWORKS = 8 };
 
 struct hrf_job_task {

@@ -285,6 +285,10 @@ void hrf_reader_check(struct hrf_reader *r)
         find_at(r, "model.output",
                 "'segmentation' labels the pixels of patches, and with tiler.mode 'slide' there "
                 "are none; use tiler.mode 'patch'");
+    if (w->tiler.mode == HRF_TILER_SLIDE && w->study.stain_jitter > 0)
+        find_at(r, "study.stain_jitter",
+                "'stain_jitter' scores patches once more, and with tiler.mode 'slide' there are "
+                "none; leave it out");
     if (is_segmentation && w->model.classes.n_items > MOST_LABELS)
         find_at(r, "model.classes", "a label map has room for 254 classes");
     if ((w->model.output == HRF_OUTPUT_NONE || is_segmentation) &&

@@ -297,6 +297,11 @@ const struct hrf_key hrf_keys[] = {
            "with model.output embedding: whose file format the embeddings are written in"),
     ONE_OF(features.type, WORD, "fp32", hrf_words_features_type,
            "number type of the embeddings in the files; form stamp always has fp16"),
+    IN_RANGE(study.stain_jitter, REAL, NULL, 0.001, 1,
+             "each patch is scored in the first precision once more as if its slide were stained "
+             "otherwise, and compared like a precision, e.g. 0.05: sigma of Tellez et al. 2018, "
+             "docs/precision.md; default: not done"),
+    IN_RANGE(study.seed, INT, "1", 0, 1e9, "of the stains that are drawn"),
     ANY(report.heatmaps, BOOL, "true", "write a heatmap (PNG) for each slide"),
     ANY(report.geojson, BOOL, "true", "write each slide's patches as GeoJSON for QuPath"),
     ANY(report.csv, BOOL, "true", "write each slide's patches as a table"),

@@ -34,6 +34,35 @@ const char *hrf_precision_name(enum hrf_precision precision)
     return hrf_precision_names[precision];
 }
 
+size_t hrf_workflow_n_variants(const struct hrf_workflow *w)
+{
+    return w->n_precisions + (w->study.stain_jitter > 0);
+}
+
+bool hrf_workflow_is_jitter(const struct hrf_workflow *w, size_t index)
+{
+    return index >= w->n_precisions;
+}
+
+enum hrf_precision hrf_workflow_variant(const struct hrf_workflow *w, size_t index)
+{
+    return w->precision[hrf_workflow_is_jitter(w, index) ? 0 : index];
+}
+
+const char *hrf_workflow_variant_name(const struct hrf_workflow *w, size_t index)
+{
+    return hrf_workflow_is_jitter(w, index) ? HRF_JITTER
+                                            : hrf_precision_name(hrf_workflow_variant(w, index));
+}
+
+size_t hrf_workflow_find_variant(const struct hrf_workflow *w, const char *name)
+{
+    for (size_t i = 0; i < hrf_workflow_n_variants(w); i++)
+        if (strcmp(hrf_workflow_variant_name(w, i), name) == 0)
+            return i;
+    return HRF_MOST_VARIANTS;
+}
+
 const char *hrf_model_activation(const struct hrf_workflow_model *model)
 {
     const bool is_asked_for = model->output != HRF_OUTPUT_PROBABILITIES &&

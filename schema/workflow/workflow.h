@@ -213,6 +213,11 @@ struct hrf_workflow_report {
     bool masks; /* with model.output segmentation */
 };
 
+struct hrf_workflow_study {
+    double stain_jitter; /* sigma; 0: patches are not scored with other stains */
+    int64_t seed;        /* of what is drawn */
+};
+
 struct hrf_workflow_features { /* with model.output embedding */
     enum hrf_features_choice form;
     enum hrf_features_type type;
@@ -264,6 +269,7 @@ struct hrf_workflow {
     struct hrf_workflow_aggregate aggregate;
     struct hrf_workflow_features features;
     struct hrf_workflow_slide_head slide_head;
+    struct hrf_workflow_study study;
     struct hrf_workflow_report report;
     struct hrf_text_list on_end; /* argv of a command at the end of a run; none: no command */
     char *metrics;               /* file for the figures of the moment; NULL = none */
@@ -329,6 +335,15 @@ bool hrf_workflow_has_budget(const struct hrf_workflow *workflow); /* calibrate.
 char *hrf_workflow_layout(const struct hrf_workflow *workflow);
 int64_t hrf_workflow_seconds(const char *duration); /* "D-HH:MM:SS" or "HH:MM:SS", as checked */
 const char *hrf_precision_name(enum hrf_precision precision); /* "fp32" */
+/* In what patches are scored: each precision and, with study.stain_jitter, the first one again. */
+enum { HRF_MOST_VARIANTS = HRF_N_PRECISIONS + 1 };
+size_t hrf_workflow_n_variants(const struct hrf_workflow *workflow);
+enum hrf_precision hrf_workflow_variant(const struct hrf_workflow *workflow, size_t index);
+bool hrf_workflow_is_jitter(const struct hrf_workflow *workflow, size_t index);
+/* The precision's, or HRF_JITTER. */
+const char *hrf_workflow_variant_name(const struct hrf_workflow *workflow, size_t index);
+/* HRF_MOST_VARIANTS: none is called that. */
+size_t hrf_workflow_find_variant(const struct hrf_workflow *workflow, const char *name);
 /* "softmax", "sigmoid" or "none" if that is what is asked for; else NULL. */
 const char *hrf_model_activation(const struct hrf_workflow_model *model);
 const char *hrf_score_method_name(enum hrf_score_method method);

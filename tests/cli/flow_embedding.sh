@@ -156,6 +156,14 @@ grep -q "Embeddings" "$scratch/compared/index.html" || fail "no embeddings on th
 expect_code 2 "$flow" compare "$scratch/scored" "$scratch/trident"
 expect_text "B gives embeddings of patches and A scores (model.output): compare runs of one kind"
 
+# The same patches with other stains, beside the precisions: as numpy computes it, also after a kill.
+words="--set tiler.patch.mpp=0.25 --set tiler.patch.stride=160 --set executor.patches_per_job=1000 --set study.stain_jitter=0.05 --set study.seed=3"
+HRF_PART_MS=0 HRF_CRASH_AT=engine.batch:4 embed 3 jittered $words
+expect_text "jitter: "
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/restained" $words
+"$python" "$HRF_SOURCE_DIR/tests/cli/jitter.py" "$scratch/jittered" "$scratch/restained" "$scratch/cohort/testing/images" "$HRF_SOURCE_DIR/models/demo.onnx" "$engine" 0.05 3 || fail "the jitter"
+expect_code 2 "$flow" check "$scratch/w.yaml" --set study.stain_jitter=0.05 --set tiler.mode=slide
+expect_text "'stain_jitter' scores patches once more"
 # Bad requests, each a sentence.
 expect_code 2 "$flow" check "$scratch/w.yaml" --set model.output=embedding --set tiler.mode=slide
 expect_text "'embedding' describes patches"

@@ -32,7 +32,10 @@ static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids
 {
     static char model[] = "/m/\xE9.onnx", sha[] = "abc", precision[] = "fp32", device[] = "cpu";
     static char plan[] = "/p", int8[] = "int8", scales[] = "/scales";
-    static struct hrf_job_network networks[] = { { precision, NULL }, { int8, scales } };
+    static struct hrf_job_network networks[] = {
+        { .precision = precision, .stain_jitter = 0.05, .jitter_seed = 7 },
+        { .precision = int8, .scales = scales }
+    };
     for (int i = 0; i < N_ODD; i++) {
         snprintf(ids[i], sizeof ids[i], "t%04d", i);
         tasks[i] = (struct hrf_job_task){ .id = ids[i],
@@ -84,6 +87,9 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
     assert_int_equal(back->n_networks, 2);
     assert_string_equal(back->networks[0].precision, "fp32");
     assert_null(back->networks[0].scales);
+    assert_true(back->networks[0].stain_jitter == 0.05 && back->networks[0].jitter_seed == 7);
+    assert_string_equal(hrf_job_network_name(&back->networks[0]), "jitter");
+    assert_string_equal(hrf_job_network_name(&back->networks[1]), "int8");
     assert_string_equal(back->networks[1].scales, "/scales");
     assert_int_equal(back->n_tasks, N_ODD);
     for (int i = 0; i < N_ODD; i++) {
