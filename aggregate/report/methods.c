@@ -22,6 +22,7 @@ enum work {
     CAMELYON,
     YOUDEN,
     STAIN_JITTER,
+    WINNERS,
     N_WORKS
 };
 
@@ -58,7 +59,9 @@ static const char *const works[N_WORKS] = {
     [STAIN_JITTER] = "Tellez D, Balkenhol M, Otte-Höller I, et al. Whole-slide mitosis detection "
                      "in H&E breast histology using PHH3 as a reference to train distilled "
                      "stain-invariant convolutional networks. IEEE Transactions on Medical Imaging "
-                     "37(9):2126-2136, 2018."
+                     "37(9):2126-2136, 2018.",
+    [WINNERS] = "Wang D, Khosla A, Gargeya R, Irshad H, Beck AH. Deep learning for identifying "
+                "metastatic breast cancer. arXiv:1606.05718, 2016."
 };
 
 struct methods {
@@ -309,6 +312,13 @@ static void scoring(struct methods *m)
         hrf_out_adds(m->out, "The embeddings of a slide's patches were scored by the slide head ");
         name(m, base_name(fact(m, "slide head")));
         hrf_out_adds(m->out, ". ");
+    } else if (c->has_forest) {
+        hrf_out_adds(m->out, "The heat map of each slide was described by 30 features");
+        cite(m, WINNERS);
+        hrf_out_addf(m->out,
+                     ", of which random forests, each trained on other slides than it "
+                     "scored (%s), made the slide scores. ",
+                     fact(m, "slide forest"));
     } else {
         hrf_out_addf(m->out, "Patch scores were combined to slide scores by %s. ",
                      hrf_slide_rule_name(c->rule.kind));

@@ -75,8 +75,8 @@ static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const cha
     if (cohort->has_head)
         hrf_out_addf(out, " · slide scores by a slide head, positive from %g", cohort->threshold);
     else if (!cohort->is_embedding)
-        hrf_out_markup(out, " · slide score %s, positive from %g",
-                       hrf_slide_rule_name(cohort->rule.kind), cohort->threshold);
+        hrf_out_markup(out, " · slide score %s, positive from %g", hrf_cohort_method(cohort),
+                       cohort->threshold);
     if (cohort->tuning.is_asked_for && cohort->tuning.reason != NULL)
         hrf_out_markup(out, " (none could be chosen: %s)", cohort->tuning.reason);
     else if (cohort->tuning.is_asked_for)

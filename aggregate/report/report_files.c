@@ -439,7 +439,8 @@ static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_er
     HRF_AUTO(hrf_outlines) outlines = NULL;
     bool has_failed = false;
     for (size_t p = 0; p < hrf_cohort_n_timed(w->cohort); p++) {
-        const bool scored = slide->scores[p].known || slide->scores[p].has_features;
+        const bool scored = slide->scores[p].known || slide->scores[p].has_features ||
+                            (slide->is_head_trained_on && w->cohort->has_forest);
         struct hrf_error why = { .status = HRF_OK };
         enum hrf_status status = remove_stale(w, index, p, scored, &why);
         if (status == HRF_OK && scored)

@@ -188,7 +188,7 @@ static void put_operating_point(json_t *object, const struct hrf_tuning *t)
 static json_t *score_json(const struct hrf_cohort *cohort)
 {
     json_t *object = json_object();
-    hrf_json_put_text(object, "method", hrf_slide_rule_name(cohort->rule.kind));
+    hrf_json_put_text(object, "method", hrf_cohort_method(cohort));
     if (cohort->rule.kind == HRF_SLIDE_RULE_TOP_K_MEAN)
         hrf_json_put(object, "top_k", json_integer(cohort->rule.top_k));
     if (cohort->rule.kind == HRF_SLIDE_RULE_PERCENTILE)
@@ -261,11 +261,10 @@ enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *pat
     hrf_json_put(root, "slide_score", score_json(cohort));
     hrf_json_put(root, "calibration", calibration_json(&cohort->calibration));
     hrf_json_put(root, "stain_jitter",
-                 cohort->stain_jitter > 0
-                     ? json_pack("{sfsIss}", "sigma", cohort->stain_jitter, "seed",
-                                 (json_int_t)cohort->jitter_seed, "precision",
-                                 cohort->precisions[0].name)
-                     : json_null());
+                 cohort->stain_jitter > 0 ? json_pack("{sfsIss}", "sigma", cohort->stain_jitter,
+                                                      "seed", (json_int_t)cohort->jitter_seed,
+                                                      "precision", cohort->precisions[0].name)
+                                          : json_null());
     hrf_json_put(root, "precisions", hrf_report_precisions_json(cohort));
     hrf_json_put(root, "reading", reading_json(cohort));
     hrf_json_put(root, "phases", phases_json(cohort));

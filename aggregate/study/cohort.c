@@ -239,6 +239,7 @@ enum hrf_status hrf_cohort_create(const struct hrf_aggregate_params *params, siz
         cohort->positive = params->positive;
         cohort->is_embedding = params->is_embedding;
         cohort->has_head = params->has_head;
+        cohort->has_forest = params->has_forest;
         cohort->is_multilabel = params->is_multilabel;
         cohort->is_regression = params->is_regression;
         cohort->is_segmentation = params->is_segmentation;
@@ -362,8 +363,10 @@ enum hrf_slide_state hrf_cohort_outcome(const struct hrf_cohort_slide *slide, si
     if (score->failure != NULL)
         return HRF_SLIDE_FAILED;
     *reason = slide->white;
-    if (score->has_features && !score->known && slide->is_head_trained_on)
+    if (!score->known && slide->is_head_trained_on) {
         *reason = "slide heads were trained on it, and none scores it";
+        return HRF_SLIDE_DONE;
+    }
     if (score->known || score->has_features)
         return HRF_SLIDE_DONE;
     *reason = slide->reason;

@@ -64,6 +64,7 @@ struct hrf_aggregate_params {
     const char *const *classes; /* one per output of the model's head */
     bool is_embedding;          /* the model gives embeddings: slides have features and no score */
     bool has_head;              /* is_embedding: a slide head gives the slides' scores after all */
+    bool has_forest;            /* slides' scores in the store are those of a forest */
     bool is_multilabel;         /* classes do not exclude each other: a slide has any of them */
     bool is_regression;         /* the score is a number of its own scale, and so is the truth */
     bool is_segmentation; /* patches have a label for every pixel; scores are fractions of it */
@@ -156,7 +157,7 @@ struct hrf_cohort_slide {
      * figure can have it. */
     bool is_tuning;
     enum hrf_truth tuning_truth;
-    bool is_head_trained_on;       /* has_head: no head may score it, because all have seen it */
+    bool is_head_trained_on;       /* no head or forest may score it, because all have seen it */
     char *label_text, *annotation; /* NULL = none */
     enum hrf_slide_state state;
     char *reason;          /* NULL = none */
@@ -299,7 +300,7 @@ struct hrf_cohort {
     char *name;
     char **classes;
     size_t n_classes, positive;
-    bool is_embedding, has_head, is_multilabel, is_regression, is_segmentation;
+    bool is_embedding, has_head, has_forest, is_multilabel, is_regression, is_segmentation;
     struct hrf_slide_rule rule;
     struct hrf_lesion_rule lesion_rule;
     bool is_camelyon16;
@@ -384,6 +385,12 @@ HRF_CHECKED enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
 static inline bool hrf_cohort_scores_slides(const struct hrf_cohort *cohort)
 {
     return !cohort->is_embedding || cohort->has_head;
+}
+
+/* How slides get their scores: "max", "random forest". */
+static inline const char *hrf_cohort_method(const struct hrf_cohort *cohort)
+{
+    return cohort->has_forest ? "random forest" : hrf_slide_rule_name(cohort->rule.kind);
 }
 
 /* Of how many precisions speed and memory count: all that are no jitter of stains. */

@@ -86,7 +86,7 @@ static enum hrf_status add_patches(struct hrf_cohort *cohort, struct hrf_cohort_
                                    const struct hrf_scores *reference, struct hrf_error *err)
 {
     const size_t index = (size_t)(slide - cohort->slides);
-    if (plan->n_patches > 0)
+    if (plan->n_patches > 0 && !cohort->has_forest)
         HRF_TRY(hrf_cohort_score_classes(cohort, plan, scores, &slide->scores[precision], err));
     if (cohort->is_segmentation)
         HRF_TRY(hrf_segmentation_task_add(cohort, precision, slide, plan, scores, truth, err));
@@ -139,8 +139,8 @@ static enum hrf_status load_precision(struct hrf_store *store, struct hrf_cohort
     HRF_TRY(hrf_cohort_add_scores(&cohort->precisions[i], scores, err));
     slide->scores[i].has_features = cohort->is_embedding;
     if (!cohort->is_embedding)
-        HRF_TRY(add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : *reference,
-                            err));
+        HRF_TRY(
+            add_patches(cohort, slide, i, plan, truth, scores, i == 0 ? scores : *reference, err));
     for (int is_own = 0; is_own < 2 && cohort->has_head; is_own++)
         HRF_TRY(add_head_scores(store, cohort, slide->id, name, is_own, &slide->scores[i], err));
     if (i == 0)
@@ -185,14 +185,26 @@ static bool has_ended(enum hrf_slide_state state)
     return state == HRF_SLIDE_DONE || state == HRF_SLIDE_FAILED;
 }
 
+/* Slides on which all heads or forests were trained: they have no score and are part of no figure.
+ * `scores`: in the first precision, in slide order. */
+static void set_trained_on(const struct hrf_cohort *cohort, const struct hrf_slide_score *scores,
+                           size_t n, const struct hrf_slide_row *row,
+                           struct hrf_cohort_slide *slide)
+{
+    size_t at = 0;
+    while (at < n && scores[at].slide_id < row->id)
+        at++;
+    slide->is_head_trained_on = (cohort->has_head || cohort->has_forest) &&
+                                row->state == HRF_SLIDE_DONE &&
+                                (at == n || scores[at].slide_id != row->id);
+    if (slide->is_head_trained_on)
+        slide->truth = HRF_TRUTH_UNKNOWN;
+}
+
 static enum hrf_status load_slide(struct hrf_store *store, struct hrf_cohort *cohort,
-                                  const struct hrf_aggregate_params *params,
                                   const struct hrf_slide_row *row, struct hrf_cohort_slide *slide,
                                   struct hrf_error *err)
 {
-    HRF_TRY(copy_row(row, slide, err));
-    hrf_cohort_set_tuning(params, slide);
-    hrf_cohort_set_truth_class(cohort, slide);
     if (row->tile_plan_hash == NULL || row->state == HRF_SLIDE_EXCLUDED)
         return HRF_OK;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
@@ -215,6 +227,19 @@ static enum hrf_status load_failure(struct hrf_store *store, const struct hrf_co
     if (score->failure == NULL) /* it is no task's: the file is not there, no score can be made */
         score->failure = hrf_strdup(slide->reason != NULL ? slide->reason : "no reason given");
     return score->failure != NULL ? HRF_OK : no_memory(slide->name, err);
+}
+
+/* A forest gives the positive class's probability. */
+static enum hrf_status set_forest_classes(const struct hrf_cohort *cohort,
+                                          const struct hrf_cohort_slide *slide,
+                                          struct hrf_cohort_score *score, struct hrf_error *err)
+{
+    score->classes = hrf_calloc(cohort->n_classes, sizeof *score->classes);
+    if (score->classes == NULL)
+        return no_memory(slide->name, err);
+    for (size_t i = 0; i < cohort->n_classes; i++)
+        score->classes[i] = i == cohort->positive ? score->value : 1 - score->value;
+    return HRF_OK;
 }
 
 static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_cohort *cohort,
@@ -243,6 +268,8 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
                 .pixel_mm2 = slide->scores[index].pixel_mm2,
                 .overlaps = slide->scores[index].overlaps
             };
+        if (cohort->has_forest && slide->scores[index].known)
+            HRF_TRY(set_forest_classes(cohort, slide, &slide->scores[index], err));
         HRF_TRY(load_failure(store, cohort, index, slide, err));
     }
     return HRF_OK;
@@ -274,21 +301,31 @@ static enum hrf_status load_jobs(struct hrf_store *store, struct hrf_cohort *coh
     return HRF_OK;
 }
 
+static enum hrf_status load_slides(struct hrf_store *store, struct hrf_cohort *cohort,
+                                   const struct hrf_aggregate_params *params,
+                                   const struct hrf_slide_rows *rows, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_slide_score *scores = NULL;
+    size_t n = 0;
+    HRF_TRY(hrf_store_get_slide_scores(store, cohort->precisions[0].name, &scores, &n, err));
+    for (size_t i = 0; i < rows->n_items; i++) {
+        struct hrf_cohort_slide *slide = &cohort->slides[i];
+        HRF_TRY(copy_row(&rows->items[i], slide, err));
+        hrf_cohort_set_tuning(params, slide);
+        hrf_cohort_set_truth_class(cohort, slide);
+        set_trained_on(cohort, scores, n, &rows->items[i], slide);
+        HRF_TRY(load_slide(store, cohort, &rows->items[i], slide, err));
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status load_all(struct hrf_store *store, struct hrf_cohort *cohort,
                                 const struct hrf_aggregate_params *params,
                                 const struct hrf_slide_rows *rows, struct hrf_error *err)
 {
-    for (size_t i = 0; i < rows->n_items; i++)
-        HRF_TRY(load_slide(store, cohort, params, &rows->items[i], &cohort->slides[i], err));
+    HRF_TRY(load_slides(store, cohort, params, rows, err));
     for (size_t i = 0; i < cohort->n_precisions; i++)
         HRF_TRY(load_slide_scores(store, cohort, i, err));
-    for (size_t i = 0; i < cohort->n_slides; i++) {
-        struct hrf_cohort_slide *slide = &cohort->slides[i];
-        slide->is_head_trained_on = cohort->has_head && slide->state == HRF_SLIDE_DONE &&
-                                    slide->scores[0].has_features && !slide->scores[0].known;
-        if (slide->is_head_trained_on) /* it is part of no figure */
-            slide->truth = HRF_TRUTH_UNKNOWN;
-    }
     HRF_TRY(hrf_store_get_phases(store, &cohort->phases, &cohort->n_phases, err));
     HRF_TRY(load_jobs(store, cohort, err));
     return hrf_cohort_finish(cohort, err);
@@ -346,12 +383,29 @@ static enum hrf_status score_by_head(struct hrf_store *store,
     return HRF_OK;
 }
 
+/* What an aggregation has stored: a forest is trained on other slides. */
+static enum hrf_status find_score(struct hrf_store *store, int64_t slide_id, const char *precision,
+                                  struct hrf_slide_score *out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_slide_score *scores = NULL;
+    size_t n = 0;
+    HRF_TRY(hrf_store_get_slide_scores(store, precision, &scores, &n, err));
+    for (size_t i = 0; i < n; i++)
+        if (scores[i].slide_id == slide_id) {
+            *out = scores[i];
+            return HRF_OK;
+        }
+    return hrf_error_set(err, HRF_E_AGAIN, "no forest has scored it in %s", precision);
+}
+
 enum hrf_status hrf_aggregate_slide(struct hrf_store *store,
                                     const struct hrf_aggregate_params *params, int64_t slide_id,
                                     const char *precision, struct hrf_slide_score *out,
                                     struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
+    if (params->has_forest)
+        return find_score(store, slide_id, precision, out, err);
     HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
     struct hrf_slide_score score = { .slide_id = slide_id, .n_patches = plan->n_patches };
     int n = snprintf(score.precision, sizeof score.precision, "%s", precision);

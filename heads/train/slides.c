@@ -2,8 +2,8 @@
 #include "heads/train/slides.h"
 
 #include "base/csv.h"
+#include "base/folds.h"
 #include "base/path.h"
-#include "base/random.h"
 #include "base/sort.h"
 
 #include <math.h>
@@ -259,45 +259,20 @@ static enum hrf_status check_patients(const struct hrf_head_slides *s,
     return HRF_OK;
 }
 
-/* Patients of a class in a drawn order. A patient's class is the highest label of its slides. */
-struct patient {
-    int64_t label;
-    uint64_t draw;
-    size_t first, n; /* its slides in the order by patient */
-};
-
-static int by_draw(const void *a, const void *b)
-{
-    const struct patient *x = a, *y = b;
-    if (x->label != y->label)
-        return x->label < y->label ? -1 : 1;
-    return x->draw != y->draw ? (x->draw < y->draw ? -1 : 1) : (x->first < y->first ? -1 : 1);
-}
-
-/* The patients of those slides that `part` keeps (NULL: all), by class and drawn order. */
+/* The patients of those slides that `is_kept` (NULL: all) names, by class and drawn order. */
 static enum hrf_status draw_patients(struct hrf_head_slide *const *list, size_t n,
-                                     const bool *is_kept, uint64_t seed, struct patient **out,
-                                     size_t *n_patients, struct hrf_error *err)
+                                     const bool *is_kept, uint64_t seed,
+                                     struct hrf_fold_group **out, size_t *n_patients,
+                                     struct hrf_error *err)
 {
-    HRF_AUTO_FREE struct patient *patients = hrf_calloc(n + 1, sizeof *patients);
-    HRF_CHECK_MEMORY(patients != NULL, err, "no memory for %zu patients", n);
-    struct hrf_random random = hrf_random_init(seed);
-    size_t count = 0;
+    HRF_AUTO_FREE const char **patients = hrf_calloc(n + 1, sizeof *patients);
+    HRF_AUTO_FREE int64_t *labels = hrf_calloc(n + 1, sizeof *labels);
+    HRF_CHECK_MEMORY(patients != NULL && labels != NULL, err, "no memory for %zu patients", n);
     for (size_t i = 0; i < n; i++) {
-        const bool is_new = i == 0 || strcmp(list[i]->patient, list[i - 1]->patient) != 0;
-        const uint64_t draw = is_new ? hrf_random_u64(&random) : 0;
-        if (is_kept != NULL && !is_kept[i])
-            continue;
-        if (is_new)
-            patients[count++] = (struct patient){ list[i]->label, draw, i, 0 };
-        patients[count - 1].n++;
-        if (list[i]->label > patients[count - 1].label)
-            patients[count - 1].label = list[i]->label;
+        patients[i] = list[i]->patient;
+        labels[i] = list[i]->label;
     }
-    qsort(patients, count, sizeof *patients, by_draw);
-    HRF_MOVE(*out, patients);
-    *n_patients = count;
-    return HRF_OK;
+    return hrf_fold_groups_draw(patients, labels, is_kept, n, seed, out, n_patients, err);
 }
 
 /* Patients are dealt out to the folds class by class, so that each fold has its share of each. */
@@ -305,7 +280,7 @@ static enum hrf_status deal_folds(struct hrf_head_slides *s, const struct hrf_re
                                   struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
-    HRF_AUTO_FREE struct patient *patients = NULL;
+    HRF_AUTO_FREE struct hrf_fold_group *patients = NULL;
     size_t n = 0;
     HRF_CHECK_MEMORY(list != NULL, err, "no memory for the slides");
     HRF_TRY(
@@ -340,7 +315,7 @@ static enum hrf_status draw_validation(const struct hrf_head_slides *s,
 {
     HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
     HRF_AUTO_FREE bool *is_kept = hrf_calloc(s->n_items + 1, sizeof *is_kept);
-    HRF_AUTO_FREE struct patient *patients = NULL;
+    HRF_AUTO_FREE struct hrf_fold_group *patients = NULL;
     size_t n = 0, end = 0;
     HRF_CHECK_MEMORY(list != NULL && is_kept != NULL, err, "no memory for the slides");
     for (size_t i = 0; i < s->n_items; i++)

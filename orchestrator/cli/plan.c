@@ -246,6 +246,17 @@ static void print_heads(const struct hrf_workflow *w, const struct counts *c)
                        w->slide_head.each_precision ? "each precision"
                                                     : hrf_precision_name(w->precision[0]));
     }
+    if (w->slide_head.forest != HRF_FOREST_NONE) {
+        hrf_cli_printf(
+            "forest    with the slides' scores, %lld trees over 30 features of heat maps in %s: ",
+            (long long)w->slide_head.trees, hrf_precision_name(w->precision[0]));
+        if (w->slide_head.split == HRF_HEADS_BY_FOLDS)
+            hrf_cli_printf("%lld folds\n", (long long)w->slide_head.folds);
+        else
+            hrf_cli_printf("trained on the slides for training, as %s says\n",
+                           w->slide_head.split == HRF_HEADS_BY_DATASET ? "the dataset"
+                                                                       : "slide_head.table");
+    }
     if (w->slide_head.file != NULL || w->slide_head.train != HRF_TRAIN_NONE)
         print_counts("head", c->reasons[HRF_TASK_HEAD]);
     if (w->slide_head.train != HRF_TRAIN_NONE)

@@ -37,6 +37,7 @@ void hrf_run_params_fill(const struct hrf_workflow *w, const char *precisions[HR
     out->n_classes = w->model.classes.n_items;
     out->is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
     out->has_head = hrf_slide_head_is_given(&w->slide_head);
+    out->has_forest = w->slide_head.forest != HRF_FOREST_NONE;
     out->is_multilabel = w->model.output == HRF_OUTPUT_SIGMOID && out->n_classes > 1;
     out->is_regression = w->model.output == HRF_OUTPUT_NONE;
     out->is_segmentation = w->model.output == HRF_OUTPUT_SEGMENTATION;

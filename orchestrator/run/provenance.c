@@ -131,6 +131,16 @@ static char *classes_text(const struct hrf_workflow_model *model)
     return hrf_strdup(text.text != NULL ? text.text : "");
 }
 
+static char *describe_forest(const struct hrf_workflow_slide_head *h)
+{
+    if (h->split == HRF_HEADS_BY_FOLDS)
+        return hrf_format("%lld trees, %lld folds, seed %lld", (long long)h->trees,
+                          (long long)h->folds, (long long)h->seed);
+    return hrf_format(
+        "%lld trees, training and testing slides of %s, seed %lld", (long long)h->trees,
+        h->split == HRF_HEADS_BY_DATASET ? "the dataset" : "a table", (long long)h->seed);
+}
+
 static bool add_model(struct hrf_provenance *p, const struct hrf_workflow *w, const char *sha256)
 {
     const double *mean = w->model.input.mean, *std = w->model.input.std;
@@ -139,7 +149,9 @@ static bool add_model(struct hrf_provenance *p, const struct hrf_workflow *w, co
            add(p, "classes", classes_text(&w->model)) &&
            add(p, "mean", hrf_format("%g, %g, %g", mean[0], mean[1], mean[2])) &&
            add(p, "standard deviation", hrf_format("%g, %g, %g", std[0], std[1], std[2])) &&
-           (w->slide_head.file == NULL || add(p, "slide head", hrf_strdup(w->slide_head.file)));
+           (w->slide_head.file == NULL || add(p, "slide head", hrf_strdup(w->slide_head.file))) &&
+           (w->slide_head.forest == HRF_FOREST_NONE ||
+            add(p, "slide forest", describe_forest(&w->slide_head)));
 }
 
 enum hrf_status hrf_provenance_fill(const struct hrf_workflow *w, struct hrf_store *store,

@@ -10,10 +10,12 @@
 #include "orchestrator/run/params.h"
 #include "orchestrator/run/provenance.h"
 #include "orchestrator/run/run_private.h"
+#include "orchestrator/run/slide_forest.h"
 #include "schema/record/calibration.h"
 #include "schema/store/tasks.h"
 #include "tiler/slide/mask_read.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +28,8 @@ struct params {
     char *calibration_failure;           /* heap; NULL or "": none */
     char *budget_words;                  /* heap; NULL: no calibrate.budget */
     char *head_failure;                  /* likewise: why a slide head could not be trained */
+    struct run_forest_scores forest;     /* slide_head.forest */
+    const struct hrf_slide_rows *slides; /* whose scores they are; valid during aggregation */
 };
 
 /* Describes the model that scored the patches: the file may be gone or have changed since. */
@@ -63,12 +67,35 @@ static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_stor
     return HRF_OK;
 }
 
+static enum hrf_status score_by_forest(struct hrf_store *store, const struct params *p,
+                                       int64_t slide_id, size_t index, struct hrf_slide_score *out,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    size_t i = 0;
+    while (i < p->slides->n_items && p->slides->items[i].id != slide_id)
+        i++;
+    const double score = i < p->slides->n_items
+                             ? p->forest.scores[i * p->aggregate.n_precisions + index]
+                             : (double)NAN;
+    if (isnan(score))
+        return hrf_error_set(err, HRF_E_AGAIN, "no forest scores it");
+    HRF_TRY(hrf_store_get_tile_plan(store, slide_id, &plan, err));
+    *out = (struct hrf_slide_score){ .slide_id = slide_id,
+                                     .score = score,
+                                     .positive = score >= p->aggregate.threshold,
+                                     .n_patches = plan->n_patches };
+    snprintf(out->precision, sizeof out->precision, "%s", p->precisions[index]);
+    return HRF_OK;
+}
+
 /* Computes the slide's score at one precision. If it cannot be scored, the precision's failure is
  * added to `failures`. Lack of memory or disk space is an error of the run. */
 static enum hrf_status aggregate_precision(struct hrf_store *store, const struct params *p,
-                                           const struct hrf_slide_row *slide, const char *precision,
+                                           const struct hrf_slide_row *slide, size_t index,
                                            struct hrf_strbuf *failures, struct hrf_error *err)
 {
+    const char *precision = p->precisions[index];
     struct hrf_slide_score score;
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_slide_state state;
@@ -76,14 +103,17 @@ static enum hrf_status aggregate_precision(struct hrf_store *store, const struct
     HRF_TRY(hrf_store_slide_outcome(store, slide->id, precision, &state, &reason, err));
     if (state != HRF_SLIDE_DONE || (p->aggregate.is_embedding && !p->aggregate.has_head))
         return HRF_OK;
-    const enum hrf_status status = hrf_aggregate_slide(store, &p->aggregate, slide->id, precision,
-                                                       &score, &why);
+    const enum hrf_status status = p->aggregate.has_forest
+                                       ? score_by_forest(store, p, slide->id, index, &score, &why)
+                                       : hrf_aggregate_slide(store, &p->aggregate, slide->id,
+                                                             precision, &score, &why);
     if (status == HRF_OK)
         return hrf_store_put_slide_score(store, &score, err);
-    if (status == HRF_E_AGAIN &&
-        p->aggregate.has_head) { /* the heads were trained on it, or failed */
-        if (p->head_failure != NULL && p->head_failure[0] != '\0' && failures->length == 0)
-            hrf_strbuf_addf(failures, "there is no slide head: %s", p->head_failure);
+    if (status == HRF_E_AGAIN && (p->aggregate.has_head || p->aggregate.has_forest)) {
+        /* They were trained on it, or failed. */
+        const char *failure = p->aggregate.has_forest ? p->forest.failure : p->head_failure;
+        if (failure != NULL && failure[0] != '\0' && failures->length == 0)
+            hrf_strbuf_addf(failures, "there is no slide head: %s", failure);
         return HRF_OK;
     }
     if (status != HRF_E_USER)
@@ -107,7 +137,7 @@ static enum hrf_status aggregate_slide(struct hrf_store *store, const struct par
     if (reason != NULL)
         hrf_strbuf_adds(&failures, reason);
     for (size_t k = 0; k < p->aggregate.n_precisions; k++)
-        HRF_TRY(aggregate_precision(store, p, slide, p->precisions[k], &failures, err));
+        HRF_TRY(aggregate_precision(store, p, slide, k, &failures, err));
     HRF_TRY(hrf_strbuf_status(&failures, err));
     if (failures.length > 0)
         state = HRF_SLIDE_FAILED;
@@ -115,12 +145,15 @@ static enum hrf_status aggregate_slide(struct hrf_store *store, const struct par
                                      failures.length > 0 ? failures.text : NULL, err);
 }
 
-static enum hrf_status aggregate(struct hrf_store *store, const struct params *p,
-                                 struct hrf_error *err)
+static enum hrf_status aggregate(const struct hrf_workflow *w, struct hrf_store *store,
+                                 const char *directory, struct params *p, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     HRF_TRY(hrf_store_clear_slide_scores(store, NULL, err));
+    p->slides = &slides;
+    if (p->aggregate.has_forest)
+        HRF_TRY(run_forest_score(w, store, directory, &slides, &p->forest, err));
     for (size_t i = 0; i < slides.n_items; i++)
         HRF_TRY(aggregate_slide(store, p, &slides.items[i], err));
     return HRF_OK;
@@ -195,6 +228,7 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
     hrf_free(params.budget_words);
     hrf_provenance_release(&params.provenance);
     hrf_free(params.head_failure);
+    run_forest_scores_release(&params.forest);
     return status;
 }
 
@@ -220,7 +254,7 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
     HRF_TRY(hrf_store_get_fact(store, "head_failure", &params->head_failure, err));
     if (aggregate_again) {
         HRF_TRY(hrf_store_begin(store, err));
-        HRF_TRY(aggregate(store, params, err));
+        HRF_TRY(aggregate(workflow, store, directory, params, err));
         HRF_TRY(timed_phase(store, "aggregate", start, err));
         hrf_crash_point("run.aggregate.before_commit");
         HRF_TRY(hrf_store_commit(store, err));

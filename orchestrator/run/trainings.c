@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "orchestrator/run/head_table.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/trained_head.h"
 
@@ -87,83 +88,9 @@ static void add_recipe(const struct hrf_workflow *w, struct hrf_strbuf *out)
 
 /* ---- the labels ---- */
 
-/* slide_head.table, or nothing. */
-struct table {
-    struct hrf_csv *csv;
-    int slide, patient, split; /* columns; -1: there is none */
-};
-
-static int find_column(const struct hrf_csv *csv, const char *name)
-{
-    for (size_t i = 0; csv->n_rows > 0 && i < csv->rows[0].n_fields; i++)
-        if (strcmp(csv->rows[0].fields[i], name) == 0)
-            return (int)i;
-    return -1;
-}
-
-static const char *cell(const struct hrf_csv_row *row, int column)
-{
-    return row != NULL && column >= 0 && (size_t)column < row->n_fields ? row->fields[column] : "";
-}
-
-static enum hrf_status read_table(const struct hrf_workflow *w, struct table *out,
-                                  struct hrf_error *err)
-{
-    const char *path = w->slide_head.table;
-    *out = (struct table){ .slide = -1, .patient = -1, .split = -1 };
-    if (path == NULL)
-        return HRF_OK;
-    HRF_TRY(hrf_csv_read(path, &out->csv, err));
-    out->slide = find_column(out->csv, "slide");
-    out->patient = find_column(out->csv, "patient");
-    out->split = find_column(out->csv, "split");
-    if (out->slide < 0 || (out->split < 0 && w->slide_head.split == HRF_HEADS_BY_TABLE))
-        return hrf_error_set(err, HRF_E_USER, "'%s' has no column '%s'", path,
-                             out->slide < 0 ? "slide" : "split");
-    return HRF_OK;
-}
-
-/* The table's line of a slide; NULL: it has none. */
-static enum hrf_status find_line(const struct hrf_workflow *w, const struct table *table,
-                                 const char *slide, const struct hrf_csv_row **out,
-                                 struct hrf_error *err)
-{
-    *out = NULL;
-    for (size_t i = 1; table->csv != NULL && i < table->csv->n_rows; i++) {
-        const struct hrf_csv_row *row = &table->csv->rows[i];
-        if (strcmp(cell(row, table->slide), slide) != 0)
-            continue;
-        if (*out != NULL)
-            return hrf_error_set(err, HRF_E_USER, "%s:%d: slide '%s' is already in line %d",
-                                 w->slide_head.table, row->line, slide, (*out)->line);
-        *out = row;
-    }
-    if (*out == NULL && w->slide_head.split == HRF_HEADS_BY_TABLE)
-        return hrf_error_set(
-            err, HRF_E_USER,
-            "'%s' has no line for slide '%s': it must say whether the slide trains "
-            "or tests a head",
-            w->slide_head.table, slide);
-    return HRF_OK;
-}
-
-static const char *part_of(const struct run *run, const struct hrf_slide_row *slide,
-                           const struct hrf_csv_row *line, const struct table *table)
-{
-    switch (run->workflow->slide_head.split) {
-    case HRF_HEADS_BY_FOLDS:
-        return "";
-    case HRF_HEADS_BY_DATASET:
-        return strncmp(slide->name, "test_", 5) == 0 ? "testing" : "training";
-    case HRF_HEADS_BY_TABLE:
-        break;
-    }
-    return cell(line, table->split);
-}
-
 /* One line of labels.csv for a slide that has a truth and embeddings. */
 static enum hrf_status add_slide(struct run *run, const struct hrf_slide_row *slide,
-                                 const char *precision, const struct table *table,
+                                 const char *precision, const struct run_head_table *table,
                                  struct hrf_strbuf *out, struct hrf_error *err)
 {
     struct run_bag bag;
@@ -178,18 +105,19 @@ static enum hrf_status add_slide(struct run *run, const struct hrf_slide_row *sl
         return HRF_OK;
     HRF_AUTO_FREE char *name = hrf_path_stem(path);
     HRF_CHECK_MEMORY(name != NULL, err, "no memory for a name");
-    HRF_TRY(find_line(run->workflow, table, slide->name, &line, err));
+    HRF_TRY(run_head_table_find(run->workflow, table, slide->name, &line, err));
     hrf_csv_add_cell(out, name);
     hrf_strbuf_addc(out, ',');
     hrf_csv_add_cell(out, run->workflow->model.classes.items[class]);
     hrf_strbuf_addc(out, ',');
-    hrf_csv_add_cell(out, cell(line, table->patient));
-    hrf_strbuf_addf(out, ",%s,%s\n", part_of(run, slide, line, table), bag.sha256);
+    hrf_csv_add_cell(out, run_head_table_cell(line, table->patient));
+    hrf_strbuf_addf(out, ",%s,%s\n", run_head_table_part(run->workflow, table, slide->name, line),
+                    bag.sha256);
     return HRF_OK;
 }
 
 static enum hrf_status make_labels(struct run *run, const char *precision,
-                                   const struct table *table, struct hrf_strbuf *out,
+                                   const struct run_head_table *table, struct hrf_strbuf *out,
                                    struct hrf_error *err)
 {
     hrf_strbuf_adds(out, "slide,label,patient,split,sha256\n");
@@ -244,7 +172,7 @@ size_t run_training_precisions(const struct hrf_workflow *w)
 }
 
 static enum hrf_status plan_precision(struct run *run, const char *precision,
-                                      const struct table *table, struct hrf_task_row *rows,
+                                      const struct run_head_table *table, struct hrf_task_row *rows,
                                       size_t *n, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) recipe = HRF_STRBUF_INIT;
@@ -272,15 +200,15 @@ static enum hrf_status plan_trainings(struct run *run, struct hrf_error *err)
 {
     const struct hrf_workflow *w = run->workflow;
     const size_t n_precisions = run_training_precisions(w);
-    struct table table;
+    struct run_head_table table;
     size_t n = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(
         n_precisions * (size_t)run_n_trainings(w) + 1, sizeof *rows);
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory for the trainings");
-    enum hrf_status status = read_table(w, &table, err);
+    enum hrf_status status = run_head_table_read(w, &table, err);
     for (size_t p = 0; p < n_precisions && status == HRF_OK; p++)
         status = plan_precision(run, hrf_precision_name(w->precision[p]), &table, rows, &n, err);
-    hrf_csv_destroy(table.csv);
+    run_head_table_release(&table);
     HRF_TRY(status);
     HRF_TRY(hrf_store_plan_tasks(run->store, 0, HRF_TASK_TRAIN, rows, n, err));
     run->trainings_planned = true;
@@ -296,13 +224,14 @@ static enum hrf_status read_testing(const struct hrf_trained_head *trained, stru
     HRF_AUTO(hrf_csv) csv = NULL;
     const struct hrf_bytes *text = &trained->files[HRF_TRAINED_PREDICTIONS];
     HRF_TRY(hrf_csv_parse((const char *)text->data, text->n_bytes, "predictions.csv", &csv, err));
-    const int slide = find_column(csv, "slide"), part = find_column(csv, "part");
+    const int slide = run_head_table_column(csv, "slide"),
+              part = run_head_table_column(csv, "part");
     head->testing = hrf_calloc(csv->n_rows + 1, sizeof *head->testing);
     HRF_CHECK_MEMORY(head->testing != NULL, err, "no memory for the slides of a head");
     for (size_t i = 1; i < csv->n_rows; i++) {
-        if (strcmp(cell(&csv->rows[i], part), "testing") != 0)
+        if (strcmp(run_head_table_cell(&csv->rows[i], part), "testing") != 0)
             continue;
-        head->testing[head->n_testing] = hrf_strdup(cell(&csv->rows[i], slide));
+        head->testing[head->n_testing] = hrf_strdup(run_head_table_cell(&csv->rows[i], slide));
         HRF_CHECK_MEMORY(head->testing[head->n_testing] != NULL, err, "no memory for a name");
         head->n_testing++;
     }

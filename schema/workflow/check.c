@@ -164,14 +164,34 @@ static void check_file(struct hrf_reader *r, const char *key, const char *path)
     find_at(r, key, text);
 }
 
+static void check_forest(struct hrf_reader *r)
+{
+    const struct hrf_workflow *w = r->workflow;
+    if (hrf_slide_head_is_given(&w->slide_head))
+        find_at(r, "slide_head.forest",
+                "a forest scores slides from the scores of patches, 'file' and 'train' from "
+                "embeddings; leave one out");
+    else if (w->model.output == HRF_OUTPUT_EMBEDDING || w->model.output == HRF_OUTPUT_NONE ||
+             w->model.output == HRF_OUTPUT_SEGMENTATION || w->model.classes.n_items > 2)
+        find_at(r, "slide_head.forest",
+                "a forest reads heat maps of one class and its opposite; name two classes at most, "
+                "and a 'model.output' that gives probabilities");
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        find_at(r, "slide_head.forest",
+                "a forest reads heat maps of patches, and with tiler.mode 'slide' there are none");
+}
+
 static void check_slide_head(struct hrf_reader *r)
 {
     const struct hrf_workflow_slide_head *h = &r->workflow->slide_head;
     const struct hrf_workflow_dataset *d = &r->workflow->dataset;
     const char *const key = h->file != NULL ? "slide_head.file" : "slide_head.train";
-    if (!hrf_slide_head_is_given(h))
+    const bool is_forest = h->forest != HRF_FOREST_NONE;
+    if (is_forest)
+        check_forest(r);
+    if (!hrf_slide_head_is_given(h) && !is_forest)
         return;
-    if (r->workflow->model.output != HRF_OUTPUT_EMBEDDING)
+    if (r->workflow->model.output != HRF_OUTPUT_EMBEDDING && !is_forest)
         find_at(r, key, "a slide head scores embeddings; set 'model.output' to 'embedding'");
     check_file(r, "slide_head.file", h->file);
     check_file(r, "slide_head.table", h->table);

@@ -21,6 +21,7 @@ const char *const hrf_words_features[] = { "trident", "clam", "stamp", "atlaspat
 const char *const hrf_words_features_type[] = { "fp32", "fp16", NULL };
 const char *const hrf_words_heads[] = { "none",    "mean",  "abmil",    "clam_sb",
                                         "clam_mb", "dsmil", "transmil", NULL };
+const char *const hrf_words_forest[] = { "none", "features", NULL };
 const char *const hrf_words_heads_split[] = { "folds", "dataset", "table", NULL };
 const char *const hrf_words_lesions[] = { "none", "components", "nms", NULL };
 const char *const hrf_words_score[] = { "max",        "mean",         "top_k_mean",
@@ -264,6 +265,13 @@ const struct hrf_key hrf_keys[] = {
         slide_head.train, WORD, "none", hrf_words_heads,
         "with model.output embedding: the run trains slide heads of this kind on its embeddings, "
         "as tasks; each slide is scored by heads that have not seen it"),
+    ONE_OF(slide_head.forest, WORD, "none", hrf_words_forest,
+           "with probabilities of patches: the run trains random forests over 30 features of its "
+           "heat maps, as CAMELYON16's winners did, and each slide is scored by one that has not "
+           "seen it (split, table, folds and seed as for heads)"),
+    IN_RANGE(slide_head.trees, INT, "1000", 1, 100000, "forest: how many trees"),
+    IN_RANGE(slide_head.map_threshold, REAL, "0.7", 0, 1,
+             "forest: patches above this probability form the regions that features describe"),
     ONE_OF(slide_head.split, WORD, "folds", hrf_words_heads_split,
            "which slides test: folds, each in its turn; dataset, those of the testing part (layout "
            "camelyon16 with split all); table, as slide_head.table says"),

@@ -51,6 +51,7 @@ extern const char *const hrf_words_output[];
 extern const char *const hrf_words_features[];
 extern const char *const hrf_words_features_type[];
 extern const char *const hrf_words_heads[];
+extern const char *const hrf_words_forest[];
 extern const char *const hrf_words_heads_split[];
 
 /* The keys that only tiler.tissue.method onnx has; NULL after the last. */

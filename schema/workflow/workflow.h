@@ -233,17 +233,22 @@ enum hrf_head_choice {
     HRF_TRAIN_DSMIL,
     HRF_TRAIN_TRANSMIL
 };
+enum hrf_forest_choice { HRF_FOREST_NONE, HRF_FOREST_FEATURES };
 /* Which slides test a head: each in its turn; those of the dataset's testing part; those that a
  * table says. */
 enum hrf_head_split { HRF_HEADS_BY_FOLDS, HRF_HEADS_BY_DATASET, HRF_HEADS_BY_TABLE };
 
 /* Slides scored from their embeddings, with model.output embedding: by the head `file`, or by heads
- * that the run trains. */
+ * that the run trains; or from the scores of their patches by a forest. */
 struct hrf_workflow_slide_head {
     char *file; /* ONNX; NULL: there is none */
     bool mixed; /* features that differ from those that the head was trained on are meant */
     enum hrf_head_choice train;
-    bool each_precision; /* heads are also trained on the features of each other precision */
+    /* Not of embeddings: random forests over the 30 features of heat maps. */
+    enum hrf_forest_choice forest;
+    int64_t trees;
+    double map_threshold; /* patches above it form the regions that features describe */
+    bool each_precision;  /* heads are also trained on the features of each other precision */
     enum hrf_head_split split;
     char *table; /* slide[,patient][,split]; NULL: none */
     int64_t folds, repeats, seed;
@@ -252,7 +257,7 @@ struct hrf_workflow_slide_head {
     double learning_rate, weight_decay, dropout; /* dropout < 0: the head's own */
     bool balanced;                               /* class weights */
 };
-/* Whether slides get scores from a slide head. */
+/* Whether slides get scores from a slide head on embeddings. */
 bool hrf_slide_head_is_given(const struct hrf_workflow_slide_head *head);
 
 struct hrf_workflow {
