@@ -37,7 +37,7 @@ struct hrf_backend_ops {
     /* It has kernels for LAYER_NORM, ATTENTION and SWIGLU; false: what exporters write for them
      * stays several operators. */
     bool fuses_transformers;
-    bool rounds_rows; /* it computes GEMMs for which hrf_gemm_rounds_rows() is true */
+    bool rounds_rows; /* it computes nodes for which hrf_product_rounds_rows() is true */
     /* Whether create() would find its device, and what that is. */
     enum hrf_status (*identify)(struct hrf_device_identity *out, struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,

@@ -186,7 +186,8 @@ struct hrf_node {
  * its factors and shifts, [C] each, as inputs six and seven.
  * A GEMM whose `a` is F32 and whose weights are S8, [N][K] with their scales [N], rounds each row
  * of `a` to 8 bits by a scale of its own, after multiplying it by the factors [K] that input six,
- * if it is there, holds (engine/backend/cpu/transformer/byte_product.h has the arithmetic). */
+ * if it is there, holds (engine/backend/cpu/transformer/byte_product.h has the arithmetic). So does
+ * a CONV of windows of one pixel with the channels of each pixel of an F32 x. */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
 enum {
     HRF_CONV_SCALES = HRF_CONV_N_INPUTS,
@@ -304,10 +305,12 @@ struct hrf_graph {
     size_t values_capacity, nodes_capacity; /* private */
 };
 
-/* True for a GEMM that rounds each row of its first matrix to 8 bits (above). */
-static inline bool hrf_gemm_rounds_rows(const struct hrf_graph *graph, const struct hrf_node *node)
+/* True for a GEMM or CONV that rounds each row or pixel of its first input to 8 bits (above). */
+static inline bool hrf_product_rounds_rows(const struct hrf_graph *graph,
+                                           const struct hrf_node *node)
 {
-    return node->op == HRF_OP_GEMM && graph->values[node->inputs[HRF_CONV_X]].dtype == HRF_F32 &&
+    return (node->op == HRF_OP_GEMM || node->op == HRF_OP_CONV) &&
+           graph->values[node->inputs[HRF_CONV_X]].dtype == HRF_F32 &&
            graph->values[node->inputs[HRF_CONV_WEIGHTS]].dtype == HRF_S8;
 }
 

@@ -38,6 +38,11 @@ static inline int64_t hrf_shape_last(const struct hrf_shape *shape)
 {
     return shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
 }
+/* Numbers that lie side by side in memory: a pixel's channels of an image, else the last axis. */
+static inline int64_t hrf_shape_innermost(const struct hrf_shape *shape)
+{
+    return shape->rank == 4 ? shape->dims[1] : hrf_shape_last(shape);
+}
 bool hrf_shape_equal(const struct hrf_shape *a, const struct hrf_shape *b);
 /* "1x3x256x256"; out holds at least 128 bytes. */
 void hrf_shape_text(const struct hrf_shape *shape, char out[128]);

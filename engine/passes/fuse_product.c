@@ -140,7 +140,7 @@ static const struct hrf_node *find_summand(const struct hrf_match *m, const stru
     const struct hrf_value *sides[] = { value_of(m, add->inputs[0]), value_of(m, add->inputs[1]) };
     if (gemm == NULL || add->inputs[0] == add->inputs[1] || !is_float(y->dtype) ||
         sides[1 - k]->data != NULL ||
-        (gemm->n_inputs > HRF_CONV_SCALES && !hrf_gemm_rounds_rows(m->graph, gemm)) ||
+        (gemm->n_inputs > HRF_CONV_SCALES && !hrf_product_rounds_rows(m->graph, gemm)) ||
         !is_float(value_of(m, gemm->inputs[0])->dtype) ||
         value_of(m, gemm->inputs[1])->data == NULL)
         return NULL;

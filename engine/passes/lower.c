@@ -171,7 +171,7 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
     HRF_AUTO(hrf_graph) to = NULL;
     const size_t n = (size_t)graph->n_values + 1;
     HRF_AUTO_FREE int32_t *forms = hrf_alloc_array(2 * n, sizeof *forms);
-    HRF_AUTO_FREE bool *useful = hrf_calloc(2 * n, sizeof *useful);
+    HRF_AUTO_FREE bool *useful = hrf_calloc(3 * n, sizeof *useful);
     HRF_AUTO_FREE float **smoothing = hrf_calloc(n, sizeof *smoothing);
     HRF_AUTO_FREE int32_t *own_forms = NULL;
     HRF_AUTO_FREE const struct hrf_range **ranges = hrf_alloc_array((size_t)how->n_ranges + 1,
@@ -201,7 +201,9 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
                           .brings_scales = brings_scales,
                           .smoothing = smoothing,
                           .is_smoothed = useful + n,
+                          .of_tokens = useful + 2 * n,
                           .notes = notes };
+    hrf_lower_find_tokens(graph, l.of_tokens);
     const enum hrf_status status = lower(&l, err);
     for (size_t i = 0; i < n; i++)
         hrf_free(smoothing[i]);

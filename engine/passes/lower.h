@@ -4,10 +4,11 @@
  * memory (fusion boundaries). Convolutions and matrix products are lowered; for S8 their weights
  * are symmetric with one scale for each output channel. A matrix product whose input is computed in
  * float32 rounds each row (token) of it by a scale of its own and gives float32, where the back end
- * has that; its input is smoothed first (`strength` below). Operators without weights compute in
- * the type of their inputs. A node that has no lowered form, or is listed in `keep`, stays in
- * float32 between QUANTIZE, DEQUANTIZE or CAST nodes, and `notes` says so. The outputs of the graph
- * are float32.
+ * has that; its input is smoothed first (`strength` below). So does a convolution of windows of one
+ * pixel with each pixel of what a transformer's layers gave (hrf_lower_find_tokens). Operators
+ * without weights compute in the type of their inputs. A node that has no lowered form, or is
+ * listed in `keep`, stays in float32 between QUANTIZE, DEQUANTIZE or CAST nodes, and `notes` says
+ * so. The outputs of the graph are float32.
  */
 #ifndef HRF_ENGINE_PASSES_LOWER_H
 #define HRF_ENGINE_PASSES_LOWER_H
@@ -50,7 +51,7 @@ struct hrf_lowering {
     const char *const *keep_precisions;
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
-    bool rounds_rows; /* S8: the back end has GEMMs that round their rows (graph.h) */
+    bool rounds_rows; /* S8: the back end has products that round their rows (graph.h) */
 };
 
 /* *out is a new graph. `notes` (may be NULL) gets a line, with the reason, for every node that
@@ -71,13 +72,21 @@ HRF_CHECKED enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph,
                                                  const char *const *keep, int32_t n_keep,
                                                  struct hrf_error *err);
 
+/* of_tokens[v], for every value of the fused graph: it has a row for each token or pixel, and that
+ * row comes from a LAYER_NORM or RMS_NORM over such rows, or from attention, through nothing but
+ * products of rows, functions, operators of two values, and moves. */
+void hrf_lower_find_tokens(const struct hrf_graph *graph, bool *of_tokens);
+/* True for a product with constant weights that can round the rows of its input. */
+bool hrf_lower_can_round_rows(const struct hrf_graph *graph, const bool *of_tokens,
+                              const struct hrf_node *node);
+
 /* Smoothing's divisors of n channels with these peaks, met by weights of these magnitudes: powers
  * of two; 1 where the peak is 0, and for a strength of 0. */
 void hrf_lower_smooth(const float *peaks, const float *weights, int64_t n, float strength,
                       float *factors);
 
-/* The divisors that smoothing gives the channels (the last axis) of a value that GEMMs read, by its
- * range and by their weights; heap. *factors stays as it is if there is nothing to smooth. */
+/* The divisors that smoothing gives the channels of a value whose rows products round, by its range
+ * and by their weights; heap. *factors stays as it is if there is nothing to smooth. */
 HRF_CHECKED enum hrf_status hrf_lower_find_smoothing(const struct hrf_graph *graph, int32_t value,
                                                      const struct hrf_range *range, float **factors,
                                                      struct hrf_error *err);

@@ -91,6 +91,8 @@ const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *
         return "its bias is computed";
     if (l->how->type != HRF_S8)
         return refuse_weights(l, &graph->values[node->inputs[HRF_CONV_WEIGHTS]]);
+    if (hrf_lower_has_constant(graph, node, HRF_CONV_X))
+        return "its input is a constant";
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->transpose_b ? 0 : 1]
                                               : graph->values[node->outputs[0]].shape.dims[1];

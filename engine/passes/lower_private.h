@@ -26,6 +26,7 @@ struct lowering {
     bool brings_scales;              /* S8 with the scales of the model */
     float **smoothing;               /* [n_values]: hrf_lower_find_smoothing(); NULL: none */
     bool *is_smoothed;               /* [n_values]: the value's producer has divided it already */
+    bool *of_tokens;                 /* [n_values]: hrf_lower_find_tokens() */
     struct hrf_strbuf *notes;
     char why[160]; /* a reason with numbers, until it is noted */
 };
@@ -76,7 +77,9 @@ void hrf_lower_find_useful(const struct lowering *l);
 
 /* ---- lower_rows.c ---- */
 
-/* True for a product that goes low and has rows in float32. */
+/* A product of a constant matrix with each row, or with each pixel, of the input by itself. */
+bool hrf_lower_is_of_rows(const struct hrf_graph *graph, const struct hrf_node *node);
+/* True for a product that goes low and rounds the rows of its input, which is in float32. */
 bool hrf_lower_rounds_rows(const struct lowering *l, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node *node,
                                                   struct hrf_error *err);
@@ -91,7 +94,7 @@ HRF_CHECKED enum hrf_status hrf_lower_divide_norm(struct lowering *l, const stru
  * `to` and sets inputs[HRF_CONV_WEIGHTS], [HRF_CONV_SCALES] and [HRF_CONV_BIAS]. The weights of a
  * GEMM become [N][K], those of a CONV_TRANSPOSE [M][C/group][kh][kw]. `range` is that of the node's
  * input; NULL: the bias is not corrected. `smoothing`: the divisors of the input's channels, which
- * a GEMM's weights are multiplied by; NULL: none. */
+ * the weights of a product of rows are multiplied by; NULL: none. */
 HRF_CHECKED enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from,
                                                       const struct hrf_node *node,
                                                       const struct hrf_range *range,

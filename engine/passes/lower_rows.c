@@ -1,19 +1,68 @@
-/* lower_rows.c - products that round the rows (tokens) of their input in float32 by scales of their
- * own, and norms that divide what they give to such products (lower_private.h). */
+/* lower_rows.c - products that round the rows (tokens, pixels) of their input in float32 by scales
+ * of their own, and norms that divide what they give to such products (lower_private.h). */
 #include "engine/passes/lower_private.h"
+
+#include "engine/ir/op.h"
+
+static bool is_norm_of_rows(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    return (node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM) &&
+           (y->rank == 4 ? node->attributes.of_pixels : node->attributes.axis == y->rank - 1);
+}
+
+bool hrf_lower_is_of_rows(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    if (node->op == HRF_OP_GEMM)
+        return !a->transpose_a && hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS);
+    if (node->op != HRF_OP_CONV || a->group != 1 ||
+        !hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS))
+        return false;
+    const int64_t *kernel = graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape.dims + 2;
+    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
+        if (kernel[i] != 1 || a->window.stride[i] != 1 || a->window.pad_begin[i] != 0 ||
+            a->window.pad_end[i] != 0)
+            return false;
+    return true;
+}
+
+static bool keeps_rows(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_op_is_unary(node->op) || hrf_op_is_binary(node->op) || hrf_op_is_move(node->op) ||
+           node->op == HRF_OP_SWIGLU || node->op == HRF_OP_MATMUL ||
+           hrf_lower_is_of_rows(graph, node);
+}
+
+void hrf_lower_find_tokens(const struct hrf_graph *graph, bool *of_tokens)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        bool is = is_norm_of_rows(graph, node) || node->op == HRF_OP_ATTENTION;
+        for (int32_t i = 0; i < node->n_inputs && keeps_rows(graph, node); i++)
+            is |= hrf_lower_has(node, i) && of_tokens[node->inputs[i]];
+        of_tokens[node->outputs[0]] = is;
+    }
+}
+
+bool hrf_lower_can_round_rows(const struct hrf_graph *graph, const bool *of_tokens,
+                              const struct hrf_node *node)
+{
+    return hrf_lower_is_of_rows(graph, node) && !hrf_lower_has_constant(graph, node, HRF_CONV_X) &&
+           (node->op == HRF_OP_GEMM || of_tokens[node->inputs[HRF_CONV_X]]);
+}
 
 static bool is_dividable_norm(const struct lowering *l, const struct hrf_node *node)
 {
-    return (node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM) &&
-           hrf_lower_has_constant(l->from, node, 1) &&
-           (!hrf_lower_has(node, 2) || hrf_lower_has_constant(l->from, node, 2)) &&
-           node->attributes.axis == l->from->values[node->outputs[0]].shape.rank - 1;
+    return is_norm_of_rows(l->from, node) && hrf_lower_has_constant(l->from, node, 1) &&
+           (!hrf_lower_has(node, 2) || hrf_lower_has_constant(l->from, node, 2));
 }
 
 bool hrf_lower_rounds_rows(const struct lowering *l, const struct hrf_node *node)
 {
     return l->how->rounds_rows && l->how->type == HRF_S8 && !l->brings_scales &&
-           node->op == HRF_OP_GEMM && l->low[node->inputs[HRF_CONV_X]] < 0;
+           l->low[node->inputs[HRF_CONV_X]] < 0 &&
+           hrf_lower_can_round_rows(l->from, l->of_tokens, node);
 }
 
 /* True if nothing but such products reads the value, so that its producer may divide it. */
@@ -26,7 +75,7 @@ static bool is_for_products(struct lowering *l, int32_t value)
         const struct hrf_node *node = &l->from->nodes[n];
         for (int32_t i = 0; i < node->n_inputs; i++)
             if (node->inputs[i] == value &&
-                (i != HRF_CONV_X || node->op != HRF_OP_GEMM ||
+                (i != HRF_CONV_X || !hrf_lower_can_round_rows(l->from, l->of_tokens, node) ||
                  hrf_lower_why_kept(l, node) != NULL || hrf_lower_refuse_product(l, node) != NULL))
                 return false;
     }
@@ -46,7 +95,7 @@ enum hrf_status hrf_lower_divide_norm(struct lowering *l, const struct hrf_node 
                                       int32_t *inputs, struct hrf_error *err)
 {
     const int32_t y = node->outputs[0];
-    const int64_t n = hrf_shape_last(&l->from->values[y].shape);
+    const int64_t n = hrf_shape_innermost(&l->from->values[y].shape);
     if (!l->how->rounds_rows || l->how->type != HRF_S8 || !is_dividable_norm(l, node) ||
         hrf_shape_count(&l->from->values[node->inputs[1]].shape) != n || !is_for_products(l, y))
         return HRF_OK;
@@ -71,7 +120,7 @@ enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node 
                                       struct hrf_error *err)
 {
     const int32_t x = node->inputs[HRF_CONV_X], value = node->outputs[0];
-    const int64_t depth = hrf_shape_last(&l->from->values[x].shape);
+    const int64_t depth = hrf_shape_innermost(&l->from->values[x].shape);
     const struct hrf_range *range = hrf_lower_range(l, x);
     int32_t inputs[HRF_CONV_FACTORS + 1], output;
     for (int32_t i = 0; i <= HRF_CONV_FACTORS; i++)
@@ -91,8 +140,10 @@ enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node 
         HRF_TRY(add_row(l, node->name, "factors", factors, depth, &inputs[HRF_CONV_FACTORS], err));
     }
     struct hrf_attributes attributes = node->attributes;
-    attributes.transpose_b = true; /* hrf_lower_integer_weights() transposes the weights ... */
-    attributes.alpha = attributes.beta = 1.0f; /* ... and applies alpha and beta */
+    if (node->op == HRF_OP_GEMM) {
+        attributes.transpose_b = true; /* hrf_lower_integer_weights() transposes the weights ... */
+        attributes.alpha = attributes.beta = 1.0f; /* ... and applies alpha and beta */
+    }
     HRF_TRY(hrf_lower_add_value(l, value, "", HRF_F32, (struct hrf_quantization){ .scale = 0 },
                                 &output, err));
     HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, HRF_CONV_FACTORS + 1, &output,

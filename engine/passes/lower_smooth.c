@@ -15,23 +15,20 @@
 /* s is at most so many powers of two away from 1. */
 enum { MOST_POWER = 20 };
 
-/* Adds the largest magnitudes of a GEMM's weights in each channel of its input. */
-static void add_weights(const struct hrf_graph *graph, const struct hrf_node *gemm, float *most)
+/* Adds the largest magnitudes of a product's weights in each channel of its input. */
+static void add_weights(const struct hrf_graph *graph, const struct hrf_node *node, float *most)
 {
-    const struct hrf_value *w = &graph->values[gemm->inputs[HRF_CONV_WEIGHTS]];
-    const bool by_columns = gemm->attributes.transpose_b; /* [N][K] */
+    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+    const bool is_gemm = node->op == HRF_OP_GEMM;
+    const bool by_columns = !is_gemm || node->attributes.transpose_b; /* [N][K] */
+    const float alpha = is_gemm ? node->attributes.alpha : 1;
     const int64_t columns = w->shape.dims[by_columns ? 0 : 1];
     const int64_t depth = w->shape.dims[by_columns ? 1 : 0];
     const float *at = w->data;
     for (int64_t i = 0; i < depth * columns; i++) {
         const int64_t k = by_columns ? i % depth : i / columns;
-        most[k] = fmaxf(most[k], fabsf(at[i] * gemm->attributes.alpha));
+        most[k] = fmaxf(most[k], fabsf(at[i] * alpha));
     }
-}
-
-static bool reads(const struct hrf_node *node, int32_t value)
-{
-    return node->op == HRF_OP_GEMM && node->inputs[HRF_CONV_X] == value;
 }
 
 void hrf_lower_smooth(const float *peaks, const float *weights, int64_t n, float strength,
@@ -55,15 +52,15 @@ enum hrf_status hrf_lower_find_smoothing(const struct hrf_graph *graph, int32_t 
                                          const struct hrf_range *range, float **factors,
                                          struct hrf_error *err)
 {
-    const int64_t n = hrf_shape_last(&graph->values[value].shape);
+    const int64_t n = hrf_shape_innermost(&graph->values[value].shape);
     if (range == NULL || range->peaks == NULL || range->n_means != n || !(range->strength > 0))
         return HRF_OK;
     HRF_AUTO_FREE float *weights = hrf_calloc((size_t)n, sizeof *weights);
     HRF_AUTO_FREE float *found = hrf_alloc_array((size_t)n, sizeof *found);
     HRF_CHECK_MEMORY(weights != NULL && found != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < graph->n_nodes; i++)
-        if (reads(&graph->nodes[i], value) &&
-            graph->values[graph->nodes[i].inputs[HRF_CONV_WEIGHTS]].data != NULL)
+        if (hrf_lower_is_of_rows(graph, &graph->nodes[i]) &&
+            graph->nodes[i].inputs[HRF_CONV_X] == value)
             add_weights(graph, &graph->nodes[i], weights);
     hrf_lower_smooth(range->peaks, weights, n, range->strength, found);
     HRF_MOVE(*factors, found);

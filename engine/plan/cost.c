@@ -54,16 +54,9 @@ static const struct hrf_value *first_input(const struct hrf_graph *graph,
     return &graph->values[has ? node->inputs[0] : node->outputs[0]];
 }
 
-static int64_t channels(const struct hrf_shape *shape)
-{
-    if (shape->rank == 4)
-        return shape->dims[1];
-    return shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
-}
-
 static enum hrf_rate rate_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if (hrf_gemm_rounds_rows(graph, node))
+    if (hrf_product_rounds_rows(graph, node))
         return HRF_RATE_INT8;
     switch (first_input(graph, node)->dtype) {
     case HRF_F16:
@@ -112,8 +105,8 @@ char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
     const uint32_t uses = hrf_op_info(node->op)->uses;
     struct hrf_strbuf key = HRF_STRBUF_INIT;
     hrf_strbuf_addf(&key, "%s %s>%s c%lld>%lld", hrf_op_name(node->op), hrf_dtype_name(x->dtype),
-                    hrf_dtype_name(y->dtype), (long long)channels(&x->shape),
-                    (long long)channels(&y->shape));
+                    hrf_dtype_name(y->dtype), (long long)hrf_shape_innermost(&x->shape),
+                    (long long)hrf_shape_innermost(&y->shape));
     if (uses & HRF_USE_WINDOW)
         add_window(graph, node, &key);
     if (uses & HRF_USE_GROUP)
@@ -122,7 +115,7 @@ char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
         hrf_strbuf_addf(&key, " n%d", node->n_inputs);
     if (node->op == HRF_OP_MATMUL || node->op == HRF_OP_GEMM)
         hrf_strbuf_addf(&key, " t%d%d", node->attributes.transpose_a, node->attributes.transpose_b);
-    if (hrf_gemm_rounds_rows(graph, node))
+    if (hrf_product_rounds_rows(graph, node))
         hrf_strbuf_adds(&key, " rows");
     if (uses & HRF_USE_ACTIVATION)
         add_fused(node, &key);
@@ -132,7 +125,7 @@ char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
 /* Px of a batch of images, rows of anything else. */
 static double extent(const struct hrf_shape *shape)
 {
-    const int64_t n = hrf_shape_count(shape), c = channels(shape);
+    const int64_t n = hrf_shape_count(shape), c = hrf_shape_innermost(shape);
     return n > 0 && c > 0 ? (double)n / (double)c : 0;
 }
 

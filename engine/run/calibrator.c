@@ -9,17 +9,14 @@ static enum hrf_status observe(void *context, const char *value, const struct hr
 {
     /* The channel is the innermost dimension in memory, of images and of matrices. */
     const struct hrf_calibrator *c = context;
-    const int64_t channels = shape->rank == 4  ? shape->dims[1]
-                             : shape->rank > 1 ? hrf_shape_last(shape)
-                                               : 1;
+    const int64_t channels = shape->rank > 1 ? hrf_shape_innermost(shape) : 1;
     int64_t n = hrf_shape_count(shape);
     if (c->n_images > 0 && shape->rank > 0 && shape->dims[0] == c->batch)
         n = n / c->batch * c->n_images;
     if (c->tries_smoothing)
-        return c->smoothing == NULL || shape->rank == 4
-                   ? HRF_OK
-                   : hrf_smoothing_try(c->smoothing, c->observations, value, data, n / channels,
-                                       channels, err);
+        return c->smoothing == NULL ? HRF_OK
+                                    : hrf_smoothing_try(c->smoothing, c->observations, value, data,
+                                                        n / channels, channels, err);
     return hrf_observe(c->observations, value, data, n, channels, err);
 }
 

@@ -64,7 +64,7 @@ static char form_of(const struct study *s, const char *tensor)
         if (!reads(low, node, tensor) ||
             low->values[node->inputs[HRF_CONV_WEIGHTS]].dtype != HRF_S8)
             continue;
-        return hrf_gemm_rounds_rows(low, node) ? 'r' : 't';
+        return hrf_product_rounds_rows(low, node) ? 'r' : 't';
     }
     return 0;
 }
@@ -115,7 +115,7 @@ static void round_bf16(const float *x, int64_t n, float *out)
 }
 
 /* The weights of a product, rounded with one scale for each output, in their own order. `factors`:
- * smoothing of a GEMM's input; NULL: none. */
+ * smoothing of the input; NULL: none. */
 static void round_weights(const struct hrf_node *node, const struct hrf_value *w,
                           const float *factors, float *out)
 {
@@ -162,7 +162,7 @@ static enum hrf_status compile_layer(struct study *s, const char *tensor, char f
         if (form == 'b')
             round_bf16(w->data, hrf_shape_count(&w->shape), rounded);
         else
-            round_weights(node, w, node->op == HRF_OP_GEMM ? factors : NULL, rounded);
+            round_weights(node, w, factors, rounded);
         w->data = rounded;
         const enum hrf_status status = session->ops->compile(session->backend, s->graph, node,
                                                              &s->kernels[i], err);
@@ -195,7 +195,7 @@ static void round_input(struct study *s, int32_t step, const char *tensor, char 
     const struct hrf_node *node = &s->graph->nodes[s->session->plan->steps[step].node];
     const struct hrf_shape *shape = &s->graph->values[node->inputs[HRF_CONV_X]].shape;
     const float *x = s->session->calls[step].inputs[HRF_CONV_X];
-    const int64_t n = hrf_shape_count(shape), depth = hrf_shape_last(shape);
+    const int64_t n = hrf_shape_count(shape), depth = hrf_shape_innermost(shape);
     if (form == 't')
         round_tensor(x, n, find_range(s, tensor), s->rounded);
     if (form == 'b')

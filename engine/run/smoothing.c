@@ -1,4 +1,5 @@
-/* smoothing.c - tries strengths of smoothing on rows of the sample (smoothing.h). */
+/* smoothing.c - tries strengths of smoothing on rows of the sample (smoothing.h). A row is a token,
+ * or a pixel's channels. */
 #include "engine/run/smoothing.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@ enum {
 
 struct hrf_smoothing {
     struct hrf_graph *graph; /* fused, with its weights */
+    bool *of_tokens;         /* hrf_lower_find_tokens() */
 };
 
 void hrf_smoothing_destroy(struct hrf_smoothing *s)
@@ -18,14 +20,8 @@ void hrf_smoothing_destroy(struct hrf_smoothing *s)
     if (s == NULL)
         return;
     hrf_graph_destroy(s->graph);
+    hrf_free(s->of_tokens);
     hrf_free(s);
-}
-
-/* A matrix that is constant, and what it is multiplied with. */
-static bool is_product(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    return node->op == HRF_OP_GEMM && !node->attributes.transpose_a &&
-           graph->values[node->inputs[HRF_CONV_WEIGHTS]].data != NULL;
 }
 
 enum hrf_status hrf_smoothing_create(const struct hrf_graph *graph,
@@ -38,8 +34,11 @@ enum hrf_status hrf_smoothing_create(const struct hrf_graph *graph,
     bool has_tokens = false;
     HRF_CHECK_MEMORY(s != NULL, err, "no memory to measure smoothing");
     HRF_TRY(hrf_session_prepare(graph, config, &s->graph, &operations, &notes, err));
+    s->of_tokens = hrf_calloc((size_t)s->graph->n_values + 1, sizeof *s->of_tokens);
+    HRF_CHECK_MEMORY(s->of_tokens != NULL, err, "no memory to measure smoothing");
+    hrf_lower_find_tokens(s->graph, s->of_tokens);
     for (int32_t i = 0; i < s->graph->n_nodes; i++)
-        has_tokens |= is_product(s->graph, &s->graph->nodes[i]) &&
+        has_tokens |= hrf_lower_can_round_rows(s->graph, s->of_tokens, &s->graph->nodes[i]) &&
                       s->graph->values[s->graph->nodes[i].inputs[HRF_CONV_X]].shape.rank >= 3;
     if (has_tokens)
         HRF_MOVE(*out, s);
@@ -54,10 +53,10 @@ struct weights {
     int64_t depth, columns, by_depth, by_column;
 };
 
-static struct weights weights_of(const struct hrf_graph *graph, const struct hrf_node *gemm)
+static struct weights weights_of(const struct hrf_graph *graph, const struct hrf_node *product)
 {
-    const struct hrf_value *w = &graph->values[gemm->inputs[HRF_CONV_WEIGHTS]];
-    const bool turned = gemm->attributes.transpose_b;
+    const struct hrf_value *w = &graph->values[product->inputs[HRF_CONV_WEIGHTS]];
+    const bool turned = product->op == HRF_OP_CONV || product->attributes.transpose_b;
     const int64_t depth = w->shape.dims[turned ? 1 : 0], columns = w->shape.dims[turned ? 0 : 1];
     return (struct weights){ w->data, depth, columns, turned ? 1 : columns, turned ? depth : 1 };
 }
@@ -166,10 +165,10 @@ static int64_t choose_rows(const float *data, int64_t n_rows, int64_t depth, flo
     return n;
 }
 
-static bool reads(const struct hrf_graph *graph, const struct hrf_node *node, const char *value)
+static bool reads(const struct hrf_smoothing *s, const struct hrf_node *node, const char *value)
 {
-    return is_product(graph, node) &&
-           strcmp(graph->values[node->inputs[HRF_CONV_X]].name, value) == 0;
+    return hrf_lower_can_round_rows(s->graph, s->of_tokens, node) &&
+           strcmp(s->graph->values[node->inputs[HRF_CONV_X]].name, value) == 0;
 }
 
 static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observation *o,
@@ -186,7 +185,7 @@ static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observ
                      "no memory to measure smoothing");
     const int64_t n = choose_rows(data, n_rows, depth, rows);
     for (int32_t i = 0; i < s->graph->n_nodes; i++) {
-        if (!reads(s->graph, &s->graph->nodes[i], o->value))
+        if (!reads(s, &s->graph->nodes[i], o->value))
             continue;
         const struct weights w = weights_of(s->graph, &s->graph->nodes[i]);
         if (w.depth == depth)
@@ -198,7 +197,7 @@ static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observ
             round_row(rows + r * depth, factors + k * depth, depth, rounded + (k * n + r) * depth);
     }
     for (int32_t i = 0; i < s->graph->n_nodes; i++) {
-        if (!reads(s->graph, &s->graph->nodes[i], o->value))
+        if (!reads(s, &s->graph->nodes[i], o->value))
             continue;
         const struct weights w = weights_of(s->graph, &s->graph->nodes[i]);
         if (w.depth == depth)
@@ -222,7 +221,7 @@ enum hrf_status hrf_smoothing_try(const struct hrf_smoothing *s,
         if (strcmp(o->value, value) == 0 && o->n_channels == depth && o->n_broken == 0 &&
             n_rows > 0)
             for (int32_t n = 0; n < s->graph->n_nodes; n++)
-                if (reads(s->graph, &s->graph->nodes[n], value))
+                if (reads(s, &s->graph->nodes[n], value))
                     return try_rows(s, o, data, n_rows, depth, err);
     }
     return HRF_OK;

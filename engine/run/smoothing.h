@@ -1,4 +1,4 @@
-/* smoothing.h - how strongly the input of each product of tokens is to be smoothed
+/* smoothing.h - how strongly the input of each product of tokens or pixels is to be smoothed
  * (passes/lower.h): measured by the error that 8 bits make in the product's output, on rows of the
  * sample.
  *

@@ -39,16 +39,46 @@ static struct hrf_graph *make_product(uint64_t seed, const int64_t dims[3], int6
     return build_finish(&b, &y, 1);
 }
 
+/* A norm of the pixels of x; its scale and bias are in [-most, most). */
+static int32_t norm_pixels(struct build *b, int32_t x, int64_t channels, double most)
+{
+    struct hrf_attributes norm = hrf_attributes_default();
+    norm.of_pixels = true;
+    norm.axis = 1;
+    norm.epsilon = 1e-5f;
+    const int32_t parameters[] = { x, build_constant(b, SHAPE(channels), -most, most),
+                                   build_constant(b, SHAPE(channels), -most, most) };
+    return build_node(b, HRF_OP_LAYER_NORM, parameters, 3, &norm);
+}
+
+/* A convolution of windows of one pixel, maybe with a residual. The norm behind which it stands
+ * adds nothing to x, so that its input is exact. */
+static struct hrf_graph *make_pixel_product(uint64_t seed, const int64_t dims[3], int64_t columns,
+                                            bool adds)
+{
+    struct build b = build_start(seed);
+    const int64_t side = 1 + dims[1] % 7;
+    const int32_t image = build_input(&b, SHAPE(dims[0], dims[2], side, 1 + dims[1] / 7));
+    const int32_t x = build_binary(&b, HRF_OP_ADD, image, norm_pixels(&b, image, dims[2], 0));
+    int32_t y = build_plain_conv(&b, x, dims[2], columns, 1, 1, true);
+    if (adds)
+        y = build_binary(&b, HRF_OP_ADD, y,
+                         build_input(&b, SHAPE(dims[0], columns, side, 1 + dims[1] / 7)));
+    return build_finish(&b, &y, 1);
+}
+
 static void any_shape_has_the_bits_of_the_reference(void **state)
 {
     (void)state;
     struct hrf_random random = hrf_random_init(11);
-    for (uint64_t seed = 0; seed < 40; seed++) {
+    for (uint64_t seed = 0; seed < 80; seed++) {
         const int64_t dims[3] = { 1 + (int64_t)hrf_random_below(&random, 3),
                                   1 + (int64_t)hrf_random_below(&random, 70),
                                   1 + (int64_t)hrf_random_below(&random, 150) };
         const int64_t columns = 1 + (int64_t)hrf_random_below(&random, 200);
-        struct hrf_graph *graph = make_product(seed, dims, columns, seed % 2 == 1);
+        struct hrf_graph *graph = seed < 40
+                                      ? make_product(seed, dims, columns, seed % 2 == 1)
+                                      : make_pixel_product(seed, dims, columns, seed % 2 == 1);
         int64_t n, n_ref;
         float *truth = run_graph_in(graph, "ref", "int8", 1, seed, 1, &n_ref, NULL);
         for (int32_t threads = 1; threads <= 3; threads++) {
@@ -60,6 +90,26 @@ static void any_shape_has_the_bits_of_the_reference(void **state)
         hrf_free(truth);
         hrf_graph_destroy(graph);
     }
+}
+
+/* A position embedding that is computed of constants comes out of a product that no one rounds. */
+static void a_product_of_a_constant_stays_in_float32(void **state)
+{
+    (void)state;
+    struct build b = build_start(4);
+    const int32_t x = build_input(&b, SHAPE(1, 6, 3, 3));
+    const int32_t of_constant = build_plain_conv(&b, build_constant(&b, SHAPE(1, 8, 3, 3), -1, 1),
+                                                 8, 6, 1, 1, true);
+    int32_t y = build_binary(&b, HRF_OP_ADD, norm_pixels(&b, x, 6, 1), of_constant);
+    y = build_plain_conv(&b, y, 6, 10, 1, 1, true);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    int64_t n;
+    float *exact = run_graph_in(graph, "ref", "fp32", 1, 7, 1, &n, NULL);
+    float *low = run_graph_in(graph, "cpu", "int8", 2, 7, 1, &n, NULL);
+    assert_true(relative_difference(low, exact, n) < 0.03);
+    hrf_free(exact);
+    hrf_free(low);
+    hrf_graph_destroy(graph);
 }
 
 /* x + product(GELU(product(norm(x)))). */
@@ -81,16 +131,43 @@ static struct hrf_graph *make_block(uint64_t seed)
     return build_finish(&b, &y, 1);
 }
 
+/* The same for the pixels of an image. `planted`: a few channels behind the norm are 256 times as
+ * large, and the weights that meet them as much smaller. */
+static struct hrf_graph *make_pixel_block(uint64_t seed, bool planted)
+{
+    enum { CHANNELS = 24, HIDDEN = 50 };
+    struct build b = build_start(seed);
+    const int32_t x = build_input(&b, SHAPE(4, CHANNELS, 9, 5));
+    const int32_t normed = norm_pixels(&b, x, CHANNELS, 1);
+    int32_t y = build_plain_conv(&b, normed, CHANNELS, HIDDEN, 1, 1, true);
+    for (int32_t v = 0; v < b.graph->n_values && planted; v++) {
+        const struct hrf_value *value = &b.graph->values[v];
+        const bool is_first = value->shape.rank == 4 && value->shape.dims[1] == CHANNELS;
+        const bool is_norms = value->shape.rank == 1 && value->shape.dims[0] == CHANNELS;
+        for (int64_t i = 0;
+             value->data != NULL && (is_first || is_norms) && i < hrf_shape_count(&value->shape);
+             i++)
+            ((float *)value->data)[i] *= i % CHANNELS % 7 != 3 ? 1.0f : is_norms ? 256 : 0x1p-8f;
+    }
+    y = build_unary(&b, HRF_OP_GELU, y);
+    y = build_plain_conv(&b, y, HIDDEN, CHANNELS, 1, 1, true);
+    y = build_binary(&b, HRF_OP_ADD, x, y);
+    return build_finish(&b, &y, 1);
+}
+
 static void every_layout_has_the_bytes_of_one_device(void **state)
 {
     (void)state;
-    static const char *const layouts[] = { "data=2", "stages=2", "stages=3,microbatches=2",
-                                           "data=2,stages=2" };
-    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
-        struct hrf_graph *graph = make_block(i);
+    static const char *const layouts[] = {
+        "data=2",    "stages=2",    "stages=3,microbatches=2", "data=2,stages=2",
+        "spatial=2", "spatial=2x2", "data=2,spatial=3"
+    };
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0] + 4; i++) {
+        struct hrf_graph *graph = i < 4 ? make_block(i) : make_pixel_block(i, i % 2 == 0);
         int64_t n, n_all;
         float *one = run_graph_in(graph, "cpu", "int8", 1, 7, 1, &n, NULL);
-        float *all = run_layout_in(graph, "cpu", "int8", layouts[i], NULL, 7, &n_all);
+        float *all = run_layout_in(graph, "cpu", "int8", layouts[i < 4 ? i : i - 4], NULL, 7,
+                                   &n_all);
         assert_int_equal(n, n_all);
         assert_memory_equal(one, all, (size_t)n * sizeof *one);
         hrf_free(one);
@@ -297,9 +374,9 @@ static void run_crops(struct hrf_session *session, const float *crops, float *em
     }
 }
 
-/* Observes every second crop, and tries smoothing on the first batch of them. */
-static void calibrate_vit(const struct hrf_graph *graph, const float *crops,
-                          struct hrf_calibration **out)
+/* Observes two batches of images, and tries smoothing on the first; ends the float32 session. */
+static void calibrate(const struct hrf_graph *graph, struct hrf_session *session,
+                      const float *batches[2], struct hrf_calibration **out)
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_observations seen = { .items = NULL };
@@ -307,23 +384,33 @@ static void calibrate_vit(const struct hrf_graph *graph, const float *crops,
     const struct hrf_session_config config = { .device = "cpu",
                                                .precision = "fp32",
                                                .every_tensor = true };
+    const size_t n = (size_t)hrf_shape_count(hrf_session_input_shape(session, 0));
     struct hrf_smoothing *smoothing = NULL;
-    struct hrf_session *session = vit_session(graph, "fp32", false, NULL, true);
     must(hrf_smoothing_create(graph, &config, &smoothing, &err), &err);
     assert_non_null(smoothing);
     calibrator.smoothing = smoothing;
     hrf_calibrator_watch(session, &calibrator);
     for (int run = 0; run < 3; run++) {
         calibrator.tries_smoothing = run == 2;
-        for (int i = 0; i < BATCH; i++)
-            memcpy(hrf_session_input(session, 0) + i * PIXELS,
-                   crops + 2 * (run % 2 * BATCH + i) * PIXELS, PIXELS * sizeof *crops);
+        memcpy(hrf_session_input(session, 0), batches[run % 2], n * sizeof(float));
         assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
     }
     must(hrf_fit_all(&seen, HRF_FIT_KIND_MSE, out, &err), &err);
     hrf_observations_release(&seen);
     hrf_smoothing_destroy(smoothing);
     hrf_session_destroy(session);
+}
+
+/* On every second crop. */
+static void calibrate_vit(const struct hrf_graph *graph, const float *crops,
+                          struct hrf_calibration **out)
+{
+    HRF_AUTO_FREE float *half = hrf_alloc_array((size_t)2 * BATCH * PIXELS, sizeof *half);
+    assert_non_null(half);
+    for (int i = 0; i < 2 * BATCH; i++)
+        memcpy(half + i * PIXELS, crops + 2 * i * PIXELS, PIXELS * sizeof *crops);
+    calibrate(graph, vit_session(graph, "fp32", false, NULL, true),
+              (const float *[]){ half, half + BATCH * PIXELS }, out);
 }
 
 static double mean_cosine(const float *a, const float *b)
@@ -387,6 +474,55 @@ static void outliers_cost_the_embedding_nothing(void **state)
         hrf_free(logits[k]);
     }
     hrf_calibrated_release(&calibrated);
+}
+
+/* ---- pixels ---- */
+
+/* Relative difference of INT8, of the calibration or with fixed scales, from float32. */
+static double loss_of(const struct hrf_graph *graph, const struct hrf_calibrated *calibrated,
+                      bool fixed)
+{
+    struct hrf_session *sessions[2] = { vit_session(graph, "fp32", false, NULL, false),
+                                        vit_session(graph, "int8", fixed, calibrated, false) };
+    struct hrf_random random = hrf_random_init(7);
+    const int64_t n = hrf_shape_count(hrf_session_input_shape(sessions[0], 0));
+    double error = 0, signal = 0;
+    for (int64_t i = 0; i < n; i++)
+        ((float *)hrf_session_input(sessions[0], 0))[i] = (float)hrf_random_unit(&random);
+    memcpy(hrf_session_input(sessions[1], 0), hrf_session_input(sessions[0], 0),
+           (size_t)n * sizeof(float));
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(hrf_session_run(sessions[k], NULL), HRF_OK);
+    for (int64_t i = 0; i < n; i++) {
+        const double exact = (double)((const float *)hrf_session_output(sessions[0], 0))[i];
+        error += pow((double)((const float *)hrf_session_output(sessions[1], 0))[i] - exact, 2);
+        signal += pow(exact, 2);
+    }
+    for (int k = 0; k < 2; k++)
+        hrf_session_destroy(sessions[k]);
+    return sqrt(error / signal);
+}
+
+static void large_channels_of_pixels_cost_the_others_little(void **state)
+{
+    (void)state;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) graph = make_pixel_block(3, true);
+    HRF_AUTO(hrf_calibration) calibration = NULL;
+    struct hrf_calibrated calibrated;
+    struct hrf_session *session = vit_session(graph, "fp32", false, NULL, true);
+    const int64_t n = hrf_shape_count(hrf_session_input_shape(session, 0));
+    HRF_AUTO_FREE float *images = hrf_alloc_array((size_t)n, sizeof *images);
+    struct hrf_random random = hrf_random_init(8);
+    for (int64_t i = 0; i < n; i++)
+        images[i] = (float)hrf_random_unit(&random);
+    calibrate(graph, session, (const float *[]){ images, images }, &calibration);
+    must(hrf_calibrated_init(calibration, &calibrated, &err), &err);
+    const double ours = loss_of(graph, &calibrated, false);
+    const double fixed = loss_of(graph, &calibrated, true);
+    hrf_calibrated_release(&calibrated);
+    printf("relative error %.4f, with fixed scales %.4f\n", ours, fixed);
+    assert_true(ours < 0.02 && fixed > 5 * ours);
 }
 
 /* Margins are logarithms of ratios of probabilities; a loss is how far an output moved. */
@@ -496,6 +632,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_shape_has_the_bits_of_the_reference),
+        cmocka_unit_test(large_channels_of_pixels_cost_the_others_little),
+        cmocka_unit_test(a_product_of_a_constant_stays_in_float32),
         cmocka_unit_test(every_layout_has_the_bytes_of_one_device),
         cmocka_unit_test(smoothing_evens_out_channels_of_different_sizes),
         cmocka_unit_test(a_row_of_zeros_gives_the_bias_and_a_broken_one_nan),

@@ -293,7 +293,7 @@ static bool takes_activation(const struct hrf_graph *graph, const struct hrf_nod
     (void)activation;
     if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
         return false;
-    if (hrf_gemm_rounds_rows(graph, node))
+    if (hrf_product_rounds_rows(graph, node))
         return true;
     if (node->op == HRF_OP_GEMM)
         return hrf_cpu_product_fits_gemm(graph, node);
@@ -307,7 +307,8 @@ static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf
     const enum hrf_node_form form = hrf_node_form(graph, node);
     switch (node->op) {
     case HRF_OP_CONV:
-        return form != HRF_FORM_INTEGER && way_of(graph, node) == BY_PRODUCT &&
+        return form != HRF_FORM_INTEGER && !hrf_product_rounds_rows(graph, node) &&
+               way_of(graph, node) == BY_PRODUCT &&
                hrf_cpu_product_accepts_pixel_stride(graph, node);
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
@@ -355,7 +356,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_integer_compile(graph, node, out, err);
     if (hrf_op_is_move(node->op) && hrf_moves_as_is(graph, node))
         return hrf_move_compile(graph, node, out, err);
-    if (hrf_gemm_rounds_rows(graph, node))
+    if (hrf_product_rounds_rows(graph, node))
         return hrf_cpu_token_product_compile(backend, graph, node, out, err);
     if (node->op == HRF_OP_CONV)
         return compile_conv(backend, graph, node, out, err);

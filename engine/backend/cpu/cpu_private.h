@@ -93,7 +93,8 @@ HRF_CHECKED enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *
                                                             const struct hrf_node *node,
                                                             struct hrf_kernel **out,
                                                             struct hrf_error *err);
-/* A GEMM of float32 rows with S8 weights (hrf_gemm_rounds_rows(), byte_product.h). */
+/* A GEMM or 1x1 CONV of float32 rows with S8 weights (hrf_product_rounds_rows(), byte_product.h).
+ */
 HRF_CHECKED enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *backend,
                                                           const struct hrf_graph *graph,
                                                           const struct hrf_node *node,

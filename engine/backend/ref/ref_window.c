@@ -94,10 +94,74 @@ static void put_integer_sum(const struct hrf_ref_node *node, int64_t i, int64_t 
     hrf_ref_put_steps(node, i, hrf_ref_activate_steps(node, steps));
 }
 
+/* Numbers k * step of x, for k below depth, rounded by a scale of their own:
+ * hrf_product_rounds_rows(). The sums are numbers first + c * step of the output. In float, step by
+ * step, as engine/backend/cpu/transformer/byte_product.h says. */
+struct rounded_row {
+    const double *x;
+    int64_t first, step, depth, columns;
+};
+
+static void put_rounded_row(const struct hrf_ref_node *node, const struct rounded_row *row)
+{
+    const struct hrf_ref_tensor *in = node->inputs;
+    const double *x = row->x, *w = in[HRF_CONV_WEIGHTS].numbers;
+    const double *factors = hrf_ref_numbers(node, HRF_CONV_FACTORS);
+    const double *bias = hrf_ref_numbers(node, HRF_CONV_BIAS);
+    const double *residual = hrf_ref_numbers(node, HRF_CONV_RESIDUAL);
+    double most = 0;
+    for (int64_t k = 0; k < row->depth; k++) {
+        const double v = fabs(
+            (double)(float)(x[k * row->step] * (factors != NULL ? factors[k] : 1)));
+        most = isnan(v) || v > most ? v : most;
+        if (isnan(most))
+            break;
+    }
+    const bool is_whole = isfinite(most) && most >= 0x1p-100;
+    const float inverse = is_whole ? 127.0f / (float)most : 0.0f;
+    const float scale = is_whole ? (float)most / 127.0f : isfinite(most) ? 0.0f : NAN;
+    for (int64_t c = 0; c < row->columns; c++) {
+        const int64_t at = row->first + c * row->step;
+        double sum = 0;
+        for (int64_t k = 0; k < row->depth && is_whole; k++) {
+            const float v = (float)(x[k * row->step] * (factors != NULL ? factors[k] : 1));
+            sum += (double)rintf(v * inverse) * w[c * row->depth + k];
+        }
+        float y = (float)sum * (float)in[HRF_CONV_SCALES].numbers[c];
+        y = y * scale;
+        y = y + (bias != NULL ? (float)bias[c] : 0.0f);
+        if (residual != NULL)
+            y = y + (float)residual[at];
+        hrf_ref_put(node, at, hrf_ref_activate(&node->attributes, (double)y));
+    }
+}
+
+static bool rounds_rows_of(const struct hrf_ref_node *node)
+{
+    return !hrf_ref_is_8_bit(&node->inputs[HRF_CONV_X]) &&
+           node->inputs[HRF_CONV_WEIGHTS].dtype == HRF_S8;
+}
+
+static void put_rounded_pixels(const struct hrf_ref_node *node)
+{
+    const int64_t *in = node->inputs[HRF_CONV_X].shape.dims, *out = node->output.shape.dims;
+    const int64_t area = in[2] * in[3];
+    for (int64_t i = 0; i < in[0] * area; i++) {
+        const int64_t image = i / area, pixel = i % area;
+        put_rounded_row(node, &(struct rounded_row){
+                                  node->inputs[HRF_CONV_X].numbers + image * in[1] * area + pixel,
+                                  image * out[1] * area + pixel, area, in[1], out[1] });
+    }
+}
+
 void hrf_ref_conv(const struct hrf_ref_node *node)
 {
     const double *bias = hrf_ref_numbers(node, HRF_CONV_BIAS);
     const double *residual = hrf_ref_numbers(node, HRF_CONV_RESIDUAL);
+    if (rounds_rows_of(node)) {
+        put_rounded_pixels(node);
+        return;
+    }
     for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
         int64_t at[HRF_MAX_RANK];
         hrf_ref_position(&node->output.shape, i, at);
@@ -112,42 +176,6 @@ void hrf_ref_conv(const struct hrf_ref_node *node)
     }
 }
 
-/* A row rounded by a scale of its own: hrf_gemm_rounds_rows(). In float, step by step, as
- * engine/backend/cpu/transformer/byte_product.h says. */
-static void put_rounded_row(const struct hrf_ref_node *node, int64_t row)
-{
-    const struct hrf_ref_tensor *in = node->inputs;
-    const int64_t depth = hrf_shape_last(&in[HRF_CONV_X].shape);
-    const int64_t columns = hrf_shape_last(&node->output.shape);
-    const double *x = in[HRF_CONV_X].numbers + row * depth, *w = in[HRF_CONV_WEIGHTS].numbers;
-    const double *factors = hrf_ref_numbers(node, HRF_CONV_FACTORS);
-    const double *bias = hrf_ref_numbers(node, HRF_CONV_BIAS);
-    const double *residual = hrf_ref_numbers(node, HRF_CONV_RESIDUAL);
-    double most = 0;
-    for (int64_t k = 0; k < depth; k++) {
-        const double v = fabs((double)(float)(x[k] * (factors != NULL ? factors[k] : 1)));
-        most = isnan(v) || v > most ? v : most;
-        if (isnan(most))
-            break;
-    }
-    const bool is_whole = isfinite(most) && most >= 0x1p-100;
-    const float inverse = is_whole ? 127.0f / (float)most : 0.0f;
-    const float scale = is_whole ? (float)most / 127.0f : isfinite(most) ? 0.0f : NAN;
-    for (int64_t c = 0; c < columns; c++) {
-        double sum = 0;
-        for (int64_t k = 0; k < depth && is_whole; k++) {
-            const float v = (float)(x[k] * (factors != NULL ? factors[k] : 1));
-            sum += (double)rintf(v * inverse) * w[c * depth + k];
-        }
-        float y = (float)sum * (float)in[HRF_CONV_SCALES].numbers[c];
-        y = y * scale;
-        y = y + (bias != NULL ? (float)bias[c] : 0.0f);
-        if (residual != NULL)
-            y = y + (float)residual[row * columns + c];
-        hrf_ref_put(node, row * columns + c, hrf_ref_activate(&node->attributes, (double)y));
-    }
-}
-
 /* alpha * A * B + beta * C + residual. In 8 bits B is [columns][depth] and the sums are exact. */
 void hrf_ref_gemm(const struct hrf_ref_node *node)
 {
@@ -158,10 +186,10 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
     const struct hrf_shape *a_shape = &node->inputs[0].shape;
     const int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
     const int64_t depth = t->transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
-    const bool rounds_rows = !hrf_ref_is_8_bit(&node->inputs[0]) &&
-                             node->inputs[HRF_CONV_WEIGHTS].dtype == HRF_S8;
+    const bool rounds_rows = rounds_rows_of(node);
     for (int64_t i = 0; i < rows && rounds_rows; i++)
-        put_rounded_row(node, i);
+        put_rounded_row(node,
+                        &(struct rounded_row){ a + i * depth, i * columns, 1, depth, columns });
     for (int64_t i = 0; i < rows * columns && !rounds_rows; i++) {
         const int64_t at[] = { i / columns, i % columns };
         int64_t place[HRF_MAX_RANK];

@@ -1,4 +1,4 @@
-/* token_product.c - the GEMM of byte_product.h as a kernel: its constants, its share for each
+/* token_product.c - the product of byte_product.h as a kernel: its constants, its share for each
  * thread, and the same arithmetic in plain loops where there is no VNNI. */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/part_queues.h"
@@ -231,8 +231,8 @@ enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *backend,
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->backend = backend;
     k->attributes = node->attributes;
-    k->product.depth = hrf_shape_last(&graph->values[node->inputs[HRF_CONV_X]].shape);
-    k->product.columns = hrf_shape_last(y);
+    k->product.depth = hrf_shape_innermost(&graph->values[node->inputs[HRF_CONV_X]].shape);
+    k->product.columns = hrf_shape_innermost(y);
     k->n_rows = hrf_shape_count(y) / k->product.columns;
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
     k->base.run = run_plainly;
