@@ -1,7 +1,7 @@
 /* bench_feed - whether the engine waits for patches: decoding alone, computing alone, both at once.
  *
  * bench_feed [--slide FILE --slide-mpp UM --mpp UM] [--model FILE|none] [--size PX] [--batch N]
- *            [--patches N] [--threads N] [--precision P] [--no-read-ahead]
+ *            [--patches N] [--threads N] [--precision P] [--turns N] [--no-read-ahead]
  *
  * A disk that answers late: LD_PRELOAD=.../libslow_pread.so (tests/bench/slow_pread.c).
  *
@@ -13,11 +13,16 @@
  * for bytes (what a GPU is fed) and once for floats; of the network on one batch again and again;
  * and of both together, with the part of the time that the network waited. Where compute is slower
  * than decoding, that part should be small; where it is not, all cores should be decoding.
+ *
+ * Decoding is measured --turns times, in turns with libjpeg-turbo alone: figures are medians, and
+ * "of_decoder" is the median of a turn's patches per processor second over libjpeg-turbo's of the
+ * same turn, so that it holds on a machine whose speed changes from second to second.
  */
 #include "base/args.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/own_process.h"
+#include "base/sort.h"
 #include "engine/input/feed.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/session.h"
@@ -33,7 +38,7 @@
 struct bench {
     const char *model, *precision, *path;
     double slide_mpp, mpp;
-    int64_t size, batch, n_patches, n_threads;
+    int64_t size, batch, n_patches, n_threads, n_turns;
     bool no_read_ahead;
     struct hrf_slide *slide;
     struct hrf_tile_plan plan;
@@ -177,7 +182,7 @@ static enum hrf_status start_feed(const struct bench *b, int64_t n_readers, bool
 }
 
 static enum hrf_status measure_decoding(const struct bench *b, int64_t n_readers, bool raw,
-                                        json_t *list, struct hrf_error *err)
+                                        json_t **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_feed) feed = NULL;
     struct hrf_feed_batch batch = { .n = 1 };
@@ -186,14 +191,80 @@ static enum hrf_status measure_decoding(const struct bench *b, int64_t n_readers
     HRF_TRY(start_feed(b, n_readers, raw, &feed, err));
     while (batch.n > 0)
         HRF_TRY(hrf_feed_next(feed, &batch, err));
-    json_t *result = watch_stop(since, b->n_patches);
-    json_object_set_new(result, "readers", json_integer(n_readers));
-    json_object_set_new(result, "form", json_string(raw ? "bytes" : "floats"));
+    *out = watch_stop(since, b->n_patches);
+    json_object_set_new(*out, "readers", json_integer(n_readers));
+    json_object_set_new(*out, "form", json_string(raw ? "bytes" : "floats"));
     const struct hrf_tile_counts counts = hrf_tile_cache_counts(b->slide->cache);
-    json_object_set_new(result, "tiles_decoded", json_integer(counts.loads - before.loads));
-    json_object_set_new(result, "peak_tile_bytes", json_integer(counts.peak_bytes));
-    json_array_append_new(list, result);
+    json_object_set_new(*out, "tiles_decoded", json_integer(counts.loads - before.loads));
+    json_object_set_new(*out, "peak_tile_bytes", json_integer(counts.peak_bytes));
     return HRF_OK;
+}
+
+/* ---- turns ---- */
+
+enum {
+    N_FORMS = 5,
+    MOST_TURNS = 99
+}; /* libjpeg-turbo, bytes and floats by one reader and by all */
+
+static double figure(const json_t *result, const char *key)
+{
+    return json_number_value(json_object_get(result, key));
+}
+
+/* The median of a figure over the turns; of its ratio to the decoder's if there is `over`. */
+static double median(json_t *const *turns, json_t *const *over, int64_t n, const char *key)
+{
+    double values[MOST_TURNS];
+    for (int64_t i = 0; i < n; i++)
+        values[i] = figure(turns[i], key) / (over != NULL ? figure(over[i], key) : 1);
+    return hrf_median(values, (size_t)n);
+}
+
+/* The last turn's result with the medians of all. */
+static json_t *summary(json_t *const *turns, json_t *const *decoder, int64_t n)
+{
+    static const char *const keys[] = { "patches_per_second", "per_processor_second", "seconds",
+                                        "cores" };
+    json_t *result = json_copy(turns[n - 1]);
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+        json_object_set_new(result, keys[k], hrf_json_number(median(turns, NULL, n, keys[k])));
+    if (decoder != NULL)
+        json_object_set_new(result, "of_decoder",
+                            hrf_json_number(median(turns, decoder, n, "per_processor_second")));
+    return result;
+}
+
+static enum hrf_status measure_turn(const struct bench *b, int64_t turn,
+                                    json_t *found[N_FORMS][MOST_TURNS], struct hrf_error *err)
+{
+    HRF_TRY(measure_decoder(b, &found[0][turn], err));
+    for (int form = 1; form < N_FORMS; form++)
+        if (form % 2 == 1 || b->n_threads > 1)
+            HRF_TRY(measure_decoding(b, form % 2 == 1 ? 1 : b->n_threads, form < 3,
+                                     &found[form][turn], err));
+    return HRF_OK;
+}
+
+static enum hrf_status measure_turns(const struct bench *b, json_t *result, struct hrf_error *err)
+{
+    json_t *found[N_FORMS][MOST_TURNS] = { { NULL } };
+    json_t *decoding = json_array();
+    enum hrf_status status = HRF_OK;
+    for (int64_t turn = 0; turn < b->n_turns && status == HRF_OK; turn++)
+        status = measure_turn(b, turn, found, err);
+    const bool has_decoder = status == HRF_OK && found[0][0] != NULL;
+    json_object_set_new(result, "decoder",
+                        has_decoder ? summary(found[0], NULL, b->n_turns) : json_null());
+    for (int form = 1; form < N_FORMS && status == HRF_OK; form++)
+        if (found[form][0] != NULL)
+            json_array_append_new(decoding,
+                                  summary(found[form], has_decoder ? found[0] : NULL, b->n_turns));
+    json_object_set_new(result, "decoding", decoding);
+    for (int form = 0; form < N_FORMS; form++)
+        for (int64_t turn = 0; turn < b->n_turns; turn++)
+            json_decref(found[form][turn]);
+    return status;
 }
 
 static enum hrf_status measure_compute(const struct bench *b, json_t **out, struct hrf_error *err)
@@ -237,16 +308,9 @@ static enum hrf_status measure_both(const struct bench *b, json_t **out, struct 
 static enum hrf_status measure(struct bench *b, const char *path, json_t *result,
                                struct hrf_error *err)
 {
-    json_t *decoding = json_array(), *part = NULL;
-    json_object_set_new(result, "decoding", decoding);
+    json_t *part = NULL;
     HRF_TRY(b->path != NULL ? take_slide(b, err) : make_slide(b, path, err));
-    HRF_TRY(measure_decoder(b, &part, err));
-    json_object_set_new(result, "decoder", part != NULL ? part : json_null());
-    for (int raw = 1; raw >= 0; raw--) {
-        HRF_TRY(measure_decoding(b, 1, raw != 0, decoding, err));
-        if (b->n_threads > 1)
-            HRF_TRY(measure_decoding(b, b->n_threads, raw != 0, decoding, err));
-    }
+    HRF_TRY(measure_turns(b, result, err));
     if (strcmp(b->model, "none") == 0)
         return HRF_OK;
     HRF_TRY(make_session(b, err));
@@ -266,6 +330,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                        .size = 256,
                        .batch = 16,
                        .n_patches = 256,
+                       .n_turns = 1,
                        .n_threads = hrf_process_cpu_count() };
     const struct hrf_option options[] = {
         { "model", "FILE", "ONNX (models/demo.onnx); none: decoding alone", HRF_OPTION_TEXT,
@@ -277,6 +342,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "size", "PX", "of a patch (256)", HRF_OPTION_INT, &b.size },
         { "batch", "N", "patches at once (16)", HRF_OPTION_INT, &b.batch },
         { "patches", "N", "in all (256)", HRF_OPTION_INT, &b.n_patches },
+        { "turns", "N", "measure decoding so often (1)", HRF_OPTION_INT, &b.n_turns },
         { "no-read-ahead", NULL, "each reader reads its tiles itself", HRF_OPTION_FLAG,
           &b.no_read_ahead },
         { "threads", "N", "readers, and of the network (all cores)", HRF_OPTION_INT, &b.n_threads },
@@ -285,10 +351,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     const struct hrf_args args = hrf_args_parse("bench_feed", command, options, argc, argv);
     if (args.done)
         return args.exit_code;
-    if (b.size < 16 || b.size > 4096 || b.batch < 1 || b.n_patches < 1 || b.n_patches > 10000 ||
-        b.n_threads < 1) {
-        fprintf(stderr, "bench_feed: a size of 16 to 4096 px, 1 to 10000 patches, a batch and "
-                        "threads from 1\n");
+    if (b.size < 16 || b.size > 4096 || b.batch < 1 || b.n_patches < 1 || b.n_patches > 100000 ||
+        b.n_threads < 1 || b.n_turns < 1 || b.n_turns > MOST_TURNS) {
+        fprintf(stderr,
+                "bench_feed: a size of 16 to 4096 px, 1 to 100000 patches, 1 to %d turns, "
+                "a batch and threads from 1\n",
+                MOST_TURNS);
         return 2;
     }
     char folder[64], path[128];

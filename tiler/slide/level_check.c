@@ -20,11 +20,13 @@ enum {
     CELL_UM = 8,      /* least side of a cell of a patch */
     CELL_PIXELS = 8,  /* and least side in px of the patch, so that a mean is meaningful */
     MAX_CELLS = 1024, /* a side of a patch */
+    CELL_ROWS = 8,    /* rows of pixels that suffice for the mean of a cell */
 };
 
 struct hrf_level_check {
     struct hrf_slide *slide;
     int64_t size, n; /* px and cells of a patch's side */
+    int64_t step;    /* every so manieth row of pixels is added up */
     double cell0_x, cell0_y;
     int32_t level;                   /* the patch's */
     struct hrf_patch_reader *coarse; /* n + 2 cells, one of them a border on each side */
@@ -168,6 +170,7 @@ enum hrf_status hrf_level_check_create(struct hrf_slide *slide, double mpp_x, do
     check->slide = slide;
     check->size = size;
     check->n = count_cells(size, mpp);
+    check->step = size / check->n / CELL_ROWS > 2 ? size / check->n / CELL_ROWS : 2;
     check->level = hrf_patch_reader_level(reader);
     const double cell = (double)size * mpp / (double)check->n; /* um */
     struct hrf_error why;
@@ -249,7 +252,7 @@ void hrf_level_check_row(struct hrf_level_check *check, int64_t row, const unsig
     const int64_t begin = cell_begin(check, check->first + check->n_done);
     if (y < begin)
         return;
-    if ((y - begin) % 2 == 0) { /* every second row suffices for a mean and takes half the time */
+    if ((y - begin) % check->step == 0) {
         add_row(rgb, check->size * 3, check->columns);
         check->n_rows++;
         if (++check->n_columns_rows == AT_ONCE)

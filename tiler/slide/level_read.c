@@ -138,21 +138,23 @@ static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_til
     return HRF_OK;
 }
 
-/* A tile that was read ahead. */
+/* A tile that was read ahead, from where it was read to. */
 static bool decode_ahead(struct hrf_slide *slide, struct hrf_tile_grid grid, int64_t tile,
                          unsigned char *rgb)
 {
     const struct hrf_level_table *table = &slide->table.level[grid.level];
-    HRF_AUTO_FREE unsigned char *data = NULL;
-    bool is_there = false;
+    const unsigned char *data = NULL;
+    bool is_sound = false;
     pthread_rwlock_rdlock(&slide->ahead_lock);
     if (slide->ahead != NULL && slide->ahead_grid.level == grid.level)
-        data = hrf_alloc(table->lengths[tile]);
-    if (data != NULL)
-        is_there = hrf_read_ahead_take(slide->ahead, tile, data);
+        data = hrf_read_ahead_take(slide->ahead, tile);
+    if (data != NULL) {
+        is_sound = hrf_jpeg_tile_decode(&table->form, data, table->lengths[tile], grid.reduction,
+                                        rgb);
+        hrf_read_ahead_put(slide->ahead, tile);
+    }
     pthread_rwlock_unlock(&slide->ahead_lock);
-    return is_there &&
-           hrf_jpeg_tile_decode(&table->form, data, table->lengths[tile], grid.reduction, rgb);
+    return is_sound;
 }
 
 static enum hrf_status load_tile(void *context, struct hrf_tile_grid grid, int64_t column,

@@ -12,12 +12,14 @@
  * bytes between two tiles that are read rather than asked for apart. PIECE: of one read. THREADS:
  * reads under way, for tiles that lie apart. */
 enum { GROUP_BYTES = 4 << 20, GAP_BYTES = 64 << 10, PIECE_BYTES = 2 << 20, THREADS = 4 };
+enum { MOST_SPARE = HRF_READ_AHEAD_BYTES / PIECE_BYTES };
 
 struct span {
     uint64_t offset;
     uint32_t n_bytes;
     int32_t group;
     int64_t tile;
+    bool is_taken;
 };
 
 enum piece_state { UNREAD, READING, THERE, GONE };
@@ -26,7 +28,8 @@ struct piece {
     uint64_t offset;
     size_t n_bytes;
     int32_t group;
-    int64_t n_left; /* tiles that were not taken */
+    int64_t n_left;  /* tiles that were not put back */
+    int64_t n_users; /* tiles that were taken and not put back */
     enum piece_state state;
     unsigned char *data;
 };
@@ -34,7 +37,7 @@ struct piece {
 struct hrf_read_ahead {
     int fd;
     int64_t n_tiles;
-    int64_t *span_of; /* [n_tiles]: 1 + the tile's span; 0: it is not listed, or was taken */
+    int64_t *span_of; /* [n_tiles]: 1 + the tile's span; 0: it is not listed */
     struct span *spans;
     size_t n_spans, capacity;
     int64_t *piece_of; /* [n_spans] */
@@ -45,8 +48,11 @@ struct hrf_read_ahead {
     int n_threads;
     bool stop;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    size_t held;
+    pthread_cond_t has_read,
+        has_room; /* those who decode wait for a piece, the threads for memory */
+    unsigned char *spare[MOST_SPARE]; /* [n_spare] of PIECE_BYTES: their pages are there */
+    int n_spare;
+    size_t held; /* bytes of pieces and spare memory */
     struct hrf_read_counts counts;
 };
 
@@ -56,7 +62,8 @@ enum hrf_status hrf_read_ahead_create(int fd, int64_t n_tiles, struct hrf_read_a
     struct hrf_read_ahead *ahead = hrf_calloc(1, sizeof *ahead);
     HRF_CHECK_MEMORY(ahead != NULL, err, "no memory to read ahead");
     pthread_mutex_init(&ahead->lock, NULL);
-    pthread_cond_init(&ahead->changed, NULL);
+    pthread_cond_init(&ahead->has_read, NULL);
+    pthread_cond_init(&ahead->has_room, NULL);
     ahead->fd = fd;
     ahead->n_tiles = n_tiles;
     ahead->wanted = -1;
@@ -74,7 +81,8 @@ void hrf_read_ahead_stop(struct hrf_read_ahead *ahead)
 {
     pthread_mutex_lock(&ahead->lock);
     ahead->stop = true;
-    pthread_cond_broadcast(&ahead->changed);
+    pthread_cond_broadcast(&ahead->has_read);
+    pthread_cond_broadcast(&ahead->has_room);
     pthread_mutex_unlock(&ahead->lock);
 }
 
@@ -87,7 +95,10 @@ void hrf_read_ahead_destroy(struct hrf_read_ahead *ahead)
         pthread_join(ahead->threads[i], NULL);
     for (int64_t i = 0; i < ahead->n_pieces; i++)
         hrf_free(ahead->pieces[i].data);
-    pthread_cond_destroy(&ahead->changed);
+    while (ahead->n_spare > 0)
+        hrf_free(ahead->spare[--ahead->n_spare]);
+    pthread_cond_destroy(&ahead->has_read);
+    pthread_cond_destroy(&ahead->has_room);
     pthread_mutex_destroy(&ahead->lock);
     hrf_free(ahead->pieces);
     hrf_free(ahead->piece_of);
@@ -106,7 +117,7 @@ enum hrf_status hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile, u
     HRF_TRY(
         hrf_array_reserve(&spans, &ahead->capacity, ahead->n_spans + 1, sizeof *ahead->spans, err));
     ahead->spans = spans;
-    ahead->spans[ahead->n_spans++] = (struct span){ offset, n_bytes, 0, tile };
+    ahead->spans[ahead->n_spans++] = (struct span){ offset, n_bytes, 0, tile, false };
     ahead->span_of[tile] = (int64_t)ahead->n_spans;
     return HRF_OK;
 }
@@ -185,25 +196,60 @@ static bool read_piece(int fd, const struct piece *piece, unsigned char *data, i
     return true;
 }
 
+/* Memory for a piece of that size: pieces of more than half the usual size take all of it, so that
+ * it can be used again. */
+static size_t memory_of(const struct piece *piece)
+{
+    const bool is_usual = piece->n_bytes > PIECE_BYTES / 2 && piece->n_bytes <= PIECE_BYTES;
+    return is_usual ? PIECE_BYTES : piece->n_bytes;
+}
+
 static void drop(struct hrf_read_ahead *ahead, struct piece *piece)
 {
-    ahead->held -= piece->n_bytes;
-    hrf_free(piece->data);
+    const size_t n_bytes = memory_of(piece);
+    if (n_bytes == PIECE_BYTES && piece->data != NULL && ahead->n_spare < MOST_SPARE) {
+        ahead->spare[ahead->n_spare++] = piece->data;
+    } else {
+        ahead->held -= n_bytes;
+        hrf_free(piece->data);
+    }
     piece->data = NULL;
     piece->state = GONE;
+    pthread_cond_signal(&ahead->has_room);
+}
+
+/* Frees spare memory where the piece would be too much beside it. */
+static bool fits(struct hrf_read_ahead *ahead, size_t n_bytes)
+{
+    if (n_bytes == PIECE_BYTES && ahead->n_spare > 0)
+        return true;
+    while (ahead->n_spare > 0 && ahead->held + n_bytes > HRF_READ_AHEAD_BYTES) {
+        hrf_free(ahead->spare[--ahead->n_spare]);
+        ahead->held -= PIECE_BYTES;
+    }
+    return ahead->held == 0 || ahead->held + n_bytes <= HRF_READ_AHEAD_BYTES;
 }
 
 /* Makes room for the next piece. While somebody waits for it, pieces that nobody has taken for
  * longest are dropped; otherwise it waits. False: it has to wait. */
 static bool make_room(struct hrf_read_ahead *ahead)
 {
-    const size_t n_bytes = ahead->pieces[ahead->next].n_bytes;
-    for (int64_t i = 0; i < ahead->next && ahead->held + n_bytes > HRF_READ_AHEAD_BYTES &&
-                        ahead->wanted >= ahead->next;
+    const size_t n_bytes = memory_of(&ahead->pieces[ahead->next]);
+    for (int64_t i = 0; i < ahead->next && ahead->wanted >= ahead->next && !fits(ahead, n_bytes);
          i++)
-        if (ahead->pieces[i].state == THERE)
+        if (ahead->pieces[i].state == THERE && ahead->pieces[i].n_users == 0)
             drop(ahead, &ahead->pieces[i]);
-    return ahead->held == 0 || ahead->held + n_bytes <= HRF_READ_AHEAD_BYTES;
+    return fits(ahead, n_bytes);
+}
+
+static unsigned char *take_memory(struct hrf_read_ahead *ahead, size_t n_bytes)
+{
+    if (n_bytes == PIECE_BYTES && ahead->n_spare > 0)
+        return ahead->spare[--ahead->n_spare];
+    ahead->held += n_bytes;
+    if ((int64_t)ahead->held > ahead->counts.peak_bytes)
+        ahead->counts.peak_bytes = (int64_t)ahead->held;
+    return hrf_alloc(n_bytes);
 }
 
 /* Reads the next piece. Called with the lock, which it gives up meanwhile. */
@@ -214,11 +260,8 @@ static void read_next(struct hrf_read_ahead *ahead)
     if (piece->state != UNREAD)
         return;
     piece->state = READING;
-    ahead->held += piece->n_bytes;
-    if ((int64_t)ahead->held > ahead->counts.peak_bytes)
-        ahead->counts.peak_bytes = (int64_t)ahead->held;
+    unsigned char *data = take_memory(ahead, memory_of(piece));
     pthread_mutex_unlock(&ahead->lock);
-    unsigned char *data = hrf_alloc(piece->n_bytes);
     const bool is_good = data != NULL && read_piece(ahead->fd, piece, data, &n_reads);
     pthread_mutex_lock(&ahead->lock);
     piece->data = data;
@@ -227,7 +270,7 @@ static void read_next(struct hrf_read_ahead *ahead)
         drop(ahead, piece);
     ahead->counts.n_reads += n_reads;
     ahead->counts.n_bytes += is_good ? (int64_t)piece->n_bytes : 0;
-    pthread_cond_broadcast(&ahead->changed);
+    pthread_cond_broadcast(&ahead->has_read);
 }
 
 static void *reader_main(void *context)
@@ -238,7 +281,7 @@ static void *reader_main(void *context)
         if (make_room(ahead))
             read_next(ahead);
         else
-            pthread_cond_wait(&ahead->changed, &ahead->lock);
+            pthread_cond_wait(&ahead->has_room, &ahead->lock);
     }
     pthread_mutex_unlock(&ahead->lock);
     return NULL;
@@ -272,32 +315,42 @@ static bool await_piece(struct hrf_read_ahead *ahead, int64_t index)
             while (ahead->pieces[ahead->next].group < piece->group)
                 ahead->pieces[ahead->next++].state = GONE;
         ahead->wanted = index > ahead->wanted ? index : ahead->wanted;
-        pthread_cond_broadcast(&ahead->changed);
+        pthread_cond_broadcast(&ahead->has_room);
     }
     while (!ahead->stop && (piece->state == UNREAD || piece->state == READING))
-        pthread_cond_wait(&ahead->changed, &ahead->lock);
+        pthread_cond_wait(&ahead->has_read, &ahead->lock);
     return piece->state == THERE;
 }
 
-bool hrf_read_ahead_take(struct hrf_read_ahead *ahead, int64_t tile, unsigned char *out)
+const unsigned char *hrf_read_ahead_take(struct hrf_read_ahead *ahead, int64_t tile)
 {
-    bool is_there = false;
+    const unsigned char *data = NULL;
     pthread_mutex_lock(&ahead->lock);
     const int64_t at = tile >= 0 && tile < ahead->n_tiles ? ahead->span_of[tile] - 1 : -1;
-    if (at >= 0 && ahead->n_threads > 0 && !ahead->stop) {
-        const struct span *span = &ahead->spans[at];
+    if (at >= 0 && ahead->n_threads > 0 && !ahead->stop && !ahead->spans[at].is_taken) {
+        struct span *span = &ahead->spans[at];
         struct piece *piece = &ahead->pieces[ahead->piece_of[at]];
-        is_there = await_piece(ahead, ahead->piece_of[at]) && ahead->span_of[tile] != 0;
-        if (is_there)
-            memcpy(out, piece->data + (span->offset - piece->offset), span->n_bytes);
-        if (is_there && --piece->n_left == 0)
-            drop(ahead, piece);
-        ahead->span_of[tile] = 0;
-        ahead->counts.n_taken += is_there;
-        pthread_cond_broadcast(&ahead->changed);
+        if (await_piece(ahead, ahead->piece_of[at]) && !span->is_taken) {
+            data = piece->data + (span->offset - piece->offset);
+            piece->n_users++;
+            ahead->counts.n_taken++;
+        }
+        span->is_taken = true;
     }
     pthread_mutex_unlock(&ahead->lock);
-    return is_there;
+    return data;
+}
+
+void hrf_read_ahead_put(struct hrf_read_ahead *ahead, int64_t tile)
+{
+    pthread_mutex_lock(&ahead->lock);
+    struct piece *piece = &ahead->pieces[ahead->piece_of[ahead->span_of[tile] - 1]];
+    piece->n_users--;
+    if (--piece->n_left == 0)
+        drop(ahead, piece);
+    else if (piece->n_users == 0 && ahead->wanted >= ahead->next) /* it may be dropped */
+        pthread_cond_signal(&ahead->has_room);
+    pthread_mutex_unlock(&ahead->lock);
 }
 
 struct hrf_read_counts hrf_read_ahead_counts(struct hrf_read_ahead *ahead)

@@ -34,14 +34,15 @@ void hrf_read_ahead_stop(struct hrf_read_ahead *ahead);
  * when the memory is needed. */
 HRF_CHECKED enum hrf_status hrf_read_ahead_start(struct hrf_read_ahead *ahead,
                                                  struct hrf_error *err);
-/* Waits for the tile and copies it to out[n_bytes]. False: it is not listed, was asked for before,
- * was dropped, or could not be read. Any thread. */
-bool hrf_read_ahead_take(struct hrf_read_ahead *ahead, int64_t tile, unsigned char *out);
+/* Waits for the tile and lends its bytes until they are put back, once. NULL: it is not listed, was
+ * asked for before, was dropped, or could not be read. Any thread. */
+const unsigned char *hrf_read_ahead_take(struct hrf_read_ahead *ahead, int64_t tile);
+void hrf_read_ahead_put(struct hrf_read_ahead *ahead, int64_t tile);
 
 struct hrf_read_counts {
     int64_t n_reads, n_bytes; /* so far */
     int64_t n_taken;          /* tiles */
-    int64_t peak_bytes;       /* the most memory of pieces at any time */
+    int64_t peak_bytes;       /* the most memory at any time */
 };
 struct hrf_read_counts hrf_read_ahead_counts(struct hrf_read_ahead *ahead);
 
