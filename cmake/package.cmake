@@ -8,6 +8,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenslide0 | libopenslide1") # loaded at run time: not among the shared libraries
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin, libjs-leaflet")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "slurm-client")
 include(CPack)

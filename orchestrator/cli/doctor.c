@@ -134,15 +134,19 @@ static void look_at_slides(struct hrf_doctor *doctor)
     struct hrf_slide_library library;
     hrf_slide_library(&library);
     if (library.trouble[0] != '\0')
-        hrf_doctor_tell(doctor, HRF_BAD, "slides", "HRF_OPENSLIDE names a library that is not used",
+        hrf_doctor_tell(doctor, HRF_BAD, "slides",
+                        getenv("HRF_OPENSLIDE") != NULL
+                            ? "HRF_OPENSLIDE names a library that is not used"
+                            : "OpenSlide is missing: install Debian's libopenslide0",
                         "%s", library.trouble);
-    hrf_doctor_tell(doctor, HRF_GOOD, "slides",
-                    library.reads_dicom
-                        ? "reads slides, DICOM too"
-                        : "reads slides; for DICOM: `pip install openslide-bin`, and HRF_OPENSLIDE "
-                          "set to its libopenslide.so.1",
-                    "OpenSlide %s%s%s%s", library.version, library.file != NULL ? " (" : "",
-                    library.file != NULL ? library.file : "", library.file != NULL ? ")" : "");
+    else
+        hrf_doctor_tell(
+            doctor, HRF_GOOD, "slides",
+            library.reads_dicom
+                ? "reads slides, DICOM too"
+                : "reads slides; for DICOM: `pip install openslide-bin`, and HRF_OPENSLIDE "
+                  "set to its libopenslide.so.1",
+            "OpenSlide %s (%s)", library.version, library.file);
 }
 
 static void look_at_cores(struct hrf_doctor *doctor)

@@ -160,14 +160,16 @@ enum hrf_status hrf_provenance_fill(const struct hrf_workflow *w, struct hrf_sto
 {
     struct hrf_provenance p = { .n_items = 0 };
     HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
+    struct hrf_slide_library reader;
     char host[128];
     HRF_AUTO_FREE char *tiling = NULL, *tissue_sha256 = NULL;
+    hrf_slide_library(&reader);
     HRF_TRY(hrf_store_get_fact(store, "tissue_sha256", &tissue_sha256, err));
     hrf_process_host_name(host, sizeof host);
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     HRF_TRY(tiling_text(&slides, &tiling, err));
     const bool ok = add(&p, "hires-flow", hrf_strdup(HRF_VERSION)) &&
-                    add(&p, "slide reader", hrf_format("OpenSlide %s", hrf_slide_openslide())) &&
+                    add(&p, "slide reader", hrf_format("OpenSlide %s", reader.version)) &&
                     add(&p, "workflow", hrf_strdup(w->path)) && add_model(&p, w, model_sha256) &&
                     add(&p, "dataset", dataset_text(&w->dataset)) &&
                     add(&p, "excluded slides", excluded_text(&slides)) &&

@@ -1,5 +1,4 @@
 /* openslide_library.c - see openslide_library.h. */
-#define _GNU_SOURCE /* RTLD_DEEPBIND */
 #include "tiler/slide/openslide_library.h"
 
 #include <dlfcn.h>
@@ -8,17 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hrf_openslide library = {
-    .open = openslide_open,
-    .close = openslide_close,
-    .error = openslide_get_error,
-    .property = openslide_get_property_value,
-    .level_count = openslide_get_level_count,
-    .level0_dimensions = openslide_get_level0_dimensions,
-    .level_dimensions = openslide_get_level_dimensions,
-    .level_downsample = openslide_get_level_downsample,
-    .read_region = openslide_read_region,
-};
+static struct hrf_openslide library = { .version = "missing", .file = "" };
 
 static bool take(void *module, const char *name, void *function)
 {
@@ -27,22 +16,11 @@ static bool take(void *module, const char *name, void *function)
     return found != NULL;
 }
 
-/* Both versions export the same names: with DEEPBIND the loaded one calls its own. Sanitizers do
- * not allow it: their own functions must come first. */
-static void *load(const char *file)
-{
-#ifdef HRF_IS_SANITIZED
-    return dlopen(file, RTLD_NOW | RTLD_LOCAL);
-#else
-    return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-#endif
-}
-
 static bool use(const char *file)
 {
     struct hrf_openslide found = { .file = file };
     const char *(*version)(void) = NULL;
-    void *module = load(file);
+    void *module = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
     if (module == NULL) {
         const char *why = dlerror();
         snprintf(library.trouble, sizeof library.trouble, "%s", why != NULL ? why : "not loaded");
@@ -65,19 +43,20 @@ static bool use(const char *file)
         return false;
     }
     found.version = version();
+    found.is_3 = strncmp(found.version, "3.", 2) == 0;
     library = found; /* the module stays loaded */
     return true;
 }
 
 static void look(void)
 {
+    static const char *const usual[] = { "libopenslide.so.1", "libopenslide.so.0" };
     const char *named = getenv("HRF_OPENSLIDE");
-    library.version = openslide_get_version();
     if (named != NULL && named[0] != '\0')
         use(named);
-    else if (!use("libopenslide.so.1"))
-        library.trouble[0] = '\0'; /* nobody asked for it */
-    library.is_3 = strncmp(library.version, "3.", 2) == 0;
+    else
+        for (size_t i = 0; i < sizeof usual / sizeof usual[0] && !use(usual[i]);)
+            i++;
 }
 
 const struct hrf_openslide *hrf_openslide(void)

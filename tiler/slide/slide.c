@@ -103,11 +103,6 @@ const char *hrf_slide_property(const struct hrf_slide *slide, const char *name)
     return NULL;
 }
 
-const char *hrf_slide_openslide(void)
-{
-    return openslide_get_version();
-}
-
 static void fill_scanner(struct hrf_slide *slide)
 {
     static const char *const names[] = {
@@ -191,9 +186,7 @@ static enum hrf_status open_pixels(struct hrf_slide *slide, struct hrf_error *er
     struct hrf_error why = { .text = "" };
     char openslide_error[256] = "";
     if (hrf_openslide()->trouble[0] != '\0')
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "slides cannot be read: HRF_OPENSLIDE names a library that is not "
-                             "used: %s",
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "slides cannot be read without OpenSlide: %s",
                              hrf_openslide()->trouble);
     hrf_tiff_take_messages();
     slide->handle = hrf_openslide()->open(slide->path);

@@ -36,8 +36,8 @@ struct hrf_slide_info {
 /* Which OpenSlide is used (openslide_library.h). */
 struct hrf_slide_library {
     const char *version; /* "3.4.1" */
-    const char *file;    /* NULL: the one that the program is linked with */
-    const char *trouble; /* why the file that $HRF_OPENSLIDE names is not used; "": nothing */
+    const char *file;    /* "libopenslide.so.0" */
+    const char *trouble; /* why none is used; "": one is */
     bool reads_dicom;
 };
 void hrf_slide_library(struct hrf_slide_library *out);
@@ -56,7 +56,6 @@ static inline void hrf_slide_destroy(struct hrf_slide *slide)
 }
 HRF_DEFINE_AUTO(hrf_slide)
 const struct hrf_slide_info *hrf_slide_info(const struct hrf_slide *slide);
-const char *hrf_slide_openslide(void); /* the version of OpenSlide in use: "3.4.1" */
 
 /* rgb[height][width][3]: the region of `level` whose top-left is (x0, y0) in level-0 px, which may
  * be negative. Width and height are px of that level. Read in pieces of 4 MiB, so memory does not
