@@ -350,10 +350,14 @@ static void add_class(struct hrf_out *out, const struct patch_columns *c, int64_
 
 static void add_ring(struct hrf_out *out, const struct hrf_tile_plan *plan, int64_t i)
 {
-    double x0 = plan->patches[i].x, y0 = plan->patches[i].y;
-    double x1 = x0 + (double)plan->patch_width0, y1 = y0 + (double)plan->patch_height0;
-    hrf_out_addf(out, "[[[%.1f, %.1f], [%.1f, %.1f], [%.1f, %.1f], [%.1f, %.1f], [%.1f, %.1f]]]",
-                 x1, y0, x1, y1, x0, y1, x0, y0, x1, y0);
+    char text[320]; /* ten numbers of at most 20 digits */
+    const long long x0 = plan->patches[i].x, y0 = plan->patches[i].y;
+    const long long x1 = x0 + plan->patch_width0, y1 = y0 + plan->patch_height0;
+    snprintf(text, sizeof text,
+             "[[[%lld.0, %lld.0], [%lld.0, %lld.0], [%lld.0, %lld.0], [%lld.0, %lld.0], "
+             "[%lld.0, %lld.0]]]",
+             x1, y0, x1, y1, x0, y1, x0, y0, x1, y0);
+    hrf_out_adds(out, text);
 }
 
 static enum hrf_status add_feature(struct hrf_out *out, const struct patch_columns *columns,

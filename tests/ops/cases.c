@@ -177,7 +177,7 @@ static int32_t make_gappy_conv_transpose(struct build *b)
 static int32_t make_gemm(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    const int64_t m = build_pick(b, 1, 40), n = build_pick(b, 1, 70), k = build_pick(b, 1, 90);
+    const int64_t m = build_pick(b, 1, 40), n = build_pick(b, 1, 70), k = build_pick(b, 1, 160);
     a.transpose_a = build_pick(b, 0, 1);
     a.transpose_b = build_pick(b, 0, 1);
     a.alpha = build_pick(b, 0, 1) ? 1.0f : 0.5f;

@@ -15,6 +15,28 @@ static int64_t row_offset(const struct hrf_shape *shape, const int64_t *strides,
     return at;
 }
 
+/* The second operand up to which a product is computed here: oneDNN makes its kernels at the first
+ * call, which takes 40 ms, and the heads of classifiers of up to 2,048 features are this small. */
+enum { SMALL_COLUMNS = 16, SMALL_PRODUCT = 1 << 12 };
+
+/* y += alpha * A * B, each sum in double. Whether this is used depends on the weights' shape alone:
+ * a row has the same bits in batches of any size. */
+static void small_product(const struct hrf_attributes *t, const float *a, const float *b,
+                          int64_t rows, int64_t columns, int64_t depth, float *y)
+{
+    enum { MANY_ROWS = 256 };
+    const int64_t a_row = t->transpose_a ? 1 : depth, a_step = t->transpose_a ? rows : 1;
+    const int64_t b_column = t->transpose_b ? depth : 1, b_step = t->transpose_b ? 1 : columns;
+#pragma omp parallel for schedule(static) if (rows >= MANY_ROWS)
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < depth; k++)
+                sum += (double)a[i * a_row + k * a_step] * (double)b[k * b_step + j * b_column];
+            y[i * columns + j] = (float)((double)t->alpha * sum + (double)y[i * columns + j]);
+        }
+}
+
 enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                              struct hrf_error *err)
 {
@@ -34,9 +56,13 @@ enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kerne
             y[i * columns + j] = (residual != NULL ? residual[i * columns + j] : 0) +
                                  (c != NULL ? t->beta * c[first + j * step] : 0);
     }
-    dnnl_status_t status = dnnl_sgemm(t->transpose_a ? 'T' : 'N', t->transpose_b ? 'T' : 'N', rows,
-                                      columns, depth, t->alpha, a, t->transpose_a ? rows : depth, b,
-                                      t->transpose_b ? depth : columns, 1.0f, y, columns);
+    dnnl_status_t status = dnnl_success;
+    if (columns <= SMALL_COLUMNS && depth * columns <= SMALL_PRODUCT)
+        small_product(t, a, b, rows, columns, depth, y);
+    else
+        status = dnnl_sgemm(t->transpose_a ? 'T' : 'N', t->transpose_b ? 'T' : 'N', rows, columns,
+                            depth, t->alpha, a, t->transpose_a ? rows : depth, b,
+                            t->transpose_b ? depth : columns, 1.0f, y, columns);
     if (status != dnnl_success)
         return hrf_dnnl_error(err, status, spec->name, "matrix product");
     hrf_cpu_activate(t, y, rows * columns);
