@@ -42,7 +42,8 @@ static void left_out(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_cohort_precision *p)
 {
     if (p->n_unscored > 0)
-        hrf_out_addf(out, "; %zu more have no score", p->n_unscored);
+        hrf_out_addf(out, "; %zu more %s no score", p->n_unscored,
+                     p->n_unscored == 1 ? "has" : "have");
     if (cohort->counts.excluded > 0)
         hrf_out_addf(out, "; %zu excluded", cohort->counts.excluded);
     hrf_out_adds(out, "</p>");

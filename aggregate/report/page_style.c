@@ -33,6 +33,10 @@ static const char *const style[] = {
     ".grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(270px,1fr));gap:16px;",
     "margin-top:16px}",
     ".grid section{min-width:0;margin:0;padding:20px 18px}.grid svg{max-width:420px}",
+    /* Five charts are three and two. */
+    "@media print,(min-width:1000px){.grid:has(>:nth-child(5):last-child){grid-template-columns:"
+    "repeat(6,1fr)}.grid:has(>:nth-child(5):last-child)>section{grid-column:span 2}"
+    ".grid:has(>:nth-child(5):last-child)>section:nth-child(n+4){grid-column:span 3}}",
     ".stack{display:flex;height:10px;border-radius:5px;overflow:hidden;gap:2px;margin:9px 0 7px}",
     ".stack i{display:block;min-width:3px}",
     ".key{display:flex;flex-wrap:wrap;gap:3px 16px;font-size:13px;color:var(--soft);margin:10px 0 "
@@ -127,14 +131,15 @@ static const char *const style[] = {
     "dl{grid-template-columns:1fr}dt{margin-top:5px}}",
     /* A row of a table that is too wide becomes a block of lines, each with its column's name. */
     "@media screen{table.rows,.rows tbody,.rows tbody th{display:block}.rows thead{display:none}",
-    ".rows tbody tr{display:grid;grid-template-columns:1fr;padding:9px 0;border-bottom:1px solid "
-    "var(--line)}.rows tbody tr[hidden]{display:none}.rows tbody tr:last-child{border:0}",
+    ".rows tbody tr{display:grid;grid-template-columns:1fr 1fr;column-gap:22px;padding:9px 0;"
+    "border-bottom:1px solid var(--line)}.rows tbody :is(th,td:not(.n)){grid-column:1/-1}"
+    ".rows tbody tr[hidden]{display:none}.rows tbody tr:last-child{border:0}",
     ".rows tbody th{border:0;padding:0;color:var(--ink);font-weight:600}",
-    ".rows tbody td,.rows tbody td.n{display:flex;justify-content:space-between;gap:12px;border:0;"
-    "padding:1px 0;text-align:right;white-space:normal;overflow-wrap:anywhere}",
+    ".rows tbody td,.rows tbody td.n{display:flex;flex-wrap:wrap;justify-content:flex-end;"
+    "gap:0 8px;border:0;padding:1px 0;text-align:right;white-space:normal;overflow-wrap:anywhere}",
     ".rows td:empty{display:none!important}.rows td[data-l]::before{content:attr(data-l);"
-    "color:var(--soft);text-align:left;overflow-wrap:normal}.rows td br{display:none}",
-    ".rows td small{margin-left:auto}",
+    "color:var(--soft);font-size:13px;text-align:left;overflow-wrap:normal;margin-right:auto}"
+    ".rows td br{display:none}.rows td small{flex-basis:100%}",
     "#slides.rows thead{display:block}#slides.rows thead tr{display:flex;flex-wrap:wrap;gap:2px "
     "14px}",
     "#slides.rows thead th{border:0;padding:2px 0}#slides.rows th:empty,#slides.rows th.files"
@@ -150,8 +155,9 @@ static const char *const style[] = {
     "font-size:12px}main{padding:0;max-width:none}section,.card,tr{break-inside:avoid}",
     "section{overflow:visible;padding:12px "
     "14px}section:has(#slides,.reasons,.list){break-inside:auto}",
-    ".grid{grid-template-columns:repeat(2,1fr)}.grid "
-    "svg{max-width:235px}.cards{grid-template-columns:repeat(4,1fr)}",
+    ".grid{grid-template-columns:repeat(3,1fr)}.grid svg{max-width:235px}"
+    ".cards{grid-template-columns:repeat(auto-fit,minmax(120px,1fr))}h2{break-inside:avoid;break-"
+    "after:avoid}",
     ".card b{font-size:22px}table,td.name div,.key{font-size:9.5px}.tag{font-size:9.5px;padding:0 "
     "6px}th{font-size:9.5px;white-space:normal}",
     "th,td,td.n,th.n{padding:3px 6px 3px 0}td.name{min-width:110px}.meter{width:30px}",
