@@ -28,6 +28,7 @@ struct planning {
     struct hrf_planner *planner,
         *single_planner;   /* the same planner, unless one rank was measured separately */
     double single_seconds; /* 0: not yet known */
+    int64_t outputs_per_image;
     int32_t counts[MOST_COUNTS], n_counts;
     json_t *layouts;
 };
@@ -242,8 +243,9 @@ static enum hrf_status print_json(struct planning *p, struct hrf_error *err)
 {
     const struct request *r = p->request;
     HRF_AUTO_JSON json = json_pack(
-        "{sisssIsIsssosososO}", "version", 1, "model", r->model, "size", (json_int_t)r->size,
-        "batch", (json_int_t)r->batch, "precision", r->precision, "gop_per_image",
+        "{sisssIsIsssIsosososO}", "version", 1, "model", r->model, "size", (json_int_t)r->size,
+        "batch", (json_int_t)r->batch, "precision", r->precision, "outputs_per_image",
+        (json_int_t)p->outputs_per_image, "gop_per_image",
         hrf_json_number(hrf_planner_operations(p->single_planner) / (double)r->batch * 1e-9),
         "known", hrf_known_json(&p->known), "single_seconds", hrf_json_number(p->single_seconds),
         "layouts", p->layouts);
@@ -311,6 +313,8 @@ static enum hrf_status plan(struct planning *p, struct hrf_error *err)
     HRF_TRY(hrf_known_find(&known, &p->known, err));
     HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
     HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    p->outputs_per_image = hrf_shape_count(&graph->values[graph->outputs[0]].shape) / r->batch;
     HRF_TRY(make_planners(p, graph, err));
     HRF_TRY(show_all(p, err));
     return r->json ? print_json(p, err) : HRF_OK;

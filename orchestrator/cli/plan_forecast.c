@@ -24,7 +24,10 @@ static void ask_engine(const struct hrf_workflow *w, size_t p, struct hrf_foreca
     const json_t *layout = json_array_get(json_object_get(answer, "layouts"), 0);
     const char *source = json_string_value(
         json_object_get(json_object_get(answer, "known"), "cost_source"));
+    const json_t *first = json_array_get(json_object_get(layout, "per_rank"), 0);
     rates->patches_per_second[p] = json_number_value(json_object_get(layout, "images_per_second"));
+    rates->weight_bytes += json_integer_value(json_object_get(first, "weight_bytes"));
+    rates->embedding_width = json_integer_value(json_object_get(answer, "outputs_per_image"));
     if (source != NULL)
         snprintf(rates->from, sizeof rates->from, "%s", source);
 }

@@ -41,6 +41,13 @@ double hrf_forecast_patches(const struct hrf_workflow *w, const struct hrf_forec
     return (double)f->known_patches + f->patches * (double)hrf_workflow_n_variants(w);
 }
 
+/* Images that the network computes for n patches of a slide. */
+static int64_t whole_batches(const struct hrf_workflow *w, int64_t n)
+{
+    const int64_t batch = w->tiler.mode == HRF_TILER_SLIDE ? 1 : w->engine.batch;
+    return (n + batch - 1) / batch * batch;
+}
+
 /* ---- headers ---- */
 
 /* The slides that a run would tile, evenly thinned out to as many as are opened. */
@@ -82,7 +89,7 @@ static enum hrf_status open_headers(const struct hrf_workflow *w, struct hrf_for
     }
     const double scale = f->n_opened > 0 ? (double)f->n_untiled / (double)f->n_opened : 1;
     f->n_cells = llround((double)n_cells * scale);
-    f->patches = (double)f->n_cells;
+    f->patches = f->images = (double)f->n_cells;
     f->spread = NAN;
     return HRF_OK;
 }
@@ -151,13 +158,14 @@ static void look_side_by_side(struct looks *looks)
  * slides (Cochran, Sampling Techniques, chapter 6). */
 static void estimate_patches(const struct looks *looks, struct hrf_forecast *f)
 {
-    double cells = 0, patches = 0, squares = 0, picture = 0;
+    double cells = 0, patches = 0, squares = 0, picture = 0, images = 0;
     int64_t n_pictures = 0;
     for (int i = 0; i < looks->n; i++)
         if (looks->items[i].is_known) {
             cells += (double)hrf_forecast_cells(looks->workflow,
                                                 &f->survey.items[looks->items[i].slide]);
             patches += (double)looks->items[i].estimate.n_patches;
+            images += (double)whole_batches(looks->workflow, looks->items[i].estimate.n_patches);
             picture += looks->items[i].estimate.picture_bytes;
             n_pictures += looks->items[i].estimate.picture_bytes > 0;
             f->n_looked++;
@@ -174,6 +182,7 @@ static void estimate_patches(const struct looks *looks, struct hrf_forecast *f)
             squares += pow((double)looks->items[i].estimate.n_patches - share * all, 2);
         }
     f->patches = share * (double)f->n_cells;
+    f->images = patches > 0 ? f->patches * images / patches : 0;
     f->spread = n >= n_all ? 0
                 : n > 1    ? 2 * n_all * sqrt(squares / (n - 1) / n * (1 - n / n_all))
                            : NAN;
@@ -211,8 +220,10 @@ static void count_known(const struct hrf_workflow *w, const struct hrf_preview *
     for (size_t i = 0; i < p->n_tasks; i++) {
         const struct hrf_preview_task *t = &p->tasks[i];
         const bool is_open = t->reason != HRF_PREVIEW_CACHED;
-        if (t->row.kind == HRF_TASK_INFER && is_open && t->row.n_patches > 0)
+        if (t->row.kind == HRF_TASK_INFER && is_open && t->row.n_patches > 0) {
             f->known_patches += t->row.n_patches;
+            f->known_images += whole_batches(w, t->row.n_patches);
+        }
         is_calibrated &= !(t->row.kind == HRF_TASK_INFER && t->reason == HRF_PREVIEW_UNKNOWN &&
                            strcmp(t->row.precision, "int8") == 0);
         f->n_trainings += t->row.kind == HRF_TASK_TRAIN && is_open;

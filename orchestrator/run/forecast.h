@@ -17,7 +17,8 @@ enum { HRF_FORECAST_HEADERS = 4096, HRF_FORECAST_LOOKS = 24 }; /* most slides op
 struct hrf_forecast_rates {
     double patches_per_second[HRF_N_PRECISIONS];
     char from[160];
-    int64_t embedding_width; /* 0: none, or not known */
+    int64_t embedding_width; /* numbers that the network gives for a patch; 0: not known */
+    int64_t weight_bytes;    /* of all precisions together, as they lie in memory; 0: not known */
 };
 
 struct hrf_forecast_time {
@@ -48,6 +49,10 @@ struct hrf_forecast {
     double look_seconds;   /* that the looks took, side by side */
     double picture_bytes;  /* of PNG for each pixel of their thumbnails; 0: not known */
     int64_t known_patches; /* to score in slides that are tiled, all precisions together */
+    /* What the network computes for them: a slide's last batch is a whole one. As above: `images`
+     * for each precision, `known_images` for all together. */
+    double images;
+    int64_t known_images;
     int64_t n_calibrating; /* patches that INT8 ranges are still to be found on */
     int64_t n_trainings;   /* of slide heads, still to be done */
     struct hrf_forecast_time tile, calibrate, infer, train, report;

@@ -17,8 +17,9 @@ static const double tiling_per_look = 2;
 /* Patches of 256 px that a core reads in a second where the level has the resolution asked for:
  * JPEG tiles, decoded once (tests/bench/bench_feed.c). */
 static const double read_per_core = 1500;
-/* Until a job's network is ready, and for each slide what aggregation and the pictures take. */
-static const double job_start_s = 0.5, slide_report_s = 0.01;
+/* A job's processes, its network's weights brought into the form of its kernels (ResNet-50, 94 MB:
+ * 0.6 s), and for each slide what aggregation and the pictures take. */
+static const double job_start_s = 0.5, weights_per_s = 150e6, slide_report_s = 0.01;
 /* Observing a patch in float32 with its histograms, against scoring it. */
 static const double observing = 2;
 
@@ -148,19 +149,26 @@ static void time_tiling(const struct hrf_workflow *w, const struct measured *own
     }
 }
 
-/* Seconds for which a machine reads, and computes a patch in all precisions; NaN: not known. */
-static double seconds_a_patch(const struct hrf_workflow *w, const struct hrf_forecast_rates *rates)
+static double start_seconds(const struct hrf_forecast_rates *rates)
+{
+    return job_start_s + (double)rates->weight_bytes / weights_per_s;
+}
+
+/* Seconds for which a machine reads n patches, and computes `images` in all precisions; NaN: not
+ * known. */
+static double work_seconds(const struct hrf_workflow *w, const struct hrf_forecast_rates *rates,
+                           double n, double images)
 {
     const double side = (double)(w->tiler.mode == HRF_TILER_SLIDE ? w->tiler.slide.size
                                                                   : w->tiler.patch.size);
     const double cores = w->executor.type == HRF_EXECUTOR_SLURM
                              ? fmax(1, (double)w->executor.slurm.cpus_per_rank)
                              : hrf_process_cpu_count();
-    const double read = side * side / (256.0 * 256.0) / (read_per_core * cores);
+    const double read = n * side * side / (256.0 * 256.0) / (read_per_core * cores);
     double compute = 0;
     for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
         const double rate = rates->patches_per_second[hrf_workflow_is_jitter(w, p) ? 0 : p];
-        compute += rate > 0 ? 1 / rate : NAN;
+        compute += rate > 0 ? images / rate : NAN;
     }
     /* On a GPU reading goes on beside it; on a CPU both share the cores. */
     return w->engine.device == HRF_DEVICE_CUDA ? fmax(read, compute) : read + compute;
@@ -170,9 +178,10 @@ static void time_inference(const struct hrf_workflow *w, const struct measured *
                            const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
 {
     struct hrf_forecast_time *t = &f->infer;
-    const double n = hrf_forecast_patches(w, f);
-    const double n_jobs = ceil(n / (double)hrf_workflow_n_variants(w) /
-                               (double)w->executor.patches_per_job);
+    const double n_variants = (double)hrf_workflow_n_variants(w);
+    const double n = hrf_forecast_patches(w, f), each = n / n_variants;
+    const double images = f->images + (double)f->known_images / n_variants;
+    const double n_jobs = ceil(each / (double)w->executor.patches_per_job);
     const double at_once = n_machines(w, n_jobs);
     if (!(n > 0)) {
         snprintf(t->from, sizeof t->from, "no patches are left");
@@ -186,12 +195,16 @@ static void time_inference(const struct hrf_workflow *w, const struct measured *
                  (long long)own->n_patches, rate);
         return;
     }
-    t->seconds = n / (double)hrf_workflow_n_variants(w) * seconds_a_patch(w, rates) / at_once +
-                 job_start_s * ceil(n_jobs / (double)w->executor.max_jobs);
-    snprintf(t->from, sizeof t->from,
-             "the network's rate (%s) and reading at %g patches of 256 px a second and core "
-             "(default)",
-             rates->from[0] != '\0' ? rates->from : "not known", read_per_core);
+    t->seconds = work_seconds(w, rates, each, images) / at_once +
+                 start_seconds(rates) * ceil(n_jobs / (double)w->executor.max_jobs);
+    const int length = snprintf(
+        t->from, sizeof t->from,
+        "the network's rate (%s), reading at %g patches of 256 px a second and core, %.1f s to "
+        "start (defaults)",
+        rates->from[0] != '\0' ? rates->from : "not known", read_per_core, start_seconds(rates));
+    if (images > 1.05 * each && length > 0 && (size_t)length < sizeof t->from)
+        snprintf(t->from + length, sizeof t->from - (size_t)length,
+                 "; whole batches are %.0f patches (engine.batch)", images);
 }
 
 static void time_others(const struct hrf_workflow *w, const struct hrf_preview *preview,
@@ -201,7 +214,8 @@ static void time_others(const struct hrf_workflow *w, const struct hrf_preview *
     const struct measured *train = &own[HRF_TASK_TRAIN];
     const double rate = rates->patches_per_second[0];
     if (f->n_calibrating > 0) {
-        f->calibrate.seconds = rate > 0 ? (double)f->n_calibrating * observing / rate + job_start_s
+        f->calibrate.seconds = rate > 0 ? (double)f->n_calibrating * observing / rate +
+                                              start_seconds(rates)
                                         : NAN;
         snprintf(f->calibrate.from, sizeof f->calibrate.from,
                  "%g times the scoring of its %lld patches, if no run has this calibration yet",

@@ -17,7 +17,14 @@ expect_text "by a look at all 3 of them"
 expect_text "from 2 times a look at each of 3 slides just now"
 expect_text "disk      about "
 expect_text "test_004.tif' is cut short"
+expect_text "; whole batches are 96 patches (engine.batch)"
 ! grep -q "^ranks\|rank stage" "$scratch/out" || fail "a table of ranks for one rank"
+"$flow" plan "$scratch/w.yaml" --set model.output=embedding --json >"$scratch/plan.json" || fail "plan of embeddings"
+python3 - "$scratch/plan.json" <<'END' || fail "the disk of embeddings"
+import json, sys
+forecast = json.load(open(sys.argv[1]))["forecast"] # two numbers of 4 bytes and two of 8 for each patch
+assert forecast["disk"]["embeddings"] == round(forecast["patches"]["expected"] * (2 * 4 + 2 * 8)) > 0, forecast
+END
 expect_code 0 "$flow" plan "$scratch/w.yaml" --layout single
 expect_text "ranks     fp32, predicted for one batch:"
 expect_text "assumed; 'tune-comm' would measure it"
