@@ -3,9 +3,9 @@
  * QuPath takes "id" (a UUID), "geometry", and of "properties" "objectType" (tile, annotation),
  * "name", "classification", "measurements" and "isLocked" (qupath.lib.io.QuPathTypeAdapters). A
  * classification has both a name and a color of three numbers: with one of them alone the whole
- * file is refused (GsonTools.PathClassTypeAdapter); a colon in the name makes a derived class. Rings
- * are closed and have four points at least, or JTS refuses them (ROITypeAdapters). Texts are those
- * of Python's json.dump.
+ * file is refused (GsonTools.PathClassTypeAdapter); a colon in the name makes a derived class.
+ * Rings are closed and have four points at least, or JTS refuses them (ROITypeAdapters). Texts are
+ * those of Python's json.dump.
  */
 #ifndef HRF_AGGREGATE_REPORT_GEOJSON_H
 #define HRF_AGGREGATE_REPORT_GEOJSON_H
