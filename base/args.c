@@ -161,6 +161,18 @@ static bool store_value(const struct hrf_option *option, const char *text)
     return false;
 }
 
+static struct hrf_args bad_value(const char *program, const struct hrf_command *command,
+                                 const struct hrf_option *option, const char *value)
+{
+    char what[96];
+    snprintf(what, sizeof what,
+             option->type == HRF_OPTION_INT    ? "--%s takes a whole number, not"
+             : option->type == HRF_OPTION_REAL ? "--%s takes a number, not"
+                                               : "--%s is given too often:",
+             option->name);
+    return usage_error(program, command, what, value);
+}
+
 static struct hrf_args unknown_option(const char *program, const struct hrf_command *command,
                                       const struct hrf_option *options, const char *given)
 {
@@ -219,7 +231,7 @@ struct hrf_args hrf_args_parse(const char *program, const struct hrf_command *co
         if (value == NULL)
             return usage_error(program, command, "a value must follow", word);
         if (!store_value(option, value))
-            return usage_error(program, command, "not a valid value:", value);
+            return bad_value(program, command, option, value);
     }
     if (args.n_operands < command->min_operands)
         return usage_error(program, command, "it needs", command->operands);

@@ -132,7 +132,7 @@ static void print_counts(const char *phase, const int64_t reasons[5])
         hrf_cli_printf("%-9s to be planned when what is before is done\n", phase);
         return;
     }
-    hrf_cli_printf("%-9s %lld tasks", phase, (long long)total);
+    hrf_cli_printf("%-9s %lld task%s", phase, (long long)total, total == 1 ? "" : "s");
     const char *before = ": ";
     for (int i = 0; i < 5; i++)
         if (reasons[i] > 0) {
@@ -269,8 +269,9 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                        struct refusals *refusals)
 {
     const struct counts c = count(preview);
-    hrf_cli_printf("ingest    %zu slides: %lld to do, %lld excluded, %lld missing\n",
-                   preview->slides.n_items, (long long)slides_in(preview, HRF_SLIDE_PENDING),
+    hrf_cli_printf("ingest    %zu slide%s: %lld to do, %lld excluded, %lld missing\n",
+                   preview->slides.n_items, preview->slides.n_items == 1 ? "" : "s",
+                   (long long)slides_in(preview, HRF_SLIDE_PENDING),
                    (long long)slides_in(preview, HRF_SLIDE_EXCLUDED),
                    (long long)slides_in(preview, HRF_SLIDE_FAILED));
     if (preview->slides.n_sample > 0)

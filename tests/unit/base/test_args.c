@@ -134,10 +134,10 @@ static void wrong_use_ends_with_2_and_says_what(void **state)
     static const struct {
         const char *words[3], *said;
     } cases[] = {
-        { { "in", "--number", "3.5" }, "prog cut: not a valid value: '3.5'" },
-        { { "in", "--number", "99999999999999999999" }, "not a valid value" },
-        { { "in", "--real", "" }, "not a valid value" },
-        { { "in", "--real=fast", "x" }, "not a valid value: 'fast'" },
+        { { "in", "--number", "3.5" }, "prog cut: --number takes a whole number, not '3.5'" },
+        { { "in", "--number", "99999999999999999999" }, "--number takes a whole number" },
+        { { "in", "--real", "" }, "--real takes a number, not ''" },
+        { { "in", "--real=fast", "x" }, "--real takes a number, not 'fast'" },
         { { "in", "--flag=yes", "x" }, "takes no value: '--flag=yes'" },
         { { "in", "out", "--text" }, "a value must follow '--text'" },
         { { "in", "out", "more" }, "one argument too many: 'more'" },
