@@ -59,8 +59,10 @@ static struct hrf_bottleneck of_inference(const struct hrf_cohort *cohort)
         sum.total += t->total;
     }
     const struct part part = largest_of(&sum, true);
+    /* Ranks compute at the same time: their seconds together are more than the job's. */
+    const double all = fmax(sum.total, sum.build + sum.wait + sum.compute + sum.write);
     return (struct hrf_bottleneck){ .kind = sum.total > 0.0 ? part.kind : HRF_BOTTLENECK_UNKNOWN,
-                                    .share = part.seconds / fmax(sum.total, 1e-9),
+                                    .share = part.seconds / fmax(all, 1e-9),
                                     .of = "the time of its inference jobs" };
 }
 

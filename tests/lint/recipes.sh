@@ -40,6 +40,7 @@ done
 grep -q "^tools/install-deps --package$" packaging/make-deb || say "packaging/make-deb does not install by tools/install-deps"
 for script in packaging/make-deb; do sh -n "$script" || say "$script does not parse"; done
 for script in tools/install-deps tools/demo tools/test; do bash -n "$script" || say "$script does not parse"; done
+grep -q -- '--package \] ||.*libopenmpi-dev' tools/install-deps || say "a package made by packaging/make-deb has no module for MPI"
 # What is copied into the image is there, and not left out by .dockerignore.
 [ ! -e .dockerignore ] || ! grep -qE '^(packaging|tools|CMakeLists)' .dockerignore || say ".dockerignore leaves out what the recipe needs"
 exit $failed

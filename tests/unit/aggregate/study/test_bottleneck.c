@@ -54,6 +54,9 @@ static void a_queue_counts_under_a_scheduler_only(void **state)
     assert_true(fabs(b.share - 9.0 / 11.0) < 1e-12);
     cohort.is_slurm = false;
     assert_int_equal(hrf_cohort_bottleneck(&cohort).kind, HRF_BOTTLENECK_COMPUTE);
+    /* Four ranks for two seconds each. */
+    p.timing = (struct hrf_timing){ .build = 2, .compute = 8, .total = 4 };
+    assert_true(fabs(hrf_cohort_bottleneck(&cohort).share - 0.8) < 1e-12);
     p.timing = (struct hrf_timing){ .total = 0 };
     assert_int_equal(hrf_cohort_bottleneck(&cohort).kind, HRF_BOTTLENECK_UNKNOWN);
     assert_string_equal(hrf_cohort_bottleneck(&cohort).sentence, "");
