@@ -277,7 +277,7 @@ static enum hrf_status plan(struct planning *p, struct hrf_error *err)
 {
     const struct request *r = p->request;
     HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_layout_plan layout = { .data = 1 };
+    struct hrf_layout_plan layout = hrf_layout_single();
     HRF_TRY(hrf_engine_check_request("auto", r->precision, NULL, err));
     if (!is_auto(r->layout))
         HRF_TRY(fill_pattern(r->layout, 1, &layout, err));

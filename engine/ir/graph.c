@@ -290,7 +290,9 @@ enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, cons
     HRF_TRY(hrf_array_reserve(&items, &graph->nodes_capacity, (size_t)graph->n_nodes + 1,
                               sizeof graph->nodes[0], err));
     graph->nodes = items;
-    struct hrf_node node = { .op = op, .n_inputs = n_inputs, .n_outputs = n_outputs, .before = -1 };
+    struct hrf_node node = {
+        .op = op, .n_inputs = n_inputs, .n_outputs = n_outputs, .before = -1, .owner = -1
+    };
     node.attributes = attributes != NULL ? *attributes : hrf_attributes_default();
     node.name = name != NULL && name[0] != '\0'
                     ? hrf_strdup(name)
@@ -393,6 +395,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         const struct hrf_node *node = &graph->nodes[i];
         HRF_TRY(hrf_graph_add_node(copy, node->op, node->name, node->inputs, node->n_inputs,
                                    node->outputs, node->n_outputs, &node->attributes, err));
+        copy->nodes[i].owner = node->owner;
     }
     HRF_TRY(hrf_graph_set_io(copy, graph->inputs, graph->n_inputs, graph->outputs, graph->n_outputs,
                              err));

@@ -172,6 +172,8 @@ struct hrf_node {
     int32_t *outputs;
     int32_t n_outputs;
     int32_t before; /* hrf_graph_place_nodes() moves the node in front of that one; -1: not moved */
+    int32_t owner;  /* which of the ranks of tensor= alone computes it (plan/tensor_parallel.h); -1:
+                       all */
     struct hrf_attributes attributes;
 };
 

@@ -479,7 +479,7 @@ enum hrf_status hrf_halos_choose(const struct hrf_cost_table *costs,
     struct chooser c = {
         .costs = costs, .machine = machine, .plain = *plain, .graph = (*plain)->graph
     };
-    if (l->halos == HRF_HALOS_PLAIN || hrf_layout_stage_ranks(l) == 1)
+    if (l->halos == HRF_HALOS_PLAIN || hrf_layout_image_parts(l) == 1)
         return HRF_OK;
     c.recompute = hrf_calloc((size_t)c.graph->n_values + 1, sizeof *c.recompute);
     c.overlap = hrf_calloc((size_t)c.graph->n_nodes + 1, sizeof *c.overlap);

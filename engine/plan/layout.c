@@ -28,10 +28,11 @@ static bool read_number(const char *text, int32_t *out, const char **end)
 
 static bool read_part(const char *part, struct hrf_layout_plan *l)
 {
-    static const char *const names[] = { "data=", "stages=", "microbatches=", "spatial=" };
-    int32_t *places[] = { &l->data, &l->stages, &l->microbatches, &l->rows };
+    static const char *const names[] = { "data=", "stages=", "microbatches=", "spatial=",
+                                         "tensor=" };
+    int32_t *places[] = { &l->data, &l->stages, &l->microbatches, &l->rows, &l->tensor };
     const char *end = "";
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         const size_t n = strlen(names[i]);
         if (strncmp(part, names[i], n) != 0)
             continue;
@@ -66,7 +67,10 @@ static bool read_part(const char *part, struct hrf_layout_plan *l)
 static enum hrf_status check(const struct hrf_layout_plan *l, const char *text,
                              struct hrf_error *err)
 {
-    const int64_t ranks = (int64_t)l->data * l->stages * l->rows * l->columns;
+    int64_t ranks = 1;
+    const int32_t factors[] = { l->data, l->stages, l->rows, l->columns, l->tensor };
+    for (int i = 0; i < 5 && ranks <= HRF_MAX_RANKS; i++)
+        ranks *= factors[i];
     if (ranks > HRF_MAX_RANKS)
         return hrf_error_set(err, HRF_E_USER, "layout '%s' has %lld ranks; %d are the most", text,
                              (long long)ranks, HRF_MAX_RANKS);
@@ -75,7 +79,7 @@ static enum hrf_status check(const struct hrf_layout_plan *l, const char *text,
                              "layout '%s' has %lld ranks, and bands are for one; give each rank "
                              "less of the image (spatial=...) instead",
                              text, (long long)ranks);
-    if (l->attention == HRF_ATTENTION_RING && l->rows * l->columns < 2)
+    if (l->attention == HRF_ATTENTION_RING && hrf_layout_image_parts(l) < 2)
         return hrf_error_set(err, HRF_E_USER,
                              "layout '%s': attention=ring passes keys and values between the ranks "
                              "of a sequence, so it needs spatial=2 or more",
@@ -124,7 +128,7 @@ enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
         if (n >= sizeof part || !read_part(part, &l))
             return hrf_error_set(err, HRF_E_USER,
                                  "layout '%s': '%s' is not a part of one; parts are data=N, "
-                                 "spatial=R or spatial=RxC, stages=N, microbatches=N, "
+                                 "spatial=R or spatial=RxC, tensor=N, stages=N, microbatches=N, "
                                  "bidirectional, halos=auto, plain or overlap, bands=auto, keep or "
                                  "recompute and attention=auto, gather or ring, joined by "
                                  "commas, N from 1 to %d",
@@ -174,6 +178,8 @@ void hrf_layout_text(const struct hrf_layout_plan *l, char out[128])
         n += (size_t)snprintf(out + n, 128 - n, ",spatial=%dx%d", l->rows, l->columns);
     else if (l->rows > 1)
         n += (size_t)snprintf(out + n, 128 - n, ",spatial=%d", l->rows);
+    if (l->tensor > 1)
+        n += (size_t)snprintf(out + n, 128 - n, ",tensor=%d", l->tensor);
     if (l->stages > 1)
         n += (size_t)snprintf(out + n, 128 - n, ",stages=%d", l->stages);
     if (l->microbatches > 1)

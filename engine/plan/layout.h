@@ -1,8 +1,9 @@
-/* layout.h - how the work is divided over ranks: data=D,spatial=RxC,stages=S,microbatches=M,
- * bidirectional,halos=H,bands=B,attention=A.
+/* layout.h - how the work is divided over ranks: data=D,spatial=RxC,tensor=T,stages=S,
+ * microbatches=M,bidirectional,halos=H,bands=B,attention=A.
  *
- * D groups each take a share of the batch. A group has S pipeline stages. A stage has R x C ranks,
- * each of which owns a part of every image. There are D * S * R * C ranks. Example:
+ * D groups each take a share of the batch. A group has S pipeline stages. A stage has R x C parts
+ * of every image, each owned by T ranks that divide the channels of products and the heads of
+ * attention (tensor_parallel.h); these are consecutive. There are D * S * R * C * T ranks. Example:
  * "data=2,spatial=2x1,stages=2,microbatches=4" is 8 ranks.
  */
 #ifndef HRF_ENGINE_PLAN_LAYOUT_H
@@ -35,7 +36,7 @@ enum hrf_attention_keys {
 };
 
 struct hrf_layout_plan {
-    int32_t data, rows, columns, stages, microbatches;
+    int32_t data, rows, columns, tensor, stages, microbatches;
     bool bidirectional; /* two mirrored pipelines, half of the micro-batches each */
     enum hrf_halos halos;
     enum hrf_bands_rows bands; /* for a single rank */
@@ -44,16 +45,21 @@ struct hrf_layout_plan {
 static inline struct hrf_layout_plan hrf_layout_single(void)
 {
     return (struct hrf_layout_plan){
-        .data = 1, .rows = 1, .columns = 1, .stages = 1, .microbatches = 1
+        .data = 1, .rows = 1, .columns = 1, .tensor = 1, .stages = 1, .microbatches = 1
     };
 }
 
 /* "single" or NULL is one rank. HRF_E_USER says what is wrong and what would be right. */
 HRF_CHECKED enum hrf_status hrf_layout_parse(const char *text, struct hrf_layout_plan *out,
                                              struct hrf_error *err);
-static inline int32_t hrf_layout_stage_ranks(const struct hrf_layout_plan *l)
+/* The number of parts of an image. */
+static inline int32_t hrf_layout_image_parts(const struct hrf_layout_plan *l)
 {
     return l->rows * l->columns;
+}
+static inline int32_t hrf_layout_stage_ranks(const struct hrf_layout_plan *l)
+{
+    return hrf_layout_image_parts(l) * l->tensor;
 }
 static inline int32_t hrf_layout_group_ranks(const struct hrf_layout_plan *l)
 {
@@ -72,7 +78,8 @@ static inline int32_t hrf_layout_mirror(const struct hrf_layout_plan *l, int32_t
 /* True if only one rank computes at a time: a single rank, or stages without micro-batches. */
 static inline bool hrf_layout_is_sequential(const struct hrf_layout_plan *l)
 {
-    return l->data == 1 && l->rows * l->columns == 1 && (l->stages == 1 || l->microbatches == 1);
+    return l->data == 1 && hrf_layout_stage_ranks(l) == 1 &&
+           (l->stages == 1 || l->microbatches == 1);
 }
 
 /* How a batch is divided: images go in order to groups and within a group to micro-batches. The

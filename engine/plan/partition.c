@@ -64,14 +64,20 @@ static bool is_in_stage(const struct hrf_partition *p, int32_t rank, int32_t sta
     return rank / stage_ranks(p) == stage;
 }
 
+/* Which part of an image the rank has. */
+static int32_t image_part(const struct hrf_partition *p, int32_t rank)
+{
+    return rank % stage_ranks(p) / p->layout.tensor;
+}
+
 /* A rank's own part of a sequence: its ranks form no grid. */
 static struct hrf_box share_of_tokens(const struct hrf_partition *p, int32_t value, int32_t rank)
 {
     const int64_t grain = hrf_tokens_grain(p->graph, value);
     const int64_t n = p->graph->values[value].shape.dims[1] / grain;
-    const int64_t at = rank % stage_ranks(p), n_ranks = stage_ranks(p);
-    return (struct hrf_box){ { n * at / n_ranks * grain, 0 },
-                             { n * (at + 1) / n_ranks * grain, 1 } };
+    const int64_t at = image_part(p, rank), n_parts = hrf_layout_image_parts(&p->layout);
+    return (struct hrf_box){ { n * at / n_parts * grain, 0 },
+                             { n * (at + 1) / n_parts * grain, 1 } };
 }
 
 /* A rank's own part of an image; all parts are as equal as possible. */
@@ -80,8 +86,8 @@ static struct hrf_box share(const struct hrf_partition *p, int32_t value, int32_
     const struct hrf_shape *shape = &p->graph->values[value].shape;
     if (shape->rank == 3)
         return share_of_tokens(p, value, rank);
-    const int32_t in_stage = rank % stage_ranks(p);
-    const int64_t at[2] = { in_stage / p->layout.columns, in_stage % p->layout.columns };
+    const int32_t part = image_part(p, rank);
+    const int64_t at[2] = { part / p->layout.columns, part % p->layout.columns };
     const int64_t n[2] = { p->layout.rows, p->layout.columns };
     struct hrf_box box;
     for (int i = 0; i < 2; i++) {
@@ -110,7 +116,8 @@ static enum hrf_status cut_stages(struct hrf_partition *p,
     if (seconds == NULL)
         return no_memory(err);
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        seconds[n] = hrf_stages_rough_seconds(graph, &graph->nodes[n]);
+        seconds[n] = hrf_stages_rough_seconds(graph, &graph->nodes[n]) /
+                     (graph->nodes[n].owner >= 0 ? p->layout.tensor : 1);
     return hrf_stages_cut(graph, costs != NULL ? costs : &rough, p->layout.stages, p->stage_of_node,
                           err);
 }
@@ -161,8 +168,9 @@ static void find_splits(struct hrf_partition *p, const struct hrf_partition_opti
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         const int32_t value = node->outputs[0];
-        p->is_split[value] = stage_ranks(p) > 1 && can_split(p, node, in_turn);
+        p->is_split[value] = hrf_layout_image_parts(&p->layout) > 1 && can_split(p, node, in_turn);
         p->is_recomputed[value] = p->is_split[value] && recompute != NULL && recompute[value] &&
+                                  node->owner < 0 && /* the others lack its weights */
                                   graph->values[value].shape.rank == 4; /* tokens: each once */
     }
 }
@@ -198,8 +206,8 @@ static bool is_split_input(const struct hrf_partition *p, const struct hrf_node 
 /* A global pool or an attention's sum over a split image: each rank has its own share. */
 static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *node)
 {
-    return (is_global_pool(node->op) || is_performer_sum(node->op)) && stage_ranks(p) > 1 &&
-           is_split_input(p, node, 0) &&
+    return (is_global_pool(node->op) || is_performer_sum(node->op)) &&
+           hrf_layout_image_parts(&p->layout) > 1 && is_split_input(p, node, 0) &&
            (node->op != HRF_OP_PERFORMER_STATE || is_split_input(p, node, HRF_STATE_V));
 }
 
@@ -220,7 +228,8 @@ static void set_boxes_of(struct hrf_partition *p, int32_t value, int32_t stage)
     for (int32_t r = 0; r < p->n_ranks; r++) {
         if (p->is_recomputed[value])
             continue; /* the hull of the needs, gathered from its consumers */
-        if (!is_in_stage(p, r, stage))
+        const int32_t owner = hrf_partition_owner(p, value);
+        if (!is_in_stage(p, r, stage) || (owner >= 0 && r % p->layout.tensor != owner))
             *box_at(p, value, r) = (struct hrf_box){ .lo = { 0 } };
         else if (is_kept(p, value))
             *box_at(p, value, r) = hrf_fronts_box(p, value, r);
@@ -331,8 +340,9 @@ static void fill_exchange(const struct hrf_partition *p, int32_t value, const st
     for (int32_t r = 0; r < p->n_ranks; r++) {
         x->local[r] = *hrf_partition_box(p, value, r);
         x->need[r] = need[r];
-        const bool gives = !p->is_recomputed[value] && (p->is_split[value] || !given) &&
-                           !hrf_box_is_empty(&x->local[r]) && p->fronts == NULL;
+        const bool gives = !p->is_recomputed[value] && hrf_partition_gives(p, value, r) &&
+                           (p->is_split[value] || !given) && !hrf_box_is_empty(&x->local[r]) &&
+                           p->fronts == NULL;
         if (gives)
             x->have[r] = x->local[r];
         given |= gives;
@@ -435,7 +445,8 @@ static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf
                                    .gives = gives };
     for (int32_t r = reduce->first; r < reduce->first + reduce->n; r++) {
         const struct hrf_box own = share(p, node->inputs[0], r);
-        gives[r] = !hrf_box_is_empty(&own);
+        gives[r] = !hrf_box_is_empty(&own) &&
+                   r % p->layout.tensor == 0; /* the others' is the same */
     }
     p->reduce_of[n] = p->n_reduces++;
     return HRF_OK;

@@ -75,7 +75,7 @@ struct hrf_partition {
     const struct hrf_graph *graph; /* borrowed: the whole */
     struct hrf_layout_plan layout;
     bool keeps_outputs;     /* outputs are not gathered: each rank's are its own parts */
-    int32_t n_ranks;        /* of one group: stages * rows * columns */
+    int32_t n_ranks;        /* of one group: stages * rows * columns * tensor */
     int32_t n_nodes;        /* of the graph, which may be gone before the partition */
     int32_t *stage_of_node; /* [nodes] */
     bool *is_split;         /* [values] */
@@ -114,8 +114,9 @@ struct hrf_partition_options {
     const int64_t *fronts;
 };
 
-/* `graph` is the graph of one micro-batch after all passes, with shapes known. Uses the rows,
- * columns and stages of the layout. `options` may be NULL. HRF_E_USER if there are more stages than
+/* `graph` is the graph of one micro-batch after all passes, with shapes known, and divided over
+ * the layout's `tensor` ranks by hrf_tensor_split(), if there are several. Uses the rows, columns,
+ * tensor and stages of the layout. `options` may be NULL. HRF_E_USER if there are more stages than
  * nodes. */
 HRF_CHECKED enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
                                                  const struct hrf_layout_plan *layout,
@@ -172,6 +173,11 @@ static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition
 {
     return &p->boxes[(int64_t)value * p->n_ranks + rank];
 }
+/* Which of the ranks that have the same part of an image computes the value alone; -1: all do. */
+int32_t hrf_partition_owner(const struct hrf_partition *partition, int32_t value);
+/* True if, of the ranks that have the same part of an image (tensor=), this is the one that gives
+ * the value to others. */
+bool hrf_partition_gives(const struct hrf_partition *partition, int32_t value, int32_t rank);
 /* The box that rank `from` sends to rank `to`; may be empty. */
 struct hrf_box hrf_exchange_sent(const struct hrf_exchange *exchange, int32_t from, int32_t to);
 int64_t hrf_exchange_bytes(const struct hrf_exchange *exchange, const struct hrf_box *box);

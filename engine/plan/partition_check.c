@@ -58,7 +58,8 @@ static enum hrf_status check_shares(const struct hrf_partition *p, int32_t value
     if (!p->is_split[value] || p->is_recomputed[value])
         return HRF_OK;
     for (int32_t r = 0; r < p->n_ranks; r++)
-        covered += area(hrf_partition_box(p, value, r));
+        if (hrf_partition_gives(p, value, r))
+            covered += area(hrf_partition_box(p, value, r));
     if (covered != area(&whole))
         return hrf_error_set(
             err, HRF_E_BUG, "partition: of the %lld pixels of '%s' ranks compute %lld",

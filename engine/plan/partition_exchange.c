@@ -2,6 +2,18 @@
  * (partition.h). */
 #include "engine/plan/partition.h"
 
+int32_t hrf_partition_owner(const struct hrf_partition *p, int32_t value)
+{
+    const int32_t n = p->graph->values[value].producer;
+    return n >= 0 ? p->graph->nodes[n].owner : -1;
+}
+
+bool hrf_partition_gives(const struct hrf_partition *p, int32_t value, int32_t rank)
+{
+    const int32_t owner = hrf_partition_owner(p, value);
+    return rank % p->layout.tensor == (owner >= 0 ? owner : 0);
+}
+
 /* ---- exchanges, seen from a rank ---- */
 
 bool hrf_exchange_takes(const struct hrf_exchange *x, int32_t rank)
@@ -12,11 +24,10 @@ bool hrf_exchange_takes(const struct hrf_exchange *x, int32_t rank)
 struct hrf_box hrf_exchange_sent(const struct hrf_exchange *x, int32_t from, int32_t to)
 {
     const struct hrf_box nothing = { .lo = { 0 } };
-    if (from == to || hrf_box_is_empty(&x->have[from]) || hrf_box_is_empty(&x->need[to]) ||
-        hrf_box_contains(&x->local[to], &x->need[to]))
+    if (from == to || hrf_box_is_empty(&x->have[from]) || hrf_box_is_empty(&x->need[to]))
         return nothing;
     const struct hrf_box part = hrf_box_intersect(&x->have[from], &x->need[to]);
-    return hrf_box_is_empty(&part) ? nothing : part;
+    return hrf_box_is_empty(&part) || hrf_box_contains(&x->local[to], &part) ? nothing : part;
 }
 
 int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *box)

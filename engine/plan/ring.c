@@ -31,7 +31,7 @@ enum hrf_status hrf_ring_choose(const struct hrf_graph *graph, const struct hrf_
                                 struct hrf_error *err)
 {
     double gather, ring;
-    if (layout->attention != HRF_ATTENTION_AUTO || hrf_layout_stage_ranks(layout) == 1 ||
+    if (layout->attention != HRF_ATTENTION_AUTO || hrf_layout_image_parts(layout) == 1 ||
         !has_rings(graph))
         return HRF_OK;
     layout->attention = HRF_ATTENTION_GATHER;

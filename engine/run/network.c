@@ -44,6 +44,7 @@ static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph
                              config->comm->n_ranks);
     HRF_TRY(hrf_work_create(graph, &config->session, config->layout, &n->work, err));
     HRF_TRY(hrf_rank_create(n->work, &config->session, config->comm, &n->rank, err));
+    hrf_graph_drop_constants(n->work->graph); /* this rank's kernels have theirs */
     hrf_strbuf_adds(&n->work->notes, hrf_rank_notes(n->rank));
     HRF_TRY(hrf_strbuf_status(&n->work->notes, err));
     n->comm = config->comm;

@@ -166,7 +166,9 @@ static enum hrf_status start(struct hrf_parallel *p, struct hrf_error *err)
             return hrf_error_set_errno(err, failed, "cannot start rank %d of %d", i, p->n_workers);
         w->is_started = true;
     }
-    return wait_for_all(p, err);
+    HRF_TRY(wait_for_all(p, err));
+    hrf_graph_drop_constants(p->work->graph); /* the ranks' kernels have theirs */
+    return HRF_OK;
 }
 
 enum hrf_status hrf_parallel_create(const struct hrf_graph *graph,

@@ -2,15 +2,17 @@
 #include "engine/run/planner.h"
 
 #include "engine/backend/backend.h"
+#include "engine/plan/tensor_parallel.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/rank.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The network for one size of micro-batch. */
+/* The network for one size of micro-batch, and one number of ranks that divide its channels. */
 struct prepared {
     int64_t per_microbatch;
+    int32_t tensor;
     struct hrf_graph *graph;
 };
 
@@ -102,8 +104,9 @@ static enum hrf_status ask_kernels(struct hrf_planner *planner, const struct hrf
     return status;
 }
 
-static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_batch_split *shares,
-                               struct prepared *p, struct hrf_error *err)
+static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_layout_plan *layout,
+                               const struct hrf_batch_split *shares, struct prepared *p,
+                               struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = "cpu", /* no session is made of it */
                                                .precision = planner->config.precision,
@@ -111,30 +114,42 @@ static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_bat
                                                .n_ranges = planner->made.n_ranges };
     struct hrf_strbuf notes = HRF_STRBUF_INIT;
     double operations = 0;
-    enum hrf_status status = hrf_work_prepare(shares, planner->config.graph, &config, &p->graph,
-                                              &operations, &notes, err);
+    enum hrf_status status = hrf_work_prepare(layout, shares, planner->config.graph, &config,
+                                              &p->graph, &operations, &notes, err);
     hrf_strbuf_release(&notes);
     HRF_TRY(status);
     if (planner->config.device != NULL)
         HRF_TRY(ask_kernels(planner, p->graph, err));
     p->per_microbatch = shares->per_microbatch;
+    p->tensor = layout->tensor;
     planner->operations = operations * (double)shares->n_images / (double)shares->per_microbatch;
     return HRF_OK;
 }
 
+static const struct prepared *find_prepared(const struct hrf_planner *planner,
+                                            const struct hrf_layout_plan *layout,
+                                            const struct hrf_batch_split *shares)
+{
+    for (size_t i = 0; i < planner->n_prepared; i++) {
+        const struct prepared *p = &planner->prepared[i];
+        if (p->per_microbatch == shares->per_microbatch && p->tensor == layout->tensor)
+            return p;
+    }
+    return NULL;
+}
+
 static enum hrf_status get_prepared(struct hrf_planner *planner,
+                                    const struct hrf_layout_plan *layout,
                                     const struct hrf_batch_split *shares,
                                     const struct prepared **out, struct hrf_error *err)
 {
     struct prepared fresh = { .graph = NULL };
-    for (size_t i = 0; i < planner->n_prepared; i++)
-        if (planner->prepared[i].per_microbatch == shares->per_microbatch) {
-            *out = &planner->prepared[i];
-            return HRF_OK;
-        }
+    *out = find_prepared(planner, layout, shares);
+    if (*out != NULL)
+        return HRF_OK;
     HRF_TRY(hrf_array_reserve((void **)&planner->prepared, &planner->capacity,
                               planner->n_prepared + 1, sizeof fresh, err));
-    const enum hrf_status status = prepare(planner, shares, &fresh, err);
+    const enum hrf_status status = prepare(planner, layout, shares, &fresh, err);
     if (status != HRF_OK) {
         hrf_graph_destroy(fresh.graph);
         return status;
@@ -150,10 +165,8 @@ const struct hrf_graph *hrf_planner_graph(const struct hrf_planner *planner,
     struct hrf_batch_split shares;
     if (hrf_layout_share(layout, planner->n_images, &shares, NULL) != HRF_OK)
         return NULL;
-    for (size_t i = 0; i < planner->n_prepared; i++)
-        if (planner->prepared[i].per_microbatch == shares.per_microbatch)
-            return planner->prepared[i].graph;
-    return NULL;
+    const struct prepared *p = find_prepared(planner, layout, &shares);
+    return p != NULL ? p->graph : NULL;
 }
 
 double hrf_planner_operations(const struct hrf_planner *planner)
@@ -171,7 +184,7 @@ enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
     struct hrf_batch_split shares;
     HRF_AUTO(hrf_partition) partition = NULL;
     HRF_TRY(hrf_layout_share(layout, planner->n_images, &shares, err));
-    HRF_TRY(get_prepared(planner, &shares, &p, err));
+    HRF_TRY(get_prepared(planner, layout, &shares, &p, err));
     const struct hrf_cutting cutting = { &planner->costs, planner->config.machine };
     HRF_TRY(hrf_work_partition(p->graph, layout, &cutting, &partition, err));
     return hrf_predict(partition, planner->n_images, &planner->costs, planner->config.machine, out,
@@ -185,7 +198,7 @@ enum hrf_status hrf_planner_predict_bands(struct hrf_planner *planner, enum hrf_
     const struct prepared *p;
     struct hrf_batch_split shares;
     HRF_TRY(hrf_layout_share(&single, planner->n_images, &shares, err));
-    HRF_TRY(get_prepared(planner, &shares, &p, err));
+    HRF_TRY(get_prepared(planner, &single, &shares, &p, err));
     const struct hrf_bands_options options = { .limit_bytes = planner->config.memory_bytes,
                                                .rows = rows,
                                                .costs = &planner->costs };
@@ -274,13 +287,27 @@ static enum hrf_status try_grids(struct choice *c, struct hrf_layout_plan layout
     return HRF_OK;
 }
 
+/* The ranks of a stage divide the image, or, of a transformer, its heads and channels. */
+static enum hrf_status try_tensors(struct choice *c, struct hrf_layout_plan layout, int32_t n_ranks,
+                                   struct hrf_error *err)
+{
+    for (layout.tensor = 1; layout.tensor <= n_ranks; layout.tensor++) {
+        if (layout.tensor > 1 &&
+            (c->planner->n_prepared == 0 || !hrf_tensor_finds_heads(c->planner->prepared[0].graph)))
+            return HRF_OK;
+        if (n_ranks % layout.tensor == 0)
+            HRF_TRY(try_grids(c, layout, n_ranks / layout.tensor, err));
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status try_all(struct choice *c, int32_t n_ranks, struct hrf_error *err)
 {
     for (int32_t data = 1; data <= n_ranks; data++)
         for (int32_t stages = 1; n_ranks % data == 0 && stages <= n_ranks / data; stages++) {
             const struct hrf_layout_plan layout = { .data = data, .stages = stages };
             if (n_ranks / data % stages == 0)
-                HRF_TRY(try_grids(c, layout, n_ranks / data / stages, err));
+                HRF_TRY(try_tensors(c, layout, n_ranks / data / stages, err));
         }
     return HRF_OK;
 }

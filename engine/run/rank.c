@@ -5,6 +5,7 @@
 #include "engine/plan/halos.h"
 #include "engine/plan/ring.h"
 #include "engine/plan/schedule.h"
+#include "engine/plan/tensor_parallel.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,16 +35,22 @@ static enum hrf_status set_microbatch(const struct hrf_batch_split *shares, stru
     return HRF_OK;
 }
 
-enum hrf_status hrf_work_prepare(const struct hrf_batch_split *shares,
+enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,
+                                 const struct hrf_batch_split *shares,
                                  const struct hrf_graph *graph,
                                  const struct hrf_session_config *config, struct hrf_graph **out,
                                  double *operations, struct hrf_strbuf *notes,
                                  struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_AUTO(hrf_graph) prepared = NULL;
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
     HRF_TRY(set_microbatch(shares, copy, err));
-    return hrf_session_prepare(copy, config, out, operations, notes, err);
+    HRF_TRY(hrf_session_prepare(copy, config, &prepared, operations, notes, err));
+    if (layout->tensor > 1)
+        return hrf_tensor_split(prepared, layout->tensor, out, err);
+    HRF_MOVE(*out, prepared);
+    return HRF_OK;
 }
 
 /* The cost of moving values between stages, from the slope of the link's table at large messages. A
@@ -87,7 +94,7 @@ static enum hrf_status cut(const struct hrf_graph *prepared, const struct hrf_la
     for (int32_t n = 0; n < prepared->n_nodes; n++) {
         struct hrf_cost cost;
         HRF_TRY(hrf_cost_of(cutting->costs, prepared, &prepared->nodes[n], &cost, err));
-        seconds[n] = cost.seconds;
+        seconds[n] = cost.seconds / (prepared->nodes[n].owner >= 0 ? layout->tensor : 1);
     }
     set_link_costs(cutting->machine, layout, &costs);
     const struct hrf_partition_options options = { .costs = &costs };
@@ -152,7 +159,7 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
     work->layout = *layout;
     const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
     HRF_TRY(hrf_layout_share(layout, in->rank > 0 ? in->dims[0] : 1, &work->shares, err));
-    HRF_TRY(hrf_work_prepare(&work->shares, graph, config, &work->graph, &work->operations,
+    HRF_TRY(hrf_work_prepare(layout, &work->shares, graph, config, &work->graph, &work->operations,
                              &work->notes, err));
     work->operations *= (double)work->shares.n_images / (double)work->shares.per_microbatch;
     HRF_TRY(check_outputs(work, err));

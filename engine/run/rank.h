@@ -22,8 +22,9 @@ HRF_CHECKED enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
                                                struct hrf_partition **out, struct hrf_error *err);
 
 /* Prepares `graph`, which has the shapes of the whole batch, for one micro-batch
- * (hrf_session_prepare()). */
-HRF_CHECKED enum hrf_status hrf_work_prepare(const struct hrf_batch_split *shares,
+ * (hrf_session_prepare()), and divides it over the layout's `tensor` ranks. */
+HRF_CHECKED enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,
+                                             const struct hrf_batch_split *shares,
                                              const struct hrf_graph *graph,
                                              const struct hrf_session_config *config,
                                              struct hrf_graph **out, double *operations,

@@ -28,7 +28,7 @@ static int64_t ranks_of(const struct hrf_workflow *w)
     if (w->engine.parallel.is_auto)
         return n > 1 || w->executor.type == HRF_EXECUTOR_SLURM ? n : hrf_process_cpu_count();
     return w->engine.parallel.data * w->engine.parallel.spatial_rows *
-           w->engine.parallel.spatial_cols * w->engine.parallel.stages;
+           w->engine.parallel.spatial_cols * w->engine.parallel.tensor * w->engine.parallel.stages;
 }
 
 /* The engine's command line; texts that are made here are kept in `own`. */

@@ -221,7 +221,8 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     HRF_TRY(hrf_launch_find_engine(&program, err));
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
     const bool one_rank = !w->engine.parallel.is_auto && w->engine.parallel.spatial_rows == 1 &&
-                          w->engine.parallel.spatial_cols == 1 && w->engine.parallel.stages == 1;
+                          w->engine.parallel.spatial_cols == 1 && w->engine.parallel.tensor == 1 &&
+                          w->engine.parallel.stages == 1;
     char size[24], batch[24], classes[24], memory[24], max_memory[24], max_operations[32];
     snprintf(size, sizeof size, "%lld",
              (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));

@@ -127,7 +127,7 @@ static void check_ranks(struct hrf_reader *r)
     const int64_t all = slurm ? w->executor.slurm.nodes * w->executor.slurm.ranks_per_node
                               : w->executor.local.ranks;
     const int64_t one = w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols *
-                        w->engine.parallel.stages;
+                        w->engine.parallel.tensor * w->engine.parallel.stages;
     const int64_t data = w->engine.parallel.data;
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
     const char *from = slurm ? "executor.slurm: nodes x ranks_per_node" : "executor.local.ranks";

@@ -177,6 +177,9 @@ const struct hrf_key hrf_keys[] = {
       NULL, "number of row strips that an image is split into" },
     { "engine.parallel.spatial.cols", HRF_KEY_INT, AT(engine.parallel.spatial_cols), "1", 1, 65536,
       NULL, "number of column parts that each row strip is split into" },
+    IN_RANGE(engine.parallel.tensor, INT, "1", 1, 65536,
+             "number of ranks that divide the heads and channels of every layer, and with them the "
+             "weights"),
     IN_RANGE(engine.parallel.stages, INT, "1", 1, 65536,
              "number of pipeline stages that the network is split into"),
     IN_RANGE(engine.parallel.microbatches, INT, "1", 1, 65536,

@@ -159,7 +159,8 @@ struct hrf_workflow_engine {
     int64_t batch;
     int64_t memory_bytes; /* per rank; 0 = no limit given */
     struct {
-        int64_t data, spatial_rows, spatial_cols, stages, microbatches; /* spatial: N = rows N */
+        int64_t data, spatial_rows, spatial_cols, tensor; /* spatial: N = rows N */
+        int64_t stages, microbatches;
         bool is_bidirectional, is_auto;
         enum hrf_halo_choice halos;
         enum hrf_bands_choice bands;

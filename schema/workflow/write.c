@@ -290,6 +290,8 @@ char *hrf_workflow_layout(const struct hrf_workflow *w)
     if (w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols > 1)
         hrf_strbuf_addf(&text, "spatial=%lldx%lld,", (long long)w->engine.parallel.spatial_rows,
                         (long long)w->engine.parallel.spatial_cols);
+    if (w->engine.parallel.tensor > 1)
+        hrf_strbuf_addf(&text, "tensor=%lld,", (long long)w->engine.parallel.tensor);
     if (w->engine.parallel.stages > 1)
         hrf_strbuf_addf(&text, "stages=%lld,microbatches=%lld,",
                         (long long)w->engine.parallel.stages,

@@ -3,18 +3,21 @@
 # rank; a job with the wrong number of ranks, and one that loses a rank, ends with a message.
 . "$(dirname "$0")/lib.sh"
 images=$HRF_SOURCE_DIR/tests/golden/qdq/trained.x.npy # 2 of 3 x 16 x 16
+# One of 3 x 64 x 64 of the same numbers, for the transformer.
+LC_ALL=C sed '1s/(2, 3, 16, 16)/(1, 3, 64, 64)/' "$images" | head -c 128 >"$scratch/image.npy"
+for _ in 1 2 3 4 5 6 7 8; do tail -c +129 "$images"; done >>"$scratch/image.npy"
 evaluate() { # model, output, arguments...
     model=$1 out=$2
     shift 2
     "${starter[@]}" "$engine" eval "$model" --input "$images" --output "$out" --threads 1 "$@"
 }
 
-compare() { # model, ranks, layout, precision
+compare() { # model, ranks, layout, precision, arguments...
     starter=()
-    evaluate "$1" "$scratch/threads.npy" --precision "$4" --layout "$3"
-    evaluate "$1" "$scratch/alone.npy" --precision "$4"
+    evaluate "$1" "$scratch/threads.npy" --precision "$4" --layout "$3" "${@:5}"
+    evaluate "$1" "$scratch/alone.npy" --precision "$4" "${@:5}"
     starter=(ranks "$2")
-    evaluate "$1" "$scratch/mpi.npy" --precision "$4" --layout "$3" --comm mpi
+    evaluate "$1" "$scratch/mpi.npy" --precision "$4" --layout "$3" --comm mpi "${@:5}"
     cmp "$scratch/mpi.npy" "$scratch/threads.npy" || fail "$3 in $4: processes are not threads"
     [ "$4" != int8 ] || cmp "$scratch/mpi.npy" "$scratch/alone.npy" || fail "$3: not one rank's bits"
     echo "$3, $4, $2 ranks: the same bytes"
@@ -22,12 +25,15 @@ compare() { # model, ranks, layout, precision
 
 "$engine" model make resnet18 --size 32 --classes 5 --output "$scratch/resnet.onnx" >/dev/null
 "$engine" model make unet:2,8 --size 16 --classes 3 --output "$scratch/unet.onnx" >/dev/null
+vit=$HRF_SOURCE_DIR/tests/golden/bits/small_vit.onnx
 for precision in fp32 int8; do
     compare "$scratch/resnet.onnx" 4 spatial=2,stages=2,microbatches=2 $precision
     compare "$scratch/unet.onnx" 6 spatial=3,stages=2 $precision
     compare "$scratch/resnet.onnx" 4 data=2,stages=2 $precision
     compare "$scratch/unet.onnx" 4 data=2,spatial=2,halos=overlap $precision
     compare "$scratch/unet.onnx" 4 spatial=2x2,halos=overlap $precision
+    compare "$vit" 3 tensor=3 $precision --output-name logits --input "$scratch/image.npy"
+    compare "$vit" 4 spatial=2,tensor=2 $precision --output-name logits --input "$scratch/image.npy"
 done
 
 # What each rank sent is what it sends as a thread.

@@ -34,6 +34,22 @@ static void pick_layout(struct build *b, int64_t n_images, const char *halos, ch
              (int)micro, both_ways ? ",bidirectional" : "", halos);
 }
 
+/* One whose ranks divide heads and channels, alone and in any mix; of 16 ranks at most. */
+static void pick_tensor_layout(struct build *b, int64_t n_images, const char *halos, char out[128])
+{
+    const int64_t tensor = build_pick(b, 2, 5);
+    const int64_t data = n_images > 1 && build_pick(b, 0, 2) == 0 ? 2 : 1;
+    int64_t rows = build_pick(b, 1, 3), columns = build_pick(b, 0, 3) == 0 ? 2 : 1;
+    int64_t stages = build_pick(b, 1, 3);
+    while (tensor * data * rows * columns * stages > 16)
+        *(stages > 1 ? &stages : columns > 1 ? &columns : &rows) -= 1;
+    const int64_t micro = build_pick(b, 1, n_images / data);
+    const bool both_ways = stages > 1 && micro % 2 == 0 && build_pick(b, 0, 1) == 0;
+    snprintf(out, 128, "data=%d,spatial=%dx%d,tensor=%d,stages=%d,microbatches=%d%s,halos=%s",
+             (int)data, (int)rows, (int)columns, (int)tensor, (int)stages, (int)micro,
+             both_ways ? ",bidirectional" : "", halos);
+}
+
 /* A machine on which a message takes so long that no arithmetic is too much to save one: halos are
  * fused, and what is left of exchanges is overlapped. */
 static struct hrf_machine far_apart(void)
@@ -47,10 +63,11 @@ static struct hrf_machine far_apart(void)
 }
 
 typedef struct hrf_graph *make_graph(uint64_t seed);
+typedef void pick(struct build *b, int64_t n_images, const char *halos, char out[128]);
 
 /* Each network with one of three ways to come by halos. */
-static void check_net(make_graph *make, uint64_t seed, const char *device, const char *precision,
-                      double limit)
+static void check_net(make_graph *make, pick *layout_of, uint64_t seed, const char *device,
+                      const char *precision, double limit)
 {
     const struct hrf_machine machine = far_apart();
     const struct hrf_cost_table costs = { .rates = machine.rates };
@@ -59,8 +76,8 @@ static void check_net(make_graph *make, uint64_t seed, const char *device, const
     struct build b = { .random = hrf_random_init(seed * 7919) };
     int64_t n, n_ranks;
     char layout[128];
-    pick_layout(&b, graph->values[graph->inputs[0]].shape.dims[0],
-                seed % 3 == 1 ? "overlap" : "auto", layout);
+    layout_of(&b, graph->values[graph->inputs[0]].shape.dims[0], seed % 3 == 1 ? "overlap" : "auto",
+              layout);
     float *alone = run_graph_in(graph, device, precision, 1, seed, 1, &n, NULL);
     float *together = run_layout_in(graph, device, precision, layout,
                                     seed % 3 == 2 ? &cutting : NULL, seed, &n_ranks);
@@ -85,7 +102,16 @@ static void check_nets(make_graph *make, const char *device, const char *precisi
 {
     const uint64_t only = only_net();
     for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : NETS); seed++)
-        check_net(make, seed, device, precision, limit);
+        check_net(make, pick_layout, seed, device, precision, limit);
+}
+
+/* Every other network is one of those with images. */
+static void check_tensors(const char *device, const char *precision, double limit)
+{
+    const uint64_t only = only_net();
+    for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : NETS); seed++)
+        check_net(seed % 2 == 0 ? make_net : make_sequence_net, pick_tensor_layout, seed, device,
+                  precision, limit);
 }
 
 static void ranks_give_what_one_gives_in_fp32(void **state)
@@ -114,6 +140,15 @@ static void ranks_share_the_tokens_of_a_sequence(void **state)
     check_nets(make_sequence_net, "cpu", "fp32", 1e-6);
     check_nets(make_sequence_net, "cpu", "int8", 0);
     check_nets(make_sequence_net, "cpu", "bf16", 0.03);
+}
+
+static void ranks_divide_heads_and_channels(void **state)
+{
+    (void)state;
+    check_tensors("ref", "fp32", 1e-6);
+    check_tensors("cpu", "fp32", 1e-5);
+    check_tensors("cpu", "int8", 0);
+    check_tensors("cpu", "bf16", 0.03);
 }
 
 /* Keys and values all at once and part by part, in all precisions, against one rank and against the
@@ -203,6 +238,7 @@ int main(void)
         cmocka_unit_test(ranks_give_the_same_bits_in_int8),
         cmocka_unit_test(ranks_give_what_one_gives_in_bf16),
         cmocka_unit_test(ranks_share_the_tokens_of_a_sequence),
+        cmocka_unit_test(ranks_divide_heads_and_channels),
         cmocka_unit_test(keys_in_a_ring_give_what_all_at_once_do),
         cmocka_unit_test(bands_give_what_the_whole_image_gives),
         cmocka_unit_test(bands_of_a_resize_are_not_taken_for_one_another),

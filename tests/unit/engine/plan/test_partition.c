@@ -63,6 +63,12 @@ static void a_layout_is_read_and_what_cannot_be_is_refused(void **state)
     refused("rows=2", "'rows=2' is not a part");
     refused("spatial=2x", "'spatial=2x' is not a part");
     refused("data=1024,stages=2", "1024 are the most");
+    refused("tensor=0", "tensor=N");
+    refused("spatial=64,tensor=32", "has 2048 ranks");
+    assert_int_equal(hrf_layout_parse("tensor=3,stages=2,data=2", &l, NULL), HRF_OK);
+    assert_int_equal(hrf_layout_ranks(&l), 12);
+    hrf_layout_text(&l, text);
+    assert_string_equal(text, "data=2,tensor=3,stages=2");
     refused("spatial=2,data=2,spatial=3", "'spatial' is given twice");
     refused("bidirectional,microbatches=2", "needs stages=2");
     refused("stages=2,microbatches=3,bidirectional", "4 would be right");

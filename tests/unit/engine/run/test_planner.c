@@ -102,6 +102,8 @@ static void what_ranks_hold_and_send_is_predicted_exactly(void **state)
     check("spatial=2x2,halos=overlap", "int8", 2);
     check("spatial=2,halos=overlap", "fp32", 2);
     check("spatial=2,stages=2", "int8", 1);
+    check("tensor=3", "int8", 1);
+    check("spatial=2,tensor=2", "fp32", 1);
 }
 
 /* Nothing was measured: the back end is asked. */

@@ -219,6 +219,7 @@ static void parallel_is_what_the_engine_reads_as_a_layout(void **state)
           "data=2,spatial=3x4,halos=overlap" },
         { "{stages: 2, microbatches: 4, bidirectional: true}",
           "stages=2,microbatches=4,bidirectional" },
+        { "{spatial: 2, tensor: 3}", "spatial=2x1,tensor=3" },
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         char text[512];

@@ -1,0 +1,404 @@
+/* tensor_parallel.c - rewrites a graph for tensor parallelism (tensor_parallel.h). */
+#include "engine/plan/tensor_parallel_private.h"
+
+#include "base/strbuf.h"
+#include "engine/plan/pixel_stride.h"
+
+#include <string.h>
+
+static bool has_input(const struct hrf_node *node, int32_t k)
+{
+    return k < node->n_inputs && node->inputs[k] >= 0;
+}
+
+static bool is_constant(const struct tensor_split *s, int32_t value)
+{
+    return value >= 0 && hrf_tensor_value(s, value)->data != NULL;
+}
+
+/* ---- values of the new graph ---- */
+
+static enum hrf_status add_value(struct tensor_split *s, int32_t value, int32_t rank,
+                                 const struct hrf_shape *shape, int32_t *index,
+                                 struct hrf_error *err)
+{
+    const struct hrf_value *v = hrf_tensor_value(s, value);
+    HRF_AUTO_FREE char *name = hrf_format("%s.part%d", v->name, rank);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to divide '%s'", v->name);
+    HRF_TRY(
+        hrf_graph_add_value(s->to, rank >= 0 ? name : v->name, v->dtype, shape, NULL, index, err));
+    s->to->values[*index].quantization = v->quantization;
+    return HRF_OK;
+}
+
+static enum hrf_status add_node(struct tensor_split *s, enum hrf_op op, const char *name,
+                                int32_t rank, const int32_t *inputs, int32_t n_inputs,
+                                int32_t output, const struct hrf_attributes *attributes,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *own = hrf_format("%s.part%d", name, rank);
+    HRF_CHECK_MEMORY(own != NULL, err, "no memory to divide '%s'", name);
+    HRF_TRY(hrf_graph_add_node(s->to, op, rank >= 0 ? own : name, inputs, n_inputs, &output, 1,
+                               attributes, err));
+    s->to->nodes[s->to->n_nodes - 1].owner = rank;
+    return HRF_OK;
+}
+
+/* The value, its parts joined if it is in parts. */
+static enum hrf_status get_whole(struct tensor_split *s, int32_t value, int32_t *index,
+                                 struct hrf_error *err)
+{
+    const struct hrf_value *v = hrf_tensor_value(s, value);
+    HRF_AUTO_FREE int32_t *parts = hrf_alloc_array((size_t)s->n_ranks, sizeof *parts);
+    struct hrf_attributes attributes = hrf_attributes_default();
+    int32_t n = 0;
+    HRF_CHECK_MEMORY(parts != NULL, err, "no memory to join '%s'", v->name);
+    if (s->whole[value] < 0 && v->data != NULL) {
+        HRF_TRY(hrf_graph_share_value(s->to, v, v->name, &s->whole[value], err));
+        s->to->values[s->whole[value]].quantization = v->quantization;
+    }
+    for (int32_t r = 0; r < s->n_ranks && s->whole[value] < 0; r++)
+        if (hrf_tensor_part(s, value, r)->value >= 0)
+            parts[n++] = hrf_tensor_part(s, value, r)->value;
+    if (n > 0) {
+        HRF_AUTO_FREE char *name = hrf_format("join of %s", v->name);
+        HRF_CHECK_MEMORY(name != NULL, err, "no memory to join '%s'", v->name);
+        attributes.axis = hrf_tensor_axis(&v->shape);
+        HRF_TRY(add_value(s, value, -1, &v->shape, &s->whole[value], err));
+        HRF_TRY(add_node(s, HRF_OP_CONCAT, name, -1, parts, n, s->whole[value], &attributes, err));
+    }
+    *index = s->whole[value];
+    return HRF_OK;
+}
+
+/* The marked elements of a constant along `axis`, as a constant of the new graph. */
+static enum hrf_status cut_constant(struct tensor_split *s, int32_t value, int32_t axis,
+                                    const bool *mine, int32_t *index, struct hrf_error *err)
+{
+    const struct hrf_value *v = hrf_tensor_value(s, value);
+    struct hrf_shape shape = v->shape;
+    const int64_t n = shape.dims[axis];
+    size_t inner = hrf_dtype_size(v->dtype), outer = 1;
+    for (int32_t i = 0; i < shape.rank; i++)
+        *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)shape.dims[i];
+    shape.dims[axis] = hrf_tensor_count_marked(mine, n);
+    void *data = hrf_alloc_array(outer * (size_t)shape.dims[axis] * inner + 1, 1);
+    HRF_CHECK_MEMORY(data != NULL, err, "no memory for a part of '%s'", v->name);
+    char *to = data;
+    const char *from = v->data;
+    for (size_t i = 0; i < outer * (size_t)n; i++, from += inner)
+        if (mine[i % (size_t)n]) {
+            memcpy(to, from, inner);
+            to += inner;
+        }
+    const enum hrf_status status = hrf_graph_take_value(s->to, v->name, v->dtype, &shape, &data,
+                                                        index, err);
+    hrf_free(data);
+    HRF_TRY(status);
+    s->to->values[*index].quantization = v->quantization;
+    return HRF_OK;
+}
+
+/* ---- products ---- */
+
+/* The channels [begin, end) of the residual. */
+static enum hrf_status get_residual(struct tensor_split *s, int32_t value, int32_t rank,
+                                    int64_t begin, int64_t end, int32_t *index,
+                                    struct hrf_error *err)
+{
+    const struct tensor_part *part = hrf_tensor_part(s, value, rank);
+    struct hrf_shape shape = hrf_tensor_value(s, value)->shape;
+    struct hrf_attributes a = hrf_attributes_default();
+    const int32_t axis = hrf_tensor_axis(&shape);
+    int32_t all;
+    if (s->form[value] == PLAIN && part->begin == begin && part->end == end) {
+        *index = part->value;
+        return HRF_OK;
+    }
+    HRF_TRY(get_whole(s, value, &all, err));
+    HRF_AUTO_FREE char *name = hrf_format("slice of %s", hrf_tensor_value(s, value)->name);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to divide a residual");
+    s->to->values[all].pixel_stride = 0;
+    shape.dims[axis] = end - begin;
+    a.n_axes = 1;
+    a.axes[0] = axis;
+    a.starts[0] = begin;
+    a.ends[0] = end;
+    a.steps[0] = 1;
+    HRF_TRY(add_value(s, value, rank, &shape, index, err));
+    return add_node(s, HRF_OP_SLICE, name, rank, &all, 1, *index, &a, err);
+}
+
+/* Input k of a rank's part of a product. */
+static enum hrf_status get_input(struct tensor_split *s, const struct hrf_node *node, int32_t k,
+                                 int32_t axis, int32_t rank, const bool *mine, int32_t *index,
+                                 struct hrf_error *err)
+{
+    const int32_t value = node->inputs[k], y = node->outputs[0];
+    const int64_t n = hrf_tensor_channels(s, y);
+    const bool is_row = k == HRF_CONV_BIAS || k == HRF_CONV_SCALES;
+    *index = HRF_NO_VALUE;
+    if (value < 0)
+        return HRF_OK;
+    if (k == HRF_CONV_WEIGHTS)
+        return cut_constant(s, value, axis, mine, index, err);
+    const struct hrf_shape *shape = &hrf_tensor_value(s, value)->shape;
+    if (is_row && shape->rank > 0 && hrf_shape_last(shape) == n)
+        return cut_constant(s, value, shape->rank - 1, mine, index, err);
+    if (k != HRF_CONV_RESIDUAL)
+        return get_whole(s, value, index, err);
+    if (is_constant(s, value))
+        return cut_constant(s, value, hrf_tensor_axis(shape), mine, index, err);
+    return get_residual(s, value, rank, hrf_tensor_part(s, y, rank)->begin,
+                        hrf_tensor_part(s, y, rank)->end, index, err);
+}
+
+static enum hrf_status add_product_part(struct tensor_split *s, const struct hrf_node *node,
+                                        int32_t axis, int32_t rank, bool *mine,
+                                        struct hrf_error *err)
+{
+    const int32_t y = node->outputs[0];
+    struct hrf_shape shape = hrf_tensor_value(s, y)->shape;
+    const int64_t n = hrf_tensor_channels(s, y);
+    struct tensor_part *part = hrf_tensor_part(s, y, rank);
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs, sizeof *inputs);
+    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to divide '%s'", node->name);
+    hrf_tensor_mark_channels(s, y, s->form[y], rank, mine);
+    const int64_t count = hrf_tensor_count_marked(mine, n);
+    if (count == 0)
+        return HRF_OK; /* fewer heads than ranks */
+    if (s->form[y] == PLAIN) {
+        part->begin = hrf_tensor_bound(n, rank, s->n_ranks);
+        part->end = part->begin + count;
+    }
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        HRF_TRY(get_input(s, node, k, axis, rank, mine, &inputs[k], err));
+    shape.dims[hrf_tensor_axis(&shape)] = count;
+    HRF_TRY(add_value(s, y, rank, &shape, &part->value, err));
+    return add_node(s, node->op, node->name, rank, inputs, node->n_inputs, part->value,
+                    &node->attributes, err);
+}
+
+static enum hrf_status divide_product(struct tensor_split *s, const struct hrf_node *node,
+                                      int32_t axis, struct hrf_error *err)
+{
+    const int64_t n = hrf_tensor_channels(s, node->outputs[0]);
+    HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)n + 1, sizeof *mine);
+    HRF_CHECK_MEMORY(mine != NULL, err, "no memory to divide '%s'", node->name);
+    HRF_TRY(hrf_tensor_find_form(s, node, &s->form[node->outputs[0]], err));
+    for (int32_t r = 0; r < s->n_ranks; r++)
+        HRF_TRY(add_product_part(s, node, axis, r, mine, err));
+    s->n_divided++;
+    return HRF_OK;
+}
+
+/* ---- what follows products ---- */
+
+/* An elementwise node, or SWIGLU, of parts. */
+static enum hrf_status divide_elementwise(struct tensor_split *s, const struct hrf_node *node,
+                                          struct hrf_error *err)
+{
+    const int32_t x = node->inputs[0], y = node->outputs[0];
+    const bool is_gate = node->op == HRF_OP_SWIGLU;
+    s->form[y] = is_gate ? PLAIN : s->form[x];
+    for (int32_t r = 0; r < s->n_ranks; r++) {
+        const struct tensor_part *in = hrf_tensor_part(s, x, r);
+        struct tensor_part *out = hrf_tensor_part(s, y, r);
+        if (in->value < 0)
+            continue;
+        struct hrf_shape shape = s->to->values[in->value].shape;
+        const int32_t axis = hrf_tensor_axis(&shape);
+        out->begin = is_gate ? hrf_tensor_bound(hrf_tensor_channels(s, y), r, s->n_ranks)
+                             : in->begin;
+        out->end = is_gate ? out->begin + shape.dims[axis] / 2 : in->end;
+        shape.dims[axis] = is_gate ? shape.dims[axis] / 2 : shape.dims[axis];
+        HRF_TRY(add_value(s, y, r, &shape, &out->value, err));
+        HRF_TRY(add_node(s, node->op, node->name, r, &in->value, 1, out->value, &node->attributes,
+                         err));
+    }
+    return HRF_OK;
+}
+
+/* Input k of a rank's part of an attention: its own part of the channels, or all of them. */
+static enum hrf_status get_heads(struct tensor_split *s, const struct hrf_node *node, int32_t k,
+                                 int32_t rank, struct hrf_attributes *a, int32_t *index,
+                                 struct hrf_error *err)
+{
+    const int32_t value = node->inputs[k];
+    const int64_t head = hrf_tensor_first_head(s, node, rank), n = hrf_tensor_channels(s, value);
+    if (s->form[value] != HEADS) {
+        a->starts[k] += head * a->steps[k];
+        return get_whole(s, value, index, err);
+    }
+    HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)n + 1, sizeof *mine);
+    HRF_CHECK_MEMORY(mine != NULL, err, "no memory to divide heads");
+    hrf_tensor_mark_heads(s, node, value, rank, mine);
+    a->starts[k] = hrf_tensor_place_of_head(node, k, head, mine);
+    if (a->group > 1)
+        a->steps[k] = hrf_tensor_place_of_head(node, k, head + 1, mine) - a->starts[k];
+    *index = hrf_tensor_part(s, value, rank)->value;
+    return HRF_OK;
+}
+
+static enum hrf_status get_mask(struct tensor_split *s, const struct hrf_node *node, int32_t rank,
+                                int32_t *index, struct hrf_error *err)
+{
+    const int32_t value = node->inputs[HRF_ATTENTION_MASK];
+    const struct hrf_shape *shape = &hrf_tensor_value(s, value)->shape;
+    const int32_t axis = shape->rank - 3;
+    if (axis < 0 || shape->dims[axis] != node->attributes.group)
+        return get_whole(s, value, index, err);
+    HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)shape->dims[axis] + 1, sizeof *mine);
+    HRF_CHECK_MEMORY(mine != NULL, err, "no memory to divide a mask");
+    for (int64_t h = hrf_tensor_first_head(s, node, rank);
+         h < hrf_tensor_first_head(s, node, rank + 1); h++)
+        mine[h] = true;
+    return cut_constant(s, value, axis, mine, index, err);
+}
+
+static enum hrf_status divide_heads(struct tensor_split *s, const struct hrf_node *node,
+                                    struct hrf_error *err)
+{
+    const int32_t y = node->outputs[0];
+    s->form[y] = PLAIN;
+    for (int32_t r = 0; r < s->n_ranks; r++) {
+        struct tensor_part *part = hrf_tensor_part(s, y, r);
+        struct hrf_attributes a = node->attributes;
+        struct hrf_shape shape = hrf_tensor_value(s, y)->shape;
+        int32_t inputs[HRF_ATTENTION_MASK + 1] = { -1, -1, -1, HRF_NO_VALUE };
+        const int64_t first = hrf_tensor_first_head(s, node, r);
+        a.group = hrf_tensor_first_head(s, node, r + 1) - first;
+        if (a.group == 0)
+            continue;
+        part->begin = first * a.size;
+        part->end = part->begin + a.group * a.size;
+        for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++)
+            HRF_TRY(get_heads(s, node, k, r, &a, &inputs[k], err));
+        if (has_input(node, HRF_ATTENTION_MASK))
+            HRF_TRY(get_mask(s, node, r, &inputs[HRF_ATTENTION_MASK], err));
+        shape.dims[hrf_tensor_axis(&shape)] = part->end - part->begin;
+        HRF_TRY(add_value(s, y, r, &shape, &part->value, err));
+        HRF_TRY(add_node(s, node->op, node->name, r, inputs, node->n_inputs, part->value, &a, err));
+    }
+    s->n_divided++;
+    return HRF_OK;
+}
+
+/* ---- the graph ---- */
+
+static enum hrf_status add_whole(struct tensor_split *s, const struct hrf_node *node,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_FREE int32_t *ends = hrf_alloc_array((size_t)(node->n_inputs + node->n_outputs) + 1,
+                                                  sizeof *ends);
+    HRF_CHECK_MEMORY(ends != NULL, err, "no memory for '%s'", node->name);
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        ends[k] = HRF_NO_VALUE;
+        if (node->inputs[k] >= 0)
+            HRF_TRY(get_whole(s, node->inputs[k], &ends[k], err));
+    }
+    int32_t *outputs = ends + node->n_inputs;
+    for (int32_t k = 0; k < node->n_outputs; k++) {
+        const int32_t value = node->outputs[k];
+        outputs[k] = HRF_NO_VALUE;
+        if (value < 0)
+            continue;
+        HRF_TRY(add_value(s, value, -1, &hrf_tensor_value(s, value)->shape, &outputs[k], err));
+        s->to->values[outputs[k]].pixel_stride = hrf_tensor_value(s, value)->pixel_stride;
+        s->whole[value] = outputs[k];
+    }
+    return hrf_graph_add_node(s->to, node->op, node->name, ends, node->n_inputs, outputs,
+                              node->n_outputs, &node->attributes, err);
+}
+
+static enum hrf_status divide(struct tensor_split *s, const struct hrf_node *node,
+                              struct hrf_error *err)
+{
+    const int32_t axis = hrf_tensor_columns_axis(s, node);
+    const enum tensor_form in = has_input(node, 0) ? s->form[node->inputs[0]] : WHOLE;
+    if (axis >= 0)
+        return divide_product(s, node, axis, err);
+    if ((in != WHOLE && hrf_tensor_is_elementwise(s, node)) ||
+        (in == HALVES && node->op == HRF_OP_SWIGLU))
+        return divide_elementwise(s, node, err);
+    return hrf_tensor_has_heads(s, node) ? divide_heads(s, node, err) : add_whole(s, node, err);
+}
+
+static void find_readers(struct tensor_split *s)
+{
+    const struct hrf_graph *from = s->from;
+    for (int32_t v = 0; v < from->n_values; v++)
+        s->reader[v] = s->whole[v] = -1;
+    for (int64_t i = 0; i < (int64_t)from->n_values * s->n_ranks; i++)
+        s->parts[i].value = -1;
+    for (int32_t n = from->n_nodes - 1; n >= 0; n--)
+        for (int32_t k = 0; k < from->nodes[n].n_inputs; k++) {
+            const int32_t v = from->nodes[n].inputs[k];
+            if (v >= 0)
+                s->reader[v] = s->reader[v] == -1 || s->reader[v] == n ? n : -2;
+        }
+    for (int32_t i = 0; i < from->n_outputs; i++)
+        s->reader[from->outputs[i]] = -2;
+}
+
+static enum hrf_status rewrite(struct tensor_split *s, struct hrf_error *err)
+{
+    const struct hrf_graph *from = s->from;
+    const size_t n = (size_t)(from->n_inputs + from->n_outputs);
+    HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
+    HRF_CHECK_MEMORY(ends != NULL, err, "no memory to divide a network");
+    s->to->bounds = from->bounds;
+    find_readers(s);
+    for (int32_t i = 0; i < from->n_inputs; i++) {
+        const int32_t v = from->inputs[i];
+        HRF_TRY(add_value(s, v, -1, &hrf_tensor_value(s, v)->shape, &s->whole[v], err));
+        ends[i] = s->whole[v];
+    }
+    for (int32_t i = 0; i < from->n_nodes; i++)
+        HRF_TRY(divide(s, &from->nodes[i], err));
+    if (s->n_divided == 0)
+        return hrf_error_set(
+            err, HRF_E_UNSUPPORTED,
+            "tensor=%d: no layer of this network can be divided over %d ranks, which takes a "
+            "product with constant weights and at least as many output channels, or attention of "
+            "several heads; use spatial=, stages= or data= instead",
+            s->n_ranks, s->n_ranks);
+    int32_t *outputs = ends + from->n_inputs;
+    for (int32_t i = 0; i < from->n_outputs; i++)
+        HRF_TRY(get_whole(s, from->outputs[i], &outputs[i], err));
+    HRF_TRY(hrf_graph_set_io(s->to, ends, from->n_inputs, outputs, from->n_outputs, err));
+    hrf_pixel_stride_settle(s->to);
+    return hrf_graph_check(s->to, err);
+}
+
+bool hrf_tensor_finds_heads(const struct hrf_graph *graph)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        if (graph->nodes[n].op == HRF_OP_ATTENTION &&
+            hrf_attention_is_of_tokens(&graph->nodes[n].attributes))
+            return true;
+    return false;
+}
+
+enum hrf_status hrf_tensor_split(const struct hrf_graph *graph, int32_t n_ranks,
+                                 struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) to = NULL;
+    const size_t n = (size_t)graph->n_values + 1;
+    HRF_AUTO_FREE enum tensor_form *form = hrf_calloc(n, sizeof *form);
+    HRF_AUTO_FREE int32_t *values = hrf_alloc_array(2 * n, sizeof *values);
+    HRF_AUTO_FREE struct tensor_part *parts = hrf_calloc(n * (size_t)n_ranks, sizeof *parts);
+    HRF_CHECK_MEMORY(form != NULL && values != NULL && parts != NULL, err,
+                     "no memory to divide a network");
+    HRF_TRY(hrf_graph_create(graph->name, &to, err));
+    struct tensor_split s = { .from = graph,
+                              .to = to,
+                              .n_ranks = n_ranks,
+                              .form = form,
+                              .whole = values,
+                              .reader = values + n,
+                              .parts = parts };
+    HRF_TRY(rewrite(&s, err));
+    HRF_MOVE(*out, to);
+    return HRF_OK;
+}
