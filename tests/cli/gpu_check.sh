@@ -32,11 +32,12 @@ tar -tzf "$scratch/gpu.tar.gz" >"$scratch/out"
 expect_text "gpu/rows.jsonl"
 expect_text "gpu/cache/hires-flow/cuda-plans/"
 
-# A cuDNN that cuts results off is found, one that rounds a product and a sum once is right, and an engine
-# that cannot run is said with the node that it was for.
+# A cuDNN that cuts results off is found and not used, one that rounds a product and a sum once is right,
+# and an engine that was right and cannot run any more is said with the node that it was for.
 HRF_EMULATED_CUDNN=truncates expect_code 1 "$engine" check --device cuda --only rounding:3x3-64to64
 expect_text "BAD"
-expect_text "592 of 1150 half-way sums to even"
+expect_text "1150 of 1150 half-way sums to even"
+expect_text "an engine was left out"
 HRF_EMULATED_CUDNN=truncates expect_code 1 "$engine" check --device cuda --only rounding:7x7-3to64
 HRF_EMULATED_CUDNN=contracts expect_code 0 "$engine" check --device cuda --only rounding:3x3-64to64
 HRF_EMULATED_CUDNN=fails=7 expect_code 1 "$engine" check --device cuda --only rounding:3x3-64to64

@@ -8,6 +8,7 @@
  * HRF_EMULATED_CUDNN makes it one that is otherwise, by words with a comma between them:
  *   truncates     8-bit results are cut off, not rounded
  *   contracts     a product and the sum behind it are rounded once (FMA)
+ *   clobbers=ENGINE  plans of that engine write over y before they read the residual
  *   fails=ENGINE  plans of that engine are built, and running one is an error
  *   builds-ms=N   building a plan takes so long
  */
@@ -284,6 +285,12 @@ double apply(const step &s, double x, double b)
         return float(x) * float(b);
     case CUDNN_POINTWISE_ADD:
         return float(x) + float(b);
+    case CUDNN_POINTWISE_GELU_FWD:
+        return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
+    case CUDNN_POINTWISE_GELU_APPROX_TANH_FWD:
+        return 0.5 * x * (1 + std::tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
+    case CUDNN_POINTWISE_SWISH_FWD:
+        return x / (1 + std::exp(-x));
     default:
         x = x > s.lower ? x : s.lower + s.slope * (x - s.lower);
         return x < s.upper ? x : s.upper;
@@ -334,6 +341,11 @@ void run_step(const program &code, const step &s, places &at, const arithmetic &
 void run_program(const program &code, places at)
 {
     const arithmetic how;
+    const char *clobbering = variant("clobbers");
+    const tensor &last = code.steps.back().y;
+    if (clobbering != nullptr && code.engine == atol(clobbering))
+        for (long i = 0; i < elements_of(last); i++)
+            store(at[last.id], last.type, i, 0, how);
     std::vector<std::vector<float>> between; /* tensors that never touch memory */
     for (const step &s : code.steps)
         if (s.y.is_virtual) {

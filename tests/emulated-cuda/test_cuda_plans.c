@@ -228,12 +228,84 @@ static void an_engine_that_fails_at_run_time_is_not_chosen(void **state)
     }
 }
 
+/* The engine and the notes of one convolution, tuned by that library; -1: none. */
+static int64_t tune(const struct fixture *f, const char *library, const struct hrf_cudnn_conv *conv,
+                    struct hrf_strbuf *notes)
+{
+    HRF_AUTO(hrf_plan_cache) cache = NULL;
+    struct hrf_planned_conv planned;
+    struct hrf_error err = { .text = "" };
+    hrf_strbuf_clear(notes);
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", library, 1), 0);
+    must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    must(hrf_plan_cache_get(cache, conv, &planned, &err), &err);
+    hrf_plan_cache_notes(cache, notes);
+    return planned.plan != NULL ? planned.plan->engine : -1;
+}
+
+static void an_engine_whose_results_are_wrong_is_named_and_not_chosen(void **state)
+{
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    struct hrf_cudnn_conv sum = convs[0];
+    sum.has_residual = true;
+    sum.residual_type = HRF_F32;
+    assert_int_equal(tune(f, "clobbers=8", &sum, &notes), 7);
+    expect(&notes, "engine 8 for a convolution is left out: ");
+    expect(&notes, " results in the residual's place are wrong");
+    assert_int_equal(tune(f, "truncates", &convs[1], &notes), -1);
+    expect(&notes, "engine 7 for a convolution is left out: ");
+    expect(&notes, "no engine is left for a convolution");
+    assert_true(tune(f, "contracts", &convs[1], &notes) == 7);
+    hrf_strbuf_release(&notes);
+}
+
+/* What engines compute in one pass and in the right precision is what the trial says is right:
+ * every type, with all that a convolution has before and after it. */
+static void engines_that_are_right_pass_their_trial(void **state)
+{
+    static const enum hrf_activation activations[] = { HRF_ACT_NONE,       HRF_ACT_RELU,
+                                                       HRF_ACT_LEAKY_RELU, HRF_ACT_GELU,
+                                                       HRF_ACT_GELU_TANH,  HRF_ACT_SWISH,
+                                                       HRF_ACT_CLIP };
+    static const enum hrf_dtype types[] = { HRF_F32, HRF_F16, HRF_B16, HRF_S8 };
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    for (int i = 0; i < 56; i++) {
+        struct hrf_cudnn_conv conv = convs[0];
+        const bool is_int8 = types[i % 4] == HRF_S8;
+        conv.type = conv.residual_type = conv.out_type = types[i % 4];
+        conv.allow_tf32 = false;
+        conv.x[0] = conv.y[0] = 3;
+        conv.has_bias = i % 3 != 0;
+        conv.has_residual = i % 5 < 3;
+        conv.activation.kind = activations[i % (is_int8 ? 3 : 7)];
+        conv.activation.slope = 0.25;
+        conv.activation.low = -0.5;
+        conv.activation.high = 3;
+        conv.has_prologue = !is_int8 && i % 2 == 1;
+        conv.before.kind = i % 3 == 0 ? HRF_ACT_RELU : HRF_ACT_NONE;
+        if (i % 7 == 0) {
+            conv.out_type = HRF_F32;
+            conv.window.stride[0] = conv.window.stride[1] = 2;
+            conv.y[2] = conv.y[3] = 5;
+        }
+        assert_int_equal(tune(f, "", &conv, &notes) >= 7, 1);
+        if (strstr(notes.text, "left out") != NULL)
+            fail_msg("convolution %d: %s", i, notes.text);
+    }
+    hrf_strbuf_release(&notes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(plans_are_built_by_several_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_engine_that_fails_at_run_time_is_not_chosen, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(an_engine_whose_results_are_wrong_is_named_and_not_chosen,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(engines_that_are_right_pass_their_trial, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_first_start_with_plans_made_beforehand_builds_none,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(plans_of_another_driver_are_refused_by_name_and_built,

@@ -1,151 +1,299 @@
-/* attention.cu - PERFORMER's three parts: features of tokens, their sums, what queries make of
- * them.
- *
- * Sums are of multiples of a grid and so exact in double: their order does not show.
+/* attention.cu - see attention.h. A block of threads takes a tile of queries of one head and up to
+ * CHANNELS channels of the result. It walks over the keys a tile at a time, through shared memory,
+ * and keeps for each query the largest score so far, the sum of the exponentials and the sums of
+ * the values, all divided by the exponential of that score. Source: Milakov and Gimelshein, "Online
+ * normalizer calculation for softmax" (2018); Dao et al., "FlashAttention" (2022).
  */
 #include "engine/backend/cuda/attention.h"
 
-#include "engine/backend/cuda/kernel_launch.cuh"
+#include "engine/backend/cuda/elements.cuh"
 
-#include <math.h>
+/* A thread has ROWS queries, and of each of them KEYS_EACH scores and CHANNELS_EACH channels:
+ * ACROSS threads share a query. Lines of shared memory are so long that the packs of eight threads
+ * lie in different banks. */
+enum {
+    QUERIES = 64,
+    KEYS = 32,
+    CHANNELS = 64,
+    ROWS = 4,
+    ACROSS = 16,
+    KEYS_EACH = KEYS / ACROSS,
+    CHANNELS_EACH = CHANNELS / ACROSS,
+    LINE = CHANNELS + 4,
+    SCORE_LINE = KEYS + 4,
+};
+static_assert(QUERIES / ROWS * ACROSS == BLOCK_THREADS, "every thread has its part of a tile");
+static_assert((int)CHANNELS_EACH == (int)pack<float>::N, "a thread's channels are one pack");
 
-/* Token t of head i, counted over all images. */
-DEVICE const float *token(const hrf_k_attention &a, const float *x, int64_t i, int64_t t)
+/* What a thread keeps in registers. */
+struct sums {
+    float values[ROWS][CHANNELS_EACH], scores[ROWS][KEYS_EACH], most[ROWS], total[ROWS];
+};
+
+/* Which part of the work a block does. */
+struct tile {
+    int64_t image, head, first_query, first_channel;
+};
+
+DEVICE tile tile_of(const hrf_k_attention &f, int64_t i, int64_t n_tiles, int64_t n_parts)
 {
-    return x + (i / a.heads * a.tokens + t) * a.channels + i % a.heads * a.d;
+    tile t;
+    t.first_channel = i % n_parts * CHANNELS;
+    t.first_query = i / n_parts % n_tiles * QUERIES;
+    t.head = i / n_parts / n_tiles % f.heads;
+    t.image = i / n_parts / n_tiles / f.heads;
+    return t;
 }
 
-DEVICE double project(const hrf_k_attention &a, int64_t f, const float *u)
+DEVICE int64_t begin_of(const hrf_k_heads &x, int64_t image, int64_t head)
 {
-    double sum = 0;
-    for (int64_t c = 0; c < a.d; c++)
-        sum += (double)u[c] * ((double)a.projection[f * a.d + c] * a.scale);
-    return sum;
+    return image * x.image + head / x.shared * x.head;
 }
 
-/* most[i][t]: the largest of a token's products, for tokens [first, first + n). */
-KERNEL token_max(hrf_k_attention a, const float *x, int64_t first, int64_t n, double *most,
-                 int64_t all)
+/* `n_lines` tokens from `token` on and CHANNELS channels from `channel` on; zeros where there are
+ * none. */
+DEVICE void load_tile(float *to, int n_lines, const hrf_k_heads &x, int64_t begin, int64_t token,
+                      int64_t n_tokens, int64_t channel, int64_t n_channels, int thread)
 {
-    FOR_EACH(at, all)
-    {
-        const float *u = token(a, x, at / n, first + at % n);
-        double high = -INFINITY;
-        for (int64_t f = 0; f < a.m; f++) {
-            const double l = project(a, f, u);
-            high = l > high ? l : high;
+    UNROLL(1)
+    for (int i = thread; i < n_lines * CHANNELS; i += BLOCK_THREADS) {
+        const int line = i / CHANNELS, c = i % CHANNELS;
+        const bool is_there = token + line < n_tokens && channel + c < n_channels;
+        const int64_t at = begin + (token + line) * x.token + (channel + c) * x.channel;
+        to[line * LINE + c] = is_there ? load(x.array, at) : 0.0f;
+    }
+}
+
+DEVICE const pack<float> &pack_at(const float *tile, int i)
+{
+    return *reinterpret_cast<const pack<float> *>(tile + i);
+}
+
+DEVICE void add_scores(const float *queries, const float *keys, int n_channels, int thread, sums *s)
+{
+    const int first = thread / ACROSS * ROWS, across = thread % ACROSS;
+    UNROLL(1)
+    for (int c = 0; c < n_channels; c += pack<float>::N) {
+        pack<float> k[KEYS_EACH];
+        for (int j = 0; j < KEYS_EACH; j++)
+            k[j] = pack_at(keys, (across + ACROSS * j) * LINE + c);
+        for (int r = 0; r < ROWS; r++) {
+            const pack<float> q = pack_at(queries, (first + r) * LINE + c);
+            for (int j = 0; j < KEYS_EACH; j++)
+                for (int i = 0; i < pack<float>::N; i++)
+                    s->scores[r][j] = fmaf(q.at[i], k[j].at[i], s->scores[r][j]);
         }
-        most[at] = high;
     }
 }
 
-/* y[i]: the largest over n tokens, and over what y has already. */
-KERNEL head_max(const double *most, int64_t n, int32_t is_first, float *y, int64_t all)
+DEVICE void put_scores(const hrf_k_attention &f, int thread, const sums *s, float *scores)
 {
-    FOR_EACH(i, all)
-    {
-        float high = is_first != 0 ? -INFINITY : y[i];
-        for (int64_t t = 0; t < n; t++)
-            high = (float)most[i * n + t] > high ? (float)most[i * n + t] : high;
-        y[i] = high;
+    const int first = thread / ACROSS * ROWS, across = thread % ACROSS;
+    for (int r = 0; r < ROWS; r++)
+        for (int j = 0; j < KEYS_EACH; j++)
+            scores[(first + r) * SCORE_LINE + across + ACROSS * j] = s->scores[r][j] * f.scale;
+}
+
+/* A key that the query does not see, or that is none, gets minus infinity. */
+DEVICE void mask_scores(const hrf_k_attention &f, const tile &t, int64_t first_key, int thread,
+                        float *scores)
+{
+    const bool has_mask = f.mask.array.data != nullptr;
+    const int64_t mask = has_mask ? begin_of(f.mask, t.image % f.mask_images, t.head) : 0;
+    if (!has_mask && f.causal == 0 && first_key + KEYS <= f.n_keys)
+        return;
+    UNROLL(1)
+    for (int i = thread; i < QUERIES * KEYS; i += BLOCK_THREADS) {
+        const int64_t query = t.first_query + i / KEYS, key = first_key + i % KEYS;
+        float *score = scores + i / KEYS * SCORE_LINE + i % KEYS;
+        if (key >= f.n_keys || (f.causal != 0 && key > query))
+            *score = -INFINITY;
+        else if (has_mask && query < f.n_queries)
+            *score += load(f.mask.array, mask + query * f.mask.token + key * f.mask.channel);
     }
 }
 
-/* phi[i][t][f]; the exponent's largest is a token's own (most) or a head's (high), or nothing. */
-KERNEL features(hrf_k_attention a, const float *x, int64_t first, int64_t n, const double *most,
-                const float *high, double *phi, int64_t all)
+/* The largest scores with those of this tile; what was summed before is divided anew. */
+DEVICE void find_most(const float *scores, int thread, sums *s)
 {
-    FOR_EACH(at, all)
-    {
-        const int64_t f = at % a.m, t = at / a.m % n, i = at / a.m / n;
-        const float *u = token(a, x, i, first + t);
-        const double l = project(a, f, u);
-        if (a.exponential == 0) {
-            phi[at] = (l < 0 ? 0 : l) + a.epsilon;
+    const int first = thread / ACROSS * ROWS;
+    for (int r = 0; r < ROWS; r++) {
+        float most = s->most[r];
+        for (int k = 0; k < KEYS; k += pack<float>::N) {
+            const pack<float> row = pack_at(scores, (first + r) * SCORE_LINE + k);
+            for (int i = 0; i < pack<float>::N; i++)
+                most = fmaxf(most, row.at[i]);
+        }
+        const float factor = s->most[r] == -INFINITY ? 0.0f : expf(s->most[r] - most);
+        s->most[r] = most;
+        s->total[r] *= factor;
+        for (int j = 0; j < CHANNELS_EACH; j++)
+            s->values[r][j] *= factor;
+    }
+}
+
+DEVICE void put_exponentials(int thread, const sums *s, float *scores)
+{
+    const int first = thread / ACROSS * ROWS, across = thread % ACROSS;
+    for (int r = 0; r < ROWS; r++)
+        for (int j = 0; j < KEYS_EACH; j++) {
+            float *score = scores + (first + r) * SCORE_LINE + across + ACROSS * j;
+            *score = s->most[r] == -INFINITY ? 0.0f : expf(*score - s->most[r]);
+        }
+}
+
+DEVICE void add_values(const float *scores, const float *values, int thread, sums *s)
+{
+    const int first = thread / ACROSS * ROWS, across = thread % ACROSS;
+    UNROLL(2)
+    for (int k = 0; k < KEYS; k++) {
+        const pack<float> v = pack_at(values, k * LINE + across * CHANNELS_EACH);
+        for (int r = 0; r < ROWS; r++) {
+            const float p = scores[(first + r) * SCORE_LINE + k];
+            s->total[r] += p;
+            for (int j = 0; j < CHANNELS_EACH; j++)
+                s->values[r][j] = fmaf(p, v.at[j], s->values[r][j]);
+        }
+    }
+}
+
+/* Where the state of a query begins. */
+DEVICE int64_t state_of(const hrf_k_attention &f, const tile &t, int64_t query)
+{
+    return ((t.image * f.n_queries + query) * f.heads + t.head) * (f.channels + 2);
+}
+
+/* Of a tile's lines, what the queries have seen of earlier keys; nothing without such a state. */
+DEVICE void begin_sums(const hrf_k_attention &f, const tile &t, int thread, sums *s)
+{
+    const int64_t channel = t.first_channel + thread % ACROSS * CHANNELS_EACH;
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t query = t.first_query + thread / ACROSS * ROWS + r;
+        const bool has_seen = f.seen != nullptr && query < f.n_queries;
+        const float *seen = has_seen ? f.seen + state_of(f, t, query) : nullptr;
+        s->most[r] = has_seen ? seen[f.channels] : -INFINITY;
+        s->total[r] = has_seen ? seen[f.channels + 1] : 0.0f;
+        for (int j = 0; j < CHANNELS_EACH; j++)
+            s->values[r][j] = has_seen && channel + j < f.channels ? seen[channel + j] : 0.0f;
+    }
+}
+
+/* Into a tile of shared memory; 0 for a query that saw no key. With the last channels of a state
+ * goes what belongs to all of them: it may lie where `seen` does, which is read until then. */
+DEVICE void put_sums(const hrf_k_attention &f, const tile &t, int thread, const sums *s, float *to)
+{
+    const int first = thread / ACROSS * ROWS, across = thread % ACROSS;
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t query = t.first_query + first + r;
+        const float divisor = f.gives_state != 0 || s->most[r] == -INFINITY ? 1.0f : s->total[r];
+        for (int j = 0; j < CHANNELS_EACH; j++)
+            to[(first + r) * LINE + across * CHANNELS_EACH + j] = s->values[r][j] / divisor;
+        if (f.gives_state == 0 || across != 0 || t.first_channel + CHANNELS < f.channels ||
+            query >= f.n_queries)
             continue;
-        }
-        double square = 0;
-        for (int64_t c = 0; c < a.d; c++)
-            square += (double)u[c] * (double)u[c];
-        const double top = most != nullptr   ? most[i * n + t]
-                           : high != nullptr ? (double)high[i]
-                                             : 0;
-        phi[at] = exp(l - square * a.half_inverse_root - top) + a.epsilon;
+        float *end = static_cast<float *>(f.y.array.data) + state_of(f, t, query) + f.channels;
+        end[0] = s->most[r];
+        end[1] = s->total[r];
     }
 }
 
-DEVICE double on_grid(double x, double magic)
+DEVICE void store_tile(const hrf_k_attention &f, const tile &t, int thread, const float *from)
 {
-    return (x + magic) - magic;
-}
-
-/* sums[i][c][f] over n tokens: of phi v for c < d, of phi for c = d. */
-KERNEL sum_state(hrf_k_attention a, const double *phi, const float *v, int64_t first, int64_t n,
-                 int32_t is_first, double *sums, int64_t all)
-{
-    FOR_EACH(at, all)
-    {
-        const int64_t f = at % a.m, c = at / a.m % (a.d + 1), i = at / a.m / (a.d + 1);
-        double sum = is_first != 0 ? 0 : sums[at];
-        for (int64_t t = 0; t < n; t++) {
-            const double p = phi[(i * n + t) * a.m + f];
-            sum += on_grid(c < a.d ? p * (double)token(a, v, i, first + t)[c] : p, a.magic);
-        }
-        sums[at] = sum;
+    const int64_t y = begin_of(f.y, t.image, t.head);
+    UNROLL(1)
+    for (int i = thread; i < QUERIES * CHANNELS; i += BLOCK_THREADS) {
+        const int64_t query = t.first_query + i / CHANNELS, c = t.first_channel + i % CHANNELS;
+        if (query < f.n_queries && c < f.channels)
+            store(f.y.array,
+                  f.gives_state != 0 ? state_of(f, t, query) + c
+                                     : y + query * f.y.token + c * f.y.channel,
+                  from[i / CHANNELS * LINE + i % CHANNELS]);
     }
 }
 
-KERNEL apply_state(hrf_k_attention a, const double *phi, const double *state, int64_t first,
-                   int64_t n, float *y, int64_t all)
+DEVICE int64_t keys_seen(const hrf_k_attention &f, const tile &t)
 {
-    FOR_EACH(at, all)
-    {
-        const int64_t c = at % a.d, t = at / a.d % n, i = at / a.d / n;
-        const double *mine = state + i * (a.d + 1) * a.m, *p = phi + (i * n + t) * a.m;
-        double over = 0, under = 0;
-        for (int64_t f = 0; f < a.m; f++) {
-            over += p[f] * mine[c * a.m + f];
-            under += p[f] * mine[a.d * a.m + f];
+    const int64_t behind = t.first_query + QUERIES;
+    return f.causal != 0 && behind < f.n_keys ? behind : f.n_keys;
+}
+
+/* The products of a tile's queries with the keys from `key` on. */
+DEVICE void multiply_keys(const hrf_k_attention &f, const tile &t, int64_t key, float *queries,
+                          float *keys, sums *own)
+{
+    const int64_t q = begin_of(f.q, t.image, t.head);
+    const int64_t k = begin_of(f.k, t.image, t.head);
+    FOR_THREADS(thread)
+    for (int r = 0; r < ROWS; r++)
+        for (int j = 0; j < KEYS_EACH; j++)
+            own[OWN(thread)].scores[r][j] = 0;
+    for (int64_t c = 0; c < f.depth; c += CHANNELS) {
+        const int n_channels = f.depth - c < CHANNELS ? (int)(f.depth - c) : CHANNELS;
+        BARRIER();
+        FOR_THREADS(thread)
+        {
+            if (key == 0 || f.depth > CHANNELS)
+                load_tile(queries, QUERIES, f.q, q, t.first_query, f.n_queries, c, f.depth, thread);
+            load_tile(keys, KEYS, f.k, k, key, f.n_keys, c, f.depth, thread);
         }
-        y[(i / a.heads * a.tokens + first + t) * a.channels + i % a.heads * a.d + c] =
-            (float)(over / under);
+        BARRIER();
+        FOR_THREADS(thread)
+        add_scores(queries, keys, n_channels, thread, &own[OWN(thread)]);
     }
 }
 
-cudaError_t hrf_k_token_max(const struct hrf_k_attention *a, const float *x, int64_t first,
-                            int64_t n, double *most, cudaStream_t stream)
+/* By `n` blocks, each of which takes `parts_each` parts of the channels in turn. */
+BLOCK_KERNEL attend(hrf_k_attention f, int64_t n_tiles, int64_t n_parts, int64_t parts_each,
+                    int64_t n)
 {
-    const int64_t all = a->images * a->heads * n;
-    return LAUNCH(token_max, all, stream, *a, x, first, n, most, all);
+    SHARED float queries[QUERIES * LINE];
+    SHARED float others[KEYS * LINE]; /* keys, then values */
+    SHARED float scores[QUERIES * SCORE_LINE];
+    sums own[THREADS_HERE];
+    FOR_EACH_BLOCK(block, n)
+    for (int64_t i = block * parts_each; i < (block + 1) * parts_each; i++) {
+        const tile t = tile_of(f, i, n_tiles, n_parts);
+        const int64_t n_keys = keys_seen(f, t);
+        const int64_t v = begin_of(f.v, t.image, t.head);
+        FOR_THREADS(thread)
+        begin_sums(f, t, thread, &own[OWN(thread)]);
+        for (int64_t key = 0; key < n_keys; key += KEYS) {
+            multiply_keys(f, t, key, queries, others, own);
+            FOR_THREADS(thread)
+            put_scores(f, thread, &own[OWN(thread)], scores);
+            BARRIER();
+            FOR_THREADS(thread)
+            {
+                load_tile(others, KEYS, f.v, v, key, f.n_keys, t.first_channel, f.channels, thread);
+                mask_scores(f, t, key, thread, scores);
+            }
+            BARRIER();
+            FOR_THREADS(thread)
+            find_most(scores, thread, &own[OWN(thread)]);
+            BARRIER();
+            FOR_THREADS(thread)
+            put_exponentials(thread, &own[OWN(thread)], scores);
+            BARRIER();
+            FOR_THREADS(thread)
+            add_values(scores, others, thread, &own[OWN(thread)]);
+        }
+        BARRIER();
+        FOR_THREADS(thread)
+        put_sums(f, t, thread, &own[OWN(thread)], queries);
+        BARRIER();
+        FOR_THREADS(thread)
+        store_tile(f, t, thread, queries);
+        BARRIER();
+    }
 }
 
-cudaError_t hrf_k_head_max(const struct hrf_k_attention *a, const double *most, int64_t n,
-                           int32_t is_first, float *y, cudaStream_t stream)
+cudaError_t hrf_k_attend(const struct hrf_k_attention *attention, cudaStream_t stream)
 {
-    const int64_t all = a->images * a->heads;
-    return LAUNCH(head_max, all, stream, most, n, is_first, y, all);
-}
-
-cudaError_t hrf_k_features(const struct hrf_k_attention *a, const float *x, int64_t first,
-                           int64_t n, const double *most, const float *high, double *phi,
-                           cudaStream_t stream)
-{
-    const int64_t all = a->images * a->heads * n * a->m;
-    return LAUNCH(features, all, stream, *a, x, first, n, most, high, phi, all);
-}
-
-cudaError_t hrf_k_sum_state(const struct hrf_k_attention *a, const double *phi, const float *v,
-                            int64_t first, int64_t n, int32_t is_first, double *sums,
-                            cudaStream_t stream)
-{
-    const int64_t all = a->images * a->heads * (a->d + 1) * a->m;
-    return LAUNCH(sum_state, all, stream, *a, phi, v, first, n, is_first, sums, all);
-}
-
-cudaError_t hrf_k_apply_state(const struct hrf_k_attention *a, const double *phi,
-                              const double *state, int64_t first, int64_t n, float *y,
-                              cudaStream_t stream)
-{
-    const int64_t all = a->images * a->heads * n * a->d;
-    return LAUNCH(apply_state, all, stream, *a, phi, state, first, n, y, all);
+    const struct hrf_k_attention &f = *attention;
+    const int64_t n_tiles = (f.n_queries + QUERIES - 1) / QUERIES;
+    const int64_t n_parts = (f.channels + CHANNELS - 1) / CHANNELS;
+    const int64_t parts_each = f.gives_state != 0 ? n_parts : 1;
+    const int64_t n = f.images * f.heads * n_tiles * n_parts / parts_each;
+    return n == 0 ? cudaSuccess
+                  : LAUNCH_BLOCKS(attend, n, stream, f, n_tiles, n_parts, parts_each, n);
 }

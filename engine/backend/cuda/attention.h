@@ -1,43 +1,45 @@
-/* attention.h - kernels of linear attention (PERFORMER in engine/ir/graph.h), a piece of the tokens
- * at a time. Queued like those of kernels.h; parses as C17 and as C++17.
+/* attention.h - the kernel of ATTENTION and ATTENTION_PART (engine/ir/graph.h): softmax(scale q k'
+ * + mask) v without the scores in memory. Queued like the kernels of kernels.h; parses as C17 and
+ * as C++17.
+ *
+ * Computes in float32 whatever the arrays hold (F32, F16, B16); one rounding where the result is
+ * stored. Keys are added in their order, in blocks, so that the same bits come each time, and parts
+ * that begin at whole blocks give the bits of the whole.
  */
 #ifndef HRF_ENGINE_BACKEND_CUDA_ATTENTION_H
 #define HRF_ENGINE_BACKEND_CUDA_ATTENTION_H
 
-#include <cuda_runtime_api.h>
-#include <stdint.h>
+#include "engine/backend/cuda/kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct hrf_k_attention {
-    const float *projection; /* [m][d] */
-    int64_t m, d, heads, tokens, channels, images;
-    int32_t exponential;
-    double scale;             /* 1 / d^(1/4) */
-    double half_inverse_root; /* 1 / (2 sqrt d) */
-    double epsilon;
-    double magic; /* 1.5 * 2^52 steps of the grid */
+/* Where the numbers of an operand's heads lie: strides in elements. */
+struct hrf_k_heads {
+    struct hrf_k_array array; /* data NULL: there is none */
+    int64_t image, head, token, channel;
+    int64_t shared; /* neighbouring heads of q that one of these serves */
 };
 
-/* Tokens [first, first + n) of each head of each image; most: [images * heads][n]. */
-cudaError_t hrf_k_token_max(const struct hrf_k_attention *a, const float *x, int64_t first,
-                            int64_t n, double *most, cudaStream_t stream);
-/* y[images * heads]; is_first 0: the maximum with what is there. */
-cudaError_t hrf_k_head_max(const struct hrf_k_attention *a, const double *most, int64_t n,
-                           int32_t is_first, float *y, cudaStream_t stream);
-/* phi: [images * heads][n][m]; most (of each token) or high (of each head) or both NULL. */
-cudaError_t hrf_k_features(const struct hrf_k_attention *a, const float *x, int64_t first,
-                           int64_t n, const double *most, const float *high, double *phi,
-                           cudaStream_t stream);
-/* sums: [images * heads][d + 1][m]; is_first 0: added to what is there. */
-cudaError_t hrf_k_sum_state(const struct hrf_k_attention *a, const double *phi, const float *v,
-                            int64_t first, int64_t n, int32_t is_first, double *sums,
-                            cudaStream_t stream);
-cudaError_t hrf_k_apply_state(const struct hrf_k_attention *a, const double *phi,
-                              const double *state, int64_t first, int64_t n, float *y,
-                              cudaStream_t stream);
+struct hrf_k_attention {
+    struct hrf_k_heads q, k, v, y;
+    /* Of the scores: `token` along the queries, `channel` along the keys, and the mask of image i
+     * is number i % mask_images. */
+    struct hrf_k_heads mask;
+    int64_t mask_images;
+    int64_t images, heads, n_queries, n_keys;
+    int64_t depth;    /* channels of a head of q and k */
+    int64_t channels; /* of v and y */
+    float scale;
+    int32_t causal;
+    /* ATTENTION_PART's state, float32: of each image, query and head `channels` sums, the largest
+     * score and the sum of the exponentials. NULL: none. gives_state: y is such a state. */
+    const float *seen;
+    int32_t gives_state;
+};
+
+cudaError_t hrf_k_attend(const struct hrf_k_attention *attention, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

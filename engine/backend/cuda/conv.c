@@ -127,7 +127,7 @@ static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_k
 static struct hrf_k_window own_window(const struct conv_kernel *k)
 {
     const struct hrf_shape *x = &k->spec->inputs[HRF_CONV_X].shape, *y = &k->spec->output.shape;
-    struct hrf_k_window w = { .n = x->dims[0],
+    struct hrf_k_window w = { .n = k->n_in_pixels,
                               .in_rows = 1,
                               .in_columns = 1,
                               .out_rows = 1,
@@ -142,6 +142,33 @@ static struct hrf_k_window own_window(const struct conv_kernel *k)
             w.kernel[i] = k->spec->inputs[HRF_CONV_WEIGHTS].shape.dims[2 + i];
     }
     return w;
+}
+
+/* An activation that the own kernel's epilogue does not have, in place. */
+static cudaError_t apply_function(const struct conv_kernel *k, const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = k->spec;
+    const struct hrf_k_array y = hrf_cuda_array(&spec->output, call->output);
+    const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
+    const struct hrf_k_walk walk = {
+        .rank = 1, .dims = { hrf_shape_count(&spec->output.shape) }, .y = { 1 }, .a = { 1 }
+    };
+    struct hrf_k_function function = { .alpha = 1 };
+    switch (spec->attributes.activation) {
+    case HRF_ACT_GELU:
+        function.math = HRF_K_GELU;
+        break;
+    case HRF_ACT_GELU_TANH:
+        function.math = HRF_K_GELU_TANH;
+        break;
+    case HRF_ACT_SWISH:
+        function.math = HRF_K_SWISH;
+        break;
+    default:
+        return cudaSuccess;
+    }
+    return hrf_k_pointwise(&function, y, y, (struct hrf_k_array){ .data = NULL }, &walk, &nothing,
+                           k->backend->device->stream);
 }
 
 static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_kernel_call *call,
@@ -163,6 +190,7 @@ static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_ker
                                 input(k, call, HRF_CONV_X), k->weights,
                                 input(k, call, HRF_CONV_RESIDUAL), &c, k->backend->device->stream),
                  "starting a convolution");
+    HRF_TRY_CUDA(apply_function(k, call), "starting a convolution's activation");
     return HRF_OK;
 }
 
@@ -370,13 +398,19 @@ static void describe_own(struct conv_kernel *k)
     snprintf(k->implementation, sizeof k->implementation, "own");
 }
 
+/* The columns of a product's matrices. */
+static int64_t channels_of(const struct hrf_spec *spec, const struct hrf_shape *x)
+{
+    return spec->op == HRF_OP_GEMM ? hrf_shape_last(x) : x->dims[1];
+}
+
 static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph,
                             const struct hrf_node *node, struct hrf_error *err)
 {
     const struct hrf_shape *x = &k->spec->inputs[HRF_CONV_X].shape, *y = &k->spec->output.shape;
     struct hrf_cudnn_conv conv;
-    k->in_channels = x->dims[1];
-    k->out_channels = y->dims[1];
+    k->in_channels = channels_of(k->spec, x);
+    k->out_channels = channels_of(k->spec, y);
     k->n_in_pixels = k->in_channels > 0 ? hrf_shape_count(x) / k->in_channels : 0;
     k->n_out_pixels = k->out_channels > 0 ? hrf_shape_count(y) / k->out_channels : 0;
     k->base.implementation = k->implementation;

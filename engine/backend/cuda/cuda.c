@@ -6,6 +6,7 @@
 #include "base/own_process.h"
 #include "base/path.h"
 #include "engine/backend/cuda/cuda_private.h"
+#include "engine/backend/cuda/cudnn_choose.h"
 #include "engine/ir/op.h"
 
 #include <dlfcn.h>
@@ -46,7 +47,10 @@ struct hrf_k_epilogue hrf_cuda_epilogue(const struct hrf_attributes *attributes)
     static const enum hrf_k_activation activations[] = { [HRF_ACT_NONE] = HRF_K_NONE,
                                                          [HRF_ACT_RELU] = HRF_K_RELU,
                                                          [HRF_ACT_CLIP] = HRF_K_CLIP,
-                                                         [HRF_ACT_LEAKY_RELU] = HRF_K_LEAKY_RELU };
+                                                         [HRF_ACT_LEAKY_RELU] = HRF_K_LEAKY_RELU,
+                                                         /* conv.c runs those of takes_activation()
+                                                            that no epilogue has. */
+                                                         [HRF_ACT_GELU_TANH] = HRF_K_NONE };
     return (struct hrf_k_epilogue){ .activation = activations[attributes->activation],
                                     .low = attributes->activation_min,
                                     .high = attributes->activation_max,
@@ -120,9 +124,16 @@ static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct h
                                 &kernel->constants[i], err));
         kernel->constant_bytes += n_bytes;
     }
-    if (spec->op == HRF_OP_BATCH_NORM)
+    switch (spec->op) {
+    case HRF_OP_BATCH_NORM:
         return hrf_cuda_prepare_batch_norm(kernel, err);
-    return spec->op == HRF_OP_RESIZE ? hrf_cuda_prepare_resize(kernel, err) : HRF_OK;
+    case HRF_OP_RESIZE:
+        return hrf_cuda_prepare_resize(kernel, err);
+    case HRF_OP_GATHER:
+        return hrf_cuda_prepare_gather(kernel, err);
+    default:
+        return HRF_OK;
+    }
 }
 
 static hrf_cuda_launch *find_launch(enum hrf_op op)
@@ -185,12 +196,13 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
         return true;
     if (hrf_node_check_common(graph, node, err) != HRF_OK)
         return false;
-    if (node->op == HRF_OP_GEMM && graph->values[node->inputs[0]].shape.rank != 2) {
-        hrf_error_set(
-            err, HRF_E_UNSUPPORTED,
-            "node '%s' (Gemm): a product of more than two axes has no CUDA kernel: run it "
-            "with --device cpu",
-            node->name);
+    if (node->op == HRF_OP_GEMM && graph->values[node->inputs[0]].shape.rank != 2 &&
+        !hrf_cuda_conv_fits(graph, node)) {
+        hrf_error_set(err, HRF_E_UNSUPPORTED,
+                      "node '%s' (Gemm): a product of rows over several axes whose bias is no row "
+                      "has no CUDA "
+                      "kernel: run it with --device cpu",
+                      node->name);
         return false;
     }
     const bool pads_otherwise = node->op == HRF_OP_PAD &&
@@ -215,6 +227,17 @@ static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node 
     return hrf_node_form(graph, conv) != HRF_FORM_INTEGER &&
            !is_constant(graph, conv, HRF_CONV_X) && is_constant(graph, conv, HRF_CONV_WEIGHTS) &&
            !is_constant(graph, conv, HRF_CONV_RESIDUAL);
+}
+
+/* cuDNN's engines have these in their epilogues, but those for convolutions in groups. */
+static bool takes_activation(const struct hrf_graph *graph, const struct hrf_node *node,
+                             enum hrf_activation activation)
+{
+    struct hrf_cudnn_conv conv;
+    return (activation == HRF_ACT_GELU || activation == HRF_ACT_GELU_TANH ||
+            activation == HRF_ACT_SWISH) &&
+           hrf_node_form(graph, node) != HRF_FORM_INTEGER &&
+           hrf_cudnn_conv_describe(graph, node, false, &conv) && conv.w[1] == conv.x[1];
 }
 
 /* ---- the back end ---- */
@@ -376,12 +399,14 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .device = &hrf_cuda_queue,
     .signed_only = true,
     .has_tf32 = true,
+    .fuses_transformers = true,
     .identify = identify,
     .create = create,
     .destroy = destroy,
     .supports_op = supports_op,
     .compile = compile,
     .prepare = hrf_cuda_prepare_convs,
+    .takes_activation = takes_activation,
     .takes_prologue = takes_prologue,
     .enter = enter,
 };

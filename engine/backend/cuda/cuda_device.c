@@ -147,19 +147,34 @@ void hrf_cuda_release(void *memory)
         (void)cudaFree(memory);
 }
 
-static cudaError_t copy_staged(const struct hrf_cuda_device *device, const char *from,
-                               size_t n_bytes, char *to)
+enum hrf_status hrf_cuda_write(const struct hrf_cuda_device *device, const void *from,
+                               size_t n_bytes, void *to, struct hrf_error *err)
 {
-    cudaError_t status = cudaSuccess;
-    for (size_t at = 0; at < n_bytes && status == cudaSuccess; at += STAGING_BYTES) {
+    static const char what[] = "copying to the GPU";
+    for (size_t at = 0; at < n_bytes; at += STAGING_BYTES) {
         const size_t n = n_bytes - at < STAGING_BYTES ? n_bytes - at : STAGING_BYTES;
-        memcpy(device->staging, from + at, n);
-        status = cudaMemcpyAsync(to + at, device->staging, n, cudaMemcpyHostToDevice,
-                                 device->stream);
-        if (status == cudaSuccess)
-            status = cudaStreamSynchronize(device->stream);
+        memcpy(device->staging, (const char *)from + at, n);
+        HRF_TRY_CUDA(cudaMemcpyAsync((char *)to + at, device->staging, n, cudaMemcpyHostToDevice,
+                                     device->stream),
+                     what);
+        HRF_TRY_CUDA(cudaStreamSynchronize(device->stream), what);
     }
-    return status;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cuda_read(const struct hrf_cuda_device *device, const void *from,
+                              size_t n_bytes, void *to, struct hrf_error *err)
+{
+    static const char what[] = "copying from the GPU";
+    for (size_t at = 0; at < n_bytes; at += STAGING_BYTES) {
+        const size_t n = n_bytes - at < STAGING_BYTES ? n_bytes - at : STAGING_BYTES;
+        HRF_TRY_CUDA(cudaMemcpyAsync(device->staging, (const char *)from + at, n,
+                                     cudaMemcpyDeviceToHost, device->stream),
+                     what);
+        HRF_TRY_CUDA(cudaStreamSynchronize(device->stream), what);
+        memcpy((char *)to + at, device->staging, n);
+    }
+    return HRF_OK;
 }
 
 enum hrf_status hrf_cuda_upload(const struct hrf_cuda_device *device, const void *from,
@@ -167,10 +182,10 @@ enum hrf_status hrf_cuda_upload(const struct hrf_cuda_device *device, const void
 {
     void *memory = NULL;
     HRF_TRY(hrf_cuda_allocate(device, n_bytes, &memory, err));
-    cudaError_t status = copy_staged(device, from, n_bytes, memory);
-    if (status != cudaSuccess) {
+    const enum hrf_status status = hrf_cuda_write(device, from, n_bytes, memory, err);
+    if (status != HRF_OK) {
         hrf_cuda_release(memory);
-        return hrf_cuda_error(err, status, "copying weights to the GPU");
+        return status;
     }
     *out = memory;
     return HRF_OK;

@@ -53,9 +53,14 @@ HRF_CHECKED enum hrf_status hrf_cuda_device_enter(const struct hrf_cuda_device *
 HRF_CHECKED enum hrf_status hrf_cuda_allocate(const struct hrf_cuda_device *device, size_t n_bytes,
                                               void **out, struct hrf_error *err);
 void hrf_cuda_release(void *memory);
-/* Allocates and fills from host memory, through pinned memory and `stream`; done when it returns. A
- * plain copy from pageable memory may return before it has arrived, and no other stream waits for
- * it. One thread at a time. */
+/* Copies to the device and back, through pinned memory and `stream`; done when they return. A plain
+ * copy from pageable memory may return before it has arrived, and no other stream waits for it. One
+ * thread at a time. */
+HRF_CHECKED enum hrf_status hrf_cuda_write(const struct hrf_cuda_device *device, const void *from,
+                                           size_t n_bytes, void *to, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cuda_read(const struct hrf_cuda_device *device, const void *from,
+                                          size_t n_bytes, void *to, struct hrf_error *err);
+/* Allocates and writes. */
 HRF_CHECKED enum hrf_status hrf_cuda_upload(const struct hrf_cuda_device *device, const void *from,
                                             size_t n_bytes, void **out, struct hrf_error *err);
 

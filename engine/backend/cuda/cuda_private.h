@@ -51,7 +51,7 @@ struct hrf_cuda_kernel {
     struct hrf_spec *spec;
     hrf_cuda_launch *launch;
     void **constants; /* [n_inputs]: device copies of the spec's constants; NULL elsewhere */
-    /* On the device: BATCH_NORM's factors and shifts, RESIZE's rows and columns. */
+    /* On the device: BATCH_NORM's factors and shifts, RESIZE's rows and columns, GATHER's rows. */
     void *tables[2];
     size_t constant_bytes;
     struct hrf_product_plan *product; /* in the place of `launch` */
@@ -94,12 +94,16 @@ bool hrf_cuda_is_performer(enum hrf_op op);
 size_t hrf_cuda_performer_workspace(const struct hrf_spec *spec);
 hrf_cuda_launch hrf_cuda_launch_performer;
 
+/* ATTENTION, ATTENTION_PART. */
+hrf_cuda_launch hrf_cuda_launch_attention;
 /* LAYER_NORM, RMS_NORM, GROUP_NORM. */
 hrf_cuda_launch hrf_cuda_launch_norm;
-/* The tables of a BATCH_NORM and of a RESIZE, uploaded. */
+/* The tables of a BATCH_NORM, of a RESIZE and of a GATHER of rows, uploaded. */
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel,
                                                         struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel,
+                                                    struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cuda_prepare_gather(struct hrf_cuda_kernel *kernel,
                                                     struct hrf_error *err);
 
 /* Plans of all convolutions of a graph, several at a time. */

@@ -28,16 +28,31 @@ static bool is_known_type(const struct hrf_value *value)
     }
 }
 
-/* A matrix product with constant weights and a bias for each column: a convolution of one pixel. */
+/* A matrix product with constant weights and a bias for each column: a convolution of one pixel,
+ * whose rows are images. */
 static bool is_pixel_product(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *w = value_of(graph, node, HRF_CONV_WEIGHTS);
     const struct hrf_value *bias = value_of(graph, node, HRF_CONV_BIAS);
-    const int64_t columns = graph->values[node->outputs[0]].shape.dims[1];
+    const int64_t columns = hrf_shape_last(&graph->values[node->outputs[0]].shape);
     if (node->attributes.transpose_a || w->data == NULL || w->shape.rank != 2)
         return false;
     return bias == NULL || (bias->data != NULL && hrf_shape_count(&bias->shape) == columns &&
-                            bias->shape.dims[bias->shape.rank - 1] == columns);
+                            hrf_shape_last(&bias->shape) == columns);
+}
+
+static void describe_product(const struct hrf_shape *x, const struct hrf_shape *y,
+                             struct hrf_cudnn_conv *c)
+{
+    const int64_t depth = hrf_shape_last(x), columns = hrf_shape_last(y);
+    const int64_t rows = hrf_shape_count(y) / columns;
+    const int64_t dims[3][4] = { { rows, depth, 1, 1 },
+                                 { columns, depth, 1, 1 },
+                                 { rows, columns, 1, 1 } };
+    memcpy(c->x, dims[0], sizeof c->x);
+    memcpy(c->w, dims[1], sizeof c->w);
+    memcpy(c->y, dims[2], sizeof c->y);
+    c->window = (struct hrf_cudnn_window){ .stride = { 1, 1 }, .dilation = { 1, 1 } };
 }
 
 static void describe_shapes(const struct hrf_graph *graph, const struct hrf_node *node,
@@ -47,18 +62,18 @@ static void describe_shapes(const struct hrf_graph *graph, const struct hrf_node
     const struct hrf_shape *w = &value_of(graph, node, HRF_CONV_WEIGHTS)->shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     const struct hrf_window *window = &node->attributes.window;
-    for (int i = 0; i < 4; i++) {
-        const bool is_image = node->op == HRF_OP_CONV;
-        c->x[i] = is_image ? x->dims[i] : i < 2 ? x->dims[i] : 1;
-        c->y[i] = is_image ? y->dims[i] : i < 2 ? y->dims[i] : 1;
-        c->w[i] = is_image ? w->dims[i] : i == 0 ? y->dims[1] : i == 1 ? x->dims[1] : 1;
+    if (node->op == HRF_OP_GEMM) {
+        describe_product(x, y, c);
+        return;
     }
+    memcpy(c->x, x->dims, sizeof c->x);
+    memcpy(c->w, w->dims, sizeof c->w);
+    memcpy(c->y, y->dims, sizeof c->y);
     for (int i = 0; i < 2; i++) {
-        const bool is_image = node->op == HRF_OP_CONV;
-        c->window.stride[i] = is_image ? window->stride[i] : 1;
-        c->window.dilation[i] = is_image ? window->dilation[i] : 1;
-        c->window.pad_begin[i] = is_image ? window->pad_begin[i] : 0;
-        c->window.pad_end[i] = is_image ? window->pad_end[i] : 0;
+        c->window.stride[i] = window->stride[i];
+        c->window.dilation[i] = window->dilation[i];
+        c->window.pad_begin[i] = window->pad_begin[i];
+        c->window.pad_end[i] = window->pad_end[i];
     }
 }
 

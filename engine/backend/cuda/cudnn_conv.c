@@ -22,13 +22,26 @@ static tensor clip(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise *
 static struct hrf_cudnn_pointwise activation_of(const struct hrf_cudnn_activation *activation)
 {
     struct hrf_cudnn_pointwise p = { .mode = CUDNN_POINTWISE_RELU_FWD };
-    if (activation->kind == HRF_ACT_CLIP) {
+    switch (activation->kind) {
+    case HRF_ACT_CLIP:
         p.lower = activation->low;
         p.upper = activation->high;
-    } else if (activation->kind == HRF_ACT_LEAKY_RELU) {
+        return p;
+    case HRF_ACT_LEAKY_RELU:
         p.slope = activation->slope;
+        return p;
+    case HRF_ACT_GELU:
+        p.mode = CUDNN_POINTWISE_GELU_FWD;
+        return p;
+    case HRF_ACT_GELU_TANH:
+        p.mode = CUDNN_POINTWISE_GELU_APPROX_TANH_FWD;
+        return p;
+    case HRF_ACT_SWISH:
+        p.mode = CUDNN_POINTWISE_SWISH_FWD;
+        return p;
+    default:
+        return p;
     }
-    return p;
 }
 
 /* In float up to its end, whatever x is: its factors would lose by 16 bits. */

@@ -5,6 +5,8 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
+enum { BLOCK_THREADS = 256 }; /* of a BLOCK_KERNEL */
+
 #ifdef HRF_HOST_KERNELS
 #define KERNEL         static void
 #define DEVICE         static inline
@@ -20,6 +22,16 @@ DEVICE float warp_sum(float v)
 {
     return v;
 }
+/* A block whose threads take turns between two barriers: what they keep is an array of all. */
+#define BLOCK_KERNEL         KERNEL
+#define SHARED               alignas(16)
+#define FOR_EACH_BLOCK(i, n) FOR_EACH(i, n)
+#define FOR_THREADS(t)       for (int t = 0; t < BLOCK_THREADS; t++)
+#define THREADS_HERE         BLOCK_THREADS
+#define OWN(t)               (t)
+#define BARRIER()            ((void)0)
+#define UNROLL(n)
+#define LAUNCH_BLOCKS(kernel, n, stream, ...) LAUNCH(kernel, n, stream, __VA_ARGS__)
 #else
 #define KERNEL static __global__ void
 #define DEVICE static __device__ inline
@@ -47,6 +59,23 @@ static __device__ inline float warp_sum(float v)
         v += __shfl_xor_sync(0xffffffffu, v, step);
     return v;
 }
+/* One of n for each block, whose threads share its memory: what follows FOR_THREADS is done by each
+ * of them, and seen by the others behind a BARRIER. A thread's own variables are arrays of
+ * THREADS_HERE, at OWN(t). At most 64 registers, so that four blocks are resident. */
+#define BLOCK_KERNEL                         static __global__ void __launch_bounds__(BLOCK_THREADS, 4)
+#define SHARED                               __shared__ alignas(16)
+#define FOR_EACH_BLOCK(i, n)                 for (int64_t i = (int64_t)blockIdx.x; i < (n); i += (int64_t)gridDim.x)
+#define FOR_THREADS(t)                       if ([[maybe_unused]] const int t = (int)threadIdx.x; true)
+#define THREADS_HERE                         1
+#define OWN(t)                               0
+#define BARRIER()                            __syncthreads()
+/* Of the loop that follows: registers are dear. */
+#define UNROLL_TEXT(text)                    _Pragma(#text)
+#define UNROLL(n)                            UNROLL_TEXT(unroll n)
+#define LAUNCH_BLOCKS(kernel, n, stream, ...)                                                      \
+    (kernel<<<(int)((n) < MOST_BLOCKS ? (n) : MOST_BLOCKS), BLOCK_THREADS, 0, stream>>>(           \
+         __VA_ARGS__),                                                                             \
+     cudaGetLastError())
 #endif
 
 #endif

@@ -57,7 +57,8 @@ enum hrf_k_math {
     HRF_K_POW,
     HRF_K_LARGER,
     HRF_K_SMALLER,
-    HRF_K_PRELU /* of x and a slope */
+    HRF_K_PRELU, /* of x and a slope */
+    HRF_K_SWIGLU /* x / (1 + exp(-x)) times the other */
 };
 struct hrf_k_function {
     enum hrf_k_math math;
@@ -70,6 +71,9 @@ cudaError_t hrf_k_pointwise(const struct hrf_k_function *function, struct hrf_k_
                             cudaStream_t stream);
 cudaError_t hrf_k_copy(struct hrf_k_array y, struct hrf_k_array a, const struct hrf_k_walk *walk,
                        cudaStream_t stream);
+/* Row i of y, `size` elements, is row rows[i] of x; both arrays have one form. */
+cudaError_t hrf_k_gather_rows(struct hrf_k_array y, struct hrf_k_array x, const int32_t *rows,
+                              int64_t n_rows, int64_t size, cudaStream_t stream);
 /* ONNX DepthToSpace of a rank's part: the first `skip` rows and columns of what x gives are left
  * out, and what lies behind y's. By columns, rows, depth: a block lies inside a channel. */
 struct hrf_k_blocks {
@@ -78,6 +82,21 @@ struct hrf_k_blocks {
 };
 cudaError_t hrf_k_depth_to_space(struct hrf_k_array y, struct hrf_k_array x,
                                  const struct hrf_k_blocks *form, cudaStream_t stream);
+/* Number i of a pattern that the host knows too: an integer from -most to most. */
+#ifdef __CUDACC__
+#define HRF_K_BOTH __host__ __device__
+#else
+#define HRF_K_BOTH
+#endif
+HRF_K_BOTH static inline int32_t hrf_k_pattern(uint64_t seed, int64_t i, int32_t most)
+{
+    uint64_t mixed = ((uint64_t)i + seed) * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
+    return (int32_t)((mixed >> 32) % (uint64_t)(2 * most + 1)) - most;
+}
+/* y[i] = step times that number. */
+cudaError_t hrf_k_fill_pattern(struct hrf_k_array y, int64_t n, uint64_t seed, int32_t most,
+                               float step, cudaStream_t stream);
 /* n elements of y become the real number `value`. */
 cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream);
 

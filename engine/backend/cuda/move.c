@@ -120,14 +120,32 @@ static cudaError_t launch_slice(const struct hrf_cuda_kernel *kernel,
                     shifted(hrf_cuda_input(kernel, call, 0), first), from);
 }
 
-/* One copy for each index: there are few (channels of an image). */
+enum hrf_status hrf_cuda_prepare_gather(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
+{
+    const struct hrf_operand *rows = &kernel->spec->inputs[1];
+    const size_t n_bytes = (size_t)hrf_shape_count(&rows->shape) * sizeof(int32_t);
+    if (!kernel->spec->attributes.of_pixels)
+        return HRF_OK;
+    HRF_TRY(
+        hrf_cuda_upload(kernel->backend->device, rows->constant, n_bytes, &kernel->tables[0], err));
+    kernel->constant_bytes += n_bytes;
+    return HRF_OK;
+}
+
+/* One copy for each index: there are few (channels of an image). Rows, of which there are many, are
+ * one launch. */
 static cudaError_t launch_gather(const struct hrf_cuda_kernel *kernel,
                                  const struct hrf_kernel_call *call)
 {
-    const struct hrf_gather gather = hrf_gather_of(kernel->spec);
+    const struct hrf_spec *spec = kernel->spec;
+    if (spec->attributes.of_pixels)
+        return hrf_k_gather_rows(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                                 kernel->tables[0], hrf_shape_count(&spec->inputs[1].shape),
+                                 spec->attributes.size, kernel->backend->device->stream);
+    const struct hrf_gather gather = hrf_gather_of(spec);
     for (int64_t i = 0; i < gather.n; i++) {
         int64_t offsets[2];
-        hrf_gather_seek(kernel->spec, &gather, i, offsets);
+        hrf_gather_seek(spec, &gather, i, offsets);
         const cudaError_t status = copy_box(
             kernel, &gather.box, shifted(hrf_cuda_output(kernel, call), offsets[1]), gather.out,
             shifted(hrf_cuda_input(kernel, call, 0), offsets[0]), gather.in);

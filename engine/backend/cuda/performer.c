@@ -1,6 +1,6 @@
 /* performer.c - PERFORMER's parts as launches: a piece of the tokens at a time, through the
  * workspace. */
-#include "engine/backend/cuda/attention.h"
+#include "engine/backend/cuda/performer.h"
 #include "engine/backend/cuda/cuda_private.h"
 
 #include <math.h>
@@ -13,11 +13,11 @@ static int32_t projection_input(enum hrf_op op)
     return op == HRF_OP_PERFORMER_MAX ? 1 : HRF_STATE_PROJECTION;
 }
 
-static struct hrf_k_attention attention_of(const struct hrf_spec *spec)
+static struct hrf_k_performer attention_of(const struct hrf_spec *spec)
 {
     const struct hrf_shape *x = &spec->inputs[0].shape;
     const struct hrf_shape *p = &spec->inputs[projection_input(spec->op)].shape;
-    return (struct hrf_k_attention){
+    return (struct hrf_k_performer){
         .m = p->dims[0],
         .d = p->dims[1],
         .heads = spec->attributes.group,
@@ -32,12 +32,12 @@ static struct hrf_k_attention attention_of(const struct hrf_spec *spec)
     };
 }
 
-static int64_t bytes_per_token(const struct hrf_k_attention *a)
+static int64_t bytes_per_token(const struct hrf_k_performer *a)
 {
     return a->images * a->heads * (a->m + 1) * (int64_t)sizeof(double);
 }
 
-static int64_t piece_of(const struct hrf_k_attention *a)
+static int64_t piece_of(const struct hrf_k_performer *a)
 {
     const int64_t n = WORKSPACE_BYTES / bytes_per_token(a);
     return n < 1 ? 1 : n < a->tokens ? n : a->tokens;
@@ -51,13 +51,13 @@ bool hrf_cuda_is_performer(enum hrf_op op)
 
 size_t hrf_cuda_performer_workspace(const struct hrf_spec *spec)
 {
-    const struct hrf_k_attention a = attention_of(spec);
+    const struct hrf_k_performer a = attention_of(spec);
     return (size_t)(piece_of(&a) * bytes_per_token(&a));
 }
 
 /* One piece: phi stands first in the workspace, the tokens' maxima behind it. */
 static cudaError_t launch_piece(const struct hrf_cuda_kernel *kernel,
-                                const struct hrf_kernel_call *call, const struct hrf_k_attention *a,
+                                const struct hrf_kernel_call *call, const struct hrf_k_performer *a,
                                 int64_t first, int64_t n)
 {
     const enum hrf_op op = kernel->spec->op;
@@ -88,7 +88,7 @@ static cudaError_t launch_piece(const struct hrf_cuda_kernel *kernel,
 cudaError_t hrf_cuda_launch_performer(const struct hrf_cuda_kernel *kernel,
                                       const struct hrf_kernel_call *call)
 {
-    struct hrf_k_attention a = attention_of(kernel->spec);
+    struct hrf_k_performer a = attention_of(kernel->spec);
     const int64_t piece = piece_of(&a);
     a.projection = hrf_cuda_input(kernel, call, projection_input(kernel->spec->op)).data;
     cudaError_t status = cudaSuccess;

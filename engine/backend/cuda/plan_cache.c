@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 2, KEY_ROOM = 1024, MOST_THREADS = 16 };
+enum { FORMAT = 3, KEY_ROOM = 1024, MOST_THREADS = 16 };
 
 struct entry {
     char hash[HRF_HASH_HEX]; /* of the key */
@@ -27,6 +27,7 @@ struct entry {
 struct job {
     char key[KEY_ROOM];
     struct entry *entry;
+    struct hrf_cudnn_conv asked;
     bool is_read, is_made_beforehand;
     struct hrf_candidates candidates;
     struct hrf_candidate_times times;
@@ -222,8 +223,8 @@ static enum hrf_status build(const struct hrf_plan_cache *cache, const struct bu
     enum hrf_status status = hrf_cudnn_conv_choose(&job->entry->conv, builder->properties,
                                                    most_workspace, &graph, &engines, err);
     if (status == HRF_OK && engines.n_items > 0)
-        hrf_tune_build(builder->cudnn, builder->properties, &engines, &job->candidates,
-                       &job->lines);
+        hrf_candidates_build(builder->cudnn, builder->properties, &engines, &job->candidates,
+                             &job->lines);
     hrf_cudnn_engines_release(&engines);
     hrf_cudnn_graph_release(&graph);
     return status;
@@ -233,12 +234,11 @@ static enum hrf_status build(const struct hrf_plan_cache *cache, const struct bu
 static enum hrf_status start_job(const struct hrf_plan_cache *cache, const struct builder *builder,
                                  struct job *job, struct hrf_error *err)
 {
-    const struct hrf_cudnn_conv asked = job->entry->conv;
     struct hrf_error why = { .status = HRF_OK };
     if (read_entry(cache, builder->cudnn, job->key, job->entry, &job->is_read, &why) != HRF_OK) {
         hrf_strbuf_addf(&job->lines, "a tuned plan is made anew: %s\n", why.text);
         hrf_cudnn_plan_release(&job->entry->plan);
-        job->entry->conv = asked;
+        job->entry->conv = job->asked;
         job->entry->has_plan = false;
     }
     if (!job->is_read && cache->beforehand != NULL)
@@ -257,16 +257,18 @@ static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, st
         &entries, &cache->capacity, cache->n_entries + 1, sizeof(struct entry *), err);
     cache->entries = entries;
     HRF_TRY(status);
-    hrf_strbuf_adds(&cache->lines, job->lines.text);
     cache->n_read += job->is_read;
     cache->n_tuned += !job->is_read;
     cache->n_beforehand += job->is_made_beforehand;
-    if (job->candidates.n > 0) {
-        entry->plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates,
-                                    &job->times);
-        entry->has_plan = true;
-    }
-    if (!job->is_read)
+    const bool is_tried = job->candidates.n > 0;
+    if (is_tried)
+        entry->has_plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates,
+                                        &entry->plan, &job->times, &job->lines);
+    hrf_strbuf_adds(&cache->lines, job->lines.text);
+    if (!entry->has_plan)
+        entry->conv = job->asked;
+    /* That none of the engines was right is asked again in the next start. */
+    if (!job->is_read && (entry->has_plan || !is_tried))
         keep(cache, job->key, entry, &job->times);
     cache->entries[cache->n_entries++] = entry;
     job->entry = NULL;
@@ -290,7 +292,7 @@ static enum hrf_status init_job(const struct hrf_plan_cache *cache,
     write_key(cache, conv, job->key);
     job->entry = hrf_calloc(1, sizeof *job->entry);
     HRF_CHECK_MEMORY(job->entry != NULL, err, "no memory for a tuned plan");
-    job->entry->conv = *conv;
+    job->entry->conv = job->asked = *conv;
     job->entry->plan.engine = -1;
     return hrf_hash_buffer(job->key, strlen(job->key), job->entry->hash, err);
 }

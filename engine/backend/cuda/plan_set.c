@@ -144,7 +144,7 @@ static enum hrf_status parse_plans(cudnnHandle_t cudnn, const struct hrf_cudnn_d
                                    struct hrf_candidates *out, struct hrf_error *err)
 {
     const size_t n = json_array_size(plans);
-    for (size_t i = 0; i < n && out->n < HRF_TUNE_CANDIDATES; i++) {
+    for (size_t i = 0; i < n && out->n < HRF_MOST_CANDIDATES; i++) {
         const json_t *item = json_array_get(plans, i);
         struct hrf_cudnn_plan *plan = &out->plans[out->n];
         const char *text;
@@ -222,7 +222,7 @@ static enum hrf_status build_plans(const struct hrf_cudnn_device *properties,
                                                    &engines, err);
     const int32_t n = engines.n_items;
     if (status == HRF_OK && n > 0)
-        hrf_tune_build(NULL, properties, &engines, out, &why);
+        hrf_candidates_build(NULL, properties, &engines, out, &why);
     if (status == HRF_OK && n > 0 && out->n == 0)
         status = hrf_error_set(err, HRF_E_EXTERNAL, "%s", why.text);
     hrf_strbuf_release(&why);

@@ -14,8 +14,8 @@
 #define HRF_ENGINE_BACKEND_CUDA_PLAN_SET_H
 
 #include "base/strbuf.h"
+#include "engine/backend/cuda/cudnn_candidates.h"
 #include "engine/backend/cuda/cudnn_conv.h"
-#include "engine/backend/cuda/cudnn_tune.h"
 
 struct hrf_plan_set; /* immutable once open: any thread may read it */
 

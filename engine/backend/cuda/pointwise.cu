@@ -25,6 +25,8 @@ DEVICE float of_two(hrf_k_math math, float a, float b)
         return a > b ? a : b;
     case HRF_K_SMALLER:
         return a < b ? a : b;
+    case HRF_K_SWIGLU:
+        return a / (1 + expf(-a)) * b;
     default: /* PRELU */
         return a < 0 ? a * b : a;
     }
@@ -120,6 +122,37 @@ static cudaError_t launch_copy(const hrf_k_array &y, const hrf_k_array &a, const
     return copy_units<uint8_t>(y, a, walk, stream);
 }
 
+template <typename T>
+KERNEL gather_rows(T *y, const T *x, const int32_t *rows, int64_t size, int64_t n)
+{
+    FOR_EACH(i, n)
+    y[i] = x[rows[i / size] * size + i % size];
+}
+
+template <typename T>
+static cudaError_t gather_units(const hrf_k_array &y, const hrf_k_array &x, const int32_t *rows,
+                                int64_t n_rows, int64_t row_bytes, cudaStream_t stream)
+{
+    const int64_t size = row_bytes / (int64_t)sizeof(T), n = n_rows * size;
+    return LAUNCH(gather_rows<T>, n, stream, static_cast<T *>(y.data),
+                  static_cast<const T *>(x.data), rows, size, n);
+}
+
+cudaError_t hrf_k_gather_rows(struct hrf_k_array y, struct hrf_k_array x, const int32_t *rows,
+                              int64_t n_rows, int64_t size, cudaStream_t stream)
+{
+    const int64_t row_bytes = size * size_of(y);
+    const uintptr_t places = reinterpret_cast<uintptr_t>(y.data) |
+                             reinterpret_cast<uintptr_t>(x.data) | (uintptr_t)row_bytes;
+    if (n_rows == 0 || size == 0)
+        return cudaSuccess;
+    if (places % 16 == 0)
+        return gather_units<sixteen>(y, x, rows, n_rows, row_bytes, stream);
+    if (places % 4 == 0)
+        return gather_units<uint32_t>(y, x, rows, n_rows, row_bytes, stream);
+    return gather_units<uint8_t>(y, x, rows, n_rows, row_bytes, stream);
+}
+
 cudaError_t hrf_k_pointwise(const struct hrf_k_function *function, struct hrf_k_array y,
                             struct hrf_k_array a, struct hrf_k_array b,
                             const struct hrf_k_walk *walk, const struct hrf_k_epilogue *epilogue,
@@ -174,6 +207,18 @@ KERNEL fill(hrf_k_array y, int64_t n, float value)
 cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream)
 {
     return n == 0 ? cudaSuccess : LAUNCH(fill, n, stream, y, n, value);
+}
+
+KERNEL fill_pattern(hrf_k_array y, uint64_t seed, int32_t most, float step, int64_t n)
+{
+    FOR_EACH(i, n)
+    store(y, i, (float)hrf_k_pattern(seed, i, most) * step);
+}
+
+cudaError_t hrf_k_fill_pattern(struct hrf_k_array y, int64_t n, uint64_t seed, int32_t most,
+                               float step, cudaStream_t stream)
+{
+    return n == 0 ? cudaSuccess : LAUNCH(fill_pattern, n, stream, y, seed, most, step, n);
 }
 
 /* ---- a factor and a shift for each channel ---- */

@@ -120,6 +120,25 @@ static cudaError_t launch_binary(const struct hrf_cuda_kernel *kernel,
                            &epilogue, stream_of(kernel));
 }
 
+/* A function of the two halves of the last axis. */
+static cudaError_t launch_swiglu(const struct hrf_cuda_kernel *kernel,
+                                 const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *shape = &spec->output.shape;
+    const struct hrf_k_function function = { .math = HRF_K_SWIGLU };
+    int64_t y[HRF_MAX_RANK], x[HRF_MAX_RANK];
+    hrf_layout_strides(shape, y);
+    hrf_layout_strides(&spec->inputs[0].shape, x);
+    const struct hrf_k_walk walk = hrf_cuda_walk(shape, y, x, x);
+    const struct hrf_k_array gate = hrf_cuda_input(kernel, call, 0);
+    struct hrf_k_array other = gate;
+    other.data = (char *)gate.data + hrf_shape_last(shape) * x[shape->rank - 1] *
+                                         (int64_t)hrf_dtype_size(spec->inputs[0].dtype);
+    return hrf_k_pointwise(&function, hrf_cuda_output(kernel, call), gate, other, &walk, &nothing,
+                           stream_of(kernel));
+}
+
 /* ---- BATCH_NORM ---- */
 
 static bool is_in_steps(const struct hrf_spec *spec)
@@ -435,6 +454,11 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
     case HRF_OP_RMS_NORM:
     case HRF_OP_GROUP_NORM:
         return hrf_cuda_launch_norm;
+    case HRF_OP_SWIGLU:
+        return launch_swiglu;
+    case HRF_OP_ATTENTION:
+    case HRF_OP_ATTENTION_PART:
+        return hrf_cuda_launch_attention;
     case HRF_OP_RESIZE:
         return launch_resize;
     case HRF_OP_MAX_POOL:

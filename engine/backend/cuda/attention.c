@@ -1,0 +1,114 @@
+/* attention.c - ATTENTION and ATTENTION_PART as one launch of the kernel of attention.h. */
+#include "engine/backend/cuda/attention.h"
+
+#include "engine/backend/cuda/cuda_private.h"
+
+/* Heads in the channels of tokens [N][T][C]: those of y stand side by side. */
+static struct hrf_k_heads tokens_of(const struct hrf_spec *spec, int32_t input)
+{
+    const bool is_y = input > HRF_ATTENTION_V;
+    const struct hrf_attributes *a = &spec->attributes;
+    const struct hrf_shape *x = is_y ? &spec->output.shape : &spec->inputs[input].shape;
+    return (struct hrf_k_heads){ .image = x->dims[1] * x->dims[2],
+                                 .head = is_y ? a->size : a->steps[input],
+                                 .token = x->dims[2],
+                                 .channel = 1,
+                                 .shared = 1 };
+}
+
+/* [N][T][d] or [N][heads][T][d] as they lie in memory. */
+static struct hrf_k_heads last_axes_of(const struct hrf_shape *x, int64_t n_heads)
+{
+    int64_t strides[HRF_MAX_RANK];
+    hrf_layout_strides(x, strides);
+    return (struct hrf_k_heads){ .image = strides[0],
+                                 .head = x->rank == 4 ? strides[1] : 0,
+                                 .token = strides[x->rank - 2],
+                                 .channel = strides[x->rank - 1],
+                                 .shared = x->rank == 4 ? n_heads / x->dims[1] : 1 };
+}
+
+/* The mask's axes are the last of those of the scores; along one of a single element, and one that
+ * it lacks, it is the same. */
+static void set_mask(const struct hrf_spec *spec, struct hrf_k_attention *f)
+{
+    const struct hrf_shape *x = &spec->inputs[HRF_ATTENTION_MASK].shape;
+    const bool has_heads = hrf_attention_is_of_tokens(&spec->attributes) ||
+                           spec->output.shape.rank == 4;
+    int64_t own[HRF_MAX_RANK], strides[4] = { 0 }; /* of image, head, query, key */
+    hrf_layout_strides(x, own);
+    for (int32_t i = 0; i < x->rank; i++) {
+        const int32_t axis = 4 - x->rank + i;
+        if (x->dims[i] > 1)
+            strides[has_heads || axis > 1 ? axis : axis - 1] = own[i];
+    }
+    f->mask.image = strides[0];
+    f->mask.head = strides[1];
+    f->mask.token = strides[2];
+    f->mask.channel = strides[3];
+    const int32_t n_axes = has_heads ? 4 : 3;
+    f->mask_images = x->rank == n_axes ? x->dims[0] : 1;
+}
+
+static struct hrf_k_attention attention_of(const struct hrf_spec *spec)
+{
+    const struct hrf_attributes *a = &spec->attributes;
+    const struct hrf_shape *q = &spec->inputs[HRF_ATTENTION_Q].shape, *y = &spec->output.shape;
+    const struct hrf_shape *v = &spec->inputs[HRF_ATTENTION_V].shape;
+    struct hrf_k_attention f = { .scale = a->scale, .causal = a->causal, .mask = { .shared = 1 } };
+    f.images = q->dims[0];
+    f.n_queries = q->dims[q->rank - 2];
+    f.n_keys = v->dims[v->rank - 2];
+    if (hrf_attention_is_of_tokens(a)) {
+        f.heads = a->group;
+        f.depth = f.channels = a->size;
+        f.q = tokens_of(spec, HRF_ATTENTION_Q);
+        f.k = tokens_of(spec, HRF_ATTENTION_K);
+        f.v = tokens_of(spec, HRF_ATTENTION_V);
+        f.y = tokens_of(spec, HRF_ATTENTION_MASK);
+        f.gives_state = spec->op == HRF_OP_ATTENTION_PART && hrf_attention_gives_state(a, y);
+        return f;
+    }
+    f.heads = q->rank == 4 ? q->dims[1] : 1;
+    f.depth = q->dims[q->rank - 1];
+    f.channels = v->dims[v->rank - 1];
+    f.q = last_axes_of(q, f.heads);
+    f.k = last_axes_of(&spec->inputs[HRF_ATTENTION_K].shape, f.heads);
+    f.v = last_axes_of(v, f.heads);
+    f.y = last_axes_of(y, f.heads);
+    if (a->transpose_b) {
+        const int64_t token = f.k.channel;
+        f.k.channel = f.k.token;
+        f.k.token = token;
+    }
+    return f;
+}
+
+/* An operand's first head. */
+static struct hrf_k_array head_of(const struct hrf_cuda_kernel *kernel,
+                                  const struct hrf_kernel_call *call, int32_t input)
+{
+    struct hrf_k_array array = hrf_cuda_input(kernel, call, input);
+    const struct hrf_attributes *a = &kernel->spec->attributes;
+    if (hrf_attention_is_of_tokens(a))
+        array.data = (char *)array.data +
+                     a->starts[input] * (int64_t)hrf_dtype_size(kernel->spec->inputs[input].dtype);
+    return array;
+}
+
+cudaError_t hrf_cuda_launch_attention(const struct hrf_cuda_kernel *kernel,
+                                      const struct hrf_kernel_call *call)
+{
+    struct hrf_k_attention f = attention_of(kernel->spec);
+    f.q.array = head_of(kernel, call, HRF_ATTENTION_Q);
+    f.k.array = head_of(kernel, call, HRF_ATTENTION_K);
+    f.v.array = head_of(kernel, call, HRF_ATTENTION_V);
+    f.y.array = hrf_cuda_output(kernel, call);
+    if (hrf_spec_has(kernel->spec, HRF_ATTENTION_MASK)) {
+        set_mask(kernel->spec, &f);
+        f.mask.array = hrf_cuda_input(kernel, call, HRF_ATTENTION_MASK);
+    }
+    if (hrf_spec_has(kernel->spec, HRF_ATTENTION_SEEN))
+        f.seen = hrf_cuda_input(kernel, call, HRF_ATTENTION_SEEN).data;
+    return hrf_k_attend(&f, kernel->backend->device->stream);
+}

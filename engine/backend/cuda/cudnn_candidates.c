@@ -1,0 +1,24 @@
+#include "engine/backend/cuda/cudnn_candidates.h"
+
+void hrf_candidates_build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
+                          struct hrf_cudnn_engines *engines, struct hrf_candidates *c,
+                          struct hrf_strbuf *lines)
+{
+    struct hrf_error why = { .text = "" };
+    c->n = 0;
+    for (int32_t i = 0; i < engines->n_items && c->n < HRF_MOST_CANDIDATES; i++)
+        if (hrf_cudnn_plan_build(cudnn, properties, &engines->items[i], &c->plans[c->n], &why) ==
+            HRF_OK)
+            c->n++;
+    if (c->n == 0)
+        hrf_strbuf_addf(lines,
+                        "none of %d engines for a convolution could be built, so a plain and slow "
+                        "kernel runs it: %s\n",
+                        (int)engines->n_items, why.text);
+}
+
+void hrf_candidates_release(struct hrf_candidates *c)
+{
+    while (c->n > 0)
+        hrf_cudnn_plan_release(&c->plans[--c->n]);
+}

@@ -1,0 +1,46 @@
+/* cudnn_trial.h - a convolution's tensors filled with known numbers, and whether an engine's
+ * results are right.
+ *
+ * Number i of a tensor is a function of i that the host knows too: nothing is copied to the device
+ * and no result but those at a few pixels is copied back. At these pixels (the first and the last
+ * of the batch, and some between) and some of their channels the host computes what is right, in
+ * double. Inputs and weights are integers of 8 bits in S8, and 64ths from -1 to 1 otherwise, which
+ * every floating type holds: an engine may differ by the rounding of its sums and of its result,
+ * and in 8 bits not at all but where a sum lies within 0.01 of half-way between two steps.
+ */
+#ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_TRIAL_H
+#define HRF_ENGINE_BACKEND_CUDA_CUDNN_TRIAL_H
+
+#include "engine/backend/cuda/cuda_device.h"
+#include "engine/backend/cuda/cudnn_conv.h"
+#include "engine/backend/cuda/cudnn_plan.h"
+
+enum { HRF_TRIAL_PIXELS = 8, HRF_TRIAL_CHANNELS = 16 };
+
+struct hrf_cudnn_trial {
+    const struct hrf_cuda_device *device;
+    const struct hrf_cudnn_conv *conv; /* borrowed */
+    void *memory;                      /* of the device: all tensors and the workspace */
+    int64_t ids[HRF_CUDNN_N_TENSORS];
+    void *pointers[HRF_CUDNN_N_TENSORS];
+    int32_t n, y, residual; /* y, residual: of these tensors; residual -1: none */
+    void *workspace;
+    size_t n_bytes; /* handed out so far */
+};
+
+/* False: there is not enough memory on the device, or a call failed. `conv` stays borrowed. Release
+ * it in any case. */
+bool hrf_cudnn_trial_init(const struct hrf_cuda_device *device, const struct hrf_cudnn_conv *conv,
+                          int64_t workspace_bytes, struct hrf_cudnn_trial *out);
+void hrf_cudnn_trial_release(struct hrf_cudnn_trial *trial);
+/* Queues a run of the plan on these tensors. */
+HRF_CHECKED enum hrf_status hrf_cudnn_trial_run(const struct hrf_cudnn_trial *trial,
+                                                const struct hrf_cudnn_plan *plan,
+                                                cudnnHandle_t cudnn, struct hrf_error *err);
+/* Runs the plan, once more with y in the residual's place where both have one type, and compares.
+ * HRF_E_EXTERNAL says what is wrong. */
+HRF_CHECKED enum hrf_status hrf_cudnn_trial_check(const struct hrf_cudnn_trial *trial,
+                                                  const struct hrf_cudnn_plan *plan,
+                                                  cudnnHandle_t cudnn, struct hrf_error *err);
+
+#endif
