@@ -204,8 +204,7 @@ static void read_places(const struct source *s, struct hrf_bag *bag)
     HRF_MOVE(bag->places, rows);
 }
 
-/* A loop without a branch, which the compiler turns into vector instructions: every epoch looks at
- * every number of every bag. */
+/* A loop without a branch, which the compiler turns into vector instructions. */
 static bool are_finite(const float *values, int64_t n)
 {
     static const uint32_t exponent = 0x7f800000; /* all ones: infinite, or no number */
@@ -231,8 +230,31 @@ static enum hrf_status check_numbers(const struct hrf_bag *bag, const char *path
     return HRF_OK;
 }
 
+static enum hrf_status make_room(const struct source *s, const char *path, struct hrf_bag **bag,
+                                 struct hrf_error *err)
+{
+    const size_t n = (size_t)(s->n * s->width);
+    if (*bag == NULL)
+        *bag = hrf_calloc(1, sizeof **bag);
+    struct hrf_bag *b = *bag;
+    HRF_CHECK_MEMORY(b != NULL, err, "no memory for the embeddings of '%s'", path);
+    hrf_free(b->places);
+    b->places = NULL;
+    b->n = s->n;
+    b->width = s->width;
+    if (b->capacity < n) {
+        hrf_free(b->values);
+        b->values = hrf_alloc_aligned(n * sizeof *b->values, ALIGNMENT);
+        b->capacity = b->values != NULL ? n : 0;
+    }
+    HRF_CHECK_MEMORY(b->values != NULL, err, "no memory for the %lld embeddings of '%s'",
+                     (long long)s->n, path);
+    return HRF_OK;
+}
+
 static enum hrf_status read_source(struct source *s, const char *path, const char *set,
-                                   int64_t width, struct hrf_bag **out, struct hrf_error *err)
+                                   int64_t width, bool is_checked, struct hrf_bag **out,
+                                   struct hrf_error *err)
 {
     HRF_TRY(open_source(s, path, set, err));
     if (width > 0 && s->width != width)
@@ -241,26 +263,38 @@ static enum hrf_status read_source(struct source *s, const char *path, const cha
                              (long long)s->width, (long long)width);
     if (s->n == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no patch", path);
-    HRF_AUTO(hrf_bag) bag = hrf_calloc(1, sizeof *bag);
-    HRF_CHECK_MEMORY(bag != NULL, err, "no memory for the embeddings of '%s'", path);
-    bag->n = s->n;
-    bag->width = s->width;
-    bag->values = hrf_alloc_aligned((size_t)(s->n * s->width) * sizeof *bag->values,
-                                    ALIGNMENT); /* in large pages: it is touched once a step */
-    HRF_CHECK_MEMORY(bag->values != NULL, err, "no memory for the %lld embeddings of '%s'",
-                     (long long)s->n, path);
+    HRF_AUTO(hrf_bag) bag = NULL;
+    HRF_MOVE(bag, *out);
+    HRF_TRY(make_room(s, path, &bag, err));
     HRF_TRY(hrf_hdf5_read_floats(s->file, s->name, bag->values, err));
-    HRF_TRY(check_numbers(bag, path, err));
+    if (!is_checked)
+        HRF_TRY(check_numbers(bag, path, err));
     read_places(s, bag);
     HRF_MOVE(*out, bag);
     return HRF_OK;
 }
 
+static enum hrf_status read_file(const char *path, const char *set, int64_t width, bool is_checked,
+                                 struct hrf_bag **out, struct hrf_error *err)
+{
+    struct source s = { .file = NULL };
+    const enum hrf_status status = read_source(&s, path, set, width, is_checked, out, err);
+    source_release(&s);
+    if (status != HRF_OK) {
+        hrf_bag_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 enum hrf_status hrf_bag_read(const char *path, const char *set, int64_t width, struct hrf_bag **out,
                              struct hrf_error *err)
 {
-    struct source s = { .file = NULL };
-    const enum hrf_status status = read_source(&s, path, set, width, out, err);
-    source_release(&s);
-    return status;
+    return read_file(path, set, width, false, out, err);
+}
+
+enum hrf_status hrf_bag_read_again(const char *path, const char *set, int64_t width,
+                                   struct hrf_bag **out, struct hrf_error *err)
+{
+    return read_file(path, set, width, true, out, err);
 }

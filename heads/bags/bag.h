@@ -15,8 +15,9 @@
 
 struct hrf_bag {
     int64_t n, width;
-    float *values;  /* [n][width] */
-    double *places; /* [n][2], x and y in the file's unit; NULL: the file has none */
+    float *values;   /* [n][width] */
+    size_t capacity; /* numbers that there is room for */
+    double *places;  /* [n][2], x and y in the file's unit; NULL: the file has none */
 };
 void hrf_bag_destroy(struct hrf_bag *bag);
 HRF_DEFINE_AUTO(hrf_bag)
@@ -36,9 +37,13 @@ bool hrf_bag_same_origin(const char *a, const char *b, bool any_precision);
  * no such data set, a file that names another slide than `slide` (NULL: not checked). */
 HRF_CHECKED enum hrf_status hrf_bag_look(const char *path, const char *set, const char *slide,
                                          struct hrf_bag_facts *out, struct hrf_error *err);
-/* Also HRF_E_USER: not `width` numbers a patch (0: any), no patch at all, a number that is not
- * finite. */
+/* The memory of *out, if it is a bag, is used again: touching new memory takes as long as reading.
+ * It is NULL on failure. Also HRF_E_USER: not `width` numbers a patch (0: any), no patch at all, a
+ * number that is not finite. */
 HRF_CHECKED enum hrf_status hrf_bag_read(const char *path, const char *set, int64_t width,
                                          struct hrf_bag **out, struct hrf_error *err);
+/* A file that this process has read before: its numbers are not looked at again. */
+HRF_CHECKED enum hrf_status hrf_bag_read_again(const char *path, const char *set, int64_t width,
+                                               struct hrf_bag **out, struct hrf_error *err);
 
 #endif

@@ -6,17 +6,23 @@
 static void *read_bag(void *context)
 {
     struct hrf_bag_ahead *ahead = context;
-    ahead->status = hrf_bag_read(ahead->path, ahead->set, ahead->width, &ahead->bag, &ahead->err);
+    ahead->status = (ahead->is_again ? hrf_bag_read_again : hrf_bag_read)(
+        ahead->path, ahead->set, ahead->width, &ahead->bag, &ahead->err);
     return NULL;
 }
 
 void hrf_bag_ahead_start(struct hrf_bag_ahead *ahead, const char *path, const char *set,
-                         int64_t width)
+                         int64_t width, bool is_again, struct hrf_bag *spare)
 {
     hrf_bag_ahead_release(ahead);
-    *ahead = (struct hrf_bag_ahead){ .path = path, .set = set, .width = width };
-    if (pthread_create(&ahead->thread, NULL, read_bag, ahead) != 0)
-        ahead->path = NULL;
+    *ahead = (struct hrf_bag_ahead){
+        .path = path, .set = set, .width = width, .is_again = is_again, .bag = spare
+    };
+    if (pthread_create(&ahead->thread, NULL, read_bag, ahead) == 0)
+        return;
+    hrf_bag_destroy(spare);
+    ahead->bag = NULL;
+    ahead->path = NULL;
 }
 
 static void wait(struct hrf_bag_ahead *ahead)

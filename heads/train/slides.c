@@ -197,6 +197,24 @@ static enum hrf_status hash_features(struct hrf_head_slide *slide, struct hrf_er
     return HRF_OK;
 }
 
+/* Side by side; of several errors that of the first slide is told. */
+static enum hrf_status hash_all(struct hrf_head_slides *s, struct hrf_error *err)
+{
+    struct hrf_error first = { .status = HRF_OK };
+    size_t at = s->n_items;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < s->n_items; i++) {
+        struct hrf_error why = { .status = HRF_OK };
+        const enum hrf_status status = hash_features(&s->items[i], &why);
+#pragma omp critical
+        if (status != HRF_OK && i < at) {
+            at = i;
+            first = why;
+        }
+    }
+    return at < s->n_items ? hrf_error_set(err, first.status, "%s", first.text) : HRF_OK;
+}
+
 static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
                                         struct hrf_error *err)
 {
@@ -205,7 +223,6 @@ static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct 
         struct hrf_head_slide *slide = &s->items[i];
         struct hrf_bag_facts facts;
         HRF_TRY(hrf_bag_look(slide->path, recipe->set, slide->name, &facts, err));
-        HRF_TRY(hash_features(slide, err));
         if (s->width == 0) {
             s->width = facts.width;
             memcpy(s->origin, facts.origin, sizeof s->origin);
@@ -234,7 +251,7 @@ static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct 
         kept++;
     }
     s->n_items = kept;
-    return kept > 0 ? HRF_OK
+    return kept > 0 ? hash_all(s, err)
                     : hrf_error_set(err, HRF_E_USER, "'%s': every file is without a patch",
                                     recipe->features);
 }

@@ -2,6 +2,7 @@
 #include "heads/train/train.h"
 
 #include "aggregate/camelyon16/metrics.h"
+#include "base/clock.h"
 #include "base/crash.h"
 #include "base/csv.h"
 #include "base/file.h"
@@ -14,8 +15,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The most work that is lost if a training is killed, and an epoch. A checkpoint is on the disk
+ * when it counts, which may take longer than an epoch of a small head. */
+enum { KEEP_S = 10 };
 
 struct job {
     const struct hrf_training *training;
@@ -25,6 +31,7 @@ struct job {
     struct hrf_tape *tape;
     struct hrf_bag_ahead ahead;
     int64_t *order; /* slides of the epoch */
+    bool *is_read;  /* [n_items]: by this process, once or more */
     float *scores;  /* [n_items][n_classes] of the weights that are kept */
     char key[HRF_HASH_HEX];
     char *checkpoint;
@@ -41,6 +48,7 @@ static void job_release(struct job *job)
     hrf_free(job->parts);
     hrf_free(job->class_weights);
     hrf_free(job->order);
+    hrf_free(job->is_read);
     hrf_free(job->scores);
     hrf_free(job->checkpoint);
 }
@@ -187,10 +195,11 @@ static enum hrf_status set_up(struct job *job, struct hrf_error *err)
     const size_t n = t->slides->n_items;
     job->parts = hrf_alloc_array(n, sizeof *job->parts);
     job->order = hrf_alloc_array(n, sizeof *job->order);
+    job->is_read = hrf_calloc(n, sizeof *job->is_read);
     job->scores = hrf_calloc(n * (size_t)t->recipe->classes.n_items, sizeof *job->scores);
     job->checkpoint = hrf_path_join(t->folder, "checkpoint.bin");
-    HRF_CHECK_MEMORY(job->parts != NULL && job->order != NULL && job->scores != NULL &&
-                         job->checkpoint != NULL,
+    HRF_CHECK_MEMORY(job->parts != NULL && job->order != NULL && job->is_read != NULL &&
+                         job->scores != NULL && job->checkpoint != NULL,
                      err, "no memory for a training");
     HRF_TRY(make_key(t, job->key, err));
     HRF_TRY(hrf_head_slides_split(t->slides, t->recipe, t->fold, job->parts, err));
@@ -230,16 +239,23 @@ static size_t make_order(struct job *job, enum hrf_head_part part, int64_t epoch
     return n;
 }
 
-static enum hrf_status take_bag(struct job *job, size_t i, size_t n, struct hrf_bag **out,
+/* The i-th bag of the order in place of the one before, in whose memory the next one is read. */
+static enum hrf_status take_bag(struct job *job, size_t i, size_t n, struct hrf_bag **bag,
                                 struct hrf_error *err)
 {
     const struct hrf_training *t = job->training;
     const struct hrf_head_slide *slides = t->slides->items;
+    HRF_AUTO(hrf_bag) spare = NULL;
+    HRF_MOVE(spare, *bag);
     HRF_TRY(hrf_bag_ahead_take(&job->ahead, slides[job->order[i]].path, t->recipe->set,
-                               t->slides->width, out, err));
-    if (i + 1 < n)
-        hrf_bag_ahead_start(&job->ahead, slides[job->order[i + 1]].path, t->recipe->set,
-                            t->slides->width);
+                               t->slides->width, bag, err));
+    if (i + 1 == n)
+        return HRF_OK;
+    const int64_t next = job->order[i + 1];
+    hrf_bag_ahead_start(&job->ahead, slides[next].path, t->recipe->set, t->slides->width,
+                        job->is_read[next], spare);
+    spare = NULL;
+    job->is_read[next] = true;
     return HRF_OK;
 }
 
@@ -268,9 +284,9 @@ static enum hrf_status train_epoch(struct job *job, int64_t epoch, double *loss,
                                    struct hrf_error *err)
 {
     const size_t n = make_order(job, HRF_PART_TRAINING, epoch);
+    HRF_AUTO(hrf_bag) bag = NULL;
     *loss = 0;
     for (size_t i = 0; i < n; i++) {
-        HRF_AUTO(hrf_bag) bag = NULL;
         HRF_TRY(take_bag(job, i, n, &bag, err));
         HRF_TRY(train_slide(job, bag, epoch, job->order[i], loss, err));
     }
@@ -283,9 +299,9 @@ static enum hrf_status score_part(struct job *job, enum hrf_head_part part, stru
 {
     const size_t n = make_order(job, part, 0);
     const size_t n_classes = (size_t)job->training->recipe->classes.n_items;
+    HRF_AUTO(hrf_bag) bag = NULL;
     for (size_t i = 0; i < n; i++) {
         struct hrf_head_result r;
-        HRF_AUTO(hrf_bag) bag = NULL;
         HRF_TRY(take_bag(job, i, n, &bag, err));
         hrf_tape_clear(job->tape, 0, false);
         HRF_TRY(hrf_head_run(job->state.head, job->tape,
@@ -534,12 +550,20 @@ static enum hrf_status train(struct job *job, struct hrf_error *err)
                 (long long)job->training->fold, (long long)job->training->seed,
                 (long long)job->state.epoch);
     hrf_crash_point("head.start");
+    const char *asked = getenv("HRF_PART_MS");
+    const double interval = asked != NULL ? strtod(asked, NULL) / 1e3 : KEEP_S;
+    double kept = hrf_clock_seconds();
     while (!is_over(job)) {
         HRF_TRY(run_epoch(job, err));
+        const bool stops = job->training->is_stopping != NULL && job->training->is_stopping() &&
+                           !is_over(job);
         hrf_crash_point("head.epoch.before");
-        HRF_TRY(hrf_checkpoint_write(&job->state, job->key, job->checkpoint, err));
+        if (stops || hrf_clock_seconds() - kept >= interval) {
+            HRF_TRY(hrf_checkpoint_write(&job->state, job->key, job->checkpoint, err));
+            kept = hrf_clock_seconds();
+        }
         hrf_crash_point("head.epoch.after");
-        if (job->training->is_stopping != NULL && job->training->is_stopping() && !is_over(job))
+        if (stops)
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
     }
     return finish(job, err);

@@ -1,8 +1,8 @@
 /* train.h - one training: a fold and a seed, from the slides to a head as ONNX.
  *
- * Its folder gets head.onnx, predictions.csv, history.csv and, last, result.json. After each epoch
- * checkpoint.bin is replaced; a training that is run again goes on from there and ends with the
- * same bytes. One that has its result.json is not done again.
+ * Its folder gets head.onnx, predictions.csv, history.csv and, last, result.json. After an epoch
+ * checkpoint.bin is replaced, at most every ten seconds (HRF_PART_MS); a training that is run again
+ * goes on from there and ends with the same bytes. One that has its result.json is not done again.
  */
 #ifndef HRF_HEADS_TRAIN_TRAIN_H
 #define HRF_HEADS_TRAIN_TRAIN_H

@@ -63,8 +63,9 @@ done
 cp -r out-abmil clean
 for point in head.start head.epoch.before:3 head.epoch.after:7 head.write.before head.result.before head.result.after; do
     rm -rf out-abmil/fold-1-seed-1
-    HRF_CRASH_AT=$point "$flow" head train abmil.yaml --fold 1 --seed 1 2>/dev/null && fail "$point was not passed"
+    HRF_PART_MS=0 HRF_CRASH_AT=$point "$flow" head train abmil.yaml --fold 1 --seed 1 2>/dev/null && fail "$point was not passed"
     expect_code 0 "$flow" head train abmil.yaml --fold 1 --seed 1
+    [ "$point" != head.epoch.after:7 ] || expect_text "goes on after epoch 7"
 done
 expect_code 0 "$flow" head train abmil.yaml --threads 1
 diff -r clean out-abmil || fail "other bytes after a crash"

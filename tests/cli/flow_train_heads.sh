@@ -68,7 +68,7 @@ run 3 clean
 for point in head.start head.epoch.after:2 head.result.before head.task.before_commit run.plan_heads.before_commit:2; do
     rm -rf killed
     cp -r plain killed
-    HRF_RETRY_MS=0 HRF_CRASH_SIGNAL=SEGV HRF_CRASH_AT=$point "$flow" run w.yaml --out killed >/dev/null 2>&1 || true
+    HRF_PART_MS=0 HRF_RETRY_MS=0 HRF_CRASH_SIGNAL=SEGV HRF_CRASH_AT=$point "$flow" run w.yaml --out killed >/dev/null 2>&1 || true
     run 3 killed
     diff -r clean/results killed/results >/dev/null || fail "$point: other bytes"
 done
