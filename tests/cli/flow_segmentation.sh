@@ -50,6 +50,20 @@ HRF_CRASH_AT=report.slide "$flow" run "$scratch/w.yaml" --out "$scratch/killed" 
 segment killed three.onnx $three --set tiler.patch.stride=40 $whole
 diff -r "$scratch/overlap/results" "$scratch/killed/results" || fail "after a crash of the report"
 
+# Over two ranks of MPI that share each patch, and as jobs of Slurm (the scripted one): the same bytes.
+if command -v mpirun >/dev/null && [ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_mpi.so" ]; then
+    segment ranks three.onnx $three --set tiler.patch.stride=40 $whole --set executor.local.ranks=2 --set engine.parallel.spatial=2
+    diff -r "$scratch/overlap/results" "$scratch/ranks/results" || fail "on two ranks"
+fi
+if [ -x "$HRF_BIN_DIR/../tests/slurm_fake/sbatch" ]; then
+    mkdir "$scratch/slurm"
+    printf 'Slots=2\n' >"$scratch/slurm/config"
+    sed 's/^executor:.*/executor: {type: slurm, patches_per_job: 16, slurm: {time: "00:10:00"}}/' "$scratch/w.yaml" >"$scratch/slurm.yaml"
+    expect_code 0 env HRF_FAKE_SLURM="$scratch/slurm" PATH="$HRF_BIN_DIR/../tests/slurm_fake:$PATH" "$flow" run "$scratch/slurm.yaml" \
+        --out "$scratch/on_slurm" --set model.file="$scratch/three.onnx" $three --set tiler.patch.stride=40
+    diff -r "$scratch/overlap/results" "$scratch/on_slurm/results" || fail "on Slurm"
+fi
+
 # Dice and IoU against outlines, and against the same truth as a mask: a U-Net that PyTorch has exported
 # (tools/reference/train_small_unet.py).
 truth() { "$python" "$HRF_SOURCE_DIR/tests/cli/segmentation_truth.py" "$@"; }
