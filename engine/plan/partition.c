@@ -2,6 +2,7 @@
  * reductions for them (partition.h). */
 #include "engine/plan/line_cache.h"
 #include "engine/plan/region_tokens.h"
+#include "engine/plan/tensor_parallel.h"
 
 #include <string.h>
 
@@ -118,8 +119,10 @@ static enum hrf_status cut_stages(struct hrf_partition *p,
     for (int32_t n = 0; n < graph->n_nodes; n++)
         seconds[n] = hrf_stages_rough_seconds(graph, &graph->nodes[n]) /
                      (graph->nodes[n].owner >= 0 ? p->layout.tensor : 1);
-    return hrf_stages_cut(graph, costs != NULL ? costs : &rough, p->layout.stages, p->stage_of_node,
-                          err);
+    HRF_TRY(hrf_stages_cut(graph, costs != NULL ? costs : &rough, p->layout.stages,
+                           p->stage_of_node, err));
+    hrf_tensor_keep_together(graph, p->stage_of_node);
+    return HRF_OK;
 }
 
 /* True if no rank's part of an image depends on padding alone, for which it would have no input. */

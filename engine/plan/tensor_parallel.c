@@ -371,6 +371,15 @@ static enum hrf_status rewrite(struct tensor_split *s, struct hrf_error *err)
     return hrf_graph_check(s->to, err);
 }
 
+void hrf_tensor_keep_together(const struct hrf_graph *graph, int32_t *stage_of)
+{
+    const struct hrf_node *nodes = graph->nodes;
+    for (int32_t n = 1; n + 1 < graph->n_nodes; n++)
+        if (nodes[n - 1].owner >= 0 && nodes[n].owner >= nodes[n - 1].owner &&
+            stage_of[n + 1] == stage_of[n])
+            stage_of[n] = stage_of[n - 1];
+}
+
 bool hrf_tensor_finds_heads(const struct hrf_graph *graph)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++)

@@ -21,6 +21,9 @@
  * are shared with `graph` or cut out of it. HRF_E_UNSUPPORTED if there is nothing to divide. */
 HRF_CHECKED enum hrf_status hrf_tensor_split(const struct hrf_graph *graph, int32_t n_ranks,
                                              struct hrf_graph **out, struct hrf_error *err);
+/* stage_of[nodes]: moves a cut between the parts of one node, which would leave ranks of both
+ * stages idle, behind the last of them. */
+void hrf_tensor_keep_together(const struct hrf_graph *graph, int32_t *stage_of);
 /* True if the graph has attention over the heads of tokens, so that dividing it may pay. */
 bool hrf_tensor_finds_heads(const struct hrf_graph *graph);
 

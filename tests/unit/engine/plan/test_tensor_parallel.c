@@ -148,6 +148,8 @@ static void tokens_stages_and_channels_are_divided_together(void **state)
     assert_int_equal(p->n_ranks, 8);
     for (int32_t n = 0; n < whole->n_nodes; n++) {
         const struct hrf_node *node = &whole->nodes[n];
+        if (n > 0 && node->owner == 1 && node[-1].owner == 0) /* parts of one node */
+            assert_int_equal(p->stage_of_node[n], p->stage_of_node[n - 1]);
         for (int32_t r = 0; r < 8 && node->owner >= 0; r++) {
             const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], r);
             const bool is_there = r / 4 == p->stage_of_node[n] && r % 2 == node->owner;
