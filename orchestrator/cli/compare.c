@@ -37,12 +37,14 @@ static enum hrf_status side_open(const char *directory, const struct hrf_option_
     return HRF_OK;
 }
 
-/* A cell of the table; "-" where there is no figure. */
-static void cell(const struct hrf_figure *figure, int width, const char *format)
+/* A cell of the table with that many decimals (-1: three digits); "-" where there is no figure. */
+static void cell(const struct hrf_figure *figure, int width, int decimals)
 {
     char text[32] = "-";
-    if (!isnan(figure->value))
-        snprintf(text, sizeof text, format[0] == 'g' ? "%.3g" : "%.4f", figure->value);
+    if (!isnan(figure->value) && decimals < 0)
+        snprintf(text, sizeof text, "%.3g", figure->value);
+    else if (!isnan(figure->value))
+        snprintf(text, sizeof text, "%.*f", decimals, figure->value);
     hrf_cli_printf(" %*s", width, text);
 }
 
@@ -54,16 +56,16 @@ static void print_drift(const struct hrf_cohort *cohort)
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         hrf_cli_printf("%-10s", p->name);
-        cell(&p->patches_per_second, 9, "g");
-        cell(&p->speedup, 9, "g");
-        cell(&p->compute_speedup, 9, "g");
-        cell(&p->memory_ratio, 9, "g");
+        cell(&p->patches_per_second, 9, -1);
+        cell(&p->speedup, 9, -1);
+        cell(&p->compute_speedup, 9, -1);
+        cell(&p->memory_ratio, 9, -1);
         hrf_cli_printf(" %9zu", p->drift.n_patches);
-        cell(&p->cosine_mean, 9, "f");
-        cell(&p->cosine_median, 9, "f");
-        cell(&p->cosine_percentile1, 9, "f");
-        cell(&p->cosine_least, 9, "f");
-        cell(&p->neighbours_kept, 10, "f");
+        cell(&p->cosine_mean, 9, 6);
+        cell(&p->cosine_median, 9, 6);
+        cell(&p->cosine_percentile1, 9, 6);
+        cell(&p->cosine_least, 9, 6);
+        cell(&p->neighbours_kept, 10, 4);
         hrf_cli_printf("\n");
     }
     hrf_cli_printf(
@@ -84,17 +86,17 @@ static void print_table(const struct hrf_cohort *cohort)
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         hrf_cli_printf("%-10s", p->name);
-        cell(&p->patches_per_second, 9, "g");
-        cell(&p->speedup, 9, "g");
-        cell(&p->compute_speedup, 9, "g");
-        cell(&p->memory_ratio, 9, "g");
-        cell(&p->patch_agreement, 9, "f");
-        cell(&p->max_abs_difference, 9, "g");
-        cell(&p->mean_abs_difference, 9, "g");
-        cell(&p->slide_auc, 9, "f");
-        cell(&p->auc_difference, 9, "f");
-        cell(&p->delong_p, 7, "g");
-        cell(&p->calibration_error, 7, "g");
+        cell(&p->patches_per_second, 9, -1);
+        cell(&p->speedup, 9, -1);
+        cell(&p->compute_speedup, 9, -1);
+        cell(&p->memory_ratio, 9, -1);
+        cell(&p->patch_agreement, 9, 4);
+        cell(&p->max_abs_difference, 9, -1);
+        cell(&p->mean_abs_difference, 9, -1);
+        cell(&p->slide_auc, 9, 4);
+        cell(&p->auc_difference, 9, 4);
+        cell(&p->delong_p, 7, -1);
+        cell(&p->calibration_error, 7, -1);
         hrf_cli_printf(" %4zu/%zu\n", p->n_flips, p->difference.n_flips);
     }
     hrf_cli_printf("flips: slides/patches whose label differs from %s's\n",
