@@ -42,6 +42,10 @@ struct tensor {
 
 struct step {
     bool is_conv = false;
+    bool is_attention = false; /* of x, b and `values`; a run gives the scale */
+    tensor values;
+    long scale_id = 0;
+    float scale = 0;
     long mode = 0;  /* of a pointwise step */
     tensor x, b, y; /* b: weights of a convolution; id 0: none */
     long pads[4] = {}, stride[2] = {}, dilation[2] = {};
@@ -144,6 +148,18 @@ step conv_step(const emulated_descriptor *d)
         s.stride[i] = stride.at(i);
         s.dilation[i] = dilation.at(i);
     }
+    return s;
+}
+
+step attention_step(const emulated_descriptor *d)
+{
+    step s;
+    s.is_attention = true;
+    s.x = tensor_at(d, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC);
+    s.b = tensor_at(d, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC);
+    s.values = tensor_at(d, CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC);
+    s.y = tensor_at(d, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC);
+    s.scale_id = tensor_at(d, CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC).id;
     return s;
 }
 
@@ -313,8 +329,41 @@ double value_at(const tensor &t, places &at, long n, long c, long h, long w)
     return t.id != 0 ? load(at[t.id], t.type, offset(t, n, c, h, w)) : 0;
 }
 
+/* A query's row: dims are N, heads, tokens, channels. */
+void attend_row(const step &s, places &at, long n, long h, long t, const arithmetic &how)
+{
+    const long keys = s.b.dims[2], depth = s.x.dims[3];
+    std::vector<double> p(static_cast<size_t>(keys));
+    double most = -INFINITY, sum = 0;
+    for (long k = 0; k < keys; k++) {
+        double score = 0;
+        for (long c = 0; c < depth; c++)
+            score += load(at[s.x.id], s.x.type, offset(s.x, n, h, t, c)) *
+                     load(at[s.b.id], s.b.type, offset(s.b, n, h, k, c));
+        p[size_t(k)] = score * s.scale;
+        most = std::fmax(most, p[size_t(k)]);
+    }
+    for (double &x : p) {
+        x = std::exp(x - most);
+        sum += x;
+    }
+    for (long c = 0; c < s.y.dims[3]; c++) {
+        double y = 0;
+        for (long k = 0; k < keys; k++)
+            y += p[size_t(k)] / sum *
+                 load(at[s.values.id], s.values.type, offset(s.values, n, h, k, c));
+        store(at[s.y.id], s.y.type, offset(s.y, n, h, t, c), how.truncates ? 0 : y, how);
+    }
+}
+
 void run_step(const program &code, const step &s, places &at, const arithmetic &how)
 {
+    for (long n = 0; s.is_attention && n < s.y.dims[0]; n++)
+        for (long h = 0; h < s.y.dims[1]; h++)
+            for (long t = 0; t < s.y.dims[2]; t++)
+                attend_row(s, at, n, h, t, how);
+    if (s.is_attention)
+        return;
     const step *product = how.contracts ? product_before(code, s) : nullptr;
     std::vector<float> image, weights;
     if (s.is_conv) {
@@ -368,6 +417,8 @@ long most_elements()
 std::vector<long> engines_for(const program &code)
 {
     for (const step &s : code.steps) {
+        if (s.is_attention)
+            return s.x.dims[3] % 8 == 0 ? std::vector<long>{ 7 } : std::vector<long>{};
         if (!s.is_conv)
             continue;
         const bool is_int8 = s.x.type == CUDNN_DATA_INT8;
@@ -504,10 +555,10 @@ cudnnStatus_t finalize(emulated_descriptor *d)
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         d->code = std::make_shared<program>();
         for (auto *o : list<emulated_descriptor *>(d, CUDNN_ATTR_OPERATIONGRAPH_OPS))
-            d->code->steps.push_back(o->type ==
-                                             CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
-                                         ? conv_step(o)
-                                         : pointwise_step(o));
+            d->code->steps.push_back(
+                o->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ? conv_step(o)
+                : o->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR ? attention_step(o)
+                                                                         : pointwise_step(o));
         return CUDNN_STATUS_SUCCESS;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
         d->code =
@@ -672,7 +723,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
             if (t->id != 0 && !t->is_virtual &&
                 (at.count(t->id) == 0 || reinterpret_cast<uintptr_t>(at[t->id]) % 16 != 0))
                 return CUDNN_STATUS_BAD_PARAM;
-    const auto code = plan->code;
+    const auto code = std::make_shared<program>(*plan->code);
+    for (step &s : code->steps) /* by value: read now, not when the queue gets there */
+        if (s.is_attention)
+            memcpy(&s.scale, at[s.scale_id], sizeof s.scale);
     (void)hrf_emulated_queue(handle->stream, [=] {
         memset(workspace, 0xee, 1024);
         run_program(*code, at);

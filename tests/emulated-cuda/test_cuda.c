@@ -131,6 +131,61 @@ static void products_of_values_go_to_cublas_however_they_lie(void **state)
     check_product(SHAPE(2, 3, 7, 5), SHAPE(2, 3, 5, 9), false, "bf16", 0.02);
 }
 
+/* Two heads of 16 channels in the rows of one product, over more tokens than one tile of the own
+ * kernel has. */
+static void check_attention(const char *precision, const char *library, bool by_cudnn, double limit)
+{
+    struct build b = build_start(3);
+    struct hrf_error err = { .text = "" };
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_attributes plain = a;
+    const int32_t tokens[] = { build_input(&b, SHAPE(2, 70, 24)),
+                               build_constant(&b, SHAPE(24, 96), -1, 1), HRF_NO_VALUE };
+    const int32_t x = build_node(&b, HRF_OP_GEMM, tokens, 3, &plain);
+    a.group = 2;
+    a.size = 16;
+    a.n_axes = 3;
+    a.scale = 0.25f;
+    for (int i = 0; i < 3; i++) {
+        a.starts[i] = 32 * i;
+        a.steps[i] = 16;
+    }
+    const int32_t y[] = { build_node(&b, HRF_OP_ATTENTION, (const int32_t[]){ x, x, x }, 3, &a),
+                          build_constant(&b, SHAPE(32, 7), -1, 1), HRF_NO_VALUE };
+    const int32_t output = build_node(&b, HRF_OP_GEMM, y, 3, &plain);
+    struct hrf_graph *graph = build_finish(&b, &output, 1);
+    const struct hrf_session_config config = { .device = "cuda", .precision = precision };
+    struct hrf_session *session = NULL;
+    int64_t n, n_ref;
+    float *truth = run_graph(graph, "ref", 1, 3, 1, &n_ref);
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", library, 1), 0);
+    float *ours = run_graph_in(graph, "cuda", precision, 1, 3, 3, &n, NULL);
+    assert_int_equal(n, n_ref);
+    assert_true(relative_difference(ours, truth, n) <= limit);
+    assert_int_equal(hrf_session_create(graph, &config, &session, &err), HRF_OK);
+    unsetenv("HRF_EMULATED_CUDNN");
+    bool is_there = false;
+    for (int32_t i = 0; i < session->n_kernels; i++)
+        is_there |= session->kernels[i] != NULL &&
+                    strcmp(session->kernels[i]->implementation, "cudnn attention") == 0;
+    assert_int_equal(is_there, by_cudnn);
+    assert_int_equal(strstr(hrf_session_notes(session), "attention runs by an own kernel") != NULL,
+                     *library != '\0');
+    hrf_session_destroy(session);
+    hrf_free(truth);
+    hrf_free(ours);
+    hrf_graph_destroy(graph);
+}
+
+static void attention_in_16_bits_goes_to_cudnn_if_it_is_right(void **state)
+{
+    (void)state;
+    check_attention("bf16", "", true, 0.02);
+    check_attention("fp16", "", true, 0.003);
+    check_attention("fp32", "", false, 1e-5);
+    check_attention("fp16", "truncates", false, 0.003);
+}
+
 /* 16 bytes of channels at a time where they come in whole ones; the window reaches over the border
  * and skips pixels. */
 static void maxima_are_the_same_bits_as_the_reference_s(void **state)
@@ -498,6 +553,7 @@ int main(void)
         cmocka_unit_test(transformers_agree_with_the_reference),
         cmocka_unit_test(bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
+        cmocka_unit_test(attention_in_16_bits_goes_to_cudnn_if_it_is_right),
         cmocka_unit_test(products_of_values_go_to_cublas_however_they_lie),
         cmocka_unit_test(int8_is_near_float32),
         cmocka_unit_test(bf16_is_near_float32),

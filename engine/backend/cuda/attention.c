@@ -96,19 +96,59 @@ static struct hrf_k_array head_of(const struct hrf_cuda_kernel *kernel,
     return array;
 }
 
+/* The kernel's tensors; `call` NULL: how they lie, without where. */
+static struct hrf_k_attention describe(const struct hrf_cuda_kernel *kernel,
+                                       const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    struct hrf_k_attention f = attention_of(spec);
+    struct hrf_k_heads *const views[] = { &f.q, &f.k, &f.v };
+    for (int32_t i = HRF_ATTENTION_Q; i <= HRF_ATTENTION_V; i++)
+        views[i]->array = call != NULL ? head_of(kernel, call, i)
+                                       : hrf_cuda_array(&spec->inputs[i], NULL);
+    f.y.array = hrf_cuda_array(&spec->output, call != NULL ? call->output : NULL);
+    if (hrf_spec_has(spec, HRF_ATTENTION_MASK) && call != NULL) {
+        set_mask(spec, &f);
+        f.mask.array = hrf_cuda_input(kernel, call, HRF_ATTENTION_MASK);
+    }
+    if (hrf_spec_has(spec, HRF_ATTENTION_SEEN) && call != NULL)
+        f.seen = hrf_cuda_input(kernel, call, HRF_ATTENTION_SEEN).data;
+    return f;
+}
+
+enum hrf_status hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    struct hrf_backend *backend = kernel->backend;
+    const struct hrf_k_attention f = describe(kernel, NULL);
+    if (spec->op != HRF_OP_ATTENTION || hrf_spec_has(spec, HRF_ATTENTION_MASK) ||
+        !hrf_attention_is_of_tokens(&spec->attributes))
+        return HRF_OK;
+    for (int32_t i = HRF_ATTENTION_Q; i <= HRF_ATTENTION_V; i++)
+        if (spec->attributes.starts[i] % 8 != 0 || spec->inputs[i].constant != NULL)
+            return HRF_OK;
+    HRF_TRY(hrf_cudnn_attention_plan(&backend->attentions, backend->device, backend->cudnn,
+                                     backend->properties, &f, &backend->lines, &kernel->attention,
+                                     err));
+    if (kernel->attention == NULL)
+        return HRF_OK;
+    kernel->base.implementation = "cudnn attention";
+    kernel->base.workspace_bytes = (size_t)kernel->attention->workspace_bytes;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel *kernel,
+                                       const struct hrf_kernel_call *call, struct hrf_error *err)
+{
+    const struct hrf_k_attention f = describe(kernel, call);
+    const enum hrf_status status = hrf_cudnn_attention_run(
+        kernel->attention, kernel->backend->cudnn, &f, call->workspace, err);
+    return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "node '%s'", kernel->spec->name);
+}
+
 cudaError_t hrf_cuda_launch_attention(const struct hrf_cuda_kernel *kernel,
                                       const struct hrf_kernel_call *call)
 {
-    struct hrf_k_attention f = attention_of(kernel->spec);
-    f.q.array = head_of(kernel, call, HRF_ATTENTION_Q);
-    f.k.array = head_of(kernel, call, HRF_ATTENTION_K);
-    f.v.array = head_of(kernel, call, HRF_ATTENTION_V);
-    f.y.array = hrf_cuda_output(kernel, call);
-    if (hrf_spec_has(kernel->spec, HRF_ATTENTION_MASK)) {
-        set_mask(kernel->spec, &f);
-        f.mask.array = hrf_cuda_input(kernel, call, HRF_ATTENTION_MASK);
-    }
-    if (hrf_spec_has(kernel->spec, HRF_ATTENTION_SEEN))
-        f.seen = hrf_cuda_input(kernel, call, HRF_ATTENTION_SEEN).data;
+    const struct hrf_k_attention f = describe(kernel, call);
     return hrf_k_attend(&f, kernel->backend->device->stream);
 }

@@ -79,6 +79,8 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const struct hrf_cuda_kernel *kernel = (const struct hrf_cuda_kernel *)base;
     if (kernel->product != NULL)
         return run_product(kernel, call, err);
+    if (kernel->attention != NULL)
+        return hrf_cuda_run_attention(kernel, call, err);
     const cudaError_t status = kernel->launch(kernel, call);
     if (status != cudaSuccess) {
         (void)hrf_cuda_error(err, status, "starting a kernel");
@@ -185,6 +187,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         kernel->base.implementation = "cublasLt";
         kernel->base.workspace_bytes = hrf_cuda_product_workspace(kernel->product);
     }
+    if (node->op == HRF_OP_ATTENTION)
+        HRF_TRY(hrf_cuda_plan_attention(kernel, err));
     HRF_MOVE(*out, owned);
     return HRF_OK;
 }
@@ -257,6 +261,7 @@ static void destroy(struct hrf_backend *backend)
             if (events[k] != NULL)
                 (void)cudaEventDestroy(events[k]);
     }
+    hrf_attention_plans_destroy(backend->attentions);
     hrf_plan_cache_destroy(backend->plans);
     hrf_cudnn_device_destroy(backend->properties);
     if (backend->cublas != NULL)

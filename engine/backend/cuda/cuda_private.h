@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "engine/backend/compute.h"
 #include "engine/backend/cuda/cuda_device.h"
+#include "engine/backend/cuda/cudnn_attention.h"
 #include "engine/backend/cuda/kernels.h"
 #include "engine/backend/cuda/plan_cache.h"
 #include "engine/backend/cuda/product.h"
@@ -26,6 +27,7 @@ struct hrf_backend {
     cublasLtHandle_t cublas; /* NULL until a product asks for it */
     struct hrf_cudnn_device *properties;
     struct hrf_plan_cache *plans;
+    struct hrf_attention_plans *attentions; /* NULL until an attention asks for it */
     struct hrf_cuda_landing landings[2];
     cudaEvent_t begins[2], marks[2];
     bool allow_tf32;
@@ -54,7 +56,8 @@ struct hrf_cuda_kernel {
     /* On the device: BATCH_NORM's factors and shifts, RESIZE's rows and columns, GATHER's rows. */
     void *tables[2];
     size_t constant_bytes;
-    struct hrf_product_plan *product; /* in the place of `launch` */
+    struct hrf_product_plan *product;       /* in the place of `launch` */
+    const struct hrf_cudnn_plan *attention; /* likewise; the back end's */
 };
 
 /* An operand as a kernel takes it. */
@@ -96,6 +99,12 @@ hrf_cuda_launch hrf_cuda_launch_performer;
 
 /* ATTENTION, ATTENTION_PART. */
 hrf_cuda_launch hrf_cuda_launch_attention;
+/* Sets kernel->attention where cuDNN is to run it. */
+HRF_CHECKED enum hrf_status hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel,
+                                                    struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel *kernel,
+                                                   const struct hrf_kernel_call *call,
+                                                   struct hrf_error *err);
 /* LAYER_NORM, RMS_NORM, GROUP_NORM. */
 hrf_cuda_launch hrf_cuda_launch_norm;
 /* The tables of a BATCH_NORM, of a RESIZE and of a GATHER of rows, uploaded. */

@@ -160,12 +160,13 @@ static cudnnBackendDescriptor_t finish(struct hrf_cudnn_graph *g,
     return descriptor;
 }
 
-cudnnBackendDescriptor_t hrf_cudnn_tensor(struct hrf_cudnn_graph *g, int64_t id,
-                                          enum hrf_dtype dtype, const int64_t dims[4])
+/* A tensor; by value: one number, at the host's address. */
+static cudnnBackendDescriptor_t add_tensor(struct hrf_cudnn_graph *g, int64_t id,
+                                           enum hrf_dtype dtype, const int64_t dims[4],
+                                           const int64_t strides[4], bool by_value)
 {
     enum { FIRST_VIRTUAL = 1000 };
     static const char what[] = "a tensor";
-    const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
     const int64_t alignment = 16;
     const bool is_virtual = id == 0;
     cudnnDataType_t type;
@@ -180,7 +181,28 @@ cudnnBackendDescriptor_t hrf_cudnn_tensor(struct hrf_cudnn_graph *g, int64_t id,
     set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, what);
     set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, what);
     set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual, what);
+    if (by_value)
+        set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value, what);
     return finish(g, t, what);
+}
+
+cudnnBackendDescriptor_t hrf_cudnn_tensor(struct hrf_cudnn_graph *g, int64_t id,
+                                          enum hrf_dtype dtype, const int64_t dims[4])
+{
+    const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
+    return add_tensor(g, id, dtype, dims, strides, false);
+}
+
+cudnnBackendDescriptor_t hrf_cudnn_view(struct hrf_cudnn_graph *g, int64_t id, enum hrf_dtype dtype,
+                                        const int64_t dims[4], const int64_t strides[4])
+{
+    return add_tensor(g, id, dtype, dims, strides, false);
+}
+
+cudnnBackendDescriptor_t hrf_cudnn_number(struct hrf_cudnn_graph *g, int64_t id)
+{
+    static const int64_t one[4] = { 1, 1, 1, 1 };
+    return add_tensor(g, id, HRF_F32, one, one, true);
 }
 
 static void add_operation(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t operation,
@@ -259,6 +281,31 @@ void hrf_cudnn_apply(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise
         set(g, o, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &b, what);
     set(g, o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y, what);
     add_operation(g, o, what);
+}
+
+void hrf_cudnn_attend(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t q,
+                      cudnnBackendDescriptor_t k, cudnnBackendDescriptor_t v,
+                      cudnnBackendDescriptor_t scale, cudnnBackendDescriptor_t y)
+{
+#if CUDNN_VERSION >= 91900
+    static const char what[] = "an attention";
+    const struct {
+        cudnnBackendAttributeName_t name;
+        cudnnBackendDescriptor_t tensor;
+    } operands[] = { { CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, q },
+                     { CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, k },
+                     { CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, v },
+                     { CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, scale },
+                     { CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, y } };
+    cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, what);
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
+        set(g, o, operands[i].name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operands[i].tensor, what);
+    add_operation(g, o, what);
+#else
+    (void)q, (void)k, (void)v, (void)scale, (void)y;
+    if (g->first.status == HRF_OK)
+        (void)hrf_error_set(&g->first, HRF_E_UNSUPPORTED, "this build's cuDNN has no attention");
+#endif
 }
 
 enum hrf_status hrf_cudnn_graph_finish(struct hrf_cudnn_graph *g, struct hrf_error *err)

@@ -60,6 +60,11 @@ struct hrf_cudnn_graph {
  * tensor at run time; 0 makes a virtual one. NULL after a failure, which later calls accept. */
 cudnnBackendDescriptor_t hrf_cudnn_tensor(struct hrf_cudnn_graph *g, int64_t id,
                                           enum hrf_dtype dtype, const int64_t dims[4]);
+/* The same, lying in memory as `strides` (in elements) say. */
+cudnnBackendDescriptor_t hrf_cudnn_view(struct hrf_cudnn_graph *g, int64_t id, enum hrf_dtype dtype,
+                                        const int64_t dims[4], const int64_t strides[4]);
+/* A float that a run is given by the host's address. */
+cudnnBackendDescriptor_t hrf_cudnn_number(struct hrf_cudnn_graph *g, int64_t id);
 struct hrf_cudnn_window {
     int64_t stride[2], dilation[2], pad_begin[2], pad_end[2];
 };
@@ -76,6 +81,11 @@ struct hrf_cudnn_pointwise {
 void hrf_cudnn_apply(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise *pointwise,
                      cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
                      cudnnBackendDescriptor_t y);
+/* y = softmax(scale q k') v, of dims N, heads, tokens, channels. Scores in float; they are rounded
+ * to y's type before the second product. cuDNN 9.19 or newer. */
+void hrf_cudnn_attend(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t q,
+                      cudnnBackendDescriptor_t k, cudnnBackendDescriptor_t v,
+                      cudnnBackendDescriptor_t scale, cudnnBackendDescriptor_t y);
 /* Finalises the graph, or gives the first failure of all the calls before. */
 HRF_CHECKED enum hrf_status hrf_cudnn_graph_finish(struct hrf_cudnn_graph *g,
                                                    struct hrf_error *err);

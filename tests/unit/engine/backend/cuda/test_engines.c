@@ -295,6 +295,44 @@ static void every_convolution_has_an_engine(void **state)
            n_asked);
 }
 
+/* ---- attention ---- */
+
+/* Of a ViT-L/16's shape; the first engine, which must give the same bits each time. */
+static int64_t attention_engine(const struct device *device, enum hrf_dtype type)
+{
+    enum { TOKENS = 197, HEADS = 16, DEPTH = 64, ROW = 3 * HEADS * DEPTH };
+    const int64_t dims[4] = { BATCH, HEADS, TOKENS, DEPTH };
+    const int64_t rows[4] = { TOKENS * ROW, DEPTH, ROW, 1 }; /* q, k and v in one product's rows */
+    const int64_t dense[4] = { TOKENS * HEADS * DEPTH, DEPTH, HEADS * DEPTH, 1 };
+    struct hrf_cudnn_graph g = { .graph = NULL };
+    struct hrf_cudnn_engines engines = { .n_items = 0 };
+    struct hrf_error err = { .text = "" };
+    cudnnBackendDescriptor_t view[3];
+    for (int i = 0; i < 3; i++)
+        view[i] = hrf_cudnn_view(&g, i + 1, type, dims, rows);
+    cudnnBackendDescriptor_t y = hrf_cudnn_view(&g, 5, type, dims, dense);
+    hrf_cudnn_attend(&g, view[0], view[1], view[2], hrf_cudnn_number(&g, 4), y);
+    if (hrf_cudnn_graph_finish(&g, &err) != HRF_OK ||
+        hrf_cudnn_engines_find(&g, device->cudnn, false, &engines, &err) != HRF_OK)
+        fail_msg("%s: %s", device->name, err.text);
+    const int64_t engine = engines.n_items > 0 && engines.items[0].deterministic
+                               ? engines.items[0].index
+                               : NONE;
+    hrf_cudnn_engines_release(&engines);
+    hrf_cudnn_graph_release(&g);
+    return engine;
+}
+
+static void attention_in_16_bits_has_an_engine(void **state)
+{
+    static const int64_t expected[N_DEVICES] = { 8, 9, 10 };
+    (void)state;
+    for (int d = 0; d < N_DEVICES; d++) {
+        assert_int_equal(attention_engine(&devices[d], HRF_B16), expected[d]);
+        assert_int_equal(attention_engine(&devices[d], HRF_F16), expected[d]);
+    }
+}
+
 /* ---- memory ---- */
 
 /* The most that one of the engines that would be timed asks for; -1: there is none. */
@@ -397,6 +435,7 @@ int main(int argc, char **argv)
     walks_all = argc > 1 && strcmp(argv[1], "all") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_high_resolution_network_keeps_to_its_memory),
+        cmocka_unit_test(attention_in_16_bits_has_an_engine),
         cmocka_unit_test(every_convolution_has_an_engine),
     };
     return cmocka_run_group_tests(tests, read_devices, forget_devices);
