@@ -8,9 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What compresses well. */
+enum hrf_png_kind {
+    HRF_PNG_PHOTO, /* pixels that differ a little from those above them */
+    HRF_PNG_FLAT   /* masks, and pictures of few colours: bytes that occur again and again */
+};
+
 /* pixels: [height][width][n_channels], 1 (gray) or 3 (RGB) channels of a byte. *out is heap. */
 HRF_CHECKED enum hrf_status hrf_png_write(const unsigned char *pixels, int64_t width,
-                                          int64_t height, int n_channels, unsigned char **out,
-                                          size_t *n_bytes, struct hrf_error *err);
+                                          int64_t height, int n_channels, enum hrf_png_kind kind,
+                                          unsigned char **out, size_t *n_bytes,
+                                          struct hrf_error *err);
 
 #endif

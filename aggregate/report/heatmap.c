@@ -199,7 +199,7 @@ enum hrf_status hrf_heatmap_write(const struct hrf_image *map, enum hrf_heat_sca
     memcpy(page.pixels, map->pixels, (size_t)map->width * (size_t)map->height * 3);
     draw_legend(&page, map->height, scale, threshold);
     struct hrf_bytes png = { 0 };
-    enum hrf_status status = hrf_image_encode(&page, &png, err);
+    enum hrf_status status = hrf_image_encode(&page, HRF_PNG_PHOTO, &png, err);
     hrf_image_release(&page);
     if (status == HRF_OK)
         status = hrf_file_write_atomic(path, png.data, png.n_bytes, err);

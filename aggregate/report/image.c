@@ -1,7 +1,6 @@
 /* image.c - a small RGB image: PNG, blending, lines, digits, shrinking, colour map. */
 #include "aggregate/report/image.h"
 
-#include "base/png_write.h"
 #include "base/shrink.h"
 
 #include <math.h>
@@ -57,11 +56,11 @@ enum hrf_status hrf_image_decode(const struct hrf_bytes *bytes, int32_t channels
     return HRF_OK;
 }
 
-enum hrf_status hrf_image_encode(const struct hrf_image *image, struct hrf_bytes *out,
-                                 struct hrf_error *err)
+enum hrf_status hrf_image_encode(const struct hrf_image *image, enum hrf_png_kind kind,
+                                 struct hrf_bytes *out, struct hrf_error *err)
 {
-    return hrf_png_write(image->pixels, image->width, image->height, image->channels, &out->data,
-                         &out->n_bytes, err);
+    return hrf_png_write(image->pixels, image->width, image->height, image->channels, kind,
+                         &out->data, &out->n_bytes, err);
 }
 
 static unsigned char mix(unsigned char below, unsigned char above, double alpha)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/png_write.h"
 #include "schema/record/tile_plan.h"
 
 #include <stdint.h>
@@ -29,8 +30,8 @@ HRF_CHECKED enum hrf_status hrf_image_create(int32_t width, int32_t height, int3
 /* `channels`: what the pixels are converted to. HRF_E_USER: damaged, or too large. */
 HRF_CHECKED enum hrf_status hrf_image_decode(const struct hrf_bytes *png, int32_t channels,
                                              struct hrf_image *out, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_image_encode(const struct hrf_image *image, struct hrf_bytes *out,
-                                             struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_image_encode(const struct hrf_image *image, enum hrf_png_kind kind,
+                                             struct hrf_bytes *out, struct hrf_error *err);
 
 /* alpha 0..1: how much of the colour; pixels with x0 <= x < x1, y0 <= y < y1. RGB only. */
 void hrf_image_blend(struct hrf_image *image, int32_t x0, int32_t y0, int32_t x1, int32_t y1,

@@ -34,7 +34,7 @@ enum hrf_status hrf_kept_draw(const struct hrf_tile_plan *plan, struct hrf_bytes
              &image);
     for (int64_t i = 0; i < plan->n_dropped; i++)
         draw(plan, &plan->dropped[i].at, reasons[plan->dropped[i].reason], 0.4, &image);
-    const enum hrf_status status = hrf_image_encode(&image, png, err);
+    const enum hrf_status status = hrf_image_encode(&image, HRF_PNG_PHOTO, png, err);
     hrf_image_release(&image);
     return status;
 }

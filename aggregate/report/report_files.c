@@ -180,7 +180,7 @@ static enum hrf_status make_small(const struct hrf_image *map, int32_t side, str
         v = v > 31 ? 31 : v;
         small.pixels[i] = (unsigned char)(v << 3 | v >> 2);
     }
-    enum hrf_status status = hrf_image_encode(&small, out, err);
+    enum hrf_status status = hrf_image_encode(&small, HRF_PNG_FLAT, out, err);
     hrf_image_release(&small);
     return status;
 }

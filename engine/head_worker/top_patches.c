@@ -61,7 +61,7 @@ static enum hrf_status draw_all(struct hrf_slide *slide, const struct hrf_tile_p
                      strip + i * side * 3, width, err));
     unsigned char *png = NULL;
     size_t n_bytes = 0;
-    HRF_TRY(hrf_png_write(strip, width, side, 3, &png, &n_bytes, err));
+    HRF_TRY(hrf_png_write(strip, width, side, 3, HRF_PNG_PHOTO, &png, &n_bytes, err));
     s->shown_png = (struct hrf_bytes){ png, n_bytes };
     return HRF_OK;
 }

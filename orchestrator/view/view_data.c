@@ -220,7 +220,7 @@ enum hrf_status hrf_view_labels(const char *directory, int64_t slide_id, const c
     HRF_AUTO_FREE unsigned char *labels = hrf_alloc_array((size_t)size.width, (size_t)size.height);
     HRF_CHECK_MEMORY(labels != NULL, err, "no memory for a mask");
     HRF_TRY(hrf_mask_rows(mask, level, 0, size.height, labels, err));
-    return hrf_png_write(labels, size.width, size.height, 1, out, n_bytes, err);
+    return hrf_png_write(labels, size.width, size.height, 1, HRF_PNG_FLAT, out, n_bytes, err);
 }
 
 static enum hrf_status annotation_of(struct hrf_store *store, int64_t slide_id, char **out,

@@ -295,8 +295,9 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
         gray[i] = gray[i] >= 128 ? 255 : 0;
     t->plan->thumbnail_downsample = (double)t->plan->width / (double)width;
     struct hrf_bytes *thumbnail = &t->plan->thumbnail_png, *mask = &t->plan->mask_png;
-    HRF_TRY(hrf_png_write(rgb, width, height, 3, &thumbnail->data, &thumbnail->n_bytes, err));
-    return hrf_png_write(gray, width, height, 1, &mask->data, &mask->n_bytes, err);
+    HRF_TRY(hrf_png_write(rgb, width, height, 3, HRF_PNG_PHOTO, &thumbnail->data,
+                          &thumbnail->n_bytes, err));
+    return hrf_png_write(gray, width, height, 1, HRF_PNG_FLAT, &mask->data, &mask->n_bytes, err);
 }
 
 /* Fills the overview and t->probability. `mpp`: of the slide. */

@@ -79,8 +79,8 @@ static void fill_pictures(const struct scene *s, struct hrf_tile_plan *plan)
     MUST(hrf_image_create(WIDTH, HEIGHT, 3, &rgb, err));
     MUST(hrf_image_create(WIDTH, HEIGHT, 1, &mask, err));
     paint(s, &rgb, &mask);
-    MUST(hrf_image_encode(&rgb, &plan->thumbnail_png, err));
-    MUST(hrf_image_encode(&mask, &plan->mask_png, err));
+    MUST(hrf_image_encode(&rgb, HRF_PNG_PHOTO, &plan->thumbnail_png, err));
+    MUST(hrf_image_encode(&mask, HRF_PNG_FLAT, &plan->mask_png, err));
     hrf_image_release(&rgb);
     hrf_image_release(&mask);
 }

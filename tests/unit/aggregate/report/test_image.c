@@ -78,7 +78,7 @@ static void png_there_and_back_is_the_same_and_damage_is_an_error(void **state)
     for (size_t i = 0; i < 5 * 7 * 3; i++)
         image.pixels[i] = (unsigned char)(i * 37);
     struct hrf_bytes png = { 0 };
-    assert_int_equal(hrf_image_encode(&image, &png, NULL), HRF_OK);
+    assert_int_equal(hrf_image_encode(&image, HRF_PNG_PHOTO, &png, NULL), HRF_OK);
     assert_int_equal(hrf_image_decode(&png, 3, &back, NULL), HRF_OK);
     assert_memory_equal(back.pixels, image.pixels, 5 * 7 * 3);
     hrf_image_release(&back);
@@ -134,8 +134,8 @@ static void a_heatmap_tints_each_patch_where_it_lies(void **state)
                                   .stride_x0 = 200.0,
                                   .stride_y0 = 200.0,
                                   .thumbnail_downsample = 100.0 };
-    assert_int_equal(hrf_image_encode(&white, &plan.thumbnail_png, NULL), HRF_OK);
-    assert_int_equal(hrf_image_encode(&mask, &plan.mask_png, NULL), HRF_OK);
+    assert_int_equal(hrf_image_encode(&white, HRF_PNG_PHOTO, &plan.thumbnail_png, NULL), HRF_OK);
+    assert_int_equal(hrf_image_encode(&mask, HRF_PNG_FLAT, &plan.mask_png, NULL), HRF_OK);
     const struct hrf_scores scores = { .n_patches = 3, .n_classes = 2, .probabilities = p };
     assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_CENTRED, NULL, &map, NULL),
                      HRF_OK);
@@ -166,7 +166,7 @@ static void a_heatmap_tints_each_patch_where_it_lies(void **state)
     assert_string_equal(err.text, "1 scores of 2 classes for 3 patches");
     hrf_free(plan.mask_png.data);
     struct hrf_image other = make(8, 7, 1);
-    assert_int_equal(hrf_image_encode(&other, &plan.mask_png, NULL), HRF_OK);
+    assert_int_equal(hrf_image_encode(&other, HRF_PNG_FLAT, &plan.mask_png, NULL), HRF_OK);
     assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_CENTRED, NULL, &map, &err),
                      HRF_E_USER);
     assert_string_equal(err.text, "the tissue mask has 8 x 7 px, the thumbnail 8 x 8");
@@ -192,7 +192,7 @@ static void a_class_map_tints_the_places_that_speak(void **state)
                                   .stride_x0 = 800,
                                   .stride_y0 = 800,
                                   .thumbnail_downsample = 100 };
-    assert_int_equal(hrf_image_encode(&white, &plan.thumbnail_png, NULL), HRF_OK);
+    assert_int_equal(hrf_image_encode(&white, HRF_PNG_PHOTO, &plan.thumbnail_png, NULL), HRF_OK);
     const struct hrf_scores scores = {
         .n_patches = 1, .n_classes = 2, .probabilities = p, .class_map = { 1, 2, 2, values }
     };
