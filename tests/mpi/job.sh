@@ -40,6 +40,8 @@ diff -r "$scratch/patches/results/int8" "$scratch/many/results/int8" || fail "co
 many w.yaml 4 stages=2 --set 'engine.parallel={spatial: 2, stages: 2, microbatches: 2, bidirectional: true}' \
     --set 'precision=[int8]'
 diff -r "$scratch/patches/results/int8" "$scratch/many/results/int8" || fail "both ways are not one rank's"
+many w.yaml 4 tensor=2 --set 'precision=[int8]' # two groups, each rank with half of the weights
+diff -r "$scratch/patches/results/int8" "$scratch/many/results/int8" || fail "channels are not one rank's"
 one s.yaml slides --set 'precision=[int8]'
 many s.yaml 4 'spatial={rows: 2, cols: 2}' --set 'precision=[int8]'
 diff -r "$scratch/slides/results" "$scratch/many/results" || fail "slides in INT8 are not one rank's"
