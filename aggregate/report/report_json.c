@@ -48,13 +48,26 @@ static json_t *budget_json(const struct hrf_calibration_facts *facts)
     return object;
 }
 
+static json_t *tensors_json(const struct hrf_calibration_facts *facts)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < facts->n_tensors; i++) {
+        const struct hrf_calibration_tensor *t = &facts->tensors[i];
+        json_array_append_new(list, json_pack("{sosososo}", "name", hrf_json_string(t->name),
+                                              "method", hrf_json_string(t->method), "smoothing",
+                                              hrf_json_number((double)t->strength), "sqnr_db",
+                                              hrf_json_number(t->sqnr_db)));
+    }
+    return list;
+}
+
 static json_t *calibration_json(const struct hrf_calibration_facts *facts)
 {
     json_t *object = json_object();
     hrf_json_put_text(object, "key", facts->key);
     if (facts->key == NULL) {
-        static const char *const keys[] = { "cached",    "seconds",         "samples", "method",
-                                            "sample_of", "kept_in_float32", "budget" };
+        static const char *const keys[] = { "cached",    "seconds", "samples",         "method",
+                                            "sample_of", "tensors", "kept_in_float32", "budget" };
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             hrf_json_put(object, keys[i], json_null());
         hrf_json_put_reason(object, "key",
@@ -75,6 +88,7 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
             json_array_append_new(kept,
                                   json_pack("{soso}", "name", hrf_json_string(facts->kept[i].name),
                                             "reason", hrf_json_string(facts->kept[i].reason)));
+    hrf_json_put(object, "tensors", tensors_json(facts));
     hrf_json_put(object, "kept_in_float32", kept);
     hrf_json_put(object, "budget", budget_json(facts));
     return object;

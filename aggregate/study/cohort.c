@@ -98,6 +98,17 @@ static void release_kept(struct hrf_cohort *cohort)
     free_text(cohort->calibration.budget_words);
 }
 
+static void release_tensors(struct hrf_cohort *cohort)
+{
+    struct hrf_calibration_tensor *tensors = NULL;
+    memcpy(&tensors, &cohort->calibration.tensors, sizeof tensors); /* ours, too */
+    for (size_t i = 0; i < cohort->calibration.n_tensors; i++) {
+        hrf_free(tensors[i].name);
+        hrf_free(tensors[i].method);
+    }
+    hrf_free(tensors);
+}
+
 void hrf_cohort_destroy(struct hrf_cohort *cohort)
 {
     if (cohort == NULL)
@@ -119,6 +130,7 @@ void hrf_cohort_destroy(struct hrf_cohort *cohort)
     free_text(cohort->calibration.method);
     free_text(cohort->calibration.reason);
     release_kept(cohort);
+    release_tensors(cohort);
     hrf_free(cohort->name);
     hrf_free(cohort->classes);
     hrf_free(cohort->slides);
@@ -172,6 +184,23 @@ static bool copy_kept(const struct hrf_calibration_facts *from, struct hrf_calib
     return true;
 }
 
+static bool copy_tensors(const struct hrf_calibration_facts *from, struct hrf_calibration_facts *to)
+{
+    struct hrf_calibration_tensor *tensors = hrf_calloc(from->n_tensors + 1, sizeof *tensors);
+    to->tensors = tensors;
+    for (size_t i = 0; tensors != NULL && i < from->n_tensors; i++) {
+        const struct hrf_calibration_tensor *t = &from->tensors[i];
+        tensors[i] = (struct hrf_calibration_tensor){ .name = hrf_strdup(t->name),
+                                                      .method = hrf_strdup(t->method),
+                                                      .strength = t->strength,
+                                                      .sqnr_db = t->sqnr_db };
+        to->n_tensors++;
+        if (tensors[i].name == NULL || tensors[i].method == NULL)
+            return false;
+    }
+    return tensors != NULL;
+}
+
 static bool copy_budget(const struct hrf_calibration_facts *from, struct hrf_calibration_facts *to)
 {
     if (from->budget == NULL)
@@ -204,7 +233,8 @@ static bool copy_params(struct hrf_cohort *cohort, const struct hrf_aggregate_pa
     return ok && copy_text(facts->key, &cohort->calibration.key) &&
            copy_text(facts->method, &cohort->calibration.method) &&
            copy_text(facts->reason, &cohort->calibration.reason) &&
-           copy_kept(facts, &cohort->calibration) && copy_budget(facts, &cohort->calibration);
+           copy_kept(facts, &cohort->calibration) && copy_tensors(facts, &cohort->calibration) &&
+           copy_budget(facts, &cohort->calibration);
 }
 
 static bool reserve(struct hrf_cohort *cohort)

@@ -44,6 +44,8 @@ struct hrf_calibration_facts {
     bool of_training;     /* it is of the cohort's slides for training */
     const struct hrf_calibration_keep *kept; /* what does not use INT8, and why */
     size_t n_kept;
+    const struct hrf_calibration_tensor *tensors; /* names, methods, strengths, SQNR */
+    size_t n_tensors;
     const struct hrf_calibration_budget *budget; /* NULL: none */
     const char *budget_words;                    /* on the times; NULL: none */
 };

@@ -12,7 +12,7 @@ enum { N_CANDIDATES = 256 };
 #define STRENGTH_SLACK 1.02 /* the same for less smoothing */
 #define SLACK          1.15 /* 0.6 dB: what a wider clip may cost in squared error */
 
-static const char *const names[] = { "minmax", "percentile", "entropy", "mse", "best" };
+static const char *const names[] = { "minmax", "percentile", "entropy", "mse", "auto" };
 _Static_assert(sizeof names / sizeof names[0] == HRF_N_FIT_KINDS, "a name for every kind");
 
 const char *hrf_fit_kind_name(enum hrf_fit_kind kind)
@@ -22,8 +22,8 @@ const char *hrf_fit_kind_name(enum hrf_fit_kind kind)
 
 enum hrf_fit_kind hrf_fit_kind_find(const char *name)
 {
-    if (strcmp(name, "auto") == 0) /* by tensor, by the error over the sample */
-        return HRF_FIT_KIND_BEST;
+    if (strcmp(name, "best") == 0)
+        return HRF_FIT_KIND_AUTO;
     for (int i = 0; i < HRF_N_FIT_KINDS; i++)
         if (strcmp(names[i], name) == 0)
             return (enum hrf_fit_kind)i;
@@ -194,17 +194,17 @@ enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind
         return hrf_error_set(err, HRF_E_USER, "tensor '%s' was never seen: the sample is empty",
                              o->value);
     const int n_bins = used_bins(o);
-    double clips[HRF_FIT_KIND_BEST] = { 0 }, errors[HRF_FIT_KIND_BEST], least = INFINITY;
-    for (int k = 0; k < HRF_FIT_KIND_BEST; k++) {
+    double clips[HRF_FIT_KIND_AUTO] = { 0 }, errors[HRF_FIT_KIND_AUTO], least = INFINITY;
+    for (int k = 0; k < HRF_FIT_KIND_AUTO; k++) {
         errors[k] = INFINITY;
-        if (kind != HRF_FIT_KIND_BEST && (enum hrf_fit_kind)k != kind)
+        if (kind != HRF_FIT_KIND_AUTO && (enum hrf_fit_kind)k != kind)
             continue;
         clips[k] = clip_of(o, (enum hrf_fit_kind)k, n_bins);
         errors[k] = squared_error(o, n_bins, clips[k]);
         least = fmin(least, errors[k]);
     }
     double clip = 0;
-    for (int k = 0; k < HRF_FIT_KIND_BEST; k++)
+    for (int k = 0; k < HRF_FIT_KIND_AUTO; k++)
         if (errors[k] <= SLACK * least && clips[k] >= clip) {
             clip = clips[k];
             out->kind = (enum hrf_fit_kind)k;
@@ -235,6 +235,10 @@ static enum hrf_status fit_tokens(const struct hrf_observation *o, struct hrf_ca
     const int i = fit_strength(o);
     if (o->n_tries == 0)
         return HRF_OK;
+    char *rows = hrf_strdup("rows");
+    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for a calibration");
+    hrf_free(t->method);
+    t->method = rows;
     t->sqnr_db = o->errors[i] > 0 ? 10 * log10((double)o->n_tries / o->errors[i]) : INFINITY;
     t->strength = hrf_observe_strength(i);
     if (t->strength <= 0)

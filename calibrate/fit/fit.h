@@ -15,15 +15,15 @@ enum hrf_fit_kind {
     HRF_FIT_KIND_PERCENTILE, /* all but 0.01 % of the numbers */
     HRF_FIT_KIND_ENTROPY,    /* least Kullback-Leibler divergence (Migacz, GTC 2017, S7310) */
     HRF_FIT_KIND_MSE,  /* near the least mean squared error: rounding inside, clipping outside */
-    HRF_FIT_KIND_BEST, /* of these, the widest whose mean squared error is near the least */
+    HRF_FIT_KIND_AUTO, /* of these, the widest whose mean squared error is near the least */
     HRF_N_FIT_KINDS
 };
-/* "minmax" ... "best"; HRF_N_FIT_KINDS for a word that is none. */
+/* "minmax" ... "auto"; HRF_N_FIT_KINDS for a word that is none. "best" is an old name of auto. */
 const char *hrf_fit_kind_name(enum hrf_fit_kind kind);
 enum hrf_fit_kind hrf_fit_kind_find(const char *name);
 
 struct hrf_fit {
-    enum hrf_fit_kind kind; /* the kind that was used; for HRF_FIT_KIND_BEST, the chosen one */
+    enum hrf_fit_kind kind; /* the kind that was used; for HRF_FIT_KIND_AUTO, the chosen one */
     float low, high;        /* the range; low is 0 or -high */
     double sqnr_db;         /* signal to quantisation noise, by the histogram; +inf: no noise */
 };

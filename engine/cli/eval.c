@@ -239,8 +239,8 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     }
     if (kind == HRF_N_FIT_KINDS)
         return hrf_error_set(err, HRF_E_USER,
-                             "--method '%s' is unknown; use minmax, percentile, entropy, mse, "
-                             "best or auto",
+                             "--method '%s' is unknown; use minmax, percentile, entropy, mse "
+                             "or auto",
                              request->method);
     enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
     if (status == HRF_OK)
@@ -418,7 +418,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_TEXT, &request.scales },
         { "save-scales", "FILE", "int8: save the calibration made on the input", HRF_OPTION_TEXT,
           &request.save },
-        { "method", "M", "int8: minmax, percentile, entropy, mse (default), best or auto",
+        { "method", "M", "int8: minmax, percentile, entropy, mse (default) or auto (by layer)",
           HRF_OPTION_TEXT, &request.method },
         { "min-sqnr", "DB",
           "int8: tensors with a lower signal-to-noise ratio in 8 bits stay in float32 (default 15)",

@@ -11,11 +11,11 @@
 
 enum hrf_fit_kind run_fit_kind(const struct hrf_workflow *workflow)
 {
-    static const enum hrf_fit_kind kinds[] = { [HRF_FIT_MINMAX] = HRF_FIT_KIND_MINMAX,
-                                               [HRF_FIT_PERCENTILE] = HRF_FIT_KIND_PERCENTILE,
-                                               [HRF_FIT_ENTROPY] = HRF_FIT_KIND_ENTROPY,
-                                               [HRF_FIT_MSE] = HRF_FIT_KIND_MSE,
-                                               [HRF_FIT_BEST] = HRF_FIT_KIND_BEST };
+    static const enum hrf_fit_kind kinds[] = {
+        [HRF_FIT_MINMAX] = HRF_FIT_KIND_MINMAX,   [HRF_FIT_PERCENTILE] = HRF_FIT_KIND_PERCENTILE,
+        [HRF_FIT_ENTROPY] = HRF_FIT_KIND_ENTROPY, [HRF_FIT_MSE] = HRF_FIT_KIND_MSE,
+        [HRF_FIT_AUTO] = HRF_FIT_KIND_AUTO,       [HRF_FIT_BEST] = HRF_FIT_KIND_AUTO
+    };
     return kinds[workflow->calibrate.method];
 }
 

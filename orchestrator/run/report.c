@@ -202,6 +202,8 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     facts->of_training = run_samples_training_part(w, &slides);
     facts->kept = p->calibration->keep;
     facts->n_kept = p->calibration->n_keep;
+    facts->tensors = p->calibration->tensors;
+    facts->n_tensors = p->calibration->n_tensors;
     if (p->calibration->budget.measure != NULL) {
         facts->budget = &p->calibration->budget;
         facts->budget_words = p->budget_words = hrf_fit_budget_words(p->calibration);

@@ -18,7 +18,9 @@ struct hrf_calibration_tensor {
     float low, high;
     bool is_observed; /* false: records of earlier versions do not tell the next two */
     float observed_low, observed_high; /* of all its numbers over the sample */
-    char *method;                      /* that gave the range: "mse" ... */
+    /* That gave the range: "mse" ...; "rows": products round each row of it by a scale of its own,
+     * where the back end has that. */
+    char *method;
     /* Signal to quantisation noise: of the tensor with this range, or, if products of tokens read
      * it, measured in their output; HUGE_VAL: none lost. */
     double sqnr_db;
@@ -55,7 +57,7 @@ struct hrf_calibration_budget {
 
 struct hrf_calibration {
     char *key;     /* hex */
-    char *method;  /* as it was asked for: "mse", "best" ... */
+    char *method;  /* as it was asked for: "mse", "auto" ... */
     char *graph;   /* hrf_graph_hash() of the model as it was read */
     char *sample;  /* identity of the sample, hex */
     char *engine;  /* version */

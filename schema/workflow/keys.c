@@ -9,7 +9,9 @@ const char *const hrf_words_mode[] = { "patch", "slide", NULL };
 const char *const hrf_words_tissue[] = { "otsu", "wsinfer", "clam", "ncrf", "onnx", NULL };
 const char *const hrf_words_edge[] = { "drop", "pad", "shift", NULL };
 const char *const hrf_words_on_bad_tile[] = { "fail", "white", NULL };
-const char *const hrf_words_fit[] = { "minmax", "percentile", "entropy", "mse", "best", NULL };
+const char *const hrf_words_fit[] = {
+    "minmax", "percentile", "entropy", "mse", "auto", "best", NULL
+};
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
 const char *const hrf_words_attention[] = { "auto", "gather", "ring", NULL };
@@ -143,7 +145,8 @@ const struct hrf_key hrf_keys[] = {
     ONE_OF(precision, PRECISIONS, "[fp32]", hrf_precision_names,
            "precisions to run; the first is the reference for comparisons"),
     IN_RANGE(calibrate.samples, INT, "512", 1, MANY, "number of patches in the calibration sample"),
-    ONE_OF(calibrate.method, WORD, "mse", hrf_words_fit, "how INT8 ranges are chosen"),
+    ONE_OF(calibrate.method, WORD, "mse", hrf_words_fit,
+           "how INT8 ranges are chosen; auto: by layer (best is its old name)"),
     IN_RANGE(calibrate.seed, INT, "1", 0, MANY, "random seed of the calibration sample"),
     ONE_OF(calibrate.slides.layout, WORD, NULL, hrf_words_layout,
            "slides to draw the calibration sample from; default: the slides of dataset, of split "

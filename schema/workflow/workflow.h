@@ -33,7 +33,8 @@ enum hrf_fit_method {
     HRF_FIT_PERCENTILE,
     HRF_FIT_ENTROPY,
     HRF_FIT_MSE,
-    HRF_FIT_BEST
+    HRF_FIT_AUTO,
+    HRF_FIT_BEST /* an old name of it */
 };
 enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
 enum hrf_halo_choice { HRF_HALO_AUTO, HRF_HALO_PLAIN, HRF_HALO_OVERLAP };

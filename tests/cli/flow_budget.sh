@@ -5,7 +5,7 @@
 make_cohort
 make_workflow "$scratch/w.yaml"
 report() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1] + "/report/report.json")); b=v["calibration"]["budget"]; assert eval(sys.argv[2]), v["calibration"]' "$1" "$2" || fail "not so: $2"; }
-strict="--set precision=[fp32,int8] --set calibrate.budget.cosine=0.9999999"
+strict="--set precision=[fp32,int8] --set calibrate.budget.cosine=0.9999999 --set calibrate.method=auto"
 
 # Killed after the choice, before it is stored.
 HRF_CRASH_AT=run.calibrate.before_put "$flow" run "$scratch/w.yaml" --out "$scratch/killed" $strict >/dev/null 2>&1 || true
@@ -21,6 +21,8 @@ report "$scratch/killed" 'sum(l["loss"] for l in b["layers"]) > 1e-7 and min(b["
 report "$scratch/killed" '("INT8 is not faster than" in b["summary"]) == (b["int8_ms"] >= min(b["fp32_ms"], b["bf16_ms"]))'
 report "$scratch/killed" '[k["name"] for k in v["calibration"]["kept_in_float32"]] == [l["name"] for l in b["layers"] if l["precision"] == "fp32"]'
 grep -q "calibrate.budget" "$scratch/killed/report/index.html" || fail "the page does not say it"
+
+report "$scratch/killed" 'v["calibration"]["method"] == "auto" and {t["method"] for t in v["calibration"]["tensors"]} <= {"minmax", "percentile", "entropy", "mse", "rows"} and all(t["smoothing"] >= 0 for t in v["calibration"]["tensors"])'
 
 # With nothing allowed, all that loses anything leaves, for FP32: the same scores.
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/nothing" --set 'precision=[fp32, int8]' --set calibrate.budget.cosine=1

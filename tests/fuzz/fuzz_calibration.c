@@ -55,7 +55,7 @@ static void try_observations(const char *text, size_t size)
     if (hrf_observations_decode(text, size, "fuzz", &seen, &err) != HRF_OK)
         return;
     warnings = hrf_fit_warnings(&seen);
-    if (hrf_fit_all(&seen, HRF_FIT_KIND_BEST, &c, &err) == HRF_OK &&
+    if (hrf_fit_all(&seen, HRF_FIT_KIND_AUTO, &c, &err) == HRF_OK &&
         hrf_fit_keep_noisy(c, HRF_FIT_MIN_SQNR_DB, &err) != HRF_OK)
         __builtin_trap(); /* a finding */
     hrf_observations_release(&seen);

@@ -86,9 +86,9 @@ static void best_is_no_worse_than_any(void **state)
     (void)state;
     struct hrf_random random = hrf_random_init(4);
     fill_normal(&random, 30);
-    const struct hrf_fit best = fit(HRF_FIT_KIND_BEST);
+    const struct hrf_fit best = fit(HRF_FIT_KIND_AUTO);
     assert_true(best.high >= fit(HRF_FIT_KIND_MSE).high);
-    for (int k = 0; k < HRF_FIT_KIND_BEST; k++)
+    for (int k = 0; k < HRF_FIT_KIND_AUTO; k++)
         assert_true(best.sqnr_db >= fit((enum hrf_fit_kind)k).sqnr_db - 0.61);
 }
 
@@ -130,7 +130,7 @@ static void sparse_tensors_keep_their_large_numbers(void **state)
     fill_normal(&random, 0);
     for (int i = 0; i < N; i++)
         numbers[i] = i % 10 == 0 ? fabsf(numbers[i]) : 0;
-    for (int k = 0; k <= HRF_FIT_KIND_BEST; k++) {
+    for (int k = 0; k <= HRF_FIT_KIND_AUTO; k++) {
         const struct hrf_fit f = fit((enum hrf_fit_kind)k);
         assert_true(f.low == 0 && f.high > 2.5f);
         assert_true(f.sqnr_db > 30);
@@ -170,7 +170,7 @@ static void a_tensor_of_zeros_has_no_scale_and_is_kept(void **state)
     const float zeros[] = { 0, 0, 0 }, others[] = { -1, 0, 2 };
     assert_int_equal(hrf_observe(&all, "zeros", zeros, 3, 1, NULL), HRF_OK);
     assert_int_equal(hrf_observe(&all, "others", others, 3, 1, NULL), HRF_OK);
-    assert_int_equal(hrf_fit_all(&all, HRF_FIT_KIND_BEST, &c, NULL), HRF_OK);
+    assert_int_equal(hrf_fit_all(&all, HRF_FIT_KIND_AUTO, &c, NULL), HRF_OK);
     assert_int_equal(c->n_keep, 1);
     assert_string_equal(c->keep[0].name, "zeros");
     assert_string_equal(c->keep[0].reason, "it held nothing but zeros");
