@@ -16,7 +16,14 @@ struct hrf_encoder_build {
     enum hrf_status status;
     struct hrf_error *err;
     int32_t n_made; /* for names */
+    float epsilon;  /* of a vision transformer's norms */
 };
+
+/* Gives tensors in the names of Hugging Face's transformers timm's names; in a file without them
+ * nothing changes. *epsilon: of the norms, if it is another than timm's. */
+HRF_CHECKED enum hrf_status hrf_encoder_take_hugging_face_names(struct hrf_safetensors *file,
+                                                                float *epsilon,
+                                                                struct hrf_error *err);
 
 /* The tensor of that name (printf's), NULL: there is none. Not a failure. */
 struct hrf_safetensor *hrf_encoder_look(struct hrf_encoder_build *b, const char *format, ...)

@@ -1,4 +1,4 @@
-/* cnn.c - ResNets in timm's and torchvision's names, and timm's ConvNeXt. */
+/* cnn.c - ResNets in timm's and torchvision's names, and timm's ConvNeXt and ConvNeXt V2. */
 #include "engine/encoder/build_private.h"
 
 #include <inttypes.h>
@@ -132,6 +132,32 @@ static int32_t image_norm(struct hrf_encoder_build *b, const char *name, int32_t
     return channels_first(b, hrf_encoder_layer_norm(b, name, channels_last(b, x), 3, n, 1e-6f));
 }
 
+/* ConvNeXt V2's global response normalisation of [N][H][W][C]: x * (1 + weight * g / (mean of g
+ * over the channels + 1e-6)) + bias, with g the length of each channel over rows and columns. */
+static int32_t response_norm(struct hrf_encoder_build *b, const char *name, int32_t x, int64_t n)
+{
+    const float small = 1e-6f;
+    const int64_t one = 1;
+    struct hrf_attributes a = hrf_attributes_default();
+    char full[NAME + 16];
+    a.keep_dims = true;
+    a.n_axes = 2;
+    a.axes[0] = 1;
+    a.axes[1] = 2;
+    const int32_t g = hrf_encoder_node(b, HRF_OP_REDUCE_L2, &x, 1, &a);
+    a.n_axes = 1;
+    a.axes[0] = 3;
+    int32_t mean = hrf_encoder_node(b, HRF_OP_REDUCE_MEAN, &g, 1, &a);
+    mean = hrf_encoder_binary(b, HRF_OP_ADD, mean,
+                              hrf_encoder_constant(b, HRF_F32, 1, &one, &small));
+    int32_t y = hrf_encoder_binary(b, HRF_OP_MUL, x, hrf_encoder_binary(b, HRF_OP_DIV, g, mean));
+    snprintf(full, sizeof full, "%s.weight", name);
+    y = hrf_encoder_binary(b, HRF_OP_MUL, y, hrf_encoder_tensor(b, full, 1, &n));
+    snprintf(full, sizeof full, "%s.bias", name);
+    y = hrf_encoder_binary(b, HRF_OP_ADD, y, hrf_encoder_tensor(b, full, 1, &n));
+    return hrf_encoder_binary(b, HRF_OP_ADD, x, y);
+}
+
 static int32_t next_block(struct hrf_encoder_build *b, const char *block, int32_t x, int64_t n)
 {
     char name[NAME];
@@ -144,6 +170,9 @@ static int32_t next_block(struct hrf_encoder_build *b, const char *block, int32_
     snprintf(name, sizeof name, "%smlp.fc1", block);
     const int64_t hidden = outputs_of(b, name);
     y = hrf_encoder_unary(b, HRF_OP_GELU, hrf_encoder_linear(b, name, y, hidden, n));
+    snprintf(name, sizeof name, "%smlp.grn", block);
+    if (hrf_encoder_look(b, "%s.weight", name) != NULL)
+        y = response_norm(b, name, y, hidden);
     snprintf(name, sizeof name, "%smlp.fc2", block);
     y = hrf_encoder_linear(b, name, y, n, hidden);
     snprintf(name, sizeof name, "%sgamma", block);

@@ -39,6 +39,8 @@ static const struct encoder table[] = {
     { "uni2-h", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 224, "bilinear", IMAGENET } },
     { "virchow", HRF_ENCODER_VIT, 16, HRF_POOL_BOTH, { 224, 224, "bicubic", IMAGENET } },
     { "virchow2", HRF_ENCODER_VIT, 16, HRF_POOL_BOTH, { 224, 224, "bicubic", IMAGENET } },
+    { "phikon", HRF_ENCODER_VIT, 12, HRF_POOL_CLASS, { 224, 224, "bilinear", IMAGENET } },
+    { "phikon-v2", HRF_ENCODER_VIT, 16, HRF_POOL_CLASS, { 224, 224, "bicubic", IMAGENET } },
     { "gigapath", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 256, "bicubic", IMAGENET } },
     { "h-optimus-0", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 224, "bicubic", OPTIMUS } },
     { "h-optimus-1", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 224, "bicubic", OPTIMUS } },
@@ -107,7 +109,8 @@ static bool is_beside(const char *name, const struct hrf_encoder_options *wanted
     static const char counter[] = ".num_batches_tracked";
     if (n >= sizeof counter && strcmp(name + n - (sizeof counter - 1), counter) == 0)
         return true;
-    if (strcmp(name, "mask_token") == 0 || begins(name, "decoder") || begins(name, "head_dist"))
+    if (strcmp(name, "mask_token") == 0 || begins(name, "decoder") || begins(name, "head_dist") ||
+        begins(name, "pooler."))
         return true;
     if (wanted->pool != HRF_POOL_LOGITS &&
         (begins(name, "fc.") || (begins(name, "head.") && !begins(name, "head.norm"))))
@@ -183,7 +186,10 @@ enum hrf_status hrf_encoder_make(const char *name, const char *weights,
                              wanted.size, LARGEST);
     HRF_TRY(hrf_safetensors_open(weights, &file, err));
     HRF_TRY(hrf_graph_create(name, &graph, err));
-    struct hrf_encoder_build b = { .graph = graph, .file = file, .wanted = &wanted, .err = err };
+    struct hrf_encoder_build b = {
+        .graph = graph, .file = file, .wanted = &wanted, .err = err, .epsilon = 1e-6f
+    };
+    HRF_TRY(hrf_encoder_take_hugging_face_names(file, &b.epsilon, err));
     HRF_TRY(add_ends(&b, encoder->family));
     HRF_TRY(check_used(file, &wanted, name, err));
     *input = encoder->input;

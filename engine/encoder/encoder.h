@@ -1,5 +1,5 @@
-/* encoder.h - known encoders out of weights in timm's names: vision transformers, ResNets,
- * ConvNeXt.
+/* encoder.h - known encoders out of weights in timm's names: vision transformers (also in the names
+ * of Hugging Face's transformers), ResNets, ConvNeXt and ConvNeXt V2.
  *
  * Widths, depths, patch sizes, registers, LayerScale, SwiGLU and biases follow from the tensors;
  * what does not (heads, the output that users take, preprocessing) stands in a table of encoders.

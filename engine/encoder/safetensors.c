@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "engine/ir/number.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000, MOST_TENSORS = 1000000 };
+enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000, MOST_TENSORS = 1000000, MOST_SHARDS = 1000 };
 
 void hrf_safetensors_destroy(struct hrf_safetensors *file)
 {
@@ -22,8 +23,9 @@ void hrf_safetensors_destroy(struct hrf_safetensors *file)
         hrf_free(file->items[i].name);
     hrf_free(file->items);
     hrf_free(file->path);
-    if (file->fd >= 0)
-        close(file->fd);
+    for (size_t i = 0; i < file->n_fds; i++)
+        close(file->fds[i]);
+    hrf_free(file->fds);
     hrf_free(file);
 }
 
@@ -67,6 +69,7 @@ static enum hrf_status read_entry(const char *name, const json_t *object, const 
     const char *dtype;
     json_t *shape, *offsets;
     int64_t count;
+    t->fd = -1;
     t->name = hrf_strdup(name);
     HRF_CHECK_MEMORY(t->name != NULL, err, "no memory for '%s'", where);
     HRF_TRY(hrf_json_get_text(object, "dtype", where, &dtype, err));
@@ -154,7 +157,6 @@ enum hrf_status hrf_safetensors_parse(const char *header, size_t n_bytes, int64_
     HRF_AUTO_JSON root = NULL;
     HRF_AUTO(hrf_safetensors) file = hrf_calloc(1, sizeof *file);
     HRF_CHECK_MEMORY(file != NULL, err, "no memory for '%s'", where);
-    file->fd = -1;
     file->path = hrf_strdup(where);
     HRF_CHECK_MEMORY(file->path != NULL, err, "no memory for '%s'", where);
     HRF_TRY(hrf_json_parse(header, n_bytes, where, &root, err));
@@ -198,8 +200,8 @@ static enum hrf_status read_length(int fd, const char *path, int64_t file_bytes,
     return HRF_OK;
 }
 
-enum hrf_status hrf_safetensors_open(const char *path, struct hrf_safetensors **out,
-                                     struct hrf_error *err)
+static enum hrf_status open_one(const char *path, struct hrf_safetensors **out,
+                                struct hrf_error *err)
 {
     int fd;
     int64_t length = 0;
@@ -217,14 +219,117 @@ enum hrf_status hrf_safetensors_open(const char *path, struct hrf_safetensors **
     if (status == HRF_OK)
         status = hrf_safetensors_parse(header, (size_t)length, info.st_size - LENGTH_BYTES - length,
                                        path, &file, err);
+    if (status == HRF_OK && (file->fds = hrf_alloc_array(1, sizeof *file->fds)) == NULL)
+        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for '%s'", path);
     if (status != HRF_OK) {
         close(fd);
         return status;
     }
-    file->fd = fd;
-    file->data_offset = LENGTH_BYTES + length;
+    file->fds[file->n_fds++] = fd;
+    for (size_t i = 0; i < file->n_items; i++) {
+        file->items[i].fd = fd;
+        file->items[i].begin += LENGTH_BYTES + length;
+        file->items[i].end += LENGTH_BYTES + length;
+    }
     HRF_MOVE(*out, file);
     return HRF_OK;
+}
+
+/* Adds the tensors of a file of the index that the index places there. */
+static enum hrf_status take_shard(struct hrf_safetensors *all, struct hrf_safetensors *shard,
+                                  const json_t *places, const char *name, struct hrf_error *err)
+{
+    void *fds = all->fds, *items = all->items;
+    size_t n_fds = all->n_fds, n_items = all->n_items;
+    HRF_TRY(hrf_array_reserve(&fds, &n_fds, all->n_fds + 1, sizeof *all->fds, err));
+    all->fds = fds;
+    HRF_TRY(hrf_array_reserve(&items, &n_items, all->n_items + shard->n_items + 1,
+                              sizeof *all->items, err));
+    all->items = items;
+    all->fds[all->n_fds++] = shard->fds[0];
+    shard->n_fds = 0;
+    for (size_t i = 0; i < shard->n_items; i++) {
+        const char *place = json_string_value(json_object_get(places, shard->items[i].name));
+        if (place == NULL || strcmp(place, name) != 0)
+            return hrf_error_set(
+                err, HRF_E_USER,
+                "%s: tensor '%s' is in '%s', and the index does not place it there", all->path,
+                shard->items[i].name, name);
+        all->items[all->n_items++] = shard->items[i];
+        shard->items[i].name = NULL;
+    }
+    return HRF_OK;
+}
+
+static bool has_file(const json_t *files, const char *name)
+{
+    return json_object_get(files, name) != NULL;
+}
+
+static enum hrf_status open_shards(struct hrf_safetensors *all, const json_t *places,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *folder = hrf_path_directory(all->path);
+    HRF_AUTO_JSON files = json_object();
+    const char *tensor;
+    json_t *value;
+    HRF_CHECK_MEMORY(folder != NULL && files != NULL, err, "no memory for '%s'", all->path);
+    json_object_foreach((json_t *)(uintptr_t)places, tensor, value)
+    {
+        const char *name = json_string_value(value);
+        HRF_AUTO(hrf_safetensors) shard = NULL;
+        if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL || name[0] == '.')
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s: tensor '%s' is in '%s', which is no file beside the index",
+                                 all->path, tensor, name != NULL ? name : "");
+        if (has_file(files, name))
+            continue;
+        if (json_object_size(files) >= MOST_SHARDS)
+            return hrf_error_set(err, HRF_E_USER, "%s names more than %d files", all->path,
+                                 MOST_SHARDS);
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
+        HRF_CHECK_MEMORY(path != NULL && json_object_set_new(files, name, json_true()) == 0, err,
+                         "no memory for '%s'", all->path);
+        HRF_TRY(open_one(path, &shard, err));
+        HRF_TRY(take_shard(all, shard, places, name, err));
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status open_index(const char *path, struct hrf_safetensors **out,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = NULL;
+    HRF_AUTO_JSON root = NULL;
+    HRF_AUTO(hrf_safetensors) all = hrf_calloc(1, sizeof *all);
+    size_t n = 0;
+    const char *tensor;
+    json_t *value;
+    HRF_CHECK_MEMORY(all != NULL && (all->path = hrf_strdup(path)) != NULL, err,
+                     "no memory for '%s'", path);
+    HRF_TRY(hrf_file_read(path, MOST_HEADER, &text, &n, err));
+    HRF_TRY(hrf_json_parse(text, n, path, &root, err));
+    json_t *places = json_object_get(root, "weight_map");
+    if (!json_is_object(places) || json_object_size(places) == 0)
+        return hrf_error_set(err, HRF_E_USER, "%s is no index of safetensors files", path);
+    HRF_TRY(open_shards(all, places, err));
+    json_object_foreach(places, tensor, value)
+    {
+        if (hrf_safetensors_find(all, tensor) == NULL)
+            return hrf_error_set(err, HRF_E_USER, "%s: '%s' does not hold tensor '%s'", path,
+                                 json_string_value(value), tensor);
+    }
+    HRF_MOVE(*out, all);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_safetensors_open(const char *path, struct hrf_safetensors **out,
+                                     struct hrf_error *err)
+{
+    static const char index[] = ".json";
+    const size_t n = strlen(path);
+    const bool is_index = n >= sizeof index && strcmp(path + n - (sizeof index - 1), index) == 0;
+    return is_index ? open_index(path, out, err) : open_one(path, out, err);
 }
 
 struct hrf_safetensor *hrf_safetensors_find(struct hrf_safetensors *file, const char *name)
@@ -264,7 +369,7 @@ enum hrf_status hrf_safetensors_read(struct hrf_safetensors *file, struct hrf_sa
     HRF_AUTO_FREE float *numbers = hrf_alloc_array((size_t)n + 1, sizeof *numbers);
     HRF_CHECK_MEMORY(raw != NULL && numbers != NULL, err, "no memory for tensor '%s'",
                      tensor->name);
-    HRF_TRY(read_at(file->fd, file->data_offset + tensor->begin, raw, n_bytes, file->path, err));
+    HRF_TRY(read_at(tensor->fd, tensor->begin, raw, n_bytes, file->path, err));
     widen(dtype, raw, numbers, n);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(numbers[i]))

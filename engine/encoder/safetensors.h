@@ -14,18 +14,21 @@ struct hrf_safetensor {
     char *name;
     char dtype[8];          /* "F32", "F16", "BF16", "F64", "I64" ... */
     struct hrf_shape shape; /* ranks above HRF_MAX_RANK are refused when the tensor is read */
-    int64_t begin, end;     /* bytes, from the end of the header on */
+    int fd;                 /* of its file; -1: none, as for hrf_safetensors_parse() */
+    int64_t begin, end;     /* bytes of that file; of hrf_safetensors_parse(), after the header */
     bool is_used;           /* it has been read, or ignored */
 };
 
 struct hrf_safetensors {
     char *path;
-    int fd;              /* -1: none, as for hrf_safetensors_parse() */
-    int64_t data_offset; /* of the first tensor's bytes in the file */
+    int *fds; /* of the files that are open */
+    size_t n_fds;
     struct hrf_safetensor *items;
     size_t n_items;
 };
 
+/* A file, or the index of several beside it: "model.safetensors.index.json", whose names of files
+ * have no folder. */
 HRF_CHECKED enum hrf_status hrf_safetensors_open(const char *path, struct hrf_safetensors **out,
                                                  struct hrf_error *err);
 void hrf_safetensors_destroy(struct hrf_safetensors *file);

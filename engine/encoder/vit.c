@@ -1,13 +1,12 @@
-/* vit.c - timm's VisionTransformer: class token, registers, LayerScale, SwiGLU, position embeddings
- * at any image size. Source: timm/models/vision_transformer.py (1.0). */
+/* vit.c - timm's VisionTransformer (and transformers', in timm's names): class token, registers,
+ * LayerScale, SwiGLU, position embeddings at any image size. Source:
+ * timm/models/vision_transformer.py (1.0). */
 #include "engine/encoder/build_private.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define EPSILON 1e-6f
 
 struct vit {
     int64_t width, patch, grid, n_prefix, n_heads, depth;
@@ -87,11 +86,13 @@ static int32_t position_table(struct hrf_encoder_build *b, const struct vit *v)
     if (b->status != HRF_OK)
         return HRF_NO_VALUE;
     const int64_t n_pos = pos != NULL && pos->shape.rank == 3 ? pos->shape.dims[1] : 0;
-    int64_t from = (int64_t)lrint(sqrt((double)n_pos));
-    const bool has_prefix = from * from != n_pos;
-    if (has_prefix)
-        from = (int64_t)lrint(sqrt((double)(n_pos > v->n_prefix ? n_pos - v->n_prefix : 0)));
-    const int64_t embedded = has_prefix ? v->n_prefix : 0;
+    /* Places of the prefix: none, all, or the class token's alone. */
+    const int64_t prefixes[] = { 0, v->n_prefix, v->has_class };
+    int64_t from = 0, embedded = 0;
+    for (int i = 0; i < 3 && from * from + embedded != n_pos; i++) {
+        embedded = prefixes[i];
+        from = (int64_t)lrint(sqrt((double)(n_pos > embedded ? n_pos - embedded : 0)));
+    }
     if (n_pos == 0 || from * from + embedded != n_pos)
         return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER,
                                                  "%s: 'pos_embed' has %" PRId64
@@ -134,7 +135,7 @@ static int32_t tokens_of(struct hrf_encoder_build *b, const struct vit *v, int32
     }
     x = hrf_encoder_binary(b, HRF_OP_ADD, x, position_table(b, v));
     if (hrf_encoder_look(b, "norm_pre.weight") != NULL)
-        x = hrf_encoder_layer_norm(b, "norm_pre", x, 2, v->width, EPSILON);
+        x = hrf_encoder_layer_norm(b, "norm_pre", x, 2, v->width, b->epsilon);
     return x;
 }
 
@@ -143,6 +144,33 @@ static int32_t part_of(struct hrf_encoder_build *b, const struct vit *v, int32_t
 {
     const int64_t dims[] = { -1, v->n_heads, n_tokens(v), v->width / v->n_heads };
     return hrf_encoder_reshape(b, hrf_encoder_slice(b, all, 0, i, i + 1), 4, dims);
+}
+
+/* x times the matrices of q, k and v side by side: [N][T][3 * width]. */
+static int32_t apart(struct hrf_encoder_build *b, const struct vit *v, const char *block, int32_t x)
+{
+    static const char *const parts[] = { "q", "k", "v" };
+    const int64_t w = v->width, dims[] = { w, 3 * w };
+    HRF_AUTO_FREE float *matrix = hrf_alloc_array((size_t)(3 * w * w), sizeof *matrix);
+    HRF_AUTO_FREE float *rows = hrf_alloc_array((size_t)(w * w), sizeof *rows);
+    HRF_AUTO_FREE float *bias = hrf_calloc((size_t)(3 * w), sizeof *bias);
+    char name[96];
+    if (matrix == NULL || rows == NULL || bias == NULL)
+        return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_NOMEM, "no memory for '%s'", block));
+    for (int64_t p = 0; p < 3; p++) {
+        snprintf(name, sizeof name, "%s.attn.%s.weight", block, parts[p]);
+        if (!copy_rows(b, name, v, w, rows))
+            return HRF_NO_VALUE;
+        for (int64_t r = 0; r < w; r++)
+            for (int64_t c = 0; c < w; c++)
+                matrix[c * 3 * w + p * w + r] = rows[r * w + c];
+        snprintf(name, sizeof name, "%s.attn.%s.bias", block, parts[p]);
+        if (hrf_encoder_look(b, "%s", name) != NULL && !copy_rows(b, name, v, 1, bias + p * w))
+            return HRF_NO_VALUE;
+    }
+    x = hrf_encoder_binary(b, HRF_OP_MATMUL, x, hrf_encoder_constant(b, HRF_F32, 2, dims, matrix));
+    return hrf_encoder_binary(b, HRF_OP_ADD, x,
+                              hrf_encoder_constant(b, HRF_F32, 1, &dims[1], bias));
 }
 
 static int32_t attention(struct hrf_encoder_build *b, const struct vit *v, const char *block,
@@ -154,7 +182,9 @@ static int32_t attention(struct hrf_encoder_build *b, const struct vit *v, const
     struct hrf_attributes softmax = hrf_attributes_default();
     softmax.axis = 3;
     snprintf(name, sizeof name, "%s.attn.qkv", block);
-    int32_t all = hrf_encoder_linear(b, name, x, 3 * v->width, v->width);
+    int32_t all = hrf_encoder_look(b, "%s.attn.q.weight", block) != NULL
+                      ? apart(b, v, block, x)
+                      : hrf_encoder_linear(b, name, x, 3 * v->width, v->width);
     all = hrf_encoder_reshape(b, all, 5, (const int64_t[]){ 0, n_tokens(v), 3, v->n_heads, d });
     all = hrf_encoder_transpose(b, all, 5, (const int64_t[]){ 2, 0, 3, 1, 4 });
     int32_t q = part_of(b, v, all, 0), k = part_of(b, v, all, 1);
@@ -162,7 +192,7 @@ static int32_t attention(struct hrf_encoder_build *b, const struct vit *v, const
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "%s.attn.%s", block, norms[i]);
         if (hrf_encoder_look(b, "%s.weight", name) != NULL)
-            *(i == 0 ? &q : &k) = hrf_encoder_layer_norm(b, name, i == 0 ? q : k, 3, d, EPSILON);
+            *(i == 0 ? &q : &k) = hrf_encoder_layer_norm(b, name, i == 0 ? q : k, 3, d, b->epsilon);
     }
     q = hrf_encoder_binary(b, HRF_OP_MUL, q, hrf_encoder_constant(b, HRF_F32, 1, &one, &scale));
     k = hrf_encoder_transpose(b, k, 4, (const int64_t[]){ 0, 1, 3, 2 });
@@ -173,7 +203,7 @@ static int32_t attention(struct hrf_encoder_build *b, const struct vit *v, const
     y = hrf_encoder_reshape(b, y, 3, (const int64_t[]){ 0, n_tokens(v), v->width });
     snprintf(name, sizeof name, "%s.attn.norm", block);
     if (hrf_encoder_look(b, "%s.weight", name) != NULL)
-        y = hrf_encoder_layer_norm(b, name, y, 2, v->width, EPSILON);
+        y = hrf_encoder_layer_norm(b, name, y, 2, v->width, b->epsilon);
     snprintf(name, sizeof name, "%s.attn.proj", block);
     return hrf_encoder_linear(b, name, y, v->width, v->width);
 }
@@ -221,10 +251,10 @@ static int32_t transform(struct hrf_encoder_build *b, const struct vit *v, int64
     char block[48], norm[64];
     snprintf(block, sizeof block, "blocks.%" PRId64, i);
     snprintf(norm, sizeof norm, "%s.norm1", block);
-    int32_t y = hrf_encoder_layer_norm(b, norm, x, 2, v->width, EPSILON);
+    int32_t y = hrf_encoder_layer_norm(b, norm, x, 2, v->width, b->epsilon);
     x = add_scaled(b, v, block, "ls1", x, attention(b, v, block, y));
     snprintf(norm, sizeof norm, "%s.norm2", block);
-    y = hrf_encoder_layer_norm(b, norm, x, 2, v->width, EPSILON);
+    y = hrf_encoder_layer_norm(b, norm, x, 2, v->width, b->epsilon);
     return add_scaled(b, v, block, "ls2", x, mlp(b, v, block, y));
 }
 
@@ -257,7 +287,7 @@ static int32_t pool(struct hrf_encoder_build *b, const struct vit *v, int32_t x,
         return refuse(b, "these weights norm the mean of the patches' tokens ('fc_norm'): take "
                          "--pool mean");
     if (hrf_encoder_look(b, "norm.weight") != NULL)
-        x = hrf_encoder_layer_norm(b, "norm", x, 2, v->width, EPSILON);
+        x = hrf_encoder_layer_norm(b, "norm", x, 2, v->width, b->epsilon);
     else if (!norms_after)
         return refuse(b, "it has no last norm ('norm.weight')");
     if (which == HRF_POOL_CLASS)
@@ -267,7 +297,7 @@ static int32_t pool(struct hrf_encoder_build *b, const struct vit *v, int32_t x,
                                 (const int32_t[]){ first_token(b, v, x), mean_of_patches(b, v, x) },
                                 2, &a);
     x = mean_of_patches(b, v, x);
-    return norms_after ? hrf_encoder_layer_norm(b, "fc_norm", x, 1, v->width, EPSILON) : x;
+    return norms_after ? hrf_encoder_layer_norm(b, "fc_norm", x, 1, v->width, b->epsilon) : x;
 }
 
 int32_t hrf_encoder_vit(struct hrf_encoder_build *b, int32_t x)

@@ -2,13 +2,16 @@
 """Makes encoders by timm with random weights, saves them as safetensors, and compares what
 `hires-engine model make ENCODER --weights` writes with timm's own output.
 
-Usage: check_encoders.py ENGINE [--full] [--golden DIR] [NAME ...]
+Usage: check_encoders.py [--full] [--golden DIR] ENGINE [NAME ...]
 
 Without --full, depth and width are a fraction of the real ones; --golden writes small weights,
-inputs and timm's outputs there, for tests/cli/flow_encoder.sh. Needs PyTorch, timm, safetensors.
+inputs and timm's outputs there, for test_encoder. Needs PyTorch, timm, safetensors; rows of Hugging Face's
+names also transformers.
 """
 import argparse
+import copy
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -16,6 +19,7 @@ import time
 import numpy as np
 import timm
 import torch
+import transformers
 from safetensors.torch import save_file
 from timm.layers import SwiGLUPacked
 
@@ -35,6 +39,25 @@ def pooled(net, x):
 def stage3(net, x):
     x = net.maxpool(net.act1(net.bn1(net.conv1(x))))
     return net.layer3(net.layer2(net.layer1(x))).mean((2, 3))
+
+
+def first(net, x):
+    return net(x).last_hidden_state[:, 0]
+
+
+def vit(size, patch, width, depth, heads):
+    return transformers.ViTModel(transformers.ViTConfig(
+        image_size=size, patch_size=patch, hidden_size=width, num_hidden_layers=depth,
+        num_attention_heads=heads, intermediate_size=4 * width), add_pooling_layer=False)
+
+
+def dinov2(size, patch, width, depth, heads, swiglu=False, registers=0):
+    common = dict(image_size=size, patch_size=patch, hidden_size=width, num_hidden_layers=depth,
+                  num_attention_heads=heads, use_swiglu_ffn=swiglu)
+    if registers:
+        return transformers.Dinov2WithRegistersModel(
+            transformers.Dinov2WithRegistersConfig(num_register_tokens=registers, **common))
+    return transformers.Dinov2Model(transformers.Dinov2Config(**common))
 
 
 def giant(patch, reg, no_embed, **more):
@@ -93,6 +116,14 @@ ROWS = [
     ("convnext_conv_mlp", "convnext", ["--pool", "logits"],
      lambda f: timm.create_model("convnext_atto", num_classes=5) if f else timm.models.ConvNeXt(
          depths=(1, 1, 1, 1), dims=(8, 16, 24, 32), conv_mlp=True, num_classes=5), 224, pooled),
+    ("convnextv2", "convnext", [], lambda f: timm.create_model(
+        "convnextv2_tiny", num_classes=0) if f else timm.models.ConvNeXt(
+            depths=(1, 1, 2, 1), dims=(8, 16, 24, 32), use_grn=True, ls_init_value=None,
+            num_classes=0), 224, pooled),
+    ("phikon", "phikon", [],
+     lambda f: vit(224, 16, *((768, 12, 12) if f else (48, 2, 3))), 224, first),
+    ("phikon-v2", "phikon-v2", [],
+     lambda f: dinov2(224, 16, *((1024, 24, 16) if f else (48, 2, 3))), 224, first),
 ]
 
 
@@ -117,6 +148,12 @@ GOLDEN = [
      pooled),
     ("conv_mlp", "convnext", ["--size", "32", "--pool", "logits"], lambda f: timm.models.ConvNeXt(
         depths=(1, 1, 1, 1), dims=(4, 8, 12, 16), conv_mlp=True, num_classes=5), 32, pooled),
+    ("response_norm", "convnext", ["--size", "32"], lambda f: timm.models.ConvNeXt(
+        depths=(1, 1, 1, 1), dims=(4, 8, 12, 16), use_grn=True, ls_init_value=None, num_classes=0),
+     32, pooled),
+    ("transformers_vit", "phikon", ["--size", "32"], lambda f: vit(32, 8, 24, 1, 3), 32, first),
+    ("transformers_sharded", "phikon-v2", ["--size", "32"],
+     lambda f: dinov2(32, 8, 24, 1, 3, swiglu=True, registers=2), 32, first),
 ]
 
 
@@ -129,13 +166,45 @@ def randomise(net):
                 p.copy_(torch.rand(p.shape, generator=rng) + 0.5)
             elif p.ndim == 1:
                 p.add_(torch.randn(p.shape, generator=rng) * 0.2)
-            elif "token" in name or "pos_embed" in name:
+            elif "token" in name or "pos_embed" in name or "position_embeddings" in name:
                 p.copy_(torch.randn(p.shape, generator=rng) * 0.5)
         for name, p in net.named_buffers():
             if name.endswith("running_var"):
                 p.copy_(torch.rand(p.shape, generator=rng) + 0.5)
             elif name.endswith("running_mean"):
                 p.copy_(torch.randn(p.shape, generator=rng) * 0.1)
+
+
+def save(net, weights, as_half):
+    """In one file, or as transformers shards it; returns what is to be opened."""
+    is_sharded = weights.endswith("sharded.safetensors")
+    if not isinstance(net, transformers.PreTrainedModel):
+        state = {k: v.contiguous() for k, v in net.state_dict().items()}
+        save_file({k: v.half() if as_half and v.is_floating_point() else v for k, v in state.items()},
+                  weights)
+        return weights
+    with tempfile.TemporaryDirectory() as here:
+        (copy.deepcopy(net).half() if as_half else net).save_pretrained(
+            here, max_shard_size="12KB" if is_sharded else "50GB")
+        if not is_sharded:
+            shutil.move(os.path.join(here, "model.safetensors"), weights)
+            return weights
+        stem = os.path.basename(weights).replace(".safetensors", "")
+        with open(os.path.join(here, "model.safetensors.index.json"), encoding="utf-8") as file:
+            index = file.read().replace("model-", stem + "-")
+        for file in os.listdir(here):
+            if file.startswith("model-"):
+                shutil.move(os.path.join(here, file), os.path.join(
+                    os.path.dirname(weights), file.replace("model-", stem + "-")))
+    with open(weights + ".index.json", "w", encoding="utf-8") as out:
+        out.write(index)
+    return weights + ".index.json"
+
+
+def heads_of(net):
+    if isinstance(net, transformers.PreTrainedModel):
+        return ["--heads", str(net.config.num_attention_heads)]
+    return ["--heads", str(net.blocks[0].attn.num_heads)] if isinstance(net, VIT) else []
 
 
 def check(engine, row, full, golden):
@@ -148,11 +217,8 @@ def check(engine, row, full, golden):
     folder = golden or tempfile.mkdtemp()
     weights, x_file = os.path.join(folder, name + ".safetensors"), os.path.join(folder, name + ".x.npy")
     y_file = os.path.join(folder, name + ".y.npy")
-    state = {k: v.contiguous() for k, v in net.state_dict().items()}
-    save_file({k: v.half() if golden and v.is_floating_point() else v for k, v in state.items()},
-              weights)
-    heads = [] if full or "vit" not in type(net).__name__.lower() and not isinstance(net, VIT) else [
-        "--heads", str(net.blocks[0].attn.num_heads)]
+    weights = save(net, weights, golden is not None)
+    heads = [] if full else heads_of(net)
     with tempfile.TemporaryDirectory() as here:
         model, ours = os.path.join(here, "m.onnx"), os.path.join(here, "y.npy")
         x = torch.randn(1 if full or golden else 2, 3, size, size)
@@ -161,7 +227,7 @@ def check(engine, row, full, golden):
             want = output(net, x).numpy()
         torch_s = time.time() - start
         np.save(os.path.join(here, "x.npy") if golden is None else x_file, x.numpy())
-        del net, state
+        del net
         start = time.time()
         words = [encoder, *arguments, *heads]
         subprocess.run([engine, "model", "make", *words, "--weights", weights, "--output", model],

@@ -90,7 +90,8 @@ static enum hrf_status make(const char *name, const char *weights, struct hrf_gr
                             struct hrf_encoder_input *input, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *words = hrf_format("%s/%s.words", folder, name), *text = NULL;
-    HRF_AUTO_FREE char *file = hrf_format("%s/%s.safetensors", folder, name);
+    HRF_AUTO_FREE char *file = hrf_format("%s/%s.safetensors%s", folder, name,
+                                          strstr(name, "sharded") != NULL ? ".index.json" : "");
     struct hrf_encoder_options options = { .size = 0 };
     const char *encoder;
     size_t n;
@@ -130,7 +131,7 @@ static void every_encoder_gives_what_timm_gives(void **state)
             (void)unlink(data);
         }
     }
-    assert_true(n_checked >= 12);
+    assert_true(n_checked >= 18);
     hrf_name_list_release(&names);
     must(hrf_path_remove_tree(temporary, &err), &err);
 }
@@ -203,6 +204,39 @@ static void expect_unreadable(const char *path, const char *words)
     assert_null(file);
 }
 
+/* `part`: a file with one tensor, "a". */
+static void hostile_indexes_are_refused(const char *part)
+{
+    static const struct {
+        const char *format, *words; /* %s: the file's name */
+    } cases[] = {
+        { "{}", "is no index" },
+        { "{\"weight_map\":{\"a\":\"../%s\"}}", "which is no file beside the index" },
+        { "{\"weight_map\":{\"a\":\"/tmp/%s\"}}", "which is no file beside the index" },
+        { "{\"weight_map\":{\"a\":5}}", "which is no file beside the index" },
+        { "{\"weight_map\":{\"b\":\"%s\"}}", "the index does not place it there" },
+        { "{\"weight_map\":{\"a\":\"%s\",\"b\":\"%s\"}}", "does not hold tensor 'b'" },
+        { "{\"weight_map\":{\"a\":\"%s\",\"b\":\"gone\"}}", "gone" },
+    };
+    struct hrf_error err = { .status = HRF_OK };
+    const float one = 1;
+    const char *name = strrchr(part, '/') + 1;
+    HRF_AUTO_FREE char *path = hrf_format("%s.index.json", part);
+    write_file(part, "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", &one, 4);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+        size_t n = 0;
+        for (const char *at = cases[i].format; *at != '\0'; at++)
+            if (at[0] == '%' && ++at != NULL)
+                n += (size_t)snprintf(text + n, sizeof text - n, "%s", name);
+            else
+                text[n++] = *at;
+        must(hrf_file_write_atomic(path, text, n, &err), &err);
+        expect_unreadable(path, cases[i].words);
+    }
+    unlink(path);
+}
+
 static void hostile_files_are_refused(void **state)
 {
     (void)state;
@@ -213,6 +247,7 @@ static void hostile_files_are_refused(void **state)
     assert_true(fd >= 0);
     close(fd);
     expect_unreadable(path, "is no safetensors file");
+    hostile_indexes_are_refused(path);
     must(hrf_file_write_atomic(path, "PK\x03\x04 a zip of pickles", 22, &err), &err);
     expect_unreadable(path, "PyTorch's own form");
     write_file(path, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", &one, 4);
