@@ -36,6 +36,14 @@ static void row_head(struct hrf_out *out, const struct hrf_cohort_precision *p, 
     hrf_out_addf(out, "%s</th>", is_reference ? "<br><small>reference</small>" : "");
 }
 
+static void energy_cell(struct hrf_out *out, const struct hrf_figure *patch,
+                        const struct hrf_figure *slide)
+{
+    next_cell(out, patch, 3);
+    if (!isnan(slide->value))
+        hrf_out_addf(out, "<br><small>%.1f J/slide</small>", slide->value);
+}
+
 static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, bool is_reference,
                      bool has_gpu)
 {
@@ -44,6 +52,9 @@ static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
                    p->device != NULL ? p->device : "–", hrf_page_count(p->n_patches).text,
                    hrf_page_seconds(p->timing.total).text);
     next_cell(out, &p->patches_per_second, 1);
+    if (!isnan(p->slides_per_hour.value))
+        hrf_out_addf(out, "<br><small>%.*f slides/h</small>",
+                     p->slides_per_hour.value < 100 ? 1 : 0, p->slides_per_hour.value);
     times_reference(out, &p->speedup, is_reference);
     hrf_out_adds(out, "</td><td class=\"n\">");
     if (p->timing.compute > 0.0)
@@ -56,14 +67,14 @@ static void gain_row(struct hrf_out *out, const struct hrf_cohort_precision *p, 
         hrf_out_adds(out, hrf_page_bytes(p->peak_process_bytes).text);
     else
         hrf_out_adds(out, "–");
-    next_cell(out, &p->energy, 3);
+    energy_cell(out, &p->energy, &p->slide_energy);
     if (has_gpu) {
         hrf_out_adds(out, "</td><td class=\"n\">");
         if (p->device_memory_bytes > 0)
             hrf_out_adds(out, hrf_page_bytes(p->device_memory_bytes).text);
         else
             hrf_out_adds(out, "–");
-        next_cell(out, &p->gpu_energy, 3);
+        energy_cell(out, &p->gpu_energy, &p->slide_gpu_energy);
     }
     hrf_out_adds(out, "</td></tr>\n");
 }

@@ -168,6 +168,8 @@ static void put_gains(json_t *object, const struct hrf_cohort_precision *p)
     }
     hrf_json_put_figure(object, "energy_joules_per_patch", &p->energy);
     hrf_json_put_figure(object, "gpu_energy_joules_per_patch", &p->gpu_energy);
+    hrf_json_put_figure(object, "energy_joules_per_slide", &p->slide_energy);
+    hrf_json_put_figure(object, "gpu_energy_joules_per_slide", &p->slide_gpu_energy);
 }
 
 /* "" of a record is null here. */
@@ -238,6 +240,7 @@ static json_t *precision_json(const struct hrf_cohort *cohort, size_t index)
     hrf_json_put(object, "patches", json_integer(p->n_patches));
     hrf_json_put_ratio(object, "seconds", scored ? p->timing.total : NAN, "no patch was scored");
     hrf_json_put_figure(object, "patches_per_second", &p->patches_per_second);
+    hrf_json_put_figure(object, "slides_per_hour", &p->slides_per_hour);
     put_gains(object, p);
     put_differences(object, cohort, p);
     put_embedding(object, cohort, p);

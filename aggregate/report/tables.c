@@ -120,7 +120,9 @@ static const char study_columns[] =
     "patches_per_second,speedup,compute_speedup,peak_memory_bytes,memory_ratio,peak_process_bytes,"
     "energy_joules_per_patch,device_model,decode_seconds,prepare_seconds,wait_seconds,"
     "compute_seconds,copy_seconds,kernels_seconds,device_memory_bytes,gpu_energy_joules_per_"
-    "patch,embedding_width,cosine_mean,cosine_percentile1,cosine_least,neighbours_kept\n";
+    "patch,embedding_width,cosine_mean,cosine_percentile1,cosine_least,neighbours_kept,slides_per_"
+    "hour,energy_joules_per_slide,"
+    "gpu_energy_joules_per_slide\n";
 
 static void next_count(struct hrf_out *out, int64_t value, bool known)
 {
@@ -184,6 +186,9 @@ static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
     next_number(out, p->cosine_percentile1.value);
     next_number(out, p->cosine_least.value);
     next_number(out, p->neighbours_kept.value);
+    next_number(out, p->slides_per_hour.value);
+    next_number(out, p->slide_energy.value);
+    next_number(out, p->slide_gpu_energy.value);
     hrf_out_adds(out, "\n");
 }
 

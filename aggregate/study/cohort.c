@@ -57,6 +57,9 @@ static void release_precision(struct hrf_cohort_precision *precision, size_t n_c
     hrf_free(precision->neighbours_kept.reason);
     struct hrf_figure *figures[] = {
         &precision->patches_per_second,
+        &precision->slides_per_hour,
+        &precision->slide_energy,
+        &precision->slide_gpu_energy,
         &precision->speedup,
         &precision->compute_speedup,
         &precision->memory_ratio,
@@ -337,6 +340,7 @@ enum hrf_status hrf_cohort_add_scores(struct hrf_cohort_precision *precision,
     if (precision->notes[0] == '\0')
         memcpy(precision->notes, scores->notes, sizeof precision->notes);
     precision->n_patches += scores->n_patches;
+    precision->n_slides += scores->n_patches > 0;
     hrf_timing_add(&precision->timing, &scores->timing);
     hrf_traffics_add(&precision->traffic, &scores->traffic);
     precision->energy_joules += scores->energy_joules;

@@ -199,6 +199,7 @@ struct hrf_cohort_precision {
     size_t n_hardware;
     char notes[HRF_SCORES_NOTES]; /* of the first slide that has any: one model, the same notes */
     int64_t n_patches;            /* scored */
+    int64_t n_slides;             /* that these are of */
     struct hrf_timing timing;     /* summed over tasks: seconds of jobs, not of the wall */
     struct hrf_traffics traffic;  /* summed likewise */
     int64_t peak_memory_bytes;    /* the largest of any job, by the plan */
@@ -213,11 +214,12 @@ struct hrf_cohort_precision {
     struct hrf_neighbours neighbours;
 
     /* Filled by finish. */
-    struct hrf_figure patches_per_second; /* of one job */
+    struct hrf_figure patches_per_second, slides_per_hour; /* of one job */
     /* Times the reference's patches per second: of whole jobs, and of the compute loop alone. */
     struct hrf_figure speedup, compute_speedup;
-    struct hrf_figure memory_ratio;       /* of peak_memory_bytes to the reference's */
-    struct hrf_figure energy, gpu_energy; /* joules per patch */
+    struct hrf_figure memory_ratio;                   /* of peak_memory_bytes to the reference's */
+    struct hrf_figure energy, gpu_energy;             /* joules per patch */
+    struct hrf_figure slide_energy, slide_gpu_energy; /* joules per slide */
     struct hrf_figure patch_agreement;    /* fraction of patches with the same most likely class */
     struct hrf_figure max_abs_difference; /* of any class probability */
     struct hrf_figure mean_abs_difference;

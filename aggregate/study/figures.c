@@ -110,26 +110,31 @@ static enum hrf_status set_ratio(struct hrf_figure *figure, double above, double
     return HRF_OK;
 }
 
-static enum hrf_status finish_energy(struct hrf_cohort_precision *p, const char *none,
-                                     struct hrf_error *err)
+/* Joules a patch and a slide, or why not. */
+static enum hrf_status spread_energy(struct hrf_figure *patch, struct hrf_figure *slide,
+                                     const struct hrf_cohort_precision *p, double joules,
+                                     const char *unmeasured, struct hrf_error *err)
 {
-    const double n = (double)p->n_patches;
-    p->energy.value = p->energy_joules / n;
-    p->gpu_energy.value = p->gpu_energy_joules / n;
-    if (p->n_patches == 0 || isnan(p->energy_joules))
-        HRF_TRY(set_reason(&p->energy,
-                           p->n_patches == 0 ? none
-                                             : "not measured: the machine's energy counters "
-                                               "(RAPL) cannot be read",
-                           err));
-    if (p->n_patches > 0 && !isnan(p->gpu_energy_joules))
-        return HRF_OK;
-    return set_reason(&p->gpu_energy,
-                      p->n_patches == 0          ? none
-                      : isnan(p->timing.kernels) ? "no GPU computed"
-                                                 : "not measured: NVIDIA's driver (NVML) does not "
-                                                   "tell",
-                      err);
+    const char *why = p->n_patches == 0 ? "no patch was scored" : isnan(joules) ? unmeasured : NULL;
+    if (why != NULL) {
+        HRF_TRY(set_reason(patch, why, err));
+        return set_reason(slide, why, err);
+    }
+    patch->value = joules / (double)p->n_patches;
+    slide->value = joules / (double)p->n_slides;
+    return HRF_OK;
+}
+
+static enum hrf_status finish_energy(struct hrf_cohort_precision *p, struct hrf_error *err)
+{
+    HRF_TRY(spread_energy(&p->energy, &p->slide_energy, p, p->energy_joules,
+                          "not measured: the machine's energy counters (RAPL) cannot be read",
+                          err));
+    return spread_energy(&p->gpu_energy, &p->slide_gpu_energy, p, p->gpu_energy_joules,
+                         isnan(p->timing.kernels)
+                             ? "no GPU computed"
+                             : "not measured: NVIDIA's driver (NVML) does not tell",
+                         err);
 }
 
 static enum hrf_status finish_gains(struct hrf_cohort_precision *p,
@@ -140,13 +145,15 @@ static enum hrf_status finish_gains(struct hrf_cohort_precision *p,
     static const char *const not_both = "no patch was scored at this precision or at the reference";
     const double n = (double)p->n_patches, n_reference = (double)reference->n_patches;
     HRF_TRY(set_ratio(&p->patches_per_second, n, p->timing.total, none, err));
+    HRF_TRY(
+        set_ratio(&p->slides_per_hour, 3600.0 * (double)p->n_slides, p->timing.total, none, err));
     HRF_TRY(set_ratio(&p->speedup, n * reference->timing.total, n_reference * p->timing.total,
                       not_both, err));
     HRF_TRY(set_ratio(&p->compute_speedup, n * reference->timing.compute,
                       n_reference * p->timing.compute, not_both, err));
     HRF_TRY(set_ratio(&p->memory_ratio, (double)p->peak_memory_bytes,
                       (double)reference->peak_memory_bytes, not_both, err));
-    return finish_energy(p, none, err);
+    return finish_energy(p, err);
 }
 
 static enum hrf_status finish_flips(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)

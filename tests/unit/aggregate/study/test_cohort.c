@@ -364,6 +364,8 @@ static void the_cohort_is_what_the_store_says(void **state)
     const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
     assert_int_equal(int8->n_patches, 6);
     assert_true(int8->timing.total == 4.0 && int8->patches_per_second.value == 1.5);
+    assert_int_equal(int8->n_slides, 2);
+    assert_true(int8->slides_per_hour.value == 1800.0);
     assert_int_equal(int8->peak_memory_bytes, 2000);
     assert_string_equal(int8->device, "cpu");
     /* Patch 1 of slide a: 0.5 against 0.5 at fp32 is class 0 (the first of equals), as at int8. */
