@@ -30,6 +30,9 @@ struct hrf_range {
      * smoothing. Only for products that round their rows. */
     const float *peaks;
     float strength;
+    /* One scale for the whole value would lose too much: without products that round their rows,
+     * what reads it stays in float32. */
+    bool needs_rows;
 };
 
 /* True for a model that was quantised elsewhere (QUANTIZE and DEQUANTIZE on computed values).
@@ -52,6 +55,7 @@ struct hrf_lowering {
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
     bool rounds_rows; /* S8: the back end has products that round their rows (graph.h) */
+    bool loses_rows;  /* S8: values have one scale each, also those that need scales by row */
 };
 
 /* *out is a new graph. `notes` (may be NULL) gets a line, with the reason, for every node that

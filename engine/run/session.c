@@ -158,7 +158,8 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                                       .keep_precisions = config->keep_precisions,
                                       .n_keep = config->n_keep,
                                       .signed_only = ops->signed_only,
-                                      .rounds_rows = ops->rounds_rows && !config->fixed_scales };
+                                      .rounds_rows = ops->rounds_rows && !config->fixed_scales,
+                                      .loses_rows = config->fixed_scales };
     HRF_AUTO(hrf_graph) lowered = NULL;
     if (how.type == HRF_F32)
         return HRF_OK;

@@ -64,10 +64,20 @@ void hrf_passed_over_text(const struct hrf_passed_over *passed, struct hrf_strbu
     if (passed->n_folders > 0)
         hrf_strbuf_addf(out, "%s%lld folder%s", passed->n_files > 0 ? " and " : "",
                         (long long)passed->n_folders, passed->n_folders == 1 ? "" : "s");
+    if (passed->n_runs > 0)
+        hrf_strbuf_addf(out, "%sthe results of %lld run%s", out->length > 0 ? " and " : "",
+                        (long long)passed->n_runs, passed->n_runs == 1 ? "" : "s");
 }
 
 static enum hrf_status list(const struct listing *l, const char *folder, int depth,
                             struct hrf_error *err);
+
+/* What a run leaves has TIFFs, too: masks of labels. */
+static bool is_of_run(const char *path)
+{
+    HRF_AUTO_FREE char *store = hrf_path_join(path, "run.db");
+    return store != NULL && hrf_path_exists(store);
+}
 
 /* The folder of a MIRAX slide has its name without the ending. */
 static bool belongs_to_slide(const char *path)
@@ -86,6 +96,10 @@ static enum hrf_status list_one(const struct listing *l, const char *path, const
     if (is_link ? hrf_path_is_directory(path) : S_ISDIR(st.st_mode)) {
         if (belongs_to_slide(path))
             return HRF_OK;
+        if (is_of_run(path)) {
+            l->passed->n_runs++;
+            return HRF_OK;
+        }
         if (l->is_recursive && !is_link && depth < MAX_DEPTH)
             return list(l, path, depth + 1, err);
         l->passed->n_folders++;

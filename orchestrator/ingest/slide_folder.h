@@ -19,14 +19,16 @@ struct hrf_passed_over {
     } kinds[8]; /* files by their ending; the last kind counts all further ones */
     int n_kinds;
     int64_t n_files, n_folders;
+    int64_t n_runs; /* folders that are the directory of a run */
 };
 /* Appends "12 files that are no slides (10 .txt, 2 .xml) and 3 folders"; nothing if there are none.
  */
 void hrf_passed_over_text(const struct hrf_passed_over *passed, struct hrf_strbuf *out);
 
 /* Calls `take` with the path of every slide in the folder, in the order of their names; of the
- * folders in it, too, if is_recursive, except those that belong to a slide (MIRAX). Names that
- * begin with a dot are nothing. Folders are followed 64 deep; links to folders are not followed. */
+ * folders in it, too, if is_recursive, except those that belong to a slide (MIRAX) or are the
+ * directory of a run. Names that begin with a dot are nothing. Folders are followed 64 deep; links
+ * to folders are not followed. */
 HRF_CHECKED enum hrf_status hrf_slide_folder_list(
     const char *folder, bool is_recursive,
     enum hrf_status (*take)(void *context, const char *path, struct hrf_error *err), void *context,

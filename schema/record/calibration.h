@@ -24,6 +24,11 @@ struct hrf_calibration_tensor {
     /* Signal to quantisation noise: of the tensor with this range, or, if products of tokens read
      * it, measured in their output; HUGE_VAL: none lost. */
     double sqnr_db;
+    /* The same if all rows have the one scale of the range. Not in the record. */
+    double one_scale_db;
+    /* sqnr_db is enough and one_scale_db is not: where the back end has no scales by row, what
+     * reads the tensor stays in float32. */
+    bool needs_rows;
     float *means; /* of each channel; NULL: not known */
     int64_t n_means;
     /* How much of the channels' differences smoothing gives to the weights, 0 to 1, and the largest

@@ -136,6 +136,10 @@ static void a_folder_gives_its_slides_and_folders_in_it_if_asked_for(void **stat
           "true searches folders)");
     gives("{layout: files, files: [h], recursive: true}", "a ?\nb ?\nm ?\nc ?\nd ?\n",
           "dataset.files: passed over: 1 file that is no slide (1 .txt)");
+    put("h/sub/run/run.db", "");
+    put("h/sub/run/results/int8/masks/a.tif", "");
+    gives("{layout: files, files: [h], recursive: true}", "a ?\nb ?\nm ?\nc ?\nd ?\n",
+          "dataset.files: passed over: 1 file that is no slide (1 .txt) and the results of 1 run");
     put("k/sub/c.ndpi", "");
     refused("{layout: files, files: [k]}", "contains no slide, only folders; set recursive");
 }
