@@ -48,6 +48,15 @@ static void cell(const struct hrf_figure *figure, int width, int decimals)
     hrf_cli_printf(" %*s", width, text);
 }
 
+static void print_gains(const struct hrf_cohort_precision *p)
+{
+    hrf_cli_printf("%-10s", p->name);
+    cell(&p->patches_per_second, 9, -1);
+    cell(&p->speedup, 9, -1);
+    cell(&p->compute_speedup, 9, -1);
+    cell(&p->memory_ratio, 9, -1);
+}
+
 static void print_drift(const struct hrf_cohort *cohort)
 {
     hrf_cli_printf("%-10s %9s %9s %9s %9s %9s %9s %9s %9s %9s %10s\n", "", "patches/s", "speed x",
@@ -55,11 +64,7 @@ static void print_drift(const struct hrf_cohort *cohort)
                    "neighbours");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        hrf_cli_printf("%-10s", p->name);
-        cell(&p->patches_per_second, 9, -1);
-        cell(&p->speedup, 9, -1);
-        cell(&p->compute_speedup, 9, -1);
-        cell(&p->memory_ratio, 9, -1);
+        print_gains(p);
         hrf_cli_printf(" %9zu", p->drift.n_patches);
         cell(&p->cosine_mean, 9, 6);
         cell(&p->cosine_median, 9, 6);
@@ -85,11 +90,7 @@ static void print_table(const struct hrf_cohort *cohort)
                    "slide AUC", "AUC diff", "p", "ECE", "flips");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        hrf_cli_printf("%-10s", p->name);
-        cell(&p->patches_per_second, 9, -1);
-        cell(&p->speedup, 9, -1);
-        cell(&p->compute_speedup, 9, -1);
-        cell(&p->memory_ratio, 9, -1);
+        print_gains(p);
         cell(&p->patch_agreement, 9, 4);
         cell(&p->max_abs_difference, 9, -1);
         cell(&p->mean_abs_difference, 9, -1);
