@@ -24,7 +24,8 @@ struct hrf_calibration_tensor {
     /* Signal to quantisation noise: of the tensor with this range, or, if products of tokens read
      * it, measured in their output; HUGE_VAL: none lost. */
     double sqnr_db;
-    /* The same if all rows have the one scale of the range. Not in the record. */
+    /* The same with one scale for all rows, which holds the largest of them. Only of a tensor that
+     * was just fitted: the record has needs_rows instead. */
     double one_scale_db;
     /* sqnr_db is enough and one_scale_db is not: where the back end has no scales by row, what
      * reads the tensor stays in float32. */
