@@ -115,7 +115,7 @@ enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t
         return hrf_error_set(err, HRF_E_USER, "'%s' has %jd bytes, more than the limit of %zu",
                              path, (intmax_t)st.st_size, limit);
     size_t size = (size_t)st.st_size;
-    HRF_AUTO_FREE char *bytes = hrf_alloc(size + 1);
+    HRF_AUTO_FREE char *bytes = hrf_alloc_aligned(size + 1, sizeof(void *));
     HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for the %zu bytes of '%s'", size, path);
     size_t n = 0;
     HRF_TRY(read_all(fd, path, bytes, size, &n, err));

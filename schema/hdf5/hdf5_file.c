@@ -23,15 +23,6 @@ struct hrf_hdf5_file {
     int64_t n, width, at;
 };
 
-static const size_t sizes[] = {
-    [HRF_HDF5_INT32] = 4, [HRF_HDF5_INT64] = 8, [HRF_HDF5_FLOAT16] = 2, [HRF_HDF5_FLOAT32] = 4
-};
-
-size_t hrf_hdf5_type_size(enum hrf_hdf5_type type)
-{
-    return sizes[type];
-}
-
 /* The library's errors of files end in "..., errno = 28, error message = ...". */
 static herr_t find_errno(unsigned n, const H5E_error2_t *error, void *context)
 {
@@ -126,7 +117,7 @@ static hid_t type_of(const struct hrf_hdf5_file *file, enum hrf_hdf5_type type)
 /* How a data set is stored: whole rows to a chunk, compressed, without times. */
 static hid_t make_layout(enum hrf_hdf5_type type, int64_t n, int64_t width)
 {
-    const int64_t row = width * (int64_t)sizes[type];
+    const int64_t row = width * (int64_t)hrf_hdf5_type_size(type);
     const int64_t fit = CHUNK_BYTES / row > 0 ? CHUNK_BYTES / row : 1;
     const hsize_t chunk[2] = { (hsize_t)(fit < n ? fit : n), (hsize_t)width };
     const hid_t layout = H5Pcreate(H5P_DATASET_CREATE);
@@ -204,14 +195,6 @@ void hrf_hdf5_end_rows(struct hrf_hdf5_file *file)
     assert(file->set >= 0 && file->at == file->n);
     note(file, H5Dclose(file->set) >= 0, "a data set");
     file->set = H5I_INVALID_HID;
-}
-
-void hrf_hdf5_add_rows(struct hrf_hdf5_file *file, const char *name, enum hrf_hdf5_type type,
-                       int64_t n, int64_t width, const void *values)
-{
-    hrf_hdf5_begin_rows(file, name, type, n, width);
-    hrf_hdf5_append_rows(file, n, values);
-    hrf_hdf5_end_rows(file);
 }
 
 /* ---- rows that are in other files ---- */

@@ -4,6 +4,7 @@
  * depend on its size, then synced and renamed: a crash leaves the old file or the new one. Errors
  * stick: after the first one, adding does nothing and write() reports it; a full disk is told with
  * the system's reason. HDF5's library is used by one thread at a time: the caller sees to that.
+ * It is loaded when it is first needed (hdf5_calls.h).
  */
 #ifndef HRF_SCHEMA_HDF5_HDF5_FILE_H
 #define HRF_SCHEMA_HDF5_HDF5_FILE_H
@@ -17,7 +18,10 @@ struct hrf_hdf5_file; /* opaque */
 
 enum hrf_hdf5_type { HRF_HDF5_INT32, HRF_HDF5_INT64, HRF_HDF5_FLOAT16, HRF_HDF5_FLOAT32 };
 /* Bytes of a number. */
-size_t hrf_hdf5_type_size(enum hrf_hdf5_type type);
+static inline size_t hrf_hdf5_type_size(enum hrf_hdf5_type type)
+{
+    return type == HRF_HDF5_INT64 ? 8 : type == HRF_HDF5_FLOAT16 ? 2 : 4;
+}
 
 HRF_CHECKED enum hrf_status hrf_hdf5_file_create(const char *path, struct hrf_hdf5_file **out,
                                                  struct hrf_error *err);
@@ -25,15 +29,22 @@ HRF_CHECKED enum hrf_status hrf_hdf5_file_create(const char *path, struct hrf_hd
 void hrf_hdf5_file_destroy(struct hrf_hdf5_file *file);
 HRF_DEFINE_AUTO(hrf_hdf5_file)
 
-/* Adds a data set of [n][width] numbers of this type; `name` may be of a group ("features/uni"),
- * which is made too. Float16 is given as its 16 bits. */
-void hrf_hdf5_add_rows(struct hrf_hdf5_file *file, const char *name, enum hrf_hdf5_type type,
-                       int64_t n, int64_t width, const void *values);
-/* The same in steps: the rows are appended in order until there are n. One data set at a time. */
+/* Adds a data set of [n][width] numbers of this type in steps: the rows are appended in order until
+ * there are n. `name` may be of a group ("features/uni"), which is made too. Float16 is given as
+ * its 16 bits. One data set at a time. */
 void hrf_hdf5_begin_rows(struct hrf_hdf5_file *file, const char *name, enum hrf_hdf5_type type,
                          int64_t n, int64_t width);
 void hrf_hdf5_append_rows(struct hrf_hdf5_file *file, int64_t n, const void *values);
 void hrf_hdf5_end_rows(struct hrf_hdf5_file *file);
+/* The same at once. */
+static inline void hrf_hdf5_add_rows(struct hrf_hdf5_file *file, const char *name,
+                                     enum hrf_hdf5_type type, int64_t n, int64_t width,
+                                     const void *values)
+{
+    hrf_hdf5_begin_rows(file, name, type, n, width);
+    hrf_hdf5_append_rows(file, n, values);
+    hrf_hdf5_end_rows(file);
+}
 
 /* A file of float32 rows and nothing else, that a data set refers to. */
 struct hrf_hdf5_part {

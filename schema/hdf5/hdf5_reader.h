@@ -3,7 +3,8 @@
  * The one place that opens such files for reading. Files are not trusted: a table that claims more
  * numbers than its file can hold is refused before memory is taken for it, and so is one whose
  * numbers are in other files, unless those are a run's embeddings. HDF5's library is used
- * by one thread at a time: the caller sees to that.
+ * by one thread at a time: the caller sees to that. It is loaded when it is first needed
+ * (hdf5_calls.h).
  */
 #ifndef HRF_SCHEMA_HDF5_HDF5_READER_H
 #define HRF_SCHEMA_HDF5_HDF5_READER_H

@@ -139,8 +139,6 @@ static json_t *tensor_json(const struct hrf_calibration_tensor *t)
     for (int64_t i = 0; t->means != NULL && i < t->n_means; i++)
         json_array_append_new(means, hrf_json_number((double)t->means[i]));
     json_object_set_new(object, "means", means);
-    if (t->needs_rows)
-        json_object_set_new(object, "needs_rows", json_true());
     if (t->peaks != NULL) {
         json_t *peaks = json_array();
         for (int64_t i = 0; i < t->n_means; i++)
@@ -271,8 +269,6 @@ static enum hrf_status read_tensor(const json_t *object, const char *where,
                              t->name, (double)t->low, (double)t->high);
     if (isnan(t->sqnr_db))
         t->sqnr_db = HUGE_VAL;
-    t->one_scale_db = t->sqnr_db;
-    t->needs_rows = json_is_true(json_object_get(object, "needs_rows"));
     HRF_TRY(read_observed(json_object_get(object, "observed"), where, t, err));
     HRF_TRY(read_means(json_object_get(object, "means"), where, t, err));
     return read_smoothing(object, where, t, err);

@@ -18,18 +18,12 @@ struct hrf_calibration_tensor {
     float low, high;
     bool is_observed; /* false: records of earlier versions do not tell the next two */
     float observed_low, observed_high; /* of all its numbers over the sample */
-    /* That gave the range: "mse" ...; "rows": products round each row of it by a scale of its own,
-     * where the back end has that. */
+    /* That gave the range: "mse" ...; "rows": products round each row of it by a scale of its own.
+     */
     char *method;
     /* Signal to quantisation noise: of the tensor with this range, or, if products of tokens read
      * it, measured in their output; HUGE_VAL: none lost. */
     double sqnr_db;
-    /* The same with one scale for all rows, which holds the largest of them. Only of a tensor that
-     * was just fitted: the record has needs_rows instead. */
-    double one_scale_db;
-    /* sqnr_db is enough and one_scale_db is not: where the back end has no scales by row, what
-     * reads the tensor stays in float32. */
-    bool needs_rows;
     float *means; /* of each channel; NULL: not known */
     int64_t n_means;
     /* How much of the channels' differences smoothing gives to the weights, 0 to 1, and the largest

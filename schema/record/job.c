@@ -73,7 +73,8 @@ static const struct hrf_field engine_fields[] = {
     FIELD(class_map, BOOL),    FIELD(layout, TEXT),         NEW(n_ranks, INT),
     NEW(embedding, BOOL),      NEW(max_memory_bytes, INT),  NEW(max_operations, REAL),
     NEW(activation, TEXT),     NEW(layer_loss, TEXT),       NEW(fit_method, TEXT),
-    NEW(fit_min_sqnr, REAL),
+    NEW(fit_min_sqnr, REAL),   NEW(input_size, INT),        NEW(input_resize, INT),
+    NEW(interpolation, TEXT),
 #undef NEW
 #undef FIELD
 };
@@ -207,9 +208,39 @@ static bool is_activation(const char *word)
            strcmp(word, "none") == 0 || strcmp(word, "segmentation") == 0;
 }
 
+int64_t hrf_job_batch(int64_t batch, int64_t n_patches)
+{
+    const int64_t step = batch < 8 ? 1 : batch / 8;
+    const int64_t n_batches = n_patches > 0 ? (n_patches + batch - 1) / batch : 1;
+    const int64_t each = ((n_patches + n_batches - 1) / n_batches + step - 1) / step * step;
+    return each < 1 || each > batch ? batch : each;
+}
+
 bool hrf_job_engine_is_segmentation(const struct hrf_job_engine *engine)
 {
     return engine->activation != NULL && strcmp(engine->activation, "segmentation") == 0;
+}
+
+struct hrf_preparation hrf_job_engine_preparation(const struct hrf_job_engine *engine)
+{
+    struct hrf_preparation preparation = { .size = engine->input_size };
+    if (preparation.size > 0) {
+        preparation.resize = engine->input_resize;
+        preparation.interpolation = hrf_interpolation_find(engine->interpolation);
+    }
+    return preparation;
+}
+
+static bool is_preparation(const struct hrf_job_engine *engine)
+{
+    enum { MOST_SIDE = 1 << 15 }; /* px */
+    if (engine->input_size == 0)
+        return engine->input_resize == 0 && engine->interpolation == NULL;
+    return engine->input_size > 0 && engine->input_size <= engine->input_resize &&
+           engine->input_resize <= MOST_SIDE && !engine->class_map &&
+           engine->interpolation != NULL &&
+           hrf_interpolation_find(engine->interpolation) < HRF_N_INTERPOLATIONS &&
+           hrf_interpolation_find(engine->interpolation) != HRF_INTERPOLATION_AUTO;
 }
 
 static enum hrf_status read_engine(const json_t *root, const char *where,
@@ -221,7 +252,7 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     if (engine->max_memory_bytes < 0 || !(engine->max_operations >= 0) ||
         engine->n_classes < !engine->embedding || (engine->embedding && engine->class_map) ||
         engine->n_classes > 1 << 16 || engine->batch < 1 || engine->batch > 1 << 16 ||
-        !is_activation(engine->activation) ||
+        !is_activation(engine->activation) || !is_preparation(engine) ||
         (hrf_job_engine_is_segmentation(engine) &&
          (engine->class_map || engine->embedding || engine->n_classes > HRF_MOST_LABEL_CLASSES)) ||
         engine->n_threads < 0 || engine->n_threads > 4096 || engine->n_ranks < 0 ||

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/preparation.h"
 #include "schema/record/identity.h"
 
 #include <stdbool.h>
@@ -59,6 +60,9 @@ struct hrf_job_engine {
     char *model_file, *model_sha256;
     int64_t n_classes;
     double mean[3], std[3];
+    /* As struct hrf_preparation; input_size 0, interpolation NULL: patches go in as they are. */
+    int64_t input_size, input_resize;
+    char *interpolation;
     char *device;
     int64_t batch, memory_bytes; /* memory: of all networks of a job that are held at once */
     int64_t max_memory_bytes;    /* of a model's tensor for one image; 0: the engine's default */
@@ -78,7 +82,14 @@ struct hrf_job_engine {
     char *layer_loss, *fit_method;
     double fit_min_sqnr;
 };
+struct hrf_preparation hrf_job_engine_preparation(const struct hrf_job_engine *engine);
 bool hrf_job_engine_is_segmentation(const struct hrf_job_engine *engine);
+/* Patches in each batch of a slide that has n_patches, if a batch holds at most `batch`: a network
+ * computes whole batches, so the slide's patches are divided evenly over as few as there may be,
+ * rounded up to an eighth of `batch`, since a network is made ready for each size of batch. It
+ * depends on the slide alone, not on the shard or the job: float32 sums may have other bits in
+ * batches of another size. */
+int64_t hrf_job_batch(int64_t batch, int64_t n_patches);
 
 /* What a head task scores, and by which head; both files are checked against their hashes. */
 struct hrf_job_bag {

@@ -52,6 +52,7 @@ void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part)
     sum->write += part->write;
     sum->total += part->total;
     sum->reads += part->reads;
+    sum->fed += part->fed;
 }
 
 void hrf_traffics_add(struct hrf_traffics *sum, const struct hrf_traffics *part)
@@ -102,6 +103,7 @@ static const struct hrf_field timing_fields[] = {
     FIELD(compute, REAL),   FIELD(copy, NUMBER), /* not in records of earlier versions */
     FIELD(kernels, NUMBER), FIELD(wait, REAL),    FIELD(write, REAL),
     FIELD(total, REAL),     FIELD(reads, NUMBER), /* likewise */
+    FIELD(fed, NUMBER),
 #undef FIELD
 };
 

@@ -29,6 +29,9 @@ struct hrf_timing {
     /* Patches that were read: half of the task's where two tasks shared the reading. NaN: an
      * earlier version's record. */
     double reads;
+    /* Likewise, what the readers of decode and prepare read: the first rank's, where several read.
+     * NaN: an earlier version's record, or a slide that was read as one image. */
+    double fed;
 };
 void hrf_timing_add(struct hrf_timing *sum, const struct hrf_timing *part);
 

@@ -265,6 +265,25 @@ static void check_budget(struct hrf_reader *r)
                 "layers in 'calibrate.keep'");
 }
 
+/* What the model's file says is seen later (hrf_cli_adopt_input). */
+static void check_preparation(struct hrf_reader *r)
+{
+    const struct hrf_workflow *w = r->workflow;
+    const char *key = w->model.input.size > 0     ? "model.input.size"
+                      : w->model.input.resize > 0 ? "model.input.resize"
+                                                  : "model.input.interpolation";
+    if (w->model.input.resize > 0 && w->model.input.resize < w->model.input.size)
+        find_at(r, "model.input.resize",
+                "'resize' is less than 'size', which is cut out of what a patch is resized to");
+    if (w->model.input.size == 0 && w->model.input.resize == 0 &&
+        w->model.input.interpolation == HRF_INTERPOLATION_AUTO)
+        return;
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        find_at(r, key,
+                "patches are resized, and with tiler.mode 'slide' there are none; set "
+                "'tiler.slide.size' and leave it out");
+}
+
 void hrf_reader_check(struct hrf_reader *r)
 {
     struct hrf_workflow *w = r->workflow;
@@ -300,6 +319,7 @@ void hrf_reader_check(struct hrf_reader *r)
         find_at(r, "model.output",
                 "'embedding' describes patches, and with tiler.mode 'slide' there are none; use "
                 "tiler.mode 'patch'");
+    check_preparation(r);
     const bool is_segmentation = w->model.output == HRF_OUTPUT_SEGMENTATION;
     if (w->tiler.mode == HRF_TILER_SLIDE && is_segmentation)
         find_at(r, "model.output",

@@ -137,6 +137,14 @@ const struct hrf_key hrf_keys[] = {
              "mean of each channel, R, G and B, scaled to 0..1"),
     IN_RANGE(model.input.std, TRIPLE, "[0.229, 0.224, 0.225]", 1e-6, 1000,
              "standard deviation of each channel, R, G and B, scaled to 0..1"),
+    IN_RANGE(
+        model.input.size, INT, "0", 0, 8192,
+        "px of the images that the network is given: the middle of what a patch is resized to; "
+        "0: as the model's file says, else the patch size"),
+    IN_RANGE(model.input.resize, INT, "0", 0, 8192,
+             "px that a patch is resized to; 0: as the model's file says, else model.input.size"),
+    ONE_OF(model.input.interpolation, WORD, "auto", hrf_interpolation_names,
+           "how, as Pillow does it; auto: as the model's file says"),
     { "model.max_memory", HRF_KEY_SIZE, AT(model.max_memory_bytes), "256GiB", 1048576, 1e15, NULL,
       "a model is refused if one tensor (for one image) or all its constants together need more "
       "memory" },
@@ -171,7 +179,8 @@ const struct hrf_key hrf_keys[] = {
     ANY(calibrate.keep, TEXTS, NULL, "nodes or tensors of the network that stay in float32"),
     ONE_OF(engine.device, WORD, "auto", hrf_words_device,
            "auto: the GPU if there is one that works, else the CPU"),
-    IN_RANGE(engine.batch, INT, "32", 1, 65536, "patches in a batch"),
+    IN_RANGE(engine.batch, INT, "32", 1, 65536,
+             "most patches in a batch; slides of few patches take smaller ones on a CPU"),
     { "engine.memory", HRF_KEY_SIZE, AT(engine.memory_bytes), NULL, 1048576, 1e15, NULL,
       "memory limit of each rank, for the networks of all precisions together, e.g. 8GiB" },
     IN_RANGE(engine.parallel.data, INT, "1", 1, 65536,

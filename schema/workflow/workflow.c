@@ -63,6 +63,35 @@ size_t hrf_workflow_find_variant(const struct hrf_workflow *w, const char *name)
     return HRF_MOST_VARIANTS;
 }
 
+struct hrf_preparation hrf_workflow_preparation(const struct hrf_workflow *w)
+{
+    return (struct hrf_preparation){ .size = w->model.input.size,
+                                     .resize = w->model.input.resize,
+                                     .interpolation = w->model.input.interpolation };
+}
+
+int64_t hrf_workflow_image_size(const struct hrf_workflow *w)
+{
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        return w->tiler.slide.size;
+    return w->model.input.size > 0 ? w->model.input.size : w->tiler.patch.size;
+}
+
+char *hrf_workflow_preparation_text(const struct hrf_workflow *w)
+{
+    const struct hrf_preparation p = hrf_workflow_preparation(w);
+    const long long patch = w->tiler.patch.size, resize = p.resize, size = p.size;
+    const char *by = hrf_interpolation_names[p.interpolation];
+    if (size == 0)
+        return NULL;
+    if (resize == patch)
+        return hrf_format("patches of %lld px, of which the middle %lld are used", patch, size);
+    if (resize == size)
+        return hrf_format("patches of %lld px, resized to %lld (%s)", patch, size, by);
+    return hrf_format("patches of %lld px, resized to %lld (%s), of which the middle %lld are used",
+                      patch, resize, by, size);
+}
+
 const char *hrf_model_activation(const struct hrf_workflow_model *model)
 {
     const bool is_asked_for = model->output != HRF_OUTPUT_PROBABILITIES &&

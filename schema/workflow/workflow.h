@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/precision.h"
+#include "base/preparation.h"
 #include "base/strbuf.h"
 
 #include <stdbool.h>
@@ -135,6 +136,10 @@ struct hrf_workflow_model {
     struct {
         double mean[3], std[3]; /* of RGB scaled to 0..1 */
         bool is_given;          /* either of them, by the file or by --set */
+        /* As the file has it, 0 and AUTO mean what the model says (hrf_cli_adopt_input); as used,
+         * patches go in as they are if all three do. */
+        int64_t size, resize; /* px */
+        enum hrf_interpolation interpolation;
     } input;
     /* A file that asks for more is refused: for one image. */
     int64_t max_memory_bytes; /* of one tensor, and of all constants */
@@ -351,6 +356,12 @@ bool hrf_workflow_is_jitter(const struct hrf_workflow *workflow, size_t index);
 const char *hrf_workflow_variant_name(const struct hrf_workflow *workflow, size_t index);
 /* HRF_MOST_VARIANTS: none is called that. */
 size_t hrf_workflow_find_variant(const struct hrf_workflow *workflow, const char *name);
+/* What becomes of patches before the network; size 0: nothing. */
+struct hrf_preparation hrf_workflow_preparation(const struct hrf_workflow *workflow);
+/* Px of the images that the network is given. */
+int64_t hrf_workflow_image_size(const struct hrf_workflow *workflow);
+/* "patches of 256 px, resized to 224 (bicubic)"; NULL: they are not, or no memory. Heap. */
+char *hrf_workflow_preparation_text(const struct hrf_workflow *workflow);
 /* "softmax", "sigmoid" or "none" if that is what is asked for; else NULL. */
 const char *hrf_model_activation(const struct hrf_workflow_model *model);
 const char *hrf_score_method_name(enum hrf_score_method method);
