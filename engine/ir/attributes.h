@@ -136,10 +136,14 @@ struct hrf_attributes {
     /* ATTENTION: the first axis of a mask of rank 4 is a part of that of the scores, and repeats
      * along it: the windows of each image. Set by passes. */
     bool mask_repeats;
+    /* ATTENTION: its products may be of 16-bit integers, with scales by row and column
+     * (engine/backend/cpu/avx512/fixed_attention_avx512.h). Set by lowering to 8 bits. */
+    bool fixed_point;
     bool exclusive, reverse; /* CUM_SUM */
     bool upper;              /* TRILU */
     bool truncated;          /* MOD: the result has the sign of the dividend */
     bool keep_dims;          /* REDUCE_... */
+    bool is_second;          /* BATCH_NORM, set by a pass: see hrf_graph_second_of() */
     bool allow_zero;         /* RESHAPE */
     /* Set by passes. RESHAPE, FLATTEN, SQUEEZE and UNSQUEEZE: the elements of a side of rank 4
      * count in the order N, H, W, C instead of N, C, H, W. GATHER: in that order, the output is

@@ -116,6 +116,8 @@ static void move_values(struct hrf_graph *graph, const struct renumbering *r)
             continue;
         }
         value.producer = value.producer < 0 ? -1 : r->new_node[value.producer];
+        if (value.producer < 0)
+            hrf_value_own_data(&value);
         graph->values[n++] = value;
     }
     graph->n_values = n;

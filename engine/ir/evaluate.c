@@ -122,7 +122,7 @@ bool hrf_infer_can_evaluate(const struct hrf_inference *in)
     const int64_t count = hrf_shape_count(&in->shape);
     const enum hrf_op op = in->node->op;
     if (op == HRF_OP_QUANTIZE || op == HRF_OP_DEQUANTIZE)
-        return hrf_infer_input(in, HRF_QUANTIZE_X)->data != NULL;
+        return hrf_infer_input(in, HRF_QUANTIZE_X)->data != NULL && !in->is_integer_weights;
     const bool is_move = hrf_evaluate_is_move(op);
     if (count < 0 || (!is_move && !hrf_evaluate_is_number(op)) || !is_float_or_integer(in->dtype))
         return false;

@@ -104,6 +104,17 @@ struct hrf_attributes hrf_attributes_default(void)
     return a;
 }
 
+struct hrf_attributes hrf_attributes_slice(int64_t axis, int64_t begin, int64_t end)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.n_axes = 1;
+    a.axes[0] = axis;
+    a.starts[0] = begin;
+    a.ends[0] = end;
+    a.steps[0] = 1;
+    return a;
+}
+
 static enum hrf_status no_memory(struct hrf_error *err, const char *what)
 {
     return hrf_error_set(err, HRF_E_NOMEM, "out of memory for %s", what);
@@ -136,6 +147,15 @@ struct hrf_shared_data {
     atomic_int n;
 };
 
+void hrf_value_own_data(struct hrf_value *value)
+{
+    if (value->data == NULL || value->share != NULL || value->is_borrowed)
+        return;
+    value->share = hrf_alloc(sizeof *value->share);
+    if (value->share != NULL)
+        atomic_init(&value->share->n, 1);
+}
+
 void hrf_value_release_data(struct hrf_value *value)
 {
     const bool is_last = value->share == NULL || atomic_fetch_sub(&value->share->n, 1) == 1;
@@ -147,18 +167,22 @@ void hrf_value_release_data(struct hrf_value *value)
     value->data = NULL;
 }
 
-void hrf_graph_drop_constants(struct hrf_graph *graph)
+void hrf_graph_drop_constant(struct hrf_graph *graph, int32_t index)
 {
     static unsigned char
         nothing; /* `data` of a dropped constant: not NULL, so that it still counts as a constant */
-    for (int32_t i = 0; i < graph->n_values; i++) {
-        struct hrf_value *value = &graph->values[i];
-        if (value->data == NULL)
-            continue;
-        hrf_value_release_data(value);
-        value->data = &nothing;
-        value->is_borrowed = true;
-    }
+    struct hrf_value *value = &graph->values[index];
+    if (value->data == NULL)
+        return;
+    hrf_value_release_data(value);
+    value->data = &nothing;
+    value->is_borrowed = true;
+}
+
+void hrf_graph_drop_constants(struct hrf_graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_values; i++)
+        hrf_graph_drop_constant(graph, i);
 }
 
 void hrf_graph_destroy(struct hrf_graph *graph)
@@ -250,7 +274,7 @@ enum hrf_status hrf_graph_add_value(struct hrf_graph *graph, const char *name, e
     if (data != NULL) {
         HRF_TRY(check_shape(name, dtype, shape, true, err));
         size_t n_bytes = (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype);
-        copy = hrf_alloc(n_bytes);
+        copy = hrf_alloc_aligned(n_bytes, sizeof(void *));
         HRF_CHECK_MEMORY(copy != NULL, err, "out of memory for the %zu bytes of '%s'", n_bytes,
                          name);
         memcpy(copy, data, n_bytes);

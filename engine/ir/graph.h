@@ -184,12 +184,14 @@ struct hrf_node {
  *                   4, all but the last of which are rows, as those of y are.
  * If x is S8 or U8, the weights are S8 (those of CONV_TRANSPOSE in the order of CONV) and the fifth
  * input holds their scales [M]. If x is F32 and the fifth input is there, each weight is an integer
- * from -128 to 127 times its scale: the model was quantised elsewhere. A CONV with a prologue has
+ * from -128 to 127 times its scale: the model was quantised elsewhere. Until a graph is lowered to
+ * S8 such weights may be those integers, in the order of F32 weights. A CONV with a prologue has
  * its factors and shifts, [C] each, as inputs six and seven.
- * A GEMM whose `a` is F32 and whose weights are S8, [N][K] with their scales [N], rounds each row
- * of `a` to 8 bits by a scale of its own, after multiplying it by the factors [K] that input six,
- * if it is there, holds (engine/backend/cpu/transformer/byte_product.h has the arithmetic). So does
- * a CONV of windows of one pixel with the channels of each pixel of an F32 x. */
+ * A GEMM whose `a` is F32, F16 or B16 and whose weights are S8, [N][K] with their scales [N],
+ * rounds each row of `a` to 8 bits by a scale of its own, after multiplying it by the factors [K]
+ * that input six, if it is there, holds (engine/backend/cpu/transformer/byte_product.h has the
+ * arithmetic). So does a CONV of windows of one pixel with the channels of each pixel of such an x.
+ */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
 enum {
     HRF_CONV_SCALES = HRF_CONV_N_INPUTS,
@@ -311,9 +313,34 @@ struct hrf_graph {
 static inline bool hrf_product_rounds_rows(const struct hrf_graph *graph,
                                            const struct hrf_node *node)
 {
-    return (node->op == HRF_OP_GEMM || node->op == HRF_OP_CONV) &&
-           graph->values[node->inputs[HRF_CONV_X]].dtype == HRF_F32 &&
+    if (node->op != HRF_OP_GEMM && node->op != HRF_OP_CONV)
+        return false;
+    const enum hrf_dtype x = graph->values[node->inputs[HRF_CONV_X]].dtype;
+    return (x == HRF_F32 || x == HRF_F16 || x == HRF_B16) &&
            graph->values[node->inputs[HRF_CONV_WEIGHTS]].dtype == HRF_S8;
+}
+
+/* The BATCH_NORM that is marked as a possible second output of this node: it is the next node and
+ * reads its output. A back end may then compute both in one pass (fused_pair.h). NULL: none. */
+static inline const struct hrf_node *hrf_graph_second_of(const struct hrf_graph *graph,
+                                                         const struct hrf_node *node)
+{
+    const int32_t made = node->outputs[0], next = made >= 0 ? graph->values[made].producer + 1 : 0;
+    if (next < 1 || next >= graph->n_nodes)
+        return NULL;
+    const struct hrf_node *second = &graph->nodes[next];
+    return second->op == HRF_OP_BATCH_NORM && second->attributes.is_second &&
+                   second->inputs[0] == made
+               ? second
+               : NULL;
+}
+/* True if the node is the second output of the node before it. */
+static inline bool hrf_graph_is_second(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    if (node->op != HRF_OP_BATCH_NORM || !node->attributes.is_second)
+        return false;
+    const int32_t producer = graph->values[node->inputs[0]].producer;
+    return producer >= 0 && hrf_graph_second_of(graph, &graph->nodes[producer]) == node;
 }
 
 /* True if the attention's keys are added in blocks: a part, or an ATTENTION without a mask over the
@@ -359,6 +386,8 @@ HRF_CHECKED enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int3
                                              int32_t n_inputs, const int32_t *outputs,
                                              int32_t n_outputs, struct hrf_error *err);
 struct hrf_attributes hrf_attributes_default(void); /* strides 1, group 1, alpha 1, ... */
+/* Of a SLICE that takes [begin, end) of one axis. */
+struct hrf_attributes hrf_attributes_slice(int64_t axis, int64_t begin, int64_t end);
 int32_t hrf_graph_find_value(const struct hrf_graph *graph, const char *name); /* -1: not found */
 int32_t hrf_graph_count_uses(const struct hrf_graph *graph,
                              int32_t value); /* graph outputs included */
@@ -380,11 +409,16 @@ HRF_CHECKED enum hrf_status hrf_graph_borrow_value(struct hrf_graph *graph, cons
 HRF_CHECKED enum hrf_status hrf_graph_share_value(struct hrf_graph *graph,
                                                   const struct hrf_value *value, const char *name,
                                                   int32_t *index, struct hrf_error *err);
+/* For code that makes a computed value a constant: other graphs can share its data from now on.
+ * Without memory for that they copy it. */
+void hrf_value_own_data(struct hrf_value *value);
 /* For code that removes values: frees the data unless another graph shares it. */
 void hrf_value_release_data(struct hrf_value *value);
 /* Frees the data of all constants, once every kernel has its own packed copy. The values stay
  * marked as constants. */
 void hrf_graph_drop_constants(struct hrf_graph *graph);
+/* The same for one value; nothing if it is no constant. */
+void hrf_graph_drop_constant(struct hrf_graph *graph, int32_t index);
 /* Removes nodes whose outputs nobody uses, and values that no node, input or output names. Values
  * that shape inference computed become constants and their nodes are removed. Constant inputs that
  * shape inference has read into the attributes (SLICE's starts, PAD's pads ...) are removed, too.

@@ -3,6 +3,7 @@
 #include "engine/ir/infer_shapes_private.h"
 
 #include "base/strbuf.h"
+#include "engine/ir/integer_weights.h"
 #include "engine/ir/op.h"
 
 #include <math.h>
@@ -492,7 +493,8 @@ static enum hrf_status check_demand(const struct hrf_inference *in, struct deman
 {
     const struct hrf_graph *graph = in->graph;
     const struct hrf_node *node = in->node;
-    const bool is_folded = hrf_infer_can_evaluate(in);
+    /* Integers may become float32 later. */
+    const bool is_folded = in->is_integer_weights || hrf_infer_can_evaluate(in);
     const double work = hrf_node_work(graph, node);
     HRF_TRY(check_bytes(graph, node, is_folded, demand, err));
     const bool is_weights = node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE;
@@ -513,7 +515,8 @@ static enum hrf_status check_demand(const struct hrf_inference *in, struct deman
 }
 
 static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node,
-                                  struct demand *demand, struct hrf_error *err)
+                                  const struct hrf_readers *readers, struct demand *demand,
+                                  struct hrf_error *err)
 {
     /* A Constant that the importer filled. */
     if (node->op == HRF_OP_CONSTANT && graph->values[node->outputs[0]].data != NULL)
@@ -528,6 +531,7 @@ static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node
     struct hrf_value *out = &graph->values[node->outputs[0]];
     out->shape = in.shape;
     out->dtype = in.dtype;
+    in.is_integer_weights = hrf_has_integer_weights(graph, readers, node);
     HRF_TRY(check_demand(&in, demand, err));
     HRF_TRY(hrf_infer_evaluate(&in));
     return check_result(&in);
@@ -536,7 +540,9 @@ static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node
 enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error *err)
 {
     struct demand demand = no_demand(graph);
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
     HRF_TRY(hrf_graph_check(graph, err));
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const struct hrf_value *value = &graph->values[graph->inputs[i]];
         char text[128];
@@ -551,7 +557,7 @@ enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error
         struct hrf_value *out = &graph->values[node->outputs[0]];
         if (node->op != HRF_OP_CONSTANT) /* computed for earlier input shapes */
             hrf_value_release_data(out);
-        HRF_TRY(infer_node(graph, node, &demand, err));
+        HRF_TRY(infer_node(graph, node, &readers, &demand, err));
     }
     return HRF_OK;
 }

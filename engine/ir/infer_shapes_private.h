@@ -11,8 +11,9 @@
 struct hrf_inference {
     struct hrf_graph *graph;
     struct hrf_node *node;
-    struct hrf_shape shape; /* of output 0; the rule sets it */
-    enum hrf_dtype dtype;   /* of output 0; equal to that of input 0 before the rule runs */
+    struct hrf_shape shape;  /* of output 0; the rule sets it */
+    enum hrf_dtype dtype;    /* of output 0; equal to that of input 0 before the rule runs */
+    bool is_integer_weights; /* hrf_has_integer_weights(): output 0 is not computed */
     struct hrf_error *err;
 };
 

@@ -1,24 +1,14 @@
 /* infer_shapes_quantize.c - shape inference for QUANTIZE and DEQUANTIZE nodes of a model. If their
- * input is a constant (quantised weights), the result is computed here, whatever its size. Source:
+ * input is a constant, the result is computed here, whatever its size, unless 8-bit products can
+ * read the constant as it is (integer_weights.h). Source:
  * ONNX QuantizeLinear and DequantizeLinear, opsets 10 to 19. */
 #include "engine/ir/infer_shapes_private.h"
 
+#include "engine/ir/integer_weights.h"
 #include "engine/ir/number.h"
 
 #include <math.h>
 #include <string.h>
-
-static int32_t integer_at(const struct hrf_value *value, int64_t i)
-{
-    switch (value->dtype) {
-    case HRF_S8:
-        return ((const int8_t *)value->data)[i];
-    case HRF_U8:
-        return ((const uint8_t *)value->data)[i];
-    default:
-        return ((const int32_t *)value->data)[i];
-    }
-}
 
 static enum hrf_status check_known(struct hrf_inference *in, const struct hrf_value *value,
                                    const char *what)
@@ -75,32 +65,12 @@ static enum hrf_status check_inputs(struct hrf_inference *in)
     return check_scale(in, scale, zero);
 }
 
-/* Scale and zero point for element `i` of the node's input, which has `shape`. */
-static struct hrf_quantization at(const struct hrf_graph *graph, const struct hrf_node *node,
-                                  const struct hrf_shape *shape, int64_t i)
-{
-    const struct hrf_value *scale = &graph->values[node->inputs[HRF_QUANTIZE_SCALE]];
-    const bool has_zero = node->n_inputs > HRF_QUANTIZE_ZERO_POINT &&
-                          node->inputs[HRF_QUANTIZE_ZERO_POINT] >= 0;
-    const struct hrf_value *zero = has_zero ? &graph->values[node->inputs[HRF_QUANTIZE_ZERO_POINT]]
-                                            : NULL;
-    int64_t place = 0;
-    if (hrf_shape_count(&scale->shape) > 1) {
-        int64_t inner = 1;
-        for (int32_t k = (int32_t)node->attributes.axis + 1; k < shape->rank; k++)
-            inner *= shape->dims[k];
-        place = i / inner % shape->dims[node->attributes.axis];
-    }
-    return (struct hrf_quantization){ .scale = ((const float *)scale->data)[place],
-                                      .zero_point = zero != NULL ? integer_at(zero, place) : 0 };
-}
-
 static void narrow(const struct hrf_graph *graph, const struct hrf_node *node,
                    const struct hrf_shape *shape, const float *x, void *out)
 {
     const enum hrf_dtype type = graph->values[node->outputs[0]].dtype;
     for (int64_t i = 0; i < hrf_shape_count(shape); i++) {
-        const struct hrf_quantization q = at(graph, node, shape, i);
+        const struct hrf_quantization q = hrf_quantization_at(graph, node, shape, i);
         ((uint8_t *)out)[i] = (uint8_t)(hrf_quantize(x[i], type, &q) & 0xff);
     }
 }
@@ -123,15 +93,13 @@ static struct hrf_value *output_of(struct hrf_inference *in)
 enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in)
 {
     const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
-    const int64_t n = hrf_shape_count(&x->shape);
-    HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)n, hrf_dtype_size(in->dtype));
+    const bool is_quantize = in->node->op == HRF_OP_QUANTIZE;
+    HRF_AUTO_FREE void *data = is_quantize ? hrf_alloc_array((size_t)hrf_shape_count(&x->shape),
+                                                             hrf_dtype_size(in->dtype))
+                                           : hrf_dequantize_constant(in->graph, in->node);
     HRF_CHECK_MEMORY(data != NULL, in->err, "out of memory for node '%s'", in->node->name);
-    if (in->node->op == HRF_OP_QUANTIZE)
+    if (is_quantize)
         narrow(in->graph, in->node, &x->shape, x->data, data);
-    for (int64_t i = 0; i < n && in->node->op == HRF_OP_DEQUANTIZE; i++) {
-        const struct hrf_quantization q = at(in->graph, in->node, &x->shape, i);
-        ((float *)data)[i] = (float)((double)integer_at(x, i) - q.zero_point) * q.scale;
-    }
     output_of(in)->data = data;
     data = NULL;
     return HRF_OK;
@@ -153,7 +121,7 @@ enum hrf_status hrf_infer_quantize(struct hrf_inference *in)
         return hrf_infer_refuse(in, "it gives %s; int8 and uint8 are supported",
                                 hrf_dtype_name(in->dtype));
     const bool is_one = hrf_shape_count(&hrf_infer_input(in, HRF_QUANTIZE_SCALE)->shape) == 1;
-    output_of(in)->quantization = is_one ? at(in->graph, in->node, &x->shape, 0)
+    output_of(in)->quantization = is_one ? hrf_quantization_at(in->graph, in->node, &x->shape, 0)
                                          : (struct hrf_quantization){ .scale = 0 };
     return HRF_OK;
 }
@@ -162,7 +130,7 @@ enum hrf_status hrf_infer_quantize(struct hrf_inference *in)
  * of the model. */
 static enum hrf_status check_pair(struct hrf_inference *in, const struct hrf_value *x)
 {
-    const struct hrf_quantization own = at(in->graph, in->node, &x->shape, 0);
+    const struct hrf_quantization own = hrf_quantization_at(in->graph, in->node, &x->shape, 0);
     const int64_t n = hrf_shape_count(&hrf_infer_input(in, HRF_QUANTIZE_SCALE)->shape);
     if (x->producer < 0 || in->graph->nodes[x->producer].op != HRF_OP_QUANTIZE)
         return hrf_infer_refuse(in,

@@ -30,6 +30,7 @@ enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_reade
     const size_t n_values = (size_t)graph->n_values;
     HRF_AUTO_RELEASE(hrf_readers)
     r = {
+        .n_values = graph->n_values,
         .first = hrf_calloc(n_values + 1, sizeof *r.first),
         .is_output = hrf_calloc(n_values + 1, sizeof *r.is_output),
     };
@@ -50,4 +51,11 @@ enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_reade
     *out = r;
     r = (struct hrf_readers){ 0 };
     return HRF_OK;
+}
+
+void hrf_readers_drop_constant(const struct hrf_readers *readers, struct hrf_graph *graph,
+                               int32_t value)
+{
+    if (value < readers->n_values && hrf_readers_is_one(readers, value))
+        hrf_graph_drop_constant(graph, value);
 }

@@ -13,6 +13,7 @@ struct hrf_readers {
                      * in order; a node that reads v twice is there twice */
     int32_t *nodes;
     bool *is_output; /* [n_values]: whether the value is an output of the graph */
+    int32_t n_values;
 };
 
 HRF_CHECKED enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out,
@@ -23,6 +24,12 @@ static inline int32_t hrf_readers_count(const struct hrf_readers *readers, int32
 {
     return readers->first[value + 1] - readers->first[value];
 }
+
+/* Frees a constant that only one node has read, which now reads another in its place, so that
+ * weights are not held twice until a pass ends. Nothing for values that are newer than the index.
+ */
+void hrf_readers_drop_constant(const struct hrf_readers *readers, struct hrf_graph *graph,
+                               int32_t value);
 
 /* True if one node reads the value exactly once and it is no output of the graph. */
 static inline bool hrf_readers_is_one(const struct hrf_readers *readers, int32_t value)

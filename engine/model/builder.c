@@ -37,10 +37,15 @@ static int32_t add_constant(struct hrf_builder *b, const char *name, const char 
     return index;
 }
 
-/* One node with one output of the same name; returns the output's index. */
-static int32_t add_node(struct hrf_builder *b, enum hrf_op op, const char *name,
-                        const int32_t *inputs, int32_t n_inputs,
-                        const struct hrf_attributes *attributes)
+int32_t hrf_build_uniform(struct hrf_builder *b, const char *name, const char *suffix,
+                          struct hrf_shape shape, double low, double high)
+{
+    return add_constant(b, name, suffix, shape, UNIFORM, low, high);
+}
+
+int32_t hrf_build_node(struct hrf_builder *b, enum hrf_op op, const char *name,
+                       const int32_t *inputs, int32_t n_inputs,
+                       const struct hrf_attributes *attributes)
 {
     const struct hrf_shape unknown = { .rank = -1 };
     int32_t index = HRF_NO_VALUE;
@@ -81,7 +86,7 @@ struct hrf_layer hrf_build_conv(struct hrf_builder *b, const char *name, struct 
     if (bias)
         inputs[2] = add_constant(b, name, "bias", per_channel, NORMAL, 0, 0.1);
     struct hrf_layer y = { .channels = channels, .square = 2 * x.square + (bias ? 0.01 : 0) };
-    y.value = add_node(b, HRF_OP_CONV, name, inputs, bias ? 3 : 2, &a);
+    y.value = hrf_build_node(b, HRF_OP_CONV, name, inputs, bias ? 3 : 2, &a);
     y.rows = hrf_window_output(&a.window, 0, x.rows);
     y.columns = hrf_window_output(&a.window, 1, x.columns);
     return y;
@@ -100,7 +105,7 @@ struct hrf_layer hrf_build_up_conv(struct hrf_builder *b, const char *name, stru
     int32_t inputs[3] = { x.value };
     inputs[1] = add_constant(b, name, "weight", shape, UNIFORM, -limit, limit);
     inputs[2] = add_constant(b, name, "bias", per_channel, NORMAL, 0, 0.1);
-    x.value = add_node(b, HRF_OP_CONV_TRANSPOSE, name, inputs, 3, &a);
+    x.value = hrf_build_node(b, HRF_OP_CONV_TRANSPOSE, name, inputs, 3, &a);
     x.channels = channels;
     x.rows *= 2;
     x.columns *= 2;
@@ -120,14 +125,14 @@ struct hrf_layer hrf_build_batch_norm(struct hrf_builder *b, const char *name, s
     inputs[3] = add_constant(b, name, "running_mean", shape, NORMAL, 0, 0.2 * sqrt(x.square));
     inputs[4] = add_constant(b, name, "running_var", shape, UNIFORM, 0.8 * x.square,
                              1.5 * x.square);
-    x.value = add_node(b, HRF_OP_BATCH_NORM, name, inputs, 5, &a);
+    x.value = hrf_build_node(b, HRF_OP_BATCH_NORM, name, inputs, 5, &a);
     x.square = 1; /* E[w^2] (1 + 0.04) / 1.15 + 0.04 */
     return x;
 }
 
 struct hrf_layer hrf_build_relu(struct hrf_builder *b, const char *name, struct hrf_layer x)
 {
-    x.value = add_node(b, HRF_OP_RELU, name, &x.value, 1, NULL);
+    x.value = hrf_build_node(b, HRF_OP_RELU, name, &x.value, 1, NULL);
     x.square /= 2;
     return x;
 }
@@ -136,7 +141,7 @@ struct hrf_layer hrf_build_add(struct hrf_builder *b, const char *name, struct h
                                struct hrf_layer y)
 {
     int32_t inputs[2] = { x.value, y.value };
-    x.value = add_node(b, HRF_OP_ADD, name, inputs, 2, NULL);
+    x.value = hrf_build_node(b, HRF_OP_ADD, name, inputs, 2, NULL);
     x.square += y.square;
     return x;
 }
@@ -144,7 +149,7 @@ struct hrf_layer hrf_build_add(struct hrf_builder *b, const char *name, struct h
 static struct hrf_layer build_pool(struct hrf_builder *b, enum hrf_op op, const char *name,
                                    struct hrf_layer x, const struct hrf_attributes *a)
 {
-    x.value = add_node(b, op, name, &x.value, 1, a);
+    x.value = hrf_build_node(b, op, name, &x.value, 1, a);
     x.rows = hrf_window_output(&a->window, 0, x.rows);
     x.columns = hrf_window_output(&a->window, 1, x.columns);
     return x;
@@ -180,7 +185,7 @@ struct hrf_layer hrf_build_average_pool(struct hrf_builder *b, const char *name,
 
 struct hrf_layer hrf_build_global_pool(struct hrf_builder *b, const char *name, struct hrf_layer x)
 {
-    x.value = add_node(b, HRF_OP_GLOBAL_AVERAGE_POOL, name, &x.value, 1, NULL);
+    x.value = hrf_build_node(b, HRF_OP_GLOBAL_AVERAGE_POOL, name, &x.value, 1, NULL);
     x.rows = x.columns = 1;
     return x;
 }
@@ -201,12 +206,12 @@ struct hrf_layer hrf_build_concat(struct hrf_builder *b, const char *name,
         y.square += parts[i].square * (double)parts[i].channels;
     }
     y.square /= (double)y.channels;
-    y.value = add_node(b, HRF_OP_CONCAT, name, inputs, n_parts, &a);
+    y.value = hrf_build_node(b, HRF_OP_CONCAT, name, inputs, n_parts, &a);
     return y;
 }
 
-static int32_t add_integers(struct hrf_builder *b, const char *name, const char *suffix,
-                            const int64_t *numbers, int64_t n)
+int32_t hrf_build_integers(struct hrf_builder *b, const char *name, const char *suffix,
+                           const int64_t *numbers, int64_t n)
 {
     const struct hrf_shape shape = { .rank = 1, .dims = { n } };
     int32_t index = HRF_NO_VALUE;
@@ -225,10 +230,10 @@ struct hrf_layer hrf_build_shift(struct hrf_builder *b, const char *name, struct
 {
     const int64_t starts[] = { 1, 1 }, ends[] = { INT64_MAX, INT64_MAX }, axes[] = { 2, 3 };
     int32_t inputs[4] = { x.value };
-    inputs[1] = add_integers(b, name, "starts", starts, 2);
-    inputs[2] = add_integers(b, name, "ends", ends, 2);
-    inputs[3] = add_integers(b, name, "axes", axes, 2);
-    x.value = add_node(b, HRF_OP_SLICE, name, inputs, 4, NULL);
+    inputs[1] = hrf_build_integers(b, name, "starts", starts, 2);
+    inputs[2] = hrf_build_integers(b, name, "ends", ends, 2);
+    inputs[3] = hrf_build_integers(b, name, "axes", axes, 2);
+    x.value = hrf_build_node(b, HRF_OP_SLICE, name, inputs, 4, NULL);
     x.rows--;
     x.columns--;
     return x;
@@ -284,7 +289,7 @@ struct hrf_layer hrf_build_performer(struct hrf_builder *b, const char *name,
     a.epsilon = exponential ? 1e-4f : 1e-3f;
     const int32_t inputs[] = { qkv[0].value, qkv[1].value, qkv[2].value,
                                add_projection(b, name, n_features, x.channels / n_heads) };
-    x.value = add_node(b, HRF_OP_PERFORMER, name, inputs, 4, &a);
+    x.value = hrf_build_node(b, HRF_OP_PERFORMER, name, inputs, 4, &a);
     return x;
 }
 
@@ -292,7 +297,7 @@ struct hrf_layer hrf_build_flatten(struct hrf_builder *b, const char *name, stru
 {
     struct hrf_attributes a = hrf_attributes_default();
     a.axis = 1;
-    x.value = add_node(b, HRF_OP_FLATTEN, name, &x.value, 1, &a);
+    x.value = hrf_build_node(b, HRF_OP_FLATTEN, name, &x.value, 1, &a);
     x.channels *= x.rows * x.columns;
     x.rows = x.columns = 1;
     return x;
@@ -309,7 +314,7 @@ struct hrf_layer hrf_build_linear(struct hrf_builder *b, const char *name, struc
     double limit = sqrt(3 * gain / (double)x.channels);
     inputs[1] = add_constant(b, name, "weight", shape, UNIFORM, -limit, limit);
     inputs[2] = add_constant(b, name, "bias", per_output, NORMAL, 0, 0.1);
-    x.value = add_node(b, HRF_OP_GEMM, name, inputs, 3, &a);
+    x.value = hrf_build_node(b, HRF_OP_GEMM, name, inputs, 3, &a);
     x.channels = n_outputs;
     x.square = gain * x.square + 0.01;
     return x;
@@ -319,7 +324,7 @@ struct hrf_layer hrf_build_softmax(struct hrf_builder *b, const char *name, stru
 {
     struct hrf_attributes a = hrf_attributes_default();
     a.axis = 1;
-    x.value = add_node(b, HRF_OP_SOFTMAX, name, &x.value, 1, &a);
+    x.value = hrf_build_node(b, HRF_OP_SOFTMAX, name, &x.value, 1, &a);
     return x;
 }
 

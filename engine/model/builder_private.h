@@ -33,6 +33,15 @@ static inline struct hrf_conv_form hrf_square(int64_t kernel, int64_t stride, in
     return (struct hrf_conv_form){ { kernel, kernel }, { stride, stride }, { pad, pad }, 0 };
 }
 
+/* One node with one output of the same name; gives the output's index. */
+int32_t hrf_build_node(struct hrf_builder *b, enum hrf_op op, const char *name,
+                       const int32_t *inputs, int32_t n_inputs,
+                       const struct hrf_attributes *attributes);
+/* Constants "NAME.suffix": numbers uniform in [low, high), and integers. */
+int32_t hrf_build_uniform(struct hrf_builder *b, const char *name, const char *suffix,
+                          struct hrf_shape shape, double low, double high);
+int32_t hrf_build_integers(struct hrf_builder *b, const char *name, const char *suffix,
+                           const int64_t *numbers, int64_t n);
 struct hrf_layer hrf_build_input(struct hrf_builder *b, int64_t channels, int64_t size);
 struct hrf_layer hrf_build_conv(struct hrf_builder *b, const char *name, struct hrf_layer x,
                                 int64_t channels, struct hrf_conv_form form, bool bias);
@@ -73,7 +82,7 @@ struct hrf_architecture {
     struct hrf_layer (*build)(struct hrf_builder *b, const struct hrf_architecture *which,
                               struct hrf_layer x, int64_t n_classes);
     /* resnet: blocks of each stage; hires: n; vgg, alexnet: width, hidden; amoebanet-d: L, F; unet:
-     * levels, width; hct: 1 for the softmax kernel */
+     * levels, width; hct: 1 for the softmax kernel; vit: layers, width */
     int depth[4];
     bool bottleneck;  /* resnet */
     int64_t multiple; /* the image size must be a multiple of this */
@@ -103,6 +112,9 @@ struct hrf_layer hrf_build_unet(struct hrf_builder *b, const struct hrf_architec
                                 struct hrf_layer x, int64_t n_classes);
 struct hrf_layer hrf_build_hct(struct hrf_builder *b, const struct hrf_architecture *which,
                                struct hrf_layer x, int64_t n_classes);
+struct hrf_layer hrf_build_vit(struct hrf_builder *b, const struct hrf_architecture *which,
+                               struct hrf_layer x, int64_t n_classes);
+bool hrf_accept_vit(struct hrf_architecture *which);
 bool hrf_accept_unet(struct hrf_architecture *which);
 
 #endif

@@ -33,10 +33,12 @@ static void count_parameters(const struct hrf_graph *graph, const struct hrf_nod
     summary->n_parameters += layer->n_parameters;
 }
 
-/* Shape arithmetic is not a layer: its result is known, nothing runs. */
+/* Shape arithmetic is not a layer, nor are weights in 8 bits: the result is known, nothing runs. */
 static bool is_layer(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return graph->values[node->outputs[0]].data == NULL;
+    const bool is_weights = node->op == HRF_OP_DEQUANTIZE &&
+                            graph->values[node->inputs[HRF_QUANTIZE_X]].data != NULL;
+    return graph->values[node->outputs[0]].data == NULL && !is_weights;
 }
 
 enum hrf_status hrf_model_inspect(const struct hrf_graph *graph, struct hrf_model_summary *out,

@@ -45,6 +45,14 @@ static const struct hrf_architecture table[] = {
       .depth = { 1 },
       .multiple = 1,
       .least = 15 },
+    { .name = "vit",
+      .size = 224,
+      .build = hrf_build_vit,
+      .depth = { 24, 1024 },
+      .multiple = 16,
+      .least = 16,
+      .parameters = "LAYERS,WIDTH: 1 to 64 layers, 64 to 4096 channels, a multiple of 64",
+      .accept = hrf_accept_vit },
     { "amoebanet-d-18-416", 224, hrf_build_amoebanet_d, { 18, 416 }, false, 1, 33, NULL, NULL },
 };
 enum { N_ARCHITECTURES = sizeof table / sizeof table[0] };
@@ -69,6 +77,7 @@ const char *const *hrf_model_names(void)
                                          "unet",
                                          "hct",
                                          "hct-softmax",
+                                         "vit",
                                          "amoebanet-d-18-416",
                                          NULL };
     _Static_assert(sizeof names / sizeof names[0] == N_ARCHITECTURES + 1, "every row is listed");

@@ -22,6 +22,9 @@
  *
  * hct, hct-softmax: HCT with linear attention (Performer) in its last two stages, by the
  * generalised ReLU kernel (its authors' choice) or the softmax kernel. Any image size. Logits.
+ *
+ * vit:LAYERS,WIDTH (24,1024 unless given: ViT-L/16): timm's vision transformer with patches of 16
+ * px, heads of 64 channels and a class token. Images in multiples of 16 px. Logits.
  */
 #ifndef HRF_ENGINE_MODEL_MODEL_H
 #define HRF_ENGINE_MODEL_MODEL_H

@@ -1,7 +1,6 @@
 /* From a model message to a graph: constants, inputs, nodes in order, outputs. */
 #include "engine/onnx/reader_private.h"
 
-#include "base/file.h"
 #include "base/path.h"
 #include "engine/ir/op.h"
 
@@ -69,7 +68,7 @@ static enum hrf_status read_initializers(struct hrf_onnx_reader *reader)
         return hrf_error_set(reader->err, HRF_E_UNSUPPORTED,
                              "the model has sparse weights, which are not supported");
     for (size_t i = 0; i < proto->n_initializer; i++) {
-        Onnx__TensorProto *tensor = proto->initializer[i];
+        const Onnx__TensorProto *tensor = proto->initializer[i];
         const char *name = hrf_onnx_text(tensor->name);
         HRF_AUTO_FREE void *data = NULL;
         enum hrf_dtype dtype;
@@ -349,9 +348,9 @@ static enum hrf_status name_model(struct hrf_hash *external, char sha256[HRF_HAS
 }
 
 /* sha256: of the file, becomes that of all the model consists of; NULL: not wanted. */
-static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx_info *info,
-                                  const char *folder, char *sha256, struct hrf_graph **out,
-                                  struct hrf_error *err)
+static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx_source *source,
+                                  struct hrf_onnx_info *info, const char *folder, char *sha256,
+                                  struct hrf_graph **out, struct hrf_error *err)
 {
     info->ir_version = model->has_ir_version ? model->ir_version : 0;
     snprintf(info->producer, sizeof info->producer, "%s", hrf_onnx_text(model->producer_name));
@@ -368,6 +367,7 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
     struct hrf_onnx_reader reader = {
         .proto = model->graph,
         .graph = graph,
+        .source = source,
         .external = { .folder = folder, .hash = hash, .max_bytes = graph->bounds.memory_bytes },
         .opset = info->opset,
         .err = err
@@ -384,46 +384,56 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
     return HRF_OK;
 }
 
-static enum hrf_status parse(const void *bytes, size_t n_bytes, const char *where,
-                             const char *folder, char *sha256, struct hrf_onnx_info *info,
-                             struct hrf_graph **out, struct hrf_error *err)
+static enum hrf_status parse(struct hrf_onnx_source *source, const char *where, const char *folder,
+                             char *sha256, struct hrf_onnx_info *info, struct hrf_graph **out,
+                             struct hrf_error *err)
 {
     ProtobufCMessage *message = NULL;
+    HRF_AUTO(hrf_graph) graph = NULL;
     *info = (struct hrf_onnx_info){ 0 };
-    enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, bytes, n_bytes,
-                                             &message, err);
+    enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, source, &message, err);
     if (status == HRF_OK)
-        status = read_model((const Onnx__ModelProto *)message, info, folder, sha256, out, err);
+        status = read_model((const Onnx__ModelProto *)message, source, info, folder, sha256, &graph,
+                            err);
+    if (status == HRF_OK)
+        status = hrf_onnx_source_check(source, err);
     hrf_onnx_free_message(message);
-    return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "model '%s'", where);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "model '%s'", where);
+    HRF_MOVE(*out, graph);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes, const char *where,
                                     const char *folder, struct hrf_onnx_info *info,
                                     struct hrf_graph **out, struct hrf_error *err)
 {
-    return parse(bytes, n_bytes, where, folder, NULL, info, out, err);
+    struct hrf_onnx_source source;
+    hrf_onnx_source_of_bytes(bytes, n_bytes, &source);
+    return parse(&source, where, folder, NULL, info, out, err);
 }
 
 enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *where,
                                struct hrf_graph **out, struct hrf_error *err)
 {
     struct hrf_onnx_info info;
-    return parse(bytes, n_bytes, where, NULL, NULL, &info, out, err);
+    return hrf_onnx_parse_info(bytes, n_bytes, where, NULL, &info, out, err);
 }
 
 static enum hrf_status read_file(const char *path, char *sha256, struct hrf_graph **out,
                                  struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *bytes = NULL;
-    size_t n_bytes = 0;
+    HRF_AUTO_RELEASE(hrf_onnx_source) source = { 0 };
     struct hrf_onnx_info info;
     HRF_AUTO_FREE char *folder = hrf_path_directory(path);
     HRF_CHECK_MEMORY(folder != NULL, err, "out of memory for a path");
-    HRF_TRY(hrf_file_read(path, max_file_bytes, &bytes, &n_bytes, err));
-    if (sha256 != NULL)
-        HRF_TRY(hrf_hash_buffer(bytes, n_bytes, sha256, err));
-    return parse(bytes, n_bytes, path, folder, sha256, &info, out, err);
+    HRF_TRY(hrf_onnx_source_open(path, max_file_bytes, &source, err));
+    if (sha256 != NULL) {
+        const enum hrf_status status = hrf_onnx_source_hash(&source, sha256, err);
+        if (status != HRF_OK)
+            return hrf_error_wrap(err, status, "model '%s'", path);
+    }
+    return parse(&source, path, folder, sha256, &info, out, err);
 }
 
 enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out, struct hrf_error *err)
@@ -440,13 +450,12 @@ enum hrf_status hrf_onnx_read_named(const char *path, char sha256[HRF_HASH_HEX],
 enum hrf_status hrf_onnx_read_entry(const char *path, const char *key, char **value,
                                     struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *bytes = NULL;
-    size_t n_bytes = 0;
+    HRF_AUTO_RELEASE(hrf_onnx_source) source = { 0 };
     ProtobufCMessage *message = NULL;
     char *found = NULL;
-    HRF_TRY(hrf_file_read(path, max_file_bytes, &bytes, &n_bytes, err));
-    enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, bytes, n_bytes,
-                                             &message, err);
+    HRF_TRY(hrf_onnx_source_open(path, max_file_bytes, &source, err));
+    enum hrf_status status = hrf_onnx_unpack(&onnx__model_proto__descriptor, &source, &message,
+                                             err);
     if (status != HRF_OK)
         return hrf_error_wrap(err, status, "model '%s'", path);
     const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;

@@ -6,6 +6,7 @@
 #include "engine/onnx/external.h"
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/onnx_names.h"
+#include "engine/onnx/source.h"
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -21,19 +22,23 @@ struct Onnx__TensorProto;
 struct hrf_onnx_reader {
     const struct Onnx__GraphProto *proto;
     struct hrf_graph *graph;
-    struct hrf_names values; /* ONNX name -> value index */
+    struct hrf_onnx_source *source; /* of the model's bytes */
+    struct hrf_names values;        /* ONNX name -> value index */
     struct hrf_onnx_external external;
     int64_t opset;
     bool has_unused; /* nodes that later ones have replaced are still in the graph */
     struct hrf_error *err;
 };
 
-/* Unpacks after checking that nesting is sane (the generated reader recurses). `what` names the
- * kind of message in errors. Free with hrf_onnx_free_message(). */
+/* Unpacks after checking that nesting is sane (the generated reader recurses). The raw_data of
+ * tensors are hrf_onnx_raw()'s. Free with hrf_onnx_free_message(). */
 HRF_CHECKED enum hrf_status hrf_onnx_unpack(const ProtobufCMessageDescriptor *descriptor,
-                                            const void *bytes, size_t n_bytes,
-                                            ProtobufCMessage **out, struct hrf_error *err);
+                                            struct hrf_onnx_source *source, ProtobufCMessage **out,
+                                            struct hrf_error *err);
 void hrf_onnx_free_message(ProtobufCMessage *message);
+/* *n_bytes: how many bytes of raw data a tensor has. True: they are in the source, from *at on;
+ * false: `data` holds them. */
+bool hrf_onnx_raw(const ProtobufCBinaryData *data, uint64_t *at, uint64_t *n_bytes);
 
 /* proto2 leaves absent strings NULL. */
 static inline const char *hrf_onnx_text(const char *text)
@@ -52,15 +57,9 @@ static inline enum hrf_dtype hrf_onnx_graph_dtype(enum hrf_dtype dtype)
 /* The elements as a heap block in *data (never NULL on success), in the graph's type: weights and
  * other constants of the reader's model. */
 HRF_CHECKED enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader,
-                                              struct Onnx__TensorProto *tensor, const char *name,
-                                              enum hrf_dtype *dtype, struct hrf_shape *shape,
-                                              void **data);
-/* The same in the tensor's own type, which keeps its data in itself. */
-HRF_CHECKED enum hrf_status hrf_onnx_tensor_data(const struct Onnx__TensorProto *tensor,
-                                                 const char *name, enum hrf_dtype *dtype,
-                                                 struct hrf_shape *shape, void **data,
-                                                 struct hrf_error *err);
-
+                                              const struct Onnx__TensorProto *tensor,
+                                              const char *name, enum hrf_dtype *dtype,
+                                              struct hrf_shape *shape, void **data);
 /* Adds the nodes of a branch of If; its outputs are then in reader->values. */
 HRF_CHECKED enum hrf_status hrf_onnx_read_branch(struct hrf_onnx_reader *reader,
                                                  const struct Onnx__GraphProto *branch);

@@ -138,75 +138,72 @@ static enum hrf_status check_tensor(const Onnx__TensorProto *tensor, const char 
     const void *elements = NULL;
     if (is_external(tensor))
         return HRF_OK; /* external.c holds it against the file */
-    const size_t have = tensor->has_raw_data ? tensor->raw_data.len / size
-                                             : typed_count(tensor, *dtype, &elements);
-    if (have != count || (tensor->has_raw_data && tensor->raw_data.len % size != 0))
+    uint64_t at, n_bytes = 0;
+    if (tensor->has_raw_data)
+        (void)hrf_onnx_raw(&tensor->raw_data, &at, &n_bytes);
+    const uint64_t have = tensor->has_raw_data ? n_bytes / size
+                                               : typed_count(tensor, *dtype, &elements);
+    if (have != count || n_bytes % size != 0)
         return hrf_error_set(err, HRF_E_USER,
-                             "tensor '%s' should hold %zu elements of %s but has data for %zu",
-                             name, count, hrf_dtype_name(*dtype), have);
+                             "tensor '%s' should hold %zu elements of %s but has data for %llu",
+                             name, count, hrf_dtype_name(*dtype), (unsigned long long)have);
     return HRF_OK;
 }
 
-enum hrf_status hrf_onnx_tensor_data(const Onnx__TensorProto *tensor, const char *name,
-                                     enum hrf_dtype *dtype, struct hrf_shape *shape, void **data,
-                                     struct hrf_error *err)
+/* The elements into `out`, which has their size; the tensor has been checked. */
+static enum hrf_status read_elements(const struct hrf_onnx_source *source,
+                                     const Onnx__TensorProto *tensor, enum hrf_dtype dtype,
+                                     size_t count, void *out, struct hrf_error *err)
 {
-    if (is_external(tensor))
+    const size_t n_bytes = count * hrf_dtype_size(dtype);
+    const void *elements = NULL;
+    uint64_t at, n_raw;
+    if (count == 0)
+        return HRF_OK;
+    if (!tensor->has_raw_data)
+        (void)typed_count(tensor, dtype, &elements);
+    else if (hrf_onnx_raw(&tensor->raw_data, &at, &n_raw))
+        return hrf_onnx_source_read(source, at, out, n_bytes, err);
+    else
+        elements = tensor->raw_data.data;
+    if (elements != NULL)
+        memcpy(out, elements, n_bytes);
+    else
+        narrow(dtype, tensor->int32_data, count, out);
+    return HRF_OK;
+}
+
+static enum hrf_status tensor_data(const struct hrf_onnx_source *source,
+                                   struct hrf_onnx_external *external,
+                                   const Onnx__TensorProto *tensor, const char *name,
+                                   enum hrf_dtype *dtype, struct hrf_shape *shape, void **data,
+                                   struct hrf_error *err)
+{
+    const bool is_beside = is_external(tensor);
+    if (is_beside && external == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "tensor '%s' keeps its data in another file; only weights may", name);
-    HRF_TRY(check_tensor(tensor, name, dtype, shape, err)); /* the file has as many bytes as we ask
-                                                             * for below */
-    const size_t count = (size_t)hrf_shape_count(shape), size = hrf_dtype_size(*dtype);
-    const void *elements = NULL;
-    HRF_AUTO_FREE void *memory = hrf_alloc(count * size);
-    HRF_CHECK_MEMORY(memory != NULL, err, "out of memory for the %zu bytes of '%s'", count * size,
-                     name);
-    if (!tensor->has_raw_data)
-        typed_count(tensor, *dtype, &elements);
-    if (count > 0 && tensor->has_raw_data)
-        memcpy(memory, tensor->raw_data.data, count * size);
-    else if (count > 0 && elements != NULL)
-        memcpy(memory, elements, count * size);
-    else if (count > 0)
-        narrow(*dtype, tensor->int32_data, count, memory);
-    *data = memory;
-    memory = NULL;
+    /* The file has as many bytes as we ask for below. */
+    HRF_TRY(check_tensor(tensor, name, dtype, shape, err));
+    const size_t count = (size_t)hrf_shape_count(shape), n_bytes = count * hrf_dtype_size(*dtype);
+    if (is_beside)
+        HRF_TRY(hrf_onnx_external_check(external, tensor, name, n_bytes, err));
+    HRF_AUTO_FREE void *memory = hrf_alloc_aligned(n_bytes, sizeof(void *));
+    HRF_CHECK_MEMORY(memory != NULL, err, "out of memory for the %zu bytes of '%s'", n_bytes, name);
+    HRF_TRY(is_beside ? hrf_onnx_external_read(external, tensor, name, memory, n_bytes, err)
+                      : read_elements(source, tensor, *dtype, count, memory, err));
+    HRF_MOVE(*data, memory);
     return HRF_OK;
 }
 
-/* Of a tensor that is not looked at again: its bytes become the block, where they can. */
-static enum hrf_status take_data(struct hrf_onnx_reader *reader, Onnx__TensorProto *tensor,
-                                 const char *name, enum hrf_dtype *dtype, struct hrf_shape *shape,
-                                 void **data)
-{
-    if (is_external(tensor)) {
-        HRF_TRY(check_tensor(tensor, name, dtype, shape, reader->err));
-        const size_t n_bytes = (size_t)hrf_shape_count(shape) * hrf_dtype_size(*dtype);
-        HRF_TRY(hrf_onnx_external_check(&reader->external, tensor, name, n_bytes, reader->err));
-        HRF_AUTO_FREE void *memory = hrf_alloc(n_bytes);
-        HRF_CHECK_MEMORY(memory != NULL, reader->err, "out of memory for the %zu bytes of '%s'",
-                         n_bytes, name);
-        HRF_TRY(
-            hrf_onnx_external_read(&reader->external, tensor, name, memory, n_bytes, reader->err));
-        *data = memory;
-        memory = NULL;
-        return HRF_OK;
-    }
-    if (!tensor->has_raw_data || tensor->raw_data.data == NULL)
-        return hrf_onnx_tensor_data(tensor, name, dtype, shape, data, reader->err);
-    HRF_TRY(check_tensor(tensor, name, dtype, shape, reader->err));
-    *data = tensor->raw_data.data; /* of hrf_alloc(): see wire.c */
-    tensor->raw_data = (ProtobufCBinaryData){ .data = NULL };
-    return HRF_OK;
-}
-
-enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader, Onnx__TensorProto *tensor,
+enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader, const Onnx__TensorProto *tensor,
                                   const char *name, enum hrf_dtype *dtype, struct hrf_shape *shape,
                                   void **data)
 {
     HRF_AUTO_FREE void *own = NULL;
     enum hrf_dtype type;
-    HRF_TRY(take_data(reader, tensor, name, &type, shape, &own));
+    HRF_TRY(tensor_data(reader->source, &reader->external, tensor, name, &type, shape, &own,
+                        reader->err));
     *dtype = hrf_onnx_graph_dtype(type);
     if (*dtype == type) {
         *data = own;
@@ -228,14 +225,16 @@ static enum hrf_status parse_tensor(const char *bytes, size_t n_bytes, struct hr
                                     struct hrf_error *err)
 {
     ProtobufCMessage *message = NULL;
-    HRF_TRY(hrf_onnx_unpack(&onnx__tensor_proto__descriptor, bytes, n_bytes, &message, err));
+    struct hrf_onnx_source source;
+    hrf_onnx_source_of_bytes(bytes, n_bytes, &source);
+    HRF_TRY(hrf_onnx_unpack(&onnx__tensor_proto__descriptor, &source, &message, err));
     const Onnx__TensorProto *tensor = (const Onnx__TensorProto *)message;
     struct hrf_onnx_tensor result = { .name = hrf_strdup(hrf_onnx_text(tensor->name)) };
     enum hrf_status status = result.name == NULL
                                  ? hrf_error_set(err, HRF_E_NOMEM,
                                                  "out of memory for a tensor's name")
-                                 : hrf_onnx_tensor_data(tensor, result.name, &result.dtype,
-                                                        &result.shape, &result.data, err);
+                                 : tensor_data(&source, NULL, tensor, result.name, &result.dtype,
+                                               &result.shape, &result.data, err);
     hrf_onnx_free_message(message);
     if (status == HRF_OK)
         *out = result;

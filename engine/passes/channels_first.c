@@ -206,6 +206,17 @@ static bool is_product(const struct change *c)
     return w->data != NULL && w->dtype == HRF_F32 && w->shape.rank == 2;
 }
 
+/* out[m][k] = w[k][m], in tiles that stay in the cache. */
+static void turn_weights(const float *w, int64_t depth, int64_t columns, float *out)
+{
+    enum { TILE = 16 };
+    for (int64_t k = 0; k < depth; k += TILE)
+        for (int64_t m = 0; m < columns; m += TILE)
+            for (int64_t i = m; i < columns && i < m + TILE; i++)
+                for (int64_t j = k; j < depth && j < k + TILE; j++)
+                    out[i * depth + j] = w[j * columns + i];
+}
+
 /* x [N][H][W][K] times [K][M] as a convolution of x's image with weights [M][K][1][1]. */
 static enum hrf_status turn_product(struct change *c, struct hrf_error *err)
 {
@@ -218,14 +229,14 @@ static enum hrf_status turn_product(struct change *c, struct hrf_error *err)
     a.window.kernel[0] = a.window.kernel[1] = 1;
     HRF_TRY(find_image(c, node_of(c)->inputs[0], &inputs[0], err));
     w = value_of(c, node_of(c)->inputs[1]);
-    HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(depth * columns), sizeof *turned);
+    HRF_AUTO_FREE void *turned = hrf_alloc_aligned((size_t)(depth * columns) * sizeof(float),
+                                                   sizeof(void *));
     HRF_AUTO_FREE char *name = hrf_format("%s.%s.turned", w->name, node_of(c)->name);
     if (turned == NULL || name == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to turn values into images");
-    for (int64_t k = 0; k < depth; k++)
-        for (int64_t m = 0; m < columns; m++)
-            turned[m * depth + k] = ((const float *)w->data)[k * columns + m];
-    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, turned, &inputs[1], err));
+    turn_weights(w->data, depth, columns, turned);
+    HRF_TRY(hrf_graph_take_value(graph, name, HRF_F32, &shape, &turned, &inputs[1], err));
+    hrf_readers_drop_constant(&c->match.readers, graph, node_of(c)->inputs[1]);
     HRF_TRY(hrf_match_become(node_of(c), HRF_OP_CONV, inputs, 2, &a, err));
     return compute_image(c, err);
 }

@@ -51,22 +51,27 @@ static enum hrf_status add_constants(struct hrf_match *m, const struct hrf_node 
     const float *w = value_of(m, conv->inputs[HRF_CONV_WEIGHTS])->data, *old = NULL;
     if (conv->n_inputs > HRF_CONV_BIAS && conv->inputs[HRF_CONV_BIAS] >= 0)
         old = value_of(m, conv->inputs[HRF_CONV_BIAS])->data;
-    HRF_AUTO_FREE float *weights = hrf_alloc_array((size_t)n, sizeof *weights);
+    HRF_AUTO_FREE void *weights = factors != NULL
+                                      ? hrf_alloc_aligned((size_t)n * sizeof(float), sizeof(void *))
+                                      : NULL;
     HRF_AUTO_FREE float *bias = hrf_alloc_array((size_t)channels, sizeof *bias);
     HRF_AUTO_FREE char *name_w = hrf_format("%s.weights", name);
     HRF_AUTO_FREE char *name_b = hrf_format("%s.bias", name);
-    if (weights == NULL || bias == NULL || name_w == NULL || name_b == NULL)
+    if ((factors != NULL && weights == NULL) || bias == NULL || name_w == NULL || name_b == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", name);
-    for (int64_t i = 0; i < n; i++)
-        weights[i] = w[i] * (factors != NULL ? factors[i / (n / channels)] : 1);
+    for (int64_t c = 0; c < channels && factors != NULL; c++)
+        for (int64_t i = c * (n / channels); i < (c + 1) * (n / channels); i++)
+            ((float *)weights)[i] = w[i] * factors[c];
     for (int64_t c = 0; c < channels; c++)
         bias[c] = (old != NULL ? old[c] : 0) * (factors != NULL ? factors[c] : 1) +
                   (shifts != NULL ? shifts[c] : 0);
     inputs[HRF_CONV_X] = conv->inputs[HRF_CONV_X];
     inputs[HRF_CONV_WEIGHTS] = conv->inputs[HRF_CONV_WEIGHTS];
-    if (factors != NULL)
-        HRF_TRY(hrf_graph_add_value(graph, name_w, HRF_F32, &shape, weights,
-                                    &inputs[HRF_CONV_WEIGHTS], err));
+    if (factors != NULL) {
+        HRF_TRY(hrf_graph_take_value(graph, name_w, HRF_F32, &shape, &weights,
+                                     &inputs[HRF_CONV_WEIGHTS], err));
+        hrf_readers_drop_constant(&m->readers, graph, conv->inputs[HRF_CONV_WEIGHTS]);
+    }
     return hrf_graph_add_value(graph, name_b, HRF_F32, &line, bias, &inputs[HRF_CONV_BIAS], err);
 }
 

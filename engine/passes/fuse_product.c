@@ -55,33 +55,38 @@ static enum hrf_status take_bias(const struct hrf_match *m, struct hrf_node *add
         if (gemm == NULL || bias_of(gemm) >= 0 || find_row(m, bias, hrf_shape_last(y)) == NULL ||
             !hrf_shape_equal(&value_of(m, add->inputs[k])->shape, y))
             continue;
-        const int32_t inputs[] = { gemm->inputs[0], gemm->inputs[1], bias };
+        const bool has_scales = gemm->n_inputs > HRF_CONV_SCALES;
+        const int32_t inputs[] = { gemm->inputs[0], gemm->inputs[1], bias, HRF_NO_VALUE,
+                                   has_scales ? gemm->inputs[HRF_CONV_SCALES] : HRF_NO_VALUE };
         struct hrf_attributes a = gemm->attributes;
         a.beta = 1;
-        return hrf_match_become(add, HRF_OP_GEMM, inputs, 3, &a, err);
+        return hrf_match_become(add, HRF_OP_GEMM, inputs, has_scales ? 5 : 3, &a, err);
     }
     return HRF_OK;
 }
 
-/* A constant of the graph, each column multiplied by its factor. */
-static enum hrf_status add_scaled(struct hrf_graph *graph, int32_t from, const char *name,
+/* A constant of the graph, each column multiplied by its factor, in its place. */
+static enum hrf_status add_scaled(struct hrf_match *m, int32_t from, const char *name,
                                   const float *factors, int64_t columns, int32_t *out,
                                   struct hrf_error *err)
 {
+    struct hrf_graph *graph = m->graph;
     const struct hrf_shape shape = graph->values[from].shape;
     const float *x = graph->values[from].data;
     const int64_t n = hrf_shape_count(&shape);
-    HRF_AUTO_FREE float *scaled = hrf_alloc_array((size_t)n, sizeof *scaled);
+    HRF_AUTO_FREE void *scaled = hrf_alloc_aligned((size_t)n * sizeof(float), sizeof(void *));
     HRF_AUTO_FREE char *own = hrf_format("%s.%s", name, graph->values[from].name);
     if (scaled == NULL || own == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", name);
     for (int64_t i = 0; i < n; i++)
-        scaled[i] = x[i] * factors[i % columns];
-    return hrf_graph_add_value(graph, own, HRF_F32, &shape, scaled, out, err);
+        ((float *)scaled)[i] = x[i] * factors[i % columns];
+    HRF_TRY(hrf_graph_take_value(graph, own, HRF_F32, &shape, &scaled, out, err));
+    hrf_readers_drop_constant(&m->readers, graph, from);
+    return HRF_OK;
 }
 
 /* LayerScale: a factor for each column goes into the weights and the bias. */
-static enum hrf_status take_factors(const struct hrf_match *m, struct hrf_node *mul,
+static enum hrf_status take_factors(struct hrf_match *m, struct hrf_node *mul,
                                     struct hrf_error *err)
 {
     const int64_t columns = hrf_shape_last(&value_of(m, mul->outputs[0])->shape);
@@ -95,9 +100,9 @@ static enum hrf_status take_factors(const struct hrf_match *m, struct hrf_node *
                              &value_of(m, mul->outputs[0])->shape))
             continue;
         int32_t inputs[] = { gemm->inputs[0], gemm->inputs[1], bias_of(gemm) };
-        HRF_TRY(add_scaled(m->graph, inputs[1], mul->name, factors, columns, &inputs[1], err));
+        HRF_TRY(add_scaled(m, inputs[1], mul->name, factors, columns, &inputs[1], err));
         if (inputs[2] >= 0)
-            HRF_TRY(add_scaled(m->graph, inputs[2], mul->name, factors, columns, &inputs[2], err));
+            HRF_TRY(add_scaled(m, inputs[2], mul->name, factors, columns, &inputs[2], err));
         return hrf_match_become(mul, HRF_OP_GEMM, inputs, 3, &gemm->attributes, err);
     }
     return HRF_OK;

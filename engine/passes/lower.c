@@ -75,6 +75,22 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     return HRF_OK;
 }
 
+/* As a model in 8 bits brings them, beside an input that has not been lowered. */
+static bool has_integer_weights(const struct lowering *l, const struct hrf_node *node)
+{
+    return !l->only_kept && hrf_lower_kind_of(l->how, node->op) == HRF_LOWER_PRODUCT &&
+           l->from->values[node->inputs[HRF_CONV_WEIGHTS]].dtype == HRF_S8;
+}
+
+/* True for an attention whose products may be of 16-bit integers: in a network whose own products
+ * are of 8 bits, unless it is kept or its keys may be added in parts. */
+static bool is_fixed_point(const struct lowering *l, const struct hrf_node *node)
+{
+    return node->op == HRF_OP_ATTENTION && l->how->type == HRF_S8 && l->how->rounds_rows &&
+           !l->brings_scales && !hrf_attention_is_long(l->from, node) &&
+           hrf_lower_why_kept(l, node) == NULL;
+}
+
 static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *node,
                                      struct hrf_error *err)
 {
@@ -83,15 +99,19 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
     HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < node->n_inputs; i++) {
         inputs[i] = HRF_NO_VALUE;
-        if (node->inputs[i] >= 0)
+        if (i == HRF_CONV_WEIGHTS && has_integer_weights(l, node))
+            HRF_TRY(hrf_lower_float_weights(l->from, node, l->to, &inputs[i], err));
+        else if (node->inputs[i] >= 0)
             HRF_TRY(hrf_lower_get_full(l, node->inputs[i], &inputs[i], err));
     }
     HRF_TRY(hrf_lower_divide_norm(l, node, inputs, err));
     const struct hrf_value *result = &l->from->values[node->outputs[0]];
     HRF_TRY(hrf_lower_add_value(l, node->outputs[0], "", result->dtype, result->quantization,
                                 &output, err));
+    struct hrf_attributes attributes = node->attributes;
+    attributes.fixed_point |= is_fixed_point(l, node);
     HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, node->n_inputs, &output, 1,
-                               &node->attributes, err));
+                               &attributes, err));
     l->full[node->outputs[0]] = output;
     return HRF_OK;
 }

@@ -3,8 +3,8 @@
  * Runs after the other passes, so that the values of the graph are the tensors that really exist in
  * memory (fusion boundaries). Convolutions and matrix products are lowered; for S8 their weights
  * are symmetric with one scale for each output channel. A matrix product whose input is computed in
- * float32 rounds each row (token) of it by a scale of its own and gives float32, where the back end
- * has that; its input is smoothed first (`strength` below). So does a convolution of windows of one
+ * float32 rounds each row (token) of it by a scale of its own and gives float32, if `rounds_rows`
+ * says so; its input is smoothed first (`strength` below). So does a convolution of windows of one
  * pixel with each pixel of what a transformer's layers gave (hrf_lower_find_tokens). Operators
  * without weights compute in the type of their inputs. A node that has no lowered form, or is
  * listed in `keep`, stays in float32 between QUANTIZE, DEQUANTIZE or CAST nodes, and `notes` says
@@ -30,9 +30,6 @@ struct hrf_range {
      * smoothing. Only for products that round their rows. */
     const float *peaks;
     float strength;
-    /* One scale for the whole value would lose too much: without products that round their rows,
-     * what reads it stays in float32. */
-    bool needs_rows;
 };
 
 /* True for a model that was quantised elsewhere (QUANTIZE and DEQUANTIZE on computed values).
@@ -54,8 +51,7 @@ struct hrf_lowering {
     const char *const *keep_precisions;
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
-    bool rounds_rows; /* S8: the back end has products that round their rows (graph.h) */
-    bool loses_rows;  /* S8: values have one scale each, also those that need scales by row */
+    bool rounds_rows; /* S8: products round their rows (graph.h); else each value has one scale */
 };
 
 /* *out is a new graph. `notes` (may be NULL) gets a line, with the reason, for every node that
@@ -69,6 +65,12 @@ HRF_CHECKED enum hrf_status hrf_pass_lower(const struct hrf_graph *graph,
  * narrow type, the output of that node becomes the input of the graph. Otherwise nothing changes.
  */
 HRF_CHECKED enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struct hrf_error *err);
+
+/* Runs after lowering to S8, for back ends that ask for it: values that only products that round
+ * their rows, attention and SwiGLU read, and that these or a norm give, maybe through moves, are
+ * stored in `type` (F16, B16) rather than float32. Sums of residuals stay in float32. */
+HRF_CHECKED enum hrf_status hrf_pass_narrow_tokens(struct hrf_graph *graph, enum hrf_dtype type,
+                                                   struct hrf_error *err);
 
 /* HRF_E_USER for a name that no node and no value of the fused graph has; the message suggests the
  * nearest name. hrf_pass_lower() checks the same; call this one before ranges are measured. */

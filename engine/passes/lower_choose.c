@@ -160,11 +160,8 @@ const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *
     for (int32_t i = 0; i < l->how->n_keep && !l->only_kept; i++)
         if (is_kept_as(l, node, l->how->keep[i]))
             return l->how->keep_reasons != NULL ? l->how->keep_reasons[i] : "asked for";
-    const bool keeps_rows = l->how->type == HRF_S8 && !l->how->rounds_rows && !l->how->loses_rows &&
-                            !l->brings_scales;
-    for (int32_t i = 0; i < l->how->n_ranges && keeps_rows && !l->only_kept; i++)
-        if (l->how->ranges[i].needs_rows && is_kept_as(l, node, l->how->ranges[i].value))
-            return "one scale for all its rows is too coarse, and the device has no scales by row";
+    if (!l->only_kept && hrf_lower_adds_to_tokens(l, node))
+        return "it adds to tokens, whose sums are not rounded";
     return NULL;
 }
 

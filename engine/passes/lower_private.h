@@ -81,6 +81,9 @@ void hrf_lower_find_useful(const struct lowering *l);
 bool hrf_lower_is_of_rows(const struct hrf_graph *graph, const struct hrf_node *node);
 /* True for a product that goes low and rounds the rows of its input, which is in float32. */
 bool hrf_lower_rounds_rows(const struct lowering *l, const struct hrf_node *node);
+/* True for a depth-wise convolution that adds to tokens (a positional encoding): the sum goes
+ * through all later layers, and would be rounded by one scale in each that does so. */
+bool hrf_lower_adds_to_tokens(const struct lowering *l, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node *node,
                                                   struct hrf_error *err);
 /* Divides scale and bias of a norm by the smoothing of its result, where only products that round
@@ -100,6 +103,15 @@ HRF_CHECKED enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *fr
                                                       const struct hrf_range *range,
                                                       const float *smoothing, struct hrf_graph *to,
                                                       int32_t *inputs, struct hrf_error *err);
+/* Raises most[k] to the largest magnitude of the product's weights that meet channel k of its
+ * input. */
+void hrf_lower_largest_weights(const struct hrf_graph *graph, const struct hrf_node *node,
+                               float *most);
+/* Adds integer weights (hrf_pass_take_integer_weights) in float32, in their order. */
+HRF_CHECKED enum hrf_status hrf_lower_float_weights(const struct hrf_graph *from,
+                                                    const struct hrf_node *node,
+                                                    struct hrf_graph *to, int32_t *index,
+                                                    struct hrf_error *err);
 /* Adds the weights in float32, rounded to values that `type` can represent. The bias is
  * unchanged. */
 HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from,

@@ -52,6 +52,13 @@ bool hrf_lower_can_round_rows(const struct hrf_graph *graph, const bool *of_toke
            (node->op == HRF_OP_GEMM || of_tokens[node->inputs[HRF_CONV_X]]);
 }
 
+bool hrf_lower_adds_to_tokens(const struct lowering *l, const struct hrf_node *node)
+{
+    return l->how->rounds_rows && l->how->type == HRF_S8 && !l->brings_scales &&
+           node->op == HRF_OP_CONV && node->attributes.group > 1 &&
+           hrf_lower_has(node, HRF_CONV_RESIDUAL) && l->of_tokens[node->inputs[HRF_CONV_RESIDUAL]];
+}
+
 static bool is_dividable_norm(const struct lowering *l, const struct hrf_node *node)
 {
     return is_norm_of_rows(l->from, node) && hrf_lower_has_constant(l->from, node, 1) &&

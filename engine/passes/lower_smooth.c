@@ -15,22 +15,6 @@
 /* s is at most so many powers of two away from 1. */
 enum { MOST_POWER = 20 };
 
-/* Adds the largest magnitudes of a product's weights in each channel of its input. */
-static void add_weights(const struct hrf_graph *graph, const struct hrf_node *node, float *most)
-{
-    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
-    const bool is_gemm = node->op == HRF_OP_GEMM;
-    const bool by_columns = !is_gemm || node->attributes.transpose_b; /* [N][K] */
-    const float alpha = is_gemm ? node->attributes.alpha : 1;
-    const int64_t columns = w->shape.dims[by_columns ? 0 : 1];
-    const int64_t depth = w->shape.dims[by_columns ? 1 : 0];
-    const float *at = w->data;
-    for (int64_t i = 0; i < depth * columns; i++) {
-        const int64_t k = by_columns ? i % depth : i / columns;
-        most[k] = fmaxf(most[k], fabsf(at[i] * alpha));
-    }
-}
-
 void hrf_lower_smooth(const float *peaks, const float *weights, int64_t n, float strength,
                       float *factors)
 {
@@ -61,7 +45,7 @@ enum hrf_status hrf_lower_find_smoothing(const struct hrf_graph *graph, int32_t 
     for (int32_t i = 0; i < graph->n_nodes; i++)
         if (hrf_lower_is_of_rows(graph, &graph->nodes[i]) &&
             graph->nodes[i].inputs[HRF_CONV_X] == value)
-            add_weights(graph, &graph->nodes[i], weights);
+            hrf_lower_largest_weights(graph, &graph->nodes[i], weights);
     hrf_lower_smooth(range->peaks, weights, n, range->strength, found);
     HRF_MOVE(*factors, found);
     return HRF_OK;

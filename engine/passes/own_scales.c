@@ -1,8 +1,11 @@
 /* own_scales.c - reads the scales of a model that was quantised elsewhere: those of values from
  * pairs of QUANTIZE and DEQUANTIZE, those of weights from the DEQUANTIZE of a constant. */
+#include "engine/ir/integer_weights.h"
 #include "engine/passes/lower_private.h"
+#include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,6 +35,8 @@ static bool read_scales(const struct hrf_graph *graph, const struct hrf_node *no
     for (int64_t m = 0; m < n_out; m++)
         scales[m] = ((const float *)given->data)[n > 1 ? m : 0];
     const int64_t inner = axis == 1 ? 1 : count / n_out;
+    if (w->data == NULL) /* they fit, or shape inference would have computed them */
+        return true;
     for (int64_t i = 0; i < count; i++) { /* with a zero point a weight may need more than 8 bits */
         const float steps = rintf(((const float *)w->data)[i] / scales[i / inner % n_out]);
         if (!(steps >= -128.0f && steps <= 127.0f))
@@ -73,17 +78,80 @@ static enum hrf_status add_scales(struct hrf_graph *graph, int32_t index,
     return HRF_OK;
 }
 
+static bool takes_scales(const struct hrf_node *node)
+{
+    return node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM;
+}
+
+/* The DEQUANTIZE of a constant that computes the weights of a CONV, GEMM or MATMUL; NULL: another
+ * node, or other weights. */
+static const struct hrf_node *find_dequantize(const struct hrf_graph *graph,
+                                              const struct hrf_node *node)
+{
+    if ((!takes_scales(node) && node->op != HRF_OP_MATMUL) || node->n_inputs > HRF_CONV_SCALES)
+        return NULL;
+    const int32_t producer = graph->values[node->inputs[HRF_CONV_WEIGHTS]].producer;
+    if (producer < 0 || graph->nodes[producer].op != HRF_OP_DEQUANTIZE)
+        return NULL;
+    const struct hrf_node *from = &graph->nodes[producer];
+    return graph->values[from->inputs[HRF_QUANTIZE_X]].data != NULL ? from : NULL;
+}
+
 enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph, struct hrf_error *err)
 {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
-        const struct hrf_node *node = &graph->nodes[i];
-        if ((node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM) ||
-            node->n_inputs > HRF_CONV_SCALES)
+        const struct hrf_node *node = &graph->nodes[i], *from = find_dequantize(graph, node);
+        if (from == NULL)
             continue;
-        const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
-        if (w->data == NULL || w->producer < 0 || graph->nodes[w->producer].op != HRF_OP_DEQUANTIZE)
+        struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+        if (w->data == NULL) /* shape inference has left it */
+            w->data = hrf_dequantize_constant(graph, from);
+        HRF_CHECK_MEMORY(w->data != NULL, err, "no memory for the weights '%s'", w->name);
+        if (takes_scales(node))
+            HRF_TRY(add_scales(graph, i, from, err));
+    }
+    return HRF_OK;
+}
+
+/* True for a MATMUL that a GEMM can compute in 8 bits: the model gives its input a scale, and its
+ * weights one for each column or for all. Values of rank 4 lie in memory as images, whose last axis
+ * is not the innermost. */
+static bool is_own_product(const struct hrf_graph *graph, const struct hrf_node *node,
+                           const struct hrf_node *from)
+{
+    if (node->op != HRF_OP_MATMUL)
+        return false;
+    const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
+    const struct hrf_node *pair = x->producer >= 0 ? &graph->nodes[x->producer] : NULL;
+    const int64_t n = hrf_shape_count(&graph->values[from->inputs[HRF_QUANTIZE_SCALE]].shape);
+    return pair != NULL && pair->op == HRF_OP_DEQUANTIZE && x->data == NULL && x->shape.rank >= 2 &&
+           x->shape.rank != 4 && graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape.rank == 2 &&
+           (n == 1 || from->attributes.axis == 1);
+}
+
+static enum hrf_status make_gemm(struct hrf_node *node, struct hrf_error *err)
+{
+    const int32_t inputs[] = { node->inputs[HRF_CONV_X], node->inputs[HRF_CONV_WEIGHTS] };
+    struct hrf_attributes plain = hrf_attributes_default();
+    plain.alpha = plain.beta = 1;
+    return hrf_match_become(node, HRF_OP_GEMM, inputs, 2, &plain, err);
+}
+
+enum hrf_status hrf_pass_take_integer_weights(struct hrf_graph *graph, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i], *from = find_dequantize(graph, node);
+        if (from == NULL || graph->values[node->inputs[HRF_CONV_WEIGHTS]].data != NULL)
+            continue; /* other nodes read it, too, or it does not fit */
+        if (is_own_product(graph, node, from))
+            HRF_TRY(make_gemm(&graph->nodes[i], err));
+        if (!takes_scales(&graph->nodes[i]))
             continue;
-        HRF_TRY(add_scales(graph, i, &graph->nodes[w->producer], err));
+        int32_t integers;
+        HRF_TRY(hrf_take_integer_weights(graph, from, &integers, err));
+        HRF_TRY(add_scales(graph, i, from, err));
+        assert(graph->nodes[i].n_inputs > HRF_CONV_SCALES);
+        graph->nodes[i].inputs[HRF_CONV_WEIGHTS] = integers;
     }
     return HRF_OK;
 }

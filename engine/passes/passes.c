@@ -178,17 +178,19 @@ static bool can_fold(const struct hrf_graph *graph, const struct hrf_node *norm,
            norm->attributes.activation == HRF_ACT_NONE;
 }
 
-static enum hrf_status add_constant(struct hrf_graph *graph, const char *name, const char *suffix,
-                                    const struct hrf_shape *shape, const float *data,
-                                    int32_t *index, struct hrf_error *err)
+/* *data is the graph's from here on. */
+static enum hrf_status take_constant(struct hrf_graph *graph, const char *name, const char *suffix,
+                                     const struct hrf_shape *shape, void **data, int32_t *index,
+                                     struct hrf_error *err)
 {
     HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
     HRF_CHECK_MEMORY(full != NULL, err, "no memory to fold node '%s'", name);
-    return hrf_graph_add_value(graph, full, HRF_F32, shape, data, index, err);
+    return hrf_graph_take_value(graph, full, HRF_F32, shape, data, index, err);
 }
 
-static enum hrf_status fold_one(struct hrf_graph *graph, int32_t norm_index,
-                                const struct hrf_node *conv, struct hrf_error *err)
+static enum hrf_status fold_one(struct hrf_graph *graph, const struct hrf_readers *readers,
+                                int32_t norm_index, const struct hrf_node *conv,
+                                struct hrf_error *err)
 {
     struct hrf_node *norm = &graph->nodes[norm_index];
     struct hrf_shape shape = graph->values[conv->inputs[HRF_CONV_WEIGHTS]].shape;
@@ -201,16 +203,17 @@ static enum hrf_status fold_one(struct hrf_graph *graph, int32_t norm_index,
     f.weights = constant(graph, conv, HRF_CONV_WEIGHTS);
     f.bias = constant(graph, conv, HRF_CONV_BIAS);
     f.epsilon = (double)norm->attributes.epsilon;
-    HRF_AUTO_FREE float *weights = hrf_alloc_array((size_t)hrf_shape_count(&shape),
-                                                   sizeof *weights);
-    HRF_AUTO_FREE float *bias = hrf_alloc_array((size_t)f.n_out, sizeof *bias);
+    HRF_AUTO_FREE void *weights = hrf_alloc_aligned((size_t)f.n_weights * sizeof(float),
+                                                    sizeof(void *));
+    HRF_AUTO_FREE void *bias = hrf_alloc_array((size_t)f.n_out, sizeof(float));
     HRF_CHECK_MEMORY(weights != NULL && bias != NULL, err, "no memory to fold node '%s'",
                      norm->name);
     fold_numbers(&f, weights, bias);
     int32_t w, b;
-    HRF_TRY(add_constant(graph, norm->name, "weights", &shape, weights, &w, err));
-    HRF_TRY(add_constant(graph, norm->name, "bias", &bias_shape, bias, &b, err));
+    HRF_TRY(take_constant(graph, norm->name, "weights", &shape, &weights, &w, err));
+    HRF_TRY(take_constant(graph, norm->name, "bias", &bias_shape, &bias, &b, err));
     HRF_TRY(take_over(norm, conv, HRF_CONV_BIAS + 1, err));
+    hrf_readers_drop_constant(readers, graph, conv->inputs[HRF_CONV_WEIGHTS]);
     norm->inputs[HRF_CONV_WEIGHTS] = w;
     norm->inputs[HRF_CONV_BIAS] = b;
     return HRF_OK;
@@ -228,7 +231,7 @@ enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph, struct hrf_err
         if (conv == NULL)
             conv = sole_producer(graph, &readers, norm->inputs[0], HRF_OP_CONV_TRANSPOSE);
         if (conv != NULL && can_fold(graph, norm, conv))
-            HRF_TRY(fold_one(graph, i, conv, err));
+            HRF_TRY(fold_one(graph, &readers, i, conv, err));
     }
     return hrf_graph_compact(graph, err);
 }

@@ -12,10 +12,17 @@
 
 #include "engine/ir/graph.h"
 
-/* Where a DEQUANTIZE computes the weights of a CONV or GEMM, adds their scales as a further input,
- * from which lowering recovers the integers. */
+/* Where a DEQUANTIZE gives the weights of a CONV or GEMM, adds their scales as a further input,
+ * from which lowering recovers the integers; computes these weights, and those of MATMULs, in
+ * float32 where shape inference has not. */
 HRF_CHECKED enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph,
                                                         struct hrf_error *err);
+/* The same, but the node reads the integers themselves: an S8 constant and its scales beside an F32
+ * input. A MATMUL whose input the model quantises, too, becomes a GEMM, unless it is of images. For
+ * graphs that are lowered to S8, before hrf_passes_run(); lowering makes float32 of the weights of
+ * those nodes that stay in it. */
+HRF_CHECKED enum hrf_status hrf_pass_take_integer_weights(struct hrf_graph *graph,
+                                                          struct hrf_error *err);
 /* Runs hrf_pass_take_weight_scales() and the passes that follow here, except where noted. */
 HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err);
 
@@ -82,6 +89,16 @@ typedef bool hrf_takes_prologue(const struct hrf_graph *graph, const struct hrf_
  * stored. Runs after lowering, on the graph that will be computed; not part of hrf_passes_run(). */
 HRF_CHECKED enum hrf_status
 hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prologue *takes, struct hrf_error *err);
+/* True if a back end can compute this CONV and a BATCH_NORM of its output in one pass. */
+typedef bool hrf_takes_second(const struct hrf_graph *graph, const struct hrf_node *conv,
+                              const struct hrf_node *norm);
+/* Puts a BATCH_NORM whose input others read too (pre-activation networks) right behind the CONV
+ * that gives it, and marks it as that CONV's second output (hrf_graph_second_of()), if `takes` is
+ * true for the two. Runs after hrf_pass_fuse_prologue(), which leaves nothing to be stored; not
+ * part of hrf_passes_run(). */
+HRF_CHECKED enum hrf_status hrf_pass_mark_second_outputs(struct hrf_graph *graph,
+                                                         hrf_takes_second *takes,
+                                                         struct hrf_error *err);
 /* Replaces a CONV_TRANSPOSE whose windows do not overlap (kernel = stride, no pads, one group) by a
  * 1x1 CONV and DEPTH_TO_SPACE. The sums are the same, 1x1 CONV has the fastest kernels, and every
  * precision supports it. */

@@ -86,7 +86,8 @@ static void add_window(const struct hrf_graph *graph, const struct hrf_node *nod
                     (long long)w->dilation[0], (long long)w->dilation[1]);
 }
 
-static void add_fused(const struct hrf_node *node, struct hrf_strbuf *out)
+static void add_fused(const struct hrf_graph *graph, const struct hrf_node *node,
+                      struct hrf_strbuf *out)
 {
     static const char *const names[] = { "",         " relu",         " clip",  " leaky",
                                          " sigmoid", " hard_sigmoid", " swish", " hard_swish",
@@ -95,6 +96,11 @@ static void add_fused(const struct hrf_node *node, struct hrf_strbuf *out)
                               node->inputs[HRF_CONV_RESIDUAL] >= 0;
     hrf_strbuf_adds(out, names[node->attributes.activation]);
     hrf_strbuf_adds(out, has_residual ? " residual" : "");
+    if (hrf_graph_is_second(graph, node))
+        hrf_strbuf_adds(out, " second");
+    const struct hrf_node *second = hrf_graph_second_of(graph, node);
+    if (second != NULL)
+        hrf_strbuf_addf(out, " and:%s", names[second->attributes.activation]);
     if (hrf_node_has_prologue(node))
         hrf_strbuf_addf(out, " before:%s", names[node->attributes.prologue.activation]);
 }
@@ -118,7 +124,7 @@ char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
     if (hrf_product_rounds_rows(graph, node))
         hrf_strbuf_adds(&key, " rows");
     if (uses & HRF_USE_ACTIVATION)
-        add_fused(node, &key);
+        add_fused(graph, node, &key);
     return hrf_strbuf_detach(&key);
 }
 
@@ -147,9 +153,46 @@ static double value_bytes(const struct hrf_value *value)
     return n > 0 ? (double)n * (double)hrf_dtype_size(value->dtype) : 0;
 }
 
+/* True for a norm whose rows nothing but the next node reads, which rounds them: it writes them in
+ * 8 bits (fused_pair.h). */
+static bool rounds_for_next(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const int32_t made = node->outputs[0], next = made >= 0 ? graph->values[made].producer + 1 : 0;
+    if ((node->op != HRF_OP_LAYER_NORM && node->op != HRF_OP_RMS_NORM) || next < 1 ||
+        next >= graph->n_nodes || !hrf_product_rounds_rows(graph, &graph->nodes[next]) ||
+        graph->nodes[next].inputs[HRF_CONV_X] != made)
+        return false;
+    int32_t n_readers = 0;
+    for (int32_t i = next; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
+            n_readers += graph->nodes[i].inputs[k] == made;
+    return n_readers == 1;
+}
+
+/* Bytes by which rounding rows changes what the node moves: a pass of its own reads them and writes
+ * them in 8 bits for the product, or the norm before it writes them so. */
+static double rounding_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    if (rounds_for_next(graph, node))
+        return (double)hrf_shape_count(&y->shape) - value_bytes(y);
+    if (!hrf_product_rounds_rows(graph, node))
+        return 0;
+    const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
+    const double n = fmax((double)hrf_shape_count(&x->shape), 0);
+    const bool is_rounded = x->producer >= 0 && rounds_for_next(graph, &graph->nodes[x->producer]);
+    return is_rounded ? n - value_bytes(x) : 2 * n;
+}
+
 double hrf_cost_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
 {
+    const struct hrf_node *second = hrf_graph_second_of(graph, node);
     double bytes = value_bytes(&graph->values[node->outputs[0]]);
+    if (hrf_graph_is_second(graph, node))
+        return 0;
+    if (second != NULL)
+        bytes += value_bytes(&graph->values[second->outputs[0]]);
+    bytes += rounding_bytes(graph, node);
     for (int32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] >= 0)
             bytes += value_bytes(&graph->values[node->inputs[i]]);
@@ -248,6 +291,10 @@ static bool model(const struct hrf_cost_table *table, const struct hrf_graph *gr
     const double rate = rates->operations[rate_of(graph, node)];
     if (rates->bytes <= 0 || (operations > 0 && rate <= 0))
         return false;
+    if (hrf_graph_is_second(graph, node)) {
+        *seconds = 0;
+        return true;
+    }
     const double moving = hrf_cost_bytes(graph, node) / rates->bytes;
     *seconds = rates->overhead + fmax(operations > 0 ? operations / rate : 0, moving);
     return true;

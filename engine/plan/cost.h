@@ -58,7 +58,8 @@ void hrf_cost_table_release(struct hrf_cost_table *table);
 /* The key of a node, on the heap; NULL: no memory. */
 char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node);
 double hrf_cost_work(const struct hrf_graph *graph, const struct hrf_node *node);
-/* Bytes that the node reads and writes, including weights. */
+/* Bytes that the node reads and writes, including weights. A second output (hrf_graph_second_of())
+ * is of the node that writes it: the node that is marked as such costs nothing itself. */
 double hrf_cost_bytes(const struct hrf_graph *graph, const struct hrf_node *node);
 
 /* Bytes of the node's constants as they are in the graph, before a kernel packs them. */

@@ -33,7 +33,8 @@ bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, i
                       second->n_inputs > HRF_CONV_RESIDUAL &&
                       second->inputs[HRF_CONV_RESIDUAL] == made &&
                       hrf_plan_offset(plan, made) == hrf_plan_offset(plan, second->outputs[0]);
-    *out = (struct hrf_fused_pair){ .is_residual = adds };
+    *out = (struct hrf_fused_pair){ .is_residual = adds,
+                                    .is_sole_reader = plan->n_uses[made] == 1 };
     for (int32_t k = 0; k < first->n_inputs; k++)
         out->overlaps |= comes_at_run_time(graph, first->inputs[k]) &&
                          overlap(plan, graph, first->inputs[k], second->outputs[0]);

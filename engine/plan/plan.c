@@ -77,6 +77,20 @@ struct life {
     int32_t next_kin; /* values that share a buffer from the beginning are a ring; alone: itself */
 };
 
+/* A second output (hrf_graph_second_of()) is written while the node before it still reads. That
+ * node's residual may become its first output instead. */
+static void hold_for_seconds(const struct hrf_graph *graph, struct life *lives)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        if (hrf_graph_second_of(graph, node) == NULL)
+            continue;
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            if (k != HRF_CONV_RESIDUAL && node->inputs[k] >= 0 && lives[node->inputs[k]].last == n)
+                lives[node->inputs[k]].last = n + 1;
+    }
+}
+
 static void find_lives(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
@@ -94,6 +108,7 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
             if (node->inputs[k] >= 0 && lives[node->inputs[k]].last < n)
                 lives[node->inputs[k]].last = n;
     }
+    hold_for_seconds(graph, lives);
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         lives[graph->outputs[i]].last = graph->n_nodes;
         lives[graph->outputs[i]].pinned = true;

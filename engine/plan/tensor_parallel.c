@@ -108,8 +108,8 @@ static enum hrf_status get_residual(struct tensor_split *s, int32_t value, int32
 {
     const struct tensor_part *part = hrf_tensor_part(s, value, rank);
     struct hrf_shape shape = hrf_tensor_value(s, value)->shape;
-    struct hrf_attributes a = hrf_attributes_default();
     const int32_t axis = hrf_tensor_axis(&shape);
+    const struct hrf_attributes a = hrf_attributes_slice(axis, begin, end);
     int32_t all;
     if (s->form[value] == PLAIN && part->begin == begin && part->end == end) {
         *index = part->value;
@@ -120,11 +120,6 @@ static enum hrf_status get_residual(struct tensor_split *s, int32_t value, int32
     HRF_CHECK_MEMORY(name != NULL, err, "no memory to divide a residual");
     s->to->values[all].pixel_stride = 0;
     shape.dims[axis] = end - begin;
-    a.n_axes = 1;
-    a.axes[0] = axis;
-    a.starts[0] = begin;
-    a.ends[0] = end;
-    a.steps[0] = 1;
     HRF_TRY(add_value(s, value, rank, &shape, index, err));
     return add_node(s, HRF_OP_SLICE, name, rank, &all, 1, *index, &a, err);
 }

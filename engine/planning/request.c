@@ -92,6 +92,22 @@ static enum hrf_status set_tokens_input(struct hrf_graph *graph, int64_t batch, 
     return hrf_graph_set_input_shape(graph, 0, &shape, err);
 }
 
+static enum hrf_status refuse_size(const struct hrf_value *input, int64_t size,
+                                   struct hrf_error *err)
+{
+    const int64_t rows = input->shape.dims[2], columns = input->shape.dims[3];
+    HRF_AUTO_FREE char *way = NULL;
+    char text[128];
+    hrf_shape_text(&input->shape, text);
+    if (rows == columns)
+        way = hrf_format(": use model.input.size: %lld, to which patches are then resized (or "
+                         "their middle is cut, after resizing them to model.input.resize)",
+                         (long long)rows);
+    return hrf_error_set(
+        err, HRF_E_USER, "the model's input '%s' is %s; it cannot take images of %lldx%lld px%s",
+        input->name, text, (long long)size, (long long)size, way != NULL ? way : "");
+}
+
 enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch, int64_t size,
                                            struct hrf_error *err)
 {
@@ -111,10 +127,7 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
                              input->name, text);
     for (int axis = 2; axis < 4; axis++) {
         if (size > 0 && shape.dims[axis] > 0 && shape.dims[axis] != size)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "the model's input '%s' is %s; it cannot take images of "
-                                 "%lldx%lld px",
-                                 input->name, text, (long long)size, (long long)size);
+            return refuse_size(input, size, err);
         if (size > 0)
             shape.dims[axis] = size;
         if (shape.dims[axis] <= 0)
