@@ -232,6 +232,7 @@ static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err
 enum way {
     BY_PRODUCT, /* windows of one pixel */
     BY_WINDOWS, /* larger ones */
+    BY_GROUPS,  /* groups of few channels */
     BY_DEPTH,   /* as many groups as channels */
     BY_STRIPS,  /* the prologue first, then whatever computes the CONV without one */
     BY_ONEDNN,
@@ -250,6 +251,8 @@ static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *nod
         return BY_WINDOWS;
     if (hrf_node_has_prologue(node))
         return BY_STRIPS;
+    if (hrf_cpu_groups_fit(graph, node))
+        return BY_GROUPS;
     if (hrf_cpu_depthwise_fits(graph, node))
         return BY_DEPTH;
     if (speed == 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)
@@ -266,6 +269,8 @@ static enum hrf_status compile_conv(struct hrf_backend *backend, const struct hr
         return hrf_cpu_product_compile(backend, graph, node, out, err);
     case BY_WINDOWS:
         return hrf_cpu_windows_compile(backend, graph, node, out, err);
+    case BY_GROUPS:
+        return hrf_cpu_groups_compile(backend, graph, node, out, err);
     case BY_DEPTH:
         return hrf_cpu_depthwise_compile(backend, graph, node, out, err);
     case BY_STRIPS:
@@ -298,7 +303,7 @@ static bool takes_activation(const struct hrf_graph *graph, const struct hrf_nod
     if (node->op == HRF_OP_GEMM)
         return hrf_cpu_product_fits_gemm(graph, node);
     const enum way way = way_of(graph, node);
-    return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_DEPTH;
+    return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_GROUPS || way == BY_DEPTH;
 }
 
 static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
@@ -348,6 +353,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_partial_compile(graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_integer_winograd_fits(graph, node))
         return hrf_cpu_integer_winograd_compile(backend, graph, node, out, err);
+    if (form == HRF_FORM_INTEGER && hrf_cpu_depthwise_bytes_fit(graph, node))
+        return hrf_cpu_depthwise_bytes_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_depthwise_fits(graph, node))
         return hrf_cpu_depthwise_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_conv_integer_fits(graph, node))
@@ -429,7 +436,6 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .create = create,
     .destroy = destroy,
     .fuses_transformers = true,
-    .rounds_rows = true,
     .supports_op = supports_op,
     .compile = compile,
     .takes_activation = takes_activation,

@@ -60,6 +60,12 @@ HRF_CHECKED enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,
                                                     struct hrf_kernel **out, struct hrf_error *err);
+/* In groups of few channels, with windows of 3 columns. */
+bool hrf_cpu_groups_fit(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_groups_compile(struct hrf_backend *backend,
+                                                   const struct hrf_graph *graph,
+                                                   const struct hrf_node *node,
+                                                   struct hrf_kernel **out, struct hrf_error *err);
 /* With as many groups as channels, in floats of any kind and in 8-bit integers. */
 bool hrf_cpu_depthwise_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_depthwise_compile(struct hrf_backend *backend,
@@ -67,6 +73,13 @@ HRF_CHECKED enum hrf_status hrf_cpu_depthwise_compile(struct hrf_backend *backen
                                                       const struct hrf_node *node,
                                                       struct hrf_kernel **out,
                                                       struct hrf_error *err);
+/* Of 8-bit integers with AVX-512 VNNI; what it does not take is the above's. */
+bool hrf_cpu_depthwise_bytes_fit(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_depthwise_bytes_compile(struct hrf_backend *backend,
+                                                            const struct hrf_graph *graph,
+                                                            const struct hrf_node *node,
+                                                            struct hrf_kernel **out,
+                                                            struct hrf_error *err);
 /* In 8-bit integers, exactly. */
 bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,
@@ -102,6 +115,13 @@ HRF_CHECKED enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *ba
                                                           struct hrf_error *err);
 /* Whether this processor multiplies those bytes by itself; else plain loops do. */
 bool hrf_cpu_token_product_is_fast(void);
+/* Whether that kernel can normalise rows itself, and its run with `x` the norm's input. */
+bool hrf_cpu_token_product_takes_norm(const struct hrf_kernel *kernel, int64_t n_rows,
+                                      int64_t depth);
+struct hrf_row_norm;
+void hrf_cpu_token_product_run_normed(const struct hrf_kernel *kernel,
+                                      const struct hrf_row_norm *norm, const float *x,
+                                      const struct hrf_kernel_call *call);
 /* Any CONV with a prologue that the two above do not take. */
 HRF_CHECKED enum hrf_status hrf_cpu_strips_compile(struct hrf_backend *backend,
                                                    const struct hrf_graph *graph,

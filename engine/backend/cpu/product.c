@@ -6,6 +6,9 @@
 #ifdef HRF_BUILD_AVX512
 #include <cpuid.h>
 #endif
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 static bool has(dnnl_cpu_isa_t isa)
 {
@@ -60,6 +63,29 @@ size_t hrf_product_packed_count(int64_t depth, int64_t columns)
     return (size_t)(count_registers(columns) * LANES * depth);
 }
 
+/* Turns a panel whose columns are contiguous in `w`, in tiles of 4 x 4 floats: the first k of its
+ * depth, which are returned. */
+static int64_t turn_panel(const float *w, int64_t column_stride, int64_t depth, int64_t width,
+                          float *packed)
+{
+    int64_t k = 0;
+#ifdef __SSE__
+    for (; k + 4 <= depth; k += 4)
+        for (int64_t c = 0; c < width; c += 4) {
+            const float *at = w + c * column_stride + k;
+            __m128 a = _mm_loadu_ps(at), b = _mm_loadu_ps(at + column_stride);
+            __m128 d = _mm_loadu_ps(at + 2 * column_stride);
+            __m128 e = _mm_loadu_ps(at + 3 * column_stride);
+            _MM_TRANSPOSE4_PS(a, b, d, e);
+            _mm_storeu_ps(packed + k * width + c, a);
+            _mm_storeu_ps(packed + (k + 1) * width + c, b);
+            _mm_storeu_ps(packed + (k + 2) * width + c, d);
+            _mm_storeu_ps(packed + (k + 3) * width + c, e);
+        }
+#endif
+    return k;
+}
+
 void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed)
 {
@@ -70,7 +96,11 @@ void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride
     for (int64_t panel = 0; panel < n_panels; panel++) {
         const int64_t begin = hrf_product_panel_begin(columns, panel);
         const int64_t end = hrf_product_panel_begin(columns, panel + 1);
-        for (int64_t k = 0; k < depth; k += per_word)
+        int64_t done = 0;
+        if (words != HRF_PAIRS && depth_stride == 1 && end <= columns)
+            done = turn_panel(w + begin * column_stride, column_stride, depth, end - begin, floats);
+        floats += done * (end - begin);
+        for (int64_t k = done; k < depth; k += per_word)
             for (int64_t c = begin; c < end; c++)
                 for (int64_t i = k; i < k + per_word; i++) {
                     const float x = c < columns ? w[i * depth_stride + c * column_stride] : 0.0f;

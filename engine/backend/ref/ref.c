@@ -183,7 +183,6 @@ const struct hrf_backend_ops hrf_backend_ref = {
     .create = create,
     .destroy = destroy,
     .fuses_transformers = true,
-    .rounds_rows = true,
     .supports_op = supports_op,
     .compile = compile,
 };

@@ -156,13 +156,13 @@ static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
             if (a->causal && s > at[1])
                 v = -INFINITY;
             if (pass == 0) {
-                most = fmax(most, v);
-            } else if (most > -INFINITY) {
+                most = v <= most ? most : v; /* a NaN, too, which fmax() would leave out */
+            } else if (most != -INFINITY) {
                 sum += exp(v - most);
                 y += exp(v - most) * row[2][s * width[2] + at[2] % a->size];
             }
         }
-    return most > -INFINITY ? y / sum : 0;
+    return most != -INFINITY ? y / sum : 0;
 }
 
 /* Number i of the output: query at[rank - 2], channel at[rank - 1] of v. */
@@ -191,7 +191,7 @@ static double attend(const struct hrf_ref_node *node, const int64_t *at)
             if (node->attributes.causal && s > at[last - 1])
                 x = -INFINITY;
             if (pass == 0) {
-                most = fmax(most, x);
+                most = x <= most ? most : x;
                 continue;
             }
             if (most == -INFINITY)
@@ -199,7 +199,7 @@ static double attend(const struct hrf_ref_node *node, const int64_t *at)
             sum += exp(x - most);
             y += exp(x - most) * values[s * v->shape.dims[last] + at[last]];
         }
-    return most > -INFINITY ? y / sum : 0; /* 0: a query that sees no key */
+    return most != -INFINITY ? y / sum : 0; /* 0: a query that sees no key */
 }
 
 void hrf_ref_attention(const struct hrf_ref_node *node)

@@ -1,168 +1,288 @@
 /* byte_product_avx512.c - see byte_product.h. Compiled with -mavx512vnni and without contraction,
  * which would round once where the contract rounds twice; optimised always.
  *
- * VNNI multiplies unsigned by signed bytes: rows are stored as q + 128, and 128 times the sum of a
- * column's weights is taken off its sums.
+ * VNNI multiplies unsigned by signed bytes: rows are stored as q + 128, and sums begin at -128
+ * times the sum of their column's weights.
  */
 #include "engine/backend/cpu/avx512/epilogue_avx512.h"
+#include "engine/backend/cpu/avx512/product_tile_avx512.h"
 #include "engine/backend/cpu/transformer/byte_product.h"
 
 #include <immintrin.h>
 #include <math.h>
-#include <string.h>
 
-enum { LANES = 16, MOST_REGISTERS = HRF_PANEL / LANES, ROWS = HRF_BYTE_ROWS, GROUP = 4 * ROWS };
+enum {
+    ROWS = HRF_BYTE_ROWS,
+    PIECE = 4 * LANES,  /* numbers that are rounded together */
+    WEIGHTS_AHEAD = 16, /* steps: weights of a deep product come from the second level */
+};
 
-static inline __m512 factored(const struct hrf_byte_product *p, const float *x, int64_t k,
-                              __mmask16 mask)
+/* ---- rounding ---- */
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* Numbers of a row that are rounded together. */
+struct piece {
+    __m512 x[4];
+};
+
+/* is_whole: known when this is compiled; the last piece of a row may end before its end. */
+ALWAYS struct piece load_piece(const struct hrf_byte_product *p, const float *x, int64_t k,
+                               const bool is_whole)
 {
-    const __m512 v = _mm512_maskz_loadu_ps(mask, x + k);
-    return p->factors != NULL ? _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, p->factors + k)) : v;
+    struct piece piece;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const int64_t at = k + i * LANES;
+        const __mmask16 mask = is_whole ? 0xffff : hrf_first_lanes_avx512(p->depth - at);
+        piece.x[i] = _mm512_maskz_loadu_ps(mask, x + at);
+        if (p->factors != NULL)
+            piece.x[i] = _mm512_mul_ps(piece.x[i], _mm512_maskz_loadu_ps(mask, p->factors + at));
+    }
+    return piece;
 }
 
 /* The magnitudes' bits are ordered as the magnitudes are, a NaN's above all. */
-static float largest(const struct hrf_byte_product *p, const float *x)
+ALWAYS void take_largest(const struct piece piece, __m512i most[4])
 {
-    __m512i most = _mm512_setzero_si512();
-    for (int64_t k = 0; k < p->depth; k += LANES) {
-        const __m512 v = factored(p, x, k, hrf_first_lanes_avx512(p->depth - k));
-        most = _mm512_max_epi32(most, _mm512_castps_si512(_mm512_abs_ps(v)));
-    }
-    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(most))));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        most[i] = _mm512_max_epi32(most[i], _mm512_castps_si512(_mm512_abs_ps(piece.x[i])));
 }
 
-/* Row i of its group: every step's four numbers stand beside those of the other rows. */
-static void round_row(const struct hrf_byte_product *p, const float *x, uint8_t *to, float *scale)
+static inline float largest(const struct hrf_byte_product *p, const float *x)
 {
-    const float most = largest(p, x);
+    __m512i most[4] = { _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                        _mm512_setzero_si512() };
+    int64_t k = 0;
+    for (; k + PIECE <= p->depth; k += PIECE)
+        take_largest(load_piece(p, x, k, true), most);
+    if (k < p->depth)
+        take_largest(load_piece(p, x, k, false), most);
+    const __m512i all = _mm512_max_epi32(_mm512_max_epi32(most[0], most[1]),
+                                         _mm512_max_epi32(most[2], most[3]));
+    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(all))));
+}
+
+/* As bytes: packing leaves fours of each register beside those of the others. */
+ALWAYS __m512i round_piece(const struct piece piece, __m512 inverse)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i q[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        q[i] = _mm512_cvtps_epi32(_mm512_mul_ps(piece.x[i], inverse));
+    const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(q[0], q[1]),
+                                             _mm512_packs_epi32(q[2], q[3]));
+    return _mm512_xor_si512(_mm512_permutexvar_epi32(order, bytes), _mm512_set1_epi8((char)-128));
+}
+
+/* What a row of this largest magnitude is multiplied by; sets its scale. Products of broken rows
+ * are of integers, too: what they are does not matter. */
+static float inverse_of(float most, float *scale)
+{
     const bool is_zero = most < 0x1p-100f, is_broken = !(most < INFINITY);
-    const float inverse = is_zero || is_broken ? 0.0f : 127.0f / most;
     *scale = is_broken ? NAN : is_zero ? 0.0f : most / 127.0f;
-    for (int64_t k = 0; k < p->depth; k += LANES) {
-        const __m512 v = factored(p, x, k, hrf_first_lanes_avx512(p->depth - k));
-        const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(inverse)));
-        const __m128i bytes = _mm_xor_si128(_mm512_cvtepi32_epi8(q), _mm_set1_epi8((char)-128));
-        uint32_t words[4];
-        _mm_storeu_si128((__m128i *)(void *)words, bytes);
-        const int64_t n = (p->depth - k + 3) / 4;
-        for (int64_t i = 0; i < 4 && i < n; i++)
-            memcpy(to + (k / 4 + i) * GROUP, &words[i], 4);
-    }
+    return is_zero || is_broken ? 0.0f : 127.0f / most;
 }
 
-/* Products of broken rows are of integers, too: what they are does not matter. */
-static void round_rows(const struct hrf_byte_product *p, const float *x, int64_t n_rows,
-                       uint8_t *integers, float *scales)
+static void round_row(const struct hrf_byte_product *p, const float *x, uint8_t *to,
+                      float inverse_number)
 {
-    const int64_t steps = hrf_byte_steps(p->depth);
-    for (int64_t r = 0; r < n_rows; r++)
-        round_row(p, x + r * p->depth, integers + r / ROWS * steps * GROUP + r % ROWS * 4,
-                  &scales[r]);
+    const __m512 inverse = _mm512_set1_ps(inverse_number);
+    int64_t k = 0;
+    for (; k + PIECE <= p->depth; k += PIECE)
+        _mm512_store_si512(to + k, round_piece(load_piece(p, x, k, true), inverse));
+    if (k < p->depth)
+        _mm512_store_si512(to + k, round_piece(load_piece(p, x, k, false), inverse));
 }
 
-static inline __attribute__((always_inline)) void multiply(const int n_registers, const uint8_t *a,
-                                                           const int8_t *w, int64_t steps,
-                                                           __m512i sums[ROWS][MOST_REGISTERS])
+/* Fills integers and scales of the rows, six by six: a row's largest number comes late, and
+ * meanwhile the processor works on other rows. `normed`: room for six rows. */
+static void round_rows(const struct hrf_byte_product *p, const struct hrf_row_norm *norm,
+                       const float *x, int64_t n_rows, float *normed, uint8_t *integers,
+                       float *scales)
 {
-    __m512i s[ROWS][MOST_REGISTERS];
-#pragma GCC unroll 6
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 4
-        for (int c = 0; c < n_registers; c++)
-            s[i][c] = _mm512_setzero_si512();
-    for (int64_t k = 0; k < steps; k++, a += GROUP, w += n_registers * 64) {
-        __m512i v[MOST_REGISTERS];
-#pragma GCC unroll 4
-        for (int c = 0; c < n_registers; c++)
-            v[c] = _mm512_load_si512(w + c * 64);
-#pragma GCC unroll 6
-        for (int i = 0; i < ROWS; i++) {
-            int32_t word;
-            memcpy(&word, a + i * 4, sizeof word);
-            const __m512i row = _mm512_set1_epi32(word);
-#pragma GCC unroll 4
-            for (int c = 0; c < n_registers; c++)
-                s[i][c] = _mm512_dpbusd_epi32(s[i][c], row, v[c]);
+    const int64_t stride = hrf_byte_stride(p->depth);
+    float inverses[ROWS];
+    for (int64_t first = 0; first < n_rows; first += ROWS) {
+        const int64_t n = n_rows - first < ROWS ? n_rows - first : ROWS;
+        const float *rows = x + first * p->depth;
+        if (norm != NULL) {
+            hrf_rows_norm_avx512(norm, n, rows, normed);
+            rows = normed;
         }
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 4
-        for (int c = 0; c < n_registers; c++)
-            sums[i][c] = s[i][c];
-}
-
-static void multiply_by_width(int n_registers, const uint8_t *a, const int8_t *w, int64_t steps,
-                              __m512i sums[ROWS][MOST_REGISTERS])
-{
-    switch (n_registers) {
-    case 1:
-        multiply(1, a, w, steps, sums);
-        break;
-    case 2:
-        multiply(2, a, w, steps, sums);
-        break;
-    case 3:
-        multiply(3, a, w, steps, sums);
-        break;
-    default:
-        multiply(4, a, w, steps, sums);
-        break;
+        for (int64_t r = 0; r < n; r++)
+            inverses[r] = inverse_of(largest(p, rows + r * p->depth), &scales[first + r]);
+        for (int64_t r = 0; r < n; r++)
+            round_row(p, rows + r * p->depth, integers + (first + r) * stride, inverses[r]);
     }
 }
 
-/* One row's sums of a panel, from column `first` on. */
-static void finish_row(const struct hrf_byte_product *p, const __m512i *sums, int n_registers,
-                       int64_t first, float scale, const float *residual, float *y)
+/* ---- multiplying ---- */
+
+/* Up to six rows by one panel. */
+struct tile {
+    const struct hrf_byte_product *product;
+    const uint8_t *a; /* rows that begin `stride` bytes apart; the last ones may repeat others */
+    int64_t stride, steps;
+    const int8_t *w;
+    int64_t first; /* column */
+    int n_rows;
+    const float *row_scales; /* [rows] */
+    const float *residual;   /* NULL, or of the first row and the panel's first column, as y */
+    float *y;
+    const char *far; /* memory to ask for: a line for UNROLL steps */
+};
+
+/* The same, activated, from rows of whole registers to those of y. */
+static void store(const struct tile *t, int n_registers, float *numbers)
 {
-    const struct hrf_epilogue *e = &p->epilogue;
-    _Alignas(64) float row[HRF_PANEL];
-    for (int c = 0; c < n_registers; c++) {
-        const int64_t at = first + c * LANES;
-        const __mmask16 mask = hrf_first_lanes_avx512(p->columns - at);
-        const __m512i sum = _mm512_sub_epi32(sums[c], _mm512_maskz_loadu_epi32(mask, p->sums + at));
-        __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(sum),
-                                 _mm512_maskz_loadu_ps(mask, p->scales + at));
-        t = _mm512_mul_ps(t, _mm512_set1_ps(scale));
-        t = _mm512_add_ps(t, hrf_bias(e->bias, at, mask));
-        if (residual != NULL)
-            t = _mm512_add_ps(t, _mm512_maskz_loadu_ps(mask, residual + at));
-        t = hrf_activate_avx512(t, e);
-        if (hrf_has_function(e))
-            _mm512_store_ps(row + c * LANES, t);
-        else
-            _mm512_mask_storeu_ps(y + at, mask, t);
-    }
-    if (!hrf_has_function(e))
-        return;
-    hrf_activate_sums_avx512(row, n_registers, e);
-    for (int c = 0; c < n_registers; c++) {
-        const int64_t at = first + c * LANES;
-        _mm512_mask_storeu_ps(y + at, hrf_first_lanes_avx512(p->columns - at),
-                              _mm512_load_ps(row + c * LANES));
-    }
+    const struct hrf_epilogue *e = &t->product->epilogue;
+    const int64_t columns = t->product->columns;
+    for (int i = 0; i < t->n_rows && t->residual != NULL; i++)
+        for (int c = 0; c < n_registers; c++) {
+            const __mmask16 mask = hrf_first_lanes_avx512(columns - t->first - c * LANES);
+            float *to = numbers + (i * n_registers + c) * LANES;
+            _mm512_store_ps(to, _mm512_add_ps(_mm512_load_ps(to),
+                                              _mm512_maskz_loadu_ps(
+                                                  mask, t->residual + i * columns + c * LANES)));
+        }
+    if (hrf_has_function(e))
+        hrf_activate_sums_avx512(numbers, t->n_rows * n_registers, e);
+    for (int i = 0; i < t->n_rows; i++)
+        for (int c = 0; c < n_registers; c++, numbers += LANES)
+            _mm512_mask_storeu_ps(t->y + i * columns + c * LANES,
+                                  hrf_first_lanes_avx512(columns - t->first - c * LANES),
+                                  hrf_activate_avx512(_mm512_load_ps(numbers), e));
 }
 
-void hrf_byte_product_avx512(const struct hrf_byte_product *p, const float *x,
-                             const float *residual, float *y, int64_t n_rows, int64_t first_panel,
-                             int64_t end_panel, void *scratch)
+#define CHOOSE_ROW(i) const char *const p##i = (const char *)t->a + (i)*t->stride;
+#define AT(c)         (t->first + (c)*LANES)
+#define Y(i, c)       (t->y + (i)*p->columns + (c)*LANES)
+#define MASK(c)       hrf_first_lanes_avx512(p->columns - AT(c))
+#define START(i, c)   __m512 x##i##c = start_of(p, AT(c));
+#define ASK_Y(i, c)   _mm_prefetch((const char *)Y(i, c), _MM_HINT_T0);
+#define SCALE(i, c)   x##i##c = scale(p, AT(c), t->row_scales[i], x##i##c);
+#define STORE(i, c)   _mm512_mask_storeu_ps(Y(i, c), MASK(c), x##i##c);
+#define KEEP(i, c)    _mm512_store_ps(numbers + ((i)*REGISTERS + (c)) * LANES, x##i##c);
+#define RESIDUAL(i, c)                                                                             \
+    x##i##c = _mm512_add_ps(                                                                       \
+        x##i##c, _mm512_maskz_loadu_ps(MASK(c), t->residual + (i)*p->columns + (c)*LANES));
+/* Weights of a deep product come from the second level. */
+#define ASK_W(step, c)                                                                             \
+    _mm_prefetch(w + ((WEIGHTS_AHEAD + (step)) * REGISTERS + (c)) * LINE, _MM_HINT_T0);
+#define START_1(i)    ONE_1(START, i)
+#define START_2(i)    ONE_2(START, i)
+#define START_3(i)    ONE_3(START, i)
+#define START_4(i)    ONE_4(START, i)
+#define ASK_Y_1(i)    ONE_1(ASK_Y, i)
+#define ASK_Y_2(i)    ONE_2(ASK_Y, i)
+#define ASK_Y_3(i)    ONE_3(ASK_Y, i)
+#define ASK_Y_4(i)    ONE_4(ASK_Y, i)
+#define SCALE_1(i)    ONE_1(SCALE, i)
+#define SCALE_2(i)    ONE_2(SCALE, i)
+#define SCALE_3(i)    ONE_3(SCALE, i)
+#define SCALE_4(i)    ONE_4(SCALE, i)
+#define STORE_1(i)    ONE_1(STORE, i)
+#define STORE_2(i)    ONE_2(STORE, i)
+#define STORE_3(i)    ONE_3(STORE, i)
+#define STORE_4(i)    ONE_4(STORE, i)
+#define KEEP_1(i)     ONE_1(KEEP, i)
+#define KEEP_2(i)     ONE_2(KEEP, i)
+#define KEEP_3(i)     ONE_3(KEEP, i)
+#define KEEP_4(i)     ONE_4(KEEP, i)
+#define RESIDUAL_1(i) ONE_1(RESIDUAL, i)
+#define RESIDUAL_2(i) ONE_2(RESIDUAL, i)
+#define RESIDUAL_3(i) ONE_3(RESIDUAL, i)
+#define RESIDUAL_4(i) ONE_4(RESIDUAL, i)
+
+/* 16 sums, as the bits of integers. */
+ALWAYS __m512 start_of(const struct hrf_byte_product *p, int64_t column)
 {
-    const int64_t steps = hrf_byte_steps(p->depth);
-    const int64_t groups = (n_rows + ROWS - 1) / ROWS;
+    return _mm512_castsi512_ps(
+        _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(p->sums + column)));
+}
+
+ALWAYS __m512 scale(const struct hrf_byte_product *p, int64_t column, float row_scale, __m512 sums)
+{
+    const __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_castps_si512(sums)),
+                                   _mm512_loadu_ps(p->scales + column));
+    return _mm512_add_ps(_mm512_mul_ps(x, _mm512_set1_ps(row_scale)),
+                         _mm512_loadu_ps(p->epilogue.bias + column));
+}
+
+/* clang-format off */
+#define DEFINE_TILE(registers)                                                                     \
+    static void run_tile_##registers(const struct tile *t)                                         \
+    {                                                                                              \
+        enum { REGISTERS = registers };                                                            \
+        const struct hrf_byte_product *const p = t->product;                                       \
+        const char *w = (const char *)t->w, *far = t->far;                                         \
+        int64_t offset = 0, left = t->steps;                                                       \
+        ROWS_6(CHOOSE_ROW) ROWS_6(ASK_Y_##registers) ROWS_6(START_##registers)                     \
+        for (; left >= UNROLL; left -= UNROLL) {                                                   \
+            ASK(0)                                                                                 \
+            ONE_##registers(ASK_W, 0) STEP(BYTES, 6, registers, 0)                                 \
+            ONE_##registers(ASK_W, 1) STEP(BYTES, 6, registers, 1)                                 \
+            ONE_##registers(ASK_W, 2) STEP(BYTES, 6, registers, 2)                                 \
+            ONE_##registers(ASK_W, 3) STEP(BYTES, 6, registers, 3)                                 \
+            w += UNROLL * REGISTERS * LINE;                                                        \
+            far += LINE;                                                                           \
+            offset += UNROLL * WORD;                                                               \
+        }                                                                                          \
+        for (; left > 0; left--) {                                                                 \
+            STEP(BYTES, 6, registers, 0)                                                           \
+            w += REGISTERS * LINE;                                                                 \
+            offset += WORD;                                                                        \
+        }                                                                                          \
+        ROWS_6(SCALE_##registers)                                                                  \
+        if (t->n_rows < ROWS || p->epilogue.activation != HRF_ACT_NONE) {                          \
+            _Alignas(LINE) float numbers[ROWS * REGISTERS * LANES];                                \
+            ROWS_6(KEEP_##registers)                                                               \
+            store(t, REGISTERS, numbers);                                                          \
+            return;                                                                                \
+        }                                                                                          \
+        if (t->residual != NULL) {                                                                 \
+            ROWS_6(RESIDUAL_##registers)                                                           \
+        }                                                                                          \
+        ROWS_6(STORE_##registers)                                                                  \
+    }
+DEFINE_TILE(1)
+DEFINE_TILE(2)
+DEFINE_TILE(3)
+DEFINE_TILE(4)
+/* clang-format on */
+
+void hrf_byte_product_avx512(const struct hrf_byte_product *p, const struct hrf_row_norm *norm,
+                             const float *x, const float *residual, float *y, int64_t n_rows,
+                             int64_t first_panel, int64_t end_panel, const struct hrf_ahead *ahead,
+                             void *scratch)
+{
+    static void (*const run[])(const struct tile *) = { NULL, run_tile_1, run_tile_2, run_tile_3,
+                                                        run_tile_4 };
+    const int64_t stride = hrf_byte_stride(p->depth);
+    const char *far = ahead->memory, *const end = far + ahead->n_bytes;
     uint8_t *integers = scratch;
-    float *scales = (float *)(void *)(integers + groups * steps * GROUP);
-    round_rows(p, x, n_rows, integers, scales);
+    float *scales = (float *)(void *)(integers + (n_rows + ROWS - 1) / ROWS * ROWS * stride);
+    float *const normed = scales + (n_rows + ROWS - 1) / ROWS * ROWS;
+    round_rows(p, norm, x, n_rows, normed, integers, scales);
     for (int64_t panel = first_panel; panel < end_panel; panel++) {
         const int64_t first = hrf_product_panel_begin(p->columns, panel);
-        const int64_t end = hrf_product_panel_begin(p->columns, panel + 1);
-        const int n_registers = (int)((end - first) / LANES);
-        for (int64_t g = 0; g < groups; g++) {
-            __m512i sums[ROWS][MOST_REGISTERS];
-            multiply_by_width(n_registers, integers + g * steps * GROUP,
-                              p->packed + first * steps * 4, steps, sums);
-            for (int64_t r = g * ROWS; r < n_rows && r < (g + 1) * ROWS; r++)
-                finish_row(p, sums[r % ROWS], n_registers, first, scales[r],
-                           residual != NULL ? residual + r * p->columns : NULL, y + r * p->columns);
+        const int64_t width = hrf_product_panel_begin(p->columns, panel + 1) - first;
+        struct tile t = {
+            .product = p, .stride = stride, .steps = hrf_byte_steps(p->depth), .first = first
+        };
+        t.w = p->packed + first * t.steps * 4;
+        for (int64_t r = 0; r < n_rows; r += ROWS) {
+            t.a = integers + r * stride;
+            t.n_rows = n_rows - r < ROWS ? (int)(n_rows - r) : ROWS;
+            t.row_scales = scales + r;
+            t.residual = residual != NULL ? residual + r * p->columns + first : NULL;
+            t.y = y + r * p->columns + first;
+            t.far = far < end ? far : (const char *)t.w;
+            far += far < end ? t.steps / UNROLL * LINE : 0;
+            run[width / LANES](&t);
         }
     }
 }

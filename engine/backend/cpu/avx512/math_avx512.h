@@ -126,16 +126,37 @@ static inline __m512 hrf_erf_avx512(__m512 x)
     return _mm512_mask_or_ps(small, is_large, large, sign);
 }
 
+/* erfc(a / sqrt(2)) / 2 once more, by 32 polynomials of t in [-1/2, 1/2], a = (k + t) / 4.9:
+ * faster, and as exact as gelu() needs, which is within 7 u of it, or 1.3e-9 / a. Zero from 30.5
+ * / 4.9 on. */
+enum { HRF_GELU_TERMS = 5 };
+extern const float hrf_gelu_tails[HRF_GELU_TERMS][32]; /* by power of t and k */
+
+static inline __m512 hrf_gelu_tail_avx512(__m512 a)
+{
+    /* Its last bits are k: all bits of a fraction are beyond those of the number. A NaN is taken
+     * over by the second operand, and by t. */
+    const __m512 whole = HRF_ALL(0x1p23f), steps = HRF_ALL(4.9f);
+    const __m512 bounded = _mm512_min_ps(HRF_ALL(6.3f), a);
+    const __m512 place = _mm512_fmadd_ps(bounded, steps, whole);
+    const __m512i k = _mm512_castps_si512(place);
+    const __m512 t = _mm512_fmsub_ps(bounded, steps, _mm512_sub_ps(place, whole));
+    __m512 p = _mm512_permutex2var_ps(_mm512_load_ps(hrf_gelu_tails[HRF_GELU_TERMS - 1]), k,
+                                      _mm512_load_ps(hrf_gelu_tails[HRF_GELU_TERMS - 1] + 16));
+    for (int i = HRF_GELU_TERMS - 2; i >= 0; i--)
+        p = _mm512_fmadd_ps(p, t,
+                            _mm512_permutex2var_ps(_mm512_load_ps(hrf_gelu_tails[i]), k,
+                                                   _mm512_load_ps(hrf_gelu_tails[i] + 16)));
+    return p;
+}
+
 /* x (1 + erf(x / sqrt(2))) / 2 as max(x, 0) - |x| tail(|x|), without the cancellation that the
  * formula has for negative x: error 16 u |gelu(x)| + 3e-9. */
 static inline __m512 hrf_gelu_avx512(__m512 x)
 {
-    const __m512 zero = _mm512_setzero_ps(), seven = HRF_ALL(7.0f), a = _mm512_abs_ps(x);
-    const __m512 tail = hrf_normal_tail_avx512(_mm512_min_ps(seven, a));
-    const __mmask16 is_near = _mm512_cmp_ps_mask(a, seven, _CMP_NGE_UQ);
-    const __mmask16 is_below = _mm512_cmp_ps_mask(x, seven, _CMP_NGE_UQ);
-    const __m512 above = _mm512_max_ps(zero, x);
-    return _mm512_mask3_fnmadd_ps(_mm512_maskz_mov_ps(is_near, tail), a, above, is_below);
+    const __m512 a = _mm512_abs_ps(x), above = _mm512_max_ps(_mm512_setzero_ps(), x);
+    const __mmask16 is_below = _mm512_cmp_ps_mask(x, HRF_ALL(7.0f), _CMP_NGE_UQ);
+    return _mm512_mask3_fnmadd_ps(hrf_gelu_tail_avx512(a), a, above, is_below);
 }
 
 /* GELU's approximation by tanh, x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)). */

@@ -1,9 +1,10 @@
 /* product_avx512.c - the product by tiles of up to 6 rows by 64 columns (9 by 48) in registers.
  *
- * The depth is cut into chains of at most HRF_PRODUCT_CHAIN words, whose weights (64 columns: 32
- * KiB) stay in the first-level cache while all tiles of a block of rows are multiplied by them.
- * Between chains the sums of a tile wait in memory. Every chain starts from zero and is added to
- * the sums before it; bias and residual are added at the end. So a chain of zeros may be left out.
+ * The depth is cut into chains of HRF_PRODUCT_CHAIN words, which go on from piece to piece of it
+ * and whose weights (64 columns: 32 KiB) stay in the first-level cache while all tiles of a block
+ * of rows are multiplied by them. Between chains the sums of a tile wait in memory. Every chain
+ * starts from zero and is added to the sums before it; bias and residual are added at the end. So a
+ * chain of zeros, and zeros in a chain, may be left out.
  *
  * What bfloat16 needs more is written in assembler, so that no other of that instruction set gets
  * into this file. Compiled with -mavx512f, optimised always.
@@ -14,16 +15,22 @@
 
 #include <immintrin.h>
 
+/* Words of the depth that follow each other in the rows and in the weights. */
+struct segment {
+    int64_t offset; /* bytes from a row's pointer */
+    int64_t depth;  /* words */
+    const char *w;
+};
+
 /* One chain of a tile. */
 struct tile {
     const char *const *a; /* [rows] */
     char *const *y; /* [rows], of the panel's first column; only the last chain stores there */
-    const char *w;
+    const struct segment *segments;
+    int64_t n_segments;
     const float *bias; /* of the panel's columns; NULL: none */
     float *sums;       /* [rows][registers][LANES] */
     const char *far;   /* memory to ask for */
-    int64_t offset;    /* bytes from a row's pointer to the chain's first word */
-    int64_t depth;     /* words */
     bool is_first, is_last;
     __mmask16 mask[MOST_REGISTERS]; /* which of the panel's columns exist */
 };
@@ -50,22 +57,25 @@ struct tile {
     static void KIND##_##n##_##registers(const struct tile *t, const struct hrf_epilogue *e)       \
     {                                                                                              \
         enum { REGISTERS = registers };                                                            \
-        ROWS_##n(DECLARE_ROW) const char *w = t->w, *far = t->far;                                 \
-        int64_t offset = t->offset, left = t->depth;                                               \
+        ROWS_##n(DECLARE_ROW) const char *far = t->far;                                            \
         ROWS_##n(DECLARE_##registers) ROWS_##n(CLEAR_##registers) if (t->is_last)                  \
         {                                                                                          \
             ROWS_##n(ASK_Y_##registers)                                                            \
         }                                                                                          \
-        for (; left >= UNROLL; left -= UNROLL) {                                                   \
-            STEPS(KIND, n, registers)                                                              \
-            w += UNROLL * REGISTERS * LINE;                                                        \
-            far += UNROLL * LINE;                                                                  \
-            offset += UNROLL * WORD;                                                               \
-        }                                                                                          \
-        for (; left > 0; left--) {                                                                 \
-            STEP(KIND, n, registers, 0)                                                            \
-            w += REGISTERS * LINE;                                                                 \
-            offset += WORD;                                                                        \
+        for (int64_t s = 0; s < t->n_segments; s++) {                                              \
+            int64_t offset = t->segments[s].offset, left = t->segments[s].depth;                   \
+            const char *w = t->segments[s].w;                                                      \
+            for (; left >= UNROLL; left -= UNROLL) {                                               \
+                STEPS(KIND, n, registers)                                                          \
+                w += UNROLL * REGISTERS * LINE;                                                    \
+                far += UNROLL * LINE;                                                              \
+                offset += UNROLL * WORD;                                                           \
+            }                                                                                      \
+            for (; left > 0; left--) {                                                             \
+                STEP(KIND, n, registers, 0)                                                        \
+                w += REGISTERS * LINE;                                                             \
+                offset += WORD;                                                                    \
+            }                                                                                      \
         }                                                                                          \
         if (!t->is_first) {                                                                        \
             ROWS_##n(JOIN_##registers)                                                             \
@@ -203,11 +213,10 @@ static struct tiling divide(const struct panel *panel, int64_t rows)
 }
 
 /* Which pieces of the depth a tile has, as bits: those that are zeros in all of its rows are left
- * out. Pieces beyond the 64th are always there. */
+ * out. Of more than 64 pieces all are there. `all`: the bits of all pieces. */
 static void find_pieces(const struct tiling *tiling, const struct hrf_product_rows *rows,
-                        int64_t n_pieces, uint64_t *present)
+                        int64_t n_pieces, uint64_t all, uint64_t *present)
 {
-    const uint64_t all = n_pieces >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n_pieces) - 1;
     for (int32_t i = 0, row = 0; i < tiling->n; i++) {
         uint64_t absent = rows->absent != NULL && n_pieces <= 64 ? all : 0;
         for (const int32_t end = row + tiling->least + (i < tiling->n_larger); row < end; row++)
@@ -217,40 +226,87 @@ static void find_pieces(const struct tiling *tiling, const struct hrf_product_ro
     }
 }
 
-/* Which chain of which piece. */
+/* Words of the depth that are summed without a break, of pieces that need not follow each other. */
 struct chain {
-    int64_t piece, n_pieces;
-    bool begins, ends; /* the piece */
+    struct segment segments[HRF_PRODUCT_CHAIN];
+    int64_t pieces[HRF_PRODUCT_CHAIN]; /* of the segments */
+    int64_t n_segments, depth;
+    bool begins, ends;      /* the whole depth */
+    uint64_t before, after; /* pieces of which an earlier or a later chain has words */
 };
 
-static bool is_piece_before(uint64_t present, int64_t piece)
+/* Where the next chain begins. */
+struct place {
+    int64_t piece, at;
+};
+
+static uint64_t pieces_below(int64_t piece)
 {
-    return piece < 64 ? (present & (((uint64_t)1 << piece) - 1)) != 0 : true;
+    return piece < 64 ? ((uint64_t)1 << piece) - 1 : ~(uint64_t)0;
 }
 
-static bool is_piece_after(uint64_t present, const struct chain *c)
+/* The chain from `place` on, which it moves behind it. */
+static void take_chain(const struct panel *panel, const struct hrf_product_piece *pieces,
+                       int64_t n_pieces, struct place *place, struct chain *c)
 {
-    return c->piece < 63 ? present >> (c->piece + 1) != 0 || c->n_pieces > 64
-                         : c->piece + 1 < c->n_pieces;
+    c->begins = place->piece == 0 && place->at == 0;
+    c->before = pieces_below(place->piece + (place->at > 0));
+    c->n_segments = c->depth = 0;
+    while (place->piece < n_pieces && c->depth < HRF_PRODUCT_CHAIN) {
+        const struct hrf_product_piece *piece = &pieces[place->piece];
+        const int64_t left = piece->depth - place->at, room = HRF_PRODUCT_CHAIN - c->depth;
+        const int64_t depth = left < room ? left : room;
+        c->pieces[c->n_segments] = place->piece;
+        c->segments[c->n_segments++] = (struct segment){
+            .offset = (piece->offset + place->at) * WORD,
+            .depth = depth,
+            .w = panel->packed + (piece->at + place->at) * panel->registers * LINE,
+        };
+        c->depth += depth;
+        *place = depth < left ? (struct place){ place->piece, place->at + depth }
+                              : (struct place){ place->piece + 1, 0 };
+    }
+    c->ends = place->piece >= n_pieces;
+    c->after = ~pieces_below(place->piece);
+}
+
+/* What a tile has of a chain: all of it, or without the pieces that are zeros in all of its rows.
+ * Returns false if that is nothing. */
+static bool select_segments(const struct chain *c, uint64_t present, uint64_t all,
+                            struct segment *some, struct tile *t)
+{
+    t->segments = c->segments;
+    t->n_segments = c->n_segments;
+    t->is_first = c->begins;
+    t->is_last = c->ends;
+    if (present == all)
+        return true;
+    t->segments = some;
+    t->n_segments = 0;
+    for (int64_t i = 0; i < c->n_segments; i++)
+        if ((present >> c->pieces[i] & 1) != 0)
+            some[t->n_segments++] = c->segments[i];
+    t->is_first = (present & c->before) == 0;
+    t->is_last = (present & c->after & all) == 0;
+    return t->n_segments > 0;
 }
 
 /* One chain over all tiles, which ask for `memory` meanwhile. */
 static void run_chain(const struct panel *panel, struct tile *t, const struct chain *c,
-                      const struct tiling *tiling, const uint64_t *present,
+                      const struct tiling *tiling, const uint64_t *present, uint64_t all,
                       const struct hrf_product_rows *rows, char **y, const struct hrf_epilogue *e,
                       struct lines *memory)
 {
+    struct segment some[HRF_PRODUCT_CHAIN];
     float *const sums = t->sums;
     for (int32_t i = 0, row = 0; i < tiling->n; i++) {
         const int32_t size = tiling->least + (i < tiling->n_larger);
-        if (c->piece >= 64 || (present[i] >> c->piece & 1) != 0) {
+        if (select_segments(c, present[i], all, some, t)) {
             t->a = rows->a + row;
             t->y = y + row;
-            t->is_first = c->begins && !is_piece_before(present[i], c->piece);
-            t->is_last = c->ends && !is_piece_after(present[i], c);
-            t->far = memory->n_bytes > 0 ? memory->at : t->w;
-            memory->at += t->depth * LINE;
-            memory->n_bytes -= t->depth * LINE;
+            t->far = memory->n_bytes > 0 ? memory->at : c->segments[0].w;
+            memory->at += c->depth * LINE;
+            memory->n_bytes -= c->depth * LINE;
             panel->tiles[size](t, e);
         }
         t->sums += size * panel->registers * LANES;
@@ -265,29 +321,26 @@ static void run_panel(const struct panel *panel, const struct hrf_product_rows *
                       struct lines *memory)
 {
     const int64_t size = e->type == HRF_F32 ? 4 : 2;
+    const uint64_t all = pieces_below(n_pieces);
     const struct tiling tiling = divide(panel, rows->n);
     char *y[HRF_PRODUCT_ROWS];
     uint64_t present[HRF_PRODUCT_ROWS];
     struct tile t = { .bias = e->bias != NULL ? e->bias + panel->first * LANES : NULL,
                       .sums = sums };
+    struct chain chain;
     for (int64_t i = 0; i < rows->n; i++)
-        y[i] = rows->y[i] + panel->first * LANES * size;
+        y[i] = rows->y[i] + rows->y_offset + panel->first * LANES * size;
     for (int64_t c = 0; c < panel->registers; c++)
         t.mask[c] = hrf_first_lanes_avx512(columns - (panel->first + c) * LANES);
-    find_pieces(&tiling, rows, n_pieces, present);
-    for (int64_t i = 0; i < n_pieces; i++)
-        for (int64_t at = 0; at < pieces[i].depth; at += HRF_PRODUCT_CHAIN) {
-            const int64_t left = pieces[i].depth - at;
-            const struct chain chain = { i, n_pieces, at == 0, left <= HRF_PRODUCT_CHAIN };
-            t.depth = left < HRF_PRODUCT_CHAIN ? left : HRF_PRODUCT_CHAIN;
-            t.offset = (pieces[i].offset + at) * WORD;
-            t.w = panel->packed + (pieces[i].at + at) * panel->registers * LINE;
-            /* The next chain's weights, or the next panel's first. */
-            const int64_t w_bytes = t.depth * panel->registers * LINE;
-            struct lines next = { t.w + w_bytes, weights_are_far ? w_bytes : 0 };
-            run_chain(panel, &t, &chain, &tiling, present, rows, y, e,
-                      weights_are_far ? &next : memory);
-        }
+    find_pieces(&tiling, rows, n_pieces, all, present);
+    for (struct place place = { 0, 0 }; place.piece < n_pieces;) {
+        take_chain(panel, pieces, n_pieces, &place, &chain);
+        /* The next chain's weights, or the next panel's first. */
+        const int64_t w_bytes = chain.depth * panel->registers * LINE;
+        struct lines next = { chain.segments[0].w + w_bytes, weights_are_far ? w_bytes : 0 };
+        run_chain(panel, &t, &chain, &tiling, present, all, rows, y, e,
+                  weights_are_far ? &next : memory);
+    }
 }
 
 void hrf_product_rows_avx512(enum hrf_words words, const struct hrf_product_rows *rows,

@@ -7,7 +7,8 @@
  * a cycle (14 rows by 2 would need 16 loads for 28). Steps are written in assembler, as a compiler
  * turns the rows' addresses into more pointers than there are registers.
  *
- * One instruction is all that differs between floats and pairs of bfloat16.
+ * One instruction is all that differs between floats, pairs of bfloat16 or of 16-bit integers, and
+ * fours of bytes.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_PRODUCT_TILE_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_PRODUCT_TILE_AVX512_H
@@ -71,6 +72,18 @@ enum {
 #define MULTIPLY_PAIRS_2(i)  MULTIPLY_2("vdpbf16ps", i)
 #define MULTIPLY_PAIRS_3(i)  MULTIPLY_3("vdpbf16ps", i)
 #define MULTIPLY_PAIRS_4(i)  MULTIPLY_4("vdpbf16ps", i)
+
+/* Unsigned of the rows by signed of the weights, to sums of 32 bits. */
+#define MULTIPLY_BYTES_1(i) MULTIPLY_1("vpdpbusd", i)
+#define MULTIPLY_BYTES_2(i) MULTIPLY_2("vpdpbusd", i)
+#define MULTIPLY_BYTES_3(i) MULTIPLY_3("vpdpbusd", i)
+#define MULTIPLY_BYTES_4(i) MULTIPLY_4("vpdpbusd", i)
+
+/* Pairs of signed 16-bit integers, to sums of 32 bits. */
+#define MULTIPLY_WORDS_1(i) MULTIPLY_1("vpdpwssd", i)
+#define MULTIPLY_WORDS_2(i) MULTIPLY_2("vpdpwssd", i)
+#define MULTIPLY_WORDS_3(i) MULTIPLY_3("vpdpwssd", i)
+#define MULTIPLY_WORDS_4(i) MULTIPLY_4("vpdpwssd", i)
 
 #define WEIGHTS(registers, step, c)                                                                \
     const __m512 w##c = _mm512_load_ps(w + ((step) * (registers) + (c)) * LINE);

@@ -20,9 +20,20 @@ ALWAYS __m512 load_at(enum hrf_dtype type, const char *x, int64_t i, __mmask16 m
 ALWAYS float mean_of(enum hrf_dtype type, const char *x, int64_t n)
 {
     __m512 sum = _mm512_setzero_ps();
-    for (int64_t i = 0; i < n; i += LANES)
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sum = _mm512_add_ps(sum, load_at(type, x, i, 0xffff));
+    if (i < n)
         sum = _mm512_add_ps(sum, load_at(type, x, i, hrf_first_lanes_avx512(n - i)));
     return _mm512_reduce_add_ps(sum) / (float)n;
+}
+
+/* Adds a register's differences from the mean, and their squares. */
+ALWAYS void add_differences(__m512 x, __m512 mean, __mmask16 mask, __m512 *sum, __m512 *squares)
+{
+    const __m512 d = _mm512_maskz_sub_ps(mask, x, mean);
+    *sum = _mm512_add_ps(*sum, d);
+    *squares = _mm512_fmadd_ps(d, d, *squares);
 }
 
 /* Sums of the differences from `mean` and of their squares. */
@@ -31,36 +42,62 @@ ALWAYS void differences(enum hrf_dtype type, const char *x, int64_t n, float mea
 {
     const __m512 m = _mm512_set1_ps(mean);
     __m512 sum = _mm512_setzero_ps(), squares = sum;
-    for (int64_t i = 0; i < n; i += LANES) {
-        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
-        const __m512 d = _mm512_maskz_sub_ps(mask, load_at(type, x, i, mask), m);
-        sum = _mm512_add_ps(sum, d);
-        squares = _mm512_fmadd_ps(d, d, squares);
-    }
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        add_differences(load_at(type, x, i, 0xffff), m, 0xffff, &sum, &squares);
+    const __mmask16 rest = hrf_first_lanes_avx512(n - i);
+    if (i < n)
+        add_differences(load_at(type, x, i, rest), m, rest, &sum, &squares);
     *first = _mm512_reduce_add_ps(sum);
     *second = _mm512_reduce_add_ps(squares);
+}
+
+/* What a row's numbers become: (x - mean - off) * factor. */
+struct norm_of_row {
+    float mean, off, factor;
+};
+
+ALWAYS void finish_moments(const struct hrf_row_norm *p, enum hrf_dtype x_type, const char *x,
+                           struct norm_of_row *row)
+{
+    float sum, squares;
+    differences(x_type, x, p->n, row->mean, &sum, &squares);
+    row->off = p->is_rms ? 0 : sum / (float)p->n;
+    const float variance = squares / (float)p->n - row->off * row->off;
+    row->factor = 1 / sqrtf((variance < 0 ? 0 : variance) + p->epsilon);
+}
+
+ALWAYS void apply_at(const struct hrf_row_norm *p, const struct norm_of_row *row, int64_t i,
+                     __mmask16 mask, enum hrf_dtype x_type, const char *x, enum hrf_dtype y_type,
+                     char *y)
+{
+    __m512 v = _mm512_sub_ps(load_at(x_type, x, i, mask), _mm512_set1_ps(row->mean));
+    v = _mm512_mul_ps(_mm512_sub_ps(v, _mm512_set1_ps(row->off)), _mm512_set1_ps(row->factor));
+    if (p->scale != NULL)
+        v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, p->scale + i));
+    if (p->bias != NULL)
+        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, p->bias + i));
+    hrf_store_avx512(y_type, y + i * (y_type == HRF_F32 ? 4 : 2), mask, v);
+}
+
+ALWAYS void apply(const struct hrf_row_norm *norm, const struct norm_of_row *of_row,
+                  enum hrf_dtype x_type, const char *x, enum hrf_dtype y_type, char *y)
+{
+    const struct hrf_row_norm p = *norm;
+    const struct norm_of_row row = *of_row;
+    int64_t i = 0;
+    for (; i + LANES <= p.n; i += LANES)
+        apply_at(&p, &row, i, 0xffff, x_type, x, y_type, y);
+    if (i < p.n)
+        apply_at(&p, &row, i, hrf_first_lanes_avx512(p.n - i), x_type, x, y_type, y);
 }
 
 ALWAYS void norm_as(const struct hrf_row_norm *p, enum hrf_dtype x_type, const char *x,
                     enum hrf_dtype y_type, char *y)
 {
-    const int64_t n = p->n;
-    float mean = p->is_rms ? 0 : mean_of(x_type, x, n), sum, squares;
-    differences(x_type, x, n, mean, &sum, &squares);
-    const float off = p->is_rms ? 0 : sum / (float)n;
-    const float variance = squares / (float)n - off * off;
-    const __m512 factor = _mm512_set1_ps(1 / sqrtf((variance < 0 ? 0 : variance) + p->epsilon));
-    const __m512 m = _mm512_set1_ps(mean), rest = _mm512_set1_ps(off);
-    for (int64_t i = 0; i < n; i += LANES) {
-        const __mmask16 mask = hrf_first_lanes_avx512(n - i);
-        __m512 v = _mm512_sub_ps(_mm512_sub_ps(load_at(x_type, x, i, mask), m), rest);
-        v = _mm512_mul_ps(v, factor);
-        if (p->scale != NULL)
-            v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, p->scale + i));
-        if (p->bias != NULL)
-            v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, p->bias + i));
-        hrf_store_avx512(y_type, y + i * (y_type == HRF_F32 ? 4 : 2), mask, v);
-    }
+    struct norm_of_row row = { .mean = p->is_rms ? 0 : mean_of(x_type, x, p->n) };
+    finish_moments(p, x_type, x, &row);
+    apply(p, &row, x_type, x, y_type, y);
 }
 
 void hrf_row_norm_avx512(const struct hrf_row_norm *p, const void *x, void *y)
@@ -71,6 +108,21 @@ void hrf_row_norm_avx512(const struct hrf_row_norm *p, const void *x, void *y)
         norm_as(p, HRF_B16, x, HRF_B16, y);
     else
         norm_as(p, p->x_type, x, p->y_type, y);
+}
+
+/* Each loop over all rows: a row's sums come late, and meanwhile the processor works on others. */
+void hrf_rows_norm_avx512(const struct hrf_row_norm *p, int64_t n_rows, const float *x, float *y)
+{
+    struct norm_of_row rows[HRF_NORM_ROWS];
+    const char *from = (const char *)x;
+    char *to = (char *)y;
+    const int64_t bytes = p->n * (int64_t)sizeof(float);
+    for (int64_t r = 0; r < n_rows; r++)
+        rows[r].mean = p->is_rms ? 0 : mean_of(HRF_F32, from + r * bytes, p->n);
+    for (int64_t r = 0; r < n_rows; r++)
+        finish_moments(p, HRF_F32, from + r * bytes, &rows[r]);
+    for (int64_t r = 0; r < n_rows; r++)
+        apply(p, &rows[r], HRF_F32, from + r * bytes, HRF_F32, to + r * bytes);
 }
 
 /* ---- softmax ---- */
@@ -89,15 +141,21 @@ static float find_most(const float *x, int64_t n)
     return has_nan != 0 ? NAN : _mm512_reduce_max_ps(most);
 }
 
-static void add_mask(float *x, int64_t n, float scale, const float *mask)
+/* x = x * scale + mask; the largest of it, as above. */
+static float add_mask(float *x, int64_t n, float scale, const float *mask)
 {
     const __m512 factor = _mm512_set1_ps(scale);
+    __m512 most = _mm512_set1_ps(-INFINITY);
+    __mmask16 has_nan = 0;
     for (int64_t i = 0; i < n; i += LANES) {
         const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
-        const __m512 v = _mm512_maskz_loadu_ps(lanes, x + i);
-        _mm512_mask_storeu_ps(x + i, lanes,
-                              _mm512_fmadd_ps(v, factor, _mm512_maskz_loadu_ps(lanes, mask + i)));
+        const __m512 v = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, x + i), factor,
+                                         _mm512_maskz_loadu_ps(lanes, mask + i));
+        _mm512_mask_storeu_ps(x + i, lanes, v);
+        has_nan |= _mm512_mask_cmp_ps_mask(lanes, v, v, _CMP_UNORD_Q);
+        most = _mm512_mask_max_ps(most, lanes, most, v);
     }
+    return has_nan != 0 ? NAN : _mm512_reduce_max_ps(most);
 }
 
 static void fill(float *x, int64_t n, float value)
@@ -106,22 +164,26 @@ static void fill(float *x, int64_t n, float value)
         x[i] = value;
 }
 
-void hrf_row_softmax_avx512(float *x, int64_t n, int64_t n_padded, float scale, const float *mask)
+/* The largest score, whose scale then is *scale. */
+static float prepare(const struct hrf_softmax_row *row, float *scale)
 {
-    if (mask != NULL)
-        add_mask(x, n, scale, mask);
-    if (mask != NULL)
-        scale = 1;
-    if (scale < 0) { /* rare: the largest product is the smallest score */
-        for (int64_t i = 0; i < n; i++)
+    float *x = row->x;
+    if (row->mask != NULL) {
+        const float most = add_mask(x, row->n, *scale, row->mask);
+        *scale = 1;
+        return most;
+    }
+    if (*scale < 0) { /* rare: the largest product is the smallest score */
+        for (int64_t i = 0; i < row->n; i++)
             x[i] = -x[i];
-        scale = -scale;
+        *scale = -*scale;
     }
-    const float most = find_most(x, n);
-    if (most == -INFINITY) {
-        fill(x, n_padded, 0);
-        return;
-    }
+    return find_most(x, row->n);
+}
+
+/* x = exp((x - most) * scale); their sum. */
+static float exponentials(float *x, int64_t n, float most, float scale)
+{
     const __m512 m = _mm512_set1_ps(most), s = _mm512_set1_ps(scale);
     const __m512 least = _mm512_set1_ps(-87.0f); /* exp(-87) is 1.6e-38 */
     __m512 sum = _mm512_setzero_ps();
@@ -135,13 +197,38 @@ void hrf_row_softmax_avx512(float *x, int64_t n, int64_t n_padded, float scale, 
         sum = _mm512_add_ps(sum, e);
         _mm512_mask_storeu_ps(x + i, lanes, e);
     }
-    const __m512 factor = _mm512_set1_ps(1 / _mm512_reduce_add_ps(sum));
+    return _mm512_reduce_add_ps(sum);
+}
+
+static void divide(float *x, int64_t n, float sum)
+{
+    const __m512 factor = _mm512_set1_ps(1 / sum);
     for (int64_t i = 0; i < n; i += LANES) {
         const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
         _mm512_mask_storeu_ps(x + i, lanes,
                               _mm512_mul_ps(factor, _mm512_maskz_loadu_ps(lanes, x + i)));
     }
-    fill(x + n, n_padded - n, 0);
+}
+
+/* Each loop over all rows: a row's largest number and its sum come late, and meanwhile the
+ * processor works on other rows. */
+void hrf_rows_softmax_avx512(const struct hrf_softmax_row *rows, int64_t n_rows, int64_t n_padded,
+                             float scale)
+{
+    float most[HRF_SOFTMAX_ROWS], sums[HRF_SOFTMAX_ROWS], scales[HRF_SOFTMAX_ROWS];
+    for (int64_t r = 0; r < n_rows; r++) {
+        scales[r] = scale;
+        most[r] = prepare(&rows[r], &scales[r]);
+    }
+    for (int64_t r = 0; r < n_rows; r++)
+        sums[r] = most[r] != -INFINITY ? exponentials(rows[r].x, rows[r].n, most[r], scales[r]) : 0;
+    for (int64_t r = 0; r < n_rows; r++) {
+        const bool is_empty = most[r] == -INFINITY;
+        if (!is_empty)
+            divide(rows[r].x, rows[r].n, sums[r]);
+        const int64_t end = is_empty ? 0 : rows[r].n;
+        fill(rows[r].x + end, n_padded - end, 0);
+    }
 }
 
 float hrf_row_exponentials_avx512(float *x, int64_t n, float before, float *sum)

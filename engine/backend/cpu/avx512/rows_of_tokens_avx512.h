@@ -22,11 +22,22 @@ struct hrf_row_norm {
     const float *scale, *bias;
 };
 void hrf_row_norm_avx512(const struct hrf_row_norm *norm, const void *x, void *y);
+/* The same of up to HRF_NORM_ROWS rows of float32 that follow each other. */
+enum { HRF_NORM_ROWS = 6 };
+void hrf_rows_norm_avx512(const struct hrf_row_norm *norm, int64_t n_rows, const float *x,
+                          float *y);
 
-/* In place: x = exp((x + mask - most) * scale) / their sum, for n numbers; mask: NULL or n numbers
- * that are added after scaling. A row of -INFINITY becomes zeros. x is of n_padded numbers, those
- * beyond n become 0. */
-void hrf_row_softmax_avx512(float *x, int64_t n, int64_t n_padded, float scale, const float *mask);
+/* In place, of up to HRF_SOFTMAX_ROWS rows: x = exp((x + mask - most) * scale) / their sum, for n
+ * numbers; mask: NULL or n numbers that are added after scaling. A row of -INFINITY becomes zeros.
+ * x is of n_padded numbers, those beyond n become 0. */
+enum { HRF_SOFTMAX_ROWS = 8 };
+struct hrf_softmax_row {
+    float *x;
+    int64_t n;
+    const float *mask;
+};
+void hrf_rows_softmax_avx512(const struct hrf_softmax_row *rows, int64_t n_rows, int64_t n_padded,
+                             float scale);
 
 /* In place: x = exp(x - most), for n numbers; returns most, the largest of them and of `before`,
  * and sets *sum to the sum of the exponentials. */

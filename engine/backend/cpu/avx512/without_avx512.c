@@ -25,7 +25,19 @@ bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_n
     return false;
 }
 
+bool hrf_cpu_groups_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
 bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
+bool hrf_cpu_depthwise_bytes_fit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     (void)graph, (void)node;
     return false;
@@ -95,9 +107,26 @@ enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
     return refuse(node, err);
 }
 
+enum hrf_status hrf_cpu_groups_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                       const struct hrf_node *node, struct hrf_kernel **out,
+                                       struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
+    return refuse(node, err);
+}
+
 enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                         const struct hrf_node *node, struct hrf_kernel **out,
                                         struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+enum hrf_status hrf_cpu_depthwise_bytes_compile(struct hrf_backend *backend,
+                                                const struct hrf_graph *graph,
+                                                const struct hrf_node *node,
+                                                struct hrf_kernel **out, struct hrf_error *err)
 {
     (void)backend, (void)graph, (void)out;
     return refuse(node, err);

@@ -6,7 +6,8 @@
  * the image ends: there each row of a window is a piece of the product's depth, at the same
  * distance from the window's first pixel for every output (product.h). Pieces that are rows above
  * or below the image are left out. Numbers of 16 bits are widened, and a prologue is computed, on
- * the way into the line cache: about once for a pixel, not for every window.
+ * the way into the line cache: about once for a pixel, not for every window. Each group of channels
+ * is a product of its own over the same line cache.
  *
  * Where the weights are larger than the pixels, threads share the output's channels instead, so
  * that each weight is read by one thread only.
@@ -24,6 +25,7 @@ enum {
     BAD_STRIDE = 4096,        /* bytes between rows of a tile that all fall into one set */
     STRIDE_SLACK = 16,        /* words: the next line of the cache */
     MOST_PIXELS = 1008,       /* of a block: threads end at about the same time */
+    LEAST_COLUMNS = 24,       /* of a group: with fewer, loads are the limit */
     FAR_WEIGHTS = 512 * 1024, /* bytes that do not stay in the second level beside the lines */
 };
 
@@ -37,7 +39,9 @@ struct windows_kernel {
     int64_t block_rows, block_columns; /* of the output */
     int64_t n_bands, n_strips;         /* of blocks: rows and columns are cut into that many */
     int64_t n_slices;                  /* the output's channels are cut into that many */
-    int64_t n_pieces, depth;           /* of the product */
+    int64_t n_groups;                  /* each a product with channels of its own */
+    int64_t n_pieces, depth;           /* of a product */
+    int64_t columns_each;              /* of a product: output channels of a group */
     int64_t pixel_words;               /* from pixel to pixel of the line cache */
     int64_t line_words;                /* from line to line of it */
     int64_t n_lines;                   /* it has, at most */
@@ -46,7 +50,7 @@ struct windows_kernel {
     bool has_residual;
     enum hrf_dtype out_type;
     struct hrf_epilogue epilogue;
-    struct hrf_product_piece *pieces; /* [n_pieces] */
+    struct hrf_product_piece *pieces; /* [n_groups][n_pieces] */
     float *weights, *bias;
 };
 
@@ -161,16 +165,29 @@ static void append_row(const struct windows_kernel *k, const struct block *b, in
     }
 }
 
+static size_t group_weights(const struct windows_kernel *k)
+{
+    return hrf_product_packed_count(k->depth, k->columns_each);
+}
+
+/* All groups over the rows. */
 static void multiply(const struct windows_kernel *k, int64_t slice, const struct rows *rows)
 {
-    const int64_t n_panels = hrf_product_count_panels(k->out_channels);
-    const struct hrf_product_rows product_rows = {
+    const int64_t n_panels = hrf_product_count_panels(k->columns_each);
+    const struct hrf_ahead ahead = { .weights_are_far = k->weights_are_far };
+    struct hrf_product_rows product_rows = {
         .a = rows->a, .y = rows->y, .n = rows->n, .absent = rows->absent
     };
-    const struct hrf_ahead ahead = { .weights_are_far = k->weights_are_far };
-    hrf_product_rows_avx512(HRF_FLOATS, &product_rows, k->pieces, k->n_pieces, k->weights, k->depth,
-                            k->out_channels, n_panels * slice / k->n_slices,
-                            n_panels * (slice + 1) / k->n_slices, &k->epilogue, &ahead);
+    struct hrf_epilogue epilogue = k->epilogue;
+    for (int64_t i = 0; i < k->n_groups; i++) {
+        const int64_t column = i * k->columns_each;
+        product_rows.y_offset = column * (int64_t)hrf_dtype_size(k->out_type);
+        epilogue.bias = k->bias + column;
+        hrf_product_rows_avx512(HRF_FLOATS, &product_rows, k->pieces + i * k->n_pieces, k->n_pieces,
+                                k->weights + (size_t)i * group_weights(k), k->depth,
+                                k->columns_each, n_panels * slice / k->n_slices,
+                                n_panels * (slice + 1) / k->n_slices, &epilogue, &ahead);
+    }
 }
 
 static struct block block_of(const struct windows_kernel *k, int64_t i)
@@ -263,6 +280,8 @@ static void take_shapes(struct windows_kernel *k, const struct hrf_graph *graph,
     k->out_rows = y->shape.dims[2];
     k->out_columns = y->shape.dims[3];
     k->n_rows = y->shape.dims[0] * k->out_rows;
+    k->n_groups = node->attributes.group;
+    k->columns_each = k->out_channels / k->n_groups;
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
         k->kernel[i] = w->dims[2 + i];
         k->stride[i] = window->stride[i];
@@ -276,21 +295,24 @@ static void take_shapes(struct windows_kernel *k, const struct hrf_graph *graph,
 static enum hrf_status make_pieces(struct windows_kernel *k, const char *name,
                                    struct hrf_error *err)
 {
-    const bool is_dense = k->dilation[1] == 1 && k->pixel_words == k->in.n_words;
+    const int64_t words = k->in.n_words / k->n_groups;
+    const bool is_dense = k->dilation[1] == 1 && k->pixel_words == words;
     const int64_t per_row = is_dense ? 1 : k->kernel[1];
-    const int64_t depth = k->kernel[1] * k->in.n_words / per_row;
+    const int64_t depth = k->kernel[1] * words / per_row;
     k->n_pieces = k->kernel[0] * per_row;
     k->depth = k->n_pieces * depth;
-    k->pieces = hrf_alloc_array((size_t)k->n_pieces, sizeof *k->pieces);
+    k->pieces = hrf_alloc_array((size_t)(k->n_groups * k->n_pieces), sizeof *k->pieces);
     if (k->pieces == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", name);
-    for (int64_t i = 0; i < k->n_pieces; i++)
-        k->pieces[i] = (struct hrf_product_piece){
+    for (int64_t j = 0; j < k->n_groups * k->n_pieces; j++) {
+        const int64_t group = j / k->n_pieces, i = j % k->n_pieces;
+        k->pieces[j] = (struct hrf_product_piece){
             .offset = i / per_row * k->dilation[0] * k->line_words +
-                      i % per_row * k->dilation[1] * k->pixel_words,
+                      i % per_row * k->dilation[1] * k->pixel_words + group * words,
             .depth = depth,
             .at = i * depth,
         };
+    }
     return HRF_OK;
 }
 
@@ -335,7 +357,7 @@ static void choose_blocks(struct windows_kernel *k)
     k->n_strips = hrf_ceil_div(k->out_columns, k->block_columns);
     k->line_words = window_columns(k, k->block_columns) * k->pixel_words;
     const bool few_pixels = n_pixels < k->out_channels || k->n_rows < n_threads;
-    k->n_slices = few_pixels && hrf_product_count_panels(k->out_channels) >= n_threads ? n_threads
+    k->n_slices = few_pixels && hrf_product_count_panels(k->columns_each) >= n_threads ? n_threads
                                                                                        : 1;
     k->block_rows = choose_rows(k, k->line_words * word);
     k->n_bands = hrf_ceil_div(k->n_rows, k->block_rows);
@@ -350,17 +372,17 @@ static void choose_blocks(struct windows_kernel *k)
 /* [m][c][rows][columns] to [m][rows][columns][c], as the rows of the product are. */
 static void turn_weights(const struct windows_kernel *k, const float *w, float *turned)
 {
-    const int64_t area = k->kernel[0] * k->kernel[1];
+    const int64_t area = k->kernel[0] * k->kernel[1], channels = k->in.channels / k->n_groups;
     for (int64_t m = 0; m < k->out_channels; m++)
         for (int64_t at = 0; at < area; at++)
-            for (int64_t c = 0; c < k->in.channels; c++)
-                *turned++ = w[(m * k->in.channels + c) * area + at];
+            for (int64_t c = 0; c < channels; c++)
+                *turned++ = w[(m * channels + c) * area + at];
 }
 
 static enum hrf_status prepare_constants(struct windows_kernel *k, const struct hrf_graph *graph,
                                          const struct hrf_node *node, struct hrf_error *err)
 {
-    const size_t n_bytes = hrf_product_packed_count(k->depth, k->out_channels) * sizeof(float);
+    const size_t n_bytes = (size_t)k->n_groups * group_weights(k) * sizeof(float);
     HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(k->depth * k->out_channels),
                                                   sizeof(float));
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
@@ -370,7 +392,9 @@ static enum hrf_status prepare_constants(struct windows_kernel *k, const struct 
                              n_bytes);
     k->weights_are_far = n_bytes > FAR_WEIGHTS;
     turn_weights(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
-    hrf_product_pack(HRF_FLOATS, turned, 1, k->depth, k->depth, k->out_channels, k->weights);
+    for (int64_t i = 0; i < k->n_groups; i++)
+        hrf_product_pack(HRF_FLOATS, turned + i * k->columns_each * k->depth, 1, k->depth, k->depth,
+                         k->columns_each, k->weights + (size_t)i * group_weights(k));
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
     if (bias != NULL)
         memcpy(k->bias, bias, (size_t)k->out_channels * sizeof(float));
@@ -378,13 +402,23 @@ static enum hrf_status prepare_constants(struct windows_kernel *k, const struct 
     return HRF_OK;
 }
 
+/* Of groups, those that do not fill oneDNN's blocks of channels: 24 are 1.46 times as fast here,
+ * 120 1.14 times, 64 are 0.96 times. */
+static bool groups_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    enum { BLOCK = 16 };
+    const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
+    const int64_t columns = w->dims[0] / node->attributes.group;
+    return node->attributes.group == 1 || (columns >= LEAST_COLUMNS && columns % BLOCK != 0);
+}
+
 bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
            hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL &&
-           hrf_cpu_types_fit(graph, node) && node->attributes.group == 1 &&
-           hrf_shape_count(y) > 0 && hrf_cpu_native_speed(graph, node) <= 1;
+           hrf_cpu_types_fit(graph, node) && groups_fit(graph, node) && hrf_shape_count(y) > 0 &&
+           hrf_cpu_native_speed(graph, node) <= 1;
 }
 
 enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend, const struct hrf_graph *graph,

@@ -34,13 +34,13 @@ static void finish_scores(const struct hrf_spec *spec, const float *mask, int64_
             scores[s] += mask[s * mask_step];
         if (spec->attributes.causal && s > query)
             scores[s] = -INFINITY;
-        most = scores[s] > most ? scores[s] : most;
+        most = scores[s] <= most ? most : scores[s]; /* a NaN, too */
     }
     for (int64_t s = 0; s < n; s++) {
-        scores[s] = most > -INFINITY ? expf(scores[s] - most) : 0;
+        scores[s] = most != -INFINITY ? expf(scores[s] - most) : 0;
         sum += (double)scores[s];
     }
-    const float factor = sum > 0 ? (float)(1 / sum) : 0; /* 0: a query that sees no key */
+    const float factor = sum == 0 ? 0 : (float)(1 / sum); /* 0: a query that sees no key */
     for (int64_t s = 0; s < n; s++)
         scores[s] *= factor;
 }

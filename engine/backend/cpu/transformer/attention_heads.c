@@ -2,7 +2,9 @@
  * packs its keys and values for the matrix product (product.h), and computes the scores of a block
  * of queries at a time, which the second-level cache holds. Numbers of 16 bits are widened where
  * they are packed and narrowed where they are stored. A query's result depends on neither the
- * threads nor the other queries. */
+ * threads nor the other queries. With VNNI, products may be of 16-bit integers
+ * (avx512/fixed_attention_avx512.h): half of the time. */
+#include "engine/backend/cpu/avx512/fixed_attention_avx512.h"
 #include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/transformer/attention.h"
@@ -15,6 +17,7 @@ enum {
     LEAST_QUERIES = 12,       /* of a block: two tiles */
     MOST_QUERIES = 96,
     SLACK = 16, /* words between rows, so that rows of a tile are in different sets of the cache */
+    FIXED_QUERIES = 4 * HRF_FIXED_ROWS, /* of a block whose scores the first-level cache holds */
 };
 
 struct heads_kernel {
@@ -26,6 +29,7 @@ struct heads_kernel {
     int64_t block;         /* queries */
     int64_t score_stride;  /* words */
     int64_t scratch_words; /* of a thread */
+    bool is_fixed;         /* products of 16-bit integers */
     /* A constant mask as floats: blocks of rows of keys, of which heads may share some. NULL: none.
      */
     float *mask;
@@ -38,6 +42,11 @@ struct scratch {
     float *keys, *values; /* packed */
     float *dense;         /* a matrix whose columns are not neighbours in memory, or a mask's row */
     float *queries, *scores, *result; /* of a block */
+    /* Of products of integers: keys, values and scales of a head; rounded rows, of the keys until
+     * they are packed, then of a block's queries, whose scales follow; weights of a block. */
+    struct hrf_fixed_head head;
+    int16_t *rows, *weights;
+    float *query_scales;
 };
 
 static int64_t line_up(int64_t words)
@@ -69,6 +78,40 @@ static int64_t place(const struct heads_kernel *k, float *at, struct scratch *ou
             *parts[i] = at + used;
         used += line_up(sizes[i]);
     }
+    return used;
+}
+
+/* The same for products of integers. */
+static int64_t place_fixed(const struct heads_kernel *k, float *at, struct scratch *out)
+{
+    const struct hrf_head_matrix *q = &k->view.of[HRF_HEAD_Q], *v = &k->view.of[HRF_HEAD_V];
+    const int64_t words[] = { hrf_fixed_packed_count(q->columns, v->rows) / 2,
+                              hrf_fixed_packed_count(v->rows, v->columns) / 2,
+                              most(v->rows, k->block) * hrf_fixed_stride(q->columns) / 2,
+                              k->block * hrf_fixed_stride(v->rows) / 2,
+                              v->rows,
+                              v->columns,
+                              k->block,
+                              v->rows, /* a mask's row */
+                              k->block * k->score_stride };
+    float *parts[9] = { NULL };
+    int64_t used = 0;
+    for (int i = 0; i < 9; i++) {
+        parts[i] = at != NULL ? at + used : NULL;
+        used += line_up(words[i]);
+    }
+    out->head = (struct hrf_fixed_head){ .n_keys = v->rows,
+                                         .d = q->columns,
+                                         .e = v->columns,
+                                         .keys = (int16_t *)(void *)parts[0],
+                                         .values = (int16_t *)(void *)parts[1],
+                                         .key_scales = parts[4],
+                                         .value_scales = parts[5] };
+    out->rows = (int16_t *)(void *)parts[2];
+    out->weights = (int16_t *)(void *)parts[3];
+    out->query_scales = parts[6];
+    out->dense = parts[7];
+    out->scores = parts[8];
     return used;
 }
 
@@ -136,6 +179,29 @@ static void pack(const struct heads_kernel *k, const struct hrf_kernel_call *cal
     }
 }
 
+/* Rows [first, ...) of a head's matrix in float32 whose columns are neighbours. */
+static const float *floats_of(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                              int which, int64_t head, int64_t first)
+{
+    return (const float *)data_of(k, call, which) + hrf_head_begin(k->spec, which, head) +
+           first * k->view.of[which].row;
+}
+
+static void pack_fixed(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                       int64_t head, const struct scratch *s)
+{
+    const struct hrf_fixed_head *h = &s->head;
+    const int64_t padded = line_up(h->n_keys);
+    for (int64_t i = h->n_keys; i < padded; i++)
+        h->key_scales[i] = 0;
+    hrf_fixed_round_rows_avx512(floats_of(k, call, HRF_HEAD_K, head, 0), k->view.of[HRF_HEAD_K].row,
+                                h->n_keys, h->d, s->rows, h->key_scales);
+    hrf_fixed_pack_keys_avx512(s->rows, h->n_keys, h->d, h->keys);
+    hrf_fixed_pack_values_avx512(floats_of(k, call, HRF_HEAD_V, head, 0),
+                                 k->view.of[HRF_HEAD_V].row, h->n_keys, h->e, h->values,
+                                 h->value_scales);
+}
+
 /* The mask's row of a query; copied to `dense` unless it is one already. */
 static const float *find_mask(const struct heads_kernel *k, const struct hrf_kernel_call *call,
                               int64_t head, int64_t query, int64_t n, float *dense)
@@ -177,13 +243,62 @@ static void scatter(const struct heads_kernel *k, void *y, int64_t begin, const 
     }
 }
 
+/* The scores of queries [first, first + n) become weights. A mask's row that had to be copied is
+ * used up before the next. */
+static void weigh(const struct heads_kernel *k, const struct hrf_kernel_call *call, int64_t head,
+                  int64_t first, int64_t n, const struct scratch *s)
+{
+    const int64_t n_keys = k->view.of[HRF_HEAD_K].rows;
+    struct hrf_softmax_row rows[HRF_SOFTMAX_ROWS];
+    int64_t n_rows = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t seen = k->spec->attributes.causal ? hrf_least(first + i + 1, n_keys) : n_keys;
+        const float *mask = find_mask(k, call, head, first + i, seen, s->dense);
+        rows[n_rows++] = (struct hrf_softmax_row){ s->scores + i * k->score_stride, seen, mask };
+        if (n_rows < HRF_SOFTMAX_ROWS && i + 1 < n && mask != s->dense)
+            continue;
+        hrf_rows_softmax_avx512(rows, n_rows, n_keys, k->spec->attributes.scale);
+        n_rows = 0;
+    }
+}
+
+/* Queries [first, first + n) of a head whose keys and values are packed as integers. */
+static void attend_fixed(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                         int64_t head, int64_t first, int64_t n, const struct scratch *s)
+{
+    const struct hrf_head_matrix *y = &k->view.of[HRF_HEAD_Y];
+    const struct hrf_fixed_head *h = &s->head;
+    struct hrf_fixed_row rows[FIXED_QUERIES];
+    hrf_fixed_round_rows_avx512(floats_of(k, call, HRF_HEAD_Q, head, first),
+                                k->view.of[HRF_HEAD_Q].row, n, h->d, s->rows, s->query_scales);
+    hrf_fixed_scores_avx512(h, s->rows, n, s->scores, k->score_stride);
+    int64_t done = 0; /* a mask's row that had to be copied is used up before the next */
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t seen = k->spec->attributes.causal ? hrf_least(first + i + 1, h->n_keys)
+                                                        : h->n_keys;
+        rows[i] = (struct hrf_fixed_row){
+            .scores = s->scores + i * k->score_stride,
+            .weights = s->weights + i * hrf_fixed_stride(h->n_keys),
+            .mask = find_mask(k, call, head, first + i, seen, s->dense),
+            .n_seen = seen,
+            .scale = s->query_scales[i] * k->spec->attributes.scale,
+        };
+        if (rows[i].mask == s->dense || i + 1 == n) {
+            hrf_fixed_weights_avx512(rows + done, i + 1 - done, h->n_keys);
+            done = i + 1;
+        }
+    }
+    hrf_fixed_values_avx512(
+        h, rows, n,
+        (float *)call->output + hrf_head_begin(k->spec, HRF_HEAD_Y, head) + first * y->row, y->row);
+}
+
 /* Queries [first, first + n) of a head whose keys and values are packed. */
 static void attend(const struct heads_kernel *k, const struct hrf_kernel_call *call, int64_t head,
                    int64_t first, int64_t n, const struct scratch *s)
 {
     const struct hrf_head_matrix *m = k->view.of, *y = &m[HRF_HEAD_Y];
     const int64_t n_keys = m[HRF_HEAD_K].rows, d = m[HRF_HEAD_Q].columns;
-    const float scale = k->spec->attributes.scale;
     struct stored q = find_rows(k, call, HRF_HEAD_Q, head, first, n, s->queries);
     if (q.type != HRF_F32) {
         hrf_widen_rows_avx512(q.type, q.at, q.row, n, d, line_up(d), s->queries);
@@ -191,11 +306,7 @@ static void attend(const struct heads_kernel *k, const struct hrf_kernel_call *c
     }
     multiply((const float *)(const void *)q.at, q.row, s->keys, d, s->scores, HRF_F32,
              k->score_stride, n, n_keys);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t seen = k->spec->attributes.causal ? hrf_least(first + i + 1, n_keys) : n_keys;
-        const float *mask = find_mask(k, call, head, first + i, seen, s->dense);
-        hrf_row_softmax_avx512(s->scores + i * k->score_stride, seen, n_keys, scale, mask);
-    }
+    weigh(k, call, head, first, n, s);
     const int64_t begin = hrf_head_begin(k->spec, HRF_HEAD_Y, head) + first * y->row;
     const bool is_dense = y->column == 1 || y->columns == 1;
     char *out = (char *)call->output + begin * (int64_t)hrf_dtype_size(k->spec->output.dtype);
@@ -204,6 +315,62 @@ static void attend(const struct heads_kernel *k, const struct hrf_kernel_call *c
              y->columns);
     if (!is_dense)
         scatter(k, call->output, begin, s->result, n);
+}
+
+/* Asks for a head's rows of a matrix: they stand apart, which no processor foresees. */
+static void ask(const struct heads_kernel *k, const struct hrf_kernel_call *call, int which,
+                int64_t head)
+{
+    enum { LINE = 64 };
+    const struct hrf_head_matrix *m = &k->view.of[which];
+    const int64_t size = (int64_t)hrf_dtype_size(k->spec->inputs[which].dtype);
+    if (head >= k->view.n_heads || (m->column != 1 && m->columns != 1))
+        return;
+    const char *row = (const char *)data_of(k, call, which) +
+                      hrf_head_begin(k->spec, which, head) * size;
+    for (int64_t i = 0; i < m->rows; i++, row += m->row * size)
+        for (int64_t at = 0; at < m->columns * size; at += LINE)
+            __builtin_prefetch(row + at, 0, 2);
+}
+
+static struct hrf_fixed_ahead rows_ahead(const struct heads_kernel *k,
+                                         const struct hrf_kernel_call *call, int64_t head)
+{
+    struct hrf_fixed_ahead ahead = { .n_rows = { 0 } };
+    for (int which = HRF_HEAD_Q; which <= HRF_HEAD_V && head < k->view.n_heads; which++) {
+        const struct hrf_head_matrix *m = &k->view.of[which];
+        ahead.at[which] = (const char *)floats_of(k, call, which, head, 0);
+        ahead.stride[which] = m->row * (int64_t)sizeof(float);
+        ahead.n_bytes[which] = m->columns * (int64_t)sizeof(float);
+        ahead.n_rows[which] = m->rows;
+    }
+    return ahead;
+}
+
+/* Queries [begin, end) of a head. */
+static void run_fixed(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                      int64_t head, int64_t begin, int64_t end, float *memory)
+{
+    struct hrf_fixed_ahead ahead = rows_ahead(k, call,
+                                              k->n_parts == 1 ? head + 1 : k->view.n_heads);
+    struct scratch s = { 0 };
+    place_fixed(k, memory, &s);
+    s.head.ahead = &ahead;
+    pack_fixed(k, call, head, &s);
+    for (int64_t first = begin; first < end; first += k->block)
+        attend_fixed(k, call, head, first, hrf_least(k->block, end - first), &s);
+}
+
+static void run_floats(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                       int64_t head, int64_t begin, int64_t end, float *memory)
+{
+    struct scratch s = { 0 };
+    place(k, memory, &s);
+    pack(k, call, head, &s);
+    for (int which = HRF_HEAD_Q; which <= HRF_HEAD_V && end == k->view.of[HRF_HEAD_Q].rows; which++)
+        ask(k, call, which, head + 1);
+    for (int64_t first = begin; first < end; first += k->block)
+        attend(k, call, head, first, hrf_least(k->block, end - first), &s);
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -216,12 +383,9 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     for (int64_t i = 0; i < k->view.n_heads * k->n_parts; i++) {
         const int64_t head = i / k->n_parts, begin = i % k->n_parts * k->part;
         const int64_t end = hrf_least(begin + k->part, queries);
-        struct scratch s = { 0 };
-        place(k, (float *)call->workspace + omp_get_thread_num() * k->scratch_words, &s);
+        float *const memory = (float *)call->workspace + omp_get_thread_num() * k->scratch_words;
         if (begin < end)
-            pack(k, call, head, &s);
-        for (int64_t first = begin; first < end; first += k->block)
-            attend(k, call, head, first, hrf_least(k->block, end - first), &s);
+            (k->is_fixed ? run_fixed : run_floats)(k, call, head, begin, end, memory);
     }
     return HRF_OK;
 }
@@ -246,8 +410,9 @@ static void choose_blocks(struct heads_kernel *k)
     k->score_stride = line_up(n_keys) + SLACK;
     int64_t block = SCORE_BYTES / (k->score_stride * (int64_t)sizeof(float));
     block = most(LEAST_QUERIES, hrf_least(block, MOST_QUERIES));
-    k->block = most(1, hrf_ceil_div(k->part, hrf_ceil_div(k->part, block)));
-    k->scratch_words = place(k, NULL, &(struct scratch){ 0 });
+    k->block = k->is_fixed ? FIXED_QUERIES
+                           : most(1, hrf_ceil_div(k->part, hrf_ceil_div(k->part, block)));
+    k->scratch_words = (k->is_fixed ? place_fixed : place)(k, NULL, &(struct scratch){ 0 });
     k->base.workspace_bytes = (size_t)(n_threads * k->scratch_words) * sizeof(float);
 }
 
@@ -296,6 +461,19 @@ static enum hrf_status pack_mask(struct heads_kernel *k, struct hrf_error *err)
     return HRF_OK;
 }
 
+static bool is_fixed(const struct heads_kernel *k)
+{
+    for (int which = HRF_HEAD_Q; which <= HRF_HEAD_Y; which++) {
+        const struct hrf_head_matrix *m = &k->view.of[which];
+        const bool is_input = which != HRF_HEAD_Y;
+        if ((m->column != 1 && m->columns != 1) ||
+            (is_input ? k->spec->inputs[which].dtype : k->spec->output.dtype) != HRF_F32)
+            return false;
+    }
+    return k->spec->attributes.fixed_point && k->spec->attributes.scale > 0 &&
+           k->view.of[HRF_HEAD_K].rows <= HRF_FIXED_KEYS && hrf_cpu_token_product_is_fast();
+}
+
 bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return hrf_cpu_has_avx512() && hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0 &&
@@ -315,12 +493,14 @@ enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
     k->backend = backend;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     hrf_head_view(k->spec, &k->view);
+    k->is_fixed = is_fixed(k);
     choose_blocks(k);
     k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
     if (hrf_spec_has(k->spec, HRF_ATTENTION_MASK) &&
         k->spec->inputs[HRF_ATTENTION_MASK].constant != NULL)
         HRF_TRY(pack_mask(k, err));
-    k->base.implementation = HRF_CPU_NAME(k->spec->output.dtype, "heads:avx512");
+    k->base.implementation = k->is_fixed ? "int16 heads:avx512_vnni"
+                                         : HRF_CPU_NAME(k->spec->output.dtype, "heads:avx512");
     *out = owned;
     owned = NULL;
     return HRF_OK;

@@ -15,6 +15,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_PRODUCT_H
 #define HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_PRODUCT_H
 
+#include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
 #include "engine/backend/cpu/product.h"
 
 /* Rows are multiplied in groups of this many, of which registers hold all sums. */
@@ -23,28 +24,40 @@ enum { HRF_BYTE_ROWS = 6 };
 struct hrf_byte_product {
     int64_t depth, columns;
     const float *factors; /* [depth]; NULL: none */
-    const float *scales;  /* [columns], of the weights */
+    const float *scales;  /* [columns], of the weights; as bias and sums up to a multiple of 16 */
     const int8_t *packed; /* panels as those of product.h, in steps of four numbers of the depth,
                              which is filled up with zeros: [steps][panel's columns][4] */
     const int32_t *sums;  /* [columns]: 128 times the sum of each column's weights */
-    struct hrf_epilogue epilogue; /* bias and activation; `accumulate` is not used */
+    struct hrf_epilogue epilogue; /* bias (not NULL) and activation; `accumulate` is not used */
 };
 
 static inline int64_t hrf_byte_steps(int64_t depth)
 {
     return (depth + 3) / 4;
 }
-/* Bytes of the scratch for n_rows rows: their integers plus 128, and a scale for each. */
+/* Bytes from one rounded row to the next: whole lines, and no multiple of 1 KiB, so that six rows
+ * do not compete for few sets of the first-level cache. */
+static inline int64_t hrf_byte_stride(int64_t depth)
+{
+    const int64_t lines = (depth + 63) / 64;
+    return (lines % 16 == 0 ? lines + 1 : lines) * 64;
+}
+/* Bytes of the scratch for n_rows rows: their integers plus 128, a scale for each, and as many rows
+ * of floats, normalised, as are multiplied together. */
 static inline int64_t hrf_byte_scratch(int64_t depth, int64_t n_rows)
 {
     const int64_t groups = (n_rows + HRF_BYTE_ROWS - 1) / HRF_BYTE_ROWS;
-    return groups * HRF_BYTE_ROWS * (hrf_byte_steps(depth) * 4 + (int64_t)sizeof(float));
+    return groups * HRF_BYTE_ROWS * (hrf_byte_stride(depth) + (int64_t)sizeof(float)) +
+           HRF_BYTE_ROWS * depth * (int64_t)sizeof(float);
 }
 
-/* Panels [first_panel, end_panel) of n_rows rows. `residual` (may be NULL, or y) has the stride of
- * y. With AVX-512 VNNI only. */
-void hrf_byte_product_avx512(const struct hrf_byte_product *product, const float *x,
-                             const float *residual, float *y, int64_t n_rows, int64_t first_panel,
-                             int64_t end_panel, void *scratch);
+/* Panels [first_panel, end_panel) of n_rows rows, which are normalised before they are rounded
+ * unless `norm`, of float32, is NULL. `residual` (may be NULL, or y) has the stride of
+ * y; `ahead` is memory to ask for meanwhile; `scratch` is aligned to a line. With AVX-512 VNNI
+ * only. */
+void hrf_byte_product_avx512(const struct hrf_byte_product *product,
+                             const struct hrf_row_norm *norm, const float *x, const float *residual,
+                             float *y, int64_t n_rows, int64_t first_panel, int64_t end_panel,
+                             const struct hrf_ahead *ahead, void *scratch);
 
 #endif

@@ -11,6 +11,11 @@
 enum {
     SCRATCH_BYTES = 192 * 1024, /* of rounded rows: leaves the second level room for weights */
     MOST_BLOCK = 120,           /* rows, so that threads end at about the same time */
+    /* Weights that the second level holds beside a block's rows, those that are asked for and the
+     * result may be read for each of many blocks: these are then small, and leave room. */
+    SMALL_WEIGHTS = 768 * 1024,
+    SMALL_SCRATCH = 48 * 1024,
+    SMALL_BLOCK = 60,
 };
 
 struct token_kernel {
@@ -56,7 +61,7 @@ static void multiply_row(const struct token_kernel *k, const int8_t *q, float sc
             sum += q[i] * w[i];
         float t = (float)sum * p->scales[c];
         t = t * scale;
-        t = t + (k->bias != NULL ? k->bias[c] : 0.0f);
+        t = t + k->bias[c];
         y[c] = residual != NULL ? t + residual[c] : t;
     }
     hrf_cpu_activate(&k->attributes, y, p->columns);
@@ -91,37 +96,61 @@ static int64_t scratch_bytes(const struct token_kernel *k)
            HRF_BUFFER_ALIGNMENT;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+/* x: the product's input, or that of the norm before it. */
+static void run_from(const struct token_kernel *k, const struct hrf_row_norm *norm, const float *x,
+                     const struct hrf_kernel_call *call)
 {
-    (void)err;
-    const struct token_kernel *k = (const struct token_kernel *)base;
     const struct hrf_part_queues parts = hrf_part_queues_begin(
         call->workspace, k->backend->n_threads, k->n_blocks * k->n_slices);
     const int64_t n_panels = hrf_product_count_panels(k->product.columns);
-    const float *x = call->inputs[HRF_CONV_X];
     const float *residual = k->has_residual ? call->inputs[HRF_CONV_RESIDUAL] : NULL;
     float *y = call->output;
 #pragma omp parallel
     for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
         const int64_t first = i % k->n_blocks * k->block, slice = i / k->n_blocks;
+        const int64_t n = hrf_least(k->block, k->n_rows - first), next = first + n;
+        const struct hrf_ahead ahead = { .memory = (const char *)(x + next * k->product.depth),
+                                         .n_bytes = hrf_least(n, k->n_rows - next) *
+                                                    k->product.depth * (int64_t)sizeof(float) };
         char *scratch = (char *)(parts.of + parts.n_threads) +
                         omp_get_thread_num() * scratch_bytes(k);
-        hrf_byte_product_avx512(
-            &k->product, x + first * k->product.depth,
-            residual != NULL ? residual + first * k->product.columns : NULL,
-            y + first * k->product.columns, hrf_least(k->block, k->n_rows - first),
-            n_panels * slice / k->n_slices, n_panels * (slice + 1) / k->n_slices, scratch);
+        hrf_byte_product_avx512(&k->product, norm, x + first * k->product.depth,
+                                residual != NULL ? residual + first * k->product.columns : NULL,
+                                y + first * k->product.columns, n, n_panels * slice / k->n_slices,
+                                n_panels * (slice + 1) / k->n_slices, &ahead, scratch);
     }
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    run_from((const struct token_kernel *)base, NULL, call->inputs[HRF_CONV_X], call);
     return HRF_OK;
+}
+
+bool hrf_cpu_token_product_takes_norm(const struct hrf_kernel *kernel, int64_t n_rows,
+                                      int64_t depth)
+{
+    const struct token_kernel *k = (const struct token_kernel *)kernel;
+    return kernel->run == run && k->n_rows == n_rows && k->product.depth == depth;
+}
+
+void hrf_cpu_token_product_run_normed(const struct hrf_kernel *kernel,
+                                      const struct hrf_row_norm *norm, const float *x,
+                                      const struct hrf_kernel_call *call)
+{
+    run_from((const struct token_kernel *)kernel, norm, x, call);
 }
 
 static void choose_blocks(struct token_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
     const int64_t n_panels = hrf_product_count_panels(k->product.columns);
-    int64_t block = SCRATCH_BYTES / k->product.depth;
-    block = hrf_least(block < HRF_BYTE_ROWS ? HRF_BYTE_ROWS : block, MOST_BLOCK);
+    const bool is_small = k->product.depth * k->product.columns <= SMALL_WEIGHTS;
+    int64_t block = (is_small ? SMALL_SCRATCH : SCRATCH_BYTES) / k->product.depth;
+    block = hrf_least(block < HRF_BYTE_ROWS ? HRF_BYTE_ROWS : block,
+                      is_small ? SMALL_BLOCK : MOST_BLOCK);
     k->n_slices = 1;
     if (k->n_rows < n_threads * 2 * HRF_BYTE_ROWS && n_panels >= n_threads)
         k->n_slices = n_threads;
@@ -167,15 +196,14 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-static enum hrf_status copy_row(const struct hrf_graph *graph, const struct hrf_node *node,
-                                int32_t input, int64_t n, float **out, struct hrf_error *err)
+/* A row of n floats, zeros up to n_room. */
+static enum hrf_status copy_row(const struct hrf_node *node, const float *from, int64_t n,
+                                int64_t n_room, float **out, struct hrf_error *err)
 {
-    const float *from = hrf_cpu_constant(graph, node, input);
-    if (from == NULL)
-        return HRF_OK;
-    *out = hrf_alloc_array((size_t)n, sizeof **out);
+    *out = hrf_calloc((size_t)n_room, sizeof **out);
     HRF_CHECK_MEMORY(*out != NULL, err, "no memory for the kernel of node '%s'", node->name);
-    memcpy(*out, from, (size_t)n * sizeof **out);
+    if (from != NULL)
+        memcpy(*out, from, (size_t)n * sizeof **out);
     return HRF_OK;
 }
 
@@ -188,11 +216,15 @@ static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_g
     const int64_t registers = hrf_ceil_div(p->columns, 16);
     const size_t n_bytes = packs ? (size_t)(registers * 16 * hrf_byte_steps(p->depth) * 4)
                                  : (size_t)(p->columns * p->depth);
-    HRF_TRY(copy_row(graph, node, HRF_CONV_SCALES, p->columns, &k->scales, err));
-    HRF_TRY(copy_row(graph, node, HRF_CONV_BIAS, p->columns, &k->bias, err));
-    HRF_TRY(copy_row(graph, node, HRF_CONV_FACTORS, p->depth, &k->factors, err));
+    const float *scales = hrf_cpu_constant(graph, node, HRF_CONV_SCALES);
+    const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
+    const float *factors = hrf_cpu_constant(graph, node, HRF_CONV_FACTORS);
+    HRF_TRY(copy_row(node, scales, p->columns, registers * 16, &k->scales, err));
+    HRF_TRY(copy_row(node, bias, p->columns, registers * 16, &k->bias, err));
+    if (factors != NULL)
+        HRF_TRY(copy_row(node, factors, p->depth, p->depth, &k->factors, err));
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
-    k->sums = hrf_calloc((size_t)p->columns, sizeof *k->sums);
+    k->sums = hrf_calloc((size_t)registers * 16, sizeof *k->sums);
     HRF_CHECK_MEMORY(k->weights != NULL && k->sums != NULL, err, "weights of node '%s': %zu bytes",
                      node->name, n_bytes);
     k->base.weight_bytes = n_bytes + (size_t)p->columns * 3 * sizeof(float);

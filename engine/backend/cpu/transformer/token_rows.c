@@ -18,16 +18,27 @@ static const char *row_of(const void *x, enum hrf_dtype type, int64_t first)
     return (const char *)x + first * (int64_t)hrf_dtype_size(type);
 }
 
+static bool is_norm(const struct hrf_spec *spec)
+{
+    return spec->op == HRF_OP_LAYER_NORM || spec->op == HRF_OP_RMS_NORM;
+}
+
+static struct hrf_row_norm norm_of(const struct rows_kernel *k, const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = k->spec;
+    return (struct hrf_row_norm){ .x_type = spec->inputs[0].dtype,
+                                  .y_type = spec->output.dtype,
+                                  .n = k->n,
+                                  .is_rms = spec->op == HRF_OP_RMS_NORM,
+                                  .epsilon = spec->attributes.epsilon,
+                                  .scale = hrf_spec_data(spec, call, 1),
+                                  .bias = hrf_spec_data(spec, call, 2) };
+}
+
 static void run_norm(const struct rows_kernel *k, const struct hrf_kernel_call *call, int64_t row)
 {
     const struct hrf_spec *spec = k->spec;
-    const struct hrf_row_norm norm = { .x_type = spec->inputs[0].dtype,
-                                       .y_type = spec->output.dtype,
-                                       .n = k->n,
-                                       .is_rms = spec->op == HRF_OP_RMS_NORM,
-                                       .epsilon = spec->attributes.epsilon,
-                                       .scale = hrf_spec_data(spec, call, 1),
-                                       .bias = hrf_spec_data(spec, call, 2) };
+    const struct hrf_row_norm norm = norm_of(k, call);
     hrf_row_norm_avx512(&norm, row_of(hrf_spec_data(spec, call, 0), norm.x_type, row * k->n),
                         (char *)call->output + row * k->n * (int64_t)hrf_dtype_size(norm.y_type));
 }
@@ -51,6 +62,27 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
         else
             run_norm(k, call, row);
     }
+    return HRF_OK;
+}
+
+/* A product that rounds its rows normalises each right before: the norm's result is not stored. */
+static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair)
+{
+    const struct rows_kernel *k = (const struct rows_kernel *)base;
+    return is_norm(k->spec) && k->spec->inputs[0].dtype == HRF_F32 &&
+           k->spec->output.dtype == HRF_F32 && pair->is_sole_reader && !pair->overlaps &&
+           !pair->is_residual && hrf_cpu_token_product_takes_norm(next, k->n_rows, k->n);
+}
+
+static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err)
+{
+    (void)err;
+    const struct rows_kernel *k = (const struct rows_kernel *)base;
+    const struct hrf_row_norm norm = norm_of(k, call);
+    hrf_cpu_token_product_run_normed(next, &norm, hrf_spec_data(k->spec, call, 0), next_call);
     return HRF_OK;
 }
 
@@ -131,14 +163,15 @@ enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,
     struct rows_kernel *k = hrf_calloc(1, sizeof *k);
     if (k == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    k->base = (struct hrf_kernel){
+        .run = run, .destroy = destroy, .can_fuse = can_fuse, .run_fused = run_fused
+    };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     const struct hrf_shape *y = &k->spec->output.shape;
-    const bool is_norm = node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM;
-    k->n = is_norm ? norm_count(y, &node->attributes) : hrf_shape_last(y);
+    k->n = is_norm(k->spec) ? norm_count(y, &node->attributes) : hrf_shape_last(y);
     k->n_rows = hrf_shape_count(y) / k->n;
-    if (!is_norm && node->op != HRF_OP_SWIGLU)
+    if (!is_norm(k->spec) && node->op != HRF_OP_SWIGLU)
         k->base.run = run_function;
     k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
     k->base.implementation = HRF_CPU_NAME(k->spec->output.dtype, "rows:avx512");
