@@ -14,8 +14,9 @@ static const struct {
 } layouts[] = {
     { "resnet18", "spatial=2" }, { "resnet18", "spatial=2x2" }, { "resnet18", "stages=2" },
     { "resnet18", NULL },        { "unet:3,8", "spatial=3" },   { "unet:3,8", NULL },
+    { "vit:2,128", "stages=2" }, { "vit:2,128", "spatial=2" },  { "vit:2,128", "tensor=2" },
 };
-enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], LAYOUT_SIZE = 64, N_BANDS = 3 };
+enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], LAYOUT_SIZE = 64 };
 
 static enum hrf_status run_ranks(const struct hrf_graph *graph,
                                  const struct hrf_session_config *config, const char *layout,
@@ -37,7 +38,7 @@ static enum hrf_status run_bands(const struct hrf_graph *graph,
                                  struct hrf_array_source *source, float *out, size_t n_bytes,
                                  struct hrf_error *err)
 {
-    const struct hrf_banded_options options = { .n_bands = N_BANDS };
+    const struct hrf_banded_options options = { .n_bands = HRF_CHECK_BANDS };
     HRF_AUTO(hrf_banded) banded = NULL;
     HRF_TRY(hrf_banded_create(graph, config, &options, &banded, err));
     HRF_TRY(hrf_banded_run(banded, hrf_read_array, source, err));
@@ -96,6 +97,15 @@ static void run_layout(const struct hrf_check *check, int row, struct hrf_check_
              (int)LAYOUT_SIZE, words_of(row), out->good ? "the same bytes" : why.text);
     out->json = json_pack("{ssssssss}", "model", layouts[row].model, "precision", "int8", "layout",
                           words_of(row), "error", why.text);
+}
+
+bool hrf_check_layout(int i, struct hrf_check_network *out, const char **layout)
+{
+    if (i >= (int)N_LAYOUTS)
+        return false;
+    *out = (struct hrf_check_network){ layouts[i].model, "int8", LAYOUT_SIZE, 1 };
+    *layout = layouts[i].layout;
+    return true;
 }
 
 const struct hrf_check_part hrf_check_layouts = { "layouts", N_LAYOUTS, N_LAYOUTS, name_layout,

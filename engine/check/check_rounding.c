@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIZE = 9, MOST_VALUES = 8 };
+enum { SIZE = 9 };
 static const float INPUT_STEP = 0x1p-6f, WEIGHT_STEP = 0x1p-7f;
 
 static const struct rounding {
@@ -30,7 +30,7 @@ struct problem {
     const struct rounding *row;
     struct hrf_graph *graph;
     float *weights; /* [out][in][kernel][kernel], whole numbers of WEIGHT_STEP */
-    struct hrf_range ranges[MOST_VALUES];
+    struct hrf_range ranges[HRF_CHECK_MOST_RANGES];
     int32_t n_ranges;
 };
 
@@ -173,7 +173,6 @@ static enum hrf_status run_problem(struct problem *p, const char *device, struct
 {
     const struct rounding *row = p->row;
     HRF_AUTO(hrf_session) session = NULL;
-    HRF_TRY(build(p, err)); /* which makes the ranges */
     const struct hrf_session_config config = {
         .device = device, .precision = "int8", .ranges = p->ranges, .n_ranges = p->n_ranges
     };
@@ -189,17 +188,50 @@ static enum hrf_status run_problem(struct problem *p, const char *device, struct
     return HRF_OK;
 }
 
+static enum hrf_status init(struct problem *p, struct hrf_error *err)
+{
+    const struct rounding *row = p->row;
+    p->weights = hrf_alloc_array((size_t)(row->out * row->in * row->kernel * row->kernel),
+                                 sizeof *p->weights);
+    HRF_CHECK_MEMORY(p->weights != NULL, err, "no memory for weights");
+    fill_weights(row, p->weights);
+    HRF_TRY(hrf_graph_create("rounding", &p->graph, err));
+    return build(p, err); /* which makes the ranges */
+}
+
+static void release(struct problem *p)
+{
+    hrf_graph_destroy(p->graph);
+    hrf_free(p->weights);
+}
+
 static enum hrf_status try_rounding(const struct rounding *row, const char *device,
                                     struct tally *tally, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_AUTO_FREE float *weights = hrf_alloc_array(
-        (size_t)(row->out * row->in * row->kernel * row->kernel), sizeof *weights);
-    HRF_CHECK_MEMORY(weights != NULL, err, "no memory for weights");
-    HRF_TRY(hrf_graph_create("rounding", &graph, err));
-    fill_weights(row, weights);
-    struct problem problem = { .row = row, .graph = graph, .weights = weights };
-    return run_problem(&problem, device, tally, err);
+    struct problem problem = { .row = row };
+    enum hrf_status status = init(&problem, err);
+    if (status == HRF_OK)
+        status = run_problem(&problem, device, tally, err);
+    release(&problem);
+    return status;
+}
+
+int hrf_check_n_roundings(void)
+{
+    return N_ROUNDINGS;
+}
+
+enum hrf_status hrf_check_rounding_graph(int i, struct hrf_graph **out, struct hrf_range *ranges,
+                                         int32_t *n_ranges, struct hrf_error *err)
+{
+    struct problem problem = { .row = &roundings[i] };
+    const enum hrf_status status = init(&problem, err);
+    memcpy(ranges, problem.ranges, sizeof problem.ranges);
+    *n_ranges = problem.n_ranges;
+    if (status == HRF_OK)
+        HRF_MOVE(*out, problem.graph);
+    release(&problem);
+    return status;
 }
 
 static void name_rounding(int row, char *name, size_t size)

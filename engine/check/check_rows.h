@@ -15,6 +15,7 @@ struct hrf_check {
     const char *device;
     const char *address; /* of the device on its bus, for the driver's energy meter; "" unknown */
     bool small;          /* the program itself is tried: every row, on small images */
+    const char *outputs; /* a folder with the CPU's outputs (check_outputs.h); NULL: none */
 };
 
 struct hrf_check_row {
@@ -34,7 +35,8 @@ struct hrf_check_part {
  * ties, saturation, residual sums, by numbers of channels.
  * agreement: networks in every precision against the CPU, three times with the same bits.
  * layouts: INT8 by ranks that share the device, and in bands: the same bytes as by one.
- * speed: images per second, memory and energy of the networks that are asked about most. */
+ * speed: images per second, memory and energy of the networks that are asked about most, and their
+ * last outputs against the CPU's, where these were carried along. */
 extern const struct hrf_check_part hrf_check_rounding, hrf_check_agreement, hrf_check_layouts,
     hrf_check_speed;
 
@@ -50,5 +52,16 @@ struct hrf_check_network {
 };
 bool hrf_check_agreement_network(int i, struct hrf_check_network *out);
 bool hrf_check_speed_network(int i, struct hrf_check_network *out);
+/* Computes the CPU's outputs of the networks of `speed` (but the large ones) and writes them. */
+HRF_CHECKED enum hrf_status hrf_check_make_outputs(const char *folder, struct hrf_error *err);
+/* Likewise of `layouts`: a network and how its ranks divide it (NULL: in bands). */
+enum { HRF_CHECK_BANDS = 3 };
+bool hrf_check_layout(int i, struct hrf_check_network *out, const char **layout);
+/* The graph of a row of `rounding`, with the INT8 ranges of its values, [HRF_CHECK_MOST_RANGES]. */
+enum { HRF_CHECK_MOST_RANGES = 8 };
+HRF_CHECKED enum hrf_status hrf_check_rounding_graph(int i, struct hrf_graph **out,
+                                                     struct hrf_range *ranges, int32_t *n_ranges,
+                                                     struct hrf_error *err);
+int hrf_check_n_roundings(void);
 
 #endif

@@ -1,27 +1,35 @@
 /* check_speed.c - images per second, memory and energy of common networks. */
 #include "base/clock.h"
 #include "base/gpu_meter.h"
-#include "base/random.h"
 #include "base/sort.h"
 #include "base/strbuf.h"
 #include "engine/backend/kernel.h"
-#include "engine/check/check_rows.h"
-#include "engine/run/made_ranges.h"
+#include "engine/check/check_outputs.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-/* The most common networks come first. */
+/* The most common networks come first. `small`: in its place where the program is tried. */
 static const struct speed {
     const char *model, *precision;
     int64_t size, batch;
     int runs;
+    const char *small;
 } speeds[] = {
-    { "resnet-v2-101-hires", "int8", 256, 64, 40 }, { "resnet101", "int8", 256, 64, 40 },
-    { "resnet-v2-101-hires", "bf16", 256, 64, 40 }, { "resnet101", "bf16", 256, 64, 40 },
-    { "resnet-v2-101-hires", "tf32", 256, 64, 40 }, { "resnet101", "tf32", 256, 64, 40 },
-    { "resnet-v2-101-hires", "fp32", 256, 64, 10 }, { "resnet-v2-101-hires", "fp32", 8192, 1, 1 },
-    { "resnet-v2-101-hires", "fp16", 256, 64, 40 }, { "resnet101", "fp32", 256, 64, 10 },
+    { "resnet-v2-101-hires", "int8", 256, 64, 40, NULL },
+    { "resnet101", "int8", 256, 64, 40, NULL },
+    { "vit", "int8", 224, 64, 40, "vit:2,64" },
+    { "resnet-v2-101-hires", "bf16", 256, 64, 40, NULL },
+    { "resnet101", "bf16", 256, 64, 40, NULL },
+    { "vit", "bf16", 224, 64, 40, "vit:2,64" },
+    { "resnet-v2-101-hires", "tf32", 256, 64, 40, NULL },
+    { "resnet101", "tf32", 256, 64, 40, NULL },
+    { "vit", "tf32", 224, 64, 40, "vit:2,64" },
+    { "resnet-v2-101-hires", "fp32", 256, 64, 10, NULL },
+    { "resnet-v2-101-hires", "fp32", 8192, 1, 1, NULL },
+    { "resnet-v2-101-hires", "fp16", 256, 64, 40, NULL },
+    { "resnet101", "fp32", 256, 64, 10, NULL },
 };
 enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
 
@@ -36,6 +44,8 @@ struct measured {
      * and joules of a batch (NaN: unknown). */
     int64_t process_bytes;
     double joules;
+    bool is_compared;
+    struct hrf_likeness likeness; /* if so */
 };
 
 static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
@@ -45,18 +55,14 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     const int n_warm = row->runs > 1 ? 3 : 1, n = n_warm + row->runs;
     const size_t n_pixels = (size_t)(row->batch * row->size * row->size * 3);
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)row->runs, sizeof *seconds);
-    struct hrf_random random = hrf_random_init(1);
     struct hrf_device_times before = { 0, 0 };
     double since = 0;
     HRF_AUTO_FREE uint8_t *pixels = hrf_alloc_aligned(n_pixels, HRF_BUFFER_ALIGNMENT);
     HRF_CHECK_MEMORY(seconds != NULL && pixels != NULL, err, "no memory for %d times", row->runs);
+    hrf_check_pixels(row->batch, row->size, pixels);
     for (int i = 0; i <= n; i++) {
-        if (i <
-            2) { /* fills each of the two slots once; their contents are uploaded again and again */
-            for (size_t k = 0; k < n_pixels; k++)
-                pixels[k] = (uint8_t)(hrf_random_unit(&random) * 255);
+        if (i < 2) /* each of the two slots once: what it has is uploaded again and again */
             hrf_session_feed(session, pixels);
-        }
         if (i < n)
             HRF_TRY(hrf_session_start(session, err));
         if (i == 0)
@@ -83,38 +89,59 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     return HRF_OK;
 }
 
-static enum hrf_status measure(const struct hrf_check *check, const struct speed *row,
-                               struct measured *out, struct hrf_error *err)
+static void compare(const struct hrf_expected *expected, const struct hrf_session *session,
+                    struct measured *out)
 {
-    static const struct hrf_pixel_form form = { { 0.017f, 0.017f, 0.017f }, { -2, -2, -2 } };
-    HRF_AUTO(hrf_graph) graph = NULL;
+    out->is_compared = expected->outputs != NULL;
+    if (out->is_compared)
+        out->likeness = hrf_expected_compare(expected, hrf_session_output(session, 0),
+                                             hrf_shape_count(hrf_session_output_shape(session, 0)) /
+                                                 expected->n_images);
+}
+
+static enum hrf_status measure_session(const struct speed *row, const struct hrf_graph *graph,
+                                       const struct hrf_session_config *config,
+                                       const struct hrf_expected *expected,
+                                       struct hrf_gpu_meter *meter, struct measured *out,
+                                       struct hrf_error *err)
+{
     HRF_AUTO(hrf_session) session = NULL;
-    HRF_AUTO(hrf_gpu_meter) meter = NULL;
-    struct hrf_made_ranges made;
-    if (hrf_gpu_meter_create(check->address, NULL, &meter, NULL) != HRF_OK)
-        meter = NULL; /* two figures less */
-    HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
-    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
-    const struct hrf_session_config config = { .device = check->device,
-                                               .precision = row->precision,
-                                               .ranges = made.ranges,
-                                               .n_ranges = made.n_ranges,
-                                               .pixels = &form };
+    HRF_AUTO(hrf_session) again = NULL;
     double start = hrf_clock_seconds();
-    enum hrf_status status = hrf_session_create(graph, &config, &session, err);
+    HRF_TRY(hrf_session_create(graph, config, &session, err));
     out->build = hrf_clock_seconds() - start;
-    if (status == HRF_OK) {
-        out->memory = hrf_session_memory(session);
-        out->operations = hrf_session_operations(session);
-        status = time_batches(session, row, meter, out, err);
-    }
+    out->memory = hrf_session_memory(session);
+    out->operations = hrf_session_operations(session);
+    HRF_TRY(time_batches(session, row, meter, out, err));
+    compare(expected, session, out);
     hrf_session_destroy(session);
     session = NULL;
     start = hrf_clock_seconds();
-    if (status == HRF_OK)
-        status = hrf_session_create(graph, &config, &session, err);
+    HRF_TRY(hrf_session_create(graph, config, &again, err));
     out->again = hrf_clock_seconds() - start;
-    hrf_made_ranges_release(&made);
+    return HRF_OK;
+}
+
+static enum hrf_status measure(const struct hrf_check *check, const struct speed *row,
+                               struct measured *out, struct hrf_error *err)
+{
+    const struct hrf_check_network network = { row->model, row->precision, row->size, row->batch };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_gpu_meter) meter = NULL;
+    struct hrf_expected expected;
+    if (hrf_gpu_meter_create(check->address, NULL, &meter, NULL) != HRF_OK)
+        meter = NULL; /* two figures less */
+    HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
+    enum hrf_status status = hrf_expected_init(graph, &network, check->outputs, check->small,
+                                               &expected, err);
+    const struct hrf_session_config config = { .device = check->device,
+                                               .precision = row->precision,
+                                               .ranges = expected.made.ranges,
+                                               .n_ranges = expected.made.n_ranges,
+                                               .pixels = &hrf_check_pixel_form };
+    if (status == HRF_OK)
+        status = measure_session(row, graph, &config, &expected, meter, out, err);
+    hrf_expected_release(&expected);
     return status;
 }
 
@@ -123,15 +150,17 @@ static json_t *row_json(const struct speed *row, const struct measured *m, doubl
 {
     const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
     return json_pack(
-        "{ss sI sI ss so so so so sI sI sI so so so ss}", "model", row->model, "size",
+        "{ss sI sI ss so so so so sI sI sI so so so sb so so ss}", "model", row->model, "size",
         (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision", row->precision,
         "images_per_second", hrf_json_number(speed), "tops", hrf_json_number(tops), "copy_seconds",
         hrf_json_number(m->per_batch.copy), "kernel_seconds", hrf_json_number(m->per_batch.kernels),
         "peak_memory_bytes", (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
         (json_int_t)m->memory.weight_bytes, "process_bytes", (json_int_t)m->process_bytes,
         "joules_per_image", hrf_json_number(m->joules / (double)row->batch), "build_seconds",
-        hrf_json_number(m->build), "build_again_seconds", hrf_json_number(m->again), "error",
-        error);
+        hrf_json_number(m->build), "build_again_seconds", hrf_json_number(m->again), "compared",
+        (int)m->is_compared, "difference",
+        hrf_json_number(m->is_compared ? m->likeness.difference : NAN), "cosine",
+        hrf_json_number(m->is_compared ? m->likeness.cosine : NAN), "error", error);
 }
 
 static void put_words(const struct speed *row, const struct measured *m, double speed,
@@ -139,19 +168,25 @@ static void put_words(const struct speed *row, const struct measured *m, double 
 {
     const double weights = (double)m->memory.weight_bytes / 0x1p30;
     const double all = (double)hrf_session_memory_total(&m->memory) / 0x1p30;
-    char context[48] = "", energy[48] = "";
+    char context[48] = "", energy[48] = "", likeness[128] = "outputs not compared", apart[32] = "";
     if (m->process_bytes > 0)
         snprintf(context, sizeof context, ", %.2f with its context",
                  (double)m->process_bytes / 0x1p30);
     if (!isnan(m->joules))
         snprintf(energy, sizeof energy, "; %.3f J an image", m->joules / (double)row->batch);
-    snprintf(out->words, sizeof out->words,
-             "%-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; a batch copies %.2f ms, "
-             "computes %.2f ms; %.2f GiB beside %.2f of weights%s%s; ready in %.1f s, again in "
-             "%.1f s",
-             row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
-             m->operations / m->median * 1e-12, m->per_batch.copy * 1e3, m->per_batch.kernels * 1e3,
-             all - weights, weights, context, energy, m->build, m->again);
+    if (m->is_compared && !isnan(m->likeness.cosine))
+        snprintf(apart, sizeof apart, ", cosine %.4f", m->likeness.cosine);
+    if (m->is_compared)
+        snprintf(likeness, sizeof likeness, "outputs %s, %.1e of the largest off%s",
+                 out->good ? "as the CPU's" : "NOT the CPU's", m->likeness.difference, apart);
+    snprintf(
+        out->words, sizeof out->words,
+        "%-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; %s; a batch copies %.2f ms, "
+        "computes %.2f ms; %.2f GiB beside %.2f of weights%s%s; ready in %.1f s, again in "
+        "%.1f s",
+        row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
+        m->operations / m->median * 1e-12, likeness, m->per_batch.copy * 1e3,
+        m->per_batch.kernels * 1e3, all - weights, weights, context, energy, m->build, m->again);
 }
 
 static void name_speed(int row, char *name, size_t size)
@@ -166,11 +201,14 @@ static void run_speed(const struct hrf_check *check, int which, struct hrf_check
     struct speed row = speeds[which];
     struct hrf_error why = { .text = "" };
     struct measured m = { .median = NAN, .joules = NAN };
-    if (check->small)
-        row.size = 32, row.batch = 1, row.runs = 1;
-    out->good = measure(check, &row, &m, &why) == HRF_OK;
-    const double speed = out->good ? (double)row.batch / m.median : NAN;
-    if (out->good)
+    if (check->small) {
+        row.size = 32, row.batch = 2, row.runs = 1;
+        row.model = row.small != NULL ? row.small : row.model;
+    }
+    const bool ran = measure(check, &row, &m, &why) == HRF_OK;
+    const double speed = ran ? (double)row.batch / m.median : NAN;
+    out->good = ran && (!m.is_compared || hrf_likeness_is_good(&m.likeness, row.precision));
+    if (ran)
         put_words(&row, &m, speed, out);
     else
         snprintf(out->words, sizeof out->words, "%-20s %4lld px %-5s batch %lld: %s", row.model,
@@ -185,6 +223,34 @@ bool hrf_check_speed_network(int i, struct hrf_check_network *out)
     const struct speed *row = &speeds[i];
     *out = (struct hrf_check_network){ row->model, row->precision, row->size, row->batch };
     return true;
+}
+
+static bool is_first_of_its_network(int i)
+{
+    for (int k = 0; k < i; k++)
+        if (strcmp(speeds[k].model, speeds[i].model) == 0 && speeds[k].size == speeds[i].size &&
+            speeds[k].batch == speeds[i].batch)
+            return false;
+    return true;
+}
+
+enum hrf_status hrf_check_make_outputs(const char *folder, struct hrf_error *err)
+{
+    enum { LARGEST = 1024 };
+    struct hrf_check_network network;
+    for (int i = 0; hrf_check_speed_network(i, &network); i++) {
+        HRF_AUTO(hrf_graph) graph = NULL;
+        struct hrf_expected expected;
+        if (network.size > LARGEST || !is_first_of_its_network(i))
+            continue;
+        HRF_TRY(hrf_check_graph(network.model, network.size, network.batch, &graph, err));
+        enum hrf_status status = hrf_expected_init(graph, &network, NULL, true, &expected, err);
+        if (status == HRF_OK)
+            status = hrf_expected_write(&expected, &network, folder, err);
+        hrf_expected_release(&expected);
+        HRF_TRY(status);
+    }
+    return HRF_OK;
 }
 
 const struct hrf_check_part hrf_check_speed = { "speed", N_SPEEDS, 0, name_speed, run_speed };

@@ -9,7 +9,10 @@
 #include "engine/backend/cuda/graph_convs.h"
 #include "engine/backend/cuda/plan_set.h"
 #include "engine/check/check_rows.h"
+#include "engine/plan/bands.h"
+#include "engine/plan/halves.h"
 #include "engine/run/made_ranges.h"
+#include "engine/run/rank.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,7 +25,7 @@ enum { MOST_THREADS = 64, MOST_NETWORKS = 256, TEXT_ROOM = 512 };
 struct wanted {
     const char *device, *out;
     struct hrf_option_list networks;
-    int64_t n_threads;
+    int64_t n_threads, n_bands;
     bool read_back, list;
 };
 
@@ -105,25 +108,39 @@ static enum hrf_status add(struct making *m, const struct hrf_cudnn_conv *conv,
     return HRF_OK;
 }
 
-/* The network as the GPU computes it: fused, in its precision. */
-static enum hrf_status prepare(const struct hrf_check_network *network, struct hrf_graph **out,
+/* A network as the GPU computes it: fused, in its precision. Release it in any case. */
+struct network {
+    struct hrf_graph *graph;
+    struct hrf_made_ranges made;
+    struct hrf_session_config config;
+};
+
+static void release(struct network *n)
+{
+    hrf_made_ranges_release(&n->made);
+    hrf_graph_destroy(n->graph);
+}
+
+static enum hrf_status load(const struct hrf_check_network *network, struct network *out,
+                            struct hrf_error *err)
+{
+    *out = (struct network){ .graph = NULL };
+    HRF_TRY(hrf_check_graph(network->model, network->size, network->batch, &out->graph, err));
+    HRF_TRY(hrf_made_ranges_init(out->graph, &out->made, err));
+    out->config = (struct hrf_session_config){ .device = "cuda",
+                                               .precision = network->precision,
+                                               .ranges = out->made.ranges,
+                                               .n_ranges = out->made.n_ranges };
+    return HRF_OK;
+}
+
+static enum hrf_status prepare(const struct hrf_graph *graph,
+                               const struct hrf_session_config *config, struct hrf_graph **out,
                                struct hrf_error *err)
 {
-    HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_made_ranges made = { .fused = NULL };
-    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     double operations;
-    HRF_TRY(hrf_check_graph(network->model, network->size, network->batch, &graph, err));
-    HRF_TRY(hrf_made_ranges_init(graph, &made, err));
-    const struct hrf_session_config config = { .device = "cuda",
-                                               .precision = network->precision,
-                                               .ranges = made.ranges,
-                                               .n_ranges = made.n_ranges };
-    const enum hrf_status status = hrf_session_prepare(graph, &config, out, &operations, &notes,
-                                                       err);
-    hrf_strbuf_release(&notes);
-    hrf_made_ranges_release(&made);
-    return status;
+    return hrf_session_prepare(graph, config, out, &operations, &notes, err);
 }
 
 /* ---- building ---- */
@@ -170,18 +187,15 @@ static enum hrf_status build_new(struct making *m, struct hrf_error *err)
     return m->failure.status;
 }
 
-static enum hrf_status make_network(struct making *m, const struct hrf_check_network *network,
-                                    struct hrf_error *err)
+/* All convolutions of a graph that is prepared. */
+static enum hrf_status make_graph(struct making *m, const struct hrf_graph *graph,
+                                  const char *precision, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_graph) graph = NULL;
-    const double start = hrf_clock_seconds();
-    const int32_t before = m->n;
-    HRF_TRY(prepare(network, &graph, err));
     HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)graph->n_nodes + 1,
                                                                  sizeof *convs);
     HRF_CHECK_MEMORY(convs != NULL, err, "no memory for %d nodes", (int)graph->n_nodes);
-    const struct hrf_conv_target target = { m->memory_bytes,
-                                            strcmp(network->precision, "tf32") == 0, has_plan, m };
+    const struct hrf_conv_target target = { m->memory_bytes, strcmp(precision, "tf32") == 0,
+                                            has_plan, m };
     for (int in_strips = 0; in_strips < 2; in_strips++) {
         int32_t n = 0;
         HRF_TRY(hrf_cuda_graph_convs(&target, graph, in_strips != 0, convs, &n, err));
@@ -189,9 +203,126 @@ static enum hrf_status make_network(struct making *m, const struct hrf_check_net
             HRF_TRY(add(m, &convs[i], err));
         HRF_TRY(build_new(m, err));
     }
-    fprintf(stderr, "%s %s %lld px, batch %lld: %d more convolutions, %.1f s\n", network->model,
-            network->precision, (long long)network->size, (long long)network->batch, m->n - before,
+    return HRF_OK;
+}
+
+/* What each rank of a layout computes. */
+static enum hrf_status make_ranks(struct making *m, const struct network *network,
+                                  const char *layout, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_work) work = NULL;
+    struct hrf_layout_plan plan;
+    HRF_TRY(hrf_layout_parse(layout, &plan, err));
+    HRF_TRY(hrf_work_create(network->graph, &network->config, &plan, &work, err));
+    for (int32_t rank = 0; rank < work->partition->n_ranks; rank++) {
+        HRF_AUTO(hrf_graph) graph = NULL;
+        struct hrf_rank_map *map = NULL;
+        enum hrf_status status = hrf_partition_graph(work->partition, rank, &graph, &map, err);
+        if (status == HRF_OK)
+            status = make_graph(m, graph, network->config.precision, err);
+        hrf_rank_map_destroy(map);
+        HRF_TRY(status);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status make_whole(struct making *m, const struct network *network,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) prepared = NULL;
+    HRF_TRY(prepare(network->graph, &network->config, &prepared, err));
+    return make_graph(m, prepared, network->config.precision, err);
+}
+
+/* Each kind of band, which has a session of its own (banded.c). */
+static enum hrf_status make_kinds(struct making *m, const struct hrf_partition *partition,
+                                  const struct hrf_halves *halves, const char *precision,
+                                  struct hrf_error *err)
+{
+    const size_t n = (size_t)partition->n_ranks;
+    int32_t n_kinds = 0;
+    HRF_AUTO_FREE int32_t *kind_of = hrf_calloc(2 * n + 1, sizeof *kind_of);
+    HRF_CHECK_MEMORY(kind_of != NULL, err, "no memory for %zu bands", n);
+    hrf_bands_find_kinds(partition, kind_of, kind_of + n, &n_kinds);
+    for (int32_t k = 0; k < n_kinds; k++) {
+        HRF_AUTO(hrf_graph) graph = NULL;
+        struct hrf_rank_map *map = NULL;
+        enum hrf_status status = hrf_bands_graph(partition, halves, (kind_of + n)[k], &graph, &map,
+                                                 err);
+        if (status == HRF_OK)
+            status = make_graph(m, graph, precision, err);
+        hrf_rank_map_destroy(map);
+        HRF_TRY(status);
+    }
+    return make_graph(m, halves->tail, precision, err);
+}
+
+static enum hrf_status make_bands(struct making *m, const struct network *network, int32_t n_bands,
+                                  struct hrf_error *err)
+{
+    const struct hrf_bands_options options = { .n_bands = n_bands };
+    const char *precision = network->config.precision;
+    HRF_AUTO(hrf_graph) prepared = NULL;
+    HRF_AUTO(hrf_partition) partition = NULL;
+    struct hrf_halves halves = { .head = NULL };
+    struct hrf_bands_plan plan;
+    HRF_TRY(prepare(network->graph, &network->config, &prepared, err));
+    HRF_TRY(hrf_bands_choose(prepared, &options, &plan, err));
+    HRF_TRY(hrf_halves_create(prepared, plan.cut, true, &halves, err));
+    enum hrf_status status = hrf_bands_partition(halves.head, plan.n_bands, plan.keeps, &partition,
+                                                 err);
+    if (status == HRF_OK)
+        status = make_kinds(m, partition, &halves, precision, err);
+    hrf_partition_destroy(partition);
+    partition = NULL;
+    hrf_halves_release(&halves);
+    return status;
+}
+
+/* "bands=3": the number; 0: another layout. */
+static int32_t bands_of(const char *layout)
+{
+    return layout != NULL && strncmp(layout, "bands=", 6) == 0
+               ? (int32_t)strtol(layout + 6, NULL, 10)
+               : 0;
+}
+
+/* `layout` NULL: by one rank. */
+static enum hrf_status make_network(struct making *m, const struct hrf_check_network *asked,
+                                    const char *layout, struct hrf_error *err)
+{
+    const double start = hrf_clock_seconds();
+    const int32_t before = m->n;
+    struct network network;
+    enum hrf_status status = load(asked, &network, err);
+    if (status == HRF_OK)
+        status = bands_of(layout) > 0 ? make_bands(m, &network, bands_of(layout), err)
+                 : layout != NULL     ? make_ranks(m, &network, layout, err)
+                                      : make_whole(m, &network, err);
+    release(&network);
+    HRF_TRY(status);
+    fprintf(stderr, "%s %s %lld px, batch %lld%s%s: %d more convolutions, %.1f s\n", asked->model,
+            asked->precision, (long long)asked->size, (long long)asked->batch,
+            layout != NULL ? ", " : "", layout != NULL ? layout : "", m->n - before,
             hrf_clock_seconds() - start);
+    return HRF_OK;
+}
+
+static enum hrf_status make_roundings(struct making *m, struct hrf_error *err)
+{
+    const int32_t before = m->n;
+    for (int i = 0; i < hrf_check_n_roundings(); i++) {
+        struct hrf_range ranges[HRF_CHECK_MOST_RANGES];
+        HRF_AUTO(hrf_graph) graph = NULL;
+        HRF_AUTO(hrf_graph) prepared = NULL;
+        struct hrf_session_config config = { .device = "cuda",
+                                             .precision = "int8",
+                                             .ranges = ranges };
+        HRF_TRY(hrf_check_rounding_graph(i, &graph, ranges, &config.n_ranges, err));
+        HRF_TRY(prepare(graph, &config, &prepared, err));
+        HRF_TRY(make_graph(m, prepared, "int8", err));
+    }
+    fprintf(stderr, "the part 'rounding': %d more convolutions\n", m->n - before);
     return HRF_OK;
 }
 
@@ -235,32 +366,65 @@ static enum hrf_status load_device(struct making *m, struct hrf_error *err)
     return hrf_cudnn_device_parse(m->properties_json, &m->properties, err);
 }
 
-static enum hrf_status for_each_network(struct making *m,
-                                        enum hrf_status (*work)(struct making *m,
-                                                                const struct hrf_check_network *n,
-                                                                struct hrf_error *err),
-                                        struct hrf_error *err)
+/* How tools/gpu-ranks divides its two networks; also by one rank. */
+static const struct {
+    const char *model, *layout;
+} ranks_rows[] = { { "resnet18", NULL },
+                   { "resnet18", "spatial=2" },
+                   { "resnet18", "spatial=3" },
+                   { "resnet18", "spatial=2x2" },
+                   { "resnet18", "spatial=2,halos=overlap" },
+                   { "resnet18", "spatial=2,stages=2,microbatches=2" },
+                   { "unet:3,8", NULL },
+                   { "unet:3,8", "spatial=2" },
+                   { "unet:3,8", "stages=2,microbatches=2" } };
+enum { N_RANKS_ROWS = sizeof ranks_rows / sizeof ranks_rows[0] };
+
+typedef enum hrf_status network_work(struct making *m, const struct hrf_check_network *network,
+                                     const char *layout, struct hrf_error *err);
+
+/* What tools/gpu-check runs on a GPU by itself, the networks that are measured first. */
+static enum hrf_status for_each_row(struct making *m, network_work *work, struct hrf_error *err)
 {
-    struct hrf_check_network network;
-    char model[128];
-    for (size_t i = 0; i < m->wanted->networks.n_items; i++) {
-        HRF_TRY(parse_network(m->wanted->networks.items[i], model, &network, err));
-        HRF_TRY(work(m, &network, err));
-    }
-    if (m->wanted->networks.n_items > 0)
-        return HRF_OK;
+    struct hrf_check_network network = { .model = NULL };
+    const char *layout = NULL;
+    char bands[32];
     for (int i = 0; hrf_check_speed_network(i, &network); i++)
-        HRF_TRY(work(m, &network, err));
+        HRF_TRY(work(m, &network, NULL, err));
     for (int i = 0; hrf_check_agreement_network(i, &network); i++)
-        HRF_TRY(work(m, &network, err));
+        HRF_TRY(work(m, &network, NULL, err));
+    for (int i = 0; hrf_check_layout(i, &network, &layout); i++) {
+        HRF_TRY(work(m, &network, NULL, err)); /* what the ranks are compared with */
+        snprintf(bands, sizeof bands, "bands=%d", (int)HRF_CHECK_BANDS);
+        HRF_TRY(work(m, &network, layout != NULL ? layout : bands, err));
+    }
+    for (int i = 0; i < N_RANKS_ROWS; i++) {
+        network = (struct hrf_check_network){ ranks_rows[i].model, "int8", 32, 2 };
+        HRF_TRY(work(m, &network, ranks_rows[i].layout, err));
+    }
     return HRF_OK;
 }
 
+static enum hrf_status for_each_network(struct making *m, network_work *work, struct hrf_error *err)
+{
+    char model[128], bands[32];
+    for (size_t i = 0; i < m->wanted->networks.n_items; i++) {
+        struct hrf_check_network network = { .model = NULL };
+        HRF_TRY(parse_network(m->wanted->networks.items[i], model, &network, err));
+        HRF_TRY(work(m, &network, NULL, err));
+        snprintf(bands, sizeof bands, "bands=%d", (int)m->wanted->n_bands);
+        if (m->wanted->n_bands > 0)
+            HRF_TRY(work(m, &network, bands, err));
+    }
+    return m->wanted->networks.n_items > 0 ? HRF_OK : for_each_row(m, work, err);
+}
+
 static enum hrf_status print_network(struct making *m, const struct hrf_check_network *n,
-                                     struct hrf_error *err)
+                                     const char *layout, struct hrf_error *err)
 {
     (void)m, (void)err;
-    printf("%s:%s:%lld:%lld\n", n->model, n->precision, (long long)n->size, (long long)n->batch);
+    printf("%s:%s:%lld:%lld%s%s\n", n->model, n->precision, (long long)n->size, (long long)n->batch,
+           layout != NULL ? " " : "", layout != NULL ? layout : "");
     return HRF_OK;
 }
 
@@ -271,6 +435,8 @@ static enum hrf_status make_all(struct making *m, struct hrf_error *err)
     HRF_TRY(load_device(m, err));
     HRF_TRY(hrf_plan_set_begin(m->wanted->out, m->properties_json, err));
     HRF_TRY(for_each_network(m, make_network, err));
+    if (m->wanted->networks.n_items == 0)
+        HRF_TRY(make_roundings(m, err));
     return m->wanted->read_back ? read_back(m, err) : HRF_OK;
 }
 
@@ -283,9 +449,12 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "out", "DIR", "the set's folder; what is in it already is kept", HRF_OPTION_TEXT,
           &wanted.out },
         { "network", "NET",
-          "MODEL:PRECISION:SIZE:BATCH; may be repeated (default: those of gpu-check's parts "
-          "'speed' and 'agreement')",
+          "MODEL:PRECISION:SIZE:BATCH; may be repeated (default: what tools/gpu-check runs, with "
+          "its "
+          "layouts and rounding rows)",
           HRF_OPTION_LIST, &wanted.networks },
+        { "bands", "N", "the networks of --network in N bands of rows, too", HRF_OPTION_INT,
+          &wanted.n_bands },
         { "threads", "N", "plans that are built at a time (default: the processors)",
           HRF_OPTION_INT, &wanted.n_threads },
         { "read-back", NULL, "then give every plan back to cuDNN, as a start does", HRF_OPTION_FLAG,

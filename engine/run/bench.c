@@ -100,6 +100,26 @@ static bool reads_an_input(const struct hrf_graph *graph, const struct hrf_node 
     return false;
 }
 
+static void take_product(const struct hrf_graph *graph, const struct hrf_node *node,
+                         struct hrf_bench_layer *out)
+{
+    const bool is_conv = node->op == HRF_OP_CONV;
+    if (!is_conv && node->op != HRF_OP_GEMM)
+        return;
+    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+    const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    const int64_t *stride = node->attributes.window.stride;
+    if (w->producer >= 0 || hrf_shape_count(y) == 0 ||
+        (is_conv && (w->shape.dims[2] != 1 || w->shape.dims[3] != 1 || stride[0] != 1 ||
+                     stride[1] != 1 || node->attributes.group != 1)))
+        return;
+    out->depth = hrf_shape_innermost(x);
+    out->columns = hrf_shape_innermost(y);
+    out->rows = hrf_shape_count(y) / out->columns;
+    out->weights = w->dtype;
+}
+
 static enum hrf_status time_layer(struct hrf_session *session, int32_t step, double *seconds,
                                   int64_t n_runs, struct hrf_bench_layer *out,
                                   struct hrf_error *err)
@@ -115,9 +135,13 @@ static enum hrf_status time_layer(struct hrf_session *session, int32_t step, dou
     }
     out->op = node->op;
     out->operations = hrf_node_operations(session->graph, node);
+    take_product(session->graph, node, out);
     out->alone = hrf_median(seconds, (size_t)n_runs);
     out->name = hrf_strdup(node->name);
-    out->implementation = hrf_strdup(session->kernels[step]->implementation);
+    const bool is_second = step > 0 && session->plan->steps[step - 1].is_fused &&
+                           hrf_graph_is_second(session->graph, node);
+    out->implementation = hrf_strdup(is_second ? "a second output of the layer before"
+                                               : session->kernels[step]->implementation);
     HRF_CHECK_MEMORY(out->name != NULL && out->implementation != NULL, err,
                      "no memory for the layers' times");
     return HRF_OK;

@@ -46,7 +46,6 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
                                              .high = t->high,
                                              .means = t->means,
                                              .n_means = t->n_means,
-                                             .needs_rows = t->needs_rows,
                                              .peaks = t->peaks,
                                              .strength = t->strength };
     }

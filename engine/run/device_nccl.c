@@ -16,11 +16,9 @@
 #include "engine/comm/nccl/nccl.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 struct staging {
     char *memory;
@@ -352,53 +350,21 @@ int64_t hrf_device_nccl_bytes(const struct hrf_device_nccl *n)
 
 /* ---- waiting ---- */
 
-/* Polls without a pause at first, because most calls end soon, then gives up the processor between
- * polls. */
-static void rest(int64_t waited_ns)
+static enum hrf_status check(void *context, struct hrf_error *err)
 {
-    const struct timespec nap = { 0, 50000 };
-    if (waited_ns > 2000000)
-        nanosleep(&nap, NULL);
-    else
-        sched_yield();
-}
-
-static enum hrf_status look_around(struct hrf_device_nccl *n, int64_t since_ns,
-                                   struct hrf_error *err)
-{
-    const struct hrf_peers *peers = n->config.peers;
-    struct hrf_comm *comm = peers->comm;
-    HRF_TRY(n->module->check(n->nccl, err));
-    for (int32_t q = 0; q < peers->partition->n_ranks; q++)
-        if (q != peers->rank)
-            HRF_TRY(comm->ops->watch(comm, hrf_peers_comm_rank(peers, q), since_ns, err));
-    const int64_t waited_ms = (hrf_clock_ns() - since_ns) / 1000000;
-    if (waited_ms <= comm->deadline_ms)
-        return HRF_OK;
-    return hrf_error_set(err, HRF_E_AGAIN,
-                         "what rank %d has queued on its GPU was not done within %lld s, and all "
-                         "ranks of its group wait: NCCL stands still (NCCL_DEBUG=INFO), or "
-                         "use --comm ipc or mpi",
-                         comm->rank, (long long)waited_ms / 1000);
+    struct hrf_device_nccl *n = context;
+    return n->module->check(n->nccl, err);
 }
 
 enum hrf_status hrf_device_nccl_wait(struct hrf_device_nccl *n, int32_t slot, struct hrf_error *err)
 {
-    enum { LOOK_NS = 2000000 };
-    const struct hrf_device_nccl_config *c = &n->config;
-    const int64_t start = hrf_clock_ns();
-    int64_t looked = start;
-    bool is_done = false;
-    for (;;) {
-        enum hrf_status status = c->ops->is_done(c->backend, slot, &is_done, err);
-        if (status == HRF_OK && is_done)
-            return HRF_OK;
-        const int64_t now = hrf_clock_ns();
-        if (status == HRF_OK && now - looked > LOOK_NS) {
-            status = look_around(n, start, err);
-            looked = now;
-        }
-        HRF_TRY(status);
-        rest(now - start);
-    }
+    const struct hrf_device_waiter waiter = {
+        .peers = n->config.peers,
+        .ops = n->config.ops,
+        .backend = n->config.backend,
+        .check = check,
+        .context = n,
+        .advice = "NCCL stands still (NCCL_DEBUG=INFO), or use --comm ipc or mpi",
+    };
+    return hrf_device_wait(&waiter, slot, err);
 }

@@ -90,7 +90,7 @@ static enum hrf_status wait(struct hrf_device_peers *d, struct hrf_error *err)
 {
     HRF_TRY(d->ops->mark(d->backend, 0, err));
     d->host_is_read = false;
-    return d->ops->wait(d->backend, 0, err);
+    return hrf_device_peers_wait(d, 0, err);
 }
 
 static bool is_staged(const struct hrf_device_peers *d, const struct hrf_device_part *part)
@@ -365,15 +365,25 @@ enum hrf_status hrf_device_peers_run(struct hrf_device_peers *d, int32_t step,
 enum hrf_status hrf_device_peers_wait(struct hrf_device_peers *d, int32_t slot,
                                       struct hrf_error *err)
 {
-    return note(d, d->nccl != NULL ? hrf_device_nccl_wait(d->nccl, slot, err)
-                                   : d->ops->wait(d->backend, slot, err));
+    const struct hrf_device_waiter waiter = {
+        .peers = d->peers,
+        .ops = d->ops,
+        .backend = d->backend,
+        .advice = "what one of them was to write into the memory of another (--comm ipc) has not "
+                  "come; use --comm mpi",
+        .is_void_after_abort = true,
+    };
+    if (d->nccl != NULL)
+        return note(d, hrf_device_nccl_wait(d->nccl, slot, err));
+    return note(d, d->uses_push ? hrf_device_wait(&waiter, slot, err)
+                                : d->ops->wait(d->backend, slot, err));
 }
 
 /* ---- recording ---- */
 
 bool hrf_device_peers_may_record(const struct hrf_device_peers *d)
 {
-    return d->peers->comm == NULL || d->only_nccl;
+    return d->peers->comm == NULL || d->only_nccl || d->only_push;
 }
 
 enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
@@ -394,8 +404,9 @@ enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
         comm->sent_bytes -= d->recorded[use].bytes;
     }
     memcpy(comm->counts, d->counted, sizeof d->counted);
-    return d->ops->peers->follow(d->backend,
-                                 err); /* The recording also covers the last messages sent. */
+    /* NCCL may have ended with messages beside kernels: the recording covers them, too. Else an END
+     * was last, or the second queue was not recorded at all. */
+    return d->nccl != NULL ? d->ops->peers->follow(d->backend, err) : HRF_OK;
 }
 
 void hrf_device_peers_replayed(struct hrf_device_peers *d)

@@ -1,16 +1,18 @@
 /* device_peers.h - exchanges and reductions of ranks whose tensors lie on devices.
  *
  * A part of a tensor is packed on the device, carried, and unpacked on the other device. Ranks of
- * one node whose devices can access each other's memory read parts directly from it (by pointers
- * within a process, by CUDA IPC between processes). Between other ranks, parts go through pinned
- * host memory and the comm; MPI never sees a device pointer. In both cases the comm carries a
- * notification that the part is ready. NCCL needs no notifications while it runs. Both ends of a
- * message know in advance which way it takes.
+ * one node whose devices can access each other's memory write parts directly into it (by pointers
+ * within a process, by CUDA IPC between processes; device_push.c) or, where their streams must not
+ * wait for each other, read them from it (device_shared.c). Between other ranks, parts go through
+ * pinned host memory and the comm; MPI never sees a device pointer. In the latter two cases the
+ * comm carries a notification that the part is ready. Both ends of a message know in advance which
+ * way it takes.
  *
  * Order: the stream of a rank waits for a part at the right position of the stream; the thread of
- * the rank waits only until the sender's thread has queued the part. A part stays in a slot until
- * the receiver has read it. A sender that is ahead allocates another slot, so that no order of
- * sends and receives can deadlock.
+ * the rank waits at most until the sender's thread has queued the part. A part stays in a slot
+ * until the receiver has read it. A sender that is ahead and needs the host allocates another slot,
+ * so that no order of sends and receives can deadlock; device_push.c and NCCL rely on the order of
+ * the steps.
  */
 #ifndef HRF_ENGINE_RUN_DEVICE_PEERS_H
 #define HRF_ENGINE_RUN_DEVICE_PEERS_H

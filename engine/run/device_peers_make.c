@@ -63,17 +63,6 @@ static enum hrf_status make_gathered(struct hrf_device_peers *d, struct hrf_erro
     return HRF_OK;
 }
 
-static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error *err)
-{
-    const struct hrf_shared_config config = { .peers = d->peers,
-                                              .ops = d->ops,
-                                              .backend = d->backend,
-                                              .is_wanted = d->transport == HRF_TRANSPORT_AUTO ||
-                                                           d->transport == HRF_TRANSPORT_IPC,
-                                              .is_required = d->transport == HRF_TRANSPORT_IPC };
-    return hrf_shared_create(&config, &d->shared, err);
-}
-
 /* For NCCL: the ranks that this one communicates with, and memory for the parts of its largest
  * exchange. */
 static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *receives_from,
@@ -99,6 +88,44 @@ static bool wants_nccl(const struct hrf_device_peers *d)
     for (int32_t i = 0; d->links != NULL && i < d->links->n_links; i++)
         wants |= strcmp(d->links->links[i].comm, "nccl") == 0;
     return wants && d->peers->partition->n_ranks > 1;
+}
+
+static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error *err)
+{
+    const struct hrf_shared_config config = {
+        .peers = d->peers,
+        .ops = d->ops,
+        .backend = d->backend,
+        .is_wanted = d->transport == HRF_TRANSPORT_AUTO || d->transport == HRF_TRANSPORT_IPC,
+        .is_required = d->transport == HRF_TRANSPORT_IPC,
+        /* Two mirrored pipelines would wait in a circle; a
+         * failed NCCL is aborted in another way. */
+        .may_push = !wants_nccl(d) && !d->peers->partition->layout.bidirectional
+    };
+    HRF_TRY(hrf_shared_create(&config, &d->shared, err));
+    const char *why = hrf_shared_why_no_push(d->shared);
+    if (*why != '\0')
+        snprintf(d->notes, sizeof d->notes,
+                 "batches of ranks that exchange rows are queued kernel by kernel, not as one CUDA "
+                 "graph: %s\n",
+                 why);
+    return HRF_OK;
+}
+
+/* True for no message at all. */
+static bool is_all_pushed(const struct hrf_device_peers *d, bool *is_any)
+{
+    const struct hrf_plan *plan = d->peers->plan;
+    bool is_all = true;
+    for (int32_t i = 0; i < 2 * plan->n_transfers; i++) {
+        const int64_t n = message_bytes(plan, i / 2, i % 2 == 0);
+        const int32_t q = plan->transfers[i / 2].peer;
+        const bool is_pushed = n > 0 && hrf_device_way_of(d, q, n) == WAY_SHARED &&
+                               hrf_shared_pushes(d->shared, q);
+        is_all &= is_pushed || n == 0;
+        *is_any |= is_pushed;
+    }
+    return is_all;
 }
 
 static enum hrf_status make_nccl(struct hrf_device_peers *d, struct hrf_error *err)
@@ -187,6 +214,7 @@ static enum hrf_status build(struct hrf_device_peers *d, const struct hrf_machin
         HRF_TRY(share_links(d, links, err));
         HRF_TRY(make_shared(d, err));
         HRF_TRY(make_nccl(d, err));
+        d->only_push = is_all_pushed(d, &d->uses_push);
         d->transports = name_transports(d);
     }
     HRF_TRY(make_staging(d, &d->out, true, err));
@@ -226,8 +254,15 @@ static bool settle(struct hrf_device_peers *d)
 
 void hrf_device_peers_leave(struct hrf_device_peers *d)
 {
-    if (d != NULL && d->is_ready && d->shared != NULL && !d->has_failed)
+    if (d == NULL || !d->is_ready || d->shared == NULL)
+        return;
+    if (!d->has_failed)
         d->is_settled = settle(d);
+    if (d->is_settled || !d->uses_push)
+        return;
+    /* Those who wait for this rank must not believe what it sends from now on. */
+    d->peers->comm->ops->abort(d->peers->comm, "a rank ended before its GPU was done");
+    hrf_shared_let_go(d->shared);
 }
 
 void hrf_device_peers_abandon(struct hrf_device_peers *d)

@@ -19,6 +19,33 @@ static inline size_t hrf_part_room(int64_t n_bytes)
     return (size_t)(n_bytes + HRF_PART_ALIGNMENT - 1) / HRF_PART_ALIGNMENT * HRF_PART_ALIGNMENT;
 }
 
+/* device_push.c: parts are written into the receiver's memory, and flags tell the streams so. */
+struct hrf_push; /* opaque */
+struct hrf_push_config {
+    struct hrf_peers *peers;
+    const struct hrf_device_ops *ops;
+    struct hrf_backend *backend;
+    bool is_far; /* the ranks are processes */
+    /* [n_ranks] with which ranks; both ends of a pair say the same. The devices' addresses. Both
+     * are borrowed for the call. */
+    const bool *is_pushed;
+    const char *const *addresses;
+};
+/* Collective over the pairs. */
+HRF_CHECKED enum hrf_status hrf_push_create(const struct hrf_push_config *config,
+                                            struct hrf_push **out, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_push_send(struct hrf_push *push, const struct hrf_device_part *part,
+                                          struct hrf_error *err);
+HRF_CHECKED enum hrf_status
+hrf_push_receive(struct hrf_push *push, const struct hrf_device_part *part, struct hrf_error *err);
+/* Lets go on what waits in this rank's queues for others, until they are empty. The group must have
+ * been aborted: what is computed and sent from now on is void. */
+void hrf_push_release(struct hrf_push *push);
+/* The others' memory is closed by all before anybody destroys its own. NULL is fine. */
+void hrf_push_close(struct hrf_push *push);
+void hrf_push_destroy(struct hrf_push *push);
+int64_t hrf_push_bytes(const struct hrf_push *push);
+
 /* device_shared.c: device memory that ranks of one node share. */
 struct hrf_shared; /* opaque */
 struct hrf_shared_config {
@@ -27,6 +54,7 @@ struct hrf_shared_config {
     struct hrf_backend *backend;
     bool is_wanted, is_required; /* wanted: share memory where possible; required: a pair that
                                   * cannot share is an error */
+    bool may_push;               /* the same on all ranks: messages may wait for their receivers */
 };
 /* Collective. Both ends of a pair find the same answer. */
 HRF_CHECKED enum hrf_status hrf_shared_create(const struct hrf_shared_config *config,
@@ -36,6 +64,12 @@ void hrf_shared_destroy(struct hrf_shared *shared, bool together);
 bool hrf_shared_reaches(const struct hrf_shared *shared, int32_t rank);
 bool hrf_shared_is_same_node(const struct hrf_shared *shared, int32_t rank); /* on the same node */
 int64_t hrf_shared_bytes(const struct hrf_shared *shared);
+/* True if messages to and from that rank need nothing of the host. Both ends find the same. */
+bool hrf_shared_pushes(const struct hrf_shared *shared, int32_t rank);
+/* Lets go on what waits for other ranks, after the group was aborted. NULL is fine. */
+void hrf_shared_let_go(struct hrf_shared *shared);
+/* Why this rank pushes to nobody; "": it might. */
+const char *hrf_shared_why_no_push(const struct hrf_shared *shared);
 /* Queues the packing and notifies the receiver. */
 HRF_CHECKED enum hrf_status hrf_shared_send(struct hrf_shared *shared,
                                             const struct hrf_device_part *part,
@@ -83,6 +117,20 @@ HRF_CHECKED enum hrf_status hrf_device_nccl_wait(struct hrf_device_nccl *nccl, i
  * first. */
 void hrf_device_nccl_abort(struct hrf_device_nccl *nccl);
 
+/* device_wait.c: waits for a mark; fails if another rank has failed or nobody gets on. */
+struct hrf_device_waiter {
+    const struct hrf_peers *peers;
+    const struct hrf_device_ops *ops;
+    struct hrf_backend *backend;
+    enum hrf_status (*check)(void *context,
+                             struct hrf_error *err); /* NULL: nothing more to check */
+    void *context;
+    const char *advice;       /* after "all ranks of its group wait: " */
+    bool is_void_after_abort; /* what is done after the group was aborted is not to be believed */
+};
+HRF_CHECKED enum hrf_status hrf_device_wait(const struct hrf_device_waiter *waiter, int32_t slot,
+                                            struct hrf_error *err);
+
 /* Control messages between the ranks of one partition; they arrive in order. */
 HRF_CHECKED enum hrf_status hrf_device_send_message(const struct hrf_peers *peers, int32_t to,
                                                     const void *word, size_t n_bytes,
@@ -111,6 +159,7 @@ struct hrf_device_peers {
     struct hrf_device_nccl *nccl; /* NULL: there is none */
     struct hrf_machine *links;    /* NULL: not known */
     bool uses_nccl, only_nccl;    /* for some messages; for all of them */
+    bool uses_push, only_push;    /* likewise */
     const char *transports;       /* of this rank's messages; NULL: it has none */
     char notes[600];
     struct hrf_staging out, in;

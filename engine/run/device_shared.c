@@ -1,4 +1,5 @@
-/* device_shared.c - reads parts of tensors directly from another rank's device memory.
+/* device_shared.c - reads parts of tensors directly from another rank's device memory, or has them
+ * written there (device_push.c) where two ranks' streams may wait for each other.
  *
  * The sender packs a part into a slot of its own memory, sets the `ready` signal of the slot and
  * notifies the receiver. The receiver's stream waits for the signal and unpacks from the slot; then
@@ -7,8 +8,8 @@
  * block of memory; another slot is allocated whenever none is free.
  *
  * Notifications have their own tag for each network and direction on a comm. The order is: each
- * rank's block, the answer of each pair, which slots were taken, and at the end that a rank has
- * closed everything that it had opened.
+ * rank's block, the answer of each pair, what is pushed where, which slots were taken, and at the
+ * end that a rank has closed everything that it had opened.
  */
 #include "engine/run/device_peers_private.h"
 
@@ -51,6 +52,7 @@ struct lane {
 
 struct neighbour {
     bool is_reached, is_same_node;
+    bool is_pushed;  /* its messages need no notifications */
     bool has_closed; /* it has unmapped everything, perhaps long before this rank does */
     char address[32];
     void **blocks; /* [n_blocks] mapped; NULL: not yet */
@@ -66,6 +68,8 @@ struct hrf_shared {
     int64_t n_bytes;
     struct lane *lanes;           /* [tags][ranks] */
     struct neighbour *neighbours; /* [ranks] */
+    struct hrf_push *push;        /* NULL: to nobody */
+    char why_no_push[300];
 };
 
 /* ---- words ---- */
@@ -73,12 +77,12 @@ struct hrf_shared {
 struct greeting {
     char host[64], address[32];
     struct hrf_device_handle block;
-    bool has_block;
+    bool has_block, may_push;
     char why[160]; /* it has none */
 };
 
 struct verdict {
-    bool is_reached;
+    bool is_reached, may_push;
     char why[400];
 };
 
@@ -128,21 +132,29 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
     return HRF_OK;
 }
 
-/* One slot for each lane that this rank sends on, in one block. The block is never empty, so that
- * all ranks do the same. */
+/* What is sent with a notification. */
+static int64_t announced_bytes(const struct hrf_shared *s, const struct hrf_transfer *t)
+{
+    const bool is_it = t->kind == HRF_TRANSFER_SEND && s->neighbours[t->peer].is_reached &&
+                       !s->neighbours[t->peer].is_pushed;
+    return is_it ? hrf_area_bytes(&t->from) : 0;
+}
+
+/* One slot for each lane that this rank sends on with notifications, in one block. */
 static enum hrf_status add_first_slots(struct hrf_shared *s, struct hrf_error *err)
 {
     const struct hrf_plan *plan = s->config.peers->plan;
-    size_t at = 0, all = HRF_PART_ALIGNMENT;
+    size_t at = 0, all = 0;
     for (int32_t i = 0; i < plan->n_transfers; i++)
-        if (plan->transfers[i].kind == HRF_TRANSFER_SEND)
-            all += hrf_part_room(hrf_area_bytes(&plan->transfers[i].from));
+        all += hrf_part_room(announced_bytes(s, &plan->transfers[i]));
+    if (all == 0)
+        return HRF_OK;
     HRF_TRY(add_block(s, all, err));
     for (int32_t i = 0; i < plan->n_transfers; i++) {
         const struct hrf_transfer *t = &plan->transfers[i];
-        if (t->kind != HRF_TRANSFER_SEND || hrf_area_bytes(&t->from) == 0)
+        if (announced_bytes(s, t) == 0)
             continue;
-        HRF_TRY(add_slot(s, lane_of(s, t->tag, t->peer), 0, at, err));
+        HRF_TRY(add_slot(s, lane_of(s, t->tag, t->peer), s->n_blocks - 1, at, err));
         at += hrf_part_room(hrf_area_bytes(&t->from));
     }
     return HRF_OK;
@@ -218,6 +230,8 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_device_pa
     struct lane *lane = lane_of(s, part->tag, part->peer);
     const int64_t n_bytes = hrf_area_bytes(&part->area);
     int32_t i = 0;
+    if (s->neighbours[part->peer].is_pushed)
+        return hrf_push_send(s->push, part, err);
     HRF_TRY(take_slot(s, lane, n_bytes, &i, err));
     struct slot *slot = &lane->slots[i];
     const struct block *block = &s->blocks[slot->block];
@@ -296,6 +310,8 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_device
     const struct hrf_shared_config *c = &s->config;
     struct full_word word;
     struct seen *seen = NULL;
+    if (s->neighbours[part->peer].is_pushed)
+        return hrf_push_receive(s->push, part, err);
     HRF_TRY(hrf_peers_receive(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
     HRF_TRY(see(s, part, &word, &seen, err));
     const struct hrf_area packed = hrf_area_packed(&part->area);
@@ -308,6 +324,11 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_device
 
 /* ---- who reaches whom ---- */
 
+static void keep_reason(char *to, size_t size, const struct hrf_error *why)
+{
+    snprintf(to, size, "%.*s", (int)size - 1, why->text);
+}
+
 static void greet(struct hrf_shared *s, struct greeting *word)
 {
     const struct hrf_shared_config *c = &s->config;
@@ -317,11 +338,37 @@ static void greet(struct hrf_shared *s, struct greeting *word)
     snprintf(word->address, sizeof word->address, "%s", c->ops->address(c->backend));
     if (!c->is_wanted)
         return;
-    word->has_block = add_first_slots(s, &why) == HRF_OK;
-    if (word->has_block)
-        word->block = s->blocks[0].handle;
-    else
-        snprintf(word->why, sizeof word->why, "%.*s", (int)sizeof word->why - 1, why.text);
+    /* For trying it out: a flag of this rank, and one that each of the others sets. */
+    const int64_t n_flags = 1 + s->n_ranks;
+    word->has_block = add_block(s, hrf_part_room(n_flags * (int64_t)sizeof(uint32_t)), &why) ==
+                      HRF_OK;
+    if (!word->has_block) {
+        keep_reason(word->why, sizeof word->why, &why);
+        return;
+    }
+    word->block = s->blocks[0].handle;
+    if (!c->may_push)
+        return;
+    word->may_push = c->ops->peers->try_flags(c->backend, s->blocks[0].memory, &why) == HRF_OK;
+    if (!word->may_push)
+        keep_reason(s->why_no_push, sizeof s->why_no_push, &why);
+}
+
+/* Streams of one process that share a GPU may be served in one line: one that waits for a flag
+ * would then block the one that is to set it. */
+static bool may_push(struct hrf_shared *s, const struct greeting *own, const struct greeting *other,
+                     void *block)
+{
+    const struct hrf_shared_config *c = &s->config;
+    struct hrf_error why = { .text = "" };
+    if (block == NULL || !own->may_push || !other->may_push ||
+        (!s->is_far && strcmp(own->address, other->address) == 0))
+        return false;
+    uint32_t *flag = (uint32_t *)block + 1 + s->me;
+    const bool is_set = c->ops->peers->flags_write(c->backend, flag, 1, 1, &why) == HRF_OK;
+    if (!is_set)
+        keep_reason(s->why_no_push, sizeof s->why_no_push, &why);
+    return is_set;
 }
 
 static struct verdict judge(struct hrf_shared *s, int32_t peer, const struct greeting *own,
@@ -337,8 +384,9 @@ static struct verdict judge(struct hrf_shared *s, int32_t peer, const struct gre
     else if (!own->has_block || !other->has_block)
         snprintf(v.why, sizeof v.why, "%s", own->has_block ? other->why : own->why);
     else if (open_block(s, peer, 0, &other->block, &block, &why) != HRF_OK)
-        snprintf(v.why, sizeof v.why, "%.*s", (int)sizeof v.why - 1, why.text);
+        keep_reason(v.why, sizeof v.why, &why);
     v.is_reached = block != NULL;
+    v.may_push = may_push(s, own, other, block);
     return v;
 }
 
@@ -357,6 +405,7 @@ static enum hrf_status hear_verdict(struct hrf_shared *s, int32_t peer, const st
     struct verdict other;
     HRF_TRY(hrf_device_receive_word(s->config.peers, peer, &other, sizeof other, err));
     s->neighbours[peer].is_reached = own->is_reached && other.is_reached;
+    s->neighbours[peer].is_pushed = own->may_push && other.may_push;
     if (s->neighbours[peer].is_reached || !s->config.is_required || !is_needed(s, peer))
         return HRF_OK;
     return hrf_error_set(err, HRF_E_UNSUPPORTED,
@@ -394,6 +443,28 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
     return HRF_OK;
 }
 
+static enum hrf_status make_push(struct hrf_shared *s, struct hrf_error *err)
+{
+    const struct hrf_shared_config *c = &s->config;
+    const size_t n = (size_t)s->n_ranks;
+    HRF_AUTO_FREE bool *is_pushed = hrf_calloc(n, sizeof *is_pushed);
+    HRF_AUTO_FREE const char **addresses = hrf_calloc(n, sizeof *addresses);
+    HRF_CHECK_MEMORY(is_pushed != NULL && addresses != NULL, err, "no memory for %zu ranks", n);
+    bool is_any = false;
+    for (int32_t q = 0; q < s->n_ranks; q++) {
+        is_pushed[q] = s->neighbours[q].is_pushed;
+        addresses[q] = s->neighbours[q].address;
+        is_any |= is_pushed[q];
+    }
+    const struct hrf_push_config config = { .peers = c->peers,
+                                            .ops = c->ops,
+                                            .backend = c->backend,
+                                            .is_far = s->is_far,
+                                            .is_pushed = is_pushed,
+                                            .addresses = addresses };
+    return is_any ? hrf_push_create(&config, &s->push, err) : HRF_OK;
+}
+
 static enum hrf_status build(struct hrf_shared *s, struct hrf_error *err)
 {
     s->lanes = hrf_calloc((size_t)s->config.peers->plan->n_tags * (size_t)s->n_ranks + 1,
@@ -401,7 +472,11 @@ static enum hrf_status build(struct hrf_shared *s, struct hrf_error *err)
     s->neighbours = hrf_calloc((size_t)s->n_ranks, sizeof *s->neighbours);
     HRF_CHECK_MEMORY(s->lanes != NULL && s->neighbours != NULL, err,
                      "no memory for messages of %d ranks", s->n_ranks);
-    return s->n_ranks > 1 ? meet(s, err) : HRF_OK;
+    if (s->n_ranks > 1) {
+        HRF_TRY(meet(s, err));
+        HRF_TRY(make_push(s, err));
+    }
+    return add_first_slots(s, err);
 }
 
 enum hrf_status hrf_shared_create(const struct hrf_shared_config *config, struct hrf_shared **out,
@@ -429,6 +504,7 @@ static void close_all(struct hrf_shared *s)
 {
     const struct hrf_shared_config *c = &s->config;
     s->is_ending = true;
+    hrf_push_close(s->push);
     for (int32_t q = 0; s->neighbours != NULL && q < s->n_ranks; q++)
         for (int32_t i = 0; i < s->neighbours[q].n_blocks; i++)
             c->ops->peers->close(c->backend, s->neighbours[q].blocks[i], s->is_far);
@@ -455,6 +531,7 @@ static void release_own(struct hrf_shared *s)
         hrf_free(lane->seen);
         *lane = (struct lane){ .n_slots = 0 };
     }
+    hrf_push_destroy(s->push);
     for (int32_t i = 0; i < s->n_blocks; i++)
         c->ops->release(c->backend, s->blocks[i].memory);
     s->n_blocks = 0;
@@ -503,5 +580,21 @@ bool hrf_shared_is_same_node(const struct hrf_shared *s, int32_t rank)
 
 int64_t hrf_shared_bytes(const struct hrf_shared *s)
 {
-    return s != NULL ? s->n_bytes : 0;
+    return s != NULL ? s->n_bytes + hrf_push_bytes(s->push) : 0;
+}
+
+bool hrf_shared_pushes(const struct hrf_shared *s, int32_t rank)
+{
+    return s->neighbours[rank].is_pushed;
+}
+
+void hrf_shared_let_go(struct hrf_shared *s)
+{
+    if (s != NULL && s->push != NULL)
+        hrf_push_release(s->push);
+}
+
+const char *hrf_shared_why_no_push(const struct hrf_shared *s)
+{
+    return s->why_no_push;
 }

@@ -169,3 +169,37 @@ enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *er
     hrf_crash_point("engine.step");
     return comm->ops->progress != NULL ? comm->ops->progress(comm, err) : HRF_OK;
 }
+
+/* ---- back ends ---- */
+
+static enum hrf_status send_prepared(void *context, int32_t to, const void *bytes, size_t n_bytes,
+                                     struct hrf_error *err)
+{
+    struct hrf_comm *comm = context;
+    comm->use = HRF_COMM_CONTROL;
+    return comm->ops->send(comm, to, HRF_TAG_PREPARE, bytes, n_bytes, err);
+}
+
+static enum hrf_status receive_prepared(void *context, int32_t from, void *bytes, size_t n_bytes,
+                                        struct hrf_error *err)
+{
+    struct hrf_comm *comm = context;
+    comm->use = HRF_COMM_CONTROL;
+    return comm->ops->receive(comm, from, HRF_TAG_PREPARE, bytes, n_bytes, err);
+}
+
+static void count_step(void *context)
+{
+    struct hrf_comm *comm = context;
+    atomic_fetch_add(&comm->steps, 1);
+}
+
+struct hrf_backend_ranks hrf_peers_ranks(struct hrf_comm *comm)
+{
+    return (struct hrf_backend_ranks){ .context = comm,
+                                       .rank = comm->rank,
+                                       .n_ranks = comm->n_ranks,
+                                       .send = send_prepared,
+                                       .receive = receive_prepared,
+                                       .progress = count_step };
+}

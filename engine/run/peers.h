@@ -7,6 +7,7 @@
 #define HRF_ENGINE_RUN_PEERS_H
 
 #include "base/alloc.h"
+#include "engine/backend/backend.h"
 #include "engine/comm/comm.h"
 #include "engine/plan/plan.h"
 
@@ -21,6 +22,7 @@ enum {
     HRF_TAG_GATHER,
     HRF_TAG_TAKEN,          /* device_shared.c */
     HRF_TAG_TAKEN_MIRRORED, /* likewise, of the second of two mirrored pipelines */
+    HRF_TAG_PREPARE,        /* hrf_peers_ranks() */
     HRF_TAGS_END
 };
 _Static_assert((int)HRF_TAGS_END <= 32766, "what MPI promises");
@@ -53,6 +55,9 @@ HRF_CHECKED enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct h
  * into belongs to the comm. */
 HRF_CHECKED enum hrf_status hrf_peers_run(struct hrf_peers *peers, int32_t step,
                                           struct hrf_error *err);
+
+/* All ranks of the comm, as back ends reach each other (backend.h). The comm stays borrowed. */
+struct hrf_backend_ranks hrf_peers_ranks(struct hrf_comm *comm);
 
 /* Translates a rank of the partition, and a tag of its plan, to those of the comm. The two mirrored
  * pipelines use different tags. Messages of one tag arrive in order, so micro-batches need no tags

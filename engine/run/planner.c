@@ -7,6 +7,7 @@
 #include "engine/run/rank.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The network for one size of micro-batch, and one number of ranks that divide its channels. */
@@ -57,6 +58,26 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
     return HRF_OK;
 }
 
+const char *hrf_planner_backend(const struct hrf_machine *machine, char note[512])
+{
+    const struct hrf_backend_ops *ops;
+    struct hrf_error why = { .text = "" };
+    bool has_gpus = machine->has_gpus;
+    for (int32_t i = 0; i < machine->n_links; i++)
+        has_gpus |= machine->links[i].is_gpus || strcmp(machine->links[i].comm, "nccl") == 0 ||
+                    strcmp(machine->links[i].comm, "ipc") == 0;
+    note[0] = '\0';
+    if (!has_gpus)
+        return "cpu";
+    if (hrf_backend_open("cuda", &ops, &why) == HRF_OK)
+        return "cuda";
+    snprintf(note, 512,
+             "predicted of networks as processors compute them, since GPU support cannot be "
+             "loaded: %.380s\n",
+             why.text);
+    return "cpu";
+}
+
 /* ---- prepared networks ---- */
 
 static bool has_constants(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -96,7 +117,8 @@ static enum hrf_status ask_kernels(struct hrf_planner *planner, const struct hrf
     HRF_TRY(ops->create(&config, &backend, err));
     if (ops->enter != NULL)
         ops->enter(backend);
-    enum hrf_status status = ops->prepare != NULL ? ops->prepare(backend, graph, err) : HRF_OK;
+    enum hrf_status status = ops->prepare != NULL ? ops->prepare(backend, graph, NULL, err)
+                                                  : HRF_OK;
     for (int32_t n = 0; n < graph->n_nodes && status == HRF_OK; n++)
         if (has_constants(graph, &graph->nodes[n]))
             status = ask_kernel(planner, ops, backend, graph, &graph->nodes[n], err);
@@ -108,7 +130,8 @@ static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_lay
                                const struct hrf_batch_split *shares, struct prepared *p,
                                struct hrf_error *err)
 {
-    const struct hrf_session_config config = { .device = "cpu", /* no session is made of it */
+    const char *backend = planner->config.prepared_as;
+    const struct hrf_session_config config = { .device = backend != NULL ? backend : "cpu",
                                                .precision = planner->config.precision,
                                                .ranges = planner->made.ranges,
                                                .n_ranges = planner->made.n_ranges };

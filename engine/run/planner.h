@@ -19,7 +19,14 @@ struct hrf_planner_config {
      * this one kernel of each kind is compiled for the whole image. NULL: use the size in the
      * graph. The workspace stays unknown (0), because one size does not determine it. */
     const char *device;
+    /* The back end for which the network is fused and lowered; no session is made of it. NULL: the
+     * CPU's. */
+    const char *prepared_as;
 };
+
+/* The back end whose networks the machine would run: "cuda" where links join GPUs and that back end
+ * can be loaded here, which needs no GPU; else "cpu". *note: a line where it cannot, or "". */
+const char *hrf_planner_backend(const struct hrf_machine *machine, char note[512]);
 
 struct hrf_planner; /* opaque */
 

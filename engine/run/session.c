@@ -66,6 +66,29 @@ static enum hrf_status check_limit(const struct hrf_session *session, int64_t li
     return HRF_OK;
 }
 
+/* last[value]: the last step whose node reads it. */
+static int32_t *find_last_steps(const struct hrf_plan *plan, const struct hrf_graph *graph)
+{
+    int32_t *last = hrf_calloc((size_t)graph->n_values + 1, sizeof *last);
+    for (int32_t i = 0; i < plan->n_steps && last != NULL; i++) {
+        const struct hrf_node *node = &graph->nodes[plan->steps[i].node];
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] >= 0)
+                last[node->inputs[k]] = i;
+    }
+    return last;
+}
+
+/* On the host a kernel has its own packed weights, so the graph's are freed before the next ones
+ * are packed: memory does not hold both copies of all weights. */
+static void drop_read_constants(struct hrf_session *session, const int32_t *last, int32_t step)
+{
+    const struct hrf_node *node = &session->graph->nodes[session->plan->steps[step].node];
+    for (int32_t k = 0; k < node->n_inputs && session->device.ops == NULL; k++)
+        if (node->inputs[k] >= 0 && last[node->inputs[k]] == step)
+            hrf_graph_drop_constant(session->graph, node->inputs[k]);
+}
+
 /* The limit is checked after each kernel, because a malicious model may use one set of weights in
  * every node. */
 static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limit,
@@ -73,7 +96,9 @@ static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limi
 {
     const struct hrf_plan *plan = session->plan;
     session->kernels = hrf_calloc((size_t)plan->n_steps + 1, sizeof(struct hrf_kernel *));
-    HRF_CHECK_MEMORY(session->kernels != NULL, err, "no memory for %d kernels", plan->n_steps);
+    HRF_AUTO_FREE int32_t *last = find_last_steps(plan, session->graph);
+    HRF_CHECK_MEMORY(session->kernels != NULL && last != NULL, err, "no memory for %d kernels",
+                     plan->n_steps);
     for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
         const int32_t i = session->n_kernels;
         struct hrf_kernel *kernel = NULL;
@@ -89,6 +114,7 @@ static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limi
         session->memory.weight_bytes += (int64_t)kernel->weight_bytes;
         if ((int64_t)kernel->workspace_bytes > session->memory.workspace_bytes)
             session->memory.workspace_bytes = (int64_t)kernel->workspace_bytes;
+        drop_read_constants(session, last, i);
     }
     return HRF_OK;
 }
@@ -158,8 +184,7 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                                       .keep_precisions = config->keep_precisions,
                                       .n_keep = config->n_keep,
                                       .signed_only = ops->signed_only,
-                                      .rounds_rows = ops->rounds_rows && !config->fixed_scales,
-                                      .loses_rows = config->fixed_scales };
+                                      .rounds_rows = !config->fixed_scales };
     HRF_AUTO(hrf_graph) lowered = NULL;
     if (how.type == HRF_F32)
         return HRF_OK;
@@ -204,21 +229,26 @@ static enum hrf_status check_config(const struct hrf_session_config *config,
     return HRF_OK;
 }
 
-enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
-                                    const struct hrf_session_config *config, struct hrf_graph **out,
-                                    double *operations, struct hrf_strbuf *notes,
-                                    struct hrf_error *err)
+/* spent: its constants are dropped once they have been copied; NULL: none. */
+static enum hrf_status prepare(const struct hrf_graph *graph,
+                               const struct hrf_session_config *config, struct hrf_graph *spent,
+                               struct hrf_graph **out, double *operations, struct hrf_strbuf *notes,
+                               struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) prepared = NULL;
     const struct hrf_backend_ops *ops = NULL;
     HRF_TRY(check_config(config, &ops, notes, err));
     HRF_TRY(hrf_graph_copy(graph, &prepared, err));
+    if (spent != NULL)
+        hrf_graph_drop_constants(spent); /* what a pass replaces is then freed */
     HRF_TRY(hrf_graph_infer_shapes(prepared, err));
     HRF_TRY(check_inputs(prepared, err));
     *operations = 0;
     for (int32_t i = 0; i < prepared->n_nodes; i++)
         *operations += hrf_node_operations(prepared, &prepared->nodes[i]);
     HRF_TRY(hrf_pass_float_outputs(prepared, err));
+    if (precision_type(config->precision) == HRF_S8)
+        HRF_TRY(hrf_pass_take_integer_weights(prepared, err));
     HRF_TRY(hrf_passes_run(prepared, err));
     if (ops->fuses_transformers) {
         HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
@@ -233,13 +263,25 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
         HRF_TRY(hrf_pass_fuse_epilogue(prepared, ops->takes_activation, err));
     if (ops->fuses_transformers && !config->every_tensor)
         HRF_TRY(hrf_pass_fuse_product_residual(prepared, err));
+    if (ops->narrows_tokens && precision_type(config->precision) == HRF_S8 && !config->every_tensor)
+        HRF_TRY(hrf_pass_narrow_tokens(prepared, HRF_B16, err));
     if (ops->takes_prologue != NULL && !config->every_tensor &&
         precision_type(config->precision) != HRF_S8)
         HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));
+    if (ops->takes_second != NULL && !config->every_tensor)
+        HRF_TRY(hrf_pass_mark_second_outputs(prepared, ops->takes_second, err));
     if (ops->accepts_pixel_stride != NULL && !config->every_tensor)
         hrf_pixel_stride_set(prepared, ops->accepts_pixel_stride);
     HRF_MOVE(*out, prepared);
     return HRF_OK;
+}
+
+enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
+                                    const struct hrf_session_config *config, struct hrf_graph **out,
+                                    double *operations, struct hrf_strbuf *notes,
+                                    struct hrf_error *err)
+{
+    return prepare(graph, config, NULL, out, operations, notes, err);
 }
 
 static enum hrf_status check_pixels(const struct hrf_session *session, struct hrf_error *err)
@@ -262,7 +304,7 @@ static enum hrf_status check_pixels(const struct hrf_session *session, struct hr
 static enum hrf_status start(struct hrf_session *session, const struct hrf_session_config *config,
                              struct hrf_error *err)
 {
-    const struct hrf_comm *comm = session->peers != NULL ? session->peers->comm : NULL;
+    struct hrf_comm *comm = session->peers != NULL ? session->peers->comm : NULL;
     const struct hrf_backend_config backend = {
         .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
         .place = comm != NULL && comm->is_one_process ? comm->rank : -1,
@@ -281,9 +323,13 @@ static enum hrf_status start(struct hrf_session *session, const struct hrf_sessi
         HRF_TRY(hrf_device_peers_create(session->peers, session->device.ops, session->backend,
                                         config->transport, config->gpu_links,
                                         &session->device.peers, err));
-    return session->ops->prepare != NULL
-               ? session->ops->prepare(session->backend, session->graph, err)
-               : HRF_OK;
+    if (session->ops->prepare == NULL)
+        return HRF_OK;
+    struct hrf_backend_ranks ranks = { .n_ranks = 1 };
+    if (comm != NULL)
+        ranks = hrf_peers_ranks(comm);
+    return session->ops->prepare(session->backend, session->graph,
+                                 ranks.n_ranks > 1 ? &ranks : NULL, err);
 }
 
 static enum hrf_status build(struct hrf_session *session, const struct hrf_session_config *config,
@@ -301,7 +347,7 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
         HRF_TRY(hrf_peers_bind(session->peers, session->plan, err));
     HRF_TRY(start(session, config, err));
     HRF_TRY(compile_kernels(session, config->memory_limit_bytes, err));
-    if (session->device.ops == NULL)
+    if (session->device.ops == NULL || session->ops->takes_second != NULL)
         hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     session->may_borrow = hrf_session_may_borrow(session);
@@ -328,6 +374,7 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
     HRF_TRY(check_config(config, &session->ops, NULL, err));
     session->device.ops = session->ops->device;
     session->has_pixels = config->pixels != NULL;
+    session->borrows_pixels = session->has_pixels && config->borrows_pixels;
     if (config->pixels != NULL)
         session->pixel_form = *config->pixels;
     session->peers = peers;
@@ -350,9 +397,9 @@ enum hrf_status hrf_session_create(const struct hrf_graph *graph,
     HRF_AUTO(hrf_graph) prepared = NULL;
     double operations;
     const struct hrf_backend_ops *ops = NULL;
-    HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
+    HRF_TRY(prepare(graph, config, config->spent, &prepared, &operations, &notes, err));
     HRF_TRY(check_config(config, &ops, NULL, err));
-    if (config->narrow_input && ops->device == NULL)
+    if (config->pixels != NULL || (config->narrow_input && ops->device == NULL))
         HRF_TRY(hrf_pass_narrow_input(prepared, err));
     HRF_TRY(hrf_session_create_prepared(&prepared, config, NULL, out, err));
     (*out)->operations = operations;

@@ -42,16 +42,22 @@ struct hrf_session_config {
     bool every_tensor;
     /* int8: every tensor has the one scale of its range, products of tokens included, as in the
      * plainest form of static quantisation; false: products round each token by a scale of its
-     * own, after smoothing, where the back end can (lower.h). */
+     * own, after smoothing (lower.h). */
     bool fixed_scales;
     bool is_lent; /* the caller provides arena and workspace (hrf_session_lend()) */
-    /* Input 0 is fed as RGB bytes (hrf_session_feed()), which the device converts to floats by this
-     * form (a back end without a device refuses it: HRF_E_UNSUPPORTED); NULL: as floats. Borrowed
-     * during creation. */
+    /* Input 0 is fed as RGB bytes (hrf_session_feed()), which the device converts by this form to
+     * the type that the network computes in (a back end without a device refuses it:
+     * HRF_E_UNSUPPORTED); NULL: as floats. Borrowed during creation. */
     const struct hrf_pixel_form *pixels;
+    /* With `pixels`: the device takes them from where they are fed, which is memory of
+     * hrf_session_take_host(), of this session or another one; false: they are copied first. */
+    bool borrows_pixels;
     /* Input 0 may be fed in the type that the network computes in (hrf_session_feed_form()), if
      * kernels work in host memory. Only for hrf_session_create(). */
     bool narrow_input;
+    /* Only for hrf_session_create(): a graph whose constants are dropped as soon as the session has
+     * them, because nothing else is made of it; NULL: none. */
+    struct hrf_graph *spent;
     enum hrf_transport transport; /* of messages between devices */
     /* For HRF_TRANSPORT_AUTO: measured links between GPUs, borrowed during creation; those of rank
      * 0 count. NULL: not known. */
@@ -109,8 +115,14 @@ float *hrf_session_input(struct hrf_session *session, int32_t i);
 struct hrf_feed_form hrf_session_feed_form(const struct hrf_session *session);
 /* `batch` is input 0 of the next start or run, in its form and whole, also what a short batch does
  * not use; aligned to HRF_BUFFER_ALIGNMENT. Kernels of host memory read it where it is if they can,
- * so it must not change before that run is finished; a device has copied it when this returns. */
+ * and so does a device with config.borrows_pixels: it must not change before that run is finished.
+ * Else a device has copied it when this returns. */
 void hrf_session_feed(struct hrf_session *session, const void *batch);
+/* Host memory that the session's device reads and writes directly. What is given back is kept for
+ * the next that takes as much, until the session is destroyed, which then has all of it. */
+HRF_CHECKED enum hrf_status hrf_session_take_host(struct hrf_session *session, size_t n_bytes,
+                                                  void **out, struct hrf_error *err);
+void hrf_session_give_host(struct hrf_session *session, void *memory);
 /* Runs the plan once, synchronously. */
 HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
 /* A run in two halves, so that a device can be fed while it computes. start() queues one batch;
@@ -119,6 +131,8 @@ HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct 
 HRF_CHECKED enum hrf_status hrf_session_start(struct hrf_session *session, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error *err);
 int32_t hrf_session_depth(const struct hrf_session *session);
+/* Finishes what is in flight; nobody wants the outputs. */
+void hrf_session_drop(struct hrf_session *session);
 /* Graph output i, dense float32; N, H, W, C order for rank 4. Valid until the next run or
  * finish. */
 const float *hrf_session_output(const struct hrf_session *session, int32_t i);

@@ -88,14 +88,47 @@ bool hrf_session_may_borrow(const struct hrf_session *session)
     return true;
 }
 
+enum hrf_status hrf_session_take_host(struct hrf_session *session, size_t n_bytes, void **out,
+                                      struct hrf_error *err)
+{
+    struct hrf_session_device *d = &session->device;
+    assert(d->ops != NULL);
+    for (int32_t i = 0; i < d->n_blocks; i++)
+        if (!d->blocks[i].is_taken && d->blocks[i].n_bytes == n_bytes) {
+            d->blocks[i].is_taken = true;
+            *out = d->blocks[i].memory;
+            return HRF_OK;
+        }
+    struct hrf_host_block *blocks = hrf_realloc_array(d->blocks, (size_t)d->n_blocks + 1,
+                                                      sizeof *blocks);
+    HRF_CHECK_MEMORY(blocks != NULL, err, "no memory for the inputs of a device");
+    d->blocks = blocks;
+    void *memory = NULL;
+    HRF_TRY(d->ops->allocate_host(session->backend, n_bytes, &memory, err));
+    blocks[d->n_blocks++] = (struct hrf_host_block){ memory, n_bytes, true };
+    *out = memory;
+    return HRF_OK;
+}
+
+void hrf_session_give_host(struct hrf_session *session, void *memory)
+{
+    struct hrf_session_device *d = &session->device;
+    for (int32_t i = 0; i < d->n_blocks; i++)
+        if (d->blocks[i].memory == memory)
+            d->blocks[i].is_taken = false;
+}
+
 void hrf_session_feed(struct hrf_session *session, const void *batch)
 {
     const int32_t input = session->graph->inputs[0];
     const struct hrf_value *x = &session->graph->values[input];
     assert((uintptr_t)batch % HRF_BUFFER_ALIGNMENT == 0);
     if (session->has_pixels) {
-        memcpy(session->device.pixels[session->n_started % HRF_SESSION_SLOTS], batch,
-               (size_t)hrf_shape_count(&x->shape));
+        const int64_t slot = session->n_started % HRF_SESSION_SLOTS;
+        uint8_t *copy = session->device.pixels[slot];
+        if (!session->borrows_pixels)
+            memcpy(copy, batch, (size_t)hrf_shape_count(&x->shape));
+        session->device.fed[slot] = session->borrows_pixels ? batch : copy;
     } else if (session->device.ops != NULL) {
         memcpy(session->device.inputs[0], batch, (size_t)hrf_value_bytes(x));
     } else if (session->may_borrow) {

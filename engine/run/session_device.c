@@ -40,9 +40,11 @@ static enum hrf_status allocate_ends(struct hrf_session *session, struct hrf_err
         for (int32_t i = 0; i < graph->n_outputs; i++)
             HRF_TRY(allocate_host(session, bytes_of(session, graph->outputs[i]),
                                   &d->outputs[slot][i], err));
-        if (session->has_pixels)
-            HRF_TRY(allocate_host(session, bytes_of(session, graph->inputs[0]) / sizeof(float),
+        if (session->has_pixels && !session->borrows_pixels)
+            HRF_TRY(allocate_host(session,
+                                  (size_t)hrf_shape_count(hrf_session_input_shape(session, 0)),
                                   &d->pixels[slot], err));
+        d->fed[slot] = d->pixels[slot];
     }
     return HRF_OK;
 }
@@ -88,6 +90,9 @@ void hrf_session_device_release(struct hrf_session *session)
         d->ops->release_host(session->backend, d->pixels[slot]);
     }
     d->ops->release_host(session->backend, d->shown);
+    for (int32_t i = 0; i < d->n_blocks; i++)
+        d->ops->release_host(session->backend, d->blocks[i].memory);
+    hrf_free(d->blocks);
     if (session->is_lent)
         return;
     d->ops->release(session->backend, session->arena);
@@ -102,7 +107,8 @@ static enum hrf_status queue_inputs(struct hrf_session *session, int32_t slot,
     struct hrf_session_device *d = &session->device;
     if (session->has_pixels)
         return d->ops->upload_pixels(
-            session->backend, slot, hrf_session_buffer(session, graph->inputs[0]), d->pixels[slot],
+            session->backend, slot, hrf_session_buffer(session, graph->inputs[0]),
+            &graph->values[graph->inputs[0]], d->fed[slot],
             hrf_shape_count(hrf_session_input_shape(session, 0)) / 3, &session->pixel_form, err);
     for (int32_t i = 0; i < graph->n_inputs; i++)
         HRF_TRY(d->ops->upload(session->backend, hrf_session_buffer(session, graph->inputs[i]),

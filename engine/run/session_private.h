@@ -12,13 +12,23 @@ enum {
     HRF_SESSION_SLOTS = 2
 }; /* batches in flight on a device: one is copied while one is computed */
 
+/* Host memory that was handed out, or will be again. */
+struct hrf_host_block {
+    void *memory;
+    size_t n_bytes;
+    bool is_taken;
+};
+
 /* Additional state of a session on a device (hrf_device_ops). Host memory here is accessible to the
  * device. */
 struct hrf_session_device {
-    const struct hrf_device_ops *ops;   /* NULL: kernels work in host memory */
-    float **inputs;                     /* [n_inputs]; those fed as pixels: NULL */
-    float **outputs[HRF_SESSION_SLOTS]; /* [n_outputs] */
-    uint8_t *pixels[HRF_SESSION_SLOTS];
+    const struct hrf_device_ops *ops;      /* NULL: kernels work in host memory */
+    float **inputs;                        /* [n_inputs]; those fed as pixels: NULL */
+    float **outputs[HRF_SESSION_SLOTS];    /* [n_outputs] */
+    uint8_t *pixels[HRF_SESSION_SLOTS];    /* copies of what is fed; NULL: it is borrowed */
+    const uint8_t *fed[HRF_SESSION_SLOTS]; /* what is uploaded: a copy, or borrowed */
+    struct hrf_host_block *blocks;         /* [n_blocks] of hrf_session_take_host() */
+    int32_t n_blocks;
     void *recording; /* of all kernels; NULL until the second run */
     int64_t n_runs;
     struct hrf_device_times times; /* of all batches so far */
@@ -48,7 +58,7 @@ struct hrf_session {
     hrf_session_observer *observe; /* NULL: nobody */
     void *observer;
     struct hrf_session_device device;
-    bool has_pixels;
+    bool has_pixels, borrows_pixels;
     struct hrf_pixel_form pixel_form;
     bool may_borrow;               /* input 0 may be read where the caller has it */
     const void *fed;               /* borrowed as input 0 until the run is finished; NULL: none */

@@ -113,10 +113,21 @@ enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_er
     return HRF_OK;
 }
 
+static bool has_second_output(const struct hrf_session *session, int32_t i)
+{
+    return is_fused(session, i) &&
+           hrf_graph_is_second(session->graph,
+                               &session->graph->nodes[session->plan->steps[i + 1].node]);
+}
+
 enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
                                       struct hrf_error *err)
 {
-    HRF_TRY(run_step(session, step, err));
+    /* A pass with two outputs is one step; the steps of another pair are timed apart. */
+    if (has_second_output(session, step))
+        HRF_TRY(run_fused(session, step, err));
+    else if (!has_second_output(session, step - 1))
+        HRF_TRY(run_step(session, step, err));
     return session->device.ops != NULL ? hrf_session_device_wait(session, err) : HRF_OK;
 }
 
@@ -142,6 +153,14 @@ enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error
     hrf_session_give_back(session);
     session->n_finished++;
     return HRF_OK;
+}
+
+void hrf_session_drop(struct hrf_session *session)
+{
+    enum hrf_status status = HRF_OK;
+    while (session->n_finished < session->n_started && status == HRF_OK)
+        status = hrf_session_finish(session, NULL);
+    session->n_finished = session->n_started; /* of a device that failed nothing is in flight */
 }
 
 enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)

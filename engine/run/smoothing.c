@@ -68,17 +68,11 @@ static inline float round_small(float x)
     return x + shift - shift;
 }
 
-static float largest_of(const float *x, const float *factors, int64_t n)
+static void round_row(const float *x, const float *factors, int64_t n, float *out)
 {
     float most = 0;
     for (int64_t k = 0; k < n; k++)
         most = fmaxf(most, fabsf(x[k] / factors[k]));
-    return most;
-}
-
-/* By the scale that holds magnitudes up to `most`. */
-static void round_row(const float *x, const float *factors, int64_t n, float most, float *out)
-{
     const float scale = most >= 0x1p-100f ? most / 127 : 1;
     for (int64_t k = 0; k < n; k++)
         out[k] = round_small(x[k] / factors[k] / scale) * scale;
@@ -119,22 +113,22 @@ static void multiply(const struct weights *w, const float *rows, int64_t n_rows,
     }
 }
 
-/* Squared errors of each try, and the square of the product itself, added up. `rounded`:
- * [tries][n_rows][depth], divided by `factors` [tries][depth] and rounded. */
+/* Squared errors of each strength, and the square of the product itself, added up. `rounded`:
+ * [strengths][n_rows][depth], divided by `factors` [strengths][depth] and rounded. */
 static void measure(const struct weights *w, const float *rows, const float *rounded,
-                    const float *factors, int64_t n_rows, double errors[HRF_OBSERVE_TRIES],
+                    const float *factors, int64_t n_rows, double errors[HRF_OBSERVE_STRENGTHS],
                     double *signal)
 {
     const int64_t n_parts = (w->columns + COLUMNS - 1) / COLUMNS;
-    double sums[HRF_OBSERVE_TRIES + 1] = { 0 };
+    double sums[HRF_OBSERVE_STRENGTHS + 1] = { 0 };
 #pragma omp parallel for schedule(static) reduction(+ : sums)
     for (int64_t part = 0; part < n_parts; part++) {
         float exact[MOST_ROWS][COLUMNS], y[MOST_ROWS][COLUMNS];
         const int64_t first = part * COLUMNS;
         const int64_t n = w->columns - first < COLUMNS ? w->columns - first : COLUMNS;
         multiply(w, rows, n_rows, first, n, NULL, exact);
-        for (int64_t s = 0; s <= HRF_OBSERVE_TRIES; s++) {
-            if (s < HRF_OBSERVE_TRIES)
+        for (int64_t s = 0; s <= HRF_OBSERVE_STRENGTHS; s++) {
+            if (s < HRF_OBSERVE_STRENGTHS)
                 multiply(w, rounded + s * n_rows * w->depth, n_rows, first, n,
                          factors + s * w->depth, y);
             else
@@ -146,9 +140,9 @@ static void measure(const struct weights *w, const float *rows, const float *rou
                 }
         }
     }
-    for (int s = 0; s < HRF_OBSERVE_TRIES; s++)
+    for (int s = 0; s < HRF_OBSERVE_STRENGTHS; s++)
         errors[s] += sums[s];
-    *signal += sums[HRF_OBSERVE_TRIES];
+    *signal += sums[HRF_OBSERVE_STRENGTHS];
 }
 
 /* ---- one value ---- */
@@ -181,7 +175,7 @@ static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observ
                                 const float *data, int64_t n_rows, int64_t depth,
                                 struct hrf_error *err)
 {
-    enum { N = HRF_OBSERVE_TRIES };
+    enum { N = HRF_OBSERVE_STRENGTHS };
     HRF_AUTO_FREE float *rows = hrf_alloc_array((size_t)(MOST_ROWS * depth), sizeof *rows);
     HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)(N * MOST_ROWS * depth), sizeof *rows);
     HRF_AUTO_FREE float *factors = hrf_alloc_array((size_t)(N * depth), sizeof *factors);
@@ -198,17 +192,9 @@ static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observ
             find_peaks(&w, weights);
     }
     for (int k = 0; k < N; k++) {
-        const float strength = k == HRF_OBSERVE_ONE_SCALE ? 0 : hrf_observe_strength(k);
-        const float *divisors = factors + k * depth;
-        hrf_lower_smooth(o->peaks, weights, depth, strength, factors + k * depth);
-        /* The last of the rows has the largest number of all. */
-        const float most = largest_of(rows + (n - 1) * depth, divisors, depth);
-        for (int64_t r = 0; r < n; r++) {
-            const float *row = rows + r * depth;
-            round_row(row, divisors, depth,
-                      k == HRF_OBSERVE_ONE_SCALE ? most : largest_of(row, divisors, depth),
-                      rounded + (k * n + r) * depth);
-        }
+        hrf_lower_smooth(o->peaks, weights, depth, hrf_observe_strength(k), factors + k * depth);
+        for (int64_t r = 0; r < n; r++)
+            round_row(rows + r * depth, factors + k * depth, depth, rounded + (k * n + r) * depth);
     }
     for (int32_t i = 0; i < s->graph->n_nodes; i++) {
         if (!reads(s, &s->graph->nodes[i], o->value))

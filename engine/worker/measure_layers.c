@@ -40,7 +40,7 @@ static enum hrf_status measure(struct hrf_worker *job, const struct hrf_layer_im
     const struct hrf_session_config config = { .device = job->spec->engine.device,
                                                .n_threads = (int32_t)job->spec->engine.n_threads };
     HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_TRY(hrf_worker_make_graph(job, job->size, &graph, err));
+    HRF_TRY(hrf_worker_make_graph(job, job->size, job->batch, &graph, err));
     struct hrf_shape shape = graph->values[graph->inputs[0]].shape;
     shape.dims[0] = images->n < HRF_SENSITIVITY_IMAGES ? images->n : HRF_SENSITIVITY_IMAGES;
     HRF_TRY(hrf_graph_set_input_shape(graph, 0, &shape, err));

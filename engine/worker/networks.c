@@ -51,8 +51,16 @@ static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *
     return status;
 }
 
-enum hrf_status hrf_worker_make_graph(struct hrf_worker *job, int64_t size, struct hrf_graph **out,
-                                      struct hrf_error *err)
+int64_t hrf_worker_batch(const struct hrf_worker *job, const struct hrf_tile_plan *plan)
+{
+    const int64_t batch = job->spec->engine.batch, fewer = hrf_job_batch(batch, plan->n_patches);
+    if (job->least_batch == 0)
+        return batch;
+    return fewer > job->least_batch ? fewer : job->least_batch;
+}
+
+enum hrf_status hrf_worker_make_graph(struct hrf_worker *job, int64_t size, int64_t batch,
+                                      struct hrf_graph **out, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -60,7 +68,7 @@ enum hrf_status hrf_worker_make_graph(struct hrf_worker *job, int64_t size, stru
         HRF_TRY(hrf_worker_load_model(job, err));
     HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
     hrf_engine_set_bounds(graph, engine->max_memory_bytes, engine->max_operations);
-    HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : engine->batch, size, err));
+    HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     job->n_values = engine->n_classes;
     HRF_TRY(engine->embedding
@@ -90,6 +98,7 @@ static enum hrf_status choose_input(const struct hrf_worker *job,
         hrf_layout_ranks(layout) != 1)
         return HRF_OK;
     session->pixels = ops->device != NULL ? form : NULL;
+    session->borrows_pixels = session->pixels != NULL; /* the feed has the device's memory */
     session->narrow_input = ops->device == NULL;
     return HRF_OK;
 }
@@ -181,13 +190,13 @@ static void give_back(struct hrf_worker *job, int i)
                               hrf_ranks_is_first_on_node(job->ranks));
 }
 
-static enum hrf_status make(struct hrf_worker *job, int i, int64_t size, struct hrf_error *err)
+static enum hrf_status make(struct hrf_worker *job, int i, struct hrf_error *err)
 {
     struct hrf_worker_network *network = &job->networks[i];
     const char *scales = job->spec->networks[i].scales;
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_calibrated calibrated = { .ranges = NULL };
-    HRF_TRY(hrf_worker_make_graph(job, size, &graph, err));
+    HRF_TRY(hrf_worker_make_graph(job, job->size, job->batch, &graph, err));
     if (scales != NULL && network->calibration == NULL)
         HRF_TRY(hrf_calibration_read(scales, &network->calibration, err));
     if (network->calibration != NULL)
@@ -212,7 +221,7 @@ static bool has_all(const struct hrf_worker *job, int32_t pass)
     return true;
 }
 
-/* The model in float32: it is read again if another network or size needs it. */
+/* The model in float32: it is read again if another network, size or batch needs it. */
 static void drop_graph(struct hrf_worker *job)
 {
     hrf_graph_destroy(job->graph);
@@ -220,16 +229,18 @@ static void drop_graph(struct hrf_worker *job)
     hrf_memory_trim();
 }
 
-enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t size,
+enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t size, int64_t batch,
                                         struct hrf_error *err)
 {
-    if (job->networks[i].network != NULL && job->size == size)
+    const bool is_other = job->size != size || job->batch != batch;
+    if (job->networks[i].network != NULL && !is_other)
         return HRF_OK;
     const double start = hrf_clock_seconds();
-    for (size_t k = 0; k < job->spec->n_networks && job->size != size; k++)
+    for (size_t k = 0; k < job->spec->n_networks && is_other; k++)
         give_back(job, (int)k);
     job->size = size;
-    HRF_TRY(make(job, i, size, err));
+    job->batch = batch;
+    HRF_TRY(make(job, i, err));
     if (has_all(job, job->networks[i].pass))
         drop_graph(job);
     job->networks[i].build_seconds += hrf_clock_seconds() - start;
@@ -280,7 +291,7 @@ static enum hrf_status find_layout(struct hrf_worker *job, int i, int64_t size, 
                                          .n_threads = (int32_t)engine->n_threads,
                                          .memory_limit_bytes = engine->memory_bytes };
     int32_t n;
-    HRF_TRY(hrf_worker_make_graph(job, size, &graph, err));
+    HRF_TRY(hrf_worker_make_graph(job, size, engine->batch, &graph, err));
     HRF_TRY(hrf_layout_find(engine->layout, graph, &config, hrf_ranks_all(job->ranks),
                             &network->layout, err));
     HRF_TRY(group_size(job, &network->layout.plan, &n, err));
@@ -305,32 +316,33 @@ static enum hrf_status form_groups(struct hrf_worker *job, struct hrf_error *err
     HRF_TRY(hrf_worker_read_plan(job, &job->spec->tasks[0], &plan,
                                  err)); /* the images of all tasks have the same size */
     for (size_t i = 0; i < job->spec->n_networks; i++)
-        HRF_TRY(find_layout(job, (int)i, plan->patch_size, &n_group, err));
+        HRF_TRY(find_layout(job, (int)i, hrf_worker_image_size(job, plan), &n_group, err));
     return hrf_ranks_form(job->ranks, n_group, err);
 }
 
 /* ---- which networks are held side by side ---- */
 
-/* Size of the first slide's patches that can be found out; 0: no tile plan can be read, which the
- * tasks will tell. */
-static int64_t find_size(struct hrf_worker *job)
+/* The first tile plan that can be read; NULL: none, which the tasks will tell. Tasks whose batches
+ * are largest stand first (orchestrator/run/batches.c). */
+static const struct hrf_tile_plan *find_plan(struct hrf_worker *job)
 {
     const struct hrf_tile_plan *plan = NULL;
     for (size_t i = 0; i < job->spec->n_tasks; i++)
         if (hrf_worker_read_plan(job, &job->spec->tasks[i], &plan, NULL) == HRF_OK)
-            return plan->patch_size;
-    return 0;
+            return plan;
+    return NULL;
 }
 
 /* Makes a network and agrees with all ranks on the memory that it takes where it takes most; -1: it
  * cannot be made on one of them, which its tasks will tell. */
-static enum hrf_status try_network(struct hrf_worker *job, int i, int64_t size, int64_t *n_bytes,
-                                   struct hrf_error *err)
+static enum hrf_status try_network(struct hrf_worker *job, int i, const struct hrf_tile_plan *plan,
+                                   int64_t *n_bytes, struct hrf_error *err)
 {
     struct hrf_comm *all = hrf_ranks_all(job->ranks);
     struct hrf_vote vote = { .status = HRF_OK };
     struct hrf_error why = { .status = HRF_OK };
-    const enum hrf_status status = hrf_worker_make_network(job, i, size, &why);
+    const enum hrf_status status = hrf_worker_make_network(job, i, hrf_worker_image_size(job, plan),
+                                                           hrf_worker_batch(job, plan), &why);
     if (hrf_task_error_ends_job(status))
         return hrf_error_set(err, status, "%s", why.text);
     if (status == HRF_OK) {
@@ -378,13 +390,13 @@ static enum hrf_status choose_passes(struct hrf_worker *job, struct hrf_error *e
     const int n = (int)job->spec->n_networks;
     int64_t n_bytes[HRF_JOB_MOST_NETWORKS] = { 0 }, in_pass = 0;
     job->n_passes = 1;
-    const int64_t size = n > 1 && !engine->class_map ? find_size(job) : 0;
+    const struct hrf_tile_plan *plan = n > 1 && !engine->class_map ? find_plan(job) : NULL;
     for (int i = 0; i < n && engine->class_map; i++)
         job->networks[i].pass = i;
     job->n_passes = engine->class_map ? n : 1;
     int32_t last_good = 0;
-    for (int i = 0; i < n && size > 0; i++) {
-        HRF_TRY(try_network(job, i, size, &n_bytes[i], err));
+    for (int i = 0; i < n && plan != NULL; i++) {
+        HRF_TRY(try_network(job, i, plan, &n_bytes[i], err));
         const bool fits = n_bytes[i] >= 0 && (engine->memory_bytes == 0 ||
                                               in_pass + n_bytes[i] <= engine->memory_bytes);
         if (fits || i == 0) {
@@ -399,14 +411,30 @@ static enum hrf_status choose_passes(struct hrf_worker *job, struct hrf_error *e
         }
         hrf_worker_begin_pass(job, 0);
     }
-    if (size > 0)
+    if (plan != NULL)
         tell_passes(job, n_bytes);
     hrf_worker_begin_pass(job, 0);
     return HRF_OK;
 }
 
+/* Sets job->least_batch. The layout "auto" was chosen for whole batches. */
+static enum hrf_status find_least_batch(struct hrf_worker *job, struct hrf_error *err)
+{
+    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_backend_ops *ops = NULL;
+    struct hrf_layout_plan layout;
+    HRF_TRY(hrf_backend_choose(engine->device, &ops, NULL, err));
+    if (ops->device != NULL || engine->class_map ||
+        (engine->layout != NULL && strcmp(engine->layout, "auto") == 0))
+        return HRF_OK;
+    HRF_TRY(hrf_layout_parse(engine->layout, &layout, err));
+    job->least_batch = layout.data * layout.microbatches;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_worker_prepare(struct hrf_worker *job, struct hrf_error *err)
 {
+    HRF_TRY(find_least_batch(job, err));
     HRF_TRY(form_groups(job, err));
     HRF_TRY(choose_passes(job, err));
     return hrf_ranks_open_queue(job->ranks, err);

@@ -205,7 +205,7 @@ static void take_part(struct hrf_results *r, int k, struct hrf_scores *part, con
                       int64_t n_batches, bool *done)
 {
     struct hrf_scores *scores = r->scores[k];
-    const int64_t batch = r->job->spec->engine.batch, all = scores->n_patches;
+    const int64_t batch = r->job->batch, all = scores->n_patches;
     HRF_AUTO_CLOSE int rows = open_rows(r, k, part);
     for (int64_t b = 0; b < n_batches; b++) {
         const int64_t end = (b + 1) * batch < all ? (b + 1) * batch : all;
@@ -228,7 +228,7 @@ static void take_part(struct hrf_results *r, int k, struct hrf_scores *part, con
 
 static void count_done(struct hrf_results *r, const bool *done, int64_t n_batches)
 {
-    const int64_t batch = r->job->spec->engine.batch, all = r->group->tasks[0]->n_patches;
+    const int64_t batch = r->job->batch, all = r->group->tasks[0]->n_patches;
     for (int64_t b = 0; b < n_batches; b++)
         if (done[b])
             r->n_done += (b + 1) * batch < all ? batch : all - b * batch;
@@ -367,6 +367,7 @@ void hrf_results_note_timing(struct hrf_results *r, struct hrf_worker *job,
             job->networks[i].build_seconds; /* once, for the task that needed it */
         job->networks[i].build_seconds = 0;
         scores->timing.reads = (double)scores->n_patches / n;
+        scores->timing.fed += source->feed != NULL ? (double)times.n_patches / n : NAN;
         scores->peak_memory_bytes = job->networks[i].peak_bytes;
         scores->peak_process_bytes = hrf_process_peak_memory();
         const struct hrf_resource_use groups = job->networks[i].spent,

@@ -117,7 +117,7 @@ static enum hrf_status start_and_finish(const struct scoring *s, int k,
     return HRF_OK;
 }
 
-static enum hrf_status score_side_by_side(const struct scoring *s, struct hrf_error *err)
+static enum hrf_status run_side_by_side(const struct scoring *s, struct hrf_error *err)
 {
     struct hrf_feed_batch oldest = { .n = 0 };
     double since = hrf_clock_seconds(); /* the time of the next result counts from here */
@@ -144,6 +144,16 @@ static enum hrf_status score_side_by_side(const struct scoring *s, struct hrf_er
     }
 }
 
+/* Batches that are under way after a failure are no later task's, and the feed's memory is read
+ * until they are finished. */
+static enum hrf_status score_side_by_side(const struct scoring *s, struct hrf_error *err)
+{
+    const enum hrf_status status = run_side_by_side(s, err);
+    for (int k = 0; k < s->group->n && status != HRF_OK; k++)
+        hrf_session_drop(session_of(s, k));
+    return status;
+}
+
 static bool all_take_two_batches(const struct scoring *s)
 {
     for (int k = 0; k < s->group->n; k++)
@@ -158,7 +168,7 @@ static bool all_take_two_batches(const struct scoring *s)
 static enum hrf_status next_batch(const struct scoring *s, struct hrf_feed_batch *batch,
                                   struct hrf_error *err)
 {
-    const int64_t size = s->job->spec->engine.batch;
+    const int64_t size = s->job->batch;
     if (s->source->feed != NULL)
         return hrf_feed_next(s->source->feed, batch, err);
     *batch = (struct hrf_feed_batch){ .number = hrf_ranks_next(s->job->ranks) };
@@ -263,7 +273,7 @@ static struct hrf_work_queue_task queue_task(const struct hrf_worker *job, int64
  */
 static enum hrf_status begin_sharing(const struct scoring *s, bool **done, struct hrf_error *err)
 {
-    const int64_t batch = s->job->spec->engine.batch;
+    const int64_t batch = s->job->batch;
     const int64_t n_batches = (s->group->tasks[0]->n_patches + batch - 1) / batch;
     if (!hrf_ranks_leads(s->job->ranks))
         return HRF_OK;
@@ -322,7 +332,7 @@ static enum hrf_status gather(const struct scoring *s, struct hrf_error *err)
 static enum hrf_status score_shared(struct scoring *s, struct hrf_error *err)
 {
     struct hrf_work_queue *work_queue = hrf_ranks_work_queue(s->job->ranks);
-    const size_t n = (size_t)(s->job->spec->engine.batch * s->job->n_values) * (size_t)s->group->n;
+    const size_t n = (size_t)(s->job->batch * s->job->n_values) * (size_t)s->group->n;
     const bool is_needed = s->group->n > 1 || s->job->label_side > 0;
     HRF_AUTO_FREE float *values = is_needed ? hrf_alloc_array(n, sizeof *values) : NULL;
     HRF_CHECK_MEMORY(!is_needed || values != NULL, err, "no memory for a batch's results");

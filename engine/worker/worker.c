@@ -143,6 +143,11 @@ void hrf_task_source_release(struct hrf_task_source *source)
     hrf_slide_close(source->slide);
 }
 
+int64_t hrf_worker_image_size(const struct hrf_worker *job, const struct hrf_tile_plan *plan)
+{
+    return job->spec->engine.input_size > 0 ? job->spec->engine.input_size : plan->patch_size;
+}
+
 /* Checks that the slide is still the file that the patches were planned on. */
 static enum hrf_status check_slide(const struct hrf_job_task *task,
                                    const struct hrf_task_source *source, struct hrf_error *err)
@@ -164,8 +169,10 @@ enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_TRY(hrf_worker_read_plan(job, group->tasks[0], &source->plan, err));
+    const int64_t size = hrf_worker_image_size(job, source->plan);
     for (int k = 0; k < group->n; k++)
-        HRF_TRY(hrf_worker_make_network(job, group->networks[k], source->plan->patch_size, err));
+        HRF_TRY(hrf_worker_make_network(job, group->networks[k], size,
+                                        hrf_worker_batch(job, source->plan), err));
     HRF_TRY(hrf_slide_open(group->tasks[0]->slide_path, &source->slide, err));
     hrf_plan_set_bad_tiles(source->slide, source->plan);
     HRF_TRY(check_slide(group->tasks[0], source, err));
@@ -191,7 +198,7 @@ static void choose_forms(const struct hrf_worker *job, const struct hrf_task_gro
             continue;
         const struct hrf_feed_form form = form_of(job, network);
         const struct hrf_box fed = hrf_network_fed(job->networks[network].network,
-                                                   source->plan->patch_size);
+                                                   hrf_worker_image_size(job, source->plan));
         const bool is_jittered = job->spec->networks[network].stain_jitter > 0;
         int f = 0;
         while (f < config->n_forms && (config->is_jittered[f] != is_jittered ||
@@ -218,6 +225,31 @@ static void choose_forms(const struct hrf_worker *job, const struct hrf_task_gro
     config->n_rows = source->fed.hi[0] - source->fed.lo[0];
 }
 
+static enum hrf_status take_host(void *session, size_t n_bytes, void **out, struct hrf_error *err)
+{
+    return hrf_session_take_host(session, n_bytes, out, err);
+}
+
+static void give_host(void *session, void *memory)
+{
+    hrf_session_give_host(session, memory);
+}
+
+/* Readers write bytes for a device where it takes them from. It may still be taking those of the
+ * batch before, which was started and is not finished. */
+static void choose_memory(const struct hrf_worker *job, const struct hrf_task_group *group,
+                          struct hrf_feed_config *config)
+{
+    for (int k = 0; k < group->n && config->memory.take == NULL; k++) {
+        struct hrf_session *session = hrf_network_session(
+            job->networks[group->networks[k]].network);
+        if (session == NULL || !hrf_session_feed_form(session).raw)
+            continue;
+        config->memory = (struct hrf_feed_memory){ take_host, give_host, session };
+        config->n_held = hrf_session_depth(session);
+    }
+}
+
 enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
                                       const struct hrf_task_group *group,
                                       struct hrf_task_source *source, struct hrf_error *err)
@@ -227,12 +259,14 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
                                       .plan = source->plan,
                                       .first_patch = group->tasks[0]->first_patch,
                                       .n_patches = group->tasks[0]->n_patches,
-                                      .batch = engine->batch,
+                                      .batch = job->batch,
+                                      .preparation = hrf_job_engine_preparation(engine),
                                       .n_readers = source->n_threads,
                                       .reads_ahead = engine->n_ranks <= 1,
                                       .next = job->ranks != NULL ? hrf_ranks_next : NULL,
                                       .context = job->ranks };
     choose_forms(job, group, source, &config);
+    choose_memory(job, group, &config);
     memcpy(config.mean, engine->mean, sizeof config.mean);
     memcpy(config.std, engine->std, sizeof config.std);
     return hrf_feed_create(&config, &source->feed, err);

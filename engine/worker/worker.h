@@ -40,7 +40,9 @@ struct hrf_worker {
     struct hrf_graph *graph;            /* as read; NULL: it is read again when it is needed */
     struct hrf_worker_network networks[HRF_JOB_MOST_NETWORKS]; /* [spec->n_networks] */
     int32_t n_passes;
-    int64_t size;                    /* of the patches for which the networks are made */
+    int64_t size;                    /* of the images for which the networks are made */
+    int64_t batch;                   /* patches in a batch for which they are made */
+    int64_t least_batch;             /* that the layout can divide; 0: batches are always whole */
     struct hrf_smoothing *smoothing; /* calibrate only; NULL: the network has no use for it */
     int64_t n_values;                /* that a patch's result has; 0: no model is made ready yet */
     /* Of a segmentation network, whose results are rows (label_rows.h): height and width of the map
@@ -80,13 +82,21 @@ HRF_CHECKED enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct
 /* Divides the job's ranks into groups by the layout that was asked for, decides which networks are
  * held side by side (engine.memory is for all of them together), and opens the work queue. */
 HRF_CHECKED enum hrf_status hrf_worker_prepare(struct hrf_worker *job, struct hrf_error *err);
-/* The model as it is to be run on images of `size` px, with the operators that make scores of its
- * outputs; the caller's to destroy. */
+/* Patches in a batch of the slide of this tile plan: spec->engine.batch, or fewer (hrf_job_batch())
+ * where the network is computed in host memory. A device, whose kernels are tuned for a shape,
+ * takes whole ones. */
+int64_t hrf_worker_batch(const struct hrf_worker *job, const struct hrf_tile_plan *plan);
+/* The model as it is to be run on `batch` images of `size` px, with the operators that make scores
+ * of its outputs; the caller's to destroy. */
 HRF_CHECKED enum hrf_status hrf_worker_make_graph(struct hrf_worker *job, int64_t size,
-                                                  struct hrf_graph **out, struct hrf_error *err);
-/* Makes network i for patches of `size`, unless it is there. */
+                                                  int64_t batch, struct hrf_graph **out,
+                                                  struct hrf_error *err);
+/* Px of the images that the network is given of a plan's patches. */
+int64_t hrf_worker_image_size(const struct hrf_worker *job, const struct hrf_tile_plan *plan);
+/* Makes network i for batches of images of `size`, unless it is there. Those of another size or
+ * batch are given back. */
 HRF_CHECKED enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t size,
-                                                    struct hrf_error *err);
+                                                    int64_t batch, struct hrf_error *err);
 /* Gives back every network that is not of this pass. */
 void hrf_worker_begin_pass(struct hrf_worker *job, int32_t pass);
 /* The task's tile plan, which has the task's patches. It belongs to the worker and is valid until
@@ -115,7 +125,7 @@ struct hrf_task_source {
     int32_t n_threads;
 };
 
-/* Opens the tasks' slide; makes their networks for its patch size. */
+/* Opens the tasks' slide; makes their networks for the size of its images. */
 HRF_CHECKED enum hrf_status hrf_worker_open_source(struct hrf_worker *job,
                                                    const struct hrf_task_group *group,
                                                    struct hrf_task_source *source,
@@ -135,7 +145,7 @@ HRF_CHECKED enum hrf_status hrf_worker_run_slide(struct hrf_worker *job,
  * the rest of a short one is zeros, whose outputs are dropped. */
 struct hrf_batch_source {
     const float *pixels; /* [n][rows][size][3] */
-    int64_t n, size;     /* px, of a patch */
+    int64_t n, size;     /* px, of an image */
     struct hrf_box fed;  /* of a patch what this process is fed: the batch has its rows */
 };
 hrf_source hrf_worker_read_batch;

@@ -3,6 +3,7 @@
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/backend/cuda/cudnn_choose.h"
 #include "engine/backend/cuda/graph_convs.h"
+#include "engine/backend/cuda/plan_ranks.h"
 #include "engine/ir/number.h"
 
 #include <stdio.h>
@@ -13,16 +14,19 @@ struct conv_kernel {
     struct hrf_backend *backend; /* borrowed */
     struct hrf_spec *spec;
     struct hrf_planned_conv planned; /* plan NULL: the own kernel runs it */
+    struct hrf_planned_conv both;    /* the same with a second output; plan NULL: there is none */
     int64_t in_channels, out_channels, n_in_pixels, n_out_pixels; /* as the graph has them */
-    bool widens_x, widens_y;
+    bool widens_x, widens_y, rounds_rows; /* rounds_rows: x is float, its rows go to 8 bits here */
     /* On the device. Weights: K, R, S, C of x's type, widened like the channels. */
     void *weights;
     void *fixed[HRF_CONV_N_INPUTS];       /* an image or residual that is a constant of the model */
     float *scale, *bias, *residual_scale; /* [K], [K], [1]; NULL where there is none */
-    float *factors, *shifts;              /* [C], of the prologue; NULL where there is none */
-    float low, high, own_residual_scale;  /* of the own kernel's epilogue */
-    size_t wide_y_at, wide_residual_at, scratch_at; /* in the workspace; x stands first */
-    char implementation[48];
+    float *rounder;                       /* [1], of `both` in INT8 */
+    float *factors, *shifts; /* [C], of the prologue, or of rounded rows; NULL: there is none */
+    float low, high, own_residual_scale; /* of the own kernel's epilogue */
+    size_t row_scales_at, wide_y_at, wide_residual_at, scratch_at; /* in the workspace; x stands
+                                                                      first */
+    char implementation[64];
 };
 
 bool hrf_cuda_conv_fits(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -30,7 +34,8 @@ bool hrf_cuda_conv_fits(const struct hrf_graph *graph, const struct hrf_node *no
     struct hrf_cudnn_conv conv;
     return node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
            hrf_cudnn_conv_describe(graph, node, false, &conv) ||
-           (node->op == HRF_OP_GEMM && hrf_node_form(graph, node) == HRF_FORM_INTEGER);
+           (node->op == HRF_OP_GEMM && hrf_node_form(graph, node) == HRF_FORM_INTEGER) ||
+           hrf_product_rounds_rows(graph, node);
 }
 
 /* ---- running ---- */
@@ -66,6 +71,15 @@ static struct hrf_k_array input(const struct conv_kernel *k, const struct hrf_ke
     return hrf_cuda_array(&k->spec->inputs[i], k->fixed[i] != NULL ? k->fixed[i] : call->inputs[i]);
 }
 
+static cudaError_t round_rows(const struct conv_kernel *k, const struct hrf_kernel_call *call)
+{
+    if (call->inputs[HRF_CONV_X] == NULL && k->fixed[HRF_CONV_X] == NULL)
+        return cudaSuccess; /* hrf_cuda_conv_run_rounded() */
+    return hrf_k_round_rows(at(call, 0), at(call, k->row_scales_at), input(k, call, HRF_CONV_X),
+                            k->factors, k->n_in_pixels, k->in_channels, k->planned.conv.x[1],
+                            k->backend->device->stream);
+}
+
 struct arguments {
     int64_t ids[HRF_CUDNN_N_TENSORS];
     void *pointers[HRF_CUDNN_N_TENSORS];
@@ -79,17 +93,34 @@ static void add(struct arguments *a, int64_t id, const void *pointer)
     a->n++;
 }
 
+static void add_second(struct arguments *a, const struct conv_kernel *k,
+                       const struct hrf_cuda_kernel *norm, const void *output)
+{
+    add(a, HRF_CUDNN_SECOND, output);
+    add(a, HRF_CUDNN_POST_SCALE, norm->tables[0]);
+    add(a, HRF_CUDNN_POST_SHIFT, norm->tables[1]);
+    if (k->rounder != NULL)
+        add(a, HRF_CUDNN_ROUNDER, k->rounder);
+}
+
+/* `norm` NULL: by itself; else with that kernel's output as its second one. */
 static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_kernel_call *call,
+                                 const struct hrf_cuda_kernel *norm, const void *second,
                                  struct hrf_error *err)
 {
     static const char what[] = "widening channels";
     const struct hrf_spec *spec = k->spec;
-    const struct hrf_cudnn_conv *conv = &k->planned.conv;
+    const struct hrf_planned_conv *planned = norm != NULL ? &k->both : &k->planned;
+    const struct hrf_cudnn_conv *conv = &planned->conv;
     const void *x = call->inputs[HRF_CONV_X];
     const void *residual = conv->has_residual ? call->inputs[HRF_CONV_RESIDUAL] : NULL;
     void *y = k->widens_y ? at(call, k->wide_y_at) : call->output;
     struct arguments a = { .n = 0 };
-    if (k->widens_x) {
+    if (k->rounds_rows) {
+        HRF_TRY_CUDA(round_rows(k, call), "rounding rows");
+        x = at(call, 0);
+        add(&a, HRF_CUDNN_ROW_SCALE, at(call, k->row_scales_at));
+    } else if (k->widens_x) {
         HRF_TRY_CUDA(widen(k, &spec->inputs[HRF_CONV_X], x, at(call, 0), k->n_in_pixels,
                            k->in_channels, conv->x[1]),
                      what);
@@ -117,7 +148,9 @@ static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_k
         add(&a, HRF_CUDNN_PRE_SCALE, k->factors);
         add(&a, HRF_CUDNN_PRE_SHIFT, k->shifts);
     }
-    HRF_TRY(hrf_cudnn_plan_run(k->planned.plan, k->backend->cudnn, a.ids, a.pointers, a.n,
+    if (norm != NULL)
+        add_second(&a, k, norm, second);
+    HRF_TRY(hrf_cudnn_plan_run(planned->plan, k->backend->cudnn, a.ids, a.pointers, a.n,
                                at(call, k->scratch_at), err));
     if (k->widens_y)
         HRF_TRY_CUDA(narrow(k, call), "narrowing channels");
@@ -144,33 +177,6 @@ static struct hrf_k_window own_window(const struct conv_kernel *k)
     return w;
 }
 
-/* An activation that the own kernel's epilogue does not have, in place. */
-static cudaError_t apply_function(const struct conv_kernel *k, const struct hrf_kernel_call *call)
-{
-    const struct hrf_spec *spec = k->spec;
-    const struct hrf_k_array y = hrf_cuda_array(&spec->output, call->output);
-    const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
-    const struct hrf_k_walk walk = {
-        .rank = 1, .dims = { hrf_shape_count(&spec->output.shape) }, .y = { 1 }, .a = { 1 }
-    };
-    struct hrf_k_function function = { .alpha = 1 };
-    switch (spec->attributes.activation) {
-    case HRF_ACT_GELU:
-        function.math = HRF_K_GELU;
-        break;
-    case HRF_ACT_GELU_TANH:
-        function.math = HRF_K_GELU_TANH;
-        break;
-    case HRF_ACT_SWISH:
-        function.math = HRF_K_SWISH;
-        break;
-    default:
-        return cudaSuccess;
-    }
-    return hrf_k_pointwise(&function, y, y, (struct hrf_k_array){ .data = NULL }, &walk, &nothing,
-                           k->backend->device->stream);
-}
-
 static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_kernel_call *call,
                                struct hrf_error *err)
 {
@@ -186,11 +192,17 @@ static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_ker
                                    .epilogue = hrf_cuda_epilogue(&spec->attributes) };
     c.epilogue.low = k->low;
     c.epilogue.high = k->high;
-    HRF_TRY_CUDA(hrf_k_convolve(hrf_cuda_array(&spec->output, call->output),
-                                input(k, call, HRF_CONV_X), k->weights,
+    struct hrf_k_array x = input(k, call, HRF_CONV_X);
+    if (k->rounds_rows) {
+        HRF_TRY_CUDA(round_rows(k, call), "rounding rows");
+        x = (struct hrf_k_array){ at(call, 0), HRF_K_S8, 1, 0 };
+        c.row_scale = at(call, k->row_scales_at);
+    }
+    HRF_TRY_CUDA(hrf_k_convolve(hrf_cuda_array(&spec->output, call->output), x, k->weights,
                                 input(k, call, HRF_CONV_RESIDUAL), &c, k->backend->device->stream),
                  "starting a convolution");
-    HRF_TRY_CUDA(apply_function(k, call), "starting a convolution's activation");
+    HRF_TRY_CUDA(hrf_cuda_apply_activation(spec, call->output, k->backend->device->stream),
+                 "starting a convolution's activation");
     return HRF_OK;
 }
 
@@ -198,10 +210,55 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
                            struct hrf_error *err)
 {
     const struct conv_kernel *k = (const struct conv_kernel *)base;
-    enum hrf_status status = k->planned.plan != NULL ? run_cudnn(k, call, err)
+    enum hrf_status status = k->planned.plan != NULL ? run_cudnn(k, call, NULL, NULL, err)
                                                      : run_own(k, call, err);
     if (status != HRF_OK)
         return hrf_error_wrap(err, status, "node '%s'", k->spec->name);
+    return HRF_OK;
+}
+
+bool hrf_cuda_conv_rows(const struct hrf_kernel *kernel, struct hrf_cuda_rows *out)
+{
+    const struct conv_kernel *k = (const struct conv_kernel *)kernel;
+    if (kernel->run != run || !k->rounds_rows)
+        return false;
+    *out = (struct hrf_cuda_rows){ .n_rows = k->n_in_pixels,
+                                   .depth = k->in_channels,
+                                   .wide = k->planned.conv.x[1],
+                                   .scales_at = k->row_scales_at,
+                                   .factors = k->factors };
+    return true;
+}
+
+enum hrf_status hrf_cuda_conv_run_rounded(struct hrf_kernel *kernel,
+                                          const struct hrf_kernel_call *call, struct hrf_error *err)
+{
+    const struct conv_kernel *k = (const struct conv_kernel *)kernel;
+    const void *inputs[HRF_CONV_MAX_INPUTS] = { NULL };
+    struct hrf_kernel_call rounded = *call;
+    for (int32_t i = 0; i < k->spec->n_inputs; i++)
+        inputs[i] = i != HRF_CONV_X ? call->inputs[i] : NULL;
+    rounded.inputs = inputs;
+    return run(kernel, &rounded, err);
+}
+
+static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair)
+{
+    const struct conv_kernel *k = (const struct conv_kernel *)base;
+    return k->both.plan != NULL && !pair->is_residual && !pair->overlaps &&
+           hrf_cuda_as_batch_norm(next) != NULL;
+}
+
+static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err)
+{
+    const struct conv_kernel *k = (const struct conv_kernel *)base;
+    const enum hrf_status status = run_cudnn(k, call, hrf_cuda_as_batch_norm(next),
+                                             next_call->output, err);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "node '%s' and its second output", k->spec->name);
     return HRF_OK;
 }
 
@@ -214,6 +271,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_cuda_release(k->scale);
     hrf_cuda_release(k->bias);
     hrf_cuda_release(k->residual_scale);
+    hrf_cuda_release(k->rounder);
     hrf_cuda_release(k->factors);
     hrf_cuda_release(k->shifts);
     hrf_spec_destroy(k->spec);
@@ -221,38 +279,6 @@ static void destroy(struct hrf_kernel *base)
 }
 
 /* ---- compiling ---- */
-
-/* Where weight (m, c, i) stands in the constant: a convolution's [M][C / group][area], a transposed
- * one's [C][M / group][area] in floating point, a matrix [M][C] or [C][M]. c counts in the group.
- */
-static int64_t weight_at(const struct conv_kernel *k, int64_t depth, int64_t area, int64_t m,
-                         int64_t c, int64_t i)
-{
-    const struct hrf_spec *spec = k->spec;
-    const struct hrf_operand *w = &spec->inputs[HRF_CONV_WEIGHTS];
-    if (spec->op == HRF_OP_GEMM && !spec->attributes.transpose_b)
-        return c * k->out_channels + m;
-    if (spec->op == HRF_OP_CONV_TRANSPOSE && w->dtype == HRF_F32) {
-        const int64_t per_group = k->out_channels / spec->attributes.group;
-        return ((m / per_group * depth + c) * per_group + m % per_group) * area + i;
-    }
-    return (m * depth + c) * area + i;
-}
-
-/* Weights to K, R, S, C. */
-static void order_weights(const struct conv_kernel *k, const void *from, size_t size, char *to)
-{
-    const int64_t *w = k->planned.conv.w; /* as the graph has them, but for widened channels */
-    const int64_t depth = k->spec->op != HRF_OP_GEMM ? k->in_channels / k->spec->attributes.group
-                                                     : k->in_channels;
-    const int64_t area = w[2] * w[3];
-    for (int64_t m = 0; m < k->out_channels; m++)
-        for (int64_t c = 0; c < depth; c++)
-            for (int64_t i = 0; i < area; i++)
-                memcpy(to + ((m * area + i) * w[1] + c) * (int64_t)size,
-                       (const char *)from + weight_at(k, depth, area, m, c, i) * (int64_t)size,
-                       size);
-}
 
 static enum hrf_status upload(struct conv_kernel *k, const void *from, size_t n_bytes, void **to,
                               struct hrf_error *err)
@@ -272,7 +298,7 @@ static enum hrf_status upload_weights(struct conv_kernel *k, struct hrf_error *e
     HRF_AUTO_FREE char *ordered = hrf_calloc(n, size);
     HRF_AUTO_FREE char *low = hrf_calloc(n, hrf_dtype_size(type));
     HRF_CHECK_MEMORY(ordered != NULL && low != NULL, err, "weights of node '%s'", k->spec->name);
-    order_weights(k, w->constant, size, ordered);
+    hrf_cuda_order_weights(k->spec, conv, k->in_channels, k->out_channels, ordered);
     hrf_free(w->constant); /* a copy of all weights on the host is one too many */
     w->constant = NULL;
     if (type == w->dtype)
@@ -305,6 +331,9 @@ static enum hrf_status upload_prologue(struct conv_kernel *k, const struct hrf_g
                                        const struct hrf_node *node, struct hrf_error *err)
 {
     const int64_t wide = k->planned.conv.x[1];
+    if (k->rounds_rows && node->n_inputs > HRF_CONV_FACTORS && node->inputs[HRF_CONV_FACTORS] >= 0)
+        return upload_row(k, graph->values[node->inputs[HRF_CONV_FACTORS]].data, k->in_channels,
+                          k->in_channels, 1, &k->factors, err);
     if (!k->planned.conv.has_prologue)
         return HRF_OK;
     HRF_TRY(upload_row(k, graph->values[node->inputs[HRF_CONV_FACTORS]].data, k->in_channels, wide,
@@ -358,6 +387,8 @@ static enum hrf_status upload_constants(struct conv_kernel *k, struct hrf_error 
     const enum hrf_dtype type = k->spec->inputs[HRF_CONV_X].dtype;
     if (type == HRF_S8 || type == HRF_U8)
         return upload_requantize(k, err);
+    if (k->rounds_rows)
+        HRF_TRY(upload_filters(k, k->spec->inputs[HRF_CONV_SCALES].constant, 1, &k->scale, err));
     if (hrf_spec_has(k->spec, HRF_CONV_BIAS))
         return upload_filters(k, k->spec->inputs[HRF_CONV_BIAS].constant,
                               k->spec->op == HRF_OP_GEMM ? t->beta : 1.0f, &k->bias, err);
@@ -372,7 +403,11 @@ static size_t aligned(int64_t elements, enum hrf_dtype type)
 static void lay_out_workspace(struct conv_kernel *k)
 {
     const struct hrf_cudnn_conv *conv = &k->planned.conv;
-    size_t used = k->widens_x ? aligned(k->n_in_pixels * conv->x[1], conv->type) : 0;
+    const bool has_x = k->widens_x || k->rounds_rows;
+    const enum hrf_dtype x_type = k->rounds_rows ? HRF_S8 : conv->type;
+    size_t used = has_x ? aligned(k->n_in_pixels * conv->x[1], x_type) : 0;
+    k->row_scales_at = used;
+    used += k->rounds_rows ? aligned(k->n_in_pixels, HRF_F32) : 0;
     k->wide_y_at = used;
     used += k->widens_y ? aligned(k->n_out_pixels * conv->y[1], conv->out_type) : 0;
     k->wide_residual_at = used;
@@ -380,8 +415,10 @@ static void lay_out_workspace(struct conv_kernel *k)
         used += aligned(k->n_out_pixels * conv->y[1], conv->residual_type);
     k->scratch_at = used;
     k->base.workspace_bytes = used;
-    if (k->planned.plan != NULL)
-        k->base.workspace_bytes += (size_t)k->planned.plan->workspace_bytes;
+    int64_t scratch = k->planned.plan != NULL ? k->planned.plan->workspace_bytes : 0;
+    if (k->both.plan != NULL && k->both.plan->workspace_bytes > scratch)
+        scratch = k->both.plan->workspace_bytes;
+    k->base.workspace_bytes += (size_t)scratch;
 }
 
 /* How the own kernel sees it: no channel widened, the weights as they are. */
@@ -389,6 +426,7 @@ static void describe_own(struct conv_kernel *k)
 {
     const struct hrf_shape *w = &k->spec->inputs[HRF_CONV_WEIGHTS].shape;
     struct hrf_cudnn_conv *conv = &k->planned.conv;
+    conv->x[1] = k->in_channels;
     conv->y[1] = k->out_channels;
     conv->w[0] = k->out_channels;
     conv->w[1] = k->spec->op != HRF_OP_GEMM ? k->in_channels / k->spec->attributes.group
@@ -414,6 +452,7 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
     k->n_in_pixels = k->in_channels > 0 ? hrf_shape_count(x) / k->in_channels : 0;
     k->n_out_pixels = k->out_channels > 0 ? hrf_shape_count(y) / k->out_channels : 0;
     k->base.implementation = k->implementation;
+    k->rounds_rows = hrf_product_rounds_rows(graph, node);
     if (hrf_cudnn_conv_describe(graph, node, k->backend->allow_tf32, &conv))
         HRF_TRY(hrf_plan_cache_get(k->backend->plans, &conv, &k->planned, err));
     if (k->planned.plan == NULL) {
@@ -422,8 +461,50 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
     }
     k->widens_x = k->planned.conv.x[1] != k->in_channels;
     k->widens_y = k->planned.conv.y[1] != k->out_channels;
-    snprintf(k->implementation, sizeof k->implementation, "cudnn engine %d%s",
-             (int)k->planned.plan->engine, k->widens_x || k->widens_y ? ", channels widened" : "");
+    snprintf(k->implementation, sizeof k->implementation, "cudnn engine %d%s%s",
+             (int)k->planned.plan->engine, k->rounds_rows ? ", rows rounded" : "",
+             k->widens_x || k->widens_y ? ", channels widened" : "");
+    return HRF_OK;
+}
+
+/* Why the convolution does not write the second output; NULL: it does. */
+static const char *refuse_second(const struct conv_kernel *k)
+{
+    if (k->both.plan == NULL)
+        return "no engine of cuDNN's takes it, or gives what the two passes give";
+    if (k->both.conv.y[1] != k->out_channels || k->both.conv.x[1] != k->planned.conv.x[1])
+        return "its engine wants other channels";
+    if (k->both.arithmetic != k->planned.arithmetic)
+        return "its engine rounds otherwise than that of the convolution alone";
+    return NULL;
+}
+
+/* The plan that writes the BATCH_NORM behind it too, where the graph says so. */
+static enum hrf_status plan_second(struct conv_kernel *k, const struct hrf_graph *graph,
+                                   const struct hrf_node *node, struct hrf_error *err)
+{
+    static const float rounder = HRF_CUDNN_ROUNDER_VALUE;
+    const struct hrf_node *second = hrf_graph_second_of(graph, node);
+    struct hrf_cudnn_conv conv;
+    void *on_device = NULL;
+    if (second == NULL || k->planned.plan == NULL ||
+        !hrf_cudnn_conv_describe_both(graph, node, second, k->backend->allow_tf32, &conv))
+        return HRF_OK;
+    HRF_TRY(hrf_plan_cache_get(k->backend->plans, &conv, &k->both, err));
+    const char *why = refuse_second(k);
+    if (why != NULL && !k->backend->told_of_seconds)
+        hrf_strbuf_addf(&k->backend->lines,
+                        "node '%s' is a pass of its own, not a second output of '%s': %s\n",
+                        second->name, node->name, why);
+    k->backend->told_of_seconds |= why != NULL;
+    k->both.plan = why == NULL ? k->both.plan : NULL;
+    if (k->both.plan == NULL)
+        return HRF_OK;
+    snprintf(k->implementation, sizeof k->implementation, "cudnn engine %d, two outputs",
+             (int)k->both.plan->engine);
+    if (conv.type == HRF_S8)
+        HRF_TRY(upload(k, &rounder, sizeof rounder, &on_device, err));
+    k->rounder = on_device;
     return HRF_OK;
 }
 
@@ -444,7 +525,7 @@ static struct hrf_conv_target target_of(const struct hrf_backend *backend)
 }
 
 enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                       struct hrf_error *err)
+                                       const struct hrf_backend_ranks *ranks, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)graph->n_nodes + 1,
                                                                  sizeof *convs);
@@ -453,7 +534,11 @@ enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct
         const struct hrf_conv_target target = target_of(backend);
         int32_t n = 0;
         HRF_TRY(hrf_cuda_graph_convs(&target, graph, in_strips != 0, convs, &n, err));
-        HRF_TRY(hrf_plan_cache_prepare(backend->plans, convs, n, backend->n_planning_threads, err));
+        const int32_t n_threads = backend->n_planning_threads;
+        if (ranks != NULL)
+            HRF_TRY(hrf_plan_cache_prepare_ranks(backend->plans, ranks, convs, n, n_threads, err));
+        else
+            HRF_TRY(hrf_plan_cache_prepare(backend->plans, convs, n, n_threads, err));
     }
     return HRF_OK;
 }
@@ -482,12 +567,17 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
         return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);
     HRF_CHECK_MEMORY(k != NULL, err, "no memory for the kernel of node '%s'", node->name);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "own" };
+    k->base = (struct hrf_kernel){ .run = run,
+                                   .destroy = destroy,
+                                   .can_fuse = can_fuse,
+                                   .run_fused = run_fused,
+                                   .implementation = "own" };
     k->backend = backend;
     HRF_AUTO(hrf_kernel) owned = &k->base;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     fold_alpha(k->spec);
     HRF_TRY(plan(k, graph, node, err));
+    HRF_TRY(plan_second(k, graph, node, err));
     HRF_TRY(upload_constants(k, err));
     HRF_TRY(upload_prologue(k, graph, node, err));
     lay_out_workspace(k);

@@ -89,6 +89,12 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
+const struct hrf_cuda_kernel *hrf_cuda_as_batch_norm(const struct hrf_kernel *kernel)
+{
+    const struct hrf_cuda_kernel *k = (const struct hrf_cuda_kernel *)kernel;
+    return kernel->run == run && k->spec->op == HRF_OP_BATCH_NORM ? k : NULL;
+}
+
 static void destroy_kernel(struct hrf_kernel *base)
 {
     struct hrf_cuda_kernel *kernel = (struct hrf_cuda_kernel *)base;
@@ -189,6 +195,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     }
     if (node->op == HRF_OP_ATTENTION)
         HRF_TRY(hrf_cuda_plan_attention(kernel, err));
+    hrf_cuda_norm_fuses(kernel);
     HRF_MOVE(*out, owned);
     return HRF_OK;
 }
@@ -229,8 +236,16 @@ static bool is_constant(const struct hrf_graph *graph, const struct hrf_node *no
 static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)
 {
     return hrf_node_form(graph, conv) != HRF_FORM_INTEGER &&
-           !is_constant(graph, conv, HRF_CONV_X) && is_constant(graph, conv, HRF_CONV_WEIGHTS) &&
+           !hrf_product_rounds_rows(graph, conv) && !is_constant(graph, conv, HRF_CONV_X) &&
+           is_constant(graph, conv, HRF_CONV_WEIGHTS) &&
            !is_constant(graph, conv, HRF_CONV_RESIDUAL);
+}
+
+static bool takes_second(const struct hrf_graph *graph, const struct hrf_node *conv,
+                         const struct hrf_node *norm)
+{
+    struct hrf_cudnn_conv both;
+    return hrf_cudnn_conv_describe_both(graph, conv, norm, false, &both);
 }
 
 /* cuDNN's engines have these in their epilogues, but those for convolutions in groups. */
@@ -405,6 +420,7 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .signed_only = true,
     .has_tf32 = true,
     .fuses_transformers = true,
+    .narrows_tokens = true,
     .identify = identify,
     .create = create,
     .destroy = destroy,
@@ -413,5 +429,6 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .prepare = hrf_cuda_prepare_convs,
     .takes_activation = takes_activation,
     .takes_prologue = takes_prologue,
+    .takes_second = takes_second,
     .enter = enter,
 };

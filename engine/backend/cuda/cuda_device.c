@@ -106,6 +106,8 @@ void hrf_cuda_device_destroy(struct hrf_cuda_device *device)
         (void)cudaStreamDestroy(device->copies);
     if (device->peers != NULL)
         (void)cudaStreamDestroy(device->peers);
+    if (device->aside != NULL)
+        (void)cudaStreamDestroy(device->aside);
     if (device->reached != NULL)
         (void)cudaEventDestroy(device->reached);
     if (device->reached_peers != NULL)

@@ -37,6 +37,10 @@ struct hrf_cuda_device {
     /* A place in `stream`, in `peers`, that the other one has to come after. */
     cudaEvent_t reached, reached_peers;
     void *staging; /* pinned: what uploads go through */
+    /* Flags between ranks: the driver's function, and the stream that writes them past all others;
+     * both NULL until they are tried out. */
+    void *memory_operations;
+    cudaStream_t aside;
 };
 
 /* `place`: that one of the visible devices, modulo their number; -1: by this rank's number on its

@@ -31,6 +31,7 @@ struct hrf_backend {
     struct hrf_cuda_landing landings[2];
     cudaEvent_t begins[2], marks[2];
     bool allow_tf32;
+    bool told_of_seconds; /* why a convolution does not write a second output */
     int32_t n_planning_threads;
     char description[512];
     struct hrf_strbuf notes, lines; /* lines: for the next notes */
@@ -41,6 +42,13 @@ enum hrf_status hrf_cuda_copy_box(struct hrf_backend *backend, const struct hrf_
                                   struct hrf_error *err);
 const char *hrf_cuda_address(const struct hrf_backend *backend);
 extern const struct hrf_device_peer_ops hrf_cuda_peers;
+/* device_flags.c: flags that queues set and wait for (struct hrf_device_peer_ops). */
+enum hrf_status hrf_cuda_try_flags(struct hrf_backend *backend, void *memory,
+                                   struct hrf_error *err);
+enum hrf_status hrf_cuda_flag_set(struct hrf_backend *backend, void *flag, struct hrf_error *err);
+enum hrf_status hrf_cuda_flag_take(struct hrf_backend *backend, void *flag, struct hrf_error *err);
+enum hrf_status hrf_cuda_flags_write(struct hrf_backend *backend, void *flags, int32_t n,
+                                     uint32_t value, struct hrf_error *err);
 
 struct hrf_cuda_kernel;
 typedef cudaError_t hrf_cuda_launch(const struct hrf_cuda_kernel *kernel,
@@ -71,6 +79,9 @@ static inline struct hrf_k_array hrf_cuda_output(const struct hrf_cuda_kernel *k
     return hrf_cuda_array(&kernel->spec->output, call->output);
 }
 struct hrf_k_epilogue hrf_cuda_epilogue(const struct hrf_attributes *attributes);
+/* An activation that hrf_cuda_epilogue() does not have, on the node's output in place. */
+cudaError_t hrf_cuda_apply_activation(const struct hrf_spec *spec, void *output,
+                                      cudaStream_t stream);
 /* The window of a convolution or pool over x giving y. */
 struct hrf_k_window hrf_cuda_window(const struct hrf_shape *x, const struct hrf_shape *y,
                                     const struct hrf_window *window);
@@ -107,6 +118,26 @@ HRF_CHECKED enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel 
                                                    struct hrf_error *err);
 /* LAYER_NORM, RMS_NORM, GROUP_NORM. */
 hrf_cuda_launch hrf_cuda_launch_norm;
+/* Makes a kernel of the first two run fused with a product that rounds the rows it gives. */
+void hrf_cuda_norm_fuses(struct hrf_cuda_kernel *kernel);
+
+/* The constant weights to K, R, S, C, as wide as `conv` has them; `to` is zeros. */
+struct hrf_cudnn_conv;
+void hrf_cuda_order_weights(const struct hrf_spec *spec, const struct hrf_cudnn_conv *conv,
+                            int64_t in_channels, int64_t out_channels, void *to);
+
+/* Where a product that rounds rows, of `depth` numbers each, has them in its workspace. */
+struct hrf_cuda_rows {
+    int64_t n_rows, depth, wide;
+    size_t rows_at, scales_at;
+    const float *factors; /* NULL: there are none */
+};
+/* False: the kernel is no such product. */
+bool hrf_cuda_conv_rows(const struct hrf_kernel *kernel, struct hrf_cuda_rows *out);
+/* Its run when they are there. */
+HRF_CHECKED enum hrf_status hrf_cuda_conv_run_rounded(struct hrf_kernel *kernel,
+                                                      const struct hrf_kernel_call *call,
+                                                      struct hrf_error *err);
 /* The tables of a BATCH_NORM, of a RESIZE and of a GATHER of rows, uploaded. */
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel,
                                                         struct hrf_error *err);
@@ -115,9 +146,13 @@ HRF_CHECKED enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kern
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_gather(struct hrf_cuda_kernel *kernel,
                                                     struct hrf_error *err);
 
+/* The kernel as that of a BATCH_NORM; NULL: it is another one. */
+const struct hrf_cuda_kernel *hrf_cuda_as_batch_norm(const struct hrf_kernel *kernel);
+
 /* Plans of all convolutions of a graph, several at a time. */
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend,
                                                    const struct hrf_graph *graph,
+                                                   const struct hrf_backend_ranks *ranks,
                                                    struct hrf_error *err);
 /* CONV, and GEMM where it is a convolution of one pixel: by cuDNN where it has an engine, else by
  * an own kernel. */

@@ -88,7 +88,7 @@ static enum hrf_status build(cudnnHandle_t cudnn, const struct hrf_cudnn_device 
     hrf_cudnn_attend(&g, q, k, v, hrf_cudnn_number(&g, SCALE), y);
     enum hrf_status status = hrf_cudnn_graph_finish(&g, err);
     if (status == HRF_OK)
-        status = hrf_cudnn_engines_find(&g, properties, false, &engines, err);
+        status = hrf_cudnn_engines_add(&g, properties, HRF_CUDNN_MODE_A, &engines, err);
     bool is_built = false;
     for (int32_t i = 0; status == HRF_OK && i < engines.n_items && !is_built; i++)
         is_built = engines.items[i].deterministic &&

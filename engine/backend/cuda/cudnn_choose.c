@@ -133,11 +133,49 @@ bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_nod
     if (hrf_shape_count(&x->shape) < 1 || hrf_shape_count(&y->shape) < 1)
         return false;
     *out = (struct hrf_cudnn_conv){ .type = x->dtype, .out_type = y->dtype };
-    out->allow_tf32 = allow_tf32 && x->dtype == HRF_F32;
+    out->has_row_scales = hrf_product_rounds_rows(graph, node);
+    if (out->has_row_scales)
+        out->type = HRF_S8;
+    out->allow_tf32 = allow_tf32 && out->type == HRF_F32;
     describe_shapes(graph, node, out);
     describe_prologue(node, out);
     describe_epilogue(graph, node, out);
     return true;
+}
+
+static bool describe_after(const struct hrf_value *y, const struct hrf_node *norm,
+                           struct hrf_cudnn_activation *out)
+{
+    const struct hrf_attributes *t = &norm->attributes;
+    const float step = y->dtype == HRF_S8 ? y->quantization.scale : 1.0f;
+    *out = (struct hrf_cudnn_activation){ .kind = t->activation };
+    switch (t->activation) {
+    case HRF_ACT_NONE:
+    case HRF_ACT_RELU:
+        return true;
+    case HRF_ACT_CLIP:
+        out->low = (double)(t->activation_min / step);
+        out->high = (double)(t->activation_max / step);
+        return true;
+    case HRF_ACT_LEAKY_RELU:
+        out->slope = (double)t->alpha;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool hrf_cudnn_conv_describe_both(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  const struct hrf_node *norm, bool allow_tf32,
+                                  struct hrf_cudnn_conv *out)
+{
+    const struct hrf_value *second = &graph->values[norm->outputs[0]];
+    if (node->op != HRF_OP_CONV || !hrf_cudnn_conv_describe(graph, node, allow_tf32, out))
+        return false;
+    out->has_second = true;
+    return !out->has_row_scales && out->w[1] == out->x[1] && out->out_type == out->type &&
+           second->dtype == out->type && is_known_type(second) &&
+           describe_after(second, norm, &out->after);
 }
 
 static int64_t round_up(int64_t n, int64_t step)
@@ -161,14 +199,16 @@ void hrf_cudnn_conv_widen(struct hrf_cudnn_conv *conv, int64_t in_channels, int6
     conv->w[0] = conv->y[1] = out_channels;
 }
 
+/* Asking takes 3 to 20 ms of a core, in 8 bits up to a second: a further list is asked for where
+ * the lists before it name one engine at most. */
 static enum hrf_status try_engines(const struct hrf_cudnn_conv *conv,
                                    const struct hrf_cudnn_device *device, int64_t most_workspace,
                                    struct hrf_cudnn_graph *graph, struct hrf_cudnn_engines *engines,
                                    struct hrf_error *err)
 {
     HRF_TRY(hrf_cudnn_conv_build(conv, graph, err));
-    for (int i = 0; i < 2 && engines->n_items == 0; i++) {
-        HRF_TRY(hrf_cudnn_engines_find(graph, device, i == 1, engines, err));
+    for (int mode = 0; mode < HRF_CUDNN_N_MODES && !hrf_cudnn_engines_differ(engines); mode++) {
+        HRF_TRY(hrf_cudnn_engines_add(graph, device, (enum hrf_cudnn_mode)mode, engines, err));
         hrf_cudnn_conv_filter(conv, most_workspace, engines);
     }
     return HRF_OK;
@@ -200,6 +240,18 @@ enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
     return HRF_OK;
 }
 
+struct hrf_cudnn_conv hrf_cudnn_conv_kind(const struct hrf_cudnn_conv *conv)
+{
+    struct hrf_cudnn_conv kind = *conv;
+    kind.x[0] = kind.x[2] = kind.x[3] = 0;
+    kind.y[0] = kind.y[2] = kind.y[3] = 0;
+    kind.has_second = false; /* its first output is to have the bytes of the convolution's alone */
+    kind.after = (struct hrf_cudnn_activation){ .kind = HRF_ACT_NONE };
+    for (int i = 0; i < 2; i++)
+        kind.window.pad_begin[i] = kind.window.pad_end[i] = 0;
+    return kind;
+}
+
 static int activation_text(const char *name, const struct hrf_cudnn_activation *a, char *text,
                            size_t size)
 {
@@ -214,15 +266,17 @@ void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *c, char *text, size_t size
                      "%s%s x %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " w %" PRId64 " %" PRId64
                      " %" PRId64 " %" PRId64 " y %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
                      " stride %" PRId64 " %" PRId64 " dilation %" PRId64 " %" PRId64
-                     " pads %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "%s%s%s",
+                     " pads %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "%s%s%s%s",
                      hrf_dtype_name(c->type), c->allow_tf32 ? " tf32" : "", c->x[0], c->x[1],
                      c->x[2], c->x[3], c->w[0], c->w[1], c->w[2], c->w[3],
                      hrf_dtype_name(c->out_type), c->y[0], c->y[1], c->y[2], c->y[3], w->stride[0],
                      w->stride[1], w->dilation[0], w->dilation[1], w->pad_begin[0], w->pad_begin[1],
-                     w->pad_end[0], w->pad_end[1], c->has_bias ? " bias" : "",
-                     c->has_residual ? " residual " : "",
+                     w->pad_end[0], w->pad_end[1], c->has_row_scales ? " rows" : "",
+                     c->has_bias ? " bias" : "", c->has_residual ? " residual " : "",
                      c->has_residual ? hrf_dtype_name(c->residual_type) : "");
     n += activation_text("act", &c->activation, text + n, size - (size_t)n);
     if (c->has_prologue)
-        (void)activation_text("after", &c->before, text + n, size - (size_t)n);
+        n += activation_text("after", &c->before, text + n, size - (size_t)n);
+    if (c->has_second)
+        (void)activation_text("second", &c->after, text + n, size - (size_t)n);
 }

@@ -12,6 +12,11 @@
  * zero points, a matrix that is computed or lies the other way round, no elements). */
 bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_node *node,
                              bool allow_tf32, struct hrf_cudnn_conv *out);
+/* The same with `norm`, a BATCH_NORM of its output, as a second output. False: nor is it such a
+ * convolution, or its results or channels are of other kinds than an engine is asked for. */
+bool hrf_cudnn_conv_describe_both(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  const struct hrf_node *norm, bool allow_tf32,
+                                  struct hrf_cudnn_conv *out);
 /* Whether engines are asked for one with a prologue at all: they compute it on tensor cores alone
  * (cuDNN 9.19), and `fp32` keeps off those. */
 bool hrf_cudnn_conv_takes_prologue(const struct hrf_cudnn_conv *conv);
@@ -27,6 +32,8 @@ hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv, const struct hrf_cudnn_device
 /* Sets the channels to what the engines take: `conv` as it was asked, not in groups where they
  * differ. */
 void hrf_cudnn_conv_widen(struct hrf_cudnn_conv *conv, int64_t in_channels, int64_t out_channels);
+/* What a strip or a part of the batch has in common with the whole: no sizes and no pads. */
+struct hrf_cudnn_conv hrf_cudnn_conv_kind(const struct hrf_cudnn_conv *conv);
 /* All that decides what a plan does, as text: equal convolutions have equal texts. `size`: 512 at
  * least. */
 void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *conv, char *text, size_t size);

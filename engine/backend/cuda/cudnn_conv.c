@@ -57,6 +57,38 @@ static tensor add_prologue(struct hrf_cudnn_graph *g, const struct hrf_cudnn_con
     return acts ? clip(g, &p, x, conv->type, 0, conv->x) : x;
 }
 
+/* y in whole numbers from -128 to 127, still floats. */
+static tensor round_steps(struct hrf_cudnn_graph *g, const struct hrf_cudnn_conv *conv, tensor y)
+{
+    static const int64_t one[4] = { 1, 1, 1, 1 };
+    const struct hrf_cudnn_pointwise range = { .mode = CUDNN_POINTWISE_RELU_FWD,
+                                               .lower = -128,
+                                               .upper = 127 };
+    const struct hrf_cudnn_pointwise store = { .mode = CUDNN_POINTWISE_IDENTITY };
+    tensor rounder = hrf_cudnn_tensor(g, HRF_CUDNN_ROUNDER, HRF_F32, one);
+    y = clip(g, &range, y, HRF_F32, 0, conv->y);
+    y = binary(g, CUDNN_POINTWISE_ADD, y, rounder, HRF_F32, 0, conv->y);
+    y = binary(g, CUDNN_POINTWISE_SUB, y, rounder, HRF_F32, 0, conv->y);
+    (void)clip(g, &store, y, HRF_S8, HRF_CUDNN_Y, conv->y);
+    return y;
+}
+
+static void add_second(struct hrf_cudnn_graph *g, const struct hrf_cudnn_conv *conv, tensor y)
+{
+    const int64_t per_filter[4] = { 1, conv->y[1], 1, 1 };
+    const bool acts = conv->after.kind != HRF_ACT_NONE;
+    const struct hrf_cudnn_pointwise p = activation_of(&conv->after);
+    if (conv->type == HRF_S8)
+        y = round_steps(g, conv, y);
+    tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_POST_SCALE, HRF_F32, per_filter);
+    tensor shift = hrf_cudnn_tensor(g, HRF_CUDNN_POST_SHIFT, HRF_F32, per_filter);
+    y = binary(g, CUDNN_POINTWISE_MUL, y, scale, HRF_F32, 0, conv->y);
+    y = binary(g, CUDNN_POINTWISE_ADD, y, shift, acts ? HRF_F32 : conv->out_type,
+               acts ? 0 : HRF_CUDNN_SECOND, conv->y);
+    if (acts)
+        (void)clip(g, &p, y, conv->out_type, HRF_CUDNN_SECOND, conv->y);
+}
+
 /* How many operations follow the convolution: the last one's output is y itself. */
 struct tail {
     int32_t left;
@@ -85,7 +117,7 @@ static tensor add_residual(struct hrf_cudnn_graph *g, const struct hrf_cudnn_con
 {
     static const int64_t one[4] = { 1, 1, 1, 1 };
     tensor residual = hrf_cudnn_tensor(g, HRF_CUDNN_RESIDUAL, conv->residual_type, conv->y);
-    if (conv->type == HRF_S8) {
+    if (conv->type == HRF_S8 && !conv->has_row_scales) {
         tensor scale = hrf_cudnn_tensor(g, HRF_CUDNN_RESIDUAL_SCALE, HRF_F32, one);
         residual = binary(g, CUDNN_POINTWISE_MUL, residual, scale, HRF_F32, 0, conv->y);
     }
@@ -96,8 +128,11 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct h
                                      struct hrf_error *err)
 {
     const int64_t per_filter[4] = { 1, conv->w[0], 1, 1 };
+    const int64_t per_pixel[4] = { conv->y[0], 1, conv->y[2], conv->y[3] };
     const bool is_int8 = conv->type == HRF_S8, acts = conv->activation.kind != HRF_ACT_NONE;
-    struct tail tail = { .left = is_int8 + conv->has_bias + conv->has_residual + acts,
+    /* Of INT8 with a second output y is stored by one more operation (round_steps). */
+    struct tail tail = { .left = is_int8 + conv->has_row_scales + conv->has_bias +
+                                 conv->has_residual + acts + (is_int8 && conv->has_second),
                          .out_type = conv->out_type };
     *out = (struct hrf_cudnn_graph){ .graph = NULL };
     tensor x = hrf_cudnn_tensor(out, HRF_CUDNN_X, conv->type, conv->x);
@@ -111,6 +146,9 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct h
     if (is_int8)
         y = step(out, conv, &tail, CUDNN_POINTWISE_MUL, y,
                  hrf_cudnn_tensor(out, HRF_CUDNN_SCALE, HRF_F32, per_filter));
+    if (conv->has_row_scales)
+        y = step(out, conv, &tail, CUDNN_POINTWISE_MUL, y,
+                 hrf_cudnn_tensor(out, HRF_CUDNN_ROW_SCALE, HRF_F32, per_pixel));
     if (conv->has_bias)
         y = step(out, conv, &tail, CUDNN_POINTWISE_ADD, y,
                  hrf_cudnn_tensor(out, HRF_CUDNN_BIAS, HRF_F32, per_filter));
@@ -118,8 +156,11 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct h
         y = add_residual(out, conv, &tail, y);
     if (acts) {
         const struct hrf_cudnn_pointwise p = activation_of(&conv->activation);
-        (void)clip(out, &p, y, conv->out_type, HRF_CUDNN_Y, conv->y);
+        const enum hrf_dtype type = type_of_next(&tail);
+        y = clip(out, &p, y, type, id_of_next(&tail), conv->y);
     }
+    if (conv->has_second)
+        add_second(out, conv, y);
     return hrf_cudnn_graph_finish(out, err);
 }
 

@@ -4,7 +4,11 @@
  * float between and zeros around the image that the convolution sees.
  * INT8: y = saturate(round(act(conv(x, w) * scale[k] + bias[k] + residual * residual_scale))),
  * with x, w, y and the residual signed 8-bit and the sum in 32-bit integers: scale and bias are
- * in units of y's step. Tensors dense NHWC, weights K, R, S, C (NHWC of N = K).
+ * in units of y's step. With row scales y is float: act(conv(x, w) * scale[k] * row_scale[pixel] +
+ * bias[k] + residual), in this order. Tensors dense NHWC, weights K, R, S, C (NHWC of N = K).
+ * With a second output, that is act(y * post_scale[k] + post_shift[k]), of INT8 in steps: y is then
+ * rounded by additions of the graph's own, so that the second output is of what is stored, whether
+ * or not an engine rounds between two operations.
  */
 #ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_CONV_H
 #define HRF_ENGINE_BACKEND_CUDA_CUDNN_CONV_H
@@ -22,8 +26,16 @@ enum hrf_cudnn_conv_tensor {
     HRF_CUDNN_RESIDUAL_SCALE, /* [1] float; INT8 only */
     HRF_CUDNN_PRE_SCALE,      /* [C] float; floating precisions only */
     HRF_CUDNN_PRE_SHIFT,
-    HRF_CUDNN_N_TENSORS = HRF_CUDNN_PRE_SHIFT,
+    HRF_CUDNN_ROW_SCALE,  /* [pixels of y] float */
+    HRF_CUDNN_SECOND,     /* of y's shape and type */
+    HRF_CUDNN_POST_SCALE, /* [K] float, of the second output */
+    HRF_CUDNN_POST_SHIFT,
+    HRF_CUDNN_ROUNDER, /* [1] float: HRF_CUDNN_ROUNDER_VALUE; INT8 with a second output only */
+    HRF_CUDNN_N_TENSORS = HRF_CUDNN_ROUNDER,
 };
+
+/* Floats from here to its double are whole numbers: adding it rounds, half to even. */
+#define HRF_CUDNN_ROUNDER_VALUE 0x1.8p23f
 
 struct hrf_cudnn_activation {
     enum hrf_activation kind;
@@ -37,8 +49,11 @@ struct hrf_cudnn_conv {
     int64_t x[4], w[4], y[4]; /* N, C, H, W; w is K, C / group, R, S */
     struct hrf_cudnn_window window;
     bool has_bias, has_residual, has_prologue;
+    bool has_row_scales; /* INT8 of windows of one pixel, each pixel of x with a scale of its own */
     struct hrf_cudnn_activation activation, before; /* before: the prologue's */
-    bool allow_tf32; /* F32 only: the tensor cores' 10-bit mantissa */
+    bool has_second;
+    struct hrf_cudnn_activation after; /* of the second output */
+    bool allow_tf32;                   /* F32 only: the tensor cores' 10-bit mantissa */
 };
 
 /* Builds the graph; release it in any case. */

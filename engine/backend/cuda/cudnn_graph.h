@@ -95,19 +95,33 @@ void hrf_cudnn_graph_release(struct hrf_cudnn_graph *g);
 struct hrf_cudnn_engine {
     cudnnBackendDescriptor_t config; /* owned by the list */
     int64_t index;                   /* cuDNN's global number of the engine */
+    uint64_t setting;                /* of its knobs; another one is another kernel */
     int64_t workspace_bytes;
     bool deterministic, tensor_core, reduced_precision, winograd_or_fft, compiled_at_run_time;
 };
-enum { HRF_CUDNN_MAX_ENGINES = 32 };
+enum { HRF_CUDNN_MAX_ENGINES = 40 };
 struct hrf_cudnn_engines {
     struct hrf_cudnn_engine items[HRF_CUDNN_MAX_ENGINES];
     int32_t n_items;
 };
-/* Ranked by cuDNN's heuristic (mode A), or its fall-back list; best first. Empty is no error. */
-HRF_CHECKED enum hrf_status hrf_cudnn_engines_find(const struct hrf_cudnn_graph *g,
-                                                   const struct hrf_cudnn_device *device,
-                                                   bool fall_back, struct hrf_cudnn_engines *out,
-                                                   struct hrf_error *err);
+/* cuDNN's lists, in the order in which they are asked for: the quick heuristic (A), the one that
+ * looks closer (B; cuDNN 9.19 has none of its own for convolutions and answers as for A), and the
+ * engines that take most graphs. Each is ranked, best first. */
+enum hrf_cudnn_mode {
+    HRF_CUDNN_MODE_A,
+    HRF_CUDNN_MODE_B,
+    HRF_CUDNN_MODE_FALL_BACK,
+    HRF_CUDNN_N_MODES,
+};
+/* Adds the engines of that list that `engines` does not have yet, as far as it has room. None is no
+ * error. After an error the caller still releases the list. */
+HRF_CHECKED enum hrf_status hrf_cudnn_engines_add(const struct hrf_cudnn_graph *g,
+                                                  const struct hrf_cudnn_device *device,
+                                                  enum hrf_cudnn_mode mode,
+                                                  struct hrf_cudnn_engines *engines,
+                                                  struct hrf_error *err);
+/* Whether there are two with different numbers, not one alone with several settings. */
+bool hrf_cudnn_engines_differ(const struct hrf_cudnn_engines *engines);
 void hrf_cudnn_engines_release(struct hrf_cudnn_engines *engines);
 
 #endif

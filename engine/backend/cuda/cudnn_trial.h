@@ -6,16 +6,18 @@
  * of the batch, and some between) and some of their channels the host computes what is right, in
  * double. Inputs and weights are integers of 8 bits in S8, and 64ths from -1 to 1 otherwise, which
  * every floating type holds: an engine may differ by the rounding of its sums and of its result,
- * and in 8 bits not at all but where a sum lies within 0.01 of half-way between two steps.
+ * and in 8 bits not at all but where a sum lies within 0.01 of half-way between two steps. There,
+ * biases are such that some results at one more pixel tell how the engine rounds.
  */
 #ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_TRIAL_H
 #define HRF_ENGINE_BACKEND_CUDA_CUDNN_TRIAL_H
 
 #include "engine/backend/cuda/cuda_device.h"
+#include "engine/backend/cuda/cudnn_arithmetic.h"
 #include "engine/backend/cuda/cudnn_conv.h"
 #include "engine/backend/cuda/cudnn_plan.h"
 
-enum { HRF_TRIAL_PIXELS = 8, HRF_TRIAL_CHANNELS = 16 };
+enum { HRF_TRIAL_PIXELS = 8, HRF_TRIAL_CHANNELS = 16, HRF_TRIAL_TELLING = 32 };
 
 struct hrf_cudnn_trial {
     const struct hrf_cuda_device *device;
@@ -23,9 +25,19 @@ struct hrf_cudnn_trial {
     void *memory;                      /* of the device: all tensors and the workspace */
     int64_t ids[HRF_CUDNN_N_TENSORS];
     void *pointers[HRF_CUDNN_N_TENSORS];
-    int32_t n, y, residual; /* y, residual: of these tensors; residual -1: none */
+    int32_t n, y, residual, second; /* the last three of these tensors; -1: there is none */
+    int32_t post_scale;
+    void *expected; /* what the second output is to be, by a pass over y */
     void *workspace;
     size_t n_bytes; /* handed out so far */
+    /* What the sums at the checked pixels and channels are, and the sizes of their terms. */
+    double sums[HRF_TRIAL_PIXELS][HRF_TRIAL_CHANNELS],
+        magnitudes[HRF_TRIAL_PIXELS][HRF_TRIAL_CHANNELS];
+    /* Of INT8: the biases, and the channels and the terms of the results that tell. */
+    float *bias;
+    int64_t channels[HRF_TRIAL_TELLING];
+    struct hrf_int8_terms telling[HRF_TRIAL_TELLING];
+    int n_telling;
 };
 
 /* False: there is not enough memory on the device, or a call failed. `conv` stays borrowed. Release
@@ -37,10 +49,15 @@ void hrf_cudnn_trial_release(struct hrf_cudnn_trial *trial);
 HRF_CHECKED enum hrf_status hrf_cudnn_trial_run(const struct hrf_cudnn_trial *trial,
                                                 const struct hrf_cudnn_plan *plan,
                                                 cudnnHandle_t cudnn, struct hrf_error *err);
-/* Runs the plan, once more with y in the residual's place where both have one type, and compares.
+/* Runs the plan, once more with y in the residual's place where both have one type, and compares; a
+ * second output with what the own kernel for it makes of y: in 8 bits every byte.
  * HRF_E_EXTERNAL says what is wrong. */
 HRF_CHECKED enum hrf_status hrf_cudnn_trial_check(const struct hrf_cudnn_trial *trial,
                                                   const struct hrf_cudnn_plan *plan,
                                                   cudnnHandle_t cudnn, struct hrf_error *err);
+/* After a check, how the plan rounds; AS_WRITTEN where results are not of whole numbers. */
+HRF_CHECKED enum hrf_status
+hrf_cudnn_trial_arithmetic(const struct hrf_cudnn_trial *trial, const struct hrf_cudnn_plan *plan,
+                           cudnnHandle_t cudnn, enum hrf_arithmetic *out, struct hrf_error *err);
 
 #endif

@@ -81,12 +81,8 @@ static enum hrf_status time_plan(const struct hrf_cudnn_trial *trial,
 
 /* ---- choosing ---- */
 
-/* Takes candidate i away, which the notes name. */
-static void leave_out(struct hrf_candidates *c, int32_t i, const char *why,
-                      struct hrf_candidate_times *times, struct hrf_strbuf *lines)
+static void take_away(struct hrf_candidates *c, int32_t i, struct hrf_candidate_times *times)
 {
-    hrf_strbuf_addf(lines, "cuDNN's engine %d for a convolution is left out: %s\n",
-                    (int)c->plans[i].engine, why);
     hrf_cudnn_plan_release(&c->plans[i]);
     c->plans[i] = c->plans[c->n - 1];
     times->engines[i] = times->engines[c->n - 1];
@@ -100,8 +96,42 @@ static void drop_wrong_ones(const struct hrf_cudnn_trial *trial, cudnnHandle_t c
 {
     struct hrf_error why = { .text = "" };
     for (int32_t i = c->n - 1; i >= 0; i--)
-        if (hrf_cudnn_trial_check(trial, &c->plans[i], cudnn, &why) != HRF_OK)
-            leave_out(c, i, why.text, times, lines);
+        if (hrf_cudnn_trial_check(trial, &c->plans[i], cudnn, &why) != HRF_OK) {
+            hrf_strbuf_addf(lines, "cuDNN's engine %d for a convolution is left out: %s\n",
+                            (int)c->plans[i].engine, why.text);
+            take_away(c, i, times);
+        }
+}
+
+/* Whether a is to be preferred to b, whatever they take. */
+static bool rounds_better(enum hrf_arithmetic a, int64_t engine_a, enum hrf_arithmetic b,
+                          int64_t engine_b)
+{
+    return a != b ? a < b : a == HRF_ARITHMETIC_OTHER && engine_a < engine_b;
+}
+
+/* Keeps those that round as the best one does. */
+static void keep_one_arithmetic(const struct hrf_cudnn_trial *trial, cudnnHandle_t cudnn,
+                                struct hrf_candidates *c, struct hrf_candidate_times *times)
+{
+    enum hrf_arithmetic found[HRF_MOST_CANDIDATES];
+    int32_t best = 0;
+    for (int32_t i = 0; i < c->n; i++) {
+        if (hrf_cudnn_trial_arithmetic(trial, &c->plans[i], cudnn, &found[i], NULL) != HRF_OK)
+            found[i] = HRF_ARITHMETIC_OTHER;
+        if (rounds_better(found[i], c->plans[i].engine, found[best], c->plans[best].engine))
+            best = i;
+    }
+    if (c->n == 0)
+        return;
+    const int64_t engine = c->plans[best].engine;
+    times->arithmetic = found[best];
+    for (int32_t i = c->n - 1; i >= 0; i--)
+        if (rounds_better(times->arithmetic, engine, found[i], c->plans[i].engine)) {
+            found[i] = found[c->n - 1];
+            take_away(c, i, times);
+            times->n_otherwise++;
+        }
 }
 
 static int32_t find_fastest(const struct hrf_cudnn_trial *trial, cudnnHandle_t cudnn,
@@ -141,19 +171,21 @@ bool hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
 {
     struct hrf_cudnn_trial trial;
     int32_t best = 0;
-    times->n = c->n;
+    *times = (struct hrf_candidate_times){ .n = c->n };
     for (int32_t i = 0; i < c->n; i++) {
         times->engines[i] = c->plans[i].engine;
         times->ms[i] = -1;
     }
     if (hrf_cudnn_trial_init(device, conv, most_workspace(c), &trial)) {
         drop_wrong_ones(&trial, cudnn, c, times, lines);
+        keep_one_arithmetic(&trial, cudnn, c, times);
         best = find_fastest(&trial, cudnn, c, times);
     }
     hrf_cudnn_trial_release(&trial);
     if (c->n == 0) {
-        hrf_strbuf_adds(lines, "no engine is left for a convolution: a plain and slow kernel runs "
-                               "it\n");
+        hrf_strbuf_addf(lines, "no engine is left for a convolution%s\n",
+                        conv->has_second ? " with a second output: a pass of its own computes that"
+                                         : ": a plain and slow kernel runs it");
         return false;
     }
     *out = c->plans[best];

@@ -1,10 +1,16 @@
 /* cudnn_tune.h - the fastest of the engines that cuDNN ranks first and whose results are right, by
- * running them. */
+ * running them.
+ *
+ * INT8 has the same bytes in every layout, so a strip of an image must not get another result than
+ * the whole: of INT8's engines only those are timed that round alike (cudnn_arithmetic.h), the same
+ * way for every shape that has one, or, where none rounds in a known way, those with the lowest
+ * number. */
 #ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_TUNE_H
 #define HRF_ENGINE_BACKEND_CUDA_CUDNN_TUNE_H
 
 #include "base/strbuf.h"
 #include "engine/backend/cuda/cuda_device.h"
+#include "engine/backend/cuda/cudnn_arithmetic.h"
 #include "engine/backend/cuda/cudnn_candidates.h"
 #include "engine/backend/cuda/cudnn_conv.h"
 
@@ -13,6 +19,8 @@ struct hrf_candidate_times {
     int64_t engines[HRF_MOST_CANDIDATES];
     float ms[HRF_MOST_CANDIDATES];
     int32_t n;
+    enum hrf_arithmetic arithmetic; /* of the one that was taken */
+    int32_t n_otherwise;            /* engines that are right, but round in another way than it */
 };
 /* The fastest of those whose results are right (cudnn_trial.h), taken over; the others are
  * released. Where there is no memory to run them in, the first, untried. False: none is right;

@@ -72,10 +72,12 @@ static enum hrf_status reserve_pixels(struct hrf_backend *backend, int64_t n_pix
     return HRF_OK;
 }
 
-static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, float *to,
-                                     const uint8_t *from, int64_t n_pixels,
-                                     const struct hrf_pixel_form *form, struct hrf_error *err)
+static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, void *to,
+                                     const struct hrf_value *input, const uint8_t *from,
+                                     int64_t n_pixels, const struct hrf_pixel_form *form,
+                                     struct hrf_error *err)
 {
+    const struct hrf_operand y = { .dtype = input->dtype, .quantization = input->quantization };
     static const char what[] = "copying pixels to the GPU";
     const struct hrf_cuda_device *device = backend->device;
     const size_t n_bytes = 3 * (size_t)n_pixels;
@@ -89,9 +91,9 @@ static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, 
         what);
     HRF_TRY_CUDA(cudaEventRecord(landing->arrived, device->copies), what);
     HRF_TRY_CUDA(cudaStreamWaitEvent(device->stream, landing->arrived, 0), what);
-    HRF_TRY_CUDA(
-        hrf_k_normalise(to, landing->pixels, n_pixels, form->scale, form->shift, device->stream),
-        what);
+    HRF_TRY_CUDA(hrf_k_normalise(hrf_cuda_array(&y, to), landing->pixels, n_pixels, form->scale,
+                                 form->shift, device->stream),
+                 what);
     HRF_TRY_CUDA(cudaEventRecord(landing->used, device->stream), what);
     landing->is_timed = true;
     return HRF_OK;

@@ -238,4 +238,8 @@ const struct hrf_device_peer_ops hrf_cuda_peers = {
     .signal_destroy = signal_destroy,
     .signal_set = signal_set,
     .signal_wait = signal_wait,
+    .try_flags = hrf_cuda_try_flags,
+    .flag_set = hrf_cuda_flag_set,
+    .flag_take = hrf_cuda_flag_take,
+    .flags_write = hrf_cuda_flags_write,
 };

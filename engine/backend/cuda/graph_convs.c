@@ -31,6 +31,9 @@ enum hrf_status hrf_cuda_graph_convs(const struct hrf_conv_target *target,
         else
             is_one = is_asked && !in_strips;
         *n += is_one;
+        const struct hrf_node *second = hrf_graph_second_of(graph, node);
+        if (is_asked && !in_strips && second != NULL)
+            *n += hrf_cudnn_conv_describe_both(graph, node, second, target->allow_tf32, &convs[*n]);
     }
     return HRF_OK;
 }

@@ -22,6 +22,14 @@ DEVICE float warp_sum(float v)
 {
     return v;
 }
+DEVICE float larger_or_nan(float a, float b)
+{
+    return b > a || b != b ? b : a;
+}
+DEVICE float warp_most(float v)
+{
+    return v;
+}
 /* A block whose threads take turns between two barriers: what they keep is an array of all. */
 #define BLOCK_KERNEL         KERNEL
 #define SHARED               alignas(16)
@@ -57,6 +65,17 @@ static __device__ inline float warp_sum(float v)
 {
     for (int step = LANES / 2; step > 0; step /= 2)
         v += __shfl_xor_sync(0xffffffffu, v, step);
+    return v;
+}
+DEVICE float larger_or_nan(float a, float b)
+{
+    return b > a || b != b ? b : a;
+}
+/* A lane's NaN becomes the result of all. */
+static __device__ inline float warp_most(float v)
+{
+    for (int step = LANES / 2; step > 0; step /= 2)
+        v = larger_or_nan(v, __shfl_xor_sync(0xffffffffu, v, step));
     return v;
 }
 /* One of n for each block, whose threads share its memory: what follows FOR_THREADS is done by each

@@ -106,8 +106,8 @@ cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float
                          const float *shift, int64_t outer, int64_t channels, int64_t inner,
                          const struct hrf_k_epilogue *epilogue, cudaStream_t stream);
 /* The same for RGB pixels; scale and shift are read here and now. */
-cudaError_t hrf_k_normalise(float *y, const uint8_t *x, int64_t pixels, const float scale[3],
-                            const float shift[3], cudaStream_t stream);
+cudaError_t hrf_k_normalise(struct hrf_k_array y, const uint8_t *x, int64_t pixels,
+                            const float scale[3], const float shift[3], cudaStream_t stream);
 /* y[p][c] of `wide` channels from x of fewer, zeros behind them. */
 cudaError_t hrf_k_widen(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels,
                         int64_t channels, int64_t wide, cudaStream_t stream);
@@ -138,6 +138,12 @@ cudaError_t hrf_k_pool_finish(struct hrf_k_array y, const void *sums, int32_t ar
 cudaError_t hrf_k_quantize(struct hrf_k_array y, struct hrf_k_array x, const float *scales,
                            const void *zeros, int64_t outer, int64_t length, int64_t inner,
                            cudaStream_t stream);
+
+/* q[row][k] = x[row][k] * factors[k] in steps of scales[row], the row's largest magnitude over 127,
+ * half to even; zeros for k from depth to `wide`. A row below 2^-100 counts as zeros; one that
+ * holds a NaN or an infinite number gets a scale of NaN. x: F32, F16, B16; factors may be NULL. */
+cudaError_t hrf_k_round_rows(int8_t *q, float *scales, struct hrf_k_array x, const float *factors,
+                             int64_t n_rows, int64_t depth, int64_t wide, cudaStream_t stream);
 
 /* Along an axis of `length`, `inner` elements between neighbours. */
 cudaError_t hrf_k_softmax(struct hrf_k_array y, struct hrf_k_array x, int64_t outer, int64_t length,
@@ -181,6 +187,20 @@ cudaError_t hrf_k_norm(struct hrf_k_array y, struct hrf_k_array x, struct hrf_k_
                        struct hrf_k_array bias, const struct hrf_k_norm_form *form,
                        cudaStream_t stream);
 
+/* Rows of `depth` numbers normalised, stored as `between` and rounded to 8 bits by
+ * hrf_k_round_rows(): the bits of these two passes in one. scale, bias (of the norm) and factors
+ * (of the rounding) are [depth] and may be NULL; rows of q are `wide`, zeros behind. */
+struct hrf_k_norm_rows_form {
+    int64_t depth, wide;
+    float epsilon;
+    int32_t centred;
+    enum hrf_k_type between;
+    const float *scale, *bias, *factors;
+};
+cudaError_t hrf_k_norm_rows(int8_t *q, float *scales, struct hrf_k_array x,
+                            const struct hrf_k_norm_rows_form *form, int64_t n_rows,
+                            cudaStream_t stream);
+
 /* y[batch][row][column] = epilogue(alpha * sum over k of a b + beta c + residual); strides in
  * elements, `batch` walks y, a and b. c.data and residual (of y's type and form) may be NULL. */
 struct hrf_k_product_form {
@@ -212,12 +232,14 @@ cudaError_t hrf_k_resize_image(struct hrf_k_array y, struct hrf_k_array x,
 /* Any convolution, transposed too, one thread an output: for those that cuDNN has no engine for. w
  * is [K][kernel rows][kernel columns][channels / group], of x's type (S8 for 8-bit x), K =
  * out_channels. 8-bit x: by the formula of struct hrf_requantize (scale is its multiplier), y and
- * the epilogue in steps, or in real numbers when y is float; otherwise scale is NULL. */
+ * the epilogue in steps, or in real numbers when y is float; otherwise scale is NULL. With
+ * row_scale, a window of one pixel and y float: sum * scale[k] * row_scale[pixel] + bias[k]. */
 struct hrf_k_convolution {
     struct hrf_k_window window; /* channels: of x */
     int64_t out_channels, group;
     int32_t is_transposed; /* output at gets input i with at = stride * i - pad + dilation * k */
     const float *scale, *bias; /* [K]; bias NULL: none */
+    const float *row_scale;    /* [pixels of x]; NULL: none */
     float residual_scale;
     struct hrf_k_epilogue epilogue;
 };

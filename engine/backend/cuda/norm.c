@@ -1,4 +1,5 @@
-/* norm.c - LAYER_NORM, RMS_NORM and GROUP_NORM as one launch each. */
+/* norm.c - LAYER_NORM, RMS_NORM and GROUP_NORM as one launch each; the first two write the rounded
+ * rows of the product behind them where nothing else reads theirs. */
 #include "engine/backend/cuda/cuda_private.h"
 
 #include <assert.h>
@@ -51,6 +52,67 @@ static struct hrf_k_norm_form groups_of(const struct hrf_spec *spec, const int64
     for (int32_t i = 2; i < shape->rank; i++)
         hrf_cuda_walk_add(&form.terms, shape->dims[i], y[i], x[i], 0);
     return form;
+}
+
+/* ---- together with a product that rounds the rows ---- */
+
+/* The rows of numbers that lie next to each other, as products read them. */
+static bool are_rows(const struct hrf_spec *spec, const struct hrf_cuda_rows *rows)
+{
+    const struct hrf_shape *shape = &spec->output.shape;
+    const int64_t depth = spec->attributes.of_pixels ? shape->dims[1] : hrf_shape_last(shape);
+    const bool is_last = spec->attributes.of_pixels ||
+                         (shape->rank != 4 && spec->attributes.axis == shape->rank - 1);
+    for (int32_t i = 1; i <= 2; i++)
+        if (hrf_spec_has(spec, i) &&
+            (spec->inputs[i].dtype != HRF_F32 || hrf_shape_count(&spec->inputs[i].shape) != depth))
+            return false;
+    return is_last && depth == rows->depth && hrf_shape_count(shape) == rows->n_rows * depth;
+}
+
+static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair)
+{
+    const struct hrf_cuda_kernel *kernel = (const struct hrf_cuda_kernel *)base;
+    struct hrf_cuda_rows rows;
+    return pair->is_sole_reader && !pair->is_residual && hrf_cuda_conv_rows(next, &rows) &&
+           are_rows(kernel->spec, &rows);
+}
+
+static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err)
+{
+    const struct hrf_cuda_kernel *kernel = (const struct hrf_cuda_kernel *)base;
+    char *work = next_call->workspace;
+    struct hrf_cuda_rows rows;
+    const bool takes_rows = hrf_cuda_conv_rows(next, &rows);
+    assert(takes_rows);
+    (void)takes_rows;
+    const struct hrf_k_norm_rows_form form = {
+        .depth = rows.depth,
+        .wide = rows.wide,
+        .epsilon = kernel->spec->attributes.epsilon,
+        .centred = kernel->spec->op != HRF_OP_RMS_NORM,
+        .between = hrf_cuda_output(kernel, call).type,
+        .scale = hrf_cuda_input(kernel, call, 1).data,
+        .bias = hrf_cuda_input(kernel, call, 2).data,
+        .factors = rows.factors,
+    };
+    int8_t *q = (int8_t *)work + rows.rows_at;
+    float *scales = (float *)(void *)(work + rows.scales_at);
+    HRF_TRY_CUDA(hrf_k_norm_rows(q, scales, hrf_cuda_input(kernel, call, 0), &form, rows.n_rows,
+                                 kernel->backend->device->stream),
+                 "normalising and rounding rows");
+    return hrf_cuda_conv_run_rounded(next, next_call, err);
+}
+
+void hrf_cuda_norm_fuses(struct hrf_cuda_kernel *kernel)
+{
+    if (kernel->spec->op != HRF_OP_LAYER_NORM && kernel->spec->op != HRF_OP_RMS_NORM)
+        return;
+    kernel->base.can_fuse = can_fuse;
+    kernel->base.run_fused = run_fused;
 }
 
 cudaError_t hrf_cuda_launch_norm(const struct hrf_cuda_kernel *kernel,

@@ -31,6 +31,70 @@ KERNEL normalise(hrf_k_array y, hrf_k_array x, hrf_k_array scale, hrf_k_array bi
     }
 }
 
+/* As stored in that type and read again. */
+DEVICE float rounded_to(hrf_k_type type, float v)
+{
+    switch (type) {
+    case HRF_K_B16:
+        return __bfloat162float(__float2bfloat16_rn(v));
+    case HRF_K_F16:
+        return __half2float(__float2half_rn(v));
+    default:
+        return v;
+    }
+}
+
+/* One number of a row that `normalise` would store and round_rows.cu would read. */
+DEVICE float normal_at(const hrf_k_norm_rows_form &f, const hrf_k_array &x, int64_t row, int64_t k,
+                       float mean, float factor)
+{
+    float v = (load(x, row * f.depth + k) - mean) * factor;
+    if (f.scale != nullptr)
+        v *= f.scale[k];
+    if (f.bias != nullptr)
+        v += f.bias[k];
+    v = rounded_to(f.between, v);
+    return f.factors != nullptr ? v * f.factors[k] : v;
+}
+
+/* The bits of the two passes. A row is read again from the caches. */
+KERNEL norm_rows(int8_t *q, float *scales, hrf_k_array x, hrf_k_norm_rows_form f, int64_t n)
+{
+    FOR_EACH_WARP(row, n)
+    {
+        float mean = 0, square = 0, most = 0;
+        for (int64_t k = LANE; k < f.depth && f.centred != 0; k += LANES)
+            mean += load(x, row * f.depth + k);
+        mean = warp_sum(mean) / (float)f.depth;
+        for (int64_t k = LANE; k < f.depth; k += LANES) {
+            const float d = load(x, row * f.depth + k) - mean;
+            square = fmaf(d, d, square);
+        }
+        const float factor = 1.0f / sqrtf(warp_sum(square) / (float)f.depth + f.epsilon);
+        for (int64_t k = LANE; k < f.depth; k += LANES)
+            most = larger_or_nan(most, fabsf(normal_at(f, x, row, k, mean, factor)));
+        most = warp_most(most);
+        const bool is_whole = most >= 0x1p-100f && most < INFINITY;
+        const float inverse = is_whole ? 127.0f / most : 0.0f;
+        for (int64_t k = LANE; k < f.wide; k += LANES) {
+            float v = 0;
+            if (k < f.depth && is_whole)
+                v = rintf(normal_at(f, x, row, k, mean, factor) * inverse);
+            q[row * f.wide + k] = (int8_t)v;
+        }
+        if (LANE == 0)
+            scales[row] = is_whole ? most / 127.0f : most < 0x1p-100f ? 0.0f : NAN;
+    }
+}
+
+cudaError_t hrf_k_norm_rows(int8_t *q, float *scales, struct hrf_k_array x,
+                            const struct hrf_k_norm_rows_form *form, int64_t n_rows,
+                            cudaStream_t stream)
+{
+    return n_rows == 0 ? cudaSuccess
+                       : LAUNCH_WARPS(norm_rows, n_rows, stream, q, scales, x, *form, n_rows);
+}
+
 cudaError_t hrf_k_norm(struct hrf_k_array y, struct hrf_k_array x, struct hrf_k_array scale,
                        struct hrf_k_array bias, const struct hrf_k_norm_form *form,
                        cudaStream_t stream)

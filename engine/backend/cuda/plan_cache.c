@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 3, KEY_ROOM = 1024, MOST_THREADS = 16 };
+enum { FORMAT = 4, KEY_ROOM = 1024, MOST_THREADS = 16 };
 
 struct entry {
     char hash[HRF_HASH_HEX]; /* of the key */
+    char kind[HRF_HASH_HEX]; /* of what a strip of the image has in common with the whole */
+    enum hrf_arithmetic arithmetic;
     struct hrf_cudnn_conv conv;
     struct hrf_cudnn_plan plan;
     bool has_plan;
@@ -51,9 +53,12 @@ struct hrf_plan_cache {
     size_t n_entries, capacity;
     struct hrf_strbuf lines;         /* on entries that were replaced, and engines that failed */
     struct hrf_plan_set *beforehand; /* NULL: none fits this device */
-    int32_t n_read, n_tuned, n_beforehand;
+    int32_t n_read, n_tuned, n_beforehand, n_taken; /* taken: from another rank */
+    int32_t n_otherwise; /* INT8 engines that were not timed, since they round otherwise */
     double tuning_seconds;
     bool cannot_write;
+    void (*progress)(void *context); /* NULL: nobody waits */
+    void *progress_context;
     struct builder builders[MOST_THREADS]; /* NULL where no thread has needed one yet */
 };
 
@@ -101,14 +106,21 @@ enum hrf_status hrf_plan_cache_use_sets(struct hrf_plan_cache *cache, const char
     return hrf_plan_set_find(directory, cache->properties, &cache->beforehand, &cache->lines, err);
 }
 
+void hrf_plan_cache_device(const struct hrf_plan_cache *cache,
+                           char text[HRF_PLAN_CACHE_DEVICE_ROOM])
+{
+    snprintf(text, HRF_PLAN_CACHE_DEVICE_ROOM, "cuDNN %zu; %.160s; sm %d.%d; driver %d",
+             cudnnGetVersion(), cache->device->name, cache->device->major, cache->device->minor,
+             cache->device->driver);
+}
+
 static void write_key(const struct hrf_plan_cache *cache, const struct hrf_cudnn_conv *conv,
                       char key[KEY_ROOM])
 {
-    char text[KEY_ROOM / 2];
+    char text[KEY_ROOM / 2], device[HRF_PLAN_CACHE_DEVICE_ROOM];
     hrf_cudnn_conv_text(conv, text, sizeof text);
-    snprintf(key, KEY_ROOM, "%d; cuDNN %zu; %s; sm %d.%d; driver %d; %s", FORMAT, cudnnGetVersion(),
-             cache->device->name, cache->device->major, cache->device->minor, cache->device->driver,
-             text);
+    hrf_plan_cache_device(cache, device);
+    snprintf(key, KEY_ROOM, "%d; %s; %s", FORMAT, device, text);
 }
 
 /* ---- on disk ---- */
@@ -134,15 +146,18 @@ static enum hrf_status decode(cudnnHandle_t cudnn, const json_t *file, const cha
                               const char *key, struct entry *entry, struct hrf_error *err)
 {
     const char *stored, *plan;
-    int64_t in, out;
+    int64_t in, out, arithmetic;
     HRF_TRY(hrf_json_get_text(file, "key", path, &stored, err));
     HRF_TRY(hrf_json_get_int(file, "in_channels", path, &in, err));
     HRF_TRY(hrf_json_get_int(file, "out_channels", path, &out, err));
     HRF_TRY(hrf_json_get_bool(file, "has_engine", path, &entry->has_plan, err));
     HRF_TRY(hrf_json_get_text(file, "plan", path, &plan, err));
+    HRF_TRY(hrf_json_get_int(file, "arithmetic", path, &arithmetic, err));
     HRF_TRY(check_sum(file, plan, path, err));
-    if (strcmp(stored, key) != 0 || in < entry->conv.x[1] || out < entry->conv.y[1])
+    if (strcmp(stored, key) != 0 || in < entry->conv.x[1] || out < entry->conv.y[1] ||
+        arithmetic < 0 || arithmetic >= HRF_N_ARITHMETICS)
         return hrf_error_set(err, HRF_E_USER, "%s: it is of another convolution", path);
+    entry->arithmetic = (enum hrf_arithmetic)arithmetic;
     if (!entry->has_plan)
         return HRF_OK;
     hrf_cudnn_conv_widen(&entry->conv, in, out);
@@ -178,24 +193,33 @@ static json_t *times_json(const struct hrf_candidate_times *times)
     return list;
 }
 
+static enum hrf_status encode(const char *key, const struct entry *entry,
+                              const struct hrf_candidate_times *times, json_t **out,
+                              struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *plan = NULL;
+    char sum[HRF_HASH_HEX];
+    if (entry->has_plan)
+        HRF_TRY(hrf_cudnn_plan_json(&entry->plan, &plan, err));
+    const char *text = plan != NULL ? plan : "";
+    HRF_TRY(hrf_hash_buffer(text, strlen(text), sum, err));
+    *out = json_pack("{ss sI sI sb sI si ss ss so}", "key", key, "in_channels",
+                     (json_int_t)entry->conv.x[1], "out_channels", (json_int_t)entry->conv.y[1],
+                     "has_engine", (int)entry->has_plan, "engine", (json_int_t)entry->plan.engine,
+                     "arithmetic", (int)entry->arithmetic, "plan", text, "plan_sha256", sum,
+                     "candidates", times_json(times));
+    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a tuned plan");
+    return HRF_OK;
+}
+
 static enum hrf_status write_entry(const struct hrf_plan_cache *cache, const char *key,
                                    const struct entry *entry,
                                    const struct hrf_candidate_times *times, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = path_of(cache, entry->hash);
-    HRF_AUTO_FREE char *plan = NULL;
-    char sum[HRF_HASH_HEX];
+    HRF_AUTO_JSON file = NULL;
     HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    if (entry->has_plan)
-        HRF_TRY(hrf_cudnn_plan_json(&entry->plan, &plan, err));
-    const char *text = plan != NULL ? plan : "";
-    HRF_TRY(hrf_hash_buffer(text, strlen(text), sum, err));
-    HRF_AUTO_JSON file = json_pack("{sssIsIsbsIssssso}", "key", key, "in_channels",
-                                   (json_int_t)entry->conv.x[1], "out_channels",
-                                   (json_int_t)entry->conv.y[1], "has_engine", (int)entry->has_plan,
-                                   "engine", (json_int_t)entry->plan.engine, "plan", text,
-                                   "plan_sha256", sum, "candidates", times_json(times));
-    HRF_CHECK_MEMORY(file != NULL, err, "no memory for a tuned plan");
+    HRF_TRY(encode(key, entry, times, &file, err));
     HRF_TRY(hrf_private_directory_open(cache->directory, err));
     return hrf_json_write_file(path, file, err);
 }
@@ -213,6 +237,12 @@ static void keep(struct hrf_plan_cache *cache, const char *key, const struct ent
 }
 
 /* ---- looking up ---- */
+
+static void show_progress(const struct hrf_plan_cache *cache)
+{
+    if (cache->progress != NULL)
+        cache->progress(cache->progress_context);
+}
 
 static enum hrf_status build(const struct hrf_plan_cache *cache, const struct builder *builder,
                              struct job *job, struct hrf_error *err)
@@ -235,6 +265,7 @@ static enum hrf_status start_job(const struct hrf_plan_cache *cache, const struc
                                  struct job *job, struct hrf_error *err)
 {
     struct hrf_error why = { .status = HRF_OK };
+    show_progress(cache);
     if (read_entry(cache, builder->cudnn, job->key, job->entry, &job->is_read, &why) != HRF_OK) {
         hrf_strbuf_addf(&job->lines, "a tuned plan is made anew: %s\n", why.text);
         hrf_cudnn_plan_release(&job->entry->plan);
@@ -248,15 +279,46 @@ static enum hrf_status start_job(const struct hrf_plan_cache *cache, const struc
     return job->is_read || job->is_made_beforehand ? HRF_OK : build(cache, builder, job, err);
 }
 
-/* Times what was built, keeps the best and takes the entry over. */
-static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, struct hrf_error *err)
+/* A strip that rounds otherwise than the whole image gives other bytes in places. */
+static void compare_arithmetics(struct hrf_plan_cache *cache, const struct entry *entry)
 {
-    struct entry *entry = job->entry;
+    for (size_t i = 0; i < cache->n_entries && entry->conv.type == HRF_S8; i++) {
+        const struct entry *other = cache->entries[i];
+        if (strcmp(other->kind, entry->kind) != 0 || other->arithmetic == entry->arithmetic)
+            continue;
+        hrf_strbuf_addf(&cache->lines,
+                        "INT8 may differ by a step between layouts: a convolution is %s at "
+                        "%" PRId64 " x %" PRId64 " pixels and %s at %" PRId64 " x %" PRId64 "\n",
+                        hrf_arithmetic_words(entry->arithmetic), entry->conv.y[3], entry->conv.y[2],
+                        hrf_arithmetic_words(other->arithmetic), other->conv.y[3],
+                        other->conv.y[2]);
+        return;
+    }
+}
+
+static enum hrf_status reserve_entry(struct hrf_plan_cache *cache, struct hrf_error *err)
+{
     void *entries = cache->entries;
     const enum hrf_status status = hrf_array_reserve(
         &entries, &cache->capacity, cache->n_entries + 1, sizeof(struct entry *), err);
     cache->entries = entries;
-    HRF_TRY(status);
+    return status;
+}
+
+/* Takes the job's entry over, for which there is room. */
+static void add_entry(struct hrf_plan_cache *cache, struct job *job)
+{
+    compare_arithmetics(cache, job->entry);
+    cache->entries[cache->n_entries++] = job->entry;
+    job->entry = NULL;
+}
+
+/* Times what was built, keeps the best and takes the entry over. */
+static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, struct hrf_error *err)
+{
+    struct entry *entry = job->entry;
+    HRF_TRY(reserve_entry(cache, err));
+    show_progress(cache);
     cache->n_read += job->is_read;
     cache->n_tuned += !job->is_read;
     cache->n_beforehand += job->is_made_beforehand;
@@ -264,14 +326,16 @@ static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, st
     if (is_tried)
         entry->has_plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates,
                                         &entry->plan, &job->times, &job->lines);
+    if (is_tried)
+        entry->arithmetic = entry->has_plan ? job->times.arithmetic : HRF_AS_WRITTEN;
+    cache->n_otherwise += job->times.n_otherwise;
     hrf_strbuf_adds(&cache->lines, job->lines.text);
     if (!entry->has_plan)
         entry->conv = job->asked;
     /* That none of the engines was right is asked again in the next start. */
     if (!job->is_read && (entry->has_plan || !is_tried))
         keep(cache, job->key, entry, &job->times);
-    cache->entries[cache->n_entries++] = entry;
-    job->entry = NULL;
+    add_entry(cache, job);
     return HRF_OK;
 }
 
@@ -288,13 +352,17 @@ static enum hrf_status init_job(const struct hrf_plan_cache *cache,
                                 const struct hrf_cudnn_conv *conv, struct job *job,
                                 struct hrf_error *err)
 {
+    const struct hrf_cudnn_conv kind = hrf_cudnn_conv_kind(conv);
+    char key[KEY_ROOM];
     *job = (struct job){ .lines = HRF_STRBUF_INIT };
     write_key(cache, conv, job->key);
     job->entry = hrf_calloc(1, sizeof *job->entry);
     HRF_CHECK_MEMORY(job->entry != NULL, err, "no memory for a tuned plan");
     job->entry->conv = job->asked = *conv;
     job->entry->plan.engine = -1;
-    return hrf_hash_buffer(job->key, strlen(job->key), job->entry->hash, err);
+    HRF_TRY(hrf_hash_buffer(job->key, strlen(job->key), job->entry->hash, err));
+    write_key(cache, &kind, key);
+    return hrf_hash_buffer(key, strlen(key), job->entry->kind, err);
 }
 
 static const struct entry *find(const struct hrf_plan_cache *cache, const char *hash)
@@ -308,7 +376,8 @@ static const struct entry *find(const struct hrf_plan_cache *cache, const char *
 static void give(const struct entry *entry, struct hrf_planned_conv *out)
 {
     *out = (struct hrf_planned_conv){ .conv = entry->conv,
-                                      .plan = entry->has_plan ? &entry->plan : NULL };
+                                      .plan = entry->has_plan ? &entry->plan : NULL,
+                                      .arithmetic = entry->arithmetic };
 }
 
 enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache, const struct hrf_cudnn_conv *conv,
@@ -431,6 +500,55 @@ enum hrf_status hrf_plan_cache_prepare(struct hrf_plan_cache *cache,
     return status;
 }
 
+/* ---- of several ranks ---- */
+
+enum hrf_status hrf_plan_cache_export(struct hrf_plan_cache *cache,
+                                      const struct hrf_cudnn_conv *conv, json_t **out,
+                                      struct hrf_error *err)
+{
+    const struct hrf_candidate_times times = { .n = 0 };
+    struct hrf_planned_conv planned;
+    struct job job;
+    HRF_TRY(hrf_plan_cache_get(cache, conv, &planned, err));
+    enum hrf_status status = init_job(cache, conv, &job, err);
+    const struct entry *known = status == HRF_OK ? find(cache, job.entry->hash) : NULL;
+    if (known != NULL)
+        status = encode(job.key, known, &times, out, err);
+    release_job(&job);
+    return status;
+}
+
+enum hrf_status hrf_plan_cache_import(struct hrf_plan_cache *cache,
+                                      const struct hrf_cudnn_conv *conv, const json_t *entry,
+                                      const char *where, struct hrf_error *err)
+{
+    struct job job;
+    enum hrf_status status = init_job(cache, conv, &job, err);
+    if (status == HRF_OK && find(cache, job.entry->hash) == NULL) {
+        status = decode(cache->cudnn, entry, where, job.key, job.entry, err);
+        if (status == HRF_OK)
+            status = reserve_entry(cache, err);
+        if (status == HRF_OK) {
+            cache->n_taken++;
+            add_entry(cache, &job);
+        }
+    }
+    release_job(&job);
+    return status;
+}
+
+void hrf_plan_cache_show_progress(struct hrf_plan_cache *cache, void (*progress)(void *context),
+                                  void *context)
+{
+    cache->progress = progress;
+    cache->progress_context = context;
+}
+
+void hrf_plan_cache_note(struct hrf_plan_cache *cache, const char *lines)
+{
+    hrf_strbuf_adds(&cache->lines, lines);
+}
+
 void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes)
 {
     hrf_strbuf_adds(notes, cache->lines.text);
@@ -441,6 +559,15 @@ void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes
                         " by plans made beforehand), %" PRId32 " read; plans are kept in %s\n",
                         cache->n_tuned, cache->tuning_seconds, cache->n_beforehand, cache->n_read,
                         cache->directory != NULL ? cache->directory : "memory");
+    if (cache->n_otherwise > 0)
+        hrf_strbuf_addf(notes,
+                        "%" PRId32 " engines for INT8 were not timed: they round otherwise than "
+                        "the ones that were taken\n",
+                        cache->n_otherwise);
+    if (cache->n_taken > 0)
+        hrf_strbuf_addf(notes, "%" PRId32 " convolutions by plans that another rank has tuned\n",
+                        cache->n_taken);
+    cache->n_otherwise = cache->n_taken = 0;
     cache->n_tuned = cache->n_read = cache->n_beforehand = 0;
     cache->tuning_seconds = 0;
 }

@@ -10,9 +10,10 @@
 #define HRF_ENGINE_BACKEND_CUDA_PLAN_CACHE_H
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "engine/backend/cuda/cuda_device.h"
-#include "engine/backend/cuda/cudnn_conv.h"
+#include "engine/backend/cuda/cudnn_arithmetic.h"
 #include "engine/backend/cuda/cudnn_plan.h"
 
 struct hrf_plan_cache;
@@ -34,6 +35,7 @@ HRF_CHECKED enum hrf_status hrf_plan_cache_use_sets(struct hrf_plan_cache *cache
 struct hrf_planned_conv {
     struct hrf_cudnn_conv conv;        /* as asked, its channels widened where that was needed */
     const struct hrf_cudnn_plan *plan; /* NULL: cuDNN has no engine for it */
+    enum hrf_arithmetic arithmetic;    /* of the plan */
 };
 HRF_CHECKED enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache,
                                                const struct hrf_cudnn_conv *conv,
@@ -43,6 +45,25 @@ HRF_CHECKED enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache,
 HRF_CHECKED enum hrf_status hrf_plan_cache_prepare(struct hrf_plan_cache *cache,
                                                    const struct hrf_cudnn_conv *convs, int32_t n,
                                                    int32_t n_threads, struct hrf_error *err);
+/* What the ranks of a network share (plan_ranks.h): */
+enum { HRF_PLAN_CACHE_DEVICE_ROOM = 256 };
+/* The GPU, its driver and cuDNN: plans are for those that are equal. */
+void hrf_plan_cache_device(const struct hrf_plan_cache *cache,
+                           char text[HRF_PLAN_CACHE_DEVICE_ROOM]);
+/* The entry of `conv`, made if it is not known, as it is kept on disk. */
+HRF_CHECKED enum hrf_status hrf_plan_cache_export(struct hrf_plan_cache *cache,
+                                                  const struct hrf_cudnn_conv *conv, json_t **out,
+                                                  struct hrf_error *err);
+/* Takes an entry that another cache exported, unless `conv` is known. `where` is for errors. */
+HRF_CHECKED enum hrf_status hrf_plan_cache_import(struct hrf_plan_cache *cache,
+                                                  const struct hrf_cudnn_conv *conv,
+                                                  const json_t *entry, const char *where,
+                                                  struct hrf_error *err);
+/* Called after each convolution that is read, built or timed, by any thread. NULL: no more. */
+void hrf_plan_cache_show_progress(struct hrf_plan_cache *cache, void (*progress)(void *context),
+                                  void *context);
+/* Adds to the notes: whole lines, or "". */
+void hrf_plan_cache_note(struct hrf_plan_cache *cache, const char *lines);
 /* A few lines on what was read, tuned and replaced since the last call; "" when nothing. */
 void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes);
 

@@ -318,17 +318,17 @@ struct pixel_form {
     float scale[3], shift[3];
 };
 
-KERNEL normalise(float *y, const uint8_t *x, pixel_form form, int64_t n)
+KERNEL normalise(hrf_k_array y, const uint8_t *x, pixel_form form, int64_t n)
 {
     FOR_EACH(i, n)
     {
         const int64_t c = i % 3;
-        y[i] = fmaf((float)x[i], form.scale[c], form.shift[c]);
+        store(y, i, fmaf((float)x[i], form.scale[c], form.shift[c]));
     }
 }
 
-cudaError_t hrf_k_normalise(float *y, const uint8_t *x, int64_t pixels, const float scale[3],
-                            const float shift[3], cudaStream_t stream)
+cudaError_t hrf_k_normalise(struct hrf_k_array y, const uint8_t *x, int64_t pixels,
+                            const float scale[3], const float shift[3], cudaStream_t stream)
 {
     const pixel_form form = { { scale[0], scale[1], scale[2] }, { shift[0], shift[1], shift[2] } };
     const int64_t n = 3 * pixels;

@@ -1,5 +1,6 @@
 /* simple.c - operators that are one launch: functions of a number, pools, products, means. */
 #include "engine/backend/cuda/cuda_private.h"
+#include "engine/backend/cuda/cudnn_arithmetic.h"
 
 #include <assert.h>
 #include <math.h>
@@ -120,6 +121,31 @@ static cudaError_t launch_binary(const struct hrf_cuda_kernel *kernel,
                            &epilogue, stream_of(kernel));
 }
 
+cudaError_t hrf_cuda_apply_activation(const struct hrf_spec *spec, void *output,
+                                      cudaStream_t stream)
+{
+    const struct hrf_k_array y = hrf_cuda_array(&spec->output, output);
+    const struct hrf_k_walk walk = {
+        .rank = 1, .dims = { hrf_shape_count(&spec->output.shape) }, .y = { 1 }, .a = { 1 }
+    };
+    struct hrf_k_function function = { .alpha = 1 };
+    switch (spec->attributes.activation) {
+    case HRF_ACT_GELU:
+        function.math = HRF_K_GELU;
+        break;
+    case HRF_ACT_GELU_TANH:
+        function.math = HRF_K_GELU_TANH;
+        break;
+    case HRF_ACT_SWISH:
+        function.math = HRF_K_SWISH;
+        break;
+    default:
+        return cudaSuccess;
+    }
+    return hrf_k_pointwise(&function, y, y, (struct hrf_k_array){ .data = NULL }, &walk, &nothing,
+                           stream);
+}
+
 /* A function of the two halves of the last axis. */
 static cudaError_t launch_swiglu(const struct hrf_cuda_kernel *kernel,
                                  const struct hrf_kernel_call *call)
@@ -173,6 +199,8 @@ enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel, stru
     for (int64_t c = 0; c < channels; c++) {
         const double s = (double)p[0][c] / sqrt((double)p[3][c] + (double)spec->attributes.epsilon);
         factors[c] = (float)(s * sx / sy);
+        if (in_steps) /* as a second output of a convolution (cudnn_conv.h) */
+            factors[c] = hrf_arithmetic_short_factor(factors[c]);
         factors[channels + c] = (float)(((double)p[1][c] - (double)p[2][c] * s) / sy);
     }
     HRF_TRY(upload_table(kernel, 0, factors, n_bytes, err));

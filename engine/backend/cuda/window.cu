@@ -395,6 +395,8 @@ DEVICE float finish_sum(const sums &s, const hrf_k_array &x, const hrf_k_array &
 {
     const float bias = c.bias != nullptr ? c.bias[channel] : 0.0f;
     float v = is_integer(x) ? ((float)s.integers + bias) * c.scale[channel] : s.floats + bias;
+    if (c.row_scale != nullptr)
+        v = (float)s.integers * c.scale[channel] * c.row_scale[at / c.out_channels] + bias;
     if (residual.data != nullptr && is_integer(residual))
         v = fmaf((float)(load_integer(residual, at) - residual.zero_point), c.residual_scale, v);
     else if (residual.data != nullptr)

@@ -1,0 +1,286 @@
+#include "engine/check/check_outputs.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/strbuf.h"
+#include "engine/run/calibrator.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FORMAT = 1, MOST_EACH = 4, CALIBRATED_IMAGES = 4, FEW_IMAGES = 8 };
+
+const struct hrf_pixel_form hrf_check_pixel_form = { { 0.017f, 0.017f, 0.017f }, { -2, -2, -2 } };
+
+/* ---- images ---- */
+
+static uint32_t mix(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    uint32_t h = a * 0x9e3779b1u ^ b * 0x85ebca6bu ^ c * 0xc2b2ae35u ^ d * 0x27d4eb2fu;
+    h ^= h >> 15;
+    h *= 0x2c1b3c6du;
+    return h ^ h >> 12;
+}
+
+/* A colour of the image, squares of its own width, and a little noise. */
+void hrf_check_pixels(int64_t batch, int64_t size, uint8_t *out)
+{
+    for (uint32_t n = 0; n < (uint32_t)batch; n++) {
+        const uint32_t width = 4u << n % 5;
+        for (uint32_t y = 0; y < (uint32_t)size; y++)
+            for (uint32_t x = 0; x < (uint32_t)size; x++)
+                for (uint32_t c = 0; c < 3; c++) {
+                    const uint32_t colour = mix(n, c, 1, 0) % 128;
+                    const uint32_t square = mix(n, y / width, x / width, c + 2) % 112;
+                    *out++ = (uint8_t)(colour + square + mix(n, y, x, c + 5) % 16);
+                }
+    }
+}
+
+/* ---- the CPU ---- */
+
+static enum hrf_status copy_images(const struct hrf_graph *graph, int64_t n_images,
+                                   struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph_of_n = NULL;
+    HRF_TRY(hrf_graph_copy(graph, &graph_of_n, err));
+    struct hrf_shape shape = graph_of_n->values[graph_of_n->inputs[0]].shape;
+    shape.dims[0] = n_images;
+    HRF_TRY(hrf_graph_set_input_shape(graph_of_n, 0, &shape, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph_of_n, err));
+    HRF_MOVE(*out, graph_of_n);
+    return HRF_OK;
+}
+
+static enum hrf_status run_cpu(struct hrf_session *session, int64_t batch, int64_t size,
+                               struct hrf_error *err)
+{
+    const int64_t n = batch * size * size * 3;
+    HRF_AUTO_FREE uint8_t *pixels = hrf_alloc_array((size_t)n, 1);
+    HRF_CHECK_MEMORY(pixels != NULL, err, "no memory for the images");
+    hrf_check_pixels(batch, size, pixels);
+    for (int64_t i = 0; i < n; i++)
+        hrf_session_input(session, 0)[i] = (float)pixels[i] * hrf_check_pixel_form.scale[i % 3] +
+                                           hrf_check_pixel_form.shift[i % 3];
+    return hrf_session_run(session, err);
+}
+
+static enum hrf_status observe(const struct hrf_graph *graph, int64_t batch, int64_t size,
+                               struct hrf_observations *seen, struct hrf_error *err)
+{
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = "fp32",
+                                               .every_tensor = true };
+    struct hrf_calibrator calibrator = { .observations = seen };
+    HRF_AUTO(hrf_graph) few = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_TRY(copy_images(graph, batch, &few, err));
+    HRF_TRY(hrf_session_create(few, &config, &session, err));
+    hrf_calibrator_watch(session, &calibrator);
+    return run_cpu(session, batch, size, err);
+}
+
+static void take_ranges(const struct hrf_calibrated *calibrated, struct hrf_made_ranges *made)
+{
+    for (int32_t i = 0; i < made->n_ranges; i++)
+        for (int32_t k = 0; k < calibrated->n_ranges; k++)
+            if (strcmp(made->ranges[i].value, calibrated->ranges[k].value) == 0) {
+                made->ranges[i].low = calibrated->ranges[k].low;
+                made->ranges[i].high = calibrated->ranges[k].high;
+            }
+}
+
+static enum hrf_status make_ranges(const struct hrf_graph *graph,
+                                   const struct hrf_check_network *network,
+                                   struct hrf_made_ranges *made, struct hrf_error *err)
+{
+    const int64_t n = network->batch < CALIBRATED_IMAGES ? network->batch : CALIBRATED_IMAGES;
+    struct hrf_observations seen = { .items = NULL };
+    struct hrf_calibrated calibrated = { .ranges = NULL };
+    HRF_AUTO(hrf_calibration) calibration = NULL;
+    enum hrf_status status = observe(graph, n, network->size, &seen, err);
+    if (status == HRF_OK)
+        status = hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, &calibration, err);
+    if (status == HRF_OK)
+        status = hrf_calibrated_init(calibration, &calibrated, err);
+    if (status == HRF_OK)
+        take_ranges(&calibrated, made);
+    hrf_calibrated_release(&calibrated);
+    hrf_observations_release(&seen);
+    return status;
+}
+
+static enum hrf_status allocate(struct hrf_expected *e, int64_t n_images, int64_t n_all,
+                                struct hrf_error *err)
+{
+    e->n_images = n_images;
+    e->n_each = n_all < MOST_EACH ? n_all : MOST_EACH;
+    e->outputs = hrf_calloc((size_t)(e->n_images * e->n_each) + 1, sizeof *e->outputs);
+    HRF_CHECK_MEMORY(e->outputs != NULL, err, "no memory for the outputs");
+    return HRF_OK;
+}
+
+static enum hrf_status compute(const struct hrf_graph *graph,
+                               const struct hrf_check_network *network, struct hrf_expected *e,
+                               struct hrf_error *err)
+{
+    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_TRY(make_ranges(graph, network, &e->made, err));
+    HRF_TRY(hrf_session_create(graph, &config, &session, err));
+    HRF_TRY(run_cpu(session, network->batch, network->size, err));
+    const int64_t n_all = hrf_shape_count(hrf_session_output_shape(session, 0)) / network->batch;
+    HRF_TRY(allocate(e, network->batch, n_all, err));
+    for (int64_t i = 0; i < e->n_images * e->n_each; i++)
+        e->outputs[i] = hrf_session_output(session, 0)[i / e->n_each * n_all + i % e->n_each];
+    return HRF_OK;
+}
+
+/* ---- the file ---- */
+
+static char *path_of(const char *folder, const struct hrf_check_network *network)
+{
+    return hrf_format("%s/%s-%lldx%lld.json", folder, network->model, (long long)network->size,
+                      (long long)network->batch);
+}
+
+static enum hrf_status read_numbers(const json_t *file, const char *key, const char *path, size_t n,
+                                    const json_t **out, struct hrf_error *err)
+{
+    json_t *list;
+    HRF_TRY(hrf_json_get_array(file, key, path, &list, err));
+    if (json_array_size(list) != n)
+        return hrf_error_set(err, HRF_E_USER, "%s: '%s' has %zu numbers, not %zu", path, key,
+                             json_array_size(list), n);
+    *out = list;
+    return HRF_OK;
+}
+
+static enum hrf_status read_file(const char *path, const struct hrf_check_network *network,
+                                 struct hrf_expected *e, struct hrf_error *err)
+{
+    HRF_AUTO_JSON file = NULL;
+    const json_t *ranges = NULL, *outputs = NULL;
+    int64_t format, n_each;
+    HRF_TRY(hrf_json_read_file(path, &file, err));
+    HRF_TRY(hrf_json_get_int(file, "version", path, &format, err));
+    HRF_TRY(hrf_json_get_int(file, "outputs_of_each", path, &n_each, err));
+    if (format != FORMAT || n_each < 1 || n_each > MOST_EACH)
+        return hrf_error_set(err, HRF_E_USER, "%s: of another version of this program", path);
+    HRF_TRY(read_numbers(file, "ranges", path, 2 * (size_t)e->made.n_ranges, &ranges, err));
+    HRF_TRY(read_numbers(file, "outputs", path, (size_t)(network->batch * n_each), &outputs, err));
+    for (int32_t i = 0; i < e->made.n_ranges; i++) {
+        e->made.ranges[i].low = (float)json_number_value(json_array_get(ranges, 2 * (size_t)i));
+        e->made.ranges[i].high = (float)json_number_value(
+            json_array_get(ranges, 2 * (size_t)i + 1));
+    }
+    HRF_TRY(allocate(e, network->batch, n_each, err));
+    for (int64_t i = 0; i < e->n_images * e->n_each; i++)
+        e->outputs[i] = (float)json_number_value(json_array_get(outputs, (size_t)i));
+    return HRF_OK;
+}
+
+static void add_numbers(struct hrf_strbuf *text, const char *key, const float *numbers, int64_t n,
+                        int digits)
+{
+    hrf_strbuf_addf(text, " \"%s\": [", key);
+    for (int64_t i = 0; i < n; i++)
+        hrf_strbuf_addf(text, "%s%.*g", i > 0 ? "," : "", digits, (double)numbers[i]);
+    hrf_strbuf_adds(text, "]");
+}
+
+/* With as few digits as such numbers need, each list on one line. */
+enum hrf_status hrf_expected_write(const struct hrf_expected *e,
+                                   const struct hrf_check_network *network, const char *folder,
+                                   struct hrf_error *err)
+{
+    enum { RANGE_DIGITS = 3, OUTPUT_DIGITS = 6 };
+    const int64_t n_ranges = 2 * (int64_t)e->made.n_ranges;
+    HRF_AUTO_FREE char *path = path_of(folder, network);
+    HRF_AUTO_FREE float *ranges = hrf_alloc_array((size_t)n_ranges + 1, sizeof *ranges);
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_CHECK_MEMORY(path != NULL && ranges != NULL, err, "no memory for the outputs");
+    for (int32_t i = 0; i < e->made.n_ranges; i++) {
+        ranges[2 * i] = e->made.ranges[i].low;
+        ranges[2 * i + 1] = e->made.ranges[i].high;
+    }
+    hrf_strbuf_addf(&text, "{\"version\": %d, \"outputs_of_each\": %d,\n", (int)FORMAT,
+                    (int)e->n_each);
+    add_numbers(&text, "ranges", ranges, n_ranges, RANGE_DIGITS);
+    hrf_strbuf_adds(&text, ",\n");
+    add_numbers(&text, "outputs", e->outputs, e->n_images * e->n_each, OUTPUT_DIGITS);
+    hrf_strbuf_adds(&text, "}\n");
+    HRF_TRY(hrf_strbuf_status(&text, err));
+    return hrf_file_write_atomic(path, text.text, strlen(text.text), err);
+}
+
+enum hrf_status hrf_expected_init(const struct hrf_graph *graph,
+                                  const struct hrf_check_network *network, const char *folder,
+                                  bool by_cpu, struct hrf_expected *out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = folder != NULL ? path_of(folder, network) : NULL;
+    *out = (struct hrf_expected){ .outputs = NULL };
+    HRF_TRY(hrf_made_ranges_init(graph, &out->made, err));
+    if (by_cpu)
+        return compute(graph, network, out, err);
+    if (path == NULL || !hrf_path_exists(path))
+        return HRF_OK;
+    return read_file(path, network, out, err);
+}
+
+void hrf_expected_release(struct hrf_expected *expected)
+{
+    hrf_made_ranges_release(&expected->made);
+    hrf_free(expected->outputs);
+    expected->outputs = NULL;
+}
+
+/* ---- comparing ---- */
+
+/* Output k of image i without what all images have of it. */
+static double centred(const float *all, int64_t n_images, int64_t stride, int64_t i, int64_t k)
+{
+    double mean = 0;
+    for (int64_t n = 0; n < n_images; n++)
+        mean += (double)all[n * stride + k] / (double)n_images;
+    return (double)all[i * stride + k] - mean;
+}
+
+struct hrf_likeness hrf_expected_compare(const struct hrf_expected *e, const float *outputs,
+                                         int64_t n_all)
+{
+    double largest = 0, difference = 0, ab = 0, aa = 0, bb = 0;
+    for (int64_t i = 0; i < e->n_images; i++)
+        for (int64_t k = 0; k < e->n_each; k++) {
+            const double want = (double)e->outputs[i * e->n_each + k];
+            const double got = (double)outputs[i * n_all + k];
+            const double a = centred(e->outputs, e->n_images, e->n_each, i, k);
+            const double b = centred(outputs, e->n_images, n_all, i, k);
+            largest = fmax(largest, fabs(want));
+            difference = isfinite(got) ? fmax(difference, fabs(got - want)) : INFINITY;
+            ab += a * b;
+            aa += a * a;
+            bb += b * b;
+        }
+    return (struct hrf_likeness){ .difference = largest > 0 ? difference / largest : difference,
+                                  .cosine = e->n_images < FEW_IMAGES ? NAN : ab / sqrt(aa * bb) };
+}
+
+bool hrf_likeness_is_good(const struct hrf_likeness *likeness, const char *precision)
+{
+    static const struct {
+        const char *precision;
+        double difference, cosine;
+    } limits[] = { { "fp32", 1e-3, 0.9999 },
+                   { "tf32", 0.05, 0.98 },
+                   { "fp16", 0.05, 0.98 },
+                   { "bf16", 0.1, 0.9 },
+                   { "int8", 0.3, 0.6 } };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        if (strcmp(limits[i].precision, precision) == 0)
+            return likeness->difference <= limits[i].difference &&
+                   (isnan(likeness->cosine) || likeness->cosine >= limits[i].cosine);
+    return false;
+}
