@@ -180,6 +180,13 @@ static enum hrf_status describe(struct hrf_hdf5_file *file, const struct hrf_fea
     if (f->model != NULL)
         hrf_hdf5_set_text(file, name, "model_sha256", f->model);
     hrf_hdf5_set_text(file, name, "tiling", tiling);
+    if (f->preparation.size > 0) {
+        char text[96];
+        snprintf(text, sizeof text, "resize:%lld,%s,crop:%lld", (long long)f->preparation.resize,
+                 hrf_interpolation_names[f->preparation.interpolation],
+                 (long long)f->preparation.size);
+        hrf_hdf5_set_text(file, name, "preparation", text);
+    }
     hrf_hdf5_set_text(file, name, "tile_plan", f->plan->hash);
     hrf_hdf5_set_real(file, name, "mpp", f->plan->patch_mpp);
     return HRF_OK;

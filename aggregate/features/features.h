@@ -24,6 +24,7 @@
 #define HRF_AGGREGATE_FEATURES_FEATURES_H
 
 #include "base/error.h"
+#include "base/preparation.h"
 #include "schema/record/tile_plan.h"
 
 #include <stdbool.h>
@@ -46,6 +47,7 @@ struct hrf_features {
     const char *encoder;   /* the model's file name without its suffix */
     const char *precision; /* in which they were computed: "fp32" ...; NULL: not said */
     const char *model;     /* SHA-256 of the model; NULL: not said */
+    struct hrf_preparation preparation; /* of patches before the model */
     int64_t width;
     /* Gives the next rows, [*n][width], valid until the next call, until all plan->n_patches are
      * given. */

@@ -2,8 +2,10 @@
  * (page_moved.c), and the slides and patches that changed label. Of one precision alone only the
  * tables and its calibration curve are shown. */
 #include "aggregate/report/page_private.h"
+#include "aggregate/study/reading.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- tables ---- */
 
@@ -90,19 +92,24 @@ static bool any_on_gpu(const struct hrf_cohort *cohort)
 /* What all precisions together read, and how long that took. */
 static void reading_line(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    struct hrf_timing sum = { .build = 0 };
-    int64_t n_scored = 0;
-    for (size_t i = 0; i < cohort->n_precisions; i++) {
-        hrf_timing_add(&sum, &cohort->precisions[i].timing);
-        n_scored += cohort->precisions[i].n_patches;
-    }
-    if (n_scored == 0 || isnan(sum.reads))
+    const struct hrf_reading r = hrf_cohort_reading(cohort);
+    if (r.n_scored == 0 || isnan(r.n_read))
         return;
     hrf_out_markup(out, "<p>%s patches were read for %s scores of patches",
-                   hrf_page_count((int64_t)(sum.reads + 0.5)).text, hrf_page_count(n_scored).text);
-    hrf_out_markup(out, ": %s of decoding, ", hrf_page_seconds(sum.decode).text);
-    hrf_out_markup(out, "%s of resampling and normalising, all reader threads together.</p>",
-                   hrf_page_seconds(sum.prepare).text);
+                   hrf_page_count((int64_t)(r.n_read + 0.5)).text, hrf_page_count(r.n_scored).text);
+    hrf_out_markup(out, ": %s of decoding, ", hrf_page_seconds(r.decode).text);
+    hrf_out_markup(out, "%s of resampling and normalising, all reader threads together.",
+                   hrf_page_seconds(r.prepare).text);
+    const char *in_all = cohort->n_precisions > 1 ? " in all precisions" : "";
+    if (r.waiter != NULL)
+        hrf_out_addf(out,
+                     " The readers of a rank could deliver %.*f patches/s, its network takes "
+                     "%.*f%s: the %s.",
+                     r.readers_rate < 100.0, r.readers_rate, r.network_rate < 100.0, r.network_rate,
+                     in_all,
+                     strcmp(r.waiter, "network") == 0 ? "network waits for patches"
+                                                      : "readers wait for the network");
+    hrf_out_adds(out, "</p>");
 }
 
 static void gain_table(struct hrf_out *out, const struct hrf_cohort *cohort)

@@ -299,6 +299,7 @@ static enum hrf_status write_features(const struct writer *w, size_t slide, size
                                            .encoder = w->options->encoder,
                                            .precision = w->cohort->precisions[precision].name,
                                            .model = w->options->model_sha256,
+                                           .preparation = w->options->preparation,
                                            .width = rows->width,
                                            .next = next_rows,
                                            .rows = rows };

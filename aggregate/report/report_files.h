@@ -43,7 +43,8 @@ struct hrf_report_options {
     enum hrf_features_form features;
     bool half_features;
     const char *encoder, *model_sha256;
-    const char *made_at; /* shown on the page; NULL = now, UTC */
+    struct hrf_preparation preparation; /* of patches before the model */
+    const char *made_at;                /* shown on the page; NULL = now, UTC */
     /* Called after each slide; may be NULL. */
     void (*on_slide)(void *context, size_t done, size_t total);
     void *on_slide_context;

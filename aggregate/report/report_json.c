@@ -1,6 +1,7 @@
 /* report_json.c - writes report.json. */
 #include "aggregate/report/report_json_private.h"
 #include "aggregate/study/bottleneck.h"
+#include "aggregate/study/reading.h"
 
 static json_t *counts_json(const struct hrf_cohort_counts *counts)
 {
@@ -98,17 +99,18 @@ static json_t *calibration_json(const struct hrf_calibration_facts *facts)
 static json_t *reading_json(const struct hrf_cohort *cohort)
 {
     json_t *object = json_object();
-    struct hrf_timing sum = { .build = 0 };
-    int64_t n_scored = 0;
-    for (size_t i = 0; i < cohort->n_precisions; i++) {
-        hrf_timing_add(&sum, &cohort->precisions[i].timing);
-        n_scored += cohort->precisions[i].n_patches;
-    }
-    hrf_json_put(object, "patches_scored", json_integer(n_scored));
-    hrf_json_put_ratio(object, "patches_read", sum.reads,
+    const struct hrf_reading r = hrf_cohort_reading(cohort);
+    static const char *const why = "slides were read as one image, or jobs of an earlier version "
+                                   "did not count";
+    hrf_json_put(object, "patches_scored", json_integer(r.n_scored));
+    hrf_json_put_ratio(object, "patches_read", r.n_read,
                        "jobs of an earlier version did not count them");
-    hrf_json_put(object, "decode_seconds", hrf_json_number(sum.decode));
-    hrf_json_put(object, "prepare_seconds", hrf_json_number(sum.prepare));
+    hrf_json_put(object, "decode_seconds", hrf_json_number(r.decode));
+    hrf_json_put(object, "prepare_seconds", hrf_json_number(r.prepare));
+    hrf_json_put(object, "wait_seconds", hrf_json_number(r.wait));
+    hrf_json_put_ratio(object, "readers_patches_per_second", r.readers_rate, why);
+    hrf_json_put_ratio(object, "network_patches_per_second", r.network_rate, why);
+    hrf_json_put_text(object, "waits", r.waiter);
     return object;
 }
 

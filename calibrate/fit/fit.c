@@ -245,7 +245,6 @@ static enum hrf_status fit_tokens(const struct hrf_observation *o, struct hrf_ca
     hrf_free(t->method);
     t->method = rows;
     t->sqnr_db = decibels((double)o->n_tries, o->errors[i]);
-    t->one_scale_db = decibels((double)o->n_tries, o->errors[HRF_OBSERVE_ONE_SCALE]);
     t->strength = hrf_observe_strength(i);
     if (t->strength <= 0)
         return HRF_OK;
@@ -268,7 +267,6 @@ static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_
                                           .observed_high = o->high,
                                           .method = hrf_strdup(hrf_fit_kind_name(fit.kind)),
                                           .sqnr_db = fit.sqnr_db,
-                                          .one_scale_db = fit.sqnr_db,
                                           .n_means = o->n_channels };
     t->means = hrf_alloc_array((size_t)o->n_channels, sizeof *t->means);
     HRF_CHECK_MEMORY(t->name != NULL && t->method != NULL && t->means != NULL, err,
@@ -305,9 +303,8 @@ enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *c, double min_sqnr_db
                                    struct hrf_error *err)
 {
     for (size_t i = 0; i < c->n_tensors; i++) {
-        struct hrf_calibration_tensor *t = &c->tensors[i];
+        const struct hrf_calibration_tensor *t = &c->tensors[i];
         char reason[96];
-        t->needs_rows = t->sqnr_db >= min_sqnr_db && t->one_scale_db < min_sqnr_db;
         if (t->sqnr_db >= min_sqnr_db)
             continue;
         snprintf(reason, sizeof reason,

@@ -45,8 +45,8 @@ HRF_CHECKED enum hrf_status hrf_fit_all(const struct hrf_observations *observati
  * have 35 dB and more. */
 #define HRF_FIT_MIN_SQNR_DB 15.0
 
-/* Adds to the record's `keep` every tensor that 8 bits hold with less than min_sqnr_db, saying so,
- * and sets needs_rows of those that they hold well enough only with a scale for each row. */
+/* Adds to the record's `keep` every tensor that 8 bits hold with less than min_sqnr_db, saying so.
+ */
 HRF_CHECKED enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *calibration,
                                                double min_sqnr_db, struct hrf_error *err);
 /* One line for each tensor whose values were all equal. That should not happen with real images:

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VERSION = 4 };
+enum { VERSION = 5 };
 
 static const char *const losses[] = { "cosine", "margin" };
 
@@ -29,7 +29,7 @@ static json_t *observation_json(const struct hrf_observation *o)
         json_array_append_new(sums, hrf_json_number(o->sums[c]));
         json_array_append_new(peaks, hrf_json_number((double)o->peaks[c]));
     }
-    for (int i = 0; i < HRF_OBSERVE_TRIES; i++)
+    for (int i = 0; i < HRF_OBSERVE_STRENGTHS; i++)
         json_array_append_new(errors, hrf_json_number(o->errors[i]));
     return json_pack("{sosIsIsososisososososI}", "value", hrf_json_string(o->value), "n",
                      (json_int_t)o->n, "broken", (json_int_t)o->n_broken, "low",
@@ -136,9 +136,9 @@ static enum hrf_status read_peaks(const json_t *list, const char *where, struct 
 static enum hrf_status read_errors(const json_t *list, const char *where, struct hrf_observation *o,
                                    struct hrf_error *err)
 {
-    if (json_array_size(list) != HRF_OBSERVE_TRIES)
+    if (json_array_size(list) != HRF_OBSERVE_STRENGTHS)
         return wrong(where, "the number of errors", err);
-    for (size_t i = 0; i < HRF_OBSERVE_TRIES; i++) {
+    for (size_t i = 0; i < HRF_OBSERVE_STRENGTHS; i++) {
         o->errors[i] = json_number_value(json_array_get(list, i));
         if (!json_is_number(json_array_get(list, i)) || !isfinite(o->errors[i]) || o->errors[i] < 0)
             return wrong(where, "an error", err);

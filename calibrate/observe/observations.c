@@ -155,7 +155,7 @@ static void merge(struct hrf_observation *o, const struct hrf_observation *from)
         o->sums[c] += from->sums[c];
         o->peaks[c] = fmaxf(o->peaks[c], from->peaks[c]);
     }
-    for (int i = 0; i < HRF_OBSERVE_TRIES; i++)
+    for (int i = 0; i < HRF_OBSERVE_STRENGTHS; i++)
         o->errors[i] += from->errors[i];
     o->n_tries += from->n_tries;
     o->n += from->n;

@@ -15,12 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-    HRF_OBSERVE_BINS = 4096,
-    HRF_OBSERVE_STRENGTHS = 6,
-    HRF_OBSERVE_ONE_SCALE = HRF_OBSERVE_STRENGTHS, /* index of the try without scales by row */
-    HRF_OBSERVE_TRIES
-};
+enum { HRF_OBSERVE_BINS = 4096, HRF_OBSERVE_STRENGTHS = 6 };
 /* Strength i of smoothing that is tried on the inputs of products: 0 (none) to 1. */
 float hrf_observe_strength(int i);
 
@@ -35,9 +30,8 @@ struct hrf_observation {
     float *peaks; /* [n_channels]: largest finite magnitudes */
     int64_t n_channels;
     /* Of a product's input: squared error of its output relative to the output's square, with each
-     * strength of smoothing and a scale for each row, and last with one scale for all rows and no
-     * smoothing; added up over n_tries batches; n_tries 0: not measured. */
-    double errors[HRF_OBSERVE_TRIES];
+     * strength of smoothing, added up over n_tries batches; n_tries 0: not measured. */
+    double errors[HRF_OBSERVE_STRENGTHS];
     int64_t n_tries;
 };
 

@@ -27,6 +27,19 @@ struct hrf_backend_config {
     bool allow_tf32;   /* float32 products by tensor cores, with 10 bits of mantissa */
 };
 
+/* How the back ends of a network's ranks reach each other while they are made ready. Messages from
+ * one rank arrive in order. */
+struct hrf_backend_ranks {
+    void *context;
+    int32_t rank, n_ranks;
+    enum hrf_status (*send)(void *context, int32_t to, const void *bytes, size_t n_bytes,
+                            struct hrf_error *err);
+    enum hrf_status (*receive)(void *context, int32_t from, void *bytes, size_t n_bytes,
+                               struct hrf_error *err);
+    /* For work that takes longer than ranks wait for one that shows none. Any thread. */
+    void (*progress)(void *context);
+};
+
 struct hrf_backend_ops {
     const char *name; /* "ref", "cpu", "cuda" */
     /* NULL: kernels work in host memory and are done when run() returns. Otherwise the pointers of
@@ -37,7 +50,9 @@ struct hrf_backend_ops {
     /* It has kernels for LAYER_NORM, ATTENTION and SWIGLU; false: what exporters write for them
      * stays several operators. */
     bool fuses_transformers;
-    bool rounds_rows; /* it computes nodes for which hrf_product_rounds_rows() is true */
+    /* INT8: what passes between products of rows, norms and attention is B16 rather than float32,
+     * which saves half of the memory's traffic. */
+    bool narrows_tokens;
     /* Whether create() would find its device, and what that is. */
     enum hrf_status (*identify)(struct hrf_device_identity *out, struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,
@@ -51,9 +66,10 @@ struct hrf_backend_ops {
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err);
     /* Called once before a graph's nodes are compiled, for what is better done for all of them.
+     * `ranks` NULL: alone; else all ranks call it at the same place, each with its own graph.
      * Optional: NULL = nothing to do. */
     enum hrf_status (*prepare)(struct hrf_backend *backend, const struct hrf_graph *graph,
-                               struct hrf_error *err);
+                               const struct hrf_backend_ranks *ranks, struct hrf_error *err);
     /* Whether compile() takes this CONV or GEMM with this activation, of those that
      * hrf_pass_fuse_epilogue() fuses, and gains by it. Optional: NULL = never. */
     bool (*takes_activation)(const struct hrf_graph *graph, const struct hrf_node *node,
@@ -61,6 +77,10 @@ struct hrf_backend_ops {
     /* Whether compile() takes this CONV (float, rank 4, without one so far) with a prologue, and
      * gains by it. Optional: NULL = never. */
     bool (*takes_prologue)(const struct hrf_graph *graph, const struct hrf_node *conv);
+    /* Whether compile() tries to compute this CONV and `norm`, a BATCH_NORM of its output, in one
+     * pass that writes both. Optional: NULL = never. */
+    bool (*takes_second)(const struct hrf_graph *graph, const struct hrf_node *conv,
+                         const struct hrf_node *norm);
     /* Whether compile() takes the node's input k (-1: its output), a float32 image, at a pixel
      * stride (hrf_value.pixel_stride) of any number of whole cache lines, alike the node's on a
      * part of the image; a CONV's residual then has its output's pixel stride. Optional: NULL =

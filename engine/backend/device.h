@@ -16,8 +16,7 @@
 
 struct hrf_backend; /* each back end's own */
 
-/* How pixels become the float32 input of a network: y = x * scale[c] + shift[c] for channel c of
- * RGB. */
+/* How pixels become the input of a network: y = x * scale[c] + shift[c] for channel c of RGB. */
 struct hrf_pixel_form {
     float scale[3], shift[3];
 };
@@ -97,6 +96,18 @@ struct hrf_device_peer_ops {
     enum hrf_status (*signal_set)(struct hrf_backend *backend, void *signal, struct hrf_error *err);
     enum hrf_status (*signal_wait)(struct hrf_backend *backend, void *signal,
                                    struct hrf_error *err);
+    /* Flags are 32-bit words, 0 or 1, in memory of allocate(), of this rank or of one that shares
+     * it. try_flags() tries them out in 4 bytes at `memory`, recorded and replayed.
+     * HRF_E_UNSUPPORTED: this device has none; the text says why. Call it before the others. */
+    enum hrf_status (*try_flags)(struct hrf_backend *backend, void *memory, struct hrf_error *err);
+    /* Sets the flag when the selected queue gets there. Whoever then takes the flag sees all that
+     * was queued before. May be recorded. */
+    enum hrf_status (*flag_set)(struct hrf_backend *backend, void *flag, struct hrf_error *err);
+    /* The selected queue waits until the flag is 1 and sets it to 0. May be recorded. */
+    enum hrf_status (*flag_take)(struct hrf_backend *backend, void *flag, struct hrf_error *err);
+    /* Writes n flags at once, past everything that is queued; done when it returns. */
+    enum hrf_status (*flags_write)(struct hrf_backend *backend, void *flags, int32_t n,
+                                   uint32_t value, struct hrf_error *err);
 };
 
 /* A device that works asynchronously: its memory, and batches in its queue. All calls except wait()
@@ -134,13 +145,14 @@ struct hrf_device_ops {
     /* Allocates the buffers of both slots of upload_pixels(), so that no batch has to. */
     enum hrf_status (*reserve_pixels)(struct hrf_backend *backend, int64_t n_pixels,
                                       struct hrf_error *err);
-    /* Uploads n_pixels RGB pixels, no more than were reserved, as bytes and converts them to floats
-     * at `to`. The copy runs in a queue of its own, next to kernels that were queued before. `slot`
-     * (0 or 1) selects the buffer; it is used again once the pixels of its last call are
-     * converted. */
-    enum hrf_status (*upload_pixels)(struct hrf_backend *backend, int32_t slot, float *to,
-                                     const uint8_t *from, int64_t n_pixels,
-                                     const struct hrf_pixel_form *form, struct hrf_error *err);
+    /* Uploads n_pixels RGB pixels, no more than were reserved, as bytes and converts them to the
+     * type and scale of `input`, which lies at `to`. The copy runs in a queue of its own, next to
+     * kernels that were queued before. `slot` (0 or 1) selects the buffer; it is used again once
+     * the pixels of its last call are converted. */
+    enum hrf_status (*upload_pixels)(struct hrf_backend *backend, int32_t slot, void *to,
+                                     const struct hrf_value *input, const uint8_t *from,
+                                     int64_t n_pixels, const struct hrf_pixel_form *form,
+                                     struct hrf_error *err);
 
     /* Marks where the kernels of a batch begin in the queue; mark() of the same slot marks their
      * end. */

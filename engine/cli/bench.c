@@ -2,6 +2,7 @@
 #include "engine/run/bench.h"
 #include "base/json.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/products.h"
 #include "engine/planning/find_layout.h"
 #include "engine/planning/known_machine.h"
 #include "engine/planning/prediction_print.h"
@@ -17,7 +18,7 @@ struct request {
     const char *model, *precision, *device, *layout, *comm;
     int64_t size, batch, runs, threads, classes, bands;
     double memory_gib;
-    bool layers, predict, json;
+    bool layers, products, predict, json;
 };
 
 /* What the simulator predicts for the same layout, from costs that were measured before. */
@@ -108,6 +109,28 @@ static json_t *to_json(const struct request *r, const struct hrf_bench *b)
                      hrf_json_number(b->convolutions), "fraction_of_convolutions_alone",
                      hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs,
                      "processor_seconds", hrf_json_number(b->processor));
+}
+
+static json_t *products_to_json(const struct hrf_products *p, const struct hrf_bench *b)
+{
+    return json_pack("{sisososo}", "layers", (int)p->n, "seconds", hrf_json_number(p->seconds),
+                     "operations", hrf_json_number(p->operations), "of_network",
+                     hrf_json_number(p->n > 0 ? p->seconds / b->median : NAN));
+}
+
+static void print_products(const struct hrf_products *p, const struct hrf_bench *b)
+{
+    if (p->n == 0) {
+        printf("  no layer is a product with a constant matrix\n");
+        return;
+    }
+    printf(
+        "  oneDNN's matrix products of these shapes alone (%d layers, %.0f %% of the operations): "
+        "%.1f ms, %.1f GOPS; their time is %.0f %% of the network's, the network's GOPS %.0f %% "
+        "of theirs\n",
+        p->n, 100 * p->operations / b->operations, p->seconds * 1e3,
+        p->operations / p->seconds * 1e-9, 100 * p->seconds / b->median,
+        100 * (b->operations / b->median) / (p->operations / p->seconds));
 }
 
 static json_t *layers_to_json(const struct hrf_bench *b)
@@ -205,6 +228,18 @@ static void print_ranks(const struct hrf_bench *b)
     }
 }
 
+/* True if convolutions are most of the operations: their own speed then says something of the
+ * network's. */
+static bool is_convolutional(const struct hrf_bench *b)
+{
+    double all = 0, convolutions = 0;
+    for (int32_t i = 0; i < b->n_layers; i++) {
+        all += b->layers[i].operations;
+        convolutions += b->layers[i].op == HRF_OP_CONV ? b->layers[i].operations : 0;
+    }
+    return isfinite(b->convolutions) && convolutions > all / 2;
+}
+
 static void print_text(const struct request *r, const struct hrf_bench *b)
 {
     printf("%s %lldx%lld px, batch %lld, %s: %.3g images/s (%.3g to %.3g), %.2f GOP/image, "
@@ -218,7 +253,7 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
         hrf_bands_text(&b->bands, text);
         printf(", %s", text);
     }
-    if (b->bands.n_bands == 1 && isfinite(b->convolutions))
+    if (b->bands.n_bands == 1 && is_convolutional(b))
         printf(", %.0f %% of the speed of its convolutions alone",
                100 * b->convolutions / b->median);
     if (b->resident_bytes > 0)
@@ -228,14 +263,17 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
 }
 
 static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
-                             const struct forecast *f, struct hrf_error *err)
+                             const struct hrf_products *products, const struct forecast *f,
+                             struct hrf_error *err)
 {
     if (!r->json) {
-        if (r->layers && b->n_layers == 0)
+        if ((r->layers || r->products) && b->n_layers == 0)
             fputs("layers are timed only on one rank without bands\n", stderr);
         else if (r->layers)
             print_layers(b);
         print_text(r, b);
+        if (r->products && b->n_layers > 0)
+            print_products(products, b);
         if (f->prediction != NULL)
             print_forecast(f, b);
         return HRF_OK;
@@ -251,6 +289,8 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
         json_object_set_new(value, "resident_bytes", json_integer((json_int_t)b->resident_bytes));
     if (value != NULL && r->layers)
         json_object_set_new(value, "layers", layers_to_json(b));
+    if (value != NULL && r->products && b->n_layers > 0)
+        json_object_set_new(value, "products_alone", products_to_json(products, b));
     if (value != NULL && b->ranks != NULL)
         json_object_set_new(value, "ranks", ranks_to_json(b));
     if (value != NULL && b->transport != NULL)
@@ -292,13 +332,16 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     if (status == HRF_OK && hrf_joined_is_first(joined))
         status = forecast(r, graph, &layout, &predicted, err);
     if (status == HRF_OK)
-        status = hrf_bench_run(graph, &config, r->runs, r->layers, &result, err);
+        status = hrf_bench_run(graph, &config, r->runs, r->layers || r->products, &result, err);
+    struct hrf_products products = { .n = 0 };
+    if (status == HRF_OK && r->products && result.n_layers > 0)
+        status = hrf_products_time(&result, &products, err);
     char text[128];
     struct request shown = *r; /* with the layout that "auto" has chosen */
     hrf_layout_text(&layout.plan, text);
     shown.layout = text;
     if (status == HRF_OK && hrf_joined_is_first(joined))
-        status = print(&shown, &result, &predicted, err);
+        status = print(&shown, &result, &products, &predicted, err);
     release_forecast(&predicted);
     hrf_found_layout_release(&layout);
     hrf_bench_release(&result);
@@ -330,6 +373,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           "also print each layer's kernel and its time in the network and alone; takes three times "
           "as many runs",
           HRF_OPTION_FLAG, &r.layers },
+        { "products", NULL,
+          "also time the matrix products of the layers alone, by oneDNN on this processor: the "
+          "limit",
+          HRF_OPTION_FLAG, &r.products },
         { "predict", NULL, "also print what 'plan' predicts (run tune-comm and profile first)",
           HRF_OPTION_FLAG, &r.predict },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },

@@ -16,7 +16,7 @@ static const struct hrf_check_part *const parts[] = { &hrf_check_rounding, &hrf_
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 struct wanted {
-    const char *device, *save, *only;
+    const char *device, *save, *only, *outputs, *make_outputs;
     bool quick, small, json, list;
     int64_t seconds; /* 0: as long as it takes */
 };
@@ -106,7 +106,8 @@ static enum hrf_status check_all(struct checking *c, struct hrf_error *err)
     hrf_device_identity_words(&identity, words, sizeof words);
     if (!wanted->json)
         printf("%s: %s\n", wanted->device, words);
-    c->check = (struct hrf_check){ wanted->device, identity.address, wanted->small };
+    c->check = (struct hrf_check){ wanted->device, identity.address, wanted->small,
+                                   wanted->outputs };
     c->all = json_pack("{si ss ss sb sb}", "version", 1, "device", wanted->device,
                        "device_in_words", words, "good", 1, "complete", 0);
     for (int p = 0; p < (int)N_PARTS; p++)
@@ -133,6 +134,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "only", "NAME", "only one part, or one row of it", HRF_OPTION_TEXT, &wanted.only },
         { "small", NULL, "run every step on small images, to try this program; measures nothing",
           HRF_OPTION_FLAG, &wanted.small },
+        { "outputs", "DIR", "what the CPU gives for the networks of 'speed', to compare with",
+          HRF_OPTION_TEXT, &wanted.outputs },
+        { "make-outputs", "DIR", "only compute these on this CPU and write them to DIR",
+          HRF_OPTION_TEXT, &wanted.make_outputs },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &wanted.json },
         { "save", "FILE", "also write the JSON to FILE, again after every row", HRF_OPTION_TEXT,
           &wanted.save },
@@ -150,6 +155,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     }
     if (wanted.list)
         return 0;
+    if (wanted.make_outputs != NULL)
+        return hrf_check_make_outputs(wanted.make_outputs, &err) == HRF_OK
+                   ? 0
+                   : hrf_engine_fail(command->name, &err);
     struct checking checking = { .wanted = &wanted, .start = hrf_clock_seconds(), .good = true };
     const enum hrf_status status = check_all(&checking, &err);
     json_decref(checking.all);

@@ -31,6 +31,7 @@ struct request {
 struct run {
     const struct request *request;
     const struct hrf_graph *graph;
+    struct hrf_graph *spent; /* `graph` if one network is all that is made of it; else NULL */
     const char *precision;
     const struct hrf_calibrated *calibrated; /* NULL: not needed */
     struct hrf_calibrator
@@ -82,6 +83,11 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
     HRF_TRY(hrf_graph_copy(run->graph, &run->inferred, err));
     HRF_TRY(hrf_graph_set_input_shape(run->inferred, 0, shape, err));
     HRF_TRY(hrf_graph_infer_shapes(run->inferred, err));
+    /* An 8-bit output is written by scales that are constants. */
+    if (run->spent != NULL && run->inferred->values[run->inferred->outputs[0]].dtype == HRF_F32) {
+        hrf_graph_drop_constants(run->spent); /* `inferred` has them */
+        config.session.spent = run->inferred;
+    }
     enum hrf_status status = HRF_OK;
     if (run->calibrator == NULL) {
         config.n_bands = (int32_t)request->bands;
@@ -379,6 +385,10 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
         run.calibrated = &calibrated;
     }
+    /* Bands are tried where memory is limited and one network does not fit. */
+    if (request->memory_gib == 0 && !request->sqnr &&
+        (request->batch == 0 || request->batch >= shape.dims[0]))
+        run.spent = graph;
     enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
     if (status == HRF_OK)
         tell_notes(run.network);

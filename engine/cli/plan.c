@@ -258,12 +258,16 @@ static enum hrf_status print_json(struct planning *p, struct hrf_error *err)
 static enum hrf_status make_planners(struct planning *p, const struct hrf_graph *graph,
                                      struct hrf_error *err)
 {
+    char note[512] = "";
     struct hrf_planner_config config = { .graph = graph,
                                          .precision = p->request->precision,
                                          .costs = &p->known.costs,
                                          .machine = &p->known.machine,
                                          .memory_bytes = (int64_t)(p->request->memory_gib * 0x1p30),
                                          .device = p->request->cluster == NULL ? "cpu" : NULL };
+    if (p->request->cluster != NULL)
+        config.prepared_as = hrf_planner_backend(&p->known.machine, note);
+    fputs(note, stderr);
     HRF_TRY(hrf_planner_create(&config, &p->planner, err));
     p->single_planner = p->planner;
     if (p->known.single.n_entries == 0)

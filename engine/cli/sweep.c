@@ -148,11 +148,15 @@ static enum hrf_status sweep_precision(struct sweep *sweep, const struct request
                                        const struct hrf_graph *graph, enum hrf_rate precision,
                                        struct hrf_error *err)
 {
+    char note[512];
     const struct hrf_planner_config planning = { .graph = graph,
                                                  .precision = hrf_rate_name(precision),
                                                  .costs = &sweep->known.costs,
-                                                 .machine = &sweep->known.machine };
+                                                 .machine = &sweep->known.machine,
+                                                 .prepared_as = hrf_planner_backend(
+                                                     &sweep->known.machine, note) };
     HRF_AUTO(hrf_planner) planner = NULL;
+    fputs(note, stderr);
     HRF_TRY(hrf_planner_create(&planning, &planner, err));
     for (int f = 0; f < N_FAMILIES; f++)
         for (int32_t n = 1; n <= r->ranks; n *= 2) {

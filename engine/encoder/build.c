@@ -178,12 +178,7 @@ int32_t hrf_encoder_transpose(struct hrf_encoder_build *b, int32_t x, int32_t ra
 int32_t hrf_encoder_slice(struct hrf_encoder_build *b, int32_t x, int64_t axis, int64_t begin,
                           int64_t end)
 {
-    struct hrf_attributes a = hrf_attributes_default();
-    a.n_axes = 1;
-    a.axes[0] = axis;
-    a.starts[0] = begin;
-    a.ends[0] = end;
-    a.steps[0] = 1;
+    const struct hrf_attributes a = hrf_attributes_slice(axis, begin, end);
     return hrf_encoder_node(b, HRF_OP_SLICE, &x, 1, &a);
 }
 

@@ -2,18 +2,10 @@
  * PyTorch's antialiased bicubic interpolation make them: each output is a weighted mean of the
  * inputs in reach, weights by Keys' cubic with a = -0.5, stretched by the factor by which the grid
  * shrinks. */
+#include "base/cubic.h"
 #include "engine/encoder/build_private.h"
 
 #include <math.h>
-
-static double cubic(double x)
-{
-    const double a = -0.5;
-    x = fabs(x);
-    if (x < 1)
-        return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
 
 /* Weight of input j in output i of one axis: out[i * from + j]. */
 static void fill_weights(int64_t from, int64_t to, double *out)
@@ -27,7 +19,7 @@ static void fill_weights(int64_t from, int64_t to, double *out)
         double sum = 0;
         for (int64_t j = 0; j < from; j++) {
             const bool counts = j >= first && j < end;
-            out[i * from + j] = counts ? cubic(((double)j - centre + 0.5) / stretch) : 0;
+            out[i * from + j] = counts ? hrf_cubic(((double)j - centre + 0.5) / stretch) : 0;
             sum += out[i * from + j];
         }
         for (int64_t j = 0; j < from; j++)

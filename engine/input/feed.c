@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/backend/kernel.h"
+#include "engine/input/image_resize.h"
 #include "engine/input/pixel_writer.h"
 #include "engine/input/plan_readers.h"
 
@@ -24,6 +25,8 @@ struct slot {
 
 struct hrf_feed {
     struct hrf_feed_config config;
+    int64_t side;                     /* px of an image that goes into the network */
+    int64_t first_row, n_rows;        /* of every patch that are read */
     int64_t *order;                   /* [n_patches]: visiting order -> patch */
     int64_t n_batches;                /* total number; INT64_MAX: not known yet */
     struct hrf_pixel_writer *writers; /* [n_forms] */
@@ -39,7 +42,7 @@ struct hrf_feed {
     bool stop;
     enum hrf_status status; /* the first failure */
     struct hrf_error error;
-    int64_t decode_ns, prepare_ns, wait_ns;
+    int64_t decode_ns, prepare_ns, wait_ns, n_read;
 };
 
 struct claim {
@@ -72,7 +75,7 @@ static const struct hrf_patch *patch_at(const struct hrf_feed *feed, int64_t bat
 static void patch_done(const struct hrf_feed *feed, const struct hrf_patch_reader *reader,
                        const struct hrf_patch *patch)
 {
-    hrf_patch_reader_done(reader, patch->x, patch->y, feed->config.first_row, feed->config.n_rows);
+    hrf_patch_reader_done(reader, patch->x, patch->y, feed->first_row, feed->n_rows);
 }
 
 /* Batches that others read are not waited for by tiles. Called with the lock. */
@@ -126,17 +129,17 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
     }
 }
 
-/* Elements of the rows of a patch that are read. */
-static int64_t patch_numbers(const struct hrf_feed_config *config)
+/* Elements of the rows of an image that are made. */
+static int64_t image_numbers(const struct hrf_feed *feed)
 {
-    return config->n_rows * config->plan->patch_size * 3;
+    return feed->config.n_rows * feed->side * 3;
 }
 
 /* Where a patch goes in a slot. */
 static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, int32_t form,
                          int64_t place)
 {
-    const size_t n = (size_t)patch_numbers(&feed->config);
+    const size_t n = (size_t)image_numbers(feed);
     return (uint8_t *)slot->pixels[form] +
            (size_t)place * n * hrf_feed_form_bytes(&feed->config.forms[form]);
 }
@@ -148,21 +151,32 @@ struct reader {
     struct hrf_level_check *check;        /* NULL: the slide has no other level to compare with */
     uint8_t *places[HRF_FEED_MOST_FORMS]; /* of the patch that is being read */
     unsigned char *jittered;              /* a row; NULL: no form is stained otherwise */
+    struct hrf_image_resizer *resizer;    /* NULL: patches go in as they are */
     int64_t decode_ns, prepare_ns;        /* not yet added to the times of the feed */
 };
 
-/* Straight from the decoded tile to the batch, in every form. */
-static void take_row(void *context, int64_t row, const unsigned char *rgb)
+/* A row of the image to the batch, in every form. */
+static void put_row(void *context, int64_t row, const unsigned char *rgb)
 {
     const struct reader *reader = context;
     const struct hrf_feed_config *config = &reader->feed->config;
-    const int64_t n = config->plan->patch_size * 3;
+    const int64_t n = reader->feed->side * 3;
     if (reader->jittered != NULL)
         hrf_stain_jitter_apply(&config->jitter, rgb, n, reader->jittered);
     for (int32_t f = 0; f < config->n_forms; f++)
         hrf_pixel_writer_put(
             &reader->feed->writers[f], config->is_jittered[f] ? reader->jittered : rgb, n,
             reader->places[f] + (size_t)(row * n) * hrf_feed_form_bytes(&config->forms[f]));
+}
+
+/* A row of the patch, straight from the decoded tile. */
+static void take_row(void *context, int64_t row, const unsigned char *rgb)
+{
+    const struct reader *reader = context;
+    if (reader->resizer != NULL)
+        hrf_image_resizer_put(reader->resizer, rgb);
+    else
+        put_row(context, row, rgb);
     hrf_level_check_row(reader->check, row, rgb);
 }
 
@@ -178,9 +192,12 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
         bool is_white = false;
         for (int32_t f = 0; f < config->n_forms; f++)
             reader->places[f] = place_of(feed, claim->slot, f, place);
-        hrf_level_check_begin(reader->check, config->first_row);
-        HRF_TRY(hrf_patch_reader_visit(reader->patches, patch->x, patch->y, config->first_row,
-                                       config->n_rows, take_row, reader, &decode_ns, err));
+        hrf_level_check_begin(reader->check, feed->first_row);
+        if (reader->resizer != NULL)
+            hrf_image_resizer_begin(reader->resizer, config->first_row, config->n_rows, put_row,
+                                    reader);
+        HRF_TRY(hrf_patch_reader_visit(reader->patches, patch->x, patch->y, feed->first_row,
+                                       feed->n_rows, take_row, reader, &decode_ns, err));
         patch_done(feed, reader->patches, patch);
         HRF_TRY(hrf_plan_check_white(config->slide, config->plan, patch - config->plan->patches,
                                      before, &is_white, err));
@@ -211,6 +228,7 @@ static void reader_release(struct reader *reader)
     hrf_patch_reader_destroy(reader->patches);
     hrf_level_check_destroy(reader->check);
     hrf_free(reader->jittered);
+    hrf_image_resizer_destroy(reader->resizer);
 }
 
 static bool is_any_jittered(const struct hrf_feed_config *config)
@@ -221,15 +239,25 @@ static bool is_any_jittered(const struct hrf_feed_config *config)
     return is_any;
 }
 
+static enum hrf_status reader_init(struct reader *reader, const struct hrf_feed_config *config,
+                                   struct hrf_error *err)
+{
+    HRF_TRY(hrf_plan_readers_create(config->slide, config->plan, &reader->patches, &reader->check,
+                                    err));
+    if (is_any_jittered(config)) {
+        reader->jittered = hrf_alloc_array((size_t)reader->feed->side, 3);
+        HRF_CHECK_MEMORY(reader->jittered != NULL, err, "no memory for a row of pixels");
+    }
+    return config->preparation.size > 0
+               ? hrf_image_resizer_create(config->plan->patch_size, &config->preparation,
+                                          &reader->resizer, err)
+               : HRF_OK;
+}
+
 static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(reader) reader = { .feed = feed };
-    HRF_TRY(hrf_plan_readers_create(feed->config.slide, feed->config.plan, &reader.patches,
-                                    &reader.check, err));
-    if (is_any_jittered(&feed->config)) {
-        reader.jittered = hrf_alloc_array((size_t)feed->config.plan->patch_size, 3);
-        HRF_CHECK_MEMORY(reader.jittered != NULL, err, "no memory for a row of pixels");
-    }
+    HRF_TRY(reader_init(&reader, &feed->config, err));
     struct claim claim;
     pthread_mutex_lock(&feed->lock);
     while (take_claim(feed, &claim)) {
@@ -239,6 +267,7 @@ static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err
         feed->decode_ns += reader.decode_ns;
         feed->prepare_ns += reader.prepare_ns;
         reader.decode_ns = reader.prepare_ns = 0;
+        feed->n_read += claim.n;
         claim.slot->filled += claim.n;
         if (claim.slot->filled == batch_size(feed, claim.batch))
             pthread_cond_signal(&feed->ready);
@@ -260,14 +289,33 @@ static void *reader_main(void *context)
     return NULL;
 }
 
+/* True if a form lies in memory of somebody else. */
+static bool is_taken(const struct hrf_feed_config *config, int32_t form)
+{
+    return config->memory.take != NULL && config->forms[form].raw;
+}
+
+static void release_slot(const struct hrf_feed_config *config, struct slot *slot)
+{
+    for (int32_t f = 0; f < config->n_forms; f++)
+        if (!is_taken(config, f))
+            hrf_free(slot->pixels[f]);
+        else if (slot->pixels[f] != NULL)
+            config->memory.give(config->memory.context, slot->pixels[f]);
+}
+
 static enum hrf_status allocate_slot(const struct hrf_feed *feed, struct slot *slot,
                                      struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
-    const size_t n = (size_t)config->batch * (size_t)patch_numbers(config);
+    const size_t n = (size_t)config->batch * (size_t)image_numbers(feed);
     for (int32_t f = 0; f < config->n_forms; f++) {
-        slot->pixels[f] = hrf_alloc_aligned(n * hrf_feed_form_bytes(&config->forms[f]),
-                                            HRF_BUFFER_ALIGNMENT);
+        const size_t n_bytes = n * hrf_feed_form_bytes(&config->forms[f]);
+        if (is_taken(config, f)) {
+            HRF_TRY(config->memory.take(config->memory.context, n_bytes, &slot->pixels[f], err));
+            continue;
+        }
+        slot->pixels[f] = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
         HRF_CHECK_MEMORY(slot->pixels[f] != NULL, err, "no memory for %d batches of %lld patches",
                          config->n_ahead, (long long)config->batch);
     }
@@ -301,16 +349,37 @@ static enum hrf_status announce(struct hrf_feed *feed, struct hrf_error *err)
     HRF_TRY(hrf_plan_readers_create(config->slide, config->plan, &feed->announcer, &check, err));
     for (int64_t i = 0; i < config->n_patches; i++) {
         const struct hrf_patch *patch = &patches[feed->order[i]];
-        HRF_TRY(hrf_patch_reader_expect(feed->announcer, patch->x, patch->y, config->first_row,
-                                        config->n_rows, err));
+        HRF_TRY(hrf_patch_reader_expect(feed->announcer, patch->x, patch->y, feed->first_row,
+                                        feed->n_rows, err));
     }
     return config->reads_ahead ? hrf_patch_reader_read_ahead(feed->announcer, err) : HRF_OK;
+}
+
+/* The images' size, and which rows of patches they are made of. */
+static enum hrf_status choose_rows(struct hrf_feed *feed, struct hrf_error *err)
+{
+    struct hrf_feed_config *config = &feed->config;
+    const int64_t patch = config->plan->patch_size;
+    feed->side = config->preparation.size > 0 ? config->preparation.size : patch;
+    if (config->n_rows == 0)
+        config->n_rows = feed->side;
+    assert(config->first_row >= 0 && config->first_row + config->n_rows <= feed->side);
+    feed->first_row = config->first_row;
+    feed->n_rows = config->n_rows;
+    if (config->preparation.size == 0)
+        return HRF_OK;
+    HRF_AUTO(hrf_image_resizer) resizer = NULL;
+    HRF_TRY(hrf_image_resizer_create(patch, &config->preparation, &resizer, err));
+    hrf_image_resizer_needs(resizer, config->first_row, config->n_rows, &feed->first_row,
+                            &feed->n_rows);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf_feed **out,
                                 struct hrf_error *err)
 {
-    assert(config->n_readers >= 1 && config->n_ahead != 1 && config->batch >= 1);
+    assert(config->n_readers >= 1 && config->batch >= 1);
+    assert(config->n_ahead == 0 || (config->n_ahead >= 2 && config->n_ahead > config->n_held));
     assert(config->n_forms <= HRF_FEED_MOST_FORMS);
     assert(config->first_patch >= 0 &&
            config->first_patch + config->n_patches <= config->plan->n_patches);
@@ -321,15 +390,13 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     pthread_cond_init(&created->ready, NULL);
     HRF_AUTO(hrf_feed) feed = created;
     feed->config = *config;
-    if (config->n_rows == 0)
-        feed->config.n_rows = config->plan->patch_size;
+    HRF_TRY(choose_rows(feed, err));
     feed->config.n_forms += config->n_forms == 0;
+    feed->config.n_held += config->n_held == 0;
     if (config->n_ahead == 0)
-        feed->config.n_ahead = 2 +
+        feed->config.n_ahead = 1 + feed->config.n_held +
                                (int32_t)(((int64_t)config->n_readers * CLAIM + config->batch - 1) /
                                          config->batch);
-    assert(config->first_row >= 0 &&
-           config->first_row + feed->config.n_rows <= config->plan->patch_size);
     feed->n_batches = config->next != NULL
                           ? INT64_MAX
                           : (config->n_patches + config->batch - 1) / config->batch;
@@ -359,8 +426,7 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     for (int32_t i = 0; i < feed->n_threads; i++)
         pthread_join(feed->threads[i], NULL);
     for (int32_t i = 0; feed->slots != NULL && i < feed->config.n_ahead; i++)
-        for (int32_t f = 0; f < feed->config.n_forms; f++)
-            hrf_free(feed->slots[i].pixels[f]);
+        release_slot(&feed->config, &feed->slots[i]);
     hrf_free(feed->writers);
     if (feed->announcer != NULL)
         hrf_patch_reader_expect_none(feed->announcer);
@@ -374,13 +440,15 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     hrf_free(feed);
 }
 
-/* Called with the lock. Frees the slot of the previous batch for the one n_ahead later. */
+/* Called with the lock. Frees the slot of the oldest batch that is held for the one n_ahead later.
+ */
 static void give_back(struct hrf_feed *feed)
 {
-    if (feed->next_batch == 0)
+    const int64_t batch = feed->next_batch - feed->config.n_held;
+    if (batch < 0)
         return;
-    struct slot *slot = &feed->slots[(feed->next_batch - 1) % feed->config.n_ahead];
-    slot->batch = feed->next_batch - 1 + feed->config.n_ahead;
+    struct slot *slot = &feed->slots[batch % feed->config.n_ahead];
+    slot->batch = batch + feed->config.n_ahead;
     slot->number = -1;
     slot->claimed = slot->filled = 0;
     pthread_cond_broadcast(&feed->space);
@@ -434,7 +502,8 @@ struct hrf_feed_times hrf_feed_times(struct hrf_feed *feed)
     pthread_mutex_lock(&feed->lock);
     struct hrf_feed_times times = { .decode = (double)feed->decode_ns * 1e-9,
                                     .prepare = (double)feed->prepare_ns * 1e-9,
-                                    .wait = (double)feed->wait_ns * 1e-9 };
+                                    .wait = (double)feed->wait_ns * 1e-9,
+                                    .n_patches = feed->n_read };
     pthread_mutex_unlock(&feed->lock);
     return times;
 }

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/preparation.h"
 #include "engine/input/stain_jitter.h"
 #include "engine/ir/feed_form.h"
 #include "schema/record/tile_plan.h"
@@ -24,22 +25,37 @@ struct hrf_feed; /* opaque */
 
 enum { HRF_FEED_MOST_FORMS = 8 };
 
+/* Memory of somebody else. `take` gives memory aligned to a cache line, until `give`. */
+struct hrf_feed_memory {
+    enum hrf_status (*take)(void *context, size_t n_bytes, void **out, struct hrf_error *err);
+    void (*give)(void *context, void *memory);
+    void *context;
+};
+
 struct hrf_feed_config {
     struct hrf_slide *slide;          /* borrowed; stays open until the feed is destroyed */
     const struct hrf_tile_plan *plan; /* borrowed: geometry and patches */
     int64_t first_patch, n_patches;   /* the range of plan->patches to read */
     int64_t batch;                    /* patches per batch */
-    int64_t first_row, n_rows;        /* the rows of every patch to read; n_rows 0: all */
-    double mean[3], std[3];           /* of RGB scaled to 0..1 */
+    /* What becomes of a patch first; its size is that of the images then, else the patches'. */
+    struct hrf_preparation preparation;
+    int64_t first_row, n_rows; /* the rows of every image to make; n_rows 0: all */
+    double mean[3], std[3];    /* of RGB scaled to 0..1 */
     struct hrf_feed_form forms[HRF_FEED_MOST_FORMS];
     /* Of each form, whether its pixels are stained otherwise. */
     bool is_jittered[HRF_FEED_MOST_FORMS];
     struct hrf_stain_jitter jitter;
     int32_t n_forms;   /* 0: one, float32 */
     int32_t n_readers; /* >= 1 */
-    /* Batches in the ring, >= 2; 0: one for the consumer, those that the readers fill at a time,
-     * and one more. */
+    /* Batches in the ring, >= 2 and more than n_held; 0: those that the consumer holds, those that
+     * the readers fill at a time, and one more. */
     int32_t n_ahead;
+    /* The batches that the consumer holds: what hrf_feed_next() gave stays as it is for as many
+     * calls. 0: one. */
+    int32_t n_held;
+    /* Where forms that are raw lie, for a device that reads them there; `take` NULL: on the heap.
+     * Called by the thread that creates and destroys the feed. */
+    struct hrf_feed_memory memory;
     /* The file is read ahead of the readers (tiler/slide/read_ahead.h), which takes threads that
      * wait for the disk and 32 MiB. Not where other processes read most of the batches. */
     bool reads_ahead;
@@ -51,9 +67,9 @@ struct hrf_feed_config {
 };
 
 struct hrf_feed_batch {
-    /* By form: [config.batch][rows][size][3] of its type, zeros behind the n patches of a short
-     * batch; aligned to a cache line, and valid until the next hrf_feed_next. A session reads them
-     * where they are (hrf_session_feed()). */
+    /* By form: [config.batch][rows][image side][3] of its type, zeros behind the n patches of a
+     * short batch; aligned to a cache line, and valid until the next hrf_feed_next (with n_held,
+     * one of the next). A session reads them where they are (hrf_session_feed()). */
     const void *pixels[HRF_FEED_MOST_FORMS];
     const int64_t
         *patches; /* [n]: the patch numbers, counted from first_patch; valid as long as the feed */
@@ -64,6 +80,7 @@ struct hrf_feed_batch {
 struct hrf_feed_times {
     double decode, prepare; /* s, summed over all readers */
     double wait;            /* s that the consumer waited */
+    int64_t n_patches;      /* read so far */
 };
 
 /* The visiting order of n_patches patches from first_patch on: out[i] is the patch at position i,
@@ -75,8 +92,8 @@ HRF_CHECKED enum hrf_status hrf_feed_create(const struct hrf_feed_config *config
 /* Stops the readers and waits until each has finished its current patch. */
 void hrf_feed_destroy(struct hrf_feed *feed);
 HRF_DEFINE_AUTO(hrf_feed)
-/* Gives the previous batch back and waits for the next; n is 0 after the last. A patch that cannot
- * be read ends the feed; the error names the slide and the position. */
+/* Gives the oldest batch that is held back and waits for the next; n is 0 after the last. A patch
+ * that cannot be read ends the feed; the error names the slide and the position. */
 HRF_CHECKED enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batch,
                                           struct hrf_error *err);
 struct hrf_feed_times hrf_feed_times(struct hrf_feed *feed);

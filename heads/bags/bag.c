@@ -97,6 +97,7 @@ static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
                  { NULL, "precision", "precision", false },
                  { NULL, "mpp", "mpp", false },
                  { NULL, "tiling", "tiling", true },
+                 { NULL, "preparation", "preparation", false },
                  { "/", "precision", "precision", false },
                  { "/", "extractor", "encoder", false },
                  { "/", "tile_size_um", "tile_size_um", false },

@@ -37,8 +37,9 @@ struct hrf_args hrf_cli_parse_json(const struct hrf_command *command, int argc, 
 
 /* Prints "hires-flow COMMAND: text" and gives the exit code for the status. */
 int hrf_cli_fail(const char *command, const struct hrf_error *err);
-/* Puts what the model's metadata say of its images (mean, std, size) in the place of defaults; says
- * so on stderr where the workflow's own differ. hrf_cli_load() has done it. */
+/* Puts what the model's metadata say of its images (mean, std, size, and how a patch of another
+ * size is brought to it) in the place of defaults; says so on stderr where the workflow's own
+ * differ, and where patches are resized. hrf_cli_load() has done it. */
 HRF_CHECKED enum hrf_status hrf_cli_adopt_input(struct hrf_workflow *workflow,
                                                 struct hrf_error *err);
 /* Loads a workflow and prints its findings on stderr. */

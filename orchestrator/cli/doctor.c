@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/launch/launch.h"
+#include "schema/hdf5/hdf5_calls.h"
 #include "tiler/slide/slide.h"
 
 #include <stdarg.h>
@@ -152,6 +153,19 @@ static void look_at_slides(struct hrf_doctor *doctor)
             "OpenSlide %s (%s)", library.version, library.file);
 }
 
+static void look_at_hdf5(struct hrf_doctor *doctor)
+{
+    char version[32];
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_hdf5_look(version, sizeof version, &err) != HRF_OK)
+        hrf_doctor_tell(doctor, HRF_WARNING, "hdf5",
+                        "no embeddings, slide heads and tilings of other programs", "%s", err.text);
+    else
+        hrf_doctor_tell(doctor, HRF_GOOD, "hdf5",
+                        "embeddings, and tilings of other programs, are read and written",
+                        "HDF5 %s", version);
+}
+
 static void look_at_cores(struct hrf_doctor *doctor)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -230,6 +244,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         hrf_doctor_tell(&doctor, HRF_BAD, "ranks", "no inference job can run", "%s", err.text);
     look_at_cores(&doctor);
     look_at_slides(&doctor);
+    look_at_hdf5(&doctor);
     look_at_directory(&doctor, directory);
     hrf_doctor_slurm(&doctor, &workflow->executor, directory, slurm, slurm && !no_probe);
     if (json)

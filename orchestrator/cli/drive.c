@@ -6,6 +6,7 @@
 #include "orchestrator/cli/on_end.h"
 #include "orchestrator/ingest/ingest.h"
 #include "orchestrator/run/run.h"
+#include "schema/hdf5/hdf5_calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +67,8 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
         status = hrf_cli_check_slurm(w, &err);
     if (status == HRF_OK)
         status = hrf_cli_check_ranks(w, &err);
+    if (status == HRF_OK && w->model.output == HRF_OUTPUT_EMBEDDING)
+        status = hrf_hdf5_look(NULL, 0, &err); /* not after hours */
     if (status == HRF_OK)
         status = hrf_cli_check_model(w, false, &err);
     if (status == HRF_OK)

@@ -65,6 +65,19 @@ static void add_option(struct hrf_strbuf *out, const char *key)
     hrf_strbuf_addf(out, "--set %s", key);
 }
 
+/* "KEY: 224" tells what to write in a file, and becomes "--set KEY=224" or "--option 224". Returns
+ * the length of what stands between the two; 0: no number follows. */
+static size_t add_number(struct hrf_strbuf *out, const char *key, const char *at)
+{
+    bool has_option = false;
+    if (strncmp(at, ": ", 2) != 0 || !isdigit((unsigned char)at[2]))
+        return 0;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        has_option = has_option || strcmp(options[i].key, key) == 0;
+    hrf_strbuf_addc(out, has_option ? ' ' : '=');
+    return 2;
+}
+
 /* Appends what stands for a phrase at `at`. Returns the phrase's length, 0: there is none. */
 static size_t add_phrase(struct hrf_strbuf *out, const char *at)
 {
@@ -87,6 +100,7 @@ char *hrf_infer_reword(const char *text)
         if (key != NULL && (!quoted || at[1 + strlen(key)] == '\'')) {
             add_option(&out, key);
             at += strlen(key) + (quoted ? 2 : 0);
+            at += add_number(&out, key, at);
             continue;
         }
         const size_t n = add_phrase(&out, at);

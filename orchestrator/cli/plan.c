@@ -286,6 +286,9 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                        (long long)w->tiler.patch.size, w->tiler.patch.mpp,
                        (long long)w->tiler.patch.stride, method);
     print_counts("infer", c.reasons[HRF_TASK_INFER]);
+    HRF_AUTO_FREE char *prepared = hrf_workflow_preparation_text(w);
+    if (prepared != NULL)
+        hrf_cli_printf("          %s\n", prepared);
     hrf_cli_printf("          at most %lld patches in a job, %lld jobs at once\n",
                    (long long)w->executor.patches_per_job, (long long)w->executor.max_jobs);
     print_heads(w, &c);

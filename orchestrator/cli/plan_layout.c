@@ -71,7 +71,7 @@ static enum hrf_status make_words(const struct hrf_workflow *w, const char *prec
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
     HRF_TRY(add_program(words, err));
     add_pair(words, "--model", w->model.file);
-    add_number(words, "--size", (double)(whole ? w->tiler.slide.size : w->tiler.patch.size));
+    add_number(words, "--size", (double)hrf_workflow_image_size(w));
     add_number(words, "--batch", (double)(whole ? 1 : w->engine.batch * w->engine.parallel.data));
     add_number(words, "--memory", (double)w->engine.memory_bytes / 0x1p30);
     add_pair(words, "--precision", precision);

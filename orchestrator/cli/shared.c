@@ -10,7 +10,6 @@
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/node_fit.h"
 #include "orchestrator/launch/launch.h"
-#include "orchestrator/launch/model_input.h"
 #include "schema/record/start.h"
 
 #include <errno.h>
@@ -47,41 +46,6 @@ enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set
     if (status == HRF_E_EXTERNAL) /* the user has to name a file that can be read */
         err->status = status = HRF_E_USER;
     return status == HRF_OK ? hrf_cli_adopt_input(*out, err) : status;
-}
-
-static bool differs(const double a[3], const double b[3])
-{
-    for (int i = 0; i < 3; i++)
-        if (fabs(a[i] - b[i]) > 1e-4)
-            return true;
-    return false;
-}
-
-enum hrf_status hrf_cli_adopt_input(struct hrf_workflow *w, struct hrf_error *err)
-{
-    struct hrf_model_input input;
-    if (w->model.file == NULL)
-        return HRF_OK;
-    HRF_TRY(hrf_model_input_read(w->model.file, &input, err));
-    if (!input.is_known)
-        return HRF_OK;
-    if (w->model.input.is_given &&
-        (differs(w->model.input.mean, input.mean) || differs(w->model.input.std, input.std)))
-        fprintf(stderr,
-                "warning: %s was trained with mean [%g, %g, %g] and std [%g, %g, %g], and "
-                "model.input says otherwise: leave it out to use the model's own\n",
-                w->model.file, input.mean[0], input.mean[1], input.mean[2], input.std[0],
-                input.std[1], input.std[2]);
-    if (!w->model.input.is_given) {
-        memcpy(w->model.input.mean, input.mean, sizeof input.mean);
-        memcpy(w->model.input.std, input.std, sizeof input.std);
-    }
-    if (w->tiler.patch.size_is_given || w->tiler.coords != NULL)
-        return HRF_OK;
-    w->tiler.patch.size = input.size;
-    if (!w->tiler.patch.stride_is_given)
-        w->tiler.patch.stride = input.size;
-    return HRF_OK;
 }
 
 /* Refuses a --set of a key in another section. One without a '=' is left to the loader. */
@@ -224,8 +188,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
                           w->engine.parallel.spatial_cols == 1 && w->engine.parallel.tensor == 1 &&
                           w->engine.parallel.stages == 1;
     char size[24], batch[24], classes[24], memory[24], max_memory[24], max_operations[32];
-    snprintf(size, sizeof size, "%lld",
-             (long long)(whole ? w->tiler.slide.size : w->tiler.patch.size));
+    snprintf(size, sizeof size, "%lld", (long long)hrf_workflow_image_size(w));
     snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
     const char *activation = hrf_model_activation(&w->model);
     const bool is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;

@@ -68,7 +68,8 @@ static char *describe(const char *directory, const struct hrf_attempt_row *attem
 {
     if (attempt->reason != NULL)
         return hrf_strdup(attempt->reason);
-    return attempt->state == HRF_ATTEMPT_ENDED ? hrf_strdup("ended successfully")
+    /* Its slides may have failed all the same: their own lines say so. */
+    return attempt->state == HRF_ATTEMPT_ENDED ? hrf_strdup("ended by itself, results imported")
                                                : standing(directory, attempt);
 }
 

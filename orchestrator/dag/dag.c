@@ -66,6 +66,16 @@ enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *inputs, char out[
     return HRF_OK;
 }
 
+void hrf_dag_hash_preparation(struct hrf_hash *hash, const struct hrf_preparation *preparation)
+{
+    if (preparation->size == 0) /* the key is that of earlier versions */
+        return;
+    hrf_hash_text(hash, "preparation 1");
+    hrf_hash_int(hash, preparation->size);
+    hrf_hash_int(hash, preparation->resize);
+    hrf_hash_text(hash, hrf_interpolation_names[preparation->interpolation]);
+}
+
 enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char out[HRF_HASH_HEX],
                                   struct hrf_error *err)
 {
@@ -92,6 +102,7 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
         hrf_hash_text(hash, "embedding");
     if (inputs->activation != NULL)
         hrf_hash_text(hash, inputs->activation);
+    hrf_dag_hash_preparation(hash, &inputs->preparation);
     if (inputs->stain_jitter > 0) {
         hrf_hash_text(hash, "stain jitter 1");
         hrf_hash_double(hash, inputs->stain_jitter);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/preparation.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,6 +55,7 @@ struct hrf_infer_inputs {
     const char *activation; /* as in a job; NULL: by what the model ends in */
     double stain_jitter;    /* 0: none */
     int64_t jitter_seed;
+    struct hrf_preparation preparation; /* of patches before the network */
 };
 
 struct hrf_head_inputs {
@@ -67,6 +69,9 @@ HRF_CHECKED enum hrf_status hrf_dag_tile_key(const struct hrf_tile_inputs *input
                                              char out[HRF_HASH_HEX], struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs,
                                               char out[HRF_HASH_HEX], struct hrf_error *err);
+
+/* Adds what becomes of patches to a key, if anything does. */
+void hrf_dag_hash_preparation(struct hrf_hash *hash, const struct hrf_preparation *preparation);
 
 HRF_CHECKED enum hrf_status hrf_dag_head_key(const struct hrf_head_inputs *inputs,
                                              char out[HRF_HASH_HEX], struct hrf_error *err);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char key[] = "hires_flow.input";
-enum { KEY_BYTES = sizeof key - 1, BLOCK_BYTES = 1 << 20, PATIENCE_MS = 600000 };
+enum { KEY_BYTES = sizeof key - 1, BLOCK_BYTES = 1 << 20, PATIENCE_MS = 600000, MOST_SIDE = 8192 };
 
 /* Whether the key is anywhere in the file. */
 static enum hrf_status look_for_key(const char *path, bool *found, struct hrf_error *err)
@@ -64,6 +64,33 @@ static enum hrf_status read_triple(const json_t *object, const char *name, const
     return HRF_OK;
 }
 
+/* The entries that not every file has: they say what becomes of patches of another size. */
+static enum hrf_status read_resize(const json_t *object, const char *path,
+                                   struct hrf_model_input *input, struct hrf_error *err)
+{
+    const json_t *resize = json_object_get(object, "resize");
+    const json_t *word = json_object_get(object, "interpolation");
+    if (resize != NULL) {
+        HRF_TRY(hrf_json_get_int(object, "resize", path, &input->resize, err));
+        if (input->resize < input->size || input->resize > MOST_SIDE)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s: its metadata ask for patches resized to %lld px, of which "
+                                 "the network takes %lld",
+                                 path, (long long)input->resize, (long long)input->size);
+    }
+    if (word == NULL)
+        return HRF_OK;
+    const char *name = json_is_string(word) ? json_string_value(word) : "";
+    input->interpolation = hrf_interpolation_find(name);
+    if (input->interpolation == HRF_N_INTERPOLATIONS ||
+        input->interpolation == HRF_INTERPOLATION_AUTO)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: its metadata ask for the interpolation '%.40s'; nearest, box, "
+                             "bilinear, bicubic and lanczos are known",
+                             path, name);
+    return HRF_OK;
+}
+
 static enum hrf_status understand(const char *text, size_t n, const char *path,
                                   struct hrf_model_input *out, struct hrf_error *err)
 {
@@ -73,9 +100,10 @@ static enum hrf_status understand(const char *text, size_t n, const char *path,
     HRF_TRY(hrf_json_get_int(object, "size", path, &input.size, err));
     HRF_TRY(read_triple(object, "mean", path, input.mean, err));
     HRF_TRY(read_triple(object, "std", path, input.std, err));
-    if (input.size < 16 || input.size > 8192)
+    if (input.size < 16 || input.size > MOST_SIDE)
         return hrf_error_set(err, HRF_E_USER, "%s: its metadata ask for images of %lld px", path,
                              (long long)input.size);
+    HRF_TRY(read_resize(object, path, &input, err));
     *out = input;
     return HRF_OK;
 }

@@ -3,6 +3,7 @@
 #define HRF_ORCHESTRATOR_LAUNCH_MODEL_INPUT_H
 
 #include "base/error.h"
+#include "base/preparation.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,6 +11,9 @@
 struct hrf_model_input {
     bool is_known; /* false: the file says nothing */
     int64_t size;  /* px, rows and columns */
+    /* What a patch of another size is resized to, px, before its middle is used; 0: not said. */
+    int64_t resize;
+    enum hrf_interpolation interpolation; /* AUTO: not said */
     double mean[3], std[3];
 };
 /* Asks the engine for the metadata entry that `model make ENCODER --weights` writes; a file that

@@ -218,6 +218,30 @@ static enum hrf_status gather(const struct search *search, enum hrf_task_kind ki
     return HRF_OK;
 }
 
+/* Patches in a batch of the task's slide. A slide of several shards has whole batches. */
+static int64_t batch_of(const struct run *run, size_t i)
+{
+    const struct hrf_task_row *task = &run->tasks.items[i];
+    const int64_t batch = run->workflow->engine.batch;
+    return task->first_patch > 0 ? batch : hrf_job_batch(batch, task->n_patches);
+}
+
+/* The tasks of each job by the size of their batches, the largest first and otherwise in order: the
+ * engine makes its networks again for every other size. Groups stay together. */
+static void order_tasks(const struct run *run, struct run_batches *batches)
+{
+    for (size_t b = 0; b < batches->n; b++) {
+        size_t *tasks = batches->items[b].tasks;
+        for (size_t i = 1; i < batches->items[b].n; i++) {
+            const size_t task = tasks[i];
+            size_t k = i;
+            for (; k > 0 && batch_of(run, tasks[k - 1]) < batch_of(run, task); k--)
+                tasks[k] = tasks[k - 1];
+            tasks[k] = task;
+        }
+    }
+}
+
 /* Of the tasks from `begin` on, before `end`. */
 static enum hrf_status gather_from(const struct run *run, enum hrf_task_kind kind, size_t begin,
                                    size_t end, size_t most, struct run_batches *out,
@@ -233,7 +257,10 @@ static enum hrf_status gather_from(const struct run *run, enum hrf_task_kind kin
                                    .begin = begin,
                                    .end = end,
                                    .taken = taken };
-    return gather(&search, kind, most, out, err);
+    HRF_TRY(gather(&search, kind, most, out, err));
+    if (kind == HRF_TASK_INFER)
+        order_tasks(run, out);
+    return HRF_OK;
 }
 
 enum hrf_status run_gather(const struct run *run, enum hrf_task_kind kind, size_t most,

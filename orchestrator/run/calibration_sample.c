@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static const char version[] = "hires-flow calibrate 8";
+static const char version[] = "hires-flow calibrate 9";
 
 void run_sample_release(struct run_sample *sample)
 {
@@ -179,6 +179,8 @@ enum hrf_status run_sample_hash_settings(const struct run *run, struct hrf_hash 
         hrf_hash_double(hash, run->workflow->model.input.mean[i]);
         hrf_hash_double(hash, run->workflow->model.input.std[i]);
     }
+    const struct hrf_preparation preparation = hrf_workflow_preparation(run->workflow);
+    hrf_dag_hash_preparation(hash, &preparation);
     return HRF_OK;
 }
 

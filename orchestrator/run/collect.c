@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 /* What events about a task are about. */
 static char *subject_of(struct run *run, const struct hrf_task_row *task)
@@ -21,11 +22,24 @@ static char *subject_of(struct run *run, const struct hrf_task_row *task)
                : hrf_format("training %lld in %s", (long long)task->first_patch, task->precision);
 }
 
-static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, int64_t n_tries,
-                                  const char *reason, struct hrf_error *err)
+/* Why a task failed, with what explains it if the slide's file has another size by now than when
+ * the run began; heap. */
+static char *explain(struct run *run, const struct hrf_task_row *task, const char *reason)
 {
-    HRF_AUTO_FREE char *subject = subject_of(run, task);
-    HRF_CHECK_MEMORY(subject != NULL, err, "no memory for an event");
+    struct stat st;
+    const struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
+    if (slide == NULL || stat(slide->path, &st) != 0 || st.st_size == slide->n_bytes)
+        return hrf_strdup(reason);
+    return hrf_format("its size changes (%lld bytes when the run began, then %lld): it is being "
+                      "copied; run again when it is whole (%s)",
+                      (long long)slide->n_bytes, (long long)st.st_size, reason);
+}
+
+static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, int64_t n_tries,
+                                  const char *why, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *subject = subject_of(run, task), *reason = explain(run, task, why);
+    HRF_CHECK_MEMORY(subject != NULL && reason != NULL, err, "no memory for an event");
     run_set_state(run, task, HRF_TASK_BROKEN);
     hrf_free(task->reason);
     task->reason = hrf_strdup(reason);

@@ -44,7 +44,10 @@ double hrf_forecast_patches(const struct hrf_workflow *w, const struct hrf_forec
 /* Images that the network computes for n patches of a slide. */
 static int64_t whole_batches(const struct hrf_workflow *w, int64_t n)
 {
-    const int64_t batch = w->tiler.mode == HRF_TILER_SLIDE ? 1 : w->engine.batch;
+    const bool is_whole = w->engine.device == HRF_DEVICE_CUDA; /* hrf_worker_batch() */
+    const int64_t batch = w->tiler.mode == HRF_TILER_SLIDE ? 1
+                          : is_whole                       ? w->engine.batch
+                                                           : hrf_job_batch(w->engine.batch, n);
     return (n + batch - 1) / batch * batch;
 }
 

@@ -49,7 +49,7 @@ struct hrf_forecast {
     double look_seconds;   /* that the looks took, side by side */
     double picture_bytes;  /* of PNG for each pixel of their thumbnails; 0: not known */
     int64_t known_patches; /* to score in slides that are tiled, all precisions together */
-    /* What the network computes for them: a slide's last batch is a whole one. As above: `images`
+    /* What the network computes for them in whole batches (hrf_job_batch()). As above: `images`
      * for each precision, `known_images` for all together. */
     double images;
     int64_t known_images;

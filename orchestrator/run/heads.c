@@ -146,6 +146,7 @@ static enum hrf_status refer(struct run *run, const struct run_bag *bag, const c
                                            .encoder = encoder,
                                            .precision = bag->precision,
                                            .model = run->model_sha256,
+                                           .preparation = hrf_workflow_preparation(run->workflow),
                                            .width = e->width };
     enum hrf_status status = list_parts(run, e, parts, names, err);
     if (status == HRF_OK && e->n != plan->n_patches)

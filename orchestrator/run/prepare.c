@@ -267,7 +267,8 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
                                                         ? 0
                                                         : (int64_t)w->model.classes.n_items,
                                        .mean = w->model.input.mean,
-                                       .std = w->model.input.std };
+                                       .std = w->model.input.std,
+                                       .preparation = hrf_workflow_preparation(w) };
     for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
         const bool is_int8 = hrf_workflow_variant(w, p) == HRF_INT8;
         inputs.precision = hrf_precision_name(hrf_workflow_variant(w, p));

@@ -149,6 +149,7 @@ static bool add_model(struct hrf_provenance *p, const struct hrf_workflow *w, co
            add(p, "classes", classes_text(&w->model)) &&
            add(p, "mean", hrf_format("%g, %g, %g", mean[0], mean[1], mean[2])) &&
            add(p, "standard deviation", hrf_format("%g, %g, %g", std[0], std[1], std[2])) &&
+           (w->model.input.size == 0 || add(p, "preparation", hrf_workflow_preparation_text(w))) &&
            (w->slide_head.file == NULL || add(p, "slide head", hrf_strdup(w->slide_head.file))) &&
            (w->slide_head.forest == HRF_FOREST_NONE ||
             add(p, "slide forest", describe_forest(&w->slide_head)));

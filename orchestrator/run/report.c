@@ -272,6 +272,7 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
                                           .features = features_form(workflow->features.form),
                                           .half_features = is_half,
                                           .encoder = encoder,
-                                          .model_sha256 = params->model_sha256 };
+                                          .model_sha256 = params->model_sha256,
+                                          .preparation = hrf_workflow_preparation(workflow) };
     return hrf_report_from_store(store, &params->aggregate, &options, directory, n_failed, err);
 }

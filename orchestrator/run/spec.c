@@ -194,6 +194,10 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->n_classes = e->embedding ? 0 : (int64_t)w->model.classes.n_items;
     memcpy(e->mean, w->model.input.mean, sizeof e->mean);
     memcpy(e->std, w->model.input.std, sizeof e->std);
+    e->input_size = w->model.input.size;
+    e->input_resize = w->model.input.resize;
+    if (e->input_size > 0)
+        e->interpolation = hrf_strdup(hrf_interpolation_names[w->model.input.interpolation]);
     const enum hrf_task_kind kind = run->tasks.items[batch->tasks[0]].kind;
     if (kind == HRF_TASK_CALIBRATE)
         HRF_TRY(fill_layers(w, e, err));
@@ -209,7 +213,8 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     e->n_threads = ops->threads(run->executor, run_kind_name(run, kind),
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
     t->tissue.n_threads = e->n_threads;
-    if (e->model_file == NULL || e->model_sha256 == NULL || e->device == NULL || e->layout == NULL)
+    if (e->model_file == NULL || e->model_sha256 == NULL || e->device == NULL ||
+        e->layout == NULL || (e->input_size > 0 && e->interpolation == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     return HRF_OK;
 }

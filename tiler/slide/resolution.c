@@ -12,8 +12,16 @@ static const double mpp_min = 0.05, mpp_max = 10.0;
 
 const char *hrf_mpp_source_name(enum hrf_mpp_source source)
 {
-    static const char *const names[] = { "none",        "file", "ome-xml",  "tiff-tags",
-                                         "philips-xml", "csv",  "workflow", "objective-power" };
+    static const char *const names[] = { [HRF_MPP_NONE] = "none",
+                                         [HRF_MPP_FILE] = "file",
+                                         [HRF_MPP_OME_XML] = "ome-xml",
+                                         [HRF_MPP_TIFF_TAGS] = "tiff-tags",
+                                         [HRF_MPP_PNG] = "png-phys",
+                                         [HRF_MPP_JPEG] = "jpeg-jfif",
+                                         [HRF_MPP_PHILIPS_XML] = "philips-xml",
+                                         [HRF_MPP_CSV] = "csv",
+                                         [HRF_MPP_WORKFLOW] = "workflow",
+                                         [HRF_MPP_OBJECTIVE] = "objective-power" };
     return names[source];
 }
 
@@ -43,9 +51,17 @@ static bool from_file(const struct hrf_slide *slide, double *x, double *y)
            property_number(slide, OPENSLIDE_PROPERTY_NAME_MPP_Y, y);
 }
 
+/* Where a resolution of so many pixels an inch or centimetre is from. */
+static enum hrf_mpp_source source_of_tags(const struct hrf_slide *slide)
+{
+    return strcmp(slide->info.vendor, "png") == 0    ? HRF_MPP_PNG
+           : strcmp(slide->info.vendor, "jpeg") == 0 ? HRF_MPP_JPEG
+                                                     : HRF_MPP_TIFF_TAGS;
+}
+
 /* XResolution is pixels per unit. OpenSlide gives the unit as a word; without one the TIFF
- * default is the inch. */
-static bool from_tiff_tags(const struct hrf_slide *slide, double *x, double *y)
+ * default is the inch. What PNG and JPEG files say is given likewise (raster_picture.c). */
+static bool from_tags(const struct hrf_slide *slide, double *x, double *y)
 {
     const char *unit = hrf_slide_property(slide, "tiff.ResolutionUnit");
     double um = unit == NULL || strcmp(unit, "inch") == 0 ? 25400.0
@@ -166,13 +182,17 @@ static bool from_objective(const struct hrf_slide *slide, double *x, double *y)
     return is_sane(*x);
 }
 
-/* No source has a resolution; what the TIFF tags say is quoted. */
+/* No source has a resolution; what the tags say is quoted. */
 static enum hrf_status refuse_none(const struct hrf_slide *slide, struct hrf_error *err)
 {
     double x = 0, y = 0;
     char tags[96] = "";
-    if (from_tiff_tags(slide, &x, &y))
-        snprintf(tags, sizeof tags, " (its TIFF tags say %.4g um/px, which cannot be right)",
+    const enum hrf_mpp_source source = source_of_tags(slide);
+    if (from_tags(slide, &x, &y))
+        snprintf(tags, sizeof tags, " (its %s %.4g um/px, which cannot be right)",
+                 source == HRF_MPP_PNG    ? "pHYs chunk says"
+                 : source == HRF_MPP_JPEG ? "JFIF header says"
+                                          : "TIFF tags say",
                  is_sane(x) ? y : x);
     return hrf_error_set(err, HRF_E_USER,
                          "'%s' does not say its resolution%s; give it to infer or tile as "
@@ -203,8 +223,8 @@ enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp, do
         found = HRF_MPP_OME_XML;
         if (!is_sane(x) || !is_sane(y))
             return refuse(slide, is_sane(x) ? y : x, found, err);
-    } else if (from_tiff_tags(slide, &x, &y) && is_sane(x) && is_sane(y)) {
-        found = HRF_MPP_TIFF_TAGS; /* else it is 72 dpi, from a writer that did not know */
+    } else if (from_tags(slide, &x, &y) && is_sane(x) && is_sane(y)) {
+        found = source_of_tags(slide); /* else it is 72 dpi, from a writer that did not know */
     } else if (from_philips(slide, &x, &y)) {
         found = HRF_MPP_PHILIPS_XML;
         if (!is_sane(x) || !is_sane(y))

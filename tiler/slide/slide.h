@@ -70,6 +70,8 @@ enum hrf_mpp_source {
     HRF_MPP_FILE,        /* openslide.mpp-x, -y */
     HRF_MPP_OME_XML,     /* PhysicalSizeX, -Y */
     HRF_MPP_TIFF_TAGS,   /* XResolution, YResolution with a unit */
+    HRF_MPP_PNG,         /* pHYs, in metres */
+    HRF_MPP_JPEG,        /* the density of a JFIF header, with a unit */
     HRF_MPP_PHILIPS_XML, /* DICOM_PIXEL_SPACING */
     HRF_MPP_CSV,
     HRF_MPP_WORKFLOW,
