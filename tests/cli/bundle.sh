@@ -24,7 +24,10 @@ done
 cp -L /lib64/ld-linux-x86-64.so.2 "$other/lib64/"
 chroot_here "$other" /bin/sh -c true 2>/dev/null || { echo "no other root can be entered here"; exit 77; }
 
-"$HRF_SOURCE_DIR/tools/bundle" "$HRF_BIN_DIR/.." "$other/hires" >"$scratch/out"
+mkdir "$scratch/sm90" # a set of plans, as far as the bundle is concerned
+echo '{}' | tee "$scratch/sm90/set.json" >"$scratch/sm90/plan.json"
+"$HRF_SOURCE_DIR/tools/bundle" "$HRF_BIN_DIR/.." "$other/hires" "$scratch/sm90" >"$scratch/out"
+[ -e "$other/hires/lib/hires-flow/cuda-plans/sm90/plan.json" ] || fail "the set of plans is not in the bundle"
 make_cohort
 cp -r "$scratch/cohort/." "$other/cohort/"
 make_workflow "$other/w.yaml"

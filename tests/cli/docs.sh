@@ -57,7 +57,7 @@ if [ -e "$HRF_BIN_DIR/../cmake_install.cmake" ]; then
     expect_code 0 cmake --install "$HRF_BIN_DIR/.." --prefix "$scratch/usr"
     expect_code 0 "$scratch/usr/bin/hires-flow" doctor --dir "$scratch"
     expect_text "hires-engine 0"
-    for module in hrf_cuda.so hrf_mpi.so hrf_nccl.so; do
+    for module in hrf_cuda.so hrf_forest.so hrf_hdf5.so hrf_mpi.so hrf_nccl.so; do
         [ ! -e "$HRF_BIN_DIR/../lib/hires-flow/$module" ] || [ -e "$scratch/usr/lib/hires-flow/$module" ] ||
             fail "$module is not installed"
     done

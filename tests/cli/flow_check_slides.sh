@@ -43,6 +43,31 @@ is_json 's["half"]["state"] == "changing" and "less than a minute ago" in s["hal
 is_json 's["good"]["state"] == "ready" and s["good"]["mpp_x"] > 0 and s["good"]["upsampled"]'
 is_json 's["gone"]["state"] == "missing" and v["counts"]["missing"] == 1 and v["counts"]["total"] == 6'
 is_json 'v["patches_at_most"] > 0 and sum(v["formats"].values()) == 2'
+# A run says so too, where it is why a slide cannot be read.
+cp "$slides/half.tif" "$slides/arrives.tif"
+(i=0; while [ $i -lt 400 ]; do printf x >>"$slides/arrives.tif"; sleep 0.01; i=$((i + 1)); done) &
+writer=$!
+expect_code 3 "$flow" infer "$slides/arrives.tif" --model "$HRF_SOURCE_DIR/models/demo.onnx" --size 64 --mpp 0.5 --out "$scratch/arriving"
+kill $writer 2>/dev/null || true
+expect_text "failed: arrives: its size changes ("
+expect_text "it is being copied; run again when it is whole (slide '"
+# Pictures: what the resolution is from.
+python3 - "$slides" <<'END2'
+import base64, struct, sys, zlib
+chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+for name, per_metre in ("sharp", 4000000), ("screen", 2835):
+    with open(f"{sys.argv[1]}/{name}.png", "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 0, 0, 0, 0)) +
+                chunk(b"pHYs", struct.pack(">IIB", per_metre, per_metre, 1)) +
+                chunk(b"IDAT", zlib.compress((b"\0" + b"\xc8" * 16) * 16)) + chunk(b"IEND", b""))
+with open(f"{sys.argv[1]}/photo.jpg", "wb") as f: # 16 x 16 px, 40,000 a cm
+    f.write(base64.b64decode("/9j/4AAQSkZJRgABAQKcQJxAAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4UG1RV19iZ2hnPk1x"
+        "eXBkeFxlZ2P/wAALCAAQABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAAAAb/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AKQB/9k="))
+END2
+printf 'slide,label\nsharp.png,\nphoto.jpg,\nscreen.png,\n' >"$slides/s.csv"
+expect_code 3 "$flow" check "$scratch/w.yaml" --slides --json
+is_json 's["sharp"]["mpp_source"] == "png-phys" and s["photo"]["mpp_source"] == "jpeg-jfif" and s["photo"]["mpp_x"] == 0.25'
+is_json '"its pHYs chunk says 352.7 um/px, which cannot be right" in s["screen"]["reason"]'
 # All well: exit code 0.
 printf 'slide,label\ngood.tif,\n' >"$slides/s.csv"
 expect_code 0 "$flow" check "$scratch/w.yaml" --slides

@@ -80,7 +80,8 @@ expect_code 0 infer cases --recursive
 cd "$HRF_SOURCE_DIR"
 
 # bench takes the model as its argument, too.
-expect_code 0 "$flow" bench "$model" --size 64 --batch 2 --runs 1
+expect_code 0 "$flow" bench "$model" --size 64 --batch 2 --runs 1 --products
+expect_text "oneDNN's matrix products of these shapes alone"
 expect_text "images"
 expect_code 2 "$flow" bench resnet5 --size 64
 expect_text "resnet50"

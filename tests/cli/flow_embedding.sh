@@ -13,6 +13,14 @@ embed() { # wanted exit code, run, further options...
 }
 # The demo model ends in Softmax: its embedding is what an ordinary run calls probabilities.
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/scored"
+# HDF5 is loaded when it is needed: without it nothing is begun, and a run of scores does not miss it.
+mkdir "$scratch/none"
+expect_code 4 env HRF_MODULE_DIR="$scratch/none" "$flow" run "$scratch/w.yaml" --out "$scratch/without" --set model.output=embedding
+expect_text "HDF5 files can be neither read nor written: install HDF5's library"
+[ ! -e "$scratch/without" ] || fail "something is written without HDF5"
+expect_code 0 env HRF_MODULE_DIR="$scratch/none" "$flow" doctor --dir "$scratch"
+expect_text "!    hdf5 "
+! ldd "$flow" "$engine" | grep -q libhdf5 || fail "HDF5 is loaded before it is needed"
 embed 3 trident --set 'precision=[fp32,int8]'
 expect_text "fp32: 77 patches, embeddings of 2 numbers"
 expect_text "int8: 77 patches, embeddings of 2 numbers, cosine to the first precision's "
@@ -178,6 +186,14 @@ weights=$HRF_SOURCE_DIR/tests/golden/encoder/swiglu_registers.safetensors
 expect_code 0 "$flow" model make h-optimus-0 --weights "$weights" --heads 3 --size 56 -o "$scratch/encoder.onnx"
 expect_code 0 "$flow" model input "$scratch/encoder.onnx"
 expect_text '"mean":[0.707223'
+expect_code 2 "$flow" bench engine --model "$scratch/encoder.onnx" --size 64
+expect_text "cannot take images of 64x64 px: use model.input.size: 56"
+expect_code 2 "$flow" infer "$scratch/cohort/testing/images" --model "$scratch/encoder.onnx" --set model.input.size=64 --out "$scratch/x"
+expect_text "use --set model.input.size=56"
+expect_code 0 "$flow" bench engine --model "$scratch/encoder.onnx" --size 56 --batch 1 --runs 1 --layers
+! grep -q "convolutions alone" "$scratch/out" || fail "a transformer is held against its one convolution"
+expect_code 0 "$flow" bench engine --model resnet18 --size 64 --batch 1 --runs 1 --layers
+expect_text "% of the speed of its convolutions alone"
 sed "s|size: 64, mpp: 0.5|mpp: 0.5|; s|$HRF_SOURCE_DIR/models/demo.onnx|$scratch/encoder.onnx|" "$scratch/w.yaml" >"$scratch/e.yaml"
 expect_code 3 "$flow" run "$scratch/e.yaml" --out "$scratch/encoded" --set model.output=embedding --set 'precision=[fp32,int8]'
 expect_text "embeddings of 24 numbers"
@@ -190,3 +206,51 @@ assert int8["embedding"]["width"] == 24 and int8["embedding"]["cosine_mean"] > 0
 END2
 expect_code 0 "$flow" check "$scratch/e.yaml" --set model.output=embedding --set 'model.input.mean=[0.5,0.5,0.5]'
 expect_text 'was trained with mean [0.707223'
+
+# Patches of another size are resized as the file asks, and the run says so.
+small="--set model.output=embedding --set tiler.patch.size=64 --set dataset.exclude=[test_003,test_004]"
+expect_code 0 "$flow" plan "$scratch/e.yaml" $small
+expect_text "          patches of 64 px, resized to 56 (bicubic)"
+resized() { # run, wanted line, further options...
+    to=$scratch/$1 line=$2
+    shift 2
+    expect_code 0 "$flow" run "$scratch/e.yaml" --out "$to" $small "$@"
+    grep -q "$line" "$to/report/index.html" || fail "the page does not say: $line"
+}
+resized bicubic "patches of 64 px, resized to 56 (bicubic)"
+expect_text "patches of 64 px, resized to 56 (bicubic), as $scratch/encoder.onnx asks"
+resized nearest "patches of 64 px, resized to 60 (nearest), of which the middle 56 are used" --set model.input.interpolation=nearest --set model.input.resize=60
+expect_text "the middle 56 are used, as model.input asks"
+resized cropped "patches of 64 px, of which the middle 56 are used" --set model.input.resize=64
+resized split "patches of 64 px, resized to 56 (bicubic)" --set engine.parallel.spatial=2
+"$python" - "$scratch" <<'END2' || fail "the features of resized patches"
+import glob, h5py, numpy, sys
+top = sys.argv[1]
+runs = {}
+for run, said in ("bicubic", "resize:56,bicubic,crop:56"), ("nearest", "resize:60,nearest,crop:56"), ("cropped", "resize:64,bicubic,crop:56"), ("split", "resize:56,bicubic,crop:56"):
+    files = sorted(glob.glob(f"{top}/{run}/results/fp32/features/*.h5"))
+    assert len(files) == 2, files
+    for file in files:
+        f = h5py.File(file)["features"]
+        assert f.attrs["preparation"] == said, f.attrs["preparation"]
+        runs.setdefault(run, []).append(f[:])
+    runs[run] = numpy.concatenate(runs[run])
+most = abs(runs["bicubic"]).max()
+assert abs(runs["bicubic"] - runs["split"]).max() < 1e-5 * most
+for a, b in ("bicubic", "nearest"), ("bicubic", "cropped"), ("nearest", "cropped"):
+    assert abs(runs[a] - runs[b]).max() > 1e-3 * most, (a, b)
+END2
+refused() { # wanted text, options...
+    text=$1
+    shift
+    expect_code 2 "$flow" check "$scratch/e.yaml" $small "$@"
+    expect_text "$text"
+}
+refused "model.input.resize has to be at least model.input.size" --set model.input.resize=40
+refused "'resize' is less than 'size'" --set model.input.resize=40 --set model.input.size=48
+refused "patches of 64 px are not resized: the pixels of a label map are those of its patch" --set model.output=segmentation
+refused "patches are resized, and with tiler.mode 'slide' there are none" --set tiler.mode=slide --set model.output=softmax --set model.input.size=56
+refused "'hermite' is not" --set model.input.interpolation=hermite
+refused "does not say how: name model.input.interpolation" --set model.file="$HRF_SOURCE_DIR/models/demo.onnx" --set model.input.size=56
+sed 's/bicubic/hamming/' "$scratch/encoder.onnx" >"$scratch/hamming.onnx"
+refused "ask for the interpolation 'hamming'; nearest, box, bilinear" --set model.file="$scratch/hamming.onnx"

@@ -26,7 +26,7 @@ try() { # SQL [text that status or why must say]
     # By somebody who knows of the seal, too.
     sqlite3 "$run/run.db" "PRAGMA ignore_check_constraints=ON; DELETE FROM seal; $1" || fail "no such SQL: $1"
     said=
-    for command in status why "why --json" "why:test_001" "why:$job" report "report --json" aggregate; do
+    for command in status why "why:test_001" "why:$job" report; do
         name=${command#*:}
         [ "$name" = "$command" ] && name=
         # shellcheck disable=SC2086
@@ -34,12 +34,15 @@ try() { # SQL [text that status or why must say]
         said="$said$(cat "$scratch/err")"
     done
     bounded "$1" "$flow" compare "$run" "$scratch/good"
-    bounded "$1" "$flow" plan "$scratch/w.yaml" --out "$run"
     case $said in *"${2:-}"*) ;; *) fail "$1: nothing says '$2': $said" ;; esac
     n=$((n + 1))
 }
-again() { # SQL: ... and a run ends, too, as it should or by a sentence
+again() { # SQL: ... and what else reads the store, or writes to it, ends as it should or by a sentence
     try "$@"
+    bounded "$1" "$flow" why "$run" --json
+    bounded "$1" "$flow" report "$run" --json
+    bounded "$1" "$flow" aggregate "$run"
+    bounded "$1" "$flow" plan "$scratch/w.yaml" --out "$run"
     bounded "$1" "$flow" run "$scratch/w.yaml" --out "$run"
 }
 damaged="is damaged"

@@ -36,4 +36,14 @@ for bad in damaged foreign; do
     diff -r "$scratch/clean/results" "$scratch/run/results" || fail "$bad: other bytes"
     grep -q 'the scores of an earlier attempt are not used' "$scratch"/run/jobs/infer-*/log || fail "$bad: it was not looked at"
 done
+# The slides of a job by the size of their batches (2, 25 and 50 patches: 2, 7 and 8 in a batch), so that
+# the network is made ready as rarely as can be; the bytes are those of smaller jobs.
+(echo slide,label && for i in 3 2 1; do echo "$scratch/cohort/testing/images/test_00$i.tif,normal"; done) >"$scratch/slides.csv"
+for n in 1000 20; do
+    sed "s|^dataset:.*|dataset: {layout: csv, csv: $scratch/slides.csv}|" "$scratch/w.yaml" >"$scratch/csv.yaml"
+    expect_code 0 "$flow" run "$scratch/csv.yaml" --out "$scratch/csv$n" --set executor.patches_per_job=$n --set executor.max_jobs=1
+done
+grep -o '"n_patches": [0-9]*' "$scratch"/csv1000/jobs/infer-*/spec.json | tr -dc '0-9\n' | tr '\n' ' ' >"$scratch/order"
+[ "$(cat "$scratch/order")" = "50 25 2 " ] || fail "the slides of a job stand as $(cat "$scratch/order")"
+diff -r "$scratch/csv1000/results" "$scratch/csv20/results" || fail "smaller jobs: other bytes"
 echo "3 passed, 0 failed"

@@ -26,6 +26,7 @@ for p in json.load(open(sys.argv[1] + "/report/report.json"))["precisions"]:
 END
 # Every patch was read once, and each precision has its own records.
 report "$scratch/run" 'v["reading"]["patches_scored"] == 4 * v["reading"]["patches_read"] == 4 * v["precisions"][0]["patches"]'
+report "$scratch/run" '(v["reading"]["readers_patches_per_second"] < v["reading"]["network_patches_per_second"]) == (v["reading"]["waits"] == "network")'
 grep -q 'each patch is read once for 4 networks: fp32 [0-9.]* MiB, bf16 ' "$scratch"/run/jobs/infer-*/log || fail "it was not said"
 "$flow" plan "$scratch/w.yaml" --set "$all" >"$scratch/out"
 expect_text "MiB a rank for the networks side by side: each patch is read once for all precisions"

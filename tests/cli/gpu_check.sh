@@ -43,6 +43,10 @@ HRF_EMULATED_CUDNN=contracts expect_code 0 "$engine" check --device cuda --only 
 HRF_EMULATED_CUDNN=fails=7 expect_code 1 "$engine" check --device cuda --only rounding:3x3-64to64
 expect_text "node 'conv': cuDNN, running a plan: execution failed"
 
+# What is measured is compared with the CPU.
+expect_code 0 "$engine" check --device cuda --small --only speed:resnet-v2-101-hires-int8-256x64
+expect_text "outputs as the CPU's"
+
 expect_code 0 "$check" --part sweep --small --out "$scratch/sweep"
 expect_text "convolutions timed"
 python3 - "$scratch/sweep/sweep.json" <<'END'

@@ -1,6 +1,8 @@
 /* capture.cc - see cuda_runtime_api.h: streams that are recorded into a graph, and its replay. */
 #include "runtime_private.hh"
 
+#include <thread>
+
 struct emulated_graph {
     struct node {
         std::function<hrf_emulated_attempt()> begin;
@@ -19,6 +21,7 @@ struct recording {
     }
     cudaGraph_t graph;
     cudaStream_t origin;
+    std::thread::id by = std::this_thread::get_id();
     bool is_over = false;
 };
 
@@ -32,6 +35,11 @@ void add_node(cudaStream_t stream, std::function<hrf_emulated_attempt()> begin)
 bool is_over(const recording_part &recorded)
 {
     return recorded != nullptr && recorded->is_over;
+}
+
+bool is_own(const recording_part &recorded)
+{
+    return recorded != nullptr && recorded->by == std::this_thread::get_id();
 }
 
 namespace
@@ -129,6 +137,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     ALONE;
+    counts.graph_launches++;
     stream->queue.push_back({ replay(*exec), nullptr, 0, false, nullptr });
     return cudaSuccess;
 }

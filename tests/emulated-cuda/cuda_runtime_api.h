@@ -47,6 +47,11 @@ enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpy
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventInterprocess = 4 };
 enum { cudaIpcMemLazyEnablePeerAccess = 1 };
+enum { cudaEnableDefault = 0 };
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess,
+    cudaDriverEntryPointSymbolNotFound
+};
 typedef struct cudaIpcMemHandle_st {
     char reserved[64];
 } cudaIpcMemHandle_t;
@@ -70,6 +75,10 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
 cudaError_t cudaIpcCloseMemHandle(void *memory);
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event);
 cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle);
+/* cuStreamBatchMemOp (cuda.h), the only one that there is. */
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *found);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
 
 cudaError_t cudaMalloc(void **memory, size_t n_bytes);
@@ -81,6 +90,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t n_bytes, cudaStream_t stream);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
@@ -100,6 +110,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
+/* What was done so far, in this process; by dlsym("hrf_emulated_counted"). */
+struct hrf_emulated_counts {
+    long graph_launches;
+    long flags_taken;          /* by memory operations of streams */
+    long flags_taken_replayed; /* of them as part of a graph */
+};
+typedef struct hrf_emulated_counts hrf_emulated_counts_function(void);
+
 #ifdef __cplusplus
 }
 
@@ -107,6 +125,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 /* Queues `work` on the stream, as a kernel's launch does. */
 cudaError_t hrf_emulated_queue(cudaStream_t stream, std::function<void()> work);
+
+/* Called by such work: the device's clock goes on. */
+void hrf_emulated_take_time(double ms);
 
 /* Work that needs others: tried until it is true. `begin` gives what is tried, anew each time that
  * the work comes up (a recording is replayed). */

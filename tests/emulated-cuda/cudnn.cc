@@ -7,10 +7,15 @@
  *
  * HRF_EMULATED_CUDNN makes it one that is otherwise, by words with a comma between them:
  *   truncates     8-bit results are cut off, not rounded
- *   contracts     a product and the sum behind it are rounded once (FMA)
+ *   contracts     a product and the sum behind it are rounded once (FMA); contracts=ENGINE: by it
+ *   nudges=ENGINE  that engine's results have 0.004 added before they are rounded
+ *   prefers=ROWS  engine 8 is slow for images of ROWS rows and more, engine 7 for others
+ *   refuses-seconds  no engine writes two outputs
+ *   skews-second=ENGINE  one number of that engine's second output is wrong
  *   clobbers=ENGINE  plans of that engine write over y before they read the residual
- *   fails=ENGINE  plans of that engine are built, and running one is an error
- *   builds-ms=N   building a plan takes so long
+ *   lists-a=ENGINE+..., lists-fall-back=ENGINE+...  the engines that it lists in these modes (mode
+ * B answers as A), each with a setting of its own fails=ENGINE  plans of that engine are built, and
+ * running one is an error builds-ms=N   building a plan takes so long
  */
 #include "cudnn.h"
 
@@ -199,7 +204,16 @@ const char *variant(const char *name)
 
 /* How results are computed; asked for once a plan, not once a number. */
 struct arithmetic {
-    bool truncates = variant("truncates") != nullptr, contracts = variant("contracts") != nullptr;
+    bool truncates, contracts;
+    double nudge;
+    explicit arithmetic(long engine)
+        : truncates(variant("truncates") != nullptr), contracts(false), nudge(0)
+    {
+        const char *of = variant("contracts");
+        contracts = of != nullptr && (*of == 0 || atol(of) == engine);
+        const char *nudging = variant("nudges");
+        nudge = nudging != nullptr && atol(nudging) == engine ? 0.004 : 0;
+    }
 };
 
 /* ---- running ---- */
@@ -224,7 +238,7 @@ void store(void *memory, long type, long i, double v, const arithmetic &how)
 {
     switch (type) {
     case CUDNN_DATA_INT8: {
-        const double r = how.truncates ? std::trunc(v) : std::nearbyint(v);
+        const double r = how.truncates ? std::trunc(v) : std::nearbyint(v + how.nudge);
         static_cast<int8_t *>(memory)[i] = int8_t(r < -128 ? -128 : r > 127 ? 127 : r);
         break;
     }
@@ -301,6 +315,10 @@ double apply(const step &s, double x, double b)
         return float(x) * float(b);
     case CUDNN_POINTWISE_ADD:
         return float(x) + float(b);
+    case CUDNN_POINTWISE_SUB:
+        return float(x) - float(b);
+    case CUDNN_POINTWISE_IDENTITY:
+        return x;
     case CUDNN_POINTWISE_GELU_FWD:
         return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
     case CUDNN_POINTWISE_GELU_APPROX_TANH_FWD:
@@ -387,22 +405,42 @@ void run_step(const program &code, const step &s, places &at, const arithmetic &
                 }
 }
 
+int n_outputs(const program &code)
+{
+    int n = 0;
+    for (const step &s : code.steps)
+        n += !s.y.is_virtual;
+    return n;
+}
+
 void run_program(const program &code, places at)
 {
-    const arithmetic how;
+    const arithmetic how(code.engine);
     const char *clobbering = variant("clobbers");
-    const tensor &last = code.steps.back().y;
-    if (clobbering != nullptr && code.engine == atol(clobbering))
-        for (long i = 0; i < elements_of(last); i++)
-            store(at[last.id], last.type, i, 0, how);
+    for (const step &s : code.steps)
+        if (clobbering != nullptr && code.engine == atol(clobbering) && !s.y.is_virtual)
+            for (long i = 0; i < elements_of(s.y); i++)
+                store(at[s.y.id], s.y.type, i, 0, how);
     std::vector<std::vector<float>> between; /* tensors that never touch memory */
     for (const step &s : code.steps)
         if (s.y.is_virtual) {
             between.emplace_back(size_t(elements_of(s.y)));
             at[s.y.id] = between.back().data();
         }
+    const char *skewed = n_outputs(code) > 1 ? variant("skews-second") : nullptr;
     for (const step &s : code.steps)
         run_step(code, s, at, how);
+    const tensor &last = code.steps.back().y;
+    if (skewed != nullptr && code.engine == atol(skewed))
+        store(at[last.id], last.type, elements_of(last) / 2,
+              load(at[last.id], last.type, elements_of(last) / 2) > 0 ? -1 : 1, how);
+}
+
+bool takes_longer(const program &code)
+{
+    const char *rows = variant("prefers");
+    const bool is_tall = code.steps.back().y.dims[2] >= (rows != nullptr ? atol(rows) : 0);
+    return rows != nullptr && code.engine == (is_tall ? 8 : 7);
 }
 
 /* ---- support ---- */
@@ -416,6 +454,8 @@ long most_elements()
 
 std::vector<long> engines_for(const program &code)
 {
+    if (n_outputs(code) > 1 && variant("refuses-seconds") != nullptr)
+        return {};
     for (const step &s : code.steps) {
         if (s.is_attention)
             return s.x.dims[3] % 8 == 0 ? std::vector<long>{ 7 } : std::vector<long>{};
@@ -430,6 +470,28 @@ std::vector<long> engines_for(const program &code)
         return is_int8 || has_prologue ? std::vector<long>{ 7 } : std::vector<long>{ 7, 8 };
     }
     return {};
+}
+
+struct listed {
+    long engine, setting;
+};
+
+/* Engines in a list of that mode; the second that is the same has another setting. */
+std::vector<listed> engines_listed(const program &code, int mode)
+{
+    const bool falls_back = mode == CUDNN_HEUR_MODE_FALLBACK;
+    const std::vector<long> able = engines_for(code);
+    const char *text = variant(falls_back ? "lists-fall-back" : "lists-a");
+    std::vector<listed> all;
+    if (text == nullptr) {
+        for (long engine : falls_back ? std::vector<long>{} : able)
+            all.push_back({ engine, 0 });
+        return all;
+    }
+    std::istringstream words(text);
+    for (std::string word; !able.empty() && std::getline(words, word, '+');)
+        all.push_back({ atol(word.c_str()), long(all.size()) + (falls_back ? 100 : 0) });
+    return all;
 }
 
 /* ---- plans as text ---- */
@@ -532,6 +594,19 @@ void take_time()
     n_built++;
 }
 
+/* Processes may tell of theirs in one file: a line is written at once. */
+void tell(const program &code)
+{
+    const char *path = variant("told");
+    FILE *file = path != nullptr ? fopen(path, "a") : nullptr;
+    if (file == nullptr)
+        return;
+    const std::string line = to_text(code) + "\n";
+    setvbuf(file, nullptr, _IOFBF, line.size() + 1);
+    fputs(line.c_str(), file);
+    fclose(file);
+}
+
 cudnnStatus_t make_plan(emulated_descriptor *d)
 {
     const auto text = list<char>(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
@@ -546,6 +621,7 @@ cudnnStatus_t make_plan(emulated_descriptor *d)
     d->code = std::make_shared<program>(*config->code);
     d->code->driver = driver_of(d);
     take_time();
+    tell(*d->code);
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -563,10 +639,9 @@ cudnnStatus_t finalize(emulated_descriptor *d)
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
         d->code =
             one<emulated_descriptor *>(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, nullptr)->code;
-        if (one<int32_t>(d, CUDNN_ATTR_ENGINEHEUR_MODE, 0) != CUDNN_HEUR_MODE_A ||
-            engines_for(*d->code).empty())
-            return CUDNN_STATUS_NOT_SUPPORTED;
-        return CUDNN_STATUS_SUCCESS;
+        return engines_listed(*d->code, one<int32_t>(d, CUDNN_ATTR_ENGINEHEUR_MODE, 0)).empty()
+                   ? CUDNN_STATUS_NOT_SUPPORTED
+                   : CUDNN_STATUS_SUCCESS;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
         return make_plan(d);
     default:
@@ -663,10 +738,12 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     *count = 0;
     switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS:
-        for (long engine : engines_for(*d->code)) {
+        for (const listed &l :
+             engines_listed(*d->code, one<int32_t>(d, CUDNN_ATTR_ENGINEHEUR_MODE, 0))) {
             auto *config = static_cast<emulated_descriptor **>(values)[*count];
             config->code = std::make_shared<program>(*d->code);
-            config->code->engine = engine;
+            config->code->engine = l.engine;
+            config->engine = l.setting;
             ++*count;
         }
         return CUDNN_STATUS_SUCCESS;
@@ -674,6 +751,14 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
         (*static_cast<emulated_descriptor **>(values))->engine = d->code->engine;
         *count = 1;
         return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINECFG_KNOB_CHOICES: /* one: the setting */
+        (*static_cast<emulated_descriptor **>(values))->engine = d->engine;
+        *count = 1;
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE:
+        return answer(int32_t(0), count, values);
+    case CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE:
+        return answer(int64_t(d->engine), count, values);
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
         return answer(int64_t(d->engine), count, values);
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
@@ -727,7 +812,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     for (step &s : code->steps) /* by value: read now, not when the queue gets there */
         if (s.is_attention)
             memcpy(&s.scale, at[s.scale_id], sizeof s.scale);
+    const bool is_slow = takes_longer(*code);
     (void)hrf_emulated_queue(handle->stream, [=] {
+        if (is_slow)
+            hrf_emulated_take_time(1);
         memset(workspace, 0xee, 1024);
         run_program(*code, at);
     });

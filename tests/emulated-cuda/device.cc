@@ -1,9 +1,9 @@
 /* device.cc - see cuda_runtime_api.h: the machine.
  *
  * HRF_EMULATED_CUDA chooses it: "no-driver", "old-driver", "stub-driver", "no-device",
- * "old-device", "no-peer" (two devices that do not reach each other), "no-ipc", "devices=N",
- * "memory=BYTES" or "full" (nothing can be allocated from now on); without it there is one device
- * of 4 GiB.
+ * "old-device", "no-peer" (two devices that do not reach each other), "two-kinds" (two devices with
+ * different names), "no-ipc", "devices=N", "memory=BYTES" or "full" (nothing can be allocated from
+ * now on); without it there is one device of 4 GiB. flags.cc has more.
  */
 #include "runtime_private.hh"
 
@@ -42,7 +42,9 @@ thread_local int current; /* device */
 int n_devices()
 {
     const std::string text = machine();
-    return text == "no-peer" ? 2 : text.rfind("devices=", 0) == 0 ? atoi(text.c_str() + 8) : 1;
+    return text == "no-peer" || text == "two-kinds" ? 2
+           : text.rfind("devices=", 0) == 0         ? atoi(text.c_str() + 8)
+                                                    : 1;
 }
 
 } // namespace
@@ -107,10 +109,11 @@ cudaError_t cudaGetDeviceCount(int *count)
     return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     *properties = {};
-    snprintf(properties->name, sizeof properties->name, "Emulated GPU");
+    snprintf(properties->name, sizeof properties->name, "%s",
+             machine() == "two-kinds" && device == 1 ? "Other emulated GPU" : "Emulated GPU");
     properties->totalGlobalMem = memory_of_device();
     properties->major = machine() == "old-device" ? 7 : 9;
     return cudaSuccess;

@@ -31,6 +31,7 @@ struct opened {
 };
 std::map<char *, opened> foreign; /* blocks of other processes */
 std::map<char *, int> shared_blocks;
+bool serves_foreign;
 struct ipc_handle { /* what both kinds of handle hold */
     int process, fd, index;
     size_t offset, n_bytes;
@@ -80,6 +81,22 @@ void set_foreign_access(int access)
     for (const auto &block : foreign)
         if (mprotect(block.first, block.second.n_bytes, access) != 0)
             die("mprotect failed");
+}
+
+void serve_foreign()
+{
+    if (!serves_foreign)
+        work_by_itself(true);
+    serves_foreign = true;
+}
+
+bool is_foreign(const void *memory, size_t n_bytes)
+{
+    const char *at = static_cast<const char *>(memory);
+    for (const auto &block : foreign)
+        if (at >= block.first && at + n_bytes <= block.first + block.second.n_bytes)
+            return true;
+    return false;
 }
 
 void forget_shared(char *block)
@@ -143,7 +160,7 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
     return cudaSuccess;
 }
 
-cudaError_t cudaIpcCloseMemHandle(void *memory)
+static cudaError_t close_block(void *memory, bool *is_last)
 {
     ALONE;
     drain_all();
@@ -153,7 +170,18 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
     --*block->second.count;
     munmap(block->first, block->second.n_bytes);
     foreign.erase(block);
+    *is_last = foreign.empty() && serves_foreign;
+    serves_foreign = serves_foreign && !*is_last;
     return cudaSuccess;
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *memory)
+{
+    bool is_last = false;
+    const cudaError_t status = close_block(memory, &is_last);
+    if (is_last)
+        work_by_itself(false);
+    return status;
 }
 
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)

@@ -117,8 +117,8 @@ cudaError_t cudaMalloc(void **memory, size_t n_bytes)
     if (allocated + n_bytes > memory_of_device() || machine() == "full")
         return cudaErrorMemoryAllocation;
     begin_file();
-    for (cudaStream_t stream : streams)
-        if (stream->capture != nullptr)
+    for (cudaStream_t stream : streams) /* ThreadLocal: other threads may allocate */
+        if (is_own(stream->capture))
             return cudaErrorStreamCaptureUnsupported;
     char *at = find_room(n_bytes);
     const size_t end = size_t(at - arena) + room_of(n_bytes);

@@ -40,8 +40,16 @@ HRF_EMULATED_CUDA=devices=2 evaluate "$scratch/y.npy" --precision int8 --layout 
 cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "3 ranks on 2 GPUs: not one rank's bytes"
 expect_text "rank 2 of 3 on this node takes GPU 0 of 2 (0000:3b:00.0), as 1 other does"
 expect_text "rank 1 of 3 on this node takes GPU 1 of 2 (0000:3c:00.0)"
+grep -q "kernel by kernel" "$scratch/err" && fail "flags were not used"
 
-# ... and keeps to the processors near its GPU, which the test chooses: one each.
+# GPUs that cannot set each other's flags say so; the host announces what they exchange.
+starter=(ranks 2)
+HRF_EMULATED_CUDA=no-peer-flags evaluate "$scratch/y.npy" --precision int8 --layout spatial=2 --comm ipc \
+    2>"$scratch/err"
+cmp "$scratch/y.npy" "$scratch/alone.npy" || fail "2 ranks without flags: not one rank's bytes"
+expect_text "kernel by kernel, not as one CUDA graph: CUDA, memory operations of streams"
+
+# A rank keeps to the processors near its GPU, which the test chooses: one each.
 if [ "$(nproc)" -gt 1 ]; then
     for gpu in 3b 3c; do
         mkdir -p "$scratch/sys/bus/pci/devices/0000:$gpu:00.0"
@@ -55,6 +63,19 @@ if [ "$(nproc)" -gt 1 ]; then
         expect_text "(0000:$gpu:00.0); all its processors (0) are near it, which it now keeps to"
     done
 fi
+
+# One rank tunes for all: no plan is built twice. Ranks that differ in their GPU say so, and both tune.
+starter=(ranks 2)
+for gpus in devices=2 two-kinds; do
+    XDG_CACHE_HOME=$scratch/$gpus HRF_EMULATED_CUDA=$gpus HRF_EMULATED_CUDNN=told=$scratch/$gpus.txt evaluate \
+        "$scratch/y.npy" --precision fp32 --layout data=2 --comm mpi >"$scratch/out" 2>"$scratch/err"
+done
+expect_text "cuDNN 91900; Emulated GPU; sm 9.0; driver 13000 by rank 0 for 1 of 2."
+expect_text "Other emulated GPU; sm 9.0; driver 13000 by rank 1 for 1 of 2."
+[ -s "$scratch/devices=2.txt" ] || fail "nothing was tuned"
+[ -z "$(sort "$scratch/devices=2.txt" | uniq -d)" ] || fail "a plan was built twice"
+[ "$(sort "$scratch/two-kinds.txt" | uniq)" = "$(sort "$scratch/two-kinds.txt" | uniq -d)" ] ||
+    fail "two kinds of GPU were tuned as one"
 
 # The real NCCL, where it was built in: every name is found in it, and its version is told.
 if [ -e "$HRF_BIN_DIR/../lib/hires-flow/hrf_nccl.so" ]; then

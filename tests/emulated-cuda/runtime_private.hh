@@ -6,6 +6,7 @@
  *   stream.cc   streams and events: queued work and its order
  *   capture.cc  streams that are recorded, and their replay
  *   ipc.cc      memory and events that other processes see
+ *   flags.cc    words in memory that streams write and wait for
  */
 #ifndef HRF_TESTS_EMULATED_CUDA_RUNTIME_PRIVATE_HH
 #define HRF_TESTS_EMULATED_CUDA_RUNTIME_PRIVATE_HH
@@ -66,11 +67,16 @@ struct operation {
 extern std::set<cudaStream_t> streams;
 void drain(cudaStream_t stream, cudaEvent_t until, long generation);
 void drain_all();
+extern struct hrf_emulated_counts counts;
+/* The device works without anybody waiting for it, as long as somebody wants that. */
+void work_by_itself(bool on);
 
 /* ---- capture.cc ---- */
 
 void add_node(cudaStream_t stream, std::function<hrf_emulated_attempt()> begin);
 bool is_over(const recording_part &recorded);
+/* Begun by this thread. */
+bool is_own(const recording_part &recorded);
 
 /* ---- ipc.cc ---- */
 
@@ -78,6 +84,15 @@ void begin_file();
 void set_foreign_access(int access);
 void forget_shared(char *block); /* that is freed */
 void share(cudaEvent_t event);
+bool is_foreign(const void *memory, size_t n_bytes); /* in one block of another process */
+/* Until the last foreign block is closed, the device works without being waited for: other processes
+ * wait for flags that only this one's work can write. */
+void serve_foreign();
+
+/* ---- flags.cc ---- */
+
+bool is_harsh();
+unsigned chance(unsigned below); /* made up, the same in each run of one thread */
 
 } // namespace emulated
 
@@ -85,6 +100,7 @@ struct emulated_event {
     std::atomic<long> own_issued{ 0 }, own_done{ 0 };
     std::atomic<long> *issued = &own_issued, *done = &own_done;
     cudaStream_t stream = nullptr; /* where it was recorded last */
+    double done_at_ms = 0;         /* by the device's own clock */
     bool is_shared = false, is_foreign = false;
     int index = -1;                    /* among the shared ones */
     emulated::recording_part recorded; /* its last record is part of that */

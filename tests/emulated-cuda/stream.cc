@@ -9,9 +9,12 @@ namespace emulated
 {
 
 std::set<cudaStream_t> streams;
+struct hrf_emulated_counts counts;
 
 namespace
 {
+
+double device_ms = 0; /* the device's clock: stands still but where work says that it takes time */
 
 /* Does the stream's first operation; false: there is none, or it waits for another. */
 bool step(cudaStream_t stream)
@@ -21,8 +24,10 @@ bool step(cudaStream_t stream)
     const operation &next = stream->queue.front();
     if (next.attempt ? !next.attempt() : !next.is_record && *next.event->done < next.generation)
         return false;
-    if (!next.attempt && next.is_record)
+    if (!next.attempt && next.is_record) {
         *next.event->done = next.generation;
+        next.event->done_at_ms = device_ms;
+    }
     stream->queue.pop_front();
     return true;
 }
@@ -41,16 +46,27 @@ bool advance(cudaStream_t stream)
     return true;
 }
 
+/* A step of each, in any order where things are harsh. */
+bool step_others()
+{
+    bool any = false;
+    std::vector<cudaStream_t> order(streams.begin(), streams.end());
+    for (size_t i = order.size(); is_harsh() && i > 1; i--)
+        std::swap(order[i - 1], order[chance(unsigned(i))]);
+    for (cudaStream_t stream : order)
+        any |= step(stream);
+    return any;
+}
+
 /* Does what is needed and no more; all streams, where that stands still. With the lock held once:
  * others may queue meanwhile. */
 void work_until(const std::function<bool()> &reached, cudaStream_t stream)
 {
     open_memory open;
     for (int idle = 0; !reached();) {
-        bool any = advance(stream);
+        bool any = is_harsh() && chance(2) == 0 ? false : advance(stream);
         if (!any)
-            for (cudaStream_t other : streams)
-                any |= step(other);
+            any = step_others();
         idle = any ? 0 : idle + 1;
         if (idle == 600000)
             die("what is waited for does not come");
@@ -96,6 +112,11 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
     *stream = new emulated_stream;
     streams.insert(*stream);
     return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+{
+    return cudaStreamCreateWithFlags(stream, flags);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -202,11 +223,17 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
     if (*begin->issued == 0 || *end->issued == 0 || *begin->done < *begin->issued ||
         *end->done < *end->issued)
         return cudaErrorInvalidValue;
-    *ms = 1;
+    *ms = float(1 + end->done_at_ms - begin->done_at_ms);
     return cudaSuccess;
 }
 
 } // extern "C"
+
+void hrf_emulated_take_time(double ms)
+{
+    ALONE;
+    device_ms += ms;
+}
 
 cudaError_t hrf_emulated_queue_attempt(cudaStream_t stream,
                                        std::function<hrf_emulated_attempt()> begin)
@@ -230,6 +257,9 @@ cudaError_t hrf_emulated_queue(cudaStream_t stream, std::function<void()> work)
 }
 
 /* ---- for other modules ---- */
+
+namespace emulated
+{
 
 namespace
 {
@@ -257,6 +287,8 @@ void work_on()
     }
 }
 
+} // namespace
+
 void work_by_itself(bool on)
 {
     n_users += on ? 1 : -1;
@@ -269,7 +301,14 @@ void work_by_itself(bool on)
     }
 }
 
-} // namespace
+} // namespace emulated
+
+struct hrf_emulated_counts hrf_emulated_counted_here(void);
+struct hrf_emulated_counts hrf_emulated_counted_here(void)
+{
+    ALONE;
+    return counts;
+}
 
 extern const struct hrf_emulated_gpu hrf_emulated_gpu_here;
 const struct hrf_emulated_gpu hrf_emulated_gpu_here = { hrf_emulated_queue_attempt, current_device,

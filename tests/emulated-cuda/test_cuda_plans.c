@@ -260,8 +260,75 @@ static void an_engine_whose_results_are_wrong_is_named_and_not_chosen(void **sta
     hrf_strbuf_release(&notes);
 }
 
+static void the_first_of_another_engine_is_tried_too(void **state)
+{
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    /* Small images are quicker by 8, which stands last, or in another of cuDNN's lists. */
+    assert_int_equal(tune(f, "lists-a=7+7+7+7+7+8+8,prefers=1", &convs[0], &notes), 7);
+    assert_int_equal(tune(f, "lists-a=7+7+7+7+7+8+8,prefers=99", &convs[0], &notes), 8);
+    assert_int_equal(tune(f, "lists-a=7+7,lists-fall-back=7+8,prefers=99", &convs[0], &notes), 8);
+    assert_int_equal(tune(f, "lists-a=7+7,lists-fall-back=7,prefers=99", &convs[0], &notes), 7);
+    hrf_strbuf_release(&notes);
+}
+
+/* Of INT8's engines the quickest of those that round alike, whatever is quickest for a shape. */
+static void int8_engines_that_round_otherwise_are_not_mixed(void **state)
+{
+    static const struct {
+        const char *library;
+        int64_t engine; /* of those 7 and 8; at this size 8 is the quicker one */
+        int n_otherwise;
+    } cases[] = { { "lists-a=7+8,prefers=99", 8, 0 },
+                  { "lists-a=7+8,prefers=99,contracts=7", 8, 1 },
+                  { "lists-a=7+8,prefers=99,contracts=8", 7, 1 },
+                  { "lists-a=7+8,prefers=99,contracts", 8, 0 },
+                  { "lists-a=7+8,prefers=99,nudges=8", 7, 1 },
+                  { "lists-a=7+8,prefers=99,contracts=7,nudges=8", 7, 1 },
+                  { "lists-a=8+7,prefers=99,nudges=8,contracts=7", 7, 1 } };
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    for (int i = 0; i < 7 * 6; i++) {
+        struct hrf_cudnn_conv conv = convs[1];
+        char said[64];
+        conv.x[1] = conv.w[1] = i % 4 == 3 ? 64 : 4;
+        conv.has_residual = i % 2 == 1;
+        conv.residual_type = HRF_S8;
+        conv.out_type = i % 3 == 2 ? HRF_F32 : HRF_S8;
+        conv.activation.kind = i % 5 == 0 ? HRF_ACT_RELU : HRF_ACT_NONE;
+        if (conv.out_type == HRF_F32 && strstr(cases[i / 6].library, "nudges") != NULL)
+            continue; /* nothing is rounded to whole numbers */
+        if (tune(f, cases[i / 6].library, &conv, &notes) != cases[i / 6].engine)
+            fail_msg("convolution %d, %s: %s", i, cases[i / 6].library, notes.text);
+        snprintf(said, sizeof said, "%d engines for INT8 were not timed", cases[i / 6].n_otherwise);
+        assert_int_equal(strstr(notes.text, said) != NULL, cases[i / 6].n_otherwise > 0);
+    }
+    hrf_strbuf_release(&notes);
+}
+
+/* What cuDNN has for a strip rounds otherwise than all it has for the image: that is told. */
+static void shapes_of_a_kind_that_are_rounded_in_two_ways_are_named(void **state)
+{
+    const struct fixture *f = *state;
+    HRF_AUTO(hrf_plan_cache) cache = NULL;
+    struct hrf_planned_conv planned;
+    struct hrf_error err = { .text = "" };
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    struct hrf_cudnn_conv strip = convs[1];
+    strip.x[2] = strip.y[2] = 5;
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", "", 1), 0);
+    must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    must(hrf_plan_cache_get(cache, &convs[1], &planned, &err), &err);
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", "contracts", 1), 0);
+    must(hrf_plan_cache_get(cache, &strip, &planned, &err), &err);
+    hrf_plan_cache_notes(cache, &notes);
+    expect(&notes, "INT8 may differ by a step between layouts: a convolution is scale and bias "
+                   "rounded once at 9 x 5 pixels and each step rounded at 9 x 9");
+    hrf_strbuf_release(&notes);
+}
+
 /* What engines compute in one pass and in the right precision is what the trial says is right:
- * every type, with all that a convolution has before and after it. */
+ * every type, with all that a convolution has before and after it, a second output too. */
 static void engines_that_are_right_pass_their_trial(void **state)
 {
     static const enum hrf_activation activations[] = { HRF_ACT_NONE,       HRF_ACT_RELU,
@@ -290,6 +357,8 @@ static void engines_that_are_right_pass_their_trial(void **state)
             conv.window.stride[0] = conv.window.stride[1] = 2;
             conv.y[2] = conv.y[3] = 5;
         }
+        conv.has_second = conv.out_type == conv.type && i % 8 > 3;
+        conv.after = conv.before;
         assert_int_equal(tune(f, "", &conv, &notes) >= 7, 1);
         if (strstr(notes.text, "left out") != NULL)
             fail_msg("convolution %d: %s", i, notes.text);
@@ -306,6 +375,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_engine_whose_results_are_wrong_is_named_and_not_chosen,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(engines_that_are_right_pass_their_trial, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_first_of_another_engine_is_tried_too, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(int8_engines_that_round_otherwise_are_not_mixed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(shapes_of_a_kind_that_are_rounded_in_two_ways_are_named,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_first_start_with_plans_made_beforehand_builds_none,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(plans_of_another_driver_are_refused_by_name_and_built,

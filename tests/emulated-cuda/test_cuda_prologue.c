@@ -3,6 +3,9 @@
  * on ref, which has none. */
 #include "tests/unit/unit.h"
 
+#include "base/path.h"
+#include "base/random.h"
+#include "engine/run/made_ranges.h"
 #include "engine/run/session.h"
 #include "engine/run/session_private.h"
 #include "tests/emulated-cuda/in_place.h"
@@ -24,6 +27,14 @@ static const struct conv_kind kinds[] = {
     { 7, 24, 33, 31, 3, 1, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* Tuned plans are known no more. */
+static void put_away_plans(void)
+{
+    HRF_AUTO_FREE char *folder = hrf_path_join(getenv("XDG_CACHE_HOME"), "hires-flow");
+    assert_non_null(folder);
+    assert_int_equal(hrf_path_remove_tree(folder, NULL), HRF_OK);
+}
 
 /* Before it all a sum of two (of products, where it is to be in 16 bits). */
 static struct hrf_graph *make(const struct conv_kind *k, int act, bool has_norm, bool has_sum,
@@ -126,11 +137,144 @@ static void an_image_that_is_too_large_for_any_engine_is_computed_in_strips(void
     unsetenv("HRF_EMULATED_ELEMENTS");
 }
 
+/* ---- a second output ---- */
+
+/* A pre-activation block: the sum of a convolution and a residual goes on by itself and, through
+ * BatchNormalization and an activation, into the next convolution and out (or that would be the
+ * convolution's prologue). */
+static struct hrf_graph *make_block(const struct conv_kind *k, int act, bool has_sum)
+{
+    static const enum hrf_op acts[] = { HRF_OP_RELU, HRF_OP_CLIP, HRF_OP_LEAKY_RELU };
+    struct build b = build_start((uint64_t)(act + 10 * has_sum));
+    struct hrf_attributes a = hrf_attributes_default();
+    memcpy(a.window.kernel, k->kernel, sizeof k->kernel);
+    memcpy(a.window.stride, k->stride, sizeof k->stride);
+    memcpy(a.window.dilation, k->dilation, sizeof k->dilation);
+    memcpy(a.window.pad_begin, k->pad_begin, sizeof k->pad_begin);
+    memcpy(a.window.pad_end, k->pad_end, sizeof k->pad_end);
+    const struct hrf_shape sum = SHAPE(k->n, k->out, hrf_window_output(&a.window, 0, k->rows),
+                                       hrf_window_output(&a.window, 1, k->columns));
+    const int32_t x = build_input(&b, SHAPE(k->n, k->channels, k->rows, k->columns));
+    int32_t raw = build_conv(&b, x, k->channels, k->out, k->group, true, &a);
+    if (has_sum)
+        raw = build_binary(&b, HRF_OP_ADD, raw, build_input(&b, sum));
+    int32_t y = build_batch_norm(&b, raw, k->out);
+    a = hrf_attributes_default();
+    a.activation_min = -0.5F;
+    a.activation_max = 0.75F;
+    a.alpha = 0.125F;
+    if (act < 3)
+        y = build_node(&b, acts[act], &y, 1, &a);
+    a = hrf_attributes_default();
+    a.window.kernel[0] = a.window.kernel[1] = 1;
+    const int32_t next = build_conv(&b, y, k->out, k->out, 1, true, &a);
+    const int32_t ends[] = { build_binary(&b, HRF_OP_ADD, next, raw), y };
+    return build_finish(&b, ends, 2);
+}
+
+/* How many steps write two outputs; `notes`: what the session says, with these words or without. */
+static int n_fused(const struct hrf_graph *graph, const char *precision, const char *words)
+{
+    struct hrf_made_ranges made = { .fused = NULL };
+    struct hrf_session_config config = { .device = "cuda", .precision = precision };
+    HRF_AUTO(hrf_session) session = NULL;
+    struct hrf_error err = { .text = "" };
+    int n = 0;
+    assert_int_equal(hrf_made_ranges_init(graph, &made, NULL), HRF_OK);
+    config.ranges = made.ranges;
+    config.n_ranges = made.n_ranges;
+    if (hrf_session_create(graph, &config, &session, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    for (int32_t i = 0; i < session->plan->n_steps; i++)
+        n += session->plan->steps[i].is_fused;
+    if (words != NULL && strstr(hrf_session_notes(session), words) == NULL)
+        fail_msg("%s: not said in '%s'", words, hrf_session_notes(session));
+    hrf_made_ranges_release(&made);
+    return n;
+}
+
+static void set_cudnn(const char *how)
+{
+    assert_int_equal(
+        how != NULL ? setenv("HRF_EMULATED_CUDNN", how, 1) : unsetenv("HRF_EMULATED_CUDNN"), 0);
+}
+
+/* By two passes, by one, and by the reference; in INT8 one and two give the same bytes, though
+ * engine 7 rounds its products and sums otherwise. */
+static void check_second(const struct conv_kind *kind, int act, bool has_sum, const char *precision,
+                         double limit)
+{
+    struct hrf_graph *graph = make_block(kind, act, has_sum);
+    const bool is_int8 = strcmp(precision, "int8") == 0;
+    int64_t n, n_two;
+    set_cudnn(is_int8 && act % 2 == 1 ? "contracts" : NULL);
+    assert_int_equal(n_fused(graph, precision, NULL), 1);
+    float *truth = run_graph(graph, "ref", 1, 3, 1, &n);
+    float *one = run_graph_in(graph, "cuda", precision, 1, 3, 3, &n, NULL);
+    set_cudnn(is_int8 && act % 2 == 1 ? "contracts,refuses-seconds" : "refuses-seconds");
+    put_away_plans();
+    float *two = run_graph_in(graph, "cuda", precision, 1, 3, 3, &n_two, NULL);
+    assert_int_equal(n, n_two);
+    assert_int_equal(n_fused(graph, precision, "is a pass of its own, not a second output"), 0);
+    put_away_plans();
+    const double difference = relative_difference(one, truth, n);
+    if (!(difference <= limit))
+        fail_msg("%s, activation %d: %g of the largest output apart", precision, act, difference);
+    if (is_int8)
+        assert_memory_equal(one, two, (size_t)n * sizeof *one);
+    hrf_free(truth);
+    hrf_free(one);
+    hrf_free(two);
+    hrf_graph_destroy(graph);
+    set_cudnn(NULL);
+}
+
+static void a_norm_is_written_by_the_convolution_before_it(void **state)
+{
+    static const struct {
+        const char *precision;
+        double limit;
+    } rows[] = { { "fp32", 1e-5 }, { "tf32", 1e-5 }, { "fp16", 2e-3 }, { "bf16", 2e-2 } };
+    struct hrf_random random = hrf_random_init(9);
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        const int64_t k = 1 + 2 * (int64_t)hrf_random_below(&random, 2);
+        const int64_t stride = 1 + (int64_t)hrf_random_below(&random, 2);
+        const struct conv_kind kind = { .n = 1 + (int64_t)hrf_random_below(&random, 3),
+                                        .channels = 1 + (int64_t)hrf_random_below(&random, 40),
+                                        .rows = 3 + (int64_t)hrf_random_below(&random, 12),
+                                        .columns = 3 + (int64_t)hrf_random_below(&random, 12),
+                                        .out = 4 + 4 * (int64_t)hrf_random_below(&random, 8),
+                                        .group = 1,
+                                        .kernel = { k, k },
+                                        .stride = { stride, stride },
+                                        .dilation = { 1, 1 },
+                                        .pad_begin = { k / 2, k / 2 },
+                                        .pad_end = { k / 2, k / 2 } };
+        check_second(&kind, i % 4, i % 3 != 0, "int8", 0.1);
+        check_second(&kind, i % 4, i % 3 != 0, rows[i % 4].precision, rows[i % 4].limit);
+    }
+}
+
+static void an_engine_whose_second_output_is_wrong_is_not_used(void **state)
+{
+    struct hrf_graph *graph = make_block(&kinds[0], 0, true);
+    (void)state;
+    set_cudnn("skews-second=7");
+    put_away_plans();
+    assert_int_equal(n_fused(graph, "int8", "of its second output are wrong"), 0);
+    hrf_graph_destroy(graph);
+    set_cudnn(NULL);
+    put_away_plans();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_tensor_cores_it_is_part_of_the_graph_that_cudnn_runs),
         cmocka_unit_test(an_image_that_is_too_large_for_any_engine_is_computed_in_strips),
+        cmocka_unit_test(a_norm_is_written_by_the_convolution_before_it),
+        cmocka_unit_test(an_engine_whose_second_output_is_wrong_is_not_used),
         cmocka_unit_test(in_fp32_strips_of_the_image_give_the_same_numbers),
     };
     return cmocka_run_group_tests(tests, put_it_in_place, tidy_up);

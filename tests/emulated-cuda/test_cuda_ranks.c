@@ -1,12 +1,16 @@
 /* Ranks whose tensors lie on emulated GPUs: threads of this process on one or several of them. */
 #include "tests/unit/unit.h"
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/parallel.h"
+#include "tests/emulated-cuda/cuda_runtime_api.h"
 #include "tests/emulated-cuda/in_place.h"
 #include "tests/ops/build.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -161,6 +165,106 @@ static void parts_that_go_through_the_host_give_one_ranks_results(void **state)
     release_work(&w);
 }
 
+/* A folder for tuned plans that nothing is in, for a test with a cuDNN of its own. */
+static void use_library(void *const *state, const char *library, const char *folder)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", (const char *)*state, folder);
+    assert_int_equal(setenv("XDG_CACHE_HOME", path, 1), 0);
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", library, 1), 0);
+}
+
+static void use_first_library(void *const *state)
+{
+    unsetenv("HRF_EMULATED_CUDNN");
+    assert_int_equal(setenv("XDG_CACHE_HOME", *state, 1), 0);
+}
+
+/* One engine is the quickest for the image and another one for a strip, and they round otherwise.
+ */
+static void int8_engines_that_are_chosen_by_size_give_one_ranks_bytes(void **state)
+{
+    struct work w = make_work();
+    use_library(state, "lists-a=7+8,prefers=9,nudges=8", "by-size");
+    check_layouts(&w, layouts, 2, HRF_TRANSPORT_IPC);
+    use_first_library(state);
+    release_work(&w);
+}
+
+/* The plans that were built while `layout` ran in int8 with nothing tuned yet, which must give
+ * `expected`; *most: how often one of them was. */
+static int count_plans(void *const *state, struct work *w, const char *layout,
+                       const float *expected, int *most)
+{
+    static int n_calls;
+    char folder[32], told[300], library[400], *text = NULL, *lines[512], *rest = NULL;
+    int n = 0;
+    size_t n_bytes;
+    int64_t count;
+    snprintf(folder, sizeof folder, "tuning-%d", n_calls++);
+    snprintf(told, sizeof told, "%s/%s.txt", (const char *)*state, folder);
+    snprintf(library, sizeof library, "lists-a=7+8,told=%s", told);
+    use_library(state, library, folder);
+    float *result = result_of(w, "int8", layout, HRF_TRANSPORT_HOST, &count);
+    use_first_library(state);
+    if (memcmp(result, expected, (size_t)count * sizeof *result) != 0)
+        fail_msg("%s: not one rank's bytes in int8", layout);
+    hrf_free(result);
+    assert_int_equal(hrf_file_read(told, 1 << 24, &text, &n_bytes, NULL), HRF_OK);
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL && n < 512;
+         line = strtok_r(NULL, "\n", &rest))
+        lines[n++] = line;
+    *most = 0;
+    for (int i = 0; i < n; i++) {
+        int n_same = 0;
+        for (int k = 0; k < n; k++)
+            n_same += strcmp(lines[i], lines[k]) == 0;
+        *most = n_same > *most ? n_same : *most;
+    }
+    hrf_free(text);
+    return n;
+}
+
+static void one_rank_tunes_for_all_that_have_its_kind_of_gpu(void **state)
+{
+    struct work w = make_work();
+    int64_t n;
+    int most;
+    float *one = result_of(&w, "int8", NULL, HRF_TRANSPORT_HOST, &n);
+    for (size_t i = 0; i < N_LAYOUTS; i++) {
+        assert_true(count_plans(state, &w, layouts[i], one, &most) > 0);
+        if (most != 1)
+            fail_msg("%s: a plan was built %d times", layouts[i], most);
+    }
+    const int n_one_kind = count_plans(state, &w, "data=4", one, &most);
+    assert_int_equal(most, 1);
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", "two-kinds", 1), 0);
+    assert_int_equal(count_plans(state, &w, "data=4", one, &most), 2 * n_one_kind);
+    assert_int_equal(most, 2);
+    unsetenv("HRF_EMULATED_CUDA");
+    hrf_free(one);
+    release_work(&w);
+}
+
+/* Ranks that wait for the one that tunes see that it gets on. */
+static void a_tuning_may_take_longer_than_ranks_wait_for_each_other(void **state)
+{
+    const struct hrf_session_config config = { .device = "cuda", .precision = "fp32" };
+    struct work w = make_work();
+    struct hrf_layout_plan plan;
+    struct hrf_parallel *parallel = NULL;
+    struct hrf_error err = { .text = "" };
+    use_library(state, "builds-ms=250", "slow");
+    const double start = hrf_clock_seconds();
+    assert_int_equal(hrf_layout_parse("spatial=3", &plan, &err), HRF_OK);
+    if (hrf_parallel_create(w.graph, &config, &plan, 800, &parallel, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    assert_true(hrf_clock_seconds() - start > 0.8);
+    hrf_parallel_destroy(parallel);
+    use_first_library(state);
+    release_work(&w);
+}
+
 static void ranks_share_out_the_gpus_of_a_machine(void **state)
 {
     struct work w = make_work();
@@ -183,6 +287,58 @@ static void gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_th
         fail_msg("'%s'", err.text);
     check_layouts(&w, layouts, 1, HRF_TRANSPORT_AUTO);
     unsetenv("HRF_EMULATED_CUDA");
+    release_work(&w);
+}
+
+/* ---- parts written into another rank's memory: a GPU each, or a process ---- */
+
+static struct hrf_emulated_counts counted(void)
+{
+    hrf_emulated_counts_function *count = NULL;
+    void *found = dlsym(RTLD_DEFAULT, "hrf_emulated_counted");
+    assert_non_null(found); /* the back end's module is there from the first network on */
+    memcpy(&count, &found, sizeof count);
+    return count();
+}
+
+/* Flags taken while a layout ran three batches in int8, which gave `expected`; *of_graphs: of them
+ * by replayed graphs. */
+static long count_flags(struct work *w, const char *gpus, const char *layout, const float *expected,
+                        long *of_graphs)
+{
+    int64_t n;
+    assert_int_equal(setenv("HRF_EMULATED_CUDA", gpus, 1), 0);
+    const struct hrf_emulated_counts before = counted();
+    float *result = result_of(w, "int8", layout, HRF_TRANSPORT_IPC, &n);
+    const struct hrf_emulated_counts after = counted();
+    unsetenv("HRF_EMULATED_CUDA");
+    if (memcmp(result, expected, (size_t)n * sizeof *result) != 0)
+        fail_msg("%s on %s: not one rank's bytes in int8", layout, gpus);
+    hrf_free(result);
+    *of_graphs = after.flags_taken_replayed - before.flags_taken_replayed;
+    return after.flags_taken - before.flags_taken;
+}
+
+static void a_batch_of_ranks_with_a_gpu_each_is_one_graph_exchanges_included(void **state)
+{
+    static const char *const recorded[] = { "spatial=3", "spatial=2x2,microbatches=2",
+                                            "spatial=2,stages=2,microbatches=4,halos=overlap" };
+    struct work w = make_work();
+    int64_t n;
+    long of_graphs;
+    (void)state;
+    float *one = result_of(&w, "int8", NULL, HRF_TRANSPORT_IPC, &n);
+    for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++) {
+        const long all = count_flags(&w, "devices=4,harsh", recorded[i], one, &of_graphs);
+        if (all == 0 || of_graphs < all / 2) /* not the first run, nor trying them out */
+            fail_msg("%s: %ld of %ld flags in graphs", recorded[i], of_graphs, all);
+    }
+    /* Ranks of one process on one GPU (which try flags out, twice each), mirrored pipelines, and
+     * GPUs without flags tell each other by the host. */
+    assert_int_equal(count_flags(&w, "devices=1", "spatial=3", one, &of_graphs), 6);
+    assert_int_equal(count_flags(&w, "devices=4", layouts[4], one, &of_graphs), 0);
+    assert_int_equal(count_flags(&w, "devices=4,no-flags", "spatial=3", one, &of_graphs), 0);
+    hrf_free(one);
     release_work(&w);
 }
 
@@ -342,17 +498,19 @@ static void a_rank_that_cannot_join_nccl_ends_all_with_its_reason(void **state)
     release_work(&w);
 }
 
-/* `layout` on as many GPUs, until it fails; the reason. */
-static struct hrf_error failure_of(struct work *w, const char *nccl, int64_t deadline_ms,
-                                   hrf_source *source)
+/* A layout on as many GPUs, until it fails; the reason. `nccl` NULL: without NCCL. */
+static struct hrf_error failure_of(struct work *w, const char *gpus, const char *nccl,
+                                   int64_t deadline_ms, hrf_source *source)
 {
-    const struct hrf_session_config config = {
-        .device = "cuda", .precision = "fp32", .n_threads = 1, .transport = HRF_TRANSPORT_NCCL
-    };
+    const struct hrf_session_config config = { .device = "cuda",
+                                               .precision = "fp32",
+                                               .n_threads = 1,
+                                               .transport = nccl != NULL ? HRF_TRANSPORT_NCCL
+                                                                         : HRF_TRANSPORT_IPC };
     struct hrf_layout_plan plan;
     struct hrf_error err = { .text = "" };
     struct hrf_parallel *parallel = NULL;
-    choose("devices=3", nccl);
+    choose(gpus, nccl);
     assert_int_equal(hrf_layout_parse("spatial=3", &plan, &err), HRF_OK);
     if (hrf_parallel_create(w->graph, &config, &plan, deadline_ms, &parallel, &err) != HRF_OK)
         fail_msg("%s", err.text);
@@ -372,7 +530,7 @@ static void what_nccl_reports_ends_all_ranks_with_its_words(void **state)
     /* In the first batch and, the warm-up being one group, in a replayed one. */
     static const char *const when[] = { "breaks=1:2", "breaks=1:9", "breaks=1:20" };
     for (size_t i = 0; i < sizeof when / sizeof when[0]; i++) {
-        const struct hrf_error err = failure_of(&w, when[i], 600000, hrf_read_array);
+        const struct hrf_error err = failure_of(&w, "devices=3", when[i], 600000, hrf_read_array);
         if (strstr(err.text, "rank 1 of 3") == NULL ||
             strstr(err.text, "socket closed by rank 7") == NULL)
             fail_msg("%s: '%s'", when[i], err.text);
@@ -384,8 +542,12 @@ static void an_exchange_that_stands_still_is_ended_after_the_deadline(void **sta
 {
     struct work w = make_work();
     (void)state;
-    const struct hrf_error err = failure_of(&w, "stands-still=2:4", 1500, hrf_read_array);
+    struct hrf_error err = failure_of(&w, "devices=3", "stands-still=2:4", 1500, hrf_read_array);
     if (strstr(err.text, "NCCL stands still") == NULL || strstr(err.text, "--comm ipc") == NULL)
+        fail_msg("'%s'", err.text);
+    err = failure_of(&w, "devices=3,harsh,loses=40", NULL, 1000, hrf_read_array);
+    if (strstr(err.text, "write into the memory of another") == NULL ||
+        strstr(err.text, "--comm mpi") == NULL)
         fail_msg("'%s'", err.text);
     release_work(&w);
 }
@@ -402,14 +564,17 @@ static enum hrf_status read_but_once(void *context, int32_t input, int64_t first
                  : hrf_read_array(context, input, first, n, box, out, err);
 }
 
-static void a_rank_that_fails_ends_those_that_wait_for_it_by_nccl(void **state)
+static void a_rank_that_fails_ends_those_whose_gpus_wait_for_it(void **state)
 {
     struct work w = make_work();
     (void)state;
-    n_read = 0;
-    const struct hrf_error err = failure_of(&w, NULL, 600000, read_but_once);
-    if (strstr(err.text, "the slide is gone") == NULL)
-        fail_msg("'%s'", err.text);
+    for (int i = 0; i < 2; i++) {
+        n_read = 0;
+        const struct hrf_error err = failure_of(&w, "devices=3", i == 0 ? "" : NULL, 600000,
+                                                read_but_once);
+        if (strstr(err.text, "the slide is gone") == NULL)
+            fail_msg("'%s'", err.text);
+    }
     release_work(&w);
 }
 
@@ -418,9 +583,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_taken_from_another_ranks_memory_give_one_ranks_results),
         cmocka_unit_test(parts_that_go_through_the_host_give_one_ranks_results),
+        cmocka_unit_test(int8_engines_that_are_chosen_by_size_give_one_ranks_bytes),
+        cmocka_unit_test(one_rank_tunes_for_all_that_have_its_kind_of_gpu),
+        cmocka_unit_test(a_tuning_may_take_longer_than_ranks_wait_for_each_other),
         cmocka_unit_test(ranks_share_out_the_gpus_of_a_machine),
         cmocka_unit_test(
             gpus_that_do_not_reach_each_other_are_named_and_auto_goes_through_the_host),
+        cmocka_unit_test(a_batch_of_ranks_with_a_gpu_each_is_one_graph_exchanges_included),
         cmocka_unit_test(exchanges_beside_kernels_give_one_ranks_results),
         cmocka_unit_test(parts_carried_by_nccl_give_one_ranks_results),
         cmocka_unit_test(what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out),
@@ -429,7 +598,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_cannot_join_nccl_ends_all_with_its_reason),
         cmocka_unit_test(what_nccl_reports_ends_all_ranks_with_its_words),
         cmocka_unit_test(an_exchange_that_stands_still_is_ended_after_the_deadline),
-        cmocka_unit_test(a_rank_that_fails_ends_those_that_wait_for_it_by_nccl),
+        cmocka_unit_test(a_rank_that_fails_ends_those_whose_gpus_wait_for_it),
     };
     return cmocka_run_group_tests(tests, put_it_in_place, tidy_up);
 }

@@ -726,14 +726,18 @@ static int32_t make_attention(struct build *b)
     return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
 }
 
-/* Heads in the channels of tokens: anywhere, also q, k and v of one tensor. */
-static int32_t make_attention_of_tokens(struct build *b)
+/* Heads in the channels of tokens: anywhere, also q, k and v of
+ * one tensor. */
+static int32_t attend_to_tokens(struct build *b, int64_t most_tokens, int64_t most_channels,
+                                bool fixed_point)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    const int64_t n = build_pick(b, 1, 6), t = build_pick(b, 1, 30), s = build_pick(b, 1, 30);
+    const int64_t n = build_pick(b, 1, 6), t = build_pick(b, 1, most_tokens);
+    const int64_t s = build_pick(b, 1, most_tokens);
     a.group = build_pick(b, 1, 3);
-    a.size = build_pick(b, 1, 20);
+    a.size = build_pick(b, 1, most_channels);
     a.n_axes = 3;
+    a.fixed_point = fixed_point;
     a.scale = build_pick(b, 0, 4) ? 0.25f : -0.25f;
     a.causal = build_pick(b, 0, 3) == 0;
     int64_t widths[3];
@@ -760,6 +764,19 @@ static int32_t make_attention_of_tokens(struct build *b)
         inputs[3] = build_constant(b, masks[build_pick(b, 0, 3)], -1, 1);
     }
     return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
+}
+
+static int32_t make_attention_of_tokens(struct build *b)
+{
+    return attend_to_tokens(b, 30, 20, false);
+}
+
+/* Up to more than two panels of keys or of channels; the reference takes long for both at once. */
+static int32_t make_fixed_attention(struct build *b)
+{
+    static const int64_t most[][2] = { { 30, 20 }, { 140, 6 }, { 10, 140 } };
+    const int64_t kind = build_pick(b, 0, 2);
+    return attend_to_tokens(b, most[kind][0], most[kind][1], true);
 }
 
 static int32_t make_swiglu(struct build *b)
@@ -877,5 +894,6 @@ const struct op_case op_cases[] = {
     { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
     { "gemm of rows", HRF_OP_GEMM, make_gemm_of_rows, 30, 5e-6, false },
     { "attention of tokens", HRF_OP_ATTENTION, make_attention_of_tokens, 40, 5e-6, false },
+    { "attention, 16 bits", HRF_OP_ATTENTION, make_fixed_attention, 25, 2e-3, false },
 };
 const int n_op_cases = (int)(sizeof op_cases / sizeof op_cases[0]);

@@ -150,6 +150,24 @@ static void pools_keep_it(void **state)
     }
 }
 
+/* In a query, a key or a value; with products of floats and of integers. */
+static void attention_keeps_it(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        struct build b = build_start((uint64_t)i);
+        struct hrf_attributes a = hrf_attributes_default();
+        const int32_t spot = build_constant(&b, SHAPE(1, SIDE, SIDE), 0, 0);
+        int32_t inputs[3];
+        ((float *)b.graph->values[spot].data)[4 * SIDE + 4] = NAN;
+        for (int k = 0; k < 3; k++)
+            inputs[k] = build_input(&b, SHAPE(2, SIDE, SIDE));
+        inputs[i % 3] = build_binary(&b, HRF_OP_ADD, inputs[i % 3], spot);
+        a.fixed_point = i >= 3;
+        check(&b, build_node(&b, HRF_OP_ATTENTION, inputs, 3, &a), "attention");
+    }
+}
+
 /* Over rows, over columns, and of a constant, which is computed before anything runs. */
 static void reductions_keep_it(void **state)
 {
@@ -265,6 +283,7 @@ int main(void)
         cmocka_unit_test(functions_of_a_number_keep_it),
         cmocka_unit_test(larger_and_smaller_numbers_keep_it),
         cmocka_unit_test(pools_keep_it),
+        cmocka_unit_test(attention_keeps_it),
         cmocka_unit_test(reductions_keep_it),
         cmocka_unit_test(a_log_of_sums_of_infinite_numbers_is_infinite),
         cmocka_unit_test(what_fp16_does_not_hold_is_infinite_behind_relu),

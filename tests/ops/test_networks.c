@@ -52,6 +52,7 @@ static const struct network {
     { "unet:3,8", 32, true, false },
     { "hct", 127, false, false },
     { "hct-softmax", 127, false, false },
+    { "vit:2,128", 64, false, false },
 };
 
 static void check(const struct network *network)

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = { "asymmetric", "trained", "shifted" };
+static const char *const names[] = { "asymmetric", "trained", "shifted", "tokens" };
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 static struct hrf_graph *load(const char *name, struct hrf_shape *shape, float **x, float **want)
@@ -110,17 +110,43 @@ static void int8_has_the_bits_of_the_integer_reference(void **state)
     }
 }
 
+/* Fused and lowered by way of the file's integers, or by way of float32. */
+static struct hrf_graph *lowered_by(const struct hrf_graph *graph, const struct hrf_lowering *how,
+                                    bool by_float)
+{
+    struct hrf_graph *out = NULL;
+    HRF_AUTO(hrf_graph) fused = NULL;
+    assert_int_equal(hrf_graph_copy(graph, &fused, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(fused, NULL), HRF_OK);
+    if (!by_float)
+        assert_int_equal(hrf_pass_take_integer_weights(fused, NULL), HRF_OK);
+    assert_int_equal(hrf_passes_run(fused, NULL), HRF_OK);
+    assert_int_equal(hrf_pass_fuse_product(fused, NULL), HRF_OK);
+    assert_int_equal(hrf_pass_lower(fused, how, &out, NULL, NULL), HRF_OK);
+    return out;
+}
+
+/* Both ways give the same graph. */
+static struct hrf_graph *lowered_from(const struct hrf_graph *graph, const struct hrf_lowering *how)
+{
+    struct hrf_graph *out[2] = { NULL, NULL };
+    char hash[2][65];
+    for (int by_float = 0; by_float < 2; by_float++) {
+        out[by_float] = lowered_by(graph, how, by_float);
+        assert_int_equal(hrf_graph_hash(out[by_float], hash[by_float], NULL), HRF_OK);
+    }
+    assert_string_equal(hash[0], hash[1]);
+    hrf_graph_destroy(out[1]);
+    return out[0];
+}
+
 static struct hrf_graph *lowered(const char *name, const struct hrf_lowering *how)
 {
     struct hrf_shape shape;
     HRF_AUTO_FREE float *x = NULL, *want = NULL;
     HRF_AUTO(hrf_graph) graph = load(name, &shape, &x, &want);
-    struct hrf_graph *out = NULL;
-    assert_int_equal(hrf_graph_infer_shapes(graph, NULL), HRF_OK);
-    assert_int_equal(hrf_passes_run(graph, NULL), HRF_OK);
     assert_true(hrf_lower_brings_scales(graph));
-    assert_int_equal(hrf_pass_lower(graph, how, &out, NULL, NULL), HRF_OK);
-    return out;
+    return lowered_from(graph, how);
 }
 
 static int count(const struct hrf_graph *graph, enum hrf_op op)
@@ -169,6 +195,45 @@ static void weights_keep_the_scales_of_the_file(void **state)
     assert_int_equal(seen, 1);
 }
 
+/* Scales of a file's products of tokens, in order: MatMuls become GEMMs of its integers, and `keep`
+ * leaves one in float32. */
+static void products_of_tokens_take_the_scales_of_the_file(void **state)
+{
+    (void)state;
+    static const int64_t columns[] = { 24, 16, 5 };
+    struct hrf_shape shape;
+    HRF_AUTO_FREE float *x = NULL, *want = NULL;
+    HRF_AUTO(hrf_graph) graph = load("tokens", &shape, &x, &want);
+    const char *keep[1] = { NULL };
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op == HRF_OP_MATMUL)
+            keep[0] = graph->nodes[i].name; /* the last */
+    for (int n_keep = 0; n_keep < 2; n_keep++) {
+        const struct hrf_lowering how = { .type = HRF_S8, .keep = keep, .n_keep = n_keep };
+        HRF_AUTO(hrf_graph) low = lowered_by(graph, &how, false);
+        int seen = 0;
+        assert_int_equal(count(low, HRF_OP_MATMUL), 0);
+        for (int32_t k = 0; k < low->n_nodes; k++) {
+            const struct hrf_node *node = &low->nodes[k];
+            if (node->op != HRF_OP_GEMM)
+                continue;
+            assert_int_equal(hrf_shape_last(&low->values[node->outputs[0]].shape), columns[seen]);
+            const bool is_kept = n_keep > 0 && seen == 2;
+            assert_int_equal(low->values[node->inputs[HRF_CONV_X]].dtype,
+                             is_kept ? HRF_F32 : HRF_U8);
+            assert_int_equal(low->values[node->inputs[HRF_CONV_WEIGHTS]].dtype,
+                             is_kept ? HRF_F32 : HRF_S8);
+            const float *scales = is_kept ? NULL : low->values[node->inputs[HRF_CONV_SCALES]].data;
+            for (int64_t m = 0; m < columns[seen] && !is_kept; m++)
+                assert_true(seen == 1 ? scales[m] == 3e-3f : scales[m] != 3e-3f);
+            seen++;
+        }
+        assert_int_equal(seen, 3);
+        assert_int_equal(count(low, HRF_OP_QUANTIZE), 1 + n_keep);
+        assert_int_equal(count(low, HRF_OP_DEQUANTIZE), 1 + n_keep);
+    }
+}
+
 static void a_node_may_still_be_kept_in_float32(void **state)
 {
     (void)state;
@@ -189,6 +254,116 @@ static void a_node_may_still_be_kept_in_float32(void **state)
     assert_int_equal(count(low, HRF_OP_QUANTIZE), 2);
 }
 
+/* Weights of 8 bits, with a scale and a zero point for each output or for all, [count of scales].
+ */
+static int32_t quantised_weights(struct build *b, struct hrf_shape shape, int64_t axis)
+{
+    const int64_t n_scales = build_pick(b, 0, 1) != 0 ? shape.dims[axis] : 1;
+    const struct hrf_shape row = { .rank = n_scales > 1, .dims = { n_scales } };
+    const bool is_unsigned = build_pick(b, 0, 1) != 0;
+    const enum hrf_dtype type = is_unsigned ? HRF_U8 : HRF_S8;
+    struct hrf_attributes a = hrf_attributes_default();
+    uint8_t integers[1024], zeros[64];
+    float scales[64];
+    int32_t inputs[3];
+    assert_true(hrf_shape_count(&shape) <= 1024 && n_scales <= 64);
+    for (int64_t i = 0; i < hrf_shape_count(&shape); i++)
+        integers[i] = (uint8_t)build_pick(b, 1, 255);
+    for (int64_t i = 0; i < n_scales; i++) {
+        zeros[i] = is_unsigned ? 128 : 0;
+        scales[i] = (float)build_pick(b, 1, 1000) * 1e-5f;
+    }
+    HRF_AUTO_FREE char *name = hrf_format("integers_%d", (int)b->n_made++);
+    assert_int_equal(hrf_graph_add_value(b->graph, name, type, &shape, integers, &inputs[0], NULL),
+                     HRF_OK);
+    assert_int_equal(
+        hrf_graph_add_value(b->graph, "scales", HRF_F32, &row, scales, &inputs[1], NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(b->graph, "zeros", type, &row, zeros, &inputs[2], NULL),
+                     HRF_OK);
+    a.axis = axis;
+    return build_node(b, HRF_OP_DEQUANTIZE, inputs, 3, &a);
+}
+
+/* x -> product -> activation -> product, only the weights of which are quantised. */
+static struct hrf_graph *with_quantised_weights(uint64_t seed)
+{
+    struct build b = build_start(seed);
+    const bool is_gemm = build_pick(&b, 0, 1) != 0;
+    const int64_t group = is_gemm ? 1 : build_pick(&b, 1, 2);
+    int32_t x = build_input(&b, is_gemm ? SHAPE(5, 8) : SHAPE(1, 8, 6, 7));
+    for (int64_t i = 0; i < 2; i++) {
+        struct hrf_attributes a = hrf_attributes_default();
+        int32_t inputs[3] = { x };
+        a.group = group;
+        a.transpose_b = is_gemm && build_pick(&b, 0, 1) != 0;
+        a.alpha = is_gemm && build_pick(&b, 0, 1) != 0 ? 0.75f : 1;
+        if (is_gemm)
+            inputs[1] = quantised_weights(&b,
+                                          a.transpose_b ? SHAPE(8 - 2 * i, 8) : SHAPE(8, 8 - 2 * i),
+                                          a.transpose_b ? 0 : 1);
+        else
+            inputs[1] = quantised_weights(&b, SHAPE(8 - 2 * i, 8 / group, 3 - 2 * i, 3 - 2 * i), 0);
+        inputs[2] = build_constant(&b, SHAPE(8 - 2 * i), -1, 1);
+        const bool adds = is_gemm && build_pick(&b, 0, 1) != 0;
+        x = build_node(&b, is_gemm ? HRF_OP_GEMM : HRF_OP_CONV, inputs, adds ? 2 : 3, &a);
+        x = adds ? build_binary(&b, HRF_OP_ADD, x, inputs[2]) : x;
+        x = i == 0 ? build_unary(&b, HRF_OP_SIGMOID, x) : x;
+    }
+    return build_finish(&b, &x, 1);
+}
+
+/* With ranges of a calibration: smoothing and the correction of the bias see the same weights. */
+static void weights_alone_are_lowered_as_from_float32(void **state)
+{
+    (void)state;
+    static const float means[] = { 1, -2, 0.5f, 3, -1, 2, 0.25f, -3 };
+    static const float peaks[] = { 4, 1, 40, 2, 9, 3, 0.5f, 100 };
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        HRF_AUTO(hrf_graph) graph = with_quantised_weights(seed);
+        struct hrf_range ranges[64];
+        int32_t n = 0;
+        for (int32_t v = 0; v < graph->n_values; v++)
+            if (graph->values[v].data == NULL)
+                ranges[n++] = (struct hrf_range){ .value = graph->values[v].name,
+                                                  .low = -4,
+                                                  .high = 4,
+                                                  .means = means,
+                                                  .n_means = 8,
+                                                  .peaks = peaks,
+                                                  .strength = 0.5f };
+        const struct hrf_lowering how = {
+            .type = HRF_S8, .ranges = ranges, .n_ranges = n, .rounds_rows = seed % 2 == 0
+        };
+        HRF_AUTO(hrf_graph) low = lowered_from(graph, &how);
+        for (int32_t k = 0; k < low->n_nodes; k++)
+            if (low->nodes[k].op == HRF_OP_CONV || low->nodes[k].op == HRF_OP_GEMM)
+                assert_int_equal(low->values[low->nodes[k].inputs[HRF_CONV_WEIGHTS]].dtype, HRF_S8);
+    }
+}
+
+/* What only products read as weights is not computed in float32 when shapes are inferred, and is
+ * nothing but its integers in what INT8 runs: in "shifted" one node's do not fit into 8 bits. */
+static void integers_stay_integers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_NAMES; i++) {
+        struct hrf_shape shape;
+        HRF_AUTO_FREE float *x = NULL, *want = NULL;
+        HRF_AUTO(hrf_graph) graph = load(names[i], &shape, &x, &want);
+        int n_products = 0, n_floats = 0;
+        assert_int_equal(hrf_graph_infer_shapes(graph, NULL), HRF_OK);
+        for (int32_t k = 0; k < graph->n_nodes; k++) {
+            const struct hrf_node *node = &graph->nodes[k];
+            if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM && node->op != HRF_OP_MATMUL)
+                continue;
+            n_products++;
+            n_floats += graph->values[node->inputs[HRF_CONV_WEIGHTS]].data != NULL;
+        }
+        assert_true(n_products > 2);
+        assert_int_equal(n_floats, strcmp(names[i], "shifted") == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,7 +371,10 @@ int main(void)
         cmocka_unit_test(int8_has_the_bits_of_the_integer_reference),
         cmocka_unit_test(pairs_are_taken_into_the_operators_beside_them),
         cmocka_unit_test(weights_keep_the_scales_of_the_file),
+        cmocka_unit_test(products_of_tokens_take_the_scales_of_the_file),
         cmocka_unit_test(a_node_may_still_be_kept_in_float32),
+        cmocka_unit_test(weights_alone_are_lowered_as_from_float32),
+        cmocka_unit_test(integers_stay_integers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

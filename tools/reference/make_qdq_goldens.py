@@ -7,7 +7,8 @@ Each NAME.onnx computes between pairs of QuantizeLinear and DequantizeLinear; NA
 and NAME.y.npy what the ONNX operators, each on its own and in double precision, make of it.
 "asymmetric" is what ONNX Runtime writes (uint8 with zero points, int8 weights for each channel,
 int32 bias), "trained" what quantisation-aware training writes (int8, float weights behind a pair),
-"shifted" has uint8 weights with zero points, of which one node's need more than 8 bits.
+"shifted" has uint8 weights with zero points, of which one node's need more than 8 bits, "tokens"
+multiplies tokens by matrices (MatMul) whose scales are one for each column, or one for all.
 Needs Python and numpy; the files are the same in every run.
 """
 import os
@@ -116,6 +117,10 @@ class Net:
         y = y + self.values[bias].astype(np.float64)
         return self.add("Gemm", [x, w, bias], y.astype(np.float32), transB=1)
 
+    def matmul(self, x, w):
+        y = self.values[x].astype(np.float64) @ self.values[w].astype(np.float64)
+        return self.add("MatMul", [x, w], y.astype(np.float32))
+
     def integers(self, *shape):
         return np.clip(np.rint(self.random.normal(0, 40, shape)), -127, 127).astype(np.int8)
 
@@ -195,6 +200,24 @@ def shifted(directory):
     net.save(directory, "shifted", "x", net.pair(y, 0.021, u8(97)), 13)
 
 
+def tokens(directory):
+    net = Net(10)
+    u8 = np.uint8
+    scales = lambda n, top: (net.random.uniform(0.5, 1, n) * top).astype(np.float32)  # noqa: E731
+    net.values["x"] = net.random.normal(0.2, 1, (2, 7, 16)).astype(np.float32)
+    x = net.pair("x", 0.03, u8(114))
+    s = scales(24, 2e-3)
+    bias = net.stored(net.random.integers(-3000, 3000, 24).astype(np.int32), s * np.float32(0.03),
+                      axis=0)
+    a = net.sum(net.matmul(x, net.stored(net.integers(16, 24), s, axis=1)), bias)
+    a = net.pair(net.relu(a), 0.0071, u8(0))
+    weights = (net.integers(24, 16).astype(np.int32) + 128).astype(u8)
+    b = net.pair(net.matmul(a, net.stored(weights, np.float32(3e-3), u8(128))), 0.017, u8(131))
+    c = net.pair(net.sum(x, b), 0.041, u8(117))
+    y = net.matmul(c, net.stored(net.integers(16, 5), scales(5, 4e-3), axis=1))
+    net.save(directory, "tokens", "x", net.pair(y, 0.021, u8(125)), 13)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -202,6 +225,7 @@ def main():
     asymmetric(sys.argv[1])
     trained(sys.argv[1])
     shifted(sys.argv[1])
+    tokens(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -171,7 +171,8 @@ static struct hrf_scores *empty_scores(int64_t n_patches, const char *precision)
                                           .wait = 0.07 * s,
                                           .write = 0.01 * s,
                                           .total = 0.4 + 0.98 * s,
-                                          .reads = 0.5 * (double)n_patches };
+                                          .reads = 0.5 * (double)n_patches,
+                                          .fed = 0.5 * (double)n_patches };
     return scores;
 }
 

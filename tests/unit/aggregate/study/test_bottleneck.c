@@ -1,5 +1,6 @@
 /* What a run spent its time on, by value. */
 #include "aggregate/study/bottleneck.h"
+#include "aggregate/study/reading.h"
 
 #include "tests/unit/unit.h"
 
@@ -62,6 +63,31 @@ static void a_queue_counts_under_a_scheduler_only(void **state)
     assert_string_equal(hrf_cohort_bottleneck(&cohort).sentence, "");
 }
 
+static void the_faster_of_readers_and_network_waits(void **state)
+{
+    (void)state;
+    /* 100 patches in two precisions, in halves; 4 readers, each 2 s with them, of two ranks of
+     * which the first read 40; the network of each 6 s a precision. */
+    struct hrf_cohort_precision p[2] = {
+        { .n_patches = 100,
+          .n_readers = 4,
+          .timing = { .decode = 3, .prepare = 1, .compute = 6, .reads = 50, .fed = 20 } },
+    };
+    p[1] = p[0];
+    const struct hrf_cohort cohort = { .precisions = p, .n_precisions = 2 };
+    struct hrf_reading r = hrf_cohort_reading(&cohort);
+    assert_int_equal(r.n_scored, 200);
+    assert_true(r.n_read == 100.0 && r.decode == 6.0 && r.prepare == 2.0);
+    assert_true(fabs(r.readers_rate - 20.0) < 1e-12); /* 40 patches in 8 s of 4 threads */
+    assert_true(fabs(r.network_rate - 100.0 / 12.0) < 1e-12);
+    assert_string_equal(r.waiter, "readers");
+    p[0].timing.decode = p[1].timing.decode = 20;
+    assert_string_equal(hrf_cohort_reading(&cohort).waiter, "network");
+    p[1].timing.fed = (double)NAN; /* of an earlier version */
+    r = hrf_cohort_reading(&cohort);
+    assert_true(isnan(r.readers_rate) && isnan(r.network_rate) && r.waiter == NULL);
+}
+
 static void what_keeps_a_job_from_its_networks_gain(void **state)
 {
     (void)state;
@@ -82,6 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_part_of_the_longest_phase),
         cmocka_unit_test(a_queue_counts_under_a_scheduler_only),
+        cmocka_unit_test(the_faster_of_readers_and_network_waits),
         cmocka_unit_test(what_keeps_a_job_from_its_networks_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,9 @@
  * threads do, and a clear end when a place cannot be read or nobody wants more. */
 #include "tests/unit/unit.h"
 
+#include "base/clock.h"
 #include "engine/input/feed.h"
+#include "engine/input/image_resize.h"
 #include "engine/ir/number.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tiler/slide/patch_reader.h"
@@ -182,10 +184,89 @@ static void every_patch_comes_once_in_an_order_that_threads_do_not_change(void *
             assert_memory_equal(order, first_order, sizeof order);
         const struct hrf_feed_times times = hrf_feed_times(feed);
         assert_true(times.decode > 0 && times.prepare > 0 && times.wait > 0);
+        assert_int_equal(times.n_patches, cases[i].n);
         struct hrf_feed_batch b; /* the end stays the end */
         assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
         assert_int_equal(b.n, 0);
     }
+}
+
+/* Memory that somebody else gives to a feed, and has back. */
+struct lent {
+    int32_t n_taken, n_given;
+    bool is_full;
+};
+
+static enum hrf_status take_lent(void *context, size_t n_bytes, void **out, struct hrf_error *err)
+{
+    struct lent *lent = context;
+    if (lent->is_full && lent->n_taken == 2)
+        return hrf_error_set(err, HRF_E_NOMEM, "no more pinned memory");
+    *out = hrf_alloc_aligned(n_bytes, 64);
+    assert_non_null(*out);
+    lent->n_taken++;
+    return HRF_OK;
+}
+
+static void give_lent(void *context, void *memory)
+{
+    ((struct lent *)context)->n_given++;
+    hrf_free(memory);
+}
+
+static void check_bytes(const struct hrf_feed_batch *b)
+{
+    const unsigned char *rgb = b->pixels[1];
+    for (int64_t i = 0; i < b->n; i++)
+        for (int k = 0; k < PATCH * PATCH; k++, rgb += 3) {
+            const struct hrf_patch *patch = &patches[b->patches[i]];
+            unsigned char want[4];
+            place_pixel(NULL, 0, (uint32_t)(patch->x + k % PATCH), (uint32_t)(patch->y + k / PATCH),
+                        want);
+            assert_memory_equal(rgb, want, 3);
+        }
+}
+
+/* A device still reads a batch when the next one is asked for. */
+static void bytes_for_a_device_lie_in_its_memory_and_stay_while_they_are_held(void **state)
+{
+    (void)state;
+    struct lent lent = { .n_taken = 0 };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    struct hrf_feed *feed = NULL;
+    struct hrf_feed_config config = { .slide = slide,
+                                      .plan = &plan,
+                                      .n_patches = N_PATCHES,
+                                      .batch = 8,
+                                      .std = { 1 / 255.0, 1 / 255.0, 1 / 255.0 },
+                                      .forms = { { .type = HRF_F32 }, { .raw = true } },
+                                      .n_forms = 2,
+                                      .n_readers = 3,
+                                      .n_ahead = 3,
+                                      .n_held = 2,
+                                      .memory = { take_lent, give_lent, &lent } };
+    assert_int_equal(hrf_feed_create(&config, &feed, NULL), HRF_OK);
+    struct hrf_feed_batch held = { .n = 0 }, b = { .n = 0 };
+    int64_t n = 0;
+    do {
+        assert_int_equal(hrf_feed_next(feed, &b, NULL), HRF_OK);
+        hrf_clock_sleep_ms(1); /* readers would be at it by now */
+        check_bytes(&held);
+        check_bytes(&b);
+        n += b.n;
+        held = b;
+    } while (b.n > 0);
+    assert_int_equal(n, N_PATCHES);
+    assert_int_equal(lent.n_taken, 3); /* the floats lie on the heap */
+    assert_int_equal(lent.n_given, 0);
+    hrf_feed_destroy(feed);
+    assert_int_equal(lent.n_given, 3);
+
+    lent = (struct lent){ .is_full = true };
+    assert_int_equal(hrf_feed_create(&config, &feed, &err), HRF_E_NOMEM);
+    assert_string_equal(err.text, "no more pinned memory");
+    assert_int_equal(lent.n_given, 2);
 }
 
 /* A rank of a spatial split is fed some rows of every patch: the same numbers, and none of the
@@ -221,6 +302,73 @@ static void rows_of_patches_are_those_of_the_whole_ones(void **state)
                         assert_true(fabsf(pixel[c] - (float)want[c]) <= 1e-3F);
                 }
     assert_int_equal(n_seen, N);
+}
+
+/* Where the rows of a resized patch go. */
+struct resized {
+    unsigned char rgb[PATCH][3 * PATCH];
+};
+
+static void keep_row(void *context, int64_t row, const unsigned char *rgb)
+{
+    struct resized *resized = context;
+    memcpy(resized->rgb[row], rgb, sizeof resized->rgb[row]);
+}
+
+static void resize_patch(const struct hrf_patch *patch, struct hrf_image_resizer *resizer,
+                         int64_t first, int64_t n, struct resized *resized)
+{
+    int64_t from, n_from;
+    hrf_image_resizer_needs(resizer, first, n, &from, &n_from);
+    hrf_image_resizer_begin(resizer, first, n, keep_row, resized);
+    for (int64_t v = from; v < from + n_from; v++) {
+        unsigned char row[PATCH][3];
+        for (int u = 0; u < PATCH; u++) {
+            unsigned char rgba[4];
+            place_pixel(NULL, 0, (uint32_t)(patch->x + u), (uint32_t)(patch->y + (int32_t)v), rgba);
+            memcpy(row[u], rgba, 3);
+        }
+        hrf_image_resizer_put(resizer, row[0]);
+    }
+}
+
+/* All of them, and some rows as a rank of a spatial split is fed them. */
+static void patches_are_resized_and_cropped(void **state)
+{
+    (void)state;
+    enum { SIZE = 24, N = 20, BATCH = 8 };
+    static const struct hrf_preparation how = { SIZE, 27, HRF_BICUBIC };
+    static const struct {
+        int64_t first, n;
+    } rows[] = { { 0, SIZE }, { 9, 10 } };
+    HRF_AUTO(hrf_slide) slide = open_slide("place.tif");
+    HRF_AUTO(hrf_image_resizer) resizer = NULL;
+    struct resized want;
+    assert_int_equal(hrf_image_resizer_create(PATCH, &how, &resizer, NULL), HRF_OK);
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        HRF_AUTO(hrf_feed) feed = NULL;
+        const struct hrf_feed_config config = { .slide = slide,
+                                                .plan = &plan,
+                                                .n_patches = N,
+                                                .batch = BATCH,
+                                                .preparation = how,
+                                                .first_row = rows[k].first,
+                                                .n_rows = rows[k].n,
+                                                .forms = { { .raw = true } },
+                                                .n_forms = 1,
+                                                .n_readers = 2 };
+        int64_t n_seen = 0;
+        assert_int_equal(hrf_feed_create(&config, &feed, NULL), HRF_OK);
+        for (struct hrf_feed_batch b; hrf_feed_next(feed, &b, NULL) == HRF_OK && b.n > 0;)
+            for (int64_t i = 0; i < b.n; i++, n_seen++) {
+                resize_patch(&patches[b.patches[i]], resizer, rows[k].first, rows[k].n, &want);
+                for (int64_t v = 0; v < rows[k].n; v++)
+                    assert_memory_equal((const uint8_t *)b.pixels[0] +
+                                            ((i * rows[k].n + v) * SIZE) * 3,
+                                        want.rgb[v], 3 * (size_t)SIZE);
+            }
+        assert_int_equal(n_seen, N);
+    }
 }
 
 /* Nobody takes a batch until both have read MEETINGS patches side by side: decoding runs ahead of
@@ -456,7 +604,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_patch_comes_once_in_an_order_that_threads_do_not_change),
+        cmocka_unit_test(bytes_for_a_device_lie_in_its_memory_and_stay_while_they_are_held),
         cmocka_unit_test(rows_of_patches_are_those_of_the_whole_ones),
+        cmocka_unit_test(patches_are_resized_and_cropped),
         cmocka_unit_test(two_readers_decode_at_the_same_moment_and_share_the_patches),
         cmocka_unit_test(patches_come_in_the_types_that_the_networks_compute_in),
         cmocka_unit_test(what_is_read_ahead_comes_in_large_reads_and_is_the_same),

@@ -3,8 +3,10 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "base/random.h"
 #include "engine/ir/op.h"
 #include "engine/onnx/onnx.h"
+#include "engine/onnx/source.h"
 #include "tests/unit/unit.h"
 
 #include <dirent.h>
@@ -460,6 +462,103 @@ static void weights_are_read_from_beside_the_model_only(void **state)
     assert_int_equal(hrf_path_remove_tree(template, NULL), HRF_OK);
 }
 
+/* Sums with constants of every small size and some larger ones, and with names of any length, so
+ * that the file is many windows long and weights begin and end anywhere in them. */
+static struct hrf_graph *many_constants(uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    struct hrf_graph *g = NULL;
+    const struct hrf_shape open = { .rank = -1 };
+    int32_t x, y;
+    assert_int_equal(hrf_graph_create("many", &g, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(g, "x", HRF_F32, &open, NULL, &x, NULL), HRF_OK);
+    const int32_t input = x;
+    for (int i = 0; i < 60; i++) {
+        static float numbers[3000];
+        const int64_t n = i < 20 ? i : (int64_t)hrf_random_below(&random, i % 8 == 0 ? 3000 : 90);
+        const struct hrf_shape shape = { .rank = 1, .dims = { n } };
+        char name[400];
+        int32_t constant;
+        for (int64_t k = 0; k < n; k++)
+            numbers[k] = (float)hrf_random_below(&random, 1000);
+        snprintf(name, sizeof name, "%03d%0*d", i, (int)hrf_random_below(&random, 390), 0);
+        assert_int_equal(hrf_graph_add_value(g, name, HRF_F32, &shape, numbers, &constant, NULL),
+                         HRF_OK);
+        name[0] = 'y';
+        assert_int_equal(hrf_graph_add_value(g, name, HRF_F32, &open, NULL, &y, NULL), HRF_OK);
+        assert_int_equal(hrf_graph_add_node(g, HRF_OP_ADD, name, (const int32_t[]){ x, constant },
+                                            2, &y, 1, NULL, NULL),
+                         HRF_OK);
+        x = y;
+    }
+    assert_int_equal(hrf_graph_set_io(g, &input, 1, &x, 1, NULL), HRF_OK);
+    return g;
+}
+
+/* From a file, of which few bytes are seen at a time, and from memory. What is cut short is refused
+ * by both in the same words. */
+static void files_and_memory_are_read_alike(void **state)
+{
+    (void)state;
+    char template[] = "/tmp/hrf-onnx-XXXXXX";
+    assert_non_null(mkdtemp(template));
+    HRF_AUTO_FREE char *path = hrf_path_join(template, "m.onnx");
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        HRF_AUTO(hrf_graph) g = many_constants(seed);
+        HRF_AUTO_FREE char *bytes = NULL;
+        size_t n_bytes;
+        char hash[3][65];
+        assert_int_equal(hrf_onnx_write(g, path, NULL), HRF_OK);
+        assert_int_equal(hrf_file_read(path, 1 << 20, &bytes, &n_bytes, NULL), HRF_OK);
+        assert_true(n_bytes > 4 * HRF_ONNX_WINDOW);
+        HRF_AUTO(hrf_graph) file = NULL;
+        HRF_AUTO(hrf_graph) memory = NULL;
+        assert_int_equal(hrf_onnx_read(path, &file, NULL), HRF_OK);
+        assert_int_equal(hrf_onnx_parse(bytes, n_bytes, path, &memory, NULL), HRF_OK);
+        assert_int_equal(hrf_graph_hash(g, hash[0], NULL), HRF_OK);
+        assert_int_equal(hrf_graph_hash(file, hash[1], NULL), HRF_OK);
+        assert_int_equal(hrf_graph_hash(memory, hash[2], NULL), HRF_OK);
+        assert_string_equal(hash[1], hash[0]);
+        assert_string_equal(hash[2], hash[0]);
+        for (size_t cut = n_bytes - 1; cut > 0; cut = cut > 997 ? cut - 997 : cut / 2) {
+            struct hrf_error of_file, of_memory;
+            HRF_AUTO(hrf_graph) none = NULL;
+            assert_int_equal(truncate(path, (off_t)cut), 0);
+            assert_int_not_equal(hrf_onnx_read(path, &none, &of_file), HRF_OK);
+            assert_int_not_equal(hrf_onnx_parse(bytes, cut, path, &none, &of_memory), HRF_OK);
+            assert_string_equal(of_file.text, of_memory.text);
+        }
+    }
+    assert_int_equal(hrf_path_remove_tree(template, NULL), HRF_OK);
+}
+
+static void a_file_that_changes_while_it_is_read_is_refused(void **state)
+{
+    (void)state;
+    char template[] = "/tmp/hrf-onnx-XXXXXX";
+    static const char bytes[3 * HRF_ONNX_WINDOW];
+    struct hrf_onnx_source source = { 0 };
+    struct hrf_error err;
+    const uint8_t *seen;
+    char all[sizeof bytes];
+    size_t have;
+    assert_non_null(mkdtemp(template));
+    HRF_AUTO_FREE char *path = hrf_path_join(template, "m.onnx");
+    assert_int_equal(hrf_file_write_atomic(path, bytes, sizeof bytes, NULL), HRF_OK);
+    assert_int_equal(hrf_onnx_source_open(path, sizeof bytes, &source, NULL), HRF_OK);
+    assert_int_equal(hrf_onnx_source_read(&source, 0, all, sizeof all, NULL), HRF_OK);
+    assert_int_equal(hrf_onnx_source_read(&source, 1, all, sizeof all, &err), HRF_E_USER);
+    assert_int_equal(hrf_onnx_source_check(&source, NULL), HRF_OK);
+    assert_int_equal(truncate(path, HRF_ONNX_WINDOW), 0);
+    assert_int_equal(hrf_onnx_source_check(&source, &err), HRF_E_EXTERNAL);
+    assert_int_equal(hrf_onnx_source_see(&source, HRF_ONNX_WINDOW, &seen, &have, &err),
+                     HRF_E_EXTERNAL);
+    assert_string_equal(err.text, "the file became shorter while it was read");
+    assert_int_equal(hrf_onnx_source_read(&source, 0, all, sizeof all, &err), HRF_E_EXTERNAL);
+    hrf_onnx_source_release(&source);
+    assert_int_equal(hrf_path_remove_tree(template, NULL), HRF_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +574,8 @@ int main(void)
         cmocka_unit_test(running_out_of_memory_is_a_status),
         cmocka_unit_test(running_out_of_memory_while_writing_is_a_status),
         cmocka_unit_test(the_makers_name_is_read),
+        cmocka_unit_test(files_and_memory_are_read_alike),
+        cmocka_unit_test(a_file_that_changes_while_it_is_read_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

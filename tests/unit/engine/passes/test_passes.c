@@ -175,6 +175,35 @@ static void a_tensor_that_one_reader_needs_is_there_for_all(void **state)
     assert_string_equal(prefixed(&b, y, takes_any), "BatchNormalization");
 }
 
+static bool takes_both(const struct hrf_graph *graph, const struct hrf_node *conv,
+                       const struct hrf_node *norm)
+{
+    (void)graph;
+    return strcmp(conv->name, norm->name) != 0;
+}
+
+/* Two convolutions; the norm of the first one's stands behind the second, until it is marked. */
+static void a_norm_that_others_read_around_is_a_second_output(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    const int32_t raw = conv(&b, x), other = conv(&b, x);
+    const int32_t norm = build_batch_norm(&b, raw, 4);
+    int32_t y = build_binary(&b, HRF_OP_MUL, build_binary(&b, HRF_OP_MUL, norm, other), raw);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    assert_int_equal(hrf_pass_mark_second_outputs(graph, takes_both, NULL), HRF_OK);
+    assert_string_equal(words(graph), "Conv BatchNormalization Conv Mul Mul");
+    assert_ptr_equal(hrf_graph_second_of(graph, &graph->nodes[0]), &graph->nodes[1]);
+    assert_true(hrf_graph_is_second(graph, &graph->nodes[1]));
+    assert_null(hrf_graph_second_of(graph, &graph->nodes[2]));
+    b = start(&x); /* nobody else reads what is before the norm: it need not be stored */
+    y = build_batch_norm(&b, conv(&b, x), 4);
+    HRF_AUTO(hrf_graph) alone = build_finish(&b, &y, 1);
+    assert_int_equal(hrf_pass_mark_second_outputs(alone, takes_both, NULL), HRF_OK);
+    assert_null(hrf_graph_second_of(alone, &alone->nodes[0]));
+}
+
 static void the_prologue_s_numbers_are_those_of_the_norm(void **state)
 {
     (void)state;
@@ -576,12 +605,7 @@ static int32_t attention(struct build *b, int32_t x, int form, int32_t *inside)
 
 static int32_t half(struct build *b, int32_t x, int64_t from)
 {
-    struct hrf_attributes a = hrf_attributes_default();
-    a.n_axes = 1;
-    a.axes[0] = 2;
-    a.starts[0] = from;
-    a.ends[0] = from + 4;
-    a.steps[0] = 1;
+    const struct hrf_attributes a = hrf_attributes_slice(2, from, from + 4);
     return build_node(b, HRF_OP_SLICE, &x, 1, &a);
 }
 
@@ -651,6 +675,7 @@ int main(void)
         cmocka_unit_test(a_convolution_takes_in_what_stands_before_it),
         cmocka_unit_test(a_tensor_that_one_reader_needs_is_there_for_all),
         cmocka_unit_test(the_prologue_s_numbers_are_those_of_the_norm),
+        cmocka_unit_test(a_norm_that_others_read_around_is_a_second_output),
         cmocka_unit_test(what_others_read_is_kept),
         cmocka_unit_test(a_sum_that_stretches_a_side_is_no_residual),
         cmocka_unit_test(a_residual_is_taken_once),

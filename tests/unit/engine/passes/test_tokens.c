@@ -42,11 +42,7 @@ static int32_t linear(struct build *b, int32_t x, int64_t in, int64_t out)
 /* Part i of [3][N][heads][T][d]. */
 static int32_t part_of(struct build *b, int32_t x, const struct sizes *s, int64_t i)
 {
-    struct hrf_attributes a = hrf_attributes_default();
-    a.n_axes = 1;
-    a.starts[0] = i;
-    a.ends[0] = i + 1;
-    a.steps[0] = 1;
+    const struct hrf_attributes a = hrf_attributes_slice(0, i, i + 1);
     const int32_t part = build_node(b, HRF_OP_SLICE, &x, 1, &a);
     return reshape(b, part, 4, (const int64_t[]){ s->n, s->heads, s->tokens, s->d });
 }

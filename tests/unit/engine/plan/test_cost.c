@@ -25,6 +25,20 @@ static struct hrf_graph *convolution(enum hrf_dtype dtype, int64_t rows, bool re
     return g;
 }
 
+/* Its norm, which it may write too. */
+static void add_second(struct hrf_graph *g)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape out = g->values[2].shape;
+    int32_t y;
+    a.is_second = true;
+    a.activation = HRF_ACT_RELU;
+    assert_int_equal(hrf_graph_add_value(g, "norm", HRF_F32, &out, NULL, &y, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_node(g, HRF_OP_BATCH_NORM, "norm",
+                                        (const int32_t[]){ 2, 1, 1, 1, 1 }, 5, &y, 1, &a, NULL),
+                     HRF_OK);
+}
+
 static double seconds_of(const struct hrf_cost_table *table, enum hrf_dtype dtype, int64_t rows,
                          enum hrf_cost_origin origin)
 {
@@ -57,6 +71,11 @@ static void the_key_says_what_the_speed_depends_on_and_not_how_much_there_is(voi
     assert_string_equal(relu, "Conv float32>float32 c8>16 k3x3 s1x1 d1x1 g1 relu");
     assert_true(hrf_cost_work(a, &a->nodes[0]) == 100);
     assert_true(hrf_cost_bytes(a, &a->nodes[0]) == 4.0 * (800 + 1600 + 16 * 8 * 9));
+    add_second(a);
+    HRF_AUTO_FREE char *both = hrf_cost_key(a, &a->nodes[0]);
+    assert_string_equal(both, "Conv float32>float32 c8>16 k3x3 s1x1 d1x1 g1 and: relu");
+    assert_true(hrf_cost_bytes(a, &a->nodes[0]) == 4.0 * (800 + 2 * 1600 + 16 * 8 * 9));
+    assert_true(hrf_cost_bytes(a, &a->nodes[1]) == 0);
 }
 
 static void what_was_measured_is_taken_and_its_like_is_scaled(void **state)

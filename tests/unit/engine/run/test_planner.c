@@ -159,7 +159,7 @@ static void free_messages_give_the_speed_up_that_arithmetic_allows(void **state)
     HRF_AUTO(hrf_planner) planner = NULL;
     machine.copy_rate = 1e18;
     machine.links[0] = hrf_link_simple("loop", HRF_PLACE_NODE, 0, 1e18);
-    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL };
+    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL, NULL };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     const double one = seconds_of(planner, "single");
     assert_true(fabs(one - hrf_planner_operations(planner) / 1e11) < 1e-6 * one);
@@ -187,7 +187,7 @@ static void the_fastest_layout_that_fits_is_chosen(void **state)
     HRF_AUTO(hrf_prediction) best = NULL;
     HRF_AUTO(hrf_prediction) small = NULL;
     HRF_AUTO(hrf_prediction) image = NULL;
-    struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL };
+    struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL, NULL };
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &best, NULL), HRF_OK);
@@ -217,7 +217,7 @@ static void a_machine_with_too_few_ranks_is_named(void **state)
     struct hrf_error err = { .status = HRF_OK };
     machine.n_nodes = 1;
     machine.ranks_per_node = 2;
-    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL };
+    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL, NULL };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &none, &err), HRF_E_USER);
     assert_string_equal(err.text, "4 ranks on machine 'm', which has room for 2 (1 nodes of 2)");

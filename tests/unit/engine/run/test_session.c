@@ -96,6 +96,25 @@ static void run_once(const struct hrf_graph *graph, const struct hrf_session_con
     *bytes = hrf_session_memory(session).activation_bytes;
 }
 
+static void a_spent_graph_is_emptied_and_the_numbers_stay(void **state)
+{
+    (void)state;
+    struct hrf_graph *kept = small_net(), *spent = small_net();
+    struct hrf_session_config config = { .device = "cpu", .precision = "fp32", .n_threads = 1 };
+    float want[4], got[4];
+    int64_t bytes;
+    run_once(kept, &config, want, &bytes);
+    config.spent = spent;
+    run_once(spent, &config, got, &bytes);
+    assert_memory_equal(got, want, sizeof got);
+    for (int32_t i = 0; i < spent->n_values; i++) {
+        assert_int_equal(spent->values[i].data != NULL, kept->values[i].data != NULL);
+        assert_true(spent->values[i].data == NULL || spent->values[i].is_borrowed);
+    }
+    hrf_graph_destroy(kept);
+    hrf_graph_destroy(spent);
+}
+
 static void an_input_in_the_networks_own_type_gives_the_same_bits(void **state)
 {
     (void)state;
@@ -415,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_this_build_lacks_is_named),
         cmocka_unit_test(a_limit_is_kept_to_the_byte),
+        cmocka_unit_test(a_spent_graph_is_emptied_and_the_numbers_stay),
         cmocka_unit_test(an_input_in_the_networks_own_type_gives_the_same_bits),
         cmocka_unit_test(a_batch_that_is_fed_gives_the_bits_of_one_that_is_copied),
         cmocka_unit_test(inputs_that_are_no_numbers_and_constant_outputs_are_refused),

@@ -209,6 +209,9 @@ struct networks {
     int64_t memory_bytes;
 };
 
+/* Patches in a batch: that jobs ask for, and that the last job ended with. */
+static int64_t asked_batch = BATCH, used_batch;
+
 /* Runs the job of two shards in every network; `shift` is added to the first patch of the second.
  */
 static enum hrf_status run_networks(struct networks *networks, int64_t shift, struct hrf_error *err)
@@ -239,7 +242,7 @@ static enum hrf_status run_networks(struct networks *networks, int64_t shift, st
                                                    .n_classes = N_CLASSES,
                                                    .std = { 1, 1, 1 },
                                                    .device = cpu,
-                                                   .batch = BATCH,
+                                                   .batch = asked_batch,
                                                    .memory_bytes = networks->memory_bytes,
                                                    .n_threads = 2,
                                                    .n_ranks = 1 },
@@ -249,6 +252,7 @@ static enum hrf_status run_networks(struct networks *networks, int64_t shift, st
                                        .n_tasks = (size_t)(N_TASKS * n) };
     assert_int_equal(hrf_job_spec_write(&spec, spec_path, NULL), HRF_OK);
     const enum hrf_status status = hrf_worker_run_job(&worker, spec_path, HRF_JOB_INFER, err);
+    used_batch = worker.batch;
     hrf_worker_release(&worker);
     return status;
 }
@@ -307,6 +311,21 @@ static void every_patch_gets_its_own_score(void **state)
     expect_scores("t0", 0, NULL);
     expect_scores("t1", N_TASK, NULL);
     assert_int_equal(n_decoded, 1); /* both tasks are of one tile plan */
+}
+
+/* 64 patches are two batches of at most 40: of 32, rounded up to an eighth of 40. */
+static void batches_are_as_even_as_the_whole_slide_allows(void **state)
+{
+    (void)state;
+    struct hrf_error err = { .text = "" };
+    asked_batch = 40;
+    const enum hrf_status status = run_job(NULL, 0, &err);
+    asked_batch = BATCH;
+    if (status != HRF_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(used_batch, 35);
+    expect_scores("t0", 0, NULL);
+    expect_scores("t1", N_TASK, NULL);
 }
 
 /* A part: 0.75 and 0.25 for the patches of two batches and for one patch of a third, else NaN. */
@@ -507,6 +526,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(every_patch_gets_its_own_score),
+        ROW(batches_are_as_even_as_the_whole_slide_allows),
         ROW(whole_batches_of_an_earlier_attempt_are_not_scored_again),
         ROW(a_damaged_part_is_not_used),
         ROW(a_number_that_is_no_probability_fails_its_task_by_name),

@@ -125,6 +125,9 @@ static void every_input_of_an_inference_is_in_its_key(void **state)
     WITH(in.first_patch = 1);
     WITH(in.n_patches = 99);
     WITH(in.class_map = true);
+    WITH((in.preparation = (struct hrf_preparation){ 224, 224, HRF_BICUBIC }));
+    WITH((in.preparation = (struct hrf_preparation){ 224, 256, HRF_BICUBIC }));
+    WITH((in.preparation = (struct hrf_preparation){ 224, 224, HRF_BILINEAR }));
     /* Texts do not run into each other. */
     WITH((in.tiling = "tm", in.model_sha256 = ""));
     WITH((in.tiling = "", in.model_sha256 = "tm"));

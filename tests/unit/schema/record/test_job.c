@@ -396,6 +396,27 @@ static void progress_is_read_as_it_was_last_written(void **state)
     assert_false(hrf_task_progress_read(directory, "t5", &done, &total));
 }
 
+/* Over all sizes of slides: no more batches than whole ones would be, none larger, and of a slide
+ * whose last batch is the only one that is not full less is computed in vain. */
+static void batches_of_a_slide_are_even_and_as_few_as_before(void **state)
+{
+    (void)state;
+    static const int64_t most[] = { 1, 3, 7, 8, 32, 100, 65536 };
+    for (size_t i = 0; i < sizeof most / sizeof most[0]; i++)
+        for (int64_t n = 0; n < 20 * most[i] && n < 5000; n++) {
+            const int64_t batch = hrf_job_batch(most[i], n), step = most[i] < 8 ? 1 : most[i] / 8;
+            const int64_t before = (n + most[i] - 1) / most[i], now = (n + batch - 1) / batch;
+            assert_true(batch >= 1 && batch <= most[i]);
+            assert_true(batch % step == 0 || batch == most[i]);
+            assert_true(now == before);
+            assert_true(now * batch - n < now * step + now || batch == most[i]);
+        }
+    assert_int_equal(hrf_job_batch(32, 0), 32);
+    assert_int_equal(hrf_job_batch(32, 2), 4);
+    assert_int_equal(hrf_job_batch(32, 33), 20);
+    assert_int_equal(hrf_job_batch(32, 2352), 32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +432,7 @@ int main(void)
         cmocka_unit_test(a_record_that_is_not_the_committed_one_is_refused),
         cmocka_unit_test(a_revoked_attempt_commits_nothing),
         cmocka_unit_test(progress_is_read_as_it_was_last_written),
+        cmocka_unit_test(batches_of_a_slide_are_even_and_as_few_as_before),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

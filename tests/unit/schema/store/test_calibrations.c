@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/path.h"
+#include "schema/record/fields.h"
 #include "schema/store/owner.h"
 #include "tests/unit/unit.h"
 
@@ -176,6 +178,26 @@ static void no_flipped_byte_of_a_record_is_used(void **state)
     }
     sqlite3_finalize(s);
     sqlite3_close(db);
+}
+
+/* Versions before this one said of some tensors that they need a scale for each row. */
+static void a_key_that_this_version_does_not_know_is_passed_over(void **state)
+{
+    (void)state;
+    struct hrf_calibration_tensor tensors[2];
+    const struct hrf_calibration c = example(tensors);
+    HRF_AUTO_FREE char *record = NULL, *older = NULL, *again = NULL;
+    HRF_AUTO(hrf_calibration) back = NULL;
+    assert_int_equal(hrf_calibration_encode(&c, &record, NULL), HRF_OK);
+    HRF_AUTO_JSON body = json_loads(record, 0, NULL);
+    json_t *tensor = json_array_get(json_object_get(body, "tensors"), 1);
+    assert_int_equal(json_object_set_new(tensor, "needs_rows", json_true()), 0);
+    assert_int_equal(json_object_del(body, "sha256"), 0);
+    assert_int_equal(hrf_fields_seal(body, "a test", NULL), HRF_OK);
+    older = hrf_json_text(body);
+    assert_int_equal(hrf_calibration_decode(older, strlen(older), "a test", &back, NULL), HRF_OK);
+    assert_int_equal(hrf_calibration_encode(back, &again, NULL), HRF_OK);
+    assert_string_equal(again, record);
 }
 
 /* Each record is whole and has the right checksum: who can write the store can write that too. */
@@ -355,6 +377,7 @@ int main(void)
                                         close_folder),
         cmocka_unit_test_setup_teardown(no_flipped_byte_of_a_record_is_used, open_folder,
                                         close_folder),
+        cmocka_unit_test(a_key_that_this_version_does_not_know_is_passed_over),
         cmocka_unit_test_setup_teardown(ranges_that_no_fit_makes_are_not_used, open_folder,
                                         close_folder),
         cmocka_unit_test_setup_teardown(a_tensor_that_is_kept_needs_no_range, open_folder,

@@ -4,6 +4,7 @@
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/slide/level_read.h"
+#include "tiler/slide/openslide_library.h"
 #include "tiler/slide/slide_private.h"
 
 #include <fcntl.h>
@@ -39,10 +40,10 @@ static void read_openslide(openslide_t *os, const struct hrf_level_region *regio
                            unsigned char *rgb)
 {
     static uint32_t argb[SIDE * SIDE];
-    const int64_t step = llround(openslide_get_level_downsample(os, region->grid.level));
-    openslide_read_region(os, argb, region->x * step, region->y * step, region->grid.level,
-                          region->width, region->height);
-    assert_null(openslide_get_error(os));
+    const int64_t step = llround(hrf_openslide()->level_downsample(os, region->grid.level));
+    hrf_openslide()->read_region(os, argb, region->x * step, region->y * step, region->grid.level,
+                                 region->width, region->height);
+    assert_null(hrf_openslide()->error(os));
     for (int64_t i = 0; i < region->width * region->height; i++)
         for (int c = 0; c < 3; c++)
             rgb[3 * i + c] = (unsigned char)((argb[i] >> (16 - 8 * c) & 255) + 255 -
@@ -102,7 +103,7 @@ static void compare_level(struct hrf_slide *slide, openslide_t *os, int32_t leve
 /* Every level that OpenSlide reads at whole pixels; returns how many were raw. */
 static int compare_slide(struct hrf_slide *slide, const char *path)
 {
-    openslide_t *os = openslide_open(path);
+    openslide_t *os = hrf_openslide()->open(path);
     int n = 0;
     for (int32_t i = 0; i < slide->info.n_levels; i++) {
         const double downsample = slide->info.level[i].downsample;
@@ -112,7 +113,7 @@ static int compare_slide(struct hrf_slide *slide, const char *path)
         assert_true(hrf_level_has_tiles(slide, i, 1));
         compare_level(slide, os, i);
     }
-    openslide_close(os);
+    hrf_openslide()->close(os);
     return n;
 }
 

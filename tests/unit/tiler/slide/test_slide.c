@@ -274,7 +274,10 @@ static void levels_smaller_than_their_tiles_are_never_blank(void **state)
     char path[128];
     pyramid_path(directory, "tiny.tif", path);
     pyramid_write(&tiny, path);
-    refused(path, HRF_E_UNSUPPORTED, "is 100 x 20 px, smaller than one of its own tiles");
+    struct hrf_slide_library library;
+    hrf_slide_library(&library);
+    if (strncmp(library.version, "3.", 2) == 0) /* version 4 reads it */
+        refused(path, HRF_E_UNSUPPORTED, "is 100 x 20 px, smaller than one of its own tiles");
     tiny.jpeg = true;
     tiny.level[0].width = tiny.level[0].height = 1;
     HRF_AUTO(hrf_slide) pixel = make_slide(&tiny, "pixel.tif");

@@ -24,6 +24,7 @@ struct layer {
     int64_t pad_begin[2], pad_end[2];
     enum hrf_dtype x, residual, y; /* residual: NONE for none */
     int32_t x_zero, residual_zero, y_zero;
+    double weight_scale; /* of 8 bits */
     enum hrf_activation activation;
 };
 
@@ -121,7 +122,8 @@ static struct hrf_graph *make(const struct layer *l, uint64_t seed)
         inputs[HRF_CONV_RESIDUAL] = add_value(graph, "r", l->residual, y, NULL, 0.013f,
                                               l->residual_zero);
     if (is_integer(l->x))
-        inputs[HRF_CONV_SCALES] = add_floats(graph, "s", l->out_channels, 0.001, 0.002, &random);
+        inputs[HRF_CONV_SCALES] = add_floats(graph, "s", l->out_channels, l->weight_scale,
+                                             2 * l->weight_scale, &random);
     const int32_t output = add_value(graph, "y", l->y, y, NULL, 0.017f, l->y_zero);
     must(hrf_graph_add_node(graph, HRF_OP_CONV, "layer", inputs, is_integer(l->x) ? 5 : 4, &output,
                             1, &a, &err));
@@ -258,28 +260,59 @@ static void products_compute_functions(void **state)
             }
 }
 
+/* Channels of whole and part registers of 64, 32 and 16 bytes, or few with a wide image. */
+static void pick_bytes(struct hrf_random *r, struct layer *l)
+{
+    l->x = pick(r, 0, 1) == 0 ? HRF_S8 : HRF_U8;
+    l->y = pick(r, 0, 4) == 0 ? HRF_F32 : pick(r, 0, 1) == 0 ? HRF_S8 : HRF_U8;
+    l->x_zero = l->x == HRF_S8 ? (int32_t)pick(r, -128, 127) : (int32_t)pick(r, 0, 255);
+    l->y_zero = l->y == HRF_U8 ? (int32_t)pick(r, 0, 255) : (int32_t)pick(r, -128, 127);
+    l->weight_scale = 0.001;
+    if (pick(r, 0, 3) == 0)
+        l->out_channels = l->group = l->channels = pick(r, 71, 210);
+}
+
+static void check_bytes(const struct layer *l, uint64_t seed, const char *implementation)
+{
+    char text[256];
+    HRF_AUTO(hrf_graph) graph = make(l, seed);
+    const struct hrf_value *y = &graph->values[graph->nodes[0].outputs[0]];
+    const size_t n_bytes = (size_t)hrf_shape_count(&y->shape) * hrf_dtype_size(l->y);
+    HRF_AUTO_FREE void *got = compute(&hrf_backend_cpu, graph, 1 + seed % 2, implementation);
+    HRF_AUTO_FREE void *want = compute(&hrf_backend_ref, graph, 1, NULL);
+    describe(l, text);
+    if (memcmp(got, want, n_bytes) != 0)
+        fail_msg("%s: other bits than the reference's", text);
+}
+
 static void integers_equal_the_reference(void **state)
 {
     (void)state;
     struct hrf_random r = hrf_random_init(5);
     for (int i = 0; i < N_CASES; i++) {
         struct layer l = pick_layer(&r);
-        char text[256];
-        l.x = pick(&r, 0, 1) == 0 ? HRF_S8 : HRF_U8;
-        l.y = pick(&r, 0, 4) == 0 ? HRF_F32 : pick(&r, 0, 1) == 0 ? HRF_S8 : HRF_U8;
+        pick_bytes(&r, &l);
         l.residual = pick(&r, 0, 2) == 0 ? HRF_DTYPE_NONE : pick(&r, 0, 1) == 0 ? HRF_S8 : HRF_U8;
-        l.x_zero = l.x == HRF_S8 ? (int32_t)pick(&r, -128, 127) : (int32_t)pick(&r, 0, 255);
-        l.y_zero = l.y == HRF_U8 ? (int32_t)pick(&r, 0, 255) : 0;
         l.residual_zero = l.residual == HRF_U8 ? (int32_t)pick(&r, 0, 255) : 0;
         l.activation = (enum hrf_activation)pick(&r, 0, HRF_ACT_LEAKY_RELU);
-        HRF_AUTO(hrf_graph) graph = make(&l, (uint64_t)i);
-        const struct hrf_value *y = &graph->values[graph->nodes[0].outputs[0]];
-        const size_t n_bytes = (size_t)hrf_shape_count(&y->shape) * hrf_dtype_size(l.y);
-        HRF_AUTO_FREE void *got = compute(&hrf_backend_cpu, graph, 1 + i % 2, "int8");
-        HRF_AUTO_FREE void *want = compute(&hrf_backend_ref, graph, 1, NULL);
-        describe(&l, text);
-        if (memcmp(got, want, n_bytes) != 0)
-            fail_msg("%s: other bits than the reference's", text);
+        check_bytes(&l, (uint64_t)i, "int8");
+    }
+}
+
+/* What quads of bytes take, where the processor multiplies them; results beyond 32 bits they leave
+ * to the others. */
+static void quads_equal_the_reference(void **state)
+{
+    (void)state;
+    struct hrf_random r = hrf_random_init(6);
+    const bool has_quads = hrf_cpu_token_product_is_fast();
+    for (int i = 0; i < N_CASES; i++) {
+        struct layer l = pick_layer(&r);
+        const bool is_wild = pick(&r, 0, 9) == 0;
+        pick_bytes(&r, &l);
+        l.activation = (enum hrf_activation)pick(&r, 0, HRF_ACT_CLIP);
+        l.weight_scale *= is_wild ? 1e9 : 1;
+        check_bytes(&l, (uint64_t)i, has_quads && !is_wild ? "avx512_vnni int8" : "int8");
     }
 }
 
@@ -289,6 +322,7 @@ int main(void)
         cmocka_unit_test(floats_agree_with_the_reference),
         cmocka_unit_test(products_compute_functions),
         cmocka_unit_test(integers_equal_the_reference),
+        cmocka_unit_test(quads_equal_the_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

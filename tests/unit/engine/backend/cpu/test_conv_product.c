@@ -1,6 +1,6 @@
-/* Convolutions as products over pixels and as implicit products over windows: random windows,
- * strides, dilations, pads and pixel strides in every type against the reference, and the same bits
- * from any number of threads. */
+/* Convolutions as products over pixels, as implicit products over windows and in groups: random
+ * windows, strides, dilations, pads and pixel strides in every type against the reference, and the
+ * same bits from any number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,16 +17,18 @@
 #include <string.h>
 
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1 };
-enum { N_RANDOM = 120, N_WINDOWS = 28, N_PAIRS = 60 }; /* layers */
+enum { N_RANDOM = 120, N_WINDOWS = 28, N_PAIRS = 60, N_GROUPS = 24 }; /* layers */
 
-enum way { BY_PRODUCT, BY_WINDOWS };
+enum way { BY_PRODUCT, BY_WINDOWS, BY_GROUPS };
 
 typedef enum hrf_status compile_function(struct hrf_backend *backend, const struct hrf_graph *graph,
                                          const struct hrf_node *node, struct hrf_kernel **out,
                                          struct hrf_error *err);
 
 static compile_function *const compile_by[] = {
-    [BY_PRODUCT] = hrf_cpu_product_compile, [BY_WINDOWS] = hrf_cpu_windows_compile
+    [BY_PRODUCT] = hrf_cpu_product_compile,
+    [BY_WINDOWS] = hrf_cpu_windows_compile,
+    [BY_GROUPS] = hrf_cpu_groups_compile,
 };
 
 static struct hrf_error err;
@@ -39,6 +41,7 @@ static void must(enum hrf_status status)
 
 struct layer {
     int64_t n, channels, size[2], out_channels;
+    int64_t group; /* 0: 1 */
     struct hrf_window window;
     enum hrf_activation activation;
     enum hrf_dtype in, out;
@@ -147,6 +150,7 @@ static struct hrf_graph *make(const struct layer *l, bool plain)
     for (int i = 0; i < N_INPUTS; i++)
         inputs[i] = -1;
     a.window = l->window;
+    a.group = l->group > 0 ? l->group : 1;
     a.activation = l->activation;
     a.activation_min = -0.3f;
     a.activation_max = 0.9f;
@@ -155,7 +159,7 @@ static struct hrf_graph *make(const struct layer *l, bool plain)
     inputs[HRF_CONV_X] = add_image(graph, "x", in, SHAPE(l->n, l->channels, l->size[0], l->size[1]),
                                    x_gap);
     inputs[HRF_CONV_WEIGHTS] = add_floats(
-        graph, "w", l->in, SHAPE(l->out_channels, l->channels, k[0], k[1]), l->seed + 1);
+        graph, "w", l->in, SHAPE(l->out_channels, l->channels / a.group, k[0], k[1]), l->seed + 1);
     inputs[HRF_CONV_BIAS] = add_floats(graph, "b", HRF_F32, SHAPE(l->out_channels), l->seed + 2);
     if (l->has_residual)
         inputs[HRF_CONV_RESIDUAL] = add_image(graph, "r", out, y, y_gap);
@@ -456,6 +460,67 @@ static void a_window_over_a_whole_image_is_a_product_of_one_row(void **state)
     }
 }
 
+/* A layer in groups, as wide as several tiles of a row, and how many channels a group has. */
+static struct layer layer_in_groups(uint64_t seed, const int64_t *sizes, size_t n_sizes)
+{
+    struct hrf_random random = hrf_random_init(seed + 5000);
+    struct layer l = random_layer(seed * 16);
+    const int64_t size = one_of(&random, sizes, n_sizes);
+    l.group = between(&random, 2, 7);
+    l.channels = l.out_channels = size * l.group;
+    l.has_prologue = false;
+    for (int i = 0; i < 2; i++) {
+        struct hrf_window *w = &l.window;
+        w->kernel[i] = i == 1 ? 3 : w->kernel[i];
+        w->dilation[i] = 1;
+        w->stride[i] = i == 1 ? between(&random, 1, 2) : w->stride[i];
+        w->pad_begin[i] = between(&random, 0, w->kernel[i] - 1);
+        w->pad_end[i] = between(&random, 0, w->kernel[i] - 1);
+        l.size[i] = between(&random, 5, i == 1 ? 40 : 12);
+    }
+    return l;
+}
+
+static bool groups_fit(const struct layer *l)
+{
+    HRF_AUTO(hrf_graph) graph = make(l, false);
+    return hrf_cpu_groups_fit(graph, &graph->nodes[0]);
+}
+
+static void groups_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    static const int64_t few[] = { 8, 16 }, many[] = { 24, 72 };
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (uint64_t seed = 0; seed < N_GROUPS; seed++) {
+        const bool has_many = seed % 4 == 3;
+        struct layer l = layer_in_groups(seed, has_many ? many : few, 2);
+        l.way = has_many ? BY_WINDOWS : BY_GROUPS;
+        assert_true(groups_fit(&l) || has_many || l.in == HRF_B16); /* AVX-512 BF16: oneDNN */
+        check(&l);
+    }
+}
+
+/* Two groups of 8 share the registers of their sums. */
+static void infinity_stays_in_its_group(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512())
+        skip();
+    struct layer l = square(1, 16, 3, 16, 3, 1);
+    float x[9 * 16] = { 0 };
+    l.group = 2;
+    l.way = BY_GROUPS;
+    for (int group = 0; group < 2; group++) {
+        x[4 * 16 + 8 * group] = INFINITY;
+        HRF_AUTO_FREE float *y = compute(&l, x, NULL, 1);
+        for (int i = 0; i < 9 * 16; i++)
+            assert_int_equal(isfinite(y[i]) != 0, i % 16 / 8 != group);
+        x[4 * 16 + 8 * group] = 0;
+    }
+}
+
 static void each_window_has_one_kernel_for_its_size(void **state)
 {
     (void)state;
@@ -512,6 +577,8 @@ int main(void)
         cmocka_unit_test(large_windows_give_what_the_reference_gives),
         cmocka_unit_test(lines_of_many_channels_go_in_blocks),
         cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
+        cmocka_unit_test(groups_give_what_the_reference_gives),
+        cmocka_unit_test(infinity_stays_in_its_group),
         cmocka_unit_test(each_window_has_one_kernel_for_its_size),
         cmocka_unit_test(single_pixels_of_bfloat16_are_taken_in_full_panels),
     };
