@@ -5,8 +5,8 @@
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 wrap squeue "case \"\$*\" in *' -u '*) # the driver's, not ours
     if [ -e '$scratch/still' ]; then cat '$scratch/answer'; exit; fi
-    real \"\$@\" >'$scratch/answer.'\$\$ || exit
-    mv '$scratch/answer.'\$\$ '$scratch/answer'
+    real -r \"\$@\" >'$scratch/answer.'\$\$ || exit
+    [ -e '$scratch/still' ] || mv '$scratch/answer.'\$\$ '$scratch/answer'
     cat '$scratch/answer'
     exit ;;
 esac
@@ -17,13 +17,20 @@ if [ "$HRF_FAULT_ON" = cluster ]; then # two of the jobs find room, the others w
 fi
 ids() { squeue -h -r -t all -o '%i %T' | awk -v state="$1" '$2 == state { print $1 }' | sort -V; } # the newest last
 folder() { sqlite3 "$run/run.db" "SELECT directory FROM attempt WHERE pid = ${1%_*} AND place = ${1#*_}"; }
-driver_sees() { "$flow" status "$run" | grep -q "$1"; }
+n_of() { awk -v state="$2" '$0 ~ state { n++ } END { print n + 0 }' <<<"$1"; }
+two_wait() { # by Slurm, and by the driver's last answer: of the four jobs two run, and no other does
+    local now answer
+    now=$(squeue -h -r -t all -o %T) answer=$(cat "$scratch/answer")
+    for state in RUNNING PENDING; do
+        [ "$(n_of "$now" $state) $(n_of "$answer" $state)" = "2 2" ] || return
+    done
+}
 taken_back() { [ -e "$run/$(folder "$1")/revoked" ]; }
 
 hold
 start "$@"
 held 2
-until_true "two jobs that wait" driver_sees "2 running, 2 waiting"
+until_true "two jobs that run and two that wait" two_wait
 running=$(ids RUNNING | head -n 1) older=$(ids PENDING | head -n 1) newest=$(ids PENDING | tail -n 1)
 scontrol hold "$older"
 : >"$scratch/still"
