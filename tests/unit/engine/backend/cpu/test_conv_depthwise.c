@@ -236,6 +236,13 @@ static void floats_agree_with_the_reference(void **state)
     }
 }
 
+/* No pass fuses a function into a kernel that would round the sums first. */
+static bool takes_activation(const struct layer *l)
+{
+    HRF_AUTO(hrf_graph) graph = make(l, 1);
+    return hrf_backend_cpu.takes_activation(graph, &graph->nodes[0], l->activation);
+}
+
 /* Windows of one pixel and of several, whose sums are those of a matrix product. */
 static void products_compute_functions(void **state)
 {
@@ -256,7 +263,10 @@ static void products_compute_functions(void **state)
                 l.x = l.y = type == 0 ? HRF_F32 : HRF_B16;
                 l.residual = pick(&r, 0, 1) == 0 ? l.y : HRF_DTYPE_NONE;
                 l.activation = (enum hrf_activation)activation;
-                check_floats(&l, 1, NULL);
+                if (type == 0 && hrf_cpu_has_avx512())
+                    assert_true(takes_activation(&l));
+                if (takes_activation(&l))
+                    check_floats(&l, 1, NULL);
             }
 }
 
