@@ -3,7 +3,6 @@
 #include "base/gpu_meter.h"
 #include "base/sort.h"
 #include "base/strbuf.h"
-#include "engine/backend/kernel.h"
 #include "engine/check/check_outputs.h"
 
 #include <math.h>
@@ -33,7 +32,8 @@ static const struct speed {
 };
 enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
 
-/* As in a run: pixels are uploaded while the batch before is computed. */
+/* As in a run: the device takes pixels from where readers put them while it computes the batch
+ * before. */
 struct measured {
     double build, again; /* seconds of the first start, and of one that finds tuned plans */
     double median;       /* seconds between the ends of two batches */
@@ -48,23 +48,36 @@ struct measured {
     struct hrf_likeness likeness; /* if so */
 };
 
+/* Batches in turn, as many as are in flight, in memory of the device's as readers fill it; the
+ * session keeps it. */
+enum { N_FED = 2 };
+static enum hrf_status take_batches(struct hrf_session *session, const struct speed *row,
+                                    void *batches[N_FED], struct hrf_error *err)
+{
+    const size_t n_bytes = (size_t)(row->batch * row->size * row->size * 3);
+    for (int i = 0; i < N_FED; i++) {
+        HRF_TRY(hrf_session_take_host(session, n_bytes, &batches[i], err));
+        hrf_check_pixels(row->batch, row->size, batches[i]);
+    }
+    return HRF_OK;
+}
+
 static enum hrf_status time_batches(struct hrf_session *session, const struct speed *row,
                                     struct hrf_gpu_meter *meter, struct measured *out,
                                     struct hrf_error *err)
 {
     const int n_warm = row->runs > 1 ? 3 : 1, n = n_warm + row->runs;
-    const size_t n_pixels = (size_t)(row->batch * row->size * row->size * 3);
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)row->runs, sizeof *seconds);
     struct hrf_device_times before = { 0, 0 };
     double since = 0;
-    HRF_AUTO_FREE uint8_t *pixels = hrf_alloc_aligned(n_pixels, HRF_BUFFER_ALIGNMENT);
-    HRF_CHECK_MEMORY(seconds != NULL && pixels != NULL, err, "no memory for %d times", row->runs);
-    hrf_check_pixels(row->batch, row->size, pixels);
+    void *batches[N_FED];
+    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %d times", row->runs);
+    HRF_TRY(take_batches(session, row, batches, err));
     for (int i = 0; i <= n; i++) {
-        if (i < 2) /* each of the two slots once: what it has is uploaded again and again */
-            hrf_session_feed(session, pixels);
-        if (i < n)
+        if (i < n) {
+            hrf_session_feed(session, batches[i % N_FED]);
             HRF_TRY(hrf_session_start(session, err));
+        }
         if (i == 0)
             continue;
         HRF_TRY(hrf_session_finish(session, err));
@@ -138,7 +151,8 @@ static enum hrf_status measure(const struct hrf_check *check, const struct speed
                                                .precision = row->precision,
                                                .ranges = expected.made.ranges,
                                                .n_ranges = expected.made.n_ranges,
-                                               .pixels = &hrf_check_pixel_form };
+                                               .pixels = &hrf_check_pixel_form,
+                                               .borrows_pixels = true };
     if (status == HRF_OK)
         status = measure_session(row, graph, &config, &expected, meter, out, err);
     hrf_expected_release(&expected);
