@@ -6,6 +6,7 @@
 #include "engine/planning/find_layout.h"
 #include "engine/planning/known_machine.h"
 #include "engine/planning/request.h"
+#include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/joined.h"
 #include "engine/run/nchw.h"
@@ -266,8 +267,36 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
     hrf_observations_release(&seen);
     HRF_TRY(status);
     fputs(warnings != NULL ? warnings : "", stderr);
-    return request->save != NULL ? hrf_engine_save_calibration(*out, graph, request->save, err)
-                                 : HRF_OK;
+    HRF_TRY(hrf_engine_sign_calibration(*out, graph, err));
+    return request->save != NULL ? hrf_calibration_write(*out, request->save, err) : HRF_OK;
+}
+
+/* The first rank's for all: by another engine, another rank would find other ranges. */
+static enum hrf_status calibrate_together(const struct request *request,
+                                          const struct hrf_joined *joined,
+                                          const struct hrf_graph *graph, const float *images,
+                                          const struct hrf_shape *shape,
+                                          struct hrf_calibration **out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = NULL;
+    uint64_t n_bytes = 0;
+    if (hrf_joined_is_first(joined))
+        HRF_TRY(calibrate(request, graph, images, shape, out, err));
+    if (joined->comm == NULL)
+        return HRF_OK;
+    if (hrf_joined_is_first(joined)) {
+        HRF_TRY(hrf_calibration_encode(*out, &text, err));
+        n_bytes = strlen(text) + 1;
+    }
+    HRF_TRY(hrf_broadcast(joined->comm, &n_bytes, sizeof n_bytes, err));
+    if (text == NULL)
+        text = hrf_alloc((size_t)n_bytes);
+    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a calibration");
+    HRF_TRY(hrf_broadcast(joined->comm, text, (size_t)n_bytes, err));
+    return hrf_joined_is_first(joined)
+               ? HRF_OK
+               : hrf_calibration_decode(text, (size_t)n_bytes - 1, "the first rank's calibration",
+                                        out, err);
 }
 
 static void print_noise(const struct hrf_noise *noise, const char *precision)
@@ -381,7 +410,7 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
         .request = request, .graph = graph, .precision = request->precision, .joined = joined
     };
     if (strcmp(request->precision, "int8") == 0 && !hrf_lower_brings_scales(graph)) {
-        HRF_TRY(calibrate(request, graph, images, &shape, &calibration, err));
+        HRF_TRY(calibrate_together(request, joined, graph, images, &shape, &calibration, err));
         HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
         run.calibrated = &calibrated;
     }

@@ -313,9 +313,8 @@ enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_clas
     return is_needed ? append_activation(graph, op, err) : HRF_OK;
 }
 
-enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,
-                                            const struct hrf_graph *graph, const char *path,
-                                            struct hrf_error *err)
+enum hrf_status hrf_engine_sign_calibration(struct hrf_calibration *calibration,
+                                            const struct hrf_graph *graph, struct hrf_error *err)
 {
     char hash[65], created[24];
     HRF_TRY(hrf_graph_hash(graph, hash, err));
@@ -331,5 +330,5 @@ enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (*texts[i].place == NULL && (*texts[i].place = hrf_strdup(texts[i].text)) == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
-    return hrf_calibration_write(calibration, path, err);
+    return HRF_OK;
 }

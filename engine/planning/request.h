@@ -50,9 +50,10 @@ bool hrf_engine_ends_in_probabilities(const struct hrf_graph *graph);
 HRF_CHECKED enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph,
                                                        int64_t *width, struct hrf_error *err);
 
-/* Writes a calibration, with what is not said of its origin yet filled in. */
-HRF_CHECKED enum hrf_status hrf_engine_save_calibration(struct hrf_calibration *calibration,
+/* Fills in what a calibration by `eval` does not say of its origin yet, which it needs to be
+ * written. */
+HRF_CHECKED enum hrf_status hrf_engine_sign_calibration(struct hrf_calibration *calibration,
                                                         const struct hrf_graph *graph,
-                                                        const char *path, struct hrf_error *err);
+                                                        struct hrf_error *err);
 
 #endif

@@ -64,12 +64,16 @@ if [ "$(nproc)" -gt 1 ]; then
     done
 fi
 
-# One rank tunes for all: no plan is built twice. Ranks that differ in their GPU say so, and both tune.
+# One rank calibrates and tunes for all: no plan is built twice. Ranks that differ in their GPU say so, and
+# both tune.
 starter=(ranks 2)
-for gpus in devices=2 two-kinds; do
+while read -r gpus precision; do
     XDG_CACHE_HOME=$scratch/$gpus HRF_EMULATED_CUDA=$gpus HRF_EMULATED_CUDNN=told=$scratch/$gpus.txt evaluate \
-        "$scratch/y.npy" --precision fp32 --layout data=2 --comm mpi >"$scratch/out" 2>"$scratch/err"
-done
+        "$scratch/y.npy" --precision "$precision" --layout data=2 --comm mpi >"$scratch/out" 2>"$scratch/err"
+done <<END
+devices=2 int8
+two-kinds fp32
+END
 expect_text "cuDNN 91900; Emulated GPU; sm 9.0; driver 13000 by rank 0 for 1 of 2."
 expect_text "Other emulated GPU; sm 9.0; driver 13000 by rank 1 for 1 of 2."
 [ -s "$scratch/devices=2.txt" ] || fail "nothing was tuned"
