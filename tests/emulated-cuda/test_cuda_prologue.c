@@ -268,6 +268,22 @@ static void an_engine_whose_second_output_is_wrong_is_not_used(void **state)
     put_away_plans();
 }
 
+/* Known by the times of the tuning, which the next start reads. */
+static void two_outputs_that_take_longer_than_two_passes_are_not_used(void **state)
+{
+    struct hrf_graph *graph = make_block(&kinds[0], 0, true);
+    (void)state;
+    put_away_plans();
+    set_cudnn("slow-seconds");
+    assert_int_equal(n_fused(graph, "int8", "take less time than both at once"), 0);
+    set_cudnn(NULL);
+    assert_int_equal(n_fused(graph, "int8", "take less time than both at once"), 0);
+    put_away_plans();
+    assert_int_equal(n_fused(graph, "int8", NULL), 1);
+    hrf_graph_destroy(graph);
+    put_away_plans();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +291,7 @@ int main(void)
         cmocka_unit_test(an_image_that_is_too_large_for_any_engine_is_computed_in_strips),
         cmocka_unit_test(a_norm_is_written_by_the_convolution_before_it),
         cmocka_unit_test(an_engine_whose_second_output_is_wrong_is_not_used),
+        cmocka_unit_test(two_outputs_that_take_longer_than_two_passes_are_not_used),
         cmocka_unit_test(in_fp32_strips_of_the_image_give_the_same_numbers),
     };
     return cmocka_run_group_tests(tests, put_it_in_place, tidy_up);

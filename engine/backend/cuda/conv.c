@@ -476,6 +476,8 @@ static const char *refuse_second(const struct conv_kernel *k)
         return "its engine wants other channels";
     if (k->both.arithmetic != k->planned.arithmetic)
         return "its engine rounds otherwise than that of the convolution alone";
+    if (k->planned.ms >= 0 && k->both.pass_ms >= 0 && k->both.ms > k->planned.ms + k->both.pass_ms)
+        return "the convolution and a pass take less time than both at once";
     return NULL;
 }
 

@@ -449,6 +449,22 @@ static enum hrf_status compare_seconds(const struct hrf_cudnn_trial *t, int64_t 
     return HRF_OK;
 }
 
+static enum hrf_status run_pass(const struct hrf_cudnn_trial *t, void *y, struct hrf_error *err)
+{
+    const struct hrf_cudnn_conv *c = t->conv;
+    const struct hrf_k_epilogue epilogue = epilogue_of(&c->after);
+    HRF_TRY_CUDA(hrf_k_affine(array_of(t->expected, c->out_type), array_of(y, c->out_type),
+                              t->pointers[t->post_scale], t->pointers[t->post_scale + 1],
+                              n_pixels(c), c->y[1], 1, &epilogue, t->device->stream),
+                 "a second output");
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cudnn_trial_pass(const struct hrf_cudnn_trial *trial, struct hrf_error *err)
+{
+    return run_pass(trial, trial->pointers[trial->y], err);
+}
+
 /* The second output beside y, which may stand in the residual's place: the first numbers, the last
  * and some between. */
 static enum hrf_status check_second(const struct hrf_cudnn_trial *t, void *y, const char *where,
@@ -458,12 +474,8 @@ static enum hrf_status check_second(const struct hrf_cudnn_trial *t, void *y, co
     const struct hrf_cudnn_conv *c = t->conv;
     if (t->second < 0)
         return HRF_OK;
-    const struct hrf_k_epilogue epilogue = epilogue_of(&c->after);
     const int64_t all = elements(c->y), n = all < AT_ONCE ? all : AT_ONCE;
-    HRF_TRY_CUDA(hrf_k_affine(array_of(t->expected, c->out_type), array_of(y, c->out_type),
-                              t->pointers[t->post_scale], t->pointers[t->post_scale + 1],
-                              n_pixels(c), c->y[1], 1, &epilogue, t->device->stream),
-                 "a second output");
+    HRF_TRY(run_pass(t, y, err));
     for (int i = 0; i < (all > n ? PLACES : 1); i++)
         HRF_TRY(compare_seconds(t, (all - n) / (PLACES - 1) * i, n, where, err));
     return HRF_OK;

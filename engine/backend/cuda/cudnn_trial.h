@@ -49,6 +49,9 @@ void hrf_cudnn_trial_release(struct hrf_cudnn_trial *trial);
 HRF_CHECKED enum hrf_status hrf_cudnn_trial_run(const struct hrf_cudnn_trial *trial,
                                                 const struct hrf_cudnn_plan *plan,
                                                 cudnnHandle_t cudnn, struct hrf_error *err);
+/* Queues the pass over y that makes the second output; the trial has one. */
+HRF_CHECKED enum hrf_status hrf_cudnn_trial_pass(const struct hrf_cudnn_trial *trial,
+                                                 struct hrf_error *err);
 /* Runs the plan, once more with y in the residual's place where both have one type, and compares; a
  * second output with what the own kernel for it makes of y: in 8 bits every byte.
  * HRF_E_EXTERNAL says what is wrong. */

@@ -12,12 +12,14 @@ struct stopwatch {
     cudaEvent_t begin, end;
 };
 
+/* `plan` NULL: the pass that makes the second output. */
 static enum hrf_status queue_runs(const struct hrf_cudnn_trial *trial,
                                   const struct hrf_cudnn_plan *plan, cudnnHandle_t cudnn, int n,
                                   struct hrf_error *err)
 {
     for (int i = 0; i < n; i++)
-        HRF_TRY(hrf_cudnn_trial_run(trial, plan, cudnn, err));
+        HRF_TRY(plan != NULL ? hrf_cudnn_trial_run(trial, plan, cudnn, err)
+                             : hrf_cudnn_trial_pass(trial, err));
     return HRF_OK;
 }
 
@@ -134,12 +136,13 @@ static void keep_one_arithmetic(const struct hrf_cudnn_trial *trial, cudnnHandle
         }
 }
 
+/* One alone is timed, too: two outputs are compared with a convolution and a pass. */
 static int32_t find_fastest(const struct hrf_cudnn_trial *trial, cudnnHandle_t cudnn,
                             const struct hrf_candidates *c, struct hrf_candidate_times *times)
 {
     struct stopwatch watch = { NULL, NULL };
     int32_t best = 0;
-    const bool ready = c->n > 1 && cudaEventCreate(&watch.begin) == cudaSuccess &&
+    const bool ready = c->n > 0 && cudaEventCreate(&watch.begin) == cudaSuccess &&
                        cudaEventCreate(&watch.end) == cudaSuccess;
     for (int32_t i = 0; ready && i < c->n; i++) {
         float ms = 0;
@@ -149,6 +152,9 @@ static int32_t find_fastest(const struct hrf_cudnn_trial *trial, cudnnHandle_t c
         if (times->ms[best] < 0 || ms < times->ms[best])
             best = i;
     }
+    float ms = 0;
+    if (ready && trial->second >= 0 && time_plan(trial, NULL, cudnn, &watch, &ms, NULL) == HRF_OK)
+        times->pass_ms = ms;
     if (watch.begin != NULL)
         (void)cudaEventDestroy(watch.begin);
     if (watch.end != NULL)
@@ -171,7 +177,7 @@ bool hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
 {
     struct hrf_cudnn_trial trial;
     int32_t best = 0;
-    *times = (struct hrf_candidate_times){ .n = c->n };
+    *times = (struct hrf_candidate_times){ .n = c->n, .taken_ms = -1, .pass_ms = -1 };
     for (int32_t i = 0; i < c->n; i++) {
         times->engines[i] = c->plans[i].engine;
         times->ms[i] = -1;
@@ -188,6 +194,7 @@ bool hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
                                          : ": a plain and slow kernel runs it");
         return false;
     }
+    times->taken_ms = times->ms[best];
     *out = c->plans[best];
     c->plans[best] = c->plans[--c->n];
     hrf_candidates_release(c);

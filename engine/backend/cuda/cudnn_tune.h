@@ -20,7 +20,9 @@ struct hrf_candidate_times {
     float ms[HRF_MOST_CANDIDATES];
     int32_t n;
     enum hrf_arithmetic arithmetic; /* of the one that was taken */
-    int32_t n_otherwise;            /* engines that are right, but round in another way than it */
+    float taken_ms;                 /* of the same; < 0: unknown */
+    float pass_ms;       /* of a pass that makes the second output of the first; < 0: unknown */
+    int32_t n_otherwise; /* engines that are right, but round in another way than it */
 };
 /* The fastest of those whose results are right (cudnn_trial.h), taken over; the others are
  * released. Where there is no memory to run them in, the first, untried. False: none is right;

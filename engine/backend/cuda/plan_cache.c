@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 4, KEY_ROOM = 1024, MOST_THREADS = 16 };
+enum { FORMAT = 5, KEY_ROOM = 1024, MOST_THREADS = 16 };
 
 struct entry {
     char hash[HRF_HASH_HEX]; /* of the key */
@@ -23,6 +23,7 @@ struct entry {
     struct hrf_cudnn_conv conv;
     struct hrf_cudnn_plan plan;
     bool has_plan;
+    double ms, pass_ms; /* as in struct hrf_planned_conv */
 };
 
 /* An entry on its way: read, or built and still to be timed. */
@@ -153,6 +154,8 @@ static enum hrf_status decode(cudnnHandle_t cudnn, const json_t *file, const cha
     HRF_TRY(hrf_json_get_bool(file, "has_engine", path, &entry->has_plan, err));
     HRF_TRY(hrf_json_get_text(file, "plan", path, &plan, err));
     HRF_TRY(hrf_json_get_int(file, "arithmetic", path, &arithmetic, err));
+    HRF_TRY(hrf_json_get_number(file, "ms", path, &entry->ms, err));
+    HRF_TRY(hrf_json_get_number(file, "pass_ms", path, &entry->pass_ms, err));
     HRF_TRY(check_sum(file, plan, path, err));
     if (strcmp(stored, key) != 0 || in < entry->conv.x[1] || out < entry->conv.y[1] ||
         arithmetic < 0 || arithmetic >= HRF_N_ARITHMETICS)
@@ -203,11 +206,12 @@ static enum hrf_status encode(const char *key, const struct entry *entry,
         HRF_TRY(hrf_cudnn_plan_json(&entry->plan, &plan, err));
     const char *text = plan != NULL ? plan : "";
     HRF_TRY(hrf_hash_buffer(text, strlen(text), sum, err));
-    *out = json_pack("{ss sI sI sb sI si ss ss so}", "key", key, "in_channels",
+    *out = json_pack("{ss sI sI sb sI si sf sf ss ss so}", "key", key, "in_channels",
                      (json_int_t)entry->conv.x[1], "out_channels", (json_int_t)entry->conv.y[1],
                      "has_engine", (int)entry->has_plan, "engine", (json_int_t)entry->plan.engine,
-                     "arithmetic", (int)entry->arithmetic, "plan", text, "plan_sha256", sum,
-                     "candidates", times_json(times));
+                     "arithmetic", (int)entry->arithmetic, "ms", entry->ms, "pass_ms",
+                     entry->pass_ms, "plan", text, "plan_sha256", sum, "candidates",
+                     times_json(times));
     HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a tuned plan");
     return HRF_OK;
 }
@@ -328,6 +332,8 @@ static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, st
                                         &entry->plan, &job->times, &job->lines);
     if (is_tried)
         entry->arithmetic = entry->has_plan ? job->times.arithmetic : HRF_AS_WRITTEN;
+    entry->ms = is_tried ? (double)job->times.taken_ms : entry->ms;
+    entry->pass_ms = is_tried ? (double)job->times.pass_ms : entry->pass_ms;
     cache->n_otherwise += job->times.n_otherwise;
     hrf_strbuf_adds(&cache->lines, job->lines.text);
     if (!entry->has_plan)
@@ -360,6 +366,7 @@ static enum hrf_status init_job(const struct hrf_plan_cache *cache,
     HRF_CHECK_MEMORY(job->entry != NULL, err, "no memory for a tuned plan");
     job->entry->conv = job->asked = *conv;
     job->entry->plan.engine = -1;
+    job->entry->ms = job->entry->pass_ms = -1;
     HRF_TRY(hrf_hash_buffer(job->key, strlen(job->key), job->entry->hash, err));
     write_key(cache, &kind, key);
     return hrf_hash_buffer(key, strlen(key), job->entry->kind, err);
@@ -377,7 +384,9 @@ static void give(const struct entry *entry, struct hrf_planned_conv *out)
 {
     *out = (struct hrf_planned_conv){ .conv = entry->conv,
                                       .plan = entry->has_plan ? &entry->plan : NULL,
-                                      .arithmetic = entry->arithmetic };
+                                      .arithmetic = entry->arithmetic,
+                                      .ms = entry->ms,
+                                      .pass_ms = entry->pass_ms };
 }
 
 enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache, const struct hrf_cudnn_conv *conv,

@@ -36,6 +36,9 @@ struct hrf_planned_conv {
     struct hrf_cudnn_conv conv;        /* as asked, its channels widened where that was needed */
     const struct hrf_cudnn_plan *plan; /* NULL: cuDNN has no engine for it */
     enum hrf_arithmetic arithmetic;    /* of the plan */
+    /* What a run took when it was tuned, and what a pass that makes the second output of the first
+     * takes; < 0: unknown. */
+    double ms, pass_ms;
 };
 HRF_CHECKED enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache,
                                                const struct hrf_cudnn_conv *conv,
