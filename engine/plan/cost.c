@@ -153,13 +153,15 @@ static double value_bytes(const struct hrf_value *value)
     return n > 0 ? (double)n * (double)hrf_dtype_size(value->dtype) : 0;
 }
 
-/* True for a norm whose rows nothing but the next node reads, which rounds them: it writes them in
- * 8 bits (fused_pair.h). */
+/* True for a norm or SWIGLU whose rows nothing but the next node reads, which rounds them: it
+ * writes them in 8 bits (fused_pair.h). */
 static bool rounds_for_next(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const int32_t made = node->outputs[0], next = made >= 0 ? graph->values[made].producer + 1 : 0;
-    if ((node->op != HRF_OP_LAYER_NORM && node->op != HRF_OP_RMS_NORM) || next < 1 ||
-        next >= graph->n_nodes || !hrf_product_rounds_rows(graph, &graph->nodes[next]) ||
+    const bool makes_rows = node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM ||
+                            node->op == HRF_OP_SWIGLU;
+    if (!makes_rows || next < 1 || next >= graph->n_nodes ||
+        !hrf_product_rounds_rows(graph, &graph->nodes[next]) ||
         graph->nodes[next].inputs[HRF_CONV_X] != made)
         return false;
     int32_t n_readers = 0;
@@ -170,7 +172,7 @@ static bool rounds_for_next(const struct hrf_graph *graph, const struct hrf_node
 }
 
 /* Bytes by which rounding rows changes what the node moves: a pass of its own reads them and writes
- * them in 8 bits for the product, or the norm before it writes them so. */
+ * them in 8 bits for the product, or what makes them writes them so. */
 static double rounding_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];

@@ -195,7 +195,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     }
     if (node->op == HRF_OP_ATTENTION)
         HRF_TRY(hrf_cuda_plan_attention(kernel, err));
-    hrf_cuda_norm_fuses(kernel);
+    hrf_cuda_rows_fuse(kernel);
     HRF_MOVE(*out, owned);
     return HRF_OK;
 }

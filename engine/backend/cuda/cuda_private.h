@@ -118,8 +118,9 @@ HRF_CHECKED enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel 
                                                    struct hrf_error *err);
 /* LAYER_NORM, RMS_NORM, GROUP_NORM. */
 hrf_cuda_launch hrf_cuda_launch_norm;
-/* Makes a kernel of the first two run fused with a product that rounds the rows it gives. */
-void hrf_cuda_norm_fuses(struct hrf_cuda_kernel *kernel);
+/* Makes a kernel of the first two, or of SWIGLU, run fused with a product that rounds the rows it
+ * gives. */
+void hrf_cuda_rows_fuse(struct hrf_cuda_kernel *kernel);
 
 /* The constant weights to K, R, S, C, as wide as `conv` has them; `to` is zeros. */
 struct hrf_cudnn_conv;

@@ -179,6 +179,44 @@ DEVICE void narrowed(float v, __nv_bfloat16 *to)
     *to = __float2bfloat16_rn(v);
 }
 
+/* ---- rounding ---- */
+
+/* x / (1 + exp(-x)) times the other. */
+DEVICE float swiglu(float x, float other)
+{
+    return x / (1 + expf(-x)) * other;
+}
+
+/* As stored in that type and read again. */
+DEVICE float rounded_to(hrf_k_type type, float v)
+{
+    switch (type) {
+    case HRF_K_B16:
+        return __bfloat162float(__float2bfloat16_rn(v));
+    case HRF_K_F16:
+        return __half2float(__float2half_rn(v));
+    default:
+        return v;
+    }
+}
+
+/* A warp rounds the row at(0), at(1), ... as hrf_k_round_rows() does; `at` is asked twice for each
+ * number. */
+template <typename NUMBERS>
+DEVICE void round_row(int8_t *q, float *scale, int64_t depth, int64_t wide, const NUMBERS &at)
+{
+    float most = 0;
+    for (int64_t k = LANE; k < depth; k += LANES)
+        most = larger_or_nan(most, fabsf(at(k)));
+    most = warp_most(most);
+    const bool is_whole = most >= 0x1p-100f && most < INFINITY;
+    const float inverse = is_whole ? 127.0f / most : 0.0f;
+    for (int64_t k = LANE; k < wide; k += LANES)
+        q[k] = (int8_t)(k < depth && is_whole ? rintf(at(k) * inverse) : 0.0f);
+    if (LANE == 0)
+        *scale = is_whole ? most / 127.0f : most < 0x1p-100f ? 0.0f : NAN;
+}
+
 static inline bool has_packs(const hrf_k_array &y, const hrf_k_array &x, int64_t channels)
 {
     const uintptr_t places = reinterpret_cast<uintptr_t>(y.data) |

@@ -201,6 +201,16 @@ cudaError_t hrf_k_norm_rows(int8_t *q, float *scales, struct hrf_k_array x,
                             const struct hrf_k_norm_rows_form *form, int64_t n_rows,
                             cudaStream_t stream);
 
+/* The same for the gates of SWIGLU: rows of x hold 2 * `depth` numbers. */
+struct hrf_k_swiglu_rows_form {
+    int64_t depth, wide;
+    enum hrf_k_type between;
+    const float *factors;
+};
+cudaError_t hrf_k_swiglu_rows(int8_t *q, float *scales, struct hrf_k_array x,
+                              const struct hrf_k_swiglu_rows_form *form, int64_t n_rows,
+                              cudaStream_t stream);
+
 /* y[batch][row][column] = epilogue(alpha * sum over k of a b + beta c + residual); strides in
  * elements, `batch` walks y, a and b. c.data and residual (of y's type and form) may be NULL. */
 struct hrf_k_product_form {

@@ -1,5 +1,5 @@
-/* norm.c - LAYER_NORM, RMS_NORM and GROUP_NORM as one launch each; the first two write the rounded
- * rows of the product behind them where nothing else reads theirs. */
+/* norm.c - LAYER_NORM, RMS_NORM and GROUP_NORM as one launch each; the first two, and SWIGLU, write
+ * the rounded rows of the product behind them where nothing else reads theirs. */
 #include "engine/backend/cuda/cuda_private.h"
 
 #include <assert.h>
@@ -60,6 +60,9 @@ static struct hrf_k_norm_form groups_of(const struct hrf_spec *spec, const int64
 static bool are_rows(const struct hrf_spec *spec, const struct hrf_cuda_rows *rows)
 {
     const struct hrf_shape *shape = &spec->output.shape;
+    if (spec->op == HRF_OP_SWIGLU)
+        return shape->rank != 4 && hrf_shape_last(shape) == rows->depth &&
+               hrf_shape_count(shape) == rows->n_rows * rows->depth;
     const int64_t depth = spec->attributes.of_pixels ? shape->dims[1] : hrf_shape_last(shape);
     const bool is_last = spec->attributes.of_pixels ||
                          (shape->rank != 4 && spec->attributes.axis == shape->rank - 1);
@@ -79,37 +82,51 @@ static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *nex
            are_rows(kernel->spec, &rows);
 }
 
+static cudaError_t put_rows(const struct hrf_cuda_kernel *kernel,
+                            const struct hrf_kernel_call *call, const struct hrf_cuda_rows *rows,
+                            char *work)
+{
+    const struct hrf_k_array x = hrf_cuda_input(kernel, call, 0);
+    const enum hrf_k_type between = hrf_cuda_output(kernel, call).type;
+    cudaStream_t stream = kernel->backend->device->stream;
+    int8_t *q = (int8_t *)work + rows->rows_at;
+    float *scales = (float *)(void *)(work + rows->scales_at);
+    if (kernel->spec->op == HRF_OP_SWIGLU) {
+        const struct hrf_k_swiglu_rows_form form = { rows->depth, rows->wide, between,
+                                                     rows->factors };
+        return hrf_k_swiglu_rows(q, scales, x, &form, rows->n_rows, stream);
+    }
+    const struct hrf_k_norm_rows_form form = {
+        .depth = rows->depth,
+        .wide = rows->wide,
+        .epsilon = kernel->spec->attributes.epsilon,
+        .centred = kernel->spec->op != HRF_OP_RMS_NORM,
+        .between = between,
+        .scale = hrf_cuda_input(kernel, call, 1).data,
+        .bias = hrf_cuda_input(kernel, call, 2).data,
+        .factors = rows->factors,
+    };
+    return hrf_k_norm_rows(q, scales, x, &form, rows->n_rows, stream);
+}
+
 static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                                  struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
                                  struct hrf_error *err)
 {
     const struct hrf_cuda_kernel *kernel = (const struct hrf_cuda_kernel *)base;
-    char *work = next_call->workspace;
     struct hrf_cuda_rows rows;
     const bool takes_rows = hrf_cuda_conv_rows(next, &rows);
     assert(takes_rows);
     (void)takes_rows;
-    const struct hrf_k_norm_rows_form form = {
-        .depth = rows.depth,
-        .wide = rows.wide,
-        .epsilon = kernel->spec->attributes.epsilon,
-        .centred = kernel->spec->op != HRF_OP_RMS_NORM,
-        .between = hrf_cuda_output(kernel, call).type,
-        .scale = hrf_cuda_input(kernel, call, 1).data,
-        .bias = hrf_cuda_input(kernel, call, 2).data,
-        .factors = rows.factors,
-    };
-    int8_t *q = (int8_t *)work + rows.rows_at;
-    float *scales = (float *)(void *)(work + rows.scales_at);
-    HRF_TRY_CUDA(hrf_k_norm_rows(q, scales, hrf_cuda_input(kernel, call, 0), &form, rows.n_rows,
-                                 kernel->backend->device->stream),
-                 "normalising and rounding rows");
+    HRF_TRY_CUDA(put_rows(kernel, call, &rows, next_call->workspace),
+                 "rounding rows where they are made");
     return hrf_cuda_conv_run_rounded(next, next_call, err);
 }
 
-void hrf_cuda_norm_fuses(struct hrf_cuda_kernel *kernel)
+void hrf_cuda_rows_fuse(struct hrf_cuda_kernel *kernel)
 {
-    if (kernel->spec->op != HRF_OP_LAYER_NORM && kernel->spec->op != HRF_OP_RMS_NORM)
+    const enum hrf_op op = kernel->spec->op;
+    if (op != HRF_OP_LAYER_NORM && op != HRF_OP_RMS_NORM && op != HRF_OP_SWIGLU)
         return;
     kernel->base.can_fuse = can_fuse;
     kernel->base.run_fused = run_fused;

@@ -31,19 +31,6 @@ KERNEL normalise(hrf_k_array y, hrf_k_array x, hrf_k_array scale, hrf_k_array bi
     }
 }
 
-/* As stored in that type and read again. */
-DEVICE float rounded_to(hrf_k_type type, float v)
-{
-    switch (type) {
-    case HRF_K_B16:
-        return __bfloat162float(__float2bfloat16_rn(v));
-    case HRF_K_F16:
-        return __half2float(__float2half_rn(v));
-    default:
-        return v;
-    }
-}
-
 /* One number of a row that `normalise` would store and round_rows.cu would read. */
 DEVICE float normal_at(const hrf_k_norm_rows_form &f, const hrf_k_array &x, int64_t row, int64_t k,
                        float mean, float factor)
@@ -62,7 +49,7 @@ KERNEL norm_rows(int8_t *q, float *scales, hrf_k_array x, hrf_k_norm_rows_form f
 {
     FOR_EACH_WARP(row, n)
     {
-        float mean = 0, square = 0, most = 0;
+        float mean = 0, square = 0;
         for (int64_t k = LANE; k < f.depth && f.centred != 0; k += LANES)
             mean += load(x, row * f.depth + k);
         mean = warp_sum(mean) / (float)f.depth;
@@ -71,19 +58,8 @@ KERNEL norm_rows(int8_t *q, float *scales, hrf_k_array x, hrf_k_norm_rows_form f
             square = fmaf(d, d, square);
         }
         const float factor = 1.0f / sqrtf(warp_sum(square) / (float)f.depth + f.epsilon);
-        for (int64_t k = LANE; k < f.depth; k += LANES)
-            most = larger_or_nan(most, fabsf(normal_at(f, x, row, k, mean, factor)));
-        most = warp_most(most);
-        const bool is_whole = most >= 0x1p-100f && most < INFINITY;
-        const float inverse = is_whole ? 127.0f / most : 0.0f;
-        for (int64_t k = LANE; k < f.wide; k += LANES) {
-            float v = 0;
-            if (k < f.depth && is_whole)
-                v = rintf(normal_at(f, x, row, k, mean, factor) * inverse);
-            q[row * f.wide + k] = (int8_t)v;
-        }
-        if (LANE == 0)
-            scales[row] = is_whole ? most / 127.0f : most < 0x1p-100f ? 0.0f : NAN;
+        round_row(q + row * f.wide, scales + row, f.depth, f.wide,
+                  [&](int64_t k) { return normal_at(f, x, row, k, mean, factor); });
     }
 }
 

@@ -26,7 +26,7 @@ DEVICE float of_two(hrf_k_math math, float a, float b)
     case HRF_K_SMALLER:
         return a < b ? a : b;
     case HRF_K_SWIGLU:
-        return a / (1 + expf(-a)) * b;
+        return swiglu(a, b);
     default: /* PRELU */
         return a < 0 ? a * b : a;
     }

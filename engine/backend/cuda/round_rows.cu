@@ -63,6 +63,27 @@ static cudaError_t round_by(int8_t *q, float *scales, const void *x, const float
                         n_rows);
 }
 
+/* The bits of the two passes: what the first would store is rounded to its type here, too. */
+KERNEL swiglu_rows(int8_t *q, float *scales, hrf_k_array x, hrf_k_swiglu_rows_form f, int64_t n)
+{
+    FOR_EACH_WARP(row, n)
+    {
+        const int64_t gate = row * 2 * f.depth, other = gate + f.depth;
+        round_row(q + row * f.wide, scales + row, f.depth, f.wide, [&](int64_t k) {
+            const float v = rounded_to(f.between, swiglu(load(x, gate + k), load(x, other + k)));
+            return f.factors != nullptr ? v * f.factors[k] : v;
+        });
+    }
+}
+
+cudaError_t hrf_k_swiglu_rows(int8_t *q, float *scales, struct hrf_k_array x,
+                              const struct hrf_k_swiglu_rows_form *form, int64_t n_rows,
+                              cudaStream_t stream)
+{
+    return n_rows == 0 ? cudaSuccess
+                       : LAUNCH_WARPS(swiglu_rows, n_rows, stream, q, scales, x, *form, n_rows);
+}
+
 cudaError_t hrf_k_round_rows(int8_t *q, float *scales, struct hrf_k_array x, const float *factors,
                              int64_t n_rows, int64_t depth, int64_t wide, cudaStream_t stream)
 {
