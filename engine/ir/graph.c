@@ -414,6 +414,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         HRF_TRY(hrf_graph_share_value(copy, value, value->name, &index, err));
         copy->values[index].quantization = value->quantization;
         copy->values[index].pixel_stride = value->pixel_stride;
+        copy->values[index].grain = value->grain;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];

@@ -264,6 +264,10 @@ struct hrf_value {
     /* Pixel stride of a computed rank-4 value: elements in memory from the first channel of one
      * pixel to that of the next; 0: the number of channels (plan/pixel_stride.h). */
     int64_t pixel_stride;
+    /* Rank 3, [N][T][C]: every `grain` tokens are a window, which ranks do not part and an
+     * ATTENTION that gives them does not look beyond; 0: no windows. Only in a graph that is to be
+     * divided over ranks (plan/windows.h). */
+    int64_t grain;
     void *data; /* constants: dense, in shape order, on the heap, never changed; else NULL */
     struct hrf_shared_data *share; /* reference count of `data`; NULL: not shared */
     bool is_borrowed;              /* data belongs to another graph, which lives longer */
@@ -351,7 +355,7 @@ static inline bool hrf_attention_is_long(const struct hrf_graph *graph, const st
                           node->inputs[HRF_ATTENTION_MASK] >= 0;
     return node->op == HRF_OP_ATTENTION_PART ||
            (node->op == HRF_OP_ATTENTION && hrf_attention_is_of_tokens(&node->attributes) &&
-            !has_mask && !node->attributes.causal &&
+            !has_mask && !node->attributes.causal && graph->values[node->outputs[0]].grain == 0 &&
             graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1] > HRF_ATTENTION_LONG);
 }
 

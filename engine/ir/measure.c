@@ -39,8 +39,10 @@ static double attention_operations(const struct hrf_graph *graph, const struct h
     const struct hrf_shape *v = &graph->values[node->inputs[HRF_ATTENTION_V]].shape;
     if (q->rank < 2 || v->rank < 2)
         return 0;
+    const int64_t window = graph->values[node->outputs[0]].grain;
     if (hrf_attention_is_of_tokens(&node->attributes) && v->rank == 3) /* heads in the channels */
-        return 4 * positive_count(q) / (double)q->dims[2] * (double)v->dims[1] *
+        return 4 * positive_count(q) / (double)q->dims[2] *
+               (double)(window > 0 ? window : v->dims[1]) *
                (double)(node->attributes.group * node->attributes.size);
     const double d = (double)q->dims[q->rank - 1], e = (double)v->dims[v->rank - 1];
     const double count = (double)hrf_shape_count(q);

@@ -16,7 +16,7 @@ enum {
     MOST_LOOKS = 256,    /* nodes of a chain; one that is reached in two ways counts twice */
     LEAST_RUN = 16,      /* elements of a row, below which a gather is no faster */
     MOST_ROWS = 1 << 26, /* of a value */
-    LEAST_COPIES = 2,    /* moves that copy, below which there is nothing to join */
+    LEAST_COPIES = 2,    /* moves that copy, below which a gather is no faster */
 };
 
 /* Axes in the order of memory: N, H, W, C for rank 4. */
@@ -279,12 +279,12 @@ static bool ends_here(const struct hrf_match *m, int32_t value)
     return false;
 }
 
-static enum hrf_status join(struct hrf_match *m, int32_t n, struct hrf_error *err)
+static enum hrf_status join(struct hrf_match *m, int32_t n, int32_t least, struct hrf_error *err)
 {
     const struct hrf_graph *graph = m->graph;
     struct chain c = { .graph = graph, .root = -1 };
     const int32_t y = graph->nodes[n].outputs[0];
-    if (find_move(graph, y) == NULL || !ends_here(m, y) || !look(&c, y) || c.copies < LEAST_COPIES)
+    if (find_move(graph, y) == NULL || !ends_here(m, y) || !look(&c, y) || c.copies < least)
         return HRF_OK;
     return gather(m, n, &c, err);
 }
@@ -320,6 +320,15 @@ enum hrf_status hrf_pass_join_moves(struct hrf_graph *graph, struct hrf_error *e
     HRF_TRY(hrf_pass_fold_constants(graph, err));
     HRF_TRY(hrf_match_init(graph, &match, err));
     for (int32_t n = graph->n_nodes - 1; n >= 0; n--)
-        HRF_TRY(join(&match, n, err));
+        HRF_TRY(join(&match, n, LEAST_COPIES, err));
+    return hrf_graph_compact(graph, err);
+}
+
+enum hrf_status hrf_pass_join_windows(struct hrf_graph *graph, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_match) match = { 0 };
+    HRF_TRY(hrf_match_init(graph, &match, err));
+    for (int32_t n = graph->n_nodes - 1; n >= 0; n--)
+        HRF_TRY(join(&match, n, 1, err));
     return hrf_graph_compact(graph, err);
 }

@@ -63,6 +63,9 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_channels(struct hrf_graph *graph, stru
  * and marks RESHAPEs that keep the order in memory (of_pixels). For the same back ends, after the
  * passes above and below. */
 HRF_CHECKED enum hrf_status hrf_pass_join_moves(struct hrf_graph *graph, struct hrf_error *err);
+/* Makes such a GATHER of a single move, too: windows that are not shifted. Of a lowered graph that
+ * ranks are to divide, which can be done with copies of rows alone. */
+HRF_CHECKED enum hrf_status hrf_pass_join_windows(struct hrf_graph *graph, struct hrf_error *err);
 /* Makes one GEMM, whose rows may have several axes, of a MATMUL with a constant matrix and the bias
  * and the factors of LayerScale behind it. For the same back ends, after the pass above. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_product(struct hrf_graph *graph, struct hrf_error *err);

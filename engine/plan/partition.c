@@ -1,6 +1,7 @@
 /* partition.c - makes a partition: which rank computes which boxes, and the exchanges and
  * reductions for them (partition.h). */
 #include "engine/plan/line_cache.h"
+#include "engine/plan/region_rows.h"
 #include "engine/plan/region_tokens.h"
 #include "engine/plan/tensor_parallel.h"
 
@@ -151,6 +152,8 @@ static bool can_split(const struct hrf_partition *p, const struct hrf_node *node
     if (hrf_region_can_split(p->graph, node))
         return in_turn || parts_have_inputs(p, node);
     const bool is_image = p->graph->values[node->outputs[0]].shape.rank == 4;
+    if (!p->keeps_outputs && hrf_rows_can_split(p->graph, node))
+        return true;
     return !p->keeps_outputs && hrf_tokens_can_split(p->graph, node) &&
            (!is_image || p->layout.columns == 1);
 }

@@ -3,6 +3,7 @@
 
 #include "base/strbuf.h"
 #include "engine/plan/pixel_stride.h"
+#include "engine/plan/region_rows.h"
 #include "engine/plan/region_tokens.h"
 
 #include <string.h>
@@ -123,6 +124,22 @@ static enum hrf_status shift_indices(struct building *b, int32_t *index, int64_t
     }
     const struct hrf_shape shape = v->shape;
     return hrf_graph_add_value(b->to, v->name, HRF_S64, &shape, shifted, index, err);
+}
+
+/* The indices of the rank's part of a copy of rows. */
+static enum hrf_status cut_indices(struct building *b, const struct hrf_node *node, int32_t *index,
+                                   struct hrf_error *err)
+{
+    const struct hrf_box *box = hrf_partition_box(b->p, node->outputs[0], b->rank);
+    struct hrf_shape shape = { .rank = 1 };
+    int32_t *cut = NULL;
+    HRF_TRY(hrf_rows_cut(b->from, node, box, &cut, &shape.dims[0], err));
+    void *data = cut;
+    const enum hrf_status status = hrf_graph_take_value(
+        b->to, b->from->values[node->inputs[1]].name, HRF_S32, &shape, &data, index, err);
+    if (status != HRF_OK)
+        hrf_free(cut);
+    return status;
 }
 
 static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
@@ -401,6 +418,48 @@ static int32_t keep_pieces(const struct building *b, const struct hrf_node *node
     return n;
 }
 
+/* The same numbers as an image for each window, or, `value` of windows, the other way. */
+static enum hrf_status add_reshape(struct building *b, int32_t value, int64_t n_images,
+                                   int64_t n_tokens, int32_t *index, struct hrf_error *err)
+{
+    const struct hrf_value *v = &b->to->values[value];
+    const struct hrf_shape shape = { .rank = 3, .dims = { n_images, n_tokens, v->shape.dims[2] } };
+    const struct hrf_quantization quantization = v->quantization;
+    struct hrf_attributes attributes = hrf_attributes_default();
+    attributes.of_pixels = true;
+    HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &shape, NULL, index, err));
+    b->to->values[*index].quantization = quantization;
+    return add_named(b, HRF_OP_RESHAPE, b->to->values[value].name, "windows", &value, *index,
+                     &attributes, err);
+}
+
+/* An attention in windows as one of as many images. */
+static enum hrf_status add_windows(struct building *b, const struct hrf_node *node,
+                                   const int32_t *inputs, const struct hrf_attributes *attributes,
+                                   struct hrf_error *err)
+{
+    const int32_t value = node->outputs[0];
+    const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
+    const int64_t grain = b->from->values[value].grain;
+    const struct hrf_shape shape = hrf_box_shape(&b->from->values[value].shape, box);
+    const int64_t n_windows = shape.dims[0] * shape.dims[1] / grain;
+    int32_t ends[HRF_ATTENTION_MASK + 1], y;
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        ends[k] = inputs[k];
+        for (int32_t i = 0; i < k && k < HRF_ATTENTION_MASK; i++)
+            if (inputs[i] == inputs[k])
+                ends[k] = ends[i];
+        if (k < HRF_ATTENTION_MASK && ends[k] == inputs[k])
+            HRF_TRY(add_reshape(b, inputs[k], n_windows, grain, &ends[k], err));
+    }
+    HRF_TRY(add_value(b, value, ".in windows", box, &y, err));
+    b->to->values[y].shape.dims[0] = n_windows;
+    b->to->values[y].shape.dims[1] = grain;
+    HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, ends, node->n_inputs, &y, 1, attributes,
+                               err));
+    return add_reshape(b, y, shape.dims[0], shape.dims[1], &b->values[value], err);
+}
+
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -419,6 +478,10 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
     if (is_picked && node->op == HRF_OP_GATHER)
         HRF_TRY(shift_indices(b, &inputs[1], b->from->values[node->inputs[0]].shape.dims[1],
                               hrf_region_needed(b->from, node, 0, box).lo[0], err));
+    if (b->p->is_split[value] && hrf_rows_concern(b->from, node))
+        HRF_TRY(cut_indices(b, node, &inputs[1], err));
+    if (node->op == HRF_OP_ATTENTION && b->from->values[value].grain > 0)
+        return add_windows(b, node, inputs, &attributes, err);
     const int32_t n_inputs = keep_pieces(b, node, inputs);
     HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
     HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, n_inputs, &b->values[value], 1,
@@ -500,8 +563,9 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_AUTO_FREE bool *is_done = hrf_calloc(n_exchanges + 1, sizeof *is_done);
     if (map == NULL || values == NULL || exchanged == NULL || is_done == NULL)
         return no_memory(err);
-    /* A global pool becomes three nodes at most, an attention as many as the parts of its keys. */
-    size_t most = 3 * (size_t)p->graph->n_nodes + n_exchanges;
+    /* A global pool becomes three nodes at most, an attention in windows five, another one as many
+     * as the parts of its keys. */
+    size_t most = 5 * (size_t)p->graph->n_nodes + n_exchanges;
     for (int32_t n = 0; n < p->graph->n_nodes; n++)
         most += (size_t)p->rings[n].n_parts;
     map->partition = p;

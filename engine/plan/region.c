@@ -3,6 +3,7 @@
 
 #include "base/min_max.h"
 #include "engine/ir/resize.h"
+#include "engine/plan/region_rows.h"
 #include "engine/plan/region_tokens.h"
 
 /* ---- boxes ---- */
@@ -329,6 +330,8 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
     const bool is_window = is_view(node->op);
     if (hrf_box_is_empty(out))
         return *out;
+    if (hrf_rows_concern(graph, node))
+        return hrf_rows_needed(graph, node, out);
     if (hrf_tokens_concern(graph, node))
         return hrf_tokens_needed(graph, node, k, out);
     if (x->rank != 4 || ((is_window || spreads(node->op)) && k != 0 && k != HRF_CONV_RESIDUAL))

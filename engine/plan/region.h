@@ -28,7 +28,8 @@ struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_b
  * else double. */
 enum hrf_dtype hrf_region_sum_type(enum hrf_dtype dtype);
 
-/* True if parts of the node's output can be computed from parts of its inputs. */
+/* True if parts of the node's output can be computed from parts of its inputs, on ranks and in
+ * bands. Tokens (region_tokens.h) and copies of rows (region_rows.h) are for ranks alone. */
 bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *node);
 /* The box of run-time input k that part `out` of the output needs. For a node that can be split. */
 struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf_node *node,

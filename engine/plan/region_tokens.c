@@ -216,6 +216,12 @@ static struct hrf_box of_piece(const struct hrf_graph *graph, const struct hrf_n
     return rows_of(hrf_max(out->lo[0] - begin, 0), hrf_min(out->hi[0] - begin, n));
 }
 
+/* Of an attention in windows: the whole windows of the tokens. */
+static struct hrf_box windows_of(const struct hrf_box *out, int64_t grain)
+{
+    return rows_of(out->lo[0] / grain * grain, (out->hi[0] + grain - 1) / grain * grain);
+}
+
 /* True if every token of the output reads all tokens of input k. */
 static bool is_read_whole(const struct hrf_node *node, int32_t k)
 {
@@ -240,6 +246,9 @@ struct hrf_box hrf_tokens_needed(const struct hrf_graph *graph, const struct hrf
         return rows_of(out->lo[0] * y->dims[3], out->hi[0] * y->dims[3]);
     if (gathers_tokens(graph, node) && k == 0)
         return gathered(graph, node);
+    const int64_t grain = graph->values[node->outputs[0]].grain;
+    if (node->op == HRF_OP_ATTENTION && x->rank == 3 && grain > 0)
+        return windows_of(out, grain);
     if (x->rank != 3 || is_read_whole(node, k))
         return hrf_box_whole(x);
     if (node->op == HRF_OP_CONCAT && node->attributes.axis == 1)
@@ -267,6 +276,8 @@ int64_t hrf_tokens_grain(const struct hrf_graph *graph, int32_t value)
     const struct hrf_value *x = node != NULL ? value_at(graph, node, 0) : NULL;
     const bool is_of_image = x != NULL &&
                              is_image_as_tokens(node, &x->shape, &graph->values[value].shape);
+    if (graph->values[value].grain > 0)
+        return graph->values[value].grain;
     return is_of_image ? x->shape.dims[3] : 1;
 }
 
@@ -279,6 +290,11 @@ struct hrf_constant_part hrf_tokens_constant(const struct hrf_graph *graph,
     const struct hrf_shape *x = &graph->values[node->inputs[k]].shape;
     const struct hrf_constant_part whole = { .axis = -1 };
     const bool is_mask = node->op == HRF_OP_ATTENTION && k == HRF_ATTENTION_MASK;
+    const int64_t grain = graph->values[node->outputs[0]].grain;
+    if (is_mask && grain > 0 && (x->rank != 4 || x->dims[0] == 1))
+        return whole;
+    if (is_mask && grain > 0) /* one for each window */
+        return (struct hrf_constant_part){ 0, out->lo[0] / grain, out->hi[0] / grain };
     if (output_of(graph, node)->rank != 3 || x->rank < 2)
         return whole;
     if (node->op == HRF_OP_CONCAT && node->attributes.axis == 1) {

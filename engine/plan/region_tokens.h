@@ -24,7 +24,7 @@ bool hrf_tokens_are_picked(const struct hrf_graph *graph, const struct hrf_node 
 /* Changes the attributes to those for computing a part from what it needs. */
 void hrf_tokens_cut(const struct hrf_node *node, struct hrf_attributes *a);
 /* A part of the value, which the node computes, begins and ends at multiples of this number of
- * tokens: a row of the image, if it is made of one. */
+ * tokens: a window, or a row of the image, if it is made of one. */
 int64_t hrf_tokens_grain(const struct hrf_graph *graph, int32_t value);
 
 /* The channels of input k that the node reads: only those of the heads, if it is an attention. */

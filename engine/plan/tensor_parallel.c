@@ -28,6 +28,7 @@ static enum hrf_status add_value(struct tensor_split *s, int32_t value, int32_t 
     HRF_TRY(
         hrf_graph_add_value(s->to, rank >= 0 ? name : v->name, v->dtype, shape, NULL, index, err));
     s->to->values[*index].quantization = v->quantization;
+    s->to->values[*index].grain = v->grain;
     return HRF_OK;
 }
 

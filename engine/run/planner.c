@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The network for one size of micro-batch, and one number of ranks that divide its channels. */
+/* The network for one size of micro-batch, and one number of ranks that divide its channels and of
+ * those that divide its images. */
 struct prepared {
     int64_t per_microbatch;
-    int32_t tensor;
+    int32_t tensor, image_parts;
     struct hrf_graph *graph;
 };
 
@@ -145,6 +146,7 @@ static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_lay
         HRF_TRY(ask_kernels(planner, p->graph, err));
     p->per_microbatch = shares->per_microbatch;
     p->tensor = layout->tensor;
+    p->image_parts = hrf_layout_image_parts(layout);
     planner->operations = operations * (double)shares->n_images / (double)shares->per_microbatch;
     return HRF_OK;
 }
@@ -155,7 +157,8 @@ static const struct prepared *find_prepared(const struct hrf_planner *planner,
 {
     for (size_t i = 0; i < planner->n_prepared; i++) {
         const struct prepared *p = &planner->prepared[i];
-        if (p->per_microbatch == shares->per_microbatch && p->tensor == layout->tensor)
+        if (p->per_microbatch == shares->per_microbatch && p->tensor == layout->tensor &&
+            p->image_parts == hrf_layout_image_parts(layout))
             return p;
     }
     return NULL;

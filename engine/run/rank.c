@@ -2,10 +2,12 @@
 #include "engine/run/rank.h"
 
 #include "base/clock.h"
+#include "engine/passes/passes.h"
 #include "engine/plan/halos.h"
 #include "engine/plan/ring.h"
 #include "engine/plan/schedule.h"
 #include "engine/plan/tensor_parallel.h"
+#include "engine/plan/windows.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,6 +49,10 @@ enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
     HRF_TRY(set_microbatch(shares, copy, err));
     HRF_TRY(hrf_session_prepare(copy, config, &prepared, operations, notes, err));
+    if (hrf_layout_image_parts(layout) > 1) {
+        HRF_TRY(hrf_pass_join_windows(prepared, err));
+        HRF_TRY(hrf_windows_join(prepared, hrf_layout_image_parts(layout), err));
+    }
     if (layout->tensor > 1)
         return hrf_tensor_split(prepared, layout->tensor, out, err);
     HRF_MOVE(*out, prepared);

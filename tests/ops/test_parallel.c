@@ -10,6 +10,7 @@
 #include "engine/run/parallel.h"
 #include "engine/run/rank.h"
 #include "tests/ops/nets.h"
+#include "tests/ops/pixel_nets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,88 @@ static void ranks_divide_heads_and_channels(void **state)
     check_tensors("cpu", "bf16", 0.03);
 }
 
+static struct hrf_graph *make_window_net(uint64_t seed)
+{
+    return make_pixel_net(seed, WINDOWS);
+}
+
+/* The shapes within say how many images there are: they are neither shared nor cut. */
+static void pick_window_layout(struct build *b, int64_t n_images, const char *halos, char out[128])
+{
+    (void)n_images;
+    if (build_pick(b, 0, 3) == 0)
+        pick_tensor_layout(b, 1, halos, out);
+    else
+        pick_layout(b, 1, halos, out);
+}
+
+static void check_windows(const char *device, const char *precision, double limit)
+{
+    const uint64_t only = only_net();
+    for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : NETS / 2); seed++)
+        check_net(make_window_net, pick_window_layout, seed, device, precision, limit);
+}
+
+/* Windows, shifted or not, and pixels that are merged. */
+static void ranks_share_the_windows_of_an_image(void **state)
+{
+    (void)state;
+    check_windows("ref", "fp32", 1e-6);
+    check_windows("cpu", "fp32", 1e-5);
+    check_windows("cpu", "int8", 0);
+    check_windows("cpu", "bf16", 0.03);
+}
+
+/* The nodes of an operator in a network that is divided over ranks, if their output has several
+ * rows, and those of them that each rank computes a part of. */
+static void count_split(const struct hrf_graph *graph, const char *text, enum hrf_op op, int *n,
+                        int *n_split)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) prepared = NULL;
+    HRF_AUTO(hrf_partition) partition = NULL;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    struct hrf_layout_plan layout;
+    struct hrf_batch_split shares;
+    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    double operations;
+    const int64_t n_images = graph->values[graph->inputs[0]].shape.dims[0];
+    if (hrf_layout_parse(text, &layout, &err) != HRF_OK ||
+        hrf_layout_share(&layout, n_images, &shares, &err) != HRF_OK ||
+        hrf_work_prepare(&layout, &shares, graph, &config, &prepared, &operations, &notes, &err) !=
+            HRF_OK ||
+        hrf_work_partition(prepared, &layout, NULL, &partition, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    for (int32_t i = 0; i < prepared->n_nodes; i++) {
+        const int32_t y = prepared->nodes[i].outputs[0];
+        if (prepared->nodes[i].op != op || hrf_box_whole(&prepared->values[y].shape).hi[0] == 1)
+            continue;
+        *n += 1;
+        *n_split += partition->is_split[y] || prepared->nodes[i].owner >= 0;
+    }
+    hrf_strbuf_release(&notes);
+}
+
+/* All attention of such networks is divided, and all copies to windows, if rows are long enough for
+ * a copy of rows. */
+static void no_rank_computes_windows_for_others(void **state)
+{
+    (void)state;
+    int n = 0, n_split = 0, n_copies = 0, n_copies_split = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct hrf_graph *graph = make_window_net(seed);
+        const struct hrf_shape *x = &graph->values[graph->inputs[0]].shape;
+        if (x->dims[1] >= 16) {
+            count_split(graph, "spatial=2", HRF_OP_ATTENTION, &n, &n_split);
+            count_split(graph, "spatial=2", HRF_OP_GATHER, &n_copies, &n_copies_split);
+        }
+        hrf_graph_destroy(graph);
+    }
+    assert_true(n >= 20 && n_copies >= 40);
+    assert_int_equal(n, n_split);
+    assert_int_equal(n_copies, n_copies_split);
+}
+
 /* Keys and values all at once and part by part, in all precisions, against one rank and against the
  * reference on one rank and on several. */
 static void keys_in_a_ring_give_what_all_at_once_do(void **state)
@@ -243,6 +326,8 @@ int main(void)
         cmocka_unit_test(ranks_give_what_one_gives_in_bf16),
         cmocka_unit_test(ranks_share_the_tokens_of_a_sequence),
         cmocka_unit_test(ranks_divide_heads_and_channels),
+        cmocka_unit_test(ranks_share_the_windows_of_an_image),
+        cmocka_unit_test(no_rank_computes_windows_for_others),
         cmocka_unit_test(keys_in_a_ring_give_what_all_at_once_do),
         cmocka_unit_test(bands_give_what_the_whole_image_gives),
         cmocka_unit_test(bands_of_a_resize_are_not_taken_for_one_another),
