@@ -3,15 +3,16 @@
 #include "engine/run/device_peers_private.h"
 
 #include "base/clock.h"
+#include "base/min_max.h"
 
 #include <sched.h>
 #include <time.h>
 
 /* Polls without a pause at first, because most calls end soon, then gives up the processor between
- * polls. */
+ * polls: for a thousandth of the time waited so far, at least 50 us, at most 1 ms. */
 static void rest(int64_t waited_ns)
 {
-    const struct timespec nap = { 0, 50000 };
+    const struct timespec nap = { 0, (long)hrf_min(hrf_max(waited_ns / 1000, 50000), 1000000) };
     if (waited_ns > 2000000)
         nanosleep(&nap, NULL);
     else

@@ -232,8 +232,9 @@ static void beats_are_written_while_the_worker_runs(void **state)
 {
     (void)state;
     struct hrf_sentinel beat = { .n_beats = 0 };
-    prepare("trap 'exit 0' TERM; while :; do sleep 0.01; done");
+    prepare("trap 'exit 0' TERM; echo > ready; while :; do sleep 0.01; done");
     pid_t pid = start(file("spec.json"), "10");
+    wait_for("ready"); /* without its trap it would die of the signal */
     while (beat.n_beats < 3) {
         enum hrf_status status = hrf_sentinel_read(directory, "beat", &beat, NULL);
         assert_true(status == HRF_OK || status == HRF_E_AGAIN);
@@ -254,7 +255,9 @@ static void a_worker_that_does_nothing_is_told_with_the_beats(void **state)
         prepare(scripts[i]);
         pid_t pid = start(file("spec.json"), "50");
         struct hrf_sentinel beat = { .n_beats = 0 };
-        while (hrf_sentinel_read(place, "beat", &beat, NULL) != HRF_OK || beat.idle_ms < 300)
+        /* One that has not come to its word yet does nothing, too, and is not stopped. */
+        while (hrf_sentinel_read(place, "beat", &beat, NULL) != HRF_OK || beat.idle_ms < 300 ||
+               beat.n_stopped < 1 - (int64_t)i)
             hrf_clock_sleep_ms(5);
         assert_int_equal(beat.n_stopped, 1 - (int64_t)i);
         assert_int_equal(beat.period_ms, 50);
@@ -501,6 +504,7 @@ static void the_rank_that_does_not_end_is_named(void **state)
     prepare_ranks("true & echo $! > ended; sh -c 'echo $$ > pid; kill -STOP $$' & exec sleep 1000",
                   2);
     pid_t pid = start_with_deadline(), late = pid_in("pid");
+    wait_for_death(pid_in("ended"));
     tell_rank(0, HRF_RANK_DONE, pid_in("ended"));
     tell_rank(1, HRF_RANK_STOPPED, late);
     assert_int_equal(exit_code_of(pid), 128 + SIGTERM);
@@ -556,8 +560,12 @@ static void a_spec_that_cannot_be_read_starts_nothing(void **state)
 static void dying_at_any_point_leaves_whole_files_and_no_worker(void **state)
 {
     (void)state;
+    /* Its number is there whole or not at all, and it waits for a beat: a launcher that is late
+     * would find it over and pass no point of a beat. */
+    static const char script[] = "echo $$ > new; mv new pid\n"
+                                 "while [ ! -e beat.json ]; do sleep 0.01; done; exit 0";
     setenv("HRF_CRASH_LIST", file("points"), 1);
-    prepare("echo $$ > pid; sleep 0.05; exit 0");
+    prepare(script);
     pid_t pid = start(file("spec.json"), "10");
     unsetenv("HRF_CRASH_LIST");
     assert_int_equal(exit_code_of(pid), 0);
@@ -567,7 +575,7 @@ static void dying_at_any_point_leaves_whole_files_and_no_worker(void **state)
         *end = '\0';
         assert_int_equal(remove_directory(NULL), 0);
         assert_int_equal(mkdir(directory, 0700), 0);
-        prepare("echo $$ > pid; sleep 0.05; exit 0");
+        prepare(script);
         setenv("HRF_CRASH_AT", at, 1);
         pid = start(file("spec.json"), "10");
         unsetenv("HRF_CRASH_AT");

@@ -277,13 +277,13 @@ static void other_host(struct hrf_store *store, int64_t age_ms)
     assert_int_equal(hrf_store_exec(store, sql, NULL), HRF_OK);
 }
 
+/* Until it is killed, so that some of its beats come while it is watched. */
 static void beat_elsewhere(void)
 {
     struct hrf_store *store = fixture_open(HRF_STORE_WRITE);
-    hrf_clock_sleep_ms(300);
-    if (hrf_store_exec(store, "UPDATE lease SET beat_ms = beat_ms + 1", NULL) != HRF_OK)
-        _exit(1);
-    _exit(0);
+    while (hrf_store_exec(store, "UPDATE lease SET beat_ms = beat_ms + 1", NULL) == HRF_OK)
+        hrf_clock_sleep_ms(20);
+    _exit(1);
 }
 
 static void an_owner_of_another_host_is_watched_before_it_is_followed(void **state)
@@ -303,7 +303,7 @@ static void an_owner_of_another_host_is_watched_before_it_is_followed(void **sta
     if (child == 0)
         beat_elsewhere();
     assert_int_equal(hrf_store_take_lease(store, &err), HRF_E_AGAIN);
-    waitpid(child, NULL, 0);
+    fixture_kill(child);
     setenv("HRF_LEASE_WATCH_MS", "1", 1);
     assert_int_equal(hrf_store_take_lease(store, &err), HRF_OK);
     unsetenv("HRF_LEASE_WATCH_MS");
