@@ -33,11 +33,12 @@ expect_text "2 cut short"
 expect_text "2 with pixels made up: patches of 0.1 um/px are finer than the slide"
 expect_text "are one slide"
 # One that grows while it is looked at, and one that was written a moment ago.
-(i=0; while [ $i -lt 40 ]; do printf x >>"$slides/grows.tif"; sleep 0.1; i=$((i + 1)); done) &
+grow() { while printf x >>"$1"; do sleep 0.01; done; } # until it is killed
+grow "$slides/grows.tif" &
 writer=$!
 touch "$slides/half.tif"
 expect_code 3 "$flow" check "$scratch/w.yaml" --slides --json
-kill $writer 2>/dev/null || true
+kill $writer
 is_json 's["grows"]["state"] == "changing" and "its size changes" in s["grows"]["reason"]'
 is_json 's["half"]["state"] == "changing" and "less than a minute ago" in s["half"]["reason"]'
 is_json 's["good"]["state"] == "ready" and s["good"]["mpp_x"] > 0 and s["good"]["upsampled"]'
@@ -45,10 +46,10 @@ is_json 's["gone"]["state"] == "missing" and v["counts"]["missing"] == 1 and v["
 is_json 'v["patches_at_most"] > 0 and sum(v["formats"].values()) == 2'
 # A run says so too, where it is why a slide cannot be read.
 cp "$slides/half.tif" "$slides/arrives.tif"
-(i=0; while [ $i -lt 400 ]; do printf x >>"$slides/arrives.tif"; sleep 0.01; i=$((i + 1)); done) &
+grow "$slides/arrives.tif" &
 writer=$!
 expect_code 3 "$flow" infer "$slides/arrives.tif" --model "$HRF_SOURCE_DIR/models/demo.onnx" --size 64 --mpp 0.5 --out "$scratch/arriving"
-kill $writer 2>/dev/null || true
+kill $writer
 expect_text "failed: arrives: its size changes ("
 expect_text "it is being copied; run again when it is whole (slide '"
 # Pictures: what the resolution is from.

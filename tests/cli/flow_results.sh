@@ -101,9 +101,13 @@ expect_code 0 "$flow" report "$scratch/long"
 [ -s "$blocked" ] || fail "the table was not written when it could be"
 labels long '{r["state"] for r in rows.values()} == {"done"}'
 
-# The run directory is deleted while jobs run: an error, and no word of files that are not there.
+# The run directory is deleted while jobs run: an error, and no word of files that are not there. Its
+# engines wait at a gate, so that it cannot end before.
+printf '#!/bin/sh\nwhile [ "$1" = infer ] && [ -e "%s" ]; do sleep 0.02; done\nexec "%s" "$@"\n' "$scratch/hold" "$engine" >"$scratch/gate"
+chmod +x "$scratch/gate"
+touch "$scratch/hold"
 code=0
-"$flow" run "$scratch/w.yaml" --out "$scratch/gone" --set dataset.split=testing --set executor.patches_per_job=1 \
+HRF_ENGINE=$scratch/gate "$flow" run "$scratch/w.yaml" --out "$scratch/gone" --set dataset.split=testing --set executor.patches_per_job=1 \
     --set executor.max_jobs=1 >"$scratch/out" 2>"$scratch/err" &
 run=$!
 until ls "$scratch"/gone/jobs/infer-*/start.json >/dev/null 2>&1; do
@@ -111,6 +115,7 @@ until ls "$scratch"/gone/jobs/infer-*/start.json >/dev/null 2>&1; do
     sleep 0.05
 done
 until rm -rf "$scratch/gone" 2>/dev/null; do :; done # a job may write meanwhile
+rm "$scratch/hold"
 wait $run || code=$?
 [ $code = 1 ] || { cat "$scratch/out" "$scratch/err"; fail "exit $code when the directory was deleted"; }
 expect_text "it was deleted or moved while the run went on"

@@ -3,6 +3,7 @@
 # --if-older: only if the one that is there was not made by these very programs.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 to=$HRF_BIN_DIR/../tests/slurm_cohort
+exec 9>"$to.lock" && flock 9 # two who call `faults` after a build
 build=$(sha256sum "$flow" "$engine" "$0" | sha256sum)
 [ "${1-}" != --if-older ] || [ "$(cat "$to/build" 2>/dev/null)" != "$build" ] || exit 0
 rm -rf "$to"

@@ -31,7 +31,7 @@ node_boot() { # node
     setsid unshare --mount --net --pid --uts --fork --kill-child --propagation private \
         bash "${BASH_SOURCE[0]%/*}/node.sh" "$node" </dev/null >>$cluster/log/node-$node 2>&1 8>&- &
     local waiter=$!
-    for ((tries = 0; tries < 500; tries++)); do
+    for ((tries = 0; tries < 9000; tries++)); do
         # The node's init is the only child of the unshare that we started.
         pgrep -P "$waiter" >"$init" && [ -e "$cluster/nodes/$node/ready" ] && break
         sleep 0.01

@@ -75,7 +75,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 MpiDefault=none
 ReturnToService=2
-SlurmdTimeout=10
+SlurmdTimeout=300
 SlurmctldTimeout=10
 KillWait=5
 UnkillableStepTimeout=10
@@ -122,7 +122,7 @@ make_nodes() {
 
 wait_for_nodes() {
     local tries
-    for ((tries = 0; tries < 300; tries++)); do
+    for ((tries = 0; tries < 1500; tries++)); do
         [ "$(sinfo -h -p main -t idle -o %D 2>/dev/null)" = "$n_nodes" ] && return 0
         sleep 0.1
     done

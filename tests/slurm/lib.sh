@@ -88,6 +88,7 @@ node_of() { a_start "${1:-1}" | cut -d. -f3; }
 job_of() { a_start "${1:-1}" | cut -d. -f1,2; }
 # Slurm's number of the array element of that job, by its own record.
 queue_has() { squeue -h -r -t all -o '%T %r %N' | grep -qE "$1"; }
+was_requeued() { scontrol -o show job "$1" | grep -q 'Restarts=[1-9]'; } # unlike its state, that lasts
 says() { grep -qE "$1" "$scratch/driver.err" "$scratch/driver.out"; }
 told() { sqlite3 "$run/run.db" "SELECT text FROM event" | grep -qE "$1"; }
 driver_gone() { [ ! -d "/proc/$driver" ] || grep -q '^State:.Z' "/proc/$driver/status"; }

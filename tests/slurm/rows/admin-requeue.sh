@@ -6,6 +6,7 @@
 hold
 start
 held 1
-for job in $(squeue -h -r -t all -o '%i %t' | awk '$2 == "R" {print $1}'); do scontrol requeue "$job"; done
-until_true "the requeue" queue_has 'PENDING BeginTime'
+jobs=$(squeue -h -r -t all -o '%i %t' | awk '$2 == "R" {print $1}')
+for job in $jobs; do scontrol requeue "$job"; done
+for job in $jobs; do until_true "the requeue of $job" was_requeued "$job"; done
 finish

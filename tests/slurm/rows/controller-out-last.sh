@@ -8,7 +8,8 @@ echo "squeue * fail 1 slurm_load_jobs error: Unable to contact slurm controller 
 start --set executor.max_jobs=1
 until_true "the warning" says 'does not answer, jobs go on'
 until_true "the end of the only job" none_lives
-"$flow" status "$run" | grep -q "the scheduler does not answer: Unable to contact" || tell "status does not say why it waits"
+tells_why() { "$flow" status "$run" | grep "the scheduler does not answer: Unable to contact"; }
+until_true "a status that says why it waits" tells_why
 rm "$HRF_FAKE_SLURM/faults"
 finish
 started_once

@@ -6,6 +6,7 @@
 hold
 start --set executor.slurm.partition=low
 held 1
+job=$(squeue -h -r -t R -o %i | head -n 1)
 sbatch -p high -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 2' >/dev/null
-until_true "the preemption" queue_has '(PENDING BeginTime|PREEMPTED|REQUEUED)'
+until_true "the preemption" was_requeued "$job"
 finish

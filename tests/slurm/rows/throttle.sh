@@ -3,6 +3,7 @@
 # on: cluster, fake
 # promise: what waits is taken back from the queue, what runs goes on, no try is used up
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+hold
 n_in() { squeue -h -r -t all -o %T | grep -cE "^($1)\$"; }
 if [ "$HRF_FAULT_ON" = cluster ]; then # two of the jobs find room, the others wait
     . "$here/control.sh"
@@ -11,7 +12,6 @@ if [ "$HRF_FAULT_ON" = cluster ]; then # two of the jobs find room, the others w
 else
     start
 fi
-hold
 held 2
 until_true "jobs that wait" eval '[ "$(n_in "PENDING")" -ge 1 ]'
 expect_code 0 "$flow" throttle "$run" --jobs 1
