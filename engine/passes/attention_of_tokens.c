@@ -4,14 +4,27 @@
 #include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 
-/* A value as part of another one, of rank 3: where its elements lie there. */
-struct view {
-    int32_t source;
-    struct hrf_shape shape;
-    int64_t strides[HRF_MAX_RANK], offset;
+enum { MOST_MOVES = 12, MOST_ATOMS = 16 };
+
+/* Numbers at equal distances in memory: what an axis is made of, outermost first. */
+struct atom {
+    int64_t size, stride;
 };
 
-enum { MOST_MOVES = 8 };
+/* A value as part of another one, of rank 3: where its elements lie there. Axis i is the n[i] atoms
+ * from its first one on, none if its size is 1. */
+struct view {
+    int32_t source, rank;
+    int32_t first[HRF_MAX_RANK], n[HRF_MAX_RANK];
+    struct atom atoms[MOST_ATOMS];
+    int64_t offset;
+};
+
+/* A view of which each axis is one atom. */
+struct strided {
+    struct hrf_shape shape;
+    int64_t strides[HRF_MAX_RANK];
+};
 
 static const struct hrf_shape *shape_of(const struct hrf_match *m, int32_t value)
 {
@@ -33,51 +46,61 @@ static const struct hrf_node *find_move(const struct hrf_match *m, int32_t value
 static void dense(const struct hrf_shape *shape, struct view *out)
 {
     int64_t stride = 1;
-    out->shape = *shape;
+    out->rank = shape->rank;
     for (int32_t i = shape->rank - 1; i >= 0; i--) {
-        out->strides[i] = stride;
+        out->first[i] = i;
+        out->n[i] = shape->dims[i] == 1 ? 0 : 1;
+        out->atoms[i] = (struct atom){ shape->dims[i], stride };
         stride *= shape->dims[i];
     }
 }
 
-/* The same elements in the order of another shape, if strides can say where they lie: axes of both
- * shapes are taken from the last one on, in groups of the same number of elements. */
+/* All atoms in the order of the elements; their number. */
+static int32_t list_atoms(const struct view *v, struct atom *out)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < v->rank; i++)
+        for (int32_t k = 0; k < v->n[i]; k++)
+            out[n++] = v->atoms[v->first[i] + k];
+    return n;
+}
+
+/* The same elements in the order of another shape: from the last axis on, each takes atoms, or the
+ * inner part of one, until it has its size. */
 static bool view_reshape(struct view *v, const struct hrf_shape *to)
 {
-    struct view out = { .source = v->source, .shape = *to, .offset = v->offset };
-    int32_t i = v->shape.rank - 1, k = to->rank - 1;
-    while (k >= 0) {
-        while (i >= 0 && v->shape.dims[i] == 1)
-            i--;
-        if (to->dims[k] == 1) {
-            out.strides[k--] = 0;
-            continue;
+    struct atom left[MOST_ATOMS];
+    struct view out = { .source = v->source, .rank = to->rank, .offset = v->offset };
+    int32_t n = list_atoms(v, left), at = MOST_ATOMS;
+    for (int32_t k = to->rank - 1; k >= 0; k--) {
+        int64_t want = to->dims[k];
+        while (want > 1) {
+            if (n == 0 || at == 0)
+                return false;
+            struct atom *last = &left[n - 1];
+            const int64_t size = last->size <= want ? last->size : want;
+            if (want % size != 0 || last->size % size != 0)
+                return false;
+            out.atoms[--at] = (struct atom){ size, last->stride };
+            out.n[k]++;
+            want /= size;
+            *last = (struct atom){ last->size / size, last->stride * size };
+            n -= last->size == 1;
         }
-        if (i < 0)
-            return false;
-        /* Axis i, joined with those before it as far as they are needed and dense, is cut. */
-        int64_t have = v->shape.dims[i], stride = v->strides[i], want = 1;
-        const int64_t innermost = stride;
-        while (k >= 0 && want < have) {
-            out.strides[k] = innermost * want;
-            want *= to->dims[k--];
-            while (want > have) {
-                const int64_t joined = stride * v->shape.dims[i];
-                do
-                    i--;
-                while (i >= 0 && v->shape.dims[i] == 1);
-                if (i < 0 || v->strides[i] != joined)
-                    return false;
-                stride = v->strides[i];
-                have *= v->shape.dims[i];
-            }
-        }
-        if (want != have)
-            return false;
-        i--;
+        out.first[k] = at;
     }
     *v = out;
-    return true;
+    return n == 0;
+}
+
+/* Element `place` of axis i alone: the axis has size 1. */
+static void pick(struct view *v, int32_t i, int64_t place)
+{
+    for (int32_t k = v->first[i] + v->n[i] - 1; k >= v->first[i]; k--) {
+        v->offset += place % v->atoms[k].size * v->atoms[k].stride;
+        place /= v->atoms[k].size;
+    }
+    v->n[i] = 0;
 }
 
 /* A GATHER of one place of an axis, which goes away if the index has no axis. */
@@ -90,41 +113,53 @@ static bool view_gathered(const struct hrf_match *m, const struct hrf_node *node
         return false;
     const int64_t place = index->dtype == HRF_S32 ? *(const int32_t *)index->data
                                                   : *(const int64_t *)index->data;
-    v->offset += (place < 0 ? place + v->shape.dims[axis] : place) * v->strides[axis];
-    v->shape.dims[axis] = 1;
+    pick(v, axis, place < 0 ? place + shape_of(m, node->inputs[0])->dims[axis] : place);
     if (index->shape.rank == 1)
         return true;
-    for (int32_t i = axis; i + 1 < v->shape.rank; i++) {
-        v->shape.dims[i] = v->shape.dims[i + 1];
-        v->strides[i] = v->strides[i + 1];
+    for (int32_t i = axis; i + 1 < v->rank; i++) {
+        v->first[i] = v->first[i + 1];
+        v->n[i] = v->n[i + 1];
     }
-    v->shape.rank--;
+    v->rank--;
+    return true;
+}
+
+static bool view_sliced(const struct hrf_match *m, const struct hrf_node *node, struct view *v)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    for (int32_t i = 0; i < a->n_axes; i++) {
+        const int32_t axis = (int32_t)a->axes[i];
+        const int64_t size = shape_of(m, node->outputs[0])->dims[axis];
+        if (size == shape_of(m, node->inputs[0])->dims[axis] && a->steps[i] == 1)
+            continue;
+        if (a->steps[i] != 1 || (size > 1 && v->n[axis] != 1))
+            return false;
+        if (size > 1) {
+            v->offset += a->starts[i] * v->atoms[v->first[axis]].stride;
+            v->atoms[v->first[axis]].size = size;
+        } else {
+            pick(v, axis, a->starts[i]);
+        }
+    }
     return true;
 }
 
 static bool view_through(const struct hrf_match *m, const struct hrf_node *node, struct view *v)
 {
-    const struct hrf_attributes *a = &node->attributes;
-    const struct hrf_shape *to = shape_of(m, node->outputs[0]);
     const struct view from = *v;
     switch (node->op) {
     case HRF_OP_TRANSPOSE:
-        for (int32_t i = 0; i < to->rank; i++)
-            v->strides[i] = from.strides[a->axes[i]];
-        v->shape = *to;
+        for (int32_t i = 0; i < v->rank; i++) {
+            v->first[i] = from.first[node->attributes.axes[i]];
+            v->n[i] = from.n[node->attributes.axes[i]];
+        }
         return true;
     case HRF_OP_SLICE:
-        for (int32_t i = 0; i < a->n_axes; i++) {
-            if (a->steps[i] != 1)
-                return false;
-            v->offset += a->starts[i] * from.strides[a->axes[i]];
-        }
-        v->shape = *to;
-        return true;
+        return view_sliced(m, node, v);
     case HRF_OP_GATHER:
         return view_gathered(m, node, v);
     default: /* the same elements in the same order */
-        return view_reshape(v, to);
+        return view_reshape(v, shape_of(m, node->outputs[0]));
     }
 }
 
@@ -153,15 +188,34 @@ static bool find_view(const struct hrf_match *m, int32_t value, struct view *out
     return true;
 }
 
-/* [N][heads][T][d] of [N][T][C], the d channels side by side. */
-static bool is_of_tokens(const struct hrf_match *m, const struct view *v)
+/* Joins the atoms of each axis. False: one is not at equal distances. */
+static bool find_strides(const struct view *v, struct strided *out)
 {
-    const struct hrf_shape *source = shape_of(m, v->source), *s = &v->shape;
+    out->shape.rank = v->rank;
+    for (int32_t i = 0; i < v->rank; i++) {
+        const struct atom *atoms = &v->atoms[v->first[i]];
+        const int32_t last = v->n[i] - 1;
+        out->shape.dims[i] = 1;
+        out->strides[i] = last >= 0 ? atoms[last].stride : 0;
+        for (int32_t k = last; k >= 0; k--) {
+            if (atoms[k].stride != out->strides[i] * out->shape.dims[i])
+                return false;
+            out->shape.dims[i] *= atoms[k].size;
+        }
+    }
+    return true;
+}
+
+/* [N][heads][T][d] of [N][T][C], the d channels side by side. */
+static bool is_of_tokens(const struct hrf_match *m, const struct view *from,
+                         const struct strided *v)
+{
+    const struct hrf_shape *source = shape_of(m, from->source), *s = &v->shape;
     const int64_t channels = source->dims[2];
     return s->rank == 4 && s->dims[0] == source->dims[0] && s->dims[2] == source->dims[1] &&
            (s->dims[0] == 1 || v->strides[0] == source->dims[1] * channels) &&
            (s->dims[2] == 1 || v->strides[2] == channels) &&
-           (s->dims[3] == 1 || v->strides[3] == 1) && v->offset + s->dims[3] <= channels &&
+           (s->dims[3] == 1 || v->strides[3] == 1) && from->offset + s->dims[3] <= channels &&
            (s->dims[1] == 1 || v->strides[1] >= s->dims[3]);
 }
 
@@ -197,18 +251,19 @@ static enum hrf_status fuse(const struct hrf_match *m, struct hrf_node *reshape,
     a.size = q->dims[3];
     a.n_axes = 3;
     for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++) {
-        struct view v;
-        if (!find_view(m, attention->inputs[k], &v))
+        struct view from;
+        struct strided v;
+        if (!find_view(m, attention->inputs[k], &from) || !find_strides(&from, &v))
             return HRF_OK;
         if (k == HRF_ATTENTION_K && a.transpose_b && v.shape.rank == 4) {
             const int64_t size = v.shape.dims[2], stride = v.strides[2];
             v.shape.dims[2] = v.shape.dims[3], v.strides[2] = v.strides[3];
             v.shape.dims[3] = size, v.strides[3] = stride;
         }
-        if (!is_of_tokens(m, &v) || v.shape.dims[1] != a.group || v.shape.dims[3] != a.size)
+        if (!is_of_tokens(m, &from, &v) || v.shape.dims[1] != a.group || v.shape.dims[3] != a.size)
             return HRF_OK;
-        inputs[k] = v.source;
-        a.starts[k] = v.offset;
+        inputs[k] = from.source;
+        a.starts[k] = from.offset;
         a.steps[k] = a.group > 1 ? v.strides[1] : a.size;
     }
     a.transpose_b = false;

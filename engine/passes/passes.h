@@ -48,6 +48,10 @@ HRF_CHECKED enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph,
 /* Fuses ADD into the CONV that feeds it; the other operand, of the same shape, becomes the
  * residual. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err);
+/* Makes the products of PyTorch's MultiheadAttention, which computes on [T][N][C], work on
+ * [N][T][C], so that only moves of heads are left around its ATTENTION. For the same back ends,
+ * after hrf_pass_fuse_transformer(). */
+HRF_CHECKED enum hrf_status hrf_pass_batch_first(struct hrf_graph *graph, struct hrf_error *err);
 /* Makes ATTENTION read and write the heads in the channels of tokens (graph.h), without the moves
  * around it. For the same back ends, after the pass above. */
 HRF_CHECKED enum hrf_status hrf_pass_attention_of_tokens(struct hrf_graph *graph,

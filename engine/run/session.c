@@ -252,6 +252,7 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
     HRF_TRY(hrf_passes_run(prepared, err));
     if (ops->fuses_transformers) {
         HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
+        HRF_TRY(hrf_pass_batch_first(prepared, err));
         HRF_TRY(hrf_pass_attention_of_tokens(prepared, err));
         HRF_TRY(hrf_pass_channels_first(prepared, err));
         HRF_TRY(hrf_pass_fuse_channels(prepared, err));

@@ -12,6 +12,7 @@ enum form {
     ONE_PRODUCT,    /* q, k and v by one product, cut along an axis of 3 (timm) */
     THREE_PRODUCTS, /* each by its own (Hugging Face) */
     KEYS_TURNED,    /* the same with the keys as [N][heads][d][S] */
+    TOKENS_FIRST,   /* all on [T][N][C] (PyTorch's MultiheadAttention) */
     N_FORMS
 };
 
@@ -47,10 +48,47 @@ static int32_t part_of(struct build *b, int32_t x, const struct sizes *s, int64_
     return reshape(b, part, 4, (const int64_t[]){ s->n, s->heads, s->tokens, s->d });
 }
 
+static const int64_t swap[] = { 1, 0, 2 };
+
+/* torchvision's q, k and v of x [N][T][C]. */
+static void find_turned_heads(struct build *b, int32_t x, const struct sizes *s, int32_t out[3])
+{
+    const int64_t c = s->heads * s->d;
+    const int32_t all = reshape(b, linear(b, turn(b, x, 3, swap), c, 3 * c), 5,
+                                (const int64_t[]){ 1, s->tokens, s->n, 3, c });
+    const int32_t three = turn(b, all, 5, (const int64_t[]){ 3, 1, 2, 0, 4 });
+    const int32_t parts = reshape(b, three, 4, (const int64_t[]){ 3, s->tokens, s->n, c });
+    for (int64_t i = 0; i < 3; i++) {
+        int32_t y = build_binary(b, HRF_OP_GATHER, parts, build_index(b, i));
+        y = turn(b, reshape(b, y, 3, (const int64_t[]){ s->tokens, s->n * s->heads, s->d }), 3,
+                 swap);
+        out[i] = reshape(b, y, 4, (const int64_t[]){ s->n, s->heads, s->tokens, s->d });
+    }
+}
+
+/* Its last product, of the heads [N][heads][T][d]. */
+static int32_t turn_back(struct build *b, int32_t heads, const struct sizes *s)
+{
+    const int64_t c = s->heads * s->d;
+    struct hrf_attributes a = hrf_attributes_default();
+    a.alpha = a.beta = 1;
+    a.transpose_b = true;
+    const int32_t rows = reshape(b, turn(b, heads, 4, (const int64_t[]){ 2, 0, 1, 3 }), 2,
+                                 (const int64_t[]){ s->tokens * s->n, c });
+    const int32_t inputs[] = { rows, build_constant(b, SHAPE(c, c), -0.2, 0.2),
+                               build_constant(b, SHAPE(c), -1, 1) };
+    const int32_t y = build_node(b, HRF_OP_GEMM, inputs, 3, &a);
+    return turn(b, reshape(b, y, 3, (const int64_t[]){ s->tokens, s->n, c }), 3, swap);
+}
+
 static void find_heads(struct build *b, int32_t x, const struct sizes *s, enum form form,
                        int32_t out[3])
 {
     const int64_t c = s->heads * s->d;
+    if (form == TOKENS_FIRST) {
+        find_turned_heads(b, x, s, out);
+        return;
+    }
     if (form == ONE_PRODUCT) {
         const int32_t all = reshape(b, linear(b, x, c, 3 * c), 5,
                                     (const int64_t[]){ s->n, s->tokens, 3, s->heads, s->d });
@@ -88,6 +126,8 @@ static int32_t block(struct build *b, const struct sizes *s, enum form form, int
                    ? build_constant(b, SHAPE(1, s->heads, s->tokens, s->tokens), -1, 1)
                    : HRF_NO_VALUE;
     *inside = build_node(b, HRF_OP_ATTENTION, heads, 4, &a);
+    if (form == TOKENS_FIRST)
+        return build_binary(b, HRF_OP_ADD, x, turn_back(b, *inside, s));
     const int32_t back = reshape(b, turn(b, *inside, 4, (const int64_t[]){ 0, 2, 1, 3 }), 3,
                                  (const int64_t[]){ s->n, s->tokens, c });
     const int32_t z = build_binary(b, HRF_OP_MUL, linear(b, back, c, c),
@@ -99,6 +139,7 @@ static void pass(struct hrf_graph *graph)
 {
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_passes_run(graph, &err) != HRF_OK || hrf_pass_fuse_transformer(graph, &err) != HRF_OK ||
+        hrf_pass_batch_first(graph, &err) != HRF_OK ||
         hrf_pass_attention_of_tokens(graph, &err) != HRF_OK ||
         hrf_pass_fuse_product(graph, &err) != HRF_OK ||
         hrf_pass_fuse_product_residual(graph, &err) != HRF_OK)
@@ -124,7 +165,7 @@ static void check_block(uint64_t seed, enum form form)
     int64_t n[4];
     float *truth = run_graph(graph, "ref", 1, seed, 1, &n[0]);
     pass(graph);
-    const int products = form == ONE_PRODUCT ? 2 : 4;
+    const int products = form == ONE_PRODUCT || form == TOKENS_FIRST ? 2 : 4;
     assert_int_equal(graph->n_nodes, products + 2); /* and the norm, the attention */
     assert_int_equal(count(graph, HRF_OP_GEMM), products);
     float *ref = run_graph(graph, "ref", 1, seed, 1, &n[1]);
