@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static const char version[] = "hires-flow calibrate 9";
+static const char version[] = "hires-flow calibrate 10";
 
 void run_sample_release(struct run_sample *sample)
 {
