@@ -119,7 +119,7 @@ static void run_agreement(const struct hrf_check *check, int which, struct hrf_c
     const bool ran = compare(&row, check->device, &difference, &why) == HRF_OK;
     out->good = ran && difference <= row.limit;
     snprintf(out->words, sizeof out->words,
-             "%-20s %4lld px %-5s %.1e of the largest output (at most %.0e)%s%s", row.model,
+             "%-20s %4lld px %-5s %.1e of the largest output (at most %g)%s%s", row.model,
              (long long)row.size, row.precision, difference, row.limit, ran ? "" : ": ", why.text);
     out->json = json_pack("{sssIsIsssosfss}", "model", row.model, "size", (json_int_t)row.size,
                           "batch", (json_int_t)row.batch, "precision", row.precision, "difference",

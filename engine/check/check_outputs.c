@@ -270,14 +270,18 @@ struct hrf_likeness hrf_expected_compare(const struct hrf_expected *e, const flo
 
 bool hrf_likeness_is_good(const struct hrf_likeness *likeness, const char *precision)
 {
+    /* Twice to ten times as far as measured. Of `resnet101`, whose weights are random and which
+     * tells images apart by little, the emulated GPU has a cosine of 0.996 in bf16 and, with signed
+     * numbers only, 0.90 in int8 at 64 px, the CPU 0.96 there and 0.98 at 256 px; of the other
+     * networks 0.998 or more. */
     static const struct {
         const char *precision;
         double difference, cosine;
-    } limits[] = { { "fp32", 1e-3, 0.9999 },
-                   { "tf32", 0.05, 0.98 },
-                   { "fp16", 0.05, 0.98 },
-                   { "bf16", 0.1, 0.9 },
-                   { "int8", 0.3, 0.6 } };
+    } limits[] = { { "fp32", 1e-4, 0.99999 },
+                   { "tf32", 0.02, 0.999 },
+                   { "fp16", 0.02, 0.999 },
+                   { "bf16", 0.05, 0.98 },
+                   { "int8", 0.2, 0.85 } };
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
         if (strcmp(limits[i].precision, precision) == 0)
             return likeness->difference <= limits[i].difference &&

@@ -32,6 +32,22 @@ tar -tzf "$scratch/gpu.tar.gz" >"$scratch/out"
 expect_text "gpu/rows.jsonl"
 expect_text "gpu/cache/hires-flow/cuda-plans/"
 
+# Of ranks, too: a layout that hangs and one that crashes are two bad ones of three. Without mpirun.
+cat >"$scratch/engine" <<END
+#!/bin/sh
+case "\$*" in
+*--layout\ spatial=3*) exec sleep 600 ;;
+*--layout\ spatial=2,stages*) kill -SEGV \$\$ ;;
+esac
+exec "$engine" "\$@"
+END
+mkdir "$scratch/tools"
+for tool in sh sed awk cmp tail rm mktemp timeout env sleep; do ln -s "$(command -v $tool)" "$scratch/tools/"; done
+expect_code 1 env PATH="$scratch/tools" HRF_LAYOUT_SECONDS=1 sh "$HRF_SOURCE_DIR/tools/gpu-ranks" "$scratch/engine" "$scratch"
+expect_text "loop, ended after its limit of 1 s"
+expect_text "loop, exit 139"
+expect_text "0 layouts have the bytes of one rank, 2 have not, 1 left out"
+
 # A cuDNN that cuts results off is found and not used, one that rounds a product and a sum once is right,
 # and an engine that was right and cannot run any more is said with the node that it was for.
 HRF_EMULATED_CUDNN=truncates expect_code 1 "$engine" check --device cuda --only rounding:3x3-64to64
@@ -54,6 +70,12 @@ import json, sys
 rows = json.load(open(sys.argv[1]))
 assert len(rows) > 5 and {c["engine"] for c in rows[0]["candidates"]} == {7, 8}, rows[:1]
 END
+
+# A call with the same folder keeps what was found of other parts.
+expect_code 0 "$check" --part machine --out "$scratch/sweep"
+expect_text "machine: 1 of 2 rows right"
+expect_text "sweep: 2 of 2 rows right"
+[ "$(wc -l <"$scratch/sweep/rows.jsonl")" = 4 ] || fail "rows of another part are lost"
 
 expect_code 2 "$check" --part nosuch
 expect_text "no part is called 'nosuch': machine rounding"
