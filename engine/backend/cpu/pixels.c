@@ -19,17 +19,14 @@ bool hrf_pixels_are_words(const struct hrf_pixels *p)
            !hrf_cpu_prologue_is_there(&p->prologue);
 }
 
-/* n pixels that follow each other without a gap, but are not words yet. */
-static void copy_dense(const struct hrf_pixels *p, const char *from, int64_t n, float *to,
-                       int64_t to_stride)
+/* n pixels that follow each other without a gap, as floats. */
+static void copy_floats(const struct hrf_pixels *p, const char *from, int64_t n, float *to,
+                        int64_t to_stride)
 {
     const float *floats = (const float *)(const void *)from;
     const bool has_prologue = hrf_cpu_prologue_is_there(&p->prologue);
     if (p->type == HRF_F32) {
         hrf_cpu_prologue_lines(&p->prologue, floats, to, to_stride, p->channels, n);
-    } else if (p->words == HRF_PAIRS) {
-        hrf_prologue_b16_lines_avx512(&p->prologue, (const uint16_t *)(const void *)from,
-                                      (uint16_t *)(void *)to, 2 * to_stride, p->channels, n);
     } else if (!has_prologue && to_stride == p->channels) {
         hrf_widen_lines_avx512(p->type, from, to, 0, n * p->channels, 1);
     } else {
@@ -40,20 +37,44 @@ static void copy_dense(const struct hrf_pixels *p, const char *from, int64_t n, 
     }
 }
 
+/* The same as bfloat16, which they are, through the prologue. */
+static void copy_pairs(const struct hrf_pixels *p, const char *from, int64_t n, uint16_t *to,
+                       int64_t to_stride)
+{
+    hrf_prologue_b16_lines_avx512(&p->prologue, (const uint16_t *)(const void *)from, to, to_stride,
+                                  p->channels, n);
+    for (int64_t i = 0; i < n && p->width > p->channels; i++)
+        to[i * to_stride + p->channels] = 0;
+}
+
+/* Pixels that need no arithmetic. */
+static void copy_as_is(const struct hrf_pixels *p, const char *from, int64_t step_bytes, int64_t n,
+                       void *to, int64_t to_stride)
+{
+    const int64_t size = (int64_t)hrf_dtype_size(p->type);
+    if (step_bytes == p->channels * size && to_stride == p->channels)
+        memcpy(to, from, (size_t)(n * step_bytes));
+    else if (size == 4 || (p->width % 2 == 0 && p->width == p->channels && step_bytes % 4 == 0))
+        hrf_copy_lines_avx512((const float *)(const void *)from, step_bytes / 4, to,
+                              to_stride * size / 4, p->width * size / 4, n);
+    else
+        hrf_copy_halves_avx512((const uint16_t *)(const void *)from, step_bytes / size, p->channels,
+                               to, to_stride, p->width, n);
+}
+
 void hrf_pixels_copy(const struct hrf_pixels *p, const char *from, int64_t step, int64_t n,
-                     float *to, int64_t to_stride)
+                     void *to, int64_t to_stride)
 {
     const int64_t step_bytes = step * hrf_pixels_stride_bytes(p);
     const int64_t at_once = step == 1 && p->stride == p->channels ? n : 1;
     if (hrf_pixels_are_words(p)) {
-        if (at_once > 1 && to_stride == p->n_words)
-            memcpy(to, from, (size_t)(n * p->n_words) * sizeof(float));
-        else
-            hrf_copy_lines_avx512((const float *)(const void *)from,
-                                  step_bytes / (int64_t)sizeof(float), to, to_stride, p->n_words,
-                                  n);
+        copy_as_is(p, from, step_bytes, n, to, to_stride);
         return;
     }
     for (int64_t i = 0; i < n; i += at_once)
-        copy_dense(p, from + i * step_bytes, at_once, to + i * to_stride, to_stride);
+        if (p->words == HRF_PAIRS)
+            copy_pairs(p, from + i * step_bytes, at_once, (uint16_t *)to + i * to_stride,
+                       to_stride);
+        else
+            copy_floats(p, from + i * step_bytes, at_once, (float *)to + i * to_stride, to_stride);
 }

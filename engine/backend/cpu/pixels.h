@@ -14,8 +14,8 @@ struct hrf_pixels {
     enum hrf_dtype type; /* of the image: F32, F16 or B16 */
     enum hrf_words words;
     int64_t channels;
-    int64_t n_words; /* of the product, in one pixel */
-    int64_t stride;  /* numbers from pixel to pixel of the image */
+    int64_t width;  /* numbers of a pixel that is copied: its channels, then zeros */
+    int64_t stride; /* numbers from pixel to pixel of the image */
     struct hrf_cpu_prologue prologue;
 };
 
@@ -26,8 +26,9 @@ int64_t hrf_pixels_stride_words(const struct hrf_pixels *pixels);
 /* True if the image has the product's words already: the product can read it where it stands. */
 bool hrf_pixels_are_words(const struct hrf_pixels *pixels);
 
-/* n pixels, every step-th from `from` on, to `to`; to_stride: words between pixels there. */
+/* n pixels, every step-th from `from` on, to `to`, as floats or, for pairs, as bfloat16; to_stride:
+ * of these numbers, between pixels there. */
 void hrf_pixels_copy(const struct hrf_pixels *pixels, const char *from, int64_t step, int64_t n,
-                     float *to, int64_t to_stride);
+                     void *to, int64_t to_stride);
 
 #endif

@@ -41,6 +41,19 @@ int hrf_cpu_multiply_adds_per_cycle(void)
     return 32;
 }
 
+/* Asked once: a hypervisor answers instead of the processor, which takes it long. */
+int64_t hrf_product_chain(enum hrf_words words)
+{
+    static _Atomic int64_t of_pairs;
+    if (words != HRF_PAIRS)
+        return HRF_PRODUCT_CHAIN;
+    int64_t chain = of_pairs;
+    if (chain == 0)
+        of_pairs = chain = hrf_cpu_multiply_adds_per_cycle() == 16 ? HRF_PRODUCT_MOST_CHAIN
+                                                                   : HRF_PRODUCT_CHAIN;
+    return chain;
+}
+
 enum { LANES = 16, MOST = HRF_PANEL / LANES };
 
 static int64_t count_registers(int64_t columns)

@@ -7,7 +7,7 @@
  * depth alone, and its residual is added last, so the bits depend neither on the number of threads
  * nor on how rows and columns are cut.
  *
- * An output is summed in chains of HRF_PRODUCT_CHAIN words of the depth. Each chain starts from
+ * An output is summed in chains of hrf_product_chain() words of the depth. Each chain starts from
  * zero and is then added to the sum of those before it. So the error grows with the length of a
  * chain and with the number of chains, not with the depth.
  *
@@ -22,7 +22,7 @@
  * PAIRS of bfloat16 that follow each other in the depth, where the processor multiplies those:
  * twice the multiply-adds in the same time. Products and sums of these are float32, too, each
  * rounded to nearest; of a pair, the second product is added first. Subnormal numbers (below
- * 2^-126) count as zero there.
+ * 2^-126) count as zero there, also where y is bfloat16.
  *
  * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512(), or of pairs
  * hrf_cpu_has_avx512_bf16(), says so.
@@ -38,9 +38,15 @@
 
 #define HRF_PANEL 64 /* columns, at most: four registers of 16 floats */
 
-#define HRF_PRODUCT_CHAIN 128 /* words of the depth that are summed without a break */
+#define HRF_PRODUCT_CHAIN      128 /* floats of the depth that are summed without a break */
+#define HRF_PRODUCT_MOST_CHAIN 256
 
 enum hrf_words { HRF_FLOATS, HRF_PAIRS };
+
+/* Words of a chain. Of pairs, HRF_PRODUCT_MOST_CHAIN where 512 bits go through in two halves: a
+ * step of the depth takes long enough there to bring its weights from the second-level cache, and
+ * fewer sums wait in memory (3 % at 768 words). */
+int64_t hrf_product_chain(enum hrf_words words);
 
 struct hrf_epilogue {
     const float *bias;   /* per column; NULL: none */

@@ -66,9 +66,30 @@ _Alignas(64) const float hrf_gelu_tails[HRF_GELU_TERMS][2 * LANES] = {
     }                                                                                              \
     break;
 
+/* Of sums that are rounded to bfloat16 afterwards. */
+static void activate_shortly(float *sums, int64_t n_registers, const struct hrf_epilogue *e)
+{
+    switch (e->activation) {
+    case HRF_ACT_SIGMOID:
+        EACH(hrf_short_sigmoid_avx512(x))
+    case HRF_ACT_SWISH:
+        EACH(_mm512_mul_ps(x, hrf_short_sigmoid_avx512(x)))
+    case HRF_ACT_GELU_TANH:
+        EACH(_mm512_mul_ps(x, hrf_short_sigmoid_avx512(hrf_gelu_tanh_argument_avx512(x))))
+    default:
+        break;
+    }
+}
+
 void hrf_activate_sums_avx512(float *sums, int64_t n_registers, const struct hrf_epilogue *e)
 {
     const __m512 alpha = HRF_ALL(e->slope), beta = HRF_ALL(e->offset);
+    const enum hrf_activation short_ones = e->type == HRF_B16 ? e->activation : HRF_ACT_NONE;
+    if (short_ones == HRF_ACT_SIGMOID || short_ones == HRF_ACT_SWISH ||
+        short_ones == HRF_ACT_GELU_TANH) {
+        activate_shortly(sums, n_registers, e);
+        return;
+    }
     switch (e->activation) {
     case HRF_ACT_SIGMOID:
         EACH(hrf_sigmoid_avx512(x))

@@ -6,6 +6,10 @@
 #include "engine/backend/cpu/avx512/number_avx512.h"
 #include "engine/backend/cpu/product.h"
 
+/* An activation beyond LEAKY_RELU of n_registers times 16 sums, in place; with the digits that
+ * e->type has. Not inlined: it is long, and tiles are many. */
+void hrf_activate_sums_avx512(float *sums, int64_t n_registers, const struct hrf_epilogue *e);
+
 #ifdef __AVX512F__
 #include <immintrin.h>
 
@@ -36,10 +40,6 @@ static inline bool hrf_has_function(const struct hrf_epilogue *e)
 {
     return e->activation > HRF_ACT_LEAKY_RELU;
 }
-
-/* That function of n_registers times 16 floats, in place. Not inlined: it is long, and tiles are
- * many. */
-void hrf_activate_sums_avx512(float *sums, int64_t n_registers, const struct hrf_epilogue *e);
 
 /* The usual epilogue of a convolution: worth a loop of its own, whose questions are answered when
  * it is compiled. */

@@ -1,6 +1,6 @@
 /* product_avx512.c - the product by tiles of up to 6 rows by 64 columns (9 by 48) in registers.
  *
- * The depth is cut into chains of HRF_PRODUCT_CHAIN words, which go on from piece to piece of it
+ * The depth is cut into chains of hrf_product_chain() words, which go on from piece to piece of it
  * and whose weights (64 columns: 32 KiB) stay in the first-level cache while all tiles of a block
  * of rows are multiplied by them. Between chains the sums of a tile wait in memory. Every chain
  * starts from zero and is added to the sums before it; bias and residual are added at the end. So a
@@ -14,6 +14,7 @@
 #include "engine/backend/cpu/product.h"
 
 #include <immintrin.h>
+#include <math.h>
 
 /* Words of the depth that follow each other in the rows and in the weights. */
 struct segment {
@@ -32,6 +33,8 @@ struct tile {
     float *sums;       /* [rows][registers][LANES] */
     const char *far;   /* memory to ask for */
     bool is_first, is_last;
+    bool is_plain;   /* the end of a tile of pairs is what FINISH_PAIRS() does in registers */
+    float low, high; /* then: what its activation clips to */
     __mmask16 mask[MOST_REGISTERS]; /* which of the panel's columns exist */
 };
 
@@ -52,6 +55,42 @@ struct tile {
 #define STORE_HALF(i, c) hrf_store_avx512(e->type, PLACE(i, c), t->mask[c], x##i##c);
 /* The lines that the tile will write. */
 #define ASK_Y(i, c) _mm_prefetch(PLACE(i, c), _MM_HINT_T0);
+
+#define LOAD_MASK(i, c) const __mmask16 mask##c = t->mask[c];
+#define LOAD_BIAS(i, c) const __m512 bias##c = hrf_bias(t->bias, (c)*LANES, mask##c);
+#define ADD_BIAS(i, c)  x##i##c = _mm512_add_ps(x##i##c, bias##c);
+#define PLACE_B16(i, c) (t->y[i] + (c)*LANES * 2)
+#define ADD_B16(i, c)                                                                              \
+    x##i##c = _mm512_add_ps(x##i##c, hrf_load_avx512(HRF_B16, PLACE_B16(i, c), mask##c));
+#define STORE_B16(i, c)                                                                            \
+    _mm256_mask_storeu_epi16(                                                                      \
+        PLACE_B16(i, c), mask##c,                                                                  \
+        hrf_narrow_b16_avx512(_mm512_min_ps(high, _mm512_max_ps(low, x##i##c))));
+
+/* What is rarer, of a tile of pairs whose sums are in memory, with their bias. */
+static __attribute__((noinline)) void
+finish_apart(const struct tile *t, const struct hrf_epilogue *e, int64_t rows, int64_t registers)
+{
+    const int64_t step = LANES * SIZE;
+    for (int64_t i = 0; i < rows && e->accumulate; i++)
+        for (int64_t c = 0; c < registers; c++) {
+            float *sums = t->sums + (i * registers + c) * LANES;
+            const __m512 y = hrf_load_avx512(e->type, t->y[i] + c * step, t->mask[c]);
+            _mm512_store_ps(sums, _mm512_add_ps(_mm512_load_ps(sums), y));
+        }
+    if (hrf_has_function(e))
+        hrf_activate_sums_avx512(t->sums, rows * registers, e);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < registers; c++) {
+            const __m512 x = _mm512_load_ps(t->sums + (i * registers + c) * LANES);
+            char *to = t->y[i] + c * step;
+            if (e->type == HRF_B16)
+                _mm256_mask_storeu_epi16(to, t->mask[c],
+                                         hrf_narrow_b16_avx512(hrf_activate_avx512(x, e)));
+            else
+                hrf_store_avx512(e->type, to, t->mask[c], hrf_activate_avx512(x, e));
+        }
+}
 
 #define DEFINE_TILE(KIND, n, registers)                                                            \
     static void KIND##_##n##_##registers(const struct tile *t, const struct hrf_epilogue *e)       \
@@ -83,24 +122,42 @@ struct tile {
         if (!t->is_last) {                                                                         \
             ROWS_##n(KEEP_##registers) return;                                                     \
         }                                                                                          \
-        if (t->bias != NULL) {                                                                     \
-            ROWS_##n(BIAS_##registers)                                                             \
-        }                                                                                          \
-        if (e->accumulate) {                                                                       \
-            ROWS_##n(RESIDUAL_##registers)                                                         \
-        }                                                                                          \
-        if (hrf_has_function(e)) {                                                                 \
-            ROWS_##n(KEEP_##registers) hrf_activate_sums_avx512(t->sums, (n)*REGISTERS, e);        \
-            ROWS_##n(TAKE_BACK_##registers)                                                        \
-        } else if (e->activation != HRF_ACT_NONE) {                                                \
-            ROWS_##n(ACTIVATE_##registers)                                                         \
-        }                                                                                          \
-        if (e->type == HRF_F32) {                                                                  \
-            ROWS_##n(STORE_##registers)                                                            \
-        } else {                                                                                   \
-            ROWS_##n(STORE_HALF_##registers)                                                       \
-        }                                                                                          \
+        FINISH_##KIND(n, registers)                                                                \
     }
+
+#define FINISH_FLOATS(n, registers)                                                                \
+    if (t->bias != NULL) {                                                                         \
+        ROWS_##n(BIAS_##registers)                                                                 \
+    }                                                                                              \
+    if (e->accumulate) {                                                                           \
+        ROWS_##n(RESIDUAL_##registers)                                                             \
+    }                                                                                              \
+    if (hrf_has_function(e)) {                                                                     \
+        ROWS_##n(KEEP_##registers) hrf_activate_sums_avx512(t->sums, (n)*REGISTERS, e);            \
+        ROWS_##n(TAKE_BACK_##registers)                                                            \
+    } else if (e->activation != HRF_ACT_NONE) {                                                    \
+        ROWS_##n(ACTIVATE_##registers)                                                             \
+    }                                                                                              \
+    if (e->type == HRF_F32) {                                                                      \
+        ROWS_##n(STORE_##registers)                                                                \
+    } else {                                                                                       \
+        ROWS_##n(STORE_HALF_##registers)                                                           \
+    }
+
+/* Pairs mostly become bfloat16, by one instruction; its ten others would make a short depth take a
+ * third longer. Masks are in registers, which the compiler does not know to be free of stores. */
+#define FINISH_PAIRS(n, registers)                                                                 \
+    ONE_##registers(LOAD_MASK, _) ONE_##registers(LOAD_BIAS, _)                                    \
+        ROWS_##n(ADD_BIAS_##registers) if (!t->is_plain)                                           \
+    {                                                                                              \
+        ROWS_##n(KEEP_##registers) finish_apart(t, e, n, registers);                               \
+        return;                                                                                    \
+    }                                                                                              \
+    if (e->accumulate) {                                                                           \
+        ROWS_##n(ADD_B16_##registers)                                                              \
+    }                                                                                              \
+    const __m512 low = _mm512_set1_ps(t->low), high = _mm512_set1_ps(t->high);                     \
+    ROWS_##n(STORE_B16_##registers)
 
 /* Each of the above over the registers of a row. */
 #define DECLARE_1(i)    ONE_1(DECLARE, i)
@@ -143,6 +200,18 @@ struct tile {
 #define STORE_HALF_2(i) ONE_2(STORE_HALF, i)
 #define STORE_HALF_3(i) ONE_3(STORE_HALF, i)
 #define STORE_HALF_4(i) ONE_4(STORE_HALF, i)
+#define ADD_BIAS_1(i)   ONE_1(ADD_BIAS, i)
+#define ADD_BIAS_2(i)   ONE_2(ADD_BIAS, i)
+#define ADD_BIAS_3(i)   ONE_3(ADD_BIAS, i)
+#define ADD_BIAS_4(i)   ONE_4(ADD_BIAS, i)
+#define ADD_B16_1(i)    ONE_1(ADD_B16, i)
+#define ADD_B16_2(i)    ONE_2(ADD_B16, i)
+#define ADD_B16_3(i)    ONE_3(ADD_B16, i)
+#define ADD_B16_4(i)    ONE_4(ADD_B16, i)
+#define STORE_B16_1(i)  ONE_1(STORE_B16, i)
+#define STORE_B16_2(i)  ONE_2(STORE_B16, i)
+#define STORE_B16_3(i)  ONE_3(STORE_B16, i)
+#define STORE_B16_4(i)  ONE_4(STORE_B16, i)
 #define ASK_Y_1(i)      ONE_1(ASK_Y, i)
 #define ASK_Y_2(i)      ONE_2(ASK_Y, i)
 #define ASK_Y_3(i)      ONE_3(ASK_Y, i)
@@ -186,6 +255,7 @@ struct panel {
     const char *packed;
     int64_t first, registers; /* of its columns; they begin at LANES * first */
     int64_t rows_at_once;
+    int64_t chain; /* words at most */
 };
 
 static struct panel panel_of(enum hrf_words words, const char *packed, int64_t depth,
@@ -197,7 +267,8 @@ static struct panel panel_of(enum hrf_words words, const char *packed, int64_t d
                            .packed = packed + first * depth * LINE,
                            .first = first,
                            .registers = end - first,
-                           .rows_at_once = end - first == MOST_REGISTERS ? 6 : MOST_ROWS };
+                           .rows_at_once = end - first == MOST_REGISTERS ? 6 : MOST_ROWS,
+                           .chain = hrf_product_chain(words) };
 }
 
 /* Even tiles: 16 rows are 6 + 5 + 5, not 6 + 6 + 4. 32 bits: a division of 64 takes long. */
@@ -228,8 +299,8 @@ static void find_pieces(const struct tiling *tiling, const struct hrf_product_ro
 
 /* Words of the depth that are summed without a break, of pieces that need not follow each other. */
 struct chain {
-    struct segment segments[HRF_PRODUCT_CHAIN];
-    int64_t pieces[HRF_PRODUCT_CHAIN]; /* of the segments */
+    struct segment segments[HRF_PRODUCT_MOST_CHAIN];
+    int64_t pieces[HRF_PRODUCT_MOST_CHAIN]; /* of the segments */
     int64_t n_segments, depth;
     bool begins, ends;      /* the whole depth */
     uint64_t before, after; /* pieces of which an earlier or a later chain has words */
@@ -252,9 +323,9 @@ static void take_chain(const struct panel *panel, const struct hrf_product_piece
     c->begins = place->piece == 0 && place->at == 0;
     c->before = pieces_below(place->piece + (place->at > 0));
     c->n_segments = c->depth = 0;
-    while (place->piece < n_pieces && c->depth < HRF_PRODUCT_CHAIN) {
+    while (place->piece < n_pieces && c->depth < panel->chain) {
         const struct hrf_product_piece *piece = &pieces[place->piece];
-        const int64_t left = piece->depth - place->at, room = HRF_PRODUCT_CHAIN - c->depth;
+        const int64_t left = piece->depth - place->at, room = panel->chain - c->depth;
         const int64_t depth = left < room ? left : room;
         c->pieces[c->n_segments] = place->piece;
         c->segments[c->n_segments++] = (struct segment){
@@ -297,7 +368,7 @@ static void run_chain(const struct panel *panel, struct tile *t, const struct ch
                       const struct hrf_product_rows *rows, char **y, const struct hrf_epilogue *e,
                       struct lines *memory)
 {
-    struct segment some[HRF_PRODUCT_CHAIN];
+    struct segment some[HRF_PRODUCT_MOST_CHAIN];
     float *const sums = t->sums;
     for (int32_t i = 0, row = 0; i < tiling->n; i++) {
         const int32_t size = tiling->least + (i < tiling->n_larger);
@@ -313,6 +384,13 @@ static void run_chain(const struct panel *panel, struct tile *t, const struct ch
         row += size;
     }
     t->sums = sums;
+}
+
+static void choose_end(const struct hrf_epilogue *e, struct tile *t)
+{
+    t->is_plain = e->type == HRF_B16 && e->activation <= HRF_ACT_CLIP;
+    t->low = e->activation == HRF_ACT_CLIP ? e->low : e->activation == HRF_ACT_RELU ? 0 : -INFINITY;
+    t->high = e->activation == HRF_ACT_CLIP ? e->high : INFINITY;
 }
 
 static void run_panel(const struct panel *panel, const struct hrf_product_rows *rows,
@@ -332,6 +410,7 @@ static void run_panel(const struct panel *panel, const struct hrf_product_rows *
         y[i] = rows->y[i] + rows->y_offset + panel->first * LANES * size;
     for (int64_t c = 0; c < panel->registers; c++)
         t.mask[c] = hrf_first_lanes_avx512(columns - (panel->first + c) * LANES);
+    choose_end(e, &t);
     find_pieces(&tiling, rows, n_pieces, all, present);
     for (struct place place = { 0, 0 }; place.piece < n_pieces;) {
         take_chain(panel, pieces, n_pieces, &place, &chain);

@@ -81,3 +81,13 @@ void hrf_copy_lines_avx512(const float *x, int64_t x_stride, float *y, int64_t y
         _mm512_mask_storeu_ps(y + whole, rest, _mm512_maskz_loadu_ps(rest, x + whole));
     }
 }
+
+void hrf_copy_halves_avx512(const uint16_t *x, int64_t x_stride, int64_t n, uint16_t *y,
+                            int64_t y_stride, int64_t width, int64_t n_lines)
+{
+    for (int64_t i = 0; i < n_lines; i++, x += x_stride, y += y_stride)
+        for (int64_t c = 0; c < width; c += LANES)
+            _mm256_mask_storeu_epi16(
+                y + c, hrf_first_lanes_avx512(width - c),
+                _mm256_maskz_loadu_epi16(hrf_first_lanes_avx512(n - c), x + c));
+}

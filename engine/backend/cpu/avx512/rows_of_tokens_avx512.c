@@ -231,6 +231,58 @@ void hrf_rows_softmax_avx512(const struct hrf_softmax_row *rows, int64_t n_rows,
     }
 }
 
+/* exponentials() by the shorter function; not of an infinity or a NaN. */
+static float short_exponentials(float *x, int64_t n, float most, float scale)
+{
+    const __m512 m = _mm512_set1_ps(most), s = _mm512_set1_ps(scale * 0x1.715476p+0f);
+    const __m512 least = _mm512_set1_ps(-125.0f); /* a power of 2 */
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 lanes = hrf_first_lanes_avx512(n - i);
+        const __m512 x_s = _mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, x + i), m), s);
+        const __mmask16 counts = _mm512_mask_cmp_ps_mask(lanes, x_s, least, _CMP_NLE_UQ);
+        const __m512 e = _mm512_maskz_mov_ps(counts,
+                                             hrf_short_exp2_avx512(_mm512_max_ps(least, x_s)));
+        sum = _mm512_add_ps(sum, e);
+        _mm512_mask_storeu_ps(x + i, lanes, e);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+/* n floats times a factor as bfloat16 in their place, then zeros up to n_padded and the next
+ * multiple of 16. */
+static void narrow_row(float *x, int64_t n, int64_t n_padded, float factor)
+{
+    char *y = (char *)x;
+    const __m512 f = _mm512_set1_ps(factor);
+    for (int64_t i = 0; i < n_padded; i += LANES) {
+        const __m512 v = _mm512_maskz_loadu_ps(hrf_first_lanes_avx512(n - i), x + i);
+        _mm256_storeu_si256((__m256i *)(void *)(y + i * 2),
+                            hrf_narrow_b16_avx512(_mm512_mul_ps(v, f)));
+    }
+}
+
+void hrf_rows_softmax_b16_avx512(const struct hrf_softmax_row *rows, int64_t n_rows,
+                                 int64_t n_padded, float scale)
+{
+    float most[HRF_SOFTMAX_ROWS], sums[HRF_SOFTMAX_ROWS], scales[HRF_SOFTMAX_ROWS];
+    for (int64_t r = 0; r < n_rows; r++) {
+        scales[r] = scale;
+        most[r] = prepare(&rows[r], &scales[r]);
+    }
+    for (int64_t r = 0; r < n_rows; r++) {
+        if (isfinite(most[r]))
+            sums[r] = short_exponentials(rows[r].x, rows[r].n, most[r], scales[r]);
+        else
+            fill(rows[r].x, rows[r].n, 1);
+    }
+    for (int64_t r = 0; r < n_rows; r++)
+        narrow_row(rows[r].x, rows[r].n, n_padded,
+                   isfinite(most[r])      ? 1 / sums[r]
+                   : most[r] == -INFINITY ? 0
+                                          : NAN);
+}
+
 float hrf_row_exponentials_avx512(float *x, int64_t n, float before, float *sum)
 {
     const float found = find_most(x, n), most = found <= before ? before : found;
@@ -315,6 +367,20 @@ void hrf_turn_avx512(enum hrf_dtype type, const void *from, int64_t row_stride, 
             turn_square(r);
             for (int64_t i = 0; i < LANES && c + i < columns; i++)
                 _mm512_storeu_ps(to + (c + i) * width + first, r[i]);
+        }
+}
+
+void hrf_pair_rows_avx512(const uint16_t *from, int64_t row_stride, int64_t n, int64_t columns,
+                          int64_t width, uint32_t *to)
+{
+    for (int64_t i = 0; i < n; i += 2, from += 2 * row_stride, to += width)
+        for (int64_t c = 0; c < width; c += LANES) {
+            const __mmask16 mask = hrf_first_lanes_avx512(columns - c);
+            const __mmask16 next = i + 1 < n ? mask : 0;
+            const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from + c));
+            const __m512i high = _mm512_cvtepu16_epi32(
+                _mm256_maskz_loadu_epi16(next, from + row_stride + c));
+            _mm512_storeu_si512(to + c, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
         }
 }
 

@@ -39,6 +39,12 @@ struct hrf_softmax_row {
 void hrf_rows_softmax_avx512(const struct hrf_softmax_row *rows, int64_t n_rows, int64_t n_padded,
                              float scale);
 
+/* The same as numbers of bfloat16, which follow each other from where a row begins: to the nearest
+ * of what is off by less than 2^-13. n_padded may be 15 less than the floats of a row. Only where
+ * hrf_cpu_has_avx512_bf16(). */
+void hrf_rows_softmax_b16_avx512(const struct hrf_softmax_row *rows, int64_t n_rows,
+                                 int64_t n_padded, float scale);
+
 /* In place: x = exp(x - most), for n numbers; returns most, the largest of them and of `before`,
  * and sets *sum to the sum of the exponentials. */
 float hrf_row_exponentials_avx512(float *x, int64_t n, float before, float *sum);
@@ -51,6 +57,9 @@ void hrf_row_swiglu_avx512(enum hrf_dtype x_type, const void *x, enum hrf_dtype 
  * it is, [n][width]. width: a multiple of 16; numbers beyond n, or columns, are 0. */
 void hrf_turn_avx512(enum hrf_dtype type, const void *from, int64_t row_stride, int64_t n,
                      int64_t columns, int64_t width, float *to);
+/* A matrix of bfloat16 as words of two rows: [(n + 1) / 2][width]; padded as above. */
+void hrf_pair_rows_avx512(const uint16_t *from, int64_t row_stride, int64_t n, int64_t columns,
+                          int64_t width, uint32_t *to);
 void hrf_widen_rows_avx512(enum hrf_dtype type, const void *from, int64_t row_stride, int64_t n,
                            int64_t columns, int64_t width, float *to);
 

@@ -47,6 +47,7 @@ struct product_kernel {
     bool copies, has_residual;
     bool large; /* the weights: every block reads them anew from beyond the second level */
     enum hrf_dtype out_type;
+    int64_t depth;      /* words of a row of the product */
     int64_t row_stride; /* words from one pixel's row of the product to the next */
     int64_t y_stride;   /* numbers from pixel to pixel of output and residual */
     struct hrf_epilogue epilogue;
@@ -57,7 +58,7 @@ struct product_kernel {
 
 static int64_t weight_bytes(const struct product_kernel *k)
 {
-    return (int64_t)(hrf_product_packed_count(k->in.n_words, k->out_channels) * sizeof(float));
+    return (int64_t)(hrf_product_packed_count(k->depth, k->out_channels) * sizeof(float));
 }
 
 /* A thread's scratch: the rows that it copies. */
@@ -105,8 +106,9 @@ static void copy_pixels(const struct product_kernel *k, const char *x, int64_t f
                         float *to)
 {
     const int64_t pixel_bytes = hrf_pixels_stride_bytes(&k->in);
+    const int64_t row_numbers = k->row_stride * (k->in.words == HRF_PAIRS ? 2 : 1);
     if (k->stride[0] == 1 && k->stride[1] == 1) {
-        hrf_pixels_copy(&k->in, x + first * pixel_bytes, 1, n, to, k->row_stride);
+        hrf_pixels_copy(&k->in, x + first * pixel_bytes, 1, n, to, row_numbers);
         return;
     }
     while (n > 0) {
@@ -114,7 +116,7 @@ static void copy_pixels(const struct product_kernel *k, const char *x, int64_t f
         const int64_t image = row / k->out_rows, count = hrf_least(k->out_columns - column, n);
         const int64_t y = image * k->rows + row % k->out_rows * k->stride[0];
         hrf_pixels_copy(&k->in, x + (y * k->columns + column * k->stride[1]) * pixel_bytes,
-                        k->stride[1], count, to, k->row_stride);
+                        k->stride[1], count, to, row_numbers);
         to += count * k->row_stride;
         first += count;
         n -= count;
@@ -129,9 +131,8 @@ static void run_part(const struct product_kernel *k, const struct part *p, float
         copy_pixels(k, p->x, p->first, p->n, scratch);
         rows = scratch;
     }
-    hrf_product_avx512(k->in.words, rows, k->row_stride, k->weights, k->in.n_words, p->y,
-                       k->y_stride, p->n, k->out_channels, p->panel, p->end_panel, &k->epilogue,
-                       &ahead);
+    hrf_product_avx512(k->in.words, rows, k->row_stride, k->weights, k->depth, p->y, k->y_stride,
+                       p->n, k->out_channels, p->panel, p->end_panel, &k->epilogue, &ahead);
 }
 
 static void bring_residual(const struct product_kernel *k, const struct hrf_kernel_call *call)
@@ -222,7 +223,7 @@ static void choose_blocks(struct product_kernel *k, bool is_gemm)
 {
     const int64_t n_threads = k->backend->n_threads;
     const int64_t n_panels = hrf_product_count_panels(k->out_channels);
-    const int64_t row_bytes = k->in.n_words * (int64_t)sizeof(float);
+    const int64_t row_bytes = k->depth * (int64_t)sizeof(float);
     k->large = weight_bytes(k) > (is_gemm ? LARGE_MATRIX : LARGE_WEIGHTS);
     int64_t block = (k->large ? LARGE_BYTES : BLOCK_BYTES) / row_bytes;
     block = block < MIN_ROWS ? MIN_ROWS : hrf_least(block, MOST_ROWS);
@@ -277,12 +278,12 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
     const struct hrf_shape x_shape = is_gemm ? as_images(&x->shape) : x->shape;
     const struct hrf_shape y_shape = is_gemm ? as_images(&y->shape) : y->shape;
     k->in.type = x->dtype;
-    k->in.channels = x_shape.dims[1];
+    k->in.channels = k->in.width = x_shape.dims[1];
     k->in.stride = is_gemm ? x_shape.dims[1] : hrf_value_pixel_stride(x);
     const bool in_pairs = k->in.type == HRF_B16 && hrf_cpu_has_avx512_bf16() &&
                           k->in.channels % 2 == 0 && k->in.stride % 2 == 0;
     k->in.words = in_pairs ? HRF_PAIRS : HRF_FLOATS;
-    k->in.n_words = in_pairs ? k->in.channels / 2 : k->in.channels;
+    k->depth = in_pairs ? k->in.channels / 2 : k->in.channels;
     k->rows = x_shape.dims[2];
     k->columns = x_shape.dims[3];
     k->out_type = y->dtype;
@@ -308,7 +309,7 @@ static void choose_rows(struct product_kernel *k)
     k->copies = !hrf_pixels_are_words(&k->in) || k->stride[0] != 1 || k->stride[1] != 1 ||
                 is_bad(k->row_stride);
     if (k->copies)
-        k->row_stride = is_bad(k->in.n_words) ? k->in.n_words + STRIDE_SLACK : k->in.n_words;
+        k->row_stride = is_bad(k->depth) ? k->depth + STRIDE_SLACK : k->depth;
 }
 
 static const char *name_of(const struct product_kernel *k)

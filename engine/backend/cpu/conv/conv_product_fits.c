@@ -11,14 +11,6 @@ static bool window_is_a_pixel(const struct hrf_window *w, const struct hrf_shape
     return is_pixel;
 }
 
-/* Where oneDNN multiplies bfloat16, too: it is slower unless panels are not full (48 columns: 37 %
- * faster, 144: 11 %). */
-static bool pairs_fit(const struct hrf_shape *k)
-{
-    const int64_t whole = hrf_ceil_div(k->dims[0], HRF_PANEL) * HRF_PANEL;
-    return k->dims[1] % 2 == 0 && 16 * (whole - k->dims[0]) <= whole;
-}
-
 bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_window *w = &node->attributes.window;
@@ -28,7 +20,8 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
         !hrf_cpu_types_fit(graph, node) || node->attributes.group != 1 || hrf_shape_count(y) == 0 ||
         !window_is_a_pixel(w, k))
         return false;
-    return hrf_cpu_native_speed(graph, node) <= 1 || pairs_fit(k);
+    /* Rows of pairs. */
+    return hrf_cpu_native_speed(graph, node) <= 1 || k->dims[1] % 2 == 0;
 }
 
 bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,

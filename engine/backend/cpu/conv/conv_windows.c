@@ -6,8 +6,10 @@
  * the image ends: there each row of a window is a piece of the product's depth, at the same
  * distance from the window's first pixel for every output (product.h). Pieces that are rows above
  * or below the image are left out. Numbers of 16 bits are widened, and a prologue is computed, on
- * the way into the line cache: about once for a pixel, not for every window. Each group of channels
- * is a product of its own over the same line cache.
+ * the way into the line cache: about once for a pixel, not for every window. Where the processor
+ * multiplies pairs of bfloat16, the line cache has those: a pixel of an odd number of channels gets
+ * a zero there, unless all windows and their rows are of whole pairs without it. Each group of
+ * channels is a product of its own over the same line cache.
  *
  * Where the weights are larger than the pixels, threads share the output's channels instead, so
  * that each weight is read by one thread only.
@@ -21,9 +23,10 @@
 #include <string.h>
 
 enum {
+    WORD = 4,                 /* bytes of the product's words */
     LINES_BYTES = 384 * 1024, /* of the line cache: leaves the second level room for weights */
     BAD_STRIDE = 4096,        /* bytes between rows of a tile that all fall into one set */
-    STRIDE_SLACK = 16,        /* words: the next line of the cache */
+    STRIDE_SLACK = 64,        /* bytes: the next line of the cache */
     MOST_PIXELS = 1008,       /* of a block: threads end at about the same time */
     LEAST_COLUMNS = 24,       /* of a group: with fewer, loads are the limit */
     FAR_WEIGHTS = 512 * 1024, /* bytes that do not stay in the second level beside the lines */
@@ -40,10 +43,11 @@ struct windows_kernel {
     int64_t n_bands, n_strips;         /* of blocks: rows and columns are cut into that many */
     int64_t n_slices;                  /* the output's channels are cut into that many */
     int64_t n_groups;                  /* each a product with channels of its own */
-    int64_t n_pieces, depth;           /* of a product */
+    int64_t n_pieces, depth;           /* of a product; depth in words */
     int64_t columns_each;              /* of a product: output channels of a group */
-    int64_t pixel_words;               /* from pixel to pixel of the line cache */
-    int64_t line_words;                /* from line to line of it */
+    int64_t size;                      /* bytes of a number of the line cache */
+    int64_t pixel_numbers;             /* from pixel to pixel of it */
+    int64_t line_bytes;                /* from line to line of it */
     int64_t n_lines;                   /* it has, at most */
     int64_t y_stride;                  /* numbers from pixel to pixel of output and residual */
     bool weights_are_far;
@@ -93,15 +97,21 @@ static int64_t window_columns(const struct windows_kernel *k, int64_t n_columns)
     return (n_columns - 1) * k->stride[1] + (k->kernel[1] - 1) * k->dilation[1] + 1;
 }
 
-static void zero_pixels(const struct windows_kernel *k, float *to, int64_t n)
+/* Where a pixel of a line stands. */
+static char *pixel_at(const struct windows_kernel *k, char *line, int64_t column)
+{
+    return line + column * k->pixel_numbers * k->size;
+}
+
+static void zero_pixels(const struct windows_kernel *k, char *to, int64_t n)
 {
     if (n > 0)
-        memset(to, 0, (size_t)(n * k->pixel_words) * sizeof(float));
+        memset(to, 0, (size_t)(n * k->pixel_numbers * k->size));
 }
 
 /* `row`: of the image, or NULL for one outside of it. */
 static void fill_line(const struct windows_kernel *k, const char *row, const struct block *b,
-                      float *line)
+                      char *line)
 {
     const int64_t n = window_columns(k, b->n_columns), left = b->column * k->stride[1] - k->pad[1];
     const int64_t begin = clamp(-left, 0, n);
@@ -109,17 +119,17 @@ static void fill_line(const struct windows_kernel *k, const char *row, const str
     zero_pixels(k, line, begin);
     if (end > begin)
         hrf_pixels_copy(&k->in, row + (left + begin) * hrf_pixels_stride_bytes(&k->in), 1,
-                        end - begin, line + begin * k->pixel_words, k->pixel_words);
-    zero_pixels(k, line + end * k->pixel_words, n - end);
+                        end - begin, pixel_at(k, line, begin), k->pixel_numbers);
+    zero_pixels(k, pixel_at(k, line, end), n - end);
 }
 
-static void fill(const struct windows_kernel *k, const char *x, const struct block *b, float *lines)
+static void fill(const struct windows_kernel *k, const char *x, const struct block *b, char *lines)
 {
     const int64_t row_bytes = k->columns * hrf_pixels_stride_bytes(&k->in);
     for (int64_t done = 0; done < b->n_rows;) {
         const struct run run = run_of(k, b->row + done, b->n_rows - done);
         const int64_t top = run.row * k->stride[0] - k->pad[0];
-        for (int64_t i = 0; i < lines_under(k, &run); i++, lines += k->line_words) {
+        for (int64_t i = 0; i < lines_under(k, &run); i++, lines += k->line_bytes) {
             const int64_t y = top + i;
             const bool is_inside = y >= 0 && y < k->rows;
             fill_line(k, is_inside ? x + (run.image * k->rows + y) * row_bytes : NULL, b, lines);
@@ -153,13 +163,13 @@ static uint64_t absent_pieces(const struct windows_kernel *k, int64_t out_row)
 
 /* The outputs of one row of a block. */
 static void append_row(const struct windows_kernel *k, const struct block *b, int64_t row,
-                       const float *line, char *y, struct rows *rows)
+                       char *line, char *y, struct rows *rows)
 {
     const int64_t pixel_bytes = k->y_stride * (int64_t)hrf_dtype_size(k->out_type);
     const uint64_t absent = absent_pieces(k, row % k->out_rows);
     y += (row * k->out_columns + b->column) * pixel_bytes;
     for (int64_t c = 0; c < b->n_columns; c++) {
-        rows->a[rows->n] = (const char *)(line + c * k->stride[1] * k->pixel_words);
+        rows->a[rows->n] = pixel_at(k, line, c * k->stride[1]);
         rows->y[rows->n] = y + c * pixel_bytes;
         rows->absent[rows->n++] = absent;
     }
@@ -183,8 +193,8 @@ static void multiply(const struct windows_kernel *k, int64_t slice, const struct
         const int64_t column = i * k->columns_each;
         product_rows.y_offset = column * (int64_t)hrf_dtype_size(k->out_type);
         epilogue.bias = k->bias + column;
-        hrf_product_rows_avx512(HRF_FLOATS, &product_rows, k->pieces + i * k->n_pieces, k->n_pieces,
-                                k->weights + (size_t)i * group_weights(k), k->depth,
+        hrf_product_rows_avx512(k->in.words, &product_rows, k->pieces + i * k->n_pieces,
+                                k->n_pieces, k->weights + (size_t)i * group_weights(k), k->depth,
                                 k->columns_each, n_panels * slice / k->n_slices,
                                 n_panels * (slice + 1) / k->n_slices, &epilogue, &ahead);
     }
@@ -200,21 +210,21 @@ static struct block block_of(const struct windows_kernel *k, int64_t i)
 }
 
 static void run_block(const struct windows_kernel *k, const struct hrf_kernel_call *call,
-                      const struct block *b, int64_t slice, float *lines)
+                      const struct block *b, int64_t slice, char *lines)
 {
     struct rows rows = { .n = 0 };
     fill(k, call->inputs[HRF_CONV_X], b, lines);
     for (int64_t done = 0; done < b->n_rows;) {
         const struct run run = run_of(k, b->row + done, b->n_rows - done);
         for (int64_t i = 0; i < run.n_rows; i++) {
-            append_row(k, b, b->row + done + i, lines + i * k->stride[0] * k->line_words,
+            append_row(k, b, b->row + done + i, lines + i * k->stride[0] * k->line_bytes,
                        call->output, &rows);
             if (rows.n + b->n_columns > HRF_PRODUCT_ROWS || done + i + 1 == b->n_rows) {
                 multiply(k, slice, &rows);
                 rows.n = 0;
             }
         }
-        lines += lines_under(k, &run) * k->line_words;
+        lines += lines_under(k, &run) * k->line_bytes;
         done += run.n_rows;
     }
 }
@@ -222,7 +232,7 @@ static void run_block(const struct windows_kernel *k, const struct hrf_kernel_ca
 /* A thread's scratch: its line cache. */
 static size_t scratch_bytes(const struct windows_kernel *k)
 {
-    const size_t n = (size_t)(k->n_lines * k->line_words) * sizeof(float);
+    const size_t n = (size_t)(k->n_lines * k->line_bytes);
     return (n + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
 }
 
@@ -243,7 +253,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
                               (size_t)omp_get_thread_num() * scratch_bytes(k);
         for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
             const struct block block = block_of(k, i % n_blocks);
-            run_block(k, call, &block, i / n_blocks, (float *)(void *)scratch);
+            run_block(k, call, &block, i / n_blocks, scratch);
         }
     }
     return HRF_OK;
@@ -261,6 +271,23 @@ static void destroy(struct hrf_kernel *base)
 
 /* ---- making one ---- */
 
+/* True if the product is one of pairs: pairs must not reach from one group into the next. */
+static bool multiplies_pairs(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
+    const int64_t n_groups = node->attributes.group;
+    return x->dtype == HRF_B16 && hrf_cpu_has_avx512_bf16() &&
+           (n_groups == 1 || x->shape.dims[1] / n_groups % 2 == 0);
+}
+
+/* True if windows of pairs of the channels alone would begin or have rows that end within one. */
+static bool needs_zeros(const struct windows_kernel *k, const struct hrf_node *node)
+{
+    const struct hrf_window *w = &node->attributes.window;
+    const bool is_even = w->stride[1] % 2 == 0 && w->kernel[1] % 2 == 0 && w->dilation[1] == 1;
+    return k->in.words == HRF_PAIRS && k->in.channels % 2 != 0 && !is_even;
+}
+
 static void take_shapes(struct windows_kernel *k, const struct hrf_graph *graph,
                         const struct hrf_node *node)
 {
@@ -269,9 +296,11 @@ static void take_shapes(struct windows_kernel *k, const struct hrf_graph *graph,
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const struct hrf_window *window = &node->attributes.window;
     k->in.type = x->dtype;
-    k->in.words = HRF_FLOATS;
-    k->in.channels = k->in.n_words = x->shape.dims[1];
+    k->in.words = multiplies_pairs(graph, node) ? HRF_PAIRS : HRF_FLOATS;
+    k->size = k->in.words == HRF_PAIRS ? 2 : 4;
+    k->in.channels = x->shape.dims[1];
     k->in.stride = hrf_value_pixel_stride(x);
+    k->in.width = k->in.channels + (needs_zeros(k, node) ? 1 : 0);
     k->rows = x->shape.dims[2];
     k->columns = x->shape.dims[3];
     k->out_type = y->dtype;
@@ -291,14 +320,21 @@ static void take_shapes(struct windows_kernel *k, const struct hrf_graph *graph,
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
 }
 
+/* Numbers of a pixel in the line cache that one group's product reads. */
+static int64_t group_numbers(const struct windows_kernel *k)
+{
+    return k->n_groups > 1 ? k->in.channels / k->n_groups : k->in.width;
+}
+
 /* A row of the window is one piece where its pixels follow each other without gaps. */
 static enum hrf_status make_pieces(struct windows_kernel *k, const char *name,
                                    struct hrf_error *err)
 {
-    const int64_t words = k->in.n_words / k->n_groups;
-    const bool is_dense = k->dilation[1] == 1 && k->pixel_words == words;
+    const int64_t per_word = WORD / k->size;
+    const int64_t numbers = group_numbers(k);
+    const bool is_dense = k->dilation[1] == 1 && k->pixel_numbers == numbers;
     const int64_t per_row = is_dense ? 1 : k->kernel[1];
-    const int64_t depth = k->kernel[1] * words / per_row;
+    const int64_t depth = k->kernel[1] * numbers / per_word / per_row;
     k->n_pieces = k->kernel[0] * per_row;
     k->depth = k->n_pieces * depth;
     k->pieces = hrf_alloc_array((size_t)(k->n_groups * k->n_pieces), sizeof *k->pieces);
@@ -307,8 +343,9 @@ static enum hrf_status make_pieces(struct windows_kernel *k, const char *name,
     for (int64_t j = 0; j < k->n_groups * k->n_pieces; j++) {
         const int64_t group = j / k->n_pieces, i = j % k->n_pieces;
         k->pieces[j] = (struct hrf_product_piece){
-            .offset = i / per_row * k->dilation[0] * k->line_words +
-                      i % per_row * k->dilation[1] * k->pixel_words + group * words,
+            .offset = i / per_row * k->dilation[0] * k->line_bytes / WORD +
+                      (i % per_row * k->dilation[1] * k->pixel_numbers + group * numbers) /
+                          per_word,
             .depth = depth,
             .at = i * depth,
         };
@@ -345,21 +382,23 @@ static int64_t lines_under_block(const struct windows_kernel *k, int64_t row)
 
 static void choose_blocks(struct windows_kernel *k)
 {
-    const int64_t n_threads = k->backend->n_threads, word = (int64_t)sizeof(float);
+    const int64_t n_threads = k->backend->n_threads;
     const int64_t n_pixels = k->n_rows * k->out_columns;
-    const bool is_bad = k->stride[1] * k->in.n_words * word % BAD_STRIDE == 0;
-    k->pixel_words = k->in.n_words + (is_bad ? STRIDE_SLACK : 0);
+    const bool is_bad = k->in.width * k->size % WORD == 0 &&
+                        k->stride[1] * k->in.width * k->size % BAD_STRIDE == 0;
+    k->pixel_numbers = k->in.width + (is_bad ? STRIDE_SLACK / k->size : 0);
     /* Columns of a line, so that those under two output rows fit. */
-    const int64_t most = LINES_BYTES / (row_span(k) + k->stride[0]) / (k->pixel_words * word);
+    const int64_t most = LINES_BYTES / (row_span(k) + k->stride[0]) / (k->pixel_numbers * k->size);
     const int64_t fit = (most - (k->kernel[1] - 1) * k->dilation[1] - 1) / k->stride[1] + 1;
     k->n_strips = hrf_ceil_div(k->out_columns, clamp(fit, 1, HRF_PRODUCT_ROWS));
     k->block_columns = hrf_ceil_div(k->out_columns, k->n_strips);
     k->n_strips = hrf_ceil_div(k->out_columns, k->block_columns);
-    k->line_words = window_columns(k, k->block_columns) * k->pixel_words;
+    const int64_t numbers = window_columns(k, k->block_columns) * k->pixel_numbers;
+    k->line_bytes = hrf_ceil_div(numbers * k->size, WORD) * WORD;
     const bool few_pixels = n_pixels < k->out_channels || k->n_rows < n_threads;
     k->n_slices = few_pixels && hrf_product_count_panels(k->columns_each) >= n_threads ? n_threads
                                                                                        : 1;
-    k->block_rows = choose_rows(k, k->line_words * word);
+    k->block_rows = choose_rows(k, k->line_bytes);
     k->n_bands = hrf_ceil_div(k->n_rows, k->block_rows);
     for (int64_t i = 0; i < k->n_bands; i++) {
         const int64_t n = lines_under_block(k, i * k->block_rows);
@@ -373,17 +412,19 @@ static void choose_blocks(struct windows_kernel *k)
 static void turn_weights(const struct windows_kernel *k, const float *w, float *turned)
 {
     const int64_t area = k->kernel[0] * k->kernel[1], channels = k->in.channels / k->n_groups;
+    const int64_t width = group_numbers(k);
     for (int64_t m = 0; m < k->out_channels; m++)
         for (int64_t at = 0; at < area; at++)
-            for (int64_t c = 0; c < channels; c++)
-                *turned++ = w[(m * channels + c) * area + at];
+            for (int64_t c = 0; c < width; c++)
+                *turned++ = c < channels ? w[(m * channels + c) * area + at] : 0.0f;
 }
 
 static enum hrf_status prepare_constants(struct windows_kernel *k, const struct hrf_graph *graph,
                                          const struct hrf_node *node, struct hrf_error *err)
 {
     const size_t n_bytes = (size_t)k->n_groups * group_weights(k) * sizeof(float);
-    HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(k->depth * k->out_channels),
+    const int64_t numbers = k->depth * WORD / k->size;
+    HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)(numbers * k->out_channels),
                                                   sizeof(float));
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
     k->bias = hrf_calloc((size_t)k->out_channels, sizeof(float));
@@ -393,7 +434,7 @@ static enum hrf_status prepare_constants(struct windows_kernel *k, const struct 
     k->weights_are_far = n_bytes > FAR_WEIGHTS;
     turn_weights(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, turned);
     for (int64_t i = 0; i < k->n_groups; i++)
-        hrf_product_pack(HRF_FLOATS, turned + i * k->columns_each * k->depth, 1, k->depth, k->depth,
+        hrf_product_pack(k->in.words, turned + i * k->columns_each * numbers, 1, numbers, numbers,
                          k->columns_each, k->weights + (size_t)i * group_weights(k));
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
     if (bias != NULL)
@@ -418,7 +459,9 @@ bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *
     return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
            hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL &&
            hrf_cpu_types_fit(graph, node) && groups_fit(graph, node) && hrf_shape_count(y) > 0 &&
-           hrf_cpu_native_speed(graph, node) <= 1;
+           (hrf_cpu_native_speed(graph, node) <= 1 ||
+            (hrf_cpu_native_speed(graph, node) < HRF_CPU_AMX_SPEED &&
+             multiplies_pairs(graph, node)));
 }
 
 enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
@@ -432,7 +475,9 @@ enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend, const struc
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     take_shapes(k, graph, node);
-    k->base.implementation = HRF_CPU_NAME(k->in.type, "implicit_product:avx512");
+    k->base.implementation = k->in.words == HRF_PAIRS
+                                 ? "implicit_product:avx512_bf16"
+                                 : HRF_CPU_NAME(k->in.type, "implicit_product:avx512");
     HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
     choose_blocks(k);
     HRF_TRY(make_pieces(k, node->name, err));

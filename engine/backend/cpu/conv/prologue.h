@@ -41,6 +41,9 @@ void hrf_narrow_line_avx512(enum hrf_dtype dtype, const float *x, void *y, int64
 /* n_lines of n floats, which begin `x_stride` and `y_stride` floats apart: for short ones. */
 void hrf_copy_lines_avx512(const float *x, int64_t x_stride, float *y, int64_t y_stride, int64_t n,
                            int64_t n_lines);
+/* n_lines of n numbers of 16 bits, with zeros behind them up to `width`. */
+void hrf_copy_halves_avx512(const uint16_t *x, int64_t x_stride, int64_t n, uint16_t *y,
+                            int64_t y_stride, int64_t width, int64_t n_lines);
 /* hrf_cpu_prologue_lines() by AVX-512: what that calls where there is some. */
 void hrf_prologue_lines_avx512(const struct hrf_cpu_prologue *prologue, const float *x, float *y,
                                int64_t y_stride, int64_t channels, int64_t n_lines);

@@ -1,7 +1,8 @@
 /* attention_heads.c - softmax attention with AVX-512: a thread takes some queries of one head,
  * packs its keys and values for the matrix product (product.h), and computes the scores of a block
  * of queries at a time, which the second-level cache holds. Numbers of 16 bits are widened where
- * they are packed and narrowed where they are stored. A query's result depends on neither the
+ * they are packed and narrowed where they are stored, or multiplied as pairs of bfloat16, and then
+ * the weights are bfloat16, too. A query's result depends on neither the
  * threads nor the other queries. With VNNI, products may be of 16-bit integers
  * (avx512/fixed_attention_avx512.h): half of the time. */
 #include "engine/backend/cpu/avx512/fixed_attention_avx512.h"
@@ -30,6 +31,7 @@ struct heads_kernel {
     int64_t score_stride;  /* words */
     int64_t scratch_words; /* of a thread */
     bool is_fixed;         /* products of 16-bit integers */
+    enum hrf_words words;  /* of other products */
     /* A constant mask as floats: blocks of rows of keys, of which heads may share some. NULL: none.
      */
     float *mask;
@@ -179,6 +181,29 @@ static void pack(const struct heads_kernel *k, const struct hrf_kernel_call *cal
     }
 }
 
+/* The same as pairs: of a key's channels, and of a channel of two values. */
+static void pack_pairs(const struct heads_kernel *k, const struct hrf_kernel_call *call,
+                       int64_t head, const struct scratch *s)
+{
+    const struct hrf_head_matrix *v = &k->view.of[HRF_HEAD_V];
+    const int64_t n = v->rows, d = k->view.of[HRF_HEAD_Q].columns / 2, e = v->columns;
+    const struct stored keys = find_rows(k, call, HRF_HEAD_K, head, 0, n, s->dense);
+    for (int64_t p = 0; p < hrf_product_count_panels(n); p++) {
+        const int64_t begin = hrf_product_panel_begin(n, p);
+        const int64_t width = hrf_product_panel_begin(n, p + 1) - begin;
+        hrf_turn_avx512(HRF_F32, rows_from(&keys, begin).at, keys.row / 2, n - begin, d, width,
+                        s->keys + begin * d);
+    }
+    const struct stored values = find_rows(k, call, HRF_HEAD_V, head, 0, n, s->dense);
+    for (int64_t p = 0; p < hrf_product_count_panels(e); p++) {
+        const int64_t begin = hrf_product_panel_begin(e, p);
+        const int64_t width = hrf_product_panel_begin(e, p + 1) - begin;
+        hrf_pair_rows_avx512((const uint16_t *)(const void *)values.at + begin, values.row, n,
+                             e - begin, width,
+                             (uint32_t *)(void *)(s->values + begin * hrf_ceil_div(n, 2)));
+    }
+}
+
 /* Rows [first, ...) of a head's matrix in float32 whose columns are neighbours. */
 static const float *floats_of(const struct heads_kernel *k, const struct hrf_kernel_call *call,
                               int which, int64_t head, int64_t first)
@@ -222,12 +247,13 @@ static const float *find_mask(const struct heads_kernel *k, const struct hrf_ker
     return dense;
 }
 
-static void multiply(const float *a, int64_t a_stride, const float *packed, int64_t depth, void *y,
-                     enum hrf_dtype type, int64_t y_stride, int64_t n, int64_t columns)
+static void multiply(enum hrf_words words, const float *a, int64_t a_stride, const float *packed,
+                     int64_t depth, void *y, enum hrf_dtype type, int64_t y_stride, int64_t n,
+                     int64_t columns)
 {
     const struct hrf_epilogue plain = { .type = type };
     const struct hrf_ahead nothing = { 0 };
-    hrf_product_avx512(HRF_FLOATS, a, a_stride, packed, depth, y, y_stride, n, columns, 0,
+    hrf_product_avx512(words, a, a_stride, packed, depth, y, y_stride, n, columns, 0,
                        hrf_product_count_panels(columns), &plain, &nothing);
 }
 
@@ -257,7 +283,8 @@ static void weigh(const struct heads_kernel *k, const struct hrf_kernel_call *ca
         rows[n_rows++] = (struct hrf_softmax_row){ s->scores + i * k->score_stride, seen, mask };
         if (n_rows < HRF_SOFTMAX_ROWS && i + 1 < n && mask != s->dense)
             continue;
-        hrf_rows_softmax_avx512(rows, n_rows, n_keys, k->spec->attributes.scale);
+        (k->words == HRF_PAIRS ? hrf_rows_softmax_b16_avx512 : hrf_rows_softmax_avx512)(
+            rows, n_rows, n_keys, k->spec->attributes.scale);
         n_rows = 0;
     }
 }
@@ -299,20 +326,21 @@ static void attend(const struct heads_kernel *k, const struct hrf_kernel_call *c
 {
     const struct hrf_head_matrix *m = k->view.of, *y = &m[HRF_HEAD_Y];
     const int64_t n_keys = m[HRF_HEAD_K].rows, d = m[HRF_HEAD_Q].columns;
+    const int64_t per_word = k->words == HRF_PAIRS ? 2 : 1;
     struct stored q = find_rows(k, call, HRF_HEAD_Q, head, first, n, s->queries);
-    if (q.type != HRF_F32) {
+    if (q.type != HRF_F32 && k->words != HRF_PAIRS) {
         hrf_widen_rows_avx512(q.type, q.at, q.row, n, d, line_up(d), s->queries);
         q = (struct stored){ HRF_F32, (const char *)s->queries, line_up(d) };
     }
-    multiply((const float *)(const void *)q.at, q.row, s->keys, d, s->scores, HRF_F32,
-             k->score_stride, n, n_keys);
+    multiply(k->words, (const float *)(const void *)q.at, q.row / per_word, s->keys, d / per_word,
+             s->scores, HRF_F32, k->score_stride, n, n_keys);
     weigh(k, call, head, first, n, s);
     const int64_t begin = hrf_head_begin(k->spec, HRF_HEAD_Y, head) + first * y->row;
     const bool is_dense = y->column == 1 || y->columns == 1;
     char *out = (char *)call->output + begin * (int64_t)hrf_dtype_size(k->spec->output.dtype);
-    multiply(s->scores, k->score_stride, s->values, n_keys, is_dense ? (void *)out : s->result,
-             is_dense ? k->spec->output.dtype : HRF_F32, is_dense ? y->row : y->columns, n,
-             y->columns);
+    multiply(k->words, s->scores, k->score_stride, s->values, hrf_ceil_div(n_keys, per_word),
+             is_dense ? (void *)out : s->result, is_dense ? k->spec->output.dtype : HRF_F32,
+             is_dense ? y->row : y->columns, n, y->columns);
     if (!is_dense)
         scatter(k, call->output, begin, s->result, n);
 }
@@ -366,7 +394,7 @@ static void run_floats(const struct heads_kernel *k, const struct hrf_kernel_cal
 {
     struct scratch s = { 0 };
     place(k, memory, &s);
-    pack(k, call, head, &s);
+    (k->words == HRF_PAIRS ? pack_pairs : pack)(k, call, head, &s);
     for (int which = HRF_HEAD_Q; which <= HRF_HEAD_V && end == k->view.of[HRF_HEAD_Q].rows; which++)
         ask(k, call, which, head + 1);
     for (int64_t first = begin; first < end; first += k->block)
@@ -474,6 +502,22 @@ static bool is_fixed(const struct heads_kernel *k)
            k->view.of[HRF_HEAD_K].rows <= HRF_FIXED_KEYS && hrf_cpu_token_product_is_fast();
 }
 
+/* True if queries, keys and values are pairs of bfloat16 as they stand. */
+static bool has_pairs(const struct heads_kernel *k)
+{
+    if (!hrf_cpu_has_avx512_bf16() || k->view.of[HRF_HEAD_Q].columns % 2 != 0)
+        return false;
+    for (int which = HRF_HEAD_Q; which <= HRF_HEAD_V; which++) {
+        const struct hrf_head_matrix *m = &k->view.of[which];
+        if (k->spec->inputs[which].dtype != HRF_B16 || m->column != 1 || m->row % 2 != 0)
+            return false;
+        for (int64_t head = 0; head < k->view.n_heads; head++)
+            if (hrf_head_begin(k->spec, which, head) % 2 != 0)
+                return false;
+    }
+    return true;
+}
+
 bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return hrf_cpu_has_avx512() && hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0 &&
@@ -494,13 +538,16 @@ enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     hrf_head_view(k->spec, &k->view);
     k->is_fixed = is_fixed(k);
+    k->words = has_pairs(k) ? HRF_PAIRS : HRF_FLOATS;
     choose_blocks(k);
     k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
     if (hrf_spec_has(k->spec, HRF_ATTENTION_MASK) &&
         k->spec->inputs[HRF_ATTENTION_MASK].constant != NULL)
         HRF_TRY(pack_mask(k, err));
     k->base.implementation = k->is_fixed ? "int16 heads:avx512_vnni"
-                                         : HRF_CPU_NAME(k->spec->output.dtype, "heads:avx512");
+                             : k->words == HRF_PAIRS
+                                 ? "heads:avx512_bf16"
+                                 : HRF_CPU_NAME(k->spec->output.dtype, "heads:avx512");
     *out = owned;
     owned = NULL;
     return HRF_OK;

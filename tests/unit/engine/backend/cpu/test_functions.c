@@ -2,6 +2,7 @@
  * many floats of all sizes, at the ends, and the same bits wherever a number stands. */
 #include "tests/unit/unit.h"
 
+#include "engine/backend/cpu/avx512/epilogue_avx512.h"
 #include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/plain/functions.h"
 #include "engine/backend/cpu/product.h"
@@ -113,6 +114,37 @@ static void functions_keep_within_their_bounds(void **state)
     }
 }
 
+/* Those of an epilogue whose sums become bfloat16 need few digits: 2^-13. */
+static void functions_of_sums_for_bfloat16_keep_within_their_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hrf_activation activation;
+        struct bound bound;
+    } cases[] = {
+        { HRF_ACT_SIGMOID, { HRF_OP_SIGMOID, 0x1p11, 2e-38 } },
+        { HRF_ACT_SWISH, { HRF_OP_SWISH, 0x1p11, 2e-36 } },
+        { HRF_ACT_GELU_TANH, { HRF_OP_GELU_TANH, 0x1p11, 1e-7 } },
+        { HRF_ACT_GELU, { HRF_OP_GELU, 0x1p11, 3e-9 } },
+    };
+    enum { N = 16 };
+    skip_without_avx512();
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const struct hrf_epilogue e = { .type = HRF_B16, .activation = cases[k].activation };
+        for (uint32_t i = 0; i < 2 * N_NUMBERS; i += N) {
+            float x[N], y[N];
+            for (uint32_t j = 0; j < N; j++)
+                x[j] = i < N_NUMBERS ? number(i + j)
+                                     : ((float)(i + j) - 1.5f * N_NUMBERS) * (24.0f / N_NUMBERS);
+            memcpy(y, x, sizeof y);
+            hrf_activate_sums_avx512(y, 1, &e);
+            for (int j = 0; j < N; j++)
+                if (isfinite(x[j]) || isnan(x[j]))
+                    check_bound(&cases[k].bound, x[j], y[j]);
+        }
+    }
+}
+
 static void infinities_and_nan_are_those_of_the_formula(void **state)
 {
     (void)state;
@@ -184,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_keep_within_their_bounds),
+        cmocka_unit_test(functions_of_sums_for_bfloat16_keep_within_their_bounds),
         cmocka_unit_test(infinities_and_nan_are_those_of_the_formula),
         cmocka_unit_test(a_number_gives_the_same_bits_wherever_it_stands),
         cmocka_unit_test(functions_with_avx2_keep_them_too),
