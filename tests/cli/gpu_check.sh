@@ -4,7 +4,7 @@
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 emulated=$HRF_BIN_DIR/../tests/emulated-cuda
 [ -e "$emulated/hrf_cuda.so" ] || { echo "the emulated GPU is not built (no C++ compiler)"; exit 77; }
-export HRF_MODULE_DIR=$emulated
+export HRF_MODULE_DIR=$emulated HRF_ENGINE=$engine # not that of another build beside this one
 check=$HRF_SOURCE_DIR/tools/gpu-check
 
 # The engine, but for two rows.
