@@ -9,6 +9,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_PART_QUEUES_H
 #define HRF_ENGINE_BACKEND_CPU_PART_QUEUES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,12 @@ struct hrf_part_queues {
     int64_t n_threads, n;      /* n: parts of all */
 };
 
+/* Whether n parts that take about as long leave threads idle for at most an eighth of the time. */
+static inline bool hrf_part_queues_are_even(int64_t n, int64_t n_threads)
+{
+    const int64_t most = (n + n_threads - 1) / n_threads; /* of one thread */
+    return 8 * (most * n_threads - n) <= n;
+}
 /* `of`: n_threads of them, the caller's. Before the threads begin. */
 struct hrf_part_queues hrf_part_queues_begin(struct hrf_part_queue *of, int64_t n_threads,
                                              int64_t n);

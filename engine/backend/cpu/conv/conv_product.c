@@ -4,7 +4,7 @@
  * A row of the product is one pixel's channels. A thread takes blocks of output pixels whose rows
  * fit its second-level cache, and runs all panels of weights over each (part_queues.h says which
  * blocks). Where the weights are larger than the pixels, threads share the columns instead, so that
- * each weight is read by one thread only.
+ * each weight is read by one thread only, or, at the border of two threads' columns, by both.
  *
  * Blocks are copied into the workspace first if the convolution has strides, or if the pixel stride
  * is a multiple of 4 KiB: all 14 rows of a tile would then compete for the 8 lines of one set of
@@ -30,6 +30,7 @@ enum {
      * next, and asking for the next chain's weights gains 8 % at 384 x 1152. */
     LARGE_MATRIX = 512 << 10,
     MIN_ROWS = 24,     /* of a block */
+    LEAST_ROWS = 12,   /* of one that balances threads: two tiles */
     MOST_ROWS = 126,   /* so that threads end at about the same time */
     BAD_STRIDE = 4096, /* bytes */
     STRIDE_SLACK = 16, /* words: the next line of the cache */
@@ -71,7 +72,7 @@ static int64_t scratch_words(const struct product_kernel *k)
 struct part {
     int64_t first, n; /* pixels */
     int64_t panel, end_panel;
-    bool weights_are_far; /* the thread's first of this layer */
+    bool weights_are_far; /* the thread's first of these */
     const char *x;
     char *y;
 };
@@ -162,10 +163,12 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct hrf_part_queues parts = begin(k, call, k->n_blocks * k->n_slices);
 #pragma omp parallel
-    for (int64_t i, n_done = 0; (i = hrf_part_queues_take(&parts)) >= 0; n_done++) {
-        const struct part part = part_of(k, call, i % k->n_blocks * k->block, k->block,
-                                         i / k->n_blocks, n_done == 0);
+    for (int64_t i, before = -1; (i = hrf_part_queues_take(&parts)) >= 0;) {
+        const int64_t slice = i / k->n_blocks;
+        const struct part part = part_of(k, call, i % k->n_blocks * k->block, k->block, slice,
+                                         slice != before);
         run_part(k, &part, scratch_of(&parts, scratch_words(k)));
+        before = slice;
     }
     return HRF_OK;
 }
@@ -219,6 +222,23 @@ static void destroy(struct hrf_kernel *base)
 
 /* ---- making one ---- */
 
+/* Slices of the columns, and returns the rows of a block: a slice for each thread where that shares
+ * the panels evenly, or where rows are copied for each slice; else one for each panel, and as few
+ * blocks of the pixels as share these parts evenly. */
+static int64_t share_columns(struct product_kernel *k, int64_t n_panels, int64_t block)
+{
+    const int64_t n_threads = k->backend->n_threads;
+    k->n_slices = n_threads;
+    if (k->copies || hrf_part_queues_are_even(n_panels, n_threads))
+        return block;
+    k->n_slices = n_panels;
+    int64_t n_blocks = hrf_ceil_div(k->n_pixels, block);
+    while (!hrf_part_queues_are_even(n_blocks * n_panels, n_threads) &&
+           k->n_pixels / (n_blocks + 1) >= LEAST_ROWS)
+        n_blocks++;
+    return hrf_ceil_div(k->n_pixels, n_blocks);
+}
+
 static void choose_blocks(struct product_kernel *k, bool is_gemm)
 {
     const int64_t n_threads = k->backend->n_threads;
@@ -230,7 +250,7 @@ static void choose_blocks(struct product_kernel *k, bool is_gemm)
     k->n_slices = 1;
     const bool few_pixels = k->n_pixels < k->out_channels || k->n_pixels < n_threads * MIN_ROWS;
     if (few_pixels && n_panels >= n_threads)
-        k->n_slices = n_threads;
+        block = share_columns(k, n_panels, block);
     else if (k->n_pixels < 8 * n_threads * block) /* as many blocks for each thread */
         block = hrf_ceil_div(k->n_pixels,
                              hrf_ceil_div(hrf_ceil_div(k->n_pixels, block), n_threads) * n_threads);

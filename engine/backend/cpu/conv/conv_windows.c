@@ -3,13 +3,14 @@
  *
  * A thread takes blocks of output rows (of some columns, where whole rows would not stay in its
  * second-level cache). It copies the input rows under a block into its line cache, with zeros where
- * the image ends: there each row of a window is a piece of the product's depth, at the same
- * distance from the window's first pixel for every output (product.h). Pieces that are rows above
- * or below the image are left out. Numbers of 16 bits are widened, and a prologue is computed, on
- * the way into the line cache: about once for a pixel, not for every window. Where the processor
- * multiplies pairs of bfloat16, the line cache has those: a pixel of an odd number of channels gets
- * a zero there, unless all windows and their rows are of whole pairs without it. Each group of
- * channels is a product of its own over the same line cache.
+ * the image ends: there each row of a window, or each pixel of it, is a piece of the product's
+ * depth, at the same distance from the window's first pixel for every output (product.h). Pieces
+ * outside the image are left out where all outputs that are multiplied together lack them: outputs
+ * are therefore ordered by what they lack. Numbers of 16 bits are widened, and a prologue is
+ * computed, on the way into the line cache: about once for a pixel, not for every window. Where the
+ * processor multiplies pairs of bfloat16, the line cache has those: a pixel of an odd number of
+ * channels gets a zero there, unless all windows and their rows are of whole pairs without it. Each
+ * group of channels is a product of its own over the same line cache.
  *
  * Where the weights are larger than the pixels, threads share the output's channels instead, so
  * that each weight is read by one thread only.
@@ -30,6 +31,10 @@ enum {
     MOST_PIXELS = 1008,       /* of a block: threads end at about the same time */
     LEAST_COLUMNS = 24,       /* of a group: with fewer, loads are the limit */
     FAR_WEIGHTS = 512 * 1024, /* bytes that do not stay in the second level beside the lines */
+    /* Words of a pixel from which on windows are cut into pixels at the left and right edge of the
+     * image: for shallower pieces, taking each takes longer than leaving some out saves. */
+    DEEP_PIXEL = 32,
+    MOST_PIECES = 64, /* that can be left out: bits of a word */
 };
 
 struct windows_kernel {
@@ -55,6 +60,7 @@ struct windows_kernel {
     enum hrf_dtype out_type;
     struct hrf_epilogue epilogue;
     struct hrf_product_piece *pieces; /* [n_groups][n_pieces] */
+    uint64_t *absent_columns; /* [out_columns]: pieces left or right of the image, as bits */
     float *weights, *bias;
 };
 
@@ -153,9 +159,22 @@ static uint64_t absent_pieces(const struct windows_kernel *k, int64_t out_row)
 {
     const int64_t per_row = k->n_pieces / k->kernel[0];
     uint64_t absent = 0;
-    for (int64_t i = 0; i < k->n_pieces && i < 64; i++) {
+    for (int64_t i = 0; i < k->n_pieces && i < MOST_PIECES; i++) {
         const int64_t y = out_row * k->stride[0] - k->pad[0] + i / per_row * k->dilation[0];
         if (y < 0 || y >= k->rows)
+            absent |= (uint64_t)1 << i;
+    }
+    return absent;
+}
+
+/* The same of windows at an output column that lie left or right of it. */
+static uint64_t absent_pixels(const struct windows_kernel *k, int64_t out_column)
+{
+    const int64_t per_row = k->n_pieces / k->kernel[0];
+    uint64_t absent = 0;
+    for (int64_t i = 0; per_row > 1 && i < k->n_pieces && i < MOST_PIECES; i++) {
+        const int64_t x = out_column * k->stride[1] - k->pad[1] + i % per_row * k->dilation[1];
+        if (x < 0 || x >= k->columns)
             absent |= (uint64_t)1 << i;
     }
     return absent;
@@ -171,7 +190,33 @@ static void append_row(const struct windows_kernel *k, const struct block *b, in
     for (int64_t c = 0; c < b->n_columns; c++) {
         rows->a[rows->n] = pixel_at(k, line, c * k->stride[1]);
         rows->y[rows->n] = y + c * pixel_bytes;
-        rows->absent[rows->n++] = absent;
+        rows->absent[rows->n++] = absent | k->absent_columns[b->column + c];
+    }
+}
+
+/* The smallest set of absent pieces, as a number, from `least` on. */
+static uint64_t next_absent(const struct rows *rows, uint64_t least)
+{
+    uint64_t next = ~(uint64_t)0;
+    for (int64_t i = 0; i < rows->n; i++)
+        if (rows->absent[i] >= least && rows->absent[i] < next)
+            next = rows->absent[i];
+    return next;
+}
+
+/* Those that lack the same pieces follow each other. */
+static void order_rows(const struct rows *rows, struct rows *ordered)
+{
+    ordered->n = 0;
+    for (uint64_t absent = 0; ordered->n < rows->n; absent++) {
+        absent = next_absent(rows, absent);
+        for (int64_t i = 0; i < rows->n; i++) {
+            if (rows->absent[i] != absent)
+                continue;
+            ordered->a[ordered->n] = rows->a[i];
+            ordered->y[ordered->n] = rows->y[i];
+            ordered->absent[ordered->n++] = absent;
+        }
     }
 }
 
@@ -185,8 +230,10 @@ static void multiply(const struct windows_kernel *k, int64_t slice, const struct
 {
     const int64_t n_panels = hrf_product_count_panels(k->columns_each);
     const struct hrf_ahead ahead = { .weights_are_far = k->weights_are_far };
+    struct rows ordered;
+    order_rows(rows, &ordered);
     struct hrf_product_rows product_rows = {
-        .a = rows->a, .y = rows->y, .n = rows->n, .absent = rows->absent
+        .a = ordered.a, .y = ordered.y, .n = ordered.n, .absent = ordered.absent
     };
     struct hrf_epilogue epilogue = k->epilogue;
     for (int64_t i = 0; i < k->n_groups; i++) {
@@ -263,6 +310,7 @@ static void destroy(struct hrf_kernel *base)
 {
     struct windows_kernel *k = (struct windows_kernel *)base;
     hrf_free(k->pieces);
+    hrf_free(k->absent_columns);
     hrf_free(k->weights);
     hrf_free(k->bias);
     hrf_cpu_prologue_release(&k->in.prologue);
@@ -326,20 +374,39 @@ static int64_t group_numbers(const struct windows_kernel *k)
     return k->n_groups > 1 ? k->in.channels / k->n_groups : k->in.width;
 }
 
+/* Whether leaving out what is left and right of the image is worth pieces of one pixel: at least
+ * one in 50 of them is there. */
+static bool cuts_at_edges(const struct windows_kernel *k)
+{
+    const int64_t per_word = WORD / k->size;
+    int64_t n_absent = 0;
+    for (int64_t u = 0; u < k->out_columns; u++)
+        for (int64_t j = 0; j < k->kernel[1]; j++) {
+            const int64_t x = u * k->stride[1] - k->pad[1] + j * k->dilation[1];
+            n_absent += x < 0 || x >= k->columns;
+        }
+    return group_numbers(k) % per_word == 0 && group_numbers(k) >= DEEP_PIXEL * per_word &&
+           k->kernel[0] * k->kernel[1] <= MOST_PIECES &&
+           50 * n_absent >= k->out_columns * k->kernel[1];
+}
+
 /* A row of the window is one piece where its pixels follow each other without gaps. */
 static enum hrf_status make_pieces(struct windows_kernel *k, const char *name,
                                    struct hrf_error *err)
 {
     const int64_t per_word = WORD / k->size;
     const int64_t numbers = group_numbers(k);
-    const bool is_dense = k->dilation[1] == 1 && k->pixel_numbers == numbers;
+    const bool is_dense = k->dilation[1] == 1 && k->pixel_numbers == numbers && !cuts_at_edges(k);
     const int64_t per_row = is_dense ? 1 : k->kernel[1];
     const int64_t depth = k->kernel[1] * numbers / per_word / per_row;
     k->n_pieces = k->kernel[0] * per_row;
     k->depth = k->n_pieces * depth;
     k->pieces = hrf_alloc_array((size_t)(k->n_groups * k->n_pieces), sizeof *k->pieces);
-    if (k->pieces == NULL)
+    k->absent_columns = hrf_alloc_array((size_t)k->out_columns, sizeof *k->absent_columns);
+    if (k->pieces == NULL || k->absent_columns == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", name);
+    for (int64_t u = 0; u < k->out_columns; u++)
+        k->absent_columns[u] = absent_pixels(k, u);
     for (int64_t j = 0; j < k->n_groups * k->n_pieces; j++) {
         const int64_t group = j / k->n_pieces, i = j % k->n_pieces;
         k->pieces[j] = (struct hrf_product_piece){
@@ -365,6 +432,10 @@ static int64_t choose_rows(const struct windows_kernel *k, int64_t line_bytes)
                                              k->n_strips);
         rows = hrf_ceil_div(k->n_rows, n_bands);
     }
+    while (k->n_slices > 1 && rows > 1 &&
+           !hrf_part_queues_are_even(hrf_ceil_div(k->n_rows, rows) * k->n_strips * k->n_slices,
+                                     n_threads))
+        rows = hrf_ceil_div(k->n_rows, hrf_ceil_div(k->n_rows, rows) + 1);
     return rows;
 }
 
@@ -395,9 +466,11 @@ static void choose_blocks(struct windows_kernel *k)
     k->n_strips = hrf_ceil_div(k->out_columns, k->block_columns);
     const int64_t numbers = window_columns(k, k->block_columns) * k->pixel_numbers;
     k->line_bytes = hrf_ceil_div(numbers * k->size, WORD) * WORD;
+    const int64_t n_panels = hrf_product_count_panels(k->columns_each);
     const bool few_pixels = n_pixels < k->out_channels || k->n_rows < n_threads;
-    k->n_slices = few_pixels && hrf_product_count_panels(k->columns_each) >= n_threads ? n_threads
-                                                                                       : 1;
+    k->n_slices = !few_pixels || n_panels < n_threads             ? 1
+                  : hrf_part_queues_are_even(n_panels, n_threads) ? n_threads
+                                                                  : n_panels;
     k->block_rows = choose_rows(k, k->line_bytes);
     k->n_bands = hrf_ceil_div(k->n_rows, k->block_rows);
     for (int64_t i = 0; i < k->n_bands; i++) {

@@ -28,11 +28,21 @@ bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node)
     for (int64_t i = 0; i < n; i++)                                                                \
     ((type *)(void *)out)[i * to] = ((const type *)(const void *)in)[i * from]
 
+/* Short runs, as pixels of few channels are, without a call. */
+static void copy_run(char *out, const char *in, int64_t n_bytes)
+{
+    enum { SHORT = 256, STEP = 32 };
+    for (; n_bytes >= STEP && n_bytes <= SHORT; n_bytes -= STEP, in += STEP, out += STEP)
+        memcpy(out, in, STEP);
+    if (n_bytes > 0)
+        memcpy(out, in, (size_t)n_bytes);
+}
+
 static void copy_strided(size_t size, int64_t n, char *out, int64_t to, const char *in,
                          int64_t from)
 {
     if (to == 1 && from == 1) {
-        memcpy(out, in, (size_t)n * size);
+        copy_run(out, in, n * (int64_t)size);
         return;
     }
     switch (size) {
@@ -51,7 +61,37 @@ static void copy_strided(size_t size, int64_t n, char *out, int64_t to, const ch
     }
 }
 
-enum { PARALLEL_FROM = 1 << 14 }; /* elements: less is done before a second thread wakes */
+enum {
+    PARALLEL_FROM = 1 << 14, /* elements: less is done before a second thread wakes */
+    PIECE_BYTES = 1 << 14,   /* that a thread copies at once, about */
+};
+
+/* Rows of that many bytes. */
+static int64_t rows_of_piece(int64_t row_bytes)
+{
+    return 1 + PIECE_BYTES / (row_bytes + 1);
+}
+
+/* Rows [row, end) of the walk. The axis before the last one is stepped along: looking up where a
+ * row begins takes longer than copying a short one. */
+static void copy_rows(const struct hrf_walk *walk, int64_t row, int64_t end, int64_t bytes,
+                      const char *in, char *out)
+{
+    const int32_t last = walk->rank - 1;
+    while (row < end) {
+        int64_t at[HRF_WALK_MAX_OPERANDS];
+        hrf_walk_seek(walk, row, at);
+        const int64_t per_line = last > 0 ? walk->dims[last - 1] : 1;
+        const int64_t left = per_line - row % per_line, n = left < end - row ? left : end - row;
+        for (int64_t i = 0; i < n; i++) {
+            copy_strided((size_t)bytes, walk->dims[last], out + at[0] * bytes,
+                         walk->strides[0][last], in + at[1] * bytes, walk->strides[1][last]);
+            at[0] += last > 0 ? walk->strides[0][last - 1] : 0;
+            at[1] += last > 0 ? walk->strides[1][last - 1] : 0;
+        }
+        row += n;
+    }
+}
 
 /* Copies a box: element i of `shape` goes from in + i . in_strides to out + i . out_strides. */
 static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
@@ -63,15 +103,11 @@ static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
     memcpy(strides[1], in_strides, sizeof strides[1]);
     struct hrf_walk walk;
     hrf_walk_init(&walk, shape, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
-    const int32_t last = walk.rank - 1;
     const int64_t bytes = (int64_t)size, rows = hrf_walk_rows(&walk);
-#pragma omp parallel for schedule(static) if (rows * walk.dims[last] > PARALLEL_FROM)
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t at[HRF_WALK_MAX_OPERANDS];
-        hrf_walk_seek(&walk, row, at);
-        copy_strided(size, walk.dims[last], out + at[0] * bytes, walk.strides[0][last],
-                     in + at[1] * bytes, walk.strides[1][last]);
-    }
+    const int64_t piece = rows_of_piece(walk.dims[walk.rank - 1] * bytes);
+#pragma omp parallel for schedule(static) if (rows * walk.dims[walk.rank - 1] > PARALLEL_FROM)
+    for (int64_t row = 0; row < rows; row += piece)
+        copy_rows(&walk, row, row + piece < rows ? row + piece : rows, bytes, in, out);
 }
 
 static size_t element_size(const struct hrf_spec *spec)
@@ -79,19 +115,33 @@ static size_t element_size(const struct hrf_spec *spec)
     return hrf_dtype_size(spec->output.dtype);
 }
 
+/* Bytes of an input of CONCAT between two places that differ before its axis: they follow each
+ * other in memory. */
+static int64_t bytes_from_axis(const struct hrf_spec *spec, const struct hrf_shape *shape)
+{
+    int64_t strides[HRF_MAX_RANK];
+    hrf_layout_strides(shape, strides);
+    const int64_t axis = spec->attributes.axis;
+    return shape->dims[axis] * strides[axis] * (int64_t)element_size(spec);
+}
+
+/* One pass over the output: what each input gives at a place stands beside that of the others. */
 static void run_concat(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    int64_t out_strides[HRF_MAX_RANK], in_strides[HRF_MAX_RANK];
-    const int64_t axis = spec->attributes.axis, bytes = (int64_t)element_size(spec);
-    hrf_layout_strides(&spec->output.shape, out_strides);
-    char *out = call->output;
-    for (int32_t i = 0; i < spec->n_inputs; i++) {
-        const struct hrf_shape *shape = &spec->inputs[i].shape;
-        if (hrf_shape_count(shape) == 0)
-            continue;
-        hrf_layout_strides(shape, in_strides);
-        copy_box(shape, (size_t)bytes, hrf_spec_data(spec, call, i), in_strides, out, out_strides);
-        out += shape->dims[axis] * out_strides[axis] * bytes;
+    const int64_t n_bytes = bytes_from_axis(spec, &spec->output.shape);
+    const int64_t size = (int64_t)element_size(spec), piece = rows_of_piece(n_bytes);
+    const int64_t n = n_bytes > 0 ? hrf_shape_count(&spec->output.shape) * size / n_bytes : 0;
+#pragma omp parallel for schedule(static) if (n * n_bytes > PARALLEL_FROM * size)
+    for (int64_t first = 0; first < n; first += piece) {
+        const int64_t end = first + piece < n ? first + piece : n;
+        int64_t at = 0;
+        for (int32_t k = 0; k < spec->n_inputs; k++) {
+            const char *in = hrf_spec_data(spec, call, k);
+            const int64_t own = bytes_from_axis(spec, &spec->inputs[k].shape);
+            for (int64_t i = first; i < end; i++)
+                copy_run((char *)call->output + i * n_bytes + at, in + i * own, own);
+            at += own;
+        }
     }
 }
 
