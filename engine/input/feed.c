@@ -7,6 +7,7 @@
 #include "engine/input/image_resize.h"
 #include "engine/input/pixel_writer.h"
 #include "engine/input/plan_readers.h"
+#include "engine/input/tile_batches.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@
 enum { CLAIM = 4 };
 struct slot {
     void *pixels[HRF_FEED_MOST_FORMS];
+    struct hrf_tile_batch *tiles; /* in pixels[0]; NULL: batches are pixels */
     int64_t batch;   /* that it holds or will hold next, counted in the order of delivery */
     int64_t number;  /* of that batch in the visiting order; -1 = not known yet */
     int64_t claimed; /* positions claimed by readers */
@@ -25,11 +27,13 @@ struct slot {
 
 struct hrf_feed {
     struct hrf_feed_config config;
-    int64_t side;                     /* px of an image that goes into the network */
-    int64_t first_row, n_rows;        /* of every patch that are read */
-    int64_t *order;                   /* [n_patches]: visiting order -> patch */
-    int64_t n_batches;                /* total number; INT64_MAX: not known yet */
-    struct hrf_pixel_writer *writers; /* [n_forms] */
+    int64_t side;                      /* px of an image that goes into the network */
+    int64_t first_row, n_rows;         /* of every patch that are read */
+    int64_t *order;                    /* [n_patches]: visiting order -> patch */
+    int64_t n_batches;                 /* total number; INT64_MAX: not known yet */
+    struct hrf_pixel_writer *writers;  /* [n_forms] */
+    struct hrf_tile_batches tiles;     /* with config.gives_tiles */
+    struct hrf_patch_reader *geometry; /* likewise */
     struct slot *slots;
     pthread_t *threads;
     int32_t n_threads;
@@ -65,6 +69,13 @@ static int64_t batch_size(const struct hrf_feed *feed, int64_t batch)
     return left < feed->config.batch ? left : feed->config.batch;
 }
 
+/* What readers claim of an open slot: its patches, or its tiles and before them the patch that is
+ * decoded here. */
+static int64_t n_positions(const struct hrf_feed *feed, const struct slot *slot)
+{
+    return slot->tiles != NULL ? 1 + slot->tiles->n_tiles : batch_size(feed, slot->number);
+}
+
 /* The patch at a position of a batch in the visiting order, and that it will not be read again. */
 static const struct hrf_patch *patch_at(const struct hrf_feed *feed, int64_t batch, int64_t place)
 {
@@ -96,6 +107,8 @@ static bool open_slot(struct hrf_feed *feed, struct slot *slot)
                                              : slot->batch;
     if (slot->number >= 0) {
         pass_batches(feed, slot->number);
+        if (feed->config.gives_tiles)
+            slot->tiles = hrf_tile_batches_open(&feed->tiles, slot->number, slot->pixels[0]);
         return true;
     }
     feed->n_batches = slot->batch;
@@ -115,7 +128,7 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
         if (slot->batch == feed->next_claim) {
             if (!open_slot(feed, slot))
                 return false;
-            int64_t left = batch_size(feed, slot->number) - slot->claimed;
+            int64_t left = n_positions(feed, slot) - slot->claimed;
             *claim = (struct claim){ .slot = slot,
                                      .batch = slot->number,
                                      .first = slot->claimed,
@@ -180,33 +193,58 @@ static void take_row(void *context, int64_t row, const unsigned char *rgb)
     hrf_level_check_row(reader->check, row, rgb);
 }
 
+static enum hrf_status read_patch(struct hrf_feed *feed, struct reader *reader,
+                                  const struct hrf_patch *patch, struct hrf_error *err)
+{
+    const struct hrf_feed_config *config = &feed->config;
+    const int64_t start = hrf_clock_ns(), before = hrf_slide_white_reads();
+    int64_t decode_ns = 0;
+    bool is_white = false;
+    hrf_level_check_begin(reader->check, feed->first_row);
+    if (reader->resizer != NULL)
+        hrf_image_resizer_begin(reader->resizer, config->first_row, config->n_rows, put_row,
+                                reader);
+    HRF_TRY(hrf_patch_reader_visit(reader->patches, patch->x, patch->y, feed->first_row,
+                                   feed->n_rows, take_row, reader, &decode_ns, err));
+    HRF_TRY(hrf_plan_check_white(config->slide, config->plan, patch - config->plan->patches, before,
+                                 &is_white, err));
+    if (!is_white)
+        HRF_TRY(hrf_level_check_end(reader->check, patch->x, patch->y, err));
+    for (int32_t f = 0; f < config->n_forms; f++)
+        hrf_pixel_writer_end(&feed->writers[f]);
+    reader->decode_ns += decode_ns;
+    reader->prepare_ns += hrf_clock_ns() - start - decode_ns;
+    return HRF_OK;
+}
+
 static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
                                   const struct claim *claim, struct hrf_error *err)
 {
-    const struct hrf_feed_config *config = &feed->config;
     for (int64_t i = 0; i < claim->n; i++) {
-        const int64_t place = claim->first + i, start = hrf_clock_ns();
+        const int64_t place = claim->first + i;
         const struct hrf_patch *patch = patch_at(feed, claim->batch, place);
-        const int64_t before = hrf_slide_white_reads();
-        int64_t decode_ns = 0;
-        bool is_white = false;
-        for (int32_t f = 0; f < config->n_forms; f++)
+        for (int32_t f = 0; f < feed->config.n_forms; f++)
             reader->places[f] = place_of(feed, claim->slot, f, place);
-        hrf_level_check_begin(reader->check, feed->first_row);
-        if (reader->resizer != NULL)
-            hrf_image_resizer_begin(reader->resizer, config->first_row, config->n_rows, put_row,
-                                    reader);
-        HRF_TRY(hrf_patch_reader_visit(reader->patches, patch->x, patch->y, feed->first_row,
-                                       feed->n_rows, take_row, reader, &decode_ns, err));
+        HRF_TRY(read_patch(feed, reader, patch, err));
         patch_done(feed, reader->patches, patch);
-        HRF_TRY(hrf_plan_check_white(config->slide, config->plan, patch - config->plan->patches,
-                                     before, &is_white, err));
-        if (!is_white)
-            HRF_TRY(hrf_level_check_end(reader->check, patch->x, patch->y, err));
-        for (int32_t f = 0; f < config->n_forms; f++)
-            hrf_pixel_writer_end(&feed->writers[f]);
-        reader->decode_ns += decode_ns;
-        reader->prepare_ns += hrf_clock_ns() - start - decode_ns;
+    }
+    return HRF_OK;
+}
+
+/* Tiles as they are in the file, and of the batch the patch that is decoded here, too. */
+static enum hrf_status fill_tiles(struct hrf_feed *feed, struct reader *reader,
+                                  const struct claim *claim, struct hrf_error *err)
+{
+    struct hrf_tile_batch *tiles = claim->slot->tiles;
+    for (int64_t i = claim->first; i < claim->first + claim->n; i++) {
+        if (i == 0) {
+            reader->places[0] = tiles->witness;
+            HRF_TRY(read_patch(feed, reader, patch_at(feed, claim->batch, 0), err));
+            continue;
+        }
+        const int64_t start = hrf_clock_ns();
+        HRF_TRY(hrf_tile_batches_read(&feed->tiles, tiles, (int32_t)i - 1, err));
+        reader->prepare_ns += hrf_clock_ns() - start;
     }
     return HRF_OK;
 }
@@ -254,6 +292,17 @@ static enum hrf_status reader_init(struct reader *reader, const struct hrf_feed_
                : HRF_OK;
 }
 
+/* A slot is full. Called with the lock. */
+static void end_slot(struct hrf_feed *feed, const struct slot *slot)
+{
+    const int64_t n = batch_size(feed, slot->number);
+    for (int64_t i = 0; i < n && slot->tiles != NULL; i++)
+        patch_done(feed, feed->geometry, patch_at(feed, slot->number, i));
+    if (slot->tiles != NULL)
+        feed->n_read += n;
+    pthread_cond_signal(&feed->ready);
+}
+
 static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(reader) reader = { .feed = feed };
@@ -262,15 +311,16 @@ static enum hrf_status read_patches(struct hrf_feed *feed, struct hrf_error *err
     pthread_mutex_lock(&feed->lock);
     while (take_claim(feed, &claim)) {
         pthread_mutex_unlock(&feed->lock);
-        HRF_TRY(fill_claim(feed, &reader, &claim, err));
+        HRF_TRY((claim.slot->tiles != NULL ? fill_tiles : fill_claim)(feed, &reader, &claim, err));
         pthread_mutex_lock(&feed->lock);
         feed->decode_ns += reader.decode_ns;
         feed->prepare_ns += reader.prepare_ns;
         reader.decode_ns = reader.prepare_ns = 0;
-        feed->n_read += claim.n;
         claim.slot->filled += claim.n;
-        if (claim.slot->filled == batch_size(feed, claim.batch))
-            pthread_cond_signal(&feed->ready);
+        if (claim.slot->tiles == NULL)
+            feed->n_read += claim.n;
+        if (claim.slot->filled == n_positions(feed, claim.slot))
+            end_slot(feed, claim.slot);
     }
     pthread_mutex_unlock(&feed->lock);
     return HRF_OK;
@@ -310,7 +360,8 @@ static enum hrf_status allocate_slot(const struct hrf_feed *feed, struct slot *s
     const struct hrf_feed_config *config = &feed->config;
     const size_t n = (size_t)config->batch * (size_t)image_numbers(feed);
     for (int32_t f = 0; f < config->n_forms; f++) {
-        const size_t n_bytes = n * hrf_feed_form_bytes(&config->forms[f]);
+        const size_t n_bytes = config->gives_tiles ? feed->tiles.block_bytes
+                                                   : n * hrf_feed_form_bytes(&config->forms[f]);
         if (is_taken(config, f)) {
             HRF_TRY(config->memory.take(config->memory.context, n_bytes, &slot->pixels[f], err));
             continue;
@@ -320,6 +371,23 @@ static enum hrf_status allocate_slot(const struct hrf_feed *feed, struct slot *s
                          config->n_ahead, (long long)config->batch);
     }
     return HRF_OK;
+}
+
+static enum hrf_status prepare_tiles(struct hrf_feed *feed, struct hrf_error *err)
+{
+    const struct hrf_feed_config *config = &feed->config;
+    HRF_AUTO(hrf_level_check) check = NULL;
+    HRF_TRY(hrf_plan_readers_create(config->slide, config->plan, &feed->geometry, &check, err));
+    feed->tiles = (struct hrf_tile_batches){ .slide = config->slide,
+                                             .reader = feed->geometry,
+                                             .patches = config->plan->patches + config->first_patch,
+                                             .order = feed->order,
+                                             .n_patches = config->n_patches,
+                                             .batch = config->batch,
+                                             .side = (int32_t)feed->side,
+                                             .first_row = (int32_t)feed->first_row,
+                                             .n_rows = (int32_t)feed->n_rows };
+    return hrf_tile_batches_init(&feed->tiles, err);
 }
 
 static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
@@ -332,12 +400,15 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
                      "no memory for the patch feed");
     for (int32_t f = 0; f < config->n_forms; f++)
         hrf_pixel_writer_init(&feed->writers[f], &config->forms[f], config->mean, config->std);
+    HRF_TRY(make_order(feed, err));
+    if (config->gives_tiles)
+        HRF_TRY(prepare_tiles(feed, err));
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
         HRF_TRY(allocate_slot(feed, &feed->slots[i], err));
     }
-    return make_order(feed, err);
+    return HRF_OK;
 }
 
 /* Tells the slide which patches will be read. */
@@ -431,6 +502,7 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     if (feed->announcer != NULL)
         hrf_patch_reader_expect_none(feed->announcer);
     hrf_patch_reader_destroy(feed->announcer);
+    hrf_patch_reader_destroy(feed->geometry);
     pthread_cond_destroy(&feed->ready);
     pthread_cond_destroy(&feed->space);
     pthread_mutex_destroy(&feed->lock);
@@ -458,7 +530,7 @@ static void give_back(struct hrf_feed *feed)
 static void clear_rest(const struct hrf_feed *feed, const struct slot *slot)
 {
     const int64_t n = batch_size(feed, slot->number);
-    for (int32_t f = 0; f < feed->config.n_forms; f++)
+    for (int32_t f = 0; f < feed->config.n_forms && slot->tiles == NULL; f++)
         memset(place_of(feed, slot, f, n), 0,
                (size_t)(place_of(feed, slot, f, feed->config.batch) - place_of(feed, slot, f, n)));
 }
@@ -467,7 +539,7 @@ static void clear_rest(const struct hrf_feed *feed, const struct slot *slot)
 static bool is_full(const struct hrf_feed *feed, const struct slot *slot)
 {
     return slot->batch == feed->next_batch && slot->number >= 0 &&
-           slot->filled == batch_size(feed, slot->number);
+           slot->filled == n_positions(feed, slot);
 }
 
 enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batch,
@@ -485,6 +557,7 @@ enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batc
                                                      slot->number * feed->config.batch,
                                           .n = batch_size(feed, slot->number),
                                           .number = slot->number };
+        batch->tiles = slot->tiles;
         memcpy(batch->pixels, slot->pixels, sizeof batch->pixels);
         clear_rest(feed, slot);
         feed->next_batch++;

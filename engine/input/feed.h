@@ -15,6 +15,7 @@
 #include "base/preparation.h"
 #include "engine/input/stain_jitter.h"
 #include "engine/ir/feed_form.h"
+#include "engine/ir/tile_batch.h"
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
 
@@ -56,6 +57,10 @@ struct hrf_feed_config {
     /* Where forms that are raw lie, for a device that reads them there; `take` NULL: on the heap.
      * Called by the thread that creates and destroys the feed. */
     struct hrf_feed_memory memory;
+    /* Batches are compressed tiles, for a device that decodes them (hrf_feed_no_tiles() is NULL):
+     * hrf_feed_batch.tiles in the place of pixels. One patch of each batch is decoded here, too, so
+     * that the device's pixels can be compared with it. */
+    bool gives_tiles;
     /* The file is read ahead of the readers (tiler/slide/read_ahead.h), which takes threads that
      * wait for the disk and 32 MiB. Not where other processes read most of the batches. */
     bool reads_ahead;
@@ -71,6 +76,7 @@ struct hrf_feed_batch {
      * short batch; aligned to a cache line, and valid until the next hrf_feed_next (with n_held,
      * one of the next). A session reads them where they are (hrf_session_feed()). */
     const void *pixels[HRF_FEED_MOST_FORMS];
+    const struct hrf_tile_batch *tiles; /* with config.gives_tiles */
     const int64_t
         *patches; /* [n]: the patch numbers, counted from first_patch; valid as long as the feed */
     int64_t n;
@@ -87,6 +93,10 @@ struct hrf_feed_times {
  * counted from first_patch. Batch b of size n holds the positions from n * b on. */
 HRF_CHECKED enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch,
                                            int64_t n_patches, int64_t *out, struct hrf_error *err);
+/* NULL: a feed with this configuration may give tiles. Else why not: "its patches are resampled
+ * from another resolution", static. */
+HRF_CHECKED enum hrf_status hrf_feed_no_tiles(const struct hrf_feed_config *config,
+                                              const char **why, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_feed_create(const struct hrf_feed_config *config,
                                             struct hrf_feed **out, struct hrf_error *err);
 /* Stops the readers and waits until each has finished its current patch. */
@@ -97,5 +107,11 @@ HRF_DEFINE_AUTO(hrf_feed)
 HRF_CHECKED enum hrf_status hrf_feed_next(struct hrf_feed *feed, struct hrf_feed_batch *batch,
                                           struct hrf_error *err);
 struct hrf_feed_times hrf_feed_times(struct hrf_feed *feed);
+/* Why a device cannot decode tiles that a feed gave: HRF_E_USER, if one of them is damaged, in the
+ * words of a feed that decodes; else HRF_OK. */
+HRF_CHECKED enum hrf_status hrf_feed_check_tiles(struct hrf_slide *slide,
+                                                 const struct hrf_tile_plan *plan,
+                                                 const struct hrf_tile_batch *tiles,
+                                                 struct hrf_error *err);
 
 #endif

@@ -21,6 +21,8 @@ struct hrf_feed_form {
 static inline bool hrf_feed_form_is_same(const struct hrf_feed_form *a,
                                          const struct hrf_feed_form *b)
 {
+    if (a->raw && b->raw) /* bytes are the same for every type */
+        return true;
     const bool is_quantized = a->type == HRF_S8 || a->type == HRF_U8;
     return a->raw == b->raw && a->type == b->type &&
            (!is_quantized || (a->quantization.scale == b->quantization.scale &&

@@ -1,6 +1,7 @@
 /* fuzz_tiles.c - TIFFs of any bytes: the table of their tiles is made or not, and every tile is
- * decoded or found to be damaged. */
+ * decoded or found to be damaged. A sound tile that becomes a stream keeps its pixels. */
 #include "base/alloc.h"
+#include "tiler/slide/jpeg_stream.h"
 #include "tiler/slide/slide.h"
 #include "tiler/slide/tile_table.h"
 
@@ -37,6 +38,25 @@ static void describe(int fd, struct hrf_slide_info *info)
     TIFFClose(tiff);
 }
 
+static void check_stream(const struct hrf_tile_table *table, int32_t level, int64_t i,
+                         unsigned char *rgb)
+{
+    const struct hrf_level_table *t = &table->level[level];
+    const struct hrf_jpeg_form own = { .is_ycc = true,
+                                       .width = t->tile_width,
+                                       .height = t->tile_height };
+    const int64_t column = i % t->columns, row = i / t->columns;
+    const size_t n = (size_t)(t->tile_width * t->tile_height) * 3;
+    HRF_AUTO_FREE unsigned char *stream = hrf_alloc(hrf_jpeg_stream_most(&t->form, t->lengths[i]));
+    HRF_AUTO_FREE unsigned char *again = hrf_alloc(n);
+    if (stream == NULL || again == NULL)
+        return;
+    const size_t length = hrf_tile_table_stream(table, level, column, row, stream);
+    if (length > 0 && hrf_tile_table_decode(table, level, column, row, 1, rgb) &&
+        (!hrf_jpeg_tile_decode(&own, stream, length, 1, again) || memcmp(rgb, again, n) != 0))
+        __builtin_trap();
+}
+
 static void decode_all(const struct hrf_tile_table *table, int32_t level)
 {
     const struct hrf_level_table *t = &table->level[level];
@@ -44,10 +64,13 @@ static void decode_all(const struct hrf_tile_table *table, int32_t level)
     if (t->width == 0 || t->offsets == NULL || t->tile_width * t->tile_height > MOST_PIXELS)
         return;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(t->tile_width * t->tile_height), 3);
-    for (int64_t i = 0; i < n && i < MOST_TILES && rgb != NULL; i++)
+    for (int64_t i = 0; i < n && i < MOST_TILES && rgb != NULL; i++) {
+        if (t->lengths[i] > 0)
+            check_stream(table, level, i, rgb);
         for (int32_t r = 1; r <= HRF_JPEG_MAX_REDUCTION; r *= 2)
             if (t->lengths[i] > 0 && t->tile_width % r == 0 && t->tile_height % r == 0)
                 (void)hrf_tile_table_decode(table, level, i % t->columns, i / t->columns, r, rgb);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

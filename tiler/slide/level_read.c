@@ -2,6 +2,7 @@
 #include "tiler/slide/level_read.h"
 
 #include "base/clock.h"
+#include "tiler/slide/jpeg_stream.h"
 #include "tiler/slide/slide_private.h"
 
 #include <assert.h>
@@ -344,6 +345,94 @@ enum hrf_status hrf_level_visit(struct hrf_slide *slide, const struct hrf_level_
         HRF_TRY(visit_tiles(&visit, range, row, &next, decode_ns, err));
     take_white(&visit, next, region->height);
     return HRF_OK;
+}
+
+/* ---- tiles as they are in the file ---- */
+
+const char *hrf_level_no_streams(const struct hrf_slide *slide, int32_t level)
+{
+    const struct hrf_level_table *table = &slide->table.level[level];
+    if (table->width == 0 || table->offsets == NULL)
+        return "its tiles are not JPEG tiles that can be taken from the file";
+    if (!table->form.is_ycc)
+        return "its JPEG tiles are RGB, not YCbCr";
+    return hrf_jpeg_form_is_plain(&table->form) ? NULL : "the tables of its JPEG tiles are unusual";
+}
+
+enum hrf_status hrf_level_parts(const struct hrf_slide *slide,
+                                const struct hrf_level_region *region, hrf_take_part *take,
+                                void *context, struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[region->grid.level];
+    const struct hrf_tile_range range = tiles_of(slide, region);
+    assert(region->grid.reduction == 1 && table->offsets != NULL);
+    for (int64_t row = range.top; row < range.bottom; row++)
+        for (int64_t column = range.left; column < range.right; column++) {
+            const struct span x = span_of(column, table->tile_width, region->x, region->width,
+                                          table->width);
+            const struct span y = span_of(row, table->tile_height, region->y, region->height,
+                                          table->height);
+            const uint32_t length = table->lengths[row * table->columns + column];
+            const struct hrf_tile_part part = { .column = column,
+                                                .row = row,
+                                                .x = x.begin,
+                                                .y = y.begin,
+                                                .tile_x = x.skip,
+                                                .tile_y = y.skip,
+                                                .width = x.end - x.begin,
+                                                .height = y.end - y.begin,
+                                                .n_bytes = hrf_jpeg_stream_most(&table->form,
+                                                                                length) };
+            if (part.width > 0 && part.height > 0 && length > 0)
+                HRF_TRY(take(context, &part, err));
+        }
+    return HRF_OK;
+}
+
+/* A tile that was read ahead, from where it was read to; 0: it was not, or does not pass. */
+static size_t stream_ahead(struct hrf_slide *slide, int32_t level, int64_t tile, unsigned char *out)
+{
+    const struct hrf_level_table *table = &slide->table.level[level];
+    const unsigned char *data = NULL;
+    size_t n = 0;
+    pthread_rwlock_rdlock(&slide->ahead_lock);
+    if (slide->ahead != NULL && slide->ahead_grid.level == level)
+        data = hrf_read_ahead_take(slide->ahead, tile);
+    if (data != NULL) {
+        n = hrf_jpeg_stream_make(&table->form, data, table->lengths[tile], out);
+        hrf_read_ahead_put(slide->ahead, tile);
+    }
+    pthread_rwlock_unlock(&slide->ahead_lock);
+    return n;
+}
+
+enum hrf_status hrf_level_tile_check(struct hrf_slide *slide, int32_t level, int64_t column,
+                                     int64_t row, struct hrf_error *err)
+{
+    const struct hrf_level_table *table = &slide->table.level[level];
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array(
+        (size_t)(table->tile_width * table->tile_height), 3);
+    HRF_CHECK_MEMORY(rgb != NULL, err, "no memory for a tile of '%s'", slide->shown);
+    return load_tile(slide, (struct hrf_tile_grid){ level, 1 }, column, row, rgb, err);
+}
+
+enum hrf_status hrf_level_tile_stream(struct hrf_slide *slide, int32_t level, int64_t column,
+                                      int64_t row, unsigned char *out, size_t *n_bytes,
+                                      struct hrf_error *err)
+{
+    const int64_t tile = row * slide->table.level[level].columns + column;
+    HRF_TRY(hrf_slide_check_damage(slide, err));
+    *n_bytes = stream_ahead(slide, level, tile, out);
+    if (*n_bytes == 0)
+        *n_bytes = hrf_tile_table_stream(&slide->table, level, column, row, out);
+    if (*n_bytes > 0)
+        return HRF_OK;
+    HRF_TRY(hrf_level_tile_check(slide, level, column, row, err));
+    return hrf_error_set(err, HRF_E_USER,
+                         "tile %lld, %lld of level %d of '%s' can be read, but is not a plain JPEG "
+                         "(baseline, one scan up to its end marker), which a GPU is given: use "
+                         "engine.decode=cpu",
+                         (long long)column, (long long)row, level, slide->shown);
 }
 
 /* Lists the tiles of the range to be read ahead. Called with the lock. */

@@ -49,6 +49,36 @@ void hrf_level_done(struct hrf_slide *slide, const struct hrf_level_region *regi
 /* Announced regions will be read in the order in which they were announced: begins to read their
  * tiles from the file (read_ahead.h). */
 HRF_CHECKED enum hrf_status hrf_level_read_ahead(struct hrf_slide *slide, struct hrf_error *err);
+/* ---- tiles as they are in the file, for a decoder elsewhere ---- */
+
+/* The part of a tile that lies in a region and in the image, in px. */
+struct hrf_tile_part {
+    int64_t column, row;    /* of the tile */
+    int64_t x, y;           /* from the region's corner */
+    int64_t tile_x, tile_y; /* from the tile's corner */
+    int64_t width, height;
+    size_t n_bytes; /* the most that hrf_level_tile_stream() gives of the tile */
+};
+typedef enum hrf_status hrf_take_part(void *context, const struct hrf_tile_part *part,
+                                      struct hrf_error *err);
+/* NULL: the level's tiles may be given as streams (jpeg_stream.h). Else why not, a static text:
+ * "its tiles are not JPEG". */
+const char *hrf_level_no_streams(const struct hrf_slide *slide, int32_t level);
+/* The parts of the tiles of a level with streams, row by row; tiles that are left out have none. */
+HRF_CHECKED enum hrf_status hrf_level_parts(const struct hrf_slide *slide,
+                                            const struct hrf_level_region *region,
+                                            hrf_take_part *take, void *context,
+                                            struct hrf_error *err);
+/* Reads a tile as a stream: *n_bytes to `out`, which has room for hrf_tile_part.n_bytes.
+ * HRF_E_USER: it is damaged, told as hrf_level_read() has it, or of a form that is not given as a
+ * stream. */
+HRF_CHECKED enum hrf_status hrf_level_tile_stream(struct hrf_slide *slide, int32_t level,
+                                                  int64_t column, int64_t row, unsigned char *out,
+                                                  size_t *n_bytes, struct hrf_error *err);
+/* HRF_E_USER, told as hrf_level_read() has it: the tile does not decode. */
+HRF_CHECKED enum hrf_status hrf_level_tile_check(struct hrf_slide *slide, int32_t level,
+                                                 int64_t column, int64_t row,
+                                                 struct hrf_error *err);
 /* No announced region is read any more. */
 void hrf_level_expect_none(struct hrf_slide *slide);
 

@@ -314,6 +314,23 @@ static struct hrf_level_region needed(const struct hrf_patch_reader *reader, int
                    (int64_t)ceil((double)rows.n * scale) + reader->resampler.y.n_taps + 4);
 }
 
+const char *hrf_patch_reader_no_streams(const struct hrf_patch_reader *reader)
+{
+    const char *why = hrf_level_no_streams(reader->slide, reader->level);
+    if (why != NULL)
+        return why;
+    return reader->is_copy && reader->reduction == 1
+               ? NULL
+               : "its patches are resampled from another resolution";
+}
+
+struct hrf_level_region hrf_patch_reader_region(const struct hrf_patch_reader *reader, int64_t x0,
+                                                int64_t y0, int64_t first_row, int64_t n_rows)
+{
+    assert(reader->is_copy);
+    return needed(reader, x0, y0, (struct rows){ first_row, n_rows });
+}
+
 enum hrf_status hrf_patch_reader_expect(const struct hrf_patch_reader *reader, int64_t x0,
                                         int64_t y0, int64_t first_row, int64_t n_rows,
                                         struct hrf_error *err)

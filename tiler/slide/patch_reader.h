@@ -28,6 +28,7 @@
 /* Takes row `row` of what is read, counted from its first: rgb[width][3], valid during the call. */
 typedef void hrf_take_row(void *context, int64_t row, const unsigned char *rgb);
 
+struct hrf_level_region; /* level_read.h */
 struct hrf_slide;
 struct hrf_patch_reader; /* opaque: geometry and scratch of one thread */
 
@@ -71,6 +72,12 @@ void hrf_patch_reader_done(const struct hrf_patch_reader *reader, int64_t x0, in
  * tiles from the file. */
 HRF_CHECKED enum hrf_status hrf_patch_reader_read_ahead(const struct hrf_patch_reader *reader,
                                                         struct hrf_error *err);
+/* NULL: patches are pixels of the level as it is, in tiles that may be given as streams
+ * (hrf_level_no_streams()); else why not, a static text. */
+const char *hrf_patch_reader_no_streams(const struct hrf_patch_reader *reader);
+/* The region of the level that those rows of such a patch are. */
+struct hrf_level_region hrf_patch_reader_region(const struct hrf_patch_reader *reader, int64_t x0,
+                                                int64_t y0, int64_t first_row, int64_t n_rows);
 /* Moves a patch that may lie anywhere near by up to half of its size into one tile of the slide if
  * it fits into one, so that reading it decodes no second tile. */
 void hrf_patch_reader_move_into_tile(const struct hrf_patch_reader *reader, int64_t *x0,

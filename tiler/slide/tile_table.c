@@ -2,6 +2,7 @@
 #include "tiler/slide/tile_table.h"
 
 #include "base/alloc.h"
+#include "tiler/slide/jpeg_stream.h"
 #include "tiler/slide/slide.h"
 
 #include <errno.h>
@@ -214,15 +215,34 @@ static bool read_at(int fd, unsigned char *out, size_t n, uint64_t offset)
     return true;
 }
 
+/* The bytes of a tile, heap; NULL: they cannot be read. */
+static unsigned char *read_tile(const struct hrf_tile_table *table, const struct hrf_level_table *t,
+                                int64_t i)
+{
+    const uint64_t end = (uint64_t)table->file_bytes;
+    if (t->offsets[i] > end || t->lengths[i] > end - t->offsets[i])
+        return NULL;
+    unsigned char *data = hrf_alloc(t->lengths[i]);
+    if (data != NULL && read_at(table->fd, data, t->lengths[i], t->offsets[i]))
+        return data;
+    hrf_free(data);
+    return NULL;
+}
+
 bool hrf_tile_table_decode(const struct hrf_tile_table *table, int32_t level, int64_t column,
                            int64_t row, int32_t reduction, unsigned char *rgb)
 {
     const struct hrf_level_table *t = &table->level[level];
     const int64_t i = row * t->columns + column;
-    const uint64_t end = (uint64_t)table->file_bytes;
-    if (t->offsets[i] > end || t->lengths[i] > end - t->offsets[i])
-        return false;
-    HRF_AUTO_FREE unsigned char *data = hrf_alloc(t->lengths[i]);
-    return data != NULL && read_at(table->fd, data, t->lengths[i], t->offsets[i]) &&
-           hrf_jpeg_tile_decode(&t->form, data, t->lengths[i], reduction, rgb);
+    HRF_AUTO_FREE unsigned char *data = read_tile(table, t, i);
+    return data != NULL && hrf_jpeg_tile_decode(&t->form, data, t->lengths[i], reduction, rgb);
+}
+
+size_t hrf_tile_table_stream(const struct hrf_tile_table *table, int32_t level, int64_t column,
+                             int64_t row, unsigned char *out)
+{
+    const struct hrf_level_table *t = &table->level[level];
+    const int64_t i = row * t->columns + column;
+    HRF_AUTO_FREE unsigned char *data = read_tile(table, t, i);
+    return data != NULL ? hrf_jpeg_stream_make(&t->form, data, t->lengths[i], out) : 0;
 }

@@ -43,5 +43,9 @@ void hrf_tile_table_release(struct hrf_tile_table *table);
  * it is damaged, or beyond the end of the file. */
 bool hrf_tile_table_decode(const struct hrf_tile_table *table, int32_t level, int64_t column,
                            int64_t row, int32_t reduction, unsigned char *rgb);
+/* Reads such a tile as a stream (jpeg_stream.h), which has room in `out`, and returns its length;
+ * 0: it does not pass, is damaged, or is beyond the end of the file. */
+size_t hrf_tile_table_stream(const struct hrf_tile_table *table, int32_t level, int64_t column,
+                             int64_t row, unsigned char *out);
 
 #endif
