@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct hrf_backend; /* each back end's own */
+struct hrf_tile_batch;
 
 /* How pixels become the input of a network: y = x * scale[c] + shift[c] for channel c of RGB. */
 struct hrf_pixel_form {
@@ -110,12 +111,34 @@ struct hrf_device_peer_ops {
                                    uint32_t value, struct hrf_error *err);
 };
 
+/* ---- pixels that arrive as compressed tiles ---- */
+
+struct hrf_device_decoding_ops {
+    /* The library, without a device: "nvJPEG 13.3.2". HRF_E_UNSUPPORTED: it cannot be loaded. */
+    enum hrf_status (*library)(char out[64], struct hrf_error *err);
+    /* Before the others; may be called again. *name: "nvJPEG 13.3.2 (JPEG engines)", lives as the
+     * back end. HRF_E_UNSUPPORTED: this device cannot decode; the text says why. */
+    enum hrf_status (*open)(struct hrf_backend *backend, const char **name, struct hrf_error *err);
+    /* As upload_pixels() of the images of the batch, and zeros behind them. The batch lies in
+     * memory of allocate_host(), and must not change before wait(). HRF_E_UNSUPPORTED: tiles
+     * cannot be decoded, which may also be told by check(). */
+    enum hrf_status (*decode)(struct hrf_backend *backend, int32_t slot, void *to,
+                              const struct hrf_value *input, const struct hrf_tile_batch *batch,
+                              int64_t n_pixels, const struct hrf_pixel_form *form,
+                              struct hrf_error *err);
+    /* After wait(): whether every tile was written, and the first image is the batch's witness but
+     * for rounding. HRF_E_UNSUPPORTED: not so; the text says what. */
+    enum hrf_status (*check)(struct hrf_backend *backend, int32_t slot,
+                             const struct hrf_tile_batch *batch, struct hrf_error *err);
+};
+
 /* A device that works asynchronously: its memory, and batches in its queue. All calls except wait()
  * and the allocations return as soon as the work is queued. Work is done in the order in which it
  * was queued, kernels included; wait() reports its errors. */
 struct hrf_device_ops {
     const struct hrf_device_recording_ops *recording;
     const struct hrf_device_peer_ops *peers;
+    const struct hrf_device_decoding_ops *decoding;
 
     /* "NVIDIA H200, compute capability 9.0, driver 13.0, cuDNN 9.19"; lives as the back end. */
     const char *(*describe)(const struct hrf_backend *backend);

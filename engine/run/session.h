@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 struct hrf_session; /* opaque */
+struct hrf_tile_batch;
 struct hrf_cutting;
 
 struct hrf_session_config {
@@ -118,6 +119,15 @@ struct hrf_feed_form hrf_session_feed_form(const struct hrf_session *session);
  * and so does a device with config.borrows_pixels: it must not change before that run is finished.
  * Else a device has copied it when this returns. */
 void hrf_session_feed(struct hrf_session *session, const void *batch);
+/* The same of a batch of compressed tiles (engine/ir/tile_batch.h), which the device decodes: with
+ * config.borrows_pixels, after hrf_session_open_decoder(), in memory of hrf_session_take_host(). It
+ * must not change before that run is finished, whose status is HRF_E_UNSUPPORTED if tiles cannot be
+ * decoded. */
+void hrf_session_feed_tiles(struct hrf_session *session, const struct hrf_tile_batch *batch);
+/* *name: "nvJPEG 13.3.2 (JPEG engines)", lives as the session. HRF_E_UNSUPPORTED: its device does
+ * not decode; the text says why. */
+HRF_CHECKED enum hrf_status hrf_session_open_decoder(struct hrf_session *session, const char **name,
+                                                     struct hrf_error *err);
 /* Host memory that the session's device reads and writes directly. What is given back is kept for
  * the next that takes as much, until the session is destroyed, which then has all of it. */
 HRF_CHECKED enum hrf_status hrf_session_take_host(struct hrf_session *session, size_t n_bytes,

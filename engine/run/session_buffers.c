@@ -129,6 +129,7 @@ void hrf_session_feed(struct hrf_session *session, const void *batch)
         if (!session->borrows_pixels)
             memcpy(copy, batch, (size_t)hrf_shape_count(&x->shape));
         session->device.fed[slot] = session->borrows_pixels ? batch : copy;
+        session->device.tiles[slot] = NULL;
     } else if (session->device.ops != NULL) {
         memcpy(session->device.inputs[0], batch, (size_t)hrf_value_bytes(x));
     } else if (session->may_borrow) {
@@ -137,6 +138,22 @@ void hrf_session_feed(struct hrf_session *session, const void *batch)
     } else {
         memcpy(hrf_session_buffer(session, input), batch, (size_t)hrf_value_bytes(x));
     }
+}
+
+void hrf_session_feed_tiles(struct hrf_session *session, const struct hrf_tile_batch *batch)
+{
+    assert(session->borrows_pixels);
+    session->device.tiles[session->n_started % HRF_SESSION_SLOTS] = batch;
+}
+
+enum hrf_status hrf_session_open_decoder(struct hrf_session *session, const char **name,
+                                         struct hrf_error *err)
+{
+    const struct hrf_device_ops *ops = session->device.ops;
+    if (ops == NULL || ops->decoding == NULL || !session->borrows_pixels)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the network does not take pixels as bytes on a GPU");
+    return ops->decoding->open(session->backend, name, err);
 }
 
 void hrf_session_give_back(struct hrf_session *session)

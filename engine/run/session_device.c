@@ -100,16 +100,28 @@ void hrf_session_device_release(struct hrf_session *session)
     d->ops->release(session->backend, session->copies);
 }
 
+static enum hrf_status queue_pixels(struct hrf_session *session, int32_t slot,
+                                    struct hrf_error *err)
+{
+    const struct hrf_session_device *d = &session->device;
+    const int32_t input = session->graph->inputs[0];
+    const struct hrf_value *x = &session->graph->values[input];
+    void *to = hrf_session_buffer(session, input);
+    const int64_t n = hrf_shape_count(&x->shape) / 3;
+    if (d->tiles[slot] != NULL)
+        return d->ops->decoding->decode(session->backend, slot, to, x, d->tiles[slot], n,
+                                        &session->pixel_form, err);
+    return d->ops->upload_pixels(session->backend, slot, to, x, d->fed[slot], n,
+                                 &session->pixel_form, err);
+}
+
 static enum hrf_status queue_inputs(struct hrf_session *session, int32_t slot,
                                     struct hrf_error *err)
 {
     const struct hrf_graph *graph = session->graph;
     struct hrf_session_device *d = &session->device;
     if (session->has_pixels)
-        return d->ops->upload_pixels(
-            session->backend, slot, hrf_session_buffer(session, graph->inputs[0]),
-            &graph->values[graph->inputs[0]], d->fed[slot],
-            hrf_shape_count(hrf_session_input_shape(session, 0)) / 3, &session->pixel_form, err);
+        return queue_pixels(session, slot, err);
     for (int32_t i = 0; i < graph->n_inputs; i++)
         HRF_TRY(d->ops->upload(session->backend, hrf_session_buffer(session, graph->inputs[i]),
                                d->inputs[i], bytes_of(session, graph->inputs[i]), err));
@@ -178,6 +190,15 @@ enum hrf_status hrf_session_device_finish(struct hrf_session *session, struct hr
     d->times.copy += times.copy;
     d->times.kernels += times.kernels;
     return HRF_OK;
+}
+
+enum hrf_status hrf_session_device_check(struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_session_device *d = &session->device;
+    const int32_t slot = (int32_t)((session->n_finished - 1) % HRF_SESSION_SLOTS);
+    return d->tiles[slot] != NULL
+               ? d->ops->decoding->check(session->backend, slot, d->tiles[slot], err)
+               : HRF_OK;
 }
 
 enum hrf_status hrf_session_device_wait(struct hrf_session *session, struct hrf_error *err)

@@ -27,7 +27,8 @@ struct hrf_session_device {
     float **outputs[HRF_SESSION_SLOTS];    /* [n_outputs] */
     uint8_t *pixels[HRF_SESSION_SLOTS];    /* copies of what is fed; NULL: it is borrowed */
     const uint8_t *fed[HRF_SESSION_SLOTS]; /* what is uploaded: a copy, or borrowed */
-    struct hrf_host_block *blocks;         /* [n_blocks] of hrf_session_take_host() */
+    const struct hrf_tile_batch *tiles[HRF_SESSION_SLOTS]; /* in its place; NULL: pixels are fed */
+    struct hrf_host_block *blocks; /* [n_blocks] of hrf_session_take_host() */
     int32_t n_blocks;
     void *recording; /* of all kernels; NULL until the second run */
     int64_t n_runs;
@@ -101,6 +102,9 @@ HRF_CHECKED enum hrf_status hrf_session_device_start(struct hrf_session *session
                                                      struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_device_finish(struct hrf_session *session,
                                                       struct hrf_error *err);
+/* Of the batch that was finished last: whether the device decoded its tiles. */
+HRF_CHECKED enum hrf_status hrf_session_device_check(struct hrf_session *session,
+                                                     struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_device_wait(struct hrf_session *session,
                                                     struct hrf_error *err);
 /* Copies a float32 value to the host. */

@@ -152,14 +152,17 @@ enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error
         HRF_TRY(hrf_session_device_finish(session, err));
     hrf_session_give_back(session);
     session->n_finished++;
-    return HRF_OK;
+    return session->device.ops != NULL ? hrf_session_device_check(session, err) : HRF_OK;
 }
 
 void hrf_session_drop(struct hrf_session *session)
 {
-    enum hrf_status status = HRF_OK;
-    while (session->n_finished < session->n_started && status == HRF_OK)
-        status = hrf_session_finish(session, NULL);
+    int64_t before = -1; /* a device that failed finishes nothing */
+    while (session->n_finished < session->n_started && session->n_finished != before) {
+        before = session->n_finished;
+        const enum hrf_status ignored = hrf_session_finish(session, NULL);
+        (void)ignored;
+    }
     session->n_finished = session->n_started; /* of a device that failed nothing is in flight */
 }
 

@@ -267,6 +267,7 @@ static void destroy(struct hrf_backend *backend)
         return;
     if (backend->device != NULL)
         (void)cudaStreamSynchronize(backend->device->stream);
+    hrf_cuda_decoder_destroy(backend->decoder);
     for (int i = 0; i < 2; i++) {
         struct hrf_cuda_landing *landing = &backend->landings[i];
         const cudaEvent_t events[] = { landing->sent, landing->arrived, landing->used,

@@ -6,6 +6,7 @@
 #include "engine/backend/compute.h"
 #include "engine/backend/cuda/cuda_device.h"
 #include "engine/backend/cuda/cudnn_attention.h"
+#include "engine/backend/cuda/decode.h"
 #include "engine/backend/cuda/kernels.h"
 #include "engine/backend/cuda/plan_cache.h"
 #include "engine/backend/cuda/product.h"
@@ -29,6 +30,7 @@ struct hrf_backend {
     struct hrf_plan_cache *plans;
     struct hrf_attention_plans *attentions; /* NULL until an attention asks for it */
     struct hrf_cuda_landing landings[2];
+    struct hrf_cuda_decoder *decoder; /* NULL until somebody asks for it */
     cudaEvent_t begins[2], marks[2];
     bool allow_tf32;
     bool told_of_seconds; /* why a convolution does not write a second output */
@@ -37,6 +39,13 @@ struct hrf_backend {
     struct hrf_strbuf notes, lines; /* lines: for the next notes */
 };
 
+/* device_queue.c: pixels land between the two, in the stream device->copies. *pixels: where. */
+HRF_CHECKED enum hrf_status hrf_cuda_land_begin(struct hrf_backend *backend, int32_t slot,
+                                                uint8_t **pixels, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cuda_land_end(struct hrf_backend *backend, int32_t slot, void *to,
+                                              const struct hrf_value *input, int64_t n_pixels,
+                                              const struct hrf_pixel_form *form,
+                                              struct hrf_error *err);
 /* device_share.c: what the queue (struct hrf_device_ops) has for ranks. */
 enum hrf_status hrf_cuda_copy_box(struct hrf_backend *backend, const struct hrf_device_box *box,
                                   struct hrf_error *err);

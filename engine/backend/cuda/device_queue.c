@@ -72,31 +72,49 @@ static enum hrf_status reserve_pixels(struct hrf_backend *backend, int64_t n_pix
     return HRF_OK;
 }
 
+static const char landing_pixels[] = "copying pixels to the GPU";
+
+enum hrf_status hrf_cuda_land_begin(struct hrf_backend *backend, int32_t slot, uint8_t **pixels,
+                                    struct hrf_error *err)
+{
+    const struct hrf_cuda_device *device = backend->device;
+    assert(slot == 0 || slot == 1);
+    struct hrf_cuda_landing *landing = &backend->landings[slot];
+    HRF_TRY_CUDA(cudaStreamWaitEvent(device->copies, landing->used, 0), landing_pixels);
+    HRF_TRY_CUDA(cudaEventRecord(landing->sent, device->copies), landing_pixels);
+    *pixels = landing->pixels;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cuda_land_end(struct hrf_backend *backend, int32_t slot, void *to,
+                                  const struct hrf_value *input, int64_t n_pixels,
+                                  const struct hrf_pixel_form *form, struct hrf_error *err)
+{
+    const struct hrf_operand y = { .dtype = input->dtype, .quantization = input->quantization };
+    const struct hrf_cuda_device *device = backend->device;
+    struct hrf_cuda_landing *landing = &backend->landings[slot];
+    assert(3 * (size_t)n_pixels <= landing->n_bytes);
+    HRF_TRY_CUDA(cudaEventRecord(landing->arrived, device->copies), landing_pixels);
+    HRF_TRY_CUDA(cudaStreamWaitEvent(device->stream, landing->arrived, 0), landing_pixels);
+    HRF_TRY_CUDA(hrf_k_normalise(hrf_cuda_array(&y, to), landing->pixels, n_pixels, form->scale,
+                                 form->shift, device->stream),
+                 landing_pixels);
+    HRF_TRY_CUDA(cudaEventRecord(landing->used, device->stream), landing_pixels);
+    landing->is_timed = true;
+    return HRF_OK;
+}
+
 static enum hrf_status upload_pixels(struct hrf_backend *backend, int32_t slot, void *to,
                                      const struct hrf_value *input, const uint8_t *from,
                                      int64_t n_pixels, const struct hrf_pixel_form *form,
                                      struct hrf_error *err)
 {
-    const struct hrf_operand y = { .dtype = input->dtype, .quantization = input->quantization };
-    static const char what[] = "copying pixels to the GPU";
-    const struct hrf_cuda_device *device = backend->device;
-    const size_t n_bytes = 3 * (size_t)n_pixels;
-    assert(slot == 0 || slot == 1);
-    struct hrf_cuda_landing *landing = &backend->landings[slot];
-    assert(n_bytes <= landing->n_bytes);
-    HRF_TRY_CUDA(cudaStreamWaitEvent(device->copies, landing->used, 0), what);
-    HRF_TRY_CUDA(cudaEventRecord(landing->sent, device->copies), what);
-    HRF_TRY_CUDA(
-        cudaMemcpyAsync(landing->pixels, from, n_bytes, cudaMemcpyHostToDevice, device->copies),
-        what);
-    HRF_TRY_CUDA(cudaEventRecord(landing->arrived, device->copies), what);
-    HRF_TRY_CUDA(cudaStreamWaitEvent(device->stream, landing->arrived, 0), what);
-    HRF_TRY_CUDA(hrf_k_normalise(hrf_cuda_array(&y, to), landing->pixels, n_pixels, form->scale,
-                                 form->shift, device->stream),
-                 what);
-    HRF_TRY_CUDA(cudaEventRecord(landing->used, device->stream), what);
-    landing->is_timed = true;
-    return HRF_OK;
+    uint8_t *pixels = NULL;
+    HRF_TRY(hrf_cuda_land_begin(backend, slot, &pixels, err));
+    HRF_TRY_CUDA(cudaMemcpyAsync(pixels, from, 3 * (size_t)n_pixels, cudaMemcpyHostToDevice,
+                                 backend->device->copies),
+                 landing_pixels);
+    return hrf_cuda_land_end(backend, slot, to, input, n_pixels, form, err);
 }
 
 static enum hrf_status begin(struct hrf_backend *backend, int32_t slot, struct hrf_error *err)
@@ -208,6 +226,7 @@ static const struct hrf_device_recording_ops recording = {
 const struct hrf_device_ops hrf_cuda_queue = {
     .recording = &recording,
     .peers = &hrf_cuda_peers,
+    .decoding = &hrf_cuda_decoding,
     .allocate = allocate,
     .release = release,
     .allocate_host = allocate_host,

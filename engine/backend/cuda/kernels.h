@@ -11,6 +11,8 @@
 
 #include "engine/backend/formulas.h"
 
+#include "engine/ir/tile_batch.h"
+
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -108,6 +110,22 @@ cudaError_t hrf_k_affine(struct hrf_k_array y, struct hrf_k_array x, const float
 /* The same for RGB pixels; scale and shift are read here and now. */
 cudaError_t hrf_k_normalise(struct hrf_k_array y, const uint8_t *x, int64_t pixels,
                             const float scale[3], const float shift[3], cudaStream_t stream);
+/* Sizes of the tiles that images are cut out of, and of the images, px of RGB bytes. */
+struct hrf_k_tiles {
+    int32_t tile_width, tile_height, side, n_rows;
+};
+/* images[i][n_rows][side][3] from tiles[t][tile_height][tile_width][3]; `cuts` are on the device.
+ */
+cudaError_t hrf_k_cut_tiles(uint8_t *images, const uint8_t *tiles, const struct hrf_tile_cut *cuts,
+                            int64_t n_cuts, const struct hrf_k_tiles *t, cudaStream_t stream);
+/* Of each strip of a tile how many bytes are `value`, and how many are 0: counts[t][strip][2]. */
+enum { HRF_K_STRIP_ROWS = 16 };
+static inline int64_t hrf_k_tile_strips(const struct hrf_k_tiles *t)
+{
+    return (t->tile_height + HRF_K_STRIP_ROWS - 1) / HRF_K_STRIP_ROWS;
+}
+cudaError_t hrf_k_count_bytes(int32_t *counts, const uint8_t *tiles, int64_t n_tiles,
+                              const struct hrf_k_tiles *t, uint8_t value, cudaStream_t stream);
 /* y[p][c] of `wide` channels from x of fewer, zeros behind them. */
 cudaError_t hrf_k_widen(struct hrf_k_array y, struct hrf_k_array x, int64_t pixels,
                         int64_t channels, int64_t wide, cudaStream_t stream);
