@@ -48,6 +48,20 @@ static void print_cuda(void)
     printf("cuda: %s\n", words);
 }
 
+/* What decodes tiles on a GPU; nothing where the GPU's back end cannot be loaded. */
+static void print_nvjpeg(void)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    struct hrf_error why = { .text = "" };
+    char words[64] = "";
+    if (hrf_backend_open("cuda", &ops, &why) != HRF_OK || ops->device->decoding == NULL)
+        return;
+    if (ops->device->decoding->library(words, &why) == HRF_OK)
+        printf("nvjpeg: %s\n", words);
+    else
+        printf("nvjpeg: missing: %s\n", why.text);
+}
+
 static void print_nccl(void)
 {
     const void *operations = NULL;
@@ -110,6 +124,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
            bf16_path(dnnl_get_effective_cpu_isa()), int8_path(dnnl_get_effective_cpu_isa()));
     print_lack(cpu);
     print_cuda();
+    print_nvjpeg();
     print_nccl();
     print_mpi();
     return 0;

@@ -19,9 +19,10 @@
 enum { PART_MS = 60000 }; /* the most work that is lost if a job is killed */
 
 static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf_job_task *task,
-                                  const struct hrf_tile_plan *plan, struct hrf_scores **out,
+                                  const struct hrf_task_source *source, struct hrf_scores **out,
                                   struct hrf_error *err)
 {
+    const struct hrf_tile_plan *plan = source->plan;
     const struct hrf_network *network = job->networks[task->network].network;
     HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
     HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores");
@@ -34,6 +35,12 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     memcpy(scores->hardware.path, job->identity.path, sizeof scores->hardware.path);
     memcpy(scores->hardware.driver, job->identity.driver, sizeof scores->hardware.driver);
     memcpy(scores->hardware.libraries, job->identity.libraries, sizeof scores->hardware.libraries);
+    snprintf(scores->decoder, sizeof scores->decoder, "%s", source->decoder);
+    if (source->gives_tiles) {
+        const size_t n = strlen(scores->hardware.libraries);
+        snprintf(scores->hardware.libraries + n, sizeof scores->hardware.libraries - n, ", %s",
+                 source->decoder);
+    }
     snprintf(scores->notes, sizeof scores->notes, "%s", hrf_network_notes(network));
     if (hrf_network_transport(network) != NULL)
         snprintf(scores->traffic.transport, sizeof scores->traffic.transport, "%s",
@@ -67,11 +74,11 @@ static enum hrf_status new_rows(const struct hrf_worker *job, const struct hrf_j
 
 enum hrf_status hrf_results_init(struct hrf_results *r, const struct hrf_worker *job,
                                  const struct hrf_task_group *group,
-                                 const struct hrf_tile_plan *plan, struct hrf_error *err)
+                                 const struct hrf_task_source *source, struct hrf_error *err)
 {
     *r = (struct hrf_results){ .job = job, .group = group, .saved_at = hrf_clock_seconds() };
     for (int k = 0; k < group->n; k++) {
-        HRF_TRY(new_scores(job, group->tasks[k], plan, &r->scores[k], err));
+        HRF_TRY(new_scores(job, group->tasks[k], source, &r->scores[k], err));
         if (job->spec->engine.embedding)
             HRF_TRY(new_rows(job, group->tasks[k], &r->rows[k], err));
     }
@@ -139,6 +146,13 @@ static double part_seconds(void)
     return (double)hrf_clock_setting_ms("HRF_PART_MS", 0, PART_MS) / 1000;
 }
 
+/* Records of earlier versions do not name the CPU. */
+static bool same_decoder(const struct hrf_scores *a, const struct hrf_scores *b)
+{
+    return strcmp(a->decoder[0] != '\0' ? a->decoder : "cpu",
+                  b->decoder[0] != '\0' ? b->decoder : "cpu") == 0;
+}
+
 /* Reads what an earlier attempt left of task k. A part that does not belong to the task or cannot
  * be read is not used: its patches are scored again. */
 static void read_part(const struct hrf_results *r, int k, struct hrf_scores **out)
@@ -153,9 +167,11 @@ static void read_part(const struct hrf_results *r, int k, struct hrf_scores **ou
     if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
         hrf_scores_decode(bytes, n_bytes, &task->identity, task->partial, &part, &why) != HRF_OK ||
         part->n_patches != task->n_patches || part->n_classes != r->scores[k]->n_classes ||
-        part->labels.side != r->scores[k]->labels.side) {
+        part->labels.side != r->scores[k]->labels.side || !same_decoder(part, r->scores[k])) {
         hrf_log_warning("engine", "the scores of an earlier attempt are not used: %s",
-                        why.text[0] != '\0' ? why.text : "they are for other patches or classes");
+                        why.text[0] != '\0'
+                            ? why.text
+                            : "they are for other patches or classes, or of another decoder");
         return;
     }
     HRF_MOVE(*out, part);

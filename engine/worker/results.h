@@ -24,7 +24,7 @@ struct hrf_results {
 HRF_CHECKED enum hrf_status hrf_results_init(struct hrf_results *results,
                                              const struct hrf_worker *job,
                                              const struct hrf_task_group *group,
-                                             const struct hrf_tile_plan *plan,
+                                             const struct hrf_task_source *source,
                                              struct hrf_error *err);
 void hrf_results_release(struct hrf_results *results);
 /* Forgets all scores, then takes over what earlier attempts left; *done [n_batches] is heap: the

@@ -98,6 +98,27 @@ static enum hrf_status finish_batch(const struct scoring *s, const struct hrf_fe
     return give(s, batch, parts, err);
 }
 
+static void feed(struct hrf_session *session, const struct scoring *s, int k,
+                 const struct hrf_feed_batch *batch)
+{
+    if (batch->tiles != NULL)
+        hrf_session_feed_tiles(session, batch->tiles);
+    else
+        hrf_session_feed(session, batch->pixels[s->source->form[k]]);
+}
+
+/* A device that cannot decode a batch fails the slide: in the words in which a reader that decodes
+ * names a damaged tile, if there is one. */
+static enum hrf_status explain(const struct scoring *s, const struct hrf_feed_batch *batch,
+                               enum hrf_status status, struct hrf_error *err)
+{
+    struct hrf_task_source *source = s->source;
+    if (status != HRF_E_UNSUPPORTED || batch->tiles == NULL)
+        return status;
+    HRF_TRY(hrf_feed_check_tiles(source->slide, source->plan, batch->tiles, err));
+    return hrf_error_wrap(err, HRF_E_USER, "'%s'", source->plan->slide_path);
+}
+
 /* Starts `next` (n 0: there is none) in the k-th network and finishes `oldest` (n 0: none is under
  * way). */
 static enum hrf_status start_and_finish(const struct scoring *s, int k,
@@ -106,12 +127,12 @@ static enum hrf_status start_and_finish(const struct scoring *s, int k,
 {
     struct hrf_session *session = session_of(s, k);
     if (next->n > 0) {
-        hrf_session_feed(session, next->pixels[s->source->form[k]]);
-        HRF_TRY(hrf_session_start(session, err));
+        feed(session, s, k, next);
+        HRF_TRY(explain(s, next, hrf_session_start(session, err), err));
     }
     if (oldest->n == 0)
         return HRF_OK;
-    HRF_TRY(hrf_session_finish(session, err));
+    HRF_TRY(explain(s, oldest, hrf_session_finish(session, err), err));
     take_output(s, k, oldest->n);
     hrf_meters_tick(&s->job->meters);
     return HRF_OK;
@@ -374,7 +395,7 @@ static enum hrf_status score(struct scoring *s, struct hrf_results *results, str
     for (int k = 0; k < s->group->n; k++)
         job->networks[s->group->networks[k]].spent = (struct hrf_resource_use){ 0 };
     if (status == HRF_OK && is_root) {
-        status = hrf_results_init(results, job, s->group, s->source->plan, err);
+        status = hrf_results_init(results, job, s->group, s->source, err);
         s->results = results;
     }
     status = hrf_worker_settle(job, status, err);

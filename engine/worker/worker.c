@@ -2,6 +2,7 @@
 #include "engine/worker/worker.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/own_process.h"
 #include "engine/input/plan_readers.h"
 #include "engine/run/agree.h"
@@ -164,8 +165,8 @@ static enum hrf_status check_slide(const struct hrf_job_task *task,
                          (long long)slide->width, (long long)slide->height);
 }
 
-enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_task_group *group,
-                                       struct hrf_task_source *source, struct hrf_error *err)
+static enum hrf_status open_slide(struct hrf_worker *job, const struct hrf_task_group *group,
+                                  struct hrf_task_source *source, struct hrf_error *err)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_TRY(hrf_worker_read_plan(job, group->tasks[0], &source->plan, err));
@@ -250,9 +251,9 @@ static void choose_memory(const struct hrf_worker *job, const struct hrf_task_gr
     }
 }
 
-enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
-                                      const struct hrf_task_group *group,
-                                      struct hrf_task_source *source, struct hrf_error *err)
+static struct hrf_feed_config feed_config(const struct hrf_worker *job,
+                                          const struct hrf_task_group *group,
+                                          struct hrf_task_source *source)
 {
     const struct hrf_job_engine *engine = &job->spec->engine;
     struct hrf_feed_config config = { .slide = source->slide,
@@ -269,7 +270,78 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
     choose_memory(job, group, &config);
     memcpy(config.mean, engine->mean, sizeof config.mean);
     memcpy(config.std, engine->std, sizeof config.std);
+    config.gives_tiles = source->gives_tiles;
+    return config;
+}
+
+enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
+                                      const struct hrf_task_group *group,
+                                      struct hrf_task_source *source, struct hrf_error *err)
+{
+    const struct hrf_feed_config config = feed_config(job, group, source);
     return hrf_feed_create(&config, &source->feed, err);
+}
+
+/* Why the group's device cannot decode the slide's tiles; "": it can, and *name is what does. */
+static enum hrf_status why_not_decoded(struct hrf_worker *job, const struct hrf_task_group *group,
+                                       struct hrf_task_source *source, const char **name,
+                                       char why[512], struct hrf_error *err)
+{
+    const char *reason = NULL;
+    why[0] = '\0';
+    for (int k = 0; k < group->n; k++) {
+        struct hrf_session *session = hrf_network_session(
+            job->networks[group->networks[k]].network);
+        struct hrf_error no = { .text = "the image is computed in bands or by several ranks" };
+        const enum hrf_status status = session != NULL
+                                           ? hrf_session_open_decoder(session, name, &no)
+                                           : HRF_E_UNSUPPORTED;
+        if (status != HRF_OK && status != HRF_E_UNSUPPORTED)
+            return hrf_error_set(err, status, "%s", no.text);
+        if (status != HRF_OK) {
+            snprintf(why, 512, "%s", no.text);
+            return HRF_OK;
+        }
+    }
+    const struct hrf_feed_config config = feed_config(job, group, source);
+    HRF_TRY(hrf_feed_no_tiles(&config, &reason, err));
+    snprintf(why, 512, "%s", reason != NULL ? reason : "");
+    return HRF_OK;
+}
+
+/* Ranks that share a slide's patches must not differ: where it may be one or the other, it is the
+ * CPU. */
+static enum hrf_status choose_decoder(struct hrf_worker *job, const struct hrf_task_group *group,
+                                      struct hrf_task_source *source, struct hrf_error *err)
+{
+    const char *decode = job->spec->engine.decode, *name = "cpu";
+    const bool is_asked = decode != NULL && strcmp(decode, "cpu") != 0;
+    const bool is_auto = is_asked && strcmp(decode, "auto") == 0;
+    char why[512] = "";
+    if (is_auto && job->spec->engine.n_ranks > 1)
+        snprintf(why, sizeof why, "the job has several ranks, which must not differ");
+    else if (is_asked && job->spec->engine.class_map)
+        snprintf(why, sizeof why, "the slide is one image");
+    else if (is_asked)
+        HRF_TRY(why_not_decoded(job, group, source, &name, why, err));
+    if (why[0] != '\0' && !is_auto)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the tiles of '%s' cannot be decoded by the GPU, as engine.decode=gpu "
+                             "wants: %s; use engine.decode=cpu or auto",
+                             source->plan->slide_path, why);
+    if (why[0] != '\0')
+        hrf_log_info("engine", "the tiles of '%s' are decoded by the CPU: %s",
+                     source->plan->slide_path, why);
+    source->gives_tiles = is_asked && why[0] == '\0';
+    snprintf(source->decoder, sizeof source->decoder, "%s", source->gives_tiles ? name : "cpu");
+    return HRF_OK;
+}
+
+enum hrf_status hrf_worker_open_source(struct hrf_worker *job, const struct hrf_task_group *group,
+                                       struct hrf_task_source *source, struct hrf_error *err)
+{
+    HRF_TRY(open_slide(job, group, source, err));
+    return choose_decoder(job, group, source, err);
 }
 
 /* A rank that cannot read its part says so before the others wait for it. */

@@ -122,6 +122,8 @@ struct hrf_task_source {
     int form[HRF_JOB_MOST_NETWORKS]; /* of the feed, by place in the group */
     struct hrf_box fed;              /* of a patch what this process is fed */
     struct hrf_feed_times times;     /* without a feed */
+    bool gives_tiles;                /* the device decodes them */
+    char decoder[96];                /* what decodes them: "cpu", "nvJPEG 13.3.2 (...)" */
     int32_t n_threads;
 };
 

@@ -103,6 +103,10 @@ enum hrf_status hrf_dag_infer_key(const struct hrf_infer_inputs *inputs, char ou
     if (inputs->activation != NULL)
         hrf_hash_text(hash, inputs->activation);
     hrf_dag_hash_preparation(hash, &inputs->preparation);
+    if (inputs->decode != NULL) { /* without it the key is that of earlier versions */
+        hrf_hash_text(hash, "decode 1");
+        hrf_hash_text(hash, inputs->decode);
+    }
     if (inputs->stain_jitter > 0) {
         hrf_hash_text(hash, "stain jitter 1");
         hrf_hash_double(hash, inputs->stain_jitter);

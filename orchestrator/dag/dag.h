@@ -56,6 +56,7 @@ struct hrf_infer_inputs {
     double stain_jitter;    /* 0: none */
     int64_t jitter_seed;
     struct hrf_preparation preparation; /* of patches before the network */
+    const char *decode;                 /* what decodes tiles; NULL: the CPU */
 };
 
 struct hrf_head_inputs {

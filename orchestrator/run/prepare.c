@@ -256,19 +256,20 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
     size_t n_rows = (size_t)n_shards * hrf_workflow_n_variants(w), at = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_rows, sizeof *rows);
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory to plan %zu tasks", n_rows);
-    struct hrf_infer_inputs inputs = { .slide = run_slide_identity(slide),
-                                       .tiling = plan->hash,
-                                       .model_sha256 = model_sha256,
-                                       .class_map = w->tiler.mode == HRF_TILER_SLIDE,
-                                       .device = "cpu",
-                                       .embedding = is_embedding,
-                                       .activation = hrf_model_activation(&w->model),
-                                       .n_classes = is_embedding
-                                                        ? 0
-                                                        : (int64_t)w->model.classes.n_items,
-                                       .mean = w->model.input.mean,
-                                       .std = w->model.input.std,
-                                       .preparation = hrf_workflow_preparation(w) };
+    struct hrf_infer_inputs inputs = {
+        .slide = run_slide_identity(slide),
+        .tiling = plan->hash,
+        .model_sha256 = model_sha256,
+        .class_map = w->tiler.mode == HRF_TILER_SLIDE,
+        .device = "cpu",
+        .embedding = is_embedding,
+        .activation = hrf_model_activation(&w->model),
+        .n_classes = is_embedding ? 0 : (int64_t)w->model.classes.n_items,
+        .mean = w->model.input.mean,
+        .std = w->model.input.std,
+        .preparation = hrf_workflow_preparation(w),
+        .decode = w->engine.decode != HRF_DECODE_CPU ? hrf_decode_name(w->engine.decode) : NULL
+    };
     for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
         const bool is_int8 = hrf_workflow_variant(w, p) == HRF_INT8;
         inputs.precision = hrf_precision_name(hrf_workflow_variant(w, p));

@@ -202,6 +202,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
     if (kind == HRF_TASK_CALIBRATE)
         HRF_TRY(fill_layers(w, e, err));
     e->device = hrf_strdup(hrf_device_name(w->engine.device));
+    e->decode = hrf_strdup(hrf_decode_name(w->engine.decode));
     e->batch = w->engine.batch;
     e->class_map = w->tiler.mode == HRF_TILER_SLIDE;
     e->layout = hrf_workflow_layout(w);
@@ -214,7 +215,7 @@ static enum hrf_status fill_settings(struct run *run, const struct run_batch *ba
                                 most_jobs(run, &run->tasks.items[batch->tasks[0]]));
     t->tissue.n_threads = e->n_threads;
     if (e->model_file == NULL || e->model_sha256 == NULL || e->device == NULL ||
-        e->layout == NULL || (e->input_size > 0 && e->interpolation == NULL))
+        e->decode == NULL || e->layout == NULL || (e->input_size > 0 && e->interpolation == NULL))
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a job spec");
     return HRF_OK;
 }

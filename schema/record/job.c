@@ -74,7 +74,7 @@ static const struct hrf_field engine_fields[] = {
     NEW(embedding, BOOL),      NEW(max_memory_bytes, INT),  NEW(max_operations, REAL),
     NEW(activation, TEXT),     NEW(layer_loss, TEXT),       NEW(fit_method, TEXT),
     NEW(fit_min_sqnr, REAL),   NEW(input_size, INT),        NEW(input_resize, INT),
-    NEW(interpolation, TEXT),
+    NEW(interpolation, TEXT),  NEW(decode, TEXT),
 #undef NEW
 #undef FIELD
 };
@@ -231,6 +231,12 @@ struct hrf_preparation hrf_job_engine_preparation(const struct hrf_job_engine *e
     return preparation;
 }
 
+static bool is_decode(const char *word)
+{
+    return word == NULL || strcmp(word, "cpu") == 0 || strcmp(word, "gpu") == 0 ||
+           strcmp(word, "auto") == 0;
+}
+
 static bool is_preparation(const struct hrf_job_engine *engine)
 {
     enum { MOST_SIDE = 1 << 15 }; /* px */
@@ -252,7 +258,8 @@ static enum hrf_status read_engine(const json_t *root, const char *where,
     if (engine->max_memory_bytes < 0 || !(engine->max_operations >= 0) ||
         engine->n_classes < !engine->embedding || (engine->embedding && engine->class_map) ||
         engine->n_classes > 1 << 16 || engine->batch < 1 || engine->batch > 1 << 16 ||
-        !is_activation(engine->activation) || !is_preparation(engine) ||
+        !is_activation(engine->activation) || !is_decode(engine->decode) ||
+        !is_preparation(engine) ||
         (hrf_job_engine_is_segmentation(engine) &&
          (engine->class_map || engine->embedding || engine->n_classes > HRF_MOST_LABEL_CLASSES)) ||
         engine->n_threads < 0 || engine->n_threads > 4096 || engine->n_ranks < 0 ||

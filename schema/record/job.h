@@ -64,6 +64,7 @@ struct hrf_job_engine {
     int64_t input_size, input_resize;
     char *interpolation;
     char *device;
+    char *decode;                /* "cpu", "gpu" or "auto": what decodes JPEG tiles; NULL: cpu */
     int64_t batch, memory_bytes; /* memory: of all networks of a job that are held at once */
     int64_t max_memory_bytes;    /* of a model's tensor for one image; 0: the engine's default */
     double max_operations;       /* of a model for one image; likewise */

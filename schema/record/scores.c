@@ -124,6 +124,7 @@ static const struct hrf_field fields[] = {
     HRF_FIELD_NEW(struct hrf_scores, "peak_process_bytes", peak_process_bytes, HRF_FIELD_INT),
     HRF_FIELD_NEW(struct hrf_scores, "device_memory_bytes", device_memory_bytes, HRF_FIELD_INT),
     HRF_FIELD_NEW(struct hrf_scores, "notes", notes, HRF_FIELD_NOTE),
+    HRF_FIELD_NEW(struct hrf_scores, "decoder", decoder, HRF_FIELD_NOTE),
 };
 
 static json_t *hardware_json(const struct hrf_hardware *hardware)

@@ -90,6 +90,9 @@ struct hrf_scores {
     char *device;                        /* "cpu" */
     char *host;
     struct hrf_hardware hardware; /* of rank 0 */
+    /* What decoded the slide's tiles: "cpu", "nvJPEG 13.3.2 (JPEG engines)"; "": an earlier
+     * version's record, that is the CPU. */
+    char decoder[96];
     /* What of the network the precision did not cover, a line each: "node 'fc' (Gemm) stays in
      * float32: ...". What is longer is cut; "": nothing to say, or an earlier version's record. */
     char notes[HRF_SCORES_NOTES];

@@ -265,6 +265,20 @@ static void check_budget(struct hrf_reader *r)
                 "layers in 'calibrate.keep'");
 }
 
+static void check_decode(struct hrf_reader *r)
+{
+    const struct hrf_workflow *w = r->workflow;
+    if (w->engine.decode != HRF_DECODE_GPU)
+        return;
+    if (w->engine.device == HRF_DEVICE_CPU)
+        find_at(r, "engine.decode",
+                "a GPU is to decode, and 'engine.device' is 'cpu'; set 'decode' to 'cpu'");
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        find_at(r, "engine.decode",
+                "GPUs decode patches, and with tiler.mode 'slide' there are none; set 'decode' to "
+                "'cpu'");
+}
+
 /* What the model's file says is seen later (hrf_cli_adopt_input). */
 static void check_preparation(struct hrf_reader *r)
 {
@@ -293,6 +307,7 @@ void hrf_reader_check(struct hrf_reader *r)
     check_slide_head(r);
     check_tissue(r);
     check_budget(r);
+    check_decode(r);
     if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
         w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
     w->model.input.is_given = is_given(r, "model.input.mean") || is_given(r, "model.input.std");

@@ -13,6 +13,7 @@ const char *const hrf_words_fit[] = {
     "minmax", "percentile", "entropy", "mse", "auto", "best", NULL
 };
 const char *const hrf_words_device[] = { "auto", "cpu", "cuda", NULL };
+const char *const hrf_words_decode[] = { "cpu", "gpu", "auto", NULL };
 const char *const hrf_words_halos[] = { "auto", "plain", "overlap", NULL };
 const char *const hrf_words_attention[] = { "auto", "gather", "ring", NULL };
 const char *const hrf_words_bands[] = { "auto", "keep", "recompute", NULL };
@@ -179,6 +180,11 @@ const struct hrf_key hrf_keys[] = {
     ANY(calibrate.keep, TEXTS, NULL, "nodes or tensors of the network that stay in float32"),
     ONE_OF(engine.device, WORD, "auto", hrf_words_device,
            "auto: the GPU if there is one that works, else the CPU"),
+    ONE_OF(
+        engine.decode, WORD, "cpu", hrf_words_decode,
+        "where JPEG tiles of slides are decoded; gpu: by nvJPEG, whose pixels differ a little from "
+        "the CPU's, and a slide that it cannot read fails; auto: by nvJPEG where it can, else by "
+        "the CPU, as the report tells"),
     IN_RANGE(engine.batch, INT, "32", 1, 65536,
              "most patches in a batch; slides of few patches take smaller ones on a CPU"),
     { "engine.memory", HRF_KEY_SIZE, AT(engine.memory_bytes), NULL, 1048576, 1e15, NULL,

@@ -41,6 +41,7 @@ extern const char *const hrf_words_edge[];
 extern const char *const hrf_words_on_bad_tile[];
 extern const char *const hrf_words_fit[];
 extern const char *const hrf_words_device[];
+extern const char *const hrf_words_decode[];
 extern const char *const hrf_words_halos[];
 extern const char *const hrf_words_attention[];
 extern const char *const hrf_words_bands[];

@@ -129,6 +129,11 @@ const char *hrf_device_name(enum hrf_device device)
     return hrf_words_device[device];
 }
 
+const char *hrf_decode_name(enum hrf_decode decode)
+{
+    return hrf_words_decode[decode];
+}
+
 void hrf_findings_release(struct hrf_findings *findings)
 {
     for (size_t i = 0; i < findings->n_items; i++) {

@@ -38,6 +38,7 @@ enum hrf_fit_method {
     HRF_FIT_BEST /* an old name of it */
 };
 enum hrf_device { HRF_DEVICE_AUTO, HRF_DEVICE_CPU, HRF_DEVICE_CUDA };
+enum hrf_decode { HRF_DECODE_CPU, HRF_DECODE_GPU, HRF_DECODE_AUTO };
 enum hrf_halo_choice { HRF_HALO_AUTO, HRF_HALO_PLAIN, HRF_HALO_OVERLAP };
 enum hrf_attention_choice {
     HRF_ATTENTION_OF_AUTO,
@@ -162,6 +163,7 @@ struct hrf_workflow_calibrate {
 
 struct hrf_workflow_engine {
     enum hrf_device device;
+    enum hrf_decode decode; /* of JPEG tiles */
     int64_t batch;
     int64_t memory_bytes; /* per rank; 0 = no limit given */
     struct {
@@ -370,5 +372,6 @@ const char *hrf_head_choice_name(enum hrf_head_choice choice);
 const char *hrf_edge_name(enum hrf_edge edge);
 const char *hrf_on_bad_tile_name(enum hrf_on_bad_tile choice);
 const char *hrf_device_name(enum hrf_device device);
+const char *hrf_decode_name(enum hrf_decode decode);
 
 #endif

@@ -42,8 +42,28 @@ END
 grep -q "Emulated GPU, compute capability 9.0, 4.0 GiB, driver for 580.82.07 (CUDA 13.0)" "$scratch"/cuda/jobs/*/log ||
     fail "no job's log says what it computed on"
 
+# Tiles that the GPU decodes: the emulated nvJPEG has the CPU's pixels, so every score has its bits.
+export HRF_NVJPEG=$emulated/libnvjpeg_emulated.so
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/nvjpeg" --set engine.device=cuda \
+    --set 'precision=[tf32, int8]' --set engine.decode=gpu
+for precision in tf32 int8; do
+    diff -r "$scratch/cuda/results/$precision/model-outputs-csv" "$scratch/nvjpeg/results/$precision/model-outputs-csv" ||
+        fail "$precision: other scores where the GPU decodes"
+done
+grep -qF 'CUDA runtime 13.0, nvJPEG 13.3.2 (JPEG engines)"' "$scratch/nvjpeg/report/report.json" ||
+    fail "the report does not say what decoded"
+HRF_EMULATED_NVJPEG=skips=0 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/wrong" --set engine.device=cuda \
+    --set 'precision=[tf32]' --set engine.decode=gpu
+grep -q "has not written all of it; use engine.decode=cpu" "$scratch/wrong/report/report.json" || fail "a tile that is not there passed"
+HRF_EMULATED_NVJPEG=refuses expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/either" --set engine.device=cuda \
+    --set 'precision=[tf32]' --set engine.decode=auto
+diff -r "$scratch/cuda/results/tf32/model-outputs-csv" "$scratch/either/results/tf32/model-outputs-csv"
+grep -q "are decoded by the CPU: nvJPEG 13.3.2: nvJPEG, starting it: ARCH_MISMATCH (7)" "$scratch"/either/jobs/*/log ||
+    fail "no log says who decoded"
+
 expect_code 0 "$flow" doctor --dir "$scratch"
 expect_text "Emulated GPU, compute capability 9.0"
+expect_text "nvJPEG 13.3.2 (engine.decode=gpu and auto decode tiles of slides by it)"
 expect_code 0 "$engine" check --quick --json
 expect_text '"good":true'
 export HRF_EMULATED_CUDA=no-driver
