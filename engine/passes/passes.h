@@ -36,6 +36,9 @@ HRF_CHECKED enum hrf_status hrf_pass_float_outputs(struct hrf_graph *graph, stru
 HRF_CHECKED enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_error *err);
 /* Replaces REDUCE_MEAN over rows and columns by GLOBAL_AVERAGE_POOL (and FLATTEN). */
 HRF_CHECKED enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *err);
+/* Does the same for means over the tokens of [N][T][C]. Of a lowered graph whose tokens ranks are
+ * to divide, so that none of them needs all tokens. */
+HRF_CHECKED enum hrf_status hrf_pass_pool_tokens(struct hrf_graph *graph, struct hrf_error *err);
 /* Recovers GELU, GELU_TANH and SWISH from the operators that exporters write for them. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, struct hrf_error *err);
 /* Recovers LAYER_NORM, ATTENTION and SWIGLU likewise. Not part of hrf_passes_run(): for back ends

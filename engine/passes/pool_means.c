@@ -1,6 +1,7 @@
 /* pool_means.c - replaces a mean over rows and columns, as PyTorch exports x.mean((2, 3)), by a
  * global average pool, which every precision and layout supports. A reduction would stay in float32
  * and could not be split over ranks. */
+#include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 
 static bool is_pool(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -49,5 +50,67 @@ enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *e
             HRF_TRY(flatten(graph, n, err));
         }
     }
+    return hrf_graph_place_nodes(graph, err);
+}
+
+/* The mean of the tokens of [N][T][C] in a lowered graph. */
+static bool is_mean_of_tokens(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_value *x = &graph->values[node->inputs[0]];
+    const bool is_float = x->dtype == HRF_F32 || x->dtype == HRF_F16 || x->dtype == HRF_B16;
+    return node->op == HRF_OP_REDUCE_MEAN && x->data == NULL && x->shape.rank == 3 && is_float &&
+           x->shape.dims[1] > 1 && graph->values[node->outputs[0]].dtype == x->dtype &&
+           a->n_axes == 1 && a->axes[0] == 1;
+}
+
+/* Inserts before node `at` a node that makes a value of this shape of `input`. */
+static enum hrf_status insert(struct hrf_graph *graph, int32_t at, enum hrf_op op,
+                              const int32_t *inputs, int32_t n_inputs,
+                              const struct hrf_shape *shape,
+                              const struct hrf_attributes *attributes, int32_t *out,
+                              struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
+    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite a mean");
+    HRF_TRY(
+        hrf_graph_add_value(graph, name, graph->values[inputs[0]].dtype, shape, NULL, out, err));
+    return hrf_graph_insert_node(graph, at, op, name, inputs, n_inputs, out, 1, attributes, err);
+}
+
+/* The second input of a RESHAPE. */
+static enum hrf_status add_sizes(struct hrf_graph *graph, const struct hrf_shape *to, int32_t *out,
+                                 struct hrf_error *err)
+{
+    const struct hrf_shape shape = { 1, { to->rank } };
+    return hrf_graph_add_value(graph, "sizes", HRF_S64, &shape, to->dims, out, err);
+}
+
+/* The tokens as an image of one column: nothing moves in memory. */
+static enum hrf_status pool_tokens(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
+{
+    const int32_t x = graph->nodes[at].inputs[0];
+    const int64_t *dims = graph->values[x].shape.dims;
+    const struct hrf_shape image = { 4, { dims[0], dims[2], dims[1], 1 } };
+    const struct hrf_shape pooled = { 4, { dims[0], dims[2], 1, 1 } };
+    const struct hrf_shape mean = graph->values[graph->nodes[at].outputs[0]].shape;
+    const struct hrf_attributes plain = hrf_attributes_default();
+    struct hrf_attributes as_pixels = plain;
+    int32_t tokens[2] = { x }, pool[2], pixels;
+    as_pixels.of_pixels = true;
+    HRF_TRY(add_sizes(graph, &image, &tokens[1], err));
+    HRF_TRY(insert(graph, at, HRF_OP_RESHAPE, tokens, 2, &image, &as_pixels, &pixels, err));
+    HRF_TRY(
+        insert(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, &pixels, 1, &pooled, &plain, &pool[0], err));
+    HRF_TRY(add_sizes(graph, &mean, &pool[1], err));
+    return hrf_match_become(&graph->nodes[at], HRF_OP_RESHAPE, pool, 2, &as_pixels, err);
+}
+
+enum hrf_status hrf_pass_pool_tokens(struct hrf_graph *graph, struct hrf_error *err)
+{
+    const int32_t n_nodes = graph->n_nodes;
+    for (int32_t n = 0; n < n_nodes; n++)
+        if (is_mean_of_tokens(graph, &graph->nodes[n]))
+            HRF_TRY(pool_tokens(graph, n, err));
     return hrf_graph_place_nodes(graph, err);
 }

@@ -51,6 +51,7 @@ enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,
     HRF_TRY(hrf_session_prepare(copy, config, &prepared, operations, notes, err));
     if (hrf_layout_image_parts(layout) > 1) {
         HRF_TRY(hrf_pass_join_windows(prepared, err));
+        HRF_TRY(hrf_pass_pool_tokens(prepared, err));
         HRF_TRY(hrf_windows_join(prepared, hrf_layout_image_parts(layout), err));
     }
     if (layout->tensor > 1)
