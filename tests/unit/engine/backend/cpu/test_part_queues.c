@@ -40,11 +40,22 @@ static void a_thread_takes_its_own_parts_in_order_before_the_others(void **state
         assert_int_equal(hrf_part_queues_take(&parts), left[i]);
 }
 
+static void threads_that_idle_for_more_than_an_eighth_are_uneven(void **state)
+{
+    (void)state;
+    assert_true(hrf_part_queues_are_even(16, 16));
+    assert_true(hrf_part_queues_are_even(9, 2));    /* 4 and 5 */
+    assert_false(hrf_part_queues_are_even(7, 2));   /* 3 and 4 */
+    assert_false(hrf_part_queues_are_even(17, 16)); /* one thread has two, 15 wait for it */
+    assert_false(hrf_part_queues_are_even(1, 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_is_taken_once),
         cmocka_unit_test(a_thread_takes_its_own_parts_in_order_before_the_others),
+        cmocka_unit_test(threads_that_idle_for_more_than_an_eighth_are_uneven),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
