@@ -6,7 +6,7 @@ export HRF_MODULE_DIR=$HRF_BIN_DIR/../lib/hires-flow
 ranks 4 "$HRF_BIN_DIR/../tests/comm_itself"
 # By TCP, a long message is sent on as its receiver asks for more.
 OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self expect_code 3 ranks 2 "$HRF_BIN_DIR/../tests/comm_itself" stop
-expect_text "rank 1 hangs or has died: it has shown no progress for 1 s"
+expect_text "rank 1 hangs or has died: it has shown no progress for 6 s"
 tune() { "$@" tune-comm --largest 4096 --cache "$scratch/kept" --json; }
 tune "$flow" >"$scratch/threads.json"
 ranks 3 "$flow" tune-comm --comm mpi --largest 4096 --cache "$scratch/kept" --json >"$scratch/all.json"

@@ -116,7 +116,7 @@ static void stop_in_a_message(void)
 int main(int argc, char **argv)
 {
     const bool stops = argc > 1 && strcmp(argv[1], "stop") == 0;
-    const struct hrf_mpi_config config = { .deadline_ms = stops ? 1000 : 30000,
+    const struct hrf_mpi_config config = { .deadline_ms = stops ? 6000 : 30000,
                                            .n_ranks = stops ? 2 : RANKS,
                                            .abort_code = 3,
                                            .part_bytes = stops ? LONG_MESSAGE : PART };
