@@ -27,7 +27,8 @@ static void fill_inputs(struct hrf_session *session)
         fill(hrf_session_input(session, i), hrf_shape_count(hrf_session_input_shape(session, i)));
 }
 
-/* Noise: a row of any image is a part of one table, so that images of any size need only a copy. */
+/* Noise: a row of any image is a part of one table, so that images of any size need only a copy.
+ * The tokens of [N][T][C] are the rows of an image of one column, as their boxes are. */
 enum { NOISE_SHIFTS = 4096 };
 struct noise {
     float *table; /* [row + NOISE_SHIFTS] */
@@ -37,9 +38,13 @@ struct noise {
 static enum hrf_status noise_init(const struct hrf_shape *shape, struct noise *noise,
                                   struct hrf_error *err)
 {
-    const bool is_image = shape->rank == 4;
-    *noise = (struct noise){ .channels = is_image ? shape->dims[1] : 1,
-                             .rows = is_image ? shape->dims[2] : 1,
+    const bool is_image = shape->rank == 4, is_tokens = shape->rank == 3;
+    *noise = (struct noise){ .channels = is_image    ? shape->dims[1]
+                                         : is_tokens ? shape->dims[2]
+                                                     : 1,
+                             .rows = is_image    ? shape->dims[2]
+                                     : is_tokens ? shape->dims[1]
+                                                 : 1,
                              .per_image = hrf_shape_count(shape) /
                                           (shape->rank > 0 ? shape->dims[0] : 1) };
     noise->columns = noise->per_image / noise->channels / noise->rows;

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/plan/layout.h"
+#include "engine/run/bench.h"
 #include "engine/run/parallel.h"
 #include "engine/run/rank.h"
 #include "tests/ops/nets.h"
@@ -270,6 +271,28 @@ static void keys_in_a_ring_give_what_all_at_once_do(void **state)
     }
 }
 
+/* Of 8 MB of tokens each rank has room for its own alone. */
+static void bench_gives_each_rank_its_own_tokens(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_bench bench = { .n_layers = 0 };
+    struct hrf_layout_plan layout;
+    const struct hrf_network_config config = {
+        .session = { .device = "cpu", .precision = "fp32", .n_threads = 1 }, .layout = &layout
+    };
+    const int32_t x = build_input(&b, SHAPE(1, 4000, 512));
+    const int32_t w = build_constant(&b, SHAPE(512, 1), -1, 1);
+    const int32_t y = build_binary(&b, HRF_OP_MATMUL, x, w);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    if (hrf_layout_parse("spatial=3", &layout, &err) != HRF_OK ||
+        hrf_bench_run(graph, &config, 1, false, &bench, &err) != HRF_OK)
+        fail_msg("%s", err.text);
+    hrf_bench_release(&bench);
+    hrf_graph_destroy(graph);
+}
+
 static int check_bands(uint64_t seed, const char *precision, enum hrf_bands_rows rows, double limit)
 {
     struct hrf_graph *graph = make_net(seed);
@@ -329,6 +352,7 @@ int main(void)
         cmocka_unit_test(ranks_share_the_windows_of_an_image),
         cmocka_unit_test(no_rank_computes_windows_for_others),
         cmocka_unit_test(keys_in_a_ring_give_what_all_at_once_do),
+        cmocka_unit_test(bench_gives_each_rank_its_own_tokens),
         cmocka_unit_test(bands_give_what_the_whole_image_gives),
         cmocka_unit_test(bands_of_a_resize_are_not_taken_for_one_another),
     };
