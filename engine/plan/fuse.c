@@ -33,12 +33,18 @@ bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, i
                       second->n_inputs > HRF_CONV_RESIDUAL &&
                       second->inputs[HRF_CONV_RESIDUAL] == made &&
                       hrf_plan_offset(plan, made) == hrf_plan_offset(plan, second->outputs[0]);
+    const bool is_product = second->op == HRF_OP_CONV || second->op == HRF_OP_GEMM;
+    const bool has_residual = n_reads == 1 && n_others == 1 && is_product &&
+                              second->n_inputs > HRF_CONV_RESIDUAL &&
+                              second->inputs[HRF_CONV_X] == made &&
+                              comes_at_run_time(graph, second->inputs[HRF_CONV_RESIDUAL]);
     *out = (struct hrf_fused_pair){ .is_residual = adds,
+                                    .reads_residual = has_residual,
                                     .is_sole_reader = plan->n_uses[made] == 1 };
     for (int32_t k = 0; k < first->n_inputs; k++)
         out->overlaps |= comes_at_run_time(graph, first->inputs[k]) &&
                          overlap(plan, graph, first->inputs[k], second->outputs[0]);
-    return adds || (n_reads > 0 && n_others == 0);
+    return adds || has_residual || (n_reads > 0 && n_others == 0);
 }
 
 void hrf_plan_fuse(struct hrf_plan *plan, const struct hrf_graph *graph, hrf_can_fuse *can_fuse,

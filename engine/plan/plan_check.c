@@ -304,7 +304,7 @@ static enum hrf_status check_fused(const struct hrf_plan *plan, const struct hrf
         return hrf_error_set(err, HRF_E_BUG, "plan: steps %d and %d cannot be fused", step,
                              step + 1);
     if (pair.overlaps != told->overlaps || pair.is_residual != told->is_residual ||
-        pair.is_sole_reader != told->is_sole_reader)
+        pair.reads_residual != told->reads_residual || pair.is_sole_reader != told->is_sole_reader)
         return hrf_error_set(err, HRF_E_BUG,
                              "plan: the kernels of steps %d and %d, which are fused, were told "
                              "something else of what they read and overwrite",

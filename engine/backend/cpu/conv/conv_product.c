@@ -178,7 +178,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
                      const struct hrf_fused_pair *pair)
 {
-    if (next->run != run || pair->overlaps)
+    if (next->run != run || pair->overlaps || pair->reads_residual)
         return false;
     const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;

@@ -72,7 +72,8 @@ static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *nex
     const struct rows_kernel *k = (const struct rows_kernel *)base;
     return is_norm(k->spec) && k->spec->inputs[0].dtype == HRF_F32 &&
            k->spec->output.dtype == HRF_F32 && pair->is_sole_reader && !pair->overlaps &&
-           !pair->is_residual && hrf_cpu_token_product_takes_norm(next, k->n_rows, k->n);
+           !pair->is_residual && !pair->reads_residual &&
+           hrf_cpu_token_product_takes_norm(next, k->n_rows, k->n);
 }
 
 static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,

@@ -251,6 +251,10 @@ static void the_checker_refuses_fused_steps_whose_kernels_were_misled(void **sta
     s.plan->steps[0].pair.is_residual = true; /* d reads nothing but c */
     refused(&s, "were told something else");
     s = make_scene();
+    hrf_plan_fuse(s.plan, s.graph, accept, &n_asked);
+    s.plan->steps[0].pair.reads_residual = true; /* likewise */
+    refused(&s, "were told something else");
+    s = make_scene();
     s.plan->steps[2].is_fused = true; /* the sum reads c, too, and adds to r as no convolution */
     refused(&s, "steps 2 and 3 cannot be fused");
 }
