@@ -22,6 +22,8 @@ cat *.out
 say scontrol -o show job 1_2 | grep -oE '^[-=].*|(JobState|Reason|Requeue|Restarts|ExitCode|ArrayTaskId|JobName|Comment)=[^ ]*'
 say sbatch --parsable --time=5 --mem=100M --array=0-29%1 --output=/dev/null long.sh
 wait_for "3 CD 1 F 29 PD 1 R"
+# Why a job waits is known when the scheduler has looked at it, not when it is in the queue.
+for tries in $(seq 1800); do squeue -h -t PD -o %r | grep -qx None || break; sleep 0.05; done
 say squeue -h -t all -o '%i|%T|%r' | sort | sed 's/Priority\|Resources/JobArrayTaskLimit/'
 say squeue -h -t all -o '%T|%K|%F' | sort
 say scontrol update JobId=5 ArrayTaskThrottle=2

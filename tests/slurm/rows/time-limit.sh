@@ -1,9 +1,9 @@
 # fault: time limit
-# how: the first start of a job takes for ever; a minute of --time is 1.5 s
+# how: the first start of a job takes for ever; a minute of --time is 3 s
 # on: fake
 # promise: it goes again with more time
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
-echo MinuteSeconds=1.5 >>"$HRF_FAKE_SLURM/config"
+echo MinuteSeconds=3 >>"$HRF_FAKE_SLURM/config"
 one_does 'sleep 1000'
 start --set executor.slurm.time=00:02:00
 finish
