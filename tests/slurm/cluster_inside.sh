@@ -7,10 +7,10 @@ is() { # what, wanted, got
     [ "$2" = "$3" ] || fail "$1: '$3', not '$2'"
     passed=$((passed + 1))
 }
-will_be() { # what, wanted, command...: in a minute and a half at most, far beyond what it takes
+will_be() { # what, wanted, command...: in five minutes at most, far beyond what it takes
     local what=$1 wanted=$2 tries
     shift 2
-    for tries in $(seq 900); do
+    for tries in $(seq 3000); do
         [ "$("$@")" = "$wanted" ] && passed=$((passed + 1)) && return
         sleep 0.1
     done

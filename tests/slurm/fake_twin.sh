@@ -13,7 +13,7 @@ say() { echo "--- $*"; "$@" 2>&1; echo "=> $?"; }
 contract='%i|%F|%K|%T|%t|%r|%N|%j|%k|%D|%P|%u'
 wait_for() { for tries in $(seq 1800); do [ "$(squeue -h -r -t all -o %t | sort | uniq -c | xargs)" = "$1" ] && return; sleep 0.05; done; squeue -h -r -t all -o "$contract"; echo "never: $1"; }
 printf '#!/bin/bash\necho "$SLURM_ARRAY_JOB_ID"; sleep 0.3; exit $((SLURM_ARRAY_TASK_ID == 2 ? 7 : 0))\n' >job.sh
-printf '#!/bin/bash\nexec sleep 100\n' >long.sh
+printf '#!/bin/bash\nexec sleep 1000\n' >long.sh
 options="--parsable --partition=main --ntasks=1 --mem=100M --time=5 --job-name=hf-x-1 --comment=hires --requeue"
 say sbatch $options --array=0-3 --output=%a.out job.sh
 wait_for "3 CD 1 F"

@@ -59,12 +59,11 @@ tell() { # what went wrong: with all that helps to see why
     exit 1
 }
 fail() { tell "$@"; } # also of what tests/cli/lib.sh expects: the driver ends with the row
-# Polls a condition, for at most a minute and a half: far beyond what it takes, but not for ever.
-patience=900
+# Polls a condition, for at most five minutes: far beyond what it takes, but not for ever.
 until_true() { # what, command...
     local what=$1 tries
     shift
-    for tries in $(seq $patience); do
+    for tries in $(seq 3000); do
         "$@" >/dev/null 2>&1 && return
         [ -z "$driver" ] || [ -d "/proc/$driver" ] || [ "$what" = "the run's end" ] ||
             tell "the run ended before: $what"

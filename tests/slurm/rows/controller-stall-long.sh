@@ -4,7 +4,6 @@
 # promise: said once, jobs go on; exactly one job for each task
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
 export HRF_SLURM_WAIT_PERCENT=100
-patience=3000 # tenths of a second
 wrap sbatch 'if [ $n = 2 ]; then
     controller_stall; date +%s >"'"$scratch"'/stalled"
     (sleep 40; controller_resume; date +%s >"'"$scratch"'/resumed") >/dev/null 2>&1 &
