@@ -26,8 +26,8 @@ enum {
 struct loops {
     void (*widen)(const struct hrf_depthwise_pixels *pixels, const void *x, int64_t n,
                   int64_t n_channels, float *to, int64_t block_step);
-    void (*sum)(const struct hrf_depthwise_line *line, float *sums);
-    void (*finish)(const struct hrf_depthwise_finish *finish, float *sums);
+    void (*line)(const struct hrf_depthwise_line *line, const struct hrf_depthwise_finish *finish,
+                 float *sums);
 };
 
 struct depthwise_kernel {
@@ -42,6 +42,7 @@ struct depthwise_kernel {
     int64_t n_slots;    /* rows of the ring */
     int64_t block_step; /* floats from block to block of a line */
     struct hrf_epilogue epilogue;
+    bool has_bf16;
     struct hrf_requantize *requantize; /* NULL for floats */
     float *weights;                    /* [blocks][window rows][window columns][LANES] */
     float *bias, *multiplier;          /* [blocks][LANES] */
@@ -154,12 +155,12 @@ static void run_line(const struct depthwise_kernel *k, const struct hrf_kernel_c
         .residual_type = residual,
         .bias = k->bias + block * LANES,
         .epilogue = &k->epilogue,
+        .has_bf16 = k->has_bf16,
         .requantize = k->requantize,
         .multiplier = k->multiplier + block * LANES,
         .zero_point = y->quantization.zero_point,
     };
-    k->loops.sum(&line, p->sums);
-    k->loops.finish(&finish, p->sums);
+    k->loops.line(&line, &finish, p->sums);
 }
 
 static void run_part(const struct depthwise_kernel *k, const struct hrf_kernel_call *call,
@@ -306,19 +307,16 @@ static const char *choose_loops(struct depthwise_kernel *k)
     const enum hrf_dtype type = k->in.type == HRF_F32 ? k->spec->output.dtype : k->in.type;
 #ifdef HRF_BUILD_AVX512
     if (hrf_cpu_has_avx512()) {
-        k->loops = (struct loops){ hrf_depthwise_widen_avx512, hrf_depthwise_sum_avx512,
-                                   hrf_depthwise_finish_avx512 };
+        k->loops = (struct loops){ hrf_depthwise_widen_avx512, hrf_depthwise_line_avx512 };
         return k->requantize != NULL ? "depthwise:avx512 int8"
                                      : HRF_CPU_NAME(type, "depthwise:avx512");
     }
 #endif
 #ifdef HRF_BUILD_AVX2
-    k->loops = (struct loops){ hrf_depthwise_widen_avx2, hrf_depthwise_sum_avx2,
-                               hrf_depthwise_finish_avx2 };
+    k->loops = (struct loops){ hrf_depthwise_widen_avx2, hrf_depthwise_line_avx2 };
     return k->requantize != NULL ? "depthwise:avx2 int8" : HRF_CPU_NAME(type, "depthwise:avx2");
 #else
-    k->loops = (struct loops){ hrf_depthwise_widen_plain, hrf_depthwise_sum_plain,
-                               hrf_depthwise_finish_plain };
+    k->loops = (struct loops){ hrf_depthwise_widen_plain, hrf_depthwise_line_plain };
     return k->requantize != NULL ? "depthwise int8" : HRF_CPU_NAME(type, "depthwise");
 #endif
 }
@@ -365,6 +363,7 @@ enum hrf_status hrf_cpu_depthwise_compile(struct hrf_backend *backend,
     choose_parts(k);
     HRF_TRY(prepare_constants(k, err));
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->spec->output.dtype, k->bias, false);
+    k->has_bf16 = hrf_cpu_has_avx512_bf16();
     k->base.implementation = choose_loops(k);
     *out = owned;
     owned = NULL;

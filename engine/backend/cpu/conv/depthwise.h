@@ -47,6 +47,7 @@ struct hrf_depthwise_finish {
     const float *bias; /* [LANES] */
     /* In floats: */
     const struct hrf_epilogue *epilogue;
+    bool has_bf16; /* the processor rounds to bfloat16 by itself */
     /* In 8 bits (NULL elsewhere), and the block's multipliers [LANES] and the output's zero point:
      */
     const struct hrf_requantize *requantize;
@@ -57,13 +58,13 @@ struct hrf_depthwise_finish {
 /* For each instruction set NAME:
  * hrf_depthwise_widen_NAME(): n pixels as floats, block by block: to[b * block_step + i * LANES].
  * Lanes beyond the channels become zeros.
- * hrf_depthwise_sum_NAME(): sums[n][LANES].
- * hrf_depthwise_finish_NAME(): bias, residual, activation, rounding; changes the sums. */
+ * hrf_depthwise_line_NAME(): the outputs of a line: sums[n][LANES], which it may leave unused or
+ * change, then bias, residual, activation, rounding. */
 #define HRF_DEPTHWISE_DECLARE(name)                                                                \
     void hrf_depthwise_widen_##name(const struct hrf_depthwise_pixels *pixels, const void *x,      \
                                     int64_t n, int64_t n_channels, float *to, int64_t block_step); \
-    void hrf_depthwise_sum_##name(const struct hrf_depthwise_line *line, float *sums);             \
-    void hrf_depthwise_finish_##name(const struct hrf_depthwise_finish *finish, float *sums);
+    void hrf_depthwise_line_##name(const struct hrf_depthwise_line *line,                          \
+                                   const struct hrf_depthwise_finish *finish, float *sums);
 HRF_DEPTHWISE_DECLARE(plain)
 HRF_DEPTHWISE_DECLARE(avx2)
 HRF_DEPTHWISE_DECLARE(avx512)

@@ -113,10 +113,50 @@ void HRF_DEPTHWISE(widen)(const struct hrf_depthwise_pixels *pixels, const void 
 
 enum { MOST_OUTPUTS = 12 }; /* of a tile: as many sums in registers */
 
-/* Inlined for each number of outputs and stride, so that the sums stay in registers. */
-static inline __attribute__((always_inline)) void tile(const struct hrf_depthwise_line *line,
-                                                       int64_t first, const int n,
-                                                       const int64_t stride, float *sums)
+/* True if a line's outputs are finished while their sums are in registers: floats with no more than
+ * bias and bounds. */
+static bool is_direct(const struct hrf_depthwise_finish *f)
+{
+#ifdef __AVX512F__
+    return f->requantize == NULL && f->residual == NULL &&
+           f->epilogue->activation <= HRF_ACT_CLIP &&
+           (f->type == HRF_F32 || (f->type == HRF_B16 && f->has_bf16));
+#else
+    (void)f;
+    return false;
+#endif
+}
+
+#ifdef __AVX512F__
+static inline __attribute__((always_inline)) void
+finish_directly(const struct hrf_depthwise_finish *f, int64_t first, const int n, const lanes *sum)
+{
+    const struct hrf_epilogue *e = f->epilogue;
+    const bool clips = e->activation == HRF_ACT_CLIP, is_float = f->type == HRF_F32;
+    const __m512 low = _mm512_set1_ps(clips                           ? e->low
+                                      : e->activation == HRF_ACT_RELU ? 0
+                                                                      : -INFINITY);
+    const __m512 high = _mm512_set1_ps(clips ? e->high : INFINITY), bias = _mm512_loadu_ps(f->bias);
+    const __mmask16 mask = hrf_first_lanes_avx512(f->n_channels);
+    const int64_t step = f->stride * (is_float ? 4 : 2);
+    char *y = (char *)f->y + first * step;
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++, y += step) {
+        const __m512 x = _mm512_min_ps(high, _mm512_max_ps(low, _mm512_add_ps(sum[i], bias)));
+        if (is_float)
+            _mm512_mask_storeu_ps(y, mask, x);
+        else
+            _mm256_mask_storeu_epi16(y, mask, hrf_narrow_b16_avx512(x));
+        __builtin_prefetch(y + f->ahead, 1);
+    }
+}
+#endif
+
+/* Inlined for each number of outputs and stride, so that the sums stay in registers. direct: NULL
+ * if they are to be stored. */
+static inline __attribute__((always_inline)) void
+tile(const struct hrf_depthwise_line *line, int64_t first, const int n, const int64_t stride,
+     const struct hrf_depthwise_finish *direct, float *sums)
 {
     for (int part = 0; part < LANES; part += WIDTH) {
         lanes sum[MOST_OUTPUTS];
@@ -139,19 +179,28 @@ static inline __attribute__((always_inline)) void tile(const struct hrf_depthwis
                 x += line->dilation * LANES;
             }
         }
+#ifdef __AVX512F__
+        if (direct != NULL) {
+            finish_directly(direct, first, n, sum);
+            continue;
+        }
+#endif
 #pragma GCC unroll 12
         for (int i = 0; i < n; i++)
             STORE(sums + (first + i) * LANES + part, sum[i]);
     }
+    (void)direct;
 }
 
 #define TILE(n)                                                                                    \
     case n:                                                                                        \
-        tile(line, first, n, stride, sums);                                                        \
+        tile(line, first, n, stride, direct, sums);                                                \
         break;
 
 static inline __attribute__((always_inline)) void tiles(const struct hrf_depthwise_line *line,
-                                                        const int64_t stride, float *sums)
+                                                        const int64_t stride,
+                                                        const struct hrf_depthwise_finish *direct,
+                                                        float *sums)
 {
     const int64_t n_tiles = (line->n + MOST_OUTPUTS - 1) / MOST_OUTPUTS;
     for (int64_t i = 0; i < n_tiles; i++) {
@@ -175,19 +224,29 @@ static inline __attribute__((always_inline)) void tiles(const struct hrf_depthwi
     }
 }
 
-void HRF_DEPTHWISE(sum)(const struct hrf_depthwise_line *line, float *sums)
+static void sum_line(const struct hrf_depthwise_line *line,
+                     const struct hrf_depthwise_finish *direct, float *sums)
 {
     if (line->stride == 1)
-        tiles(line, 1, sums);
+        tiles(line, 1, direct, sums);
     else if (line->stride == 2)
-        tiles(line, 2, sums);
+        tiles(line, 2, direct, sums);
     else
-        tiles(line, line->stride, sums);
+        tiles(line, line->stride, direct, sums);
 }
 
 /* ---- output in floats ---- */
 
 #ifdef __AVX512F__
+static inline __attribute__((always_inline)) void store(enum hrf_dtype type, bool narrows, char *y,
+                                                        __mmask16 mask, __m512 x)
+{
+    if (narrows)
+        _mm256_mask_storeu_epi16(y, mask, hrf_narrow_b16_avx512(x));
+    else
+        hrf_store_avx512(type, y, mask, x);
+}
+
 /* Inlined for each type. */
 static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype type,
                                                             const bool adds, const bool waits,
@@ -195,6 +254,7 @@ static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype
                                                             float *sums)
 {
     const struct hrf_epilogue *e = f->epilogue;
+    const bool narrows = type == HRF_B16 && f->has_bf16;
     const __mmask16 mask = hrf_first_lanes_avx512(f->n_channels);
     const __m512 bias = _mm512_loadu_ps(f->bias);
     const int64_t step = f->stride * (type == HRF_F32 ? 4 : 2), n = f->n, ahead = f->ahead;
@@ -207,21 +267,23 @@ static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype
         if (waits)
             _mm512_store_ps(sums + i * LANES, x);
         else
-            hrf_store_avx512(type, y + i * step, mask, hrf_activate_avx512(x, e));
+            store(type, narrows, y + i * step, mask, hrf_activate_avx512(x, e));
         __builtin_prefetch(y + ahead + i * step, 1);
     }
     if (!waits)
         return;
     hrf_activate_sums_avx512(sums, n, e);
     for (int64_t i = 0; i < n; i++)
-        hrf_store_avx512(type, y + i * step, mask, _mm512_load_ps(sums + i * LANES));
+        store(type, narrows, y + i * step, mask, _mm512_load_ps(sums + i * LANES));
 }
 
 static void finish_floats(const struct hrf_depthwise_finish *f, float *sums)
 {
     const bool waits = hrf_has_function(f->epilogue);
-    if (f->type != HRF_F32)
-        finish_as(f->type, f->residual != NULL, waits, f, sums);
+    if (f->type == HRF_B16)
+        finish_as(HRF_B16, f->residual != NULL, waits, f, sums);
+    else if (f->type == HRF_F16)
+        finish_as(HRF_F16, f->residual != NULL, waits, f, sums);
     else if (f->residual != NULL)
         finish_as(HRF_F32, true, waits, f, sums);
     else if (waits)
@@ -418,8 +480,13 @@ static void finish_steps(const struct hrf_depthwise_finish *f, float *sums)
 }
 #endif
 
-void HRF_DEPTHWISE(finish)(const struct hrf_depthwise_finish *finish, float *sums)
+void HRF_DEPTHWISE(line)(const struct hrf_depthwise_line *line,
+                         const struct hrf_depthwise_finish *finish, float *sums)
 {
+    const bool direct = is_direct(finish);
+    sum_line(line, direct ? finish : NULL, sums);
+    if (direct)
+        return;
     if (finish->requantize != NULL)
         finish_steps(finish, sums);
     else
