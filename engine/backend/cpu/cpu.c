@@ -340,7 +340,9 @@ static bool takes_halves(const struct hrf_graph *graph, const struct hrf_node *n
 {
     if (hrf_op_is_binary(node->op))
         return hrf_cpu_binary_takes_halves(graph, node);
-    return node->op == HRF_OP_GLOBAL_AVERAGE_POOL && hrf_cpu_has_avx512();
+    return (node->op == HRF_OP_GLOBAL_AVERAGE_POOL || node->op == HRF_OP_MAX_POOL ||
+            node->op == HRF_OP_AVERAGE_POOL) &&
+           hrf_cpu_has_avx512();
 }
 
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,

@@ -20,15 +20,16 @@ static void clip_window(const struct hrf_window *w, int axis, int64_t at, int64_
         *last = begin < size ? (size - begin + d - 1) / d : 0;
 }
 
-static const float *pixel(const struct hrf_shape *in, const float *x, int64_t n, int64_t y,
-                          int64_t u)
+static const char *pixel(const struct hrf_operand *in, const char *x, int64_t n, int64_t y,
+                         int64_t u)
 {
-    return x + ((n * in->dims[2] + y) * in->dims[3] + u) * in->dims[1];
+    const int64_t *dims = in->shape.dims;
+    return x + ((n * dims[2] + y) * dims[3] + u) * dims[1] * (int64_t)hrf_dtype_size(in->dtype);
 }
 
 /* The part of a window that lies inside the image, and what the second window below it adds to
  * those above: it comes into the second-level cache meanwhile (the next one's: 5 % slower). */
-static struct hrf_max_window window_at(const struct hrf_spec *spec, const float *x, int64_t n,
+static struct hrf_max_window window_at(const struct hrf_spec *spec, const char *x, int64_t n,
                                        int64_t oy, int64_t ox)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape;
@@ -37,7 +38,9 @@ static struct hrf_max_window window_at(const struct hrf_spec *spec, const float 
     int64_t y0, y1, x0, x1;
     clip_window(w, 0, oy, in->dims[2], &y0, &y1);
     clip_window(w, 1, ox, in->dims[3], &x0, &x1);
-    struct hrf_max_window window = { .rows = y1 - y0,
+    const int64_t size = (int64_t)hrf_dtype_size(spec->inputs[0].dtype);
+    struct hrf_max_window window = { .type = spec->inputs[0].dtype,
+                                     .rows = y1 - y0,
                                      .columns = x1 - x0,
                                      .channels = channels,
                                      .row_step = w->dilation[0] * in->dims[3] * channels,
@@ -49,21 +52,23 @@ static struct hrf_max_window window_at(const struct hrf_spec *spec, const float 
     const int64_t left = ox * w->stride[1] - w->pad_begin[1] + x0 * w->dilation[1];
     const int64_t below = top + (y1 - 1) * w->dilation[0] + 1 + w->stride[0];
     const int64_t rows_below = in->dims[2] - below;
-    window.x = pixel(in, x, n, top + y0 * w->dilation[0], left);
-    window.ahead = rows_below > 0 ? pixel(in, x, n, below, left) : NULL;
+    window.x = pixel(&spec->inputs[0], x, n, top + y0 * w->dilation[0], left);
+    window.ahead = rows_below > 0 ? pixel(&spec->inputs[0], x, n, below, left) : NULL;
     window.n_ahead = rows_below < w->stride[0] ? rows_below : w->stride[0];
-    window.ahead_step = in->dims[3] * channels;
-    window.ahead_bytes = w->stride[1] * channels * (int64_t)sizeof(float);
+    window.ahead_step = in->dims[3] * channels * size;
+    window.ahead_bytes = w->stride[1] * channels * size;
     return window;
 }
 
-static void plain_max(const struct hrf_max_window *w, float *out)
+static void plain_max(const struct hrf_max_window *w, enum hrf_dtype type, void *y)
 {
+    float *out = y;
+    (void)type;
     for (int64_t c = 0; c < w->channels; c++)
         out[c] = -INFINITY;
     for (int64_t i = 0; i < w->rows; i++)
         for (int64_t j = 0; j < w->columns; j++) {
-            const float *p = w->x + i * w->row_step + j * w->column_step;
+            const float *p = (const float *)w->x + i * w->row_step + j * w->column_step;
             for (int64_t c = 0; c < w->channels; c++)
                 out[c] = p[c] > out[c] || p[c] != p[c] ? p[c] : out[c]; /* a NaN stays */
         }
@@ -81,7 +86,7 @@ static void plain_add(enum hrf_dtype type, const void *lines, int64_t stride, in
 }
 
 /* By AVX-512 where there is some. */
-typedef void max_function(const struct hrf_max_window *window, float *out);
+typedef void max_function(const struct hrf_max_window *window, enum hrf_dtype type, void *out);
 typedef void add_function(enum hrf_dtype type, const void *x, int64_t stride, int64_t n_lines,
                           int64_t n, double *sums);
 
@@ -118,7 +123,7 @@ static void plain_average(const struct hrf_max_window *w, float scale, float *ou
     memset(out, 0, (size_t)w->channels * sizeof *out);
     for (int64_t i = 0; i < w->rows; i++)
         for (int64_t j = 0; j < w->columns; j++) {
-            const float *p = w->x + i * w->row_step + j * w->column_step;
+            const float *p = (const float *)w->x + i * w->row_step + j * w->column_step;
             for (int64_t c = 0; c < w->channels; c++)
                 out[c] += p[c];
         }
@@ -126,8 +131,8 @@ static void plain_average(const struct hrf_max_window *w, float scale, float *ou
         out[c] *= scale;
 }
 
-static void average_at(const struct hrf_spec *spec, const float *x, int64_t n, int64_t oy,
-                       int64_t ox, float *out)
+static void average_at(const struct hrf_spec *spec, const char *x, int64_t n, int64_t oy,
+                       int64_t ox, char *out)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape;
     const struct hrf_window *w = &spec->attributes.window;
@@ -138,11 +143,11 @@ static void average_at(const struct hrf_spec *spec, const float *x, int64_t n, i
     const float scale = count > 0 ? 1.0f / (float)count : 0.0f;
 #ifdef HRF_BUILD_AVX512
     if (hrf_cpu_has_avx512()) {
-        hrf_average_window_avx512(&window, scale, out);
+        hrf_average_window_avx512(&window, scale, spec->output.dtype, out);
         return;
     }
 #endif
-    plain_average(&window, scale, out);
+    plain_average(&window, scale, (float *)(void *)out);
 }
 
 enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
@@ -150,7 +155,8 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
 {
     (void)err;
     const struct hrf_shape *out = &spec->output.shape;
-    const float *x = hrf_spec_data(spec, call, 0);
+    const int64_t size = (int64_t)hrf_dtype_size(spec->output.dtype);
+    const char *x = hrf_spec_data(spec, call, 0);
     int64_t rows = out->dims[0] * out->dims[2], row = out->dims[3] * out->dims[1];
     max_function *const max_of = best_max();
 #pragma omp parallel for schedule(static)
@@ -158,7 +164,8 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
         const int64_t n = r / out->dims[2], oy = r % out->dims[2];
         for (int64_t ox = 0; ox < out->dims[3]; ox++) {
             const struct hrf_max_window window = window_at(spec, x, n, oy, ox);
-            max_of(&window, hrf_floats(call) + r * row + ox * out->dims[1]);
+            max_of(&window, spec->output.dtype,
+                   (char *)call->output + (r * row + ox * out->dims[1]) * size);
         }
     }
     return HRF_OK;
@@ -169,13 +176,14 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
 {
     (void)err;
     const struct hrf_shape *out = &spec->output.shape;
-    const float *x = hrf_spec_data(spec, call, 0);
+    const int64_t size = (int64_t)hrf_dtype_size(spec->output.dtype);
+    const char *x = hrf_spec_data(spec, call, 0);
     int64_t rows = out->dims[0] * out->dims[2], row = out->dims[3] * out->dims[1];
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++)
         for (int64_t ox = 0; ox < out->dims[3]; ox++)
             average_at(spec, x, r / out->dims[2], r % out->dims[2], ox,
-                       hrf_floats(call) + r * row + ox * out->dims[1]);
+                       (char *)call->output + (r * row + ox * out->dims[1]) * size);
     return HRF_OK;
 }
 
@@ -208,12 +216,13 @@ static void average_image(const struct hrf_operand *in, const char *image, int64
 static void max_image(const struct hrf_operand *in, const float *image, int64_t first, int64_t n,
                       max_function *max_of, float *out)
 {
-    const struct hrf_max_window window = { .x = image + first,
+    const struct hrf_max_window window = { .type = HRF_F32,
+                                           .x = image + first,
                                            .rows = 1,
                                            .columns = in->shape.dims[2] * in->shape.dims[3],
                                            .channels = n,
                                            .column_step = in->pixel_stride };
-    max_of(&window, out + first);
+    max_of(&window, HRF_F32, out + first);
 }
 
 /* Fewer where there would be a thread without channels. No bit depends on it. */

@@ -8,54 +8,77 @@
 
 enum { LANES = 16, MANY = 4 * LANES /* channels at a time */, LINE = 64 /* bytes */ };
 
+#define ALWAYS static inline __attribute__((always_inline))
+
 /* The maximum is its second operand where one is a NaN: a NaN in `best` is left alone. */
 #define TAKE(i)                                                                                    \
     best##i = _mm512_mask_max_ps(best##i, _mm512_cmp_ps_mask(best##i, best##i, _CMP_ORD_Q),        \
-                                 best##i, _mm512_maskz_loadu_ps(mask##i, p + (i)*LANES));
+                                 best##i, hrf_load_avx512(type, p + (i)*LANES * size, mask##i));
+#define STORE(i) hrf_store_avx512(y_type, y + (c + (i)*LANES) * y_size, mask##i, best##i);
 
-static inline void max_of_some(const struct hrf_max_window *w, int64_t c, float *y)
+ALWAYS int64_t size_of(enum hrf_dtype type)
 {
-    const int64_t n = w->channels - c;
+    return type == HRF_F32 ? 4 : 2;
+}
+
+ALWAYS void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype type, int64_t c,
+                        enum hrf_dtype y_type, char *y)
+{
+    const int64_t n = w->channels - c, size = size_of(type), y_size = size_of(y_type);
     const __mmask16 mask0 = hrf_first_lanes_avx512(n), mask1 = hrf_first_lanes_avx512(n - LANES);
     const __mmask16 mask2 = hrf_first_lanes_avx512(n - 2 * LANES),
                     mask3 = hrf_first_lanes_avx512(n - 3 * LANES);
     __m512 best0 = _mm512_set1_ps(-INFINITY), best1 = best0, best2 = best0, best3 = best0;
     for (int64_t i = 0; i < w->rows; i++)
         for (int64_t j = 0; j < w->columns; j++) {
-            const float *p = w->x + i * w->row_step + j * w->column_step + c;
+            const char *p = (const char *)w->x + (i * w->row_step + j * w->column_step + c) * size;
             TAKE(0) TAKE(1) TAKE(2) TAKE(3)
         }
-    _mm512_mask_storeu_ps(y + c, mask0, best0);
-    _mm512_mask_storeu_ps(y + c + LANES, mask1, best1);
-    _mm512_mask_storeu_ps(y + c + 2 * LANES, mask2, best2);
-    _mm512_mask_storeu_ps(y + c + 3 * LANES, mask3, best3);
+    STORE(0) STORE(1) STORE(2) STORE(3)
 }
 
-void hrf_max_window_avx512(const struct hrf_max_window *w, float *y)
+void hrf_max_window_avx512(const struct hrf_max_window *w, enum hrf_dtype type, void *y)
 {
     for (int64_t c = 0; c < w->channels; c += MANY)
-        max_of_some(w, c, y);
+        if (w->type == HRF_F32)
+            max_of_some(w, HRF_F32, c, type, y);
+        else if (w->type == HRF_B16)
+            max_of_some(w, HRF_B16, c, type, y);
+        else
+            max_of_some(w, HRF_F16, c, type, y);
     for (int64_t i = 0; i < w->n_ahead; i++)
         for (int64_t at = 0; at < w->ahead_bytes; at += LINE)
-            _mm_prefetch((const char *)w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
+            _mm_prefetch(w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
 }
 
-void hrf_average_window_avx512(const struct hrf_max_window *w, float scale, float *y)
+ALWAYS void average_of_some(const struct hrf_max_window *w, const enum hrf_dtype type, int64_t c,
+                            __m512 factor, enum hrf_dtype y_type, char *y)
+{
+    const int64_t size = size_of(type), y_size = size_of(y_type);
+    const __mmask16 mask0 = hrf_first_lanes_avx512(w->channels - c);
+    const __mmask16 mask1 = hrf_first_lanes_avx512(w->channels - c - LANES);
+    __m512 sum0 = _mm512_setzero_ps(), sum1 = sum0;
+    for (int64_t i = 0; i < w->rows; i++)
+        for (int64_t j = 0; j < w->columns; j++) {
+            const char *p = (const char *)w->x + (i * w->row_step + j * w->column_step + c) * size;
+            sum0 = _mm512_add_ps(sum0, hrf_load_avx512(type, p, mask0));
+            sum1 = _mm512_add_ps(sum1, hrf_load_avx512(type, p + LANES * size, mask1));
+        }
+    hrf_store_avx512(y_type, y + c * y_size, mask0, _mm512_mul_ps(sum0, factor));
+    hrf_store_avx512(y_type, y + (c + LANES) * y_size, mask1, _mm512_mul_ps(sum1, factor));
+}
+
+void hrf_average_window_avx512(const struct hrf_max_window *w, float scale, enum hrf_dtype type,
+                               void *y)
 {
     const __m512 factor = _mm512_set1_ps(scale);
-    for (int64_t c = 0; c < w->channels; c += 2 * LANES) {
-        const __mmask16 mask0 = hrf_first_lanes_avx512(w->channels - c);
-        const __mmask16 mask1 = hrf_first_lanes_avx512(w->channels - c - LANES);
-        __m512 sum0 = _mm512_setzero_ps(), sum1 = sum0;
-        for (int64_t i = 0; i < w->rows; i++)
-            for (int64_t j = 0; j < w->columns; j++) {
-                const float *p = w->x + i * w->row_step + j * w->column_step + c;
-                sum0 = _mm512_add_ps(sum0, _mm512_maskz_loadu_ps(mask0, p));
-                sum1 = _mm512_add_ps(sum1, _mm512_maskz_loadu_ps(mask1, p + LANES));
-            }
-        _mm512_mask_storeu_ps(y + c, mask0, _mm512_mul_ps(sum0, factor));
-        _mm512_mask_storeu_ps(y + c + LANES, mask1, _mm512_mul_ps(sum1, factor));
-    }
+    for (int64_t c = 0; c < w->channels; c += 2 * LANES)
+        if (w->type == HRF_F32)
+            average_of_some(w, HRF_F32, c, factor, type, y);
+        else if (w->type == HRF_B16)
+            average_of_some(w, HRF_B16, c, factor, type, y);
+        else
+            average_of_some(w, HRF_F16, c, factor, type, y);
 }
 
 /* Sums of 64 channels stay in registers over all lines; those that come soon are asked for. */

@@ -8,19 +8,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What of a window lies inside the image: pixels of `channels` floats. */
+/* What of a window lies inside the image: pixels of `channels` numbers (F32, F16 or B16). */
 struct hrf_max_window {
-    const float *x;
+    enum hrf_dtype type;
+    const void *x;
     int64_t rows, columns, channels;
-    int64_t row_step, column_step; /* floats from one to the next */
-    const float *ahead;            /* runs that will be read soon: only hints */
+    int64_t row_step, column_step; /* numbers from one to the next */
+    const char *ahead;             /* runs that will be read soon: only hints */
     int64_t n_ahead, ahead_step, ahead_bytes;
 };
 
-/* y[channels]: the largest of each, -INFINITY where there is none. */
-void hrf_max_window_avx512(const struct hrf_max_window *window, float *y);
-/* y[channels]: the sum of each, times a scale. */
-void hrf_average_window_avx512(const struct hrf_max_window *window, float scale, float *y);
+/* y[channels], of `type`: the largest of each, -INFINITY where there is none. */
+void hrf_max_window_avx512(const struct hrf_max_window *window, enum hrf_dtype type, void *y);
+/* y[channels], of `type`: the sum of each in float32, times a scale. */
+void hrf_average_window_avx512(const struct hrf_max_window *window, float scale,
+                               enum hrf_dtype type, void *y);
 /* Adds lines of n numbers (F32, F16 or B16), `stride` numbers apart, to n sums, line by line. */
 void hrf_add_lines_avx512(enum hrf_dtype type, const void *x, int64_t stride, int64_t n_lines,
                           int64_t n, double *sums);
