@@ -9,6 +9,15 @@
 
 /* ---- nodes ---- */
 
+static bool is_read_once(const struct hrf_graph *graph, int32_t value)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
+            n += graph->nodes[i].inputs[k] == value;
+    return n == 1;
+}
+
 static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
                                    struct hrf_error *err)
 {
@@ -17,7 +26,10 @@ static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *no
                                         : NULL;
     if (l->how->type == HRF_S8)
         return hrf_lower_integer_weights(l->from, node, range, NULL, l->to, inputs, err);
-    return hrf_lower_rounded_weights(l->from, node, l->how->type, l->to, inputs, err);
+    HRF_TRY(hrf_lower_rounded_weights(l->from, node, l->how->type, l->to, inputs, err));
+    if (l->how->spent != NULL && is_read_once(l->from, node->inputs[HRF_CONV_WEIGHTS]))
+        hrf_value_release_data(&l->how->spent->values[node->inputs[HRF_CONV_WEIGHTS]]);
+    return HRF_OK;
 }
 
 static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
@@ -241,6 +253,7 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     HRF_AUTO(hrf_graph) lowered = NULL;
     struct hrf_lowering narrow = *how;
     narrow.type = HRF_B16;
+    narrow.spent = NULL;
     HRF_TRY(lower_to(graph, how, false, &lowered, notes, err));
     for (int32_t i = 0; i < how->n_keep && how->keep_precisions != NULL; i++)
         if (how->type == HRF_S8 && how->keep_precisions[i] != NULL &&

@@ -52,6 +52,9 @@ struct hrf_lowering {
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
     bool rounds_rows; /* S8: products round their rows (graph.h); else each value has one scale */
+    /* F16, B16: the graph itself, if it is destroyed next: weights are freed one after the other as
+     * their rounded copies are made, so that both are never there at once. NULL: they stay. */
+    struct hrf_graph *spent;
 };
 
 /* *out is a new graph. `notes` (may be NULL) gets a line, with the reason, for every node that

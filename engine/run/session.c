@@ -177,6 +177,7 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                              struct hrf_error *err)
 {
     const struct hrf_lowering how = { .type = precision_type(config->precision),
+                                      .spent = *graph,
                                       .ranges = config->ranges,
                                       .n_ranges = config->n_ranges,
                                       .keep = config->keep,

@@ -128,10 +128,42 @@ static void bfloat16_convolutions_agree_with_the_reference(void **state)
     hrf_graph_destroy(graph);
 }
 
+/* What the caller gives away is freed as it is rounded, but weights that two layers read stay for
+ * the second; the lowered graph is the same as without. */
+static void weights_are_freed_as_they_are_rounded_unless_two_layers_read_them(void **state)
+{
+    (void)state;
+    struct build b = build_start(3);
+    const int32_t x = build_input(&b, SHAPE(1, 8, 5, 5));
+    const int32_t first = build_plain_conv(&b, x, 8, 8, 3, 1, true);
+    const int32_t second = build_plain_conv(&b, first, 8, 8, 3, 1, true);
+    const int32_t y = build_plain_conv(&b, second, 8, 8, 3, 1, true);
+    struct hrf_graph *graph = build_finish(&b, &y, 1), *kept = NULL, *spent = NULL;
+    struct hrf_lowering how = { .type = HRF_B16 };
+    const int32_t shared = graph->nodes[0].inputs[HRF_CONV_WEIGHTS];
+    const int32_t own = graph->nodes[2].inputs[HRF_CONV_WEIGHTS];
+    graph->nodes[1].inputs[HRF_CONV_WEIGHTS] = shared;
+    must(hrf_pass_lower(graph, &how, &kept, NULL, &err));
+    assert_non_null(graph->values[own].data);
+    how.spent = graph;
+    must(hrf_pass_lower(graph, &how, &spent, NULL, &err));
+    assert_null(graph->values[own].data);
+    assert_non_null(graph->values[shared].data);
+    assert_int_equal(spent->n_values, kept->n_values);
+    for (int32_t i = 0; i < kept->n_values; i++)
+        if (kept->values[i].data != NULL)
+            assert_memory_equal(spent->values[i].data, kept->values[i].data,
+                                (size_t)hrf_shape_count(&kept->values[i].shape) * sizeof(float));
+    hrf_graph_destroy(kept);
+    hrf_graph_destroy(spent);
+    hrf_graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bfloat16_convolutions_agree_with_the_reference),
+        cmocka_unit_test(weights_are_freed_as_they_are_rounded_unless_two_layers_read_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
