@@ -146,6 +146,8 @@ struct hrf_tile_batch *hrf_tile_batches_open(const struct hrf_tile_batches *b, i
                                       .tile_height = (int32_t)height,
                                       .side = b->side,
                                       .n_rows = b->n_rows,
+                                      .is_rgb = hrf_level_is_rgb(b->slide,
+                                                                 hrf_patch_reader_level(b->reader)),
                                       .most_tiles = b->most_tiles,
                                       .most_cuts = b->most_cuts,
                                       .streams = (void *)(at + p.streams_of),

@@ -7,6 +7,7 @@
 #ifndef HRF_ENGINE_IR_TILE_BATCH_H
 #define HRF_ENGINE_IR_TILE_BATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ struct hrf_tile_cut {
 struct hrf_tile_batch {
     int32_t tile_width, tile_height; /* px, of every tile */
     int32_t side, n_rows;            /* px, of every image */
+    bool is_rgb; /* the JPEGs' channels are R, G and B, which a decoder takes for Y, Cb and Cr */
     int32_t n_images, n_tiles, n_cuts;
     int32_t most_tiles, most_cuts; /* of any batch of the slide */
     /* [n_tiles]: JPEGs with all their tables. */

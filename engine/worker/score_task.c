@@ -10,6 +10,7 @@
 #include "engine/worker/results.h"
 #include "engine/worker/slide_source.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* A group of tasks as this rank scores it. */
@@ -48,6 +49,7 @@ static enum hrf_status run_network(const struct scoring *s, int k,
     struct hrf_batch_source source = {
         .pixels = data, .n = batch->n, .size = s->job->size, .fed = s->source->fed
     };
+    assert(batch->tiles == NULL); /* for devices, whose batches run side by side */
     if (session == NULL)
         return hrf_network_run(network, hrf_worker_read_batch, &source, err);
     hrf_session_feed(session, data);

@@ -27,7 +27,7 @@ namespace
 {
 
 enum { SUCCESS = 0, INVALID = 2, BAD = 3, MISMATCH = 7, NOT_SUPPORTED = 9 };
-enum { HARDWARE = 3, RGBI = 5 };
+enum { HARDWARE = 3, UNCHANGED = 0, RGBI = 5 };
 
 const hrf_emulated_gpu *gpu()
 {
@@ -61,8 +61,10 @@ void leave(j_common_ptr jpeg)
     longjmp(reinterpret_cast<failure *>(jpeg->err)->place, 1);
 }
 
-/* To out, or no more than the header where that is NULL. The real one does not warn. */
-bool read_jpeg(const unsigned char *data, size_t n, unsigned char *out, size_t pitch, int *height)
+/* To out, or no more than the header where that is NULL. The real one does not warn, and takes
+ * channels that are numbered 1, 2, 3 for Y, Cb, Cr. */
+bool read_jpeg(const unsigned char *data, size_t n, unsigned char *out, size_t pitch, int *height,
+               bool converts = true)
 {
     jpeg_decompress_struct jpeg;
     failure failed;
@@ -78,7 +80,8 @@ bool read_jpeg(const unsigned char *data, size_t n, unsigned char *out, size_t p
     jpeg_read_header(&jpeg, TRUE);
     *height = static_cast<int>(jpeg.image_height);
     if (out != nullptr) {
-        jpeg.out_color_space = JCS_RGB;
+        jpeg.jpeg_color_space = jpeg.comp_info[0].component_id == 1 ? JCS_YCbCr : JCS_RGB;
+        jpeg.out_color_space = converts ? JCS_RGB : jpeg.jpeg_color_space;
         jpeg.do_fancy_upsampling = asked("plain") ? FALSE : TRUE;
         jpeg.dct_method = asked("plain") ? JDCT_IFAST : JDCT_ISLOW;
         jpeg_start_decompress(&jpeg);
@@ -97,9 +100,19 @@ struct image {
     size_t pitch[4];
 };
 struct state {
-    int n = 0;
+    int n = 0, format = 0;
     long n_batches = 0;
 };
+
+void decode_planes(const unsigned char *data, size_t length, image to, int height)
+{
+    const size_t n = to.pitch[0] * static_cast<size_t>(height);
+    std::vector<unsigned char> pixels(3 * n);
+    if (!read_jpeg(data, length, pixels.data(), 3 * to.pitch[0], &height, false))
+        return;
+    for (size_t i = 0; i < 3 * n; i++)
+        to.channel[i % 3][i / 3] = pixels[i];
+}
 
 void decode(int number, const unsigned char *data, size_t length, image to, int height)
 {
@@ -159,9 +172,10 @@ int nvjpegDecodeBatchedInitialize(void *, void *given, int n, int, int format)
 {
     if (asked("init-fails"))
         return NOT_SUPPORTED;
-    if (n < 1 || format != RGBI)
+    if (n < 1 || (format != RGBI && format != UNCHANGED))
         return INVALID;
     static_cast<state *>(given)->n = n;
+    static_cast<state *>(given)->format = format;
     return SUCCESS;
 }
 
@@ -183,9 +197,13 @@ int nvjpegDecodeBatched(void *, void *given, const unsigned char *const *data,
         const unsigned char *from = data[i];
         const size_t length = lengths[i];
         const image to = images[i];
+        const bool is_planar = s->format == UNCHANGED;
         gpu()->queue_attempt(stream, [=]() -> hrf_emulated_attempt {
             return [=] {
-                decode(i, from, length, to, height);
+                if (is_planar)
+                    decode_planes(from, length, to, height);
+                else
+                    decode(i, from, length, to, height);
                 return true;
             };
         });

@@ -55,12 +55,15 @@ static struct hrf_graph *make_network(void)
 
 static int make_slide(void **state)
 {
-    const struct pyramid p = {
+    struct pyramid p = {
         .n_levels = 1, .level = { { SIDE, SIDE } }, .tile = 64, .jpeg = true, .pixel = stained_pixel
     };
     char path[128];
     make_test_folder(NULL);
     pyramid_path(test_folder, "slide.tif", path);
+    pyramid_write(&p, path);
+    p.rgb = true;
+    pyramid_path(test_folder, "rgb.tif", path);
     pyramid_write(&p, path);
     for (int i = 0; i < N_PATCHES; i++) /* on one to four tiles, and over the edge */
         patches[i] = (struct hrf_patch){ .x = i % 5 * 91 - 9, .y = i / 5 * 83 + 2 };
@@ -130,13 +133,15 @@ static enum hrf_status run_feed(struct hrf_session *session, struct hrf_feed *fe
     }
 }
 
+static const char *slide_name = "slide.tif";
+
 static enum hrf_status score(struct hrf_session *session, bool gives_tiles,
                              float out[N_PATCHES * OUTPUTS], struct hrf_error *err)
 {
     char path[128];
     HRF_AUTO(hrf_slide) slide = NULL;
     HRF_AUTO(hrf_feed) feed = NULL;
-    pyramid_path(test_folder, "slide.tif", path);
+    pyramid_path(test_folder, slide_name, path);
     assert_int_equal(hrf_slide_open(path, &slide, NULL), HRF_OK);
     struct hrf_feed_config config = { .slide = slide,
                                       .plan = &plan,
@@ -181,7 +186,9 @@ static void outputs_have_the_bits_of_tiles_that_the_cpu_decodes(void **state)
 {
     (void)state;
     check_decoded("fp32");
+    slide_name = "rgb.tif";
     check_decoded("bf16");
+    slide_name = "slide.tif";
 }
 
 static void another_decoder_passes_and_a_wrong_one_is_told(void **state)

@@ -42,7 +42,7 @@ static void check_stream(const struct hrf_tile_table *table, int32_t level, int6
                          unsigned char *rgb)
 {
     const struct hrf_level_table *t = &table->level[level];
-    const struct hrf_jpeg_form own = { .is_ycc = true,
+    const struct hrf_jpeg_form own = { .is_ycc = t->form.is_ycc,
                                        .width = t->tile_width,
                                        .height = t->tile_height };
     const int64_t column = i % t->columns, row = i / t->columns;

@@ -23,6 +23,7 @@ enum marker {
 struct stream {
     const unsigned char *at, *end;
     unsigned char *out;
+    unsigned char channels[3]; /* as the frame numbers them */
 };
 
 static void put(struct stream *s, const unsigned char *from, size_t n)
@@ -49,14 +50,32 @@ static bool next_segment(struct stream *s, unsigned char *marker, size_t *n)
     return *n >= 2 && *n <= (size_t)(s->end - s->at);
 }
 
-/* Baseline, of three channels of 8 bits that no decoder takes for R, G and B. */
+/* Baseline, of three channels of 8 bits. */
 static bool is_plain_frame(const struct hrf_jpeg_form *form, const unsigned char *body, size_t n)
 {
     if (n != 17 || body[2] != 8 || body[7] != 3)
         return false;
     const int64_t height = body[3] << 8 | body[4], width = body[5] << 8 | body[6];
-    return height == form->height && width == form->width &&
-           !(body[8] == 'R' && body[11] == 'G' && body[14] == 'B');
+    const bool is_one_size = body[9] == 0x11 && body[12] == 0x11 && body[15] == 0x11;
+    return height == form->height && width == form->width && (form->is_ycc || is_one_size);
+}
+
+/* Numbers the channels of the frame, or of the scan, that was just copied. */
+static bool number_channels(struct stream *s, size_t n, unsigned char marker)
+{
+    unsigned char *body = s->out - n;
+    if (marker == SCAN && (s->channels[0] == s->channels[1] || s->channels[0] == s->channels[2] ||
+                           s->channels[1] == s->channels[2]))
+        return false;
+    for (unsigned char c = 0; c < 3; c++) {
+        unsigned char *at = marker == BASELINE ? body + 8 + 3 * c : body + 3 + 2 * c;
+        if (marker == BASELINE)
+            s->channels[c] = *at;
+        else if (*at != s->channels[c])
+            return false;
+        *at = c + 1;
+    }
+    return true;
 }
 
 /* Copies what a decoder needs of the segments up to the end marker or the scan, which it tells. */
@@ -81,8 +100,11 @@ static bool copy_segments(const struct hrf_jpeg_form *form, struct stream *s, bo
             return false;
         *has_frame |= *last == BASELINE;
         put(s, s->at - 2, n + 2);
+        if (*last == BASELINE)
+            (void)number_channels(s, n, BASELINE);
         if (*last == SCAN) {
-            const bool is_whole = *has_frame && n == 12 && s->at[2] == 3;
+            const bool is_whole = *has_frame && n == 12 && s->at[2] == 3 &&
+                                  number_channels(s, n, SCAN);
             s->at += n;
             return is_whole;
         }
@@ -134,7 +156,7 @@ size_t hrf_jpeg_stream_make(const struct hrf_jpeg_form *form, const void *data, 
     struct stream s = { .out = out };
     bool has_frame = false;
     unsigned char last = 0;
-    if (!form->is_ycc || !copy_tables(form, &s))
+    if (!copy_tables(form, &s))
         return 0;
     s.at = data;
     s.end = s.at + n_bytes;
@@ -147,5 +169,5 @@ bool hrf_jpeg_form_is_plain(const struct hrf_jpeg_form *form)
 {
     HRF_AUTO_FREE unsigned char *scratch = hrf_alloc(hrf_jpeg_stream_most(form, 0));
     struct stream s = { .out = scratch };
-    return scratch != NULL && form->is_ycc && copy_tables(form, &s);
+    return scratch != NULL && copy_tables(form, &s);
 }

@@ -354,9 +354,12 @@ const char *hrf_level_no_streams(const struct hrf_slide *slide, int32_t level)
     const struct hrf_level_table *table = &slide->table.level[level];
     if (table->width == 0 || table->offsets == NULL)
         return "its tiles are not JPEG tiles that can be taken from the file";
-    if (!table->form.is_ycc)
-        return "its JPEG tiles are RGB, not YCbCr";
     return hrf_jpeg_form_is_plain(&table->form) ? NULL : "the tables of its JPEG tiles are unusual";
+}
+
+bool hrf_level_is_rgb(const struct hrf_slide *slide, int32_t level)
+{
+    return !slide->table.level[level].form.is_ycc;
 }
 
 enum hrf_status hrf_level_parts(const struct hrf_slide *slide,

@@ -64,6 +64,8 @@ typedef enum hrf_status hrf_take_part(void *context, const struct hrf_tile_part 
 /* NULL: the level's tiles may be given as streams (jpeg_stream.h). Else why not, a static text:
  * "its tiles are not JPEG". */
 const char *hrf_level_no_streams(const struct hrf_slide *slide, int32_t level);
+/* True if the channels of its streams are R, G and B, which a decoder must not convert. */
+bool hrf_level_is_rgb(const struct hrf_slide *slide, int32_t level);
 /* The parts of the tiles of a level with streams, row by row; tiles that are left out have none. */
 HRF_CHECKED enum hrf_status hrf_level_parts(const struct hrf_slide *slide,
                                             const struct hrf_level_region *region,

@@ -265,8 +265,10 @@ static void destroy(struct hrf_backend *backend)
 {
     if (backend == NULL)
         return;
-    if (backend->device != NULL)
+    if (backend->device != NULL) {
         (void)cudaStreamSynchronize(backend->device->stream);
+        (void)cudaStreamSynchronize(backend->device->copies);
+    }
     hrf_cuda_decoder_destroy(backend->decoder);
     for (int i = 0; i < 2; i++) {
         struct hrf_cuda_landing *landing = &backend->landings[i];

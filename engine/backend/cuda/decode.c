@@ -28,8 +28,8 @@ static const double most_difference = 4, most_shift = 2;
 
 /* What a batch needs, by slot. */
 struct decoder_slot {
-    void *state; /* nvJPEG's */
-    int n_initialised;
+    void *state;               /* nvJPEG's */
+    int n_initialised, format; /* of the batch before; 0: it failed, or there was none */
     uint8_t *tiles;
     struct hrf_tile_cut *cuts;
     int32_t *counts;
@@ -147,7 +147,7 @@ static size_t tile_bytes(const struct hrf_tile_batch *b)
 
 static struct hrf_k_tiles sizes_of(const struct hrf_tile_batch *b)
 {
-    return (struct hrf_k_tiles){ b->tile_width, b->tile_height, b->side, b->n_rows };
+    return (struct hrf_k_tiles){ b->tile_width, b->tile_height, b->side, b->n_rows, b->is_rgb };
 }
 
 static size_t count_bytes(const struct hrf_tile_batch *b, int32_t n_tiles)
@@ -189,13 +189,19 @@ static enum hrf_status decode_tiles(struct hrf_cuda_decoder *decoder, struct dec
                                     struct hrf_error *err)
 {
     const struct hrf_nvjpeg_library *n = &decoder->nvjpeg;
+    const int format = b->is_rgb ? HRF_NVJPEG_OUTPUT_UNCHANGED : HRF_NVJPEG_OUTPUT_RGBI;
+    const size_t width = (size_t)b->tile_width, plane = tile_bytes(b) / 3;
     int status = HRF_NVJPEG_SUCCESS;
-    for (int32_t i = 0; i < b->n_tiles; i++)
-        slot->images[i] = (struct hrf_nvjpeg_image){ .channel = { slot->tiles +
-                                                                  (size_t)i * tile_bytes(b) },
-                                                     .pitch = { (size_t)b->tile_width * 3 } };
-    if (b->n_tiles != slot->n_initialised)
-        status = n->batch_init(decoder->handle, slot->state, b->n_tiles, 1, HRF_NVJPEG_OUTPUT_RGBI);
+    for (int32_t i = 0; i < b->n_tiles; i++) {
+        uint8_t *at = slot->tiles + (size_t)i * tile_bytes(b);
+        slot->images[i] = b->is_rgb ? (struct hrf_nvjpeg_image){ .channel = { at, at + plane,
+                                                                              at + 2 * plane },
+                                                                 .pitch = { width, width, width } }
+                                    : (struct hrf_nvjpeg_image){ .channel = { at },
+                                                                 .pitch = { width * 3 } };
+    }
+    if (b->n_tiles != slot->n_initialised || format != slot->format)
+        status = n->batch_init(decoder->handle, slot->state, b->n_tiles, 1, format);
     slot->n_initialised = 0; /* a batch that fails is followed by a new start */
     if (status == HRF_NVJPEG_SUCCESS)
         status = n->batch_decode(decoder->handle, slot->state, b->streams, b->lengths, slot->images,
@@ -203,6 +209,7 @@ static enum hrf_status decode_tiles(struct hrf_cuda_decoder *decoder, struct dec
     if (status != HRF_NVJPEG_SUCCESS)
         return hrf_nvjpeg_error(status, "decoding a batch of tiles", err);
     slot->n_initialised = b->n_tiles;
+    slot->format = format;
     return HRF_OK;
 }
 

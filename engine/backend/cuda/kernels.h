@@ -113,6 +113,7 @@ cudaError_t hrf_k_normalise(struct hrf_k_array y, const uint8_t *x, int64_t pixe
 /* Sizes of the tiles that images are cut out of, and of the images, px of RGB bytes. */
 struct hrf_k_tiles {
     int32_t tile_width, tile_height, side, n_rows;
+    int32_t is_planar; /* tiles[t][3][tile_height][tile_width] */
 };
 /* images[i][n_rows][side][3] from tiles[t][tile_height][tile_width][3]; `cuts` are on the device.
  */

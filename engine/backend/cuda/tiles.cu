@@ -11,13 +11,12 @@ KERNEL cut_rows(uint8_t *images, const uint8_t *tiles, const hrf_tile_cut *cuts,
         const int64_t row = i % rows;
         if (row >= cut.height)
             continue;
-        const uint8_t *from = tiles + (((int64_t)cut.tile * t.tile_height + cut.tile_y + row) *
-                                           t.tile_width +
-                                       cut.tile_x) *
-                                          3;
+        const int64_t plane = (int64_t)t.tile_height * t.tile_width;
+        const int64_t pixel = (cut.tile_y + row) * t.tile_width + cut.tile_x;
+        const uint8_t *from = tiles + cut.tile * plane * 3 + (t.is_planar ? pixel : pixel * 3);
         uint8_t *to = images + (((int64_t)cut.image * t.n_rows + cut.y + row) * t.side + cut.x) * 3;
         for (int64_t k = LANE; k < (int64_t)cut.width * 3; k += LANES)
-            to[k] = from[k];
+            to[k] = t.is_planar ? from[k % 3 * plane + k / 3] : from[k];
     }
 }
 

@@ -48,7 +48,8 @@ static void set_tags(TIFF *tiff, const struct pyramid *p, int level, uint32_t ti
     TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, n_samples);
     TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
     TIFFSetField(tiff, TIFFTAG_COMPRESSION, p->jpeg ? COMPRESSION_JPEG : COMPRESSION_ADOBE_DEFLATE);
-    TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, p->jpeg ? PHOTOMETRIC_YCBCR : PHOTOMETRIC_RGB);
+    TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC,
+                 p->jpeg && !p->rgb ? PHOTOMETRIC_YCBCR : PHOTOMETRIC_RGB);
     if (p->jpeg)
         TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     if (p->alpha)

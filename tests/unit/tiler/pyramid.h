@@ -20,6 +20,7 @@ struct pyramid {
     uint32_t tile;                      /* side; 0 = 64 */
     bool big;                           /* BigTIFF */
     bool jpeg;                          /* else deflate, which keeps every bit */
+    bool rgb;                           /* JPEG of R, G and B */
     bool alpha;                         /* RGBA with unassociated alpha */
     const char *description, *software; /* tags of level 0; NULL = none */
     double x_resolution, y_resolution;  /* 0 = no tags */
