@@ -53,6 +53,8 @@ struct hrf_backend_ops {
     /* INT8: what passes between products of rows, norms and attention is B16 rather than float32,
      * which saves half of the memory's traffic. */
     bool narrows_tokens;
+    /* INT8: it has kernels for LOOKUP and for ATTENTION of 8-bit values. */
+    bool looks_up;
     /* Whether create() would find its device, and what that is. */
     enum hrf_status (*identify)(struct hrf_device_identity *out, struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,

@@ -93,6 +93,13 @@ struct hrf_box {
     int64_t lo[2], hi[2];
 };
 
+/* The 8-bit form of a value that exists only inside an operator. */
+struct hrf_inner_form {
+    enum hrf_dtype dtype;
+    float scale; /* > 0; 0: the value is not rounded */
+    int32_t zero_point;
+};
+
 /* The attributes of all operators. The operator table (op.h) says which ones an operator uses. */
 struct hrf_attributes {
     struct hrf_resize resize;
@@ -139,6 +146,9 @@ struct hrf_attributes {
     /* ATTENTION: its products may be of 16-bit integers, with scales by row and column
      * (engine/backend/cpu/avx512/fixed_attention_avx512.h). Set by lowering to 8 bits. */
     bool fixed_point;
+    /* ATTENTION of 8-bit queries, keys and values: how the model rounds scale * q k' and the
+     * softmax of it. Set by passes. */
+    struct hrf_inner_form scores, weights;
     bool exclusive, reverse; /* CUM_SUM */
     bool upper;              /* TRILU */
     bool truncated;          /* MOD: the result has the sign of the dividend */

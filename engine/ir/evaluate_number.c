@@ -28,6 +28,13 @@ static bool is_elementwise(enum hrf_op op)
     case HRF_OP_SIGMOID:
     case HRF_OP_RELU:
     case HRF_OP_SOFTPLUS:
+    case HRF_OP_ERF:
+    case HRF_OP_GELU:
+    case HRF_OP_GELU_TANH:
+    case HRF_OP_SWISH:
+    case HRF_OP_HARD_SIGMOID:
+    case HRF_OP_HARD_SWISH:
+    case HRF_OP_LEAKY_RELU:
     case HRF_OP_CLIP:
     case HRF_OP_CAST:
     case HRF_OP_NOT:
@@ -60,8 +67,9 @@ static double real_of(const struct hrf_attributes *a, enum hrf_op op, double x)
     static double (*const of_libm[])(double) = {
         [HRF_OP_ABS] = fabs,  [HRF_OP_FLOOR] = floor, [HRF_OP_CEIL] = ceil, [HRF_OP_ROUND] = rint,
         [HRF_OP_SQRT] = sqrt, [HRF_OP_EXP] = exp,     [HRF_OP_LOG] = log,   [HRF_OP_SIN] = sin,
-        [HRF_OP_COS] = cos,   [HRF_OP_TANH] = tanh,
+        [HRF_OP_COS] = cos,   [HRF_OP_TANH] = tanh,   [HRF_OP_ERF] = erf,
     };
+    const double alpha = (double)a->alpha, beta = (double)a->beta;
     if ((size_t)op < sizeof of_libm / sizeof of_libm[0] && of_libm[op] != NULL)
         return of_libm[op](x);
     switch (op) {
@@ -77,6 +85,18 @@ static double real_of(const struct hrf_attributes *a, enum hrf_op op, double x)
         return x > 0 ? x : 0;
     case HRF_OP_SOFTPLUS:
         return fmax(x, 0) + log1p(exp(-fabs(x)));
+    case HRF_OP_GELU:
+        return 0.5 * x * (1 + erf(x * 0.70710678118654752));
+    case HRF_OP_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+    case HRF_OP_SWISH:
+        return x / (1 + exp(-alpha * x));
+    case HRF_OP_HARD_SIGMOID:
+        return fmin(fmax(alpha * x + beta, 0), 1);
+    case HRF_OP_HARD_SWISH:
+        return x * fmin(fmax(x / 6 + 0.5, 0), 1);
+    case HRF_OP_LEAKY_RELU:
+        return x >= 0 ? x : alpha * x;
     case HRF_OP_CLIP:
         x = x < (double)a->activation_min ? (double)a->activation_min : x;
         return x > (double)a->activation_max ? (double)a->activation_max : x;

@@ -27,9 +27,12 @@ enum hrf_op {
     HRF_OP_MATMUL,
     HRF_OP_BATCH_NORM,
 #define HRF_OP_NAME(OP, ...) HRF_OP_##OP,
-    HRF_UNARY_OPS(HRF_OP_NAME) /* RELU to CLIP: unary, element by element */
+    HRF_UNARY_OPS(HRF_OP_NAME) /* RELU to LOOKUP: unary, element by element */
 #undef HRF_OP_NAME
     HRF_OP_CLIP,
+    /* x of 8 bits, a constant table of 256 numbers of y's type: y is the number at x, which counts
+     * as a byte. Made by passes. */
+    HRF_OP_LOOKUP,
     HRF_OP_SOFTMAX,
     HRF_OP_LOG_SOFTMAX,
     HRF_OP_ADD, /* ADD to PRELU: binary, with broadcasting */
@@ -141,7 +144,7 @@ static inline bool hrf_op_communicates(enum hrf_op op)
 }
 static inline bool hrf_op_is_unary(enum hrf_op op)
 {
-    return op >= HRF_OP_RELU && op <= HRF_OP_CLIP;
+    return op >= HRF_OP_RELU && op <= HRF_OP_LOOKUP;
 }
 static inline bool hrf_op_is_binary(enum hrf_op op)
 {
@@ -259,6 +262,8 @@ struct hrf_quantization {
 struct hrf_value {
     char *name;
     enum hrf_dtype dtype;
+    /* Of an F32 constant in a graph that is lowered to S8: if it has a scale, its numbers are
+     * integers of 8 bits, less a zero point, times that scale. */
     struct hrf_quantization quantization;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
     /* Pixel stride of a computed rank-4 value: elements in memory from the first channel of one

@@ -309,6 +309,7 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_MATMUL] = infer_matmul,
     [HRF_OP_BATCH_NORM] = infer_batch_norm,
     HRF_UNARY_OPS(UNARY_RULE)[HRF_OP_CLIP] = infer_clip,
+    [HRF_OP_LOOKUP] = infer_of_pass,
     [HRF_OP_SOFTMAX] = infer_softmax,
     [HRF_OP_LOG_SOFTMAX] = infer_softmax,
     [HRF_OP_ADD] = infer_binary,

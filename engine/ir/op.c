@@ -22,6 +22,7 @@ static const struct hrf_op_info table[] = {
     ROW(MATMUL, "MatMul", 2, 2, 1, 0, 0),
     ROW(BATCH_NORM, "BatchNormalization", 5, 5, 1, HRF_USE_EPSILON | HRF_USE_ACTIVATION, 0),
     HRF_UNARY_OPS(UNARY_ROW) ROW(CLIP, "Clip", 1, 3, 1, HRF_USE_BOUNDS, 1),
+    ROW(LOOKUP, "Lookup", 2, 2, 1, 0, 0),
     ROW(SOFTMAX, "Softmax", 1, 1, 1, HRF_USE_AXIS, 0),
     ROW(LOG_SOFTMAX, "LogSoftmax", 1, 1, 1, HRF_USE_AXIS, 0),
     ROW(ADD, "Add", 2, 2, 1, HRF_USE_ACTIVATION, 0),

@@ -62,7 +62,9 @@ static enum hrf_status add_image_value(struct change *c, int32_t value, int32_t 
     const struct hrf_shape shape = image_shape(&graph->values[value].shape);
     HRF_AUTO_FREE char *name = hrf_format("%s.image", graph->values[value].name);
     HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
-    return hrf_graph_add_value(graph, name, graph->values[value].dtype, &shape, NULL, out, err);
+    HRF_TRY(hrf_graph_add_value(graph, name, graph->values[value].dtype, &shape, NULL, out, err));
+    graph->values[*out].quantization = graph->values[value].quantization;
+    return HRF_OK;
 }
 
 /* The second input of a RESHAPE. */
@@ -158,15 +160,20 @@ static enum hrf_status turn_constant(struct change *c, int32_t value, int32_t *o
         turned[(pixel / area * channels + i % channels) * area + pixel % area] =
             ((const float *)v->data)[i];
     }
-    return hrf_graph_add_value(graph, name, HRF_F32, &shape, turned, out, err);
+    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, turned, out, err));
+    graph->values[*out].quantization = graph->values[value].quantization;
+    return HRF_OK;
 }
 
 /* ---- what is turned ---- */
 
 static bool is_wide(const struct change *c, int32_t value)
 {
-    return value >= 0 && value_of(c, value)->data == NULL && value_of(c, value)->shape.rank == 4 &&
-           value_of(c, value)->dtype == HRF_F32;
+    if (value < 0)
+        return false;
+    const struct hrf_value *v = value_of(c, value);
+    return v->data == NULL && v->shape.rank == 4 &&
+           (v->dtype == HRF_F32 || v->dtype == HRF_S8 || v->dtype == HRF_U8);
 }
 
 static bool has_image(const struct change *c, int32_t value)
@@ -241,13 +248,21 @@ static enum hrf_status turn_product(struct change *c, struct hrf_error *err)
     return compute_image(c, err);
 }
 
+/* Functions of each number of input 0 alone, in a model that was quantised elsewhere also those
+ * between float32 and 8 bits of one scale. */
+static bool is_unary(const struct change *c, const struct hrf_node *node)
+{
+    return hrf_op_is_unary(node->op) || node->op == HRF_OP_DEQUANTIZE ||
+           (node->op == HRF_OP_QUANTIZE && value_of(c, node->outputs[0])->quantization.scale > 0);
+}
+
 /* A function of one number, or of two where one has an image already and the other may have one. */
 static bool is_pointwise(const struct change *c)
 {
     const struct hrf_node *node = node_of(c);
     if (!is_wide(c, node->outputs[0]))
         return false;
-    if (hrf_op_is_unary(node->op))
+    if (is_unary(c, node))
         return has_image(c, node->inputs[0]);
     if (!hrf_op_is_binary(node->op) ||
         (!has_image(c, node->inputs[0]) && !has_image(c, node->inputs[1])))
@@ -263,7 +278,8 @@ static bool is_pointwise(const struct change *c)
 
 static enum hrf_status turn_inputs(struct change *c, struct hrf_error *err)
 {
-    for (int32_t k = 0; k < node_of(c)->n_inputs; k++) {
+    const int32_t n = is_unary(c, node_of(c)) ? 1 : node_of(c)->n_inputs;
+    for (int32_t k = 0; k < n; k++) {
         const int32_t input = node_of(c)->inputs[k];
         int32_t image;
         if (value_of(c, input)->data != NULL)
@@ -429,7 +445,7 @@ static void find_wanted(struct change *c)
 {
     for (c->at = c->match.graph->n_nodes - 1; c->at >= 0; c->at--) {
         const struct hrf_node *node = node_of(c);
-        const bool passes_on = hrf_op_is_unary(node->op) || hrf_op_is_binary(node->op) ||
+        const bool passes_on = is_unary(c, node) || hrf_op_is_binary(node->op) ||
                                node->op == HRF_OP_SLICE || node->op == HRF_OP_PAD ||
                                node->op == HRF_OP_CONCAT;
         const bool wants = is_norm(c) || is_product(c) || makes_tokens(c) ||

@@ -32,6 +32,12 @@ static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *no
     return HRF_OK;
 }
 
+/* True if constants beside lowered values are lowered, too. */
+static bool takes_integers(const struct lowering *l, const struct hrf_node *node)
+{
+    return l->how->type == HRF_S8 && (hrf_op_is_binary(node->op) || node->op == HRF_OP_CONCAT);
+}
+
 static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
                                   struct hrf_error *err)
 {
@@ -42,7 +48,7 @@ static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *nod
         const bool is_weights = is_product && i != HRF_CONV_X && i != HRF_CONV_RESIDUAL;
         if (is_weights && hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
             continue;
-        if (hrf_lower_has_constant(l->from, node, i))
+        if (hrf_lower_has_constant(l->from, node, i) && !takes_integers(l, node))
             HRF_TRY(hrf_lower_get_full(l, node->inputs[i], &inputs[i], err));
         else
             HRF_TRY(hrf_lower_get_low(l, node->inputs[i], &inputs[i], err));
@@ -146,6 +152,41 @@ static enum hrf_status add_own_pair(struct lowering *l, const struct hrf_node *n
     return hrf_lower_convert(l, y, true, full, l->low[y], err);
 }
 
+/* An ATTENTION that rounds as the model says, of 8-bit values. */
+static bool is_own_attention(const struct lowering *l, const struct hrf_node *node)
+{
+    return l->brings_scales && node->op == HRF_OP_ATTENTION && node->attributes.scores.scale > 0 &&
+           hrf_lower_why_kept(l, node) == NULL;
+}
+
+static enum hrf_status add_own_attention(struct lowering *l, const struct hrf_node *node,
+                                         struct hrf_error *err)
+{
+    const int32_t y = node->outputs[0];
+    enum hrf_dtype type;
+    struct hrf_quantization q;
+    int32_t inputs[3];
+    for (int32_t k = 0; k < 3; k++)
+        HRF_TRY(hrf_lower_get_low(l, node->inputs[k], &inputs[k], err));
+    HRF_TRY(hrf_lower_form(l, y, &type, &q, err));
+    HRF_TRY(hrf_lower_add_value(l, y, "", type, q, &l->low[y], err));
+    return hrf_graph_add_node(l->to, node->op, node->name, inputs, 3, &l->low[y], 1,
+                              &node->attributes, err);
+}
+
+/* Between two 8-bit values of the model. */
+static enum hrf_status add_lookup(struct lowering *l, const struct hrf_node *node,
+                                  struct hrf_error *err)
+{
+    const int32_t y = node->outputs[0];
+    const struct hrf_value *form = &l->from->values[y];
+    int32_t inputs[2] = { l->low[node->inputs[0]] };
+    HRF_TRY(hrf_lower_get_full(l, node->inputs[1], &inputs[1], err));
+    HRF_TRY(hrf_lower_add_value(l, y, "", form->dtype, form->quantization, &l->low[y], err));
+    return hrf_graph_add_node(l->to, node->op, node->name, inputs, 2, &l->low[y], 1,
+                              &node->attributes, err);
+}
+
 static bool is_own_pair(const struct lowering *l, const struct hrf_node *node)
 {
     if (!l->brings_scales)
@@ -186,6 +227,10 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
         const struct hrf_node *node = &from->nodes[n];
         if (is_own_pair(l, node))
             HRF_TRY(add_own_pair(l, node, err));
+        else if (node->op == HRF_OP_LOOKUP)
+            HRF_TRY(add_lookup(l, node, err));
+        else if (is_own_attention(l, node))
+            HRF_TRY(add_own_attention(l, node, err));
         else if (hrf_lower_goes_low(l, node))
             HRF_TRY(hrf_lower_rounds_rows(l, node) ? hrf_lower_row_product(l, node, err)
                                                    : add_low_node(l, node, err));

@@ -224,13 +224,14 @@ enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph, const char *
     return HRF_OK;
 }
 
-/* True if one operand is a constant, which has no scale. */
-static bool has_constant_side(const struct hrf_graph *graph, const struct hrf_node *node)
+/* True if one operand is a constant that the model gives no scale of 8 bits. */
+static bool has_constant_side(const struct lowering *l, const struct hrf_node *node)
 {
     const bool is_binary = node->op == HRF_OP_ADD || node->op == HRF_OP_SUB ||
                            node->op == HRF_OP_MUL || node->op == HRF_OP_CONCAT;
     for (int32_t i = 0; i < node->n_inputs; i++)
-        if (is_binary && hrf_lower_has_constant(graph, node, i))
+        if (is_binary && hrf_lower_has_constant(l->from, node, i) &&
+            !(l->brings_scales && hrf_lower_is_integers(&l->from->values[node->inputs[i]])))
             return true;
     return false;
 }
@@ -258,7 +259,7 @@ bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
             why = refuse_own(l, node);
         low = why == NULL;
     } else if (kind == HRF_LOWER_FOLLOWS && inputs_are_low(l, node)) {
-        if (l->how->type == HRF_S8 && has_constant_side(l->from, node))
+        if (l->how->type == HRF_S8 && has_constant_side(l, node))
             why = "one side is a constant";
         else if (l->brings_scales)
             why = refuse_own(l, node);

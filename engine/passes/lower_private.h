@@ -36,6 +36,8 @@ struct lowering {
 int hrf_lower_compare_ranges(const void *a, const void *b);
 /* NULL: the value has none. */
 const struct hrf_range *hrf_lower_range(const struct lowering *l, int32_t value);
+/* True for a constant in float32 whose numbers are integers of 8 bits times a scale. */
+bool hrf_lower_is_integers(const struct hrf_value *value);
 /* The 8-bit form that a model with scales of its own gives the value; NULL: none. */
 const struct hrf_value *hrf_lower_own_form(const struct lowering *l, int32_t value);
 /* Type and scale of a value's lowered form. HRF_E_USER: no range, or one that is not finite. */
@@ -50,7 +52,8 @@ HRF_CHECKED enum hrf_status hrf_lower_add_value(struct lowering *l, int32_t valu
 /* Adds the node that converts between the forms of `value`; `down`: to the lowered one. */
 HRF_CHECKED enum hrf_status hrf_lower_convert(struct lowering *l, int32_t value, bool down,
                                               int32_t input, int32_t output, struct hrf_error *err);
-/* The float32, or lowered, form of a value that has one of them; converted if it must be. */
+/* The float32, or lowered, form of a value that has one of them; converted if it must be. A
+ * constant has an 8-bit form if hrf_lower_is_integers(). */
 HRF_CHECKED enum hrf_status hrf_lower_get_full(struct lowering *l, int32_t value, int32_t *index,
                                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_lower_get_low(struct lowering *l, int32_t value, int32_t *index,

@@ -1,5 +1,6 @@
 /* lower_values.c - the two forms of a value in the lowered graph, and the conversions between
  * them (lower_private.h). */
+#include "engine/ir/number.h"
 #include "engine/passes/lower_private.h"
 
 #include <math.h>
@@ -109,9 +110,56 @@ enum hrf_status hrf_lower_get_full(struct lowering *l, int32_t value, int32_t *i
     return HRF_OK;
 }
 
+/* The smallest and the largest of the integers. */
+static void find_reach(const struct hrf_value *value, int64_t n, float *low, float *high)
+{
+    *low = *high = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float q = rintf(((const float *)value->data)[i] / value->quantization.scale);
+        *low = fminf(*low, q);
+        *high = fmaxf(*high, q);
+    }
+}
+
+bool hrf_lower_is_integers(const struct hrf_value *value)
+{
+    const float scale = value->quantization.scale;
+    float low, high;
+    if (value->data == NULL || value->dtype != HRF_F32 || !(scale >= 0x1p-100f) ||
+        !(scale <= 0x1p100f))
+        return false;
+    find_reach(value, hrf_shape_count(&value->shape), &low, &high);
+    return high - low <= 255;
+}
+
+/* The integers of a constant: S8 if they fit, else U8 with a zero point. */
+static enum hrf_status add_integers(struct lowering *l, int32_t value, int32_t *index,
+                                    struct hrf_error *err)
+{
+    const struct hrf_value *from = &l->from->values[value];
+    const int64_t n = hrf_shape_count(&from->shape);
+    float low, high;
+    find_reach(from, n, &low, &high);
+    const bool is_signed = low >= -128 && high <= 127;
+    const enum hrf_dtype type = is_signed ? HRF_S8 : HRF_U8;
+    const struct hrf_quantization q = { .scale = from->quantization.scale,
+                                        .zero_point = is_signed ? 0 : (int32_t)-low };
+    HRF_AUTO_FREE char *name = hrf_format("%s.int8", from->name);
+    HRF_AUTO_FREE void *integers = hrf_alloc((size_t)n + 1);
+    HRF_CHECK_MEMORY(name != NULL && integers != NULL, err, "no memory to lower a graph");
+    for (int64_t i = 0; i < n; i++)
+        ((uint8_t *)integers)[i] =
+            (uint8_t)(hrf_quantize(((const float *)from->data)[i], type, &q) & 0xff);
+    HRF_TRY(hrf_graph_take_value(l->to, name, type, &from->shape, &integers, index, err));
+    l->to->values[*index].quantization = q;
+    return HRF_OK;
+}
+
 enum hrf_status hrf_lower_get_low(struct lowering *l, int32_t value, int32_t *index,
                                   struct hrf_error *err)
 {
+    if (l->low[value] < 0 && l->from->values[value].data != NULL)
+        HRF_TRY(add_integers(l, value, &l->low[value], err));
     if (l->low[value] < 0) {
         enum hrf_dtype type;
         struct hrf_quantization q;

@@ -18,11 +18,23 @@
 HRF_CHECKED enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph,
                                                         struct hrf_error *err);
 /* The same, but the node reads the integers themselves: an S8 constant and its scales beside an F32
- * input. A MATMUL whose input the model quantises, too, becomes a GEMM, unless it is of images. For
+ * input. A MATMUL whose input the model quantises, too, becomes a GEMM, or, of values of rank 4,
+ * a CONV between two TRANSPOSEs. Other constants keep the scale of their DEQUANTIZE. For
  * graphs that are lowered to S8, before hrf_passes_run(); lowering makes float32 of the weights of
  * those nodes that stay in it. */
 HRF_CHECKED enum hrf_status hrf_pass_take_integer_weights(struct hrf_graph *graph,
                                                           struct hrf_error *err);
+/* For the same graphs, after hrf_passes_run(), on back ends that look up (struct hrf_backend_ops):
+ * makes one LOOKUP of all operators between an 8-bit value and another that is a function of it
+ * alone, number by number. The table is computed as the operators say. */
+HRF_CHECKED enum hrf_status hrf_pass_make_lookups(struct hrf_graph *graph, struct hrf_error *err);
+/* For the same graphs, after the pass above: removes pairs of QUANTIZE and DEQUANTIZE whose input
+ * holds nothing but numbers of their form, because moves or maxima of such a pair gave it. */
+HRF_CHECKED enum hrf_status hrf_pass_drop_pairs(struct hrf_graph *graph, struct hrf_error *err);
+/* For the same graphs and back ends, before hrf_pass_join_moves(): makes one ATTENTION of tokens
+ * of the products and the softmax of a model that rounds each of their results to 8 bits. */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_own_attention(struct hrf_graph *graph,
+                                                        struct hrf_error *err);
 /* Runs hrf_pass_take_weight_scales() and the passes that follow here, except where noted. */
 HRF_CHECKED enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err);
 

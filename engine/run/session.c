@@ -251,10 +251,17 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
     if (precision_type(config->precision) == HRF_S8)
         HRF_TRY(hrf_pass_take_integer_weights(prepared, err));
     HRF_TRY(hrf_passes_run(prepared, err));
+    if (precision_type(config->precision) == HRF_S8) {
+        if (ops->looks_up)
+            HRF_TRY(hrf_pass_make_lookups(prepared, err));
+        HRF_TRY(hrf_pass_drop_pairs(prepared, err));
+    }
     if (ops->fuses_transformers) {
         HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
         HRF_TRY(hrf_pass_batch_first(prepared, err));
         HRF_TRY(hrf_pass_attention_of_tokens(prepared, err));
+        if (precision_type(config->precision) == HRF_S8 && ops->looks_up)
+            HRF_TRY(hrf_pass_fuse_own_attention(prepared, err));
         HRF_TRY(hrf_pass_channels_first(prepared, err));
         HRF_TRY(hrf_pass_fuse_channels(prepared, err));
         HRF_TRY(hrf_pass_fuse_product(prepared, err));

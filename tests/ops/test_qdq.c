@@ -18,7 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = { "asymmetric", "trained", "shifted", "tokens" };
+static const char *const names[] = {
+    "asymmetric", "trained", "shifted", "tokens", "block", "last"
+};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 static struct hrf_graph *load(const char *name, struct hrf_shape *shape, float **x, float **want)
@@ -81,7 +83,8 @@ static void every_precision_computes_what_the_onnx_operators_say(void **state)
     for (int i = 0; i < N_NAMES; i++) {
         check(names[i], "ref", "fp32", 1e-6);
         check(names[i], "cpu", "fp32", 1e-6);
-        check(names[i], "ref", "int8", 1e-6);
+        /* Without tables for GELU in pieces, one of its halves falls to the other step. */
+        check(names[i], "ref", "int8", strcmp(names[i], "block") == 0 ? 7e-3 : 1e-6);
         check(names[i], "cpu", "int8", 1e-6);
         check(names[i], "cpu", "bf16", 0.05);
         check(names[i], "cpu", "fp16", 0.05);
@@ -100,9 +103,14 @@ static void int8_has_the_bits_of_the_integer_reference(void **state)
         HRF_AUTO_FREE float *got = run(graph, &shape, x, "cpu", "int8", &n, &notes);
         HRF_AUTO_FREE float *truth = run(graph, &shape, x, "ref", "int8", &n_ref, NULL);
         assert_int_equal(n, n_ref);
-        assert_memory_equal(got, truth, (size_t)n * sizeof *got);
+        if (strcmp(names[i], "block") != 0) /* see above */
+            assert_memory_equal(got, truth, (size_t)n * sizeof *got);
         /* One node's weights, stored with zero point 60, need more than 8 bits; those with zero
          * point 128 do not. */
+        if (strcmp(names[i], "block") == 0 || strcmp(names[i], "last") == 0) {
+            assert_non_null(strstr(notes, "(LayerNormalization) stays in float32"));
+            continue;
+        }
         assert_string_equal(notes, strcmp(names[i], "shifted") != 0
                                        ? "" /* nothing stays in float32 */
                                        : "node 'conv_23_node' (Conv) stays in float32: the model "
@@ -232,6 +240,69 @@ static void products_of_tokens_take_the_scales_of_the_file(void **state)
         assert_int_equal(count(low, HRF_OP_QUANTIZE), 1 + n_keep);
         assert_int_equal(count(low, HRF_OP_DEQUANTIZE), 1 + n_keep);
     }
+}
+
+/* The graph that a session computes in 8 bits. */
+static struct hrf_graph *prepared(const char *name, const char *device, struct hrf_strbuf *notes)
+{
+    const struct hrf_session_config config = { .device = device,
+                                               .precision = "int8",
+                                               .n_threads = 2 };
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_shape shape;
+    struct hrf_graph *out = NULL;
+    double operations;
+    HRF_AUTO_FREE float *x = NULL, *want = NULL;
+    HRF_AUTO(hrf_graph) graph = load(name, &shape, &x, &want);
+    if (hrf_session_prepare(graph, &config, &out, &operations, notes, &err) != HRF_OK)
+        fail_msg("%s: %s", name, err.text);
+    return out;
+}
+
+static int count_float_inputs(const struct hrf_graph *graph, enum hrf_op op)
+{
+    int n = 0;
+    for (int32_t k = 0; k < graph->n_nodes; k++)
+        n += graph->nodes[k].op == op && graph->values[graph->nodes[k].inputs[0]].dtype == HRF_F32;
+    return n;
+}
+
+/* Of a transformer's block, where ONNX Runtime rounds between all operators, only the norms are
+ * computed in float32: sums with constants, GELU in pieces, attention and its moves stay in 8 bits.
+ * The pairs left are those of the input, the output and the two norms. */
+static void a_block_stays_in_8_bits(void **state)
+{
+    (void)state;
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    HRF_AUTO(hrf_graph) graph = prepared("block", "cpu", &notes);
+    assert_int_equal(count(graph, HRF_OP_ATTENTION), 1);
+    assert_int_equal(count(graph, HRF_OP_GEMM), 4);
+    assert_int_equal(count(graph, HRF_OP_ADD), 7);
+    assert_int_equal(count(graph, HRF_OP_LOOKUP), 3); /* GELU; queries and keys times a number */
+    assert_int_equal(count(graph, HRF_OP_QUANTIZE), 3);
+    assert_int_equal(count(graph, HRF_OP_DEQUANTIZE), 3);
+    assert_int_equal(count(graph, HRF_OP_LAYER_NORM), 2);
+    assert_int_equal(graph->n_nodes, 1 + 4 + 7 + 3 + 3 + 3 + 2);
+    assert_int_equal(count_float_inputs(graph, HRF_OP_GEMM) +
+                         count_float_inputs(graph, HRF_OP_ADD) +
+                         count_float_inputs(graph, HRF_OP_ATTENTION),
+                     0);
+}
+
+/* Channels last: MatMuls are 1x1 convolutions of images, without a TRANSPOSE left. */
+static void channels_last_are_images(void **state)
+{
+    (void)state;
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    HRF_AUTO(hrf_graph) graph = prepared("last", "cpu", &notes);
+    assert_int_equal(count(graph, HRF_OP_TRANSPOSE), 0);
+    assert_int_equal(count(graph, HRF_OP_MATMUL), 0);
+    assert_int_equal(count(graph, HRF_OP_CONV), 4);
+    assert_int_equal(count_float_inputs(graph, HRF_OP_CONV), 0);
+    assert_int_equal(count(graph, HRF_OP_LOOKUP), 1);
+    /* Around the norm and the graph, and where a move's result gets another scale. */
+    assert_int_equal(count(graph, HRF_OP_QUANTIZE), 3);
+    assert_int_equal(count(graph, HRF_OP_DEQUANTIZE), 3);
 }
 
 static void a_node_may_still_be_kept_in_float32(void **state)
@@ -372,6 +443,8 @@ int main(void)
         cmocka_unit_test(pairs_are_taken_into_the_operators_beside_them),
         cmocka_unit_test(weights_keep_the_scales_of_the_file),
         cmocka_unit_test(products_of_tokens_take_the_scales_of_the_file),
+        cmocka_unit_test(a_block_stays_in_8_bits),
+        cmocka_unit_test(channels_last_are_images),
         cmocka_unit_test(a_node_may_still_be_kept_in_float32),
         cmocka_unit_test(weights_alone_are_lowered_as_from_float32),
         cmocka_unit_test(integers_stay_integers),

@@ -8,9 +8,12 @@ and NAME.y.npy what the ONNX operators, each on its own and in double precision,
 "asymmetric" is what ONNX Runtime writes (uint8 with zero points, int8 weights for each channel,
 int32 bias), "trained" what quantisation-aware training writes (int8, float weights behind a pair),
 "shifted" has uint8 weights with zero points, of which one node's need more than 8 bits, "tokens"
-multiplies tokens by matrices (MatMul) whose scales are one for each column, or one for all.
+multiplies tokens by matrices (MatMul) whose scales are one for each column, or one for all. "block" is
+a transformer's block and "last" a ConvNeXt's, channels last, as ONNX Runtime writes both: every
+operator between pairs, sums with constants in 8 bits, GELU in five operators.
 Needs Python and numpy; the files are the same in every run.
 """
+import math
 import os
 import sys
 
@@ -73,6 +76,7 @@ class Net:
         return self.add("DequantizeLinear", inputs, real.astype(np.float32), **more)
 
     def pair(self, x, scale, zero):
+        self.last_pair = (scale, zero)
         return self.dequantize(self.quantize(x, scale, zero), scale, zero)
 
     def stored(self, integers, scale, zero=None, axis=None):
@@ -120,6 +124,51 @@ class Net:
     def matmul(self, x, w):
         y = self.values[x].astype(np.float64) @ self.values[w].astype(np.float64)
         return self.add("MatMul", [x, w], y.astype(np.float32))
+
+    def mul(self, a, b):
+        return self.add("Mul", [a, b], self.values[a] * self.values[b])
+
+    def transpose(self, x, *axes):
+        return self.add("Transpose", [x], self.values[x].transpose(axes), perm=list(axes))
+
+    def reshape(self, x, *shape):
+        sizes = self.name("sizes")
+        array = np.asarray(shape, np.int64)
+        self.weights.append(num(1, len(shape)) + num(2, 7) + msg(8, sizes) + msg(9, array.tobytes()))
+        return self.add("Reshape", [x, sizes], self.values[x].reshape(shape))
+
+    def slice(self, x, i):
+        """Part i of the first axis, without it."""
+        places = self.name("place")
+        self.weights.append(num(2, 7) + msg(8, places) + msg(9, np.int64(i).tobytes()))
+        return self.add("Gather", [x, places], self.values[x][i], axis=0)
+
+    def softmax(self, x):
+        e = self.values[x].astype(np.float64)
+        e = np.exp(e - e.max(-1, keepdims=True))
+        return self.add("Softmax", [x], (e / e.sum(-1, keepdims=True)).astype(np.float32), axis=-1)
+
+    def norm(self, x, scale, bias):
+        v = self.values[x].astype(np.float64)
+        v = (v - v.mean(-1, keepdims=True)) / np.sqrt(v.var(-1, keepdims=True) + 1e-5)
+        y = v * self.values[scale] + self.values[bias]
+        return self.add("LayerNormalization", [x, scale, bias], y.astype(np.float32), axis=-1)
+
+    def gelu(self, x, pair):
+        """In the pieces that opset 17 has, rounded between them."""
+        root = self.constant(np.float32(2 ** 0.5))
+        d = self.add("Div", [x, root], self.values[x] / self.values[root])
+        errors = np.vectorize(math.erf)(self.values[d].astype(np.float64))
+        e = pair(self.add("Erf", [d], errors.astype(np.float32)))
+        one = self.stored(np.asarray(255, np.uint8), np.float32(1 / 255), np.uint8(0))
+        half = self.stored(np.asarray(255, np.uint8), np.float32(0.5 / 255), np.uint8(0))
+        return pair(self.mul(pair(self.mul(x, pair(self.sum(e, one)))), half))
+
+    def fitted(self, x):
+        """A pair whose scale and zero point fit the value."""
+        low, high = min(float(self.values[x].min()), 0), max(float(self.values[x].max()), 0)
+        scale = np.float32((high - low) / 255)
+        return self.pair(x, scale, np.uint8(round(-low / float(scale))))
 
     def integers(self, *shape):
         return np.clip(np.rint(self.random.normal(0, 40, shape)), -127, 127).astype(np.int8)
@@ -218,6 +267,67 @@ def tokens(directory):
     net.save(directory, "tokens", "x", net.pair(y, 0.021, u8(125)), 13)
 
 
+def block(directory):
+    net = Net(11)
+    net.values["x"] = net.random.normal(0.2, 1, (2, 21, 32)).astype(np.float32)
+    row = lambda n, top: net.stored(net.integers(n), np.float32(top / 127))  # noqa: E731
+    pair, heads, d = net.fitted, 2, 16
+
+    def linear(x, n_in, n_out, top):
+        scales = (net.random.uniform(0.5, 1, n_out) * top).astype(np.float32)
+        y = pair(net.matmul(x, net.stored(net.integers(n_in, n_out), scales, axis=1)))
+        return pair(net.sum(row(n_out, 0.5), y))
+
+    def normalised(x):
+        bias = net.stored(net.random.integers(-9, 9, 32).astype(np.int32), np.float32(0.01))
+        return pair(net.norm(x, row(32, 2), bias))
+
+    x = pair(net.sum(pair("x"), net.stored(net.integers(1, 21, 32), np.float32(4e-3))))
+    y = linear(normalised(x), 32, 96, 6e-3)
+    s, z = net.last_pair  # moves keep scale and zero point
+    again = lambda v: net.pair(v, s, z)  # noqa: E731
+    qkv = again(net.transpose(again(net.reshape(y, 2, 21, 3, heads, d)), 2, 0, 3, 1, 4))
+    q, k, v = (again(net.slice(qkv, i)) for i in range(3))
+    root = net.stored(np.asarray(255, np.uint8), np.float32(0.5 / 255), np.uint8(0))
+    k = again(net.transpose(k, 0, 1, 3, 2))
+    scores = pair(net.matmul(pair(net.mul(q, root)), pair(net.mul(k, root))))
+    weights = net.pair(net.softmax(scores), np.float32(1 / 255), np.uint8(0))
+    a = pair(net.matmul(weights, v))
+    s, z = net.last_pair
+    a = again(net.reshape(again(net.transpose(a, 0, 2, 1, 3)), 2, 21, 32))
+    x = pair(net.sum(x, linear(a, 32, 32, 6e-3)))
+    y = net.gelu(linear(normalised(x), 32, 64, 6e-3), pair)
+    x = pair(net.sum(x, linear(y, 64, 32, 4e-3)))
+    net.save(directory, "block", "x", x, 17)
+
+
+def last(directory):
+    net = Net(12)
+    net.values["x"] = net.random.normal(0.2, 1, (2, 16, 5, 6)).astype(np.float32)
+    row = lambda top, *shape: net.stored(net.integers(*shape), np.float32(top / 127))  # noqa: E731
+    pair = net.fitted
+
+    def linear(x, n_in, n_out, top):
+        scales = (net.random.uniform(0.5, 1, n_out) * top).astype(np.float32)
+        y = pair(net.matmul(x, net.stored(net.integers(n_in, n_out), scales, axis=1)))
+        return pair(net.sum(row(0.5, n_out), y))
+
+    x = pair("x")
+    a = pair(net.conv(x, net.stored(net.integers(16, 16, 3, 3), np.float32(1e-3)), pad=1))
+    s, z = net.last_pair
+    a = net.pair(net.transpose(a, 0, 2, 3, 1), s, z)
+    bias = net.stored(net.random.integers(-9, 9, 16).astype(np.int32), np.float32(0.01))
+    a = pair(net.norm(a, row(2, 16), bias))
+    a = net.gelu(linear(a, 16, 64, 6e-3), pair)
+    a = linear(a, 64, 16, 4e-3)
+    a = pair(net.mul(row(0.7, 1, 1, 1, 16), a))
+    s, z = net.last_pair
+    a = net.pair(net.transpose(a, 0, 3, 1, 2), s * np.float32(1.3), z)  # rounds once more
+    x = pair(net.sum(a, x))
+    y = net.conv(x, net.stored(net.integers(4, 16, 1, 1), np.float32(2e-3)))
+    net.save(directory, "last", "x", pair(y), 17)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -226,6 +336,8 @@ def main():
     trained(sys.argv[1])
     shifted(sys.argv[1])
     tokens(sys.argv[1])
+    block(sys.argv[1])
+    last(sys.argv[1])
 
 
 if __name__ == "__main__":

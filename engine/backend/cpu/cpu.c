@@ -167,6 +167,8 @@ static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *no
                       node->name);
         return false;
     }
+    if (hrf_cpu_byte_attention_fits(graph, node))
+        return true;
     if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
         return hrf_integer_supports(graph, node, err);
     if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
@@ -361,6 +363,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_cpu_depthwise_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && hrf_cpu_conv_integer_fits(graph, node))
         return hrf_cpu_conv_compile(backend, graph, node, out, err);
+    if (hrf_cpu_byte_attention_fits(graph, node))
+        return hrf_cpu_byte_attention_compile(backend, graph, node, out, err);
     if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
         return hrf_integer_compile(graph, node, out, err);
     if (hrf_op_is_move(node->op) && hrf_moves_as_is(graph, node))
@@ -438,6 +442,7 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .create = create,
     .destroy = destroy,
     .fuses_transformers = true,
+    .looks_up = true,
     .supports_op = supports_op,
     .compile = compile,
     .takes_activation = takes_activation,

@@ -94,6 +94,13 @@ HRF_CHECKED enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *g
                                                        struct hrf_kernel **out,
                                                        struct hrf_error *err);
 /* ATTENTION in floats of 32 or 16 bits. */
+/* ATTENTION of 8-bit values that rounds between its products (byte_attention.c). */
+bool hrf_cpu_byte_attention_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_byte_attention_compile(struct hrf_backend *backend,
+                                                           const struct hrf_graph *graph,
+                                                           const struct hrf_node *node,
+                                                           struct hrf_kernel **out,
+                                                           struct hrf_error *err);
 bool hrf_cpu_attention_heads_fit(const struct hrf_graph *graph, const struct hrf_node *node);
 bool hrf_cpu_attention_long_fits(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_attention_long_compile(struct hrf_backend *backend,

@@ -488,8 +488,10 @@ static enum hrf_status prepare(struct hrf_integer_kernel *kernel, struct hrf_err
     kernel->tables = hrf_alloc_array((size_t)spec->n_inputs, sizeof *kernel->tables);
     if (kernel->tables == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
-    for (int32_t i = 0; i < spec->n_inputs; i++)
+    for (int32_t i = 0; i < spec->n_inputs && spec->op != HRF_OP_LOOKUP; i++)
         fill_table(spec, i, kernel->tables[i]);
+    if (spec->op == HRF_OP_LOOKUP)
+        memcpy(kernel->tables[0], spec->inputs[1].constant, sizeof kernel->tables[0]);
     return HRF_OK;
 }
 
