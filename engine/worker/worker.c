@@ -282,13 +282,14 @@ enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
     return hrf_feed_create(&config, &source->feed, err);
 }
 
-/* Why the group's device cannot decode the slide's tiles; "": it can, and *name is what does. */
+/* Why the group's device cannot decode the slide's tiles; a text of "": it can, and *name is what
+ * does. */
 static enum hrf_status why_not_decoded(struct hrf_worker *job, const struct hrf_task_group *group,
                                        struct hrf_task_source *source, const char **name,
-                                       char why[512], struct hrf_error *err)
+                                       struct hrf_error *why, struct hrf_error *err)
 {
     const char *reason = NULL;
-    why[0] = '\0';
+    why->text[0] = '\0';
     for (int k = 0; k < group->n; k++) {
         struct hrf_session *session = hrf_network_session(
             job->networks[group->networks[k]].network);
@@ -299,13 +300,13 @@ static enum hrf_status why_not_decoded(struct hrf_worker *job, const struct hrf_
         if (status != HRF_OK && status != HRF_E_UNSUPPORTED)
             return hrf_error_set(err, status, "%s", no.text);
         if (status != HRF_OK) {
-            snprintf(why, 512, "%s", no.text);
+            *why = no;
             return HRF_OK;
         }
     }
     const struct hrf_feed_config config = feed_config(job, group, source);
     HRF_TRY(hrf_feed_no_tiles(&config, &reason, err));
-    snprintf(why, 512, "%s", reason != NULL ? reason : "");
+    snprintf(why->text, sizeof why->text, "%s", reason != NULL ? reason : "");
     return HRF_OK;
 }
 
@@ -317,22 +318,22 @@ static enum hrf_status choose_decoder(struct hrf_worker *job, const struct hrf_t
     const char *decode = job->spec->engine.decode, *name = "cpu";
     const bool is_asked = decode != NULL && strcmp(decode, "cpu") != 0;
     const bool is_auto = is_asked && strcmp(decode, "auto") == 0;
-    char why[512] = "";
+    struct hrf_error why = { .text = "" };
     if (is_auto && job->spec->engine.n_ranks > 1)
-        snprintf(why, sizeof why, "the job has several ranks, which must not differ");
+        snprintf(why.text, sizeof why.text, "the job has several ranks, which must not differ");
     else if (is_asked && job->spec->engine.class_map)
-        snprintf(why, sizeof why, "the slide is one image");
+        snprintf(why.text, sizeof why.text, "the slide is one image");
     else if (is_asked)
-        HRF_TRY(why_not_decoded(job, group, source, &name, why, err));
-    if (why[0] != '\0' && !is_auto)
+        HRF_TRY(why_not_decoded(job, group, source, &name, &why, err));
+    if (why.text[0] != '\0' && !is_auto)
         return hrf_error_set(err, HRF_E_USER,
                              "the tiles of '%s' cannot be decoded by the GPU, as engine.decode=gpu "
                              "wants: %s; use engine.decode=cpu or auto",
-                             source->plan->slide_path, why);
-    if (why[0] != '\0')
+                             source->plan->slide_path, why.text);
+    if (why.text[0] != '\0')
         hrf_log_info("engine", "the tiles of '%s' are decoded by the CPU: %s",
-                     source->plan->slide_path, why);
-    source->gives_tiles = is_asked && why[0] == '\0';
+                     source->plan->slide_path, why.text);
+    source->gives_tiles = is_asked && why.text[0] == '\0';
     snprintf(source->decoder, sizeof source->decoder, "%s", source->gives_tiles ? name : "cpu");
     return HRF_OK;
 }
