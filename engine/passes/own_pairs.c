@@ -105,14 +105,15 @@ static bool is_of_each_number(enum hrf_op op)
     return (hrf_op_is_unary(op) && op != HRF_OP_LOOKUP) || hrf_op_is_binary(op);
 }
 
-/* Adds the nodes that make the value; false: it is not made of one 8-bit value alone. */
-static bool collect(struct function *f, int32_t value)
+/* Adds the nodes that make the value, which are `most` deep at most; false: there are more, or it is
+ * not made of one 8-bit value alone. */
+static bool collect(struct function *f, int32_t value, int32_t most)
 {
     const struct hrf_value *v = &f->graph->values[value];
     const struct hrf_node *node = producer_of(f->graph, value);
     if (v->data != NULL)
         return v->dtype == HRF_F32 && hrf_shape_count(&v->shape) == 1;
-    if (node == NULL || node->n_outputs != 1)
+    if (node == NULL || node->n_outputs != 1 || most == 0)
         return false;
     for (int32_t i = 0; i < f->n_nodes; i++)
         if (f->nodes[i] == v->producer)
@@ -126,7 +127,7 @@ static bool collect(struct function *f, int32_t value)
     if (!is_of_each_number(node->op))
         return false;
     for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] >= 0 && !collect(f, node->inputs[k]))
+        if (node->inputs[k] >= 0 && !collect(f, node->inputs[k], most - 1))
             return false;
     return f->base >= 0 && hrf_shape_equal(&v->shape, &f->graph->values[f->base].shape) &&
            add_node(f, v->producer);
@@ -197,7 +198,7 @@ static enum hrf_status make_lookup(struct hrf_graph *graph, struct hrf_node *qua
     const struct hrf_value *y = &graph->values[quantize->outputs[0]];
     const int32_t x = quantize->inputs[HRF_QUANTIZE_X];
     if (y->data != NULL || !(y->quantization.scale > 0) || graph->values[x].data != NULL ||
-        !collect(&f, x))
+        !collect(&f, x, MOST_NODES))
         return HRF_OK;
     if (f.n_nodes == 1 && hrf_lower_same_form(&graph->values[f.base], y))
         return HRF_OK; /* nothing but a pair, which hrf_pass_drop_pairs() drops */

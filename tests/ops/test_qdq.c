@@ -325,6 +325,39 @@ static void a_node_may_still_be_kept_in_float32(void **state)
     assert_int_equal(count(low, HRF_OP_QUANTIZE), 2);
 }
 
+/* Through 8 bits and back. */
+static int32_t pair(struct build *b, int32_t x)
+{
+    const struct hrf_attributes plain = hrf_attributes_default();
+    const float scale = 0.1f;
+    const int8_t zero = 0;
+    const struct hrf_shape one = { .rank = 0 };
+    int32_t inputs[3] = { x };
+    assert_int_equal(
+        hrf_graph_add_value(b->graph, "scale", HRF_F32, &one, &scale, &inputs[1], NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(b->graph, "zero", HRF_S8, &one, &zero, &inputs[2], NULL),
+                     HRF_OK);
+    inputs[0] = build_node(b, HRF_OP_QUANTIZE, inputs, 3, &plain);
+    return build_node(b, HRF_OP_DEQUANTIZE, inputs, 3, &plain);
+}
+
+/* A few operators between two pairs are a table; a model may have any number of them. */
+static void functions_of_an_8_bit_value_are_tables_unless_they_are_long(void **state)
+{
+    (void)state;
+    for (int32_t n = 10; n <= 400000; n *= 40000) {
+        struct build b = build_start(1);
+        int32_t x = pair(&b, build_input(&b, SHAPE(2, 3)));
+        for (int32_t i = 0; i < n; i++)
+            x = build_unary(&b, HRF_OP_NEG, x);
+        x = pair(&b, x);
+        HRF_AUTO(hrf_graph) graph = build_finish(&b, &x, 1);
+        assert_int_equal(hrf_pass_make_lookups(graph, NULL), HRF_OK);
+        assert_int_equal(count(graph, HRF_OP_LOOKUP), n == 10);
+        assert_int_equal(count(graph, HRF_OP_NEG), n == 10 ? 0 : n);
+    }
+}
+
 /* Weights of 8 bits, with a scale and a zero point for each output or for all, [count of scales].
  */
 static int32_t quantised_weights(struct build *b, struct hrf_shape shape, int64_t axis)
@@ -446,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_block_stays_in_8_bits),
         cmocka_unit_test(channels_last_are_images),
         cmocka_unit_test(a_node_may_still_be_kept_in_float32),
+        cmocka_unit_test(functions_of_an_8_bit_value_are_tables_unless_they_are_long),
         cmocka_unit_test(weights_alone_are_lowered_as_from_float32),
         cmocka_unit_test(integers_stay_integers),
     };
