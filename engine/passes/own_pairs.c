@@ -105,8 +105,8 @@ static bool is_of_each_number(enum hrf_op op)
     return (hrf_op_is_unary(op) && op != HRF_OP_LOOKUP) || hrf_op_is_binary(op);
 }
 
-/* Adds the nodes that make the value, which are `most` deep at most; false: there are more, or it is
- * not made of one 8-bit value alone. */
+/* Adds the nodes that make the value, which are `most` deep at most; false: there are more, or it
+ * is not made of one 8-bit value alone. */
 static bool collect(struct function *f, int32_t value, int32_t most)
 {
     const struct hrf_value *v = &f->graph->values[value];

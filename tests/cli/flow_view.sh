@@ -96,7 +96,7 @@ if command -v chromium >/dev/null; then
     cat "$scratch/out"
 
     # A run while it runs: its jobs with their logs, patches a second, the time left.
-    "$flow" run "$scratch/w.yaml" --out "$scratch/live" --set tiler.patch.stride=2 --set tiler.patch.size=16 --set engine.batch=64 \
+    "$flow" run "$scratch/w.yaml" --out "$scratch/live" --set tiler.patch.stride=1 --set tiler.patch.size=16 --set engine.batch=4 \
         --set report.geojson=false --set report.csv=false >"$scratch/live.log" 2>&1 &
     until [ -e "$scratch/live/run.db" ] && "$flow" status "$scratch/live" >/dev/null 2>&1; do sleep 0.1; done
     "$flow" view "$scratch/live" --json >"$scratch/live-url" &
