@@ -62,6 +62,20 @@ bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *nod
            (!adds || graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype == y);
 }
 
+bool hrf_cpu_avx512_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
+           hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL &&
+           hrf_cpu_types_fit(graph, node) &&
+           hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0;
+}
+
+bool hrf_cpu_is_as_fast(const struct hrf_graph *graph, const struct hrf_node *node, bool pairs)
+{
+    const double native = hrf_cpu_native_speed(graph, node);
+    return native <= 1 || (pairs && native < HRF_CPU_AMX_SPEED);
+}
+
 static hrf_cpu_function *find_function(enum hrf_op op)
 {
     if (hrf_op_is_unary(op))
@@ -242,12 +256,10 @@ enum way {
 };
 
 /* The one place where that is chosen, so that whoever asks beforehand and who compiles agree. Own
- * kernels widen and narrow by themselves; products of 16 bits themselves can win over oneDNN's, but
- * not over AMX. */
+ * kernels widen and narrow by themselves. */
 static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const double speed = hrf_cpu_native_speed(graph, node);
-    if (speed < HRF_CPU_AMX_SPEED && hrf_cpu_product_fits(graph, node))
+    if (hrf_cpu_product_fits(graph, node))
         return BY_PRODUCT;
     if (hrf_cpu_windows_fits(graph, node))
         return BY_WINDOWS;
@@ -257,7 +269,7 @@ static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *nod
         return BY_GROUPS;
     if (hrf_cpu_depthwise_fits(graph, node))
         return BY_DEPTH;
-    if (speed == 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)
+    if (hrf_cpu_native_speed(graph, node) <= 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)
         return WIDENED;
     return BY_ONEDNN;
 }

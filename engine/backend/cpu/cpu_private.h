@@ -39,6 +39,12 @@ double hrf_cpu_native_speed(const struct hrf_graph *graph, const struct hrf_node
  * processor, so the choice is the same in every run there. */
 /* They read and write 16-bit floats, too, but a residual must be of the output's type. */
 bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *node);
+/* What those for AVX-512 need of a CONV or GEMM: an image and a residual that are computed, of
+ * types that fit, weights that are not, and an output that is not empty. */
+bool hrf_cpu_avx512_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+/* True if oneDNN multiplies this CONV no faster than they do; `pairs`: if they multiply pairs of
+ * bfloat16, as AVX-512 BF16 does. */
+bool hrf_cpu_is_as_fast(const struct hrf_graph *graph, const struct hrf_node *node, bool pairs);
 /* A name for `what` that says where 16 bits are only how numbers are stored. `what`: a literal. */
 #define HRF_CPU_NAME(type, what)                                                                   \
     ((type) == HRF_B16 ? "bf16 in " what : (type) == HRF_F16 ? "f16 in " what : what)

@@ -277,14 +277,10 @@ bool hrf_cpu_groups_fit(const struct hrf_graph *graph, const struct hrf_node *no
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
     const struct hrf_window *window = &node->attributes.window;
-    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
-           hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL &&
-           hrf_cpu_types_fit(graph, node) && !hrf_node_has_prologue(node) &&
+    return hrf_cpu_avx512_fits(graph, node) && !hrf_node_has_prologue(node) &&
            node->attributes.group > 1 && groups_fit(w, node->attributes.group, x->dims[1]) &&
            w->dims[3] == HRF_GROUP_COLUMNS && window->stride[1] <= 2 && window->dilation[0] == 1 &&
-           window->dilation[1] == 1 &&
-           hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0 &&
-           hrf_cpu_native_speed(graph, node) <= 1;
+           window->dilation[1] == 1 && hrf_cpu_is_as_fast(graph, node, false);
 }
 
 enum hrf_status hrf_cpu_groups_compile(struct hrf_backend *backend, const struct hrf_graph *graph,

@@ -15,13 +15,8 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
 {
     const struct hrf_window *w = &node->attributes.window;
     const struct hrf_shape *k = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
-    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    if (!hrf_cpu_has_avx512() || !hrf_cpu_comes_at_run_time(graph, node) ||
-        !hrf_cpu_types_fit(graph, node) || node->attributes.group != 1 || hrf_shape_count(y) == 0 ||
-        !window_is_a_pixel(w, k))
-        return false;
-    /* Rows of pairs. */
-    return hrf_cpu_native_speed(graph, node) <= 1 || k->dims[1] % 2 == 0;
+    return hrf_cpu_avx512_fits(graph, node) && node->attributes.group == 1 &&
+           window_is_a_pixel(w, k) && hrf_cpu_is_as_fast(graph, node, k->dims[1] % 2 == 0);
 }
 
 bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
@@ -36,10 +31,8 @@ bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_n
     const struct hrf_attributes *a = &node->attributes;
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     const bool has_bias = node->n_inputs > HRF_CONV_BIAS && node->inputs[HRF_CONV_BIAS] >= 0;
-    if (!hrf_cpu_has_avx512() || a->transpose_a || a->alpha != 1 ||
-        hrf_shape_count(&y->shape) == 0 || hrf_shape_last(&y->shape) < HRF_PANEL ||
-        !hrf_cpu_types_fit(graph, node) || !hrf_cpu_comes_at_run_time(graph, node) ||
-        hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) == NULL)
+    if (!hrf_cpu_avx512_fits(graph, node) || a->transpose_a || a->alpha != 1 ||
+        hrf_shape_last(&y->shape) < HRF_PANEL)
         return false;
     if (!has_bias)
         return true;

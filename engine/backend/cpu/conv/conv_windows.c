@@ -528,13 +528,8 @@ static bool groups_fit(const struct hrf_graph *graph, const struct hrf_node *nod
 
 bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
-           hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL &&
-           hrf_cpu_types_fit(graph, node) && groups_fit(graph, node) && hrf_shape_count(y) > 0 &&
-           (hrf_cpu_native_speed(graph, node) <= 1 ||
-            (hrf_cpu_native_speed(graph, node) < HRF_CPU_AMX_SPEED &&
-             multiplies_pairs(graph, node)));
+    return hrf_cpu_avx512_fits(graph, node) && groups_fit(graph, node) &&
+           hrf_cpu_is_as_fast(graph, node, multiplies_pairs(graph, node));
 }
 
 enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
