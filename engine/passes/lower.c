@@ -9,15 +9,6 @@
 
 /* ---- nodes ---- */
 
-static bool is_read_once(const struct hrf_graph *graph, int32_t value)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
-            n += graph->nodes[i].inputs[k] == value;
-    return n == 1;
-}
-
 static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
                                    struct hrf_error *err)
 {
@@ -27,8 +18,9 @@ static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *no
     if (l->how->type == HRF_S8)
         return hrf_lower_integer_weights(l->from, node, range, NULL, l->to, inputs, err);
     HRF_TRY(hrf_lower_rounded_weights(l->from, node, l->how->type, l->to, inputs, err));
-    if (l->how->spent != NULL && is_read_once(l->from, node->inputs[HRF_CONV_WEIGHTS]))
-        hrf_value_release_data(&l->how->spent->values[node->inputs[HRF_CONV_WEIGHTS]]);
+    const int32_t weights = node->inputs[HRF_CONV_WEIGHTS];
+    if (l->how->spent != NULL && hrf_readers_is_one(&l->readers, weights))
+        hrf_value_release_data(&l->how->spent->values[weights]);
     return HRF_OK;
 }
 
@@ -246,6 +238,7 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
                                 struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) to = NULL;
+    HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
     const size_t n = (size_t)graph->n_values + 1;
     HRF_AUTO_FREE int32_t *forms = hrf_alloc_array(2 * n, sizeof *forms);
     HRF_AUTO_FREE bool *useful = hrf_calloc(3 * n, sizeof *useful);
@@ -265,11 +258,13 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
         if (hrf_node_has_prologue(&graph->nodes[i]))
             return hrf_error_set(err, HRF_E_BUG, "node '%s' has a prologue before it is lowered",
                                  graph->nodes[i].name);
+    HRF_TRY(hrf_readers_init(graph, &readers, err));
     HRF_TRY(hrf_graph_create(graph->name, &to, err));
     struct lowering l = { .from = graph,
                           .how = how,
                           .only_kept = only_kept,
                           .to = to,
+                          .readers = readers,
                           .low = forms,
                           .full = forms + n,
                           .is_useful = useful,

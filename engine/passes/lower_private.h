@@ -4,6 +4,7 @@
 #ifndef HRF_ENGINE_PASSES_LOWER_PRIVATE_H
 #define HRF_ENGINE_PASSES_LOWER_PRIVATE_H
 
+#include "engine/ir/readers.h"
 #include "engine/passes/lower.h"
 
 /* When an operator is lowered. */
@@ -18,6 +19,7 @@ struct lowering {
     const struct hrf_lowering *how;
     bool only_kept; /* only products that how->keep_precisions names go low, to how->type */
     struct hrf_graph *to;
+    struct hrf_readers readers; /* of `from` */
     int32_t *low,
         *full; /* [n_values of from]: lowered and float32 form of the value in `to`; -1: none */
     bool *is_useful; /* [n_values]: a lowered product will read it, maybe through other nodes */
