@@ -47,15 +47,25 @@ bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, i
     return adds || has_residual || (n_reads > 0 && n_others == 0);
 }
 
+/* Bytes of what step i makes for the next one. */
+static int64_t bytes_between(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i)
+{
+    return hrf_value_bytes(&graph->values[graph->nodes[plan->steps[i].node].outputs[0]]);
+}
+
 void hrf_plan_fuse(struct hrf_plan *plan, const struct hrf_graph *graph, hrf_can_fuse *can_fuse,
                    void *context)
 {
+    struct hrf_fused_pair pair, next;
     for (int32_t i = 0; i + 1 < plan->n_steps; i++) {
-        struct hrf_fused_pair pair;
-        if (hrf_plan_pair(plan, graph, i, &pair) && can_fuse(context, i, &pair)) {
-            plan->steps[i].is_fused = true;
-            plan->steps[i].pair = pair;
-            i++; /* a step belongs to one pair */
-        }
+        if (!hrf_plan_pair(plan, graph, i, &pair) || !can_fuse(context, i, &pair))
+            continue;
+        if (hrf_plan_pair(plan, graph, i + 1, &next) &&
+            bytes_between(plan, graph, i) < bytes_between(plan, graph, i + 1) &&
+            can_fuse(context, i + 1, &next))
+            continue;
+        plan->steps[i].is_fused = true;
+        plan->steps[i].pair = pair;
+        i++; /* a step belongs to one pair */
     }
 }

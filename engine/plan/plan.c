@@ -77,13 +77,37 @@ struct life {
     int32_t next_kin; /* values that share a buffer from the beginning are a ring; alone: itself */
 };
 
-/* A second output (hrf_graph_second_of()) is written while the node before it still reads. That
- * node's residual may become its first output instead. */
-static void hold_for_seconds(const struct hrf_graph *graph, struct life *lives)
+static bool is_floating(const struct hrf_graph *graph, int32_t value)
+{
+    const enum hrf_dtype type = graph->values[value].dtype;
+    return type == HRF_F32 || type == HRF_F16 || type == HRF_B16;
+}
+
+static bool is_depthwise(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->op == HRF_OP_CONV && node->attributes.group > 1 &&
+           node->attributes.group == graph->values[node->inputs[HRF_CONV_X]].shape.dims[1];
+}
+
+/* True if a back end may compute node n and the next one in one pass (fused_pair.h) that writes the
+ * second output while it still reads the first node's inputs. */
+static bool may_be_one_pass(const struct hrf_graph *graph, int32_t n)
+{
+    const struct hrf_node *node = &graph->nodes[n], *next = node + 1;
+    if (hrf_graph_second_of(graph, node) != NULL)
+        return true;
+    return n + 1 < graph->n_nodes && node->op == HRF_OP_CONV &&
+           next->inputs[HRF_CONV_X] == node->outputs[0] && is_depthwise(graph, next) &&
+           is_floating(graph, node->outputs[0]);
+}
+
+/* The inputs of such a node are held until the second one is done. Its residual may become its
+ * output instead. */
+static void hold_for_pairs(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        if (hrf_graph_second_of(graph, node) == NULL)
+        if (!may_be_one_pass(graph, n))
             continue;
         for (int32_t k = 0; k < node->n_inputs; k++)
             if (k != HRF_CONV_RESIDUAL && node->inputs[k] >= 0 && lives[node->inputs[k]].last == n)
@@ -108,7 +132,7 @@ static void find_lives(const struct hrf_graph *graph, struct life *lives)
             if (node->inputs[k] >= 0 && lives[node->inputs[k]].last < n)
                 lives[node->inputs[k]].last = n;
     }
-    hold_for_seconds(graph, lives);
+    hold_for_pairs(graph, lives);
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         lives[graph->outputs[i]].last = graph->n_nodes;
         lives[graph->outputs[i]].pinned = true;

@@ -86,7 +86,7 @@ bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, i
 /* True if the kernels of steps `first` and first + 1 can run as that fused pair. */
 typedef bool hrf_can_fuse(void *context, int32_t first, const struct hrf_fused_pair *pair);
 /* Walks the steps in order and fuses each pair that `can_fuse` accepts. A step belongs to at most
- * one pair. */
+ * one pair: of two that follow each other, the one that has more bytes between its steps. */
 void hrf_plan_fuse(struct hrf_plan *plan, const struct hrf_graph *graph, hrf_can_fuse *can_fuse,
                    void *context);
 

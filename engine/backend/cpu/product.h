@@ -99,7 +99,7 @@ struct hrf_product_rows {
     const char *const *a;
     char *const *y;
     int64_t n;        /* 1 to HRF_PRODUCT_ROWS */
-    int64_t y_offset; /* bytes beyond each y */
+    int64_t y_offset; /* bytes beyond each y, of the first column; negative if y has none of it */
     /* NULL, or of each row the pieces of the depth that are all zeros, as bits; then they may be
      * left out. Only for up to 64 pieces. */
     const uint64_t *absent;

@@ -399,6 +399,7 @@ static void run_panel(const struct panel *panel, const struct hrf_product_rows *
                       struct lines *memory)
 {
     const int64_t size = e->type == HRF_F32 ? 4 : 2;
+    const int64_t y_offset = rows->y_offset + panel->first * LANES * size;
     const uint64_t all = pieces_below(n_pieces);
     const struct tiling tiling = divide(panel, rows->n);
     char *y[HRF_PRODUCT_ROWS];
@@ -407,7 +408,7 @@ static void run_panel(const struct panel *panel, const struct hrf_product_rows *
                       .sums = sums };
     struct chain chain;
     for (int64_t i = 0; i < rows->n; i++)
-        y[i] = rows->y[i] + rows->y_offset + panel->first * LANES * size;
+        y[i] = rows->y[i] + y_offset;
     for (int64_t c = 0; c < panel->registers; c++)
         t.mask[c] = hrf_first_lanes_avx512(columns - (panel->first + c) * LANES);
     choose_end(e, &t);

@@ -14,6 +14,7 @@
  * counted in the product's words (product.h): floats, or two channels of bfloat16 where the
  * processor multiplies those.
  */
+#include "engine/backend/cpu/conv/row_source.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/part_queues.h"
 #include "engine/backend/cpu/pixels.h"
@@ -34,6 +35,7 @@ enum {
     MOST_ROWS = 126,   /* so that threads end at about the same time */
     BAD_STRIDE = 4096, /* bytes */
     STRIDE_SLACK = 16, /* words: the next line of the cache */
+    WORD = sizeof(float),
 };
 
 struct product_kernel {
@@ -173,14 +175,52 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
+/* The pixels of one panel of columns, for a depth-wise convolution that reads them. */
+static void make_pixels(const struct hrf_cpu_row_source *source, int64_t first, int64_t n,
+                        int64_t panel, void *to)
+{
+    const struct product_kernel *k = (const struct product_kernel *)source->kernel;
+    const int64_t size = (int64_t)hrf_dtype_size(k->out_type);
+    const int64_t begin = hrf_product_panel_begin(k->out_channels, panel);
+    const int64_t end = hrf_least(hrf_product_panel_begin(k->out_channels, panel + 1),
+                                  k->out_channels);
+    const struct hrf_product_piece whole = { .depth = k->depth };
+    const struct hrf_ahead nothing = { .memory = NULL };
+    const char *x = (const char *)source->call->inputs[HRF_CONV_X] + first * k->row_stride * WORD;
+    char *y = to;
+    while (n > 0) {
+        const char *a[HRF_PRODUCT_ROWS];
+        char *ys[HRF_PRODUCT_ROWS];
+        const struct hrf_product_rows rows = {
+            .a = a, .y = ys, .n = hrf_least(n, HRF_PRODUCT_ROWS), .y_offset = -begin * size
+        };
+        for (int64_t i = 0; i < rows.n; i++, x += k->row_stride * WORD, y += (end - begin) * size) {
+            a[i] = x;
+            ys[i] = y;
+        }
+        hrf_product_rows_avx512(k->in.words, &rows, &whole, 1, k->weights, k->depth,
+                                k->out_channels, panel, panel + 1, &k->epilogue, &nothing);
+        n -= rows.n;
+    }
+}
+
+static bool can_be_source(const struct product_kernel *k, const struct hrf_kernel *next,
+                          const struct hrf_fused_pair *pair)
+{
+    return hrf_cpu_depthwise_takes_source(next) && pair->is_sole_reader && !pair->overlaps &&
+           !pair->is_residual && !pair->reads_residual && !k->has_residual && !k->copies;
+}
+
 /* Pixel by pixel, all columns at once, with weights of both that the caches can hold; where the
  * second adds to what the first made, they must leave room for that. */
 static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
                      const struct hrf_fused_pair *pair)
 {
+    const struct product_kernel *k = (const struct product_kernel *)base;
+    if (can_be_source(k, next, pair))
+        return true;
     if (next->run != run || pair->overlaps || pair->reads_residual)
         return false;
-    const struct product_kernel *k = (const struct product_kernel *)base;
     const struct product_kernel *n = (const struct product_kernel *)next;
     if (k->n_slices > 1 || n->n_slices > 1 || k->large || n->large)
         return false;
@@ -196,6 +236,11 @@ static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kerne
 {
     (void)err;
     const struct product_kernel *k = (const struct product_kernel *)base;
+    if (next->run != run) {
+        const struct hrf_cpu_row_source source = { make_pixels, base, call };
+        hrf_cpu_depthwise_run_source(next, next_call, &source);
+        return HRF_OK;
+    }
     const struct product_kernel *n = (const struct product_kernel *)next;
     const int64_t block = hrf_least(k->block, n->block);
     const int64_t words = scratch_words(k) > scratch_words(n) ? scratch_words(k) : scratch_words(n);

@@ -54,6 +54,43 @@ static struct hrf_graph *entrances(uint64_t seed)
     return build_finish(&b, &x, 1);
 }
 
+static int32_t depthwise(struct build *b, int32_t x, int64_t channels)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    for (int i = 0; i < 2; i++) {
+        a.window.kernel[i] = build_pick(b, 1, 5);
+        a.window.stride[i] = build_pick(b, 1, 3);
+        a.window.dilation[i] = build_pick(b, 0, 3) == 0 ? 2 : 1;
+        const int64_t span = (a.window.kernel[i] - 1) * a.window.dilation[i];
+        a.window.pad_begin[i] = build_pick(b, 0, span);
+        a.window.pad_end[i] = span; /* images may have become small */
+    }
+    return build_conv(b, x, channels, channels, channels, true, &a);
+}
+
+/* Blocks of MobileNets: 1x1 to more channels, depth-wise, 1x1 to fewer; now and then wider than a
+ * strip of columns. */
+static struct hrf_graph *inverted(uint64_t seed)
+{
+    static const enum hrf_op functions[] = { HRF_OP_RELU, HRF_OP_HARD_SWISH, HRF_OP_SIGMOID };
+    struct build b = build_start(seed);
+    int64_t narrow = build_pick(&b, 3, 40);
+    const bool is_wide = build_pick(&b, 0, 5) == 0;
+    const struct hrf_shape shape = SHAPE(
+        build_pick(&b, 1, 3), narrow, is_wide ? build_pick(&b, 5, 9) : build_pick(&b, 9, 40),
+        is_wide ? build_pick(&b, 129, 400) : build_pick(&b, 5, 40));
+    int32_t x = build_input(&b, shape);
+    for (int i = 0; i < 2; i++) {
+        const int64_t wide = build_pick(&b, 8, 150), out = build_pick(&b, 8, 40);
+        const enum hrf_op function = functions[build_pick(&b, 0, 2)];
+        int32_t y = build_unary(&b, function, build_plain_conv(&b, x, narrow, wide, 1, 1, true));
+        y = build_unary(&b, function, depthwise(&b, y, wide));
+        x = build_plain_conv(&b, y, wide, out, 1, 1, true);
+        narrow = out;
+    }
+    return build_finish(&b, &x, 1);
+}
+
 static void fill(struct hrf_session *session, uint64_t seed)
 {
     struct hrf_random random = hrf_random_init(seed);
@@ -144,11 +181,20 @@ static void a_branch_is_added_to_what_is_still_in_the_caches(void **state)
         assert_true(pairs.n_adding > N_NETWORKS / 3);
 }
 
+static void windows_of_single_channels_read_what_is_never_stored(void **state)
+{
+    (void)state;
+    const struct pairs pairs = check_networks(inverted);
+    if (hrf_cpu_has_avx512())
+        assert_true(pairs.n > N_NETWORKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_that_run_together_give_the_bits_of_one_after_the_other),
         cmocka_unit_test(a_branch_is_added_to_what_is_still_in_the_caches),
+        cmocka_unit_test(windows_of_single_channels_read_what_is_never_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
