@@ -101,16 +101,32 @@ static bool may_be_one_pass(const struct hrf_graph *graph, int32_t n)
            is_floating(graph, node->outputs[0]);
 }
 
+/* The same of a MUL by factors for each channel and the convolution behind it; its output may still
+ * take the place of the image. */
+static bool is_gate(const struct hrf_graph *graph, int32_t n)
+{
+    const struct hrf_node *node = &graph->nodes[n], *next = node + 1;
+    return n + 1 < graph->n_nodes && node->op == HRF_OP_MUL && next->op == HRF_OP_CONV &&
+           next->inputs[HRF_CONV_X] == node->outputs[0];
+}
+
+static bool is_held(const struct hrf_graph *graph, int32_t n, int32_t k)
+{
+    const struct hrf_node *node = &graph->nodes[n];
+    const struct hrf_shape *x = &graph->values[node->inputs[k]].shape;
+    if (is_gate(graph, n))
+        return !hrf_shape_equal(x, &graph->values[node->outputs[0]].shape);
+    return may_be_one_pass(graph, n) && k != HRF_CONV_RESIDUAL;
+}
+
 /* The inputs of such a node are held until the second one is done. Its residual may become its
  * output instead. */
 static void hold_for_pairs(const struct hrf_graph *graph, struct life *lives)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        if (!may_be_one_pass(graph, n))
-            continue;
         for (int32_t k = 0; k < node->n_inputs; k++)
-            if (k != HRF_CONV_RESIDUAL && node->inputs[k] >= 0 && lives[node->inputs[k]].last == n)
+            if (node->inputs[k] >= 0 && lives[node->inputs[k]].last == n && is_held(graph, n, k))
                 lives[node->inputs[k]].last = n + 1;
     }
 }

@@ -368,7 +368,9 @@ static int32_t binary_of(struct build *b, enum hrf_op op)
 {
     struct hrf_shape sides[2] = { pick_any(b) };
     sides[1] = sides[0];
-    const int how = (int)build_pick(b, 0, 3);
+    const int how = (int)build_pick(b, 0, 4);
+    for (int32_t i = 2; how == 4 && i < sides[0].rank; i++) /* one number for each channel */
+        sides[1].dims[i] = 1;
     for (int32_t i = 0; how == 1 && i < sides[0].rank; i++)
         sides[build_pick(b, 0, 1)].dims[i] = 1;
     if (how == 2) { /* the last axes only */

@@ -387,6 +387,8 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return compile_conv(backend, graph, node, out, err);
     if (node->op == HRF_OP_GEMM && hrf_cpu_product_fits_gemm(graph, node))
         return hrf_cpu_product_compile(backend, graph, node, out, err);
+    if (hrf_cpu_gate_fits(graph, node))
+        return hrf_cpu_gate_compile(backend, graph, node, out, err);
     if (hrf_cpu_token_rows_fit(graph, node))
         return hrf_cpu_token_rows_compile(graph, node, out, err);
     if (hrf_cpu_attention_long_fits(graph, node))

@@ -93,6 +93,12 @@ HRF_CHECKED enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend 
                                                              const struct hrf_node *node,
                                                              struct hrf_kernel **out,
                                                              struct hrf_error *err);
+/* MUL of an image and a factor for each channel of each image (gate.h). */
+bool hrf_cpu_gate_fits(const struct hrf_graph *graph, const struct hrf_node *node);
+HRF_CHECKED enum hrf_status hrf_cpu_gate_compile(struct hrf_backend *backend,
+                                                 const struct hrf_graph *graph,
+                                                 const struct hrf_node *node,
+                                                 struct hrf_kernel **out, struct hrf_error *err);
 /* What transformers do to each token by itself, in floats of 32 or 16 bits. */
 bool hrf_cpu_token_rows_fit(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,

@@ -34,6 +34,30 @@ void hrf_prologue_b16_lines_avx512(const struct hrf_cpu_prologue *p, const uint1
         line(p, HRF_B16, (const char *)(x + i * channels), (char *)(y + i * y_stride), channels);
 }
 
+static inline void gate_as(enum hrf_dtype type, const char *x, const char *factors, char *y,
+                           int64_t y_step, int64_t channels, int64_t n_lines)
+{
+    const int64_t size = type == HRF_F32 ? 4 : 2;
+    for (int64_t i = 0; i < n_lines; i++, x += channels * size, y += y_step)
+        for (int64_t c = 0; c < channels; c += LANES) {
+            const __mmask16 mask = hrf_first_lanes_avx512(channels - c);
+            const __m512 factor = hrf_load_avx512(type, factors + c * size, mask);
+            const __m512 number = hrf_load_avx512(type, x + c * size, mask);
+            hrf_store_avx512(type, y + c * size, mask, _mm512_mul_ps(number, factor));
+        }
+}
+
+void hrf_gate_lines_avx512(enum hrf_dtype type, const void *x, const void *factors, void *y,
+                           int64_t y_stride, int64_t channels, int64_t n_lines)
+{
+    if (type == HRF_F32)
+        gate_as(HRF_F32, x, factors, y, y_stride * 4, channels, n_lines);
+    else if (type == HRF_B16)
+        gate_as(HRF_B16, x, factors, y, y_stride * 2, channels, n_lines);
+    else
+        gate_as(HRF_F16, x, factors, y, y_stride * 2, channels, n_lines);
+}
+
 static inline void widen_as(enum hrf_dtype dtype, const uint16_t *x, float *y, int64_t y_stride,
                             int64_t channels, int64_t n_lines)
 {

@@ -31,6 +31,12 @@ bool hrf_cpu_groups_fit(const struct hrf_graph *graph, const struct hrf_node *no
     return false;
 }
 
+bool hrf_cpu_gate_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph, (void)node;
+    return false;
+}
+
 bool hrf_cpu_windows_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     (void)graph, (void)node;
@@ -110,6 +116,14 @@ enum hrf_status hrf_cpu_attention_heads_compile(struct hrf_backend *backend,
 enum hrf_status hrf_cpu_groups_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                        const struct hrf_node *node, struct hrf_kernel **out,
                                        struct hrf_error *err)
+{
+    (void)backend, (void)graph, (void)out;
+    return refuse(node, err);
+}
+
+enum hrf_status hrf_cpu_gate_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                     const struct hrf_node *node, struct hrf_kernel **out,
+                                     struct hrf_error *err)
 {
     (void)backend, (void)graph, (void)out;
     return refuse(node, err);

@@ -14,6 +14,7 @@
  * counted in the product's words (product.h): floats, or two channels of bfloat16 where the
  * processor multiplies those.
  */
+#include "engine/backend/cpu/conv/gate.h"
 #include "engine/backend/cpu/conv/row_source.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/part_queues.h"
@@ -48,7 +49,8 @@ struct product_kernel {
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
     bool copies, has_residual;
-    bool large; /* the weights: every block reads them anew from beyond the second level */
+    bool reads_gate; /* a MUL that it may do itself (gate.h), into the rows that it copies */
+    bool large;      /* the weights: every block reads them anew from beyond the second level */
     enum hrf_dtype out_type;
     int64_t depth;      /* words of a row of the product */
     int64_t row_stride; /* words from one pixel's row of the product to the next */
@@ -64,10 +66,21 @@ static int64_t weight_bytes(const struct product_kernel *k)
     return (int64_t)(hrf_product_packed_count(k->depth, k->out_channels) * sizeof(float));
 }
 
+static bool is_bad(int64_t stride)
+{
+    return stride * (int64_t)sizeof(float) % BAD_STRIDE == 0;
+}
+
+/* Words from row to row of those that are copied. */
+static int64_t copied_stride(const struct product_kernel *k)
+{
+    return is_bad(k->depth) ? k->depth + STRIDE_SLACK : k->depth;
+}
+
 /* A thread's scratch: the rows that it copies. */
 static int64_t scratch_words(const struct product_kernel *k)
 {
-    return k->copies ? k->block * k->row_stride : 0;
+    return k->copies || k->reads_gate ? k->block * copied_stride(k) : 0;
 }
 
 /* Some pixels by some columns of the output. */
@@ -126,16 +139,23 @@ static void copy_pixels(const struct product_kernel *k, const char *x, int64_t f
     }
 }
 
-static void run_part(const struct product_kernel *k, const struct part *p, float *scratch)
+/* rows: of the part, row_stride apart. */
+static void multiply(const struct product_kernel *k, const struct part *p, const float *rows,
+                     int64_t row_stride)
 {
     const struct hrf_ahead ahead = next_block(k, p);
+    hrf_product_avx512(k->in.words, rows, row_stride, k->weights, k->depth, p->y, k->y_stride, p->n,
+                       k->out_channels, p->panel, p->end_panel, &k->epilogue, &ahead);
+}
+
+static void run_part(const struct product_kernel *k, const struct part *p, float *scratch)
+{
     const float *rows = (const float *)(const void *)p->x + p->first * k->row_stride;
     if (k->copies) {
         copy_pixels(k, p->x, p->first, p->n, scratch);
         rows = scratch;
     }
-    hrf_product_avx512(k->in.words, rows, k->row_stride, k->weights, k->depth, p->y, k->y_stride,
-                       p->n, k->out_channels, p->panel, p->end_panel, &k->epilogue, &ahead);
+    multiply(k, p, rows, k->row_stride);
 }
 
 static void bring_residual(const struct product_kernel *k, const struct hrf_kernel_call *call)
@@ -173,6 +193,33 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
         before = slice;
     }
     return HRF_OK;
+}
+
+bool hrf_cpu_product_takes_gate(const struct hrf_kernel *kernel, enum hrf_dtype type)
+{
+    const struct product_kernel *k = (const struct product_kernel *)kernel;
+    return kernel->run == run && k->reads_gate && k->in.type == type;
+}
+
+void hrf_cpu_product_run_gate(const struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
+                              const struct hrf_cpu_gate *gate)
+{
+    const struct product_kernel *k = (const struct product_kernel *)kernel;
+    const int64_t stride = copied_stride(k), per_word = k->in.words == HRF_PAIRS ? 2 : 1;
+    const struct hrf_part_queues parts = begin(k, call, k->n_blocks * k->n_slices);
+#pragma omp parallel
+    for (int64_t i, copied = -1, slice = -1; (i = hrf_part_queues_take(&parts)) >= 0;) {
+        float *const scratch = scratch_of(&parts, scratch_words(k));
+        const int64_t block = i % k->n_blocks;
+        struct part part = part_of(k, call, block * k->block, k->block, i / k->n_blocks,
+                                   i / k->n_blocks != slice);
+        part.x = gate->x; /* what comes next */
+        if (block != copied)
+            hrf_cpu_gate_pixels(gate, part.first, part.n, scratch, stride * per_word);
+        multiply(k, &part, scratch, stride);
+        copied = block;
+        slice = i / k->n_blocks;
+    }
 }
 
 /* The pixels of one panel of columns, for a depth-wise convolution that reads them. */
@@ -362,11 +409,6 @@ static void take_shapes(struct product_kernel *k, const struct hrf_graph *graph,
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
 }
 
-static bool is_bad(int64_t stride)
-{
-    return stride * (int64_t)sizeof(float) % BAD_STRIDE == 0;
-}
-
 /* Where the rows of the product stand, and how far from each other. */
 static void choose_rows(struct product_kernel *k)
 {
@@ -374,7 +416,16 @@ static void choose_rows(struct product_kernel *k)
     k->copies = !hrf_pixels_are_words(&k->in) || k->stride[0] != 1 || k->stride[1] != 1 ||
                 is_bad(k->row_stride);
     if (k->copies)
-        k->row_stride = is_bad(k->depth) ? k->depth + STRIDE_SLACK : k->depth;
+        k->row_stride = copied_stride(k);
+}
+
+static bool may_read_gate(const struct product_kernel *k, const struct hrf_graph *graph,
+                          const struct hrf_node *node)
+{
+    const int32_t made_by = graph->values[node->inputs[HRF_CONV_X]].producer;
+    return made_by >= 0 && hrf_cpu_gate_fits(graph, &graph->nodes[made_by]) &&
+           hrf_pixels_are_words(&k->in) && k->in.stride == k->in.channels && k->stride[0] == 1 &&
+           k->stride[1] == 1;
 }
 
 static const char *name_of(const struct product_kernel *k)
@@ -400,6 +451,7 @@ enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend, const struc
     k->base.implementation = name_of(k);
     HRF_TRY(hrf_cpu_prologue_init(&k->in.prologue, graph, node, err));
     choose_rows(k);
+    k->reads_gate = may_read_gate(k, graph, node);
     choose_blocks(k, node->op == HRF_OP_GEMM);
     HRF_TRY(prepare_constants(k, graph, node, err));
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->out_type, k->bias, k->has_residual);

@@ -44,6 +44,10 @@ void hrf_copy_lines_avx512(const float *x, int64_t x_stride, float *y, int64_t y
 /* n_lines of n numbers of 16 bits, with zeros behind them up to `width`. */
 void hrf_copy_halves_avx512(const uint16_t *x, int64_t x_stride, int64_t n, uint16_t *y,
                             int64_t y_stride, int64_t width, int64_t n_lines);
+/* n_lines that follow each other times the factors, all of `type` (F32, F16 or B16); y_stride:
+ * numbers. Each product is rounded once. */
+void hrf_gate_lines_avx512(enum hrf_dtype type, const void *x, const void *factors, void *y,
+                           int64_t y_stride, int64_t channels, int64_t n_lines);
 /* hrf_cpu_prologue_lines() by AVX-512: what that calls where there is some. */
 void hrf_prologue_lines_avx512(const struct hrf_cpu_prologue *prologue, const float *x, float *y,
                                int64_t y_stride, int64_t channels, int64_t n_lines);

@@ -1,0 +1,147 @@
+/* gate.c - see gate.h. */
+#include "engine/backend/cpu/conv/gate.h"
+
+#include "engine/backend/cpu/conv/prologue.h"
+#include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/part_queues.h"
+
+#include <omp.h>
+
+enum { PART_BYTES = 64 * 1024 };
+
+struct gate_kernel {
+    struct hrf_kernel base;
+    struct hrf_backend *backend; /* borrowed */
+    int32_t image, factors;      /* which input is which */
+    int64_t n_pixels;            /* of all images */
+    int64_t part;                /* pixels */
+    struct hrf_cpu_gate gate;
+};
+
+void hrf_cpu_gate_pixels(const struct hrf_cpu_gate *g, int64_t first, int64_t n, void *to,
+                         int64_t to_stride)
+{
+    const int64_t size = (int64_t)hrf_dtype_size(g->type);
+    char *y = to;
+    while (n > 0) {
+        const int64_t image = first / g->image_pixels, at = first % g->image_pixels;
+        const int64_t count = hrf_least(n, g->image_pixels - at);
+        hrf_gate_lines_avx512(g->type, g->x + first * g->channels * size,
+                              g->factors + image * g->channels * size, y, to_stride, g->channels,
+                              count);
+        y += count * to_stride * size;
+        first += count;
+        n -= count;
+    }
+}
+
+static struct hrf_cpu_gate gate_of(const struct gate_kernel *k, const struct hrf_kernel_call *call)
+{
+    struct hrf_cpu_gate gate = k->gate;
+    gate.x = call->inputs[k->image];
+    gate.factors = call->inputs[k->factors];
+    return gate;
+}
+
+static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                           struct hrf_error *err)
+{
+    (void)err;
+    const struct gate_kernel *k = (const struct gate_kernel *)base;
+    const struct hrf_cpu_gate gate = gate_of(k, call);
+    const int64_t pixel_bytes = gate.channels * (int64_t)hrf_dtype_size(gate.type);
+    const struct hrf_part_queues parts = hrf_part_queues_begin(
+        call->workspace, k->backend->n_threads, hrf_ceil_div(k->n_pixels, k->part));
+#pragma omp parallel
+    for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
+        const int64_t first = i * k->part;
+        hrf_cpu_gate_pixels(&gate, first, hrf_least(k->part, k->n_pixels - first),
+                            (char *)call->output + first * pixel_bytes, gate.channels);
+    }
+    return HRF_OK;
+}
+
+static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
+                     const struct hrf_fused_pair *pair)
+{
+    const struct gate_kernel *k = (const struct gate_kernel *)base;
+    return pair->is_sole_reader && !pair->overlaps && !pair->is_residual &&
+           hrf_cpu_product_takes_gate(next, k->gate.type);
+}
+
+static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                 struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
+                                 struct hrf_error *err)
+{
+    (void)err;
+    const struct hrf_cpu_gate gate = gate_of((const struct gate_kernel *)base, call);
+    hrf_cpu_product_run_gate(next, next_call, &gate);
+    return HRF_OK;
+}
+
+static void destroy(struct hrf_kernel *base)
+{
+    hrf_free(base);
+}
+
+/* The input that has a number for each pixel; -1: neither, or no gate. */
+static int32_t image_of(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    for (int32_t i = 0; i < 2; i++) {
+        const struct hrf_value *x = &graph->values[node->inputs[i]];
+        const struct hrf_value *g = &graph->values[node->inputs[1 - i]];
+        if (hrf_shape_equal(&x->shape, &y->shape) && g->shape.rank == 4 &&
+            g->shape.dims[0] == y->shape.dims[0] && g->shape.dims[1] == y->shape.dims[1] &&
+            g->shape.dims[2] == 1 && g->shape.dims[3] == 1)
+            return i;
+    }
+    return -1;
+}
+
+bool hrf_cpu_gate_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    if (node->op != HRF_OP_MUL || !hrf_cpu_has_avx512() || y->shape.rank != 4 ||
+        hrf_shape_count(&y->shape) == 0 || image_of(graph, node) < 0 ||
+        (y->dtype != HRF_F32 && y->dtype != HRF_F16 && y->dtype != HRF_B16))
+        return false;
+    for (int32_t i = 0; i < 2; i++) {
+        const struct hrf_value *x = &graph->values[node->inputs[i]];
+        if (x->data != NULL || x->dtype != y->dtype)
+            return false;
+    }
+    return true;
+}
+
+enum hrf_status hrf_cpu_gate_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                     const struct hrf_node *node, struct hrf_kernel **out,
+                                     struct hrf_error *err)
+{
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const int64_t *dims = y->shape.dims;
+    struct gate_kernel *k = hrf_calloc(1, sizeof *k);
+    if (k == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
+    k->base = (struct hrf_kernel){
+        .run = run,
+        .destroy = destroy,
+        .can_fuse = can_fuse,
+        .run_fused = run_fused,
+        .implementation = HRF_CPU_NAME(y->dtype, "gate:avx512"),
+        .workspace_bytes = (size_t)backend->n_threads * sizeof(struct hrf_part_queue),
+    };
+    k->backend = backend;
+    k->image = image_of(graph, node);
+    k->factors = 1 - k->image;
+    k->gate = (struct hrf_cpu_gate){ .type = y->dtype,
+                                     .channels = dims[1],
+                                     .image_pixels = dims[2] * dims[3] };
+    k->n_pixels = dims[0] * k->gate.image_pixels;
+    k->part = hrf_ceil_div(PART_BYTES, dims[1] * (int64_t)hrf_dtype_size(y->dtype));
+    const int64_t n_parts = hrf_ceil_div(hrf_ceil_div(k->n_pixels, k->part), backend->n_threads) *
+                            backend->n_threads;
+    k->part = hrf_ceil_div(k->n_pixels, n_parts);
+    *out = &k->base;
+    return HRF_OK;
+}
