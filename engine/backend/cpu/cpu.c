@@ -261,12 +261,12 @@ static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *nod
 {
     if (hrf_cpu_product_fits(graph, node))
         return BY_PRODUCT;
+    if (hrf_cpu_groups_fit(graph, node))
+        return BY_GROUPS;
     if (hrf_cpu_windows_fits(graph, node))
         return BY_WINDOWS;
     if (hrf_node_has_prologue(node))
         return BY_STRIPS;
-    if (hrf_cpu_groups_fit(graph, node))
-        return BY_GROUPS;
     if (hrf_cpu_depthwise_fits(graph, node))
         return BY_DEPTH;
     if (hrf_cpu_native_speed(graph, node) <= 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)

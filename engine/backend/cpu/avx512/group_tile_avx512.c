@@ -1,126 +1,308 @@
-/* group_tile_avx512.c - see group_tile_avx512.h. Compiled with -mavx512f, optimised always. */
+/* group_tile_avx512.c - see group_tile_avx512.h. Compiled with -mavx512f, optimised always; what
+ * bfloat16 needs more is written in assembler, so that no other of that instruction set gets into
+ * this file. */
 #include "engine/backend/cpu/avx512/group_tile_avx512.h"
 
 #include "engine/backend/cpu/avx512/epilogue_avx512.h"
 
 #include <immintrin.h>
+#include <math.h>
 
 enum { LANES = HRF_GROUP_LANES, COLUMNS = HRF_GROUP_COLUMNS, MOST = HRF_GROUP_OUTPUTS };
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
 
-/* One input channel of one row of the windows: each pixel is broadcast once. */
-INLINE void add_channel(__m512 *sums, int n, int stride, __mmask16 lanes, const float *x,
-                        const float *w)
+/* What a tile is compiled for. */
+struct form {
+    enum hrf_words words;
+    bool is_divided; /* lanes read different inputs */
+    int n, stride;
+};
+
+INLINE int pixel_words(struct form f)
+{
+    return f.words == HRF_PAIRS ? LANES / 2 : LANES;
+}
+
+/* ---- products ---- */
+
+INLINE __m512 multiply_add(struct form f, __m512 x, __m512 w, __m512 sum)
+{
+    if (f.words == HRF_FLOATS)
+        return _mm512_fmadd_ps(x, w, sum);
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
+}
+
+/* One word of a pixel in each lane. `word`: where it stands; of divided lanes, it is `at` that says
+ * where in the pixel. */
+INLINE __m512 spread(struct form f, const float *pixel, int64_t word, __m512i at)
+{
+    if (!f.is_divided)
+        return _mm512_set1_ps(pixel[word]);
+    if (f.words == HRF_FLOATS)
+        return _mm512_permutexvar_ps(at, _mm512_load_ps(pixel));
+    return _mm512_permutexvar_ps(at, _mm512_castps256_ps512(_mm256_load_ps(pixel)));
+}
+
+/* One word of one row of the windows: each pixel is read once. */
+INLINE void add_word(__m512 *sums, struct form f, const float *x, int64_t word, __m512i at,
+                     const float *w)
 {
     const __m512 w0 = _mm512_load_ps(w), w1 = _mm512_load_ps(w + LANES);
     const __m512 w2 = _mm512_load_ps(w + 2 * LANES);
     const __m512 weights[COLUMNS] = { w0, w1, w2 };
-    UNROLL for (int pixel = 0; pixel < (n - 1) * stride + COLUMNS; pixel++)
+    UNROLL for (int pixel = 0; pixel < (f.n - 1) * f.stride + COLUMNS; pixel++)
     {
-        const __m512 v = _mm512_set1_ps(x[pixel * LANES]);
+        const __m512 v = spread(f, x + pixel * pixel_words(f), word, at);
         UNROLL for (int c = 0; c < COLUMNS; c++)
         {
-            const int at = pixel - c;
-            if (at >= 0 && at % stride == 0 && at / stride < n)
-                sums[at / stride] = _mm512_mask3_fmadd_ps(v, weights[c], sums[at / stride], lanes);
+            const int to = pixel - c;
+            if (to >= 0 && to % f.stride == 0 && to / f.stride < f.n)
+                sums[to / f.stride] = multiply_add(f, v, weights[c], sums[to / f.stride]);
         }
     }
 }
 
-INLINE void add_windows(__m512 *sums, int n, int stride, const struct hrf_group_tile *t)
+/* Which of a pixel's words each lane multiplies first. */
+INLINE __m512i first_words(const struct hrf_group_tile *t, int64_t words_each)
 {
-    const int64_t row_weights = LANES * COLUMNS * LANES;
-    for (int64_t row = t->first_row; row < t->end_row; row++) {
-        const float *x = t->x + (row - t->first_row) * t->line_words;
-        const float *w = t->weights + row * row_weights;
-        for (int c = 0; c < LANES / 2; c++)
-            add_channel(sums, n, stride, t->lanes[0], x + c, w + c * COLUMNS * LANES);
-        for (int c = LANES / 2; c < LANES; c++)
-            add_channel(sums, n, stride, t->lanes[1], x + c, w + c * COLUMNS * LANES);
+    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const int shift = __builtin_ctz((unsigned int)t->lanes_each);
+    return _mm512_mullo_epi32(_mm512_srl_epi32(lanes, _mm_cvtsi32_si128(shift)),
+                              _mm512_set1_epi32((int32_t)words_each));
+}
+
+INLINE void add_windows(__m512 *sums, struct form f, const struct hrf_group_tile *t)
+{
+    const int64_t words_each = f.is_divided ? pixel_words(f) * t->lanes_each / LANES
+                                            : pixel_words(f);
+    const __m512i first = first_words(t, words_each);
+    const char *x = t->x;
+    const float *w = t->weights;
+    for (int64_t left = t->n_words; left > 0; left -= words_each) {
+        const int64_t n = left < words_each ? left : words_each;
+        for (int64_t row = t->first_row; row < t->end_row; row++) {
+            const float *pixels = (const void *)(x + (row - t->first_row) * t->line_bytes);
+            const float *row_weights = w + row * t->row_weights;
+            __m512i at = first;
+            for (int64_t word = 0; word < n; word++) {
+                add_word(sums, f, pixels, word, at, row_weights + word * COLUMNS * LANES);
+                at = _mm512_add_epi32(at, _mm512_set1_epi32(1));
+            }
+        }
+        x += t->plane_bytes;
+        w += t->plane_weights;
     }
 }
 
-INLINE void finish(__m512 *sums, int n, const struct hrf_group_tile *t,
-                   const struct hrf_epilogue *e)
+/* ---- ends ---- */
+
+/* Residual and result of one output. */
+INLINE __m512 load_output(enum hrf_dtype type, const struct hrf_group_tile *t, const char *y,
+                          bool is_halved)
 {
-    const __m512 bias = _mm512_loadu_ps(t->bias);
-    UNROLL for (int i = 0; i < n; i++) hrf_finish(sums[i], t->mask, t->y + i * t->y_bytes, bias, e);
+    if (!is_halved)
+        return hrf_load_avx512(type, y, t->mask);
+    const __m512 low = hrf_load_avx512(type, y, t->mask & 0xff);
+    const __m512 high = hrf_load_avx512(type, y + t->half_bytes, t->mask >> 8);
+    return _mm512_shuffle_f32x4(low, high, 0x44);
 }
 
-/* An activation that is a function of its own: all outputs at once. */
-INLINE void finish_function(__m512 *sums, int n, const struct hrf_group_tile *t,
-                            const struct hrf_epilogue *e)
+INLINE void store_floats(const struct hrf_group_tile *t, char *y, bool is_halved, __m512 x)
 {
-    _Alignas(64) float memory[MOST * LANES];
+    if (!is_halved) {
+        _mm512_mask_storeu_ps(y, t->mask, x);
+        return;
+    }
+    _mm256_mask_storeu_ps(y, (__mmask8)t->mask, _mm512_castps512_ps256(x));
+    _mm256_mask_storeu_ps(y + t->half_bytes, (__mmask8)(t->mask >> 8),
+                          _mm512_castps512_ps256(_mm512_shuffle_f32x4(x, x, 0xee)));
+}
+
+INLINE void store_halves(const struct hrf_group_tile *t, char *y, bool is_halved, __m256i x)
+{
+    if (!is_halved) {
+        _mm256_mask_storeu_epi16(y, t->mask, x);
+        return;
+    }
+    _mm_mask_storeu_epi16(y, (__mmask8)t->mask, _mm256_castsi256_si128(x));
+    _mm_mask_storeu_epi16(y + t->half_bytes, (__mmask8)(t->mask >> 8),
+                          _mm256_extracti128_si256(x, 1));
+}
+
+/* The usual end: floats of floats and bfloat16 of pairs, clipped at most. A NaN stays one. */
+INLINE void finish(__m512 *sums, struct form f, const struct hrf_group_tile *t,
+                   const struct hrf_epilogue *e, bool is_halved)
+{
     const __m512 bias = _mm512_loadu_ps(t->bias);
-    UNROLL for (int i = 0; i < n; i++)
+    const bool is_clip = e->activation == HRF_ACT_CLIP;
+    const __m512 low = _mm512_set1_ps(is_clip                         ? e->low
+                                      : e->activation == HRF_ACT_RELU ? 0
+                                                                      : -INFINITY);
+    const __m512 high = _mm512_set1_ps(is_clip ? e->high : INFINITY);
+    const enum hrf_dtype type = f.words == HRF_PAIRS ? HRF_B16 : HRF_F32;
+    UNROLL for (int i = 0; i < f.n; i++)
     {
-        sums[i] = _mm512_add_ps(sums[i], bias);
+        char *y = t->y + i * t->y_bytes;
+        __m512 x = _mm512_add_ps(sums[i], bias);
         if (e->accumulate)
-            sums[i] = _mm512_add_ps(sums[i],
-                                    hrf_load_avx512(e->type, t->y + i * t->y_bytes, t->mask));
-        _mm512_store_ps(memory + i * LANES, sums[i]);
+            x = _mm512_add_ps(x, load_output(type, t, y, is_halved));
+        x = _mm512_min_ps(high, _mm512_max_ps(low, x));
+        if (f.words == HRF_PAIRS)
+            store_halves(t, y, is_halved, hrf_narrow_b16_avx512(x));
+        else
+            store_floats(t, y, is_halved, x);
     }
-    hrf_activate_sums_avx512(memory, n, e);
-    for (int i = 0; i < n; i++)
-        hrf_store_avx512(e->type, t->y + i * t->y_bytes, t->mask,
-                         _mm512_load_ps(memory + i * LANES));
 }
 
-INLINE void run(int n, int stride, const struct hrf_group_tile *t, const struct hrf_epilogue *e)
+/* What is rarer, of sums in memory. */
+static __attribute__((noinline)) void finish_apart(float *sums, enum hrf_words words, int64_t n,
+                                                   const struct hrf_group_tile *t,
+                                                   const struct hrf_epilogue *e)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float *at = sums + i * LANES;
+        __m512 x = _mm512_add_ps(_mm512_load_ps(at), _mm512_loadu_ps(t->bias));
+        if (e->accumulate)
+            x = _mm512_add_ps(x, load_output(e->type, t, t->y + i * t->y_bytes, t->is_halved));
+        _mm512_store_ps(at, x);
+    }
+    if (hrf_has_function(e))
+        hrf_activate_sums_avx512(sums, n, e);
+    for (int64_t i = 0; i < n; i++) {
+        char *y = t->y + i * t->y_bytes;
+        const __m512 x = hrf_activate_avx512(_mm512_load_ps(sums + i * LANES), e);
+        if (e->type == HRF_F32)
+            store_floats(t, y, t->is_halved, x);
+        else
+            store_halves(t, y, t->is_halved,
+                         e->type == HRF_F16   ? hrf_to_f16_avx512(x)
+                         : words == HRF_PAIRS ? hrf_narrow_b16_avx512(x)
+                                              : hrf_to_b16_avx512(x));
+    }
+}
+
+INLINE void run(struct form f, const struct hrf_group_tile *t, const struct hrf_epilogue *e)
 {
     __m512 sums[MOST];
-    UNROLL for (int i = 0; i < n; i++) sums[i] = _mm512_setzero_ps();
-    add_windows(sums, n, stride, t);
-    if (hrf_has_function(e)) {
-        finish_function(sums, n, t, e);
-    } else if (hrf_is_relu_alone(e)) {
-        const struct hrf_epilogue relu = hrf_relu_alone(NULL);
-        finish(sums, n, t, &relu);
+    UNROLL for (int i = 0; i < f.n; i++)
+    {
+        sums[i] = _mm512_setzero_ps();
+        _mm_prefetch(t->y + i * t->y_bytes, _MM_HINT_T0);
+    }
+    add_windows(sums, f, t);
+    if (e->activation > HRF_ACT_CLIP || e->type != (f.words == HRF_PAIRS ? HRF_B16 : HRF_F32)) {
+        _Alignas(64) float memory[MOST * LANES];
+        UNROLL for (int i = 0; i < f.n; i++) _mm512_store_ps(memory + i * LANES, sums[i]);
+        finish_apart(memory, f.words, f.n, t, e);
+    } else if (f.is_divided && t->is_halved) {
+        finish(sums, f, t, e, true);
     } else {
-        finish(sums, n, t, e);
+        finish(sums, f, t, e, false);
     }
 }
 
-#define DEFINE(n)                                                                                  \
-    static void tile_##n##_1(const struct hrf_group_tile *t, const struct hrf_epilogue *e)         \
+/* ---- tiles by words, division, stride and number of outputs ---- */
+
+typedef void tile_function(const struct hrf_group_tile *t, const struct hrf_epilogue *e);
+
+#define DEFINE_ONE(words, divided, n, stride)                                                      \
+    static void words##_##divided##_##n##_##stride(const struct hrf_group_tile *t,                 \
+                                                   const struct hrf_epilogue *e)                   \
     {                                                                                              \
-        run(n, 1, t, e);                                                                           \
-    }                                                                                              \
-    static void tile_##n##_2(const struct hrf_group_tile *t, const struct hrf_epilogue *e)         \
-    {                                                                                              \
-        run(n, 2, t, e);                                                                           \
+        run((struct form){ HRF_##words, divided, n, stride }, t, e);                               \
     }
+#define DEFINE(n, words, divided) DEFINE_ONE(words, divided, n, 1) DEFINE_ONE(words, divided, n, 2)
 /* clang-format off */
-DEFINE(1) DEFINE(2) DEFINE(3) DEFINE(4) DEFINE(5) DEFINE(6) DEFINE(7)
-DEFINE(8) DEFINE(9) DEFINE(10) DEFINE(11) DEFINE(12) DEFINE(13) DEFINE(14)
-#define TILES(stride) { NULL,                                                                      \
-    tile_1_##stride, tile_2_##stride, tile_3_##stride, tile_4_##stride, tile_5_##stride,           \
-    tile_6_##stride, tile_7_##stride, tile_8_##stride, tile_9_##stride, tile_10_##stride,          \
-    tile_11_##stride, tile_12_##stride, tile_13_##stride, tile_14_##stride }
-    /* clang-format on */
-    typedef void tile_function(const struct hrf_group_tile *t, const struct hrf_epilogue *e);
+#define ALL(DO, ...)                                                                               \
+    DO(1, __VA_ARGS__) DO(2, __VA_ARGS__) DO(3, __VA_ARGS__) DO(4, __VA_ARGS__) DO(5, __VA_ARGS__) \
+    DO(6, __VA_ARGS__) DO(7, __VA_ARGS__) DO(8, __VA_ARGS__) DO(9, __VA_ARGS__) DO(10, __VA_ARGS__)\
+    DO(11, __VA_ARGS__) DO(12, __VA_ARGS__) DO(13, __VA_ARGS__) DO(14, __VA_ARGS__)
+ALL(DEFINE, FLOATS, 0)
+ALL(DEFINE, FLOATS, 1)
+ALL(DEFINE, PAIRS, 0)
+ALL(DEFINE, PAIRS, 1)
+#define NAME(n, words, divided, stride) words##_##divided##_##n##_##stride,
+#define TILES(words, divided)                                                                      \
+    { { NULL, ALL(NAME, words, divided, 1) }, { NULL, ALL(NAME, words, divided, 2) } }
+/* clang-format on */
 
-void hrf_group_tile_avx512(int64_t n, int64_t stride, const struct hrf_group_tile *tile,
-                           const struct hrf_epilogue *epilogue)
+void hrf_group_tile_avx512(enum hrf_words words, int64_t n, int64_t stride,
+                           const struct hrf_group_tile *tile, const struct hrf_epilogue *epilogue)
 {
-    static tile_function *const tiles[][MOST + 1] = { TILES(1), TILES(2) };
-    tiles[stride - 1][n](tile, epilogue);
+    static tile_function *const tiles[][2][2][MOST + 1] = {
+        [HRF_FLOATS] = { TILES(FLOATS, 0), TILES(FLOATS, 1) },
+        [HRF_PAIRS] = { TILES(PAIRS, 0), TILES(PAIRS, 1) },
+    };
+    tiles[words][tile->lanes_each < LANES][stride - 1][n](tile, epilogue);
 }
 
-void hrf_group_fill_avx512(enum hrf_dtype type, const void *x, int64_t stride, int64_t n,
-                           int64_t n_channels, float *to, int64_t plane_words)
+/* ---- filling ---- */
+
+INLINE void store_pixel(enum hrf_words words, int64_t lanes, char *to, __m256i halves,
+                        __m512 floats)
 {
-    const int64_t n_whole = n_channels / LANES, size = type == HRF_F32 ? 4 : 2;
-    for (int64_t i = 0; i < n; i++) {
-        const char *from = (const char *)x + i * stride * size;
-        float *pixel = to + i * LANES;
-        for (int64_t plane = 0; plane < n_whole; plane++, pixel += plane_words)
-            _mm512_store_ps(pixel, hrf_load_avx512(type, from + plane * LANES * size, 0xffff));
-        if (n_channels % LANES != 0)
-            _mm512_store_ps(pixel, hrf_load_avx512(type, from + n_whole * LANES * size,
-                                                   hrf_first_lanes_avx512(n_channels % LANES)));
+    if (words == HRF_PAIRS && lanes == LANES)
+        _mm256_store_si256((__m256i *)(void *)to, halves);
+    else if (words == HRF_PAIRS)
+        _mm_store_si128((__m128i *)(void *)to, _mm256_castsi256_si128(halves));
+    else if (lanes == LANES)
+        _mm512_store_ps(to, floats);
+    else
+        _mm256_store_ps((float *)(void *)to, _mm512_castps512_ps256(floats));
+}
+
+INLINE void zero_pixels(enum hrf_words words, int64_t lanes, char *to, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        store_pixel(words, lanes, to + i * hrf_group_pixel_bytes(words), _mm256_setzero_si256(),
+                    _mm512_setzero_ps());
+}
+
+/* 16 numbers, those that the mask has. */
+INLINE void copy_pixel(enum hrf_words words, enum hrf_dtype type, int64_t lanes, __mmask16 mask,
+                       const char *from, char *to)
+{
+    if (words == HRF_PAIRS)
+        store_pixel(words, lanes, to, _mm256_maskz_loadu_epi16(mask, from), _mm512_setzero_ps());
+    else
+        store_pixel(words, lanes, to, _mm256_setzero_si256(), hrf_load_avx512(type, from, mask));
+}
+
+INLINE void fill(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+                 const struct hrf_group_line *l, char *to, int64_t plane_bytes)
+{
+    const int64_t pixel_bytes = hrf_group_pixel_bytes(words);
+    const int64_t size = type == HRF_F32 ? 4 : 2, n_whole = l->n_channels / lanes;
+    const __mmask16 all = hrf_first_lanes_avx512(lanes);
+    const __mmask16 some = hrf_first_lanes_avx512(l->n_channels % lanes);
+    for (int64_t plane = 0; plane * lanes < l->n_channels; plane++) {
+        char *line = to + plane * plane_bytes;
+        zero_pixels(words, lanes, line, l->n_before);
+        zero_pixels(words, lanes, line + (l->n_before + l->n) * pixel_bytes, l->n_after);
     }
+    to += l->n_before * pixel_bytes;
+    for (int64_t i = 0; i < l->n; i++) {
+        const char *from = l->x + i * l->stride * size;
+        char *pixel = to + i * pixel_bytes;
+        for (int64_t plane = 0; plane < n_whole; plane++, pixel += plane_bytes)
+            copy_pixel(words, type, lanes, all, from + plane * lanes * size, pixel);
+        if (some != 0)
+            copy_pixel(words, type, lanes, some, from + n_whole * lanes * size, pixel);
+    }
+}
+
+void hrf_group_fill_avx512(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+                           const struct hrf_group_line *line, char *to, int64_t plane_bytes)
+{
+    if (words == HRF_PAIRS && lanes == LANES)
+        fill(HRF_PAIRS, HRF_B16, LANES, line, to, plane_bytes);
+    else if (words == HRF_PAIRS)
+        fill(HRF_PAIRS, HRF_B16, LANES / 2, line, to, plane_bytes);
+    else if (type == HRF_F32 && lanes == LANES)
+        fill(HRF_FLOATS, HRF_F32, LANES, line, to, plane_bytes);
+    else
+        fill(HRF_FLOATS, type, lanes, line, to, plane_bytes);
 }

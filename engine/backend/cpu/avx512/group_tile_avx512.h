@@ -1,14 +1,20 @@
-/* group_tile_avx512.h - the inner loops of a convolution in groups: some outputs of a row, 16
- * channels of each, in registers.
+/* group_tile_avx512.h - the inner loops of a convolution with few channels in each product: some
+ * outputs of a row, 16 lanes of each, in registers.
  *
- * Windows are 3 columns wide. An input is broadcast once and multiplied for all outputs of the row
- * whose windows it lies in: a matrix product of 16 columns would broadcast it for each of them, and
- * loads are its limit. Products are added one after the other, by fused multiply-adds, in the order
- * of the weights; then follow bias, residual and activation. An output is off by at most
- * n u / (1 - n u) times the sum of its products' magnitudes, with n the number of products plus one
- * for a bias and one for a residual, u = 2^-24.
+ * Windows are 3 columns wide. A word of an input is broadcast once and multiplied for all outputs
+ * of the row whose windows it lies in: a matrix product of 16 columns would broadcast it for each
+ * of them, and loads are its limit. Words are those of product.h: a float, or two bfloat16 that
+ * follow each other. Where fewer than 16 lanes read the same input, the lanes of a register are
+ * divided: a permutation gives the first of them a word of the first such input, the next a word of
+ * the second one.
  *
- * One thread; knows nothing of tensors. Only to be called where hrf_cpu_has_avx512() says so.
+ * Products are added one after the other, in the order of the weights; then follow bias, residual
+ * and activation. Of floats, an output is off by at most n u / (1 - n u) times the sum of its
+ * products' magnitudes, with n the number of products plus one for a bias and one for a residual,
+ * u = 2^-24; for pairs see product.h.
+ *
+ * One thread; knows nothing of tensors. Only to be called where hrf_cpu_has_avx512(), or of pairs
+ * hrf_cpu_has_avx512_bf16(), says so.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_GROUP_TILE_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_GROUP_TILE_AVX512_H
@@ -16,30 +22,49 @@
 #include "engine/backend/cpu/product.h"
 
 enum {
-    HRF_GROUP_LANES = 16,   /* channels of a plane: of the input, and of an output register */
+    HRF_GROUP_LANES = 16,   /* numbers of a pixel of an input plane; lanes of an output register */
     HRF_GROUP_COLUMNS = 3,  /* of a window */
     HRF_GROUP_OUTPUTS = 14, /* of a row, at most, in one call */
 };
 
-/* An input plane is [line][pixel][HRF_GROUP_LANES]. */
+/* Bytes of a plane's pixel. */
+static inline int64_t hrf_group_pixel_bytes(enum hrf_words words)
+{
+    return HRF_GROUP_LANES * (words == HRF_PAIRS ? 2 : 4);
+}
+
+/* Input planes are [line][pixel][HRF_GROUP_LANES] numbers, those of the first lanes first. */
 struct hrf_group_tile {
-    const float *x; /* of the first output: its window's first pixel, first_row */
-    int64_t line_words;
-    int64_t first_row, end_row; /* of the window that the image has: others are all zeros */
-    const float *weights;       /* [rows of the window][16 inputs][3 columns][16 outputs] */
-    const float *bias;          /* [16] */
-    uint16_t lanes[2];          /* outputs, as bits, that the first and the last 8 inputs have */
-    uint16_t mask;              /* outputs, as bits, that are there */
-    char *y;                    /* the first output */
-    int64_t y_bytes;            /* from output to output */
+    const char *x; /* of the first output: its window's first pixel, first_row, first plane */
+    int64_t line_bytes, plane_bytes; /* from line to line, and from plane to plane */
+    int64_t first_row, end_row;      /* of the window that the image has: others are all zeros */
+    int64_t n_words;                 /* that each lane multiplies, of a window's pixel */
+    int64_t lanes_each;              /* lanes that read the same input: 2, 4, 8 or 16 */
+    const float *weights;  /* words: [plane][rows of the window][its words for a lane][3][16] */
+    int64_t plane_weights; /* words, from plane to plane */
+    int64_t row_weights;   /* and from row to row */
+    const float *bias;     /* [16] */
+    uint16_t mask;         /* outputs, as bits, that are there */
+    bool is_halved;        /* the last 8 lanes go elsewhere: */
+    int64_t half_bytes;    /* so far from the first 8 */
+    char *y;               /* the first output */
+    int64_t y_bytes;       /* from output to output */
 };
 
 /* `n`: outputs, 1 to HRF_GROUP_OUTPUTS; `stride`: pixels between their windows, 1 or 2. */
-void hrf_group_tile_avx512(int64_t n, int64_t stride, const struct hrf_group_tile *tile,
-                           const struct hrf_epilogue *epilogue);
-/* n pixels, numbers of `type` `stride` apart, into their place in each plane; zeros fill the last.
- */
-void hrf_group_fill_avx512(enum hrf_dtype type, const void *x, int64_t stride, int64_t n,
-                           int64_t n_channels, float *to, int64_t plane_words);
+void hrf_group_tile_avx512(enum hrf_words words, int64_t n, int64_t stride,
+                           const struct hrf_group_tile *tile, const struct hrf_epilogue *epilogue);
+/* Pixels of an image, and how many of zeros before and after them. */
+struct hrf_group_line {
+    const char *x;
+    int64_t stride; /* numbers from pixel to pixel */
+    int64_t n_before, n, n_after;
+    int64_t n_channels;
+};
+
+/* A line of each plane, as the tile's words, in the first `lanes` (8 or 16) numbers from `to` on;
+ * zeros fill the last plane. For pairs `type` is B16. */
+void hrf_group_fill_avx512(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+                           const struct hrf_group_line *line, char *to, int64_t plane_bytes);
 
 #endif

@@ -14,10 +14,11 @@
 #include "tests/ops/build.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1 };
-enum { N_RANDOM = 120, N_WINDOWS = 28, N_PAIRS = 60, N_GROUPS = 24 }; /* layers */
+enum { N_RANDOM = 120, N_WINDOWS = 28, N_PAIRS = 60, N_GROUPS = 36, N_FEW = 30 }; /* layers */
 
 enum way { BY_PRODUCT, BY_WINDOWS, BY_GROUPS };
 
@@ -249,9 +250,7 @@ static void *compute(const struct layer *l, const float *x, const float *r, int3
 static bool multiplies_pairs(const struct layer *l)
 {
     const int64_t each = l->channels / (l->group > 0 ? l->group : 1);
-    const bool fits = l->way == BY_PRODUCT
-                          ? each % 2 == 0
-                          : l->way == BY_WINDOWS && (l->group <= 1 || each % 2 == 0);
+    const bool fits = each % 2 == 0 || (l->way != BY_PRODUCT && l->group <= 1);
     return fits && l->in == HRF_B16 && hrf_cpu_has_avx512_bf16();
 }
 
@@ -493,35 +492,64 @@ static bool groups_fit(const struct layer *l)
 static void groups_give_what_the_reference_gives(void **state)
 {
     (void)state;
-    static const int64_t few[] = { 8, 16 }, many[] = { 24, 72 };
+    static const int64_t few[] = { 2, 4, 8, 16 }, many[] = { 24, 72 };
     if (!hrf_cpu_has_avx512())
         skip();
     for (uint64_t seed = 0; seed < N_GROUPS; seed++) {
         const bool has_many = seed % 4 == 3;
-        struct layer l = layer_in_groups(seed, has_many ? many : few, 2);
+        struct layer l = layer_in_groups(seed, has_many ? many : few, has_many ? 2 : 4);
         l.way = has_many ? BY_WINDOWS : BY_GROUPS;
-        assert_true(groups_fit(&l) || has_many || l.in == HRF_B16); /* AVX-512 BF16: oneDNN */
+        assert_true(groups_fit(&l) || has_many || l.in == HRF_B16); /* AMX: oneDNN */
         check(&l);
     }
 }
 
-/* Two groups of 8 share the registers of their sums. */
-static void infinity_stays_in_its_group(void **state)
+/* Up to 16 outputs of one product: with the halves of the image side by side, or not. */
+static void few_channels_give_what_the_reference_gives(void **state)
 {
     (void)state;
     if (!hrf_cpu_has_avx512())
         skip();
-    struct layer l = square(1, 16, 3, 16, 3, 1);
-    float x[9 * 16] = { 0 };
-    l.group = 2;
-    l.way = BY_GROUPS;
-    for (int group = 0; group < 2; group++) {
-        x[4 * 16 + 8 * group] = INFINITY;
-        HRF_AUTO_FREE float *y = compute(&l, x, NULL, 1);
-        for (int i = 0; i < 9 * 16; i++)
-            assert_int_equal(isfinite(y[i]) != 0, i % 16 / 8 != group);
-        x[4 * 16 + 8 * group] = 0;
+    for (uint64_t seed = 0; seed < N_FEW; seed++) {
+        struct hrf_random random = hrf_random_init(seed + 7000);
+        static const int64_t one[] = { 1 };
+        struct layer l = layer_in_groups(seed + 100, one, 1);
+        l.group = 0;
+        l.channels = between(&random, 1, 25);
+        l.out_channels = between(&random, 1, seed % 3 == 0 ? 16 : 8);
+        l.size[1] = between(&random, 1, 61);
+        l.window.pad_begin[1] = l.window.pad_end[1] = 1;
+        l.way = BY_GROUPS;
+        check(&l);
     }
+}
+
+/* Groups share the registers of their sums, and so do the halves of an image. */
+static void infinity_stays_where_it_is_read(void **state)
+{
+    (void)state;
+    if (!hrf_cpu_has_avx512())
+        skip();
+    for (int64_t size = 2; size <= 16; size *= 2) {
+        struct layer l = square(1, 32, 3, 32, 3, 1);
+        float x[9 * 32] = { 0 };
+        l.group = 32 / size;
+        l.way = BY_GROUPS;
+        for (int64_t group = 0; group < l.group; group++) {
+            x[4 * 32 + size * group] = INFINITY;
+            HRF_AUTO_FREE float *y = compute(&l, x, NULL, 1);
+            for (int64_t i = 0; i < 9 * 32; i++)
+                assert_int_equal(isfinite(y[i]) != 0, i % 32 / size != group);
+            x[4 * 32 + size * group] = 0;
+        }
+    }
+    struct layer l = square(1, 3, 9, 5, 3, 1);
+    float x[81 * 3] = { 0 };
+    l.way = BY_GROUPS;
+    x[4 * 9 * 3] = INFINITY; /* the first pixel of the row in the middle */
+    HRF_AUTO_FREE float *y = compute(&l, x, NULL, 1);
+    for (int i = 0; i < 81 * 5; i++)
+        assert_int_equal(isfinite(y[i]) != 0, i / 5 % 9 > 1 || abs(i / 5 / 9 - 4) > 1);
 }
 
 static void each_window_has_one_kernel_for_its_size(void **state)
@@ -581,7 +609,8 @@ int main(void)
         cmocka_unit_test(lines_of_many_channels_go_in_blocks),
         cmocka_unit_test(a_window_over_a_whole_image_is_a_product_of_one_row),
         cmocka_unit_test(groups_give_what_the_reference_gives),
-        cmocka_unit_test(infinity_stays_in_its_group),
+        cmocka_unit_test(few_channels_give_what_the_reference_gives),
+        cmocka_unit_test(infinity_stays_where_it_is_read),
         cmocka_unit_test(each_window_has_one_kernel_for_its_size),
         cmocka_unit_test(single_pixels_of_bfloat16_are_taken_as_pairs),
     };
