@@ -472,6 +472,8 @@ static enum hrf_status prepare(struct hrf_integer_kernel *kernel, struct hrf_err
         return HRF_OK;
     }
     if (kernel->function == hrf_integer_binary) {
+        if (!hrf_integer_looks_pairs_up(spec))
+            return HRF_OK;
         kernel->pairs = hrf_alloc_array(256, 256);
         if (kernel->pairs == NULL)
             return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);

@@ -33,15 +33,29 @@ void hrf_integer_fill_pairs(const struct hrf_spec *spec, uint8_t *pairs)
         }
 }
 
+/* The rows of y, of a and of b. */
+static struct hrf_walk walk_of(const struct hrf_spec *spec)
+{
+    int64_t strides[3][HRF_MAX_RANK];
+    struct hrf_walk walk;
+    hrf_layout_strides(&spec->output.shape, strides[0]);
+    hrf_layout_broadcast_strides(&spec->inputs[0].shape, &spec->output.shape, strides[1]);
+    hrf_layout_broadcast_strides(&spec->inputs[1].shape, &spec->output.shape, strides[2]);
+    hrf_walk_init(&walk, &spec->output.shape, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
+    return walk;
+}
+
 /* Without a table, if the processor has AVX-512 and there is no activation. */
-static bool computes_pairs(const struct hrf_spec *spec, int64_t sy, int64_t sa, int64_t sb)
+bool hrf_integer_looks_pairs_up(const struct hrf_spec *spec)
 {
 #ifdef HRF_BUILD_AVX512
-    return spec->attributes.activation == HRF_ACT_NONE && hrf_cpu_has_avx512() && sy == 1 &&
-           sa <= 1 && sb <= 1;
+    const struct hrf_walk walk = walk_of(spec);
+    const int32_t last = walk.rank - 1;
+    return spec->attributes.activation != HRF_ACT_NONE || !hrf_cpu_has_avx512() ||
+           walk.strides[0][last] != 1 || walk.strides[1][last] > 1 || walk.strides[2][last] > 1;
 #else
-    (void)spec, (void)sy, (void)sa, (void)sb;
-    return false;
+    (void)spec;
+    return true;
 #endif
 }
 
@@ -82,17 +96,11 @@ void hrf_integer_binary(const struct hrf_integer_kernel *kernel, const struct hr
     const struct hrf_spec *spec = kernel->spec;
     const uint8_t *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
     uint8_t *out = call->output;
-    int64_t strides[3][HRF_MAX_RANK];
-    hrf_layout_strides(&spec->output.shape, strides[0]);
-    hrf_layout_broadcast_strides(&spec->inputs[0].shape, &spec->output.shape, strides[1]);
-    hrf_layout_broadcast_strides(&spec->inputs[1].shape, &spec->output.shape, strides[2]);
-    struct hrf_walk walk;
-    hrf_walk_init(&walk, &spec->output.shape, 3, (const int64_t(*)[HRF_MAX_RANK])strides);
+    const struct hrf_walk walk = walk_of(spec);
     const int32_t last = walk.rank - 1;
     const int64_t n = walk.dims[last], pieces = (n + HRF_INTEGER_PIECE - 1) / HRF_INTEGER_PIECE;
     const int64_t sy = walk.strides[0][last], sa = walk.strides[1][last];
     const int64_t sb = walk.strides[2][last], total = hrf_walk_rows(&walk) * pieces;
-    const bool computes = computes_pairs(spec, sy, sa, sb);
     const struct hrf_bytes_binary steps = steps_of(spec, sa, sb);
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < total; k++) {
@@ -100,7 +108,7 @@ void hrf_integer_binary(const struct hrf_integer_kernel *kernel, const struct hr
         const int64_t first = k % pieces * HRF_INTEGER_PIECE,
                       end = first + HRF_INTEGER_PIECE < n ? first + HRF_INTEGER_PIECE : n;
         hrf_walk_seek(&walk, k / pieces, at);
-        if (computes) {
+        if (kernel->pairs == NULL) {
             compute_pairs(&steps, a + at[1] + first * sa, b + at[2] + first * sb,
                           out + at[0] + first, end - first);
             continue;

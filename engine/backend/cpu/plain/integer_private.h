@@ -9,7 +9,7 @@ struct hrf_integer_kernel {
     struct hrf_spec *spec;
     struct hrf_requantize *requantize; /* CONV, GEMM */
     uint8_t (*tables)[256];            /* one for each input that needs one */
-    uint8_t *pairs;                    /* [256][256] results of ADD, SUB, MUL */
+    uint8_t *pairs;                    /* [256][256] results of ADD, SUB, MUL; NULL: computed */
     int64_t slots;                     /* pools: parts of the work, each with scratch */
     float *factors, *shifts;           /* BATCH_NORM, in y's steps */
     void (*function)(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call);
@@ -69,9 +69,11 @@ static inline float hrf_integer_activate(enum hrf_activation activation, float l
     return t;
 }
 
-/* ADD, SUB, MUL; and the table that it may look results up in. */
+/* ADD, SUB, MUL; and the table of their results, if they are looked up: filling one takes as long
+ * as computing many thousand results. */
 void hrf_integer_binary(const struct hrf_integer_kernel *kernel,
                         const struct hrf_kernel_call *call);
+bool hrf_integer_looks_pairs_up(const struct hrf_spec *spec);
 void hrf_integer_fill_pairs(const struct hrf_spec *spec, uint8_t *pairs);
 /* MAX_POOL, AVERAGE_POOL; the workspace is kernel->slots x channels x 4 bytes. */
 void hrf_integer_pool(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call);
