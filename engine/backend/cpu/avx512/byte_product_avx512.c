@@ -5,6 +5,7 @@
  * times the sum of their column's weights.
  */
 #include "engine/backend/cpu/avx512/epilogue_avx512.h"
+#include "engine/backend/cpu/avx512/math_avx512.h"
 #include "engine/backend/cpu/avx512/product_tile_avx512.h"
 #include "engine/backend/cpu/transformer/byte_product.h"
 
@@ -164,6 +165,7 @@ static void store(const struct tile *t, int n_registers, float *numbers)
 #define START(i, c)   __m512 x##i##c = start_of(p, AT(c));
 #define ASK_Y(i, c)   _mm_prefetch((const char *)Y(i, c), _MM_HINT_T0);
 #define SCALE(i, c)   x##i##c = scale(p, AT(c), t->row_scales[i], x##i##c);
+#define GELU(i, c)    x##i##c = hrf_gelu_avx512(x##i##c);
 #define STORE(i, c)   _mm512_mask_storeu_ps(Y(i, c), MASK(c), x##i##c);
 #define KEEP(i, c)    _mm512_store_ps(numbers + ((i)*REGISTERS + (c)) * LANES, x##i##c);
 #define RESIDUAL(i, c)                                                                             \
@@ -184,6 +186,10 @@ static void store(const struct tile *t, int n_registers, float *numbers)
 #define SCALE_2(i)    ONE_2(SCALE, i)
 #define SCALE_3(i)    ONE_3(SCALE, i)
 #define SCALE_4(i)    ONE_4(SCALE, i)
+#define GELU_1(i)     ONE_1(GELU, i)
+#define GELU_2(i)     ONE_2(GELU, i)
+#define GELU_3(i)     ONE_3(GELU, i)
+#define GELU_4(i)     ONE_4(GELU, i)
 #define STORE_1(i)    ONE_1(STORE, i)
 #define STORE_2(i)    ONE_2(STORE, i)
 #define STORE_3(i)    ONE_3(STORE, i)
@@ -212,6 +218,13 @@ ALWAYS __m512 scale(const struct hrf_byte_product *p, int64_t column, float row_
                          _mm512_loadu_ps(p->epilogue.bias + column));
 }
 
+/* Whole tiles with no activation, or the one of transformers. */
+static inline bool ends_in_registers(const struct tile *t)
+{
+    const enum hrf_activation activation = t->product->epilogue.activation;
+    return t->n_rows == ROWS && (activation == HRF_ACT_NONE || activation == HRF_ACT_GELU);
+}
+
 /* clang-format off */
 #define DEFINE_TILE(registers)                                                                     \
     static void run_tile_##registers(const struct tile *t)                                         \
@@ -237,7 +250,7 @@ ALWAYS __m512 scale(const struct hrf_byte_product *p, int64_t column, float row_
             offset += WORD;                                                                        \
         }                                                                                          \
         ROWS_6(SCALE_##registers)                                                                  \
-        if (t->n_rows < ROWS || p->epilogue.activation != HRF_ACT_NONE) {                          \
+        if (!ends_in_registers(t)) {                                                               \
             _Alignas(LINE) float numbers[ROWS * REGISTERS * LANES];                                \
             ROWS_6(KEEP_##registers)                                                               \
             store(t, REGISTERS, numbers);                                                          \
@@ -245,6 +258,9 @@ ALWAYS __m512 scale(const struct hrf_byte_product *p, int64_t column, float row_
         }                                                                                          \
         if (t->residual != NULL) {                                                                 \
             ROWS_6(RESIDUAL_##registers)                                                           \
+        }                                                                                          \
+        if (p->epilogue.activation == HRF_ACT_GELU) {                                              \
+            ROWS_6(GELU_##registers)                                                               \
         }                                                                                          \
         ROWS_6(STORE_##registers)                                                                  \
     }

@@ -63,27 +63,42 @@ ALWAYS float inverse_of(float largest, float most, float *scale)
     return is_zero || is_broken ? 0.0f : most / largest;
 }
 
+ALWAYS float largest_of(const float *x, int64_t d)
+{
+    __m512i most = _mm512_setzero_si512();
+    for (int64_t k = 0; k < d; k += LANES)
+        most = larger(most, _mm512_maskz_loadu_ps(hrf_first_lanes_avx512(d - k), x + k));
+    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(most))));
+}
+
+static void round_row(const float *x, int64_t d, float inverse_number, int16_t *to)
+{
+    const __m512 inverse = _mm512_set1_ps(inverse_number);
+    for (int64_t k = 0; k < d; k += PER_ROW) {
+        __m512i q[2];
+        for (int i = 0; i < 2; i++) {
+            const __mmask16 mask = hrf_first_lanes_avx512(d - k - i * LANES);
+            q[i] = _mm512_cvtps_epi32(
+                _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + k + i * LANES), inverse));
+        }
+        _mm512_storeu_si512(to + k, join(q[0], q[1]));
+    }
+}
+
+/* Six by six: a row's largest number comes late, and meanwhile the processor works on others. */
 void hrf_fixed_round_rows_avx512(const float *x, int64_t x_stride, int64_t n_rows, int64_t d,
                                  int16_t *to, float *scales)
 {
     const int64_t stride = hrf_fixed_stride(d);
     const float bound = most_of_keys(d);
-    for (int64_t r = 0; r < n_rows; r++, x += x_stride, to += stride) {
-        __m512i most = _mm512_setzero_si512();
-        for (int64_t k = 0; k < d; k += LANES)
-            most = larger(most, _mm512_maskz_loadu_ps(hrf_first_lanes_avx512(d - k), x + k));
-        const __m128i bits = _mm_cvtsi32_si128(_mm512_reduce_max_epi32(most));
-        const __m512 inverse = _mm512_set1_ps(
-            inverse_of(_mm_cvtss_f32(_mm_castsi128_ps(bits)), bound, &scales[r]));
-        for (int64_t k = 0; k < stride; k += PER_ROW) {
-            __m512i q[2];
-            for (int i = 0; i < 2; i++) {
-                const __mmask16 mask = hrf_first_lanes_avx512(d - k - i * LANES);
-                q[i] = _mm512_cvtps_epi32(
-                    _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + k + i * LANES), inverse));
-            }
-            _mm512_storeu_si512(to + k, join(q[0], q[1]));
-        }
+    float inverses[ROWS];
+    for (int64_t first = 0; first < n_rows; first += ROWS) {
+        const int64_t n = n_rows - first < ROWS ? n_rows - first : ROWS;
+        const float *rows = x + first * x_stride;
+        for (int64_t r = 0; r < n; r++)
+            inverses[r] = inverse_of(largest_of(rows + r * x_stride, d), bound, &scales[first + r]);
+        for (int64_t r = 0; r < n; r++)
+            round_row(rows + r * x_stride, d, inverses[r], to + (first + r) * stride);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "engine/backend/cpu/avx512/fixed_attention_avx512.h"
 #include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/part_queues.h"
 #include "engine/backend/cpu/transformer/attention.h"
 #include "engine/ir/number.h"
 
@@ -407,11 +408,14 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     (void)err;
     const struct heads_kernel *k = (const struct heads_kernel *)base;
     const int64_t queries = k->view.of[HRF_HEAD_Q].rows;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < k->view.n_heads * k->n_parts; i++) {
+    const struct hrf_part_queues parts = hrf_part_queues_begin(
+        call->workspace, k->backend->n_threads, k->view.n_heads * k->n_parts);
+#pragma omp parallel
+    for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
         const int64_t head = i / k->n_parts, begin = i % k->n_parts * k->part;
         const int64_t end = hrf_least(begin + k->part, queries);
-        float *const memory = (float *)call->workspace + omp_get_thread_num() * k->scratch_words;
+        float *const memory = (float *)(void *)(parts.of + parts.n_threads) +
+                              omp_get_thread_num() * k->scratch_words;
         if (begin < end)
             (k->is_fixed ? run_fixed : run_floats)(k, call, head, begin, end, memory);
     }
@@ -441,7 +445,8 @@ static void choose_blocks(struct heads_kernel *k)
     k->block = k->is_fixed ? FIXED_QUERIES
                            : most(1, hrf_ceil_div(k->part, hrf_ceil_div(k->part, block)));
     k->scratch_words = (k->is_fixed ? place_fixed : place)(k, NULL, &(struct scratch){ 0 });
-    k->base.workspace_bytes = (size_t)(n_threads * k->scratch_words) * sizeof(float);
+    k->base.workspace_bytes = (size_t)n_threads * (sizeof(struct hrf_part_queue) +
+                                                   (size_t)k->scratch_words * sizeof(float));
 }
 
 /* Numbers the blocks of a mask: heads whose numbers begin at the same place share one. */
