@@ -83,10 +83,10 @@ struct hrf_backend_ops {
      * pass that writes both. Optional: NULL = never. */
     bool (*takes_second)(const struct hrf_graph *graph, const struct hrf_node *conv,
                          const struct hrf_node *norm);
-    /* Whether compile() takes the node's input k (-1: its output), a float32 image, at a pixel
-     * stride (hrf_value.pixel_stride) of any number of whole cache lines, alike the node's on a
-     * part of the image; a CONV's residual then has its output's pixel stride. Optional: NULL =
-     * never. */
+    /* Whether compile() takes the node's input k (-1: its output), an image, at a pixel stride
+     * (hrf_value.pixel_stride) of any number of whole cache lines. A CONV's residual then has its
+     * output's pixel stride; unless there is one, what lies between the output's pixels is left as
+     * it is. Optional: NULL = never. */
     bool (*accepts_pixel_stride)(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k);
     /* Called by the thread that is about to compile or run. Optional: NULL = nothing to do. */

@@ -25,7 +25,8 @@
  * The output is disjoint from every input, except that it may be exactly the buffer of the
  * residual of a CONV or GEMM, or of an input of the output's shape of a pointwise operator
  * (activations, BATCH_NORM, ADD, SUB, MUL, DIV), or of the input of a RESHAPE or the like
- * that is of_pixels (graph.h). */
+ * that is of_pixels (graph.h). An input of a CONCAT of channels may be exactly its place in the
+ * output, and have the output's pixel stride. */
 struct hrf_kernel_call {
     const void *const *inputs; /* [n_inputs of the node], each of its value's type */
     void *output;

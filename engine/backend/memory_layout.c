@@ -199,19 +199,21 @@ void hrf_gather_seek(const struct hrf_spec *spec, const struct hrf_gather *gathe
 struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec)
 {
     const bool to_space = spec->op == HRF_OP_DEPTH_TO_SPACE;
-    const struct hrf_shape *deep = to_space ? &spec->inputs[0].shape : &spec->output.shape;
-    const int64_t block = spec->attributes.size, rows = deep->dims[2], columns = deep->dims[3];
-    const int64_t channels = deep->dims[1] / (block * block), depth = deep->dims[1];
+    const struct hrf_operand *deep = to_space ? &spec->inputs[0] : &spec->output;
+    const struct hrf_operand *flat = to_space ? &spec->output : &spec->inputs[0];
+    const int64_t *dims = deep->shape.dims;
+    const int64_t block = spec->attributes.size, rows = dims[2], columns = dims[3];
+    const int64_t channels = dims[1] / (block * block), depth = deep->pixel_stride;
     const bool inside = spec->attributes.column_row_depth;
-    const int64_t line = columns * block * channels; /* of the wide side */
+    const int64_t pixel = flat->pixel_stride, line = columns * block * pixel;
     const int64_t wide[HRF_MAX_RANK] = { rows * block * line, block * line, line,
-                                         block * channels,    channels,     1 };
+                                         block * pixel,       pixel,        1 };
     const int64_t narrow[HRF_MAX_RANK] = {
         rows * columns * depth, columns * depth,           inside ? block : block * channels, depth,
         inside ? 1 : channels,  inside ? block * block : 1
     };
     struct hrf_blocks blocks = {
-        .box = { .rank = 6, .dims = { deep->dims[0], rows, block, columns, block, channels } }
+        .box = { .rank = 6, .dims = { dims[0], rows, block, columns, block, channels } }
     };
     memcpy(blocks.in, to_space ? narrow : wide, sizeof blocks.in);
     memcpy(blocks.out, to_space ? wide : narrow, sizeof blocks.out);

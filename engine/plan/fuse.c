@@ -6,14 +6,6 @@ static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
     return value >= 0 && graph->values[value].data == NULL;
 }
 
-static bool overlap(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
-                    int32_t b)
-{
-    const int64_t at_a = hrf_plan_offset(plan, a), at_b = hrf_plan_offset(plan, b);
-    return at_a < at_b + hrf_value_bytes(&graph->values[b]) &&
-           at_b < at_a + hrf_value_bytes(&graph->values[a]);
-}
-
 bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i,
                    struct hrf_fused_pair *out)
 {
@@ -43,7 +35,7 @@ bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, i
                                     .is_sole_reader = plan->n_uses[made] == 1 };
     for (int32_t k = 0; k < first->n_inputs; k++)
         out->overlaps |= comes_at_run_time(graph, first->inputs[k]) &&
-                         overlap(plan, graph, first->inputs[k], second->outputs[0]);
+                         hrf_plan_overlap(plan, graph, first->inputs[k], second->outputs[0]);
     return adds || has_residual || (n_reads > 0 && n_others == 0);
 }
 

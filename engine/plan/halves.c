@@ -178,9 +178,8 @@ static enum hrf_status cut_graph(struct cutting *c, struct hrf_error *err)
         if (c->in_tail[c->from->nodes[n].outputs[0]] < 0) /* else a mean that is there already */
             HRF_TRY(copy_node(c, c->to->tail, c->in_tail, &c->from->nodes[n], err));
     HRF_TRY(set_ends(c, err));
-    hrf_pixel_stride_settle(c->to->head);
-    hrf_pixel_stride_settle(c->to->tail);
-    return HRF_OK;
+    HRF_TRY(hrf_pixel_stride_settle(c->to->head, err));
+    return hrf_pixel_stride_settle(c->to->tail, err);
 }
 
 enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bool borrows,

@@ -590,7 +590,7 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_TRY(add_inputs(&b, err));
     HRF_TRY(add_nodes(&b, err));
     HRF_TRY(set_ends(&b, err));
-    hrf_pixel_stride_settle(graph);
+    HRF_TRY(hrf_pixel_stride_settle(graph, err));
     *out = graph;
     *map_out = map;
     graph = NULL;

@@ -1,6 +1,9 @@
 /* pixel_stride.c - which values get a pixel stride, and which must be dense (pixel_stride.h). */
 #include "engine/plan/pixel_stride.h"
 
+#include "engine/plan/joins.h"
+#include "engine/plan/plan.h"
+
 enum {
     BAD_BYTES = 4096, /* from pixel to pixel: a first-level cache of 64 lines a way */
     SLACK = 16,       /* floats: one line of the caches */
@@ -24,16 +27,6 @@ static void drop_refused(struct hrf_graph *graph, const struct hrf_node *node,
     }
 }
 
-void hrf_pixel_stride_set(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes)
-{
-    for (int32_t v = 0; v < graph->n_values; v++)
-        if (would_gain(&graph->values[v]))
-            graph->values[v].pixel_stride = graph->values[v].shape.dims[1] + SLACK;
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        drop_refused(graph, &graph->nodes[n], takes);
-    hrf_pixel_stride_settle(graph);
-}
-
 static void make_dense(struct hrf_graph *graph, const int32_t *values, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
@@ -41,10 +34,13 @@ static void make_dense(struct hrf_graph *graph, const int32_t *values, int32_t n
             graph->values[values[i]].pixel_stride = 0;
 }
 
-/* Put in for the ranks: images are looked into at places that are not the kernel's choice. */
-static bool wants_dense(const struct hrf_node *node)
+bool hrf_pixel_stride_wants_dense(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return node->op >= HRF_OP_EXCHANGE;
+    if (node->op >= HRF_OP_EXCHANGE)
+        return true;
+    const int32_t x = node->n_inputs > 0 ? node->inputs[0] : HRF_NO_VALUE;
+    const int32_t producer = x >= 0 ? graph->values[x].producer : -1;
+    return producer >= 0 && graph->nodes[producer].op == HRF_OP_EXCHANGE;
 }
 
 /* Whether there was nothing to do. */
@@ -66,15 +62,136 @@ static bool match_residuals(struct hrf_graph *graph)
     return matched;
 }
 
-void hrf_pixel_stride_settle(struct hrf_graph *graph)
+/* The same: a stride is one of concatenations only in one. */
+static bool match_joins(struct hrf_graph *graph, struct hrf_join *joins)
 {
+    bool matched = true;
+    hrf_joins_of_strides(graph, joins);
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        struct hrf_value *value = &graph->values[v];
+        if (value->pixel_stride == 0 || joins[v].host >= 0 ||
+            value->pixel_stride == value->shape.dims[1] + SLACK)
+            continue;
+        value->pixel_stride = 0;
+        matched = false;
+    }
+    return matched;
+}
+
+enum hrf_status hrf_pixel_stride_settle(struct hrf_graph *graph, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_join *joins = hrf_alloc_array((size_t)graph->n_values + 1,
+                                                           sizeof joins[0]);
+    HRF_CHECK_MEMORY(joins != NULL, err, "no memory for %d pixel strides", graph->n_values);
     make_dense(graph, graph->inputs, graph->n_inputs);
     make_dense(graph, graph->outputs, graph->n_outputs);
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        if (wants_dense(&graph->nodes[n])) {
+        if (hrf_pixel_stride_wants_dense(graph, &graph->nodes[n])) {
             make_dense(graph, graph->nodes[n].inputs, graph->nodes[n].n_inputs);
             make_dense(graph, graph->nodes[n].outputs, graph->nodes[n].n_outputs);
         }
-    while (!match_residuals(graph))
+    while (!match_residuals(graph) || !match_joins(graph, joins))
         ;
+    return HRF_OK;
+}
+
+/* ---- concatenations ---- */
+
+/* accepts: [n_values], whether all who touch a value take any stride. */
+static void find_accepting(const struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,
+                           bool *accepts)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        accepts[v] = true;
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        for (int32_t k = -1; k < node->n_inputs; k++) {
+            const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
+            if (value >= 0 && accepts[value] && graph->values[value].data == NULL)
+                accepts[value] = takes(graph, node, k);
+        }
+    }
+}
+
+static bool is_accepted(const void *context, int32_t value, int32_t host)
+{
+    const bool *accepts = context;
+    (void)host;
+    return accepts[value];
+}
+
+static enum hrf_status measure(const struct hrf_graph *graph, int64_t *n_bytes,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_plan) plan = NULL;
+    HRF_TRY(hrf_plan_create(graph, NULL, &plan, err));
+    *n_bytes = plan->arena_bytes;
+    return HRF_OK;
+}
+
+/* Puts what can lie in that host there, or what lies in any (-1); or takes it out: it then gets the
+ * stride that it had. */
+static void put(struct hrf_graph *graph, const struct hrf_join *joins, const int64_t *strides,
+                int32_t host, bool in)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (joins[v].host >= 0 && (host < 0 || joins[v].host == host))
+            graph->values[v].pixel_stride = in ? hrf_value_pixel_stride(
+                                                     &graph->values[joins[v].host])
+                                               : strides[v];
+}
+
+/* All of them; where that takes more memory, those that do not. */
+static enum hrf_status join(struct hrf_graph *graph, const struct hrf_join *joins,
+                            const int64_t *strides, struct hrf_error *err)
+{
+    int64_t least = 0, n_bytes = 0;
+    HRF_TRY(measure(graph, &least, err));
+    put(graph, joins, strides, -1, true);
+    HRF_TRY(measure(graph, &n_bytes, err));
+    if (n_bytes <= least)
+        return HRF_OK;
+    put(graph, joins, strides, -1, false);
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const int32_t host = graph->nodes[n].outputs[0];
+        if (graph->nodes[n].op != HRF_OP_CONCAT || joins[host].host >= 0)
+            continue;
+        put(graph, joins, strides, host, true);
+        HRF_TRY(measure(graph, &n_bytes, err));
+        if (n_bytes > least)
+            put(graph, joins, strides, host, false);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status set_joins(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,
+                                 struct hrf_error *err)
+{
+    const size_t n = (size_t)graph->n_values + 1;
+    HRF_AUTO_FREE bool *accepts = hrf_alloc_array(n, sizeof accepts[0]);
+    HRF_AUTO_FREE struct hrf_join *joins = hrf_alloc_array(n, sizeof joins[0]);
+    HRF_AUTO_FREE int64_t *strides = hrf_alloc_array(n, sizeof strides[0]);
+    bool any = false;
+    HRF_CHECK_MEMORY(accepts != NULL && joins != NULL && strides != NULL, err,
+                     "no memory for %d pixel strides", graph->n_values);
+    find_accepting(graph, takes, accepts);
+    hrf_joins_find(graph, is_accepted, accepts, joins);
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        strides[v] = graph->values[v].pixel_stride;
+        any |= joins[v].host >= 0;
+    }
+    return any ? join(graph, joins, strides, err) : HRF_OK;
+}
+
+enum hrf_status hrf_pixel_stride_set(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,
+                                     struct hrf_error *err)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (would_gain(&graph->values[v]))
+            graph->values[v].pixel_stride = graph->values[v].shape.dims[1] + SLACK;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        drop_refused(graph, &graph->nodes[n], takes);
+    HRF_TRY(hrf_pixel_stride_settle(graph, err));
+    HRF_TRY(set_joins(graph, takes, err));
+    return hrf_pixel_stride_settle(graph, err);
 }

@@ -1,8 +1,11 @@
-/* pixel_stride.h - pixel strides that avoid cache conflicts.
+/* pixel_stride.h - pixel strides that avoid cache conflicts or copies.
  *
  * If the channels of a pixel take a multiple of 4 KiB, neighbouring pixels map to the same few
  * cache sets, and a kernel that reads many pixels at once evicts its own data. One unused cache
  * line of 64 bytes between pixels (at most 1.6 % more memory) spreads them over the cache.
+ * An input of a channel concatenation that has the output's pixel stride is computed inside of the
+ * output (joins.h).
+ *
  * hrf_value.pixel_stride holds the stride. It is set for a whole network; a graph that is cut out
  * of another inherits it and must call hrf_pixel_stride_settle(). Pure arithmetic.
  */
@@ -16,12 +19,18 @@
 typedef bool hrf_accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
                                       int32_t input);
 
-/* Sets the stride of every float32 image between nodes that gains by one and whose producer and
- * readers all accept it. Call it on the graph that will be computed. */
-void hrf_pixel_stride_set(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes);
-/* Makes values dense again that must be: inputs and outputs of the graph, values that ranks
- * exchange or reduce, and outputs and residuals of which the other is dense, because they may share
- * a buffer. */
-void hrf_pixel_stride_settle(struct hrf_graph *graph);
+/* Sets the stride of every image between nodes that gains by one and whose producer and readers all
+ * accept it: float32 images of 4 KiB, and inputs of concatenations, unless the plan would take more
+ * memory. Call it on the graph that will be computed. */
+HRF_CHECKED enum hrf_status hrf_pixel_stride_set(struct hrf_graph *graph,
+                                                 hrf_accepts_pixel_stride *takes,
+                                                 struct hrf_error *err);
+/* Makes values dense again that must be: inputs and outputs of the graph, those of nodes that want
+ * it, outputs and residuals of which the other is dense, because they may share a buffer, and
+ * inputs of concatenations that cannot lie in the output any more. */
+HRF_CHECKED enum hrf_status hrf_pixel_stride_settle(struct hrf_graph *graph, struct hrf_error *err);
+/* True if the node's inputs and output must be dense: ranks put it in, or compute it part by part
+ * (parts.h). */
+bool hrf_pixel_stride_wants_dense(const struct hrf_graph *graph, const struct hrf_node *node);
 
 #endif

@@ -1,6 +1,7 @@
 /* plan.c - makes a plan: steps, shared buffers and their offsets (plan.h). */
 #include "engine/plan/plan.h"
 
+#include "engine/plan/joins.h"
 #include "engine/plan/place.h"
 
 void hrf_plan_destroy(struct hrf_plan *plan)
@@ -70,9 +71,10 @@ bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank
 struct life {
     int32_t first, last;
     bool pinned;
-    /* guest: for an exchange's output, the input that lies inside of it. host: for that input, the
-     * output. -1: none. */
+    /* guest: for an exchange's output, the input that lies inside of it. host: for that input, and
+     * for those of concatenations that do, the output. -1: none. */
     int32_t guest, host;
+    int64_t host_at;  /* bytes: where in the host */
     int32_t view_of;  /* the value that this one, an exchange's output, is a part of; -1: none */
     int32_t next_kin; /* values that share a buffer from the beginning are a ring; alone: itself */
 };
@@ -188,9 +190,28 @@ static void find_guests(const struct hrf_graph *graph, const struct hrf_rank_map
             host->pinned)
             continue;
         guest->host = node->outputs[0];
+        guest->host_at = input_at;
         host->guest = node->inputs[0];
         join_kin(lives, node->outputs[0], node->inputs[0]);
     }
+}
+
+/* Inputs of concatenations that have the output's pixel stride are computed inside of it. */
+static enum hrf_status find_joins(const struct hrf_graph *graph, struct life *lives,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_join *joins = hrf_alloc_array((size_t)graph->n_values + 1,
+                                                           sizeof joins[0]);
+    HRF_CHECK_MEMORY(joins != NULL, err, "no memory for a plan of %d steps", graph->n_nodes);
+    hrf_joins_of_strides(graph, joins);
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        if (joins[v].host < 0)
+            continue;
+        lives[v].host = joins[v].host;
+        lives[v].host_at = joins[v].channel * (int64_t)hrf_dtype_size(graph->values[v].dtype);
+        join_kin(lives, joins[v].host, v);
+    }
+    return HRF_OK;
 }
 
 /* If an exchange only cuts a part out of its input, the part stays where it is, provided that
@@ -283,13 +304,12 @@ static void assign_output(struct hrf_plan *plan, const struct hrf_graph *graph,
     if (whole >= 0) {
         put_into(plan, lives, value, plan->buffer_of[whole],
                  plan->place_of[whole] + hrf_rank_map_node(plan->map, n)->output_at);
-    } else if (host >=
-               0) { /* it is computed in place, so its exchange's output exists from now on */
-        add_buffer(plan, graph, lives, host);
-        plan->buffers[plan->buffer_of[host]].first = n;
-        const int32_t exchange = lives[host].first;
-        put_into(plan, lives, value, plan->buffer_of[host],
-                 hrf_rank_map_node(plan->map, exchange)->input_at);
+    } else if (host >= 0) { /* it is computed in place, so that the host exists from now on */
+        if (plan->buffer_of[host] == HRF_NO_BUFFER) {
+            add_buffer(plan, graph, lives, host);
+            plan->buffers[plan->buffer_of[host]].first = n;
+        }
+        put_into(plan, lives, value, plan->buffer_of[host], lives[value].host_at);
     } else if (over >= 0) {
         put_into(plan, lives, value, plan->buffer_of[over], plan->place_of[over]);
     } else {
@@ -423,6 +443,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
     find_lives(graph, lives);
     find_guests(graph, map, lives);
     find_views(graph, map, lives);
+    HRF_TRY(find_joins(graph, lives, err));
     assign_buffers(plan, graph, lives);
     HRF_TRY(place_clear_of_inputs(plan, graph, err));
     for (int32_t i = 0; i < plan->n_steps; i++)

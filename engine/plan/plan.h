@@ -2,10 +2,11 @@
  *
  * Pure arithmetic over (graph, shapes, placement): no back end, no clock. A value may share its
  * buffer with a value that is read last where it is computed (a residual that is summed in place, a
- * pointwise operator), or with a value that contains it (an EXCHANGE that only cuts out a part).
- * One liveness allocator assigns the offsets: greedy by size, lowest gap that fits. Graph outputs
- * share no memory. Other values reuse the memory of inputs after their last read, so inputs must be
- * filled before every run. hrf_plan_check() proves a plan before it runs.
+ * pointwise operator), or with a value that contains it (an EXCHANGE that only cuts out a part, the
+ * output of a channel concatenation: joins.h). One liveness allocator assigns the offsets: greedy
+ * by size, lowest gap that fits. Graph outputs share no memory. Other values reuse the memory of
+ * inputs after their last read, so inputs must be filled before every run. hrf_plan_check() proves
+ * a plan before it runs.
  *
  * Steps follow the order of the nodes. If a node has an interior (hrf_rank_node.own), the node and
  * the exchange before it become four or more steps: BEGIN, the interior, END and the edges. Two
@@ -100,6 +101,10 @@ static inline int64_t hrf_plan_offset(const struct hrf_plan *plan, int32_t value
 {
     return plan->buffers[plan->buffer_of[value]].offset + plan->place_of[value];
 }
+
+/* True if two values in the plan's buffers share some bytes. */
+bool hrf_plan_overlap(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
+                      int32_t b);
 
 /* True if an EXCHANGE need not copy the rank's own part: it was computed in its place in the
  * output, or the output is a part of it and stays where it is. */

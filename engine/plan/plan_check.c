@@ -2,13 +2,63 @@
 #include "engine/plan/overlaps.h"
 #include "engine/plan/plan.h"
 
+/* Bytes of a pixel, and from it to the next one, of a value of rank 4. */
+static int64_t pixel_bytes(const struct hrf_value *v)
+{
+    return v->shape.dims[1] * (int64_t)hrf_dtype_size(v->dtype);
+}
+
+static int64_t stride_bytes(const struct hrf_value *v)
+{
+    return v->shape.rank == 4 ? hrf_value_pixel_stride(v) * (int64_t)hrf_dtype_size(v->dtype) : 0;
+}
+
+/* True if both have channels of the same pixels (joins.h). */
+static bool share_pixels(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
+                         int32_t b)
+{
+    const int64_t stride = stride_bytes(&graph->values[a]);
+    return plan->buffer_of[a] == plan->buffer_of[b] && stride > 0 &&
+           stride == stride_bytes(&graph->values[b]) && plan->place_of[a] < stride &&
+           plan->place_of[b] < stride;
+}
+
+bool hrf_plan_overlap(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
+                      int32_t b)
+{
+    const struct hrf_value *v = &graph->values[a], *w = &graph->values[b];
+    const bool shared = share_pixels(plan, graph, a, b);
+    const int64_t at_a = hrf_plan_offset(plan, a), at_b = hrf_plan_offset(plan, b);
+    return at_a < at_b + (shared ? pixel_bytes(w) : hrf_value_bytes(w)) &&
+           at_b < at_a + (shared ? pixel_bytes(v) : hrf_value_bytes(v));
+}
+
 /* True if two values in one buffer share some bytes. */
 static bool collide(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
                     int32_t b)
 {
-    return plan->buffer_of[a] == plan->buffer_of[b] &&
-           plan->place_of[a] < plan->place_of[b] + hrf_value_bytes(&graph->values[b]) &&
-           plan->place_of[b] < plan->place_of[a] + hrf_value_bytes(&graph->values[a]);
+    return plan->buffer_of[a] == plan->buffer_of[b] && hrf_plan_overlap(plan, graph, a, b);
+}
+
+/* True if a concatenation writes nothing to the bytes of the value: inputs are there already. */
+static bool is_joined(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                      const struct hrf_node *node, int32_t value)
+{
+    const int32_t y = node->outputs[0];
+    const int64_t begin = plan->place_of[value], end = begin + pixel_bytes(&graph->values[value]);
+    int64_t at = plan->place_of[y];
+    if (node->op != HRF_OP_CONCAT || node->attributes.axis != 1 ||
+        !share_pixels(plan, graph, value, y))
+        return false;
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        const int32_t x = node->inputs[k];
+        const int64_t next = at + pixel_bytes(&graph->values[x]);
+        const bool is_there = share_pixels(plan, graph, x, y) && plan->place_of[x] == at;
+        if (!is_there && begin < next && at < end)
+            return false;
+        at = next;
+    }
+    return true;
 }
 
 static bool is_view(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
@@ -118,7 +168,7 @@ static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d reads '%s' outside its life", step,
                                  graph->values[value].name);
         if (collide(plan, graph, value, node->outputs[0]) && node->op != HRF_OP_EXCHANGE &&
-            !hrf_plan_may_overwrite(graph, plan->map, n, k))
+            !is_joined(plan, graph, node, value) && !hrf_plan_may_overwrite(graph, plan->map, n, k))
             return hrf_error_set(err, HRF_E_BUG, "plan: step %d (%s) overwrites '%s'", step,
                                  node->name, graph->values[value].name);
     }
@@ -162,7 +212,7 @@ static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph
 {
     const int32_t n = plan->steps[step].node;
     const struct hrf_node *node = &graph->nodes[n];
-    if (is_view(plan, graph, n))
+    if (is_view(plan, graph, n) || is_joined(plan, graph, node, value))
         return true; /* nothing is written */
     if (node->op == HRF_OP_EXCHANGE)
         return node->n_inputs > 0 && value == node->inputs[0] &&

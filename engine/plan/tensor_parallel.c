@@ -363,7 +363,7 @@ static enum hrf_status rewrite(struct tensor_split *s, struct hrf_error *err)
     for (int32_t i = 0; i < from->n_outputs; i++)
         HRF_TRY(get_whole(s, from->outputs[i], &outputs[i], err));
     HRF_TRY(hrf_graph_set_io(s->to, ends, from->n_inputs, outputs, from->n_outputs, err));
-    hrf_pixel_stride_settle(s->to);
+    HRF_TRY(hrf_pixel_stride_settle(s->to, err));
     return hrf_graph_check(s->to, err);
 }
 

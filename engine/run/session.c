@@ -280,7 +280,7 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
     if (ops->takes_second != NULL && !config->every_tensor)
         HRF_TRY(hrf_pass_mark_second_outputs(prepared, ops->takes_second, err));
     if (ops->accepts_pixel_stride != NULL && !config->every_tensor)
-        hrf_pixel_stride_set(prepared, ops->accepts_pixel_stride);
+        HRF_TRY(hrf_pixel_stride_set(prepared, ops->accepts_pixel_stride, err));
     HRF_MOVE(*out, prepared);
     return HRF_OK;
 }

@@ -320,18 +320,46 @@ static bool takes_activation(const struct hrf_graph *graph, const struct hrf_nod
     return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_GROUPS || way == BY_DEPTH;
 }
 
+/* Whether the loop for this node reads and writes 16 bits by itself. */
+static bool takes_halves(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    if (hrf_op_is_binary(node->op))
+        return hrf_cpu_binary_takes_halves(graph, node);
+    return (node->op == HRF_OP_GLOBAL_AVERAGE_POOL || node->op == HRF_OP_MAX_POOL ||
+            node->op == HRF_OP_AVERAGE_POOL) &&
+           hrf_cpu_has_avx512();
+}
+
+static bool conv_accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER || hrf_product_rounds_rows(graph, node))
+        return false;
+    const enum way way = way_of(graph, node);
+    return way == BY_PRODUCT || way == BY_WINDOWS;
+}
+
 static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k)
 {
     const enum hrf_node_form form = hrf_node_form(graph, node);
+    const bool by_loop = form == HRF_FORM_FLOAT ||
+                         (form == HRF_FORM_HALF && takes_halves(graph, node));
     switch (node->op) {
     case HRF_OP_CONV:
-        return form != HRF_FORM_INTEGER && !hrf_product_rounds_rows(graph, node) &&
-               way_of(graph, node) == BY_PRODUCT &&
-               hrf_cpu_product_accepts_pixel_stride(graph, node);
+        return conv_accepts_pixel_stride(graph, node);
+    case HRF_OP_MAX_POOL:
+    case HRF_OP_AVERAGE_POOL:
+        return by_loop;
     case HRF_OP_GLOBAL_AVERAGE_POOL:
     case HRF_OP_GLOBAL_MAX_POOL:
-        return form == HRF_FORM_FLOAT && k == 0;
+        return by_loop && k == 0;
+    case HRF_OP_RESIZE:
+        return form == HRF_FORM_FLOAT;
+    case HRF_OP_CONCAT:
+        return node->attributes.axis == 1 && hrf_moves_as_is(graph, node);
+    case HRF_OP_DEPTH_TO_SPACE:
+    case HRF_OP_SPACE_TO_DEPTH:
+        return hrf_moves_as_is(graph, node);
     default:
         return false;
     }
@@ -347,16 +375,6 @@ static inline bool pixel_strides_are_taken(const struct hrf_graph *graph,
             return false;
     }
     return true;
-}
-
-/* Whether the loop for this node reads and writes 16 bits by itself. */
-static bool takes_halves(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    if (hrf_op_is_binary(node->op))
-        return hrf_cpu_binary_takes_halves(graph, node);
-    return (node->op == HRF_OP_GLOBAL_AVERAGE_POOL || node->op == HRF_OP_MAX_POOL ||
-            node->op == HRF_OP_AVERAGE_POOL) &&
-           hrf_cpu_has_avx512();
 }
 
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,

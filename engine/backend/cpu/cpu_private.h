@@ -53,11 +53,6 @@ HRF_CHECKED enum hrf_status hrf_cpu_product_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,
                                                     struct hrf_kernel **out, struct hrf_error *err);
-/* Whether this CONV, which it computes, may have an image, a residual and an output with pixel
- * strides.
- */
-bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
-                                          const struct hrf_node *node);
 /* Whether it takes this GEMM, of weights and a bias that are constants: then it is the faster. */
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node);
 /* For windows of more than one pixel. */

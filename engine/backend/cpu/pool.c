@@ -24,7 +24,8 @@ static const char *pixel(const struct hrf_operand *in, const char *x, int64_t n,
                          int64_t u)
 {
     const int64_t *dims = in->shape.dims;
-    return x + ((n * dims[2] + y) * dims[3] + u) * dims[1] * (int64_t)hrf_dtype_size(in->dtype);
+    return x + ((n * dims[2] + y) * dims[3] + u) * in->pixel_stride *
+                   (int64_t)hrf_dtype_size(in->dtype);
 }
 
 /* The part of a window that lies inside the image, and what the second window below it adds to
@@ -34,7 +35,7 @@ static struct hrf_max_window window_at(const struct hrf_spec *spec, const char *
 {
     const struct hrf_shape *in = &spec->inputs[0].shape;
     const struct hrf_window *w = &spec->attributes.window;
-    const int64_t channels = in->dims[1], top = oy * w->stride[0] - w->pad_begin[0];
+    const int64_t stride = spec->inputs[0].pixel_stride, top = oy * w->stride[0] - w->pad_begin[0];
     int64_t y0, y1, x0, x1;
     clip_window(w, 0, oy, in->dims[2], &y0, &y1);
     clip_window(w, 1, ox, in->dims[3], &x0, &x1);
@@ -42,9 +43,9 @@ static struct hrf_max_window window_at(const struct hrf_spec *spec, const char *
     struct hrf_max_window window = { .type = spec->inputs[0].dtype,
                                      .rows = y1 - y0,
                                      .columns = x1 - x0,
-                                     .channels = channels,
-                                     .row_step = w->dilation[0] * in->dims[3] * channels,
-                                     .column_step = w->dilation[1] * channels };
+                                     .channels = in->dims[1],
+                                     .row_step = w->dilation[0] * in->dims[3] * stride,
+                                     .column_step = w->dilation[1] * stride };
     if (y1 <= y0 || x1 <= x0) {
         window.rows = 0;
         return window;
@@ -55,8 +56,8 @@ static struct hrf_max_window window_at(const struct hrf_spec *spec, const char *
     window.x = pixel(&spec->inputs[0], x, n, top + y0 * w->dilation[0], left);
     window.ahead = rows_below > 0 ? pixel(&spec->inputs[0], x, n, below, left) : NULL;
     window.n_ahead = rows_below < w->stride[0] ? rows_below : w->stride[0];
-    window.ahead_step = in->dims[3] * channels * size;
-    window.ahead_bytes = w->stride[1] * channels * size;
+    window.ahead_step = in->dims[3] * stride * size;
+    window.ahead_bytes = ((w->stride[1] - 1) * stride + in->dims[1]) * size;
     return window;
 }
 
@@ -157,7 +158,7 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
     const struct hrf_shape *out = &spec->output.shape;
     const int64_t size = (int64_t)hrf_dtype_size(spec->output.dtype);
     const char *x = hrf_spec_data(spec, call, 0);
-    int64_t rows = out->dims[0] * out->dims[2], row = out->dims[3] * out->dims[1];
+    const int64_t rows = out->dims[0] * out->dims[2], stride = spec->output.pixel_stride;
     max_function *const max_of = best_max();
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
@@ -165,7 +166,7 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
         for (int64_t ox = 0; ox < out->dims[3]; ox++) {
             const struct hrf_max_window window = window_at(spec, x, n, oy, ox);
             max_of(&window, spec->output.dtype,
-                   (char *)call->output + (r * row + ox * out->dims[1]) * size);
+                   (char *)call->output + (r * out->dims[3] + ox) * stride * size);
         }
     }
     return HRF_OK;
@@ -178,12 +179,12 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
     const struct hrf_shape *out = &spec->output.shape;
     const int64_t size = (int64_t)hrf_dtype_size(spec->output.dtype);
     const char *x = hrf_spec_data(spec, call, 0);
-    int64_t rows = out->dims[0] * out->dims[2], row = out->dims[3] * out->dims[1];
+    const int64_t rows = out->dims[0] * out->dims[2], stride = spec->output.pixel_stride;
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++)
         for (int64_t ox = 0; ox < out->dims[3]; ox++)
             average_at(spec, x, r / out->dims[2], r % out->dims[2], ox,
-                       (char *)call->output + (r * row + ox * out->dims[1]) * size);
+                       (char *)call->output + (r * out->dims[3] + ox) * stride * size);
     return HRF_OK;
 }
 

@@ -12,13 +12,6 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
     return false;
 }
 
-bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
-                                          const struct hrf_node *node)
-{
-    (void)graph, (void)node;
-    return false;
-}
-
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     (void)graph, (void)node;

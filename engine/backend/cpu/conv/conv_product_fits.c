@@ -19,13 +19,6 @@ bool hrf_cpu_product_fits(const struct hrf_graph *graph, const struct hrf_node *
            window_is_a_pixel(w, k) && hrf_cpu_is_as_fast(graph, node, k->dims[1] % 2 == 0);
 }
 
-bool hrf_cpu_product_accepts_pixel_stride(const struct hrf_graph *graph,
-                                          const struct hrf_node *node)
-{
-    return window_is_a_pixel(&node->attributes.window,
-                             &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape);
-}
-
 bool hrf_cpu_product_fits_gemm(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;

@@ -115,32 +115,53 @@ static size_t element_size(const struct hrf_spec *spec)
     return hrf_dtype_size(spec->output.dtype);
 }
 
-/* Bytes of an input of CONCAT between two places that differ before its axis: they follow each
+/* The elements of a CONCAT's input between two places that differ before its axis follow each
  * other in memory. */
-static int64_t bytes_from_axis(const struct hrf_spec *spec, const struct hrf_shape *shape)
+struct line {
+    int64_t n_bytes, step; /* step: bytes from line to line */
+};
+
+static struct line line_of(const struct hrf_spec *spec, const struct hrf_operand *operand)
 {
     int64_t strides[HRF_MAX_RANK];
-    hrf_layout_strides(shape, strides);
-    const int64_t axis = spec->attributes.axis;
-    return shape->dims[axis] * strides[axis] * (int64_t)element_size(spec);
+    hrf_layout_strides(&operand->shape, strides);
+    const int64_t axis = spec->attributes.axis, size = (int64_t)element_size(spec);
+    const int64_t n_bytes = operand->shape.dims[axis] * strides[axis] * size;
+    const bool is_pixel = operand->shape.rank == 4 && axis == 1;
+    return (struct line){ n_bytes, is_pixel ? operand->pixel_stride * size : n_bytes };
+}
+
+/* True if all inputs lie in their places of the output already. */
+static bool is_joined(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const char *at = call->output;
+    for (int32_t k = 0; k < spec->n_inputs; k++) {
+        if (hrf_spec_data(spec, call, k) != at)
+            return false;
+        at += line_of(spec, &spec->inputs[k]).n_bytes;
+    }
+    return true;
 }
 
 /* One pass over the output: what each input gives at a place stands beside that of the others. */
 static void run_concat(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    const int64_t n_bytes = bytes_from_axis(spec, &spec->output.shape);
-    const int64_t size = (int64_t)element_size(spec), piece = rows_of_piece(n_bytes);
-    const int64_t n = n_bytes > 0 ? hrf_shape_count(&spec->output.shape) * size / n_bytes : 0;
-#pragma omp parallel for schedule(static) if (n * n_bytes > PARALLEL_FROM * size)
+    const struct line out = line_of(spec, &spec->output);
+    const int64_t size = (int64_t)element_size(spec), piece = rows_of_piece(out.n_bytes);
+    const int64_t n = out.n_bytes > 0 ? hrf_shape_count(&spec->output.shape) * size / out.n_bytes
+                                      : 0;
+    if (is_joined(spec, call))
+        return;
+#pragma omp parallel for schedule(static) if (n * out.n_bytes > PARALLEL_FROM * size)
     for (int64_t first = 0; first < n; first += piece) {
         const int64_t end = first + piece < n ? first + piece : n;
-        int64_t at = 0;
+        char *to = call->output;
         for (int32_t k = 0; k < spec->n_inputs; k++) {
             const char *in = hrf_spec_data(spec, call, k);
-            const int64_t own = bytes_from_axis(spec, &spec->inputs[k].shape);
-            for (int64_t i = first; i < end; i++)
-                copy_run((char *)call->output + i * n_bytes + at, in + i * own, own);
-            at += own;
+            const struct line own = line_of(spec, &spec->inputs[k]);
+            for (int64_t i = first; i < end && in != to; i++)
+                copy_run(to + i * out.step, in + i * own.step, own.n_bytes);
+            to += own.n_bytes;
         }
     }
 }
@@ -209,6 +230,7 @@ static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_
     const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
     const struct hrf_attributes *a = &spec->attributes;
     const int64_t block = a->size, channels = out->dims[1], size = (int64_t)element_size(spec);
+    const int64_t from = spec->inputs[0].pixel_stride, to = spec->output.pixel_stride;
     const int64_t *cut = a->window.pad_begin;
     const char *x = hrf_spec_data(spec, call, 0);
     char *y = call->output;
@@ -216,11 +238,11 @@ static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_
     for (int64_t row = 0; row < out->dims[0] * out->dims[2]; row++) {
         const int64_t at = row % out->dims[2] + cut[0];
         const char *line = x + (row / out->dims[2] * in->dims[2] + at / block) * in->dims[3] *
-                                   in->dims[1] * size;
+                                   from * size;
         for (int64_t u = 0; u < out->dims[3]; u++) {
             const int64_t column = u + cut[1], place = at % block * block + column % block;
-            const char *pixel = line + column / block * in->dims[1] * size;
-            copy_strided((size_t)size, channels, y + (row * out->dims[3] + u) * channels * size, 1,
+            const char *pixel = line + column / block * from * size;
+            copy_strided((size_t)size, channels, y + (row * out->dims[3] + u) * to * size, 1,
                          pixel + place * (a->column_row_depth ? 1 : channels) * size,
                          a->column_row_depth ? block * block : 1);
         }

@@ -21,14 +21,15 @@ static void run_row(const struct resize_kernel *k, const float *x, int64_t i, fl
 {
     const struct hrf_shape *in = &k->spec->inputs[0].shape, *out = &k->spec->output.shape;
     const int64_t channels = in->dims[1], rows = out->dims[2];
+    const int64_t from = k->spec->inputs[0].pixel_stride, to = k->spec->output.pixel_stride;
     const struct hrf_resize_tap *row = &k->taps[0][i % rows];
-    for (int64_t u = 0; u < out->dims[3]; u++, y += channels) {
+    for (int64_t u = 0; u < out->dims[3]; u++, y += to) {
         const struct hrf_resize_tap *column = &k->taps[1][u];
         memset(y, 0, (size_t)channels * sizeof *y);
         for (int t = 0; t < k->n_taps * k->n_taps; t++) {
             const int a = t / k->n_taps, b = t % k->n_taps;
             const int64_t line = i / rows * in->dims[2] + row->index[a];
-            add_pixel(x + (line * in->dims[3] + column->index[b]) * channels,
+            add_pixel(x + (line * in->dims[3] + column->index[b]) * from,
                       (float)(row->weight[a] * column->weight[b]), channels, y);
         }
     }
@@ -43,7 +44,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const float *x = hrf_spec_data(k->spec, call, 0);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < out->dims[0] * out->dims[2]; i++)
-        run_row(k, x, i, hrf_floats(call) + i * out->dims[3] * out->dims[1]);
+        run_row(k, x, i, hrf_floats(call) + i * out->dims[3] * k->spec->output.pixel_stride);
     return HRF_OK;
 }
 

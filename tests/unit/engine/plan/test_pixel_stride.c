@@ -95,11 +95,11 @@ static void images_between_nodes_that_take_it_get_a_pixel_stride(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
-    hrf_pixel_stride_set(graph, takes_outputs_only);
+    assert_int_equal(hrf_pixel_stride_set(graph, takes_outputs_only, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 0);
-    hrf_pixel_stride_set(graph, takes);
+    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 4);
-    hrf_pixel_stride_settle(graph);
+    assert_int_equal(hrf_pixel_stride_settle(graph, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 4);
 }
 
@@ -109,7 +109,7 @@ static void residuals_go_with_their_outputs(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(true);
-    hrf_pixel_stride_set(graph, takes);
+    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 0);
 }
 
@@ -125,7 +125,7 @@ static void what_would_not_gain_stays_dense(void **state)
     y = conv(&b, y, WIDE / 2, WIDE); /* leaves */
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     graph->values[half].dtype = HRF_F16;
-    hrf_pixel_stride_set(graph, takes);
+    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 0);
 }
 
@@ -143,7 +143,7 @@ static void a_plan_counts_the_gaps(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     const int64_t dense = arena_of(graph, NULL);
-    hrf_pixel_stride_set(graph, takes);
+    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
     assert_int_equal(arena_of(graph, NULL), dense + 2 * 8 * 6 * (STRIDE - WIDE) * 4);
     graph->values[graph->nodes[0].outputs[0]].pixel_stride = 0; /* so the next one lies elsewhere */
     assert_true(arena_of(graph, NULL) > 2 * (2 * 8 * 6 * WIDE * 4));
@@ -162,7 +162,7 @@ static void a_ranks_graph_has_the_pixel_strides_that_are_its_alone(void **state)
                   { "stages=2", 0, 3 },
                   { "stages=8", 0, 0 } };
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
-    hrf_pixel_stride_set(graph, takes);
+    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hrf_layout_plan layout;
         HRF_AUTO(hrf_partition) p = NULL;
@@ -186,7 +186,7 @@ static void halves_have_the_pixel_strides_that_are_theirs_alone(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     struct hrf_halves halves;
-    hrf_pixel_stride_set(graph, takes);
+    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
     assert_int_equal(graph->n_nodes, 10);
     for (int32_t cut = 1; cut < graph->n_nodes; cut++) {
         assert_int_equal(hrf_halves_create(graph, cut, false, &halves, NULL), HRF_OK);
