@@ -54,13 +54,22 @@ static inline __m512 hrf_reciprocal_avx512(__m512 d)
     return _mm512_fmadd_ps(r, _mm512_fnmadd_ps(d, r, HRF_ALL(1.0f)), r);
 }
 
-/* 1 / (1 + exp(-x)): relative error 8 u; 0 below -87. */
+/* 1 / (1 + exp(-x)): relative error 8 u; 0 below -87. The power of two is in the last bits of a
+ * sum, from where it is added to the exponent: with bounds of 87 it is in [-126, 126]. */
 static inline __m512 hrf_sigmoid_avx512(__m512 x)
 {
     const __mmask16 counts = _mm512_cmp_ps_mask(x, HRF_ALL(-87.0f), _CMP_NLT_UQ);
-    const __m512 bounded = _mm512_max_ps(HRF_ALL(-87.0f), x);
-    const __m512 e = hrf_exp_avx512(_mm512_sub_ps(_mm512_setzero_ps(), bounded));
-    return _mm512_maskz_mov_ps(counts, hrf_reciprocal_avx512(_mm512_add_ps(HRF_ALL(1.0f), e)));
+    const __m512 bounded = _mm512_min_ps(HRF_ALL(87.0f), _mm512_max_ps(HRF_ALL(-87.0f), x));
+    const __m512 whole = HRF_ALL(0x1.8p23f);
+    const __m512 place = _mm512_fmadd_ps(bounded, HRF_ALL(-0x1.715476p+0f), whole);
+    __m512 f = _mm512_fmsub_ps(bounded, HRF_ALL(-0x1.715476p+0f), _mm512_sub_ps(place, whole));
+    f = _mm512_fmadd_ps(bounded, HRF_ALL(-0x1.4ae0bep-26f), f);
+    const __m512i power = _mm512_slli_epi32(_mm512_castps_si512(place), 23);
+    const __m512i part = _mm512_castps_si512(hrf_exp2_part_avx512(f));
+    const __m512 e = _mm512_castsi512_ps(_mm512_add_epi32(part, power));
+    /* The difference of a number and itself: a NaN stays one. */
+    const __m512 one = _mm512_add_ps(HRF_ALL(1.0f), _mm512_sub_ps(bounded, bounded));
+    return _mm512_maskz_mov_ps(counts, hrf_reciprocal_avx512(_mm512_add_ps(one, e)));
 }
 
 /* 2^x for -126 <= x <= 126, for what is rounded to bfloat16: relative error 2^-18, half of the time
