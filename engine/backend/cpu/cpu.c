@@ -377,6 +377,19 @@ static inline bool pixel_strides_are_taken(const struct hrf_graph *graph,
     return true;
 }
 
+/* Of what find_function() gives. */
+static const char *loop_name(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const bool is_pool = node->op == HRF_OP_MAX_POOL || node->op == HRF_OP_AVERAGE_POOL ||
+                         node->op == HRF_OP_GLOBAL_AVERAGE_POOL ||
+                         node->op == HRF_OP_GLOBAL_MAX_POOL;
+    if (is_pool && hrf_cpu_has_avx512())
+        return "pool:avx512";
+    if (hrf_op_is_binary(node->op) && hrf_cpu_binary_takes_halves(graph, node))
+        return "arithmetic:avx512";
+    return "loop";
+}
+
 static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_kernel **out,
                                struct hrf_error *err)
@@ -426,7 +439,7 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     kernel->base = (struct hrf_kernel){ .run = run,
                                         .destroy = destroy_kernel,
-                                        .implementation = "loop" };
+                                        .implementation = loop_name(graph, node) };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     kernel->function = find_function(node->op);
     kernel->spec = spec;
