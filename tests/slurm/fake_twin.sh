@@ -26,6 +26,7 @@ wait_for "3 CD 1 F 29 PD 1 R"
 for tries in $(seq 1800); do squeue -h -t PD -o %r | grep -qx None || break; sleep 0.05; done
 say squeue -h -t all -o '%i|%T|%r' | sort | sed 's/Priority\|Resources/JobArrayTaskLimit/'
 say squeue -h -t all -o '%T|%K|%F' | sort
+say squeue -h -r -t PD,F -o '%i|%t' | sort
 say scontrol update JobId=5 ArrayTaskThrottle=2
 say scancel '5_[3-29]'
 say scancel 77

@@ -149,7 +149,8 @@ static void add_row(struct hrf_strbuf *out, const char *format, const struct row
 
 struct query {
     const char *format, *ids, *name;
-    bool each, all_states, no_head;
+    const char *states; /* "all", letters with commas between them, or NULL: what has not ended */
+    bool each, no_head;
 };
 
 static void read_query(int argc, char **argv, struct query *q)
@@ -161,7 +162,7 @@ static void read_query(int argc, char **argv, struct query *q)
         else if (strcmp(argv[i], "-h") == 0)
             q->no_head = true;
         else if (strcmp(argv[i], "-t") == 0)
-            q->all_states = strcmp(next, "all") == 0;
+            q->states = next;
         else if (strcmp(argv[i], "-o") == 0)
             q->format = next;
         else if (strcmp(argv[i], "-j") == 0)
@@ -190,6 +191,20 @@ static int mark_ids(struct fake *fake, const char *ids, bool *marks)
     return 1;
 }
 
+static bool has_state(const struct query *q, const struct fake_task *t)
+{
+    if (q->states == NULL)
+        return !fake_has_ended(t);
+    const char *letters = fake_state_letters[t->state];
+    const size_t n = strlen(letters);
+    bool has = strcmp(q->states, "all") == 0;
+    for (const char *at = q->states; at != NULL && !has; at = strchr(at, ',')) {
+        at += *at == ',';
+        has = strncmp(at, letters, n) == 0 && (at[n] == '\0' || at[n] == ',');
+    }
+    return has;
+}
+
 static void list_rows(struct fake *fake, const struct query *q, const bool *marks)
 {
     const struct fake_queue *queue = fake->queue;
@@ -198,8 +213,7 @@ static void list_rows(struct fake *fake, const struct query *q, const bool *mark
         const struct fake_array *a = &queue->arrays[t->array];
         struct row row = { a, t, NULL };
         if (t->purged || (marks != NULL && !marks[i]) ||
-            (q->name != NULL && strcmp(q->name, a->name) != 0) ||
-            (!q->all_states && fake_has_ended(t)))
+            (q->name != NULL && strcmp(q->name, a->name) != 0) || !has_state(q, t))
             continue;
         if (t->state != FAKE_PENDING || !a->is_array || q->each || t->restarts > 0) {
             add_row(&fake->out, q->format, &row);
