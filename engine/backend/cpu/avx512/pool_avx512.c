@@ -21,8 +21,9 @@ ALWAYS int64_t size_of(enum hrf_dtype type)
     return type == HRF_F32 ? 4 : 2;
 }
 
-ALWAYS void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype type, int64_t c,
-                        enum hrf_dtype y_type, char *y)
+/* One register of channels, or four. */
+ALWAYS void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype type, bool is_narrow,
+                        int64_t c, enum hrf_dtype y_type, char *y)
 {
     const int64_t n = w->channels - c, size = size_of(type), y_size = size_of(y_type);
     const __mmask16 mask0 = hrf_first_lanes_avx512(n), mask1 = hrf_first_lanes_avx512(n - LANES);
@@ -32,20 +33,38 @@ ALWAYS void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype typ
     for (int64_t i = 0; i < w->rows; i++)
         for (int64_t j = 0; j < w->columns; j++) {
             const char *p = (const char *)w->x + (i * w->row_step + j * w->column_step + c) * size;
-            TAKE(0) TAKE(1) TAKE(2) TAKE(3)
+            TAKE(0)
+            if (is_narrow)
+                continue;
+            TAKE(1) TAKE(2) TAKE(3)
         }
-    STORE(0) STORE(1) STORE(2) STORE(3)
+    STORE(0)
+    if (is_narrow)
+        return;
+    STORE(1) STORE(2) STORE(3)
+}
+
+ALWAYS void max_of_window(const struct hrf_max_window *w, const enum hrf_dtype type,
+                          enum hrf_dtype y_type, char *y)
+{
+    for (int64_t c = 0; c < w->channels;) {
+        const bool is_narrow = w->channels - c <= MANY / 2;
+        if (is_narrow)
+            max_of_some(w, type, true, c, y_type, y);
+        else
+            max_of_some(w, type, false, c, y_type, y);
+        c += is_narrow ? LANES : MANY;
+    }
 }
 
 void hrf_max_window_avx512(const struct hrf_max_window *w, enum hrf_dtype type, void *y)
 {
-    for (int64_t c = 0; c < w->channels; c += MANY)
-        if (w->type == HRF_F32)
-            max_of_some(w, HRF_F32, c, type, y);
-        else if (w->type == HRF_B16)
-            max_of_some(w, HRF_B16, c, type, y);
-        else
-            max_of_some(w, HRF_F16, c, type, y);
+    if (w->type == HRF_F32)
+        max_of_window(w, HRF_F32, type, y);
+    else if (w->type == HRF_B16)
+        max_of_window(w, HRF_B16, type, y);
+    else
+        max_of_window(w, HRF_F16, type, y);
     for (int64_t i = 0; i < w->n_ahead; i++)
         for (int64_t at = 0; at < w->ahead_bytes; at += LINE)
             _mm_prefetch(w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
