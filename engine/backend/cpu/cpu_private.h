@@ -61,7 +61,7 @@ HRF_CHECKED enum hrf_status hrf_cpu_windows_compile(struct hrf_backend *backend,
                                                     const struct hrf_graph *graph,
                                                     const struct hrf_node *node,
                                                     struct hrf_kernel **out, struct hrf_error *err);
-/* With windows of 3 columns and few channels: in groups of 2 to 16, or up to 16 outputs of one. */
+/* With windows of 3 columns and few channels: in groups of 2 to 16, or few outputs of one. */
 bool hrf_cpu_groups_fit(const struct hrf_graph *graph, const struct hrf_node *node);
 HRF_CHECKED enum hrf_status hrf_cpu_groups_compile(struct hrf_backend *backend,
                                                    const struct hrf_graph *graph,

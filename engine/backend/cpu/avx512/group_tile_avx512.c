@@ -74,27 +74,44 @@ INLINE __m512i first_words(const struct hrf_group_tile *t, int64_t words_each)
                               _mm512_set1_epi32((int32_t)words_each));
 }
 
-INLINE void add_windows(__m512 *sums, struct form f, const struct hrf_group_tile *t)
+/* The words that each lane has of one plane. */
+INLINE void add_plane(__m512 *sums, struct form f, const struct hrf_group_tile *t, const char *x,
+                      const float *w, int64_t n_words, __m512i first)
+{
+    for (int64_t row = t->first_row; row < t->end_row; row++) {
+        const float *pixels = (const void *)(x + (row - t->first_row) * t->line_bytes);
+        const float *row_weights = w + row * t->row_weights;
+        __m512i at = first;
+        for (int64_t word = 0; word < n_words; word++) {
+            add_word(sums, f, pixels, word, at, row_weights + word * COLUMNS * LANES);
+            at = _mm512_add_epi32(at, _mm512_set1_epi32(1));
+        }
+    }
+}
+
+/* Each plane's products begin from zero; the sum of those before waits in memory. */
+INLINE void add_planes(__m512 *sums, struct form f, const struct hrf_group_tile *t, float *memory)
 {
     const int64_t words_each = f.is_divided ? pixel_words(f) * t->lanes_each / LANES
                                             : pixel_words(f);
     const __m512i first = first_words(t, words_each);
     const char *x = t->x;
     const float *w = t->weights;
-    for (int64_t left = t->n_words; left > 0; left -= words_each) {
-        const int64_t n = left < words_each ? left : words_each;
-        for (int64_t row = t->first_row; row < t->end_row; row++) {
-            const float *pixels = (const void *)(x + (row - t->first_row) * t->line_bytes);
-            const float *row_weights = w + row * t->row_weights;
-            __m512i at = first;
-            for (int64_t word = 0; word < n; word++) {
-                add_word(sums, f, pixels, word, at, row_weights + word * COLUMNS * LANES);
-                at = _mm512_add_epi32(at, _mm512_set1_epi32(1));
-            }
+    int64_t left = t->n_words;
+    do {
+        UNROLL for (int i = 0; i < f.n; i++) sums[i] = _mm512_setzero_ps();
+        add_plane(sums, f, t, x, w, left < words_each ? left : words_each, first);
+        if (left < t->n_words) {
+            UNROLL for (int i = 0; i < f.n; i++)
+                sums[i] = _mm512_add_ps(_mm512_load_ps(memory + i * LANES), sums[i]);
+        }
+        if (left > words_each) {
+            UNROLL for (int i = 0; i < f.n; i++) _mm512_store_ps(memory + i * LANES, sums[i]);
         }
         x += t->plane_bytes;
         w += t->plane_weights;
-    }
+        left -= words_each;
+    } while (left > 0);
 }
 
 /* ---- ends ---- */
@@ -187,14 +204,10 @@ static __attribute__((noinline)) void finish_apart(float *sums, enum hrf_words w
 INLINE void run(struct form f, const struct hrf_group_tile *t, const struct hrf_epilogue *e)
 {
     __m512 sums[MOST];
-    UNROLL for (int i = 0; i < f.n; i++)
-    {
-        sums[i] = _mm512_setzero_ps();
-        _mm_prefetch(t->y + i * t->y_bytes, _MM_HINT_T0);
-    }
-    add_windows(sums, f, t);
+    _Alignas(64) float memory[MOST * LANES];
+    UNROLL for (int i = 0; i < f.n; i++) _mm_prefetch(t->y + i * t->y_bytes, _MM_HINT_T0);
+    add_planes(sums, f, t, memory);
     if (e->activation > HRF_ACT_CLIP || e->type != (f.words == HRF_PAIRS ? HRF_B16 : HRF_F32)) {
-        _Alignas(64) float memory[MOST * LANES];
         UNROLL for (int i = 0; i < f.n; i++) _mm512_store_ps(memory + i * LANES, sums[i]);
         finish_apart(memory, f.words, f.n, t, e);
     } else if (f.is_divided && t->is_halved) {

@@ -8,10 +8,11 @@
  * divided: a permutation gives the first of them a word of the first such input, the next a word of
  * the second one.
  *
- * Products are added one after the other, in the order of the weights; then follow bias, residual
- * and activation. Of floats, an output is off by at most n u / (1 - n u) times the sum of its
- * products' magnitudes, with n the number of products plus one for a bias and one for a residual,
- * u = 2^-24; for pairs see product.h.
+ * Products of a plane of the input are added one after the other, in the order of the weights, and
+ * the sums of planes likewise; then follow bias, residual and activation. Of floats, an output is
+ * off by at most n u / (1 - n u) times the sum of its products' magnitudes, with n the number of
+ * products of a plane plus one for each plane, one for a bias and one for a residual, u = 2^-24;
+ * for pairs see product.h.
  *
  * One thread; knows nothing of tensors. Only to be called where hrf_cpu_has_avx512(), or of pairs
  * hrf_cpu_has_avx512_bf16(), says so.

@@ -1,5 +1,5 @@
 /* conv_groups.c - convolution with few channels in each product, windows of 3 columns: in groups,
- * or of one group with up to 16 output channels. Own kernels (group_tile_avx512.h).
+ * or of one group with few output channels. Own kernels (group_tile_avx512.h).
  *
  * Channels are taken in planes of 16: whole groups side by side, each with its lanes of an output
  * register. Of up to 8 output channels without groups, the left and the right half of the image
@@ -117,6 +117,12 @@ static int64_t part_plane_bytes(const struct groups_kernel *k, const struct part
     return plane_bytes(k, p->end_line - p->line);
 }
 
+/* Planes of the input under n units: of one group all read the same. */
+static int64_t count_planes(const struct groups_kernel *k, int64_t n_units)
+{
+    return k->n_groups == 1 ? k->in_planes : n_units;
+}
+
 /* One line: `row` of the image for outputs from `out_column` on, into the lanes that begin at
  * `line`. */
 static void fill_line(const struct groups_kernel *k, const struct part *p, const char *row,
@@ -124,8 +130,7 @@ static void fill_line(const struct groups_kernel *k, const struct part *p, const
 {
     const int64_t size = (int64_t)hrf_dtype_size(k->in_type);
     const int64_t n = k->line_bytes / hrf_group_pixel_bytes(k->words);
-    const int64_t n_numbers = (p->end_unit - p->unit) * k->in_planes * lanes;
-    const int64_t first_channel = p->unit * k->in_planes * LANES;
+    const int64_t first_channel = k->n_groups == 1 ? 0 : p->unit * LANES;
     const int64_t left = out_column * k->stride[1] - k->pad[1];
     const int64_t begin = clamp(-left, 0, n), end = clamp(k->columns - left, begin, n);
     const struct hrf_group_line from = {
@@ -134,7 +139,8 @@ static void fill_line(const struct groups_kernel *k, const struct part *p, const
         .n_before = begin,
         .n = end - begin,
         .n_after = n - end,
-        .n_channels = hrf_least(n_numbers, k->channels - first_channel),
+        .n_channels = hrf_least(count_planes(k, p->end_unit - p->unit) * lanes,
+                                k->channels - first_channel),
     };
     hrf_group_fill_avx512(k->words, k->in_type, lanes, &from, line, part_plane_bytes(k, p));
 }
@@ -208,7 +214,7 @@ static void run_row(const struct groups_kernel *k, const struct part *p, int64_t
 static void run_part(const struct groups_kernel *k, const struct hrf_kernel_call *call,
                      const struct part *p, char *lines)
 {
-    const int64_t step = k->in_planes * part_plane_bytes(k, p);
+    const int64_t step = k->n_groups == 1 ? 0 : part_plane_bytes(k, p);
     const int64_t together = CACHE_LINE / (LANES * (int64_t)hrf_dtype_size(k->out_type));
     fill(k, p, call->inputs[HRF_CONV_X], lines);
     for (int64_t first = p->unit; first < p->end_unit; first += together) {
@@ -224,7 +230,7 @@ static void run_part(const struct groups_kernel *k, const struct hrf_kernel_call
 static size_t scratch_bytes(const struct groups_kernel *k)
 {
     const int64_t lines = hrf_least((k->block_rows - 1) * k->stride[0] + k->window_rows, k->rows);
-    return (size_t)(plane_bytes(k, lines) * k->in_planes * hrf_ceil_div(k->n_units, k->n_slices));
+    return (size_t)(plane_bytes(k, lines) * count_planes(k, hrf_ceil_div(k->n_units, k->n_slices)));
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -280,7 +286,7 @@ static void choose_units(struct groups_kernel *k)
     k->n_words = count_words(k->words, in_each);
     if (k->n_groups == 1) {
         k->lanes_each = k->is_halved ? LANES / 2 : LANES;
-        k->n_units = 1;
+        k->n_units = hrf_ceil_div(out_each, LANES);
         k->in_planes = hrf_ceil_div(in_each, k->lanes_each);
     } else {
         k->lanes_each = in_each;
@@ -324,11 +330,12 @@ static void take_shapes(struct groups_kernel *k, const struct hrf_graph *graph,
 static void choose_parts(struct groups_kernel *k)
 {
     const int64_t n_threads = k->backend->n_threads;
-    const int64_t line_bytes = k->line_bytes * k->in_planes * k->n_units;
+    const int64_t line_bytes = k->line_bytes * count_planes(k, k->n_units);
     const int64_t fit = (LINES_BYTES / line_bytes - k->window_rows) / k->stride[0] + 1;
     k->n_bands = hrf_ceil_div(k->out_rows, clamp(fit, 1, k->out_rows));
-    k->n_slices = clamp(hrf_ceil_div(PARTS * n_threads, k->images * k->n_bands), 1, k->n_units);
-    if (k->n_units == 1)
+    k->n_slices = clamp(hrf_ceil_div(PARTS * n_threads, k->images * k->n_bands), 1,
+                        k->n_groups == 1 ? 1 : k->n_units);
+    if (k->n_groups == 1)
         k->n_bands = clamp(hrf_ceil_div(PARTS * n_threads, k->images), k->n_bands, k->out_rows);
     k->block_rows = hrf_ceil_div(k->out_rows, k->n_bands);
     k->n_bands = hrf_ceil_div(k->out_rows, k->block_rows);
@@ -408,14 +415,12 @@ static bool groups_fit(const struct hrf_shape *weights, int64_t n_groups, int64_
            channels == weights->dims[0];
 }
 
-/* One product whose outputs have one register at most, and whose depth is no longer than a chain of
- * product.h. */
+/* One product whose outputs have one register at most: the implicit product would load a word for
+ * each multiply-add. Of pairs, two registers where an input has two words: the first layer. */
 static bool few_channels_fit(const struct hrf_shape *weights, bool pairs)
 {
-    const enum hrf_words words = pairs ? HRF_PAIRS : HRF_FLOATS;
-    return weights->dims[0] <= LANES &&
-           count_words(words, weights->dims[1]) * weights->dims[2] * COLUMNS <=
-               HRF_PRODUCT_MOST_CHAIN;
+    return weights->dims[0] <= LANES ||
+           (pairs && weights->dims[0] <= 2 * LANES && weights->dims[1] <= 4);
 }
 
 bool hrf_cpu_groups_fit(const struct hrf_graph *graph, const struct hrf_node *node)
