@@ -335,7 +335,7 @@ static bool conv_accepts_pixel_stride(const struct hrf_graph *graph, const struc
     if (hrf_node_form(graph, node) == HRF_FORM_INTEGER || hrf_product_rounds_rows(graph, node))
         return false;
     const enum way way = way_of(graph, node);
-    return way == BY_PRODUCT || way == BY_WINDOWS;
+    return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_GROUPS;
 }
 
 static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
