@@ -7,7 +7,12 @@
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
 
+#include <omp.h>
 #include <string.h>
+
+/* Of weights. Threads that wait for fewer make the processors tell each other of every page that a
+ * kernel is generated in, which takes longer than what they would do. */
+enum { LEAST_SHARED_BYTES = 256 * 1024 };
 
 struct conv_kernel {
     struct hrf_kernel base;
@@ -228,22 +233,15 @@ static dnnl_status_t make_descriptor(const struct conv_kernel *kernel, const str
 }
 
 /* Reorders the constant weights once, at compile time. */
-static enum hrf_status pack_weights(struct conv_kernel *kernel, const struct conv_shapes *s,
-                                    const dnnl_memory_desc_t *wanted, struct hrf_error *err)
+static dnnl_status_t reorder_weights(const struct conv_kernel *kernel, const struct conv_shapes *s,
+                                     const dnnl_memory_desc_t *wanted)
 {
-    struct hrf_operand *operand = &kernel->spec->inputs[HRF_CONV_WEIGHTS];
-    const char *name = kernel->spec->name;
+    dnnl_engine_t engine = kernel->backend->engine;
     dnnl_memory_t plain = NULL;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_primitive_t reorder = NULL;
-    size_t n_bytes = dnnl_memory_desc_get_size(wanted);
-    kernel->packed = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
-    if (kernel->packed == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", name, n_bytes);
-    dnnl_engine_t engine = kernel->backend->engine;
-    dnnl_status_t status = dnnl_memory_create(&kernel->weights, wanted, engine, kernel->packed);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&plain, &s->plain_weights, engine, operand->constant);
+    dnnl_status_t status = dnnl_memory_create(&plain, &s->plain_weights, engine,
+                                              kernel->spec->inputs[HRF_CONV_WEIGHTS].constant);
     if (status == dnnl_success)
         status = dnnl_reorder_primitive_desc_create(&desc, &s->plain_weights, engine, wanted,
                                                     engine, NULL);
@@ -260,6 +258,26 @@ static enum hrf_status pack_weights(struct conv_kernel *kernel, const struct con
         dnnl_primitive_desc_destroy(desc);
     if (plain != NULL)
         dnnl_memory_destroy(plain);
+    return status;
+}
+
+static enum hrf_status pack_weights(struct conv_kernel *kernel, const struct conv_shapes *s,
+                                    const dnnl_memory_desc_t *wanted, struct hrf_error *err)
+{
+    struct hrf_operand *operand = &kernel->spec->inputs[HRF_CONV_WEIGHTS];
+    const char *name = kernel->spec->name;
+    const size_t n_bytes = dnnl_memory_desc_get_size(wanted);
+    const int n_threads = omp_get_max_threads();
+    kernel->packed = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
+    if (kernel->packed == NULL)
+        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", name, n_bytes);
+    dnnl_status_t status = dnnl_memory_create(&kernel->weights, wanted, kernel->backend->engine,
+                                              kernel->packed);
+    if (n_bytes < LEAST_SHARED_BYTES)
+        omp_set_num_threads(1);
+    if (status == dnnl_success)
+        status = reorder_weights(kernel, s, wanted);
+    omp_set_num_threads(n_threads);
     if (status != dnnl_success)
         return hrf_dnnl_error(err, status, name, "packing its weights");
     hrf_free(operand->constant); /* the packed copy is the one that is used */
