@@ -34,6 +34,10 @@ static void copy_run(char *out, const char *in, int64_t n_bytes)
     enum { SHORT = 256, STEP = 32 };
     for (; n_bytes >= STEP && n_bytes <= SHORT; n_bytes -= STEP, in += STEP, out += STEP)
         memcpy(out, in, STEP);
+    if (n_bytes >= STEP / 2 && n_bytes < STEP) {
+        memcpy(out, in, STEP / 2);
+        n_bytes -= STEP / 2, in += STEP / 2, out += STEP / 2;
+    }
     if (n_bytes > 0)
         memcpy(out, in, (size_t)n_bytes);
 }
