@@ -98,9 +98,8 @@ static bool may_be_one_pass(const struct hrf_graph *graph, int32_t n)
     const struct hrf_node *node = &graph->nodes[n], *next = node + 1;
     if (hrf_graph_second_of(graph, node) != NULL)
         return true;
-    return n + 1 < graph->n_nodes && node->op == HRF_OP_CONV &&
-           next->inputs[HRF_CONV_X] == node->outputs[0] && is_depthwise(graph, next) &&
-           is_floating(graph, node->outputs[0]);
+    return n + 1 < graph->n_nodes && node->op == HRF_OP_CONV && is_depthwise(graph, next) &&
+           next->inputs[HRF_CONV_X] == node->outputs[0] && is_floating(graph, node->outputs[0]);
 }
 
 /* The same of a MUL by factors for each channel and the convolution behind it; its output may still
