@@ -27,20 +27,21 @@ static double activate_prologue(const struct hrf_prologue *p, double x)
     return hrf_ref_activate(&a, x);
 }
 
-/* One row of the window over one channel: x and w begin at it. */
-static double row_sum(const struct hrf_ref_node *node, const double *x, const double *w,
-                      int64_t kernel, int64_t columns, int64_t ox, const double *factor,
-                      const double *shift)
+/* The products of one tap of the window, summed over the channels of a group; x and w are the first
+ * of them. All that a product needs is a local here: whole networks are judged by this loop, and a
+ * sanitizer checks every number that is read through a pointer. */
+static double tap_sum(const struct hrf_prologue *prologue, int64_t channels, const double *x,
+                      int64_t x_step, const double *w, int64_t w_step, const double *factors,
+                      const double *shifts)
 {
     double sum = 0;
-    for (int64_t kx = 0; kx < kernel; kx++) {
-        const int64_t u = seen(node, 1, ox, kx);
-        if (u < 0 || u >= columns)
-            continue;
-        sum += w[kx] * (factor == NULL ? x[u]
-                                       : activate_prologue(&node->attributes.prologue,
-                                                           x[u] * *factor + *shift));
+    if (factors == NULL) {
+        for (int64_t k = 0; k < channels; k++)
+            sum += w[k * w_step] * x[k * x_step];
+        return sum;
     }
+    for (int64_t k = 0; k < channels; k++)
+        sum += w[k * w_step] * activate_prologue(prologue, x[k * x_step] * factors[k] + shifts[k]);
     return sum;
 }
 
@@ -65,16 +66,18 @@ static double conv_sum(const struct hrf_ref_node *node, const int64_t *at)
     const int64_t *kernel = node->inputs[HRF_CONV_WEIGHTS].shape.dims + 2;
     const int64_t per_group = in[1] / node->attributes.group;
     const int64_t first = at[1] / (node->output.shape.dims[1] / node->attributes.group) * per_group;
+    const int64_t w_first = weights_of(node, at[1], 0);
+    const int64_t w_step = weights_of(node, at[1], 1) - w_first;
     double sum = 0;
-    for (int64_t k = 0; k < per_group; k++)
-        for (int64_t ky = 0; ky < kernel[0]; ky++) {
-            const int64_t c = first + k, y = seen(node, 0, at[2], ky);
-            if (y >= 0 && y < in[2])
-                sum += row_sum(node, x + ((at[0] * in[1] + c) * in[2] + y) * in[3],
-                               w + weights_of(node, at[1], k) + ky * kernel[1], kernel[1], in[3],
-                               at[3], factors != NULL ? &factors[c] : NULL,
-                               factors != NULL ? &shifts[c] : NULL);
-        }
+    for (int64_t tap = 0; tap < kernel[0] * kernel[1]; tap++) {
+        const int64_t v = seen(node, 0, at[2], tap / kernel[1]);
+        const int64_t u = seen(node, 1, at[3], tap % kernel[1]);
+        if (v >= 0 && v < in[2] && u >= 0 && u < in[3])
+            sum += tap_sum(&node->attributes.prologue, per_group,
+                           x + ((at[0] * in[1] + first) * in[2] + v) * in[3] + u, in[2] * in[3],
+                           w + w_first + tap, w_step, factors != NULL ? &factors[first] : NULL,
+                           factors != NULL ? &shifts[first] : NULL);
+    }
     return sum;
 }
 
