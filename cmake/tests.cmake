@@ -35,6 +35,9 @@ function(hrf_add_unit_test name)
     if(NOT T_LABELS)
         set(T_LABELS unit)
     endif()
+    if(HRF_SANITIZE AND "slow" IN_LIST T_LABELS) # tools/test leaves them out there
+        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
     hrf_add_test_command(${name} COMMAND ${name} LABELS ${T_LABELS})
 endfunction()
 
