@@ -7,6 +7,7 @@
 enum {
     BAD_BYTES = 4096, /* from pixel to pixel: a first-level cache of 64 lines a way */
     SLACK = 16,       /* floats: one line of the caches */
+    MOST_PLANS = 64,  /* to find concatenations that take no memory */
 };
 
 static bool would_gain(const struct hrf_value *value)
@@ -129,39 +130,48 @@ static enum hrf_status measure(const struct hrf_graph *graph, int64_t *n_bytes,
     return HRF_OK;
 }
 
-/* Puts what can lie in that host there, or what lies in any (-1); or takes it out: it then gets the
- * stride that it had. */
-static void put(struct hrf_graph *graph, const struct hrf_join *joins, const int64_t *strides,
-                int32_t host, bool in)
+struct joining {
+    struct hrf_graph *graph;
+    const struct hrf_join *joins; /* all that are possible */
+    const int64_t *strides;       /* without them */
+    int64_t least;                /* bytes that the plan may take */
+    int32_t n_plans;              /* that may still be made */
+};
+
+/* Puts what can lie in the outputs of nodes [begin, end) there, or takes it out: it then gets the
+ * stride that it had. False if there is no such value. */
+static bool put(const struct joining *j, int32_t begin, int32_t end, bool in)
 {
-    for (int32_t v = 0; v < graph->n_values; v++)
-        if (joins[v].host >= 0 && (host < 0 || joins[v].host == host))
-            graph->values[v].pixel_stride = in ? hrf_value_pixel_stride(
-                                                     &graph->values[joins[v].host])
-                                               : strides[v];
+    const struct hrf_value *values = j->graph->values;
+    bool any = false;
+    for (int32_t v = 0; v < j->graph->n_values; v++) {
+        const int32_t host = j->joins[v].host;
+        if (host < 0 || values[host].producer < begin || values[host].producer >= end)
+            continue;
+        j->graph->values[v].pixel_stride = in ? hrf_value_pixel_stride(&values[host])
+                                              : j->strides[v];
+        any = true;
+    }
+    return any;
 }
 
-/* All of them; where that takes more memory, those that do not. */
-static enum hrf_status join(struct hrf_graph *graph, const struct hrf_join *joins,
-                            const int64_t *strides, struct hrf_error *err)
+/* Joins in the outputs of nodes [begin, end), all of them; where that takes more memory, those of
+ * either half that do not, as long as plans may be made. */
+static enum hrf_status join(struct joining *j, int32_t begin, int32_t end, struct hrf_error *err)
 {
-    int64_t least = 0, n_bytes = 0;
-    HRF_TRY(measure(graph, &least, err));
-    put(graph, joins, strides, -1, true);
-    HRF_TRY(measure(graph, &n_bytes, err));
-    if (n_bytes <= least)
+    int64_t n_bytes = 0;
+    if (j->n_plans == 0 || !put(j, begin, end, true))
         return HRF_OK;
-    put(graph, joins, strides, -1, false);
-    for (int32_t n = 0; n < graph->n_nodes; n++) {
-        const int32_t host = graph->nodes[n].outputs[0];
-        if (graph->nodes[n].op != HRF_OP_CONCAT || joins[host].host >= 0)
-            continue;
-        put(graph, joins, strides, host, true);
-        HRF_TRY(measure(graph, &n_bytes, err));
-        if (n_bytes > least)
-            put(graph, joins, strides, host, false);
-    }
-    return HRF_OK;
+    j->n_plans--;
+    HRF_TRY(measure(j->graph, &n_bytes, err));
+    if (n_bytes <= j->least)
+        return HRF_OK;
+    put(j, begin, end, false);
+    if (end - begin == 1)
+        return HRF_OK;
+    const int32_t middle = begin + (end - begin) / 2;
+    HRF_TRY(join(j, begin, middle, err));
+    return join(j, middle, end, err);
 }
 
 static enum hrf_status set_joins(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,
@@ -180,7 +190,11 @@ static enum hrf_status set_joins(struct hrf_graph *graph, hrf_accepts_pixel_stri
         strides[v] = graph->values[v].pixel_stride;
         any |= joins[v].host >= 0;
     }
-    return any ? join(graph, joins, strides, err) : HRF_OK;
+    if (!any)
+        return HRF_OK;
+    struct joining joining = { graph, joins, strides, 0, MOST_PLANS };
+    HRF_TRY(measure(graph, &joining.least, err));
+    return join(&joining, 0, graph->n_nodes, err);
 }
 
 enum hrf_status hrf_pixel_stride_set(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,

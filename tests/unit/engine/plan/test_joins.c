@@ -161,22 +161,25 @@ static void an_output_of_the_graph_has_its_own_memory(void **state)
 }
 
 /* The first input, which is made early, would hold the output's memory while the largest image is
- * computed. */
+ * computed. The concatenation behind it takes no more. */
 static void nothing_is_joined_that_takes_more_memory(void **state)
 {
     (void)state;
-    int32_t x, parts[2];
+    int32_t x, parts[2], small[2];
     struct build b = start(&x);
     parts[0] = conv(&b, x, C, C);
     const int32_t wide = conv(&b, conv(&b, x, C, 8 * C), 8 * C, 8 * C);
     parts[1] = conv(&b, wide, 8 * C, 3 * C);
     const int32_t all = concat(&b, parts, 2);
-    const int32_t y = conv(&b, all, 4 * C, C);
+    for (int i = 0; i < 2; i++)
+        small[i] = conv(&b, all, 4 * C, C);
+    const int32_t last = concat(&b, small, 2), y = conv(&b, last, 2 * C, C);
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     HRF_AUTO(hrf_plan) dense = NULL;
     assert_int_equal(hrf_plan_create(graph, NULL, &dense, NULL), HRF_OK);
     assert_int_equal(set_and_plan(graph), dense->arena_bytes);
     assert_joined(graph, all, parts, (const int64_t[]){ -1, -1 }, 2);
+    assert_joined(graph, last, small, (const int64_t[]){ 0, C }, 2);
 }
 
 /* A plan in which a concatenation overwrites what is read later is refused. */
