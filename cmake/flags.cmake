@@ -9,8 +9,9 @@ set(HRF_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
 add_library(hrf_flags INTERFACE)
 target_compile_options(hrf_flags INTERFACE
-    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual -Wstrict-prototypes
-    -Wmissing-prototypes -Wvla -Wundef -Wwrite-strings
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual
+    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>"
+    -Wvla -Wundef -Wwrite-strings
     # clang's -Wconversion also speaks of every enum that becomes an int, and of each loop that the
     # sanitizers keep from being vectorised.
     "$<$<C_COMPILER_ID:Clang>:-Wno-sign-conversion;-Wno-pass-failed>"
