@@ -73,7 +73,8 @@ static enum hrf_status find_crossings(struct drawing *d, const json_t *rings, in
                                    (next[0] - last[0]) * (at - last[1]) / (next[1] - last[1]);
         }
     }
-    qsort(d->crossings, *n, sizeof *d->crossings, by_number);
+    if (*n > 0)
+        qsort(d->crossings, *n, sizeof *d->crossings, by_number);
     return HRF_OK;
 }
 
