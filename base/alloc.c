@@ -32,31 +32,82 @@ int64_t hrf_alloc_count(void)
     return atomic_load(&n_calls);
 }
 
+void hrf_out_of_memory(size_t n_bytes)
+{
+    /* No stdio, which may allocate. */
+    char line[96];
+    const int n = snprintf(line, sizeof line, "out of memory: no %zu bytes more\n", n_bytes);
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+        _exit(HRF_EXIT_NO_MEMORY); /* nobody reads it */
+    _exit(HRF_EXIT_NO_MEMORY);
+}
+
+static void *or_end(void *memory, size_t n_bytes)
+{
+    if (memory == NULL)
+        hrf_out_of_memory(n_bytes);
+    return memory;
+}
+
+/* The product, SIZE_MAX where it does not fit: no allocation of that size succeeds. */
+static size_t array_bytes(size_t count, size_t size)
+{
+    return size != 0 && count > SIZE_MAX / size ? SIZE_MAX : count * size;
+}
+
+static void *take(size_t n_bytes)
+{
+    return n_bytes <= PTRDIFF_MAX ? malloc(n_bytes > 0 ? n_bytes : 1) : NULL; /* ci-allow */
+}
+
+static void *take_again(void *old, size_t n_bytes)
+{
+    return n_bytes <= PTRDIFF_MAX ? realloc(old, n_bytes > 0 ? n_bytes : 1) : NULL; /* ci-allow */
+}
+
 void *hrf_alloc(size_t n_bytes)
 {
-    return may_allocate() ? malloc(n_bytes > 0 ? n_bytes : 1) : NULL; /* ci-allow */
+    return or_end(take(n_bytes), n_bytes);
 }
 
 void *hrf_calloc(size_t count, size_t size)
+{
+    return or_end(calloc(count > 0 ? count : 1, size > 0 ? size : 1), /* ci-allow */
+                  array_bytes(count, size));
+}
+
+void *hrf_alloc_array(size_t count, size_t size)
+{
+    return hrf_alloc(array_bytes(count, size));
+}
+
+void *hrf_realloc_array(void *old, size_t count, size_t size)
+{
+    const size_t n_bytes = array_bytes(count, size);
+    return or_end(take_again(old, n_bytes), n_bytes);
+}
+
+void *hrf_try_alloc(size_t n_bytes)
+{
+    return may_allocate() ? take(n_bytes) : NULL;
+}
+
+void *hrf_try_calloc(size_t count, size_t size)
 {
     if (!may_allocate())
         return NULL;
     return calloc(count > 0 ? count : 1, size > 0 ? size : 1); /* ci-allow */
 }
 
-void *hrf_alloc_array(size_t count, size_t size)
+void *hrf_try_alloc_array(size_t count, size_t size)
 {
-    if (size != 0 && count > SIZE_MAX / size)
-        return NULL;
-    return hrf_alloc(count * size);
+    return hrf_try_alloc(array_bytes(count, size));
 }
 
-void *hrf_realloc_array(void *old, size_t count, size_t size)
+void *hrf_try_realloc_array(void *old, size_t count, size_t size)
 {
-    if (size != 0 && count > SIZE_MAX / size)
-        return NULL;
-    size_t n_bytes = count * size;
-    return may_allocate() ? realloc(old, n_bytes > 0 ? n_bytes : 1) : NULL; /* ci-allow */
+    const size_t n_bytes = array_bytes(count, size);
+    return may_allocate() ? take_again(old, n_bytes) : NULL;
 }
 
 enum { LARGE_PAGE = 2 << 20 };
@@ -82,10 +133,8 @@ char *hrf_strndup(const char *text, size_t n_bytes)
     if (text == NULL)
         return NULL;
     char *copy = hrf_alloc(n_bytes + 1);
-    if (copy != NULL) {
-        memcpy(copy, text, n_bytes);
-        copy[n_bytes] = '\0';
-    }
+    memcpy(copy, text, n_bytes);
+    copy[n_bytes] = '\0';
     return copy;
 }
 
@@ -98,16 +147,13 @@ char *hrf_format(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    const int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (n < 0)
-        return NULL;
+    assert(n >= 0); /* only wide characters can fail to convert */
     char *text = hrf_alloc((size_t)n + 1);
-    if (text != NULL) {
-        va_start(args, format);
-        vsnprintf(text, (size_t)n + 1, format, args);
-        va_end(args);
-    }
+    va_start(args, format);
+    vsnprintf(text, (size_t)n + 1, format, args);
+    va_end(args);
     return text;
 }
 
@@ -116,20 +162,16 @@ void hrf_free(void *memory)
     free(memory); /* ci-allow */
 }
 
-enum hrf_status hrf_array_reserve(void **items, size_t *capacity, size_t need, size_t size,
-                                  struct hrf_error *err)
+void hrf_array_reserve(void **items, size_t *capacity, size_t need, size_t size)
 {
     assert(size > 0 && (*items != NULL || *capacity == 0));
     if (need <= *capacity)
-        return HRF_OK;
+        return;
     size_t grown = *capacity < 8 ? 8 : *capacity;
     while (grown < need)
         grown = grown > SIZE_MAX / 2 ? need : grown * 2;
-    void *moved = hrf_realloc_array(*items, grown, size);
-    HRF_CHECK_MEMORY(moved != NULL, err, "no memory for %zu elements of %zu bytes", grown, size);
-    *items = moved;
+    *items = hrf_realloc_array(*items, grown, size);
     *capacity = grown;
-    return HRF_OK;
 }
 
 void hrf_close_cleanup(int *fd)

@@ -1,6 +1,10 @@
 /* args.c - parses command lines by a table of options, and prints their help (args.h). */
 #include "base/args.h"
 
+#include "base/alloc.h"
+#include "base/guard.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -49,6 +53,26 @@ const char *hrf_nearest_word(const char *word, const char *const words[])
     return best;
 }
 
+int hrf_word_index(const char *word, const char *const words[])
+{
+    for (int i = 0; words[i] != NULL; i++)
+        if (strcmp(words[i], word) == 0)
+            return i;
+    return -1;
+}
+
+void hrf_words_list(const char *const words[], char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; words[i] != NULL && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                 i == 0                 ? ""
+                                 : words[i + 1] == NULL ? " or "
+                                                        : ", ",
+                                 words[i]);
+}
+
 enum { HELP_COLUMNS = 100, HELP_INDENT = 31 };
 
 /* A text whose lines are broken at spaces where they would be wider than the help; those after a
@@ -81,7 +105,13 @@ static void print_options(const struct hrf_option *options)
         char left[80];
         snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument != NULL ? " " : "",
                  options->argument != NULL ? options->argument : "");
-        const int column = printf("  %-28s ", left);
+        int column = printf("  %-28s ", left);
+        if (options->type == HRF_OPTION_WORD) {
+            const struct hrf_option_word *word = options->value;
+            char list[256];
+            hrf_words_list(word->words, list, sizeof list);
+            column += printf("%s%s", list, options->help[0] != '\0' ? " " : "");
+        }
         print_wrapped(options->help, column, HELP_INDENT);
     }
     printf("  %-28s %s\n", "--help", "print this");
@@ -148,6 +178,13 @@ static bool store_value(const struct hrf_option *option, const char *text)
         return store_int(option, text);
     case HRF_OPTION_REAL:
         return store_real(option, text);
+    case HRF_OPTION_WORD: {
+        const struct hrf_option_word *word = option->value;
+        const int index = hrf_word_index(text, word->words);
+        if (index >= 0)
+            *(unsigned *)word->value = (unsigned)index;
+        return index >= 0;
+    }
     case HRF_OPTION_LIST: {
         struct hrf_option_list *list = option->value;
         if (list->n_items == HRF_OPTION_LIST_MAX)
@@ -164,7 +201,17 @@ static bool store_value(const struct hrf_option *option, const char *text)
 static struct hrf_args bad_value(const char *program, const struct hrf_command *command,
                                  const struct hrf_option *option, const char *value)
 {
-    char what[96];
+    char what[320], list[256];
+    if (option->type == HRF_OPTION_WORD) {
+        const struct hrf_option_word *word = option->value;
+        const char *near = hrf_nearest_word(value, word->words);
+        hrf_words_list(word->words, list, sizeof list);
+        snprintf(what, sizeof what, "--%s takes %s, not", option->name, list);
+        const struct hrf_args args = usage_error(program, command, what, value);
+        if (near != NULL)
+            fprintf(stderr, "did you mean '%s'?\n", near);
+        return args;
+    }
     snprintf(what, sizeof what,
              option->type == HRF_OPTION_INT    ? "--%s takes a whole number, not"
              : option->type == HRF_OPTION_REAL ? "--%s takes a number, not"
@@ -238,6 +285,107 @@ struct hrf_args hrf_args_parse(const char *program, const struct hrf_command *co
     return args;
 }
 
+enum { MAX_OPTIONS = 64 };
+
+struct hrf_args hrf_args_parse_request(const char *program, const struct hrf_command *command,
+                                       const struct hrf_request_option *options, void *request,
+                                       int argc, char **argv)
+{
+    struct hrf_option bound[MAX_OPTIONS] = { { .name = NULL } };
+    struct hrf_option_word word[MAX_OPTIONS];
+    for (size_t i = 0; options[i].name != NULL; i++) {
+        assert(i + 1 < MAX_OPTIONS);
+        const struct hrf_request_option *o = &options[i];
+        word[i] = (struct hrf_option_word){ (char *)request + o->at, o->words };
+        bound[i] = (struct hrf_option){ o->name, o->argument, o->help, o->type,
+                                        o->words != NULL ? &word[i] : word[i].value };
+    }
+    return hrf_args_parse(program, command, bound, argc, argv);
+}
+
+/* ---- requests as words ---- */
+
+struct words {
+    char **items;
+    size_t n;
+};
+
+static void add_word(struct words *words, char *word)
+{
+    words->items = hrf_realloc_array(words->items, words->n + 2, sizeof(char *));
+    words->items[words->n++] = word;
+    words->items[words->n] = NULL;
+}
+
+static void add_option(struct words *words, const char *name, char *value)
+{
+    add_word(words, hrf_format("--%s", name));
+    if (value != NULL)
+        add_word(words, value);
+}
+
+static void write_option(struct words *words, const struct hrf_request_option *option,
+                         const char *request, const char *initial)
+{
+    const void *at = request + option->at, *before = initial + option->at;
+    switch (option->type) {
+    case HRF_OPTION_FLAG:
+        if (*(const bool *)at && !*(const bool *)before)
+            add_option(words, option->name, NULL);
+        break;
+    case HRF_OPTION_TEXT: {
+        const char *text = *(const char *const *)at, *old = *(const char *const *)before;
+        if (text != NULL && (old == NULL || strcmp(text, old) != 0))
+            add_option(words, option->name, hrf_strdup(text));
+        break;
+    }
+    case HRF_OPTION_INT: {
+        const int64_t number = *(const int64_t *)at;
+        if (number != *(const int64_t *)before)
+            add_option(words, option->name, hrf_format("%lld", (long long)number));
+        break;
+    }
+    case HRF_OPTION_REAL: {
+        const double number = *(const double *)at, old = *(const double *)before;
+        if (number < old || number > old)
+            add_option(words, option->name, hrf_format("%.17g", number));
+        break;
+    }
+    case HRF_OPTION_WORD: {
+        const unsigned index = *(const unsigned *)at;
+        if (index != *(const unsigned *)before)
+            add_option(words, option->name, hrf_strdup(option->words[index]));
+        break;
+    }
+    case HRF_OPTION_LIST: {
+        const struct hrf_option_list *list = at;
+        for (size_t i = 0; i < list->n_items; i++)
+            add_option(words, option->name, hrf_strdup(list->items[i]));
+        break;
+    }
+    }
+}
+
+char **hrf_args_write_request(const char *const first[], const struct hrf_request_option *options,
+                              const void *request, const void *initial, const char *last)
+{
+    struct words words = { .items = NULL };
+    for (size_t i = 0; first[i] != NULL; i++)
+        add_word(&words, hrf_strdup(first[i]));
+    for (; options != NULL && options->name != NULL; options++)
+        write_option(&words, options, request, initial);
+    if (last != NULL)
+        add_word(&words, hrf_strdup(last));
+    return words.items;
+}
+
+void hrf_args_free_words(char **words)
+{
+    for (size_t i = 0; words != NULL && words[i] != NULL; i++)
+        hrf_free(words[i]);
+    hrf_free(words);
+}
+
 static void print_commands(const char *program, const char *summary,
                            const struct hrf_command *const commands[])
 {
@@ -295,8 +443,10 @@ static int run_command(const char *program, const char *summary,
     if (strcmp(name, "--version") == 0)
         name = "version";
     for (size_t i = 0; commands[i] != NULL; i++)
-        if (strcmp(commands[i]->name, name) == 0)
+        if (strcmp(commands[i]->name, name) == 0) {
+            hrf_guard_begin(program, commands[i]->name, !commands[i]->is_worker);
             return commands[i]->run(commands[i], n_words, words);
+        }
     if (argc < 2) {
         fprintf(stderr, "%s: a command is needed; see '%s --help'\n", program, program);
         return 2;

@@ -17,6 +17,7 @@ enum hrf_option_type {
     HRF_OPTION_TEXT, /* const char ** */
     HRF_OPTION_INT,  /* int64_t * */
     HRF_OPTION_REAL, /* double * */
+    HRF_OPTION_WORD, /* struct hrf_option_word * */
     HRF_OPTION_LIST  /* struct hrf_option_list *, may be given more than once */
 };
 
@@ -24,6 +25,12 @@ enum hrf_option_type {
 struct hrf_option_list {
     const char *items[HRF_OPTION_LIST_MAX]; /* borrowed from argv */
     size_t n_items;
+};
+
+/* An enum whose values have the words, in this order; NULL ends them. The help lists them. */
+struct hrf_option_word {
+    void *value;
+    const char *const *words;
 };
 
 struct hrf_option {
@@ -34,17 +41,41 @@ struct hrf_option {
     void *value;
 };
 
+/* An option whose value is a member of a request. A request is a struct that holds the values of
+ * all options of a command; because the table gives offsets, not addresses, two programs can share
+ * it. HRF_OPTION_OF gives type and offset of a member. */
+struct hrf_request_option {
+    const char *name, *argument, *help; /* as in struct hrf_option */
+    enum hrf_option_type type;
+    size_t at;                /* offset of the member in the request */
+    const char *const *words; /* WORD */
+};
+#define HRF_OPTION_OF(request, member)                                                             \
+    .type = _Generic(((request *)0)->member,                                                       \
+                     bool: HRF_OPTION_FLAG,                                                        \
+                     const char *: HRF_OPTION_TEXT,                                                \
+                     int64_t: HRF_OPTION_INT,                                                      \
+                     double: HRF_OPTION_REAL,                                                      \
+                     struct hrf_option_list: HRF_OPTION_LIST),                                     \
+    .at = offsetof(request, member)
+
+/* The same for an enum. */
+#define HRF_OPTION_WORD_OF(request, member, list)                                                  \
+    .type = HRF_OPTION_WORD, .at = offsetof(request, member), .words = list
+
 struct hrf_command {
     const char *name;               /* "run" */
     const char *operands;           /* "FILE.yaml" */
     const char *summary;            /* one line */
     const char *details;            /* paragraphs for --help; NULL = none */
     int min_operands, max_operands; /* max -1 = any number */
+    bool is_worker;                 /* a job's launcher starts it, and has to see how it ends */
     /* argc/argv without program and subcommand; returns the exit code. */
     int (*run)(const struct hrf_command *command, int argc, char **argv);
 };
 
-/* What hrf_args_parse says: go on, or end with this exit code. */
+/* The result of hrf_args_parse(): the operands, or `done` with the code to exit with (--help was
+ * printed, or the usage was wrong). */
 struct hrf_args {
     bool done;
     int exit_code;
@@ -54,11 +85,26 @@ struct hrf_args {
 
 struct hrf_args hrf_args_parse(const char *program, const struct hrf_command *command,
                                const struct hrf_option *options, int argc, char **argv);
-/* The whole program: picks the subcommand, prints the list of them for --help. */
+/* Parses into `request`. Options that are not given leave their members as they are. */
+struct hrf_args hrf_args_parse_request(const char *program, const struct hrf_command *command,
+                                       const struct hrf_request_option *options, void *request,
+                                       int argc, char **argv);
+/* The inverse: returns a command line that turns `initial` into `request` when it is parsed. It
+ * consists of the words of `first`, the options that differ, and `last` (NULL: none). `first` and
+ * the result end with NULL. The result is on the heap: hrf_args_free_words(). */
+char **hrf_args_write_request(const char *const first[], const struct hrf_request_option *options,
+                              const void *request, const void *initial, const char *last);
+void hrf_args_free_words(char **words);
+/* Runs the whole program: picks the subcommand and runs it, or prints the list of subcommands for
+ * --help. Returns the exit code. */
 int hrf_args_main(const char *program, const char *summary,
                   const struct hrf_command *const commands[], int argc, char **argv);
-/* The entry of `words` (NULL-terminated) nearest to `word` by edit distance, NULL when none is
- * near (more than a third of its length away). */
+/* Returns the entry of `words` (NULL-terminated) with the least edit distance to `word`, or NULL if
+ * every distance is more than a third of the word's length. */
 const char *hrf_nearest_word(const char *word, const char *const words[]);
+/* Returns the position of `word` in `words`, or -1. */
+int hrf_word_index(const char *word, const char *const words[]);
+/* Writes "fp32, fp16 or int8". */
+void hrf_words_list(const char *const words[], char *out, size_t size);
 
 #endif

@@ -24,9 +24,7 @@ enum hrf_status hrf_cache_folder(const char *cache, const char *folder, char **o
                                  struct hrf_error *err)
 {
     HRF_AUTO_FREE char *top = hrf_cache_directory(cache);
-    HRF_AUTO_FREE char *path = top != NULL && folder != NULL ? hrf_path_join(top, folder)
-                                                             : hrf_strdup(top);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for the path of the cache");
+    HRF_AUTO_FREE char *path = folder != NULL ? hrf_path_join(top, folder) : hrf_strdup(top);
     HRF_TRY(hrf_private_directory_check(top, err));
     HRF_TRY(hrf_private_directory_check(path, err));
     HRF_MOVE(*out, path);

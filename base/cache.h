@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 /* Where programs keep what runs share: `cache` (may be NULL), else $XDG_CACHE_HOME/hires-flow, else
- * ~/.cache/hires-flow. Heap; NULL when memory ran out. */
+ * ~/.cache/hires-flow. Heap. */
 char *hrf_cache_directory(const char *cache);
 /* The directory `folder` (NULL: itself) of the cache that `cache` names as for
  * hrf_cache_directory(), both checked and neither made. *out is a heap path. */

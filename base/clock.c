@@ -43,12 +43,12 @@ int64_t hrf_clock_wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-int64_t hrf_clock_setting_ms(const char *variable, int64_t least, int64_t otherwise)
+int64_t hrf_clock_setting_ms(const char *variable, int64_t min, int64_t otherwise)
 {
     const char *text = getenv(variable);
     char *end = NULL;
     const int64_t ms = text != NULL ? strtoll(text, &end, 10) : 0;
-    return end != NULL && end != text && *end == '\0' && ms >= least ? ms : otherwise;
+    return end != NULL && end != text && *end == '\0' && ms >= min ? ms : otherwise;
 }
 
 void hrf_clock_sleep_ms(int64_t ms)

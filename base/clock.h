@@ -8,11 +8,11 @@ int64_t hrf_clock_ns(void);             /* monotonic */
 int64_t hrf_clock_ms(void);             /* monotonic */
 double hrf_clock_seconds(void);         /* monotonic */
 double hrf_clock_thread_seconds(void);  /* processor time of the calling thread */
-double hrf_clock_process_seconds(void); /* of all of this process's threads */
+double hrf_clock_process_seconds(void); /* processor time of all threads of this process */
 int64_t hrf_clock_wall_ms(void);        /* since 1970-01-01 UTC */
-/* The milliseconds that an environment variable holds (a lever for tests); `otherwise` where it is
- * not set, not a number or below `least`. */
-int64_t hrf_clock_setting_ms(const char *variable, int64_t least, int64_t otherwise);
+/* Returns the milliseconds that an environment variable holds, or `otherwise` if it is not set, is
+ * not a number or is below `min`. Tests shorten waits by such variables. */
+int64_t hrf_clock_setting_ms(const char *variable, int64_t min, int64_t otherwise);
 void hrf_clock_sleep_ms(int64_t ms); /* returns early on a signal */
 /* "2026-01-31T23:59:59Z"; out holds at least 21 bytes. */
 void hrf_clock_iso8601(int64_t wall_ms, char out[24]);

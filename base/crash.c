@@ -1,6 +1,8 @@
 /* crash.c - crash points: ends the process where a test asks for it (crash.h). */
 #include "base/crash.h"
 
+#include "base/alloc.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,7 +28,10 @@ static void read_environment(void)
     snprintf(wanted, sizeof wanted, "%.*s", (int)n, at);
     const char *name = getenv("HRF_CRASH_SIGNAL");
     if (name != NULL)
-        harm = strcmp(name, "STOP") == 0 ? SIGSTOP : strcmp(name, "SEGV") == 0 ? SIGSEGV : SIGKILL;
+        harm = strcmp(name, "STOP") == 0     ? SIGSTOP
+               : strcmp(name, "SEGV") == 0   ? SIGSEGV
+               : strcmp(name, "MEMORY") == 0 ? 0
+                                             : SIGKILL;
     long count = at[n] == ':' ? strtol(at + n + 1, NULL, 10) : 1;
     atomic_store(&passes_left, count > 0 ? count : 1);
 }
@@ -48,6 +53,9 @@ void hrf_crash_point(const char *name)
     pthread_once(&once, read_environment);
     if (list_path != NULL)
         append_name(name);
-    if (wanted[0] != '\0' && strcmp(wanted, name) == 0 && atomic_fetch_sub(&passes_left, 1) == 1)
+    if (wanted[0] != '\0' && strcmp(wanted, name) == 0 && atomic_fetch_sub(&passes_left, 1) == 1) {
+        if (harm == 0)
+            _exit(HRF_EXIT_NO_MEMORY);
         kill(getpid(), harm);
+    }
 }

@@ -67,11 +67,11 @@ static const char formula[] = "=+-@'";
 static bool needs_mark(const char *text)
 {
     bool is_plain = true;
-    char shown[HRF_TEXT_STEP];
+    char shown[HRF_TEXT_ESCAPED_SIZE];
     if (text[0] != '\0' && strchr(formula, text[0]) != NULL)
         return true;
     while (*text != '\0' && is_plain)
-        text += hrf_text_step(text, shown, &is_plain);
+        text += hrf_text_escape_first(text, shown, &is_plain);
     return !is_plain;
 }
 
@@ -90,11 +90,11 @@ void hrf_csv_add_cell(struct hrf_strbuf *out, const char *text)
     hrf_strbuf_adds(out, is_quoted ? "\"" : "");
     hrf_strbuf_adds(out, is_marked ? "'" : "");
     while (*text != '\0') {
-        char shown[HRF_TEXT_STEP];
+        char shown[HRF_TEXT_ESCAPED_SIZE];
         bool is_plain;
         if (is_marked && *text == '\\')
             hrf_strbuf_addc(out, '\\');
-        text += hrf_text_step(text, shown, &is_plain);
+        text += hrf_text_escape_first(text, shown, &is_plain);
         add_character(out, shown);
     }
     hrf_strbuf_adds(out, is_quoted ? "\"" : "");
@@ -157,8 +157,7 @@ static void unmark(char *field)
 static enum hrf_status take_row(struct parser *p, char **in, struct hrf_error *err)
 {
     struct hrf_csv *csv = p->csv;
-    HRF_TRY(hrf_array_reserve((void **)&csv->rows, &p->rows_capacity, csv->n_rows + 1,
-                              sizeof csv->rows[0], err));
+    hrf_array_reserve((void **)&csv->rows, &p->rows_capacity, csv->n_rows + 1, sizeof csv->rows[0]);
     struct hrf_csv_row row = { .line = p->line };
     size_t first = p->n_fields;
     for (bool more = true; more;) {
@@ -167,8 +166,8 @@ static enum hrf_status take_row(struct parser *p, char **in, struct hrf_error *e
         if (!take_field(p, in, &field))
             return hrf_error_set(err, HRF_E_USER, "%s:%d: a quote is opened and never closed",
                                  p->where, start);
-        HRF_TRY(hrf_array_reserve((void **)&csv->fields, &p->fields_capacity, p->n_fields + 1,
-                                  sizeof csv->fields[0], err));
+        hrf_array_reserve((void **)&csv->fields, &p->fields_capacity, p->n_fields + 1,
+                          sizeof csv->fields[0]);
         csv->fields[p->n_fields++] = field;
         more = **in == ',';
         if (**in == '\r' && (*in)[1] == '\n')
@@ -190,8 +189,7 @@ enum hrf_status hrf_csv_parse(const char *text, size_t n_bytes, const char *wher
         return hrf_error_set(err, HRF_E_USER, "%s: holds a NUL byte, so it is not a CSV text",
                              where);
     HRF_AUTO(hrf_csv) csv = hrf_calloc(1, sizeof *csv);
-    if (csv == NULL || (csv->text = hrf_strndup(text, n_bytes)) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %s", where);
+    csv->text = hrf_strndup(text, n_bytes);
     struct parser p = { .csv = csv, .where = where, .line = 1 };
     char *in = csv->text;
     if (strncmp(in, "\xef\xbb\xbf", 3) == 0)

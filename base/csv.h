@@ -1,5 +1,5 @@
-/* csv.h - RFC 4180, and cells that stay text in a spreadsheet. Reading takes quotes, doubled
- * quotes, newlines in quotes, CRLF, a UTF-8 mark. */
+/* csv.h - csv files by RFC 4180, with cells that a spreadsheet does not execute. The parser accepts
+ * quotes, doubled quotes, newlines in quotes, CRLF and a byte order mark of UTF-8. */
 #ifndef HRF_BASE_CSV_H
 #define HRF_BASE_CSV_H
 
@@ -30,12 +30,11 @@ HRF_CHECKED enum hrf_status hrf_csv_read(const char *path, struct hrf_csv **out,
 void hrf_csv_destroy(struct hrf_csv *csv);
 HRF_DEFINE_AUTO(hrf_csv)
 
-/* Adds `text` as one cell that no spreadsheet takes for a formula and no terminal obeys. A text
- * that begins with = + - @ ' or holds control characters, marks of direction or bytes that are not
- * UTF-8 is marked by an apostrophe before it, and in it those characters are written as in
- * base/text.h and a backslash as two. Then the cell is quoted where RFC 4180 asks for it, or a ; is
- * in it. hrf_csv_parse() takes the marks off again: every text comes back as it was. Not for
- * numbers. */
+/* Appends `text` as one cell that no spreadsheet executes as a formula and no terminal obeys. If
+ * the text begins with = + - @ ' or holds control characters, direction marks or bytes that are not
+ * UTF-8, an apostrophe is put before it, those characters are escaped as in base/text.h, and a
+ * backslash is doubled. The cell is quoted if RFC 4180 requires it or if it contains a semicolon.
+ * hrf_csv_parse() reverses all of this. Do not use it for numbers. */
 void hrf_csv_add_cell(struct hrf_strbuf *out, const char *text);
 
 #endif

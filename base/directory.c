@@ -19,7 +19,6 @@
 enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *part = hrf_strdup(path);
-    HRF_CHECK_MEMORY(part != NULL, err, "no memory for the path '%s'", path);
     for (char *slash = part + 1;; slash++) {
         slash = part[0] != '\0' ? strchr(slash, '/') : NULL;
         if (slash != NULL)
@@ -35,18 +34,18 @@ enum hrf_status hrf_path_make_directories(const char *path, struct hrf_error *er
     return HRF_OK;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
     (void)st;
     (void)type;
-    (void)place;
+    (void)ftw;
     return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
 enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_error *err)
 {
-    enum { MOST_OPEN = 16 }; /* directories at once; deeper trees cost time only */
-    if (nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
+    enum { MAX_OPEN = 16 }; /* directories at once; deeper trees cost time only */
+    if (nftw(path, remove_one, MAX_OPEN, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
         return HRF_OK;
     return hrf_error_set_errno(err, errno, "cannot remove '%s' and all in it", path);
 }
@@ -77,23 +76,15 @@ enum hrf_status hrf_name_list_read(const char *directory, struct hrf_name_list *
     DIR *stream = opendir(directory);
     if (stream == NULL)
         return hrf_error_set_errno(err, errno, "cannot open the folder '%s'", directory);
-    enum hrf_status status = HRF_OK;
-    for (const struct dirent *e; status == HRF_OK && (e = readdir(stream)) != NULL;) {
+    for (const struct dirent *e; (e = readdir(stream)) != NULL;) {
         if (e->d_name[0] == '.')
             continue;
         void *items = list.items;
-        status = hrf_array_reserve(&items, &capacity, list.n_items + 1, sizeof list.items[0], err);
+        hrf_array_reserve(&items, &capacity, list.n_items + 1, sizeof list.items[0]);
         list.items = items;
-        if (status == HRF_OK && (list.items[list.n_items] = hrf_strdup(e->d_name)) == NULL)
-            status = hrf_error_set(err, HRF_E_NOMEM, "no memory to list '%s'", directory);
-        else if (status == HRF_OK)
-            list.n_items++;
+        list.items[list.n_items++] = hrf_strdup(e->d_name);
     }
     closedir(stream);
-    if (status != HRF_OK) {
-        hrf_name_list_release(&list);
-        return status;
-    }
     if (list.n_items > 1)
         qsort(list.items, list.n_items, sizeof list.items[0], hrf_compare_texts);
     *out = list;

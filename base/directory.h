@@ -1,4 +1,4 @@
-/* directory.h - directories: what is in them, whole trees of them. */
+/* directory.h - makes, lists, syncs and removes directories. */
 #ifndef HRF_BASE_DIRECTORY_H
 #define HRF_BASE_DIRECTORY_H
 
@@ -13,7 +13,7 @@ HRF_CHECKED enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_er
 /* fsync of a directory, so that a rename in it survives a power cut. */
 HRF_CHECKED enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err);
 
-/* Names in a folder, sorted by bytes, without those that begin with a dot. */
+/* The names in a folder, sorted by their bytes, without those that begin with a dot. */
 struct hrf_name_list {
     char **items;
     size_t n_items;

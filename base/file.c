@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,7 +46,6 @@ static enum hrf_status read_stream(int fd, const char *path, size_t limit, struc
             return hrf_error_set(err, HRF_E_USER, "'%s' has more bytes than the limit of %zu", path,
                                  limit);
         hrf_strbuf_add(out, block, n);
-        HRF_TRY(hrf_strbuf_status(out, err));
     } while (n == sizeof block);
     return HRF_OK;
 }
@@ -98,6 +98,42 @@ enum hrf_status hrf_file_open(const char *path, int *fd, struct hrf_error *err)
     HRF_TRY(refuse_special(path, st.st_mode, err));
     *fd = opened;
     opened = -1;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_file_open_below(const char *directory, const char *path, int *fd,
+                                    struct hrf_error *err)
+{
+    enum { COMMON = O_RDONLY | O_CLOEXEC | O_NOFOLLOW };
+    const size_t n = strlen(directory);
+    struct stat st;
+    HRF_AUTO_CLOSE int at = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    HRF_AUTO_FREE char *rest = hrf_strdup(
+        strncmp(path, directory, n) == 0 && path[n] == '/' ? path + n + 1 : path);
+    for (char *name = rest, *end; at >= 0 && name != NULL; name = end) {
+        end = strchr(name, '/');
+        if (end != NULL)
+            *end++ = '\0';
+        if (strcmp(name, "..") == 0)
+            return hrf_error_set(err, HRF_E_USER, "'%s' is not below '%s'", path, directory);
+        const int next = openat(
+            at, name, end != NULL ? COMMON | O_DIRECTORY : COMMON | O_NONBLOCK | O_NOCTTY);
+        const int native = errno;
+        close(at);
+        at = next;
+        errno = native;
+    }
+    if (at < 0 && (errno == ELOOP || errno == ENOTDIR))
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' is or goes through a link, which is not followed below '%s'",
+                             path, directory);
+    if (at < 0)
+        return hrf_error_set_errno(err, errno, "cannot open '%s'", path);
+    if (fstat(at, &st) != 0)
+        return hrf_error_set_errno(err, errno, "cannot stat '%s'", path);
+    HRF_TRY(refuse_special(path, st.st_mode, err));
+    *fd = at;
+    at = -1;
     return HRF_OK;
 }
 
@@ -194,7 +230,6 @@ static enum hrf_status commit(const char *temporary, const char *path, struct hr
     if (rename(temporary, path) != 0)
         return hrf_error_set_errno(err, errno, "cannot rename '%s' to '%s'", temporary, path);
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for the path '%s'", path);
     return hrf_path_sync_directory(directory, err);
 }
 
@@ -229,4 +264,12 @@ enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes, size_
         return status;
     }
     return hrf_file_commit(temporary, path, err);
+}
+
+int64_t hrf_file_size_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur <= INT64_MAX
+               ? (int64_t)limit.rlim_cur
+               : INT64_MAX;
 }

@@ -70,3 +70,10 @@ int64_t hrf_file_system_free(const char *path)
     }
     return (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
 }
+
+bool hrf_file_system_is_full(const char *path)
+{
+    enum { MIN_BYTES = 32 << 10 }; /* of SQLite's index of a log, a file of the least size */
+    const int64_t n_free = hrf_file_system_free(path);
+    return n_free >= 0 && n_free < MIN_BYTES;
+}

@@ -1,7 +1,8 @@
 /* float16.h - conversion between float and IEEE 754 binary16.
  *
- * Rounds half to even; what rounds to 65536 or more becomes infinity, a NaN stays a NaN. Inline and
- * with selects in place of branches, so that loops over it vectorise.
+ * Conversions round half to even; a number that rounds to 65536 or more becomes infinity, and a NaN
+ * stays a NaN. The functions are inline and have selects instead of branches, so that the compiler
+ * vectorises loops over them.
  */
 #ifndef HRF_BASE_FLOAT16_H
 #define HRF_BASE_FLOAT16_H

@@ -18,7 +18,7 @@ struct hrf_hash {
 enum hrf_status hrf_hash_create(struct hrf_hash **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_hash) hash = hrf_calloc(1, sizeof *hash);
-    if (hash == NULL || (hash->context = EVP_MD_CTX_new()) == NULL ||
+    if ((hash->context = EVP_MD_CTX_new()) == NULL ||
         EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL) != 1)
         return hrf_error_set(err, HRF_E_NOMEM, "cannot start a SHA-256");
     HRF_MOVE(*out, hash);
@@ -107,7 +107,7 @@ enum hrf_status hrf_hash_file(const char *path, char out[HRF_HASH_HEX], struct h
     HRF_TRY(hrf_file_open(path, &fd, err));
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
-    HRF_AUTO_FREE unsigned char *block = hrf_alloc(1 << 20);
+    HRF_AUTO_FREE unsigned char *block = hrf_try_alloc(1 << 20);
     HRF_CHECK_MEMORY(block != NULL, err, "no memory to hash '%s'", path);
     for (;;) {
         ssize_t n = read(fd, block, 1 << 20);

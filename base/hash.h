@@ -32,7 +32,8 @@ HRF_CHECKED enum hrf_status hrf_hash_buffer(const void *bytes, size_t n_bytes,
 HRF_CHECKED enum hrf_status hrf_hash_file(const char *path, char out[HRF_HASH_HEX],
                                           struct hrf_error *err);
 
-/* FNV-1a of 64 bits (Fowler, Noll, Vo): fast, but anybody can make two texts of the same hash. */
+/* Returns the 64-bit FNV-1a hash (Fowler, Noll, Vo): it is fast, but anybody can make two texts
+ * with the same hash. */
 uint64_t hrf_hash_fnv(const void *bytes, size_t n_bytes);
 
 #endif

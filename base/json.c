@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Our documents are small; this bounds what a damaged or hostile file can ask for. */
@@ -34,6 +35,8 @@ static char *dump(const json_t *value, size_t flags)
 {
     char *text = json_dumps(value,
                             flags | JSON_SORT_KEYS | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY);
+    if (text == NULL) /* `value` is NULL, too, where its making ran out of memory */
+        hrf_out_of_memory(0);
     char *copy = hrf_strdup(text);
     free(text); /* ci-allow: jansson's own */
     return copy;
@@ -44,17 +47,18 @@ char *hrf_json_text(const json_t *value)
     return dump(value, JSON_COMPACT);
 }
 
+void hrf_json_print(const json_t *value)
+{
+    HRF_AUTO_FREE char *text = hrf_json_text(value);
+    puts(text);
+}
+
 enum hrf_status hrf_json_write_file(const char *path, const json_t *value, struct hrf_error *err)
 {
-    struct hrf_strbuf line = HRF_STRBUF_INIT;
     HRF_AUTO_FREE char *text = dump(value, JSON_INDENT(2));
-    if (text != NULL)
-        hrf_strbuf_addf(&line, "%s\n", text);
-    enum hrf_status status = text != NULL
-                                 ? hrf_strbuf_status(&line, err)
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory to write '%s'", path);
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, line.text, line.length, err);
+    struct hrf_strbuf line = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&line, "%s\n", text);
+    const enum hrf_status status = hrf_file_write_atomic(path, line.text, line.length, err);
     hrf_strbuf_release(&line);
     return status;
 }
@@ -133,6 +137,43 @@ enum hrf_status hrf_json_get_object(const json_t *object, const char *key, const
     return HRF_OK;
 }
 
+/* jansson fails only when memory is out. */
+static void check(int failed)
+{
+    if (failed)
+        hrf_out_of_memory(0);
+}
+
+void hrf_json_put(json_t *object, const char *key, json_t *value)
+{
+    check(json_object_set_new(object, key, value));
+}
+
+void hrf_json_put_text(json_t *object, const char *key, const char *text)
+{
+    hrf_json_put(object, key, text != NULL ? hrf_json_string(text) : json_null());
+}
+
+void hrf_json_put_int(json_t *object, const char *key, int64_t value)
+{
+    hrf_json_put(object, key, json_integer(value));
+}
+
+void hrf_json_put_number(json_t *object, const char *key, double value)
+{
+    hrf_json_put(object, key, hrf_json_number(value));
+}
+
+void hrf_json_put_bool(json_t *object, const char *key, bool value)
+{
+    hrf_json_put(object, key, json_boolean(value));
+}
+
+void hrf_json_add(json_t *array, json_t *value)
+{
+    check(json_array_append_new(array, value));
+}
+
 json_t *hrf_json_string(const char *text)
 {
     json_t *value = json_string(text);
@@ -153,4 +194,66 @@ json_t *hrf_json_string(const char *text)
 json_t *hrf_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *hrf_json_bytes(const char *text)
+{
+    if (text == NULL)
+        return json_null();
+    json_t *value = json_string(text); /* NULL when it is not UTF-8 */
+    if (value != NULL)
+        return value;
+    struct hrf_strbuf hex = HRF_STRBUF_INIT;
+    for (const char *s = text; *s != '\0'; s++)
+        hrf_strbuf_addf(&hex, "%02x", (unsigned char)*s);
+    value = json_object();
+    hrf_json_put_text(value, "base16", hex.text);
+    hrf_strbuf_release(&hex);
+    return value;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static enum hrf_status from_base16(const char *hex, const char *key, const char *where, char *out,
+                                   struct hrf_error *err)
+{
+    size_t n = strlen(hex);
+    for (size_t i = 0; i < n; i += 2) {
+        int high = hex_digit(hex[i]), low = high >= 0 ? hex_digit(hex[i + 1]) : -1;
+        if (low < 0 || (high | low) == 0)
+            return hrf_error_set(err, HRF_E_USER, "%s: '%s' is not base 16", where, key);
+        out[i / 2] = (char)(high * 16 + low);
+    }
+    out[n / 2] = '\0';
+    return HRF_OK;
+}
+
+enum hrf_status hrf_json_to_bytes(const json_t *value, const char *key, const char *where,
+                                  char **out, struct hrf_error *err)
+{
+    const char *hex = json_string_value(json_object_get(value, "base16"));
+    const char *text = hex != NULL ? hex : json_string_value(value);
+    if (json_is_null(value)) {
+        *out = NULL;
+        return HRF_OK;
+    }
+    if (text == NULL)
+        return hrf_error_set(err, HRF_E_USER, "%s: '%s' is %s", where, key,
+                             value == NULL ? "missing" : "not a text");
+    HRF_AUTO_FREE char *copy = hrf_strdup(text);
+    if (hex != NULL)
+        HRF_TRY(from_base16(hex, key, where, copy, err));
+    HRF_MOVE(*out, copy);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_json_get_bytes(const json_t *object, const char *key, const char *where,
+                                   char **out, struct hrf_error *err)
+{
+    return hrf_json_to_bytes(json_object_get(object, key), key, where, out, err);
 }

@@ -1,6 +1,7 @@
 /* log.c - log lines with level, subsystem and rank (log.h). */
 #include "base/log.h"
 
+#include "base/message.h"
 #include "base/text.h"
 
 #include <pthread.h>
@@ -76,9 +77,9 @@ void hrf_log(enum hrf_log_level level, const char *subsystem, const char *format
     va_list args;
     va_start(args, format);
     char raw[sizeof line]; /* may hold names from outside */
-    vsnprintf(raw, sizeof raw, format, args);
+    hrf_message_vprint(raw, sizeof raw, format, args);
     va_end(args);
-    hrf_text_show(raw, line + used, sizeof line - used - 1);
+    hrf_text_escape(raw, line + used, sizeof line - used - 1);
     used += strlen(line + used);
     pthread_mutex_lock(&lock);
     if (hook_function != NULL) {

@@ -1,4 +1,4 @@
-/* log.h - talk on stderr: levels and subsystems.
+/* log.h - log lines on stderr, by level and subsystem.
  *
  * Libraries log at debug only; the executor, the run loop and the CLIs log at the other
  * levels. Lines go to stderr through one write, so lines of several processes do not mix.
@@ -17,7 +17,8 @@ enum hrf_log_level { HRF_LOG_ERROR, HRF_LOG_WARNING, HRF_LOG_INFO, HRF_LOG_DEBUG
 void hrf_log(enum hrf_log_level level, const char *subsystem, const char *format, ...)
     HRF_PRINTF(3, 4);
 bool hrf_log_enabled(enum hrf_log_level level, const char *subsystem);
-/* Identity of this process in every line, e.g. "rank 3 node7"; copied; NULL = none. */
+/* Sets what every line says of this process, e.g. "rank 3 node7". The text is copied; NULL means
+ * nothing. */
 void hrf_log_set_identity(const char *identity);
 typedef void hrf_log_hook(void *context, const char *line); /* line without newline */
 void hrf_log_set_hook(hrf_log_hook *hook, void *context);   /* NULL = stderr */

@@ -1,4 +1,5 @@
-/* min_max.h - the smaller and the larger of two integers, and a product that cannot overflow. */
+/* min_max.h - arithmetic of integers: the smaller and the larger of two, bounds, a division that
+ * rounds up, and a product that cannot overflow. */
 #ifndef HRF_BASE_MIN_MAX_H
 #define HRF_BASE_MIN_MAX_H
 
@@ -13,6 +14,17 @@ static inline int64_t hrf_min(int64_t a, int64_t b)
 static inline int64_t hrf_max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+static inline int64_t hrf_clamp(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* a / b, rounded up; a >= 0, b > 0. */
+static inline int64_t hrf_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
 }
 
 /* False if the product does not fit into int64_t; *out must then not be used. */

@@ -2,9 +2,11 @@
  *
  * CUDA and MPI live in shared objects of their own, so that the programs start on machines
  * without them. A module is `hrf_<name>.so`; it lies in $HRF_MODULE_DIR, else in
- * ../lib/hires-flow/ as seen from the running program. It exports one object, `hrf_module`, and
- * carries its own copy of what it uses of us: only what `operations` points to is shared.
- * A library, whose program is somebody else's, says where its modules are by hrf_module_look_in().
+ * ../lib/hires-flow/ relative to the running program. It exports one object, `hrf_module`, and
+ * contains its own copy of the libraries of hires-flow that it uses: only what `operations` points
+ * to is shared. What is shared has one layout in one build only, so a module says which build it is
+ * of, and its loader compares that with its own before it uses `operations`. A library that runs in
+ * somebody else's program says where its modules are by hrf_module_look_in().
  */
 #ifndef HRF_BASE_MODULE_H
 #define HRF_BASE_MODULE_H
@@ -14,17 +16,18 @@
 #include <stdbool.h>
 
 struct hrf_module {
-    const char *version;    /* of hires-flow: module and program must come from one build */
-    const void *operations; /* what it is, by name, both sides know */
+    const char *build;      /* HRF_BUILD_<NAME> (module_builds.h), e.g. "0.2.0+c28fabbe442d" */
+    const void *operations; /* a table whose type follows from the module's name */
 };
 
 /* Before the first hrf_module_load(), by one thread: modules lie in `directory`, unless
  * $HRF_MODULE_DIR names another. False: no memory. */
 bool hrf_module_look_in(const char *directory);
 
-/* Loads the module once; it stays. HRF_E_UNSUPPORTED with the reason, in words for the user, when
- * it is not installed, a library that it needs is missing, or it is of another version. */
-HRF_CHECKED enum hrf_status hrf_module_load(const char *name, const char *version,
+/* Loads the module at the first call and keeps it loaded. `build`: HRF_BUILD_<NAME> of the caller.
+ * HRF_E_UNSUPPORTED, with a reason for the user: it is not installed, a library that it needs is
+ * missing, or it is of another build. */
+HRF_CHECKED enum hrf_status hrf_module_load(const char *name, const char *build,
                                             const void **operations, struct hrf_error *err);
 
 #endif

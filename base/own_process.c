@@ -114,7 +114,7 @@ int64_t hrf_memory_resident(void)
 enum hrf_status hrf_process_self(char **out, struct hrf_error *err)
 {
     char path[4096];
-    const char *program = path, *told = getenv("HRF_PROGRAM");
+    const char *program = path, *given = getenv("HRF_PROGRAM");
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0)
         return hrf_error_set_errno(err, errno, "cannot find the path of this program");
@@ -128,10 +128,9 @@ enum hrf_status hrf_process_self(char **out, struct hrf_error *err)
     }
     /* Started through the dynamic linker (tools/bundle), whose path this is. */
     const char *base = strrchr(path, '/');
-    if (told != NULL && base != NULL && strncmp(base, "/ld-", 4) == 0)
-        program = told;
+    if (given != NULL && base != NULL && strncmp(base, "/ld-", 4) == 0)
+        program = given;
     char *copy = hrf_strdup(program);
-    HRF_CHECK_MEMORY(copy != NULL, err, "no memory for a path");
     *out = copy;
     return HRF_OK;
 }

@@ -1,4 +1,4 @@
-/* own_process.h - the process that calls: its program, its processors, its memory. */
+/* own_process.h - the calling process: its program, its processors, its memory. */
 #ifndef HRF_BASE_OWN_PROCESS_H
 #define HRF_BASE_OWN_PROCESS_H
 
@@ -7,21 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Absolute path of the running program (heap): what starts it anew. */
+/* Returns the absolute path of the running program (heap), to start it once more. */
 HRF_CHECKED enum hrf_status hrf_process_self(char **out, struct hrf_error *err);
 
 int64_t hrf_process_peak_memory(void); /* of this process, bytes */
 int hrf_process_cpu_count(void);       /* processors that this process may use, >= 1 */
-/* Which they are, "0-3,8"; "" when that is not told. What does not fit is left out behind "...". */
+/* Writes the numbers of these processors, e.g. "0-3,8", or "" if they are not known. A list that
+ * does not fit ends in "...". */
 void hrf_process_cpu_list(char *out, size_t size);
-/* All threads of this process, and those to come, keep to these processors. HRF_E_USER: not such a
- * list, or none of them may be used. */
+/* Restricts all threads of this process, and those that start later, to these processors.
+ * HRF_E_USER: the list is malformed, or none of its processors may be used. */
 HRF_CHECKED enum hrf_status hrf_process_set_cpus(const char *list, struct hrf_error *err);
 
-/* Gives the system back what was freed, as far as it can: after something large that is not coming
- * again. */
+/* Returns freed memory to the system as far as possible. Call it after something large was freed
+ * that will not be needed again. */
 void hrf_memory_trim(void);
-/* Bytes that are resident now; 0: not known. */
+/* Returns how many bytes of this process are resident now; 0 if that is not known. */
 int64_t hrf_memory_resident(void);
 
 #endif

@@ -121,9 +121,8 @@ enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error
         current = hrf_alloc(4096);
         if (current != NULL && getcwd(current, 4096) == NULL)
             return hrf_error_set_errno(err, errno, "cannot find the current directory");
-        result = current != NULL ? hrf_path_join(current, path) : NULL;
+        result = hrf_path_join(current, path);
     }
-    HRF_CHECK_MEMORY(result != NULL, err, "no memory for the path '%s'", path);
     hrf_path_tidy(result);
     *out = result;
     return HRF_OK;

@@ -1,7 +1,7 @@
-/* path.h - paths: joined, taken apart, made absolute, and what stands there.
+/* path.h - joins paths, takes them apart, makes them absolute, and says what a path names.
  *
  * Names are bytes: nothing here assumes that a path is printable. Returned strings are heap strings
- * (hrf_free) where they are not const; NULL means that memory ran out.
+ * (hrf_free) where they are not const.
  */
 #ifndef HRF_BASE_PATH_H
 #define HRF_BASE_PATH_H
@@ -18,13 +18,13 @@ const char *hrf_path_name(const char *path); /* "a/b.tif" -> "b.tif", inside `pa
 char *hrf_path_stem(const char *path);       /* "a/b.tif" -> "b" */
 char *hrf_path_extension(const char *path);  /* "a/b.TIF" -> "tif", "" when none */
 
-/* An absolute path without "//", "/." and "X/..", in place; other paths are left alone. "X/.."
- * stays where X is a link (its parent is elsewhere) or has a glob's characters. */
+/* Removes "//", "/." and "X/.." from an absolute path, in place; a relative path stays as it is.
+ * "X/.." is kept if X is a link, whose parent is elsewhere, or contains characters of a glob. */
 void hrf_path_tidy(char *path);
 
 bool hrf_path_exists(const char *path);
 bool hrf_path_is_directory(const char *path);
 int64_t hrf_path_size(const char *path); /* bytes; -1 when it cannot be read */
-/* The path from "/" on, tidied; it need not exist. */
+/* Makes a path absolute and tidies it (heap). The path need not exist. */
 HRF_CHECKED enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error *err);
 #endif

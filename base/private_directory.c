@@ -53,7 +53,6 @@ static enum hrf_status make(const char *path, struct hrf_error *err)
     if (errno != ENOENT)
         return hrf_error_set_errno(err, errno, "cannot make the directory '%s'", path);
     HRF_AUTO_FREE char *parent = hrf_path_directory(path);
-    HRF_CHECK_MEMORY(parent != NULL, err, "no memory for the path '%s'", path);
     HRF_TRY(strcmp(parent, path) != 0 ? make(parent, err) : HRF_OK);
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return HRF_OK;

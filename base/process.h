@@ -37,7 +37,7 @@ hrf_process_run(const char *const argv[], const char *const environment[], const
 HRF_CHECKED enum hrf_status hrf_process_start(const char *const argv[], const char *log_path,
                                               bool detached, pid_t *pid, struct hrf_error *err);
 
-/* What waitpid() told. */
+/* Decodes the status that waitpid() gave. */
 struct hrf_process_result hrf_process_decode(int wait_status);
 
 #endif

@@ -1,7 +1,7 @@
-/* process_session.h - all processes of a session, as /proc shows them: for whoever started one
- * process that starts others (mpirun its ranks), watches over them and ends them.
+/* process_session.h - all processes of a session, as /proc shows them. A launcher that started one
+ * process which starts others (mpirun its ranks) watches and ends them by it.
  *
- * Processes of other users are counted, too; what cannot be read is taken for gone.
+ * Processes of other users are counted, too; a process that cannot be read counts as ended.
  */
 #ifndef HRF_BASE_PROCESS_SESSION_H
 #define HRF_BASE_PROCESS_SESSION_H
@@ -11,14 +11,14 @@
 
 struct hrf_process_session {
     int64_t n_processes; /* zombies left out */
-    int64_t n_stopped;   /* of those, by SIGSTOP or a debugger */
-    int64_t cpu_ticks;   /* that they have used, in sysconf(_SC_CLK_TCK); ended ones left out */
+    int64_t n_stopped;   /* how many of these SIGSTOP or a debugger has stopped */
+    int64_t cpu_ticks;   /* processor time of those that run, in sysconf(_SC_CLK_TCK) */
 };
 
-/* `without`: a process that is not counted; 0 = none. */
+/* Counts the processes of a session, but for the process `without` (0: for none). */
 void hrf_process_session_look(pid_t session, pid_t without, struct hrf_process_session *out);
-/* SIGKILL for every process of it, also for those that start meanwhile. Never for the caller's own
- * session. */
+/* Sends SIGKILL to every process of a session, also to those that start meanwhile. It does nothing
+ * to the caller's own session. */
 void hrf_process_session_kill(pid_t session);
 
 #endif

@@ -1,4 +1,4 @@
-/* sort.h - orders for qsort() that several places need, the median and quantiles. */
+/* sort.h - comparison functions for qsort(), the median and quantiles. */
 #ifndef HRF_BASE_SORT_H
 #define HRF_BASE_SORT_H
 
@@ -7,10 +7,10 @@
 int hrf_compare_doubles(const void *a, const void *b); /* items: double, none of them NaN */
 int hrf_compare_texts(const void *a, const void *b);   /* items: char *, by their bytes */
 
-/* The median of n >= 1 numbers, which it sorts. */
+/* Returns the median of n >= 1 numbers and leaves them sorted. */
 double hrf_median(double *values, size_t n);
-/* The q-quantile (0 to 1) of n >= 1 numbers in rising order, between neighbours linear, as NumPy's
- * default is. */
+/* Returns the q-quantile (0 to 1) of n >= 1 numbers in rising order, interpolated linearly between
+ * neighbours as NumPy does by default. */
 double hrf_quantile(const double *rising, size_t n, double q);
 
 #endif

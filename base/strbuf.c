@@ -21,25 +21,20 @@ void hrf_strbuf_clear(struct hrf_strbuf *buf)
         buf->text[0] = '\0';
 }
 
-static bool reserve(struct hrf_strbuf *buf, size_t more)
+static void reserve(struct hrf_strbuf *buf, size_t more)
 {
-    if (buf->failed || more > SIZE_MAX / 2 - buf->length) {
-        buf->failed = true;
-        return false;
-    }
+    if (more > SIZE_MAX / 2 - buf->length)
+        hrf_out_of_memory(more);
     void *memory = buf->text == hrf_strbuf_empty ? NULL : buf->text;
-    if (hrf_array_reserve(&memory, &buf->capacity, buf->length + more + 1, 1, NULL) != HRF_OK) {
-        buf->failed = true;
-        return false;
-    }
+    hrf_array_reserve(&memory, &buf->capacity, buf->length + more + 1, 1);
     buf->text = memory;
-    return true;
 }
 
 void hrf_strbuf_add(struct hrf_strbuf *buf, const void *bytes, size_t n_bytes)
 {
-    if (n_bytes == 0 || !reserve(buf, n_bytes))
+    if (n_bytes == 0)
         return;
+    reserve(buf, n_bytes);
     memcpy(buf->text + buf->length, bytes, n_bytes);
     buf->length += n_bytes;
     assert(buf->length < buf->capacity);
@@ -79,12 +74,12 @@ void hrf_strbuf_vaddf(struct hrf_strbuf *buf, const char *format, va_list args)
     va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    if (n > 0 && reserve(buf, (size_t)n)) {
+    assert(n >= 0); /* only wide characters can fail to convert */
+    if (n > 0) {
+        reserve(buf, (size_t)n);
         vsnprintf(buf->text + buf->length, (size_t)n + 1, format, again);
         buf->length += (size_t)n;
     }
-    if (n < 0)
-        buf->failed = true;
     va_end(again);
 }
 
@@ -96,22 +91,9 @@ void hrf_strbuf_addf(struct hrf_strbuf *buf, const char *format, ...)
     va_end(args);
 }
 
-enum hrf_status hrf_strbuf_status(const struct hrf_strbuf *buf, struct hrf_error *err)
-{
-    if (buf->failed)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a text of more than %zu bytes",
-                             buf->length);
-    return HRF_OK;
-}
-
 char *hrf_strbuf_detach(struct hrf_strbuf *buf)
 {
-    char *text = NULL;
-    if (!buf->failed)
-        text = buf->text == hrf_strbuf_empty ? hrf_strdup("") : buf->text;
-    if (text == buf->text)
-        *buf = (struct hrf_strbuf)HRF_STRBUF_INIT;
-    else
-        hrf_strbuf_release(buf);
+    char *text = buf->text == hrf_strbuf_empty ? hrf_strdup("") : buf->text;
+    *buf = (struct hrf_strbuf)HRF_STRBUF_INIT;
     return text;
 }

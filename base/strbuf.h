@@ -1,24 +1,19 @@
 /* strbuf.h - a growing byte string, always NUL-terminated.
  *
- * `text` is never NULL after init. Appending never fails visibly: when memory runs out the
- * buffer is marked `failed` and keeps what it had; check once at the end with
- * hrf_strbuf_status(). Not thread-safe.
+ * `text` is never NULL after init. Not thread-safe.
  */
 #ifndef HRF_BASE_STRBUF_H
 #define HRF_BASE_STRBUF_H
 
 #include "base/alloc.h"
-#include "base/error.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 struct hrf_strbuf {
     char *text;
     size_t length; /* bytes without the NUL */
     size_t capacity;
-    bool failed;
 };
 
 extern char hrf_strbuf_empty[1];
@@ -34,10 +29,9 @@ void hrf_strbuf_adds(struct hrf_strbuf *buf, const char *text);
 void hrf_strbuf_addc(struct hrf_strbuf *buf, char c);
 void hrf_strbuf_addf(struct hrf_strbuf *buf, const char *format, ...) HRF_PRINTF(2, 3);
 void hrf_strbuf_vaddf(struct hrf_strbuf *buf, const char *format, va_list args);
-/* One word of a command line as a shell reads it: in single quotes where it needs them. */
+/* Appends one word of a command line as a shell reads it, in single quotes if it needs them. */
 void hrf_strbuf_add_word(struct hrf_strbuf *buf, const char *word);
-HRF_CHECKED enum hrf_status hrf_strbuf_status(const struct hrf_strbuf *buf, struct hrf_error *err);
-/* The text as a heap string owned by the caller (hrf_free); NULL when memory ran out. */
+/* The text as a heap string owned by the caller (hrf_free). */
 char *hrf_strbuf_detach(struct hrf_strbuf *buf);
 
 #endif

@@ -12,7 +12,7 @@
 size_t hrf_text_decode(const char *text, uint32_t *point)
 {
     static const uint32_t lead_mask[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 }; /* below: overlong */
+    static const uint32_t min[] = { 0, 0, 0x80, 0x800, 0x10000 }; /* below: overlong */
     const unsigned char *s = (const unsigned char *)text;
     const size_t n = s[0] < 0x80             ? 1
                      : (s[0] & 0xe0) == 0xc0 ? 2
@@ -25,7 +25,7 @@ size_t hrf_text_decode(const char *text, uint32_t *point)
             return 0;
         c = c << 6 | (s[i] & 0x3f);
     }
-    if (n == 0 || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+    if (n == 0 || c < min[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
         return 0;
     *point = c;
     return n;
@@ -37,31 +37,31 @@ static bool is_direction(uint32_t c)
     return (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-size_t hrf_text_step(const char *text, char out[HRF_TEXT_STEP], bool *is_plain)
+size_t hrf_text_escape_first(const char *text, char out[HRF_TEXT_ESCAPED_SIZE], bool *is_plain)
 {
     uint32_t c = 0;
     const size_t n = hrf_text_decode(text, &c);
     const bool is_control = c < 0x20 || (c >= 0x7f && c < 0xa0);
     *is_plain = n > 0 && !is_control && !is_direction(c);
     if (*is_plain)
-        snprintf(out, HRF_TEXT_STEP, "%.*s", (int)n, text);
+        snprintf(out, HRF_TEXT_ESCAPED_SIZE, "%.*s", (int)n, text);
     else if (n > 0 && !is_control)
-        snprintf(out, HRF_TEXT_STEP, "\\u%04x", (unsigned)(c & 0xffff));
+        snprintf(out, HRF_TEXT_ESCAPED_SIZE, "\\u%04x", (unsigned)(c & 0xffff));
     else if (text[0] == '\n' || text[0] == '\t')
-        snprintf(out, HRF_TEXT_STEP, "\\%c", text[0] == '\n' ? 'n' : 't');
+        snprintf(out, HRF_TEXT_ESCAPED_SIZE, "\\%c", text[0] == '\n' ? 'n' : 't');
     else
-        snprintf(out, HRF_TEXT_STEP, "\\x%02x", (unsigned)(unsigned char)text[0]);
+        snprintf(out, HRF_TEXT_ESCAPED_SIZE, "\\x%02x", (unsigned)(unsigned char)text[0]);
     return *is_plain || (n > 0 && !is_control) ? n : 1;
 }
 
-void hrf_text_show(const char *text, char *out, size_t size)
+void hrf_text_escape(const char *text, char *out, size_t size)
 {
     size_t used = 0;
     out[0] = '\0';
     while (*text != '\0') {
-        char shown[HRF_TEXT_STEP];
+        char shown[HRF_TEXT_ESCAPED_SIZE];
         bool is_plain;
-        text += hrf_text_step(text, shown, &is_plain);
+        text += hrf_text_escape_first(text, shown, &is_plain);
         const size_t n = strlen(shown);
         if (used + n >= size)
             return;
@@ -70,31 +70,31 @@ void hrf_text_show(const char *text, char *out, size_t size)
     }
 }
 
-char *hrf_text_printable(const char *text)
+char *hrf_text_escaped(const char *text)
 {
     struct hrf_strbuf out = HRF_STRBUF_INIT;
     while (*text != '\0') {
-        char shown[HRF_TEXT_STEP];
+        char shown[HRF_TEXT_ESCAPED_SIZE];
         bool is_plain;
-        text += hrf_text_step(text, shown, &is_plain);
+        text += hrf_text_escape_first(text, shown, &is_plain);
         hrf_strbuf_adds(&out, shown);
     }
     return hrf_strbuf_detach(&out);
 }
 
-/* FILE_NAME_MOST: what may be left of the 255 bytes that file systems take when an ending and a
+/* MAX_FILE_NAME: what may be left of the 255 bytes that file systems take when an ending and a
  * temporary name's addition have had theirs. A longer name keeps its beginning, before a dash and
  * HASH_DIGITS of its SHA-256. */
-enum { FILE_NAME_MOST = 180, HASH_DIGITS = 16, BEGINNING = FILE_NAME_MOST - 1 - HASH_DIGITS };
+enum { MAX_FILE_NAME = 180, HASH_DIGITS = 16, BEGINNING = MAX_FILE_NAME - 1 - HASH_DIGITS };
 
 /* *cut: how many bytes whole characters have within BEGINNING. */
 static void escape(const char *text, struct hrf_strbuf *out, size_t *cut)
 {
     for (const char *s = text; *s != '\0';) {
-        char shown[HRF_TEXT_STEP];
+        char shown[HRF_TEXT_ESCAPED_SIZE];
         bool is_plain;
         const unsigned char c = (unsigned char)*s;
-        const size_t n = hrf_text_step(s, shown, &is_plain);
+        const size_t n = hrf_text_escape_first(s, shown, &is_plain);
         if (c < 0x80)
             is_plain = isalnum(c) || c == '_' || c == '-' || (c == '.' && s != text);
         if (out->length <= BEGINNING)
@@ -105,32 +105,32 @@ static void escape(const char *text, struct hrf_strbuf *out, size_t *cut)
     }
 }
 
-static char *file_name(const char *text, bool *is_shortened)
+static char *file_name(const char *text, bool *is_cut)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
     char hash[HRF_HASH_HEX];
     size_t cut = 0;
     escape(text, &out, &cut);
-    *is_shortened = out.length > FILE_NAME_MOST;
-    if (!*is_shortened)
+    *is_cut = out.length > MAX_FILE_NAME;
+    if (!*is_cut)
         return hrf_strbuf_detach(&out);
-    if (out.failed || hrf_hash_buffer(text, strlen(text), hash, NULL) != HRF_OK)
+    if (hrf_hash_buffer(text, strlen(text), hash, NULL) != HRF_OK)
         return NULL;
     return hrf_format("%.*s-%.*s", (int)cut, out.text, HASH_DIGITS, hash);
 }
 
 char *hrf_text_file_name(const char *text)
 {
-    bool is_shortened;
-    return file_name(text, &is_shortened);
+    bool is_cut;
+    return file_name(text, &is_cut);
 }
 
-char *hrf_text_shortened(const char *text)
+char *hrf_text_cut_file_name(const char *text)
 {
-    bool is_shortened;
-    HRF_AUTO_FREE char *name = file_name(text, &is_shortened);
-    char *result = is_shortened ? name : NULL;
-    name = is_shortened ? NULL : name;
+    bool is_cut;
+    HRF_AUTO_FREE char *name = file_name(text, &is_cut);
+    char *result = is_cut ? name : NULL;
+    name = is_cut ? NULL : name;
     return result;
 }
 

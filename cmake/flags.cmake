@@ -21,6 +21,10 @@ if(HRF_SANITIZE)
     add_compile_options(-fsanitize=${HRF_SANITIZE} -fno-omit-frame-pointer
         -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${HRF_SANITIZE})
+    if(HRF_SANITIZE MATCHES address AND HRF_SANITIZE MATCHES undefined)
+        # What a pointer that is none leads to, AddressSanitizer says; a sixth of the time to compile.
+        add_compile_options(-fno-sanitize=null,object-size,pointer-overflow)
+    endif()
 endif()
 
 option(HRF_FUZZ "Build the fuzz entries as libFuzzer programs (needs clang)" OFF)

@@ -1,17 +1,23 @@
-/* hires_flow.h - the stable C interface: load a model and score batches, open a slide and read it.
+/* hires_flow.h - the stable C interface: load a model and score patches, open a slide and read it.
  *
- *   struct hires_flow_model *model = hires_flow_model_open("m.onnx", NULL);
- *   struct hires_flow_shape shape = { .rank = 4, .dims = { 8, 3, 224, 224 } };
- *   if (model == NULL || hires_flow_model_run(model, pixels, &shape) != 0)
+ *   const char *const classes[] = { "normal", "tumor" };
+ *   struct hires_flow_model_options options = { .size = sizeof options,
+ *                                               .classes = classes, .n_classes = 2 };
+ *   struct hires_flow_model *model = hires_flow_model_open("m.onnx", &options);
+ *   int64_t n_scores;
+ *   const float *scores = model == NULL ? NULL
+ *                         : hires_flow_model_score(model, rgb, n_patches, 224, &n_scores);
+ *   if (scores == NULL)
  *       fprintf(stderr, "%s\n", hires_flow_last_error());
- *   const float *scores = hires_flow_model_output(model, 0, &shape);
  *
  * Compile with `pkg-config --cflags --libs hires-flow`. library/example/score_patch.c is a whole
  * program.
  *
  * Functions that return int return 0, or a number of enum hires_flow_error; those that return a
  * pointer return NULL on failure. hires_flow_last_error() then has the sentence. Texts are UTF-8.
- * Nothing is printed, and the process never ends.
+ * Nothing is printed and the process goes on, with one exception: if memory runs out for something
+ * small, the process ends with a line on stderr and exit code 5. For what a file or a call sizes
+ * (weights, images, outputs) there is HIRES_FLOW_NO_MEMORY.
  *
  * Threads: a model is used by one thread at a time, a slide by any number at once. Memory that is
  * returned belongs to the model or slide and is valid until the next call that is named with it.
@@ -69,6 +75,19 @@ struct hires_flow_model_options {
     const char *calibration;
     int threads;                /* 0: every core that the process may use */
     int64_t memory_limit_bytes; /* 0: none; above it, images are computed in row tiles */
+
+    /* For hires_flow_model_score(): the workflow's `model`, by the same rules. */
+    const char *const *classes; /* names, one for each number of the output; copied */
+    int n_classes;
+    /* "probabilities" (default: Softmax, or Sigmoid for one class, unless the model ends in it),
+     * "softmax" or "sigmoid" (added to raw outputs), "none" (numbers as they are), "embedding". */
+    const char *output;
+    /* Of R, G and B scaled to 0..1. All 0: what the file says, else ImageNet's. */
+    double input_mean[3], input_std[3];
+    /* px of what the network is given, the middle of what a patch is resized to. 0: as the file
+     * says, else patches go in as they are. */
+    int64_t input_size, input_resize;
+    const char *input_interpolation; /* "bilinear", ...; NULL: as the file says */
 };
 
 /* An ONNX file with one input. `options` may be NULL. */
@@ -76,17 +95,34 @@ struct hires_flow_model *hires_flow_model_open(const char *path,
                                                const struct hires_flow_model_options *options);
 void hires_flow_model_close(struct hires_flow_model *model); /* NULL is fine */
 
-/* int8: takes the ranges of all tensors from a float32 run of `input` instead of from a file. */
-int hires_flow_model_calibrate(struct hires_flow_model *model, const float *input,
-                               const struct hires_flow_shape *shape);
-/* Computes `input`: dense float32, in the layout of the ONNX file (N x C x H x W for images). The
- * network is made ready for the shape of the first call, and made again when the shape changes. */
-int hires_flow_model_run(struct hires_flow_model *model, const float *input,
-                         const struct hires_flow_shape *shape);
+/* Scores n patches, rgb[n][size][size][3], pixels of 0 to 255, as a run scores them: resized and
+ * normalised as the options or the file say. Gives [n][*n_scores]: a number for each class, or an
+ * embedding; `n_scores` may be NULL. Valid until the next call with this model. Patches are
+ * computed 32 at a time, and the network is made ready again for another number of them. */
+const float *hires_flow_model_score(struct hires_flow_model *model, const uint8_t *rgb, int64_t n,
+                                    int64_t size, int64_t *n_scores);
+/* The name of the i-th number of a patch; NULL: it has none. Valid until close. */
+const char *hires_flow_model_class(const struct hires_flow_model *model, int64_t i);
+/* int8: takes the ranges of all tensors from a float32 run of such patches instead of a file. */
+int hires_flow_model_calibrate(struct hires_flow_model *model, const uint8_t *rgb, int64_t n,
+                               int64_t size);
+
+/* ---- the network alone ---- */
+
+/* Raw: computes `input` as it is, dense float32 in the layout of the ONNX file (N x C x H x W for
+ * images), of what the network was trained on: nothing is scaled, normalised or resized, and no
+ * Softmax is added to what comes out. The network is made ready for the shape of the first call,
+ * and made again when the shape changes. */
+int hires_flow_model_run_raw(struct hires_flow_model *model, const float *input,
+                             const struct hires_flow_shape *shape);
+/* int8: takes the ranges of all tensors from a float32 run of such an array. */
+int hires_flow_model_calibrate_raw(struct hires_flow_model *model, const float *input,
+                                   const struct hires_flow_shape *shape);
+/* Of the file. */
 int hires_flow_model_n_outputs(const struct hires_flow_model *model);
 const char *hires_flow_model_output_name(const struct hires_flow_model *model, int i);
-/* Output i of the last run in ONNX's layout, dense float32, and its shape. NULL: no run has
- * succeeded yet, or there is no such output. Valid until the next run, calibration or close. */
+/* Output i of the last raw run in ONNX's layout, dense float32, and its shape. NULL: no such run
+ * has succeeded since, or there is no such output. Valid until the next call with this model. */
 const float *hires_flow_model_output(const struct hires_flow_model *model, int i,
                                      struct hires_flow_shape *shape);
 /* What is not as was asked for, a line each: nodes that stay in float32, and the like. */
@@ -106,6 +142,8 @@ struct hires_flow_slide_info {
     const char *vendor;     /* as OpenSlide names it */
 };
 
+/* Slides are decoded in the caller's process, by OpenSlide and libtiff: a file that is damaged in a
+ * way which they do not survive ends it. Who opens slides of strangers does it in a child. */
 struct hires_flow_slide *hires_flow_slide_open(const char *path);
 void hires_flow_slide_close(struct hires_flow_slide *slide); /* NULL is fine */
 int hires_flow_slide_describe(struct hires_flow_slide *slide, struct hires_flow_slide_info *out);

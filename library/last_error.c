@@ -50,7 +50,7 @@ __attribute__((constructor)) static void find_modules(void)
     if (dladdr(place, &self) == 0 || self.dli_fname == NULL)
         return;
     HRF_AUTO_FREE char *folder = hrf_path_directory(self.dli_fname);
-    HRF_AUTO_FREE char *modules = folder != NULL ? hrf_path_join(folder, "hires-flow") : NULL;
+    HRF_AUTO_FREE char *modules = hrf_path_join(folder, "hires-flow");
     if (modules != NULL)
         (void)!hrf_module_look_in(modules);
 }

@@ -1,4 +1,4 @@
-/* library_private.h - what the files of this folder share: errors as the interface tells them. */
+/* library_private.h - what the files of this folder share: errors as the interface reports them. */
 #ifndef HRF_LIBRARY_LIBRARY_PRIVATE_H
 #define HRF_LIBRARY_LIBRARY_PRIVATE_H
 

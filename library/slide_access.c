@@ -13,8 +13,7 @@ struct hires_flow_slide *hires_flow_slide_open(const char *path)
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hires_flow_slide *slide = hrf_calloc(1, sizeof *slide);
-    const enum hrf_status status = slide != NULL ? hrf_slide_open(path, &slide->slide, &err)
-                                                 : hrf_error_set(&err, HRF_E_NOMEM, "no memory");
+    const enum hrf_status status = hrf_slide_open(path, &slide->slide, &err);
     if (hrf_library_end(status, &err) == HIRES_FLOW_OK)
         return slide;
     hrf_free(slide);
@@ -81,7 +80,7 @@ int hires_flow_slide_read(struct hires_flow_slide *slide, int level, int64_t x, 
                                "a region of %lld x %lld px is asked for; 1 to %d are possible",
                                (long long)width, (long long)height, MOST);
     if (status == HRF_OK)
-        status = hrf_slide_read(slide->slide, level, x, y, width, height, rgb, &err);
+        status = hrf_slide_read(slide->slide, level, x, y, width, height, rgb, NULL, &err);
     return hrf_library_end(status, &err);
 }
 

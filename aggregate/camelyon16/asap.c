@@ -15,7 +15,6 @@
 #define ASAP_MAX_OUTLINES ((size_t)1000000)
 #define ASAP_MAX_POINTS   ((size_t)50000000)
 #define ASAP_MAX_DEPTH    32
-#define ASAP_MAX_VALUE    1e9 /* px; beyond it is damage, and squares stay exact enough */
 
 struct vertex {
     int64_t order; /* @Order, or the position in the file when it is not given */
@@ -95,24 +94,20 @@ static void start_annotation(struct parser *p, const XML_Char **attributes)
     hrf_free(p->group);
     p->name = hrf_strdup(name != NULL ? name : "");
     p->group = hrf_strdup(group != NULL ? group : "");
-    if (p->name == NULL || p->group == NULL) {
-        stop(p, hrf_error_set(p->err, HRF_E_NOMEM, "no memory for the outlines of %s", p->where));
-        return;
-    }
     p->in_annotation = true;
     p->is_area = type == NULL || strcmp(type, "Polygon") == 0 || strcmp(type, "Spline") == 0 ||
                  strcmp(type, "Rectangle") == 0;
     p->n_vertices = 0;
 }
 
-/* The whole text as a finite number in range. */
+/* The whole text as a number no larger than a coordinate. */
 static bool take_number(const char *text, double *out)
 {
     if (text == NULL || *text == '\0')
         return false;
     char *end = NULL;
     *out = strtod(text, &end);
-    return *end == '\0' && isfinite(*out) && fabs(*out) <= ASAP_MAX_VALUE;
+    return *end == '\0' && hrf_is_place(*out);
 }
 
 static void take_coordinate(struct parser *p, const XML_Char **attributes)
@@ -137,8 +132,8 @@ static void take_coordinate(struct parser *p, const XML_Char **attributes)
         return;
     }
     void *items = p->vertices;
-    enum hrf_status status = hrf_array_reserve(&items, &p->vertices_capacity, p->n_vertices + 1,
-                                               sizeof *p->vertices, p->err);
+    hrf_array_reserve(&items, &p->vertices_capacity, p->n_vertices + 1, sizeof *p->vertices);
+    enum hrf_status status = HRF_OK;
     p->vertices = items;
     if (status != HRF_OK) {
         stop(p, status);
@@ -178,14 +173,10 @@ static enum hrf_status keep_outline(struct parser *p)
         return hrf_error_set(p->err, HRF_E_USER, "%s:%lu: more than %zu annotations", p->where,
                              line_of(p), ASAP_MAX_OUTLINES);
     void *items = all->items;
-    enum hrf_status status = hrf_array_reserve(&items, &p->capacity, all->n_items + 1,
-                                               sizeof *all->items, p->err);
+    hrf_array_reserve(&items, &p->capacity, all->n_items + 1, sizeof *all->items);
     all->items = items;
-    HRF_TRY(status);
     struct hrf_outline outline = { .role = role_of(p->group), .n_points = p->n_vertices };
     outline.points = hrf_alloc_array(p->n_vertices, sizeof *outline.points);
-    if (outline.points == NULL)
-        return hrf_error_set(p->err, HRF_E_NOMEM, "no memory for the outlines of %s", p->where);
     qsort(p->vertices, p->n_vertices, sizeof *p->vertices, by_order);
     fill_points(&outline, p->vertices);
     outline.name = p->name;
@@ -251,12 +242,12 @@ static void XMLCALL on_entity(void *data, const XML_Char *name, int is_parameter
 
 static void *expat_alloc(size_t n_bytes)
 {
-    return hrf_alloc(n_bytes);
+    return hrf_try_alloc(n_bytes);
 }
 
 static void *expat_realloc(void *old, size_t n_bytes)
 {
-    return hrf_realloc_array(old, n_bytes, 1);
+    return hrf_try_realloc_array(old, n_bytes, 1);
 }
 
 /* Feeds the text in pieces: expat counts in int. */
@@ -285,10 +276,8 @@ enum hrf_status hrf_outlines_parse(const char *text, size_t n_bytes, const char 
     static const XML_Memory_Handling_Suite memory = { expat_alloc, expat_realloc, hrf_free };
     HRF_AUTO(hrf_outlines) outlines = hrf_calloc(1, sizeof *outlines);
     struct parser p = { .where = where, .outlines = outlines, .status = HRF_OK, .err = err };
-    if (outlines != NULL)
-        p.xml = XML_ParserCreate_MM(NULL, &memory, NULL);
-    if (p.xml == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read %s", where);
+    p.xml = XML_ParserCreate_MM(NULL, &memory, NULL);
+    HRF_CHECK_MEMORY(p.xml != NULL, err, "no memory to read %s", where);
     XML_SetUserData(p.xml, &p);
     XML_SetElementHandler(p.xml, on_start, on_end);
     XML_SetEntityDeclHandler(p.xml, on_entity);
@@ -324,6 +313,13 @@ bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y)
             inside = !inside;
     }
     return inside;
+}
+
+enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned char value,
+                                 struct hrf_outline_raster *raster, struct hrf_error *err)
+{
+    HRF_TRY(hrf_outline_raster_add_area(raster, value, err));
+    return hrf_outline_raster_add_ring(raster, outline->points, outline->n_points, err);
 }
 
 double hrf_outline_area(const struct hrf_outline *outline)

@@ -13,14 +13,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "tiler/outline/outline_raster.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct hrf_point {
-    double x, y; /* level-0 px */
-};
 
 enum hrf_outline_role {
     HRF_OUTLINE_LESION,
@@ -39,12 +36,13 @@ struct hrf_outline {
 struct hrf_outlines {
     struct hrf_outline *items;
     size_t n_items;
-    /* Not areas: dots, point sets, measurements, and shapes of fewer than 3 points. */
+    /* Annotations that are not areas: dots, point sets, measurements, shapes of fewer than 3
+     * points. */
     size_t n_skipped;
 };
 
-/* `where` names the document in messages. HRF_E_USER: not well-formed, not ASAP's form, or over
- * a limit; the text gives the line. */
+/* `where` names the document in messages. HRF_E_USER: the text is not well-formed, not of ASAP's
+ * form, or exceeds a limit; the message gives the line. */
 HRF_CHECKED enum hrf_status hrf_outlines_parse(const char *text, size_t n_bytes, const char *where,
                                                struct hrf_outlines **out, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_outlines_read(const char *path, struct hrf_outlines **out,
@@ -52,14 +50,21 @@ HRF_CHECKED enum hrf_status hrf_outlines_read(const char *path, struct hrf_outli
 void hrf_outlines_destroy(struct hrf_outlines *outlines);
 HRF_DEFINE_AUTO(hrf_outlines)
 
-/* Whether an annotation is an image, by its name, and not outlines. */
+/* True if an annotation is a mask, by its file name, and not outlines. */
 bool hrf_annotation_is_mask(const char *path);
 
-/* Even-odd rule; a point on an edge belongs to one of the two sides that share it. */
+/* True if the point is inside by the even-odd rule. A point on an edge belongs to exactly one of
+ * the two areas that share the edge. */
 bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y);
-/* Shoelace formula, level-0 px squared, >= 0. Self-crossing outlines cancel where they cross. */
+/* Returns the area in square level-0 px by the shoelace formula, >= 0. Parts of a self-crossing
+ * outline cancel each other. */
 double hrf_outline_area(const struct hrf_outline *outline);
-/* In a lesion and in no cut-out. */
+/* Adds the outline to a raster as an area of that value. A pixel is painted if its centre is
+ * inside, with exactly the result of hrf_outline_contains(). */
+HRF_CHECKED enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned char value,
+                                             struct hrf_outline_raster *raster,
+                                             struct hrf_error *err);
+/* True if the point is in a lesion and in no cut-out. */
 bool hrf_outlines_in_lesion(const struct hrf_outlines *outlines, double x, double y);
 
 #endif

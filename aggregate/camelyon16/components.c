@@ -76,17 +76,14 @@ static struct hrf_component finish(const struct sums *s)
     return c;
 }
 
-static enum hrf_status measure(struct hrf_components *c, struct hrf_error *err)
+static void measure(struct hrf_components *c)
 {
     HRF_AUTO_FREE struct sums *sums = hrf_calloc(c->n_items + 1, sizeof *sums);
     c->items = hrf_alloc_array(c->n_items + 1, sizeof *c->items);
-    if (sums == NULL || c->items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu components", c->n_items);
     for (size_t i = 0; i < c->runs.n; i++)
         add_run(&sums[c->runs.items[i].label - 1], &c->runs.items[i]);
     for (size_t i = 0; i < c->n_items; i++)
         c->items[i] = finish(&sums[i]);
-    return HRF_OK;
 }
 
 enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width, int32_t height,
@@ -94,11 +91,9 @@ enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width, 
                                     struct hrf_error *err)
 {
     HRF_AUTO(hrf_components) c = hrf_calloc(1, sizeof *c);
-    if (c == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the components of a bitmap");
     HRF_TRY(hrf_pixel_runs_find(pixels, width, height, value, diagonal, &c->runs, err));
     c->n_items = c->runs.n_regions;
-    HRF_TRY(measure(c, err));
+    measure(c);
     *out = c;
     c = NULL;
     return HRF_OK;

@@ -1,20 +1,20 @@
 /* components.h - the connected components of a bitmap, as runs of pixels, with their shapes.
  *
- * Components are numbered as base/pixel_runs.h numbers its regions. Bitmaps have at most 2^28
- * pixels and 2^16 a side, so that the sums of squares fit into int64_t. Pure.
+ * Components are numbered as tiler/outline/pixel_runs.h numbers its regions. Bitmaps have at most
+ * 2^28 pixels and 2^16 a side, so that the sums of squares fit into int64_t. Pure.
  */
 #ifndef HRF_AGGREGATE_CAMELYON16_COMPONENTS_H
 #define HRF_AGGREGATE_CAMELYON16_COMPONENTS_H
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/pixel_runs.h"
+#include "tiler/outline/pixel_runs.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Shape of a component, in pixels of the bitmap. */
+/* The shape of a component, in pixels of the bitmap. */
 struct hrf_component {
     int64_t area;
     int32_t row_begin, row_end, column_begin, column_end; /* bounding box, [begin, end) */
@@ -31,15 +31,15 @@ struct hrf_components {
     size_t n_items;
 };
 
-/* The components of the pixels that equal `value` in pixels[height][width]. `diagonal`: pixels that
- * touch at a corner are connected (8-connectivity). */
+/* Finds the components of the pixels that equal `value` in pixels[height][width]. If `diagonal`,
+ * pixels that touch at a corner are connected (8-connectivity). */
 HRF_CHECKED enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width,
                                                 int32_t height, unsigned char value, bool diagonal,
                                                 struct hrf_components **out, struct hrf_error *err);
 void hrf_components_destroy(struct hrf_components *components);
 HRF_DEFINE_AUTO(hrf_components)
 
-/* The label of a pixel; 0: it is in no component. */
+/* Returns the label of a pixel, or 0 if it is in no component. */
 int32_t hrf_components_at(const struct hrf_components *components, int32_t row, int32_t column);
 
 #endif

@@ -1,7 +1,8 @@
-/* detections.c - one slide's detections, in the csv of the lesion task. */
-#include "aggregate/camelyon16/froc.h"
+/* detections.c - one slide's detections: in the csv of the lesion task, and against its lesions. */
+#include "aggregate/camelyon16/detections.h"
 
 #include "base/csv.h"
+#include "tiler/outline/point.h"
 
 #include <errno.h>
 #include <math.h>
@@ -22,8 +23,8 @@ static bool take_whole(const char *text, int64_t *out)
     errno = 0;
     const long long value = strtoll(text, &end, 10);
     *out = value;
-    return end != text && end[strspn(end, " \t")] == '\0' && errno == 0 && value > -(1LL << 40) &&
-           value < 1LL << 40;
+    return end != text && end[strspn(end, " \t")] == '\0' && errno == 0 &&
+           hrf_is_place((double)value);
 }
 
 static enum hrf_status take_row(const struct hrf_csv_row *row, const char *where,
@@ -48,8 +49,6 @@ static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where,
                                  struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_detection *items = hrf_alloc_array(csv->n_rows + 1, sizeof *items);
-    if (items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu detections", csv->n_rows);
     for (size_t i = 0; i < csv->n_rows; i++)
         HRF_TRY(take_row(&csv->rows[i], where, &items[i], err));
     *n_detections = csv->n_rows;
@@ -73,4 +72,33 @@ enum hrf_status hrf_detections_read(const char *path, struct hrf_detection **out
     HRF_AUTO(hrf_csv) csv = NULL;
     HRF_TRY(hrf_csv_read(path, &csv, err));
     return take_rows(csv, path, out, n_detections, err);
+}
+
+enum hrf_status hrf_froc_slide_judge(const struct hrf_lesions *lesions, bool is_positive,
+                                     const struct hrf_detection *detections, size_t n_detections,
+                                     struct hrf_froc_slide *out, struct hrf_error *err)
+{
+    struct hrf_froc_slide s = { .is_positive = is_positive,
+                                .n_lesions = lesions != NULL ? lesions->components->n_items : 0 };
+    s.confidence = hrf_calloc(s.n_lesions + 1, sizeof *s.confidence);
+    s.is_itc = hrf_calloc(s.n_lesions + 1, sizeof *s.is_itc);
+    s.false_positives = hrf_alloc_array(n_detections + 1, sizeof *s.false_positives);
+    if (s.confidence == NULL || s.is_itc == NULL || s.false_positives == NULL) {
+        hrf_froc_slide_release(&s);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to judge %zu detections", n_detections);
+    }
+    for (size_t i = 0; i < s.n_lesions; i++)
+        s.is_itc[i] = lesions->is_itc[i];
+    for (size_t i = 0; i < n_detections; i++) {
+        const struct hrf_detection *d = &detections[i];
+        const int32_t label = lesions != NULL ? hrf_lesions_at(lesions, d->x, d->y) : 0;
+        if (label == 0)
+            s.false_positives[s.n_false_positives++] = d->confidence;
+        else if (s.is_itc[label - 1])
+            s.n_ignored++;
+        else if (d->confidence > s.confidence[label - 1])
+            s.confidence[label - 1] = d->confidence;
+    }
+    *out = s;
+    return HRF_OK;
 }

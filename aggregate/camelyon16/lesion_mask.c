@@ -1,7 +1,7 @@
 /* lesion_mask.c - draws outlines at level 5, and finds lesions in the bitmap. */
 #include "aggregate/camelyon16/lesion_mask.h"
 
-#include "aggregate/camelyon16/outline_raster.h"
+#include "tiler/outline/outline_raster.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 enum { GROWTH_SQUARED = 20, GROWTH = 4, MARGIN = GROWTH + 2 };
 #define ITC_AXIS (275.0 / (HRF_MASK_MPP * HRF_MASK_STEP)) /* 35.365 px */
 /* CAMELYON16's largest slide has 50 million pixels at level 5, 7000 a side; see components.h. */
-#define MOST_PIXELS ((int64_t)1 << 28)
-#define MOST_SIDE   ((int64_t)1 << 16)
+#define MAX_PIXELS ((int64_t)1 << 28)
+#define MAX_SIDE   ((int64_t)1 << 16)
 
 void hrf_lesion_mask_destroy(struct hrf_lesion_mask *mask)
 {
@@ -53,16 +53,14 @@ static enum hrf_status mask_create(struct box box, struct hrf_lesion_mask **out,
     if (box_is_empty(&box))
         box = (struct box){ 0, 0, 1, 1 };
     const int64_t width = box.x1 - box.x0, height = box.y1 - box.y0;
-    if (width > MOST_SIDE || height > MOST_SIDE || width * height > MOST_PIXELS)
+    if (width > MAX_SIDE || height > MAX_SIDE || width * height > MAX_PIXELS)
         return hrf_error_set(err, HRF_E_USER,
                              "the outlines span %lld x %lld px of level 0, more than any slide",
                              (long long)width * HRF_MASK_STEP, (long long)height * HRF_MASK_STEP);
     HRF_AUTO(hrf_lesion_mask) mask = hrf_calloc(1, sizeof *mask);
-    if (mask != NULL)
-        mask->pixels = hrf_calloc((size_t)(width * height), 1);
-    if (mask == NULL || mask->pixels == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a mask of %lld x %lld px",
-                             (long long)width, (long long)height);
+    mask->pixels = hrf_try_calloc((size_t)(width * height), 1);
+    HRF_CHECK_MEMORY(mask->pixels != NULL, err, "no memory for a mask of %lld x %lld px",
+                     (long long)width, (long long)height);
     mask->x0 = box.x0;
     mask->y0 = box.y0;
     mask->width = (int32_t)width;
@@ -77,9 +75,9 @@ static enum hrf_status mask_create(struct box box, struct hrf_lesion_mask **out,
 /* The slide, or all places that are not negative when its size is not known. */
 static struct box slide_box(int64_t width, int64_t height)
 {
-    const int64_t far = INT64_MAX / 4;
-    return (struct box){ 0, 0, width > 0 ? (width + HRF_MASK_STEP - 1) / HRF_MASK_STEP : far,
-                         height > 0 ? (height + HRF_MASK_STEP - 1) / HRF_MASK_STEP : far };
+    const int64_t unbounded = INT64_MAX / 4;
+    return (struct box){ 0, 0, width > 0 ? (width + HRF_MASK_STEP - 1) / HRF_MASK_STEP : unbounded,
+                         height > 0 ? (height + HRF_MASK_STEP - 1) / HRF_MASK_STEP : unbounded };
 }
 
 /* With room for the growth and a rim around it. */
@@ -124,23 +122,18 @@ enum hrf_status hrf_lesion_mask_draw(const struct hrf_outlines *outlines, int64_
     static const enum hrf_outline_role order[] = { HRF_OUTLINE_LESION, HRF_OUTLINE_CUTOUT };
     HRF_AUTO(hrf_lesion_mask) mask = NULL;
     HRF_TRY(mask_create(lesions_box(outlines, slide_box(slide_width, slide_height)), &mask, err));
-    HRF_AUTO_FREE unsigned char *marks = hrf_calloc((size_t)mask->width * (size_t)mask->height, 1);
-    if (marks == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to draw %zu outlines", outlines->n_items);
     const struct hrf_raster_axis axis = { HRF_MASK_STEP, 0.5 };
-    struct hrf_outline_raster raster = { .x = axis,
-                                         .y = axis,
-                                         .x0 = mask->x0,
-                                         .y0 = mask->y0,
-                                         .width = mask->width,
-                                         .height = mask->height,
-                                         .pixels = mask->pixels,
-                                         .marks = marks };
+    const struct hrf_raster_grid grid = {
+        axis, axis, mask->x0, mask->y0, mask->width, mask->height
+    };
+    HRF_AUTO_RELEASE(hrf_outline_raster) raster;
+    hrf_outline_raster_init(&raster, &grid);
     for (size_t pass = 0; pass < 2; pass++) /* cut-outs last: they win */
         for (size_t i = 0; i < outlines->n_items; i++)
             if (outlines->items[i].role == order[pass])
                 HRF_TRY(hrf_outline_draw(&outlines->items[i], order[pass] == HRF_OUTLINE_LESION,
                                          &raster, err));
+    HRF_TRY(hrf_outline_raster_paint(&raster, mask->pixels, NULL, err));
     if (n_outside != NULL)
         *n_outside = count_outside(outlines, slide_width, slide_height);
     *out = mask;
@@ -238,17 +231,14 @@ static enum hrf_status fill_holes(unsigned char *pixels, int32_t width, int32_t 
     return HRF_OK;
 }
 
-static enum hrf_status judge(struct hrf_lesions *lesions, struct hrf_error *err)
+static void judge(struct hrf_lesions *lesions)
 {
     const size_t n = lesions->components->n_items;
     lesions->is_itc = hrf_calloc(n + 1, sizeof *lesions->is_itc);
-    if (lesions->is_itc == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu lesions", n);
     for (size_t i = 0; i < n; i++) {
         lesions->is_itc[i] = lesions->components->items[i].major_axis < ITC_AXIS;
         lesions->n_itc += lesions->is_itc[i];
     }
-    return HRF_OK;
 }
 
 enum hrf_status hrf_lesions_find(const struct hrf_lesion_mask *mask, struct hrf_lesions **out,
@@ -256,10 +246,10 @@ enum hrf_status hrf_lesions_find(const struct hrf_lesion_mask *mask, struct hrf_
 {
     const size_t n_pixels = (size_t)mask->width * (size_t)mask->height;
     HRF_AUTO(hrf_lesions) lesions = hrf_calloc(1, sizeof *lesions);
-    HRF_AUTO_FREE unsigned char *distances = hrf_alloc(n_pixels);
-    HRF_AUTO_FREE unsigned char *grown = hrf_calloc(n_pixels, 1);
-    if (lesions == NULL || distances == NULL || grown == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the lesions of %zu pixels", n_pixels);
+    HRF_AUTO_FREE unsigned char *distances = hrf_try_alloc(n_pixels);
+    HRF_AUTO_FREE unsigned char *grown = hrf_try_calloc(n_pixels, 1);
+    HRF_CHECK_MEMORY(distances != NULL && grown != NULL, err,
+                     "no memory for the lesions of %zu pixels", n_pixels);
     for (size_t y = 0; y < (size_t)mask->height; y++)
         row_distances(mask->pixels + y * (size_t)mask->width, mask->width,
                       distances + y * (size_t)mask->width);
@@ -269,7 +259,7 @@ enum hrf_status hrf_lesions_find(const struct hrf_lesion_mask *mask, struct hrf_
     lesions->y0 = mask->y0;
     HRF_TRY(
         hrf_components_find(grown, mask->width, mask->height, 1, true, &lesions->components, err));
-    HRF_TRY(judge(lesions, err));
+    judge(lesions);
     *out = lesions;
     lesions = NULL;
     return HRF_OK;

@@ -20,7 +20,7 @@ enum {
 
 /* A part of level 5 of a mask: pixels outside are not tumour. */
 struct hrf_lesion_mask {
-    int64_t x0, y0; /* of its first pixel, in px of level 5 */
+    int64_t x0, y0; /* position of its first pixel, in px of level 5 */
     int32_t width, height;
     unsigned char *pixels; /* [height][width]; 1 = tumour, 0 = not */
 };
@@ -28,21 +28,21 @@ void hrf_lesion_mask_destroy(struct hrf_lesion_mask *mask);
 HRF_DEFINE_AUTO(hrf_lesion_mask)
 
 /* Draws outlines: a pixel is tumour if its centre is in a lesion outline and in no cut-out, by
- * hrf_outlines_in_lesion(). slide_width, slide_height: level-0 px; 0 if they are not known. What
- * lies outside the slide is left out; *n_outside (may be NULL) counts the vertices of areas that
- * do. Time follows the area and the length of the outlines, not the number of vertices alone.
- * HRF_E_USER: the outlines span more than any slide. */
+ * hrf_outlines_in_lesion(). slide_width and slide_height are in level-0 px, 0 if not known. Areas
+ * outside the slide are clipped; *n_outside (may be NULL) counts their vertices there. It takes the
+ * time of hrf_outline_raster. HRF_E_USER: the outlines span more than any real slide. */
 HRF_CHECKED enum hrf_status hrf_lesion_mask_draw(const struct hrf_outlines *outlines,
                                                  int64_t slide_width, int64_t slide_height,
                                                  struct hrf_lesion_mask **out, int64_t *n_outside,
                                                  struct hrf_error *err);
-/* The used part of a whole level-5 mask, pixels[height][width]: any value but 0 is tumour. */
+/* Crops a whole level-5 mask, pixels[height][width], to its used part. Any value but 0 is tumour.
+ */
 HRF_CHECKED enum hrf_status hrf_lesion_mask_crop(const unsigned char *pixels, int64_t width,
                                                  int64_t height, struct hrf_lesion_mask **out,
                                                  struct hrf_error *err);
 
 struct hrf_lesions {
-    int64_t x0, y0;                    /* of the map's first pixel, in px of level 5 */
+    int64_t x0, y0;                    /* position of the map's first pixel, in px of level 5 */
     struct hrf_components *components; /* one for each lesion, grown and filled */
     bool *is_itc;                      /* [components->n_items] */
     size_t n_itc;
@@ -52,8 +52,8 @@ HRF_CHECKED enum hrf_status hrf_lesions_find(const struct hrf_lesion_mask *mask,
 void hrf_lesions_destroy(struct hrf_lesions *lesions);
 HRF_DEFINE_AUTO(hrf_lesions)
 
-/* The lesion at a place in level-0 px, from 1; 0: there is none. Coordinates are divided by 32 and
- * cut towards zero, as the script does. */
+/* Returns the number of the lesion at a point in level-0 px, from 1, or 0 if there is none.
+ * Coordinates are divided by 32 and truncated towards zero, as the script does. */
 int32_t hrf_lesions_at(const struct hrf_lesions *lesions, int64_t x, int64_t y);
 
 #endif

@@ -92,8 +92,6 @@ static enum hrf_status take_row(struct hrf_slide_scores *scores, const struct hr
                              where, row->line, text, row->fields[columns->name]);
     hrf_camelyon16_name(row->fields[columns->name], name);
     item.name = hrf_strdup(name);
-    if (item.name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of %s", where);
     scores->items[scores->n_items++] = item;
     return HRF_OK;
 }
@@ -143,10 +141,7 @@ static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where, c
     if (precision != NULL && (!columns.has_header || columns.precision >= csv->rows[0].n_fields))
         return hrf_error_set(err, HRF_E_USER, "%s: no column 'precision'", where);
     HRF_AUTO(hrf_slide_scores) scores = hrf_calloc(1, sizeof *scores);
-    if (scores != NULL)
-        scores->items = hrf_calloc(csv->n_rows + 1, sizeof *scores->items);
-    if (scores == NULL || scores->items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scores of %s", where);
+    scores->items = hrf_calloc(csv->n_rows + 1, sizeof *scores->items);
     for (size_t i = columns.has_header; i < csv->n_rows; i++)
         HRF_TRY(take_row(scores, &csv->rows[i], &columns, where, err));
     qsort(scores->items, scores->n_items, sizeof *scores->items, by_name);

@@ -126,8 +126,6 @@ static enum hrf_status take_entry(struct hrf_zip *zip, uint64_t *at, struct hrf_
     if (get16(head + 8) & 1)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "%s: the archive is encrypted", zip->where);
     entry.name = hrf_strndup(name, n_name);
-    if (entry.name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the names in %s", zip->where);
     zip->items[zip->n_items++] = entry;
     return HRF_OK;
 }
@@ -140,8 +138,6 @@ static enum hrf_status take_directory(struct hrf_zip *zip, struct hrf_error *err
         directory.n_items > directory.n_bytes / DIRECTORY_BYTES)
         return damaged(zip, err);
     zip->items = hrf_calloc((size_t)directory.n_items + 1, sizeof *zip->items);
-    if (zip->items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the names in %s", zip->where);
     uint64_t at = directory.offset;
     for (uint64_t i = 0; i < directory.n_items; i++)
         HRF_TRY(take_entry(zip, &at, err));
@@ -153,15 +149,9 @@ static enum hrf_status make(unsigned char *bytes, size_t n_bytes, const char *wh
                             struct hrf_zip **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_zip) zip = hrf_calloc(1, sizeof *zip);
-    if (zip == NULL) {
-        hrf_free(bytes);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %s", where);
-    }
     zip->bytes = bytes;
     zip->n_bytes = n_bytes;
     zip->where = hrf_strdup(where);
-    if (zip->where == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %s", where);
     HRF_TRY(take_directory(zip, err));
     *out = zip;
     zip = NULL;
@@ -171,7 +161,7 @@ static enum hrf_status make(unsigned char *bytes, size_t n_bytes, const char *wh
 enum hrf_status hrf_zip_parse(const void *bytes, size_t n_bytes, const char *where,
                               struct hrf_zip **out, struct hrf_error *err)
 {
-    unsigned char *copy = hrf_alloc(n_bytes + 1);
+    unsigned char *copy = hrf_try_alloc(n_bytes + 1);
     if (copy == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %s", where);
     if (n_bytes > 0)
@@ -203,7 +193,7 @@ static void zlib_free(void *context, void *memory)
 static bool inflate_all(const unsigned char *packed, size_t n_packed, unsigned char *out,
                         size_t n_out)
 {
-    unsigned char *in = hrf_alloc(n_packed + 1); /* zlib's input is not const */
+    unsigned char *in = hrf_try_alloc(n_packed + 1); /* zlib's input is not const */
     z_stream z = { .zalloc = zlib_alloc, .zfree = zlib_free };
     if (in == NULL || n_packed > UINT_MAX || n_out > UINT_MAX ||
         inflateInit2(&z, -MAX_WBITS) != Z_OK) {
@@ -246,8 +236,6 @@ enum hrf_status hrf_zip_extract(const struct hrf_zip *zip, const struct hrf_zip_
                              zip->where, entry->name, entry->method);
     const size_t n = (size_t)entry->n_bytes;
     HRF_AUTO_FREE char *text = hrf_alloc(n + 1);
-    if (text == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu bytes of %s", n, zip->where);
     bool is_whole = entry->method == 0 && entry->n_packed == entry->n_bytes;
     if (is_whole)
         memcpy(text, zip->bytes + at, n);

@@ -30,13 +30,13 @@ struct hrf_zip {
 
 HRF_CHECKED enum hrf_status hrf_zip_read(const char *path, struct hrf_zip **out,
                                          struct hrf_error *err);
-/* Copies `bytes`. */
+/* Parses an archive in memory; `bytes` are copied. */
 HRF_CHECKED enum hrf_status hrf_zip_parse(const void *bytes, size_t n_bytes, const char *where,
                                           struct hrf_zip **out, struct hrf_error *err);
 void hrf_zip_destroy(struct hrf_zip *zip);
 HRF_DEFINE_AUTO(hrf_zip)
 
-/* One file, at most `limit` bytes of it; *out is heap, with one NUL after it. */
+/* Extracts one file of at most `limit` bytes; *out is heap, with a NUL behind it. */
 HRF_CHECKED enum hrf_status hrf_zip_extract(const struct hrf_zip *zip,
                                             const struct hrf_zip_entry *entry, size_t limit,
                                             char **out, size_t *n_bytes, struct hrf_error *err);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const float half_most = 65504; /* the largest finite float16 */
+static const float max_half = 65504; /* the largest finite float16 */
 
 const char *hrf_features_suffix(enum hrf_features_form form)
 {
@@ -27,13 +27,13 @@ static enum hrf_status make_half(const float *values, int64_t first, int64_t n, 
                                  uint16_t *out, struct hrf_error *err)
 {
     for (int64_t i = 0; i < n * width; i++) {
-        if (!(fabsf(values[i]) <= half_most))
-            return hrf_error_set(err, HRF_E_USER,
-                                 "number %lld of the embedding of patch %lld is %g, and float16 "
-                                 "ends at 65504: set features.type to fp32, and features.form to "
-                                 "another one than stamp",
-                                 (long long)(i % width), (long long)(first + i / width),
-                                 (double)values[i]);
+        if (!(fabsf(values[i]) <= max_half))
+            return hrf_error_set(
+                err, HRF_E_USER,
+                "number %lld of the embedding of patch %lld is %g, and float16 "
+                "ends at 65504: set {features.type} to fp32, and {features.form} to "
+                "another one than stamp",
+                (long long)(i % width), (long long)(first + i / width), (double)values[i]);
         out[i] = hrf_half_from_float(values[i]);
     }
     return HRF_OK;
@@ -58,7 +58,7 @@ static enum hrf_status pass_rows(const struct hrf_features *f, bool is_half, put
                                  (long long)(at + n), (long long)f->plan->n_patches);
         if (is_half && n > room) {
             hrf_free(half);
-            half = hrf_alloc_array((size_t)(n * f->width), sizeof *half);
+            half = hrf_try_alloc_array((size_t)(n * f->width), sizeof *half);
             room = half != NULL ? n : 0;
             HRF_CHECK_MEMORY(half != NULL, err, "no memory for %lld features", (long long)n);
         }
@@ -96,8 +96,8 @@ static enum hrf_status add_coordinates(struct hrf_hdf5_file *file, const struct 
                                        struct hrf_error *err)
 {
     const size_t size = hrf_hdf5_type_size(type);
-    HRF_AUTO_FREE char *rows = hrf_alloc_array((size_t)(plan->n_patches * width) + 1, size);
-    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for the places of %lld patches",
+    HRF_AUTO_FREE char *rows = hrf_try_alloc_array((size_t)(plan->n_patches * width) + 1, size);
+    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for the coordinates of %lld patches",
                      (long long)plan->n_patches);
     for (int64_t i = 0; i < plan->n_patches * width; i++) {
         const double v = value(plan, i / width, (int)(i % width));
@@ -250,7 +250,6 @@ static enum hrf_status fill_atlaspatch(struct hrf_hdf5_file *file, const struct 
 {
     const struct hrf_features *f = numbers->f;
     HRF_AUTO_FREE char *name = hrf_format("features/%s", f->encoder);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a name");
     HRF_TRY(add_features(file, numbers, name, err));
     HRF_TRY(add_coordinates(file, f->plan, HRF_HDF5_INT32, 5, rectangle, err));
     hrf_hdf5_set_int(file, "/", "patch_size", f->plan->patch_size);
@@ -336,7 +335,7 @@ enum hrf_status hrf_features_write(enum hrf_features_form form, bool is_half,
 {
     if (is_half && (form == HRF_FEATURES_CLAM || form == HRF_FEATURES_ATLASPATCH))
         return hrf_error_set(err, HRF_E_USER,
-                             "%s reads float32: set features.type to fp32, or features.form to "
+                             "%s reads float32: set {features.type} to fp32, or {features.form} to "
                              "trident",
                              form == HRF_FEATURES_CLAM ? "CLAM" : "AtlasPatch");
     const struct numbers numbers = { .f = features,
@@ -351,14 +350,13 @@ enum hrf_status hrf_features_refer(const struct hrf_features *features,
 {
     HRF_AUTO(hrf_hdf5_file) file = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) hashes = HRF_STRBUF_INIT;
-    HRF_AUTO_FREE struct hrf_hdf5_part *places = hrf_alloc_array(n_parts + 1, sizeof *places);
-    HRF_CHECK_MEMORY(places != NULL, err, "no memory for the parts of '%s'", path);
+    HRF_AUTO_FREE struct hrf_hdf5_part *file_parts = hrf_alloc_array(n_parts + 1,
+                                                                     sizeof *file_parts);
     for (size_t i = 0; i < n_parts; i++) {
-        places[i] = (struct hrf_hdf5_part){ parts[i].path, parts[i].n_bytes };
+        file_parts[i] = (struct hrf_hdf5_part){ parts[i].path, parts[i].n_bytes };
         hrf_strbuf_addf(&hashes, "%s%s", i > 0 ? " " : "", parts[i].sha256);
     }
-    HRF_TRY(hrf_strbuf_status(&hashes, err));
-    const struct numbers numbers = { .f = features, .parts = places, .n_parts = n_parts };
+    const struct numbers numbers = { .f = features, .parts = file_parts, .n_parts = n_parts };
     HRF_TRY(hrf_hdf5_file_create(path, &file, err));
     HRF_TRY(fill_trident(file, &numbers, err));
     hrf_hdf5_set_text(file, "features", "embeddings_sha256", hashes.text);

@@ -1,4 +1,4 @@
-/* features.h - the embeddings of one slide as a file that other tools read.
+/* features.h - writes the embeddings of one slide as a file that other tools read.
  *
  * Row i is patch i of the tile plan. The forms are those of the tools that give them their names,
  * with the data sets, number types and attributes that their readers look for:
@@ -24,7 +24,7 @@
 #define HRF_AGGREGATE_FEATURES_FEATURES_H
 
 #include "base/error.h"
-#include "base/preparation.h"
+#include "image/preparation.h"
 #include "schema/record/tile_plan.h"
 
 #include <stdbool.h>
@@ -43,20 +43,20 @@ const char *hrf_features_suffix(enum hrf_features_form form);
 /* All borrowed. */
 struct hrf_features {
     const struct hrf_tile_plan *plan;
-    const char *slide;     /* its name */
-    const char *encoder;   /* the model's file name without its suffix */
-    const char *precision; /* in which they were computed: "fp32" ...; NULL: not said */
-    const char *model;     /* SHA-256 of the model; NULL: not said */
-    struct hrf_preparation preparation; /* of patches before the model */
+    const char *slide;                  /* its name */
+    const char *encoder;                /* the model's file name without its suffix */
+    const char *precision;              /* of the computation: "fp32" ...; NULL: not stated */
+    const char *model;                  /* SHA-256 of the model; NULL: not stated */
+    struct hrf_preparation preparation; /* how patches were resized and cropped */
     int64_t width;
-    /* Gives the next rows, [*n][width], valid until the next call, until all plan->n_patches are
-     * given. */
+    /* Returns the next rows, [*n][width], valid until the next call; called until all
+     * plan->n_patches rows were returned. */
     enum hrf_status (*next)(void *rows, const float **values, int64_t *n, struct hrf_error *err);
     void *rows;
 };
 
-/* Writes the file at `path`; it appears only when it is complete. `is_half`: in float16, as form
- * stamp always is; clam and atlaspatch are float32 and refuse it. HRF_E_USER: a number that is too
+/* Writes the file at `path`; it appears only when it is complete. `is_half` writes float16, which
+ * form stamp always has; clam and atlaspatch are float32 and refuse it. HRF_E_USER: a number is too
  * large for float16. */
 HRF_CHECKED enum hrf_status hrf_features_write(enum hrf_features_form form, bool is_half,
                                                const struct hrf_features *features,

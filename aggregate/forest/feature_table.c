@@ -82,7 +82,6 @@ static enum hrf_status take_row(const struct hrf_csv_row *row, const struct colu
     if (name[0] == '\0')
         return hrf_error_set(err, HRF_E_USER, "%s:%d: no slide's name", where, row->line);
     out->slide = hrf_strdup(name);
-    HRF_CHECK_MEMORY(out->slide != NULL, err, "no memory for the features in %s", where);
     return HRF_OK;
 }
 
@@ -104,13 +103,12 @@ static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where,
     HRF_TRY(find_columns(csv, where, &columns, err));
     if (*table == NULL)
         *table = hrf_calloc(1, sizeof **table);
-    HRF_CHECK_MEMORY(*table != NULL, err, "no memory for the features in %s", where);
     struct hrf_feature_table *t = *table;
     for (size_t i = 1; i < csv->n_rows; i++) {
         struct hrf_feature_row row = { .slide = NULL };
         void *items = t->rows;
-        enum hrf_status status = hrf_array_reserve(&items, &t->capacity, t->n_rows + 1,
-                                                   sizeof *t->rows, err);
+        hrf_array_reserve(&items, &t->capacity, t->n_rows + 1, sizeof *t->rows);
+        enum hrf_status status = HRF_OK;
         t->rows = items;
         HRF_TRY(status);
         HRF_TRY(take_row(&csv->rows[i], &columns, where, &row, err));

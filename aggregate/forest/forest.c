@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/module.h"
+#include "module_builds.h"
 
 #include <string.h>
 
@@ -20,30 +21,25 @@ void hrf_forest_destroy(struct hrf_forest *forest)
     hrf_free(forest);
 }
 
-static enum hrf_status load_module(const char *version, const struct hrf_forest_ops **out,
-                                   struct hrf_error *err)
+static enum hrf_status load_module(const struct hrf_forest_ops **out, struct hrf_error *err)
 {
     const void *operations = NULL;
-    const enum hrf_status status = hrf_module_load("forest", version, &operations, err);
+    const enum hrf_status status = hrf_module_load("forest", HRF_BUILD_FOREST, &operations, err);
     *out = operations;
     return status == HRF_OK
                ? HRF_OK
                : hrf_error_wrap(err, status, "no random forests (Debian's libxgboost-dev)");
 }
 
-static enum hrf_status fill(const struct hrf_feature_table *table, float **rows, float **labels,
-                            struct hrf_error *err)
+static void fill(const struct hrf_feature_table *table, float **rows, float **labels)
 {
     *rows = hrf_alloc_array(table->n_rows + 1, HRF_MAP_FEATURES * sizeof **rows);
     *labels = hrf_alloc_array(table->n_rows + 1, sizeof **labels);
-    HRF_CHECK_MEMORY(*rows != NULL && *labels != NULL, err, "no memory for %zu slides",
-                     table->n_rows);
     for (size_t i = 0; i < table->n_rows; i++) {
         (*labels)[i] = (float)table->rows[i].truth;
         for (size_t k = 0; k < HRF_MAP_FEATURES; k++)
             (*rows)[i * HRF_MAP_FEATURES + k] = (float)table->rows[i].values[k];
     }
-    return HRF_OK;
 }
 
 static enum hrf_status check_truths(const struct hrf_feature_table *table, struct hrf_error *err)
@@ -66,32 +62,35 @@ static enum hrf_status check_truths(const struct hrf_feature_table *table, struc
 static json_t *describe(const struct hrf_feature_table *table,
                         const struct hrf_forest_options *options)
 {
-    json_t *slides = json_array(), *features = json_array();
+    json_t *about = json_object(), *slides = json_array(), *features = json_array();
     for (size_t i = 0; i < table->n_rows; i++)
-        json_array_append_new(slides, hrf_json_string(table->rows[i].slide));
+        hrf_json_add(slides, hrf_json_string(table->rows[i].slide));
     for (size_t i = 0; i < HRF_MAP_FEATURES; i++)
-        json_array_append_new(features, json_string(hrf_map_feature_names[i]));
-    return json_pack("{sisIsIsIsfsfsoso}", "version", 1, "trees", (json_int_t)options->n_trees,
-                     "max_depth", (json_int_t)options->max_depth, "seed", (json_int_t)options->seed,
-                     "row_share", options->row_share, "feature_share", options->feature_share,
-                     "features", features, "slides", slides);
+        hrf_json_add(features, json_string(hrf_map_feature_names[i]));
+    hrf_json_put_int(about, "version", 1);
+    hrf_json_put_int(about, "trees", options->n_trees);
+    hrf_json_put_int(about, "max_depth", options->max_depth);
+    hrf_json_put_int(about, "seed", (int64_t)options->seed);
+    hrf_json_put_number(about, "row_share", options->row_share);
+    hrf_json_put_number(about, "feature_share", options->feature_share);
+    hrf_json_put(about, "features", features);
+    hrf_json_put(about, "slides", slides);
+    return about;
 }
 
 enum hrf_status hrf_forest_train(const struct hrf_feature_table *table,
-                                 const struct hrf_forest_options *options, const char *version,
-                                 struct hrf_forest **out, struct hrf_error *err)
+                                 const struct hrf_forest_options *options, struct hrf_forest **out,
+                                 struct hrf_error *err)
 {
     const struct hrf_forest_ops *ops = NULL;
     HRF_AUTO_FREE float *rows = NULL, *labels = NULL;
     HRF_AUTO(hrf_forest) forest = hrf_calloc(1, sizeof *forest);
-    HRF_CHECK_MEMORY(forest != NULL, err, "no memory for a forest");
     HRF_TRY(check_truths(table, err));
-    HRF_TRY(load_module(version, &ops, err));
-    HRF_TRY(fill(table, &rows, &labels, err));
+    HRF_TRY(load_module(&ops, err));
+    fill(table, &rows, &labels);
     HRF_TRY(
         ops->train(rows, table->n_rows, HRF_MAP_FEATURES, labels, options, &forest->model, err));
     forest->about = describe(table, options);
-    HRF_CHECK_MEMORY(forest->about != NULL, err, "no memory for a forest");
     *out = forest;
     forest = NULL;
     return HRF_OK;
@@ -99,17 +98,18 @@ enum hrf_status hrf_forest_train(const struct hrf_feature_table *table,
 
 static bool has_seen(const struct hrf_forest *forest, const char *slide)
 {
-    size_t i;
-    const json_t *name;
-    json_array_foreach(json_object_get(forest->about, "slides"), i,
-                       name) if (json_is_string(name) &&
-                                 strcmp(json_string_value(name), slide) == 0) return true;
+    const json_t *slides = json_object_get(forest->about, "slides");
+    for (size_t i = 0; i < json_array_size(slides); i++) {
+        const char *name = json_string_value(json_array_get(slides, i));
+        if (name != NULL && strcmp(name, slide) == 0)
+            return true;
+    }
     return false;
 }
 
 enum hrf_status hrf_forest_score(const struct hrf_forest *forest,
                                  const struct hrf_feature_table *table, bool seen_is_fine,
-                                 const char *version, float *scores, struct hrf_error *err)
+                                 float *scores, struct hrf_error *err)
 {
     const struct hrf_forest_ops *ops = NULL;
     HRF_AUTO_FREE float *rows = NULL, *labels = NULL;
@@ -119,18 +119,19 @@ enum hrf_status hrf_forest_score(const struct hrf_forest *forest,
                                  "a leak: the forest was trained on %s; score other slides, or say "
                                  "--seen if that is meant",
                                  table->rows[i].slide);
-    HRF_TRY(load_module(version, &ops, err));
-    HRF_TRY(fill(table, &rows, &labels, err));
+    HRF_TRY(load_module(&ops, err));
+    fill(table, &rows, &labels);
     return ops->score(forest->model, rows, table->n_rows, HRF_MAP_FEATURES, scores, err);
 }
 
 enum hrf_status hrf_forest_write(const struct hrf_forest *forest, const char *path,
                                  struct hrf_error *err)
 {
+    HRF_AUTO_JSON root = json_object();
     json_t *model = NULL;
     HRF_TRY(hrf_json_parse(forest->model, strlen(forest->model), "the forest", &model, err));
-    HRF_AUTO_JSON root = json_pack("{sOso}", "forest", forest->about, "xgboost", model);
-    HRF_CHECK_MEMORY(root != NULL, err, "no memory for '%s'", path);
+    hrf_json_put(root, "forest", json_incref(forest->about));
+    hrf_json_put(root, "xgboost", model);
     return hrf_json_write_file(path, root, err);
 }
 
@@ -153,14 +154,12 @@ enum hrf_status hrf_forest_read(const char *path, struct hrf_forest **out, struc
     HRF_AUTO_JSON root = NULL;
     json_t *about = NULL, *model = NULL;
     HRF_AUTO(hrf_forest) forest = hrf_calloc(1, sizeof *forest);
-    HRF_CHECK_MEMORY(forest != NULL, err, "no memory for a forest");
     HRF_TRY(hrf_json_read_file(path, &root, err));
     HRF_TRY(hrf_json_get_object(root, "forest", path, &about, err));
     HRF_TRY(hrf_json_get_object(root, "xgboost", path, &model, err));
     HRF_TRY(check_features(about, path, err));
     forest->about = json_incref(about);
     forest->model = hrf_json_text(model);
-    HRF_CHECK_MEMORY(forest->model != NULL, err, "no memory for '%s'", path);
     *out = forest;
     forest = NULL;
     return HRF_OK;

@@ -4,6 +4,7 @@
  * thread, exact splits: the same bits every time. */
 #include "aggregate/forest/forest.h"
 #include "base/module.h"
+#include "module_builds.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -79,7 +80,6 @@ static enum hrf_status train_with(struct handles *h, const float *rows, size_t n
     XGB_TRY(XGBoosterUpdateOneIter(h->booster, 0, h->data));
     XGB_TRY(XGBoosterSaveModelToBuffer(h->booster, "{\"format\": \"json\"}", &n_bytes, &text));
     *model = hrf_strndup(text, (size_t)n_bytes);
-    HRF_CHECK_MEMORY(*model != NULL, err, "no memory for a forest");
     return HRF_OK;
 }
 
@@ -122,4 +122,4 @@ static enum hrf_status score(const char *model, const float *rows, size_t n, siz
 static const struct hrf_forest_ops operations = { .train = train, .score = score };
 
 extern const struct hrf_module hrf_module;
-const struct hrf_module hrf_module = { .version = HRF_VERSION, .operations = &operations };
+const struct hrf_module hrf_module = { .build = HRF_BUILD_FOREST, .operations = &operations };

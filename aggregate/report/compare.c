@@ -10,18 +10,25 @@
 
 json_t *hrf_report_pair_json(const struct hrf_run_pair *pair, const char *const directories[2])
 {
-    json_t *notes = json_array();
-    for (size_t i = 0; i < pair->n_notes; i++)
-        json_array_append_new(notes,
-                              json_pack("{soso}", "slide", hrf_json_string(pair->notes[i].slide),
-                                        "text", hrf_json_string(pair->notes[i].text)));
-    return json_pack("{siso s{soso} sIsIsIsI soso}", "version", 1, "name",
-                     hrf_json_string(pair->cohort->name), "runs", "A",
-                     hrf_json_string(directories[0]), "B", hrf_json_string(directories[1]),
-                     "slides", (json_int_t)pair->cohort->n_slides, "patches",
-                     (json_int_t)pair->n_patches, "patches_only_in_a", (json_int_t)pair->n_only[0],
-                     "patches_only_in_b", (json_int_t)pair->n_only[1], "notes", notes, "precisions",
-                     hrf_report_precisions_json(pair->cohort));
+    json_t *root = json_object(), *runs = json_object(), *notes = json_array();
+    hrf_json_put_text(runs, "A", directories[0]);
+    hrf_json_put_text(runs, "B", directories[1]);
+    for (size_t i = 0; i < pair->n_notes; i++) {
+        json_t *note = json_object();
+        hrf_json_put_text(note, "slide", pair->notes[i].slide);
+        hrf_json_put_text(note, "text", pair->notes[i].text);
+        hrf_json_add(notes, note);
+    }
+    hrf_json_put_int(root, "version", 1);
+    hrf_json_put_text(root, "name", pair->cohort->name);
+    hrf_json_put(root, "runs", runs);
+    hrf_json_put_int(root, "slides", (int64_t)pair->cohort->n_slides);
+    hrf_json_put_int(root, "patches", pair->n_patches);
+    hrf_json_put_int(root, "patches_only_in_a", pair->n_only[0]);
+    hrf_json_put_int(root, "patches_only_in_b", pair->n_only[1]);
+    hrf_json_put(root, "notes", notes);
+    hrf_json_put(root, "precisions", hrf_report_precisions_json(pair->cohort));
+    return root;
 }
 
 enum hrf_status hrf_report_pair_write(const struct hrf_run_pair *pair,
@@ -34,8 +41,6 @@ enum hrf_status hrf_report_pair_write(const struct hrf_run_pair *pair,
     HRF_AUTO_FREE char *page = hrf_path_join(directory, "index.html");
     HRF_AUTO_JSON root = hrf_report_pair_json(pair, directories);
     char now[24];
-    HRF_CHECK_MEMORY(json != NULL && study != NULL && flips != NULL && page != NULL && root != NULL,
-                     err, "no memory to write the comparison");
     hrf_clock_iso8601(hrf_clock_wall_ms(), now);
     HRF_TRY(hrf_path_make_directories(directory, err));
     HRF_TRY(hrf_json_write_file(json, root, err));

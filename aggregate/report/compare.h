@@ -1,4 +1,4 @@
-/* compare.h - two runs against each other as JSON and as files. */
+/* compare.h - writes the comparison of two runs as JSON and as files. */
 #ifndef HRF_AGGREGATE_REPORT_COMPARE_H
 #define HRF_AGGREGATE_REPORT_COMPARE_H
 

@@ -16,17 +16,18 @@
 #include "aggregate/study/cohort.h"
 #include "base/hash.h"
 
-/* A version-4, variant-1 UUID from what was hashed. */
+/* Ends the hash and writes it as a version-4, variant-1 UUID. */
 HRF_CHECKED enum hrf_status hrf_geojson_id(struct hrf_hash *hash, char id[37],
                                            struct hrf_error *err);
-/* "classification": {...}, by the name of a class; red for the positive class, blue for the other
- * of two, else a colour of its own. */
+/* Writes "classification": {...} with the name and colour of a class: red for the positive class,
+ * blue for the other of two, otherwise a colour of its own. */
 void hrf_geojson_class(struct hrf_out *out, const struct hrf_cohort *cohort, size_t class);
 
-/* The outlines of a slide's lesions: annotations named "lesion 1", ..., the surest first, each a
- * region of patches that touch (corners included) at or above the rule's threshold, with its
- * confidence (the highest probability), mean probability, number of patches and area; and those of
- * an annotation (NULL: none) as the classes "annotated lesion" and "annotated exclusion". */
+/* Writes the outlines of a slide's lesions: annotations named "lesion 1", ..., the highest
+ * confidence first, each a region of patches that touch (corners included) at or above the rule's
+ * threshold, with its confidence (the highest probability), mean probability, number of patches and
+ * area; and those of an annotation (NULL: none) as the classes "annotated lesion" and "annotated
+ * exclusion". */
 HRF_CHECKED enum hrf_status hrf_report_lesion_outlines(const struct hrf_cohort *cohort,
                                                        const char *slide_name,
                                                        const struct hrf_tile_plan *plan,
@@ -34,9 +35,9 @@ HRF_CHECKED enum hrf_status hrf_report_lesion_outlines(const struct hrf_cohort *
                                                        const struct hrf_outlines *annotated,
                                                        const char *path, struct hrf_error *err);
 
-/* The regions of a slide's mask, gzipped: an annotation for each class that is there, a
+/* Writes the regions of a slide's mask, gzipped: an annotation for each class that occurs, a
  * MultiPolygon with the class's area (score->label_pixels). They are traced on the finest level of
- * the mask that has at most 2^24 pixels, along the pixels' edges. */
+ * the mask that has at most 2^24 pixels, along the edges of pixels. */
 HRF_CHECKED enum hrf_status hrf_report_mask_outlines(const struct hrf_cohort *cohort,
                                                      const char *slide_name,
                                                      const struct hrf_mask *mask,

@@ -60,7 +60,7 @@ static double sample(const struct hrf_class_map *map, double u, double v)
            b * ((1 - a) * (double)bottom[i] + a * (double)bottom[right]);
 }
 
-/* Only what speaks for the class is shown, as a share of the place that speaks loudest. */
+/* Shows only positive evidence for the class, as a share of the largest. */
 static void draw_class_map(const struct hrf_tile_plan *plan, const struct hrf_class_map *map,
                            struct hrf_image *image)
 {

@@ -1,12 +1,12 @@
 /* heatmap.h - the probability map of a slide over its thumbnail.
  *
- * Each patch tints its place on the thumbnail, which is gray there, so that colours mean scores.
- * Probabilities go from blue over white to red, and the tint grows with the distance from 0.5: what
- * the model is sure of is seen, on either side, and the tissue where it is not. Numbers of a
- * regression go by viridis from 0 to 1.
- * A slide that was scored as one image shows its class activation map instead: the evidence for the
- * predicted class, relative to the place with the most evidence.
- * The tissue mask is outlined in gray, lesions of an annotation in black, their cut-outs too.
+ * Each patch tints its area of the thumbnail, which is gray there, so that every colour means a
+ * score. Probabilities go from blue over white to red, and the tint grows with the distance from
+ * 0.5: confident scores are visible in either direction, and the tissue is visible elsewhere.
+ * Numbers of a regression have the colours of viridis from 0 to 1. A slide that was scored as one
+ * image shows its class activation map instead: the evidence for the predicted class, relative to
+ * the largest. The tissue mask is outlined in gray, the lesions of an annotation and their cut-outs
+ * in black.
  */
 #ifndef HRF_AGGREGATE_REPORT_HEATMAP_H
 #define HRF_AGGREGATE_REPORT_HEATMAP_H
@@ -30,7 +30,8 @@ HRF_CHECKED enum hrf_status hrf_heatmap_draw(const struct hrf_tile_plan *plan,
                                              enum hrf_heat_scale scale,
                                              const struct hrf_outlines *outlines,
                                              struct hrf_image *out, struct hrf_error *err);
-/* With a colour bar from 0 to 1 below it, marked at the threshold (none: NaN). */
+/* Writes the map with a colour bar from 0 to 1 below it, on which the threshold is marked (NaN:
+ * none). */
 HRF_CHECKED enum hrf_status hrf_heatmap_write(const struct hrf_image *map,
                                               enum hrf_heat_scale scale, double threshold,
                                               const char *path, struct hrf_error *err);

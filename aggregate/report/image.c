@@ -1,7 +1,7 @@
-/* image.c - a small RGB image: PNG, blending, lines, digits, shrinking, colour map. */
+/* image.c - a small RGB image: PNG, blending, lines, digits, downsampling, colour map. */
 #include "aggregate/report/image.h"
 
-#include "base/shrink.h"
+#include "image/downsample.h"
 
 #include <math.h>
 #include <png.h>
@@ -23,7 +23,7 @@ enum hrf_status hrf_image_create(int32_t width, int32_t height, int32_t channels
                              "a picture of %d x %d px; 1 to %d a side are possible", width, height,
                              MAX_SIDE);
     size_t n_bytes = (size_t)width * (size_t)height * (size_t)channels;
-    unsigned char *pixels = hrf_alloc(n_bytes);
+    unsigned char *pixels = hrf_try_alloc(n_bytes);
     HRF_CHECK_MEMORY(pixels != NULL, err, "no memory for a picture of %d x %d px", width, height);
     memset(pixels, 255, n_bytes);
     *out = (struct hrf_image){ width, height, channels, pixels };
@@ -98,17 +98,32 @@ void hrf_image_blend(struct hrf_image *image, int32_t x0, int32_t y0, int32_t x1
     }
 }
 
+/* Narrows [*first, *last], the steps of a line from a to b, to those near 0 to `size`. */
+static void clip_steps(double a, double b, int32_t n_steps, int32_t size, int32_t thickness,
+                       double *first, double *last)
+{
+    const double slope = (b - a) / n_steps, low = -thickness - 1.0, high = size + thickness + 1.0;
+    if (slope != 0.0) {
+        *first = fmax(*first, floor(fmin((low - a) / slope, (high - a) / slope)));
+        *last = fmin(*last, ceil(fmax((low - a) / slope, (high - a) / slope)));
+    } else if (a < low || a > high)
+        *last = -1.0;
+}
+
 void hrf_image_line(struct hrf_image *image, double x0, double y0, double x1, double y1,
                     int32_t thickness, struct hrf_rgb colour)
 {
-    double length = fmax(fabs(x1 - x0), fabs(y1 - y0));
-    if (!(length < 1e6)) /* nothing of it can matter on a picture of this size */
+    const double length = fmax(fabs(x1 - x0), fabs(y1 - y0));
+    if (!(length < 2e9)) /* nothing of it can matter on a picture of this size */
         return;
-    int32_t steps = (int32_t)ceil(length), before = (thickness - 1) / 2;
-    for (int32_t i = 0; i <= steps; i++) {
-        double t = steps > 0 ? (double)i / (double)steps : 0.0;
-        int32_t x = (int32_t)floor(x0 + (x1 - x0) * t) - before;
-        int32_t y = (int32_t)floor(y0 + (y1 - y0) * t) - before;
+    const int32_t steps = length > 1.0 ? (int32_t)ceil(length) : 1, before = (thickness - 1) / 2;
+    double first = 0.0, last = steps;
+    clip_steps(x0, x1, steps, image->width, thickness, &first, &last);
+    clip_steps(y0, y1, steps, image->height, thickness, &first, &last);
+    for (double i = first; i <= last; i++) {
+        const double t = i / steps;
+        const int32_t x = (int32_t)floor(x0 + (x1 - x0) * t) - before;
+        const int32_t y = (int32_t)floor(y0 + (y1 - y0) * t) - before;
         hrf_image_blend(image, x, y, x + thickness, y + thickness, colour, 1.0);
     }
 }
@@ -138,8 +153,8 @@ void hrf_image_digits(struct hrf_image *image, int32_t x, int32_t y, const char 
         }
 }
 
-enum hrf_status hrf_image_shrink(const struct hrf_image *image, int32_t longest_side,
-                                 struct hrf_image *out, struct hrf_error *err)
+enum hrf_status hrf_image_downsample(const struct hrf_image *image, int32_t longest_side,
+                                     struct hrf_image *out, struct hrf_error *err)
 {
     int32_t longest = image->width > image->height ? image->width : image->height;
     double scale = longest > longest_side ? (double)longest_side / (double)longest : 1.0;
@@ -147,45 +162,13 @@ enum hrf_status hrf_image_shrink(const struct hrf_image *image, int32_t longest_
     int32_t height = (int32_t)fmax(1.0, round((double)image->height * scale));
     struct hrf_image small = { 0 };
     HRF_TRY(hrf_image_create(width, height, image->channels, &small, err));
-    const enum hrf_status status = hrf_shrink(image->pixels, image->width, image->height,
-                                              image->channels, width, height, small.pixels, err);
+    const enum hrf_status status = hrf_downsample(image->pixels, image->width, image->height,
+                                                  image->channels, width, height, small.pixels,
+                                                  err);
     if (status != HRF_OK) {
         hrf_image_release(&small);
         return status;
     }
     *out = small;
     return HRF_OK;
-}
-
-struct hrf_rgb hrf_colour_diverging(double t)
-{
-    static const unsigned char c[7][3] = { { 33, 102, 172 },  { 103, 169, 207 }, { 209, 229, 240 },
-                                           { 247, 247, 247 }, { 253, 219, 199 }, { 239, 138, 98 },
-                                           { 178, 24, 43 } };
-    const double at = fmin(fmax(t, 0.0), 1.0) * 6.0;
-    const int i = at < 6.0 ? (int)at : 5;
-    return (struct hrf_rgb){ mix(c[i][0], c[i + 1][0], at - i), mix(c[i][1], c[i + 1][1], at - i),
-                             mix(c[i][2], c[i + 1][2], at - i) };
-}
-
-struct hrf_rgb hrf_colour_map(double t)
-{
-    static const double c[7][3] = {
-        { 0.2777273272234177, 0.005407344544966578, 0.3340998053353061 },
-        { 0.1050930431085774, 1.404613529898575, 1.384590162594685 },
-        { -0.3308618287255563, 0.214847559468213, 0.09509516302823659 },
-        { -4.634230498983486, -5.799100973351585, -19.33244095627987 },
-        { 6.228269936347081, 14.17993336680509, 56.69055260068105 },
-        { 4.776384997670288, -13.74514537774601, -65.35303263337234 },
-        { -5.435455855934631, 4.645852612178535, 26.3124352495832 },
-    };
-    t = fmin(fmax(t, 0.0), 1.0);
-    unsigned char rgb[3];
-    for (int k = 0; k < 3; k++) {
-        double v = c[6][k];
-        for (int i = 5; i >= 0; i--)
-            v = v * t + c[i][k];
-        rgb[k] = (unsigned char)lround(255.0 * fmin(fmax(v, 0.0), 1.0));
-    }
-    return (struct hrf_rgb){ rgb[0], rgb[1], rgb[2] };
 }

@@ -4,6 +4,7 @@
 #include "aggregate/report/geojson.h"
 #include "aggregate/report/tables.h"
 #include "aggregate/slide/cell_rings.h"
+#include "image/colours.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,23 +23,16 @@ enum hrf_status hrf_geojson_id(struct hrf_hash *hash, char id[37], struct hrf_er
     return HRF_OK;
 }
 
-static void classification(struct hrf_out *out, const char *name, const int rgb[3])
+static void classification(struct hrf_out *out, const char *name, struct hrf_rgb colour)
 {
     hrf_out_adds(out, "\"classification\": {\"name\": ");
     hrf_out_json(out, name);
-    hrf_out_addf(out, ", \"color\": [%d, %d, %d]}", rgb[0], rgb[1], rgb[2]);
+    hrf_out_addf(out, ", \"color\": [%d, %d, %d]}", colour.r, colour.g, colour.b);
 }
 
 void hrf_geojson_class(struct hrf_out *out, const struct hrf_cohort *cohort, size_t class)
 {
-    static const int red[3] = { 200, 69, 47 };
-    static const int others[][3] = { { 47, 120, 183 }, { 44, 138, 87 },  { 132, 82, 201 },
-                                     { 168, 106, 0 },  { 15, 143, 154 }, { 194, 59, 142 },
-                                     { 91, 98, 112 } };
-    const bool is_positive = class == cohort->positive;
-    const size_t number = class > cohort->positive ? class - 1 : class;
-    classification(out, cohort->classes[class],
-                   is_positive ? red : others[number % (sizeof others / sizeof others[0])]);
+    classification(out, cohort->classes[class], hrf_colour_of_class(class, cohort->positive));
 }
 
 /* ---- found lesions ---- */
@@ -93,15 +87,12 @@ static bool bounds(const struct hrf_tile_plan *plan, const struct hrf_scores *sc
     return (int64_t)f->columns * f->rows <= 1 << 28;
 }
 
-static enum hrf_status fill_field(const struct hrf_tile_plan *plan, const struct hrf_scores *scores,
-                                  size_t positive, double threshold, struct field *f,
-                                  struct hrf_error *err)
+static void fill_field(const struct hrf_tile_plan *plan, const struct hrf_scores *scores,
+                       size_t positive, double threshold, struct field *f)
 {
     const size_t n = (size_t)f->columns * (size_t)f->rows;
     f->cells = hrf_calloc(n, 1);
     f->probabilities = hrf_calloc(n, sizeof *f->probabilities);
-    HRF_CHECK_MEMORY(f->cells != NULL && f->probabilities != NULL, err,
-                     "no memory for a grid of %d x %d patches", f->columns, f->rows);
     for (int64_t i = 0; i < plan->n_patches; i++) {
         const float p = scores->probabilities[(size_t)i * (size_t)scores->n_classes + positive];
         const struct hrf_grid_cell at = hrf_tile_plan_cell(plan, &plan->patches[i]);
@@ -112,7 +103,6 @@ static enum hrf_status fill_field(const struct hrf_tile_plan *plan, const struct
         f->cells[cell] = 1;
         f->probabilities[cell] = fmaxf(f->probabilities[cell], p);
     }
-    return HRF_OK;
 }
 
 static int surest_first(const void *a, const void *b)
@@ -163,7 +153,7 @@ static enum hrf_status add_geometry(struct hrf_out *out, const struct hrf_tile_p
     const struct hrf_component *box = &components->items[label - 1];
     const int32_t columns = box->column_end - box->column_begin;
     const int32_t rows = box->row_end - box->row_begin;
-    HRF_AUTO_FREE unsigned char *cells = hrf_calloc((size_t)columns * (size_t)rows, 1);
+    HRF_AUTO_FREE unsigned char *cells = hrf_try_calloc((size_t)columns * (size_t)rows, 1);
     struct hrf_cell_rings rings = { .n = 0 };
     HRF_CHECK_MEMORY(cells != NULL, err, "no memory for %d x %d patches", columns, rows);
     for (size_t i = 0; i < components->runs.n; i++) {
@@ -209,7 +199,6 @@ static enum hrf_status found(struct hrf_out *out, const struct hrf_cohort *cohor
     const double area = plan->stride_x0 * plan->mpp_x * plan->stride_y0 * plan->mpp_y * 1e-6;
     HRF_TRY(hrf_components_find(f->cells, f->columns, f->rows, 1, true, &components, err));
     HRF_AUTO_FREE struct lesion *lesions = hrf_calloc(components->n_items + 1, sizeof *lesions);
-    HRF_CHECK_MEMORY(lesions != NULL, err, "no memory for %zu lesions", components->n_items);
     measure(f, components, lesions);
     for (size_t i = 0; i < components->n_items; i++) {
         const struct lesion *l = &lesions[i];
@@ -239,7 +228,7 @@ static enum hrf_status found(struct hrf_out *out, const struct hrf_cohort *cohor
 static enum hrf_status drawn(struct hrf_out *out, const char *slide,
                              const struct hrf_outlines *outlines, size_t *n, struct hrf_error *err)
 {
-    static const int ink[3] = { 30, 30, 34 }, gray[3] = { 140, 140, 140 };
+    static const struct hrf_rgb ink = { 30, 30, 34 }, gray = { 140, 140, 140 };
     for (size_t i = 0; i < outlines->n_items; i++) {
         const struct hrf_outline *o = &outlines->items[i];
         if (o->role == HRF_OUTLINE_OTHER)
@@ -282,7 +271,7 @@ enum hrf_status hrf_report_lesion_outlines(const struct hrf_cohort *cohort, cons
     enum hrf_status status = HRF_OK;
     if (plan->stride_x0 >= 1.0 && plan->stride_y0 >= 1.0 &&
         bounds(plan, scores, cohort->positive, threshold, &field)) {
-        status = fill_field(plan, scores, cohort->positive, threshold, &field, err);
+        fill_field(plan, scores, cohort->positive, threshold, &field);
         if (status == HRF_OK)
             status = found(out, cohort, slide_name, plan, &field, &n, err);
         field_release(&field);

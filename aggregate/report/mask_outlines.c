@@ -7,7 +7,7 @@
 
 /* Outlines are traced on the finest level of a mask that has no more pixels: its labels are held in
  * memory, with 5 bytes for each pixel of a region's box. */
-#define MOST_PIXELS ((int64_t)1 << 24)
+#define MAX_PIXELS ((int64_t)1 << 24)
 
 struct tracing {
     struct hrf_out *out;
@@ -23,7 +23,7 @@ static int32_t choose_level(const struct hrf_mask *mask)
     int32_t level = 0;
     for (; level + 1 < mask->n_levels; level++) {
         const struct hrf_mask_size size = hrf_mask_level_size(mask, level);
-        if (size.width * size.height <= MOST_PIXELS)
+        if (size.width * size.height <= MAX_PIXELS)
             break;
     }
     return level;
@@ -50,7 +50,7 @@ static enum hrf_status add_component(struct tracing *t, size_t index, size_t fir
     const struct hrf_component *box = &t->components->items[index];
     const int32_t columns = box->column_end - box->column_begin;
     const int32_t rows = box->row_end - box->row_begin;
-    HRF_AUTO_FREE unsigned char *cells = hrf_calloc((size_t)columns * (size_t)rows, 1);
+    HRF_AUTO_FREE unsigned char *cells = hrf_try_calloc((size_t)columns * (size_t)rows, 1);
     struct hrf_cell_rings rings = { .n = 0 };
     HRF_CHECK_MEMORY(cells != NULL, err, "no memory for a region of %d x %d px", columns, rows);
     for (size_t i = first_run; i < end_run; i++) {
@@ -97,8 +97,6 @@ static enum hrf_status add_regions(struct hrf_out *out, const struct hrf_mask *m
                                 &components, err));
     HRF_AUTO_FREE size_t *order = hrf_alloc_array(components->runs.n + 1, sizeof *order);
     HRF_AUTO_FREE size_t *ends = hrf_calloc(components->n_items + 1, sizeof *ends);
-    HRF_CHECK_MEMORY(order != NULL && ends != NULL, err, "no memory for %zu regions",
-                     components->n_items);
     sort_runs(components, order, ends);
     struct tracing t = {
         .out = out, .mask = mask, .level = level, .components = components, .order = order
@@ -133,7 +131,8 @@ static enum hrf_status add_features(struct hrf_out *out, const struct hrf_cohort
 {
     const int32_t level = choose_level(mask);
     const struct hrf_mask_size size = hrf_mask_level_size(mask, level);
-    HRF_AUTO_FREE unsigned char *labels = hrf_alloc_array((size_t)size.width, (size_t)size.height);
+    HRF_AUTO_FREE unsigned char *labels = hrf_try_alloc_array((size_t)size.width,
+                                                              (size_t)size.height);
     HRF_CHECK_MEMORY(labels != NULL, err, "no memory for a mask of %lld x %lld px",
                      (long long)size.width, (long long)size.height);
     HRF_TRY(hrf_mask_rows(mask, level, 0, size.height, labels, err));

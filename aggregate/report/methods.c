@@ -160,11 +160,10 @@ static void tissue(struct methods *m)
     }
 }
 
-static enum hrf_status patches(struct methods *m, struct hrf_error *err)
+static void patches(struct methods *m)
 {
     const struct hrf_cohort *c = m->cohort;
     HRF_AUTO_FREE int64_t *counts = hrf_alloc_array(c->n_slides + 1, sizeof *counts);
-    HRF_CHECK_MEMORY(counts != NULL, err, "no memory for %zu slides", c->n_slides);
     size_t n = 0;
     int64_t sum = 0;
     for (size_t i = 0; i < c->n_slides; i++)
@@ -184,7 +183,6 @@ static enum hrf_status patches(struct methods *m, struct hrf_error *err)
                      (long long)sum, (double)(counts[(n - 1) / 2] + counts[n / 2]) / 2.0,
                      (long long)counts[0], (long long)counts[n - 1]);
     hrf_out_adds(m->out, ". ");
-    return HRF_OK;
 }
 
 /* ---- network ---- */
@@ -214,11 +212,11 @@ static void network(struct methods *m)
                                                       : ", ",
                      c->precisions[i].name);
     const struct hrf_cohort_precision *p = &c->precisions[0];
-    for (size_t i = 0; i < p->n_hardware; i++) {
+    for (size_t i = 0; i < p->jobs.n_hardware; i++) {
         hrf_out_adds(m->out, i == 0 ? " on " : ", ");
-        name(m, p->hardware[i].model);
-        if (p->hardware[i].libraries[0] != '\0')
-            hrf_out_addf(m->out, " (%s)", p->hardware[i].libraries);
+        name(m, p->jobs.hardware[i].model);
+        if (p->jobs.hardware[i].libraries[0] != '\0')
+            hrf_out_addf(m->out, " (%s)", p->jobs.hardware[i].libraries);
     }
     hrf_out_adds(m->out, ". ");
     if (c->stain_jitter > 0) {
@@ -253,6 +251,10 @@ static void calibration(struct methods *m)
 static void threshold(struct methods *m)
 {
     const struct hrf_tuning *t = &m->cohort->tuning;
+    if (hrf_cohort_has_many_classes(m->cohort) && !m->cohort->is_multilabel) {
+        hrf_out_adds(m->out, "Slides were given the class with the highest score. ");
+        return;
+    }
     hrf_out_addf(m->out, "Slides were called positive from a score of %.4g on",
                  m->cohort->threshold);
     if (t->is_asked_for && t->reason == NULL) {
@@ -272,31 +274,33 @@ static void statistics(struct methods *m)
     const struct hrf_cohort *c = m->cohort;
     const struct hrf_cohort_precision *p = &c->precisions[0];
     bool is_paired = false;
-    if (!isnan(p->slide_auc.value)) {
-        hrf_out_addf(m->out,
-                     "On %zu labelled slides we report the area under the ROC curve with 95 %% "
-                     "intervals by Newcombe's method 5",
-                     p->n_labelled);
+    if (!isnan(p->slides.auc.value)) {
+        hrf_out_addf(
+            m->out,
+            "On %zu labelled slides we report the area under the ROC curve%s with 95 %% "
+            "intervals by Newcombe's method 5",
+            p->slides.n_labelled,
+            hrf_cohort_has_many_classes(c) ? " of each class against all others, their mean," : "");
         cite(m, NEWCOMBE);
         hrf_out_adds(m->out, ", average precision and the expected calibration error");
         cite(m, CALIBRATION);
         hrf_out_adds(m->out, ". ");
     }
     for (size_t i = 1; i < c->n_precisions; i++)
-        is_paired |= !isnan(c->precisions[i].auc_difference.value);
+        is_paired |= !isnan(c->precisions[i].slides.auc_difference.value);
     if (is_paired) {
         hrf_out_addf(m->out, "Areas were compared with that of %s by DeLong's paired test",
                      p->name);
         cite(m, DELONG);
         hrf_out_adds(m->out, ". ");
     }
-    if (!isnan(p->patch_auc.value)) {
+    if (!isnan(p->patches.auc.value)) {
         hrf_out_adds(m->out, "Patches were judged by the outlines of lesions, with intervals that "
                              "take the patches of a slide as a cluster");
         cite(m, OBUCHOWSKI);
         hrf_out_adds(m->out, ". ");
     }
-    if (!isnan(p->froc_score.value)) {
+    if (!isnan(p->lesions.score.value)) {
         hrf_out_adds(m->out, "Lesions were judged by the free-response ROC curve of CAMELYON16");
         cite(m, CAMELYON);
         hrf_out_adds(m->out, ". ");
@@ -358,7 +362,7 @@ enum hrf_status hrf_report_methods(const struct hrf_cohort *cohort, const char *
                  "comes from and who looked at the results has to be added.\n\n");
     slides(&m);
     tissue(&m);
-    HRF_TRY(patches(&m, err));
+    patches(&m);
     network(&m);
     calibration(&m);
     scoring(&m);

@@ -1,8 +1,8 @@
-/* methods.h - report/methods.md: what was done, as a paragraph for the methods section of a paper,
- * with versions and the works that its methods are from.
+/* methods.h - report/methods.md: a paragraph for the methods section of a paper, with versions and
+ * citations of the methods used.
  *
- * Only what this run did is said and cited; a name from the workflow is put between backquotes. A
- * person reads it and edits it: what the slides and the model are, only they know.
+ * It describes and cites only what this run did; names from the workflow stand between backquotes.
+ * A person edits it, because only they know what the slides and the model are.
  */
 #ifndef HRF_AGGREGATE_REPORT_METHODS_H
 #define HRF_AGGREGATE_REPORT_METHODS_H

@@ -44,7 +44,6 @@ static enum hrf_status start(struct hrf_out *out, const char *path, enum hrf_out
                              struct hrf_error *err)
 {
     out->path = hrf_strdup(path);
-    HRF_CHECK_MEMORY(out->path != NULL, err, "no memory to write '%s'", path);
     HRF_TRY(hrf_file_temporary(path, &out->temporary, &out->fd, err));
     if (form == HRF_OUT_PLAIN)
         return HRF_OK;
@@ -61,7 +60,6 @@ enum hrf_status hrf_out_create(const char *path, enum hrf_out_form form, struct 
                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_out) out = hrf_calloc(1, sizeof *out);
-    HRF_CHECK_MEMORY(out != NULL, err, "no memory to write '%s'", path);
     out->fd = -1;
     HRF_TRY(start(out, path, form, err));
     HRF_MOVE(*result, out);
@@ -115,6 +113,12 @@ static void flush_buffer(struct hrf_out *out, bool last)
     out->n_bytes = 0;
 }
 
+void hrf_out_fail(struct hrf_out *out, const struct hrf_error *why)
+{
+    if (out->error.status == HRF_OK)
+        out->error = *why;
+}
+
 void hrf_out_add(struct hrf_out *out, const void *bytes, size_t n_bytes)
 {
     const unsigned char *at = bytes;
@@ -141,7 +145,7 @@ void hrf_out_addf(struct hrf_out *out, const char *format, ...)
     va_start(args, format);
     hrf_strbuf_vaddf(&text, format, args);
     va_end(args);
-    if (out->error.status == HRF_OK && hrf_strbuf_status(&text, &out->error) == HRF_OK)
+    if (out->error.status == HRF_OK)
         hrf_out_add(out, text.text, text.length);
     hrf_strbuf_release(&text);
 }
@@ -150,7 +154,7 @@ void hrf_out_csv(struct hrf_out *out, const char *text)
 {
     struct hrf_strbuf cell = HRF_STRBUF_INIT;
     hrf_csv_add_cell(&cell, text);
-    if (out->error.status == HRF_OK && hrf_strbuf_status(&cell, &out->error) == HRF_OK)
+    if (out->error.status == HRF_OK)
         hrf_out_add(out, cell.text, cell.length);
     hrf_strbuf_release(&cell);
 }

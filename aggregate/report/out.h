@@ -1,8 +1,8 @@
 /* out.h - writes a file as a stream, plain or gzip; the file appears only when it is complete.
  *
- * Bytes go to a temporary file beside `path`; commit syncs and renames it, destroy without
- * commit removes it. Errors stick: after the first one, adding does nothing and commit reports
- * it. The gzip form holds no time and no name, so that equal content is equal bytes.
+ * Bytes go to a temporary file beside `path`; commit syncs and renames it, destroy without commit
+ * removes it. Errors are kept: after the first one, adding does nothing and commit reports it. The
+ * gzip form contains no time and no name, so that equal content gives equal bytes.
  */
 #ifndef HRF_AGGREGATE_REPORT_OUT_H
 #define HRF_AGGREGATE_REPORT_OUT_H
@@ -20,6 +20,8 @@ HRF_CHECKED enum hrf_status hrf_out_create(const char *path, enum hrf_out_form f
 void hrf_out_destroy(struct hrf_out *out);
 HRF_DEFINE_AUTO(hrf_out)
 
+/* What keeps a part from being written; commit reports it. */
+void hrf_out_fail(struct hrf_out *out, const struct hrf_error *why);
 void hrf_out_add(struct hrf_out *out, const void *bytes, size_t n_bytes);
 void hrf_out_adds(struct hrf_out *out, const char *text);
 void hrf_out_addf(struct hrf_out *out, const char *format, ...) HRF_PRINTF(2, 3);
@@ -38,7 +40,7 @@ void hrf_out_number(struct hrf_out *out, double value);
 /* The same into a caller's buffer. */
 void hrf_number_text(double value, char text[32]);
 
-/* Ends the file and puts it in place. */
+/* Completes the file and renames it to its path. */
 HRF_CHECKED enum hrf_status hrf_out_commit(struct hrf_out *out, struct hrf_error *err);
 
 #endif

@@ -1,77 +1,36 @@
-/* page.c - the page's frame and the order of its parts; texts of figures. */
+/* page.c - fills the placeholders of the page's files (page/) with its parts. */
 #include "aggregate/report/page.h"
 
 #include "aggregate/report/page_private.h"
+#include "base/embedded.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
-void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals)
+extern const struct hrf_embedded hrf_report_files[];
+
+/* What a page is filled with. */
+struct page {
+    const struct hrf_cohort *cohort;
+    const struct hrf_page_slide *extras; /* of a run's page */
+    const char *made_at;
+    const struct hrf_run_pair *pair; /* of a comparison's page */
+    const char *const *directories;
+};
+
+static void name(struct hrf_out *out, const struct page *page)
 {
-    if (isnan(figure->value)) {
-        hrf_out_markup(out, "<span class=\"dash\" title=\"%s\">–</span>",
-                       figure->reason != NULL ? figure->reason : "not known");
-        return;
-    }
-    if (decimals >= 0)
-        hrf_out_addf(out, "%.*f", decimals, figure->value);
-    else
-        hrf_out_addf(out, "%.3g", figure->value);
+    hrf_out_html(out, page->cohort->name);
 }
 
-struct hrf_page_text hrf_page_seconds(double seconds)
+static void summary(struct hrf_out *out, const struct page *page)
 {
-    struct hrf_page_text out;
-    const long long s = llround(seconds);
-    if (seconds < 60.0)
-        snprintf(out.text, sizeof out.text, seconds < 10.0 ? "%.2f s" : "%.1f s", seconds);
-    else if (s < 3600)
-        snprintf(out.text, sizeof out.text, "%lld min %02lld s", s / 60, s % 60);
-    else
-        snprintf(out.text, sizeof out.text, "%lld h %02lld min", s / 3600, s / 60 % 60);
-    return out;
-}
-
-struct hrf_page_text hrf_page_bytes(int64_t n_bytes)
-{
-    struct hrf_page_text out;
-    double value = (double)n_bytes;
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
-    size_t unit = 0;
-    for (; value >= 1000.0 && unit < 4; unit++)
-        value /= 1000.0;
-    snprintf(out.text, sizeof out.text, unit == 0 || value >= 100.0 ? "%.0f %s" : "%.1f %s", value,
-             units[unit]);
-    return out;
-}
-
-struct hrf_page_text hrf_page_count(int64_t count)
-{
-    struct hrf_page_text out;
-    char digits[32], *to = out.text;
-    const int n = snprintf(digits, sizeof digits, "%lld", (long long)count);
-    for (int i = 0; i < n; i++) {
-        *to++ = digits[i];
-        if (i + 1 < n && (n - i - 1) % 3 == 0 && digits[i] != '-')
-            *to++ = ',';
-    }
-    *to = '\0';
-    return out;
-}
-
-static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const char *made_at)
-{
-    hrf_out_markup(out,
-                   "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                   "<meta name=\"generator\" content=\"hires-flow\">\n"
-                   "<title>%s · hires-flow report</title>\n",
-                   cohort->name);
-    hrf_page_style(out);
-    hrf_out_markup(out, "</head><body><main>\n<header><h1>%s</h1><p>%zu slide%s at ", cohort->name,
-                   cohort->counts.total, cohort->counts.total == 1 ? "" : "s");
+    const struct hrf_cohort *cohort = page->cohort;
+    hrf_out_addf(out, "%zu slide%s at ", cohort->counts.total,
+                 cohort->counts.total == 1 ? "" : "s");
     for (size_t i = 0; i < cohort->n_precisions; i++)
-        hrf_out_addf(out, "%s%s", i > 0 ? ", " : "", cohort->precisions[i].name);
+        hrf_out_markup(out, "%s%s", i > 0 ? ", " : "", cohort->precisions[i].name);
     if (cohort->has_head)
         hrf_out_addf(out, " · slide scores by a slide head, positive from %g", cohort->threshold);
     else if (!cohort->is_embedding)
@@ -81,66 +40,27 @@ static void head(struct hrf_out *out, const struct hrf_cohort *cohort, const cha
         hrf_out_markup(out, " (none could be chosen: %s)", cohort->tuning.reason);
     else if (cohort->tuning.is_asked_for)
         hrf_out_addf(out, " (chosen on %zu other slides)", cohort->tuning.n_slides);
-    hrf_out_markup(out, " · %s</p></header>\n", made_at);
+    hrf_out_markup(out, " · %s", page->made_at);
 }
 
-static enum hrf_status body(struct hrf_out *out, const struct hrf_cohort *cohort,
-                            const struct hrf_page_slide *extras, struct hrf_error *err)
+static void warnings(struct hrf_out *out, const struct page *page)
 {
-    const bool is_labelled = cohort->precisions[0].n_labelled > 0;
-    hrf_page_cards(out, cohort);
-    hrf_out_adds(out, "<div class=\"grid\">\n");
-    if (is_labelled) {
-        HRF_TRY(hrf_page_roc(out, cohort, err));
-        HRF_TRY(hrf_page_precision_recall(out, cohort, err));
-    }
-    hrf_page_froc(out, cohort);
-    hrf_page_segmentation(out, cohort);
-    if (hrf_cohort_scores_slides(cohort) && !cohort->is_regression)
-        hrf_page_histogram(out, cohort);
-    if (is_labelled)
-        hrf_page_confusion(out, cohort);
-    hrf_out_adds(out, "</div>\n");
-    if (is_labelled) {
-        hrf_page_operating_points(out, cohort);
-        hrf_page_classes(out, cohort);
-    }
-    hrf_page_study(out, cohort);
-    hrf_page_times(out, cohort);
-    HRF_TRY(hrf_page_timeline(out, cohort, err));
-    hrf_page_slides(out, cohort, extras);
-    HRF_TRY(hrf_page_left_out(out, cohort, err));
-    hrf_page_provenance(out, cohort);
-    return HRF_OK;
+    if (page->cohort->calibration.loss_is_large)
+        hrf_out_markup(out, "<p><span class=\"tag bad\">INT8 loses much</span> %s</p>\n",
+                       page->cohort->calibration.loss_text);
 }
 
-enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
-                                const struct hrf_page_slide *extras, const char *made_at,
-                                const char *path, struct hrf_error *err)
+static void slides(struct hrf_out *out, const struct page *page)
 {
-    HRF_AUTO(hrf_out) out = NULL;
-    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    head(out, cohort, made_at);
-    HRF_TRY(body(out, cohort, extras, err));
-    hrf_out_adds(out,
-                 "<footer>Made by hires-flow. This page is whole by itself: charts, figures and "
-                 "reduced heat maps are inside. Its links lead to "
-                 "<a href=\"../results/labels.csv\">results/labels.csv</a>, "
-                 "<a href=\"report.json\">report.json</a>, <a href=\"study.csv\">study.csv</a>, "
-                 "<a href=\"methods.md\">methods.md</a> (a paragraph for a paper) and the files of "
-                 "each slide; they work "
-                 "where the folders <code>report</code> and <code>results</code> are moved "
-                 "together. Not for diagnosis.</footer>\n</main>\n");
-    hrf_page_script(out);
-    hrf_out_adds(out, "</body></html>\n");
-    return hrf_out_commit(out, err);
+    hrf_page_slides(out, page->cohort, page->extras);
 }
 
-static void pair_notes(struct hrf_out *out, const struct hrf_run_pair *pair)
+static void without_match(struct hrf_out *out, const struct page *page)
 {
+    const struct hrf_run_pair *pair = page->pair;
     hrf_out_markup(
         out, "<section><h2>Without a match <small>%s patches only in A, %s only in B</small></h2>",
-        hrf_page_count(pair->n_only[0]).text, hrf_page_count(pair->n_only[1]).text);
+        hrf_count_text(pair->n_only[0]).text, hrf_count_text(pair->n_only[1]).text);
     if (pair->n_notes == 0)
         hrf_out_adds(out, "<p class=\"none\">Every slide and patch has its match.</p>");
     hrf_out_adds(out, "<table class=\"list\"><tbody>\n");
@@ -154,25 +74,102 @@ static void pair_notes(struct hrf_out *out, const struct hrf_run_pair *pair)
     hrf_out_adds(out, "</section>\n");
 }
 
+static void runs(struct hrf_out *out, const struct page *page)
+{
+    hrf_out_adds(out, "<section><h2>Runs</h2><dl>\n");
+    hrf_page_fact(out, "A", page->directories[0]);
+    hrf_page_fact(out, "B", page->directories[1]);
+    hrf_out_adds(out, "</dl></section>\n");
+}
+
+/* What stands in the place of "{{name}}" of page/. */
+static const struct part {
+    const char *name;
+    bool needs_labels; /* without labelled slides there is nothing */
+    void (*of_page)(struct hrf_out *out, const struct page *page);
+    void (*of_cohort)(struct hrf_out *out, const struct hrf_cohort *cohort);
+} parts[] = {
+    { "name", .of_page = name },
+    { "summary", .of_page = summary },
+    { "warnings", .of_page = warnings },
+    { "cards", .of_cohort = hrf_page_cards },
+    { "roc", .needs_labels = true, .of_cohort = hrf_page_roc },
+    { "precision-recall", .needs_labels = true, .of_cohort = hrf_page_precision_recall },
+    { "froc", .of_cohort = hrf_page_froc },
+    { "segmentation", .of_cohort = hrf_page_segmentation },
+    { "histogram", .of_cohort = hrf_page_histogram },
+    { "confusion", .needs_labels = true, .of_cohort = hrf_page_confusion },
+    { "operating-points", .needs_labels = true, .of_cohort = hrf_page_operating_points },
+    { "classes", .needs_labels = true, .of_cohort = hrf_page_classes },
+    { "study", .of_cohort = hrf_page_study },
+    { "times", .of_cohort = hrf_page_times },
+    { "timeline", .of_cohort = hrf_page_timeline },
+    { "slides", .of_page = slides },
+    { "left-out", .of_cohort = hrf_page_left_out },
+    { "provenance", .of_cohort = hrf_page_provenance },
+    { "without-match", .of_page = without_match },
+    { "runs", .of_page = runs },
+};
+
+/* A part, or else a file of page/. */
+static void fill(struct hrf_out *out, const char *name_of_it, const struct page *page)
+{
+    const bool has_labels = page->cohort->precisions[0].slides.n_labelled > 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strcmp(parts[i].name, name_of_it) != 0)
+            continue;
+        if (parts[i].needs_labels && !has_labels)
+            return;
+        if (parts[i].of_page != NULL)
+            parts[i].of_page(out, page);
+        else
+            parts[i].of_cohort(out, page->cohort);
+        return;
+    }
+    const struct hrf_embedded *file = hrf_embedded_find(hrf_report_files, name_of_it);
+    assert(file != NULL);
+    hrf_out_adds(out, file->text);
+}
+
+/* Writes a file of page/ with its placeholders filled. A line that is a placeholder alone is what
+ * fills it, and nothing where that is nothing. */
+static enum hrf_status write_page(const char *file, const struct page *page, const char *path,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    const char *const text = hrf_embedded_find(hrf_report_files, file)->text;
+    for (const char *at = text; *at != '\0';) {
+        const char *placeholder = strstr(at, "{{");
+        if (placeholder == NULL) {
+            hrf_out_adds(out, at);
+            break;
+        }
+        const char *end = strstr(placeholder, "}}");
+        char part[32];
+        snprintf(part, sizeof part, "%.*s", (int)(end - placeholder - 2), placeholder + 2);
+        hrf_out_add(out, at, (size_t)(placeholder - at));
+        fill(out, part, page);
+        const bool is_line = placeholder > text && placeholder[-1] == '\n' && end[2] == '\n';
+        at = end + 2 + is_line;
+    }
+    return hrf_out_commit(out, err);
+}
+
+enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
+                                const struct hrf_page_slide *extras, const char *made_at,
+                                const char *path, struct hrf_error *err)
+{
+    const struct page page = { .cohort = cohort, .extras = extras, .made_at = made_at };
+    return write_page("report.html", &page, path, err);
+}
+
 enum hrf_status hrf_report_pair_page(const struct hrf_run_pair *pair,
                                      const char *const directories[2], const char *made_at,
                                      const char *path, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_out) out = NULL;
-    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    head(out, pair->cohort, made_at);
-    if (pair->cohort->precisions[0].n_labelled > 0) {
-        hrf_out_adds(out, "<div class=\"grid\">\n");
-        HRF_TRY(hrf_page_roc(out, pair->cohort, err));
-        hrf_page_confusion(out, pair->cohort);
-        hrf_out_adds(out, "</div>\n");
-    }
-    hrf_page_study(out, pair->cohort);
-    pair_notes(out, pair);
-    hrf_out_adds(out, "<section><h2>Runs</h2><dl>\n");
-    hrf_page_fact(out, "A", directories[0]);
-    hrf_page_fact(out, "B", directories[1]);
-    hrf_out_adds(out, "</dl></section>\n<footer>Made by hires-flow. Not for diagnosis.</footer>\n"
-                      "</main></body></html>\n");
-    return hrf_out_commit(out, err);
+    const struct page page = {
+        .cohort = pair->cohort, .made_at = made_at, .pair = pair, .directories = directories
+    };
+    return write_page("compare.html", &page, path, err);
 }

@@ -13,11 +13,11 @@
 
 #include <stdbool.h>
 
-/* Most slides in the page's table, and most lines of its lists: a browser opens a page with these
- * at once, and their pictures are a few megabytes. results/labels.csv has all. */
+/* Limits on the slides in the page's table and the lines of its lists: a browser opens such a page
+ * at once, and its pictures are a few megabytes. results/labels.csv has all slides. */
 enum { HRF_PAGE_SLIDES = 2000, HRF_PAGE_LINES = 200 };
 
-/* What was written for a slide, beside the cohort's own facts. */
+/* What was written for a slide, in addition to the cohort's facts. */
 struct hrf_page_slide {
     bool is_left_out;           /* of the page's table; it has no pictures then */
     struct hrf_bytes thumbnail; /* PNG of the reference's heatmap, or of the slide; may be empty */
@@ -28,19 +28,17 @@ struct hrf_page_slide {
     bool has_outlines;    /* the heatmap shows lesions */
 };
 
-/* Of a cohort of more than HRF_PAGE_SLIDES: leaves all out but those that are looked at first.
- * These are labels that differ from the truth, the surest errors first; labels that differ between
- * precisions; slides that failed or carry a warning; and the scores nearest to the threshold. */
-HRF_CHECKED enum hrf_status hrf_page_choose_slides(const struct hrf_cohort *cohort,
-                                                   struct hrf_page_slide *extras,
-                                                   struct hrf_error *err);
+/* Of a cohort of more than HRF_PAGE_SLIDES slides, keeps those that deserve attention: labels that
+ * differ from the truth, the most confident errors first; labels that differ between precisions;
+ * slides that failed or have a warning; and the scores nearest to the threshold. */
+void hrf_page_choose_slides(const struct hrf_cohort *cohort, struct hrf_page_slide *extras);
 
 /* extras[n_slides]; made_at: shown as it is ("2026-01-31T23:59:59Z"). */
 HRF_CHECKED enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,
                                             const struct hrf_page_slide *extras,
                                             const char *made_at, const char *path,
                                             struct hrf_error *err);
-/* Two runs against each other: the study alone, and what has no match. */
+/* Writes the page of a comparison of two runs: the study, and what has no match. */
 HRF_CHECKED enum hrf_status hrf_report_pair_page(const struct hrf_run_pair *pair,
                                                  const char *const directories[2],
                                                  const char *made_at, const char *path,

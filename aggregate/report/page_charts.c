@@ -1,10 +1,35 @@
-/* page_charts.c - ROC curve, score distribution and confusion matrices, as SVG and boxes.
+/* page_charts.c - the lines of precisions; ROC curve, score distribution and confusion matrices, as
+ * SVG and boxes.
  *
  * Charts take their colours from the page's variables, so that one drawing serves light and
  * dark. */
 #include "aggregate/report/page_private.h"
 
 #include <math.h>
+
+/* ---- how precisions are drawn ---- */
+
+/* Neighbours differ in both; solid for the reference. */
+static const char *dashes(size_t index)
+{
+    static const char *const kinds[] = { "", "7 3", "2 3", "10 3 2 3", "14 5" };
+    return kinds[(index + index / HRF_PAGE_COLOURS) % (sizeof kinds / sizeof kinds[0])];
+}
+
+void hrf_page_line(struct hrf_out *out, size_t index)
+{
+    hrf_out_addf(out,
+                 "<path fill=\"none\" stroke=\"var(--s%zu)\" stroke-width=\"2\" "
+                 "stroke-linejoin=\"round\" stroke-dasharray=\"%s\" d=\"",
+                 index % HRF_PAGE_COLOURS, dashes(index));
+}
+
+void hrf_page_key(struct hrf_out *out, size_t index)
+{
+    hrf_out_addf(out, "<li><svg class=\"line\" viewBox=\"0 0 28 10\" aria-hidden=\"true\">");
+    hrf_page_line(out, index);
+    hrf_out_addf(out, "M0 5h28\"/></svg>");
+}
 
 void hrf_page_frame(struct hrf_out *out, const char *label, int height, const char *x_title)
 {
@@ -44,11 +69,9 @@ int hrf_page_tenths(double units)
 
 /* ---- ROC ---- */
 
-static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index,
-                                struct hrf_error *err)
+static void roc_line(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index)
 {
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    HRF_CHECK_MEMORY(items != NULL, err, "no memory for the curve of %zu slides", cohort->n_slides);
     size_t n = 0, n_points = 0;
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
@@ -57,7 +80,11 @@ static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *co
                                                 slide->truth == HRF_TRUTH_POSITIVE };
     }
     HRF_AUTO_FREE struct hrf_roc_point *points = NULL;
-    HRF_TRY(hrf_roc_curve(items, n, &points, &n_points, err));
+    struct hrf_error err;
+    if (hrf_roc_curve(items, n, &points, &n_points, &err) != HRF_OK) {
+        hrf_out_fail(out, &err);
+        return;
+    }
     hrf_page_line(out, index);
     int last_x = -1, last_y = -1;
     for (size_t i = 0; i < n_points; i++) {
@@ -70,17 +97,24 @@ static enum hrf_status roc_line(struct hrf_out *out, const struct hrf_cohort *co
         last_y = hrf_page_tenths(y);
     }
     hrf_out_adds(out, "\"/>");
-    return HRF_OK;
 }
 
-enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
-                             struct hrf_error *err)
+void hrf_page_by_slide(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    hrf_out_adds(out, "<section><h2>ROC curve <small>by slide</small></h2>\n");
-    if (isnan(cohort->precisions[0].slide_auc.value)) {
+    hrf_out_adds(out, "by slide");
+    if (hrf_cohort_has_many_classes(cohort))
+        hrf_out_markup(out, ", %s against all others", hrf_cohort_label(cohort, true));
+}
+
+void hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort)
+{
+    hrf_out_adds(out, "<section><h2>ROC curve <small>");
+    hrf_page_by_slide(out, cohort);
+    hrf_out_adds(out, "</small></h2>\n");
+    if (isnan(cohort->precisions[0].slides.auc.value)) {
         hrf_out_markup(out, "<p class=\"none\">No curve: %s.</p></section>\n",
-                       cohort->precisions[0].slide_auc.reason);
-        return HRF_OK;
+                       cohort->precisions[0].slides.auc.reason);
+        return;
     }
     hrf_page_square(out, "ROC curve", 318, "1 − specificity");
     hrf_out_addf(out,
@@ -88,19 +122,18 @@ enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohor
                  "text-anchor=\"middle\">sensitivity</text>",
                  HRF_PLOT_TOP + HRF_PLOT_SIDE / 2);
     for (size_t i = cohort->n_precisions; i-- > 0;)
-        if (!isnan(cohort->precisions[i].slide_auc.value))
-            HRF_TRY(roc_line(out, cohort, i, err));
+        if (!isnan(cohort->precisions[i].slides.auc.value))
+            roc_line(out, cohort, i);
     hrf_out_adds(out, "</svg>\n<ul class=\"key\">");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        if (isnan(p->slide_auc.value))
+        if (isnan(p->slides.auc.value))
             continue;
         hrf_page_key(out, i);
-        hrf_out_markup(out, "%s <b>%.4f</b> (%.3f–%.3f)</li>", p->name, p->slide_auc.value,
-                       p->slide_auc_interval.low, p->slide_auc_interval.high);
+        hrf_out_markup(out, "%s <b>%.4f</b> (%.3f–%.3f)</li>", p->name, p->slides.auc.value,
+                       p->slides.auc_interval.low, p->slides.auc_interval.high);
     }
     hrf_out_adds(out, "</ul></section>\n");
-    return HRF_OK;
 }
 
 /* ---- score distribution: positives above the line, negatives below ---- */
@@ -108,14 +141,14 @@ enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohor
 enum { N_BINS = 20, HIST_LEFT = 30, HIST_WIDTH = 290, HIST_TOP = 18, HIST_HEIGHT = 252 };
 
 struct histogram {
-    size_t above[N_BINS], below[N_BINS], most;
+    size_t above[N_BINS], below[N_BINS], max;
     bool labelled;
     double base, reach; /* y of the line, and how far the tallest bar goes from it */
 };
 
 static struct histogram count_scores(const struct hrf_cohort *cohort)
 {
-    struct histogram h = { .labelled = cohort->precisions[0].n_labelled > 0 };
+    struct histogram h = { .labelled = cohort->precisions[0].slides.n_labelled > 0 };
     h.reach = h.labelled ? HIST_HEIGHT / 2.0 : HIST_HEIGHT;
     h.base = HIST_TOP + h.reach;
     for (size_t i = 0; i < cohort->n_slides; i++) {
@@ -125,8 +158,8 @@ static struct histogram count_scores(const struct hrf_cohort *cohort)
         double at = fmin(fmax(slide->scores[0].value * N_BINS, 0.0), N_BINS - 1);
         bool up = !h.labelled || slide->truth == HRF_TRUTH_POSITIVE;
         size_t *bin = &(up ? h.above : h.below)[(size_t)at];
-        if (++*bin > h.most)
-            h.most = *bin;
+        if (++*bin > h.max)
+            h.max = *bin;
     }
     return h;
 }
@@ -139,7 +172,7 @@ static void bars(struct hrf_out *out, const struct histogram *h, bool up, const 
     for (int i = 0; i < N_BINS; i++) {
         if (bins[i] == 0)
             continue;
-        double height = fmax(3.0, (h->reach - 2.0) * (double)bins[i] / (double)h->most);
+        double height = fmax(3.0, (h->reach - 2.0) * (double)bins[i] / (double)h->max);
         hrf_out_addf(out,
                      "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" rx=\"2\" "
                      "fill=\"var(--%s)\"><title>%zu %s, score %.2f–%.2f</title></rect>",
@@ -174,16 +207,20 @@ static void histogram_key(struct hrf_out *out, const struct hrf_cohort *cohort,
         hrf_out_markup(out,
                        "<li><i style=\"background:var(--pos)\"></i>%s (truth), above</li><li>"
                        "<i style=\"background:var(--neg)\"></i>%s (truth), below</li>",
-                       hrf_cohort_label(cohort, true), hrf_cohort_label(cohort, false));
-    hrf_out_addf(out, "<li>tallest bar: %zu slide%s</li></ul>", h->most, h->most == 1 ? "" : "s");
+                       hrf_cohort_label(cohort, true),
+                       hrf_cohort_has_many_classes(cohort) ? "all others"
+                                                           : hrf_cohort_label(cohort, false));
+    hrf_out_addf(out, "<li>tallest bar: %zu slide%s</li></ul>", h->max, h->max == 1 ? "" : "s");
 }
 
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
+    if (!hrf_cohort_scores_slides(cohort) || cohort->is_regression)
+        return;
     struct histogram h = count_scores(cohort);
     hrf_out_addf(out, "<section><h2>Slide scores <small>%s, %s</small></h2>\n",
                  h.labelled ? "by truth" : "no labels", cohort->precisions[0].name);
-    if (h.most == 0) {
+    if (h.max == 0) {
         hrf_out_adds(out, "<p class=\"none\">No slide was scored.</p></section>\n");
         return;
     }
@@ -211,7 +248,7 @@ static void cell(struct hrf_out *out, int64_t count, const char *what, bool good
 static void matrix(struct hrf_out *out, const struct hrf_cohort *cohort,
                    const struct hrf_cohort_precision *p)
 {
-    const struct hrf_confusion *c = &p->confusion;
+    const struct hrf_confusion *c = &p->slides.confusion;
     hrf_out_markup(out,
                    "<div><h3>%s</h3><div class=\"matrix\"><span></span><span>called %s</span>"
                    "<span>called %s</span><span class=\"r\">%s</span>",
@@ -240,14 +277,14 @@ static bool same_confusion(const struct hrf_confusion *a, const struct hrf_confu
 /* The reference's matrix, the others' where they differ from it. */
 static void matrices(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    const struct hrf_confusion *reference = &cohort->precisions[0].confusion;
+    const struct hrf_confusion *reference = &cohort->precisions[0].slides.confusion;
     size_t n_same = 0;
     hrf_out_adds(out, "<div class=\"matrices\">");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        const bool is_same = i > 0 && same_confusion(&p->confusion, reference);
+        const bool is_same = i > 0 && same_confusion(&p->slides.confusion, reference);
         n_same += is_same;
-        if (p->n_labelled > 0 && !is_same)
+        if (p->slides.n_labelled > 0 && !is_same)
             matrix(out, cohort, p);
     }
     hrf_out_adds(out, "</div>");
@@ -256,7 +293,7 @@ static void matrices(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "<p class=\"none\"><small>The same at ");
     const char *between = "";
     for (size_t i = 1; i < cohort->n_precisions; i++)
-        if (same_confusion(&cohort->precisions[i].confusion, reference)) {
+        if (same_confusion(&cohort->precisions[i].slides.confusion, reference)) {
             hrf_out_adds(out, between);
             hrf_out_html(out, cohort->precisions[i].name);
             between = ", ";
@@ -266,9 +303,11 @@ static void matrices(struct hrf_out *out, const struct hrf_cohort *cohort)
 
 void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
+    if (hrf_cohort_has_many_classes(cohort))
+        return;
     hrf_out_addf(out, "<section><h2>Confusion <small>at score ≥ %g</small></h2>\n",
                  cohort->threshold);
-    if (cohort->precisions[0].n_labelled == 0)
+    if (cohort->precisions[0].slides.n_labelled == 0)
         hrf_out_adds(out, "<p class=\"none\">None: no slide with a label was scored.</p>");
     else
         matrices(out, cohort);

@@ -11,7 +11,7 @@
  * are of one kind. */
 struct left_out {
     const struct hrf_cohort_slide *slide;
-    size_t place; /* in the cohort */
+    size_t index; /* in the cohort */
     char *kind;   /* heap */
 };
 
@@ -51,24 +51,21 @@ static int by_kind(const void *a, const void *b)
 {
     const struct left_out *x = a, *y = b;
     const int order = strcmp(x->kind, y->kind);
-    return order != 0 ? order : x->place < y->place ? -1 : 1;
+    return order != 0 ? order : x->index < y->index ? -1 : 1;
 }
 
-static enum hrf_status collect(const struct hrf_cohort *cohort, enum hrf_slide_state state,
-                               size_t count, struct left_out_list *list, struct hrf_error *err)
+static void collect(const struct hrf_cohort *cohort, enum hrf_slide_state state, size_t count,
+                    struct left_out_list *list)
 {
     list->items = hrf_calloc(count + 1, sizeof *list->items);
-    HRF_CHECK_MEMORY(list->items != NULL, err, "no memory for %zu slides", count);
     for (size_t i = 0; i < cohort->n_slides && list->n < count; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         if (slide->state != state)
             continue;
         char *kind = kind_of(slide->reason != NULL ? slide->reason : "no reason given");
-        HRF_CHECK_MEMORY(kind != NULL, err, "no memory for a reason");
         list->items[list->n++] = (struct left_out){ slide, i, kind };
     }
     qsort(list->items, list->n, sizeof *list->items, by_kind);
-    return HRF_OK;
 }
 
 static const char *reason_of(const struct left_out *item)
@@ -108,44 +105,39 @@ static void group(struct hrf_out *out, const struct left_out *items, size_t n)
     hrf_out_adds(out, "</ul></details></li>\n");
 }
 
-static enum hrf_status state_list(struct hrf_out *out, const struct hrf_cohort *cohort,
-                                  enum hrf_slide_state state, size_t count, const char *title,
-                                  const char *hint, struct hrf_error *err)
+static void state_list(struct hrf_out *out, const struct hrf_cohort *cohort,
+                       enum hrf_slide_state state, size_t count, const char *title,
+                       const char *hint)
 {
     struct left_out_list list = { .items = NULL };
     if (count == 0)
-        return HRF_OK;
-    enum hrf_status status = collect(cohort, state, count, &list, err);
-    if (status == HRF_OK) {
-        hrf_out_markup(out, "<section id=\"%s\"><h2>%s <small>%zu slide%s; %s</small></h2>",
-                       hrf_slide_state_word(state), title, count, count == 1 ? "" : "s", hint);
-        hrf_out_adds(out, "<ul class=\"reasons\">\n");
-        size_t i = 0;
-        for (size_t n, n_groups = 0; i < list.n && n_groups < HRF_PAGE_LINES; i += n, n_groups++) {
-            for (n = 1; i + n < list.n && strcmp(list.items[i].kind, list.items[i + n].kind) == 0;)
-                n++;
-            group(out, &list.items[i], n);
-        }
-        and_more(out, list.n, i);
-        hrf_out_adds(out, "</ul></section>\n");
+        return;
+    collect(cohort, state, count, &list);
+    hrf_out_markup(out, "<section id=\"%s\"><h2>%s <small>%zu slide%s; %s</small></h2>",
+                   hrf_slide_state_word(state), title, count, count == 1 ? "" : "s", hint);
+    hrf_out_adds(out, "<ul class=\"reasons\">\n");
+    size_t i = 0;
+    for (size_t n, n_groups = 0; i < list.n && n_groups < HRF_PAGE_LINES; i += n, n_groups++) {
+        for (n = 1; i + n < list.n && strcmp(list.items[i].kind, list.items[i + n].kind) == 0;)
+            n++;
+        group(out, &list.items[i], n);
     }
+    and_more(out, list.n, i);
+    hrf_out_adds(out, "</ul></section>\n");
     release_list(&list);
-    return status;
 }
 
-enum hrf_status hrf_page_left_out(struct hrf_out *out, const struct hrf_cohort *cohort,
-                                  struct hrf_error *err)
+void hrf_page_left_out(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     const struct hrf_cohort_counts *c = &cohort->counts;
-    HRF_TRY(state_list(
+    state_list(
         out, cohort, HRF_SLIDE_FAILED, c->failed, "Failed",
         "at the precisions that the reason names, at all where it names none; in no figure of "
-        "those",
-        err));
-    HRF_TRY(state_list(out, cohort, HRF_SLIDE_PENDING, c->pending, "Pending",
-                       "the run is not finished; in no figure above", err));
-    HRF_TRY(state_list(out, cohort, HRF_SLIDE_NO_TISSUE, c->no_tissue, "No tissue",
-                       "nothing was scored; in no figure above", err));
-    return state_list(out, cohort, HRF_SLIDE_EXCLUDED, c->excluded, "Excluded",
-                      "by the workflow; in no figure above", err);
+        "those");
+    state_list(out, cohort, HRF_SLIDE_PENDING, c->pending, "Pending",
+               "the run is not finished; in no figure above");
+    state_list(out, cohort, HRF_SLIDE_NO_TISSUE, c->no_tissue, "No tissue",
+               "nothing was scored; in no figure above");
+    state_list(out, cohort, HRF_SLIDE_EXCLUDED, c->excluded, "Excluded",
+               "by the workflow; in no figure above");
 }

@@ -33,7 +33,7 @@ static void moved_frame(struct hrf_out *out)
 /* The share of patches that moved by at least x, at the lower end of every bin. */
 static void moved_line(struct hrf_out *out, const struct hrf_cohort_precision *p, size_t index)
 {
-    const struct hrf_difference *d = &p->difference;
+    const struct hrf_difference *d = &p->moved.difference;
     int64_t n = d->n_patches - d->bins[0];
     hrf_page_line(out, index);
     for (int i = 1; i <= HRF_DIFFERENCE_BINS; i++) {
@@ -52,14 +52,14 @@ void hrf_page_moved(struct hrf_out *out, const struct hrf_cohort *cohort)
         cohort->precisions[0].name);
     moved_frame(out);
     for (size_t i = 1; i < cohort->n_precisions; i++)
-        if (cohort->precisions[i].difference.n_patches > 0)
+        if (cohort->precisions[i].moved.difference.n_patches > 0)
             moved_line(out, &cohort->precisions[i], i);
     hrf_out_adds(out, "</svg><ul class=\"key\">");
     for (size_t i = 1; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         hrf_page_key(out, i);
         hrf_out_markup(out, "%s, at most <b>", p->name);
-        hrf_page_figure(out, &p->max_abs_difference, -1);
+        hrf_page_figure(out, HRF_FIGURE_ROW(moved.max_abs_difference), p);
         hrf_out_adds(out, "</b></li>");
     }
     hrf_out_adds(out, "</ul></section>\n");
@@ -75,8 +75,9 @@ static double gain_reach(const struct hrf_cohort *cohort)
     double reach = 1.0;
     for (size_t i = 1; i < hrf_cohort_n_timed(cohort); i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        reach = fmax(reach, fmax(p->compute_speedup.value, p->speedup.value)); /* not NaN */
-        reach = fmax(reach, p->memory_ratio.value);
+        reach = fmax(reach,
+                     fmax(p->speed.compute_speedup.value, p->speed.speedup.value)); /* not NaN */
+        reach = fmax(reach, p->speed.memory_ratio.value);
     }
     return reach;
 }
@@ -109,9 +110,9 @@ void hrf_page_gains(struct hrf_out *out, const struct hrf_cohort *cohort)
         const double y = (double)((i - 1) * GAIN_ROW) + 6.0;
         hrf_out_markup(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
                        GAIN_LEFT - 8, y + 1.5 * GAIN_BAR + 6.0, p->name);
-        gain_bar(out, &p->compute_speedup, reach, y, "t1");
-        gain_bar(out, &p->speedup, reach, y + GAIN_BAR + 2.0, "t4");
-        gain_bar(out, &p->memory_ratio, reach, y + 2.0 * (GAIN_BAR + 2.0), "t3");
+        gain_bar(out, &p->speed.compute_speedup, reach, y, "t1");
+        gain_bar(out, &p->speed.speedup, reach, y + GAIN_BAR + 2.0, "t4");
+        gain_bar(out, &p->speed.memory_ratio, reach, y + 2.0 * (GAIN_BAR + 2.0), "t3");
     }
     hrf_out_adds(out,
                  "</svg><ul class=\"key\"><li><i style=\"background:var(--t1)\"></i>speed of the "
@@ -122,13 +123,13 @@ void hrf_page_gains(struct hrf_out *out, const struct hrf_cohort *cohort)
 
 /* ---- calibration curves ---- */
 
-/* Points joined in the order of the tenths; a circle's area tells how many slides it stands for. */
+/* Points joined in the order of the tenths; a circle's area is proportional to its slides. */
 static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, size_t index)
 {
     hrf_page_line(out, index);
     const char *verb = "M";
     for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++) {
-        const struct hrf_reliability_bin *bin = &p->reliability[i];
+        const struct hrf_reliability_bin *bin = &p->slides.reliability[i];
         if (bin->n_slides == 0)
             continue;
         const double n = (double)bin->n_slides;
@@ -138,7 +139,7 @@ static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, siz
     }
     hrf_out_adds(out, "\"/>");
     for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++) {
-        const struct hrf_reliability_bin *bin = &p->reliability[i];
+        const struct hrf_reliability_bin *bin = &p->slides.reliability[i];
         if (bin->n_slides == 0)
             continue;
         const double n = (double)bin->n_slides;
@@ -147,8 +148,9 @@ static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, siz
                      "%zu slides, mean score %.3f, %.0f %% positive</title></circle>",
                      HRF_PLOT_LEFT + HRF_PLOT_SIDE * bin->score_sum / n,
                      HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * (double)bin->n_positive / n,
-                     2.0 + 6.0 * sqrt(n / (double)p->n_labelled), index % HRF_PAGE_COLOURS, p->name,
-                     bin->n_slides, bin->score_sum / n, 100.0 * (double)bin->n_positive / n);
+                     2.0 + 6.0 * sqrt(n / (double)p->slides.n_labelled), index % HRF_PAGE_COLOURS,
+                     p->name, bin->n_slides, bin->score_sum / n,
+                     100.0 * (double)bin->n_positive / n);
     }
 }
 
@@ -164,7 +166,7 @@ void hrf_page_reliability(struct hrf_out *out, const struct hrf_cohort *cohort)
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         hrf_page_key(out, i);
         hrf_out_markup(out, "%s, error <b>", p->name);
-        hrf_page_figure(out, &p->calibration_error, 4);
+        hrf_page_figure(out, HRF_FIGURE_ROW(slides.calibration_error), p);
         hrf_out_adds(out, "</b></li>");
     }
     hrf_out_adds(out, "</ul></section>\n");

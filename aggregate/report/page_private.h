@@ -4,9 +4,8 @@
 
 #include "aggregate/report/out.h"
 #include "aggregate/report/page.h"
-
-void hrf_page_style(struct hrf_out *out);  /* <style> */
-void hrf_page_script(struct hrf_out *out); /* <script> */
+#include "aggregate/study/figure_rows.h"
+#include "base/quantity.h"
 
 /* How precision `index` is drawn: eight colours (--s0 ... of the style sheet) and five kinds of
  * strokes, forty pairs in all. line begins "<path ... d=\""; key begins "<li>" with a piece of the
@@ -28,13 +27,15 @@ void hrf_page_square(struct hrf_out *out, const char *label, int height, const c
 /* Tenths of a unit, the finest that curves are drawn with: points that would be equal are left out,
  * so that the curve of a large cohort has no more bytes than its plot can show. */
 int hrf_page_tenths(double units);
-HRF_CHECKED enum hrf_status hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort,
-                                         struct hrf_error *err);
+void hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* Nothing without lesions. */
 void hrf_page_froc(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* The areas of a segmentation network's classes, and their overlap with the annotated ones. */
 void hrf_page_segmentation(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_histogram(struct hrf_out *out, const struct hrf_cohort *cohort);
+/* "by slide", and of many classes which one it is that stands against all others. */
+void hrf_page_by_slide(struct hrf_out *out, const struct hrf_cohort *cohort);
+/* Of two classes; of more hrf_page_classes() has it. */
 void hrf_page_confusion(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* The gains and costs of each precision compared with the first: tables, curves, and the slides and
  * patches whose label changed. */
@@ -44,35 +45,34 @@ void hrf_page_gains(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_moved(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_reliability(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* Precision-recall curve, operating points and figures of each class; for labelled slides. */
-HRF_CHECKED enum hrf_status hrf_page_precision_recall(struct hrf_out *out,
-                                                      const struct hrf_cohort *cohort,
-                                                      struct hrf_error *err);
+void hrf_page_precision_recall(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_operating_points(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_classes(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort);
-HRF_CHECKED enum hrf_status hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *cohort,
-                                              struct hrf_error *err);
-/* "int8: 4.0x in the network, 1.6x of the job: reading is the limit"; nothing for the reference. */
+void hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *cohort);
+/* "int8: 4.0x in the network, 1.6x of the job: reading is the limit, 60 % of its time", or "...;
+ * 77 % of its time is computing, 15 % starting"; nothing for the reference. */
 void hrf_page_gain_limits(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                      const struct hrf_page_slide *extras);
 
 void hrf_page_cards(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* Slides without a result, by what became of them (id="failed" ...), and why. */
-HRF_CHECKED enum hrf_status hrf_page_left_out(struct hrf_out *out, const struct hrf_cohort *cohort,
-                                              struct hrf_error *err);
+void hrf_page_left_out(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_provenance(struct hrf_out *out, const struct hrf_cohort *cohort);
 void hrf_page_fact(struct hrf_out *out, const char *name, const char *text); /* a line of a <dl> */
 
-/* A figure with that many decimals (-1: three significant digits). If it has no value: a dash, with
- * the reason as its tooltip. */
-void hrf_page_figure(struct hrf_out *out, const struct hrf_figure *figure, int decimals);
-
-struct hrf_page_text {
-    char text[40];
+/* A figure. If it has no value: a dash, with the reason as its tooltip. */
+void hrf_page_figure(struct hrf_out *out, const struct hrf_figure_row *row, const void *base);
+/* A table of figures: the rows of parts `from` to `to` (0: all) that are shown on the page. Small
+ * print below a figure: its interval, and the rows that stand below it. */
+struct hrf_page_table {
+    const struct hrf_figure_row *rows;
+    enum hrf_figure_part from, to;
+    bool has_gpu, is_reference;
 };
-struct hrf_page_text hrf_page_seconds(double seconds); /* "12.3 s", "4 min 05 s", "3 h 07 min" */
-struct hrf_page_text hrf_page_bytes(int64_t n_bytes);  /* "1.2 GB" (decimal units) */
-struct hrf_page_text hrf_page_count(int64_t count);    /* "12,345" */
+void hrf_page_headings(struct hrf_out *out, const struct hrf_page_table *table,
+                       const struct hrf_cohort *cohort);
+void hrf_page_cells(struct hrf_out *out, const struct hrf_page_table *table, const void *base);
 
 #endif

@@ -10,10 +10,10 @@ void hrf_page_fact(struct hrf_out *out, const char *name, const char *text)
 
 static bool is_first_hardware(const struct hrf_cohort *cohort, size_t precision, size_t at)
 {
-    const struct hrf_hardware *wanted = &cohort->precisions[precision].hardware[at];
+    const struct hrf_hardware *wanted = &cohort->precisions[precision].jobs.hardware[at];
     for (size_t i = 0; i <= precision; i++)
-        for (size_t k = 0; k < cohort->precisions[i].n_hardware; k++) {
-            const struct hrf_hardware *h = &cohort->precisions[i].hardware[k];
+        for (size_t k = 0; k < cohort->precisions[i].jobs.n_hardware; k++) {
+            const struct hrf_hardware *h = &cohort->precisions[i].jobs.hardware[k];
             if (strcmp(h->model, wanted->model) == 0 && strcmp(h->path, wanted->path) == 0 &&
                 strcmp(h->driver, wanted->driver) == 0 &&
                 strcmp(h->libraries, wanted->libraries) == 0)
@@ -26,8 +26,8 @@ static bool is_first_hardware(const struct hrf_cohort *cohort, size_t precision,
 static void computed_on(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     for (size_t i = 0; i < cohort->n_precisions; i++)
-        for (size_t k = 0; k < cohort->precisions[i].n_hardware; k++) {
-            const struct hrf_hardware *h = &cohort->precisions[i].hardware[k];
+        for (size_t k = 0; k < cohort->precisions[i].jobs.n_hardware; k++) {
+            const struct hrf_hardware *h = &cohort->precisions[i].jobs.hardware[k];
             const char *const parts[] = { h->path, h->libraries, h->driver };
             if (!is_first_hardware(cohort, i, k))
                 continue;
@@ -46,10 +46,10 @@ static void precision_notes(struct hrf_out *out, const struct hrf_cohort *cohort
 {
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        if (p->notes[0] == '\0')
+        if (p->jobs.notes[0] == '\0')
             continue;
         hrf_out_markup(out, "<dt>notes on %s</dt>", p->name);
-        const char *at = p->notes;
+        const char *at = p->jobs.notes;
         for (char line[HRF_SCORES_NOTES]; hrf_scores_next_note(&at, line);)
             hrf_out_markup(out, "<dd>%s</dd>\n", line);
     }
@@ -71,13 +71,15 @@ void hrf_page_provenance(struct hrf_out *out, const struct hrf_cohort *cohort)
                        c->of_other_slides ? "slides that are not evaluated"
                        : c->of_training   ? "the cohort's slides for training"
                                           : "the cohort that is evaluated",
-                       c->method != NULL ? c->method : "", hrf_page_seconds(c->seconds).text);
+                       c->method != NULL ? c->method : "", hrf_duration_text(c->seconds).text);
         for (size_t i = 0; i < c->n_kept; i++)
             hrf_out_markup(out, "<dt>kept in %s</dt><dd>%s: %s</dd>\n",
-                           hrf_calibration_is_in_bf16(&c->kept[i]) ? "bfloat16" : "float32",
+                           c->kept[i].precision == HRF_BF16 ? "bfloat16" : "float32",
                            c->kept[i].name, c->kept[i].reason);
-        if (c->budget_words != NULL)
-            hrf_page_fact(out, "calibrate.budget", c->budget_words);
+        if (c->budget_text != NULL)
+            hrf_page_fact(out, "calibrate.budget", c->budget_text);
+        if (c->loss_text != NULL)
+            hrf_page_fact(out, "what INT8 loses", c->loss_text);
     } else {
         hrf_page_fact(out, "calibration", c->reason != NULL ? c->reason : "nothing was calibrated");
     }

@@ -19,14 +19,14 @@ enum interest { LABEL_IS_WRONG, LABEL_DIFFERS, NEEDS_A_LOOK, HAS_SCORE, HAS_NONE
 struct candidate {
     enum interest interest;
     double distance; /* of equal interest, the smaller one is shown first */
-    size_t place;    /* in the cohort */
+    size_t index;    /* in the cohort */
 };
 
-static struct candidate candidate_of(const struct hrf_cohort *cohort, size_t place)
+static struct candidate candidate_of(const struct hrf_cohort *cohort, size_t index)
 {
-    const struct hrf_cohort_slide *slide = &cohort->slides[place];
+    const struct hrf_cohort_slide *slide = &cohort->slides[index];
     const struct hrf_cohort_score *first = &slide->scores[0];
-    struct candidate c = { .interest = HAS_NONE, .place = place };
+    struct candidate c = { .interest = HAS_NONE, .index = index };
     if (hrf_cohort_is_wrong(cohort, slide, 0))
         c.interest = LABEL_IS_WRONG;
     else if (flipped(cohort, slide))
@@ -49,22 +49,19 @@ static int by_interest(const void *a, const void *b)
         return x->interest < y->interest ? -1 : 1;
     if (x->distance != y->distance)
         return x->distance < y->distance ? -1 : 1;
-    return x->place < y->place ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
 }
 
-enum hrf_status hrf_page_choose_slides(const struct hrf_cohort *cohort,
-                                       struct hrf_page_slide *extras, struct hrf_error *err)
+void hrf_page_choose_slides(const struct hrf_cohort *cohort, struct hrf_page_slide *extras)
 {
     if (cohort->n_slides <= HRF_PAGE_SLIDES)
-        return HRF_OK;
+        return;
     HRF_AUTO_FREE struct candidate *all = hrf_alloc_array(cohort->n_slides, sizeof *all);
-    HRF_CHECK_MEMORY(all != NULL, err, "no memory for %zu slides", cohort->n_slides);
     for (size_t i = 0; i < cohort->n_slides; i++)
         all[i] = candidate_of(cohort, i);
     qsort(all, cohort->n_slides, sizeof *all, by_interest);
     for (size_t i = HRF_PAGE_SLIDES; i < cohort->n_slides; i++)
-        extras[all[i].place].is_left_out = true;
-    return HRF_OK;
+        extras[all[i].index].is_left_out = true;
 }
 
 static void say_which(struct hrf_out *out, const struct hrf_cohort *cohort)
@@ -77,24 +74,25 @@ static void say_which(struct hrf_out *out, const struct hrf_cohort *cohort)
         "precisions, slides that failed or carry a warning, and the scores nearest to the "
         "threshold. <a href=\"../results/labels.csv\">results/labels.csv</a> has all of "
         "them.</p>\n",
-        hrf_page_count(HRF_PAGE_SLIDES).text, hrf_page_count((int64_t)cohort->n_slides).text);
+        hrf_count_text(HRF_PAGE_SLIDES).text, hrf_count_text((int64_t)cohort->n_slides).text);
 }
 
 /* ---- the table ---- */
 
-static void tools(struct hrf_out *out)
+static void tools(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    hrf_out_adds(
+    hrf_out_markup(
         out,
         "<div class=\"tools\"><input id=\"find\" type=\"search\" placeholder=\"Find a slide\" "
         "aria-label=\"Find a slide\"><select id=\"pick\" aria-label=\"Show\">"
-        "<option value=\"\">all slides</option><option value=\"positive\">called positive</option>"
+        "<option value=\"\">all slides</option><option value=\"positive\">called %s</option>"
         "<option value=\"wrong\">label differs from truth</option>"
         "<option value=\"flip\">label differs between precisions</option>"
         "<option value=\"done\">done</option><option value=\"failed\">failed</option>"
         "<option value=\"no_tissue\">no tissue</option><option value=\"excluded\">excluded</option>"
         "<option value=\"pending\">pending</option><option value=\"note\">with a note</option>"
-        "</select><output id=\"shown\"></output></div>\n");
+        "</select><output id=\"shown\"></output></div>\n",
+        hrf_cohort_has_many_classes(cohort) ? hrf_cohort_label(cohort, true) : "positive");
 }
 
 static void header(struct hrf_out *out, const struct hrf_cohort *cohort)
@@ -204,7 +202,8 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
         return;
     hrf_out_adds(out, "<td class=\"label\">");
     if (slide->scores[0].known) {
-        hrf_out_markup(out, "<span class=\"tag %s\">%s", slide->scores[0].positive ? "pos" : "neg",
+        hrf_out_markup(out, "<span class=\"tag %s\">%s",
+                       hrf_cohort_calls_positive(cohort, &slide->scores[0]) ? "pos" : "neg",
                        hrf_cohort_slide_label(cohort, &slide->scores[0]));
         hrf_out_addf(out, "</span>%s",
                      hrf_cohort_is_wrong(cohort, slide, 0)
@@ -275,7 +274,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     bool noted = slide->warning != NULL || extra->note != NULL;
     hrf_out_markup(out, "<tr data-n=\"%s\" data-s=\"%s%s%s%s%s\">", slide->name,
                    hrf_slide_state_word(slide->state),
-                   slide->scores[0].known && slide->scores[0].positive ? " positive" : "",
+                   hrf_cohort_calls_positive(cohort, &slide->scores[0]) ? " positive" : "",
                    hrf_cohort_is_wrong(cohort, slide, 0) ? " wrong" : "",
                    flipped(cohort, slide) ? " flip" : "", noted ? " note" : "");
     thumbnail(out, slide, extra);
@@ -288,7 +287,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
         hrf_out_markup(out,
                        "<td class=\"n\" data-k=\"%lld\">%s</td>"
                        "<td class=\"n\" data-k=\"%.6g\">%.1f %%</td>",
-                       (long long)slide->n_patches, hrf_page_count(slide->n_patches).text,
+                       (long long)slide->n_patches, hrf_count_text(slide->n_patches).text,
                        slide->tissue_fraction, 100.0 * slide->tissue_fraction);
     } else {
         hrf_out_adds(out, "<td class=\"n\" data-k=\"\"></td><td class=\"n\" data-k=\"\"></td>");
@@ -313,11 +312,10 @@ void hrf_page_slides(struct hrf_out *out, const struct hrf_cohort *cohort,
                        hrf_cohort_label(cohort, true), cohort->precisions[0].name);
     hrf_out_adds(out, "</h2>\n");
     say_which(out, cohort);
-    tools(out);
+    tools(out, cohort);
     header(out, cohort);
     for (size_t i = 0; i < cohort->n_slides; i++)
         if (!extras[i].is_left_out)
             row(out, cohort, &cohort->slides[i], &extras[i]);
-    hrf_out_adds(out, "</tbody></table></section>\n<dialog id=\"large\"><img alt=\"\"><p></p>"
-                      "<button>close</button></dialog>\n");
+    hrf_out_adds(out, "</tbody></table></section>\n");
 }

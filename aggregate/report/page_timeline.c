@@ -10,21 +10,11 @@
 #include <string.h>
 
 enum {
-    ROWS_BY_NAME = 40,   /* up to so many jobs each has a row of its own, with its wait */
-    MOST_LANES = 48,     /* of more jobs, those that run at once */
-    TABLE_ROWS = 100,    /* the longest; report.json has all */
-    LEAST_GAP_MS = 60000 /* shorter pauses are part of the run */
+    ROWS_BY_NAME = 40, /* up to so many jobs each has a row of its own, with its wait */
+    MAX_LANES = 48,    /* of more jobs, those that run at once */
+    TABLE_ROWS = 100,  /* the longest; report.json has all */
+    MIN_GAP_MS = 60000 /* shorter pauses are part of the run */
 };
-
-int64_t hrf_timeline_end(const struct hrf_cohort_job *job)
-{
-    return job->usage.finished_ms > 0 ? job->usage.finished_ms : job->ended_ms;
-}
-
-int64_t hrf_timeline_start(const struct hrf_cohort_job *job)
-{
-    return job->usage.started_ms > 0 ? job->usage.started_ms : job->submitted_ms;
-}
 
 static int by_submission(const void *a, const void *b)
 {
@@ -36,36 +26,30 @@ static int by_submission(const void *a, const void *b)
 static int by_length(const void *a, const void *b)
 {
     const struct hrf_cohort_job *const *x = a, *const *y = b;
-    const int64_t left = hrf_timeline_end(*x) - hrf_timeline_start(*x);
-    const int64_t right = hrf_timeline_end(*y) - hrf_timeline_start(*y);
+    const int64_t left = hrf_cohort_job_end(*x) - hrf_cohort_job_start(*x);
+    const int64_t right = hrf_cohort_job_end(*y) - hrf_cohort_job_start(*y);
     return left != right ? (left > right ? -1 : 1) : by_submission(a, b);
 }
 
-enum hrf_status hrf_timeline_make(const struct hrf_cohort *cohort, struct hrf_timeline *out,
-                                  struct hrf_error *err)
+struct hrf_timeline hrf_timeline_make(const struct hrf_cohort *cohort)
 {
     struct hrf_timeline t = { .n = 0 };
     t.jobs = hrf_alloc_array(cohort->n_jobs + 1, sizeof *t.jobs);
     t.gaps = hrf_alloc_array(cohort->n_jobs + 1, sizeof *t.gaps);
-    if (t.jobs == NULL || t.gaps == NULL) {
-        hrf_timeline_release(&t);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu jobs", cohort->n_jobs);
-    }
     for (size_t i = 0; i < cohort->n_jobs; i++)
-        if (hrf_timeline_end(&cohort->jobs[i]) >= cohort->jobs[i].submitted_ms)
+        if (hrf_cohort_job_end(&cohort->jobs[i]) >= cohort->jobs[i].submitted_ms)
             t.jobs[t.n++] = &cohort->jobs[i];
     qsort(t.jobs, t.n, sizeof *t.jobs, by_submission);
     int64_t seen = t.n > 0 ? t.jobs[0]->submitted_ms : 0; /* until when jobs were there */
     t.from_ms = seen;
     for (size_t i = 0; i < t.n; i++) {
-        const int64_t end = hrf_timeline_end(t.jobs[i]);
-        if (t.jobs[i]->submitted_ms > seen + LEAST_GAP_MS)
+        const int64_t end = hrf_cohort_job_end(t.jobs[i]);
+        if (t.jobs[i]->submitted_ms > seen + MIN_GAP_MS)
             t.gaps[t.n_gaps++] = (struct hrf_timeline_gap){ seen, t.jobs[i]->submitted_ms };
         seen = end > seen ? end : seen;
     }
     t.to_ms = seen;
-    *out = t;
-    return HRF_OK;
+    return t;
 }
 
 void hrf_timeline_release(struct hrf_timeline *timeline)
@@ -89,7 +73,7 @@ int64_t hrf_timeline_at(const struct hrf_timeline *timeline, int64_t ms)
 /* ---- bars ---- */
 
 /* In percent of the timeline's width. */
-static double place(const struct hrf_timeline *timeline, int64_t ms)
+static double percent(const struct hrf_timeline *timeline, int64_t ms)
 {
     const double whole = (double)hrf_timeline_at(timeline, timeline->to_ms);
     return 100.0 * (double)hrf_timeline_at(timeline, ms) / fmax(whole, 1.0);
@@ -99,20 +83,20 @@ static void bar(struct hrf_out *out, const struct hrf_timeline *timeline,
                 const struct hrf_cohort_job *job, int64_t from, int64_t to, const char *kind)
 {
     const struct hrf_job_usage *u = &job->usage;
-    const double ran = (double)(hrf_timeline_end(job) - hrf_timeline_start(job)) / 1e3;
-    const double left = place(timeline, from);
+    const double ran = (double)(hrf_cohort_job_end(job) - hrf_cohort_job_start(job)) / 1e3;
+    const double left = percent(timeline, from);
     hrf_out_markup(out, "<i class=\"%s%s\" style=\"left:%.3f%%;width:%.3f%%\" title=\"%s", kind,
-                   job->reason != NULL ? " bad" : "", left, place(timeline, to) - left,
+                   job->reason != NULL ? " bad" : "", left, percent(timeline, to) - left,
                    job->job_id);
     if (job->attempt > 1)
         hrf_out_addf(out, ", attempt %lld", (long long)job->attempt);
     if (u->host[0] != '\0')
         hrf_out_markup(out, " on %s", u->host);
-    hrf_out_markup(out, ": ran %s", hrf_page_seconds(ran).text);
+    hrf_out_markup(out, ": ran %s", hrf_duration_text(ran).text);
     if (u->cpu_ms > 0)
         hrf_out_markup(out, ", %s of processors, %s",
-                       hrf_page_seconds((double)u->cpu_ms / 1e3).text,
-                       hrf_page_bytes(u->peak_bytes).text);
+                       hrf_duration_text((double)u->cpu_ms / 1e3).text,
+                       hrf_bytes_text(u->peak_bytes).text);
     if (job->reason != NULL)
         hrf_out_markup(out, "; %s", job->reason);
     hrf_out_adds(out, "\"></i>");
@@ -126,8 +110,8 @@ static void named_rows(struct hrf_out *out, const struct hrf_timeline *timeline)
         if (job->attempt > 1)
             hrf_out_addf(out, " (%lld)", (long long)job->attempt);
         hrf_out_adds(out, "</span><div class=\"track\">");
-        bar(out, timeline, job, job->submitted_ms, hrf_timeline_start(job), "wait");
-        bar(out, timeline, job, hrf_timeline_start(job), hrf_timeline_end(job), job->kind);
+        bar(out, timeline, job, job->submitted_ms, hrf_cohort_job_start(job), "wait");
+        bar(out, timeline, job, hrf_cohort_job_start(job), hrf_cohort_job_end(job), job->kind);
         hrf_out_adds(out, "</div></div>\n");
     }
 }
@@ -135,16 +119,16 @@ static void named_rows(struct hrf_out *out, const struct hrf_timeline *timeline)
 /* Each job in the first lane that is free when it starts. */
 static void lanes(struct hrf_out *out, const struct hrf_timeline *timeline)
 {
-    int64_t free_at[MOST_LANES] = { 0 };
+    int64_t free_at[MAX_LANES] = { 0 };
     size_t n_lanes = 0, n_more = 0;
     hrf_out_adds(out, "<div class=\"lanes\">");
     for (size_t i = 0; i < timeline->n; i++) {
         const struct hrf_cohort_job *job = timeline->jobs[i];
-        const int64_t start = hrf_timeline_start(job), end = hrf_timeline_end(job);
+        const int64_t start = hrf_cohort_job_start(job), end = hrf_cohort_job_end(job);
         size_t lane = 0;
         while (lane < n_lanes && free_at[lane] > start)
             lane++;
-        if (lane == MOST_LANES) {
+        if (lane == MAX_LANES) {
             n_more++;
             continue;
         }
@@ -161,51 +145,27 @@ static void lanes(struct hrf_out *out, const struct hrf_timeline *timeline)
 
 /* ---- table ---- */
 
-static void seconds_cell(struct hrf_out *out, int64_t ms, bool is_known)
+static void table(struct hrf_out *out, const struct hrf_cohort *cohort,
+                  const struct hrf_timeline *timeline)
 {
-    hrf_out_markup(out, "<td class=\"n\">%s</td>",
-                   is_known ? hrf_page_seconds((double)ms / 1e3).text : "–");
-}
-
-static void job_row(struct hrf_out *out, const struct hrf_cohort_job *job)
-{
-    const struct hrf_job_usage *u = &job->usage;
-    const int64_t ran = hrf_timeline_end(job) - hrf_timeline_start(job);
-    hrf_out_markup(out, "<tr><th>%s</th><td class=\"n\">%lld</td><td>%s</td>", job->job_id,
-                   (long long)job->attempt, u->host[0] != '\0' ? u->host : "–");
-    seconds_cell(out, u->started_ms - job->submitted_ms, u->started_ms >= job->submitted_ms);
-    seconds_cell(out, ran, job->has_ended);
-    seconds_cell(out, u->cpu_ms, u->cpu_ms > 0);
-    if (u->cpu_ms > 0 && ran > 0)
-        hrf_out_addf(out, "<td class=\"n\">%.2f</td>", (double)u->cpu_ms / (double)ran);
-    else
-        hrf_out_adds(out, "<td class=\"n\">–</td>");
-    hrf_out_markup(out, "<td class=\"n\">%s</td>",
-                   u->peak_bytes > 0 ? hrf_page_bytes(u->peak_bytes).text : "–");
-    const bool is_infer = u->wait_ms + u->compute_ms > 0;
-    seconds_cell(out, u->wait_ms, is_infer);
-    seconds_cell(out, u->compute_ms, is_infer);
-    hrf_out_markup(out, "<td class=\"n\">%lld</td><td>%s</td></tr>\n", (long long)job->n_tasks,
-                   job->reason != NULL ? job->reason
-                   : job->has_ended    ? "done"
-                                       : "not ended");
-}
-
-static void table(struct hrf_out *out, const struct hrf_timeline *timeline)
-{
+    static const struct hrf_page_table figures = { .rows = hrf_job_rows };
     qsort(timeline->jobs, timeline->n, sizeof *timeline->jobs, by_length);
     hrf_out_adds(out, "<details><summary>processors, memory and waits of every job");
     if (timeline->n > TABLE_ROWS)
         hrf_out_addf(out, " (the %d longest; report.json has all)", TABLE_ROWS);
-    hrf_out_adds(
-        out,
-        "</summary><table><thead><tr><th>job</th><th class=\"n\">attempt</th><th>host</th>"
-        "<th class=\"n\">queued</th><th class=\"n\">ran</th><th class=\"n\">processor time</th>"
-        "<th class=\"n\">processors</th><th class=\"n\">memory</th>"
-        "<th class=\"n\">network waited</th><th class=\"n\">computed</th>"
-        "<th class=\"n\">tasks</th><th>end</th></tr></thead><tbody>\n");
-    for (size_t i = 0; i < timeline->n && i < TABLE_ROWS; i++)
-        job_row(out, timeline->jobs[i]);
+    hrf_out_adds(out, "</summary><table><thead><tr><th>job</th><th>host</th>");
+    hrf_page_headings(out, &figures, cohort);
+    hrf_out_adds(out, "<th>end</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < timeline->n && i < TABLE_ROWS; i++) {
+        const struct hrf_cohort_job *job = timeline->jobs[i];
+        hrf_out_markup(out, "<tr><th>%s</th><td>%s</td>", job->job_id,
+                       job->usage.host[0] != '\0' ? job->usage.host : "–");
+        hrf_page_cells(out, &figures, job);
+        hrf_out_markup(out, "<td>%s</td></tr>\n",
+                       job->reason != NULL ? job->reason
+                       : job->has_ended    ? "done"
+                                           : "not ended");
+    }
     hrf_out_adds(out, "</tbody></table></details>");
 }
 
@@ -221,26 +181,24 @@ static void summary(struct hrf_out *out, const struct hrf_timeline *timeline)
     }
     const double whole = (double)hrf_timeline_at(timeline, timeline->to_ms) / 1e3;
     hrf_out_markup(out, "<p class=\"none\">%zu job%s in %s", timeline->n,
-                   timeline->n == 1 ? "" : "s", hrf_page_seconds(whole).text);
+                   timeline->n == 1 ? "" : "s", hrf_duration_text(whole).text);
     if (cpu_ms > 0 && whole > 0.0)
         hrf_out_markup(out, ", %.2f processors busy on average", (double)cpu_ms / 1e3 / whole);
     if (peak > 0)
-        hrf_out_markup(out, ", the largest process %s", hrf_page_bytes(peak).text);
+        hrf_out_markup(out, ", the largest process %s", hrf_bytes_text(peak).text);
     if (n_failed > 0)
         hrf_out_addf(out, "; %zu did not end well", n_failed);
     for (size_t i = 0; i < timeline->n_gaps; i++)
         hrf_out_markup(
             out, "%s%s", i == 0 ? "; pauses cut out: " : ", ",
-            hrf_page_seconds((double)(timeline->gaps[i].to_ms - timeline->gaps[i].from_ms) / 1e3)
+            hrf_duration_text((double)(timeline->gaps[i].to_ms - timeline->gaps[i].from_ms) / 1e3)
                 .text);
     hrf_out_adds(out, "</p>\n");
 }
 
-enum hrf_status hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *cohort,
-                                  struct hrf_error *err)
+void hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    struct hrf_timeline timeline;
-    HRF_TRY(hrf_timeline_make(cohort, &timeline, err));
+    struct hrf_timeline timeline = hrf_timeline_make(cohort);
     if (timeline.n > 0) {
         hrf_out_adds(out, "<section class=\"times jobs\"><h2>Jobs <small>each attempt on the clock"
                           "</small></h2>\n");
@@ -253,9 +211,8 @@ enum hrf_status hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *
                           "<li><i class=\"tile\"></i>tile</li><li><i class=\"calibrate\"></i>"
                           "calibrate</li><li><i class=\"infer\"></i>infer</li><li>"
                           "<i class=\"bad\"></i>ended without all results</li></ul>");
-        table(out, &timeline);
+        table(out, cohort, &timeline);
         hrf_out_adds(out, "</section>\n");
     }
     hrf_timeline_release(&timeline);
-    return HRF_OK;
 }

@@ -42,12 +42,12 @@ static void time_key(struct hrf_out *out, const struct part *parts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         hrf_out_markup(out, "<li><i style=\"background:var(--%s)\"></i>%s <b>%s</b></li>",
-                       parts[i].colour, parts[i].name, hrf_page_seconds(parts[i].seconds).text);
+                       parts[i].colour, parts[i].name, hrf_duration_text(parts[i].seconds).text);
 }
 
 static void precision_times(struct hrf_out *out, const struct hrf_cohort_precision *p)
 {
-    const struct hrf_timing *t = &p->timing;
+    const struct hrf_timing *t = &p->jobs.timing;
     const struct part loop[] = { { "build", "t0", t->build },
                                  { "compute", "t1", t->compute },
                                  { "wait for patches", "t2", t->wait },
@@ -57,8 +57,8 @@ static void precision_times(struct hrf_out *out, const struct hrf_cohort_precisi
                                    { "kernels", "t1", t->kernels } };
     const bool has_device = !isnan(t->kernels);
     hrf_out_addf(out, "<h3>infer, %s<small>%d compute thread%s, %d reader%s per job</small></h3>",
-                 p->name, p->n_threads, p->n_threads == 1 ? "" : "s", p->n_readers,
-                 p->n_readers == 1 ? "" : "s");
+                 p->name, p->jobs.n_threads, p->jobs.n_threads == 1 ? "" : "s", p->jobs.n_readers,
+                 p->jobs.n_readers == 1 ? "" : "s");
     double whole = fmax(fmax(sum_of(loop, 4), sum_of(feed, 2)), 1e-9);
     whole = fmax(whole, has_device ? sum_of(device, 2) : 0.0);
     time_row(out, "compute loop", loop, 4, whole);
@@ -78,12 +78,19 @@ void hrf_page_gain_limits(struct hrf_out *out, const struct hrf_cohort *cohort)
     for (size_t i = 1; i < hrf_cohort_n_timed(cohort); i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         const enum hrf_bottleneck_kind limit = hrf_gain_limit(p);
-        if (isnan(p->speedup.value) || isnan(p->compute_speedup.value))
+        if (isnan(p->speed.speedup.value) || isnan(p->speed.compute_speedup.value))
             continue;
         hrf_out_markup(out, "<p class=\"said\">%s: %.1f× in the network, %.1f× of the job", p->name,
-                       p->compute_speedup.value, p->speedup.value);
-        if (limit != HRF_BOTTLENECK_UNKNOWN)
-            hrf_out_markup(out, ": %s is the limit", hrf_bottleneck_name(limit));
+                       p->speed.compute_speedup.value, p->speed.speedup.value);
+        struct hrf_job_part parts[HRF_JOB_PARTS];
+        hrf_job_parts(&p->jobs.timing, parts);
+        if (limit == HRF_BOTTLENECK_COMPUTE)
+            hrf_out_markup(out, "; %.0f %% of its time is computing, %.0f %% %s",
+                           100.0 * parts[0].share, 100.0 * parts[1].share,
+                           hrf_bottleneck_name(parts[1].kind));
+        else if (limit != HRF_BOTTLENECK_UNKNOWN)
+            hrf_out_markup(out, ": %s is the limit, %.0f %% of its time",
+                           hrf_bottleneck_name(limit), 100.0 * parts[0].share);
         hrf_out_adds(out, "</p>\n");
     }
 }
@@ -93,7 +100,7 @@ static void phase_row(struct hrf_out *out, const struct hrf_phase_row *phase, do
     const struct part part = { phase->name, "t1", phase->seconds };
     hrf_out_markup(out, "<div class=\"row phase\"><span>%s</span>", phase->name);
     time_bar(out, &part, 1, whole);
-    hrf_out_markup(out, "<span><b>%s</b>%lld task%s", hrf_page_seconds(phase->seconds).text,
+    hrf_out_markup(out, "<span><b>%s</b>%lld task%s", hrf_duration_text(phase->seconds).text,
                    (long long)phase->n_tasks, phase->n_tasks == 1 ? "" : "s");
     if (phase->n_cached > 0)
         hrf_out_addf(out, ", %lld found done", (long long)phase->n_cached);
@@ -119,7 +126,7 @@ void hrf_page_times(struct hrf_out *out, const struct hrf_cohort *cohort)
     if (bottleneck.sentence[0] != '\0')
         hrf_out_markup(out, "<p class=\"said\">%s</p>\n", bottleneck.sentence);
     for (size_t i = 0; i < cohort->n_precisions; i++)
-        if (cohort->precisions[i].n_patches > 0)
+        if (cohort->precisions[i].jobs.n_patches > 0)
             precision_times(out, &cohort->precisions[i]);
     phase_times(out, cohort);
     hrf_out_adds(out, "</section>\n");

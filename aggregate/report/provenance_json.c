@@ -1,7 +1,6 @@
 /* provenance_json.c - writes provenance.json: entities, one activity, one agent, relations. */
 #include "aggregate/report/provenance_json.h"
 
-#include "aggregate/report/report_json_private.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -32,22 +31,34 @@ static void relate(json_t *relations, const char *letter, json_t *relation)
 
 static json_t *qualified(const char *name)
 {
-    return json_pack("{ssss}", "$", name, "type", "prov:QUALIFIED_NAME");
+    json_t *value = json_object();
+    hrf_json_put_text(value, "$", name);
+    hrf_json_put_text(value, "type", "prov:QUALIFIED_NAME");
+    return value;
 }
 
-static void add_used(struct document *d, const char *id, json_t *entity)
+/* A relation of the run to something: "prov:entity", or "prov:agent". */
+static json_t *of_run(const char *role, const char *id)
+{
+    json_t *relation = json_object();
+    hrf_json_put_text(relation, "prov:activity", "hf:run");
+    hrf_json_put_text(relation, role, id);
+    return relation;
+}
+
+static void add_used(const struct document *d, const char *id, json_t *entity)
 {
     hrf_json_put(d->entities, id, entity);
-    relate(d->used, "u", json_pack("{ssss}", "prov:activity", "hf:run", "prov:entity", id));
+    relate(d->used, "u", of_run("prov:entity", id));
 }
 
-static void add_made(struct document *d, const char *id, json_t *entity)
+static void add_made(const struct document *d, const char *id, json_t *entity)
 {
     hrf_json_put(d->entities, id, entity);
-    relate(d->generated, "g", json_pack("{ssss}", "prov:entity", id, "prov:activity", "hf:run"));
+    relate(d->generated, "g", of_run("prov:entity", id));
 }
 
-static void add_slides(struct document *d, const struct hrf_cohort *cohort)
+static void add_slides(const struct document *d, const struct hrf_cohort *cohort)
 {
     static const char *const states[] = { [HRF_SLIDE_DONE] = "done",
                                           [HRF_SLIDE_FAILED] = "failed",
@@ -63,17 +74,17 @@ static void add_slides(struct document *d, const struct hrf_cohort *cohort)
         hrf_json_put(entity, "prov:type", qualified("hf:Slide"));
         hrf_json_put_text(entity, "prov:label", slide->name);
         hrf_json_put_text(entity, "prov:location", slide->path);
-        hrf_json_put(entity, "hf:state", json_string(is_known ? states[slide->state] : "pending"));
+        hrf_json_put_text(entity, "hf:state", is_known ? states[slide->state] : "pending");
         if (slide->reason != NULL)
             hrf_json_put_text(entity, "hf:reason", slide->reason);
         if (slide->width > 0) {
-            hrf_json_put(entity, "hf:width_px", json_integer(slide->width));
-            hrf_json_put(entity, "hf:height_px", json_integer(slide->height));
+            hrf_json_put_int(entity, "hf:width_px", slide->width);
+            hrf_json_put_int(entity, "hf:height_px", slide->height);
         }
         if (slide->mpp > 0)
-            hrf_json_put(entity, "hf:mpp", json_real(slide->mpp));
+            hrf_json_put_number(entity, "hf:mpp", slide->mpp);
         if (slide->n_patches >= 0)
-            hrf_json_put(entity, "hf:patches", json_integer(slide->n_patches));
+            hrf_json_put_int(entity, "hf:patches", slide->n_patches);
         add_used(d, id, entity);
     }
 }
@@ -86,7 +97,7 @@ static const char *provenance_of(const struct hrf_cohort *cohort, const char *na
     return NULL;
 }
 
-static void add_file(struct document *d, const struct hrf_cohort *cohort, const char *id,
+static void add_file(const struct document *d, const struct hrf_cohort *cohort, const char *id,
                      const char *type, const char *name)
 {
     const char *path = provenance_of(cohort, name);
@@ -100,12 +111,12 @@ static void add_file(struct document *d, const struct hrf_cohort *cohort, const 
     add_used(d, id, entity);
 }
 
-static enum hrf_status add_tables(struct document *d, const char *directory, struct hrf_error *err)
+static enum hrf_status add_tables(const struct document *d, const char *directory,
+                                  struct hrf_error *err)
 {
     for (size_t i = 0; i < N_TABLES; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(directory, tables[i]);
         char hex[HRF_HASH_HEX], id[64];
-        HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
         if (access(path, F_OK) != 0)
             continue;
         HRF_TRY(hrf_hash_file(path, hex, err));
@@ -119,24 +130,24 @@ static enum hrf_status add_tables(struct document *d, const char *directory, str
     return HRF_OK;
 }
 
-static void add_precisions(struct document *d, const struct hrf_cohort *cohort)
+static void add_precisions(const struct document *d, const struct hrf_cohort *cohort)
 {
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const char *name = cohort->precisions[i].name;
-        char id[64], place[64];
+        char id[64], location[64];
         snprintf(id, sizeof id, "hf:results-%s", name);
-        snprintf(place, sizeof place, "results/%s", name);
+        snprintf(location, sizeof location, "results/%s", name);
         json_t *entity = json_object();
         hrf_json_put(entity, "prov:type", qualified("prov:Collection"));
-        hrf_json_put_text(entity, "prov:location", place);
+        hrf_json_put_text(entity, "prov:location", location);
         add_made(d, id, entity);
     }
 }
 
-/* From the first submission of a job to now. */
-static json_t *run_json(const struct hrf_cohort *cohort, const char *made_at)
+/* The run, from the first submission of a job to now. */
+static json_t *activities_json(const struct hrf_cohort *cohort, const char *made_at)
 {
-    json_t *run = json_object(), *precisions = json_array();
+    json_t *activities = json_object(), *run = json_object(), *precisions = json_array();
     int64_t first = 0;
     for (size_t i = 0; i < cohort->n_jobs; i++)
         if (first == 0 || cohort->jobs[i].submitted_ms < first)
@@ -149,7 +160,7 @@ static json_t *run_json(const struct hrf_cohort *cohort, const char *made_at)
     hrf_json_put_text(run, "prov:endTime", made_at);
     hrf_json_put_text(run, "prov:label", cohort->name);
     for (size_t i = 0; i < cohort->n_precisions; i++)
-        json_array_append_new(precisions, hrf_json_string(cohort->precisions[i].name));
+        hrf_json_add(precisions, hrf_json_string(cohort->precisions[i].name));
     hrf_json_put(run, "hf:precision", precisions);
     for (size_t i = 0; i < cohort->n_provenance; i++) {
         char key[96];
@@ -158,23 +169,31 @@ static json_t *run_json(const struct hrf_cohort *cohort, const char *made_at)
             *c = *c == ' ' ? '_' : *c;
         hrf_json_put_text(run, key, cohort->provenance[i].text);
     }
-    return json_pack("{so}", "hf:run", run);
+    hrf_json_put(activities, "hf:run", run);
+    return activities;
 }
 
 enum hrf_status hrf_report_provenance(const struct hrf_cohort *cohort, const char *directory,
                                       const char *made_at, const char *path, struct hrf_error *err)
 {
-    HRF_AUTO_JSON root = json_pack(
-        "{s{ss} s{s{sososs}} s{} s{} s{} s{s{ssss}}}", "prefix", "hf", "urn:hires-flow:", "agent",
-        "hf:program", "prov:type", qualified("prov:SoftwareAgent"), "prov:label",
-        hrf_json_string("hires-flow"), "hf:version",
-        provenance_of(cohort, "hires-flow") != NULL ? provenance_of(cohort, "hires-flow") : "",
-        "entity", "used", "wasGeneratedBy", "wasAssociatedWith", "_:a1", "prov:activity", "hf:run",
-        "prov:agent", "hf:program");
-    HRF_CHECK_MEMORY(root != NULL, err, "no memory for the provenance");
-    struct document d = { json_object_get(root, "entity"), json_object_get(root, "used"),
-                          json_object_get(root, "wasGeneratedBy") };
-    hrf_json_put(root, "activity", run_json(cohort, made_at));
+    HRF_AUTO_JSON root = json_object();
+    json_t *prefix = json_object(), *agents = json_object(), *program = json_object();
+    json_t *associations = json_object();
+    const char *version = provenance_of(cohort, "hires-flow");
+    const struct document d = { json_object(), json_object(), json_object() };
+    hrf_json_put_text(prefix, "hf", "urn:hires-flow:");
+    hrf_json_put(program, "prov:type", qualified("prov:SoftwareAgent"));
+    hrf_json_put_text(program, "prov:label", "hires-flow");
+    hrf_json_put_text(program, "hf:version", version != NULL ? version : "");
+    hrf_json_put(agents, "hf:program", program);
+    hrf_json_put(associations, "_:a1", of_run("prov:agent", "hf:program"));
+    hrf_json_put(root, "prefix", prefix);
+    hrf_json_put(root, "agent", agents);
+    hrf_json_put(root, "activity", activities_json(cohort, made_at));
+    hrf_json_put(root, "entity", d.entities);
+    hrf_json_put(root, "used", d.used);
+    hrf_json_put(root, "wasGeneratedBy", d.generated);
+    hrf_json_put(root, "wasAssociatedWith", associations);
     add_file(&d, cohort, "hf:workflow", "hf:Workflow", "workflow");
     add_file(&d, cohort, "hf:model", "hf:Model", "model");
     add_file(&d, cohort, "hf:slide-head", "hf:SlideHead", "slide head");

@@ -60,11 +60,6 @@ struct writer {
     size_t n_failed;               /* slides whose files could not be made or written */
 };
 
-static enum hrf_status no_memory(struct hrf_error *err)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory to write the report");
-}
-
 /* ---- folders ---- */
 
 /* The folders of one precision, without what slides of an earlier cohort left there. `names`: the
@@ -76,8 +71,6 @@ static enum hrf_status prepare_forms(const struct writer *w, size_t precision,
         HRF_AUTO_FREE char *path = hrf_format("%s/results/%s/%s", w->directory,
                                               w->cohort->precisions[precision].name,
                                               forms[f].folder);
-        if (path == NULL)
-            return no_memory(err);
         if (w->wanted[f])
             HRF_TRY(hrf_path_make_directories(path, err));
         else if (!hrf_path_is_directory(path))
@@ -93,8 +86,6 @@ static enum hrf_status prepare_results(const struct writer *w, const char *resul
     const struct hrf_cohort *c = w->cohort;
     HRF_AUTO_FREE const char **files = hrf_calloc(c->n_slides + 1, sizeof *files);
     HRF_AUTO_FREE const char **names = hrf_calloc(c->n_precisions + 1, sizeof *names);
-    if (files == NULL || names == NULL)
-        return no_memory(err);
     for (size_t i = 0; i < c->n_slides; i++)
         files[i] = c->slides[i].file_name;
     qsort(files, c->n_slides, sizeof *files, hrf_compare_texts);
@@ -109,8 +100,6 @@ static enum hrf_status prepare_folders(const struct writer *w, struct hrf_error 
 {
     HRF_AUTO_FREE char *results = hrf_path_join(w->directory, "results");
     HRF_AUTO_FREE char *report = hrf_path_join(w->directory, "report");
-    if (results == NULL || report == NULL)
-        return no_memory(err);
     HRF_TRY(hrf_path_make_directories(results, err));
     HRF_TRY(hrf_stale_temporaries_remove(results, err));
     HRF_TRY(hrf_path_make_directories(report, err));
@@ -132,8 +121,6 @@ static enum hrf_status remove_stale(const struct writer *w, size_t slide, size_t
         if (scored && w->wanted[f])
             continue;
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, (enum form)f);
-        if (path == NULL)
-            return no_memory(err);
         if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR)
             return hrf_error_set_errno(err, errno, "cannot remove '%s'", path);
     }
@@ -151,7 +138,7 @@ static enum hrf_status note_or_fail(struct hrf_page_slide *extra, enum hrf_statu
         return hrf_error_set(err, status, "%s: %s", what, why->text);
     hrf_free(extra->note);
     extra->note = hrf_format("%s: %s", what, why->text);
-    return extra->note != NULL ? HRF_OK : no_memory(err);
+    return HRF_OK;
 }
 
 static enum hrf_status read_outlines(const struct hrf_cohort_slide *slide,
@@ -173,7 +160,7 @@ static enum hrf_status make_small(const struct hrf_image *map, int32_t side, str
                                   struct hrf_error *err)
 {
     struct hrf_image small = { 0 };
-    HRF_TRY(hrf_image_shrink(map, side, &small, err));
+    HRF_TRY(hrf_image_downsample(map, side, &small, err));
     size_t n = (size_t)small.width * (size_t)small.height * 3;
     for (size_t i = 0; i < n; i++) {
         unsigned v = (small.pixels[i] + 4u) >> 3;
@@ -210,7 +197,7 @@ static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_HEATMAP);
     /* Neither a class activation map nor attention is on the scale that the threshold is on. */
     double threshold = !is_map ? w->cohort->threshold : NAN;
-    status = path == NULL ? no_memory(err) : hrf_heatmap_write(&map, scale, threshold, path, err);
+    status = hrf_heatmap_write(&map, scale, threshold, path, err);
     if (status == HRF_OK && precision == 0 && w->options->html)
         status = make_thumbnail(&map, w->thumbnail_side, extra, err);
     extra->has_heatmap |= status == HRF_OK && precision == 0;
@@ -225,9 +212,9 @@ static enum hrf_status write_attention_map(const struct writer *w, size_t slide,
                                            const struct hrf_outlines *outlines,
                                            struct hrf_error *err)
 {
-    HRF_AUTO_FREE float *ranks = hrf_alloc_array((size_t)head->n_patches, sizeof *ranks);
-    if (ranks == NULL)
-        return no_memory(err);
+    HRF_AUTO_FREE float *ranks = hrf_try_alloc_array((size_t)head->n_patches, sizeof *ranks);
+    HRF_CHECK_MEMORY(ranks != NULL, err, "no memory for the attention of %lld patches",
+                     (long long)head->n_patches);
     HRF_TRY(hrf_head_scores_rank(head, w->cohort->positive, ranks, err));
     const struct hrf_scores view = { .n_patches = head->n_patches,
                                      .n_classes = 1,
@@ -240,8 +227,6 @@ static enum hrf_status write_top_patches(const struct writer *w, size_t slide, s
 {
     struct hrf_page_slide *extra = &w->extras[slide];
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_TOP);
-    if (path == NULL)
-        return no_memory(err);
     HRF_TRY(hrf_file_write_atomic(path, head->shown_png.data, head->shown_png.n_bytes, err));
     extra->has_top_patches = true;
     if (precision > 0 || !w->options->html || extra->is_left_out)
@@ -263,15 +248,11 @@ static enum hrf_status write_tables(const struct writer *w, size_t slide, size_t
     struct hrf_page_slide *extra = &w->extras[slide];
     if (w->wanted[FORM_CSV]) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_CSV);
-        if (path == NULL)
-            return no_memory(err);
         HRF_TRY(hrf_report_patch_csv(w->cohort, plan, scores, head, path, err));
         extra->has_csv = true;
     }
     if (w->wanted[FORM_GEOJSON] && (head != NULL || !w->cohort->is_embedding)) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_GEOJSON);
-        if (path == NULL)
-            return no_memory(err);
         HRF_TRY(hrf_report_patch_geojson(w->cohort, w->cohort->slides[slide].name, plan, scores,
                                          head, path, err));
         extra->has_geojson = true;
@@ -291,8 +272,6 @@ static enum hrf_status write_features(const struct writer *w, size_t slide, size
 {
     HRF_AUTO(hrf_embeddings) rows = NULL;
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, form);
-    if (path == NULL)
-        return no_memory(err);
     HRF_TRY(w->source->embeddings(w->source->context, slide, precision, &rows, err));
     const struct hrf_features features = { .plan = plan,
                                            .slide = w->cohort->slides[slide].file_name,
@@ -317,8 +296,6 @@ static enum hrf_status write_mask(const struct writer *w, size_t slide, size_t p
     HRF_AUTO(hrf_mask) mask = NULL;
     HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_MASK);
     HRF_AUTO_FREE char *regions = slide_path(w, slide, precision, FORM_REGIONS);
-    if (path == NULL || regions == NULL)
-        return no_memory(err);
     HRF_TRY(hrf_mask_create(plan, &scores->labels, scores->n_classes, &mask, err));
     if (w->wanted[FORM_MASK])
         HRF_TRY(hrf_mask_tiff_write(mask, (const char *const *)w->cohort->classes, path, err));
@@ -350,14 +327,10 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
         HRF_TRY(write_mask(w, slide, precision, plan, scores, err));
     if (w->wanted[FORM_LESIONS]) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_LESIONS);
-        if (path == NULL)
-            return no_memory(err);
         HRF_TRY(hrf_report_lesions(w->cohort, plan, scores, path, err));
     }
     if (w->wanted[FORM_OUTLINES]) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_OUTLINES);
-        if (path == NULL)
-            return no_memory(err);
         HRF_TRY(hrf_report_lesion_outlines(w->cohort, w->cohort->slides[slide].name, plan, scores,
                                            outlines, path, err));
     }
@@ -395,8 +368,8 @@ static bool is_of_one_slide(enum hrf_status status)
 }
 
 /* The files of one precision of a slide could not be made or written. */
-static enum hrf_status fail_precision(struct writer *w, size_t index, size_t precision,
-                                      const struct hrf_error *why, struct hrf_error *err)
+static void fail_precision(struct writer *w, size_t index, size_t precision,
+                           const struct hrf_error *why)
 {
     struct hrf_cohort_slide *slide = &w->cohort->slides[index];
     struct hrf_cohort_score *score = &slide->scores[precision];
@@ -404,16 +377,10 @@ static enum hrf_status fail_precision(struct writer *w, size_t index, size_t pre
     char *failure = hrf_format("its files are not complete: %s", why->text);
     char *reason = slide->reason != NULL ? hrf_format("%s; %s: %s", slide->reason, name, failure)
                                          : hrf_format("%s: %s", name, failure);
-    if (failure == NULL || reason == NULL) {
-        hrf_free(failure);
-        hrf_free(reason);
-        return no_memory(err);
-    }
     hrf_free(score->failure);
     hrf_free(slide->reason);
     score->failure = failure;
     slide->reason = reason;
-    return HRF_OK;
 }
 
 static enum hrf_status write_scored(const struct writer *w, size_t index, size_t precision,
@@ -449,7 +416,7 @@ static enum hrf_status write_slide(struct writer *w, size_t index, struct hrf_er
         if (status != HRF_OK && !is_of_one_slide(status))
             return hrf_error_set(err, status, "%s", why.text);
         if (status != HRF_OK)
-            HRF_TRY(fail_precision(w, index, p, &why, err));
+            fail_precision(w, index, p, &why);
         has_failed |= status != HRF_OK;
     }
     const bool is_plain = slide->state == HRF_SLIDE_NO_TISSUE ||
@@ -482,9 +449,6 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
     char now[24];
     hrf_clock_iso8601(hrf_clock_wall_ms(), now);
     const char *made_at = w->options->made_at != NULL ? w->options->made_at : now;
-    if (labels == NULL || flips == NULL || quality == NULL || study == NULL || json == NULL ||
-        methods == NULL || provenance == NULL || page == NULL)
-        return no_memory(err);
     HRF_TRY(hrf_report_labels(w->cohort, labels, err));
     HRF_TRY(hrf_report_patch_flips(w->cohort, flips, err));
     HRF_TRY(hrf_report_patch_quality(w->cohort, quality, err));
@@ -505,7 +469,7 @@ static enum hrf_status write_cohort(const struct writer *w, struct hrf_error *er
 static enum hrf_status write_all(struct writer *w, struct hrf_error *err)
 {
     HRF_TRY(prepare_folders(w, err));
-    HRF_TRY(hrf_page_choose_slides(w->cohort, w->extras, err));
+    hrf_page_choose_slides(w->cohort, w->extras);
     for (size_t i = 0; i < w->cohort->n_slides; i++) {
         enum hrf_status status = write_slide(w, i, err);
         if (status != HRF_OK)
@@ -548,8 +512,6 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                     [FORM_OUTLINES] = finds_lesions && options->geojson },
                         .extras = hrf_calloc(cohort->n_slides + 1, sizeof *w.extras),
                         .thumbnail_side = thumbnail_side(cohort->n_slides) };
-    if (w.extras == NULL)
-        return no_memory(err);
     enum hrf_status status = write_all(&w, err);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         hrf_free(w.extras[i].thumbnail.data);

@@ -2,11 +2,11 @@
  *
  * results/labels.csv, results/patch-flips.csv,
  * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features,lesions,masks,top-patches}/,
- * report/report.json, report/study.csv, report/index.html (these three tell times too, results/ is
- * the same bytes from every run). Files appear whole (temporary name, sync, rename); made again
- * from the same cohort they are the same bytes, but for the time on the page. One slide's records
- * are in memory at a time, plus a bounded thumbnail of each. A slide whose files cannot be made or
- * written keeps no other slide from its own.
+ * report/report.json, report/study.csv, report/index.html. These three contain times; results/ has
+ * the same bytes from every run. Files appear whole (temporary name, sync, rename); made again from
+ * the same cohort they are the same bytes, but for the time on the page. One slide's records are in
+ * memory at a time, plus a bounded thumbnail of each. A slide whose files cannot be made or written
+ * keeps no other slide from its own.
  */
 #ifndef HRF_AGGREGATE_REPORT_REPORT_FILES_H
 #define HRF_AGGREGATE_REPORT_REPORT_FILES_H
@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
-/* Where the records of a slide come from. `slide` and `precision` are indices of the cohort; the
- * caller destroys what it gets. */
+/* The source of a slide's records. `slide` and `precision` are indices of the cohort; the caller
+ * destroys the records. */
 struct hrf_report_source {
     void *context;
     enum hrf_status (*tile_plan)(void *context, size_t slide, struct hrf_tile_plan **out,
@@ -63,8 +63,8 @@ HRF_CHECKED enum hrf_status hrf_report_write(struct hrf_cohort *cohort,
                                              const char *directory, size_t *n_failed,
                                              struct hrf_error *err);
 
-/* Cohort and records from the store: hrf_cohort_load() and hrf_report_write() in one. The store is
- * told of slides that failed here. */
+/* Reads cohort and records from the store and writes the report: hrf_cohort_load() and
+ * hrf_report_write() in one. Slides that fail here become FAILED in the store. */
 HRF_CHECKED enum hrf_status hrf_report_from_store(struct hrf_store *store,
                                                   const struct hrf_aggregate_params *params,
                                                   const struct hrf_report_options *options,

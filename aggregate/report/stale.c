@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/path.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,29 +11,13 @@
 #include <unistd.h>
 
 /* "NAME.tmp.<12 hex digits>", as hrf_file_temporary() makes them. */
-static bool has_random_ending(const char *name)
+static bool is_temporary(const char *name)
 {
     static const char mark[] = ".tmp.";
     enum { DIGITS = 12 };
     const size_t n = strlen(name), tail = sizeof mark - 1 + DIGITS;
     return n > tail && strncmp(name + n - tail, mark, sizeof mark - 1) == 0 &&
            strspn(name + n - DIGITS, "0123456789abcdef") == DIGITS;
-}
-
-/* Also "NAME.tmp.PID.N", as earlier versions made them. */
-static bool is_temporary(const char *name)
-{
-    if (has_random_ending(name))
-        return true;
-    const char *at = name + strlen(name);
-    for (int i = 0; i < 2; i++) {
-        const char *end = at;
-        while (at > name && isdigit((unsigned char)at[-1]))
-            at--;
-        if (at == end || at == name || *--at != '.')
-            return false;
-    }
-    return at - name > 4 && strncmp(at - 4, ".tmp", 4) == 0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -50,8 +33,7 @@ static bool is_stale(const char *name, const char *suffix, const char *const *ke
         return false;
     HRF_AUTO_FREE char *stem = hrf_strndup(name, length - tail);
     const char *key = stem;
-    /* Without memory it stays, and the report fails elsewhere. */
-    return stem != NULL && (n == 0 || bsearch(&key, keep, n, sizeof *keep, compare_names) == NULL);
+    return n == 0 || bsearch(&key, keep, n, sizeof *keep, compare_names) == NULL;
 }
 
 /* suffix NULL: only temporary files. */
@@ -92,7 +74,6 @@ static enum hrf_status remove_precision(const char *path, const struct hrf_stale
     bool is_ours = false;
     for (size_t f = 0; f < n_forms; f++) {
         HRF_AUTO_FREE char *folder = hrf_path_join(path, forms[f].folder);
-        HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
         if (!hrf_path_is_directory(folder))
             continue;
         is_ours = true;
@@ -125,8 +106,7 @@ enum hrf_status hrf_stale_precisions_remove(const char *results, const struct hr
         if (entry->d_name[0] == '.' || is_among(entry->d_name, names, n_names))
             continue;
         HRF_AUTO_FREE char *path = hrf_path_join(results, entry->d_name);
-        status = path != NULL ? remove_precision(path, forms, n_forms, err)
-                              : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        status = remove_precision(path, forms, n_forms, err);
     }
     closedir(directory);
     return status;

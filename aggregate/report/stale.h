@@ -10,12 +10,12 @@
 
 #include <stddef.h>
 
-/* Temporary files of a writer that was killed, and every STEM`suffix` whose stem is not among
- * `keep` (n of them, in strcmp() order). */
+/* Removes temporary files of a writer that was killed, and every STEM`suffix` whose stem is not
+ * among keep[n], which is in strcmp() order. */
 HRF_CHECKED enum hrf_status hrf_stale_files_remove(const char *folder, const char *suffix,
                                                    const char *const *keep, size_t n,
                                                    struct hrf_error *err);
-/* Temporary files alone. */
+/* Removes only the temporary files. */
 HRF_CHECKED enum hrf_status hrf_stale_temporaries_remove(const char *folder, struct hrf_error *err);
 
 struct hrf_stale_form {

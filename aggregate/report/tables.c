@@ -3,11 +3,14 @@
 
 #include "aggregate/report/geojson.h"
 #include "aggregate/report/out.h"
+#include "aggregate/study/figure_rows.h"
 #include "base/hash.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum hrf_status hrf_report_check_scores(const struct hrf_cohort *cohort,
                                         const struct hrf_tile_plan *plan,
@@ -22,7 +25,7 @@ enum hrf_status hrf_report_check_scores(const struct hrf_cohort *cohort,
     if (cohort->is_embedding) /* of any width */
         return HRF_OK;
     if (scores->n_classes < 1 || (size_t)scores->n_classes != cohort->n_classes)
-        return hrf_error_set(err, HRF_E_USER, "the scores have %d classes, the workflow names %zu",
+        return hrf_error_set(err, HRF_E_USER, "the scores have %d classes, and %zu are named",
                              scores->n_classes, cohort->n_classes);
     return HRF_OK;
 }
@@ -82,16 +85,14 @@ static void label_row(struct hrf_out *out, const struct hrf_cohort *cohort,
 }
 
 /* A column for each of n classes, e.g. "score_tumor". */
-static enum hrf_status class_columns(const struct hrf_cohort *cohort, const char *what, size_t n,
-                                     struct hrf_out *out, struct hrf_error *err)
+static void class_columns(const struct hrf_cohort *cohort, const char *what, size_t n,
+                          struct hrf_out *out)
 {
     for (size_t k = 0; k < n; k++) {
         HRF_AUTO_FREE char *column = hrf_format("%s_%s", what, cohort->classes[k]);
-        HRF_CHECK_MEMORY(column != NULL, err, "no memory for the name of a column");
         hrf_out_adds(out, ",");
         hrf_out_csv(out, column);
     }
-    return HRF_OK;
 }
 
 enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
@@ -100,10 +101,10 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
     hrf_out_adds(out, "slide,label,score,precision,truth,state,reason");
-    HRF_TRY(class_columns(cohort, "score", n_slide_columns(cohort), out, err));
-    HRF_TRY(class_columns(cohort, "mm2", n_area_columns(cohort), out, err));
-    HRF_TRY(class_columns(cohort, "dice", n_area_columns(cohort), out, err));
-    HRF_TRY(class_columns(cohort, "iou", n_area_columns(cohort), out, err));
+    class_columns(cohort, "score", n_slide_columns(cohort), out);
+    class_columns(cohort, "mm2", n_area_columns(cohort), out);
+    class_columns(cohort, "dice", n_area_columns(cohort), out);
+    class_columns(cohort, "iou", n_area_columns(cohort), out);
     hrf_out_adds(out, "\n");
     for (size_t p = 0; p < cohort->n_precisions; p++)
         for (size_t i = 0; i < cohort->n_slides; i++)
@@ -111,95 +112,48 @@ enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *p
     return hrf_out_commit(out, err);
 }
 
-static const char study_columns[] =
-    "precision,device,patches,patches_compared,patch_agreement,patch_flips,max_abs_difference,"
-    "mean_abs_difference,slides_labelled,slide_auc,slide_auc_low,slide_auc_high,auc_difference,"
-    "auc_difference_low,auc_difference_high,patch_auc,patch_auc_low,patch_auc_high,"
-    "patch_auc_difference,patch_auc_difference_low,patch_auc_difference_high,delong_p,slide_"
-    "accuracy,slide_flips,calibration_error,"
-    "patches_per_second,speedup,compute_speedup,peak_memory_bytes,memory_ratio,peak_process_bytes,"
-    "energy_joules_per_patch,device_model,decode_seconds,prepare_seconds,wait_seconds,"
-    "compute_seconds,copy_seconds,kernels_seconds,device_memory_bytes,gpu_energy_joules_per_"
-    "patch,embedding_width,cosine_mean,cosine_percentile1,cosine_least,neighbours_kept,slides_per_"
-    "hour,energy_joules_per_slide,"
-    "gpu_energy_joules_per_slide\n";
-
-static void next_count(struct hrf_out *out, int64_t value, bool known)
+/* The cells of one figure: its value, and the ends of its interval. */
+static void study_cells(struct hrf_out *out, const struct hrf_figure_row *row,
+                        const struct hrf_cohort_precision *p)
 {
-    hrf_out_adds(out, ",");
-    if (known)
+    int64_t n = 1;
+    if (row->counted_at > 0)
+        memcpy(&n, (const char *)p + row->counted_at, sizeof n);
+    if (row->unit == HRF_UNIT_TEXT) {
+        const char *text = row->text(p);
+        hrf_out_csv(out, text != NULL ? text : "");
+        return;
+    }
+    const double value = n > 0 ? hrf_figure_value(row, p) : (double)NAN;
+    if (!isnan(value) && (row->unit == HRF_UNIT_COUNT || row->unit == HRF_UNIT_BYTES))
         hrf_out_addf(out, "%lld", (long long)value);
-}
-
-static void next_interval(struct hrf_out *out, const struct hrf_figure *figure,
-                          const struct hrf_interval *interval)
-{
-    const bool known = !isnan(figure->value);
-    next_number(out, figure->value);
-    next_number(out, known ? interval->low : (double)NAN);
-    next_number(out, known ? interval->high : (double)NAN);
-}
-
-static void study_times(struct hrf_out *out, const struct hrf_cohort_precision *p)
-{
-    const struct hrf_timing *t = &p->timing;
-    const double seconds[] = { t->decode, t->prepare, t->wait, t->compute, t->copy, t->kernels };
-    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++)
-        next_number(out, p->n_patches > 0 ? seconds[i] : (double)NAN);
-}
-
-static void study_row(struct hrf_out *out, const struct hrf_cohort_precision *p)
-{
-    const bool compared = p->difference.n_patches > 0;
-    hrf_out_csv(out, p->name);
-    hrf_out_adds(out, ",");
-    hrf_out_csv(out, p->device != NULL ? p->device : "");
-    next_count(out, p->n_patches, true);
-    next_count(out, p->difference.n_patches, true);
-    next_number(out, p->patch_agreement.value);
-    next_count(out, (int64_t)p->difference.n_flips, compared);
-    next_number(out, p->max_abs_difference.value);
-    next_number(out, p->mean_abs_difference.value);
-    next_count(out, (int64_t)p->n_labelled, true);
-    next_interval(out, &p->slide_auc, &p->slide_auc_interval);
-    next_interval(out, &p->auc_difference, &p->auc_difference_interval);
-    next_interval(out, &p->patch_auc, &p->patch_auc_interval);
-    next_interval(out, &p->patch_auc_difference, &p->patch_auc_difference_interval);
-    next_number(out, p->delong_p.value);
-    next_number(out, p->slide_accuracy.value);
-    next_count(out, (int64_t)p->n_flips, true);
-    next_number(out, p->calibration_error.value);
-    next_number(out, p->patches_per_second.value);
-    next_number(out, p->speedup.value);
-    next_number(out, p->compute_speedup.value);
-    next_count(out, p->peak_memory_bytes, p->n_patches > 0);
-    next_number(out, p->memory_ratio.value);
-    next_count(out, p->peak_process_bytes, p->peak_process_bytes > 0);
-    next_number(out, p->energy.value);
-    hrf_out_adds(out, ",");
-    hrf_out_csv(out, p->n_hardware > 0 ? p->hardware[0].model : "");
-    study_times(out, p);
-    next_count(out, p->device_memory_bytes, p->device_memory_bytes > 0);
-    next_number(out, p->gpu_energy.value);
-    next_count(out, p->drift.width, p->drift.width > 0);
-    next_number(out, p->cosine_mean.value);
-    next_number(out, p->cosine_percentile1.value);
-    next_number(out, p->cosine_least.value);
-    next_number(out, p->neighbours_kept.value);
-    next_number(out, p->slides_per_hour.value);
-    next_number(out, p->slide_energy.value);
-    next_number(out, p->slide_gpu_energy.value);
-    hrf_out_adds(out, "\n");
+    else if (!isnan(value))
+        hrf_out_number(out, value);
+    if (row->interval_at > 0) {
+        next_number(out, hrf_figure_interval(row, p).low);
+        next_number(out, hrf_figure_interval(row, p).high);
+    }
 }
 
 enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, const char *path,
                                  struct hrf_error *err)
 {
+    const struct hrf_figure_row *columns[HRF_MAX_COLUMNS];
+    const size_t n = hrf_figure_columns(hrf_precision_rows, HRF_IN_CSV, 0, 0, columns);
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    hrf_out_adds(out, study_columns);
-    for (size_t p = 0; p < cohort->n_precisions; p++)
-        study_row(out, &cohort->precisions[p]);
+    for (size_t k = 0; k < n; k++) {
+        const char *name = hrf_figure_csv_name(columns[k]);
+        hrf_out_addf(out, "%s%s", k > 0 ? "," : "", name);
+        if (columns[k]->interval_at > 0)
+            hrf_out_addf(out, ",%s_low,%s_high", name, name);
+    }
+    hrf_out_adds(out, "\n");
+    for (size_t i = 0; i < cohort->n_precisions; i++)
+        for (size_t k = 0; k < n; k++) {
+            study_cells(out, columns[k], &cohort->precisions[i]);
+            hrf_out_adds(out, k + 1 < n ? "," : "\n");
+        }
     return hrf_out_commit(out, err);
 }
 
@@ -228,14 +182,14 @@ enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort, const ch
                       "max_abs_difference\n");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        for (size_t k = 0; k < p->difference.n_flips; k++)
-            flip_row(out, cohort, p, &p->difference.flips[k]);
+        for (size_t k = 0; k < p->moved.difference.n_flips; k++)
+            flip_row(out, cohort, p, &p->moved.difference.flips[k]);
     }
     return hrf_out_commit(out, err);
 }
 
-/* What the table of a slide's patches has beside their places: probabilities, or the attention of a
- * slide head, or nothing. */
+/* What the table of a slide's patches has beside their coordinates: probabilities, the attention of
+ * a slide head, or nothing. */
 struct patch_columns {
     const struct hrf_cohort *cohort;
     const struct hrf_scores *scores;
@@ -269,18 +223,15 @@ static double column_value(const struct patch_columns *c, int64_t patch, size_t 
                : (double)c->scores->probabilities[(size_t)patch * c->cohort->n_classes + k];
 }
 
-static enum hrf_status csv_header(const struct patch_columns *c, struct hrf_out *out,
-                                  struct hrf_error *err)
+static void csv_header(const struct patch_columns *c, struct hrf_out *out)
 {
     hrf_out_adds(out, "minx,miny,width,height");
     for (size_t k = 0; k < c->n; k++) {
         HRF_AUTO_FREE char *name = column_name(c, k);
-        HRF_CHECK_MEMORY(name != NULL, err, "no memory for the name of a column");
         hrf_out_adds(out, ",");
         hrf_out_csv(out, name);
     }
     hrf_out_adds(out, "\n");
-    return HRF_OK;
 }
 
 static enum hrf_status check_patches(const struct hrf_cohort *cohort,
@@ -307,7 +258,7 @@ enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
     HRF_TRY(check_patches(cohort, plan, scores, head, err));
     HRF_AUTO(hrf_out) out = NULL;
     HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    HRF_TRY(csv_header(&columns, out, err));
+    csv_header(&columns, out);
     for (int64_t i = 0; i < plan->n_patches; i++) {
         hrf_out_addf(out, "%d,%d,%lld,%lld", plan->patches[i].x, plan->patches[i].y,
                      (long long)plan->patch_width0, (long long)plan->patch_height0);
@@ -380,7 +331,6 @@ static enum hrf_status add_feature(struct hrf_out *out, const struct patch_colum
     hrf_out_adds(out, "\"measurements\": {");
     for (size_t k = 0; k < columns->n; k++) {
         HRF_AUTO_FREE char *name = column_name(columns, k);
-        HRF_CHECK_MEMORY(name != NULL, err, "no memory for the name of a measurement");
         hrf_out_adds(out, k > 0 ? ", " : "");
         hrf_out_json(out, name);
         hrf_out_adds(out, ": ");
@@ -424,5 +374,47 @@ enum hrf_status hrf_report_lesions(const struct hrf_cohort *cohort,
         hrf_out_number(out, lesions[i].confidence);
         hrf_out_addf(out, ",%lld,%lld\n", (long long)lesions[i].x, (long long)lesions[i].y);
     }
+    return hrf_out_commit(out, err);
+}
+
+/* ---- patches that are not scored as they are on the glass ---- */
+
+static bool has_any(const struct hrf_cohort *cohort)
+{
+    for (size_t i = 0; i < cohort->n_slides; i++)
+        if (cohort->slides[i].n_white > 0 || cohort->slides[i].n_dropped > 0)
+            return true;
+    return false;
+}
+
+static void slide_rows(struct hrf_out *out, const struct hrf_cohort_slide *slide)
+{
+    for (int64_t i = 0; i < slide->n_white; i++) {
+        hrf_out_csv(out, slide->name);
+        hrf_out_addf(out, ",%d,%d,%lld,%lld,bad-tile,yes\n", slide->white_patches[i].x,
+                     slide->white_patches[i].y, (long long)slide->patch_width0,
+                     (long long)slide->patch_height0);
+    }
+    for (int64_t i = 0; i < slide->n_dropped; i++) {
+        const struct hrf_dropped_patch *p = &slide->dropped[i];
+        hrf_out_csv(out, slide->name);
+        hrf_out_addf(out, ",%d,%d,%lld,%lld,%s,no\n", p->at.x, p->at.y,
+                     (long long)slide->patch_width0, (long long)slide->patch_height0,
+                     hrf_drop_reason_name((enum hrf_drop_reason)p->reason));
+    }
+}
+
+enum hrf_status hrf_report_patch_quality(const struct hrf_cohort *cohort, const char *path,
+                                         struct hrf_error *err)
+{
+    HRF_AUTO(hrf_out) out = NULL;
+    if (!has_any(cohort))
+        return unlink(path) == 0 || errno == ENOENT
+                   ? HRF_OK
+                   : hrf_error_set_errno(err, errno, "cannot remove '%s'", path);
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    hrf_out_adds(out, "slide,minx,miny,width,height,reason,scored\n");
+    for (size_t i = 0; i < cohort->n_slides; i++)
+        slide_rows(out, &cohort->slides[i]);
     return hrf_out_commit(out, err);
 }

@@ -26,8 +26,8 @@ HRF_CHECKED enum hrf_status hrf_report_check_scores(const struct hrf_cohort *coh
  * quoting, lines ended by \n. */
 HRF_CHECKED enum hrf_status hrf_report_labels(const struct hrf_cohort *cohort, const char *path,
                                               struct hrf_error *err);
-/* One line per precision: its costs and gains compared with the reference. A figure that cannot be
- * computed is an empty field. Columns: see study_columns in tables.c. */
+/* One line per precision: the rows of figures (study/figure_rows.h) that are shown in study.csv, by
+ * place. A figure that cannot be computed is an empty field. */
 HRF_CHECKED enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, const char *path,
                                              struct hrf_error *err);
 /* Every patch whose most likely class differs from the reference's, in (precision, slide,
@@ -36,7 +36,7 @@ HRF_CHECKED enum hrf_status hrf_report_study(const struct hrf_cohort *cohort, co
  * class. */
 HRF_CHECKED enum hrf_status hrf_report_patch_flips(const struct hrf_cohort *cohort,
                                                    const char *path, struct hrf_error *err);
-/* `head`: with attention; it then stands in the place of probabilities, one column for each branch.
+/* `head`: with attention; its columns then replace the probabilities, one column for each branch.
  * NULL: none. */
 HRF_CHECKED enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
                                                  const struct hrf_tile_plan *plan,

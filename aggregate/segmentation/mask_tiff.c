@@ -10,15 +10,14 @@
 
 /* A TIFF's offsets have 32 bits. A mask is compressed to a hundredth, seldom to less than a tenth.
  */
-#define MOST_PIXELS ((int64_t)1 << 34)
+#define MAX_PIXELS ((int64_t)1 << 34)
 
-static enum hrf_status describe(const struct hrf_mask *mask, const char *const *classes,
-                                struct hrf_strbuf *text, struct hrf_error *err)
+static void describe(const struct hrf_mask *mask, const char *const *classes,
+                     struct hrf_strbuf *text)
 {
     hrf_strbuf_adds(text, "hires-flow segmentation\n0: none\n");
     for (int32_t i = 0; i < mask->n_classes; i++)
         hrf_strbuf_addf(text, "%d: %s\n", i + 1, classes[i]);
-    return hrf_strbuf_status(text, err);
 }
 
 static void set_fields(TIFF *tiff, const struct hrf_mask *mask, int32_t level,
@@ -62,7 +61,8 @@ static enum hrf_status write_level(TIFF *tiff, const struct hrf_mask *mask, int3
                                    const char *path, struct hrf_error *err)
 {
     const struct hrf_mask_size size = hrf_mask_level_size(mask, level);
-    HRF_AUTO_FREE unsigned char *labels = hrf_alloc_array((size_t)size.width, (size_t)mask->tile);
+    HRF_AUTO_FREE unsigned char *labels = hrf_try_alloc_array((size_t)size.width,
+                                                              (size_t)mask->tile);
     HRF_CHECK_MEMORY(labels != NULL, err, "no memory for %d rows of a mask", mask->tile);
     for (int64_t row = 0; row < size.height; row += mask->tile) {
         const int64_t left = size.height - row, n = left < mask->tile ? left : mask->tile;
@@ -80,7 +80,7 @@ static enum hrf_status write_levels(TIFF *tiff, const struct hrf_mask *mask,
                                     struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) description = HRF_STRBUF_INIT;
-    HRF_TRY(describe(mask, classes, &description, err));
+    describe(mask, classes, &description);
     for (int32_t level = 0; level < mask->n_levels; level++) {
         set_fields(tiff, mask, level, description.text);
         HRF_TRY(write_level(tiff, mask, level, path, err));
@@ -93,7 +93,7 @@ enum hrf_status hrf_mask_tiff_write(const struct hrf_mask *mask, const char *con
 {
     HRF_AUTO_FREE char *temporary = NULL;
     int fd = -1;
-    const bool is_large = mask->width * mask->height > MOST_PIXELS;
+    const bool is_large = mask->width * mask->height > MAX_PIXELS;
     HRF_TRY(hrf_file_temporary(path, &temporary, &fd, err));
     close(fd); /* it can only be written, and libtiff reads what it has written of directories */
     TIFF *tiff = TIFFOpen(temporary, is_large ? "w8" : "w");

@@ -1,5 +1,5 @@
-/* mask_tiff.h - a mask as a tiled, deflated TIFF pyramid, 8 bits a pixel, which OpenSlide, QuPath,
- * ASAP and tifffile read.
+/* mask_tiff.h - writes a mask as a tiled, deflated TIFF pyramid of 8 bits a pixel, which OpenSlide,
+ * QuPath, ASAP and tifffile read.
  *
  * The value of a pixel is its label: 0 where no patch was scored (or, of a network with one class,
  * where it is not that class), and 1 + the index of a class elsewhere. The classes stand in the

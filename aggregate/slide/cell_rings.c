@@ -13,7 +13,7 @@ struct walk {
     const unsigned char *cells;
     int32_t columns, rows;
     unsigned char *was_walked; /* [rows * columns]: the edge above this cell */
-    int32_t *places;           /* [(rows + 1) * (columns + 1)]: 1 + index into path; 0: not on it */
+    int32_t *path_indices;     /* [(rows + 1) * (columns + 1)]: 1 + index into path; 0: not on it */
     struct hrf_corner *path;
     size_t n_path, capacity;
     struct hrf_cell_rings rings;
@@ -35,9 +35,9 @@ static bool has_edge(const struct walk *w, struct hrf_corner at, enum direction 
            !is_inside(w, at.column + left[d].column, at.row + left[d].row);
 }
 
-static int32_t *place_of(const struct walk *w, struct hrf_corner at)
+static int32_t *path_index_of(const struct walk *w, struct hrf_corner at)
 {
-    return &w->places[(size_t)at.row * ((size_t)w->columns + 1) + (size_t)at.column];
+    return &w->path_indices[(size_t)at.row * ((size_t)w->columns + 1) + (size_t)at.column];
 }
 
 /* Twice the area, positive if clockwise. */
@@ -52,36 +52,32 @@ static int64_t signed_area(const struct hrf_corner *c, size_t n)
 }
 
 /* The path from index `from` on becomes a ring. */
-static enum hrf_status cut_ring(struct walk *w, size_t from, struct hrf_error *err)
+static void cut_ring(struct walk *w, size_t from)
 {
     const size_t n = w->n_path - from;
     void *items = w->rings.items;
-    HRF_TRY(
-        hrf_array_reserve(&items, &w->ring_capacity, w->rings.n + 1, sizeof *w->rings.items, err));
+    hrf_array_reserve(&items, &w->ring_capacity, w->rings.n + 1, sizeof *w->rings.items);
     w->rings.items = items;
     struct hrf_corner *corners = hrf_alloc_array(n, sizeof *corners);
-    HRF_CHECK_MEMORY(corners != NULL, err, "no memory for an outline of %zu corners", n);
     memcpy(corners, w->path + from, n * sizeof *corners);
     for (size_t i = from; i < w->n_path; i++)
-        *place_of(w, w->path[i]) = 0;
+        *path_index_of(w, w->path[i]) = 0;
     w->n_path = from;
     w->rings.items[w->rings.n++] = (struct hrf_cell_ring){ corners, n,
                                                            signed_area(corners, n) < 0 };
-    return HRF_OK;
 }
 
 /* A corner that is on the path already closes a ring there. */
-static enum hrf_status add_corner(struct walk *w, struct hrf_corner at, struct hrf_error *err)
+static void add_corner(struct walk *w, struct hrf_corner at)
 {
-    const int32_t place = *place_of(w, at);
+    const int32_t path_index = *path_index_of(w, at);
     void *path = w->path;
-    if (place > 0)
-        HRF_TRY(cut_ring(w, (size_t)place - 1, err));
-    HRF_TRY(hrf_array_reserve(&path, &w->capacity, w->n_path + 1, sizeof *w->path, err));
+    if (path_index > 0)
+        cut_ring(w, (size_t)path_index - 1);
+    hrf_array_reserve(&path, &w->capacity, w->n_path + 1, sizeof *w->path);
     w->path = path;
     w->path[w->n_path++] = at;
-    *place_of(w, at) = (int32_t)w->n_path;
-    return HRF_OK;
+    *path_index_of(w, at) = (int32_t)w->n_path;
 }
 
 static enum direction next_direction(const struct walk *w, struct hrf_corner at, enum direction d)
@@ -96,35 +92,36 @@ static enum direction next_direction(const struct walk *w, struct hrf_corner at,
 }
 
 /* From the edge above a cell, east, round to the same edge. */
-static enum hrf_status walk_round(struct walk *w, struct hrf_corner start, struct hrf_error *err)
+static void walk_round(struct walk *w, struct hrf_corner start)
 {
     struct hrf_corner at = start;
     enum direction d = EAST;
-    HRF_TRY(add_corner(w, at, err));
+    add_corner(w, at);
     for (;;) {
         if (d == EAST)
             w->was_walked[(size_t)at.row * (size_t)w->columns + (size_t)at.column] = 1;
         at.column += steps[d].column;
         at.row += steps[d].row;
         const enum direction next = next_direction(w, at, d);
-        if (at.column == start.column && at.row == start.row && next == EAST)
-            return cut_ring(w, 0, err);
+        if (at.column == start.column && at.row == start.row && next == EAST) {
+            cut_ring(w, 0);
+            return;
+        }
         if (next != d)
-            HRF_TRY(add_corner(w, at, err));
+            add_corner(w, at);
         d = next;
     }
 }
 
-static enum hrf_status walk_all(struct walk *w, struct hrf_error *err)
+static void walk_all(struct walk *w)
 {
     for (int32_t row = 0; row < w->rows; row++)
         for (int32_t column = 0; column < w->columns; column++) {
             const struct hrf_corner at = { column, row };
             if (has_edge(w, at, EAST) &&
                 w->was_walked[(size_t)row * (size_t)w->columns + (size_t)column] == 0)
-                HRF_TRY(walk_round(w, at, err));
+                walk_round(w, at);
         }
-    return HRF_OK;
 }
 
 /* ---- holes to their outer rings ---- */
@@ -172,14 +169,10 @@ static size_t find_owner(const struct hrf_cell_rings *rings, const struct hrf_ce
     return best;
 }
 
-static enum hrf_status put_in_order(struct hrf_cell_rings *rings, struct hrf_error *err)
+static void put_in_order(struct hrf_cell_rings *rings)
 {
     HRF_AUTO_FREE size_t *owners = hrf_alloc_array(rings->n + 1, sizeof *owners);
     struct hrf_cell_ring *ordered = hrf_alloc_array(rings->n + 1, sizeof *ordered);
-    if (owners == NULL || ordered == NULL) {
-        hrf_free(ordered);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu outlines", rings->n);
-    }
     for (size_t i = 0; i < rings->n; i++)
         owners[i] = rings->items[i].is_hole ? find_owner(rings, &rings->items[i]) : i;
     size_t n = 0;
@@ -193,7 +186,6 @@ static enum hrf_status put_in_order(struct hrf_cell_rings *rings, struct hrf_err
     }
     hrf_free(rings->items);
     rings->items = ordered;
-    return HRF_OK;
 }
 
 void hrf_cell_rings_release(struct hrf_cell_rings *rings)
@@ -210,22 +202,19 @@ enum hrf_status hrf_cell_rings_find(const unsigned char *cells, int32_t columns,
     const size_t n = (size_t)columns * (size_t)rows;
     if (columns < 1 || rows < 1 || n > (size_t)1 << 28)
         return hrf_error_set(err, HRF_E_USER, "a grid of %d x %d cells", columns, rows);
-    HRF_AUTO_FREE unsigned char *was_walked = hrf_calloc(n, 1);
-    HRF_AUTO_FREE int32_t *places = hrf_calloc(n + (size_t)columns + (size_t)rows + 1,
-                                               sizeof *places);
-    HRF_CHECK_MEMORY(was_walked != NULL && places != NULL, err, "no memory for %d x %d cells",
+    HRF_AUTO_FREE unsigned char *was_walked = hrf_try_calloc(n, 1);
+    HRF_AUTO_FREE int32_t *path_indices = hrf_try_calloc(n + (size_t)columns + (size_t)rows + 1,
+                                                         sizeof *path_indices);
+    HRF_CHECK_MEMORY(was_walked != NULL && path_indices != NULL, err, "no memory for %d x %d cells",
                      columns, rows);
-    struct walk w = {
-        .cells = cells, .columns = columns, .rows = rows, .was_walked = was_walked, .places = places
-    };
-    enum hrf_status status = walk_all(&w, err);
+    struct walk w = { .cells = cells,
+                      .columns = columns,
+                      .rows = rows,
+                      .was_walked = was_walked,
+                      .path_indices = path_indices };
+    walk_all(&w);
     hrf_free(w.path);
-    if (status == HRF_OK)
-        status = put_in_order(&w.rings, err);
-    if (status != HRF_OK) {
-        hrf_cell_rings_release(&w.rings);
-        return status;
-    }
+    put_in_order(&w.rings);
     *out = w.rings;
     return HRF_OK;
 }

@@ -1,7 +1,7 @@
-/* cell_rings.h - the outline of a region of a grid's cells, as closed rings of corners.
+/* cell_rings.h - traces the outline of a region of a grid's cells as closed rings of corners.
  *
- * Cells that touch at a corner only are apart, as polygons want it: no ring comes to a corner
- * twice. Outer rings go clockwise (y down) and holes the other way round; each hole follows the
+ * Cells that touch only at a corner are separate, as valid polygons require: no ring visits a
+ * corner twice. Outer rings go clockwise (y down) and holes counterclockwise; each hole follows the
  * outer ring that it lies in. Pure.
  */
 #ifndef HRF_AGGREGATE_SLIDE_CELL_RINGS_H
@@ -19,7 +19,7 @@ struct hrf_corner {
 };
 
 struct hrf_cell_ring {
-    struct hrf_corner *corners; /* heap; where the outline turns; the last is joined to the first */
+    struct hrf_corner *corners; /* heap; the turning points; the last is joined to the first */
     size_t n;
     bool is_hole;
 };
@@ -29,7 +29,7 @@ struct hrf_cell_rings {
     size_t n;
 };
 
-/* Of the cells[rows][columns] that are not 0. At most 2^28 cells. */
+/* Finds the rings around the cells[rows][columns] that are not 0; there are at most 2^28 cells. */
 HRF_CHECKED enum hrf_status hrf_cell_rings_find(const unsigned char *cells, int32_t columns,
                                                 int32_t rows, struct hrf_cell_rings *out,
                                                 struct hrf_error *err);

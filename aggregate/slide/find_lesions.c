@@ -71,7 +71,7 @@ static enum hrf_status of_components(const struct hrf_tile_plan *plan, const str
     if (e.columns > 1 << 16 || e.rows > 1 << 16 || e.columns * e.rows > 1 << 28)
         return hrf_error_set(err, HRF_E_USER, "a grid of %lld x %lld patches", (long long)e.columns,
                              (long long)e.rows);
-    HRF_AUTO_FREE unsigned char *pixels = hrf_calloc((size_t)(e.columns * e.rows), 1);
+    HRF_AUTO_FREE unsigned char *pixels = hrf_try_calloc((size_t)(e.columns * e.rows), 1);
     HRF_AUTO(hrf_components) components = NULL;
     HRF_CHECK_MEMORY(pixels != NULL, err, "no memory for a grid of %lld x %lld patches",
                      (long long)e.columns, (long long)e.rows);
@@ -80,7 +80,6 @@ static enum hrf_status of_components(const struct hrf_tile_plan *plan, const str
     HRF_TRY(hrf_components_find(pixels, (int32_t)e.columns, (int32_t)e.rows, 1, true, &components,
                                 err));
     HRF_AUTO_FREE bool *seen = hrf_calloc(components->n_items + 1, sizeof *seen);
-    HRF_CHECK_MEMORY(seen != NULL, err, "no memory for %zu lesions", components->n_items);
     for (size_t i = 0; i < n; i++) {
         const int32_t label = hrf_components_at(components, (int32_t)(peaks[i].row - e.row),
                                                 (int32_t)(peaks[i].column - e.column));
@@ -114,10 +113,8 @@ enum hrf_status hrf_lesions_of_patches(const struct hrf_tile_plan *plan, const f
         return hrf_error_set(err, HRF_E_USER, "the tile plan has a patch distance of %g x %g px",
                              plan->stride_x0, plan->stride_y0);
     HRF_AUTO_FREE struct peak *peaks = hrf_alloc_array((size_t)plan->n_patches + 1, sizeof *peaks);
-    HRF_CHECK_MEMORY(peaks != NULL, err, "no memory for %lld patches", (long long)plan->n_patches);
     const size_t n = find_peaks(plan, probabilities, step, rule->threshold, peaks);
     HRF_AUTO_FREE struct hrf_detection *found = hrf_alloc_array(n + 1, sizeof *found);
-    HRF_CHECK_MEMORY(found != NULL, err, "no memory for %zu lesions", n);
     size_t n_found = 0;
     if (n > 0 && rule->method == HRF_LESIONS_COMPONENTS)
         HRF_TRY(of_components(plan, peaks, n, found, &n_found, err));

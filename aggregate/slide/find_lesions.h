@@ -2,21 +2,21 @@
  *
  * Either connected components of patches at or above a threshold (8-connected on the grid of
  * patches), or non-maximum suppression: the highest patch is a lesion, those within a radius of it
- * (a square, as NCRF does) are not, and so on down to the threshold. A lesion stands at the centre
- * of its highest patch, with that patch's probability as its confidence: a place in the lesion even
- * where a component is bent. Pure.
+ * (a square, as NCRF does) are not, and so on down to the threshold. The position of a lesion is
+ * the centre of its highest patch, which is inside the lesion even if a component is bent, and its
+ * confidence is that patch's probability. Pure.
  */
 #ifndef HRF_AGGREGATE_SLIDE_FIND_LESIONS_H
 #define HRF_AGGREGATE_SLIDE_FIND_LESIONS_H
 
-#include "aggregate/camelyon16/froc.h"
+#include "aggregate/camelyon16/detections.h"
 #include "schema/record/tile_plan.h"
 
 enum hrf_lesion_method { HRF_LESIONS_NONE, HRF_LESIONS_COMPONENTS, HRF_LESIONS_NMS };
 
 struct hrf_lesion_rule {
     enum hrf_lesion_method method;
-    double threshold; /* of the probability */
+    double threshold; /* least probability */
     double radius;    /* nms: um at level 0 */
 };
 

@@ -114,16 +114,13 @@ static int64_t count_row(const struct corner *hull, size_t n, int64_t y)
 }
 
 /* The pixels of a region's hull, made of the middles of the edges of its pixels. */
-static enum hrf_status hull_area(const struct hrf_components *c, int32_t label, int64_t *out,
-                                 struct hrf_error *err)
+static int64_t hull_area(const struct hrf_components *c, int32_t label)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->runs.n; i++)
         n += c->runs.items[i].label == label ? 6 : 0;
     HRF_AUTO_FREE struct corner *points = hrf_alloc_array(n, sizeof *points);
     HRF_AUTO_FREE struct corner *hull = hrf_alloc_array(2 * n, sizeof *hull);
-    if (points == NULL || hull == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a convex hull");
     n = 0;
     for (size_t i = 0; i < c->runs.n; i++) {
         const struct hrf_pixel_run *run = &c->runs.items[i];
@@ -138,10 +135,10 @@ static enum hrf_status hull_area(const struct hrf_components *c, int32_t label, 
     }
     const size_t n_hull = make_hull(points, n, hull);
     const struct hrf_component *region = &c->items[label - 1];
-    *out = 0;
+    int64_t area = 0;
     for (int64_t row = region->row_begin; row < region->row_end; row++)
-        *out += count_row(hull, n_hull, 2 * row);
-    return HRF_OK;
+        area += count_row(hull, n_hull, 2 * row);
+    return area;
 }
 
 /* ---- features ---- */
@@ -159,15 +156,13 @@ static size_t count_above(const double *map, size_t n, double threshold, double 
     return above;
 }
 
-static enum hrf_status region_features(const double *map, int32_t width,
-                                       const struct hrf_components *c, int32_t label,
-                                       double out[10], struct hrf_error *err)
+static void region_features(const double *map, int32_t width, const struct hrf_components *c,
+                            int32_t label, double out[10])
 {
     const struct hrf_component *region = &c->items[label - 1];
     const int64_t height = region->row_end - region->row_begin;
     const int64_t breadth = region->column_end - region->column_begin;
     double largest = -INFINITY, smallest = INFINITY, sum = 0.0;
-    int64_t hull = 0;
     for (size_t i = 0; i < c->runs.n; i++)
         for (int32_t x = c->runs.items[i].begin;
              c->runs.items[i].label == label && x < c->runs.items[i].end; x++) {
@@ -176,7 +171,6 @@ static enum hrf_status region_features(const double *map, int32_t width,
             smallest = fmin(smallest, p);
             sum += p;
         }
-    HRF_TRY(hull_area(c, label, &hull, err));
     const double area = (double)region->area;
     out[0] = area;
     out[1] = region->eccentricity;
@@ -187,8 +181,7 @@ static enum hrf_status region_features(const double *map, int32_t width,
     out[6] = smallest;
     out[7] = sum / area;
     out[8] = (double)height / (double)breadth;
-    out[9] = area / (double)hull;
-    return HRF_OK;
+    out[9] = area / (double)hull_area(c, label);
 }
 
 /* The largest region that is smaller than `below`; of equal ones the first. 0: none. */
@@ -210,9 +203,8 @@ enum hrf_status hrf_map_features_compute(const double *map, int32_t width, int32
     size_t tissue = 0;
     double features[HRF_MAP_FEATURES] = { 0.0 };
     HRF_AUTO(hrf_components) regions = NULL;
-    HRF_AUTO_FREE unsigned char *above = hrf_calloc(n + 1, 1);
-    if (above == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a heat map of %zu patches", n);
+    HRF_AUTO_FREE unsigned char *above = hrf_try_calloc(n + 1, 1);
+    HRF_CHECK_MEMORY(above != NULL, err, "no memory for a heat map of %zu patches", n);
     for (size_t i = 0; i < n; i++) {
         tissue += isnan(map[i]) ? 0 : 1;
         above[i] = map[i] > threshold;
@@ -228,9 +220,9 @@ enum hrf_status hrf_map_features_compute(const double *map, int32_t width, int32
     const int32_t first = largest_region(regions, INT64_MAX);
     const int32_t second = first > 0 ? largest_region(regions, regions->items[first - 1].area) : 0;
     if (first > 0)
-        HRF_TRY(region_features(map, width, regions, first, features + 10, err));
+        region_features(map, width, regions, first, features + 10);
     if (second > 0)
-        HRF_TRY(region_features(map, width, regions, second, features + 20, err));
+        region_features(map, width, regions, second, features + 20);
     for (size_t i = 0; i < HRF_MAP_FEATURES; i++)
         out[i] = features[i];
     return HRF_OK;
@@ -256,10 +248,9 @@ enum hrf_status hrf_map_features_of_patches(const struct hrf_tile_plan *plan,
     if (width > 1 << 16 || height > 1 << 16 || width * height > 1 << 28)
         return hrf_error_set(err, HRF_E_USER, "a grid of %lld x %lld patches", (long long)width,
                              (long long)height);
-    HRF_AUTO_FREE double *map = hrf_alloc_array((size_t)(width * height), sizeof *map);
-    if (map == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld x %lld patches",
-                             (long long)width, (long long)height);
+    HRF_AUTO_FREE double *map = hrf_try_alloc_array((size_t)(width * height), sizeof *map);
+    HRF_CHECK_MEMORY(map != NULL, err, "no memory for a heat map of %lld x %lld patches",
+                     (long long)width, (long long)height);
     for (int64_t i = 0; i < width * height; i++)
         map[i] = NAN;
     for (int64_t i = 0; i < plan->n_patches; i++) {

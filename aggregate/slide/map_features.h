@@ -26,8 +26,8 @@ HRF_CHECKED enum hrf_status hrf_map_features_compute(const double *map, int32_t 
                                                      int32_t height, double threshold,
                                                      double out[HRF_MAP_FEATURES],
                                                      struct hrf_error *err);
-/* The same of a slide's patches: probabilities[n_patches * step]. HRF_E_USER: a plan without a grid
- * or without patches. */
+/* Computes the features from a slide's patches: probabilities[n_patches * step]. HRF_E_USER: the
+ * plan has no grid or no patches. */
 HRF_CHECKED enum hrf_status hrf_map_features_of_patches(const struct hrf_tile_plan *plan,
                                                         const float *probabilities, size_t step,
                                                         double threshold,

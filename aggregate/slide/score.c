@@ -72,7 +72,7 @@ static int by_value_descending(const void *a, const void *b)
 /* A sorted copy, largest first; NULL when memory ran out. */
 static float *sorted_copy(const float *p, size_t n, size_t step)
 {
-    float *values = hrf_alloc_array(n, sizeof *values);
+    float *values = hrf_try_alloc_array(n, sizeof *values);
     if (values == NULL)
         return NULL;
     for (size_t i = 0; i < n; i++)
@@ -153,8 +153,8 @@ static double smoothed_at(const struct cell *cells, size_t n, const struct cell 
             sum += cells[i].p;
             present++;
         }
-    size_t least = n < SMOOTHING_FLOOR ? n : SMOOTHING_FLOOR;
-    return sum / (double)(present > least ? present : least);
+    size_t min = n < SMOOTHING_FLOOR ? n : SMOOTHING_FLOOR;
+    return sum / (double)(present > min ? present : min);
 }
 
 static enum hrf_status score_smoothed(const struct hrf_tile_plan *plan, const float *p, size_t step,
@@ -162,8 +162,6 @@ static enum hrf_status score_smoothed(const struct hrf_tile_plan *plan, const fl
 {
     size_t n = (size_t)plan->n_patches;
     HRF_AUTO_FREE struct cell *cells = hrf_alloc_array(n, sizeof *cells);
-    if (cells == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the grid of %zu patches", n);
     HRF_TRY(make_cells(plan, p, step, cells, err));
     double best = smoothed_at(cells, n, &cells[0]);
     for (size_t i = 1; i < n; i++)

@@ -15,8 +15,8 @@
 
 enum hrf_slide_rule_kind {
     HRF_SLIDE_RULE_MAX,         /* the largest probability */
-    HRF_SLIDE_RULE_MEAN,        /* of all patches */
-    HRF_SLIDE_RULE_TOP_K_MEAN,  /* of the top_k largest; of all when there are fewer */
+    HRF_SLIDE_RULE_MEAN,        /* the mean over all patches */
+    HRF_SLIDE_RULE_TOP_K_MEAN,  /* the mean of the top_k largest, or of all if there are fewer */
     HRF_SLIDE_RULE_PERCENTILE,  /* linear between order statistics, as numpy.percentile */
     HRF_SLIDE_RULE_MAX_SMOOTHED /* the default: see below */
 };
@@ -38,14 +38,15 @@ struct hrf_slide_rule {
     bool any_number;   /* patches have numbers, not probabilities: they need only be finite */
 };
 
-/* "max", "mean", "top_k_mean", "percentile", "max_smoothed"; false when it is none of them. */
+/* Parses "max", "mean", "top_k_mean", "percentile" or "max_smoothed"; false for any other name. */
 bool hrf_slide_rule_parse(const char *name, enum hrf_slide_rule_kind *out);
 const char *hrf_slide_rule_name(enum hrf_slide_rule_kind kind);
 
 /* probabilities[n_patches * step]: that of patch i at [i * step]; step is the number of
  * classes when the array is [patch][class] and the pointer stands at the positive class.
- * HRF_E_USER: no patches, a probability that is not in 0..1 (naming the patch), a rule out of
- * its range, a stride below one pixel, or two patches on one grid place. */
+ * HRF_E_USER: there are no patches, a probability is not in 0..1 (the text names the patch), the
+ * rule is out of its range, the stride is below one pixel, or two patches are at one grid position.
+ */
 HRF_CHECKED enum hrf_status hrf_slide_score_compute(const struct hrf_tile_plan *plan,
                                                     const float *probabilities, size_t step,
                                                     const struct hrf_slide_rule *rule, double *out,

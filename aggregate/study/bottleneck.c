@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[] = { "unknown", "queue",   "tiling",   "calibration",
@@ -15,60 +16,60 @@ const char *hrf_bottleneck_name(enum hrf_bottleneck_kind kind)
 
 /* ---- parts of inference ---- */
 
-struct part {
-    enum hrf_bottleneck_kind kind;
-    double seconds;
-};
-
-static struct part largest(const struct part *parts, size_t n)
+static int by_share(const void *a, const void *b)
 {
-    struct part best = { HRF_BOTTLENECK_UNKNOWN, 0.0 };
-    for (size_t i = 0; i < n; i++)
-        if (parts[i].seconds > best.seconds)
-            best = parts[i];
-    return best;
+    const struct hrf_job_part *x = a, *y = b;
+    return x->share < y->share ? 1 : x->share > y->share ? -1 : (int)x->kind - (int)y->kind;
 }
 
-/* `with_compute` false: what a job does beside computing. */
-static struct part largest_of(const struct hrf_timing *t, bool with_compute)
+void hrf_job_parts(const struct hrf_timing *t, struct hrf_job_part parts[HRF_JOB_PARTS])
 {
-    const struct part parts[] = { { HRF_BOTTLENECK_READING, t->wait },
-                                  { HRF_BOTTLENECK_STARTING, t->build },
-                                  { HRF_BOTTLENECK_WRITING, t->write },
-                                  { HRF_BOTTLENECK_COMPUTE, with_compute ? t->compute : 0.0 } };
-    return largest(parts, sizeof parts / sizeof parts[0]);
+    const struct hrf_job_part seconds[HRF_JOB_PARTS] = { { HRF_BOTTLENECK_READING, t->wait },
+                                                         { HRF_BOTTLENECK_COMPUTE, t->compute },
+                                                         { HRF_BOTTLENECK_STARTING, t->build },
+                                                         { HRF_BOTTLENECK_WRITING, t->write } };
+    double sum = 0.0;
+    for (size_t i = 0; i < HRF_JOB_PARTS; i++)
+        sum += seconds[i].share;
+    /* Ranks compute at the same time: their seconds together are more than the job's. */
+    const double all = fmax(fmax(t->total, sum), 1e-9);
+    for (size_t i = 0; i < HRF_JOB_PARTS; i++)
+        parts[i] = (struct hrf_job_part){ seconds[i].kind, seconds[i].share / all };
+    qsort(parts, HRF_JOB_PARTS, sizeof *parts, by_share);
 }
 
 enum hrf_bottleneck_kind hrf_gain_limit(const struct hrf_cohort_precision *p)
 {
-    const double network = p->compute_speedup.value, job = p->speedup.value;
+    const double network = p->speed.compute_speedup.value, job = p->speed.speedup.value;
+    struct hrf_job_part parts[HRF_JOB_PARTS];
     if (isnan(network) || isnan(job) || job >= 0.9 * network)
         return HRF_BOTTLENECK_UNKNOWN;
-    return largest_of(&p->timing, false).kind;
+    hrf_job_parts(&p->jobs.timing, parts);
+    return parts[0].share > 0.0 ? parts[0].kind : HRF_BOTTLENECK_UNKNOWN;
 }
 
 static struct hrf_bottleneck of_inference(const struct hrf_cohort *cohort)
 {
     struct hrf_timing sum = { .total = 0.0 };
+    struct hrf_job_part parts[HRF_JOB_PARTS];
     for (size_t i = 0; i < cohort->n_precisions; i++) {
-        const struct hrf_timing *t = &cohort->precisions[i].timing;
+        const struct hrf_timing *t = &cohort->precisions[i].jobs.timing;
         sum.build += t->build;
         sum.wait += t->wait;
         sum.compute += t->compute;
         sum.write += t->write;
         sum.total += t->total;
     }
-    const struct part part = largest_of(&sum, true);
-    /* Ranks compute at the same time: their seconds together are more than the job's. */
-    const double all = fmax(sum.total, sum.build + sum.wait + sum.compute + sum.write);
-    return (struct hrf_bottleneck){ .kind = sum.total > 0.0 ? part.kind : HRF_BOTTLENECK_UNKNOWN,
-                                    .share = part.seconds / fmax(all, 1e-9),
+    hrf_job_parts(&sum, parts);
+    return (struct hrf_bottleneck){ .kind = sum.total > 0.0 ? parts[0].kind
+                                                            : HRF_BOTTLENECK_UNKNOWN,
+                                    .share = parts[0].share,
                                     .of = "the time of its inference jobs" };
 }
 
 /* ---- the queue ---- */
 
-/* Waits longer than their jobs ran; jobs that told no start are left out. */
+/* Waits longer than their jobs ran; jobs whose start is not known are left out. */
 static double queue_share(const struct hrf_cohort *cohort)
 {
     double waited = 0.0, ran = 0.0;
@@ -153,5 +154,35 @@ struct hrf_bottleneck hrf_cohort_bottleneck(const struct hrf_cohort *cohort)
     snprintf(out.sentence, sizeof out.sentence, "%.0f %% of %s went into %s; %s%s%s.",
              100.0 * out.share, out.of, a.what, a.advice, a.key != NULL ? ": " : "",
              a.key != NULL ? a.key : "");
+    return out;
+}
+
+/* ---- reading ---- */
+
+static double rate_of(double n, double seconds)
+{
+    return n > 0.0 && seconds > 0.0 ? n / seconds : NAN;
+}
+
+struct hrf_reading hrf_cohort_reading(const struct hrf_cohort *cohort)
+{
+    struct hrf_reading out = { .n_scored = 0 };
+    struct hrf_timing sum = { .build = 0 };
+    int32_t n_readers = 0;
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        const struct hrf_cohort_precision *p = &cohort->precisions[i];
+        hrf_timing_add(&sum, &p->jobs.timing);
+        out.n_scored += p->jobs.n_patches;
+        n_readers = p->jobs.n_readers > n_readers ? p->jobs.n_readers : n_readers;
+    }
+    out.n_read = llrint(sum.reads); /* of shares: 1/3 for each of three networks */
+    out.compute = sum.compute;
+    out.decode = sum.decode;
+    out.prepare = sum.prepare;
+    out.wait = sum.wait;
+    out.readers_rate = rate_of(sum.fed * n_readers, sum.decode + sum.prepare);
+    out.network_rate = isnan(sum.fed) ? NAN : rate_of(sum.reads, sum.compute);
+    if (!isnan(out.readers_rate) && !isnan(out.network_rate))
+        out.waiter = out.readers_rate < out.network_rate ? "network" : "readers";
     return out;
 }

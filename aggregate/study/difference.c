@@ -36,24 +36,19 @@ static int32_t most_likely(const float *p, size_t n_classes)
     return (int32_t)best;
 }
 
-static enum hrf_status add_flip(struct hrf_difference *difference,
-                                const struct hrf_patch_flip *flip, struct hrf_error *err)
+static void add_flip(struct hrf_difference *difference, const struct hrf_patch_flip *flip)
 {
     if (difference->n_flips == difference->capacity) {
         const size_t grown = difference->capacity == 0 ? 16 : difference->capacity * 2;
         struct hrf_patch_flip *flips = hrf_realloc_array(difference->flips, grown, sizeof *flips);
-        if (flips == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu patches that changed label",
-                                 grown);
         difference->flips = flips;
         difference->capacity = grown;
     }
     difference->flips[difference->n_flips++] = *flip;
-    return HRF_OK;
 }
 
-enum hrf_status hrf_difference_add(struct hrf_difference *difference, size_t slide,
-                                   const struct hrf_probabilities *p, struct hrf_error *err)
+void hrf_difference_add(struct hrf_difference *difference, size_t slide,
+                        const struct hrf_probabilities *p)
 {
     for (size_t i = 0; i < (size_t)p->n; i++) {
         const float *a = p->reference + i * p->n_classes, *b = p->values + i * p->n_classes;
@@ -73,9 +68,8 @@ enum hrf_status hrf_difference_add(struct hrf_difference *difference, size_t sli
                                              .score = b[p->positive],
                                              .difference = (float)largest };
         if (flip.reference_class != flip.new_class)
-            HRF_TRY(add_flip(difference, &flip, err));
+            add_flip(difference, &flip);
     }
     difference->n_patches += p->n;
     difference->n_probabilities += p->n * (int64_t)p->n_classes;
-    return HRF_OK;
 }

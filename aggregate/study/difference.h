@@ -21,16 +21,16 @@ struct hrf_patch_flip {
     float difference;             /* the largest of any class */
 };
 
-/* Bin 0: below 1e-6; bin i: from 10^((i - 1) / 4 - 6) to a quarter of a decade more; the last
- * holds 1 too. */
+/* Bin 0 holds differences below 1e-6; bin i those from 10^((i - 1) / 4 - 6) on, over a quarter of a
+ * decade; the last bin includes 1. */
 enum { HRF_DIFFERENCE_BINS = 25 };
-/* The lower end of bin i > 0. */
+/* Returns the lower end of a bin > 0. */
 double hrf_difference_bin_start(int bin);
 
 struct hrf_difference {
     int64_t n_patches;
     int64_t n_probabilities;           /* patches times classes */
-    double largest, sum;               /* of |probability - reference|, over patches and classes */
+    double largest, sum;               /* |probability - reference|, over patches and classes */
     int64_t bins[HRF_DIFFERENCE_BINS]; /* patches, by their largest difference of any class */
     struct hrf_patch_flip *flips;      /* in the order they were added */
     size_t n_flips, capacity;
@@ -44,8 +44,7 @@ struct hrf_probabilities {
     int64_t n;
     size_t n_classes, positive;
 };
-HRF_CHECKED enum hrf_status hrf_difference_add(struct hrf_difference *difference, size_t slide,
-                                               const struct hrf_probabilities *p,
-                                               struct hrf_error *err);
+void hrf_difference_add(struct hrf_difference *difference, size_t slide,
+                        const struct hrf_probabilities *p);
 
 #endif

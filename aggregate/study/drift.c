@@ -1,7 +1,7 @@
 /* drift.c - cosines between embeddings of two precisions. */
 #include "aggregate/study/drift.h"
 
-#include "base/cosine.h"
+#include "statistics/cosine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static enum hrf_status reserve(struct hrf_drift *drift, size_t n, struct hrf_err
     if (n <= drift->capacity)
         return HRF_OK;
     const size_t capacity = n > 2 * drift->capacity ? n : 2 * drift->capacity;
-    float *grown = hrf_realloc_array(drift->cosines, capacity, sizeof *grown);
+    float *grown = hrf_try_realloc_array(drift->cosines, capacity, sizeof *grown);
     HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the cosines of %zu patches", n);
     drift->cosines = grown;
     drift->capacity = capacity;
@@ -74,6 +74,6 @@ struct hrf_drift_summary hrf_drift_summarise(struct hrf_drift *drift)
     s.mean = sum / (double)n;
     s.median = ((double)drift->cosines[(n - 1) / 2] + (double)drift->cosines[n / 2]) / 2;
     s.percentile1 = (double)drift->cosines[(n - 1) / 100];
-    s.least = (double)drift->cosines[0];
+    s.min = (double)drift->cosines[0];
     return s;
 }

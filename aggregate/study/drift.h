@@ -1,7 +1,7 @@
-/* drift.h - how far the embeddings of one precision lie from the reference's, patch by patch. Pure.
+/* drift.h - the cosines between the embeddings of one precision and the reference's, patch by
+ * patch. Pure.
  *
- * The measure is the cosine of the two vectors of a patch: 1 is the same direction. It is 1 for two
- * vectors of zeros and 0 where only one of them is.
+ * The cosine is 1 for two vectors of zeros, and 0 if only one of them is a vector of zeros.
  */
 #ifndef HRF_AGGREGATE_STUDY_DRIFT_H
 #define HRF_AGGREGATE_STUDY_DRIFT_H
@@ -28,11 +28,11 @@ HRF_CHECKED enum hrf_status hrf_drift_add(struct hrf_drift *drift, const float *
 HRF_CHECKED enum hrf_status hrf_drift_add_same(struct hrf_drift *drift, int64_t n, int64_t width,
                                                struct hrf_error *err);
 
-/* NaN where there is no patch. */
+/* Statistics of the cosines; NaN if there is no patch. */
 struct hrf_drift_summary {
-    double mean, median, percentile1, least;
+    double mean, median, percentile1, min;
 };
-/* Sorts the cosines. */
+/* Computes the statistics; this sorts the cosines. */
 struct hrf_drift_summary hrf_drift_summarise(struct hrf_drift *drift);
 
 #endif

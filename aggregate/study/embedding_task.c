@@ -27,7 +27,6 @@ static enum hrf_status open_all(struct hrf_store *store, struct hrf_cohort *coho
                                 struct hrf_error *err)
 {
     out->items = hrf_calloc(cohort->n_precisions, sizeof *out->items);
-    HRF_CHECK_MEMORY(out->items != NULL, err, "no memory for the slide '%s'", slide->name);
     for (size_t p = 0; p < cohort->n_precisions; p++) {
         if (!slide->scores[p].has_features)
             continue;
@@ -65,8 +64,9 @@ static enum hrf_status compare_block(const struct readings *readings, int64_t *s
     for (size_t i = readings->n; i-- > 0;) { /* the reference moves on last */
         struct reading *r = &readings->items[i];
         if (i > 0) {
-            HRF_TRY(hrf_drift_add(&r->precision->drift, first->rows, r->rows, *step, width, err));
-            hrf_neighbours_add(&r->precision->neighbours, first->rows, r->rows, *step);
+            HRF_TRY(hrf_drift_add(&r->precision->embeddings.drift, first->rows, r->rows, *step,
+                                  width, err));
+            hrf_neighbours_add(&r->precision->embeddings.neighbours, first->rows, r->rows, *step);
         }
         r->rows += *step * width;
         r->n -= *step;
@@ -79,13 +79,14 @@ static enum hrf_status compare(const struct readings *readings, struct hrf_error
     const struct reading *first = &readings->items[0];
     const int64_t n = first->embeddings->n, width = first->embeddings->width;
     /* Every patch has the cosine 1 with itself. */
-    HRF_TRY(hrf_drift_add_same(&first->precision->drift, n, width, err));
+    HRF_TRY(hrf_drift_add_same(&first->precision->embeddings.drift, n, width, err));
     for (size_t i = 1; i < readings->n; i++)
-        HRF_TRY(hrf_neighbours_begin(&readings->items[i].precision->neighbours, n, width, err));
+        HRF_TRY(hrf_neighbours_begin(&readings->items[i].precision->embeddings.neighbours, n, width,
+                                     err));
     for (int64_t at = 0, step; at < n && readings->n > 1; at += step)
         HRF_TRY(compare_block(readings, &step, err));
     for (size_t i = 1; i < readings->n; i++)
-        hrf_neighbours_end(&readings->items[i].precision->neighbours);
+        hrf_neighbours_end(&readings->items[i].precision->embeddings.neighbours);
     return HRF_OK;
 }
 

@@ -1,7 +1,7 @@
-/* embedding_task.h - how far the embeddings of a slide move from the first precision to each other
- * one: cosines (drift.h) and neighbours (neighbours.h).
+/* embedding_task.h - compares the embeddings of a slide in each precision with those in the first:
+ * cosines (drift.h) and neighbours (neighbours.h).
  *
- * All precisions are read side by side, a block at a time, so that each is read once.
+ * All precisions are read in step, a block at a time, so that each is read once.
  */
 #ifndef HRF_AGGREGATE_STUDY_EMBEDDING_TASK_H
 #define HRF_AGGREGATE_STUDY_EMBEDDING_TASK_H

@@ -1,7 +1,8 @@
 /* figures.c - what a cohort's truths, scores and times come to. Pure. */
-#include "aggregate/camelyon16/precision_recall.h"
+#include "aggregate/study/figure_rows.h"
 #include "aggregate/study/lesion_task.h"
 #include "aggregate/study/patch_task.h"
+#include "statistics/precision_recall.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,14 +10,14 @@
 /* Why a run of embeddings has no figure of scores. */
 static const char *const no_scores = "the model gives embeddings, not scores (model.output)";
 
+static const char no_label[] = "no slide with a label was scored";
+static const char no_patch[] = "no patch was scored";
 static const char *const no_classes = "the model gives numbers, not classes (model.output none)";
 
-static enum hrf_status set_reason(struct hrf_figure *figure, const char *reason,
-                                  struct hrf_error *err)
+static void set_reason(struct hrf_figure *figure, const char *reason)
 {
     figure->value = NAN;
     figure->reason = hrf_strdup(reason);
-    return figure->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory");
 }
 
 static void count_states(struct hrf_cohort *cohort)
@@ -34,244 +35,220 @@ static void count_states(struct hrf_cohort *cohort)
 }
 
 /* Insertion into a short sorted list; of equal ones the earlier first. */
-static void find_top_flips(struct hrf_cohort_precision *p)
+static void find_top_flips(struct hrf_moved_figures *m)
 {
-    const struct hrf_difference *d = &p->difference;
+    const struct hrf_difference *d = &m->difference;
     for (size_t i = 0; i < d->n_flips; i++) {
-        size_t at = p->n_top_flips;
-        while (at > 0 && d->flips[p->top_flips[at - 1]].difference < d->flips[i].difference)
+        size_t at = m->n_top_flips;
+        while (at > 0 && d->flips[m->top_flips[at - 1]].difference < d->flips[i].difference)
             at--;
         if (at == HRF_TOP_FLIPS)
             continue;
-        const size_t n_moved = p->n_top_flips - at - (p->n_top_flips == HRF_TOP_FLIPS);
-        memmove(&p->top_flips[at + 1], &p->top_flips[at], n_moved * sizeof p->top_flips[0]);
-        p->top_flips[at] = i;
-        p->n_top_flips += p->n_top_flips < HRF_TOP_FLIPS;
+        const size_t n_moved = m->n_top_flips - at - (m->n_top_flips == HRF_TOP_FLIPS);
+        memmove(&m->top_flips[at + 1], &m->top_flips[at], n_moved * sizeof m->top_flips[0]);
+        m->top_flips[at] = i;
+        m->n_top_flips += m->n_top_flips < HRF_TOP_FLIPS;
     }
 }
 
-static enum hrf_status finish_difference(const struct hrf_cohort *cohort,
-                                         struct hrf_cohort_precision *p, struct hrf_error *err)
+static void finish_difference(const struct hrf_cohort *cohort, struct hrf_cohort_precision *p)
 {
-    const char *const none = cohort->is_embedding
-                                 ? no_scores
-                                 : "no patch was scored at both this precision and the reference";
-    const struct hrf_difference *d = &p->difference;
+    struct hrf_difference *d = &p->moved.difference;
     if (d->n_patches == 0) {
-        HRF_TRY(set_reason(&p->patch_agreement, none, err));
-        HRF_TRY(set_reason(&p->mean_abs_difference, none, err));
-        return set_reason(&p->max_abs_difference, none, err);
+        hrf_figures_leave_out(p, HRF_FIGURES_MOVED, HRF_FIGURES_MOVED,
+                              cohort->is_embedding ? no_scores
+                                                   : "no patch was scored at both this precision "
+                                                     "and the reference");
+        return;
     }
     if (cohort->is_regression)
-        HRF_TRY(set_reason(&p->patch_agreement, no_classes, err));
+        set_reason(&p->moved.patch_agreement, no_classes);
     else
-        p->patch_agreement.value = (double)(d->n_patches - (int64_t)d->n_flips) /
-                                   (double)d->n_patches;
-    p->max_abs_difference.value = d->largest;
-    p->mean_abs_difference.value = d->sum / (double)d->n_probabilities;
+        p->moved.patch_agreement.value = (double)(d->n_patches - (int64_t)d->n_flips) /
+                                         (double)d->n_patches;
+    p->moved.max_abs_difference.value = d->largest;
+    p->moved.mean_abs_difference.value = d->sum / (double)d->n_probabilities;
     if (cohort->is_regression)
-        p->difference.n_flips = 0; /* a number is no label that could change */
-    find_top_flips(p);
-    return HRF_OK;
+        d->n_flips = 0; /* a number is no label that could change */
+    find_top_flips(&p->moved);
 }
 
-static enum hrf_status finish_drift(const struct hrf_cohort *cohort, struct hrf_cohort_precision *p,
-                                    struct hrf_error *err)
+static void finish_drift(const struct hrf_cohort *cohort, struct hrf_cohort_precision *p)
 {
-    const struct hrf_drift_summary s = hrf_drift_summarise(&p->drift);
+    struct hrf_embedding_figures *e = &p->embeddings;
+    const struct hrf_drift_summary s = hrf_drift_summarise(&e->drift);
     const char *why = cohort->is_embedding
                           ? "no patch has an embedding at both this precision and the reference"
                           : "the model gives no embeddings (model.output)";
-    p->neighbours_kept.value = hrf_neighbours_kept(&p->neighbours);
-    if (isnan(p->neighbours_kept.value))
-        HRF_TRY(set_reason(&p->neighbours_kept,
-                           !cohort->is_embedding         ? why
-                           : p == &cohort->precisions[0] ? "it is the reference"
-                                                         : "no slide has more than 10 patches",
-                           err));
-    p->cosine_mean.value = s.mean;
-    p->cosine_median.value = s.median;
-    p->cosine_percentile1.value = s.percentile1;
-    p->cosine_least.value = s.least;
-    if (p->drift.n_patches > 0)
-        return HRF_OK;
-    HRF_TRY(set_reason(&p->cosine_mean, why, err));
-    HRF_TRY(set_reason(&p->cosine_median, why, err));
-    HRF_TRY(set_reason(&p->cosine_percentile1, why, err));
-    return set_reason(&p->cosine_least, why, err);
+    e->cosine_mean.value = s.mean;
+    e->cosine_median.value = s.median;
+    e->cosine_percentile1.value = s.percentile1;
+    e->cosine_min.value = s.min;
+    if (e->drift.n_patches == 0)
+        hrf_figures_leave_out(p, HRF_FIGURES_EMBEDDING, HRF_FIGURES_EMBEDDING, why);
+    hrf_free(e->neighbours_kept.reason);
+    e->neighbours_kept = (struct hrf_figure){ hrf_neighbours_kept(&e->neighbours), NULL };
+    if (isnan(e->neighbours_kept.value))
+        set_reason(&e->neighbours_kept, !cohort->is_embedding         ? why
+                                        : p == &cohort->precisions[0] ? "it is the reference"
+                                                                      : "no slide has more than "
+                                                                        "10 patches");
 }
 
-static enum hrf_status set_ratio(struct hrf_figure *figure, double above, double below,
-                                 const char *reason, struct hrf_error *err)
+static void set_ratio(struct hrf_figure *figure, double above, double below, const char *reason)
 {
-    if (!(above > 0.0 && below > 0.0))
-        return set_reason(figure, reason, err);
-    figure->value = above / below;
-    return HRF_OK;
+    if (above > 0.0 && below > 0.0)
+        figure->value = above / below;
+    else
+        set_reason(figure, reason);
+}
+
+/* A number of bytes that stays 0 where it is not known. */
+static void finish_bytes(struct hrf_figure *figure, bool is_known, const char *reason)
+{
+    if (!is_known)
+        set_reason(figure, reason);
 }
 
 /* Joules a patch and a slide, or why not. */
-static enum hrf_status spread_energy(struct hrf_figure *patch, struct hrf_figure *slide,
-                                     const struct hrf_cohort_precision *p, double joules,
-                                     const char *unmeasured, struct hrf_error *err)
+static void spread_energy(struct hrf_figure *patch, struct hrf_figure *slide,
+                          const struct hrf_precision_jobs *jobs, double joules,
+                          const char *unmeasured)
 {
-    const char *why = p->n_patches == 0 ? "no patch was scored" : isnan(joules) ? unmeasured : NULL;
+    const char *why = jobs->n_patches == 0 ? no_patch : isnan(joules) ? unmeasured : NULL;
     if (why != NULL) {
-        HRF_TRY(set_reason(patch, why, err));
-        return set_reason(slide, why, err);
+        set_reason(patch, why);
+        set_reason(slide, why);
+        return;
     }
-    patch->value = joules / (double)p->n_patches;
-    slide->value = joules / (double)p->n_slides;
-    return HRF_OK;
+    patch->value = joules / (double)jobs->n_patches;
+    slide->value = joules / (double)jobs->n_slides;
 }
 
-static enum hrf_status finish_energy(struct hrf_cohort_precision *p, struct hrf_error *err)
+static void finish_speed(struct hrf_cohort_precision *p,
+                         const struct hrf_cohort_precision *reference)
 {
-    HRF_TRY(spread_energy(&p->energy, &p->slide_energy, p, p->energy_joules,
-                          "not measured: the machine's energy counters (RAPL) cannot be read",
-                          err));
-    return spread_energy(&p->gpu_energy, &p->slide_gpu_energy, p, p->gpu_energy_joules,
-                         isnan(p->timing.kernels)
-                             ? "no GPU computed"
-                             : "not measured: NVIDIA's driver (NVML) does not tell",
-                         err);
+    static const char not_both[] = "no patch was scored at this precision or at the reference";
+    const struct hrf_precision_jobs *jobs = &p->jobs, *first = &reference->jobs;
+    const double n = (double)jobs->n_patches, n_first = (double)first->n_patches;
+    const bool is_scored = jobs->n_patches > 0, has_gpu = !isnan(jobs->timing.kernels);
+    struct hrf_speed_figures *s = &p->speed;
+    if (is_scored)
+        s->seconds.value = jobs->timing.total;
+    else
+        set_reason(&s->seconds, no_patch);
+    set_ratio(&s->patches_per_second, n, jobs->timing.total, no_patch);
+    set_ratio(&s->slides_per_hour, 3600.0 * (double)jobs->n_slides, jobs->timing.total, no_patch);
+    set_ratio(&s->computed_per_second, n, jobs->timing.compute, no_patch);
+    set_ratio(&s->speedup, n * first->timing.total, n_first * jobs->timing.total, not_both);
+    set_ratio(&s->compute_speedup, n * first->timing.compute, n_first * jobs->timing.compute,
+              not_both);
+    set_ratio(&s->memory_ratio, s->peak_memory.value, reference->speed.peak_memory.value, not_both);
+    finish_bytes(&s->peak_memory, is_scored, no_patch);
+    finish_bytes(&s->peak_process, s->peak_process.value > 0,
+                 is_scored ? "the jobs did not tell" : no_patch);
+    finish_bytes(&s->device_memory, s->device_memory.value > 0,
+                 !is_scored ? no_patch
+                 : has_gpu  ? "NVIDIA's driver (NVML) did not tell"
+                            : "no GPU computed");
+    spread_energy(&s->energy, &s->slide_energy, jobs, jobs->energy_joules,
+                  "not measured: the machine's energy counters (RAPL) cannot be read");
+    spread_energy(&s->gpu_energy, &s->slide_gpu_energy, jobs, jobs->gpu_energy_joules,
+                  has_gpu ? "not measured: NVIDIA's driver (NVML) does not tell"
+                          : "no GPU computed");
 }
 
-static enum hrf_status finish_gains(struct hrf_cohort_precision *p,
-                                    const struct hrf_cohort_precision *reference,
-                                    struct hrf_error *err)
+static void finish_flips(struct hrf_cohort *cohort, size_t index)
 {
-    static const char *const none = "no patch was scored";
-    static const char *const not_both = "no patch was scored at this precision or at the reference";
-    const double n = (double)p->n_patches, n_reference = (double)reference->n_patches;
-    HRF_TRY(set_ratio(&p->patches_per_second, n, p->timing.total, none, err));
-    HRF_TRY(
-        set_ratio(&p->slides_per_hour, 3600.0 * (double)p->n_slides, p->timing.total, none, err));
-    HRF_TRY(set_ratio(&p->speedup, n * reference->timing.total, n_reference * p->timing.total,
-                      not_both, err));
-    HRF_TRY(set_ratio(&p->compute_speedup, n * reference->timing.compute,
-                      n_reference * p->timing.compute, not_both, err));
-    HRF_TRY(set_ratio(&p->memory_ratio, (double)p->peak_memory_bytes,
-                      (double)reference->peak_memory_bytes, not_both, err));
-    return finish_energy(p, err);
-}
-
-static enum hrf_status finish_flips(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
-{
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
-    p->flips = hrf_alloc_array(cohort->n_slides + 1, sizeof *p->flips);
-    if (p->flips == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
+    struct hrf_slide_figures *s = &cohort->precisions[index].slides;
+    s->flips = hrf_alloc_array(cohort->n_slides + 1, sizeof *s->flips);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_score *scores = cohort->slides[i].scores;
         if (hrf_cohort_differs(cohort, &scores[0], &scores[index]))
-            p->flips[p->n_flips++] = i;
+            s->flips[s->n_flips++] = i;
     }
-    return HRF_OK;
 }
 
-/* An HRF_E_USER of the metrics is a reason, anything else a failure. */
-static enum hrf_status finish_auc(struct hrf_cohort_precision *p, const struct hrf_labelled *items,
-                                  uint64_t seed, struct hrf_error *err)
+/* A metric that refuses says why. */
+static void finish_auc(struct hrf_slide_figures *s, const struct hrf_labelled *items, uint64_t seed)
 {
     struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status status = hrf_auc(items, p->n_labelled, &p->slide_auc.value, &why);
-    if (status == HRF_OK) {
-        size_t n_positive = 0;
-        for (size_t i = 0; i < p->n_labelled; i++)
-            n_positive += items[i].positive;
-        HRF_TRY(hrf_pairs_count(items, p->n_labelled, &p->slide_pairs, err));
-        p->slide_auc_interval = hrf_auc_newcombe(p->slide_auc.value, (int64_t)n_positive,
-                                                 (int64_t)(p->n_labelled - n_positive));
-        HRF_TRY(hrf_average_precision(items, p->n_labelled, &p->average_precision.value, err));
-        return hrf_auc_interval(items, p->n_labelled, HRF_BOOTSTRAP_RESAMPLES, seed,
-                                &p->slide_auc_bootstrap, err);
+    size_t n_positive = 0;
+    hrf_pairs_count(items, s->n_labelled, &s->pairs);
+    if (hrf_auc(items, s->n_labelled, &s->auc.value, &why) != HRF_OK ||
+        hrf_average_precision(items, s->n_labelled, &s->average_precision.value, &why) != HRF_OK ||
+        hrf_auc_interval(items, s->n_labelled, HRF_BOOTSTRAP_RESAMPLES, seed, &s->auc_bootstrap,
+                         &why) != HRF_OK) {
+        set_reason(&s->average_precision, why.text);
+        set_reason(&s->auc, why.text);
+        return;
     }
-    if (status == HRF_E_USER) {
-        HRF_TRY(set_reason(&p->average_precision, why.text, err));
-        return set_reason(&p->slide_auc, why.text, err);
-    }
-    return hrf_error_set(err, status, "%s", why.text);
-}
-
-/* Of a run whose slides have features and no scores. */
-static enum hrf_status leave_out_slides(struct hrf_cohort_precision *p, const char *why,
-                                        struct hrf_error *err)
-{
-    struct hrf_figure *const figures[] = { &p->slide_auc,         &p->slide_accuracy,
-                                           &p->auc_difference,    &p->delong_p,
-                                           &p->calibration_error, &p->balanced_accuracy,
-                                           &p->average_precision };
-    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
-        HRF_TRY(set_reason(figures[i], why, err));
-    return HRF_OK;
+    for (size_t i = 0; i < s->n_labelled; i++)
+        n_positive += items[i].positive;
+    s->auc_interval = hrf_auc_newcombe(s->auc.value, (int64_t)n_positive,
+                                       (int64_t)(s->n_labelled - n_positive));
 }
 
 /* Labels that are right; of three or more classes each with its own recall. */
-static enum hrf_status finish_accuracy(struct hrf_cohort *cohort, size_t index,
-                                       struct hrf_error *err)
+static void finish_accuracy(const struct hrf_cohort *cohort, size_t index,
+                            struct hrf_slide_figures *s)
 {
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
     double sum = 0.0;
     size_t n_right = 0, n = 0;
+    if (s->n_labelled == 0) {
+        set_reason(&s->balanced_accuracy, no_label);
+        set_reason(&s->accuracy, no_label);
+        return;
+    }
     for (size_t i = 0; i < cohort->n_slides; i++)
         n_right += hrf_cohort_is_right(cohort, &cohort->slides[i], index);
-    if (p->n_labelled == 0) {
-        HRF_TRY(set_reason(&p->balanced_accuracy, "no slide with a label was scored", err));
-        return set_reason(&p->slide_accuracy, "no slide with a label was scored", err);
-    }
-    p->slide_accuracy.value = (double)n_right / (double)p->n_labelled;
-    const double binary[] = { hrf_confusion_sensitivity(&p->confusion),
-                              hrf_confusion_specificity(&p->confusion) };
-    for (size_t i = 0; i < (p->by_class != NULL ? cohort->n_classes : 2); i++) {
-        const double recall = p->by_class != NULL ? p->by_class[i].recall.value : binary[i];
+    s->accuracy.value = (double)n_right / (double)s->n_labelled;
+    const double binary[] = { hrf_confusion_sensitivity(&s->confusion),
+                              hrf_confusion_specificity(&s->confusion) };
+    for (size_t i = 0; i < (s->by_class != NULL ? cohort->n_classes : 2); i++) {
+        const double recall = s->by_class != NULL ? s->by_class[i].recall.value : binary[i];
         if (isnan(recall))
             continue;
         sum += recall;
         n++;
     }
+    s->balanced_accuracy.value = sum / (double)n;
     if (n < 2)
-        return set_reason(&p->balanced_accuracy, "labelled slides of one class only", err);
-    p->balanced_accuracy.value = sum / (double)n;
-    return HRF_OK;
+        set_reason(&s->balanced_accuracy, "labelled slides of one class only");
 }
 
 static enum hrf_status finish_slides(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
 {
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    struct hrf_slide_figures *s = &cohort->precisions[index].slides;
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    if (items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
-    p->n_labelled = p->n_unscored = 0;
+    s->n_labelled = s->n_unscored = 0;
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         const struct hrf_cohort_score *score = &slide->scores[index];
         const bool has_truth = slide->truth != HRF_TRUTH_UNKNOWN;
-        p->n_unscored += has_truth && !score->known && slide->state != HRF_SLIDE_EXCLUDED;
-        if (!score->known || !has_truth)
-            continue;
-        items[p->n_labelled++] = (struct hrf_labelled){ score->value,
-                                                        slide->truth == HRF_TRUTH_POSITIVE };
+        s->n_unscored += has_truth && !score->known && slide->state != HRF_SLIDE_EXCLUDED;
+        if (score->known && has_truth)
+            items[s->n_labelled++] = (struct hrf_labelled){ score->value,
+                                                            slide->truth == HRF_TRUTH_POSITIVE };
     }
-    HRF_TRY(finish_auc(p, items, cohort->seed, err));
-    p->confusion = hrf_confusion_count(items, p->n_labelled, cohort->threshold);
-    if (p->n_labelled > 0)
+    finish_auc(s, items, cohort->seed);
+    s->confusion = hrf_confusion_count(items, s->n_labelled, cohort->threshold);
+    if (s->n_labelled > 0)
         HRF_TRY(
-            hrf_operating_rows_fill(items, p->n_labelled, cohort->threshold, &p->operating, err));
+            hrf_operating_rows_fill(items, s->n_labelled, cohort->threshold, &s->operating, err));
     HRF_TRY(hrf_cohort_finish_classes(cohort, index, err));
-    return finish_accuracy(cohort, index, err);
+    finish_accuracy(cohort, index, s);
+    return HRF_OK;
 }
 
 /* Labelled slides that both this precision and the reference scored. */
-static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
+static void finish_delong(struct hrf_cohort *cohort, size_t index)
 {
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    struct hrf_slide_figures *s = &cohort->precisions[index].slides;
     struct hrf_error why = { .status = HRF_OK };
     struct hrf_delong test;
     size_t n = 0;
     HRF_AUTO_FREE struct hrf_paired *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    if (items == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu slides", cohort->n_slides);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         const struct hrf_cohort_score *a = &slide->scores[0], *b = &slide->scores[index];
@@ -279,57 +256,53 @@ static enum hrf_status finish_delong(struct hrf_cohort *cohort, size_t index, st
             items[n++] = (struct hrf_paired){ a->value, b->value,
                                               slide->truth == HRF_TRUTH_POSITIVE };
     }
-    enum hrf_status status = hrf_delong_test(items, n, &test, &why);
-    if (status == HRF_E_USER) {
-        HRF_TRY(set_reason(&p->auc_difference, why.text, err));
-        return set_reason(&p->delong_p, why.text, err);
+    if (hrf_delong_test(items, n, &test, &why) != HRF_OK) {
+        set_reason(&s->auc_difference, why.text);
+        set_reason(&s->delong_p, why.text);
+        return;
     }
-    if (status != HRF_OK)
-        return hrf_error_set(err, status, "%s", why.text);
-    p->auc_difference.value = test.difference;
-    p->auc_difference_interval = (struct hrf_interval){ NAN, NAN };
-    if (test.variance <= 0.0)
-        return set_reason(&p->delong_p,
-                          index == 0 ? "this is the reference"
-                                     : "degenerate: both precisions order every pair of slides "
-                                       "alike, so that the difference has no spread to test",
-                          err);
-    p->delong_p.value = test.p;
+    s->auc_difference.value = test.difference;
+    if (test.variance <= 0.0) {
+        s->auc_difference_interval = (struct hrf_interval){ NAN, NAN };
+        set_reason(&s->delong_p,
+                   index == 0 ? "this is the reference"
+                              : "degenerate: both precisions order every pair of slides alike, so "
+                                "that the difference has no spread to test");
+        return;
+    }
     const double reach = HRF_NORMAL_95 * sqrt(test.variance);
-    p->auc_difference_interval = (struct hrf_interval){ test.difference - reach,
+    s->delong_p.value = test.p;
+    s->auc_difference_interval = (struct hrf_interval){ test.difference - reach,
                                                         test.difference + reach };
-    return HRF_OK;
 }
 
 /* Numbers against numbers. */
-static enum hrf_status finish_regression(struct hrf_cohort *cohort, size_t index,
-                                         struct hrf_error *err)
+static void finish_regression(struct hrf_cohort *cohort, size_t index)
 {
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    struct hrf_slide_figures *s = &cohort->precisions[index].slides;
     struct hrf_error why = { .status = HRF_OK };
     size_t n = 0;
-    if (!cohort->is_regression)
-        return set_reason(&p->mean_absolute_error, "the model gives classes, not numbers", err);
+    if (!cohort->is_regression) {
+        set_reason(&s->mean_absolute_error, "the model gives classes, not numbers");
+        return;
+    }
     HRF_AUTO_FREE struct hrf_number_pair *pairs = hrf_alloc_array(cohort->n_slides + 1,
                                                                   sizeof *pairs);
-    HRF_CHECK_MEMORY(pairs != NULL, err, "no memory for %zu slides", cohort->n_slides);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         if (slide->scores[index].known && !isnan(slide->truth_number))
             pairs[n++] = (struct hrf_number_pair){ slide->truth_number,
                                                    slide->scores[index].value };
     }
-    const enum hrf_status status = hrf_regression_compute(pairs, n, &p->regression, &why);
-    if (status == HRF_E_USER)
-        return set_reason(&p->mean_absolute_error, why.text, err);
-    p->mean_absolute_error.value = p->regression.mean_absolute_error;
-    return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", why.text);
+    if (hrf_regression_compute(pairs, n, &s->regression, &why) == HRF_OK)
+        s->mean_absolute_error.value = s->regression.mean_absolute_error;
+    else
+        set_reason(&s->mean_absolute_error, why.text);
 }
 
-static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t index,
-                                          struct hrf_error *err)
+static void finish_reliability(struct hrf_cohort *cohort, size_t index)
 {
-    struct hrf_cohort_precision *p = &cohort->precisions[index];
+    struct hrf_slide_figures *s = &cohort->precisions[index].slides;
     double error = 0.0;
     size_t n = 0;
     for (size_t i = 0; i < cohort->n_slides; i++) {
@@ -339,27 +312,26 @@ static enum hrf_status finish_reliability(struct hrf_cohort *cohort, size_t inde
             continue;
         const double at = fmin(fmax(score->value * HRF_RELIABILITY_BINS, 0.0),
                                HRF_RELIABILITY_BINS - 1);
-        struct hrf_reliability_bin *bin = &p->reliability[(size_t)at];
+        struct hrf_reliability_bin *bin = &s->reliability[(size_t)at];
         bin->n_slides++;
         bin->n_positive += slide->truth == HRF_TRUTH_POSITIVE;
         bin->score_sum += score->value;
         n++;
     }
     for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++)
-        error += fabs(p->reliability[i].score_sum - (double)p->reliability[i].n_positive);
-    p->calibration_error.value = n > 0 ? error / (double)n : NAN;
-    return n > 0 ? HRF_OK
-                 : set_reason(&p->calibration_error, "no slide with a label was scored", err);
+        error += fabs(s->reliability[i].score_sum - (double)s->reliability[i].n_positive);
+    s->calibration_error.value = error / (double)n;
+    if (n == 0)
+        set_reason(&s->calibration_error, no_label);
 }
 
-static enum hrf_status finish_heads(struct hrf_cohort *cohort, size_t index, struct hrf_error *err)
+static void finish_heads(struct hrf_cohort *cohort, size_t index)
 {
     struct hrf_cohort_precision *p = &cohort->precisions[index];
     if (!cohort->has_head || index == 0)
-        return HRF_OK;
+        return;
     HRF_AUTO_FREE struct hrf_head_pair *pairs = hrf_alloc_array(cohort->n_slides + 1,
                                                                 sizeof *pairs);
-    HRF_CHECK_MEMORY(pairs != NULL, err, "no memory for %zu slides", cohort->n_slides);
     for (int is_own = 0; is_own < 2; is_own++) {
         for (size_t i = 0; i < cohort->n_slides; i++) {
             const struct hrf_cohort_slide *slide = &cohort->slides[i];
@@ -373,10 +345,9 @@ static enum hrf_status finish_heads(struct hrf_cohort *cohort, size_t index, str
                                                .has_truth = slide->truth != HRF_TRUTH_UNKNOWN,
                                                .is_positive = slide->truth == HRF_TRUTH_POSITIVE };
         }
-        HRF_TRY(hrf_head_study_compute(pairs, cohort->n_slides, cohort->threshold,
-                                       is_own ? &p->own_heads : &p->moved_heads, err));
+        *(is_own ? &p->own_heads : &p->moved_heads) = hrf_head_study_of(pairs, cohort->n_slides,
+                                                                        cohort->threshold);
     }
-    return HRF_OK;
 }
 
 enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *err)
@@ -386,20 +357,20 @@ enum hrf_status hrf_cohort_finish(struct hrf_cohort *cohort, struct hrf_error *e
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         HRF_TRY(hrf_lesion_task_finish(cohort, i, err));
         HRF_TRY(hrf_patch_task_finish(cohort, i, err));
-        HRF_TRY(finish_difference(cohort, &cohort->precisions[i], err));
-        HRF_TRY(finish_drift(cohort, &cohort->precisions[i], err));
-        HRF_TRY(finish_gains(&cohort->precisions[i], &cohort->precisions[0], err));
-        HRF_TRY(finish_regression(cohort, i, err));
+        finish_difference(cohort, &cohort->precisions[i]);
+        finish_drift(cohort, &cohort->precisions[i]);
+        finish_speed(&cohort->precisions[i], &cohort->precisions[0]);
+        finish_regression(cohort, i);
         if (!hrf_cohort_scores_slides(cohort) || cohort->is_regression) {
-            HRF_TRY(leave_out_slides(&cohort->precisions[i],
-                                     cohort->is_regression ? no_classes : no_scores, err));
+            hrf_figures_leave_out(&cohort->precisions[i], HRF_FIGURES_AUC, HRF_FIGURES_ACCURACY,
+                                  cohort->is_regression ? no_classes : no_scores);
             continue;
         }
         HRF_TRY(finish_slides(cohort, i, err));
-        HRF_TRY(finish_heads(cohort, i, err));
-        HRF_TRY(finish_flips(cohort, i, err));
-        HRF_TRY(finish_delong(cohort, i, err));
-        HRF_TRY(finish_reliability(cohort, i, err));
+        finish_heads(cohort, i);
+        finish_flips(cohort, i);
+        finish_delong(cohort, i);
+        finish_reliability(cohort, i);
     }
     return HRF_OK;
 }

@@ -1,8 +1,8 @@
 /* head_study.c - slide scores of heads by the precision of the encoder (head_study.h). */
 #include "aggregate/study/head_study.h"
 
-#include "aggregate/camelyon16/delong.h"
 #include "base/alloc.h"
+#include "statistics/delong.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,20 +10,20 @@
 static void count(const struct hrf_head_pair *pairs, size_t n, double threshold,
                   struct hrf_head_study *out)
 {
-    double sum = 0, most = 0;
+    double sum = 0, max = 0;
     for (size_t i = 0; i < n; i++) {
         const struct hrf_head_pair *p = &pairs[i];
         if (isnan(p->reference) || isnan(p->value))
             continue;
         const double difference = fabs(p->value - p->reference);
         sum += difference;
-        most = fmax(most, difference);
+        max = fmax(max, difference);
         out->n_slides++;
         out->n_labelled += p->has_truth;
         out->n_flips += (p->value >= threshold) != (p->reference >= threshold);
     }
     out->mean_difference = out->n_slides > 0 ? sum / (double)out->n_slides : NAN;
-    out->largest = out->n_slides > 0 ? most : NAN;
+    out->largest = out->n_slides > 0 ? max : NAN;
 }
 
 /* Labelled slides that have both scores. */
@@ -41,50 +41,41 @@ static size_t collect(const struct hrf_head_pair *pairs, size_t n, struct hrf_la
     return found;
 }
 
-static enum hrf_status compare(const struct hrf_paired *paired, size_t n,
-                               struct hrf_head_study *out, struct hrf_error *err)
+static void compare(const struct hrf_paired *paired, size_t n, struct hrf_head_study *out)
 {
     struct hrf_error why = { .status = HRF_OK };
     struct hrf_delong test;
-    const enum hrf_status status = hrf_delong_test(paired, n, &test, &why);
-    if (status == HRF_E_USER) {
+    if (hrf_delong_test(paired, n, &test, &why) != HRF_OK) {
         if (out->why[0] == '\0')
             snprintf(out->why, sizeof out->why, "%.159s", why.text);
-        return HRF_OK;
+        return;
     }
-    if (status != HRF_OK)
-        return hrf_error_set(err, status, "%s", why.text);
     out->auc_difference = test.difference;
     if (test.variance <= 0)
-        return HRF_OK;
+        return;
     const double reach = HRF_NORMAL_95 * sqrt(test.variance);
     out->auc_difference_interval = (struct hrf_interval){ test.difference - reach,
                                                           test.difference + reach };
-    return HRF_OK;
 }
 
-enum hrf_status hrf_head_study_compute(const struct hrf_head_pair *pairs, size_t n,
-                                       double threshold, struct hrf_head_study *out,
-                                       struct hrf_error *err)
+struct hrf_head_study hrf_head_study_of(const struct hrf_head_pair *pairs, size_t n,
+                                        double threshold)
 {
     struct hrf_error why = { .status = HRF_OK };
-    *out = (struct hrf_head_study){ .auc = NAN,
+    struct hrf_head_study study = { .auc = NAN,
                                     .balanced_accuracy = NAN,
                                     .auc_difference = NAN,
                                     .auc_difference_interval = { NAN, NAN } };
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(n + 1, sizeof *items);
     HRF_AUTO_FREE struct hrf_paired *paired = hrf_alloc_array(n + 1, sizeof *paired);
-    HRF_CHECK_MEMORY(items != NULL && paired != NULL, err, "no memory for %zu slides", n);
-    count(pairs, n, threshold, out);
+    count(pairs, n, threshold, &study);
     const size_t n_labelled = collect(pairs, n, items, paired);
-    const enum hrf_status status = hrf_auc(items, n_labelled, &out->auc, &why);
-    if (status == HRF_E_USER) {
-        out->auc = NAN;
-        snprintf(out->why, sizeof out->why, "%.159s", why.text);
-    } else if (status != HRF_OK) {
-        return hrf_error_set(err, status, "%s", why.text);
+    if (hrf_auc(items, n_labelled, &study.auc, &why) != HRF_OK) {
+        study.auc = NAN;
+        snprintf(study.why, sizeof study.why, "%.159s", why.text);
     }
     const struct hrf_confusion c = hrf_confusion_count(items, n_labelled, threshold);
-    out->balanced_accuracy = (hrf_confusion_sensitivity(&c) + hrf_confusion_specificity(&c)) / 2;
-    return compare(paired, n_labelled, out, err);
+    study.balanced_accuracy = (hrf_confusion_sensitivity(&c) + hrf_confusion_specificity(&c)) / 2;
+    compare(paired, n_labelled, &study);
+    return study;
 }

@@ -1,7 +1,8 @@
 /* labels.c - the words for what slides are and are called, and the figures of many classes. */
 #include "aggregate/study/cohort.h"
 
-#include "aggregate/camelyon16/precision_recall.h"
+#include "base/strbuf.h"
+#include "statistics/precision_recall.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,6 +34,18 @@ int32_t hrf_cohort_called(const struct hrf_cohort *cohort, const struct hrf_coho
         if (!isnan(score->classes[i]) && (best < 0 || score->classes[i] > score->classes[best]))
             best = (int32_t)i;
     return best;
+}
+
+bool hrf_cohort_calls_positive(const struct hrf_cohort *cohort,
+                               const struct hrf_cohort_score *score)
+{
+    const int32_t called = hrf_cohort_called(cohort, score);
+    return score->known && (called >= 0 ? called == (int32_t)cohort->positive : score->positive);
+}
+
+bool hrf_cohort_has_many_classes(const struct hrf_cohort *cohort)
+{
+    return !cohort->is_regression && (cohort->n_classes > 2 || cohort->is_multilabel);
 }
 
 const char *hrf_cohort_slide_label(const struct hrf_cohort *cohort,
@@ -79,8 +92,7 @@ bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohor
         return all_right;
     if (slide->truth_class >= 0 && called >= 0)
         return slide->truth_class == called;
-    const bool is_positive = called >= 0 ? called == (int32_t)cohort->positive : score->positive;
-    return is_positive == (slide->truth == HRF_TRUTH_POSITIVE);
+    return hrf_cohort_calls_positive(cohort, score) == (slide->truth == HRF_TRUTH_POSITIVE);
 }
 
 bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
@@ -121,18 +133,14 @@ bool hrf_cohort_score_has(const struct hrf_cohort *cohort, const struct hrf_coho
     return score->known && score->classes != NULL && score->classes[class] >= cohort->threshold;
 }
 
-/* "er;pr" of the classes at the threshold; NULL when memory ran out. */
+/* "er;pr" of the classes at the threshold. */
 static char *join_labels(const struct hrf_cohort *cohort, const double *classes)
 {
-    char *text = hrf_strdup("");
-    for (size_t i = 0; text != NULL && i < cohort->n_classes; i++) {
-        if (!(classes[i] >= cohort->threshold))
-            continue;
-        char *longer = hrf_format("%s%s%s", text, text[0] != '\0' ? ";" : "", cohort->classes[i]);
-        hrf_free(text);
-        text = longer;
-    }
-    return text;
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    for (size_t i = 0; i < cohort->n_classes; i++)
+        if (classes[i] >= cohort->threshold)
+            hrf_strbuf_addf(&text, "%s%s", text.length > 0 ? ";" : "", cohort->classes[i]);
+    return hrf_strbuf_detach(&text);
 }
 
 void hrf_cohort_set_truth_class(const struct hrf_cohort *cohort, struct hrf_cohort_slide *slide)
@@ -165,7 +173,6 @@ enum hrf_status hrf_cohort_score_classes(const struct hrf_cohort *cohort,
     if ((size_t)scores->n_classes != n || scores->n_patches != plan->n_patches)
         return HRF_OK; /* the slide's score has its own, louder error */
     double *classes = hrf_alloc_array(n, sizeof *classes);
-    HRF_CHECK_MEMORY(classes != NULL, err, "no memory for the scores of %zu classes", n);
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < n && status == HRF_OK; i++) {
         struct hrf_error why = { .status = HRF_OK };
@@ -186,18 +193,15 @@ enum hrf_status hrf_cohort_score_classes(const struct hrf_cohort *cohort,
         return HRF_OK;
     hrf_free(score->labels);
     score->labels = join_labels(cohort, classes);
-    HRF_CHECK_MEMORY(score->labels != NULL, err, "no memory for the labels of a slide");
     return HRF_OK;
 }
 
 /* ---- figures of three or more classes ---- */
 
-static enum hrf_status set_reason(struct hrf_figure *figure, const char *reason,
-                                  struct hrf_error *err)
+static void set_reason(struct hrf_figure *figure, const char *reason)
 {
     figure->value = NAN;
     figure->reason = hrf_strdup(reason);
-    return figure->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory");
 }
 
 /* The slides with the score of one class, and whether they are of it. */
@@ -227,8 +231,9 @@ static enum hrf_status finish_class_curves(struct hrf_class_figures *figures,
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = hrf_auc(items, n, &figures->auc.value, &why);
     if (status == HRF_E_USER) {
-        HRF_TRY(set_reason(&figures->average_precision, why.text, err));
-        return set_reason(&figures->auc, why.text, err);
+        set_reason(&figures->average_precision, why.text);
+        set_reason(&figures->auc, why.text);
+        return HRF_OK;
     }
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s", why.text);
@@ -242,7 +247,7 @@ static void count_labels(const struct hrf_cohort *cohort, size_t precision, size
                          const struct hrf_labelled *items, size_t n, size_t *n_labels,
                          size_t *n_right)
 {
-    const size_t *confusion = cohort->precisions[precision].class_confusion;
+    const size_t *confusion = cohort->precisions[precision].slides.class_confusion;
     *n_labels = *n_right = 0;
     for (size_t i = 0; !cohort->is_multilabel && i < cohort->n_classes; i++)
         *n_labels += confusion[i * cohort->n_classes + class];
@@ -257,7 +262,7 @@ static void count_labels(const struct hrf_cohort *cohort, size_t precision, size
 static enum hrf_status finish_class(const struct hrf_cohort *cohort, size_t precision, size_t class,
                                     struct hrf_labelled *items, struct hrf_error *err)
 {
-    struct hrf_class_figures *figures = &cohort->precisions[precision].by_class[class];
+    struct hrf_class_figures *figures = &cohort->precisions[precision].slides.by_class[class];
     const size_t n = one_against_all(cohort, precision, class, items);
     size_t n_labels, n_right;
     for (size_t i = 0; i < n; i++)
@@ -265,30 +270,30 @@ static enum hrf_status finish_class(const struct hrf_cohort *cohort, size_t prec
     HRF_TRY(finish_class_curves(figures, items, n, err));
     count_labels(cohort, precision, class, items, n, &n_labels, &n_right);
     if (n_labels == 0)
-        HRF_TRY(set_reason(&figures->precision, "no slide got this label", err));
+        set_reason(&figures->precision, "no slide got this label");
     else
         figures->precision.value = (double)n_right / (double)n_labels;
-    if (figures->n_slides == 0)
-        return set_reason(&figures->recall, "no slide of this class was scored", err);
+    if (figures->n_slides == 0) {
+        set_reason(&figures->recall, "no slide of this class was scored");
+        return HRF_OK;
+    }
     figures->recall.value = (double)n_right / (double)figures->n_slides;
     return HRF_OK;
 }
 
-static enum hrf_status finish_macro(const struct hrf_cohort *cohort, struct hrf_cohort_precision *p,
-                                    struct hrf_error *err)
+static void finish_macro(const struct hrf_cohort *cohort, struct hrf_cohort_precision *p)
 {
     double sum = 0.0;
     for (size_t i = 0; i < cohort->n_classes; i++) {
-        if (p->by_class[i].auc.reason != NULL) {
+        if (p->slides.by_class[i].auc.reason != NULL) {
             HRF_AUTO_FREE char *reason = hrf_format("class %s: %s", cohort->classes[i],
-                                                    p->by_class[i].auc.reason);
-            HRF_CHECK_MEMORY(reason != NULL, err, "no memory for a reason");
-            return set_reason(&p->macro_auc, reason, err);
+                                                    p->slides.by_class[i].auc.reason);
+            set_reason(&p->slides.macro_auc, reason);
+            return;
         }
-        sum += p->by_class[i].auc.value;
+        sum += p->slides.by_class[i].auc.value;
     }
-    p->macro_auc.value = sum / (double)cohort->n_classes;
-    return HRF_OK;
+    p->slides.macro_auc.value = sum / (double)cohort->n_classes;
 }
 
 enum hrf_status hrf_cohort_finish_classes(struct hrf_cohort *cohort, size_t precision,
@@ -296,20 +301,19 @@ enum hrf_status hrf_cohort_finish_classes(struct hrf_cohort *cohort, size_t prec
 {
     struct hrf_cohort_precision *p = &cohort->precisions[precision];
     const size_t n = cohort->n_classes;
-    if (cohort->is_regression || (n < 3 && !cohort->is_multilabel))
+    if (!hrf_cohort_has_many_classes(cohort))
         return HRF_OK;
-    p->by_class = hrf_calloc(n, sizeof *p->by_class);
-    p->class_confusion = hrf_calloc(n * n, sizeof *p->class_confusion);
+    p->slides.by_class = hrf_calloc(n, sizeof *p->slides.by_class);
+    p->slides.class_confusion = hrf_calloc(n * n, sizeof *p->slides.class_confusion);
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    HRF_CHECK_MEMORY(p->by_class != NULL && p->class_confusion != NULL && items != NULL, err,
-                     "no memory for %zu classes", n);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         const int32_t called = hrf_cohort_called(cohort, &slide->scores[precision]);
         if (called >= 0 && slide->truth_class >= 0)
-            p->class_confusion[(size_t)slide->truth_class * n + (size_t)called]++;
+            p->slides.class_confusion[(size_t)slide->truth_class * n + (size_t)called]++;
     }
     for (size_t i = 0; i < n; i++)
         HRF_TRY(finish_class(cohort, precision, i, items, err));
-    return finish_macro(cohort, p, err);
+    finish_macro(cohort, p);
+    return HRF_OK;
 }

@@ -8,18 +8,14 @@
 #include <string.h>
 
 /* Slides are few: the list grows by one. */
-static enum hrf_status leave_out(struct hrf_cohort *cohort, const char *slide, const char *reason,
-                                 struct hrf_error *err)
+static void leave_out(struct hrf_cohort *cohort, const char *slide, const char *reason,
+                      bool of_annotation)
 {
-    struct hrf_lesion_gap *grown = hrf_realloc_array(cohort->lesion_gaps, cohort->n_lesion_gaps + 1,
-                                                     sizeof *grown);
-    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the slide '%s'", slide);
-    cohort->lesion_gaps = grown;
-    struct hrf_lesion_gap gap = { hrf_strdup(slide), hrf_strdup(reason) };
-    grown[cohort->n_lesion_gaps++] = gap; /* released even if half of it is there */
-    HRF_CHECK_MEMORY(gap.slide != NULL && gap.reason != NULL, err, "no memory for the slide '%s'",
-                     slide);
-    return HRF_OK;
+    cohort->lesion_gaps = hrf_realloc_array(cohort->lesion_gaps, cohort->n_lesion_gaps + 1,
+                                            sizeof *cohort->lesion_gaps);
+    cohort->lesion_gaps[cohort->n_lesion_gaps++] = (struct hrf_lesion_gap){ hrf_strdup(slide),
+                                                                            hrf_strdup(reason),
+                                                                            of_annotation };
 }
 
 void hrf_lesion_truth_release(struct hrf_lesion_truth *truth)
@@ -51,20 +47,20 @@ static enum hrf_status find_values(const struct hrf_cohort *cohort,
                                    const struct hrf_truth_mask *mask, bool *are_classes,
                                    struct hrf_error *err)
 {
-    unsigned char first = 0, most = 0;
+    unsigned char first = 0, max = 0;
     *are_classes = false;
     for (int64_t i = 0; i < mask->width * mask->height; i++) {
         const unsigned char value = mask->pixels[i];
         first = first == 0 ? value : first;
-        most = value > most ? value : most;
+        max = value > max ? value : max;
         *are_classes |= value != 0 && value != first;
     }
-    if (!*are_classes || most <= cohort->n_classes)
+    if (!*are_classes || max <= cohort->n_classes)
         return HRF_OK;
     return hrf_error_set(err, HRF_E_USER,
                          "the mask '%s' has several values up to %d, and there are %zu classes "
                          "(model.classes)",
-                         slide->annotation, most, cohort->n_classes);
+                         slide->annotation, max, cohort->n_classes);
 }
 
 static enum hrf_status read_mask(const struct hrf_cohort *cohort,
@@ -110,20 +106,24 @@ enum hrf_status hrf_lesion_truth_load(struct hrf_cohort *cohort,
                                             : NULL;
     if (cohort->is_embedding || cohort->is_regression || slide->truth == HRF_TRUTH_UNKNOWN)
         return HRF_OK;
-    if (known != NULL)
-        return leave_out(cohort, slide->name, known->reason, err);
+    if (known != NULL) {
+        leave_out(cohort, slide->name, known->reason, false);
+        return HRF_OK;
+    }
     out->is_judged = slide->truth == HRF_TRUTH_NEGATIVE;
     if (out->is_judged)
         return HRF_OK;
-    if (slide->annotation == NULL)
-        return leave_out(cohort, slide->name, "positive, and there are neither outlines nor a mask",
-                         err);
-    enum hrf_status status = read_truth(cohort, slide, out, &why);
+    if (slide->annotation == NULL) {
+        leave_out(cohort, slide->name, "positive, and there are neither outlines nor a mask",
+                  false);
+        return HRF_OK;
+    }
+    const enum hrf_status status = read_truth(cohort, slide, out, &why);
     if (status == HRF_E_NOMEM)
         return hrf_error_set(err, status, "%s", why.text);
     if (status != HRF_OK)
-        return leave_out(cohort, slide->name, why.text, err);
-    out->is_judged = true;
+        leave_out(cohort, slide->name, why.text, true);
+    out->is_judged = status == HRF_OK;
     return HRF_OK;
 }
 
@@ -141,13 +141,12 @@ enum hrf_status hrf_lesion_task_add(struct hrf_cohort *cohort, size_t precision,
     HRF_TRY(hrf_lesions_of_patches(plan, scores->probabilities + cohort->positive,
                                    (size_t)scores->n_classes, &cohort->lesion_rule, &detections, &n,
                                    err));
-    struct hrf_froc_slide *grown = hrf_realloc_array(p->froc_slides, p->n_froc_slides + 1,
+    struct hrf_froc_slide *grown = hrf_realloc_array(p->lesions.slides, p->lesions.n_slides + 1,
                                                      sizeof *grown);
-    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the slide '%s'", slide->name);
-    p->froc_slides = grown;
+    p->lesions.slides = grown;
     HRF_TRY(hrf_froc_slide_judge(lesions, slide->truth == HRF_TRUTH_POSITIVE, detections, n,
-                                 &grown[p->n_froc_slides], err));
-    p->n_froc_slides++;
+                                 &grown[p->lesions.n_slides], err));
+    p->lesions.n_slides++;
     return HRF_OK;
 }
 
@@ -158,17 +157,16 @@ enum hrf_status hrf_lesion_task_finish(struct hrf_cohort *cohort, size_t precisi
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = HRF_E_USER;
     if (cohort->lesion_rule.method == HRF_LESIONS_NONE)
-        hrf_error_set(&why, HRF_E_USER, "lesions were not asked for: aggregate.lesions.method");
+        hrf_error_set(&why, HRF_E_USER, "lesions were not asked for: {aggregate.lesions.method}");
     else
-        status = hrf_froc_compute(p->froc_slides, p->n_froc_slides, HRF_FROC_OFFICIAL,
-                                  HRF_BOOTSTRAP_RESAMPLES, cohort->seed, &p->froc, &why);
-    p->froc_score.value = status == HRF_OK ? p->froc.score : NAN;
+        status = hrf_froc_compute(p->lesions.slides, p->lesions.n_slides, HRF_FROC_OFFICIAL,
+                                  HRF_BOOTSTRAP_RESAMPLES, cohort->seed, &p->lesions.froc, &why);
+    p->lesions.score.value = status == HRF_OK ? p->lesions.froc.score : NAN;
     if (status == HRF_OK)
         return HRF_OK;
     if (status != HRF_E_USER)
         return hrf_error_set(err, status, "%s", why.text);
-    p->froc_score.reason = hrf_strdup(why.text);
-    HRF_CHECK_MEMORY(p->froc_score.reason != NULL, err, "no memory for a reason");
+    p->lesions.score.reason = hrf_strdup(why.text);
     return HRF_OK;
 }
 
@@ -179,13 +177,12 @@ void hrf_lesion_task_release(struct hrf_cohort *cohort)
         hrf_free(cohort->lesion_gaps[i].reason);
     }
     hrf_free(cohort->lesion_gaps);
-    for (size_t i = 0; cohort->precisions != NULL && i < cohort->n_precisions; i++) {
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
         struct hrf_cohort_precision *p = &cohort->precisions[i];
-        for (size_t k = 0; k < p->n_froc_slides; k++)
-            hrf_froc_slide_release(&p->froc_slides[k]);
-        hrf_free(p->froc_slides);
+        for (size_t k = 0; k < p->lesions.n_slides; k++)
+            hrf_froc_slide_release(&p->lesions.slides[k]);
+        hrf_free(p->lesions.slides);
         hrf_free(p->overlaps);
-        hrf_free(p->froc_score.reason);
-        hrf_froc_release(&p->froc);
+        hrf_froc_release(&p->lesions.froc);
     }
 }

@@ -11,45 +11,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum hrf_status no_memory(const char *name, struct hrf_error *err)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory for the slide '%s'", name);
-}
-
-static bool copy_text(const char *from, char **to)
-{
-    *to = hrf_strdup(from);
-    return from == NULL || *to != NULL;
-}
-
-static enum hrf_status copy_row(const struct hrf_slide_row *row, struct hrf_cohort_slide *slide,
-                                struct hrf_error *err)
+static void copy_row(const struct hrf_slide_row *row, struct hrf_cohort_slide *slide)
 {
     slide->id = row->id;
     slide->truth = row->truth;
     slide->state = row->state;
     slide->file_name = hrf_text_file_name(row->name);
-    if (slide->file_name == NULL || !copy_text(row->name, &slide->name) ||
-        !copy_text(row->path, &slide->path) || !copy_text(row->label_text, &slide->label_text) ||
-        !copy_text(row->annotation, &slide->annotation) || !copy_text(row->reason, &slide->reason))
-        return no_memory(row->name, err);
-    return HRF_OK;
-}
-
-static enum hrf_status take_white(const struct hrf_tile_plan *plan, struct hrf_cohort_slide *slide,
-                                  struct hrf_error *err)
-{
-    if (plan->n_white == 0)
-        return HRF_OK;
-    slide->white = hrf_format("%lld of %lld patches are white where a tile does not decode",
-                              (long long)plan->n_white, (long long)plan->n_patches);
-    slide->white_patches = hrf_alloc_array((size_t)plan->n_white, sizeof *slide->white_patches);
-    if (slide->white == NULL || slide->white_patches == NULL)
-        return no_memory(slide->name, err);
-    for (int64_t i = 0; i < plan->n_white; i++)
-        slide->white_patches[i] = plan->patches[plan->white[i]];
-    slide->n_white = plan->n_white;
-    return HRF_OK;
+    slide->name = hrf_strdup(row->name);
+    slide->path = hrf_strdup(row->path);
+    slide->label_text = hrf_strdup(row->label_text);
+    slide->annotation = hrf_strdup(row->annotation);
+    slide->reason = hrf_strdup(row->reason);
 }
 
 static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slide *slide,
@@ -64,12 +36,17 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
     slide->mpp = (plan->mpp_x + plan->mpp_y) / 2.0;
     slide->n_patches = plan->n_patches;
     slide->tissue_fraction = plan->tissue_fraction;
-    if (!copy_text(plan->mpp_source, &slide->mpp_source) ||
-        !copy_text(plan->warning, &slide->warning))
-        return no_memory(slide->name, err);
+    slide->mpp_source = hrf_strdup(plan->mpp_source);
+    slide->warning = hrf_strdup(plan->warning);
     slide->patch_width0 = plan->patch_width0;
     slide->patch_height0 = plan->patch_height0;
-    HRF_TRY(take_white(plan, slide, err));
+    if (plan->n_white > 0)
+        slide->white = hrf_format("%lld of %lld patches are white where a tile does not decode",
+                                  (long long)plan->n_white, (long long)plan->n_patches);
+    slide->white_patches = hrf_alloc_array((size_t)plan->n_white + 1, sizeof *slide->white_patches);
+    for (int64_t i = 0; i < plan->n_white; i++)
+        slide->white_patches[i] = plan->patches[plan->white[i]];
+    slide->n_white = plan->n_white;
     slide->n_dropped = plan->n_dropped;
     HRF_MOVE(slide->dropped, plan->dropped);
     plan->n_dropped = 0;
@@ -136,7 +113,7 @@ static enum hrf_status load_precision(struct hrf_store *store, struct hrf_cohort
     const char *name = cohort->precisions[i].name;
     HRF_TRY(cohort->is_embedding ? hrf_store_get_score_facts(store, slide->id, name, &scores, err)
                                  : hrf_store_get_scores(store, slide->id, name, &scores, err));
-    HRF_TRY(hrf_cohort_add_scores(&cohort->precisions[i], scores, err));
+    hrf_cohort_add_scores(&cohort->precisions[i], scores);
     slide->scores[i].has_features = cohort->is_embedding;
     if (!cohort->is_embedding)
         HRF_TRY(
@@ -226,20 +203,15 @@ static enum hrf_status load_failure(struct hrf_store *store, const struct hrf_co
                                     &score->failure, err));
     if (score->failure == NULL) /* it is no task's: the file is not there, no score can be made */
         score->failure = hrf_strdup(slide->reason != NULL ? slide->reason : "no reason given");
-    return score->failure != NULL ? HRF_OK : no_memory(slide->name, err);
+    return HRF_OK;
 }
 
 /* A forest gives the positive class's probability. */
-static enum hrf_status set_forest_classes(const struct hrf_cohort *cohort,
-                                          const struct hrf_cohort_slide *slide,
-                                          struct hrf_cohort_score *score, struct hrf_error *err)
+static void set_forest_classes(const struct hrf_cohort *cohort, struct hrf_cohort_score *score)
 {
     score->classes = hrf_calloc(cohort->n_classes, sizeof *score->classes);
-    if (score->classes == NULL)
-        return no_memory(slide->name, err);
     for (size_t i = 0; i < cohort->n_classes; i++)
         score->classes[i] = i == cohort->positive ? score->value : 1 - score->value;
-    return HRF_OK;
 }
 
 static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_cohort *cohort,
@@ -254,22 +226,13 @@ static enum hrf_status load_slide_scores(struct hrf_store *store, struct hrf_coh
         struct hrf_cohort_slide *slide = &cohort->slides[i];
         while (at < n && scores[at].slide_id < slide->id)
             at++;
-        if (has_ended(slide->state) && at < n && scores[at].slide_id == slide->id)
-            slide->scores[index] = (struct hrf_cohort_score){
-                .known = true,
-                .value = scores[at].score,
-                .positive = scores[at].positive,
-                .has_features = slide->scores[index].has_features,
-                .is_own_known = slide->scores[index].is_own_known,
-                .own = slide->scores[index].own,
-                .classes = slide->scores[index].classes,
-                .labels = slide->scores[index].labels,
-                .label_pixels = slide->scores[index].label_pixels,
-                .pixel_mm2 = slide->scores[index].pixel_mm2,
-                .overlaps = slide->scores[index].overlaps
-            };
+        if (has_ended(slide->state) && at < n && scores[at].slide_id == slide->id) {
+            slide->scores[index].known = true;
+            slide->scores[index].value = scores[at].score;
+            slide->scores[index].positive = scores[at].positive;
+        }
         if (cohort->has_forest && slide->scores[index].known)
-            HRF_TRY(set_forest_classes(cohort, slide, &slide->scores[index], err));
+            set_forest_classes(cohort, &slide->scores[index]);
         HRF_TRY(load_failure(store, cohort, index, slide, err));
     }
     return HRF_OK;
@@ -282,7 +245,6 @@ static enum hrf_status load_jobs(struct hrf_store *store, struct hrf_cohort *coh
     HRF_AUTO_RELEASE(hrf_attempt_rows) rows = { NULL, 0 };
     HRF_TRY(hrf_store_get_attempts(store, false, &rows, err));
     cohort->jobs = hrf_calloc(rows.n_items + 1, sizeof *cohort->jobs);
-    HRF_CHECK_MEMORY(cohort->jobs != NULL, err, "no memory for %zu jobs", rows.n_items);
     for (size_t i = 0; i < rows.n_items; i++) {
         struct hrf_attempt_row *row = &rows.items[i];
         struct hrf_cohort_job *job = &cohort->jobs[cohort->n_jobs++];
@@ -310,7 +272,7 @@ static enum hrf_status load_slides(struct hrf_store *store, struct hrf_cohort *c
     HRF_TRY(hrf_store_get_slide_scores(store, cohort->precisions[0].name, &scores, &n, err));
     for (size_t i = 0; i < rows->n_items; i++) {
         struct hrf_cohort_slide *slide = &cohort->slides[i];
-        HRF_TRY(copy_row(&rows->items[i], slide, err));
+        copy_row(&rows->items[i], slide);
         hrf_cohort_set_tuning(params, slide);
         hrf_cohort_set_truth_class(cohort, slide);
         set_trained_on(cohort, scores, n, &rows->items[i], slide);

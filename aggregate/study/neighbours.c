@@ -21,7 +21,7 @@ enum hrf_status hrf_neighbours_begin(struct hrf_neighbours *s, int64_t n_patches
     s->width = width;
     for (int i = 0; i < 2; i++) {
         hrf_free(s->rows[i]);
-        s->rows[i] = hrf_alloc_array((size_t)(HRF_NEIGHBOUR_SAMPLE * width), sizeof **s->rows);
+        s->rows[i] = hrf_try_alloc_array((size_t)(HRF_NEIGHBOUR_SAMPLE * width), sizeof **s->rows);
         HRF_CHECK_MEMORY(s->rows[i] != NULL, err, "no memory for %d embeddings",
                          HRF_NEIGHBOUR_SAMPLE);
     }
@@ -76,18 +76,18 @@ static void find(const struct hrf_neighbours *s, int side, int64_t of,
             continue;
         const float c = product(s->rows[side] + of * s->width, s->rows[side] + i * s->width,
                                 s->width);
-        int place = n;
-        while (place > 0 && c > cosines[place - 1])
-            place--;
-        if (place == HRF_NEIGHBOURS)
+        int rank = n;
+        while (rank > 0 && c > cosines[rank - 1])
+            rank--;
+        if (rank == HRF_NEIGHBOURS)
             continue;
         n += n < HRF_NEIGHBOURS;
-        for (int k = n - 1; k > place; k--) {
+        for (int k = n - 1; k > rank; k--) {
             cosines[k] = cosines[k - 1];
             found[k] = found[k - 1];
         }
-        cosines[place] = c;
-        found[place] = i;
+        cosines[rank] = c;
+        found[rank] = i;
     }
 }
 

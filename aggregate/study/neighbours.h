@@ -1,11 +1,10 @@
-/* neighbours.h - whether patches keep their nearest neighbours when embeddings are computed in
+/* neighbours.h - the share of nearest neighbours that patches keep when embeddings are computed in
  * another precision. Pure.
  *
- * Of each slide a sample of its patches is taken, every k-th, so that there are no more than
- * HRF_NEIGHBOUR_SAMPLE. The neighbours of a patch are the HRF_NEIGHBOURS others of the sample with
- * the largest cosine to it, of equal ones the first; slides with fewer patches are left out. The
- * figure is the share of the neighbours in the first precision that are neighbours in the other
- * one, too.
+ * A sample of at most HRF_NEIGHBOUR_SAMPLE patches is taken from each slide, every k-th patch. The
+ * neighbours of a patch are the HRF_NEIGHBOURS others of the sample with the largest cosine to it,
+ * the first of equals; slides with fewer patches are left out. The figure is the share of the
+ * neighbours in the first precision that are neighbours in the other one, too.
  */
 #ifndef HRF_AGGREGATE_STUDY_NEIGHBOURS_H
 #define HRF_AGGREGATE_STUDY_NEIGHBOURS_H
@@ -17,7 +16,7 @@
 
 enum { HRF_NEIGHBOURS = 10, HRF_NEIGHBOUR_SAMPLE = 512 };
 
-/* Zeroed at first. */
+/* Counts over all slides; the caller zeroes it before the first slide. */
 struct hrf_neighbours {
     int64_t n_kept, n_all; /* over all slides so far */
     int64_t n_patches;     /* whose neighbours were compared */
@@ -31,12 +30,12 @@ void hrf_neighbours_release(struct hrf_neighbours *neighbours);
 HRF_CHECKED enum hrf_status hrf_neighbours_begin(struct hrf_neighbours *neighbours,
                                                  int64_t n_patches, int64_t width,
                                                  struct hrf_error *err);
-/* The slide's next n patches, [n][width] each. */
+/* Adds the slide's next n patches, [n][width] each. */
 void hrf_neighbours_add(struct hrf_neighbours *neighbours, const float *reference,
                         const float *values, int64_t n);
-/* Ends it: time is the square of the sample times the width. */
+/* Ends the slide. The time is proportional to the square of the sample times the width. */
 void hrf_neighbours_end(struct hrf_neighbours *neighbours);
-/* 0 to 1; NaN: no slide had enough patches. */
+/* Returns the share, 0 to 1; NaN if no slide had enough patches. */
 double hrf_neighbours_kept(const struct hrf_neighbours *neighbours);
 
 #endif

@@ -23,7 +23,6 @@ static enum hrf_status make_order(const struct hrf_pair_drift_side sides[2], int
                                   struct shared_row **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct shared_row *rows = hrf_alloc_array((size_t)n + 1, sizeof *rows);
-    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for %lld patches", (long long)n);
     for (int64_t i = 0; i < n; i++)
         rows[i] = (struct shared_row){ { sides[0].rows[i], sides[1].rows[i] } };
     qsort(rows, (size_t)n, sizeof *rows, by_first);
@@ -67,15 +66,15 @@ static enum hrf_status walk(struct reading readings[2], const struct shared_row 
                              "embeddings of %lld numbers in B, of %lld in A: the networks differ, "
                              "and there is nothing that could be compared",
                              (long long)readings[1].embeddings->width, (long long)width);
-    HRF_TRY(hrf_neighbours_begin(&p->neighbours, n, width, err));
+    HRF_TRY(hrf_neighbours_begin(&p->embeddings.neighbours, n, width, err));
     for (int64_t i = 0; i < n; i++) {
         const float *both[2];
         for (int side = 0; side < 2; side++)
             HRF_TRY(go_to(&readings[side], rows[i].at[side], &both[side], err));
-        HRF_TRY(hrf_drift_add(&p->drift, both[0], both[1], 1, width, err));
-        hrf_neighbours_add(&p->neighbours, both[0], both[1], 1);
+        HRF_TRY(hrf_drift_add(&p->embeddings.drift, both[0], both[1], 1, width, err));
+        hrf_neighbours_add(&p->embeddings.neighbours, both[0], both[1], 1);
     }
-    hrf_neighbours_end(&p->neighbours);
+    hrf_neighbours_end(&p->embeddings.neighbours);
     return HRF_OK;
 }
 
@@ -90,7 +89,7 @@ enum hrf_status hrf_pair_drift_add(const struct hrf_pair_drift_side sides[2], in
     HRF_TRY(
         hrf_store_open_embeddings(sides[0].store, sides[0].slide_id, sides[0].precision, &a, err));
     if (sides[0].store == sides[1].store && strcmp(sides[0].precision, sides[1].precision) == 0)
-        return hrf_drift_add_same(&p->drift, n, a->width, err);
+        return hrf_drift_add_same(&p->embeddings.drift, n, a->width, err);
     HRF_TRY(make_order(sides, n, &rows, err));
     HRF_TRY(
         hrf_store_open_embeddings(sides[1].store, sides[1].slide_id, sides[1].precision, &b, err));

@@ -1,7 +1,7 @@
 /* patch_task.c - the truth of patches, and the AUC of their scores with intervals by slide. */
 #include "aggregate/study/patch_task.h"
 
-#include "aggregate/camelyon16/clustered_auc.h"
+#include "statistics/clustered_auc.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,26 +16,25 @@ static bool is_tumour(const struct hrf_lesion_mask *mask, int64_t x, int64_t y)
            mask->pixels[y * mask->width + x] != 0;
 }
 
-/* The first pixel of level 5 whose centre is at or after a place in level-0 px. */
-static int64_t first_centre(int64_t at)
+/* Level-0 px of [from, to) that lie in pixel `at` of the mask. */
+static int64_t overlap(int64_t at, int64_t from, int64_t to)
 {
-    const int64_t from = at - HRF_MASK_STEP / 2;
-    return from <= 0 ? 0 : (from + HRF_MASK_STEP - 1) / HRF_MASK_STEP;
+    const int64_t low = at * HRF_MASK_STEP, high = low + HRF_MASK_STEP;
+    return (high < to ? high : to) - (low > from ? low : from);
 }
 
+/* Pixels at the patch's edge count by the part of them that it covers. */
 static bool is_positive(const struct hrf_lesion_mask *mask, const struct hrf_tile_plan *plan,
                         const struct hrf_patch *patch)
 {
-    const int64_t x1 = first_centre(patch->x + plan->patch_width0);
-    const int64_t y1 = first_centre(patch->y + plan->patch_height0);
-    int64_t n = 0, n_tumour = 0;
-    for (int64_t y = first_centre(patch->y); y < y1; y++)
-        for (int64_t x = first_centre(patch->x); x < x1; x++, n++)
-            n_tumour += is_tumour(mask, x, y);
-    if (n == 0) /* smaller than a pixel */
-        return is_tumour(mask, (patch->x + plan->patch_width0 / 2) / HRF_MASK_STEP,
-                         (patch->y + plan->patch_height0 / 2) / HRF_MASK_STEP);
-    return 2 * n_tumour >= n;
+    const int64_t x0 = patch->x > 0 ? patch->x : 0, x1 = patch->x + plan->patch_width0;
+    const int64_t y0 = patch->y > 0 ? patch->y : 0, y1 = patch->y + plan->patch_height0;
+    int64_t n_tumour = 0;
+    for (int64_t y = y0 / HRF_MASK_STEP; y * HRF_MASK_STEP < y1; y++)
+        for (int64_t x = x0 / HRF_MASK_STEP; x * HRF_MASK_STEP < x1; x++)
+            if (is_tumour(mask, x, y))
+                n_tumour += overlap(x, x0, x1) * overlap(y, y0, y1);
+    return 2 * n_tumour >= (x1 - x0) * (y1 - y0);
 }
 
 static enum hrf_status grow(struct hrf_cohort *cohort, size_t n, struct hrf_error *err)
@@ -45,15 +44,15 @@ static enum hrf_status grow(struct hrf_cohort *cohort, size_t n, struct hrf_erro
         return HRF_OK;
     const size_t room = n > 2 * t->n_room ? n : 2 * t->n_room;
     bool *truths = hrf_realloc_array(t->is_positive, room, sizeof *truths);
-    HRF_CHECK_MEMORY(truths != NULL, err, "no memory for the truth of %zu patches", n);
     t->is_positive = truths;
-    uint32_t *slides = hrf_realloc_array(t->slides, room, sizeof *slides);
+    uint32_t *slides = hrf_try_realloc_array(t->slides, room, sizeof *slides);
     HRF_CHECK_MEMORY(slides != NULL, err, "no memory for the truth of %zu patches", n);
     t->slides = slides;
     for (size_t i = 0; i < cohort->n_precisions; i++) {
-        float *scores = hrf_realloc_array(cohort->precisions[i].patch_scores, room, sizeof *scores);
+        float *scores = hrf_try_realloc_array(cohort->precisions[i].patches.scores, room,
+                                              sizeof *scores);
         HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores of %zu patches", n);
-        cohort->precisions[i].patch_scores = scores;
+        cohort->precisions[i].patches.scores = scores;
     }
     t->n_room = room;
     return HRF_OK;
@@ -71,7 +70,7 @@ enum hrf_status hrf_patch_task_add_slide(struct hrf_cohort *cohort, size_t slide
         t->is_positive[t->n_items + i] = mask != NULL && is_positive(mask, plan, &plan->patches[i]);
         t->slides[t->n_items + i] = (uint32_t)slide;
         for (size_t p = 0; p < cohort->n_precisions; p++)
-            cohort->precisions[p].patch_scores[t->n_items + i] = NAN;
+            cohort->precisions[p].patches.scores[t->n_items + i] = NAN;
     }
     t->n_items = n;
     return HRF_OK;
@@ -83,7 +82,7 @@ void hrf_patch_task_add_scores(struct hrf_cohort *cohort, size_t precision,
     const struct hrf_patch_truths *t = &cohort->patches;
     if (scores->n_patches != (int64_t)t->n_last || cohort->positive >= (size_t)scores->n_classes)
         return; /* the slide's score has its own, louder error */
-    float *to = cohort->precisions[precision].patch_scores + t->n_items - t->n_last;
+    float *to = cohort->precisions[precision].patches.scores + t->n_items - t->n_last;
     for (size_t i = 0; i < t->n_last; i++)
         to[i] = scores->probabilities[i * (size_t)scores->n_classes + cohort->positive];
 }
@@ -111,8 +110,8 @@ static enum hrf_status pair_patches(const struct hrf_cohort *cohort, const float
     const struct hrf_patch_truths *t = &cohort->patches;
     *out = (struct paired_patches){ .is_positive = hrf_alloc_array(t->n_items + 1, sizeof(bool)),
                                     .slides = hrf_alloc_array(t->n_items + 1, sizeof(uint32_t)),
-                                    .first = hrf_alloc_array(t->n_items + 1, sizeof(float)),
-                                    .second = hrf_alloc_array(t->n_items + 1, sizeof(float)) };
+                                    .first = hrf_try_alloc_array(t->n_items + 1, sizeof(float)),
+                                    .second = hrf_try_alloc_array(t->n_items + 1, sizeof(float)) };
     if (out->is_positive == NULL || out->slides == NULL || out->first == NULL ||
         out->second == NULL) {
         release_paired(out);
@@ -141,15 +140,11 @@ static enum hrf_status judge(const struct hrf_cohort *cohort, const float *first
     return status;
 }
 
-static enum hrf_status leave_out(struct hrf_cohort_precision *p, const char *why,
-                                 struct hrf_error *err)
+static void leave_out(struct hrf_cohort_precision *p, const char *why)
 {
-    p->patch_auc.value = p->patch_auc_difference.value = NAN;
-    p->patch_auc.reason = hrf_strdup(why);
-    p->patch_auc_difference.reason = hrf_strdup(why);
-    HRF_CHECK_MEMORY(p->patch_auc.reason != NULL && p->patch_auc_difference.reason != NULL, err,
-                     "no memory for a reason");
-    return HRF_OK;
+    p->patches.auc.value = p->patches.auc_difference.value = NAN;
+    p->patches.auc.reason = hrf_strdup(why);
+    p->patches.auc_difference.reason = hrf_strdup(why);
 }
 
 /* Normal on the scale of log odds, so that it lies within 0 and 1; of an AUC of 0 or 1 unknown. */
@@ -174,33 +169,41 @@ enum hrf_status hrf_patch_task_finish(struct hrf_cohort *cohort, size_t precisio
                                       struct hrf_error *err)
 {
     struct hrf_cohort_precision *p = &cohort->precisions[precision];
-    const float *reference = cohort->precisions[0].patch_scores;
+    const float *reference = cohort->precisions[0].patches.scores;
     struct hrf_error why = { .status = HRF_OK };
     struct hrf_clustered_auc own = { 0 }, pair = { 0 };
-    if (cohort->is_embedding)
-        return leave_out(p, "the model gives embeddings, not scores (model.output)", err);
-    if (cohort->is_regression)
-        return leave_out(p, "the model gives numbers, not classes (model.output none)", err);
-    if (cohort->patches.n_items == 0)
-        return leave_out(p, "no slide with outlines, or without lesions, was scored", err);
-    enum hrf_status status = judge(cohort, p->patch_scores, p->patch_scores, &own, &why);
+    if (cohort->is_embedding) {
+        leave_out(p, "the model gives embeddings, not scores (model.output)");
+        return HRF_OK;
+    }
+    if (cohort->is_regression) {
+        leave_out(p, "the model gives numbers, not classes (model.output none)");
+        return HRF_OK;
+    }
+    if (cohort->patches.n_items == 0) {
+        leave_out(p, "no slide with outlines, or without lesions, was scored");
+        return HRF_OK;
+    }
+    enum hrf_status status = judge(cohort, p->patches.scores, p->patches.scores, &own, &why);
     if (status == HRF_OK)
-        status = judge(cohort, reference, p->patch_scores, &pair, &why);
-    if (status == HRF_E_USER)
-        return leave_out(p, why.text, err);
+        status = judge(cohort, reference, p->patches.scores, &pair, &why);
+    if (status == HRF_E_USER) {
+        leave_out(p, why.text);
+        return HRF_OK;
+    }
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s", why.text);
     const double reach = NORMAL_95 * sqrt(pair.difference_variance);
-    p->patch_auc.value = own.auc;
-    p->patch_auc_interval = interval_of(own.auc, own.variance);
-    p->patch_auc_difference.value = pair.difference;
-    p->patch_auc_difference_interval = (struct hrf_interval){ NAN, NAN };
+    p->patches.auc.value = own.auc;
+    p->patches.auc_interval = interval_of(own.auc, own.variance);
+    p->patches.auc_difference.value = pair.difference;
+    p->patches.auc_difference_interval = (struct hrf_interval){ NAN, NAN };
     if (pair.difference_variance > 0)
-        p->patch_auc_difference_interval = (struct hrf_interval){ pair.difference - reach,
-                                                                  pair.difference + reach };
-    p->n_positive_patches = own.n_positive;
-    p->n_negative_patches = own.n_negative;
-    p->n_patch_slides = count_slides(&cohort->patches, p->patch_scores);
+        p->patches.auc_difference_interval = (struct hrf_interval){ pair.difference - reach,
+                                                                    pair.difference + reach };
+    p->patches.n_positive = own.n_positive;
+    p->patches.n_negative = own.n_negative;
+    p->patches.n_slides = count_slides(&cohort->patches, p->patches.scores);
     return HRF_OK;
 }
 
@@ -209,8 +212,6 @@ void hrf_patch_task_release(struct hrf_cohort *cohort)
     hrf_free(cohort->patches.is_positive);
     hrf_free(cohort->patches.slides);
     for (size_t i = 0; cohort->precisions != NULL && i < cohort->n_precisions; i++) {
-        hrf_free(cohort->precisions[i].patch_scores);
-        hrf_free(cohort->precisions[i].patch_auc.reason);
-        hrf_free(cohort->precisions[i].patch_auc_difference.reason);
+        hrf_free(cohort->precisions[i].patches.scores);
     }
 }

@@ -1,14 +1,14 @@
 /* segmentation_task.c - see segmentation_task.h. */
 #include "aggregate/study/segmentation_task.h"
 
-#include "aggregate/camelyon16/outline_raster.h"
 #include "aggregate/segmentation/mask.h"
+#include "tiler/outline/outline_raster.h"
 
 #include <math.h>
 #include <string.h>
 #include <strings.h>
 
-#define MOST_PIXELS ((int64_t)1 << 26)
+#define MAX_PIXELS ((int64_t)1 << 26)
 
 /* A level of a slide's mask, and the annotated label of each of its pixels. */
 struct judging {
@@ -41,14 +41,12 @@ static struct hrf_raster_axis axis_of(int32_t level, double down)
 static enum hrf_status draw_outlines(struct judging *j, const struct hrf_outlines *outlines,
                                      struct hrf_error *err)
 {
-    HRF_AUTO_FREE unsigned char *marks = hrf_calloc((size_t)(j->size.width * j->size.height), 1);
-    HRF_CHECK_MEMORY(marks != NULL, err, "no memory to draw %zu outlines", outlines->n_items);
-    struct hrf_outline_raster raster = { .x = axis_of(j->level, j->mask->down_x),
-                                         .y = axis_of(j->level, j->mask->down_y),
-                                         .width = j->size.width,
-                                         .height = j->size.height,
-                                         .pixels = j->truth,
-                                         .marks = marks };
+    const struct hrf_raster_grid grid = { .x = axis_of(j->level, j->mask->down_x),
+                                          .y = axis_of(j->level, j->mask->down_y),
+                                          .width = j->size.width,
+                                          .height = j->size.height };
+    HRF_AUTO_RELEASE(hrf_outline_raster) raster;
+    hrf_outline_raster_init(&raster, &grid);
     j->is_judged[j->cohort->positive] = true;
     for (size_t i = 0; i < outlines->n_items; i++) {
         const int32_t class = class_of(j->cohort, &outlines->items[i]);
@@ -61,7 +59,7 @@ static enum hrf_status draw_outlines(struct judging *j, const struct hrf_outline
         if (outlines->items[i].role == HRF_OUTLINE_CUTOUT &&
             class_of(j->cohort, &outlines->items[i]) < 0)
             HRF_TRY(hrf_outline_draw(&outlines->items[i], 0, &raster, err));
-    return HRF_OK;
+    return hrf_outline_raster_paint(&raster, j->truth, NULL, err);
 }
 
 /* Each pixel from the pixel of the annotation at its centre. */
@@ -108,7 +106,7 @@ static enum hrf_status count_overlaps(const struct judging *j, struct hrf_overla
                                       struct hrf_error *err)
 {
     const int64_t width = j->size.width;
-    HRF_AUTO_FREE unsigned char *rows = hrf_alloc_array((size_t)width, HRF_MASK_TILE);
+    HRF_AUTO_FREE unsigned char *rows = hrf_try_alloc_array((size_t)width, HRF_MASK_TILE);
     HRF_CHECK_MEMORY(rows != NULL, err, "no memory for %d rows of a mask", HRF_MASK_TILE);
     int64_t both[256] = { 0 }, called[256] = { 0 }, wanted[256] = { 0 };
     for (int64_t row = 0; row < j->size.height; row += HRF_MASK_TILE) {
@@ -151,17 +149,15 @@ static enum hrf_status judge(struct hrf_cohort *cohort, size_t precision,
     struct hrf_cohort_score *score = &slide->scores[precision];
     struct judging j = { .cohort = cohort, .mask = mask };
     j.size = hrf_mask_level_size(mask, 0);
-    while (j.size.width * j.size.height > MOST_PIXELS)
+    while (j.size.width * j.size.height > MAX_PIXELS)
         j.size = hrf_mask_level_size(mask, ++j.level);
-    HRF_AUTO_FREE unsigned char *labels = hrf_calloc((size_t)(j.size.width * j.size.height), 1);
+    HRF_AUTO_FREE unsigned char *labels = hrf_try_calloc((size_t)(j.size.width * j.size.height), 1);
     HRF_AUTO_FREE bool *is_judged = hrf_calloc(cohort->n_classes, sizeof *is_judged);
     if (p->overlaps == NULL)
         p->overlaps = hrf_calloc(cohort->n_classes, sizeof *p->overlaps);
     hrf_free(score->overlaps);
     score->overlaps = hrf_calloc(cohort->n_classes, sizeof *score->overlaps);
-    HRF_CHECK_MEMORY(labels != NULL && is_judged != NULL && p->overlaps != NULL &&
-                         score->overlaps != NULL,
-                     err, "no memory for the truth of a mask of %lld x %lld px",
+    HRF_CHECK_MEMORY(labels != NULL, err, "no memory for the truth of a mask of %lld x %lld px",
                      (long long)j.size.width, (long long)j.size.height);
     j.truth = labels;
     j.is_judged = is_judged;
@@ -185,8 +181,6 @@ enum hrf_status hrf_segmentation_task_add(struct hrf_cohort *cohort, size_t prec
     HRF_TRY(hrf_mask_create(plan, &scores->labels, scores->n_classes, &mask, err));
     hrf_free(score->label_pixels);
     score->label_pixels = hrf_calloc(cohort->n_classes + 1, sizeof *score->label_pixels);
-    HRF_CHECK_MEMORY(score->label_pixels != NULL, err, "no memory for %zu classes",
-                     cohort->n_classes);
     score->pixel_mm2 = mask->mpp * mask->mpp * 1e-6;
     HRF_TRY(hrf_mask_count(mask, score->label_pixels, err));
     return truth->is_judged ? judge(cohort, precision, slide, mask, truth, err) : HRF_OK;

@@ -21,7 +21,6 @@ enum hrf_status hrf_cohort_tune(struct hrf_cohort *cohort, struct hrf_error *err
     if (!t->is_asked_for)
         return HRF_OK;
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    HRF_CHECK_MEMORY(items != NULL, err, "no memory for %zu slides", cohort->n_slides);
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         if (!slide->is_tuning || slide->tuning_truth == HRF_TRUTH_UNKNOWN ||
@@ -37,7 +36,6 @@ enum hrf_status hrf_cohort_tune(struct hrf_cohort *cohort, struct hrf_error *err
         return hrf_error_set(err, status, "%s", why.text);
     if (status == HRF_E_USER) {
         t->reason = hrf_strdup(why.text);
-        HRF_CHECK_MEMORY(t->reason != NULL, err, "no memory for a reason");
         return HRF_OK;
     }
     cohort->threshold = t->point.threshold;

@@ -12,24 +12,6 @@ enum { N_CANDIDATES = 256 };
 #define STRENGTH_SLACK 1.02 /* the same for less smoothing */
 #define SLACK          1.15 /* 0.6 dB: what a wider clip may cost in squared error */
 
-static const char *const names[] = { "minmax", "percentile", "entropy", "mse", "auto" };
-_Static_assert(sizeof names / sizeof names[0] == HRF_N_FIT_KINDS, "a name for every kind");
-
-const char *hrf_fit_kind_name(enum hrf_fit_kind kind)
-{
-    return names[kind];
-}
-
-enum hrf_fit_kind hrf_fit_kind_find(const char *name)
-{
-    if (strcmp(name, "best") == 0)
-        return HRF_FIT_KIND_AUTO;
-    for (int i = 0; i < HRF_N_FIT_KINDS; i++)
-        if (strcmp(names[i], name) == 0)
-            return (enum hrf_fit_kind)i;
-    return HRF_N_FIT_KINDS;
-}
-
 static double width_of(const struct hrf_observation *o)
 {
     assert(o->n > 0);
@@ -41,7 +23,7 @@ static double steps_of(const struct hrf_observation *o)
     return o->low >= 0 ? 255 : 127;
 }
 
-static float most_of(const struct hrf_observation *o)
+static float max_of(const struct hrf_observation *o)
 {
     return fmaxf(fabsf(o->low), fabsf(o->high));
 }
@@ -83,23 +65,23 @@ static double fit_percentile(const struct hrf_observation *o, int n_bins)
     int i = n_bins;
     while (i > 1 && n + o->bins[i - 1] <= outside)
         n += o->bins[--i];
-    return fmin(i * width_of(o), (double)most_of(o));
+    return fmin(i * width_of(o), (double)max_of(o));
 }
 
 /* The widest clip that costs at most SLACK times as much as the best one: the error hardly changes
  * around its minimum, while images outside the sample have larger values. */
 static double fit_mse(const struct hrf_observation *o, int n_bins)
 {
-    const double most = most_of(o);
-    double errors[N_CANDIDATES + 1], least = INFINITY;
+    const double max = max_of(o);
+    double errors[N_CANDIDATES + 1], min = INFINITY;
     for (int i = N_CANDIDATES / 16; i <= N_CANDIDATES; i++) {
-        errors[i] = squared_error(o, n_bins, most * i / N_CANDIDATES);
-        least = fmin(least, errors[i]);
+        errors[i] = squared_error(o, n_bins, max * i / N_CANDIDATES);
+        min = fmin(min, errors[i]);
     }
     int widest = N_CANDIDATES;
-    while (widest > N_CANDIDATES / 16 && errors[widest] > SLACK * least)
+    while (widest > N_CANDIDATES / 16 && errors[widest] > SLACK * min)
         widest--;
-    return most * widest / N_CANDIDATES;
+    return max * widest / N_CANDIDATES;
 }
 
 /* What lies in bin 0, after a RELU most of a tensor, costs nothing whatever the clip, yet would
@@ -141,7 +123,7 @@ static double divergence(const struct hrf_observation *o, int n, int n_bins, int
 static double fit_entropy(const struct hrf_observation *o, int n_bins)
 {
     const int levels = o->low >= 0 ? 256 : 128;
-    double best = most_of(o), least = INFINITY;
+    double best = max_of(o), min = INFINITY;
     int64_t all = 0;
     for (int i = 0; i < n_bins; i++)
         all += count_of(o, i);
@@ -150,25 +132,25 @@ static double fit_entropy(const struct hrf_observation *o, int n_bins)
     for (int i = 0; i <= N_CANDIDATES; i++) {
         const int n = levels + (int)((int64_t)(n_bins - levels) * i / N_CANDIDATES);
         const double d = divergence(o, n, n_bins, levels, all);
-        if (d < least) {
-            least = d;
-            best = fmin(n * width_of(o), (double)most_of(o));
+        if (d < min) {
+            min = d;
+            best = fmin(n * width_of(o), (double)max_of(o));
         }
     }
     return best;
 }
 
-static double clip_of(const struct hrf_observation *o, enum hrf_fit_kind kind, int n_bins)
+static double clip_of(const struct hrf_observation *o, enum hrf_fit_method kind, int n_bins)
 {
     switch (kind) {
-    case HRF_FIT_KIND_PERCENTILE:
+    case HRF_FIT_PERCENTILE:
         return fit_percentile(o, n_bins);
-    case HRF_FIT_KIND_ENTROPY:
+    case HRF_FIT_ENTROPY:
         return fit_entropy(o, n_bins);
-    case HRF_FIT_KIND_MSE:
+    case HRF_FIT_MSE:
         return fit_mse(o, n_bins);
     default:
-        return most_of(o);
+        return max_of(o);
     }
 }
 
@@ -187,7 +169,7 @@ static double signal_power(const struct hrf_observation *o, int n_bins)
     return sum / (double)o->n;
 }
 
-enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind kind,
+enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_method kind,
                               struct hrf_fit *out, struct hrf_error *err)
 {
     if (o->n_broken > 0)
@@ -199,20 +181,20 @@ enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind
         return hrf_error_set(err, HRF_E_USER, "tensor '%s' was never seen: the sample is empty",
                              o->value);
     const int n_bins = used_bins(o);
-    double clips[HRF_FIT_KIND_AUTO] = { 0 }, errors[HRF_FIT_KIND_AUTO], least = INFINITY;
-    for (int k = 0; k < HRF_FIT_KIND_AUTO; k++) {
+    double clips[HRF_FIT_AUTO] = { 0 }, errors[HRF_FIT_AUTO], min = INFINITY;
+    for (int k = 0; k < HRF_FIT_AUTO; k++) {
         errors[k] = INFINITY;
-        if (kind != HRF_FIT_KIND_AUTO && (enum hrf_fit_kind)k != kind)
+        if (kind != HRF_FIT_AUTO && (enum hrf_fit_method)k != kind)
             continue;
-        clips[k] = clip_of(o, (enum hrf_fit_kind)k, n_bins);
+        clips[k] = clip_of(o, (enum hrf_fit_method)k, n_bins);
         errors[k] = squared_error(o, n_bins, clips[k]);
-        least = fmin(least, errors[k]);
+        min = fmin(min, errors[k]);
     }
     double clip = 0;
-    for (int k = 0; k < HRF_FIT_KIND_AUTO; k++)
-        if (errors[k] <= SLACK * least && clips[k] >= clip) {
+    for (int k = 0; k < HRF_FIT_AUTO; k++)
+        if (errors[k] <= SLACK * min && clips[k] >= clip) {
             clip = clips[k];
-            out->kind = (enum hrf_fit_kind)k;
+            out->kind = (enum hrf_fit_method)k;
         }
     const double error = squared_error(o, n_bins, clip);
     out->high = (float)clip;
@@ -224,37 +206,33 @@ enum hrf_status hrf_fit_range(const struct hrf_observation *o, enum hrf_fit_kind
 /* The weakest smoothing whose error is near the least: what is not needed is not changed. */
 static int fit_strength(const struct hrf_observation *o)
 {
-    double least = INFINITY;
+    double min = INFINITY;
     for (int i = 0; i < HRF_OBSERVE_STRENGTHS; i++)
-        least = fmin(least, o->errors[i]);
+        min = fmin(min, o->errors[i]);
     int weakest = 0;
-    while (weakest < HRF_OBSERVE_STRENGTHS - 1 && o->errors[weakest] > least * STRENGTH_SLACK)
+    while (weakest < HRF_OBSERVE_STRENGTHS - 1 && o->errors[weakest] > min * STRENGTH_SLACK)
         weakest++;
     return weakest;
 }
 
 /* What was measured of a product of tokens counts instead of the range's estimate. */
-static enum hrf_status fit_tokens(const struct hrf_observation *o, struct hrf_calibration_tensor *t,
-                                  struct hrf_error *err)
+static void fit_tokens(const struct hrf_observation *o, struct hrf_calibration_tensor *t)
 {
     const int i = fit_strength(o);
     if (o->n_tries == 0)
-        return HRF_OK;
+        return;
     char *rows = hrf_strdup("rows");
-    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for a calibration");
     hrf_free(t->method);
     t->method = rows;
     t->sqnr_db = decibels((double)o->n_tries, o->errors[i]);
     t->strength = hrf_observe_strength(i);
     if (t->strength <= 0)
-        return HRF_OK;
+        return;
     t->peaks = hrf_alloc_array((size_t)o->n_channels, sizeof *t->peaks);
-    HRF_CHECK_MEMORY(t->peaks != NULL, err, "no memory for a calibration");
     memcpy(t->peaks, o->peaks, (size_t)o->n_channels * sizeof *t->peaks);
-    return HRF_OK;
 }
 
-static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_kind kind,
+static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_method kind,
                                   struct hrf_calibration_tensor *t, struct hrf_error *err)
 {
     struct hrf_fit fit;
@@ -265,27 +243,22 @@ static enum hrf_status fit_tensor(const struct hrf_observation *o, enum hrf_fit_
                                           .is_observed = true,
                                           .observed_low = o->low,
                                           .observed_high = o->high,
-                                          .method = hrf_strdup(hrf_fit_kind_name(fit.kind)),
+                                          .method = hrf_strdup(hrf_fit_method_name(fit.kind)),
                                           .sqnr_db = fit.sqnr_db,
                                           .n_means = o->n_channels };
     t->means = hrf_alloc_array((size_t)o->n_channels, sizeof *t->means);
-    HRF_CHECK_MEMORY(t->name != NULL && t->method != NULL && t->means != NULL, err,
-                     "no memory for a calibration");
-    HRF_TRY(fit_tokens(o, t, err));
+    fit_tokens(o, t);
     for (int64_t c = 0; c < o->n_channels; c++)
         t->means[c] = (float)(o->sums[c] * (double)o->n_channels / (double)o->n);
     return HRF_OK;
 }
 
-enum hrf_status hrf_fit_all(const struct hrf_observations *observations, enum hrf_fit_kind kind,
+enum hrf_status hrf_fit_all(const struct hrf_observations *observations, enum hrf_fit_method kind,
                             struct hrf_calibration **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_calibration) c = hrf_calloc(1, sizeof *c);
-    if (c != NULL)
-        c->tensors = hrf_calloc((size_t)observations->n_items + 1, sizeof *c->tensors);
-    if (c == NULL || c->tensors == NULL ||
-        (c->method = hrf_strdup(hrf_fit_kind_name(kind))) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+    c->tensors = hrf_calloc((size_t)observations->n_items + 1, sizeof *c->tensors);
+    c->method = hrf_strdup(hrf_fit_method_name(kind));
     if (observations->n_items == 0)
         return hrf_error_set(err, HRF_E_USER, "the calibration sample is empty");
     for (int32_t i = 0; i < observations->n_items; i++) {
@@ -293,14 +266,13 @@ enum hrf_status hrf_fit_all(const struct hrf_observations *observations, enum hr
         HRF_TRY(fit_tensor(&observations->items[i], kind, &c->tensors[i], err));
         const char *doubt = hrf_calibration_doubt(&c->tensors[i]);
         if (doubt != NULL)
-            HRF_TRY(hrf_calibration_keep(c, c->tensors[i].name, doubt, err));
+            hrf_calibration_keep(c, c->tensors[i].name, doubt);
     }
     HRF_MOVE(*out, c);
     return HRF_OK;
 }
 
-enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *c, double min_sqnr_db,
-                                   struct hrf_error *err)
+void hrf_fit_keep_noisy(struct hrf_calibration *c, double min_sqnr_db)
 {
     for (size_t i = 0; i < c->n_tensors; i++) {
         const struct hrf_calibration_tensor *t = &c->tensors[i];
@@ -310,9 +282,8 @@ enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *c, double min_sqnr_db
         snprintf(reason, sizeof reason,
                  "8 bits hold it with %.1f dB of signal to noise; %g dB are wanted", t->sqnr_db,
                  min_sqnr_db);
-        HRF_TRY(hrf_calibration_keep(c, t->name, reason, err));
+        hrf_calibration_keep(c, t->name, reason);
     }
-    return HRF_OK;
 }
 
 char *hrf_fit_warnings(const struct hrf_observations *observations)

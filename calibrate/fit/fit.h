@@ -1,4 +1,4 @@
-/* fit.h - chooses the range of a tensor's 8-bit form from its histogram, so that little is lost.
+/* fit.h - chooses the range of a tensor's 8-bit form from its histogram.
  *
  * A tensor without negative numbers has 255 steps up to the limit of its range; a tensor with
  * negative numbers has 127 steps on each side of zero.
@@ -9,36 +9,25 @@
 
 #include "calibrate/observe/observations.h"
 #include "schema/record/calibration.h"
-
-enum hrf_fit_kind {
-    HRF_FIT_KIND_MINMAX,     /* all of it */
-    HRF_FIT_KIND_PERCENTILE, /* all but 0.01 % of the numbers */
-    HRF_FIT_KIND_ENTROPY,    /* least Kullback-Leibler divergence (Migacz, GTC 2017, S7310) */
-    HRF_FIT_KIND_MSE,  /* near the least mean squared error: rounding inside, clipping outside */
-    HRF_FIT_KIND_AUTO, /* of these, the widest whose mean squared error is near the least */
-    HRF_N_FIT_KINDS
-};
-/* "minmax" ... "auto"; HRF_N_FIT_KINDS for a word that is none. "best" is an old name of auto. */
-const char *hrf_fit_kind_name(enum hrf_fit_kind kind);
-enum hrf_fit_kind hrf_fit_kind_find(const char *name);
+#include "schema/settings/settings.h"
 
 struct hrf_fit {
-    enum hrf_fit_kind kind; /* the kind that was used; for HRF_FIT_KIND_AUTO, the chosen one */
-    float low, high;        /* the range; low is 0 or -high */
-    double sqnr_db;         /* signal to quantisation noise, by the histogram; +inf: no noise */
+    enum hrf_fit_method kind; /* the kind that was used; for HRF_FIT_AUTO, the chosen one */
+    float low, high;          /* the range; low is 0 or -high */
+    double sqnr_db;           /* signal to quantisation noise, by the histogram; +inf: no noise */
 };
 
-/* HRF_E_USER: the tensor held NaN or infinities, or no number at all. A tensor that held only zeros
- * gets the range 0 to 0. */
+/* Computes the range of one tensor. A tensor that held only zeros gets the range 0 to 0.
+ * HRF_E_USER: the tensor held NaN or infinities, or no number at all. */
 HRF_CHECKED enum hrf_status hrf_fit_range(const struct hrf_observation *observation,
-                                          enum hrf_fit_kind kind, struct hrf_fit *out,
+                                          enum hrf_fit_method kind, struct hrf_fit *out,
                                           struct hrf_error *err);
 
-/* A range for every tensor, with its channel means; a tensor whose range gives no scale
- * (hrf_calibration_doubt) is added to `keep`. The record's key, graph, sample, engine and
- * times are left to the caller. HRF_E_USER for an empty sample. */
+/* Makes a record with the range and the channel means of every tensor. A tensor whose range gives
+ * no scale (hrf_calibration_doubt) is added to `keep`. The caller fills in the record's key, graph,
+ * sample, engine and times. HRF_E_USER: the sample is empty. */
 HRF_CHECKED enum hrf_status hrf_fit_all(const struct hrf_observations *observations,
-                                        enum hrf_fit_kind kind, struct hrf_calibration **out,
+                                        enum hrf_fit_method kind, struct hrf_calibration **out,
                                         struct hrf_error *err);
 
 /* At 15 dB, rounding and clipping make an error of 18 % of the tensor's magnitude. Ordinary tensors
@@ -47,10 +36,9 @@ HRF_CHECKED enum hrf_status hrf_fit_all(const struct hrf_observations *observati
 
 /* Adds to the record's `keep` every tensor that 8 bits hold with less than min_sqnr_db, saying so.
  */
-HRF_CHECKED enum hrf_status hrf_fit_keep_noisy(struct hrf_calibration *calibration,
-                                               double min_sqnr_db, struct hrf_error *err);
+void hrf_fit_keep_noisy(struct hrf_calibration *calibration, double min_sqnr_db);
 /* One line for each tensor whose values were all equal. That should not happen with real images:
- * the sample is blank, or the model is broken. Heap; "" if there is none, NULL if memory ran out.
+ * the sample is blank, or the model is broken. Heap; "" if there is none.
  */
 char *hrf_fit_warnings(const struct hrf_observations *observations);
 

@@ -1,12 +1,12 @@
 /* codec.c - writes and reads observations as JSON. */
-#include "calibrate/observe/codec.h"
+#include "calibrate/observe/observations.h"
 
 #include "base/json.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { VERSION = 5 };
+enum { VERSION = 6 };
 
 static const char *const losses[] = { "cosine", "margin" };
 
@@ -16,67 +16,89 @@ static json_t *bins_json(const struct hrf_observation *o)
     json_t *list = json_array();
     for (int i = 0; i < HRF_OBSERVE_BINS; i++)
         if (o->bins[i] != 0) {
-            json_array_append_new(list, json_integer(i));
-            json_array_append_new(list, json_integer((json_int_t)o->bins[i]));
+            hrf_json_add(list, json_integer(i));
+            hrf_json_add(list, json_integer((json_int_t)o->bins[i]));
         }
+    return list;
+}
+
+static json_t *numbers_json(const double *numbers, int64_t n)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++)
+        hrf_json_add(list, hrf_json_number(numbers[i]));
     return list;
 }
 
 static json_t *observation_json(const struct hrf_observation *o)
 {
-    json_t *sums = json_array(), *peaks = json_array(), *errors = json_array();
-    for (int64_t c = 0; c < o->n_channels; c++) {
-        json_array_append_new(sums, hrf_json_number(o->sums[c]));
-        json_array_append_new(peaks, hrf_json_number((double)o->peaks[c]));
-    }
-    for (int i = 0; i < HRF_OBSERVE_STRENGTHS; i++)
-        json_array_append_new(errors, hrf_json_number(o->errors[i]));
-    return json_pack("{sosIsIsososisososososI}", "value", hrf_json_string(o->value), "n",
-                     (json_int_t)o->n, "broken", (json_int_t)o->n_broken, "low",
-                     hrf_json_number((double)o->low), "high", hrf_json_number((double)o->high),
-                     "exponent", o->exponent, "bins", bins_json(o), "sums", sums, "peaks", peaks,
-                     "errors", errors, "tries", (json_int_t)o->n_tries);
-}
-
-static json_t *times_json(const double seconds[HRF_OBSERVE_TIMES])
-{
-    json_t *list = json_array();
-    for (int i = 0; i < HRF_OBSERVE_TIMES; i++)
-        json_array_append_new(list, hrf_json_number(seconds[i]));
-    return list;
+    json_t *object = json_object(), *peaks = json_array();
+    for (int64_t c = 0; c < o->n_channels; c++)
+        hrf_json_add(peaks, hrf_json_number((double)o->peaks[c]));
+    hrf_json_put_text(object, "value", o->value);
+    hrf_json_put_int(object, "n", o->n);
+    hrf_json_put_int(object, "broken", o->n_broken);
+    hrf_json_put_number(object, "low", (double)o->low);
+    hrf_json_put_number(object, "high", (double)o->high);
+    hrf_json_put_int(object, "exponent", o->exponent);
+    hrf_json_put(object, "bins", bins_json(o));
+    hrf_json_put(object, "sums", numbers_json(o->sums, o->n_channels));
+    hrf_json_put(object, "peaks", peaks);
+    hrf_json_put(object, "errors", numbers_json(o->errors, HRF_OBSERVE_STRENGTHS));
+    hrf_json_put_int(object, "tries", o->n_tries);
+    return object;
 }
 
 /* Only what was measured: most calibrations have no budget. */
 static json_t *layers_json(const struct hrf_observations *all)
 {
-    json_t *list = json_array(), *margins = json_array();
-    for (int64_t i = 0; i < all->n_margins; i++)
-        json_array_append_new(margins, hrf_json_number(all->margins[i]));
+    json_t *object = json_object(), *list = json_array();
     for (int32_t i = 0; i < all->n_layers; i++) {
         const struct hrf_observed_layer *layer = &all->layers[i];
-        json_array_append_new(
-            list, json_pack("{sososIsosIsosI}", "tensor", hrf_json_string(layer->tensor), "loss",
-                            hrf_json_number(layer->loss), "images", (json_int_t)layer->n_images,
-                            "bf16_loss", hrf_json_number(layer->bf16_loss), "bf16_images",
-                            (json_int_t)layer->n_bf16_images, "seconds", times_json(layer->seconds),
-                            "timed", (json_int_t)layer->n_timed));
+        json_t *item = json_object();
+        hrf_json_put_text(item, "tensor", layer->tensor);
+        hrf_json_put_number(item, "loss", layer->loss);
+        hrf_json_put_int(item, "images", layer->n_images);
+        hrf_json_put_number(item, "bf16_loss", layer->bf16_loss);
+        hrf_json_put_int(item, "bf16_images", layer->n_bf16_images);
+        hrf_json_put(item, "seconds", numbers_json(layer->seconds, HRF_OBSERVE_TIMES));
+        hrf_json_put_int(item, "timed", layer->n_timed);
+        hrf_json_add(list, item);
     }
-    return json_pack("{sssosIsososIso}", "loss", losses[all->loss], "whole_loss",
-                     hrf_json_number(all->whole_loss), "whole", (json_int_t)all->n_whole, "list",
-                     list, "seconds", times_json(all->seconds), "timed", (json_int_t)all->n_timed,
-                     "margins", margins);
+    hrf_json_put_text(object, "loss", losses[all->loss]);
+    hrf_json_put_number(object, "whole_loss", all->whole_loss);
+    hrf_json_put_int(object, "whole", all->n_whole);
+    hrf_json_put(object, "list", list);
+    hrf_json_put(object, "seconds", numbers_json(all->seconds, HRF_OBSERVE_TIMES));
+    hrf_json_put_int(object, "timed", all->n_timed);
+    hrf_json_put(object, "margins", numbers_json(all->margins, all->n_margins));
+    return object;
 }
 
-enum hrf_status hrf_observations_encode(const struct hrf_observations *observations, char **out,
-                                        struct hrf_error *err)
+static json_t *lost_json(const struct hrf_observed_loss *l)
 {
+    json_t *object = json_object();
+    hrf_json_put_int(object, "images", l->n_images);
+    hrf_json_put_number(object, "signal", l->signal);
+    hrf_json_put_number(object, "noise", l->noise);
+    hrf_json_put_number(object, "cosine", l->cosine);
+    hrf_json_put_int(object, "labels", l->n_labels);
+    hrf_json_put_int(object, "changed", l->n_changed);
+    return object;
+}
+
+char *hrf_observations_encode(const struct hrf_observations *observations)
+{
+    HRF_AUTO_JSON root = json_object();
     json_t *list = json_array();
     for (int32_t i = 0; i < observations->n_items; i++)
-        json_array_append_new(list, observation_json(&observations->items[i]));
-    HRF_AUTO_JSON root = json_pack("{sisssoso}", "version", VERSION, "kind", "observations",
-                                   "tensors", list, "layers", layers_json(observations));
-    *out = root != NULL ? hrf_json_text(root) : NULL;
-    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for observations");
+        hrf_json_add(list, observation_json(&observations->items[i]));
+    hrf_json_put_int(root, "version", VERSION);
+    hrf_json_put_text(root, "kind", "observations");
+    hrf_json_put(root, "tensors", list);
+    hrf_json_put(root, "layers", layers_json(observations));
+    hrf_json_put(root, "lost", lost_json(&observations->lost));
+    return hrf_json_text(root);
 }
 
 static enum hrf_status wrong(const char *where, const char *what, struct hrf_error *err)
@@ -107,7 +129,6 @@ static enum hrf_status read_sums(const json_t *list, const char *where, struct h
 {
     o->n_channels = (int64_t)json_array_size(list);
     o->sums = hrf_calloc((size_t)o->n_channels, sizeof *o->sums);
-    HRF_CHECK_MEMORY(o->sums != NULL, err, "no memory for observations");
     for (int64_t c = 0; c < o->n_channels; c++) {
         const json_t *sum = json_array_get(list, (size_t)c);
         if (!json_is_number(sum))
@@ -121,7 +142,6 @@ static enum hrf_status read_peaks(const json_t *list, const char *where, struct 
                                   struct hrf_error *err)
 {
     o->peaks = hrf_calloc((size_t)o->n_channels, sizeof *o->peaks);
-    HRF_CHECK_MEMORY(o->peaks != NULL, err, "no memory for observations");
     if (json_array_size(list) != (size_t)o->n_channels)
         return wrong(where, "the number of peaks", err);
     for (int64_t c = 0; c < o->n_channels; c++) {
@@ -171,7 +191,6 @@ static enum hrf_status read_one(const json_t *object, const char *where, struct 
     o->high = (float)high;
     o->exponent = (int)exponent;
     o->value = hrf_strdup(value);
-    HRF_CHECK_MEMORY(o->value != NULL, err, "no memory for observations");
     HRF_TRY(read_bins(bins, where, o, err));
     HRF_TRY(read_sums(sums, where, o, err));
     HRF_TRY(read_peaks(peaks, where, o, err));
@@ -211,7 +230,7 @@ static enum hrf_status read_margins(const json_t *layers, const char *where,
         const json_t *margin = json_array_get(list, i);
         if (!json_is_number(margin) || !(json_number_value(margin) >= 0))
             return wrong(where, "a margin", err);
-        HRF_TRY(hrf_observations_margin(all, json_number_value(margin), err));
+        hrf_observations_margin(all, json_number_value(margin));
     }
     return HRF_OK;
 }
@@ -227,9 +246,8 @@ static enum hrf_status read_layers(const json_t *root, const char *where,
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *object = json_array_get(list, i);
         const char *tensor;
-        struct hrf_observed_layer *layer;
         HRF_TRY(hrf_json_get_text(object, "tensor", where, &tensor, err));
-        HRF_TRY(hrf_observations_layer(all, tensor, &layer, err));
+        struct hrf_observed_layer *layer = hrf_observations_layer(all, tensor);
         HRF_TRY(hrf_json_get_number(object, "loss", where, &layer->loss, err));
         HRF_TRY(hrf_json_get_int(object, "images", where, &layer->n_images, err));
         HRF_TRY(read_times(object, where, layer->seconds, &layer->n_timed, err));
@@ -240,6 +258,23 @@ static enum hrf_status read_layers(const json_t *root, const char *where,
             return wrong(where, "a loss", err);
     }
     return HRF_OK;
+}
+
+static enum hrf_status read_lost(const json_t *root, const char *where, struct hrf_observed_loss *l,
+                                 struct hrf_error *err)
+{
+    json_t *object;
+    HRF_TRY(hrf_json_get_object(root, "lost", where, &object, err));
+    HRF_TRY(hrf_json_get_int(object, "images", where, &l->n_images, err));
+    HRF_TRY(hrf_json_get_number(object, "signal", where, &l->signal, err));
+    HRF_TRY(hrf_json_get_number(object, "noise", where, &l->noise, err));
+    HRF_TRY(hrf_json_get_number(object, "cosine", where, &l->cosine, err));
+    HRF_TRY(hrf_json_get_int(object, "labels", where, &l->n_labels, err));
+    HRF_TRY(hrf_json_get_int(object, "changed", where, &l->n_changed, err));
+    const bool is_good = l->n_images >= 0 && l->signal >= 0 && l->noise >= 0 &&
+                         fabs(l->cosine) <= 1.001 * (double)l->n_images && l->n_labels >= 0 &&
+                         l->n_changed >= 0 && l->n_changed <= l->n_labels;
+    return is_good ? HRF_OK : wrong(where, "what INT8 loses", err);
 }
 
 static enum hrf_status read_all(const json_t *root, const char *where, struct hrf_observations *all,
@@ -255,12 +290,12 @@ static enum hrf_status read_all(const json_t *root, const char *where, struct hr
                              where, kind, (long long)version);
     HRF_TRY(hrf_json_get_array(root, "tensors", where, &tensors, err));
     all->items = hrf_calloc(json_array_size(tensors) + 1, sizeof *all->items);
-    HRF_CHECK_MEMORY(all->items != NULL, err, "no memory for observations");
     all->capacity = json_array_size(tensors) + 1;
     for (size_t i = 0; i < json_array_size(tensors); i++) {
         all->n_items++;
         HRF_TRY(read_one(json_array_get(tensors, i), where, &all->items[i], err));
     }
+    HRF_TRY(read_lost(root, where, &all->lost, err));
     return read_layers(root, where, all, err);
 }
 

@@ -1,10 +1,11 @@
 /* observations.c - collects ranges, histograms and channel means of tensors. */
 #include "calibrate/observe/observations.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { LEAST_EXPONENT = -160 }; /* below the smallest subnormal: all numbers were zero so far */
+enum { MIN_EXPONENT = -160 }; /* below the smallest subnormal: all numbers were zero so far */
 
 void hrf_observations_release(struct hrf_observations *observations)
 {
@@ -52,22 +53,16 @@ static enum hrf_status find_or_add(struct hrf_observations *observations, const 
     if (*out != NULL)
         return HRF_OK;
     void *items = observations->items;
-    HRF_TRY(hrf_array_reserve(&items, &observations->capacity, (size_t)observations->n_items + 1,
-                              sizeof observations->items[0], err));
+    hrf_array_reserve(&items, &observations->capacity, (size_t)observations->n_items + 1,
+                      sizeof observations->items[0]);
     observations->items = items;
     struct hrf_observation *o = &observations->items[observations->n_items];
     memset(o, 0, sizeof *o);
-    o->exponent = LEAST_EXPONENT;
+    o->exponent = MIN_EXPONENT;
     o->n_channels = n_channels;
     o->value = hrf_strdup(value);
     o->sums = hrf_calloc((size_t)n_channels, sizeof *o->sums);
     o->peaks = hrf_calloc((size_t)n_channels, sizeof *o->peaks);
-    if (o->value == NULL || o->sums == NULL || o->peaks == NULL) {
-        hrf_free(o->value);
-        hrf_free(o->sums);
-        hrf_free(o->peaks);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to observe tensor '%s'", value);
-    }
     observations->n_items++;
     *out = o;
     return HRF_OK;
@@ -92,12 +87,12 @@ static int exponent_for(float magnitude)
 {
     int e;
     if (magnitude == 0)
-        return LEAST_EXPONENT;
+        return MIN_EXPONENT;
     (void)frexpf(magnitude, &e); /* magnitude < 2^e */
     return e - 12;               /* 2^12 bins */
 }
 
-static void find_range(struct hrf_observation *o, const float *numbers, int64_t n, float *most)
+static void find_range(struct hrf_observation *o, const float *numbers, int64_t n, float *max)
 {
     float low = INFINITY, high = -INFINITY;
     int64_t n_broken = 0;
@@ -115,7 +110,7 @@ static void find_range(struct hrf_observation *o, const float *numbers, int64_t 
         o->high = o->n == 0 || high > o->high ? high : o->high;
     }
     o->n_broken += n_broken;
-    *most = n == n_broken ? 0 : fmaxf(fabsf(low), fabsf(high));
+    *max = n == n_broken ? 0 : fmaxf(fabsf(low), fabsf(high));
 }
 
 enum hrf_status hrf_observe(struct hrf_observations *observations, const char *value,
@@ -123,11 +118,11 @@ enum hrf_status hrf_observe(struct hrf_observations *observations, const char *v
                             struct hrf_error *err)
 {
     struct hrf_observation *o;
-    float most;
+    float max;
     HRF_TRY(find_or_add(observations, value, n_channels, &o, err));
-    find_range(o, numbers, n, &most);
-    if (exponent_for(most) > o->exponent)
-        widen(o, exponent_for(most));
+    find_range(o, numbers, n, &max);
+    if (exponent_for(max) > o->exponent)
+        widen(o, exponent_for(max));
     const double inverse = ldexp(1, -o->exponent);
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(numbers[i]))
@@ -176,8 +171,7 @@ enum hrf_status hrf_observations_merge(struct hrf_observations *into,
         into->loss = from->loss;
     for (int32_t i = 0; i < from->n_layers; i++) {
         const struct hrf_observed_layer *one = &from->layers[i];
-        struct hrf_observed_layer *layer;
-        HRF_TRY(hrf_observations_layer(into, one->tensor, &layer, err));
+        struct hrf_observed_layer *layer = hrf_observations_layer(into, one->tensor);
         layer->loss += one->loss;
         layer->n_images += one->n_images;
         layer->bf16_loss += one->bf16_loss;
@@ -191,38 +185,48 @@ enum hrf_status hrf_observations_merge(struct hrf_observations *into,
     into->n_timed += from->n_timed;
     into->whole_loss += from->whole_loss;
     into->n_whole += from->n_whole;
+    into->lost.n_images += from->lost.n_images;
+    into->lost.signal += from->lost.signal;
+    into->lost.noise += from->lost.noise;
+    into->lost.cosine += from->lost.cosine;
+    into->lost.n_labels += from->lost.n_labels;
+    into->lost.n_changed += from->lost.n_changed;
     for (int64_t i = 0; i < from->n_margins; i++)
-        HRF_TRY(hrf_observations_margin(into, from->margins[i], err));
+        hrf_observations_margin(into, from->margins[i]);
     return HRF_OK;
 }
 
-enum hrf_status hrf_observations_margin(struct hrf_observations *observations, double margin,
-                                        struct hrf_error *err)
+void hrf_observations_margin(struct hrf_observations *observations, double margin)
 {
     void *margins = observations->margins;
-    HRF_TRY(hrf_array_reserve(&margins, &observations->margins_capacity,
-                              (size_t)observations->n_margins + 1, sizeof margin, err));
+    hrf_array_reserve(&margins, &observations->margins_capacity,
+                      (size_t)observations->n_margins + 1, sizeof margin);
     observations->margins = margins;
     observations->margins[observations->n_margins++] = margin;
-    return HRF_OK;
 }
 
-enum hrf_status hrf_observations_layer(struct hrf_observations *observations, const char *tensor,
-                                       struct hrf_observed_layer **out, struct hrf_error *err)
+struct hrf_observed_layer *hrf_observations_layer(struct hrf_observations *observations,
+                                                  const char *tensor)
 {
     for (int32_t i = 0; i < observations->n_layers; i++)
-        if (strcmp(observations->layers[i].tensor, tensor) == 0) {
-            *out = &observations->layers[i];
-            return HRF_OK;
-        }
+        if (strcmp(observations->layers[i].tensor, tensor) == 0)
+            return &observations->layers[i];
     void *layers = observations->layers;
-    HRF_TRY(hrf_array_reserve(&layers, &observations->layers_capacity,
-                              (size_t)observations->n_layers + 1, sizeof **out, err));
+    hrf_array_reserve(&layers, &observations->layers_capacity, (size_t)observations->n_layers + 1,
+                      sizeof observations->layers[0]);
     observations->layers = layers;
-    struct hrf_observed_layer *layer = &observations->layers[observations->n_layers];
+    struct hrf_observed_layer *layer = &observations->layers[observations->n_layers++];
     *layer = (struct hrf_observed_layer){ .tensor = hrf_strdup(tensor) };
-    HRF_CHECK_MEMORY(layer->tensor != NULL, err, "no memory to observe '%s'", tensor);
-    observations->n_layers++;
-    *out = layer;
-    return HRF_OK;
+    return layer;
+}
+
+bool hrf_loss_is_large(double sqnr_db, int64_t n_labels, int64_t n_changed)
+{
+    return sqnr_db < HRF_LOSS_MIN_SQNR_DB ||
+           (double)n_changed > HRF_LOSS_MAX_CHANGED * (double)n_labels;
+}
+
+double hrf_observed_loss_sqnr_db(const struct hrf_observed_loss *loss)
+{
+    return loss->noise > 0 ? 10 * log10(fmax(loss->signal, DBL_MIN) / loss->noise) : HUGE_VAL;
 }

@@ -1,4 +1,4 @@
-/* observations.h - what the tensors of a network hold over a sample: range, histogram, channel
+/* observations.h - statistics of a network's tensors over a sample: range, histogram, channel
  * means.
  *
  * The histogram is of magnitudes, in bins whose width is always the smallest power of two that
@@ -26,30 +26,46 @@ struct hrf_observation {
     float low, high;  /* of the finite ones */
     int exponent;     /* a bin is 2^exponent wide; bin i holds magnitudes from i * 2^exponent */
     int64_t bins[HRF_OBSERVE_BINS];
-    double *sums; /* [n_channels] */
-    float *peaks; /* [n_channels]: largest finite magnitudes */
+    double *sums; /* [n_channels], of the finite numbers */
+    float *peaks; /* [n_channels], the largest finite magnitudes */
     int64_t n_channels;
-    /* Of a product's input: squared error of its output relative to the output's square, with each
-     * strength of smoothing, added up over n_tries batches; n_tries 0: not measured. */
+    /* For the input of a product: the squared error of the product's output relative to the
+     * output's square, for each strength of smoothing, summed over n_tries batches (0: not
+     * measured). */
     double errors[HRF_OBSERVE_STRENGTHS];
     int64_t n_tries;
 };
 
-/* What a layer's loss is measured by, in the network's output for an image: 1 - cosine, or the
- * square of how far its margin (`margins` below) moves. */
+/* The measure of a layer's loss in the network's output for an image: 1 - cosine, or the square of
+ * the change of its margin (`margins` below). */
 enum hrf_layer_loss { HRF_LOSS_COSINE, HRF_LOSS_MARGIN };
 
+/* What INT8 loses in the network's output, summed over images outside of the sample. */
+struct hrf_observed_loss {
+    int64_t n_images;
+    double signal, noise;        /* squares of float32's numbers, and of INT8's differences */
+    double cosine;               /* between the two outputs of an image */
+    int64_t n_labels, n_changed; /* labels of images or pixels; 0: the output has no classes */
+};
+/* True if the loss is worth a warning: less than 20 dB (a cosine of 0.995), or more than 1 % of the
+ * labels changed. */
+#define HRF_LOSS_MIN_SQNR_DB 20.0
+#define HRF_LOSS_MAX_CHANGED 0.01
+bool hrf_loss_is_large(double sqnr_db, int64_t n_labels, int64_t n_changed);
+double hrf_observed_loss_sqnr_db(const struct hrf_observed_loss *loss); /* HUGE_VAL: none lost */
+
 enum { HRF_OBSERVE_TIMES = 3 }; /* in INT8, float32, bfloat16 */
-/* The products that read one tensor: what INT8 costs and gains there. Sums over measurements. */
+/* A layer, the products that read one tensor: what INT8 costs and gains there, summed over
+ * measurements. */
 struct hrf_observed_layer {
     char *tensor;
-    double loss; /* of the network's output when they alone are in INT8, over n_images */
+    double loss; /* loss of the network's output with this layer alone in INT8, over n_images */
     int64_t n_images;
     double bf16_loss; /* the same in bfloat16; measured only where that is faster than float32 */
     int64_t n_bf16_images;
-    double seconds[HRF_OBSERVE_TIMES]; /* of an image, over n_timed measurements */
+    double seconds[HRF_OBSERVE_TIMES]; /* for an image, over n_timed measurements */
     int64_t n_timed;
-    bool is_measured; /* for the measurement that is going on */
+    bool is_measured; /* used while the layer is measured */
 };
 
 struct hrf_observations {
@@ -60,37 +76,42 @@ struct hrf_observations {
     int32_t n_layers;
     size_t layers_capacity; /* private */
     enum hrf_layer_loss loss;
-    /* Of the network with every layer in INT8, over n_whole images. */
+    /* The loss of the network with every layer in INT8, over n_whole images. */
     double whole_loss;
     int64_t n_whole;
-    /* HRF_LOSS_MARGIN: of each image of the sample by how much its most likely class leads, as the
-     * logarithm of the ratio to the second's probability. */
+    /* With HRF_LOSS_MARGIN: the margin of each image of the sample, which is the logarithm of the
+     * ratio of its two largest probabilities. */
     double *margins;
     int64_t n_margins;
     size_t margins_capacity;           /* private */
-    double seconds[HRF_OBSERVE_TIMES]; /* of an image through all of the network, n_timed sums */
+    double seconds[HRF_OBSERVE_TIMES]; /* for an image in the whole network, over n_timed runs */
     int64_t n_timed;
+    struct hrf_observed_loss lost;
 };
-/* The layer of that tensor; added if it is new. The pointer is valid until the next call. */
-HRF_CHECKED enum hrf_status hrf_observations_layer(struct hrf_observations *observations,
-                                                   const char *tensor,
-                                                   struct hrf_observed_layer **out,
-                                                   struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_observations_margin(struct hrf_observations *observations,
-                                                    double margin, struct hrf_error *err);
+/* Finds the layer of a tensor, or adds it. The pointer is valid until the next call. */
+struct hrf_observed_layer *hrf_observations_layer(struct hrf_observations *observations,
+                                                  const char *tensor);
+void hrf_observations_margin(struct hrf_observations *observations, double margin);
 void hrf_observations_release(struct hrf_observations *observations);
 
-/* n numbers of tensor `value`, channels innermost: number i belongs to channel i % n_channels. The
- * same tensor has the same n_channels each time. */
+/* Adds n numbers of the tensor `value`, channels innermost: number i belongs to channel i %
+ * n_channels. A tensor has the same n_channels in every call. */
 HRF_CHECKED enum hrf_status hrf_observe(struct hrf_observations *observations, const char *value,
                                         const float *numbers, int64_t n, int64_t n_channels,
                                         struct hrf_error *err);
-/* Adds `from` to `into`, as if `into` had seen all of it. */
+/* Adds `from` to `into`, as if `into` had observed all of it. */
 HRF_CHECKED enum hrf_status hrf_observations_merge(struct hrf_observations *into,
                                                    const struct hrf_observations *from,
                                                    struct hrf_error *err);
-/* NULL: not seen. */
+/* Returns the statistics of a tensor, or NULL if it was not observed. */
 const struct hrf_observation *hrf_observation_find(const struct hrf_observations *observations,
                                                    const char *value);
+
+/* Encodes the observations as the JSON record that a calibrate job writes. Lossless; heap text. */
+char *hrf_observations_encode(const struct hrf_observations *observations);
+/* `where` names the text in messages. HRF_E_USER: the text is not such a record. */
+HRF_CHECKED enum hrf_status hrf_observations_decode(const char *text, size_t n_bytes,
+                                                    const char *where, struct hrf_observations *out,
+                                                    struct hrf_error *err);
 
 #endif

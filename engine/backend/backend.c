@@ -3,6 +3,7 @@
 #include "base/module.h"
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/ref/ref.h"
+#include "module_builds.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -21,9 +22,8 @@ enum hrf_status hrf_backend_open(const char *name, const struct hrf_backend_ops 
         }
     if (strcmp(name, "cuda") != 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "device '%s' is not in this build; it has auto, cpu, cuda and ref",
-                             name);
-    enum hrf_status status = hrf_module_load("cuda", HRF_VERSION, &operations, err);
+                             "device '%s' is not in this build: use auto, cpu, cuda or ref", name);
+    enum hrf_status status = hrf_module_load("cuda", HRF_BUILD_CUDA, &operations, err);
     if (status != HRF_OK)
         return hrf_error_wrap(err, status, "device cuda (use device cpu instead)");
     *out = operations;

@@ -1,10 +1,10 @@
 /* backend.h - the back ends: found by name, asked what they support, and made to compile nodes.
  *
  * A back end compiles a node once for its shapes into a kernel (kernel.h, with the memory layout).
- * One with a device of its own has a device.h table too. compile() is the only call that allocates;
- * compile() and a kernel's run() block until done, but for a back end with a device, whose run()
- * only queues. A back end and its kernels are used by one thread at a time; inside, they use
- * `n_threads`.
+ * One with a device of its own has a device.h table too. A row's compile() (kernel_rows.h) is the
+ * only call that allocates; it and a kernel's run() block until done, but for a back end with a
+ * device, whose run() only queues. A back end and its kernels are used by one thread at a time;
+ * inside, they use `n_threads`.
  */
 #ifndef HRF_ENGINE_BACKEND_BACKEND_H
 #define HRF_ENGINE_BACKEND_BACKEND_H
@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "engine/backend/device.h"
 #include "engine/backend/kernel.h"
+#include "engine/backend/kernel_rows.h"
 #include "engine/ir/graph.h"
 
 #include <stdbool.h>
@@ -47,48 +48,21 @@ struct hrf_backend_ops {
     const struct hrf_device_ops *device;
     bool signed_only; /* 8-bit values are S8 */
     bool has_tf32;
-    /* It has kernels for LAYER_NORM, ATTENTION and SWIGLU; false: what exporters write for them
-     * stays several operators. */
-    bool fuses_transformers;
-    /* INT8: what passes between products of rows, norms and attention is B16 rather than float32,
-     * which saves half of the memory's traffic. */
-    bool narrows_tokens;
-    /* INT8: it has kernels for LOOKUP and for ATTENTION of 8-bit values. */
-    bool looks_up;
+    /* INT8: the type of what passes between products of rows, norms and attention: B16 saves half
+     * of the memory's traffic. NONE: float32. */
+    enum hrf_dtype token_type;
+    /* Asked before planning, shapes known; passes ask it, too. */
+    const struct hrf_kernel_table *kernels;
     /* Whether create() would find its device, and what that is. */
     enum hrf_status (*identify)(struct hrf_device_identity *out, struct hrf_error *err);
     enum hrf_status (*create)(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err);
     void (*destroy)(struct hrf_backend *backend);
-    /* Asked before planning, shapes known. False sets err: the node, what is not supported and
-     * what would be. A true is a promise that compile() fails for lack of memory only. */
-    bool (*supports_op)(const struct hrf_graph *graph, const struct hrf_node *node,
-                        struct hrf_error *err);
-    enum hrf_status (*compile)(struct hrf_backend *backend, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_kernel **out,
-                               struct hrf_error *err);
     /* Called once before a graph's nodes are compiled, for what is better done for all of them.
      * `ranks` NULL: alone; else all ranks call it at the same place, each with its own graph.
      * Optional: NULL = nothing to do. */
     enum hrf_status (*prepare)(struct hrf_backend *backend, const struct hrf_graph *graph,
                                const struct hrf_backend_ranks *ranks, struct hrf_error *err);
-    /* Whether compile() takes this CONV or GEMM with this activation, of those that
-     * hrf_pass_fuse_epilogue() fuses, and gains by it. Optional: NULL = never. */
-    bool (*takes_activation)(const struct hrf_graph *graph, const struct hrf_node *node,
-                             enum hrf_activation activation);
-    /* Whether compile() takes this CONV (float, rank 4, without one so far) with a prologue, and
-     * gains by it. Optional: NULL = never. */
-    bool (*takes_prologue)(const struct hrf_graph *graph, const struct hrf_node *conv);
-    /* Whether compile() tries to compute this CONV and `norm`, a BATCH_NORM of its output, in one
-     * pass that writes both. Optional: NULL = never. */
-    bool (*takes_second)(const struct hrf_graph *graph, const struct hrf_node *conv,
-                         const struct hrf_node *norm);
-    /* Whether compile() takes the node's input k (-1: its output), an image, at a pixel stride
-     * (hrf_value.pixel_stride) of any number of whole cache lines. A CONV's residual then has its
-     * output's pixel stride; unless there is one, what lies between the output's pixels is left as
-     * it is. Optional: NULL = never. */
-    bool (*accepts_pixel_stride)(const struct hrf_graph *graph, const struct hrf_node *node,
-                                 int32_t k);
     /* Called by the thread that is about to compile or run. Optional: NULL = nothing to do. */
     void (*enter)(struct hrf_backend *backend);
 };
@@ -118,13 +92,17 @@ HRF_DEFINE_AUTO(hrf_kernel)
 HRF_CHECKED enum hrf_status hrf_node_check_common(const struct hrf_graph *graph,
                                                   const struct hrf_node *node,
                                                   struct hrf_error *err);
-/* A node is computed in what its run-time values hold. */
-enum hrf_node_form {
-    HRF_FORM_FLOAT,   /* float32 in, float32 out: the back end's own kernels */
-    HRF_FORM_HALF,    /* float16 or bfloat16 somewhere */
-    HRF_FORM_INTEGER, /* S8 or U8 somewhere */
-};
-enum hrf_node_form hrf_node_form(const struct hrf_graph *graph, const struct hrf_node *node);
+/* True if the back end computes the node; else err says what is not supported and what would be. */
+bool hrf_backend_supports(const struct hrf_backend_ops *ops, const struct hrf_graph *graph,
+                          const struct hrf_node *node, struct hrf_error *err);
+static inline enum hrf_status hrf_backend_compile(const struct hrf_backend_ops *ops,
+                                                  struct hrf_backend *backend,
+                                                  const struct hrf_graph *graph,
+                                                  const struct hrf_node *node,
+                                                  struct hrf_kernel **out, struct hrf_error *err)
+{
+    return hrf_kernel_compile(ops->kernels, backend, graph, node, out, err);
+}
 /* POOL_SUM and POOL_FINISH: the halves of a GLOBAL_AVERAGE_POOL that ranks share. */
 static inline bool hrf_is_partial(enum hrf_op op)
 {

@@ -139,9 +139,8 @@ struct hrf_requantize {
     float low, high; /* CLIP, in y's steps */
     float slope;     /* LEAKY_RELU */
 };
-HRF_CHECKED enum hrf_status hrf_requantize_create(const struct hrf_spec *spec,
-                                                  struct hrf_requantize **out,
-                                                  struct hrf_error *err);
+/* The caller owns what it returns. */
+struct hrf_requantize *hrf_requantize_create(const struct hrf_spec *spec);
 void hrf_requantize_destroy(struct hrf_requantize *requantize);
 HRF_DEFINE_AUTO(hrf_requantize)
 

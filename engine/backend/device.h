@@ -149,6 +149,9 @@ struct hrf_device_ops {
     /* Lines for the log about what compile() did since the last call ("12 convolutions tuned in 8 s
      * ..."); "": nothing. Valid until the next call. */
     const char *(*notes)(struct hrf_backend *backend);
+    /* How many kernels of the device's library compile() passed over because their results were
+     * wrong. */
+    int32_t (*n_wrong_engines)(const struct hrf_backend *backend);
 
     enum hrf_status (*allocate)(struct hrf_backend *backend, size_t n_bytes, void **out,
                                 struct hrf_error *err);

@@ -1,4 +1,4 @@
-/* formulas.h - functions of one number (engine/ir/op_table.h), once for the CPU, which computes
+/* formulas.h - functions of one number (engine/ir/graph.h), once for the CPU, which computes
  * them in double, and for CUDA, which computes them in float: both include it where exp() and the
  * others are functions of the type of x, and clip(x, low, high) too. Those that are activations
  * (Relu, LeakyRelu, Clip) are not here: every back end has them in its epilogue.

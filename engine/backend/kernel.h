@@ -4,7 +4,7 @@
  * although its shape is written N, C, H, W; any other rank lies in the order of its shape. Both are
  * dense, except images with a pixel stride (hrf_value.pixel_stride): the number of elements from
  * one pixel's channels to the next pixel's; those beyond the channels have no meaning. Only nodes
- * for which the back end said so (accepts_pixel_stride in backend.h) see such images. Weights of a
+ * whose row says so (HRF_STRIDED in kernel_rows.h) see such images. Weights of a
  * convolution are a constant in ONNX order; a back end packs them as it likes.
  *
  * Ownership: the caller owns every buffer that a call names and lends it for the call; a kernel
@@ -46,9 +46,11 @@ struct hrf_kernel {
     enum hrf_status (*run_fused)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
                                  struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
                                  struct hrf_error *err);
-    const char *implementation; /* "brgconv:avx512_core", "product:avx512"; lives as the kernel */
-    size_t workspace_bytes;     /* scratch that any other kernel may use before and after */
-    size_t weight_bytes;        /* packed constants held by the kernel */
+    const struct hrf_kernel_row *row; /* that it was compiled by; hrf_kernel_compile() sets it */
+    /* "brgconv:avx512_core"; lives as the kernel. NULL from a row's compile(): the row's name. */
+    const char *implementation;
+    size_t workspace_bytes; /* scratch that any other kernel may use before and after */
+    size_t weight_bytes;    /* packed constants held by the kernel */
 };
 
 #endif

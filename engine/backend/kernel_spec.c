@@ -43,13 +43,10 @@ enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_
                                 struct hrf_spec **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_spec) spec = hrf_calloc(1, sizeof *spec);
-    HRF_CHECK_MEMORY(spec != NULL, err, "no memory for the kernel of node '%s'", node->name);
     spec->op = node->op;
     spec->attributes = node->attributes;
     spec->name = hrf_strdup(node->name);
     spec->inputs = hrf_calloc((size_t)node->n_inputs + 1, sizeof *spec->inputs);
-    HRF_CHECK_MEMORY(spec->name != NULL && spec->inputs != NULL, err,
-                     "no memory for the kernel of node '%s'", node->name);
     spec->n_inputs = node->n_inputs;
     HRF_TRY(copy_operands(graph, node, spec, err));
     const struct hrf_value *y = &graph->values[node->outputs[0]];

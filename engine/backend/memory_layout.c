@@ -202,9 +202,9 @@ struct hrf_blocks hrf_blocks_of(const struct hrf_spec *spec)
     const struct hrf_operand *deep = to_space ? &spec->inputs[0] : &spec->output;
     const struct hrf_operand *flat = to_space ? &spec->output : &spec->inputs[0];
     const int64_t *dims = deep->shape.dims;
-    const int64_t block = spec->attributes.size, rows = dims[2], columns = dims[3];
+    const int64_t block = spec->attributes.block.size, rows = dims[2], columns = dims[3];
     const int64_t channels = dims[1] / (block * block), depth = deep->pixel_stride;
-    const bool inside = spec->attributes.column_row_depth;
+    const bool inside = spec->attributes.block.column_row_depth;
     const int64_t pixel = flat->pixel_stride, line = columns * block * pixel;
     const int64_t wide[HRF_MAX_RANK] = { rows * block * line, block * line, line,
                                          block * pixel,       pixel,        1 };

@@ -25,20 +25,15 @@ static void fill(const struct hrf_spec *spec, float out_scale, struct hrf_requan
     }
 }
 
-enum hrf_status hrf_requantize_create(const struct hrf_spec *spec, struct hrf_requantize **out,
-                                      struct hrf_error *err)
+struct hrf_requantize *hrf_requantize_create(const struct hrf_spec *spec)
 {
-    HRF_AUTO(hrf_requantize) r = hrf_calloc(1, sizeof *r);
+    struct hrf_requantize *r = hrf_calloc(1, sizeof *r);
     const bool is_float = spec->output.dtype == HRF_F32;
     const float out_scale = is_float ? 1.0f : spec->output.quantization.scale;
     const struct hrf_attributes *a = &spec->attributes;
-    if (r != NULL) {
-        r->n_channels = hrf_shape_count(&spec->inputs[HRF_CONV_SCALES].shape);
-        r->multiplier = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
-        r->bias = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
-    }
-    HRF_CHECK_MEMORY(r != NULL && r->multiplier != NULL && r->bias != NULL, err,
-                     "no memory for the scales of node '%s'", spec->name);
+    r->n_channels = hrf_shape_count(&spec->inputs[HRF_CONV_SCALES].shape);
+    r->multiplier = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
+    r->bias = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
     fill(spec, out_scale, r);
     r->residual_scale = 1.0f;
     if (hrf_spec_has(spec, HRF_CONV_RESIDUAL)) {
@@ -50,7 +45,5 @@ enum hrf_status hrf_requantize_create(const struct hrf_spec *spec, struct hrf_re
     r->slope = a->alpha;
     r->low = a->activation_min <= -FLT_MAX ? -FLT_MAX : a->activation_min / out_scale;
     r->high = a->activation_max >= FLT_MAX ? FLT_MAX : a->activation_max / out_scale;
-    *out = r;
-    r = NULL;
-    return HRF_OK;
+    return r;
 }

@@ -1,35 +1,35 @@
 #include "engine/backend/strips.h"
 
-static void choose_size(struct hrf_strips *s, const struct hrf_node *node, int64_t kernel_rows,
-                        int64_t most_elements, int64_t least_rows)
+#include "base/min_max.h"
+#include "engine/ir/window_span.h"
+
+static void choose_size(struct hrf_strips *s, const struct hrf_window *window, int64_t max_elements,
+                        int64_t min_rows)
 {
-    const int64_t per_row = s->columns * s->channels;
-    const int64_t span = (kernel_rows - 1) * node->attributes.window.dilation[0] + 1;
-    s->by_images = s->rows * per_row <= most_elements;
+    const int64_t per_row = s->columns * s->channels, span = hrf_window_span(window, 0, 1);
+    s->by_images = s->rows * per_row <= max_elements;
     s->n_units = s->by_images ? s->n : s->out_rows;
-    int64_t size = s->by_images ? most_elements / (s->rows * per_row)
-                                : (most_elements / per_row - span) / s->stride + 1;
-    const int64_t least = s->by_images ? 1 : least_rows;
-    size = size < least ? least : size;
-    size = size < s->n_units ? size : s->n_units;
-    const int64_t n_strips = (s->n_units + size - 1) / size; /* as even as can be */
-    s->size = (s->n_units + n_strips - 1) / n_strips;
-    s->in_rows = (s->size - 1) * s->stride + span;
+    const int64_t fit = s->by_images ? max_elements / (s->rows * per_row)
+                                     : (max_elements / per_row - span) / s->stride + 1;
+    const int64_t size = hrf_min(hrf_max(fit, s->by_images ? 1 : min_rows), s->n_units);
+    s->size = hrf_ceil_div(s->n_units, hrf_ceil_div(s->n_units, size)); /* as even as can be */
+    s->in_rows = hrf_window_span(window, 0, s->size);
 }
 
 void hrf_strips_choose(const struct hrf_graph *graph, const struct hrf_node *node,
-                       int64_t most_elements, int64_t least_rows, struct hrf_strips *out)
+                       int64_t max_elements, int64_t min_rows, struct hrf_strips *out)
 {
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
+    struct hrf_window window = node->attributes.window;
+    window.kernel[0] = graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape.dims[2];
     *out = (struct hrf_strips){ .n = x->dims[0],
                                 .channels = x->dims[1],
                                 .rows = x->dims[2],
                                 .columns = x->dims[3],
                                 .out_rows = graph->values[node->outputs[0]].shape.dims[2],
-                                .stride = node->attributes.window.stride[0],
-                                .pad = node->attributes.window.pad_begin[0] };
-    choose_size(out, node, graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape.dims[2],
-                most_elements, least_rows);
+                                .stride = window.stride[0],
+                                .pad = window.pad_begin[0] };
+    choose_size(out, &window, max_elements, min_rows);
 }
 
 int64_t hrf_strips_elements(const struct hrf_strips *s)

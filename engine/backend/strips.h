@@ -18,10 +18,10 @@ struct hrf_strips {
     int64_t in_rows;       /* of a strip (by rows), those above and below the image included */
 };
 
-/* Strips of at most `most_elements` of the image, but of `least_rows` output rows (or an image) at
+/* Strips of at most `max_elements` of the image, but of `min_rows` output rows (or an image) at
  * least; as even as can be. */
 void hrf_strips_choose(const struct hrf_graph *graph, const struct hrf_node *node,
-                       int64_t most_elements, int64_t least_rows, struct hrf_strips *out);
+                       int64_t max_elements, int64_t min_rows, struct hrf_strips *out);
 /* Of the image, in a strip. */
 int64_t hrf_strips_elements(const struct hrf_strips *strips);
 /* The convolution of one strip, whose image is of `type`, as a graph of one node. */

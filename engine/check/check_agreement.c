@@ -12,17 +12,17 @@
 struct agreement {
     const char *model;
     int64_t size, batch;
-    const char *precision;
+    enum hrf_precision precision;
     double limit;
 };
 static const struct agreement agreements[] = {
-    { "resnet18", 32, 2, "fp32", 1e-4 },   { "resnet18", 32, 2, "tf32", 0.02 },
-    { "resnet18", 32, 2, "bf16", 0.05 },   { "resnet18", 32, 2, "fp16", 0.01 },
-    { "resnet18", 32, 2, "int8", 0.15 },   { "unet:3,8", 32, 1, "fp32", 1e-4 },
-    { "unet:3,8", 32, 1, "int8", 0.2 },    { "resnet50", 224, 4, "fp32", 1e-4 },
-    { "resnet50", 224, 4, "bf16", 0.05 },  { "resnet50", 224, 4, "int8", 0.2 },
-    { "googlenet", 224, 2, "fp32", 1e-4 }, { "inception-v3", 299, 1, "fp32", 1e-4 },
-    { "unet", 256, 1, "tf32", 0.02 },      { "resnet-v2-101-hires", 256, 1, "tf32", 0.05 },
+    { "resnet18", 32, 2, HRF_FP32, 1e-4 },   { "resnet18", 32, 2, HRF_TF32, 0.02 },
+    { "resnet18", 32, 2, HRF_BF16, 0.05 },   { "resnet18", 32, 2, HRF_FP16, 0.01 },
+    { "resnet18", 32, 2, HRF_INT8, 0.15 },   { "unet:3,8", 32, 1, HRF_FP32, 1e-4 },
+    { "unet:3,8", 32, 1, HRF_INT8, 0.2 },    { "resnet50", 224, 4, HRF_FP32, 1e-4 },
+    { "resnet50", 224, 4, HRF_BF16, 0.05 },  { "resnet50", 224, 4, HRF_INT8, 0.2 },
+    { "googlenet", 224, 2, HRF_FP32, 1e-4 }, { "inception-v3", 299, 1, HRF_FP32, 1e-4 },
+    { "unet", 256, 1, HRF_TF32, 0.02 },      { "resnet-v2-101-hires", 256, 1, HRF_TF32, 0.05 },
 };
 enum { N_AGREEMENTS = sizeof agreements / sizeof agreements[0], N_QUICK = 7 };
 
@@ -43,7 +43,7 @@ static enum hrf_status run_session(const struct hrf_graph *graph,
         hrf_calibrator_watch(session, &calibrator);
     *n = hrf_shape_count(hrf_session_output_shape(session, 0));
     const size_t n_bytes = (size_t)*n * sizeof *last;
-    last = hrf_alloc(n_bytes);
+    last = hrf_try_alloc(n_bytes);
     HRF_CHECK_MEMORY(last != NULL, err, "no memory for the outputs");
     for (int run = 0; run < n_runs; run++) {
         struct hrf_random random = hrf_random_init(1);
@@ -79,14 +79,14 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
     HRF_AUTO_FREE float *truth = NULL, *ours = NULL;
     struct hrf_observations seen = { .items = NULL };
     struct hrf_calibrated calibrated = { .ranges = NULL };
-    struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     int64_t n = 0;
     HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
     enum hrf_status status = run_session(graph, &config, &seen, 1, &truth, &n, err);
-    if (status == HRF_OK && strcmp(row->precision, "int8") == 0) {
-        status = hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, &calibration, err);
+    if (status == HRF_OK && row->precision == HRF_INT8) {
+        status = hrf_fit_all(&seen, HRF_FIT_MINMAX, &calibration, err);
         if (status == HRF_OK)
-            status = hrf_calibrated_init(calibration, &calibrated, err);
+            hrf_calibrated_init(calibration, &calibrated);
     }
     hrf_observations_release(&seen);
     config = (struct hrf_session_config){ .device = device,
@@ -104,7 +104,8 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
 static void name_agreement(int row, char *name, size_t size)
 {
     const struct agreement *a = &agreements[row];
-    snprintf(name, size, "%s-%s-%lld", a->model, a->precision, (long long)a->size);
+    snprintf(name, size, "%s-%s-%lld", a->model, hrf_precision_name(a->precision),
+             (long long)a->size);
 }
 
 static void run_agreement(const struct hrf_check *check, int which, struct hrf_check_row *out)
@@ -118,11 +119,13 @@ static void run_agreement(const struct hrf_check *check, int which, struct hrf_c
     }
     const bool ran = compare(&row, check->device, &difference, &why) == HRF_OK;
     out->good = ran && difference <= row.limit;
-    snprintf(out->words, sizeof out->words,
+    snprintf(out->text, sizeof out->text,
              "%-20s %4lld px %-5s %.1e of the largest output (at most %g)%s%s", row.model,
-             (long long)row.size, row.precision, difference, row.limit, ran ? "" : ": ", why.text);
+             (long long)row.size, hrf_precision_name(row.precision), difference, row.limit,
+             ran ? "" : ": ", why.text);
     out->json = json_pack("{sssIsIsssosfss}", "model", row.model, "size", (json_int_t)row.size,
-                          "batch", (json_int_t)row.batch, "precision", row.precision, "difference",
+                          "batch", (json_int_t)row.batch, "precision",
+                          hrf_precision_name(row.precision), "difference",
                           hrf_json_number(difference), "limit", row.limit, "error", why.text);
 }
 

@@ -56,8 +56,8 @@ static enum hrf_status compare_layout(const struct hrf_check *check, const char 
     const int64_t n_in = hrf_shape_count(&source.shape);
     const size_t n_bytes = (size_t)hrf_shape_count(&graph->values[graph->outputs[0]].shape) *
                            sizeof(float);
-    HRF_AUTO_FREE float *images = hrf_alloc_array((size_t)n_in, sizeof *images);
-    HRF_AUTO_FREE float *whole = hrf_alloc(n_bytes), *parts = hrf_alloc(n_bytes);
+    HRF_AUTO_FREE float *images = hrf_try_alloc_array((size_t)n_in, sizeof *images);
+    HRF_AUTO_FREE float *whole = hrf_try_alloc(n_bytes), *parts = hrf_try_alloc(n_bytes);
     HRF_CHECK_MEMORY(images != NULL && whole != NULL && parts != NULL, err,
                      "no memory for the images");
     struct hrf_random random = hrf_random_init(1);
@@ -66,7 +66,7 @@ static enum hrf_status compare_layout(const struct hrf_check *check, const char 
     source.data = images;
     HRF_TRY(hrf_made_ranges_init(graph, &made, err));
     const struct hrf_session_config config = { .device = check->device,
-                                               .precision = "int8",
+                                               .precision = HRF_INT8,
                                                .ranges = made.ranges,
                                                .n_ranges = made.n_ranges };
     enum hrf_status status = run_ranks(graph, &config, NULL, &source, whole, n_bytes, err);
@@ -93,17 +93,17 @@ static void run_layout(const struct hrf_check *check, int row, struct hrf_check_
 {
     struct hrf_error why = { .text = "" };
     out->good = compare_layout(check, layouts[row].model, layouts[row].layout, &why) == HRF_OK;
-    snprintf(out->words, sizeof out->words, "%-20s %4d px int8  %s: %s", layouts[row].model,
+    snprintf(out->text, sizeof out->text, "%-20s %4d px int8  %s: %s", layouts[row].model,
              (int)LAYOUT_SIZE, words_of(row), out->good ? "the same bytes" : why.text);
-    out->json = json_pack("{ssssssss}", "model", layouts[row].model, "precision", "int8", "layout",
-                          words_of(row), "error", why.text);
+    out->json = json_pack("{ssssssss}", "model", layouts[row].model, "precision",
+                          hrf_precision_name(HRF_INT8), "layout", words_of(row), "error", why.text);
 }
 
 bool hrf_check_layout(int i, struct hrf_check_network *out, const char **layout)
 {
     if (i >= (int)N_LAYOUTS)
         return false;
-    *out = (struct hrf_check_network){ layouts[i].model, "int8", LAYOUT_SIZE, 1 };
+    *out = (struct hrf_check_network){ layouts[i].model, HRF_INT8, LAYOUT_SIZE, 1 };
     *layout = layouts[i].layout;
     return true;
 }

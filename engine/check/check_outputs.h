@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "engine/check/check_rows.h"
 #include "engine/run/made_ranges.h"
+#include "schema/settings/precision.h"
 
 struct hrf_expected {
     struct hrf_made_ranges made; /* observed where the CPU has seen the value, else invented */
@@ -40,6 +41,6 @@ struct hrf_likeness {
 struct hrf_likeness hrf_expected_compare(const struct hrf_expected *expected, const float *outputs,
                                          int64_t n_all);
 /* Whether a precision may be that far away. */
-bool hrf_likeness_is_good(const struct hrf_likeness *likeness, const char *precision);
+bool hrf_likeness_is_good(const struct hrf_likeness *likeness, enum hrf_precision precision);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "engine/ir/graph.h"
 #include "engine/run/session.h"
+#include "schema/settings/precision.h"
 
 struct hrf_check {
     const char *device;
@@ -20,8 +21,8 @@ struct hrf_check {
 
 struct hrf_check_row {
     bool good;
-    char words[1536]; /* a line for people, without an end of line */
-    json_t *json;     /* the same as members of an object; owned by who asked for the row */
+    char text[1536]; /* a line for people, without an end of line */
+    json_t *json;    /* the same as members of an object; owned by who asked for the row */
 };
 
 struct hrf_check_part {
@@ -47,7 +48,8 @@ HRF_CHECKED enum hrf_status hrf_check_graph(const char *model, int64_t size, int
 /* The networks of `agreement` and `speed`, and how they run there: what their plans can be made
  * beforehand for. False: there is no network `i`. */
 struct hrf_check_network {
-    const char *model, *precision;
+    const char *model;
+    enum hrf_precision precision;
     int64_t size, batch;
 };
 bool hrf_check_agreement_network(int i, struct hrf_check_network *out);
@@ -57,8 +59,8 @@ HRF_CHECKED enum hrf_status hrf_check_make_outputs(const char *folder, struct hr
 /* Likewise of `layouts`: a network and how its ranks divide it (NULL: in bands). */
 enum { HRF_CHECK_BANDS = 3 };
 bool hrf_check_layout(int i, struct hrf_check_network *out, const char **layout);
-/* The graph of a row of `rounding`, with the INT8 ranges of its values, [HRF_CHECK_MOST_RANGES]. */
-enum { HRF_CHECK_MOST_RANGES = 8 };
+/* The graph of a row of `rounding`, with the INT8 ranges of its values, [HRF_CHECK_MAX_RANGES]. */
+enum { HRF_CHECK_MAX_RANGES = 8 };
 HRF_CHECKED enum hrf_status hrf_check_rounding_graph(int i, struct hrf_graph **out,
                                                      struct hrf_range *ranges, int32_t *n_ranges,
                                                      struct hrf_error *err);

@@ -1,9 +1,9 @@
 /* check_speed.c - images per second, memory and energy of common networks. */
 #include "base/clock.h"
-#include "base/gpu_meter.h"
 #include "base/sort.h"
 #include "base/strbuf.h"
 #include "engine/check/check_outputs.h"
+#include "engine/meters/gpu_meter.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,24 +11,25 @@
 
 /* The most common networks come first. `small`: in its place where the program is tried. */
 static const struct speed {
-    const char *model, *precision;
+    const char *model;
+    enum hrf_precision precision;
     int64_t size, batch;
     int runs;
     const char *small;
 } speeds[] = {
-    { "resnet-v2-101-hires", "int8", 256, 64, 40, NULL },
-    { "resnet101", "int8", 256, 64, 40, NULL },
-    { "vit", "int8", 224, 64, 40, "vit:2,64" },
-    { "resnet-v2-101-hires", "bf16", 256, 64, 40, NULL },
-    { "resnet101", "bf16", 256, 64, 40, NULL },
-    { "vit", "bf16", 224, 64, 40, "vit:2,64" },
-    { "resnet-v2-101-hires", "tf32", 256, 64, 40, NULL },
-    { "resnet101", "tf32", 256, 64, 40, NULL },
-    { "vit", "tf32", 224, 64, 40, "vit:2,64" },
-    { "resnet-v2-101-hires", "fp32", 256, 64, 10, NULL },
-    { "resnet-v2-101-hires", "fp32", 8192, 1, 1, NULL },
-    { "resnet-v2-101-hires", "fp16", 256, 64, 40, NULL },
-    { "resnet101", "fp32", 256, 64, 10, NULL },
+    { "resnet-v2-101-hires", HRF_INT8, 256, 64, 40, NULL },
+    { "resnet101", HRF_INT8, 256, 64, 40, NULL },
+    { "vit", HRF_INT8, 224, 64, 40, "vit:2,64" },
+    { "resnet-v2-101-hires", HRF_BF16, 256, 64, 40, NULL },
+    { "resnet101", HRF_BF16, 256, 64, 40, NULL },
+    { "vit", HRF_BF16, 224, 64, 40, "vit:2,64" },
+    { "resnet-v2-101-hires", HRF_TF32, 256, 64, 40, NULL },
+    { "resnet101", HRF_TF32, 256, 64, 40, NULL },
+    { "vit", HRF_TF32, 224, 64, 40, "vit:2,64" },
+    { "resnet-v2-101-hires", HRF_FP32, 256, 64, 10, NULL },
+    { "resnet-v2-101-hires", HRF_FP32, 8192, 1, 1, NULL },
+    { "resnet-v2-101-hires", HRF_FP16, 256, 64, 40, NULL },
+    { "resnet101", HRF_FP32, 256, 64, 10, NULL },
 };
 enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
 
@@ -71,7 +72,6 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     struct hrf_device_times before = { 0, 0 };
     double since = 0;
     void *batches[N_FED];
-    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %d times", row->runs);
     HRF_TRY(take_batches(session, row, batches, err));
     for (int i = 0; i <= n; i++) {
         if (i < n) {
@@ -165,10 +165,11 @@ static json_t *row_json(const struct speed *row, const struct measured *m, doubl
     const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
     return json_pack(
         "{ss sI sI ss so so so so sI sI sI so so so sb so so ss}", "model", row->model, "size",
-        (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision", row->precision,
-        "images_per_second", hrf_json_number(speed), "tops", hrf_json_number(tops), "copy_seconds",
-        hrf_json_number(m->per_batch.copy), "kernel_seconds", hrf_json_number(m->per_batch.kernels),
-        "peak_memory_bytes", (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
+        (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision",
+        hrf_precision_name(row->precision), "images_per_second", hrf_json_number(speed), "tops",
+        hrf_json_number(tops), "copy_seconds", hrf_json_number(m->per_batch.copy), "kernel_seconds",
+        hrf_json_number(m->per_batch.kernels), "peak_memory_bytes",
+        (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
         (json_int_t)m->memory.weight_bytes, "process_bytes", (json_int_t)m->process_bytes,
         "joules_per_image", hrf_json_number(m->joules / (double)row->batch), "build_seconds",
         hrf_json_number(m->build), "build_again_seconds", hrf_json_number(m->again), "compared",
@@ -194,20 +195,20 @@ static void put_words(const struct speed *row, const struct measured *m, double 
         snprintf(likeness, sizeof likeness, "outputs %s, %.1e of the largest off%s",
                  out->good ? "as the CPU's" : "NOT the CPU's", m->likeness.difference, apart);
     snprintf(
-        out->words, sizeof out->words,
+        out->text, sizeof out->text,
         "%-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; %s; a batch copies %.2f ms, "
         "computes %.2f ms; %.2f GiB beside %.2f of weights%s%s; ready in %.1f s, again in "
         "%.1f s",
-        row->model, (long long)row->size, row->precision, (long long)row->batch, speed,
-        m->operations / m->median * 1e-12, likeness, m->per_batch.copy * 1e3,
+        row->model, (long long)row->size, hrf_precision_name(row->precision), (long long)row->batch,
+        speed, m->operations / m->median * 1e-12, likeness, m->per_batch.copy * 1e3,
         m->per_batch.kernels * 1e3, all - weights, weights, context, energy, m->build, m->again);
 }
 
 static void name_speed(int row, char *name, size_t size)
 {
     const struct speed *s = &speeds[row];
-    snprintf(name, size, "%s-%s-%lldx%lld", s->model, s->precision, (long long)s->size,
-             (long long)s->batch);
+    snprintf(name, size, "%s-%s-%lldx%lld", s->model, hrf_precision_name(s->precision),
+             (long long)s->size, (long long)s->batch);
 }
 
 static void run_speed(const struct hrf_check *check, int which, struct hrf_check_row *out)
@@ -225,8 +226,9 @@ static void run_speed(const struct hrf_check *check, int which, struct hrf_check
     if (ran)
         put_words(&row, &m, speed, out);
     else
-        snprintf(out->words, sizeof out->words, "%-20s %4lld px %-5s batch %lld: %s", row.model,
-                 (long long)row.size, row.precision, (long long)row.batch, why.text);
+        snprintf(out->text, sizeof out->text, "%-20s %4lld px %-5s batch %lld: %s", row.model,
+                 (long long)row.size, hrf_precision_name(row.precision), (long long)row.batch,
+                 why.text);
     out->json = row_json(&row, &m, speed, why.text);
 }
 

@@ -15,7 +15,8 @@
 #include <string.h>
 
 struct request {
-    const char *model, *precision, *device, *layout, *comm;
+    const char *model, *device, *layout, *comm;
+    enum hrf_precision precision;
     int64_t size, batch, runs, threads, classes, bands;
     double memory_gib;
     bool layers, products, predict, json;
@@ -95,12 +96,12 @@ static json_t *to_json(const struct request *r, const struct hrf_bench *b)
 {
     double batch = (double)r->batch;
     return json_pack("{sssIsIssssssss sosososososo sIsIsososIso}", "model", r->model, "size",
-                     (json_int_t)r->size, "batch", (json_int_t)r->batch, "precision", r->precision,
-                     "device", b->device, "device_in_words", b->device_in_words, "layout",
-                     r->layout != NULL ? r->layout : "single", "images_per_second",
-                     hrf_json_number(batch / b->median), "images_per_second_min",
-                     hrf_json_number(batch / b->max), "images_per_second_max",
-                     hrf_json_number(batch / b->min), "gop_per_image",
+                     (json_int_t)r->size, "batch", (json_int_t)r->batch, "precision",
+                     hrf_precision_name(r->precision), "device", b->device, "device_in_words",
+                     b->device_in_words, "layout", r->layout != NULL ? r->layout : "single",
+                     "images_per_second", hrf_json_number(batch / b->median),
+                     "images_per_second_min", hrf_json_number(batch / b->max),
+                     "images_per_second_max", hrf_json_number(batch / b->min), "gop_per_image",
                      hrf_json_number(b->operations / batch * 1e-9), "tops",
                      hrf_json_number(b->operations / b->median * 1e-12), "build_seconds",
                      hrf_json_number(b->build_seconds), "peak_memory_bytes",
@@ -244,8 +245,9 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
 {
     printf("%s %lldx%lld px, batch %lld, %s: %.3g images/s (%.3g to %.3g), %.2f GOP/image, "
            "%.1f GOPS, %.2f GiB",
-           r->model, (long long)r->size, (long long)r->size, (long long)r->batch, r->precision,
-           (double)r->batch / b->median, (double)r->batch / b->max, (double)r->batch / b->min,
+           r->model, (long long)r->size, (long long)r->size, (long long)r->batch,
+           hrf_precision_name(r->precision), (double)r->batch / b->median,
+           (double)r->batch / b->max, (double)r->batch / b->min,
            b->operations / (double)r->batch * 1e-9, b->operations / b->median * 1e-9,
            (double)hrf_session_memory_total(&b->memory) / 0x1p30);
     if (b->bands.n_bands > 1) {
@@ -262,9 +264,8 @@ static void print_text(const struct request *r, const struct hrf_bench *b)
     print_ranks(b);
 }
 
-static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
-                             const struct hrf_products *products, const struct forecast *f,
-                             struct hrf_error *err)
+static void print(const struct request *r, const struct hrf_bench *b,
+                  const struct hrf_products *products, const struct forecast *f)
 {
     if (!r->json) {
         if ((r->layers || r->products) && b->n_layers == 0)
@@ -276,43 +277,39 @@ static enum hrf_status print(const struct request *r, const struct hrf_bench *b,
             print_products(products, b);
         if (f->prediction != NULL)
             print_forecast(f, b);
-        return HRF_OK;
+        return;
     }
     HRF_AUTO_JSON value = to_json(r, b);
-    if (value != NULL && b->bands.n_bands > 1) {
+    if (b->bands.n_bands > 1) {
         json_object_set_new(value, "bands", json_integer(b->bands.n_bands));
         json_object_set_new(value, "rows", json_string(b->bands.keeps ? "kept" : "recomputed"));
         json_object_set_new(value, "kept_bytes", json_integer(b->bands.line_cache_bytes));
         json_object_set_new(value, "recomputed", hrf_json_number(b->bands.recomputed));
     }
-    if (value != NULL && b->resident_bytes > 0)
+    if (b->resident_bytes > 0)
         json_object_set_new(value, "resident_bytes", json_integer((json_int_t)b->resident_bytes));
-    if (value != NULL && r->layers)
+    if (r->layers)
         json_object_set_new(value, "layers", layers_to_json(b));
-    if (value != NULL && r->products && b->n_layers > 0)
+    if (r->products && b->n_layers > 0)
         json_object_set_new(value, "products_alone", products_to_json(products, b));
-    if (value != NULL && b->ranks != NULL)
+    if (b->ranks != NULL)
         json_object_set_new(value, "ranks", ranks_to_json(b));
-    if (value != NULL && b->transport != NULL)
+    if (b->transport != NULL)
         json_object_set_new(value, "comm", json_string(b->transport));
-    if (value != NULL && f->prediction != NULL)
+    if (f->prediction != NULL)
         json_object_set_new(value, "predicted", forecast_to_json(f, b));
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
-    printf("%s\n", text);
-    return HRF_OK;
+    hrf_json_print(value);
 }
 
 static enum hrf_status bench(const void *context, const struct hrf_joined *joined,
                              struct hrf_error *err)
 {
-    const struct request *r = context;
+    struct request shown = *(const struct request *)context, *r = &shown;
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_bench result = { .n_ranks = 1 };
     struct hrf_found_layout layout = { .is_chosen = false };
-    HRF_TRY(hrf_engine_check_request(r->device, r->precision, r->layout, err));
-    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
-    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    HRF_TRY(hrf_engine_check_request(r->device, r->layout, err));
+    HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
     struct hrf_network_config config = {
         .session = { .device = r->device,
                      .precision = r->precision,
@@ -337,27 +334,27 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     if (status == HRF_OK && r->products && result.n_layers > 0)
         status = hrf_products_time(&result, &products, err);
     char text[128];
-    struct request shown = *r; /* with the layout that "auto" has chosen */
     hrf_layout_text(&layout.plan, text);
-    shown.layout = text;
+    shown.layout = text; /* what "auto" has chosen */
     if (status == HRF_OK && hrf_joined_is_first(joined))
-        status = print(&shown, &result, &products, &predicted, err);
+        print(&shown, &result, &products, &predicted);
     release_forecast(&predicted);
     hrf_found_layout_release(&layout);
     hrf_bench_release(&result);
     return status;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_bench(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = {
-        .precision = "fp32", .device = "auto", .size = 256, .batch = 8, .runs = 10, .classes = 1000
+        .precision = HRF_FP32, .device = "auto", .batch = 8, .runs = 10, .classes = 1000
     };
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "the same as the argument MODEL", HRF_OPTION_TEXT, &r.model },
-        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
+        { "size", "PX", "image size (default: the file's, or 256)", HRF_OPTION_INT, &r.size },
         { "batch", "N", "images in a batch (default 8)", HRF_OPTION_INT, &r.batch },
-        { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
+        { "precision", "P", "", HRF_OPTION_WORD,
+          &(struct hrf_option_word){ &r.precision, hrf_precision_names } },
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
         { "layout", "L", "how ranks share the work: spatial=2, stages=2,microbatches=4, auto",
           HRF_OPTION_TEXT, &r.layout },
@@ -396,7 +393,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     else if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER,
                                "a model is needed: a built-in architecture or an ONNX file");
-    else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.bands < 0 ||
+    else if (r.size < 0 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.bands < 0 ||
              r.memory_gib < 0 || r.classes < 1)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--size, --batch, --runs and --classes must be at least 1");
@@ -404,15 +401,3 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = hrf_joined_run(r.comm, r.layout, bench, &r, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_bench = {
-    .name = "bench",
-    .operands = "MODEL",
-    .max_operands = 1,
-    .summary = "measure images per second",
-    .details =
-        "Runs MODEL, a built-in architecture or an ONNX file, on random images. 'hires-flow bench' "
-        "and 'hires-flow bench engine' are "
-        "the same. 'hires-flow bench sweep' ('hires-engine sweep') compares ranks and layouts.",
-    .run = run,
-};

@@ -84,7 +84,7 @@ static void run_row(void *context, const struct hrf_check_part *part, int row, c
     part->run(&c->check, row, &out);
     c->good &= out.good;
     if (!wanted->json)
-        printf("%s %s\n", out.good ? "ok   " : "BAD  ", out.words);
+        printf("%s %s\n", out.good ? "ok   " : "BAD  ", out.text);
     json_object_set_new(out.json, "row", json_string(name));
     json_object_set_new(out.json, "good", json_boolean(out.good));
     json_array_append_new(json_object_get(c->all, part->name), out.json);
@@ -100,29 +100,26 @@ static enum hrf_status check_all(struct checking *c, struct hrf_error *err)
     const struct wanted *wanted = c->wanted;
     const struct hrf_backend_ops *ops = NULL;
     struct hrf_device_identity identity;
-    char words[512] = "";
+    char text[512] = "";
     HRF_TRY(hrf_backend_open(wanted->device, &ops, err));
     HRF_TRY(ops->identify(&identity, err));
-    hrf_device_identity_words(&identity, words, sizeof words);
+    hrf_device_identity_words(&identity, text, sizeof text);
     if (!wanted->json)
-        printf("%s: %s\n", wanted->device, words);
+        printf("%s: %s\n", wanted->device, text);
     c->check = (struct hrf_check){ wanted->device, identity.address, wanted->small,
                                    wanted->outputs };
     c->all = json_pack("{si ss ss sb sb}", "version", 1, "device", wanted->device,
-                       "device_in_words", words, "good", 1, "complete", 0);
+                       "device_in_words", text, "good", 1, "complete", 0);
     for (int p = 0; p < (int)N_PARTS; p++)
         json_object_set_new(c->all, parts[p]->name, json_array());
-    HRF_CHECK_MEMORY(c->all != NULL, err, "no memory for the result");
     for_every_row(wanted, run_row, c);
     json_object_set_new(c->all, "complete", json_true()); /* rows left out are said by name */
-    HRF_AUTO_FREE char *text = hrf_json_text(c->all);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
     if (wanted->json)
-        printf("%s\n", text);
+        hrf_json_print(c->all);
     return wanted->save != NULL ? hrf_json_write_file(wanted->save, c->all, err) : HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_check(const struct hrf_command *command, int argc, char **argv)
 {
     struct wanted wanted = { .device = "cuda" };
     const struct hrf_option options[] = {
@@ -166,10 +163,3 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return hrf_engine_fail(command->name, &err);
     return checking.good ? 0 : 1;
 }
-
-const struct hrf_command hrf_engine_check = {
-    .name = "check",
-    .operands = "",
-    .summary = "compare a device with the CPU, and measure its speed",
-    .run = run,
-};

@@ -1,4 +1,5 @@
 /* eval.c - `hires-engine eval`: one network over one array, the tool for checking us. */
+#include "base/min_max.h"
 #include "engine/backend/compute.h"
 #include "engine/cli/cli.h"
 #include "engine/input/npy.h"
@@ -12,14 +13,16 @@
 #include "engine/run/nchw.h"
 #include "engine/run/network.h"
 #include "engine/run/noise.h"
+#include "engine/run/output_loss.h"
 #include "engine/run/sensitivity.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *model, *input, *output, *output_name, *device, *precision, *layout, *comm, *scales,
-        *save, *method;
+    const char *model, *input, *output, *output_name, *device, *layout, *comm, *scales, *save,
+        *method;
+    enum hrf_precision precision;
     double min_sqnr; /* dB */
     double budget;   /* 1 - cosine; < 0: none */
     struct hrf_option_list keep;
@@ -33,7 +36,7 @@ struct run {
     const struct request *request;
     const struct hrf_graph *graph;
     struct hrf_graph *spent; /* `graph` if one network is all that is made of it; else NULL */
-    const char *precision;
+    enum hrf_precision precision;
     const struct hrf_calibrated *calibrated; /* NULL: not needed */
     struct hrf_calibrator
         *calibrator; /* NULL without an observer, which needs one rank and no bands */
@@ -111,14 +114,30 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
     return HRF_OK;
 }
 
+/* Images [first, ...) as one batch of the network. Where there are fewer, the last one repeats. */
+static struct hrf_nchw_source source_of(const struct run *run, const float *images,
+                                        const struct hrf_shape *all, int64_t first)
+{
+    struct hrf_nchw_source source = { images, run->piece };
+    if (all->rank > 0) {
+        source.data += first * (hrf_shape_count(all) / all->dims[0]);
+        source.shape.dims[0] = hrf_min(run->piece.dims[0], all->dims[0] - first);
+    }
+    return source;
+}
+
 /* Runs images [first, first + n) and stores their outputs; *results grows on the first call. */
 static enum hrf_status run_piece(struct run *run, const float *images, const struct hrf_shape *all,
                                  int64_t first, float **results, struct hrf_shape *result_shape,
                                  struct hrf_error *err)
 {
-    const struct hrf_shape in = run->piece, out = hrf_network_output_shape(run->network, 0);
-    int64_t per_image = hrf_shape_count(&in) / (in.rank > 0 ? in.dims[0] : 1);
-    struct hrf_nchw_source source = { images + first * per_image, in };
+    const struct hrf_shape in = run->piece;
+    struct hrf_shape out = hrf_network_output_shape(run->network, 0);
+    struct hrf_nchw_source source = source_of(run, images, all, first);
+    if (run->calibrator != NULL && in.rank > 0) {
+        run->calibrator->batch = in.dims[0];
+        run->calibrator->n_images = source.shape.dims[0];
+    }
     HRF_TRY(hrf_network_run(run->network, hrf_nchw_read, &source, err));
     bool whole = in.rank == 0 || in.dims[0] == all->dims[0];
     if (!whole && (out.rank == 0 || out.dims[0] != in.dims[0]))
@@ -132,25 +151,36 @@ static enum hrf_status run_piece(struct run *run, const float *images, const str
         if (!whole)
             result_shape->dims[0] = all->dims[0];
         *results = hrf_alloc_array((size_t)hrf_shape_count(result_shape), sizeof **results);
-        if (*results == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
     }
+    if (!whole)
+        out.dims[0] = source.shape.dims[0];
     if (hrf_network_output(run->network, 0) != NULL) /* the first rank's */
         hrf_nchw_from_output(hrf_network_output(run->network, 0), &out,
                              *results + (whole ? 0 : first * per_result));
     return HRF_OK;
 }
 
+/* The images of a piece: as many as are asked for, or as the model's file fixes. */
+static int64_t batch_of(const struct request *request, const struct hrf_graph *graph,
+                        const struct hrf_shape *all)
+{
+    const int64_t n = all->rank > 0 ? all->dims[0] : 1;
+    struct hrf_shape piece = *all;
+    piece.dims[0] = request->batch > 0 && request->batch < n ? request->batch : n;
+    return hrf_graph_images(graph, &piece);
+}
+
 static enum hrf_status run_pieces(struct run *run, const float *images,
                                   const struct hrf_shape *shape, float **results,
                                   struct hrf_shape *result_shape, struct hrf_error *err)
 {
-    const int64_t n_images = shape->rank > 0 ? shape->dims[0] : 1, asked = run->request->batch;
-    const int64_t batch = asked > 0 && asked < n_images ? asked : n_images;
+    const int64_t n_images = shape->rank > 0 ? shape->dims[0] : 1;
+    const int64_t batch = batch_of(run->request, run->graph, shape);
     for (int64_t first = 0; first < n_images; first += batch) {
         struct hrf_shape piece = *shape;
         if (piece.rank > 0)
             piece.dims[0] = n_images - first < batch ? n_images - first : batch;
+        piece.dims[0] = hrf_graph_images(run->graph, &piece);
         if (run->network == NULL || !hrf_shape_equal(&piece, &run->piece))
             HRF_TRY(open_network(run, &piece, err));
         HRF_TRY(run_piece(run, images, shape, first, results, result_shape, err));
@@ -158,25 +188,25 @@ static enum hrf_status run_pieces(struct run *run, const float *images,
     return HRF_OK;
 }
 
-static enum hrf_status add_kept(const struct request *request, struct hrf_calibration *calibration,
-                                struct hrf_error *err)
+static void add_kept(const struct request *request, struct hrf_calibration *calibration)
 {
     for (size_t i = 0; i < request->keep.n_items; i++)
-        HRF_TRY(hrf_calibration_keep(calibration, request->keep.items[i], "asked for", err));
-    return HRF_OK;
+        hrf_calibration_keep(calibration, request->keep.items[i], "asked for");
 }
 
 /* On images of the last piece's shape, the first ones. */
-static enum hrf_status try_smoothing(struct run *run, const float *images, struct hrf_error *err)
+static enum hrf_status try_smoothing(struct run *run, const float *images,
+                                     const struct hrf_shape *all, struct hrf_error *err)
 {
     const struct hrf_session_config config = session_config(run);
-    struct hrf_nchw_source source = { images, run->piece };
+    struct hrf_nchw_source source = source_of(run, images, all, 0);
     HRF_AUTO(hrf_smoothing) smoothing = NULL;
     HRF_TRY(hrf_smoothing_create(run->inferred, &config, &smoothing, err));
     if (smoothing == NULL)
         return HRF_OK;
     run->calibrator->smoothing = smoothing;
     run->calibrator->tries_smoothing = true;
+    run->calibrator->n_images = all->rank > 0 ? source.shape.dims[0] : 0;
     const enum hrf_status status = hrf_network_run(run->network, hrf_nchw_read, &source, err);
     run->calibrator->smoothing = NULL;
     run->calibrator->tries_smoothing = false;
@@ -188,16 +218,15 @@ static enum hrf_status tell_budget(const struct request *request,
                                    struct hrf_calibration *calibration, struct hrf_error *err)
 {
     HRF_TRY(hrf_fit_budget(seen, 1 - request->budget, calibration, err));
-    HRF_AUTO_FREE char *words = hrf_fit_budget_words(calibration);
-    HRF_CHECK_MEMORY(words != NULL, err, "no memory to speak of the budget");
+    HRF_AUTO_FREE char *words = hrf_fit_budget_text(calibration);
     fprintf(stderr, "%s\n", words);
     return HRF_OK;
 }
 
 /* Loss and time of every layer, on the first images. */
 static enum hrf_status try_layers(const struct run *run, const float *images,
-                                  struct hrf_observations *seen, enum hrf_fit_kind kind,
-                                  struct hrf_error *err)
+                                  const struct hrf_shape *all, struct hrf_observations *seen,
+                                  enum hrf_fit_method kind, struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = run->request->device,
                                                .n_threads = (int32_t)run->request->threads };
@@ -209,57 +238,64 @@ static enum hrf_status try_layers(const struct run *run, const float *images,
         return HRF_OK;
     if (shape.dims[0] > HRF_SENSITIVITY_WHOLE_IMAGES)
         shape.dims[0] = HRF_SENSITIVITY_WHOLE_IMAGES;
-    HRF_AUTO_FREE float *some = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof *some);
+    shape.dims[0] = hrf_graph_images(run->graph, &shape);
+    HRF_AUTO_FREE float *some = hrf_try_alloc_array((size_t)hrf_shape_count(&shape), sizeof *some);
     HRF_CHECK_MEMORY(some != NULL, err, "no memory for images");
-    hrf_layout_from_onnx(&shape, sizeof *some, images, some);
+    struct hrf_nchw_source source = source_of(run, images, all, 0);
+    const struct hrf_box whole = { { 0, 0 },
+                                   { shape.rank > 2 ? shape.dims[shape.rank - 2] : 1,
+                                     shape.rank > 3 ? shape.dims[3] : 1 } };
+    HRF_TRY(hrf_nchw_read(&source, 0, 0, shape.dims[0], &whole, some, err));
     const int64_t n_images = shape.dims[0];
     if (shape.dims[0] > HRF_SENSITIVITY_IMAGES)
         shape.dims[0] = HRF_SENSITIVITY_IMAGES;
+    shape.dims[0] = hrf_graph_images(run->graph, &shape);
     HRF_TRY(hrf_graph_copy(run->graph, &few, err));
     HRF_TRY(hrf_graph_set_input_shape(few, 0, &shape, err));
     HRF_TRY(hrf_graph_infer_shapes(few, err));
     HRF_TRY(hrf_fit_all(seen, kind, &fitted, err));
-    HRF_TRY(hrf_fit_keep_noisy(fitted, run->request->min_sqnr, err));
-    HRF_TRY(hrf_calibrated_init(fitted, &calibrated, err));
+    hrf_fit_keep_noisy(fitted, run->request->min_sqnr);
+    hrf_calibrated_init(fitted, &calibrated);
     const enum hrf_status status = hrf_sensitivity_measure(few, &config, &calibrated, some,
                                                            n_images, seen, err);
     hrf_calibrated_release(&calibrated);
     return status;
 }
 
-/* The ranges from the given file, or from a float32 run of the input itself. */
+/* The ranges from the given file, or from a float32 run of the input itself, whose outputs go to
+ * *exact. */
 static enum hrf_status calibrate(const struct request *request, const struct hrf_graph *graph,
                                  const float *images, const struct hrf_shape *shape,
-                                 struct hrf_calibration **out, struct hrf_error *err)
+                                 struct hrf_calibration **out, float **exact, struct hrf_error *err)
 {
-    const enum hrf_fit_kind kind = hrf_fit_kind_find(request->method);
+    const enum hrf_fit_method kind = hrf_fit_method_find(request->method);
     struct hrf_observations seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     struct run run = {
-        .request = request, .graph = graph, .precision = "fp32", .calibrator = &calibrator
+        .request = request, .graph = graph, .precision = HRF_FP32, .calibrator = &calibrator
     };
     struct hrf_shape unused;
-    HRF_AUTO_FREE float *results = NULL;
     if (request->scales != NULL) {
         HRF_TRY(hrf_calibration_read(request->scales, out, err));
-        return add_kept(request, *out, err);
+        add_kept(request, *out);
+        return HRF_OK;
     }
-    if (kind == HRF_N_FIT_KINDS)
+    if (kind == HRF_N_FIT_METHODS)
         return hrf_error_set(err, HRF_E_USER,
                              "--method '%s' is unknown; use minmax, percentile, entropy, mse "
                              "or auto",
                              request->method);
-    enum hrf_status status = run_pieces(&run, images, shape, &results, &unused, err);
+    enum hrf_status status = run_pieces(&run, images, shape, exact, &unused, err);
     if (status == HRF_OK)
-        status = try_smoothing(&run, images, err);
+        status = try_smoothing(&run, images, shape, err);
     if (status == HRF_OK && request->budget >= 0)
-        status = try_layers(&run, images, &seen, kind, err);
+        status = try_layers(&run, images, shape, &seen, kind, err);
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, kind, out, err);
-    if (status == HRF_OK)
-        status = hrf_fit_keep_noisy(*out, request->min_sqnr, err);
-    if (status == HRF_OK)
-        status = add_kept(request, *out, err);
+    if (status == HRF_OK) {
+        hrf_fit_keep_noisy(*out, request->min_sqnr);
+        add_kept(request, *out);
+    }
     if (status == HRF_OK && request->budget >= 0)
         status = tell_budget(request, &seen, *out, err);
     close_network(&run);
@@ -276,12 +312,13 @@ static enum hrf_status calibrate_together(const struct request *request,
                                           const struct hrf_joined *joined,
                                           const struct hrf_graph *graph, const float *images,
                                           const struct hrf_shape *shape,
-                                          struct hrf_calibration **out, struct hrf_error *err)
+                                          struct hrf_calibration **out, float **exact,
+                                          struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = NULL;
     uint64_t n_bytes = 0;
     if (hrf_joined_is_first(joined))
-        HRF_TRY(calibrate(request, graph, images, shape, out, err));
+        HRF_TRY(calibrate(request, graph, images, shape, out, exact, err));
     if (joined->comm == NULL)
         return HRF_OK;
     if (hrf_joined_is_first(joined)) {
@@ -290,7 +327,7 @@ static enum hrf_status calibrate_together(const struct request *request,
     }
     HRF_TRY(hrf_broadcast(joined->comm, &n_bytes, sizeof n_bytes, err));
     if (text == NULL)
-        text = hrf_alloc((size_t)n_bytes);
+        text = hrf_try_alloc((size_t)n_bytes);
     HRF_CHECK_MEMORY(text != NULL, err, "no memory for a calibration");
     HRF_TRY(hrf_broadcast(joined->comm, text, (size_t)n_bytes, err));
     return hrf_joined_is_first(joined)
@@ -308,11 +345,12 @@ static void print_noise(const struct hrf_noise *noise, const char *precision)
 }
 
 /* Runs the first piece again in float32 and compares all tensors with those of run's precision. */
-static enum hrf_status compare_layers(struct run *run, const float *images, struct hrf_error *err)
+static enum hrf_status compare_layers(struct run *run, const float *images,
+                                      const struct hrf_shape *all, struct hrf_error *err)
 {
     struct hrf_noise noise = { .items = NULL };
-    struct run full = { .request = run->request, .graph = run->graph, .precision = "fp32" };
-    struct hrf_nchw_source source = { images, run->piece };
+    struct run full = { .request = run->request, .graph = run->graph, .precision = HRF_FP32 };
+    struct hrf_nchw_source source = source_of(run, images, all, 0);
     struct hrf_session *low = hrf_network_session(run->network);
     if (low == NULL || strcmp(hrf_network_device_name(run->network), "cuda") == 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
@@ -328,10 +366,36 @@ static enum hrf_status compare_layers(struct run *run, const float *images, stru
         hrf_session_observe(low, NULL, NULL);
     }
     if (status == HRF_OK)
-        print_noise(&noise, run->precision);
+        print_noise(&noise, hrf_precision_name(run->precision));
     close_network(&full);
     hrf_noise_release(&noise);
     return status;
+}
+
+/* What 8 bits lose of the output. The images have calibrated them, so that on others it is rather
+ * more. */
+static void tell_loss(const float *exact, const float *got, const struct hrf_shape *out,
+                      const struct hrf_shape *in)
+{
+    struct hrf_observed_loss lost = { .n_images = 0 };
+    const int64_t n = hrf_shape_count(out);
+    const bool by_image = out->rank > 0 && in->rank > 0 && out->dims[0] == in->dims[0];
+    const int64_t n_images = by_image ? out->dims[0] : 1;
+    for (int64_t i = 0; i < n_images; i++)
+        hrf_output_loss_add(&lost, exact + n / n_images * i, got + n / n_images * i, n / n_images,
+                            0);
+    const double sqnr_db = hrf_observed_loss_sqnr_db(&lost);
+    const bool is_large = hrf_loss_is_large(sqnr_db, 0, 0);
+    fprintf(stderr,
+            "%sthe output in int8 has %.1f dB of signal to noise and a mean cosine of %.5f with "
+            "fp32's, on the images that calibrated it",
+            is_large ? "warning: " : "", sqnr_db, lost.cosine / (double)lost.n_images);
+    if (is_large)
+        fprintf(stderr,
+                "; that is much (below %.0f dB): --budget 0.005 takes out of int8 the layers that "
+                "lose most, --sqnr shows what each tensor loses; or use bf16 or fp16",
+                HRF_LOSS_MIN_SQNR_DB);
+    fputc('\n', stderr);
 }
 
 static void tell_notes(const struct hrf_network *network)
@@ -361,7 +425,6 @@ static enum hrf_status choose_output(const struct request *request, struct hrf_g
         }
         hrf_strbuf_addf(&names, "%s'%s'", i > 0 ? ", " : "", name);
     }
-    HRF_TRY(hrf_strbuf_status(&names, err));
     if (wanted != NULL)
         return hrf_error_set(err, HRF_E_USER, "%s has no output '%s'; it has %s", request->model,
                              wanted, names.text);
@@ -376,8 +439,8 @@ static enum hrf_status write_results(const struct run *run, const struct hrf_sha
                                      const float *results, struct hrf_error *err)
 {
     const enum hrf_dtype type = run->inferred->values[run->inferred->outputs[0]].dtype;
-    HRF_AUTO_FREE void *typed = hrf_alloc_array((size_t)hrf_shape_count(shape),
-                                                hrf_dtype_size(type));
+    HRF_AUTO_FREE void *typed = hrf_try_alloc_array((size_t)hrf_shape_count(shape),
+                                                    hrf_dtype_size(type));
     HRF_CHECK_MEMORY(typed != NULL, err, "no memory for the outputs");
     hrf_graph_output_from_float(run->inferred, 0, shape, results, typed);
     return hrf_npy_write(run->request->output, type, shape, typed, err);
@@ -391,7 +454,7 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     HRF_AUTO(hrf_calibration) calibration = NULL;
     struct hrf_calibrated calibrated = { .ranges = NULL };
     struct hrf_shape shape, result_shape = { .rank = 0 };
-    HRF_AUTO_FREE float *images = NULL, *results = NULL;
+    HRF_AUTO_FREE float *images = NULL, *results = NULL, *exact = NULL;
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
     HRF_TRY(choose_output(request, graph, err));
     HRF_TRY(hrf_npy_read(request->input, &shape, &images, err));
@@ -409,20 +472,23 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     struct run run = {
         .request = request, .graph = graph, .precision = request->precision, .joined = joined
     };
-    if (strcmp(request->precision, "int8") == 0 && !hrf_lower_brings_scales(graph)) {
-        HRF_TRY(calibrate_together(request, joined, graph, images, &shape, &calibration, err));
-        HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
+    if (hrf_precision_row(request->precision)->needs_scales && !hrf_lower_brings_scales(graph)) {
+        HRF_TRY(
+            calibrate_together(request, joined, graph, images, &shape, &calibration, &exact, err));
+        hrf_calibrated_init(calibration, &calibrated);
         run.calibrated = &calibrated;
     }
     /* Bands are tried where memory is limited and one network does not fit. */
     if (request->memory_gib == 0 && !request->sqnr &&
-        (request->batch == 0 || request->batch >= shape.dims[0]))
+        batch_of(request, graph, &shape) >= shape.dims[0])
         run.spent = graph;
     enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
     if (status == HRF_OK)
         tell_notes(run.network);
+    if (status == HRF_OK && exact != NULL && hrf_joined_is_first(joined))
+        tell_loss(exact, results, &result_shape, &shape);
     if (status == HRF_OK && request->sqnr)
-        status = compare_layers(&run, images, err);
+        status = compare_layers(&run, images, &shape, err);
     if (status == HRF_OK && hrf_joined_is_first(joined))
         status = write_results(&run, &result_shape, results, err);
     close_network(&run);
@@ -430,10 +496,10 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     return status;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_eval(const struct hrf_command *command, int argc, char **argv)
 {
     struct request request = { .device = "auto",
-                               .precision = "fp32",
+                               .precision = HRF_FP32,
                                .method = "mse",
                                .min_sqnr = HRF_FIT_MIN_SQNR_DB,
                                .budget = -1 };
@@ -444,7 +510,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_TEXT, &request.output_name },
         { "device", "NAME", "auto, cpu, cuda or ref (plain C in double precision)", HRF_OPTION_TEXT,
           &request.device },
-        { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &request.precision },
+        { "precision", "P", "", HRF_OPTION_WORD,
+          &(struct hrf_option_word){ &request.precision, hrf_precision_names } },
         { "layout", "L",
           "how the ranks share the work: spatial=4, stages=2,microbatches=4, auto ...",
           HRF_OPTION_TEXT, &request.layout },
@@ -486,11 +553,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (request.input == NULL || request.output == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--input and --output are required");
     else if ((request.scales != NULL || request.save != NULL || request.keep.n_items > 0) &&
-             strcmp(request.precision, "int8") != 0)
+             request.precision != HRF_INT8)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--scales, --save-scales and --keep need int8; the precision is %s",
-                               request.precision);
-    else if (request.sqnr && strcmp(request.precision, "fp32") == 0)
+                               hrf_precision_name(request.precision));
+    else if (request.sqnr && request.precision == HRF_FP32)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--sqnr compares a lower precision with fp32: give --precision");
     else if (request.bands < 0 || request.memory_gib < 0)
@@ -498,17 +565,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)
         status = hrf_error_set(&err, HRF_E_USER, "--batch and --threads cannot be negative");
     if (status == HRF_OK)
-        status = hrf_engine_check_request(request.device, request.precision, request.layout, &err);
+        status = hrf_engine_check_request(request.device, request.layout, &err);
     if (status == HRF_OK)
         status = hrf_joined_run(request.comm, request.layout, eval, &request, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_eval = {
-    .name = "eval",
-    .operands = "MODEL.onnx",
-    .summary = "run a model on a NumPy array and write its outputs",
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run,
-};

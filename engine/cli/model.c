@@ -7,42 +7,18 @@
 #include "engine/onnx/onnx.h"
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
+#include "engine/planning/find_layout.h"
 #include "engine/planning/request.h"
 #include "engine/run/rank.h"
 #include "engine/tile_worker/tile_worker.h"
+#include "schema/record/input_entry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char details[] =
-    "  model make NAME --output FILE   write a built-in architecture as ONNX; some take\n"
-    "                                  parameters, e.g. amoebanet-d:L,F unet:LEVELS,WIDTH\n"
-    "  model make ENCODER --weights model.safetensors --output FILE\n"
-    "                                  write an encoder (uni, uni2-h, virchow2, gigapath,\n"
-    "                                  h-optimus-0, lunit-vits8, vit, resnet, convnext ...) with\n"
-    "                                  weights in timm's names\n"
-    "  model inspect FILE|NAME         print layers, shapes, operations and memory\n"
-    "  model check FILE                check whether a run could score images with it\n"
-    "  model hash FILE                 print the SHA-256 that identifies the model in a run (of "
-    "its\n"
-    "                                  file and of weights in other files), and 'own scales' if "
-    "it\n"
-    "                                  brings INT8 scales\n"
-    "  model input FILE                print what the model's metadata say of its images (size,\n"
-    "                                  resize, interpolation, mean, std), which runs use";
-
-struct request {
-    const char *output, *layout, *activation, *weights, *pool;
-    int64_t classes, size, batch, seed, memory, max_memory, heads;
-    double max_operations;
-    struct hrf_option_list keep;
-    int64_t tissue_class;
-    bool json, shapes, external, tissue;
-};
-
 /* An encoder with weights that the user has; what its images have to be goes with it. */
-static enum hrf_status make_encoder(const char *name, const struct request *request,
+static enum hrf_status make_encoder(const char *name, const struct hrf_model_request *request,
                                     struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -56,12 +32,12 @@ static enum hrf_status make_encoder(const char *name, const struct request *requ
                              request->pool);
     HRF_TRY(hrf_encoder_make(name, request->weights, &options, &graph, &input, err));
     HRF_AUTO_FREE char *text = hrf_encoder_input_text(&input);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the model's metadata");
-    const struct hrf_onnx_entry entry = { HRF_ENCODER_INPUT_KEY, text };
+    const struct hrf_onnx_entry entry = { HRF_MODEL_INPUT_KEY, text };
     return hrf_onnx_write_with(graph, &entry, 1, request->external, request->output, err);
 }
 
-static enum hrf_status make(const char *name, const struct request *request, struct hrf_error *err)
+static enum hrf_status make(const char *name, const struct hrf_model_request *request,
+                            struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     if (request->output == NULL)
@@ -83,11 +59,11 @@ static enum hrf_status make(const char *name, const struct request *request, str
 static enum hrf_status print_hash(const char *file, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
-    char sha256[HRF_HASH_HEX];
-    HRF_TRY(hrf_onnx_read_named(file, sha256, &graph, err));
-    printf("%s\n", sha256);
-    if (hrf_lower_brings_scales(graph))
-        printf("own scales\n");
+    struct hrf_model_identity identity;
+    HRF_TRY(hrf_onnx_read_named(file, identity.sha256, &graph, err));
+    identity.brings_scales = hrf_lower_brings_scales(graph);
+    HRF_AUTO_JSON answer = hrf_model_identity_json(&identity);
+    hrf_json_print(answer);
     return HRF_OK;
 }
 
@@ -95,9 +71,18 @@ static enum hrf_status print_hash(const char *file, struct hrf_error *err)
 static enum hrf_status print_input(const char *file, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *value = NULL;
-    HRF_TRY(hrf_onnx_read_entry(file, HRF_ENCODER_INPUT_KEY, &value, err));
-    if (value != NULL)
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_onnx_read_entry(file, HRF_MODEL_INPUT_KEY, &value, err));
+    if (value != NULL) {
         printf("%s\n", value);
+        return HRF_OK;
+    }
+    HRF_TRY(hrf_onnx_read(file, &graph, err));
+    const struct hrf_shape *shape = &graph->file_shape;
+    if (shape->rank != 4 || shape->dims[2] <= 0 || shape->dims[2] != shape->dims[3])
+        return HRF_OK;
+    HRF_AUTO_JSON answer = json_pack("{sI}", "fixed_size", (json_int_t)shape->dims[2]);
+    hrf_json_print(answer);
     return HRF_OK;
 }
 
@@ -108,7 +93,7 @@ static enum hrf_status plan_memory(const struct hrf_graph *graph, struct hrf_ses
     HRF_AUTO(hrf_session) session = NULL;
     /* Nothing is allocated, so that images can be planned that do not fit on this machine. */
     const struct hrf_session_config config = { .device = "cpu",
-                                               .precision = "fp32",
+                                               .precision = HRF_FP32,
                                                .is_lent = true };
     HRF_TRY(hrf_session_create(graph, &config, &session, err));
     *out = hrf_session_memory(session);
@@ -134,19 +119,17 @@ static enum hrf_status print_json(const struct hrf_graph *graph,
                                   (json_int_t)memory->activation_bytes, "weight_bytes",
                                   (json_int_t)memory->weight_bytes, "workspace_bytes",
                                   (json_int_t)memory->workspace_bytes));
-    HRF_AUTO_FREE char *out = hrf_json_text(value);
-    HRF_CHECK_MEMORY(out != NULL, err, "no memory to describe the model");
-    printf("%s\n", out);
+    hrf_json_print(value);
     return HRF_OK;
 }
 
-static enum hrf_status inspect(const char *name, const struct request *request,
+static enum hrf_status inspect(const char *name, const struct hrf_model_request *request,
                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_session_memory memory;
-    HRF_TRY(hrf_engine_load_model(name, request->classes, request->size, &graph, err));
-    HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
+    int64_t size = request->size, batch = request->batch;
+    HRF_TRY(hrf_engine_load_image_model(name, request->classes, &size, &batch, &graph, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(plan_memory(graph, &memory, err));
     if (request->json)
@@ -171,33 +154,31 @@ static enum hrf_status check_keep(const struct hrf_graph *graph, const struct hr
 }
 
 /* Checks that the ranks of the layout can share the network. `graph` has the batch of one group. */
-static enum hrf_status check_layout(const struct hrf_graph *graph, const struct request *request,
-                                    struct hrf_error *err)
+static enum hrf_status check_layout(const struct hrf_graph *graph,
+                                    const struct hrf_model_request *request, struct hrf_error *err)
 {
-    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    const struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     struct hrf_layout_plan layout;
-    HRF_AUTO(hrf_graph) whole = NULL;
     HRF_AUTO(hrf_work) work = NULL;
-    if (request->layout == NULL || strcmp(request->layout, "auto") == 0)
+    if (request->layout == NULL || hrf_layout_is_auto(request->layout))
         return HRF_OK;
     HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
+    layout.data = 1; /* every group has batches of its own */
     if (hrf_layout_ranks(&layout) == 1)
         return HRF_OK;
-    HRF_TRY(hrf_graph_copy(graph, &whole, err));
-    struct hrf_shape shape = whole->values[whole->inputs[0]].shape;
-    shape.dims[0] *= layout.data;
-    HRF_TRY(hrf_graph_set_input_shape(whole, 0, &shape, err));
-    return hrf_work_create(whole, &config, &layout, &work, err);
+    return hrf_work_create(graph, &config, &layout, &work, err);
 }
 
 /* Checks what an infer job would refuse, before there are jobs. */
-static enum hrf_status check(const char *file, const struct request *request, struct hrf_error *err)
+static enum hrf_status check(const char *file, const struct hrf_model_request *request,
+                             struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_session) session = NULL;
-    const struct hrf_session_config config = {
-        .device = "cpu", .precision = "fp32", .is_lent = true, .memory_limit_bytes = request->memory
-    };
+    const struct hrf_session_config config = { .device = "cpu",
+                                               .precision = HRF_FP32,
+                                               .is_lent = true,
+                                               .memory_limit_bytes = request->memory };
     HRF_TRY(hrf_onnx_read(file, &graph, err));
     hrf_engine_set_bounds(graph, request->max_memory, request->max_operations);
     HRF_TRY(hrf_engine_set_image_input(graph, request->batch, request->size, err));
@@ -213,8 +194,9 @@ static enum hrf_status check(const char *file, const struct request *request, st
     if (!request->shapes)
         HRF_TRY(hrf_session_create(graph, &config, &session, err));
     const bool is_map = activation != NULL && strcmp(activation, "segmentation") == 0;
-    printf("%lld images of %lldx%lld px give %lld %s each\n", (long long)request->batch,
-           (long long)request->size, (long long)request->size, (long long)width,
+    printf("%lld images of %lldx%lld px give %lld %s each\n",
+           (long long)graph->values[graph->inputs[0]].shape.dims[0], (long long)request->size,
+           (long long)request->size, (long long)width,
            is_map                  ? "classes of pixels"
            : request->classes == 0 ? "numbers of an embedding"
                                    : "probabilities");
@@ -222,14 +204,13 @@ static enum hrf_status check(const char *file, const struct request *request, st
 }
 
 /* The same for a network that finds tissue. */
-static enum hrf_status check_tissue(const char *file, const struct request *request,
+static enum hrf_status check_tissue(const char *file, const struct hrf_model_request *request,
                                     struct hrf_error *err)
 {
     char *name = hrf_strdup(file);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a path");
-    const struct hrf_job_tissue settings = { .model_file = name,
-                                             .size = request->size,
-                                             .class = request->tissue_class };
+    const struct hrf_workflow_tissue settings = { .model = name,
+                                                  .size = request->size,
+                                                  .class = request->class };
     int64_t side = 0;
     const enum hrf_status status = hrf_tile_worker_check_model(&settings, &side, err);
     hrf_free(name);
@@ -238,61 +219,11 @@ static enum hrf_status check_tissue(const char *file, const struct request *requ
     return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_model(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request request = { .classes = 2, .batch = 1, .seed = 1, .tissue_class = -1 };
-    const struct hrf_option options[] = {
-        { "output", "FILE", "make: the ONNX file to write", HRF_OPTION_TEXT, &request.output },
-        { "weights", "FILE",
-          "make: the weights of an encoder, a safetensors file with timm's names", HRF_OPTION_TEXT,
-          &request.weights },
-        { "pool", "WORD",
-          "make, with weights: the output. cls: class token, cls+mean: and the mean of the "
-          "patches' "
-          "tokens, mean, stage3 (ResNet), logits (default: what users of the encoder take)",
-          HRF_OPTION_TEXT, &request.pool },
-        { "external", NULL,
-          "make, with weights: write them into a second file, FILE.data (always above 2 GiB)",
-          HRF_OPTION_FLAG, &request.external },
-        { "heads", "N", "make, with weights: attention heads (default: the encoder's own)",
-          HRF_OPTION_INT, &request.heads },
-        { "classes", "N",
-          "make, check: outputs of the head (default 2); check with 0: an embedding, of any width",
-          HRF_OPTION_INT, &request.classes },
-        { "activation", "WORD",
-          "check: softmax or sigmoid is added to raw outputs, none: nothing, auto: what the model "
-          "lacks to give probabilities (default); segmentation: the outputs are of pixels",
-          HRF_OPTION_TEXT, &request.activation },
-        { "size", "PX", "image size", HRF_OPTION_INT, &request.size },
-        { "batch", "N", "inspect, check: images in a batch (default 1)", HRF_OPTION_INT,
-          &request.batch },
-        { "seed", "N", "make: seed of the random weights (default 1)", HRF_OPTION_INT,
-          &request.seed },
-        { "memory", "BYTES", "check: memory limit (default: no limit)", HRF_OPTION_INT,
-          &request.memory },
-        { "max-memory", "BYTES",
-          "check: largest allowed tensor for one image, and limit of all constants together "
-          "(default 256 GiB)",
-          HRF_OPTION_INT, &request.max_memory },
-        { "max-operations", "N",
-          "check: largest allowed number of operations for one image (default 1e16)",
-          HRF_OPTION_REAL, &request.max_operations },
-        { "shapes", NULL, "check: check only shapes, do not set up the network", HRF_OPTION_FLAG,
-          &request.shapes },
-        { "tissue", NULL, "check: whether the network can find tissue (tiler.tissue.method onnx)",
-          HRF_OPTION_FLAG, &request.tissue },
-        { "class", "N", "check --tissue: the output that is tissue, from 0 (default: the last)",
-          HRF_OPTION_INT, &request.tissue_class },
-        { "layout", "L",
-          "check: layout of the ranks that share the network, e.g. spatial=2,stages=2",
-          HRF_OPTION_TEXT, &request.layout },
-        { "keep", "NAME",
-          "check: a node or tensor that stays in float32 with int8; may be repeated",
-          HRF_OPTION_LIST, &request.keep },
-        { "json", NULL, "inspect: print JSON", HRF_OPTION_FLAG, &request.json },
-        { NULL },
-    };
-    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    struct hrf_model_request request = hrf_model_request_initial;
+    struct hrf_args args = hrf_args_parse_request(HRF_ENGINE_PROGRAM, command, hrf_model_options,
+                                                  &request, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
@@ -319,13 +250,3 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                                args.operands[0]);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_model = {
-    .name = "model",
-    .operands = "make|inspect|check|hash|input NAME|FILE",
-    .summary = "write a built-in architecture as ONNX, or inspect a model",
-    .details = details,
-    .min_operands = 2,
-    .max_operands = 2,
-    .run = run,
-};

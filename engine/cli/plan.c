@@ -1,5 +1,6 @@
 /* plan.c - `hires-engine plan`: what layouts would take on a machine, without running anything. */
 #include "engine/cli/cli.h"
+#include "engine/planning/find_layout.h"
 #include "engine/planning/prediction_print.h"
 #include "engine/planning/request.h"
 #include "engine/run/planner.h"
@@ -12,24 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct request {
-    const char *model, *precision, *layout, *ranks, *cluster, *costs, *cache, *timeline;
-    int64_t size, batch, classes, threads, processes;
-    double memory_gib;
-    bool json;
-};
-
-enum { MOST_COUNTS = 64 };
+enum { MAX_COUNTS = 64 };
 
 /* A request and its results. */
 struct planning {
-    const struct request *request;
+    struct hrf_plan_request *request; /* size and batch become the model's */
     struct hrf_known known;
     struct hrf_planner *planner,
         *single_planner;   /* the same planner, unless one rank was measured separately */
     double single_seconds; /* 0: not yet known */
     int64_t outputs_per_image;
-    int32_t counts[MOST_COUNTS], n_counts;
+    int32_t counts[MAX_COUNTS], n_counts;
     json_t *layouts;
 };
 
@@ -69,7 +63,7 @@ static enum hrf_status read_counts(struct planning *p, const char *text, struct 
                 return wrong_ranks(text, err);
         }
         for (int32_t n = first;; n = 2 * n < last ? 2 * n : last) {
-            if (p->n_counts == MOST_COUNTS)
+            if (p->n_counts == MAX_COUNTS)
                 return wrong_ranks(text, err);
             p->counts[p->n_counts++] = n;
             if (n == last)
@@ -89,9 +83,7 @@ static enum hrf_status fill_pattern(const char *pattern, int32_t n, struct hrf_l
             hrf_strbuf_addf(&text, "%d", n);
         else
             hrf_strbuf_addc(&text, *c);
-    enum hrf_status status = hrf_strbuf_status(&text, err);
-    if (status == HRF_OK)
-        status = hrf_layout_parse(text.text, out, err);
+    const enum hrf_status status = hrf_layout_parse(text.text, out, err);
     hrf_strbuf_release(&text);
     return status;
 }
@@ -103,7 +95,7 @@ static bool is_pattern(const char *layout)
 
 static bool is_auto(const char *layout)
 {
-    return layout == NULL || strcmp(layout, "auto") == 0;
+    return layout == NULL || hrf_layout_is_auto(layout);
 }
 
 /* ---- predictions ---- */
@@ -146,11 +138,12 @@ static struct hrf_outlook outlook_of(const struct planning *p,
 static enum hrf_status write_timeline(const struct planning *p, const struct hrf_outlook *o,
                                       struct hrf_error *err)
 {
-    const struct request *request = p->request;
+    const struct hrf_plan_request *request = p->request;
     char layout[128], title[256], subtitle[256];
     hrf_layout_text(&o->prediction->layout, layout);
     snprintf(title, sizeof title, "%s, %lld px, batch %lld, %s: %s", hrf_path_name(request->model),
-             (long long)request->size, (long long)request->batch, request->precision, layout);
+             (long long)request->size, (long long)request->batch,
+             hrf_precision_name(request->precision), layout);
     snprintf(subtitle, sizeof subtitle,
              "simulated on %s: %.2f ms for a batch, efficiency %.0f %% on %d ranks",
              p->known.machine.name, o->prediction->seconds * 1e3, 100 * hrf_outlook_efficiency(o),
@@ -169,7 +162,6 @@ static enum hrf_status write_timeline(const struct planning *p, const struct hrf
     HRF_AUTO_JSON timeline = json_pack("{sososfso}", "title", hrf_json_string(title), "subtitle",
                                        hrf_json_string(subtitle), "seconds", sim->seconds, "ranks",
                                        ranks);
-    HRF_CHECK_MEMORY(timeline != NULL, err, "no memory for a timeline");
     return hrf_json_write_file(request->timeline, timeline, err);
 }
 
@@ -188,10 +180,10 @@ static enum hrf_status show(struct planning *p, const struct hrf_prediction *pre
     }
     if (p->request->timeline != NULL)
         HRF_TRY(write_timeline(p, &outlook, err));
-    if (p->request->json)
-        return json_array_append_new(p->layouts, hrf_outlook_json(&outlook, is_only)) == 0
-                   ? HRF_OK
-                   : hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    if (p->request->json) {
+        json_array_append_new(p->layouts, hrf_outlook_json(&outlook, is_only));
+        return HRF_OK;
+    }
     hrf_outlook_print_line(&outlook, stdout);
     if (is_only)
         hrf_outlook_print_ranks(&outlook, stdout);
@@ -211,10 +203,9 @@ static enum hrf_status show_refusal(struct planning *p, int32_t n_ranks,
         printf("%5d  %s\n", n_ranks, why->text);
         return HRF_OK;
     }
-    json_t *line = json_pack("{siss}", "ranks", n_ranks, "error", why->text);
-    return json_array_append_new(p->layouts, line) == 0
-               ? HRF_OK
-               : hrf_error_set(err, HRF_E_NOMEM, "no memory for the result");
+    json_array_append_new(
+        p->layouts, json_pack("{siso}", "ranks", n_ranks, "error", hrf_json_string(why->text)));
+    return HRF_OK;
 }
 
 static enum hrf_status show_all(struct planning *p, struct hrf_error *err)
@@ -239,20 +230,17 @@ static enum hrf_status show_all(struct planning *p, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status print_json(struct planning *p, struct hrf_error *err)
+static void print_json(struct planning *p)
 {
-    const struct request *r = p->request;
+    const struct hrf_plan_request *r = p->request;
     HRF_AUTO_JSON json = json_pack(
         "{sisssIsIsssIsosososO}", "version", 1, "model", r->model, "size", (json_int_t)r->size,
-        "batch", (json_int_t)r->batch, "precision", r->precision, "outputs_per_image",
-        (json_int_t)p->outputs_per_image, "gop_per_image",
+        "batch", (json_int_t)r->batch, "precision", hrf_precision_name(r->precision),
+        "outputs_per_image", (json_int_t)p->outputs_per_image, "gop_per_image",
         hrf_json_number(hrf_planner_operations(p->single_planner) / (double)r->batch * 1e-9),
         "known", hrf_known_json(&p->known), "single_seconds", hrf_json_number(p->single_seconds),
         "layouts", p->layouts);
-    HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
-    printf("%s\n", text);
-    return HRF_OK;
+    hrf_json_print(json);
 }
 
 static enum hrf_status make_planners(struct planning *p, const struct hrf_graph *graph,
@@ -263,7 +251,7 @@ static enum hrf_status make_planners(struct planning *p, const struct hrf_graph 
                                          .precision = p->request->precision,
                                          .costs = &p->known.costs,
                                          .machine = &p->known.machine,
-                                         .memory_bytes = (int64_t)(p->request->memory_gib * 0x1p30),
+                                         .memory_bytes = (int64_t)(p->request->memory * 0x1p30),
                                          .device = p->request->cluster == NULL ? "cpu" : NULL };
     if (p->request->cluster != NULL)
         config.prepared_as = hrf_planner_backend(&p->known.machine, note);
@@ -279,10 +267,9 @@ static enum hrf_status make_planners(struct planning *p, const struct hrf_graph 
 
 static enum hrf_status plan(struct planning *p, struct hrf_error *err)
 {
-    const struct request *r = p->request;
+    struct hrf_plan_request *r = p->request;
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_layout_plan layout = hrf_layout_single();
-    HRF_TRY(hrf_engine_check_request("auto", r->precision, NULL, err));
     if (!is_auto(r->layout))
         HRF_TRY(fill_pattern(r->layout, 1, &layout, err));
     if (r->ranks == NULL && (is_auto(r->layout) || is_pattern(r->layout)))
@@ -315,13 +302,14 @@ static enum hrf_status plan(struct planning *p, struct hrf_error *err)
                                              .n_ranks = p->counts[p->n_counts - 1],
                                              .per_node = (int32_t)r->processes };
     HRF_TRY(hrf_known_find(&known, &p->known, err));
-    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
-    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     p->outputs_per_image = hrf_shape_count(&graph->values[graph->outputs[0]].shape) / r->batch;
     HRF_TRY(make_planners(p, graph, err));
     HRF_TRY(show_all(p, err));
-    return r->json ? print_json(p, err) : HRF_OK;
+    if (r->json)
+        print_json(p);
+    return HRF_OK;
 }
 
 static void release(struct planning *p)
@@ -333,44 +321,11 @@ static void release(struct planning *p)
     json_decref(p->layouts);
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_plan(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = {
-        .precision = "fp32", .size = 256, .batch = 1, .classes = 1000, .threads = 1
-    };
-    const struct hrf_option options[] = {
-        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
-        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images in a batch (default 1)", HRF_OPTION_INT, &r.batch },
-        { "precision", "P", "fp32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
-        { "layout", "L",
-          "how ranks share the work; N stands for the number of ranks; auto (default) finds the "
-          "fastest that fits",
-          HRF_OPTION_TEXT, &r.layout },
-        { "processes", "N",
-          "ranks are processes, N on each machine (default: threads of one process)",
-          HRF_OPTION_INT, &r.processes },
-        { "ranks", "N", "numbers of ranks: 4, a list 1,2,6, or 1..128 for 1, 2, 4 ... 128",
-          HRF_OPTION_TEXT, &r.ranks },
-        { "cluster", "FILE", "a machine file (machines/*.yaml; default: this machine)",
-          HRF_OPTION_TEXT, &r.cluster },
-        { "costs", "FILE",
-          "file with measured costs of nodes (default: those that 'profile' saved)",
-          HRF_OPTION_TEXT, &r.costs },
-        { "memory", "GIB", "memory limit of a rank (default: what the machine has)",
-          HRF_OPTION_REAL, &r.memory_gib },
-        { "timeline", "FILE.json",
-          "write what every rank does when; 'tools/draw timeline' of the source tree draws it",
-          HRF_OPTION_TEXT, &r.timeline },
-        { "threads", "N", "threads of a rank, for measured costs (default 1)", HRF_OPTION_INT,
-          &r.threads },
-        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
-          &r.classes },
-        { "cache", "DIR", "folder of measured costs and machines", HRF_OPTION_TEXT, &r.cache },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
-        { NULL },
-    };
-    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    struct hrf_plan_request r = hrf_plan_request_initial;
+    struct hrf_args args = hrf_args_parse_request(HRF_ENGINE_PROGRAM, command, hrf_plan_options, &r,
+                                                  argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
@@ -378,7 +333,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status;
     if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--model is required");
-    else if (r.size < 1 || r.batch < 1 || r.classes < 1 || r.threads < 1 || r.memory_gib < 0 ||
+    else if (r.size < 0 || r.batch < 1 || r.classes < 1 || r.threads < 1 || r.memory < 0 ||
              r.processes < 0)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--size, --batch, --classes and --threads must be at least 1, "
@@ -388,16 +343,3 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     release(&p);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_plan = {
-    .name = "plan",
-    .operands = "",
-    .summary = "predict time and memory of layouts on a machine, without running anything",
-    .details = "Simulates every rank with the costs of nodes and messages that were measured on "
-               "this machine (profile, tune-comm), or with those of a machine file. Times are for "
-               "one batch. A machine file is YAML: version, name, device {name, memory_gib, "
-               "overhead_us, gb_per_s, tops {fp32, fp16, bf16, int8}}, ranks_per_node, "
-               "ports_per_node, nodes, one_process, links [{comm, placement: process, node or "
-               "network, latency_us, gb_per_s}].",
-    .run = run,
-};

@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "engine/cli/cli.h"
 #include "engine/comm/mpi/mpi.h"
+#include "module_builds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static enum hrf_status talk(struct hrf_comm *comm, struct hrf_strbuf *hosts, dou
         HRF_TRY(comm->ops->receive(comm, 1, TAG_PING, host, 1, err));
     }
     *latency = (hrf_clock_seconds() - start) / (2 * N_PINGS);
-    return hrf_strbuf_status(hosts, err);
+    return HRF_OK;
 }
 
 static enum hrf_status probe(int64_t n_ranks, struct hrf_error *err)
@@ -51,7 +52,7 @@ static enum hrf_status probe(int64_t n_ranks, struct hrf_error *err)
     struct hrf_strbuf hosts = HRF_STRBUF_INIT;
     double latency;
     char version[128];
-    HRF_TRY(hrf_module_load("mpi", HRF_VERSION, &operations, err));
+    HRF_TRY(hrf_module_load("mpi", HRF_BUILD_MPI, &operations, err));
     const struct hrf_mpi_module *mpi = operations;
     HRF_TRY(mpi->create(&config, &comm, err));
     enum hrf_status status = talk(comm, &hosts, &latency, err);
@@ -65,25 +66,13 @@ static enum hrf_status probe(int64_t n_ranks, struct hrf_error *err)
     return status;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_ranks(const struct hrf_command *command, int argc, char **argv)
 {
-    int64_t n_ranks = 0;
-    const struct hrf_option options[] = {
-        { "expect", "N", "fail unless there are N ranks", HRF_OPTION_INT, &n_ranks },
-        { NULL },
-    };
-    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    struct hrf_ranks_request request = { .expect = 0 };
+    struct hrf_args args = hrf_args_parse_request(HRF_ENGINE_PROGRAM, command, hrf_ranks_options,
+                                                  &request, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    return probe(n_ranks, &err) == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+    return probe(request.expect, &err) == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_ranks = {
-    .name = "ranks",
-    .operands = "",
-    .summary = "check that the ranks that mpirun or srun started can connect to each other",
-    .details =
-        "Start it as jobs are started: srun --mpi=pmix --ntasks=2 hires-engine ranks --expect 2",
-    .run = run,
-};

@@ -113,7 +113,6 @@ static enum hrf_status make_all(struct products *p, const struct hrf_bench *benc
     CHECK_DNNL(dnnl_engine_create(&p->engine, dnnl_cpu, 0), "starting it");
     CHECK_DNNL(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags), "starting it");
     p->items = hrf_calloc((size_t)bench->n_layers + 1, sizeof *p->items);
-    HRF_CHECK_MEMORY(p->items != NULL, err, "no memory for products");
     for (int32_t i = 0; i < bench->n_layers; i++) {
         const struct hrf_bench_layer *layer = &bench->layers[i];
         if (layer->rows == 0)
@@ -160,7 +159,6 @@ enum hrf_status hrf_products_time(const struct hrf_bench *bench, struct hrf_prod
 {
     struct products products = { .n = 0 };
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)bench->n_runs, sizeof *seconds);
-    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory to time products");
     *out = (struct hrf_products){ .n = 0 };
     enum hrf_status status = make_all(&products, bench, out, err);
     if (status == HRF_OK && products.n > 0)

@@ -11,34 +11,29 @@
 #include <string.h>
 
 struct request {
-    const char *model, *precision, *device, *cache;
+    const char *model, *device, *cache;
+    enum hrf_precision precision;
     int64_t size, batch, runs, threads, ranks, classes;
     bool json;
 };
 
-static enum hrf_status measure(const struct request *r, const char *device,
-                               struct hrf_cost_table *table, struct hrf_error *err)
+static enum hrf_status measure(struct request *r, const char *device, struct hrf_cost_table *table,
+                               struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     const struct hrf_session_config config = { .device = device,
                                                .precision = r->precision,
                                                .n_threads = (int32_t)r->threads };
-    HRF_TRY(hrf_engine_check_request(r->device, r->precision, NULL, err));
-    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
-    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    HRF_TRY(hrf_engine_check_request(r->device, NULL, err));
+    HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
     return hrf_profile_run(graph, &config, r->runs, (int32_t)r->ranks, table, err);
 }
 
-static enum hrf_status print_json(const struct hrf_cost_table *table, const char *path,
-                                  struct hrf_error *err)
+static void print_json(const struct hrf_cost_table *table, const char *path)
 {
     HRF_AUTO_JSON json = hrf_cost_encode(table);
-    HRF_AUTO_FREE char *text = NULL;
-    if (json != NULL && json_object_set_new(json, "file", hrf_json_string(path)) == 0)
-        text = hrf_json_text(json);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the result");
-    printf("%s\n", text);
-    return HRF_OK;
+    json_object_set_new(json, "file", hrf_json_string(path));
+    hrf_json_print(json);
 }
 
 static void print_text(const struct hrf_cost_table *table, const char *path)
@@ -61,7 +56,6 @@ static enum hrf_status keep(const struct request *r, const char *device,
     HRF_AUTO_JSON json = hrf_cost_encode(measured);
     HRF_TRY(
         hrf_cost_file_path(r->cache, device, (int32_t)r->threads, (int32_t)r->ranks, &path, err));
-    HRF_CHECK_MEMORY(json != NULL, err, "no memory to keep the costs");
     enum hrf_status status = hrf_cost_file_read(path, &all, err);
     if (status == HRF_OK)
         status = hrf_cost_decode(json, path, &all, err);
@@ -70,16 +64,16 @@ static enum hrf_status keep(const struct request *r, const char *device,
     hrf_cost_table_release(&all);
     HRF_TRY(status);
     if (r->json)
-        return print_json(measured, path, err);
-    print_text(measured, path);
+        print_json(measured, path);
+    else
+        print_text(measured, path);
     return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_profile(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = { .precision = "fp32",
+    struct request r = { .precision = HRF_FP32,
                          .device = "auto",
-                         .size = 256,
                          .batch = 1,
                          .runs = 5,
                          .threads = 1,
@@ -87,9 +81,10 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                          .classes = 1000 };
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
-        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
+        { "size", "PX", "image size (default: the file's, or 256)", HRF_OPTION_INT, &r.size },
         { "batch", "N", "images in a batch (default 1)", HRF_OPTION_INT, &r.batch },
-        { "precision", "P", "fp32, tf32, fp16, bf16 or int8", HRF_OPTION_TEXT, &r.precision },
+        { "precision", "P", "", HRF_OPTION_WORD,
+          &(struct hrf_option_word){ &r.precision, hrf_precision_names } },
         { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
         { "threads", "N", "threads of a rank (default 1)", HRF_OPTION_INT, &r.threads },
         { "ranks", "N", "copies that run at the same time (default: one for each processor)",
@@ -111,7 +106,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status;
     if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--model is required");
-    else if (r.size < 1 || r.batch < 1 || r.runs < 1 || r.threads < 1 || r.classes < 1 ||
+    else if (r.size < 0 || r.batch < 1 || r.runs < 1 || r.threads < 1 || r.classes < 1 ||
              r.ranks < 1 || r.ranks > 1024)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--size, --batch, --runs, --threads, --classes and --ranks must be "
@@ -123,14 +118,3 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     hrf_cost_table_release(&table);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_profile = {
-    .name = "profile",
-    .operands = "",
-    .summary = "measure the cost of every node of a network on this machine",
-    .details =
-        "Runs the network at one image size and times every node, with as many copies at the same "
-        "time as --ranks says. The costs are saved in the cache; 'plan' uses them and scales them "
-        "to other sizes. Two measured sizes give better predictions than one.",
-    .run = run,
-};

@@ -87,16 +87,13 @@ static bool make_layout(enum family family, int32_t n, int64_t batch, struct hrf
     return is_one || (n >= least && l.data <= batch);
 }
 
-static enum hrf_status add_row(struct sweep *sweep, const struct sweep_row *row,
-                               struct hrf_error *err)
+static void add_row(struct sweep *sweep, const struct sweep_row *row)
 {
-    HRF_TRY(hrf_array_reserve((void **)&sweep->rows, &sweep->capacity, sweep->n_rows + 1,
-                              sizeof *row, err));
+    hrf_array_reserve((void **)&sweep->rows, &sweep->capacity, sweep->n_rows + 1, sizeof *row);
     sweep->rows[sweep->n_rows++] = *row;
     fprintf(stderr, "%s, %s: %.2f images/s, %.3f GiB for each rank, %s\n", row->layout,
             hrf_rate_name(row->precision), (double)sweep->batch / row->seconds,
             (double)row->peak_bytes / 0x1p30, row->is_measured ? "measured" : "simulated");
-    return HRF_OK;
 }
 
 static enum hrf_status simulate(struct sweep *sweep, struct hrf_planner *planner,
@@ -118,7 +115,8 @@ static enum hrf_status simulate(struct sweep *sweep, struct hrf_planner *planner
     row->is_measured = false;
     row->seconds = prediction->seconds;
     row->peak_bytes = hrf_prediction_peak_bytes(prediction);
-    return add_row(sweep, row, err);
+    add_row(sweep, row);
+    return HRF_OK;
 }
 
 static enum hrf_status measure(struct sweep *sweep, const struct hrf_graph *graph,
@@ -128,7 +126,7 @@ static enum hrf_status measure(struct sweep *sweep, const struct hrf_graph *grap
     const struct hrf_cutting cutting = { &sweep->known.costs, &sweep->known.machine };
     const struct hrf_network_config config = {
         .session = { .device = "cpu",
-                     .precision = hrf_rate_name(row->precision),
+                     .precision = hrf_rate_precision(row->precision),
                      .n_threads = hrf_layout_ranks(layout), /* one each */
                      .cutting = &cutting },
         .layout = layout,
@@ -141,7 +139,8 @@ static enum hrf_status measure(struct sweep *sweep, const struct hrf_graph *grap
     row->seconds = bench.median;
     row->peak_bytes = hrf_session_memory_total(&bench.memory);
     hrf_bench_release(&bench);
-    return add_row(sweep, row, err);
+    add_row(sweep, row);
+    return HRF_OK;
 }
 
 static enum hrf_status sweep_precision(struct sweep *sweep, const struct request *r,
@@ -150,7 +149,7 @@ static enum hrf_status sweep_precision(struct sweep *sweep, const struct request
 {
     char note[512];
     const struct hrf_planner_config planning = { .graph = graph,
-                                                 .precision = hrf_rate_name(precision),
+                                                 .precision = hrf_rate_precision(precision),
                                                  .costs = &sweep->known.costs,
                                                  .machine = &sweep->known.machine,
                                                  .prepared_as = hrf_planner_backend(
@@ -226,13 +225,10 @@ static enum hrf_status write_csv(const struct sweep *sweep, const char *director
         }
         hrf_strbuf_addc(&out, '\n');
     }
-    HRF_TRY(hrf_strbuf_status(&out, err));
-    return path != NULL ? hrf_file_write_atomic(path, out.text, out.length, err)
-                        : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    return hrf_file_write_atomic(path, out.text, out.length, err);
 }
 
-static enum hrf_status sweep_all(struct sweep *sweep, const struct request *r,
-                                 struct hrf_error *err)
+static enum hrf_status sweep_all(struct sweep *sweep, struct request *r, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     const struct hrf_known_request known = { .cluster = r->cluster,
@@ -242,8 +238,9 @@ static enum hrf_status sweep_all(struct sweep *sweep, const struct request *r,
                                              .n_ranks = (int32_t)r->ranks };
     const char *at = r->precisions;
     HRF_TRY(hrf_known_find(&known, &sweep->known, err));
-    HRF_TRY(hrf_engine_load_model(r->model, r->classes, r->size, &graph, err));
-    HRF_TRY(hrf_engine_set_image_input(graph, r->batch, r->size, err));
+    HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
+    sweep->size = r->size;
+    sweep->batch = r->batch;
     for (bool more = true; more;) {
         const size_t n = strcspn(at, ",");
         enum hrf_rate precision = HRF_RATE_FP32;
@@ -270,7 +267,7 @@ static enum hrf_status check(const struct request *r, struct hrf_error *err)
             err, HRF_E_USER,
             "--batch %lld must be even: each direction of a bidirectional pipeline gets half",
             (long long)r->batch);
-    if (r->size < 1 || r->classes < 1 || r->runs < 1 || r->ranks < 1 || r->ranks > HRF_MAX_RANKS)
+    if (r->size < 0 || r->classes < 1 || r->runs < 1 || r->ranks < 1 || r->ranks > HRF_MAX_RANKS)
         return hrf_error_set(
             err, HRF_E_USER,
             "--size, --classes, --runs and --ranks must be at least 1, --ranks at most %d",
@@ -278,17 +275,14 @@ static enum hrf_status check(const struct request *r, struct hrf_error *err)
     return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_sweep(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = { .precisions = "fp32,bf16,int8",
-                         .size = 256,
-                         .batch = 16,
-                         .classes = 1000,
-                         .ranks = 8,
-                         .runs = 3 };
+    struct request r = {
+        .precisions = "fp32,bf16,int8", .batch = 16, .classes = 1000, .ranks = 8, .runs = 3
+    };
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
-        { "size", "PX", "image size (default 256)", HRF_OPTION_INT, &r.size },
+        { "size", "PX", "image size (default: the file's, or 256)", HRF_OPTION_INT, &r.size },
         { "batch", "N", "images in a batch, each one a micro-batch (default 16)", HRF_OPTION_INT,
           &r.batch },
         { "precisions", "LIST", "default fp32,bf16,int8", HRF_OPTION_TEXT, &r.precisions },
@@ -309,7 +303,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    struct sweep sweep = { .model = r.model, .size = r.size, .batch = r.batch };
+    struct sweep sweep = { .model = r.model };
     enum hrf_status status = check(&r, &err);
     if (status == HRF_OK)
         status = sweep_all(&sweep, &r, &err);
@@ -317,15 +311,3 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     hrf_free(sweep.rows);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_sweep = {
-    .name = "sweep",
-    .operands = "",
-    .summary = "compare memory and throughput of ranks, layouts and precisions, as a table",
-    .details = "Simulates spatial, data-parallel, layer-parallel, pipelined, bidirectional and "
-               "spatial plus bidirectional layouts for 1, 2, 4 ... ranks, on this machine or on "
-               "that of a machine file. With --measure it also runs them if this machine has a "
-               "processor for every rank. Writes DIR/sweep.csv; 'tools/draw sweep DIR' of the "
-               "source tree draws charts and a page from it.",
-    .run = run,
-};

@@ -77,7 +77,6 @@ static enum hrf_status find_partners(struct hrf_comm *comm, int32_t partners[HRF
                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE bool *is_same_node = hrf_calloc((size_t)comm->n_ranks, sizeof *is_same_node);
-    HRF_CHECK_MEMORY(is_same_node != NULL, err, "no memory for %d ranks", comm->n_ranks);
     HRF_TRY(hrf_find_same_node(comm, is_same_node, err));
     for (int p = 0; p < HRF_N_PLACEMENTS; p++)
         partners[p] = -1;
@@ -186,7 +185,6 @@ static enum hrf_status tune_gpus(const struct hrf_joined *joined, const char *as
                              "each: mpirun -n 2 hires-flow tune-comm --device cuda --comm auto");
     const int32_t n_pairs = hrf_tuned_pairs(comm->n_ranks);
     HRF_AUTO_FREE struct hrf_tuned_pair *pairs = hrf_calloc((size_t)n_pairs, sizeof *pairs);
-    HRF_CHECK_MEMORY(pairs != NULL, err, "no memory for %d pairs of ranks", n_pairs);
     const bool is_all = strcmp(asked, "auto") == 0;
     for (int i = 0; i < N_TRANSPORTS; i++) {
         struct hrf_error why = { .text = "" };
@@ -237,12 +235,10 @@ static enum hrf_status keep(const struct hrf_machine *m, const char *cache, bool
     HRF_AUTO_FREE char *path = NULL;
     HRF_TRY(hrf_known_machine_path(cache, &path, err));
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
-    HRF_CHECK_MEMORY(directory != NULL && text != NULL, err, "no memory for the table");
     HRF_TRY(hrf_private_directory_open(directory, err));
     HRF_TRY(hrf_json_write_file(path, json, err));
     if (as_json)
-        printf("%s\n", text);
+        hrf_json_print(json);
     else
         print_text(m, path);
     return HRF_OK;
@@ -271,7 +267,7 @@ static enum hrf_status tune(const void *context, const struct hrf_joined *joined
     return hrf_joined_is_first(joined) ? keep(&m, r->cache, r->json, err) : HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+int hrf_engine_tune_comm(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = { .largest = 0 };
     const struct hrf_option options[] = {
@@ -305,15 +301,3 @@ static int run(const struct hrf_command *command, int argc, char **argv)
                                 &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }
-
-const struct hrf_command hrf_engine_tune_comm = {
-    .name = "tune-comm",
-    .operands = "",
-    .summary = "measure the cost of messages between ranks on this machine",
-    .details = "Saves a table in the cache for 'plan', with one link for each transport and "
-               "placement: threads of a process, processes of a machine, different machines.\n"
-               "  mpirun -n 2 hires-flow tune-comm --comm mpi\n"
-               "  srun --mpi=pmix --nodes=2 --ntasks=3 hires-flow tune-comm --comm mpi\n"
-               "  mpirun -n 2 hires-flow tune-comm --device cuda",
-    .run = run,
-};

@@ -55,7 +55,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
 {
     struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
     const double start = hrf_clock_seconds();
-    struct message *m = hrf_alloc(sizeof *m + n_bytes);
+    struct message *m = hrf_try_alloc(sizeof *m + n_bytes);
     HRF_CHECK_MEMORY(m != NULL, err, "no memory for a message of %zu bytes", n_bytes);
     m->next = NULL;
     m->from = comm->rank;
@@ -240,8 +240,7 @@ void hrf_loop_destroy(struct hrf_loop *loop)
     hrf_free(loop);
 }
 
-enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf_loop **out,
-                                struct hrf_error *err)
+void hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf_loop **out)
 {
     HRF_AUTO(hrf_loop) loop = hrf_calloc(1, sizeof *loop);
     pthread_condattr_t monotonic;
@@ -250,9 +249,6 @@ enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf
         loop->comms = hrf_calloc((size_t)n_ranks, sizeof *loop->comms);
         loop->sights = hrf_calloc((size_t)n_ranks * (size_t)n_ranks, sizeof *loop->sights);
     }
-    HRF_CHECK_MEMORY(loop != NULL && loop->boxes != NULL && loop->comms != NULL &&
-                         loop->sights != NULL,
-                     err, "no memory for %d ranks", n_ranks);
     pthread_mutex_init(&loop->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -270,7 +266,6 @@ enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf
     loop->n_ranks = n_ranks;
     pthread_condattr_destroy(&monotonic);
     HRF_MOVE(*out, loop);
-    return HRF_OK;
 }
 
 struct hrf_comm *hrf_loop_comm(struct hrf_loop *loop, int32_t rank)

@@ -8,8 +8,7 @@
 
 struct hrf_loop; /* the group; opaque */
 
-HRF_CHECKED enum hrf_status hrf_loop_create(int32_t n_ranks, int64_t deadline_ms,
-                                            struct hrf_loop **out, struct hrf_error *err);
+void hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf_loop **out);
 /* Call it after the threads of all ranks have ended. */
 void hrf_loop_destroy(struct hrf_loop *loop);
 HRF_DEFINE_AUTO(hrf_loop)

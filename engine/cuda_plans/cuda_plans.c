@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 64, MOST_NETWORKS = 256, TEXT_ROOM = 512 };
+enum { MAX_THREADS = 64, MAX_NETWORKS = 256, TEXT_ROOM = 512 };
 
 struct wanted {
     const char *device, *out;
@@ -61,7 +61,9 @@ static enum hrf_status parse_network(const char *text, char model[128],
                                  text);
         *at[i]++ = '\0';
     }
-    *out = (struct hrf_check_network){ .model = model, .precision = at[0] };
+    *out = (struct hrf_check_network){ .model = model, .precision = hrf_precision_find(at[0]) };
+    if (out->precision == HRF_N_PRECISIONS)
+        return hrf_error_set(err, HRF_E_USER, "'%s': '%s' is no precision", text, at[0]);
     out->size = strtoll(at[1], &end, 10);
     const bool has_size = end != at[1] && *end == '\0' && out->size > 0;
     out->batch = strtoll(at[2], &end, 10);
@@ -90,22 +92,18 @@ static bool has_plan(void *context, const struct hrf_cudnn_conv *conv)
     return i >= 0 && m->n_plans[i] > 0;
 }
 
-static enum hrf_status add(struct making *m, const struct hrf_cudnn_conv *conv,
-                           struct hrf_error *err)
+static void add(struct making *m, const struct hrf_cudnn_conv *conv)
 {
     if (find(m, conv) >= 0)
-        return HRF_OK;
+        return;
     const size_t n = (size_t)m->n + 1;
     void *convs = m->convs, *n_plans = m->n_plans;
-    enum hrf_status status = hrf_array_reserve(&convs, &m->convs_room, n, sizeof *m->convs, err);
+    hrf_array_reserve(&convs, &m->convs_room, n, sizeof *m->convs);
     m->convs = convs;
-    HRF_TRY(status);
-    status = hrf_array_reserve(&n_plans, &m->plans_room, n, sizeof *m->n_plans, err);
+    hrf_array_reserve(&n_plans, &m->plans_room, n, sizeof *m->n_plans);
     m->n_plans = n_plans;
-    HRF_TRY(status);
     m->n_plans[m->n] = 0;
     m->convs[m->n++] = *conv;
-    return HRF_OK;
 }
 
 /* A network as the GPU computes it: fused, in its precision. Release it in any case. */
@@ -171,9 +169,9 @@ static void *build_some(void *context)
 /* What was added since the last time. */
 static enum hrf_status build_new(struct making *m, struct hrf_error *err)
 {
-    pthread_t threads[MOST_THREADS];
-    bool runs[MOST_THREADS] = { false };
-    const int n = m->wanted->n_threads < MOST_THREADS ? (int)m->wanted->n_threads : MOST_THREADS;
+    pthread_t threads[MAX_THREADS];
+    bool runs[MAX_THREADS] = { false };
+    const int n = m->wanted->n_threads < MAX_THREADS ? (int)m->wanted->n_threads : MAX_THREADS;
     atomic_store(&m->next, m->n_made);
     for (int i = 0; i < n; i++)
         runs[i] = pthread_create(&threads[i], NULL, build_some, m) == 0;
@@ -189,18 +187,17 @@ static enum hrf_status build_new(struct making *m, struct hrf_error *err)
 
 /* All convolutions of a graph that is prepared. */
 static enum hrf_status make_graph(struct making *m, const struct hrf_graph *graph,
-                                  const char *precision, struct hrf_error *err)
+                                  enum hrf_precision precision, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)graph->n_nodes + 1,
                                                                  sizeof *convs);
-    HRF_CHECK_MEMORY(convs != NULL, err, "no memory for %d nodes", (int)graph->n_nodes);
-    const struct hrf_conv_target target = { m->memory_bytes, strcmp(precision, "tf32") == 0,
-                                            has_plan, m };
+    const struct hrf_conv_target target = { m->memory_bytes,
+                                            hrf_precision_row(precision)->needs_tf32, has_plan, m };
     for (int in_strips = 0; in_strips < 2; in_strips++) {
         int32_t n = 0;
         HRF_TRY(hrf_cuda_graph_convs(&target, graph, in_strips != 0, convs, &n, err));
         for (int32_t i = 0; i < n; i++)
-            HRF_TRY(add(m, &convs[i], err));
+            add(m, &convs[i]);
         HRF_TRY(build_new(m, err));
     }
     return HRF_OK;
@@ -236,13 +233,12 @@ static enum hrf_status make_whole(struct making *m, const struct network *networ
 
 /* Each kind of band, which has a session of its own (banded.c). */
 static enum hrf_status make_kinds(struct making *m, const struct hrf_partition *partition,
-                                  const struct hrf_halves *halves, const char *precision,
+                                  const struct hrf_halves *halves, enum hrf_precision precision,
                                   struct hrf_error *err)
 {
     const size_t n = (size_t)partition->n_ranks;
     int32_t n_kinds = 0;
     HRF_AUTO_FREE int32_t *kind_of = hrf_calloc(2 * n + 1, sizeof *kind_of);
-    HRF_CHECK_MEMORY(kind_of != NULL, err, "no memory for %zu bands", n);
     hrf_bands_find_kinds(partition, kind_of, kind_of + n, &n_kinds);
     for (int32_t k = 0; k < n_kinds; k++) {
         HRF_AUTO(hrf_graph) graph = NULL;
@@ -261,7 +257,7 @@ static enum hrf_status make_bands(struct making *m, const struct network *networ
                                   struct hrf_error *err)
 {
     const struct hrf_bands_options options = { .n_bands = n_bands };
-    const char *precision = network->config.precision;
+    enum hrf_precision precision = network->config.precision;
     HRF_AUTO(hrf_graph) prepared = NULL;
     HRF_AUTO(hrf_partition) partition = NULL;
     struct hrf_halves halves = { .head = NULL };
@@ -302,7 +298,7 @@ static enum hrf_status make_network(struct making *m, const struct hrf_check_net
     release(&network);
     HRF_TRY(status);
     fprintf(stderr, "%s %s %lld px, batch %lld%s%s: %d more convolutions, %.1f s\n", asked->model,
-            asked->precision, (long long)asked->size, (long long)asked->batch,
+            hrf_precision_name(asked->precision), (long long)asked->size, (long long)asked->batch,
             layout != NULL ? ", " : "", layout != NULL ? layout : "", m->n - before,
             hrf_clock_seconds() - start);
     return HRF_OK;
@@ -312,15 +308,15 @@ static enum hrf_status make_roundings(struct making *m, struct hrf_error *err)
 {
     const int32_t before = m->n;
     for (int i = 0; i < hrf_check_n_roundings(); i++) {
-        struct hrf_range ranges[HRF_CHECK_MOST_RANGES];
+        struct hrf_range ranges[HRF_CHECK_MAX_RANGES];
         HRF_AUTO(hrf_graph) graph = NULL;
         HRF_AUTO(hrf_graph) prepared = NULL;
         struct hrf_session_config config = { .device = "cuda",
-                                             .precision = "int8",
+                                             .precision = HRF_INT8,
                                              .ranges = ranges };
         HRF_TRY(hrf_check_rounding_graph(i, &graph, ranges, &config.n_ranges, err));
         HRF_TRY(prepare(graph, &config, &prepared, err));
-        HRF_TRY(make_graph(m, prepared, "int8", err));
+        HRF_TRY(make_graph(m, prepared, HRF_INT8, err));
     }
     fprintf(stderr, "the part 'rounding': %d more convolutions\n", m->n - before);
     return HRF_OK;
@@ -399,7 +395,7 @@ static enum hrf_status for_each_row(struct making *m, network_work *work, struct
         HRF_TRY(work(m, &network, layout != NULL ? layout : bands, err));
     }
     for (int i = 0; i < N_RANKS_ROWS; i++) {
-        network = (struct hrf_check_network){ ranks_rows[i].model, "int8", 32, 2 };
+        network = (struct hrf_check_network){ ranks_rows[i].model, HRF_INT8, 32, 2 };
         HRF_TRY(work(m, &network, ranks_rows[i].layout, err));
     }
     return HRF_OK;
@@ -423,8 +419,8 @@ static enum hrf_status print_network(struct making *m, const struct hrf_check_ne
                                      const char *layout, struct hrf_error *err)
 {
     (void)m, (void)err;
-    printf("%s:%s:%lld:%lld%s%s\n", n->model, n->precision, (long long)n->size, (long long)n->batch,
-           layout != NULL ? " " : "", layout != NULL ? layout : "");
+    printf("%s:%s:%lld:%lld%s%s\n", n->model, hrf_precision_name(n->precision), (long long)n->size,
+           (long long)n->batch, layout != NULL ? " " : "", layout != NULL ? layout : "");
     return HRF_OK;
 }
 

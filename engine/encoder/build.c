@@ -98,17 +98,17 @@ int32_t hrf_encoder_matrix(struct hrf_encoder_build *b, const char *name, int64_
     HRF_AUTO_FREE float *numbers = read(b, name, 2, (const int64_t[]){ rows, columns }, &shape);
     if (numbers == NULL)
         return HRF_NO_VALUE;
-    float *turned = hrf_alloc_array((size_t)(rows * columns) + 1, sizeof *turned);
-    if (turned == NULL)
+    float *transposed = hrf_try_alloc_array((size_t)(rows * columns) + 1, sizeof *transposed);
+    if (transposed == NULL)
         return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_NOMEM, "no memory for '%s'", name));
     enum { TILE = 32 };
     for (int64_t r0 = 0; r0 < rows; r0 += TILE)
         for (int64_t c0 = 0; c0 < columns; c0 += TILE)
             for (int64_t r = r0; r < rows && r < r0 + TILE; r++)
                 for (int64_t c = c0; c < columns && c < c0 + TILE; c++)
-                    turned[c * rows + r] = numbers[r * columns + c];
+                    transposed[c * rows + r] = numbers[r * columns + c];
     shape = (struct hrf_shape){ .rank = 2, .dims = { columns, rows } };
-    return take(b, name, &shape, turned);
+    return take(b, name, &shape, transposed);
 }
 
 static char *next_name(struct hrf_encoder_build *b, const char *what)
@@ -125,8 +125,6 @@ int32_t hrf_encoder_constant(struct hrf_encoder_build *b, enum hrf_dtype dtype, 
     if (b->status != HRF_OK)
         return HRF_NO_VALUE;
     HRF_AUTO_FREE char *name = next_name(b, "constant");
-    if (name == NULL)
-        return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_NOMEM, "no memory for a name"));
     hrf_encoder_fail(b, hrf_graph_add_value(b->graph, name, dtype, &shape, data, &index, b->err));
     return index;
 }
@@ -139,8 +137,6 @@ int32_t hrf_encoder_node(struct hrf_encoder_build *b, enum hrf_op op, const int3
     if (b->status != HRF_OK)
         return HRF_NO_VALUE;
     HRF_AUTO_FREE char *name = next_name(b, hrf_op_name(op));
-    if (name == NULL)
-        return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_NOMEM, "no memory for a name"));
     hrf_encoder_fail(b,
                      hrf_graph_add_value(b->graph, name, HRF_F32, &unknown, NULL, &index, b->err));
     if (b->status == HRF_OK)

@@ -9,10 +9,17 @@
 #include "engine/encoder/encoder.h"
 #include "engine/encoder/safetensors.h"
 
+/* What the name of a transformer or ResNet stands for; a width of 0: any network. Of a ResNet the
+ * depth counts its layers, and the width is that of the inner convolutions of its first stage. */
+struct hrf_encoder_network {
+    int64_t width, depth, n_heads, patch, n_registers;
+};
+
 struct hrf_encoder_build {
     struct hrf_graph *graph;                  /* borrowed */
     struct hrf_safetensors *file;             /* borrowed */
     const struct hrf_encoder_options *wanted; /* borrowed, complete */
+    const struct hrf_encoder_network *named;
     enum hrf_status status;
     struct hrf_error *err;
     int32_t n_made; /* for names */
@@ -21,9 +28,7 @@ struct hrf_encoder_build {
 
 /* Gives tensors in the names of Hugging Face's transformers timm's names; in a file without them
  * nothing changes. *epsilon: of the norms, if it is another than timm's. */
-HRF_CHECKED enum hrf_status hrf_encoder_take_hugging_face_names(struct hrf_safetensors *file,
-                                                                float *epsilon,
-                                                                struct hrf_error *err);
+void hrf_encoder_take_hugging_face_names(struct hrf_safetensors *file, float *epsilon);
 
 /* The tensor of that name (printf's), NULL: there is none. Not a failure. */
 struct hrf_safetensor *hrf_encoder_look(struct hrf_encoder_build *b, const char *format, ...)

@@ -93,16 +93,48 @@ static int32_t stem(struct hrf_encoder_build *b, int32_t x)
     return hrf_encoder_node(b, HRF_OP_MAX_POOL, &x, 1, &a);
 }
 
+enum { N_STAGES = 4 };
+
+/* That the weights are of the network that the name stands for, in all stages that are computed:
+ * a deeper one has other features. The ResNets with names of their own have 50 layers. */
+static void check_named(struct hrf_encoder_build *b, int n_stages)
+{
+    static const int64_t wanted[N_STAGES] = { 3, 4, 6, 3 };
+    const struct hrf_encoder_network *named = b->named;
+    const int64_t width = outputs_of(b, "layer1.0.conv1");
+    const bool has_three = hrf_encoder_look(b, "layer1.0.conv3.weight") != NULL;
+    bool is_named = width == named->width && has_three;
+    int64_t found[N_STAGES] = { 0 };
+    for (int i = 0; i < n_stages; i++) {
+        while (hrf_encoder_look(b, "layer%d.%" PRId64 ".conv1.weight", i + 1, found[i]) != NULL)
+            found[i]++;
+        is_named = is_named && found[i] == wanted[i];
+    }
+    if (b->status != HRF_OK || named->width == 0 || is_named)
+        return;
+    (void)hrf_encoder_fail(
+        b, hrf_error_set(b->err, HRF_E_USER,
+                         "%s: stages of %" PRId64 ", %" PRId64 ", %" PRId64 " and %" PRId64
+                         " blocks of %s convolutions from %" PRId64
+                         " channels on, where %s, of %" PRId64 " layers, has %" PRId64 ", %" PRId64
+                         ", %" PRId64 " and %" PRId64 " of three from %" PRId64
+                         " on: take the encoder's own weights, or 'resnet' with --pool",
+                         b->file->path, found[0], found[1], found[2], found[3],
+                         has_three ? "three" : "two", width, b->graph->name, named->depth,
+                         wanted[0], wanted[1], wanted[2], wanted[3], named->width));
+}
+
 int32_t hrf_encoder_resnet(struct hrf_encoder_build *b, int32_t x)
 {
     const enum hrf_encoder_pool which = b->wanted->pool;
-    const int n_stages = which == HRF_POOL_STAGE3 ? 3 : 4;
+    const int n_stages = which == HRF_POOL_STAGE3 ? 3 : N_STAGES;
     int64_t channels = outputs_of(b, "conv1");
     if (b->status == HRF_OK && channels == 0)
         return refuse(b, "it has no 'conv1.weight': these are not the weights of a ResNet in "
                          "timm's names");
     if (which == HRF_POOL_CLASS || which == HRF_POOL_BOTH)
         return refuse(b, "ResNets have no class token: take --pool mean, stage3 or logits");
+    check_named(b, n_stages);
     x = stem(b, x);
     for (int stage = 1; stage <= n_stages; stage++)
         for (int i = 0; hrf_encoder_look(b, "layer%d.%d.conv1.weight", stage, i) != NULL; i++) {

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "engine/encoder/build_private.h"
+#include "image/preparation.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,15 +13,16 @@
 struct encoder {
     const char *name;
     enum hrf_encoder_family family;
-    int64_t n_heads; /* of a transformer; 0: width / 64 */
+    /* What the name stands for; 0: any, and one head for each 64 channels. */
+    struct hrf_encoder_network network;
     enum hrf_encoder_pool pool;
     struct hrf_encoder_input input;
 };
 
 #define IMAGENET                                                                                   \
-    { 0.485, 0.456, 0.406 },                                                                       \
+    { HRF_IMAGENET_MEAN },                                                                         \
     {                                                                                              \
-        0.229, 0.224, 0.225                                                                        \
+        HRF_IMAGENET_STD                                                                           \
     }
 #define OPTIMUS                                                                                    \
     { 0.707223, 0.578729, 0.703617 },                                                              \
@@ -33,23 +35,72 @@ struct encoder {
         0.21716536, 0.26081574, 0.20723464                                                         \
     }
 
-/* Sources: the models' own pages and TRIDENT's patch_encoder_models/load.py. */
+/* Width, depth, heads, px of a patch and registers stand first. Sources: the models' own pages and
+ * TRIDENT's patch_encoder_models/load.py. */
 static const struct encoder table[] = {
-    { "uni", HRF_ENCODER_VIT, 16, HRF_POOL_CLASS, { 224, 224, "bilinear", IMAGENET } },
-    { "uni2-h", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 224, "bilinear", IMAGENET } },
-    { "virchow", HRF_ENCODER_VIT, 16, HRF_POOL_BOTH, { 224, 224, "bicubic", IMAGENET } },
-    { "virchow2", HRF_ENCODER_VIT, 16, HRF_POOL_BOTH, { 224, 224, "bicubic", IMAGENET } },
-    { "phikon", HRF_ENCODER_VIT, 12, HRF_POOL_CLASS, { 224, 224, "bilinear", IMAGENET } },
-    { "phikon-v2", HRF_ENCODER_VIT, 16, HRF_POOL_CLASS, { 224, 224, "bicubic", IMAGENET } },
-    { "gigapath", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 256, "bicubic", IMAGENET } },
-    { "h-optimus-0", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 224, "bicubic", OPTIMUS } },
-    { "h-optimus-1", HRF_ENCODER_VIT, 24, HRF_POOL_CLASS, { 224, 224, "bicubic", OPTIMUS } },
-    { "lunit-vits8", HRF_ENCODER_VIT, 6, HRF_POOL_CLASS, { 224, 224, "bilinear", LUNIT } },
-    { "lunit-resnet50", HRF_ENCODER_RESNET, 0, HRF_POOL_MEAN, { 224, 224, "bilinear", LUNIT } },
-    { "clam-resnet50", HRF_ENCODER_RESNET, 0, HRF_POOL_STAGE3, { 224, 224, "bilinear", IMAGENET } },
-    { "vit", HRF_ENCODER_VIT, 0, HRF_POOL_CLASS, { 224, 224, "bicubic", IMAGENET } },
-    { "resnet", HRF_ENCODER_RESNET, 0, HRF_POOL_MEAN, { 224, 224, "bilinear", IMAGENET } },
-    { "convnext", HRF_ENCODER_CONVNEXT, 0, HRF_POOL_MEAN, { 224, 224, "bicubic", IMAGENET } },
+    { "uni",
+      HRF_ENCODER_VIT,
+      { 1024, 24, 16, 16, 0 },
+      HRF_POOL_CLASS,
+      { 224, 224, "bilinear", IMAGENET } },
+    { "uni2-h",
+      HRF_ENCODER_VIT,
+      { 1536, 24, 24, 14, 8 },
+      HRF_POOL_CLASS,
+      { 224, 224, "bilinear", IMAGENET } },
+    { "virchow",
+      HRF_ENCODER_VIT,
+      { 1280, 32, 16, 14, 0 },
+      HRF_POOL_BOTH,
+      { 224, 224, "bicubic", IMAGENET } },
+    { "virchow2",
+      HRF_ENCODER_VIT,
+      { 1280, 32, 16, 14, 4 },
+      HRF_POOL_BOTH,
+      { 224, 224, "bicubic", IMAGENET } },
+    { "phikon",
+      HRF_ENCODER_VIT,
+      { 768, 12, 12, 16, 0 },
+      HRF_POOL_CLASS,
+      { 224, 224, "bilinear", IMAGENET } },
+    { "phikon-v2",
+      HRF_ENCODER_VIT,
+      { 1024, 24, 16, 16, 0 },
+      HRF_POOL_CLASS,
+      { 224, 224, "bicubic", IMAGENET } },
+    { "gigapath",
+      HRF_ENCODER_VIT,
+      { 1536, 40, 24, 16, 0 },
+      HRF_POOL_CLASS,
+      { 224, 256, "bicubic", IMAGENET } },
+    { "h-optimus-0",
+      HRF_ENCODER_VIT,
+      { 1536, 40, 24, 14, 4 },
+      HRF_POOL_CLASS,
+      { 224, 224, "bicubic", OPTIMUS } },
+    { "h-optimus-1",
+      HRF_ENCODER_VIT,
+      { 1536, 40, 24, 14, 4 },
+      HRF_POOL_CLASS,
+      { 224, 224, "bicubic", OPTIMUS } },
+    { "lunit-vits8",
+      HRF_ENCODER_VIT,
+      { 384, 12, 6, 8, 0 },
+      HRF_POOL_CLASS,
+      { 224, 224, "bilinear", LUNIT } },
+    { "lunit-resnet50",
+      HRF_ENCODER_RESNET,
+      { 64, 50, 0, 0, 0 },
+      HRF_POOL_MEAN,
+      { 224, 224, "bilinear", LUNIT } },
+    { "clam-resnet50",
+      HRF_ENCODER_RESNET,
+      { 64, 50, 0, 0, 0 },
+      HRF_POOL_STAGE3,
+      { 224, 224, "bilinear", IMAGENET } },
+    { "vit", HRF_ENCODER_VIT, { 0 }, HRF_POOL_CLASS, { 224, 224, "bicubic", IMAGENET } },
+    { "resnet", HRF_ENCODER_RESNET, { 0 }, HRF_POOL_MEAN, { 224, 224, "bilinear", IMAGENET } },
+    { "convnext", HRF_ENCODER_CONVNEXT, { 0 }, HRF_POOL_MEAN, { 224, 224, "bicubic", IMAGENET } },
 };
 enum { N_ENCODERS = sizeof table / sizeof table[0] };
 
@@ -90,7 +141,6 @@ static enum hrf_status unknown(const char *name, struct hrf_error *err)
     for (size_t i = 0; i < N_ENCODERS; i++)
         hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", table[i].name);
     const char *near = hrf_nearest_word(name, hrf_encoder_names());
-    HRF_TRY(hrf_strbuf_status(&list, err));
     return hrf_error_set(err, HRF_E_USER, "there is no encoder '%s'%s%s%s; there are: %s", name,
                          near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
                          near != NULL ? "'?)" : "", list.text);
@@ -159,7 +209,6 @@ static enum hrf_status add_ends(struct hrf_encoder_build *b, enum hrf_encoder_fa
     if (b->status != HRF_OK)
         return b->status;
     char *name = hrf_strdup("output");
-    HRF_CHECK_MEMORY(name != NULL, b->err, "no memory for a name");
     hrf_free(b->graph->values[y].name);
     b->graph->values[y].name = name;
     HRF_TRY(hrf_graph_set_io(b->graph, &x, 1, &y, 1, b->err));
@@ -178,7 +227,7 @@ enum hrf_status hrf_encoder_make(const char *name, const char *weights,
         return unknown(name, err);
     struct hrf_encoder_options wanted = *options;
     wanted.size = wanted.size > 0 ? wanted.size : encoder->input.size;
-    wanted.n_heads = wanted.n_heads > 0 ? wanted.n_heads : encoder->n_heads;
+    wanted.n_heads = wanted.n_heads > 0 ? wanted.n_heads : encoder->network.n_heads;
     wanted.pool = wanted.pool != HRF_POOL_UNSET ? wanted.pool : encoder->pool;
     if (wanted.size > LARGEST || wanted.size < 32)
         return hrf_error_set(err, HRF_E_USER,
@@ -186,10 +235,13 @@ enum hrf_status hrf_encoder_make(const char *name, const char *weights,
                              wanted.size, LARGEST);
     HRF_TRY(hrf_safetensors_open(weights, &file, err));
     HRF_TRY(hrf_graph_create(name, &graph, err));
-    struct hrf_encoder_build b = {
-        .graph = graph, .file = file, .wanted = &wanted, .err = err, .epsilon = 1e-6f
-    };
-    HRF_TRY(hrf_encoder_take_hugging_face_names(file, &b.epsilon, err));
+    struct hrf_encoder_build b = { .graph = graph,
+                                   .file = file,
+                                   .wanted = &wanted,
+                                   .err = err,
+                                   .epsilon = 1e-6f,
+                                   .named = &encoder->network };
+    hrf_encoder_take_hugging_face_names(file, &b.epsilon);
     HRF_TRY(add_ends(&b, encoder->family));
     HRF_TRY(check_used(file, &wanted, name, err));
     *input = encoder->input;
@@ -208,5 +260,5 @@ char *hrf_encoder_input_text(const struct hrf_encoder_input *input)
         hrf_json_number(input->mean[0]), hrf_json_number(input->mean[1]),
         hrf_json_number(input->mean[2]), "std", hrf_json_number(input->std[0]),
         hrf_json_number(input->std[1]), hrf_json_number(input->std[2]));
-    return object != NULL ? hrf_json_text(object) : NULL;
+    return hrf_json_text(object);
 }

@@ -46,7 +46,7 @@ static const char *behind(const char *text, const char *start)
     return strncmp(text, start, n) == 0 ? text + n : NULL;
 }
 
-/* timm's name for a name behind the model's prefix: heap; NULL: there is none, or no memory. */
+/* timm's name for a name behind the model's prefix: heap; NULL: there is none. */
 static char *translate(const char *name)
 {
     static const char layer[] = "encoder.layer.";
@@ -66,15 +66,13 @@ static char *translate(const char *name)
     return NULL;
 }
 
-enum hrf_status hrf_encoder_take_hugging_face_names(struct hrf_safetensors *file, float *epsilon,
-                                                    struct hrf_error *err)
+void hrf_encoder_take_hugging_face_names(struct hrf_safetensors *file, float *epsilon)
 {
     static const char *const prefixes[] = { "", "vit.", "dinov2.", "dinov2_with_registers." };
     static const char first[] = "embeddings.patch_embeddings.projection.weight";
     const char *prefix = NULL;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0] && prefix == NULL; i++) {
         HRF_AUTO_FREE char *name = hrf_format("%s%s", prefixes[i], first);
-        HRF_CHECK_MEMORY(name != NULL, err, "no memory for a name");
         if (hrf_safetensors_find(file, name) != NULL)
             prefix = prefixes[i];
     }
@@ -89,5 +87,4 @@ enum hrf_status hrf_encoder_take_hugging_face_names(struct hrf_safetensors *file
         hrf_free(t->name);
         t->name = name;
     }
-    return HRF_OK;
 }

@@ -2,8 +2,8 @@
  * PyTorch's antialiased bicubic interpolation make them: each output is a weighted mean of the
  * inputs in reach, weights by Keys' cubic with a = -0.5, stretched by the factor by which the grid
  * shrinks. */
-#include "base/cubic.h"
 #include "engine/encoder/build_private.h"
+#include "image/cubic.h"
 
 #include <math.h>
 
@@ -31,8 +31,8 @@ enum hrf_status hrf_position_resize(const float *in, int64_t from, int64_t to, i
                                     float *out, struct hrf_error *err)
 {
     HRF_AUTO_FREE double *weights = hrf_alloc_array((size_t)(from * to), sizeof *weights);
-    HRF_AUTO_FREE float *wide = hrf_alloc_array((size_t)(from * to * channels), sizeof *wide);
-    HRF_CHECK_MEMORY(weights != NULL && wide != NULL, err, "no memory for position embeddings");
+    HRF_AUTO_FREE float *wide = hrf_try_alloc_array((size_t)(from * to * channels), sizeof *wide);
+    HRF_CHECK_MEMORY(wide != NULL, err, "no memory for position embeddings");
     fill_weights(from, to, weights);
     for (int64_t y = 0; y < from; y++) /* columns first */
         for (int64_t i = 0; i < to; i++)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000, MOST_TENSORS = 1000000, MOST_SHARDS = 1000 };
+enum { LENGTH_BYTES = 8, MAX_HEADER = 100000000, MAX_TENSORS = 1000000, MAX_SHARDS = 1000 };
 
 void hrf_safetensors_destroy(struct hrf_safetensors *file)
 {
@@ -71,7 +71,6 @@ static enum hrf_status read_entry(const char *name, const json_t *object, const 
     int64_t count;
     t->fd = -1;
     t->name = hrf_strdup(name);
-    HRF_CHECK_MEMORY(t->name != NULL, err, "no memory for '%s'", where);
     HRF_TRY(hrf_json_get_text(object, "dtype", where, &dtype, err));
     HRF_TRY(hrf_json_get_array(object, "shape", where, &shape, err));
     HRF_TRY(hrf_json_get_array(object, "data_offsets", where, &offsets, err));
@@ -136,10 +135,9 @@ static enum hrf_status read_header(struct hrf_safetensors *file, const json_t *r
 {
     const char *name;
     json_t *value;
-    if (!json_is_object(root) || json_object_size(root) > MOST_TENSORS)
+    if (!json_is_object(root) || json_object_size(root) > MAX_TENSORS)
         return hrf_error_set(err, HRF_E_USER, "%s: the header is no list of tensors", file->path);
     file->items = hrf_calloc(json_object_size(root) + 1, sizeof *file->items);
-    HRF_CHECK_MEMORY(file->items != NULL, err, "no memory for '%s'", file->path);
     json_object_foreach((json_t *)(uintptr_t)root, name, value)
     {
         if (strcmp(name, "__metadata__") == 0)
@@ -156,9 +154,7 @@ enum hrf_status hrf_safetensors_parse(const char *header, size_t n_bytes, int64_
 {
     HRF_AUTO_JSON root = NULL;
     HRF_AUTO(hrf_safetensors) file = hrf_calloc(1, sizeof *file);
-    HRF_CHECK_MEMORY(file != NULL, err, "no memory for '%s'", where);
     file->path = hrf_strdup(where);
-    HRF_CHECK_MEMORY(file->path != NULL, err, "no memory for '%s'", where);
     HRF_TRY(hrf_json_parse(header, n_bytes, where, &root, err));
     HRF_TRY(read_header(file, root, n_data, err));
     HRF_MOVE(*out, file);
@@ -190,7 +186,7 @@ static enum hrf_status read_length(int fd, const char *path, int64_t file_bytes,
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | bytes[i];
     const bool is_zip = memcmp(bytes, "PK", 2) == 0 || bytes[0] == 0x80;
-    if (file_bytes < LENGTH_BYTES || length < 2 || length > MOST_HEADER ||
+    if (file_bytes < LENGTH_BYTES || length < 2 || length > MAX_HEADER ||
         (int64_t)length > file_bytes - LENGTH_BYTES)
         return hrf_error_set(err, HRF_E_USER, "%s is no safetensors file%s", path,
                              is_zip ? ": it looks like PyTorch's own form, which runs code when it "
@@ -211,7 +207,7 @@ static enum hrf_status open_one(const char *path, struct hrf_safetensors **out,
     enum hrf_status status = fstat(fd, &info) == 0
                                  ? read_length(fd, path, info.st_size, &length, err)
                                  : hrf_error_set(err, HRF_E_EXTERNAL, "cannot look at '%s'", path);
-    HRF_AUTO_FREE char *header = status == HRF_OK ? hrf_alloc((size_t)length) : NULL;
+    HRF_AUTO_FREE char *header = status == HRF_OK ? hrf_try_alloc((size_t)length) : NULL;
     if (status == HRF_OK && header == NULL)
         status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the header of '%s'", path);
     if (status == HRF_OK)
@@ -219,12 +215,11 @@ static enum hrf_status open_one(const char *path, struct hrf_safetensors **out,
     if (status == HRF_OK)
         status = hrf_safetensors_parse(header, (size_t)length, info.st_size - LENGTH_BYTES - length,
                                        path, &file, err);
-    if (status == HRF_OK && (file->fds = hrf_alloc_array(1, sizeof *file->fds)) == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for '%s'", path);
     if (status != HRF_OK) {
         close(fd);
         return status;
     }
+    file->fds = hrf_alloc_array(1, sizeof *file->fds);
     file->fds[file->n_fds++] = fd;
     for (size_t i = 0; i < file->n_items; i++) {
         file->items[i].fd = fd;
@@ -237,20 +232,19 @@ static enum hrf_status open_one(const char *path, struct hrf_safetensors **out,
 
 /* Adds the tensors of a file of the index that the index places there. */
 static enum hrf_status take_shard(struct hrf_safetensors *all, struct hrf_safetensors *shard,
-                                  const json_t *places, const char *name, struct hrf_error *err)
+                                  const json_t *weight_map, const char *name, struct hrf_error *err)
 {
     void *fds = all->fds, *items = all->items;
     size_t n_fds = all->n_fds, n_items = all->n_items;
-    HRF_TRY(hrf_array_reserve(&fds, &n_fds, all->n_fds + 1, sizeof *all->fds, err));
+    hrf_array_reserve(&fds, &n_fds, all->n_fds + 1, sizeof *all->fds);
     all->fds = fds;
-    HRF_TRY(hrf_array_reserve(&items, &n_items, all->n_items + shard->n_items + 1,
-                              sizeof *all->items, err));
+    hrf_array_reserve(&items, &n_items, all->n_items + shard->n_items + 1, sizeof *all->items);
     all->items = items;
     all->fds[all->n_fds++] = shard->fds[0];
     shard->n_fds = 0;
     for (size_t i = 0; i < shard->n_items; i++) {
-        const char *place = json_string_value(json_object_get(places, shard->items[i].name));
-        if (place == NULL || strcmp(place, name) != 0)
+        const char *file = json_string_value(json_object_get(weight_map, shard->items[i].name));
+        if (file == NULL || strcmp(file, name) != 0)
             return hrf_error_set(
                 err, HRF_E_USER,
                 "%s: tensor '%s' is in '%s', and the index does not place it there", all->path,
@@ -261,20 +255,15 @@ static enum hrf_status take_shard(struct hrf_safetensors *all, struct hrf_safete
     return HRF_OK;
 }
 
-static bool has_file(const json_t *files, const char *name)
-{
-    return json_object_get(files, name) != NULL;
-}
-
-static enum hrf_status open_shards(struct hrf_safetensors *all, const json_t *places,
+static enum hrf_status open_shards(struct hrf_safetensors *all, const json_t *weight_map,
                                    struct hrf_error *err)
 {
     HRF_AUTO_FREE char *folder = hrf_path_directory(all->path);
     HRF_AUTO_JSON files = json_object();
     const char *tensor;
     json_t *value;
-    HRF_CHECK_MEMORY(folder != NULL && files != NULL, err, "no memory for '%s'", all->path);
-    json_object_foreach((json_t *)(uintptr_t)places, tensor, value)
+    HRF_CHECK_MEMORY(files != NULL, err, "no memory for '%s'", all->path);
+    json_object_foreach((json_t *)(uintptr_t)weight_map, tensor, value)
     {
         const char *name = json_string_value(value);
         HRF_AUTO(hrf_safetensors) shard = NULL;
@@ -282,16 +271,16 @@ static enum hrf_status open_shards(struct hrf_safetensors *all, const json_t *pl
             return hrf_error_set(err, HRF_E_USER,
                                  "%s: tensor '%s' is in '%s', which is no file beside the index",
                                  all->path, tensor, name != NULL ? name : "");
-        if (has_file(files, name))
+        if (json_object_get(files, name) != NULL)
             continue;
-        if (json_object_size(files) >= MOST_SHARDS)
+        if (json_object_size(files) >= MAX_SHARDS)
             return hrf_error_set(err, HRF_E_USER, "%s names more than %d files", all->path,
-                                 MOST_SHARDS);
+                                 MAX_SHARDS);
         HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
-        HRF_CHECK_MEMORY(path != NULL && json_object_set_new(files, name, json_true()) == 0, err,
+        HRF_CHECK_MEMORY(json_object_set_new(files, name, json_true()) == 0, err,
                          "no memory for '%s'", all->path);
         HRF_TRY(open_one(path, &shard, err));
-        HRF_TRY(take_shard(all, shard, places, name, err));
+        HRF_TRY(take_shard(all, shard, weight_map, name, err));
     }
     return HRF_OK;
 }
@@ -305,15 +294,14 @@ static enum hrf_status open_index(const char *path, struct hrf_safetensors **out
     size_t n = 0;
     const char *tensor;
     json_t *value;
-    HRF_CHECK_MEMORY(all != NULL && (all->path = hrf_strdup(path)) != NULL, err,
-                     "no memory for '%s'", path);
-    HRF_TRY(hrf_file_read(path, MOST_HEADER, &text, &n, err));
+    all->path = hrf_strdup(path);
+    HRF_TRY(hrf_file_read(path, MAX_HEADER, &text, &n, err));
     HRF_TRY(hrf_json_parse(text, n, path, &root, err));
-    json_t *places = json_object_get(root, "weight_map");
-    if (!json_is_object(places) || json_object_size(places) == 0)
+    json_t *weight_map = json_object_get(root, "weight_map");
+    if (!json_is_object(weight_map) || json_object_size(weight_map) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s is no index of safetensors files", path);
-    HRF_TRY(open_shards(all, places, err));
-    json_object_foreach(places, tensor, value)
+    HRF_TRY(open_shards(all, weight_map, err));
+    json_object_foreach(weight_map, tensor, value)
     {
         if (hrf_safetensors_find(all, tensor) == NULL)
             return hrf_error_set(err, HRF_E_USER, "%s: '%s' does not hold tensor '%s'", path,
@@ -365,8 +353,8 @@ enum hrf_status hrf_safetensors_read(struct hrf_safetensors *file, struct hrf_sa
     if (n < 0 || tensor->shape.rank < 0)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "%s: tensor '%s' has more than %d axes",
                              file->path, tensor->name, HRF_MAX_RANK);
-    HRF_AUTO_FREE void *raw = hrf_alloc((size_t)n_bytes + 1);
-    HRF_AUTO_FREE float *numbers = hrf_alloc_array((size_t)n + 1, sizeof *numbers);
+    HRF_AUTO_FREE void *raw = hrf_try_alloc((size_t)n_bytes + 1);
+    HRF_AUTO_FREE float *numbers = hrf_try_alloc_array((size_t)n + 1, sizeof *numbers);
     HRF_CHECK_MEMORY(raw != NULL && numbers != NULL, err, "no memory for tensor '%s'",
                      tensor->name);
     HRF_TRY(read_at(tensor->fd, tensor->begin, raw, n_bytes, file->path, err));

@@ -23,6 +23,27 @@ static int32_t refuse(struct hrf_encoder_build *b, const char *what)
     return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER, "%s: %s", b->file->path, what));
 }
 
+/* That the weights are of the network that the name stands for: another number of heads, which no
+ * tensor shows, makes other outputs without a word. */
+static void check_named(struct hrf_encoder_build *b, const struct vit *v)
+{
+    const struct hrf_encoder_network *named = b->named;
+    const int64_t n_registers = v->n_prefix - v->has_class;
+    if (named->width == 0 ||
+        (v->width == named->width && v->depth == named->depth && v->n_heads == named->n_heads &&
+         v->patch == named->patch && n_registers == named->n_registers))
+        return;
+    (void)hrf_encoder_fail(
+        b, hrf_error_set(b->err, HRF_E_USER,
+                         "%s: %" PRId64 " channels, %" PRId64 " blocks, %" PRId64
+                         " heads, patches of %" PRId64 " px, %" PRId64
+                         " registers, where %s has %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+                         " and %" PRId64 ": take the encoder's own weights, or 'vit' with --heads",
+                         b->file->path, v->width, v->depth, v->n_heads, v->patch, n_registers,
+                         b->graph->name, named->width, named->depth, named->n_heads, named->patch,
+                         named->n_registers));
+}
+
 static void find_sizes(struct hrf_encoder_build *b, struct vit *v)
 {
     const struct hrf_safetensor *proj = hrf_encoder_look(b, "patch_embed.proj.weight");
@@ -55,19 +76,26 @@ static void find_sizes(struct hrf_encoder_build *b, struct vit *v)
                              "multiple of %" PRId64,
                              size, v->patch, v->patch));
     v->grid = size / v->patch;
+    if (b->status == HRF_OK)
+        check_named(b, v);
 }
 
-/* Rows of a [1][n][width] tensor are copied to `to`; false: it failed. */
+/* Rows of a tensor, whose last axes are [n][width], are copied to `to`; false: it failed. */
 static bool copy_rows(struct hrf_encoder_build *b, const char *name, const struct vit *v, int64_t n,
                       float *to)
 {
     struct hrf_safetensor *t = hrf_encoder_look(b, "%s", name);
     HRF_AUTO_FREE float *rows = NULL;
-    if (t == NULL || hrf_shape_count(&t->shape) != n * v->width) {
+    const int32_t rank = t != NULL ? t->shape.rank : 0;
+    if (t == NULL || hrf_shape_count(&t->shape) != n * v->width || rank < 1 ||
+        t->shape.dims[rank - 1] != v->width || (rank > 1 && t->shape.dims[rank - 2] != n)) {
+        char text[128] = "missing";
+        if (t != NULL)
+            hrf_shape_text(&t->shape, text);
         (void)hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER,
-                                                "%s: tensor '%s' does not hold %" PRId64
-                                                " rows of %" PRId64 " channels",
-                                                b->file->path, name, n, v->width));
+                                                "%s: tensor '%s' is %s where %" PRId64
+                                                " rows of %" PRId64 " channels are needed",
+                                                b->file->path, name, text, n, v->width));
         return false;
     }
     (void)hrf_encoder_fail(b, hrf_safetensors_read(b->file, t, &rows, b->err));
@@ -98,8 +126,8 @@ static int32_t position_table(struct hrf_encoder_build *b, const struct vit *v)
                                                  "%s: 'pos_embed' has %" PRId64
                                                  " places, which are no square grid",
                                                  b->file->path, n_pos));
-    HRF_AUTO_FREE float *given = hrf_calloc((size_t)(n_pos * width) + 1, sizeof *given);
-    HRF_AUTO_FREE float *table = hrf_calloc((size_t)(n_tokens(v) * width) + 1, sizeof *table);
+    HRF_AUTO_FREE float *given = hrf_try_calloc((size_t)(n_pos * width) + 1, sizeof *given);
+    HRF_AUTO_FREE float *table = hrf_try_calloc((size_t)(n_tokens(v) * width) + 1, sizeof *table);
     if (given == NULL || table == NULL)
         return hrf_encoder_fail(
             b, hrf_error_set(b->err, HRF_E_NOMEM, "no memory for position embeddings"));
@@ -130,7 +158,7 @@ static int32_t tokens_of(struct hrf_encoder_build *b, const struct vit *v, int32
         a.n_axes = 3;
         for (int i = 0; i < 3; i++)
             a.axes[i] = i;
-        a.pads[1] = v->n_prefix;
+        a.pad.sizes[1] = v->n_prefix;
         x = hrf_encoder_node(b, HRF_OP_PAD, &x, 1, &a);
     }
     x = hrf_encoder_binary(b, HRF_OP_ADD, x, position_table(b, v));
@@ -151,9 +179,9 @@ static int32_t apart(struct hrf_encoder_build *b, const struct vit *v, const cha
 {
     static const char *const parts[] = { "q", "k", "v" };
     const int64_t w = v->width, dims[] = { w, 3 * w };
-    HRF_AUTO_FREE float *matrix = hrf_alloc_array((size_t)(3 * w * w), sizeof *matrix);
-    HRF_AUTO_FREE float *rows = hrf_alloc_array((size_t)(w * w), sizeof *rows);
-    HRF_AUTO_FREE float *bias = hrf_calloc((size_t)(3 * w), sizeof *bias);
+    HRF_AUTO_FREE float *matrix = hrf_try_alloc_array((size_t)(3 * w * w), sizeof *matrix);
+    HRF_AUTO_FREE float *rows = hrf_try_alloc_array((size_t)(w * w), sizeof *rows);
+    HRF_AUTO_FREE float *bias = hrf_try_calloc((size_t)(3 * w), sizeof *bias);
     char name[96];
     if (matrix == NULL || rows == NULL || bias == NULL)
         return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_NOMEM, "no memory for '%s'", block));

@@ -5,6 +5,7 @@
 #include "base/crash.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/message.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "base/text.h"
@@ -100,19 +101,18 @@ static enum hrf_status check_classes(const struct job *job, const struct hrf_job
         n_wanted += *at == '\n';
     if (n_scores != n_wanted)
         return hrf_error_set(err, HRF_E_USER,
-                             "the slide head gives %lld scores, and model.classes names %lld "
+                             "the slide head gives %lld scores, and {model.classes} names %lld "
                              "classes",
                              (long long)n_scores, (long long)n_wanted);
     for (size_t i = 0; i < job->card->n_classes; i++)
         hrf_strbuf_addf(&own, "%s%s", i > 0 ? "\n" : "", job->card->classes[i]);
-    HRF_TRY(hrf_strbuf_status(&own, err));
     if (job->card->n_classes == 0 || strcmp(own.text, bag->classes) == 0)
         return HRF_OK;
     HRF_AUTO_FREE char *found = list(own.text);
     HRF_AUTO_FREE char *wanted = list(bag->classes);
-    return hrf_error_set(err, HRF_E_USER,
-                         "the slide head was trained for the classes %s, and model.classes are %s",
-                         found != NULL ? found : "", wanted != NULL ? wanted : "");
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "the slide head was trained for the classes %s, and {model.classes} are %s", found, wanted);
 }
 
 static enum hrf_status fill(const struct hrf_job_task *task, const struct hrf_tile_plan *plan,
@@ -125,14 +125,13 @@ static enum hrf_status fill(const struct hrf_job_task *task, const struct hrf_ti
     out->n_classes = (int32_t)r->n_classes;
     out->n_patches = plan->n_patches;
     out->scores = hrf_alloc_array((size_t)r->n_classes, sizeof *out->scores);
-    out->attention = r->attention != NULL ? hrf_alloc_array(n_attention, sizeof *out->attention)
-                                          : NULL;
-    HRF_CHECK_MEMORY(out->scores != NULL && (r->attention == NULL || out->attention != NULL), err,
-                     "no memory for the scores of a slide");
     for (int64_t k = 0; k < r->n_classes; k++)
         out->scores[k] = (double)r->scores[k];
     if (r->attention == NULL)
         return HRF_OK;
+    out->attention = hrf_try_alloc_array(n_attention, sizeof *out->attention);
+    HRF_CHECK_MEMORY(out->attention != NULL, err, "no memory for the attention of %lld patches",
+                     (long long)plan->n_patches);
     out->n_branches = (int32_t)r->n_branches;
     memcpy(out->attention, r->attention, n_attention * sizeof *out->attention);
     return HRF_OK;
@@ -149,31 +148,39 @@ static enum hrf_status read_plan(const struct hrf_job_task *task, struct hrf_til
     return hrf_tile_plan_decode(bytes, n, &expected, task->tile_plan, out, err);
 }
 
+static enum hrf_status read_rows(void *context, int64_t first, int64_t n, float *out,
+                                 struct hrf_error *err)
+{
+    return hrf_bag_file_read(context, first, n, out, err);
+}
+
 static enum hrf_status score(struct job *job, const struct hrf_job_task *task,
                              struct hrf_bytes *record, struct hrf_error *err)
 {
     const struct hrf_job_bag *b = &task->bag;
     struct hrf_slide_head_result result;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    HRF_AUTO(hrf_bag) bag = NULL;
+    HRF_AUTO(hrf_bag_file) file = NULL;
     HRF_AUTO(hrf_head_scores) scores = hrf_calloc(1, sizeof *scores);
-    HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores of a slide");
+    char when_seen[128], when_mixed[128];
+    hrf_message_expand("exclude it ({dataset.exclude})", when_seen, sizeof when_seen);
+    hrf_message_expand("set {slide_head.mixed} to true if that is meant", when_mixed,
+                       sizeof when_mixed);
     const struct hrf_head_use use = { .may_mix = b->mixed,
                                       .any_precision = b->any_precision,
-                                      .when_seen = "exclude it (dataset.exclude)",
-                                      .when_mixed = "set slide_head.mixed to true if that is "
-                                                    "meant" };
+                                      .when_seen = when_seen,
+                                      .when_mixed = when_mixed };
     HRF_TRY(read_plan(task, &plan, err));
     HRF_TRY(open_head(job, b, err));
     HRF_TRY(check_file(b->features, b->features_sha256, err));
     HRF_TRY(hrf_head_card_check(job->card, b->features, NULL, &use, err));
-    HRF_TRY(hrf_bag_read(b->features, NULL, hrf_slide_head_width(job->head), &bag, err));
-    if (bag->n != plan->n_patches)
+    HRF_TRY(hrf_bag_file_open(b->features, NULL, hrf_slide_head_width(job->head), &file, err));
+    if (file->n != plan->n_patches)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has %lld embeddings, the tile plan %lld patches", b->features,
-                             (long long)bag->n, (long long)plan->n_patches);
-    HRF_TRY(hrf_slide_head_run(job->head, bag->values, bag->n, bag->width,
-                               job->spec->engine.n_threads, &result, err));
+                             (long long)file->n, (long long)plan->n_patches);
+    const struct hrf_bag_rows bag = { file->n, file->width, read_rows, file };
+    HRF_TRY(hrf_slide_head_run(job->head, &bag, job->spec->n_threads, &result, err));
     HRF_TRY(check_classes(job, b, result.n_classes, err));
     HRF_TRY(fill(task, plan, &result, scores, err));
     HRF_TRY(hrf_top_patches_add(task, plan, scores, err));
@@ -189,17 +196,15 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     const double start = hrf_clock_seconds();
     hrf_crash_point("head.task.begin");
     enum hrf_status status = job->spec->kind == HRF_JOB_TRAIN
-                                 ? hrf_train_task_run(task, job->spec->engine.n_threads,
-                                                      is_asked_to_stop, &record, &cause)
+                                 ? hrf_train_task_run(task, job->spec->n_threads, is_asked_to_stop,
+                                                      &record, &cause)
                                  : score(job, task, &record, &cause);
-    if (hrf_task_error_ends_job(status))
-        return hrf_error_set(err, status, "%s", cause.text);
+    if (hrf_status_row(status)->ends_job)
+        return hrf_error_pass(err, &cause);
     if (status != HRF_OK) {
-        HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(task->slide_name);
         hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, cause.text);
-        outcome.outcome = HRF_TASK_FAILED;
-        outcome.retryable = hrf_task_error_is_retryable(status);
-        outcome.reason = hrf_strdup(cause.text);
+        hrf_task_status_fail(&outcome, job->spec, task, &cause);
     }
     outcome.seconds = hrf_clock_seconds() - start;
     hrf_crash_point("head.task.before_commit");
@@ -214,7 +219,6 @@ static enum hrf_status run(struct job *job, const char *spec_path, enum hrf_job_
                            struct hrf_error *err)
 {
     job->directory = hrf_path_directory(spec_path);
-    HRF_CHECK_MEMORY(job->directory != NULL, err, "no memory for a path");
     HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
     if (job->spec->kind != kind)
         return hrf_error_set(err, HRF_E_USER, "'%s' is the spec of a job of kind '%s', not '%s'",

@@ -1,9 +1,9 @@
 /* top_patches.c - finds the patches of highest attention and reads them from the slide. */
 #include "engine/head_worker/top_patches.h"
 
-#include "base/png_write.h"
-#include "base/shrink.h"
 #include "engine/input/plan_readers.h"
+#include "image/downsample.h"
+#include "image/png_write.h"
 #include "tiler/slide/slide.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static enum hrf_status draw(struct hrf_patch_reader *reader, const struct hrf_pa
                             unsigned char *strip, int64_t strip_width, struct hrf_error *err)
 {
     HRF_TRY(hrf_patch_reader_read(reader, patch->x, patch->y, pixels, NULL, NULL, err));
-    HRF_TRY(hrf_shrink(pixels, size, size, 3, side, side, small, err));
+    HRF_TRY(hrf_downsample(pixels, size, size, 3, side, side, small, err));
     for (int64_t y = 0; y < side; y++)
         memcpy(strip + y * strip_width * 3, small + y * side * 3, (size_t)side * 3);
     return HRF_OK;
@@ -49,9 +49,9 @@ static enum hrf_status draw_all(struct hrf_slide *slide, const struct hrf_tile_p
     const int64_t size = plan->patch_size, side = size < SIDE ? size : SIDE;
     const int64_t width = side * s->n_shown;
     HRF_AUTO(hrf_patch_reader) reader = NULL;
-    HRF_AUTO_FREE unsigned char *pixels = hrf_alloc_array((size_t)size, (size_t)size * 3);
-    HRF_AUTO_FREE unsigned char *small = hrf_alloc_array((size_t)side, (size_t)side * 3);
-    HRF_AUTO_FREE unsigned char *strip = hrf_alloc_array((size_t)side, (size_t)width * 3);
+    HRF_AUTO_FREE unsigned char *pixels = hrf_try_alloc_array((size_t)size, (size_t)size * 3);
+    HRF_AUTO_FREE unsigned char *small = hrf_try_alloc_array((size_t)side, (size_t)side * 3);
+    HRF_AUTO_FREE unsigned char *strip = hrf_try_alloc_array((size_t)side, (size_t)width * 3);
     HRF_CHECK_MEMORY(pixels != NULL && small != NULL && strip != NULL, err,
                      "no memory for pictures of patches");
     HRF_TRY(hrf_patch_reader_create(slide, plan->mpp_x, plan->mpp_y, size, plan->patch_mpp, &reader,

@@ -11,27 +11,25 @@
 
 static enum hrf_status read_recipe(const char *path, struct hrf_recipe **out, struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_strbuf) findings = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = hrf_recipe_read(path, out, &findings, &why);
     if (status == HRF_OK)
         return HRF_OK;
-    return hrf_error_set(err, status, "%s%s%.*s", why.text, findings.length > 0 ? ": " : "",
-                         (int)strcspn(findings.text, "\n"), findings.text);
+    return hrf_error_set(err, status, "%s%s%.*s", why.text, findings.n_items > 0 ? ": " : "",
+                         (int)strcspn(findings.text.text, "\n"), findings.text.text);
 }
 
 static enum hrf_status collect(const struct hrf_job_task *task, const char *folder,
                                struct hrf_bytes *record, struct hrf_error *err)
 {
-    enum { MOST = 1 << 30 };
+    enum { MAX_BYTES = 1 << 30 };
     HRF_AUTO(hrf_trained_head) head = hrf_calloc(1, sizeof *head);
-    HRF_CHECK_MEMORY(head != NULL, err, "no memory for a slide head");
     head->identity = task->identity;
     for (int i = 0; i < HRF_N_TRAINED_FILES; i++) {
         char *bytes = NULL;
         HRF_AUTO_FREE char *path = hrf_path_join(folder, hrf_trained_files[i]);
-        HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-        HRF_TRY(hrf_file_read(path, MOST, &bytes, &head->files[i].n_bytes, err));
+        HRF_TRY(hrf_file_read(path, MAX_BYTES, &bytes, &head->files[i].n_bytes, err));
         head->files[i].data = (unsigned char *)bytes;
     }
     return hrf_trained_head_encode(head, record, err);
@@ -49,8 +47,7 @@ enum hrf_status hrf_train_task_run(const struct hrf_job_task *task, int64_t n_th
     HRF_TRY(read_recipe(t->recipe, &recipe, err));
     HRF_TRY(hrf_head_slides_read(recipe, &slides, err));
     HRF_AUTO_FREE char *name = hrf_training_name(t->fold, t->seed);
-    HRF_AUTO_FREE char *folder = name != NULL ? hrf_path_join(recipe->out, name) : NULL;
-    HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
+    HRF_AUTO_FREE char *folder = hrf_path_join(recipe->out, name);
     const struct hrf_training training = { .recipe = recipe,
                                            .slides = slides,
                                            .fold = t->fold,

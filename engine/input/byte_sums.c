@@ -1,4 +1,4 @@
-/* byte_sums.c - in plain C, and the choice (byte_sums.h). */
+/* byte_sums.c - the sums in plain C, and the choice of the fastest version (byte_sums.h). */
 #include "engine/input/byte_sums.h"
 
 void hrf_byte_sums_plain(const unsigned char *rows, ptrdiff_t stride,

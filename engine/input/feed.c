@@ -8,19 +8,98 @@
 #include "engine/input/pixel_writer.h"
 #include "engine/input/plan_readers.h"
 #include "engine/input/tile_batches.h"
+#include "tiler/slide/level_read.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Edge of the blocks in which patches are visited, px of the level that is read: one or two tiles
+ * of the usual 256 or 512 px. */
+enum { BLOCK_PX = 512 };
+
+struct visit {
+    int64_t band, block, index;
+};
+
+static int compare_visits(const void *a, const void *b)
+{
+    const struct visit *u = a, *v = b;
+    if (u->band != v->band)
+        return u->band < v->band ? -1 : 1;
+    if (u->block != v->block)
+        return u->block < v->block ? -1 : 1;
+    return u->index < v->index ? -1 : u->index > v->index;
+}
+
+/* True if bands are rows of blocks: the tissue is not wider than high. */
+static bool bands_are_rows(const struct hrf_patch *patches, int64_t n)
+{
+    int32_t low[2] = { INT32_MAX, INT32_MAX }, high[2] = { INT32_MIN, INT32_MIN };
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t at[2] = { patches[i].x, patches[i].y };
+        for (int k = 0; k < 2; k++) {
+            low[k] = at[k] < low[k] ? at[k] : low[k];
+            high[k] = at[k] > high[k] ? at[k] : high[k];
+        }
+    }
+    return n > 0 && (int64_t)high[0] - low[0] <= (int64_t)high[1] - low[1];
+}
+
+/* Bands of blocks across the shorter side of the tissue, so that the tiles on the border of two
+ * bands are few; within a block the tile plan's order. */
+void hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch, int64_t n, int64_t *out)
+{
+    const struct hrf_patch *patches = plan->patches + first_patch;
+    const bool is_rows = bands_are_rows(patches, n);
+    const double edge = BLOCK_PX * (plan->read_downsample >= 1 ? plan->read_downsample : 1);
+    HRF_AUTO_FREE struct visit *visits = hrf_alloc_array((size_t)n + 1, sizeof *visits);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t column = (int64_t)(patches[i].x / edge), row = (int64_t)(patches[i].y / edge);
+        visits[i] = (struct visit){ .band = is_rows ? row : column,
+                                    .block = is_rows ? column : row,
+                                    .index = i };
+    }
+    qsort(visits, (size_t)n, sizeof visits[0], compare_visits);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = visits[i].index;
+}
+
+enum hrf_status hrf_feed_no_tiles(const struct hrf_feed_config *config, const char **why,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_patch_reader) reader = NULL;
+    HRF_AUTO(hrf_level_check) check = NULL;
+    *why = config->n_forms != 1 || !config->forms[0].raw ? "not every network takes pixels as bytes"
+           : config->is_jittered[0]                      ? "its pixels are stained otherwise"
+           : config->preparation.size > 0                ? "its patches are resized for the model"
+           : config->plan->n_white > 0 ? "tiles that do not decode are to be white"
+                                       : NULL;
+    if (*why != NULL)
+        return HRF_OK;
+    HRF_TRY(hrf_plan_readers_create(config->slide, config->plan, &reader, &check, err));
+    *why = hrf_patch_reader_no_streams(reader);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_feed_check_tiles(struct hrf_slide *slide, const struct hrf_tile_plan *plan,
+                                     const struct hrf_tile_batch *tiles, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < tiles->n_tiles; i++)
+        HRF_TRY(hrf_level_tile_check(slide, plan->read_level, tiles->places[i][0],
+                                     tiles->places[i][1], err));
+    return HRF_OK;
+}
+
 /* Patches that a reader claims at once: enough to stay on one tile, few enough to share a batch. */
 enum { CLAIM = 4 };
 struct slot {
-    void *pixels[HRF_FEED_MOST_FORMS];
+    void *pixels[HRF_FEED_MAX_FORMS];
     struct hrf_tile_batch *tiles; /* in pixels[0]; NULL: batches are pixels */
-    int64_t batch;   /* that it holds or will hold next, counted in the order of delivery */
-    int64_t number;  /* of that batch in the visiting order; -1 = not known yet */
+    int64_t batch;   /* the batch that the slot holds or will hold next, counted in the order of
+                        delivery */
+    int64_t number;  /* the number of that batch in the visiting order; -1: not known yet */
     int64_t claimed; /* positions claimed by readers */
     int64_t filled;  /* positions that are finished */
 };
@@ -33,15 +112,16 @@ struct hrf_feed {
     int64_t n_batches;                 /* total number; INT64_MAX: not known yet */
     struct hrf_pixel_writer *writers;  /* [n_forms] */
     struct hrf_tile_batches tiles;     /* with config.gives_tiles */
-    struct hrf_patch_reader *geometry; /* likewise */
+    struct hrf_patch_reader *geometry; /* with config.gives_tiles */
     struct slot *slots;
     pthread_t *threads;
     int32_t n_threads;
     pthread_mutex_t lock;
-    pthread_cond_t space, ready;        /* readers wait for space, the consumer for a full batch */
-    int64_t next_claim;                 /* batch that readers are filling */
-    int64_t next_batch;                 /* batch that the consumer gets next */
-    struct hrf_patch_reader *announcer; /* which announced the patches; NULL: they are not */
+    pthread_cond_t space, ready; /* readers wait for space, the consumer for a full batch */
+    int64_t next_claim;          /* batch that readers are filling */
+    int64_t next_batch;          /* batch that the consumer gets next */
+    struct hrf_patch_reader
+        *announcer;   /* the reader that announced the patches; NULL: they were not announced */
     int64_t n_passed; /* batches in the visiting order that were opened or that others read */
     bool stop;
     enum hrf_status status; /* the first failure */
@@ -54,13 +134,11 @@ struct claim {
     int64_t batch, first, n; /* positions [first, first + n) of the batch */
 };
 
-static enum hrf_status make_order(struct hrf_feed *feed, struct hrf_error *err)
+static void make_order(struct hrf_feed *feed)
 {
     const struct hrf_feed_config *config = &feed->config;
     feed->order = hrf_alloc_array((size_t)config->n_patches + 1, sizeof feed->order[0]);
-    HRF_CHECK_MEMORY(feed->order != NULL, err, "no memory to order %lld patches",
-                     (long long)config->n_patches);
-    return hrf_feed_order(config->plan, config->first_patch, config->n_patches, feed->order, err);
+    hrf_feed_order(config->plan, config->first_patch, config->n_patches, feed->order);
 }
 
 static int64_t batch_size(const struct hrf_feed *feed, int64_t batch)
@@ -69,14 +147,15 @@ static int64_t batch_size(const struct hrf_feed *feed, int64_t batch)
     return left < feed->config.batch ? left : feed->config.batch;
 }
 
-/* What readers claim of an open slot: its patches, or its tiles and before them the patch that is
- * decoded here. */
+/* The number of positions that readers claim of an open slot: its patches, or its tiles and before
+ * them the patch that is decoded here. */
 static int64_t n_positions(const struct hrf_feed *feed, const struct slot *slot)
 {
     return slot->tiles != NULL ? 1 + slot->tiles->n_tiles : batch_size(feed, slot->number);
 }
 
-/* The patch at a position of a batch in the visiting order, and that it will not be read again. */
+/* Finds the patch at a position of a batch in the visiting order, and tells the slide that it will
+ * not be read again. */
 static const struct hrf_patch *patch_at(const struct hrf_feed *feed, int64_t batch, int64_t place)
 {
     const int64_t index = feed->order[batch * feed->config.batch + place];
@@ -89,7 +168,8 @@ static void patch_done(const struct hrf_feed *feed, const struct hrf_patch_reade
     hrf_patch_reader_done(reader, patch->x, patch->y, feed->first_row, feed->n_rows);
 }
 
-/* Batches that others read are not waited for by tiles. Called with the lock. */
+/* Tells the slide that the tiles of batches which others read will not be needed. Called with the
+ * lock. */
 static void pass_batches(struct hrf_feed *feed, int64_t number)
 {
     for (; feed->n_passed < number; feed->n_passed++)
@@ -142,13 +222,13 @@ static bool take_claim(struct hrf_feed *feed, struct claim *claim)
     }
 }
 
-/* Elements of the rows of an image that are made. */
+/* The number of elements of an image, of the rows that are made. */
 static int64_t image_numbers(const struct hrf_feed *feed)
 {
     return feed->config.n_rows * feed->side * 3;
 }
 
-/* Where a patch goes in a slot. */
+/* The place of a patch in a slot. */
 static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, int32_t form,
                          int64_t place)
 {
@@ -161,17 +241,16 @@ static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, i
 struct reader {
     const struct hrf_feed *feed;
     struct hrf_patch_reader *patches;
-    struct hrf_level_check *check;        /* NULL: the slide has no other level to compare with */
-    uint8_t *places[HRF_FEED_MOST_FORMS]; /* of the patch that is being read */
-    unsigned char *jittered;              /* a row; NULL: no form is stained otherwise */
-    struct hrf_image_resizer *resizer;    /* NULL: patches go in as they are */
-    int64_t decode_ns, prepare_ns;        /* not yet added to the times of the feed */
+    struct hrf_level_check *check;       /* NULL: the slide has no other level to compare with */
+    uint8_t *places[HRF_FEED_MAX_FORMS]; /* of the patch that is being read */
+    unsigned char *jittered;             /* a row; NULL: no form is stained otherwise */
+    struct hrf_image_resizer *resizer;   /* NULL: patches go in as they are */
+    int64_t decode_ns, prepare_ns;       /* not yet added to the times of the feed */
 };
 
-/* A row of the image to the batch, in every form. */
-static void put_row(void *context, int64_t row, const unsigned char *rgb)
+/* Writes a row of the image to the batch, in every form. */
+static void put_row(const struct reader *reader, int64_t row, const unsigned char *rgb)
 {
-    const struct reader *reader = context;
     const struct hrf_feed_config *config = &reader->feed->config;
     const int64_t n = reader->feed->side * 3;
     if (reader->jittered != NULL)
@@ -182,33 +261,44 @@ static void put_row(void *context, int64_t row, const unsigned char *rgb)
             reader->places[f] + (size_t)(row * n) * hrf_feed_form_bytes(&config->forms[f]));
 }
 
-/* A row of the patch, straight from the decoded tile. */
-static void take_row(void *context, int64_t row, const unsigned char *rgb)
+static void put_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
+                     int64_t stride)
 {
     const struct reader *reader = context;
-    if (reader->resizer != NULL)
-        hrf_image_resizer_put(reader->resizer, rgb);
-    else
-        put_row(context, row, rgb);
-    hrf_level_check_row(reader->check, row, rgb);
+    for (int64_t k = 0; k < n; k++) {
+        if (k + HRF_ROWS_AHEAD < n)
+            hrf_prefetch_row(rgb + (k + HRF_ROWS_AHEAD) * stride, reader->feed->side * 3);
+        put_row(reader, row + k, rgb + k * stride);
+    }
+}
+
+/* Takes rows of the patch straight from the decoded tile. */
+static void take_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
+                      int64_t stride)
+{
+    const struct reader *reader = context;
+    for (int64_t k = 0; k < n && reader->resizer != NULL; k++)
+        hrf_image_resizer_put(reader->resizer, rgb + k * stride);
+    if (reader->resizer == NULL)
+        put_rows(context, row, n, rgb, stride);
+    hrf_level_check_take(reader->check, row, n, rgb, stride);
 }
 
 static enum hrf_status read_patch(struct hrf_feed *feed, struct reader *reader,
                                   const struct hrf_patch *patch, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
-    const int64_t start = hrf_clock_ns(), before = hrf_slide_white_reads();
+    const int64_t start = hrf_clock_ns();
     int64_t decode_ns = 0;
-    bool is_white = false;
     hrf_level_check_begin(reader->check, feed->first_row);
     if (reader->resizer != NULL)
-        hrf_image_resizer_begin(reader->resizer, config->first_row, config->n_rows, put_row,
+        hrf_image_resizer_begin(reader->resizer, config->first_row, config->n_rows, put_rows,
                                 reader);
     HRF_TRY(hrf_patch_reader_visit(reader->patches, patch->x, patch->y, feed->first_row,
-                                   feed->n_rows, take_row, reader, &decode_ns, err));
-    HRF_TRY(hrf_plan_check_white(config->slide, config->plan, patch - config->plan->patches, before,
-                                 &is_white, err));
-    if (!is_white)
+                                   feed->n_rows, take_rows, reader, &decode_ns, err));
+    HRF_TRY(hrf_plan_check_white(config->slide, config->plan, patch - config->plan->patches,
+                                 reader->patches, err));
+    if (!hrf_patch_reader_met_white(reader->patches))
         HRF_TRY(hrf_level_check_end(reader->check, patch->x, patch->y, err));
     for (int32_t f = 0; f < config->n_forms; f++)
         hrf_pixel_writer_end(&feed->writers[f]);
@@ -231,7 +321,8 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
     return HRF_OK;
 }
 
-/* Tiles as they are in the file, and of the batch the patch that is decoded here, too. */
+/* Fills the positions of a claim with tiles as they are in the file, and decodes the patch of the
+ * batch that is decoded here. */
 static enum hrf_status fill_tiles(struct hrf_feed *feed, struct reader *reader,
                                   const struct claim *claim, struct hrf_error *err)
 {
@@ -249,7 +340,7 @@ static enum hrf_status fill_tiles(struct hrf_feed *feed, struct reader *reader,
     return HRF_OK;
 }
 
-/* Called with the lock. */
+/* Ends the feed with an error. Called with the lock. */
 static void fail(struct hrf_feed *feed, enum hrf_status status, const struct hrf_error *err)
 {
     if (feed->status == HRF_OK) {
@@ -282,17 +373,14 @@ static enum hrf_status reader_init(struct reader *reader, const struct hrf_feed_
 {
     HRF_TRY(hrf_plan_readers_create(config->slide, config->plan, &reader->patches, &reader->check,
                                     err));
-    if (is_any_jittered(config)) {
+    if (is_any_jittered(config))
         reader->jittered = hrf_alloc_array((size_t)reader->feed->side, 3);
-        HRF_CHECK_MEMORY(reader->jittered != NULL, err, "no memory for a row of pixels");
-    }
-    return config->preparation.size > 0
-               ? hrf_image_resizer_create(config->plan->patch_size, &config->preparation,
-                                          &reader->resizer, err)
-               : HRF_OK;
+    if (config->preparation.size > 0)
+        hrf_image_resizer_create(config->plan->patch_size, &config->preparation, &reader->resizer);
+    return HRF_OK;
 }
 
-/* A slot is full. Called with the lock. */
+/* Hands a full slot to the consumer. Called with the lock. */
 static void end_slot(struct hrf_feed *feed, const struct slot *slot)
 {
     const int64_t n = batch_size(feed, slot->number);
@@ -396,11 +484,9 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     feed->slots = hrf_calloc((size_t)config->n_ahead, sizeof feed->slots[0]);
     feed->threads = hrf_calloc((size_t)config->n_readers, sizeof feed->threads[0]);
     feed->writers = hrf_calloc((size_t)config->n_forms, sizeof feed->writers[0]);
-    HRF_CHECK_MEMORY(feed->slots != NULL && feed->threads != NULL && feed->writers != NULL, err,
-                     "no memory for the patch feed");
     for (int32_t f = 0; f < config->n_forms; f++)
         hrf_pixel_writer_init(&feed->writers[f], &config->forms[f], config->mean, config->std);
-    HRF_TRY(make_order(feed, err));
+    make_order(feed);
     if (config->gives_tiles)
         HRF_TRY(prepare_tiles(feed, err));
     for (int32_t i = 0; i < config->n_ahead; i++) {
@@ -426,8 +512,8 @@ static enum hrf_status announce(struct hrf_feed *feed, struct hrf_error *err)
     return config->reads_ahead ? hrf_patch_reader_read_ahead(feed->announcer, err) : HRF_OK;
 }
 
-/* The images' size, and which rows of patches they are made of. */
-static enum hrf_status choose_rows(struct hrf_feed *feed, struct hrf_error *err)
+/* Sets the size of the images and the rows of patches that they are made of. */
+static void choose_rows(struct hrf_feed *feed)
 {
     struct hrf_feed_config *config = &feed->config;
     const int64_t patch = config->plan->patch_size;
@@ -438,12 +524,11 @@ static enum hrf_status choose_rows(struct hrf_feed *feed, struct hrf_error *err)
     feed->first_row = config->first_row;
     feed->n_rows = config->n_rows;
     if (config->preparation.size == 0)
-        return HRF_OK;
+        return;
     HRF_AUTO(hrf_image_resizer) resizer = NULL;
-    HRF_TRY(hrf_image_resizer_create(patch, &config->preparation, &resizer, err));
+    hrf_image_resizer_create(patch, &config->preparation, &resizer);
     hrf_image_resizer_needs(resizer, config->first_row, config->n_rows, &feed->first_row,
                             &feed->n_rows);
-    return HRF_OK;
 }
 
 enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf_feed **out,
@@ -451,17 +536,16 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
 {
     assert(config->n_readers >= 1 && config->batch >= 1);
     assert(config->n_ahead == 0 || (config->n_ahead >= 2 && config->n_ahead > config->n_held));
-    assert(config->n_forms <= HRF_FEED_MOST_FORMS);
+    assert(config->n_forms <= HRF_FEED_MAX_FORMS);
     assert(config->first_patch >= 0 &&
            config->first_patch + config->n_patches <= config->plan->n_patches);
     struct hrf_feed *created = hrf_calloc(1, sizeof *created);
-    HRF_CHECK_MEMORY(created != NULL, err, "no memory for the patch feed");
     pthread_mutex_init(&created->lock, NULL);
     pthread_cond_init(&created->space, NULL);
     pthread_cond_init(&created->ready, NULL);
     HRF_AUTO(hrf_feed) feed = created;
     feed->config = *config;
-    HRF_TRY(choose_rows(feed, err));
+    choose_rows(feed);
     feed->config.n_forms += config->n_forms == 0;
     feed->config.n_held += config->n_held == 0;
     if (config->n_ahead == 0)
@@ -474,7 +558,7 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     HRF_TRY(allocate(feed, err));
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = announce(feed, &why);
-    if (status != HRF_OK) /* said by hrf_feed_next, as what a reader cannot do */
+    if (status != HRF_OK) /* hrf_feed_next() reports it, as it does what a reader cannot do */
         fail(feed, status, &why);
     for (int32_t i = 0; i < config->n_readers; i++) {
         int native = pthread_create(&feed->threads[i], NULL, reader_main, feed);
@@ -512,8 +596,8 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     hrf_free(feed);
 }
 
-/* Called with the lock. Frees the slot of the oldest batch that is held for the one n_ahead later.
- */
+/* Frees the slot of the oldest batch that is held for the one n_ahead later. Called with the lock.
+ * */
 static void give_back(struct hrf_feed *feed)
 {
     const int64_t batch = feed->next_batch - feed->config.n_held;
@@ -526,7 +610,7 @@ static void give_back(struct hrf_feed *feed)
     pthread_cond_broadcast(&feed->space);
 }
 
-/* What a short batch leaves of its slot is zeros. */
+/* Fills what a short batch leaves of its slot with zeros. */
 static void clear_rest(const struct hrf_feed *feed, const struct slot *slot)
 {
     const int64_t n = batch_size(feed, slot->number);

@@ -12,10 +12,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/preparation.h"
 #include "engine/input/stain_jitter.h"
 #include "engine/ir/feed_form.h"
 #include "engine/ir/tile_batch.h"
+#include "image/preparation.h"
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
 
@@ -24,7 +24,7 @@
 
 struct hrf_feed; /* opaque */
 
-enum { HRF_FEED_MOST_FORMS = 8 };
+enum { HRF_FEED_MAX_FORMS = 8 };
 
 /* Memory of somebody else. `take` gives memory aligned to a cache line, until `give`. */
 struct hrf_feed_memory {
@@ -42,9 +42,9 @@ struct hrf_feed_config {
     struct hrf_preparation preparation;
     int64_t first_row, n_rows; /* the rows of every image to make; n_rows 0: all */
     double mean[3], std[3];    /* of RGB scaled to 0..1 */
-    struct hrf_feed_form forms[HRF_FEED_MOST_FORMS];
+    struct hrf_feed_form forms[HRF_FEED_MAX_FORMS];
     /* Of each form, whether its pixels are stained otherwise. */
-    bool is_jittered[HRF_FEED_MOST_FORMS];
+    bool is_jittered[HRF_FEED_MAX_FORMS];
     struct hrf_stain_jitter jitter;
     int32_t n_forms;   /* 0: one, float32 */
     int32_t n_readers; /* >= 1 */
@@ -75,7 +75,7 @@ struct hrf_feed_batch {
     /* By form: [config.batch][rows][image side][3] of its type, zeros behind the n patches of a
      * short batch; aligned to a cache line, and valid until the next hrf_feed_next (with n_held,
      * one of the next). A session reads them where they are (hrf_session_feed()). */
-    const void *pixels[HRF_FEED_MOST_FORMS];
+    const void *pixels[HRF_FEED_MAX_FORMS];
     const struct hrf_tile_batch *tiles; /* with config.gives_tiles */
     const int64_t
         *patches; /* [n]: the patch numbers, counted from first_patch; valid as long as the feed */
@@ -91,8 +91,8 @@ struct hrf_feed_times {
 
 /* The visiting order of n_patches patches from first_patch on: out[i] is the patch at position i,
  * counted from first_patch. Batch b of size n holds the positions from n * b on. */
-HRF_CHECKED enum hrf_status hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch,
-                                           int64_t n_patches, int64_t *out, struct hrf_error *err);
+void hrf_feed_order(const struct hrf_tile_plan *plan, int64_t first_patch, int64_t n_patches,
+                    int64_t *out);
 /* NULL: a feed with this configuration may give tiles. Else why not: "its patches are resampled
  * from another resolution", static. */
 HRF_CHECKED enum hrf_status hrf_feed_no_tiles(const struct hrf_feed_config *config,

@@ -1,9 +1,10 @@
 /* image_resize.c - see image_resize.h. The columns of 32 rows are resized at once: the rows are
- * turned, so that a pixel's channel is a row of 32 bytes, and both directions are the same sums. */
+ * transposed, so that a pixel's channel is a row of 32 bytes, and both directions are the same
+ * sums. */
 #include "engine/input/image_resize.h"
 
-#include "base/cubic.h"
 #include "engine/input/byte_sums.h"
+#include "image/cubic.h"
 
 #include <assert.h>
 #include <math.h>
@@ -18,8 +19,8 @@ static const double pi = 3.14159265358979323846;
 /* The weights of the pixels that each output pixel of the crop is made of. */
 struct taps {
     int32_t *first, *n_pairs;         /* [size] */
-    struct hrf_byte_weights *weights; /* [size][most_pairs] */
-    int32_t most_pairs;
+    struct hrf_byte_weights *weights; /* [size][max_pairs] */
+    int32_t max_pairs;
 };
 
 struct hrf_image_resizer {
@@ -33,7 +34,7 @@ struct hrf_image_resizer {
     unsigned char *line;              /* [line_bytes] */
     hrf_make_byte_sums *sums;
     int64_t first, n, from_row, n_rows, n_put;
-    hrf_take_row *take;
+    hrf_take_rows *take;
     void *context;
 };
 
@@ -78,15 +79,15 @@ static void set_weight(struct hrf_byte_weights *pairs, int32_t tap, double weigh
     pairs[tap / 2].high[tap % 2] = (int16_t)((whole - low) / (1 << HRF_BYTE_SUMS_LOW));
 }
 
-/* One pixel of each: row `i` of the table. */
+/* Sets row `i` of the table to a copy of one pixel. */
 static void set_copy(struct taps *taps, int64_t i, int64_t pixel)
 {
     taps->first[i] = (int32_t)pixel;
     taps->n_pairs[i] = 1;
-    set_weight(taps->weights + i * taps->most_pairs, 0, 1);
+    set_weight(taps->weights + i * taps->max_pairs, 0, 1);
 }
 
-/* Output pixel `at` of the resized image, row `i` of the table. */
+/* Sets row `i` of the table to the weights of output pixel `at` of the resized image. */
 static void set_filter(struct taps *taps, int64_t i, int64_t at, int64_t from, double scale,
                        enum hrf_interpolation filter)
 {
@@ -101,35 +102,32 @@ static void set_filter(struct taps *taps, int64_t i, int64_t at, int64_t from, d
         sum += filters[filter].weight(((double)(x + first) - center + 0.5) * step);
     for (int64_t x = 0; x < end - first; x++) {
         const double weight = filters[filter].weight(((double)(x + first) - center + 0.5) * step);
-        set_weight(taps->weights + i * taps->most_pairs, (int32_t)x,
+        set_weight(taps->weights + i * taps->max_pairs, (int32_t)x,
                    sum != 0 ? weight / sum : weight);
     }
     taps->first[i] = (int32_t)first;
     taps->n_pairs[i] = (int32_t)((end - first + 1) / 2);
 }
 
-/* Where the crop begins: half of the difference, of two whole numbers the even one. */
+/* The begin of the crop: half of the difference, rounded to even. */
 static int64_t crop_begin(int64_t resize, int64_t size)
 {
     const int64_t half = (resize - size) / 2;
     return half + ((resize - size) % 2 != 0 && half % 2 != 0);
 }
 
-static enum hrf_status init_taps(struct taps *taps, int64_t from,
-                                 const struct hrf_preparation *preparation, struct hrf_error *err)
+static void init_taps(struct taps *taps, int64_t from, const struct hrf_preparation *preparation)
 {
     const int64_t size = preparation->size, begin = crop_begin(preparation->resize, size);
     const double scale = (double)from / (double)preparation->resize;
     const bool is_copy = from == preparation->resize || preparation->interpolation == HRF_NEAREST;
     const double support = is_copy ? 0.5
                                    : filters[preparation->interpolation].support * fmax(1, scale);
-    taps->most_pairs = (int32_t)ceil(support) + 1;
+    taps->max_pairs = (int32_t)ceil(support) + 1;
     taps->first = hrf_calloc((size_t)size, sizeof taps->first[0]);
     taps->n_pairs = hrf_calloc((size_t)size, sizeof taps->n_pairs[0]);
-    taps->weights = hrf_calloc((size_t)size, (size_t)taps->most_pairs * sizeof taps->weights[0]);
-    HRF_CHECK_MEMORY(taps->first != NULL && taps->n_pairs != NULL && taps->weights != NULL, err,
-                     "no memory to resize images of %lld px", (long long)from);
-    double nearest = 0.5 * scale; /* a sum, as Pillow steps through the image */
+    taps->weights = hrf_calloc((size_t)size, (size_t)taps->max_pairs * sizeof taps->weights[0]);
+    double nearest = 0.5 * scale; /* added up, because Pillow steps through the image so */
     for (int64_t at = 0; at < begin + size; at++, nearest += scale) {
         if (at < begin)
             continue;
@@ -138,12 +136,11 @@ static enum hrf_status init_taps(struct taps *taps, int64_t from,
         else
             set_filter(taps, at - begin, at, from, scale, preparation->interpolation);
     }
-    return HRF_OK;
 }
 
 /* ---- pixels ---- */
 
-/* Turns 16 rows of `from` by 16 bytes. */
+/* Transposes a block of 16 x 16 bytes. */
 static void turn_tile(const unsigned char *from, int64_t from_bytes, unsigned char *to,
                       int64_t to_bytes)
 {
@@ -167,7 +164,7 @@ static void turn_tile(const unsigned char *from, int64_t from_bytes, unsigned ch
 #endif
 }
 
-/* from[rows][columns] to to[columns][rows]; whole blocks of both. */
+/* Transposes from[rows][columns] into to[columns][rows]; both sides are whole blocks. */
 static void turn(const unsigned char *from, int64_t rows, int64_t columns, unsigned char *to)
 {
     for (int64_t r = 0; r < rows; r += 16)
@@ -175,7 +172,7 @@ static void turn(const unsigned char *from, int64_t rows, int64_t columns, unsig
             turn_tile(from + r * columns + c, columns, to + c * rows + r, rows);
 }
 
-/* Makes the staged rows narrow: the last n of those that were put in. */
+/* Resizes the columns of the last n rows that were put in. */
 static void narrow_rows(struct hrf_image_resizer *r, int64_t n)
 {
     unsigned char *const out = r->narrow + (r->n_put - n) * r->line_bytes;
@@ -183,9 +180,9 @@ static void narrow_rows(struct hrf_image_resizer *r, int64_t n)
     for (int64_t x = 0; x < r->size; x++)
         for (int64_t c = 0; c < 3; c++)
             r->sums(r->turned + (3 * (int64_t)r->taps.first[x] + c) * BLOCK, 3 * (ptrdiff_t)BLOCK,
-                    r->taps.weights + x * r->taps.most_pairs, r->taps.n_pairs[x], BLOCK,
+                    r->taps.weights + x * r->taps.max_pairs, r->taps.n_pairs[x], BLOCK,
                     r->turned_out + (3 * x + c) * BLOCK);
-    turn(r->turned_out, r->line_bytes, BLOCK, r->staged); /* rows of line_bytes now */
+    turn(r->turned_out, r->line_bytes, BLOCK, r->staged); /* each row has line_bytes now */
     memcpy(out, r->staged, (size_t)(n * r->line_bytes));
 }
 
@@ -193,9 +190,9 @@ static void emit_rows(struct hrf_image_resizer *r)
 {
     for (int64_t y = r->first; y < r->first + r->n; y++) {
         r->sums(r->narrow + (r->taps.first[y] - r->from_row) * r->line_bytes, r->line_bytes,
-                r->taps.weights + y * r->taps.most_pairs, r->taps.n_pairs[y], r->line_bytes,
+                r->taps.weights + y * r->taps.max_pairs, r->taps.n_pairs[y], r->line_bytes,
                 r->line);
-        r->take(r->context, y - r->first, r->line);
+        r->take(r->context, y - r->first, 1, r->line, r->line_bytes);
     }
 }
 
@@ -210,7 +207,7 @@ void hrf_image_resizer_needs(const struct hrf_image_resizer *r, int64_t first, i
 }
 
 void hrf_image_resizer_begin(struct hrf_image_resizer *r, int64_t first, int64_t n,
-                             hrf_take_row *take, void *context)
+                             hrf_take_rows *take, void *context)
 {
     assert(first >= 0 && n >= 1 && first + n <= r->size);
     hrf_image_resizer_needs(r, first, n, &r->from_row, &r->n_rows);
@@ -254,29 +251,24 @@ void hrf_image_resizer_destroy(struct hrf_image_resizer *r)
     hrf_free(r);
 }
 
-enum hrf_status hrf_image_resizer_create(int64_t from, const struct hrf_preparation *preparation,
-                                         struct hrf_image_resizer **out, struct hrf_error *err)
+void hrf_image_resizer_create(int64_t from, const struct hrf_preparation *preparation,
+                              struct hrf_image_resizer **out)
 {
     assert(from >= 1 && preparation->size >= 1 && preparation->size <= preparation->resize);
     assert(preparation->interpolation != HRF_INTERPOLATION_AUTO &&
            preparation->interpolation < HRF_N_INTERPOLATIONS);
     HRF_AUTO(hrf_image_resizer) r = hrf_calloc(1, sizeof *r);
-    HRF_CHECK_MEMORY(r != NULL, err, "no memory to resize images");
     r->from = from;
     r->size = preparation->size;
     r->staged_bytes = whole_blocks(3 * from);
     r->line_bytes = whole_blocks(3 * r->size);
     r->sums = hrf_byte_sums_choose();
     const int64_t widest = r->staged_bytes > r->line_bytes ? r->staged_bytes : r->line_bytes;
-    HRF_TRY(init_taps(&r->taps, from, preparation, err));
+    init_taps(&r->taps, from, preparation);
     r->staged = hrf_calloc((size_t)widest, BLOCK);
     r->turned = hrf_calloc((size_t)r->staged_bytes + 3, BLOCK);
     r->turned_out = hrf_calloc((size_t)r->line_bytes, BLOCK);
     r->narrow = hrf_calloc((size_t)from + 1, (size_t)r->line_bytes);
     r->line = hrf_calloc((size_t)r->line_bytes, 1);
-    HRF_CHECK_MEMORY(r->staged != NULL && r->turned != NULL && r->turned_out != NULL &&
-                         r->narrow != NULL && r->line != NULL,
-                     err, "no memory to resize images of %lld px", (long long)from);
     HRF_MOVE(*out, r);
-    return HRF_OK;
 }

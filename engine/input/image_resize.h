@@ -10,16 +10,14 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/preparation.h"
+#include "image/preparation.h"
 #include "tiler/slide/level_read.h"
 
 struct hrf_image_resizer; /* opaque */
 
 /* For square images of `from` px a side. */
-HRF_CHECKED enum hrf_status hrf_image_resizer_create(int64_t from,
-                                                     const struct hrf_preparation *preparation,
-                                                     struct hrf_image_resizer **out,
-                                                     struct hrf_error *err);
+void hrf_image_resizer_create(int64_t from, const struct hrf_preparation *preparation,
+                              struct hrf_image_resizer **out);
 void hrf_image_resizer_destroy(struct hrf_image_resizer *resizer);
 HRF_DEFINE_AUTO(hrf_image_resizer)
 /* The rows of the image that the output rows [first, first + n) are made of. */
@@ -28,7 +26,7 @@ void hrf_image_resizer_needs(const struct hrf_image_resizer *resizer, int64_t fi
 /* The output rows [first, first + n) go to `take`, counted from `first`, when the last of the rows
  * that they need has been put in. */
 void hrf_image_resizer_begin(struct hrf_image_resizer *resizer, int64_t first, int64_t n,
-                             hrf_take_row *take, void *context);
+                             hrf_take_rows *take, void *context);
 /* The next of those rows, from the first to the last. */
 void hrf_image_resizer_put(struct hrf_image_resizer *resizer, const unsigned char *rgb);
 

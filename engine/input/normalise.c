@@ -2,7 +2,12 @@
 
 #include <string.h>
 
-#ifdef HRF_BUILD_AVX512
+#if defined(HRF_EMULATE_AVX512)
+static bool has_avx512(void)
+{
+    return true;
+}
+#elif defined(HRF_BUILD_AVX512)
 static bool has_avx512(void)
 {
     __builtin_cpu_init();
@@ -26,7 +31,7 @@ void hrf_normalise_fence_avx512(void)
 }
 #endif
 
-/* All bytes in all channels, made both ways. */
+/* True if the product and sum round to the table for every byte of every channel. */
 static bool is_the_table(const struct hrf_normaliser *normaliser)
 {
     unsigned char rgb[256 * 3];

@@ -189,7 +189,7 @@ enum hrf_status hrf_npy_parse(const void *bytes, size_t n_bytes, const char *whe
     if ((size_t)count * (wide ? 8 : 4) != left)
         return hrf_error_set(err, HRF_E_USER, "%s: %zu bytes of data where its shape needs %zu",
                              where, left, (size_t)count * (wide ? 8 : 4));
-    float *out = hrf_alloc_array((size_t)count, sizeof *out);
+    float *out = hrf_try_alloc_array((size_t)count, sizeof *out);
     HRF_CHECK_MEMORY(out != NULL, err, "%s: no memory for %lld elements", where, (long long)count);
     convert(c.end, wide, count, out);
     *shape = header.shape;
@@ -226,14 +226,10 @@ enum hrf_status hrf_npy_write(const char *path, enum hrf_dtype dtype, const stru
     while ((out.length + 1) % 64 != 0) /* the data is aligned to 64 bytes */
         hrf_strbuf_addc(&out, ' ');
     hrf_strbuf_addc(&out, '\n');
-    if (!out.failed) {
-        out.text[8] = (char)((out.length - 10) & 0xff);
-        out.text[9] = (char)((out.length - 10) >> 8);
-    }
+    out.text[8] = (char)((out.length - 10) & 0xff);
+    out.text[9] = (char)((out.length - 10) >> 8);
     hrf_strbuf_add(&out, data, (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype));
-    enum hrf_status status = hrf_strbuf_status(&out, err);
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, out.text, out.length, err);
+    enum hrf_status status = hrf_file_write_atomic(path, out.text, out.length, err);
     hrf_strbuf_release(&out);
     return status;
 }

@@ -8,8 +8,8 @@
 #include <emmintrin.h>
 #endif
 
-/* Past the caches where that is possible: nobody reads a batch before it is full, and the decoder's
- * tiles should stay in them. */
+/* Copies bytes past the caches where that is possible: nobody reads a batch before it is full, and
+ * the decoder's tiles should stay in the caches. */
 static void copy_bytes(const unsigned char *rgb, int64_t n, uint8_t *out)
 {
     int64_t i = 0;

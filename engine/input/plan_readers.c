@@ -23,15 +23,15 @@ void hrf_plan_set_bad_tiles(struct hrf_slide *slide, const struct hrf_tile_plan 
 }
 
 enum hrf_status hrf_plan_check_white(struct hrf_slide *slide, const struct hrf_tile_plan *plan,
-                                     int64_t patch, int64_t before, bool *is_white,
+                                     int64_t patch, const struct hrf_patch_reader *reader,
                                      struct hrf_error *err)
 {
     struct hrf_bad_tile tile;
     char text[400] = "";
-    *is_white = hrf_slide_white_reads() > before;
-    if (!*is_white || hrf_tile_plan_is_white(plan, patch))
+    if (!hrf_patch_reader_met_white(reader) || hrf_tile_plan_is_white(plan, patch))
         return HRF_OK;
-    for (int64_t i = 0; hrf_slide_bad_tile(slide, i, &tile); i++) /* the one that came last */
+    for (int64_t i = 0; hrf_slide_bad_tile(slide, i, &tile);
+         i++) /* the list ends with the tile that came last */
         hrf_bad_tile_text(&tile, text, sizeof text);
     return hrf_error_set(
         err, HRF_E_USER,

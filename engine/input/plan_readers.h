@@ -18,11 +18,11 @@ HRF_CHECKED enum hrf_status hrf_plan_readers_create(struct hrf_slide *slide,
 /* How a slide is to be read for a plan: with white for tiles that do not decode if the plan lists
  * patches on such. Before the slide is read. */
 void hrf_plan_set_bad_tiles(struct hrf_slide *slide, const struct hrf_tile_plan *plan);
-/* `before`: hrf_slide_white_reads() before this thread read the patch, `patch` its number in the
- * plan. *is_white: it met tiles that do not decode. HRF_E_USER: and the plan does not list it. */
+/* HRF_E_USER: the reader met a tile that does not decode, and the plan does not list `patch`, the
+ * number of the patch that it read last, as one that does. */
 HRF_CHECKED enum hrf_status hrf_plan_check_white(struct hrf_slide *slide,
                                                  const struct hrf_tile_plan *plan, int64_t patch,
-                                                 int64_t before, bool *is_white,
+                                                 const struct hrf_patch_reader *reader,
                                                  struct hrf_error *err);
 
 #endif

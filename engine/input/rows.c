@@ -18,7 +18,7 @@ struct work {
     int64_t n_columns;
     struct hrf_normaliser normaliser;
     pthread_mutex_t lock;
-    int64_t next; /* row */
+    int64_t next; /* the next row to read */
     int64_t decode_ns, prepare_ns;
     enum hrf_status status;
     struct hrf_error error;
@@ -44,13 +44,16 @@ struct strip {
     float *out;
 };
 
-/* Normalises the requested columns of a row. */
-static void take_row(void *context, int64_t row, const unsigned char *rgb)
+/* Normalises the requested columns of rows. */
+static void take_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
+                      int64_t stride)
 {
     const struct strip *strip = context;
-    const int64_t first = strip->work->config->first_column, n = strip->work->n_columns;
-    hrf_normalise_part(&strip->work->normaliser, rgb + 3 * first, 3 * n, strip->out + row * n * 3);
-    hrf_level_check_row(strip->check, row, rgb);
+    const int64_t first = strip->work->config->first_column, columns = strip->work->n_columns;
+    for (int64_t k = 0; k < n; k++)
+        hrf_normalise_part(&strip->work->normaliser, rgb + k * stride + 3 * first, 3 * columns,
+                           strip->out + (row + k) * columns * 3);
+    hrf_level_check_take(strip->check, row, n, rgb, stride);
 }
 
 static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
@@ -64,15 +67,13 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
     HRF_AUTO(hrf_level_check) check = NULL;
     HRF_TRY(hrf_plan_readers_create(config->slide, plan, &reader, &check, err));
     while (take(work, &first, &n)) {
-        const int64_t before = hrf_slide_white_reads();
-        bool is_white = false;
         struct strip strip = { work, check,
                                work->out + (first - config->first_row) * work->n_columns * 3 };
         hrf_level_check_begin(check, first);
-        HRF_TRY(hrf_patch_reader_visit(reader, patch->x, patch->y, first, n, take_row, &strip,
+        HRF_TRY(hrf_patch_reader_visit(reader, patch->x, patch->y, first, n, take_rows, &strip,
                                        &decode_ns, err));
-        HRF_TRY(hrf_plan_check_white(config->slide, plan, config->patch, before, &is_white, err));
-        if (!is_white)
+        HRF_TRY(hrf_plan_check_white(config->slide, plan, config->patch, reader, err));
+        if (!hrf_patch_reader_met_white(reader))
             HRF_TRY(hrf_level_check_end(check, patch->x, patch->y, err));
     }
     hrf_normalise_end(&work->normaliser);
@@ -103,7 +104,6 @@ static enum hrf_status run_readers(struct work *work, struct hrf_error *err)
 {
     int32_t n = work->config->n_readers, started = 0;
     HRF_AUTO_FREE pthread_t *threads = hrf_alloc_array((size_t)n, sizeof *threads);
-    HRF_CHECK_MEMORY(threads != NULL, err, "no memory for %d readers", n);
     int native = 0;
     while (started < n && native == 0) {
         native = pthread_create(&threads[started], NULL, reader_main, work);

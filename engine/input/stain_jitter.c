@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Rows: what haematoxylin, eosin and DAB take of R, G and B. */
+/* The rows are the densities of haematoxylin, eosin and DAB in R, G and B. */
 static const double rgb_of[3][3] = { { 0.65, 0.70, 0.29 },
                                      { 0.07, 0.99, 0.11 },
                                      { 0.27, 0.57, 0.78 } };
@@ -17,9 +17,10 @@ static const double rgb_of[3][3] = { { 0.65, 0.70, 0.29 },
  * the closest two, of 254 and 255, are 0.0039 apart. */
 enum { CELLS_PER_UNIT = 1024, DENSEST = 7 };
 static struct {
-    float density[256];                         /* of a byte */
-    float least[257];                           /* a byte has a density of at least this */
-    uint8_t byte[CELLS_PER_UNIT * DENSEST + 1]; /* at the lower end of a cell */
+    float density[256]; /* the density of each byte */
+    float least[257];   /* a byte has a density of at least this */
+    uint8_t byte[CELLS_PER_UNIT * DENSEST +
+                 1]; /* the byte of the density at the lower end of each cell */
 } tables;
 static pthread_once_t is_made = PTHREAD_ONCE_INIT;
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { STREAM_ALIGNMENT = 16, BLOCK_ALIGNMENT = 64, LEAST_BLOCK = 1 << 20 };
+enum { STREAM_ALIGNMENT = 16, BLOCK_ALIGNMENT = 64, MIN_BLOCK = 1 << 20 };
 
 static size_t align(size_t n, size_t to)
 {
@@ -18,13 +18,14 @@ static size_t align(size_t n, size_t to)
 struct listing {
     struct hrf_tile_batch *batch;
     int32_t image;
-    size_t stream_bytes;    /* so far */
-    unsigned char *streams; /* NULL: they are counted */
+    size_t stream_bytes;    /* bytes of the streams so far */
+    unsigned char *streams; /* NULL: the parts are only counted */
     int32_t (*places)[2];   /* [room] */
     int32_t room;
 };
 
-/* The tile's number in the batch. Tiles that were listed last are the likeliest. */
+/* The tile's number in the batch. The search goes backwards, because the tiles that were listed
+ * last are the likeliest. */
 static int32_t find_tile(const struct listing *listing, const struct hrf_tile_part *part)
 {
     int32_t i = listing->batch->n_tiles - 1;
@@ -38,13 +39,13 @@ static enum hrf_status take_part(void *context, const struct hrf_tile_part *part
 {
     struct listing *listing = context;
     struct hrf_tile_batch *batch = listing->batch;
+    (void)err;
     int32_t tile = find_tile(listing, part);
     if (tile < 0) {
-        if (batch->n_tiles == listing->room) { /* only while they are counted */
+        if (batch->n_tiles == listing->room) { /* the list grows only while the parts are counted */
             const int32_t room = 2 * listing->room + 64;
-            int32_t(*places)[2] = hrf_realloc_array(listing->places, (size_t)room, sizeof *places);
-            HRF_CHECK_MEMORY(places != NULL, err, "no memory to list %d tiles", room);
-            listing->places = places;
+            listing->places = hrf_realloc_array(listing->places, (size_t)room,
+                                                sizeof *listing->places);
             listing->room = room;
         }
         tile = batch->n_tiles++;
@@ -83,14 +84,14 @@ static enum hrf_status list(const struct hrf_tile_batches *b, int64_t number,
     return HRF_OK;
 }
 
-/* Where the parts of a block begin. */
+/* The offsets at which the parts of a block begin. */
 struct places {
     size_t streams_of, lengths, places, cuts, witness, streams, end;
 };
 
 static struct places places_of(const struct hrf_tile_batches *b)
 {
-    const size_t tiles = (size_t)b->most_tiles, cuts = (size_t)b->most_cuts;
+    const size_t tiles = (size_t)b->max_tiles, cuts = (size_t)b->max_cuts;
     struct places p;
     p.streams_of = align(sizeof(struct hrf_tile_batch), BLOCK_ALIGNMENT);
     p.lengths = align(p.streams_of + tiles * sizeof(void *), BLOCK_ALIGNMENT);
@@ -102,10 +103,11 @@ static struct places places_of(const struct hrf_tile_batches *b)
     return p;
 }
 
-/* Blocks have one of few sizes: memory that a device reads is kept for the next slide. */
+/* Rounds to one of few sizes of blocks, because memory that a device reads is kept for the next
+ * slide. */
 static size_t round_up(size_t n_bytes)
 {
-    size_t size = LEAST_BLOCK;
+    size_t size = MIN_BLOCK;
     while (size < n_bytes)
         size += size / 2;
     return size;
@@ -115,15 +117,15 @@ enum hrf_status hrf_tile_batches_init(struct hrf_tile_batches *b, struct hrf_err
 {
     struct listing listing = { .room = 0 };
     enum hrf_status status = HRF_OK;
-    b->most_tiles = b->most_cuts = 0;
+    b->max_tiles = b->max_cuts = 0;
     b->stream_bytes = 0;
     for (int64_t i = 0; i * b->batch < b->n_patches && status == HRF_OK; i++) {
         struct hrf_tile_batch batch = { .n_tiles = 0 };
         listing.batch = &batch;
         listing.stream_bytes = 0;
         status = list(b, i, &listing, err);
-        b->most_tiles = batch.n_tiles > b->most_tiles ? batch.n_tiles : b->most_tiles;
-        b->most_cuts = batch.n_cuts > b->most_cuts ? batch.n_cuts : b->most_cuts;
+        b->max_tiles = batch.n_tiles > b->max_tiles ? batch.n_tiles : b->max_tiles;
+        b->max_cuts = batch.n_cuts > b->max_cuts ? batch.n_cuts : b->max_cuts;
         b->stream_bytes = listing.stream_bytes > b->stream_bytes ? listing.stream_bytes
                                                                  : b->stream_bytes;
     }
@@ -148,18 +150,19 @@ struct hrf_tile_batch *hrf_tile_batches_open(const struct hrf_tile_batches *b, i
                                       .n_rows = b->n_rows,
                                       .is_rgb = hrf_level_is_rgb(b->slide,
                                                                  hrf_patch_reader_level(b->reader)),
-                                      .most_tiles = b->most_tiles,
-                                      .most_cuts = b->most_cuts,
+                                      .most_tiles = b->max_tiles,
+                                      .most_cuts = b->max_cuts,
                                       .streams = (void *)(at + p.streams_of),
                                       .lengths = (void *)(at + p.lengths),
                                       .places = (void *)(at + p.places),
                                       .cuts = (void *)(at + p.cuts),
                                       .witness = at + p.witness };
     struct listing listing = {
-        .batch = batch, .streams = at + p.streams, .places = batch->places, .room = b->most_tiles
+        .batch = batch, .streams = at + p.streams, .places = batch->places, .room = b->max_tiles
     };
     const enum hrf_status status = list(b, number, &listing, NULL);
-    assert(status == HRF_OK && batch->n_cuts <= b->most_cuts); /* counted before */
+    assert(status == HRF_OK &&
+           batch->n_cuts <= b->max_cuts); /* hrf_tile_batches_init() has counted them */
     (void)status;
     return batch;
 }

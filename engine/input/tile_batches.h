@@ -23,7 +23,7 @@ struct hrf_tile_batches {
     int32_t side;
     int32_t first_row, n_rows; /* of every patch */
     /* Set by hrf_tile_batches_init(). */
-    int32_t most_tiles, most_cuts;
+    int32_t max_tiles, max_cuts;
     size_t stream_bytes; /* the most of a batch, each from a multiple of 16 on */
     size_t block_bytes;
 };

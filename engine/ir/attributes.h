@@ -100,72 +100,114 @@ struct hrf_inner_form {
     int32_t zero_point;
 };
 
-/* The attributes of all operators. The operator table (op.h) says which ones an operator uses. */
+/* What a node says beside its inputs. A member means the same in each operator that has it; what
+ * one operator or family alone says is in a struct of its own. The rows of the operator table
+ * (op.h) say which members an operator has, and all that reads, writes, compares or hashes
+ * attributes walks them. */
 struct hrf_attributes {
-    struct hrf_resize resize;
-    struct hrf_window window;
-    int64_t group;    /* PERFORMER: heads */
-    bool exponential; /* PERFORMER: the softmax kernel, not the generalised ReLU */
-    /* CONV_TRANSPOSE: output_padding adds rows and columns at the end. output_size is the wanted
-     * size, from which shape inference computes the pads; 0: the pads are given. */
-    int64_t output_padding[HRF_MAX_SPATIAL], output_size[HRF_MAX_SPATIAL];
-    /* Fused into CONV and GEMM by the passes: y = act(conv(x) + bias + residual). */
+    struct hrf_window window; /* CONV, CONV_TRANSPOSE, MAX_POOL, AVERAGE_POOL */
+    int64_t group;            /* CONV, CONV_TRANSPOSE */
+    /* Fused by the passes: y = act(conv(x) + bias + residual). */
     enum hrf_activation activation;
+    /* Numbers of a function: of the operator itself if it is one, else of `activation`. */
     float activation_min, activation_max; /* CLIP */
-    struct hrf_prologue prologue;         /* CONV with HRF_CONV_FACTORS */
-    float alpha, beta; /* GEMM's factors; LEAKY_RELU's slope (alpha); LRN's alpha, beta;
-                        * ELU's and SELU's alpha, SELU's gamma (beta); HARD_SIGMOID's both */
-    float epsilon;     /* BATCH_NORM; PERFORMER: added to every feature */
-    float bias;        /* LRN's k */
-    /* LRN's window; POOL_FINISH's pixels; DEPTH_TO_SPACE's and SPACE_TO_DEPTH's block */
-    int64_t size;
-    /* DEPTH_TO_SPACE skips window.pad_begin rows and columns of its output at the beginning; 0
-     * except in the graph of one rank. */
-    bool column_row_depth;         /* DEPTH_TO_SPACE: ONNX mode CRD; false: DCR */
-    bool transpose_a, transpose_b; /* GEMM */
-    int64_t axis; /* CONCAT, SOFTMAX, FLATTEN, GATHER; never negative after shape inference */
-    /* SLICE by Split: part `part` of n_parts equal ones (the last may be shorter) along axes[0],
-     * from which shape inference computes starts and ends. 0: starts and ends are given. */
-    int64_t part, n_parts;
+    float alpha, beta; /* LEAKY_RELU's slope (alpha); HARD_SIGMOID's and SELU's both ... */
+    float epsilon;     /* normalisations */
+    /* CONCAT, SOFTMAX, FLATTEN, GATHER ...; never negative after shape inference */
+    int64_t axis;
     /* TRANSPOSE's permutation, the axes of SQUEEZE, UNSQUEEZE, REDUCE_..., SLICE, PAD. After
      * shape inference none is negative, and TRANSPOSE, REDUCE_MEAN and PAD name every axis. */
     int64_t axes[HRF_MAX_RANK];
     int32_t n_axes;
-    /* SLICE, along axes[i]; SHAPE: starts[0], ends[0] when n_axes is 1. Slice inference clamps:
-     * element j of axis i is starts[i] + j * steps[i]. */
-    int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
-    int64_t
-        pads[2 * HRF_MAX_RANK]; /* PAD: n_axes begins, then n_axes ends; a negative one cuts off */
-    enum hrf_pad_mode pad_mode; /* PAD */
-    float value;                /* PAD's constant; CONSTANT_OF_SHAPE's value of float32 */
-    float scale;                /* ATTENTION; 0: 1 / sqrt(channels of a head) */
-    bool causal;                /* ATTENTION: a token sees those up to its own position */
-    /* ATTENTION: the first axis of a mask of rank 4 is a part of that of the scores, and repeats
-     * along it: the windows of each image. Set by passes. */
-    bool mask_repeats;
-    /* ATTENTION: its products may be of 16-bit integers, with scales by row and column
-     * (engine/backend/cpu/avx512/fixed_attention_avx512.h). Set by lowering to 8 bits. */
-    bool fixed_point;
-    /* ATTENTION of 8-bit queries, keys and values: how the model rounds scale * q k' and the
-     * softmax of it. Set by passes. */
-    struct hrf_inner_form scores, weights;
-    bool exclusive, reverse; /* CUM_SUM */
-    bool upper;              /* TRILU */
-    bool truncated;          /* MOD: the result has the sign of the dividend */
-    bool keep_dims;          /* REDUCE_... */
-    bool is_second;          /* BATCH_NORM, set by a pass: see hrf_graph_second_of() */
-    bool allow_zero;         /* RESHAPE */
-    /* Set by passes. RESHAPE, FLATTEN, SQUEEZE and UNSQUEEZE: the elements of a side of rank 4
-     * count in the order N, H, W, C instead of N, C, H, W. GATHER: in that order, the output is
-     * made of rows of `size` elements, each a copy of the input's row of that index. LAYER_NORM and
-     * RMS_NORM of rank 4: over axis 1 alone, that is, the channels of each pixel; their scale and
-     * bias are [C]. */
-    bool of_pixels;
-    enum hrf_dtype to; /* type of CAST's and CONSTANT_OF_SHAPE's output */
-    int64_t fill;      /* CONSTANT_OF_SHAPE's value */
+    bool keep_dims;    /* REDUCE_..., TOP_K */
+    enum hrf_dtype to; /* type of the output of CAST, CONSTANT_OF_SHAPE, EYE_LIKE and QUANTIZE */
+    /* RESHAPE, FLATTEN, SQUEEZE, UNSQUEEZE, set by passes: the elements of a side of rank 4 count
+     * in the order N, H, W, C instead of N, C, H, W. GATHER: in that order, the output is made of
+     * rows of `row_size` elements, each a copy of the input's row of that index. */
+    bool channels_last;
+    int64_t row_size;
+    /* LAYER_NORM and RMS_NORM of rank 4, set by passes: over axis 1 alone, that is, the channels of
+     * each pixel; their scale and bias are [C]. */
+    bool of_each_pixel;
+    bool is_second;   /* BATCH_NORM, set by a pass: see hrf_graph_second_of() */
+    bool allow_zero;  /* RESHAPE */
+    int64_t n_groups; /* GROUP_NORM; 0: each channel is a group */
+    int64_t n_pixels; /* POOL_FINISH divides by */
     /* SOFTMAX and LOG_SOFTMAX before opset 13 work on all axes from `axis` on. Shape inference
      * refuses a model in which that differs from working on `axis` alone. */
     bool legacy_axis;
+    struct hrf_prologue prologue; /* CONV with HRF_CONV_FACTORS */
+    /* CONV_TRANSPOSE: `padding` adds rows and columns at the end. `size` is the wanted size, from
+     * which shape inference computes the pads; 0: the pads are given. */
+    struct {
+        int64_t padding[HRF_MAX_SPATIAL], size[HRF_MAX_SPATIAL];
+    } output;
+    struct {
+        float alpha, beta; /* factors of the product and of the bias */
+        bool transpose_a, transpose_b;
+    } gemm;
+    struct {
+        float alpha, beta, bias; /* `bias` is k in the formula */
+        int64_t size;            /* channels that a window sees */
+    } lrn;
+    /* DEPTH_TO_SPACE and SPACE_TO_DEPTH. */
+    struct {
+        int64_t size;
+        bool column_row_depth; /* DEPTH_TO_SPACE: ONNX mode CRD; false: DCR */
+        /* DEPTH_TO_SPACE leaves out so many rows and columns of its output at the beginning; 0
+         * except in the graph of one rank. */
+        int64_t skip[HRF_MAX_SPATIAL];
+    } block;
+    struct hrf_resize resize;
+    /* SLICE, along axes[i]; inference clamps: element j of axis i is starts[i] + j * steps[i]. */
+    struct {
+        int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
+        /* By Split: part `part` of n_parts equal ones (the last may be shorter) along axes[0],
+         * from which shape inference computes starts and ends. 0: they are given. */
+        int64_t part, n_parts;
+    } slice;
+    struct {
+        /* n_axes begins, then n_axes ends; a negative one cuts off */
+        int64_t sizes[2 * HRF_MAX_RANK];
+        enum hrf_pad_mode mode;
+        float value;
+    } pad;
+    /* SHAPE: of the axes from `start` to before `end`; negative ones count from the last. */
+    struct {
+        int64_t start, end;
+    } range;
+    struct {
+        int64_t integer; /* CONSTANT_OF_SHAPE's value; EYE_LIKE's diagonal */
+        float real;      /* CONSTANT_OF_SHAPE's value of float32 */
+    } fill;
+    struct {
+        bool exclusive, reverse;
+    } cum_sum;
+    bool upper;       /* TRILU */
+    bool truncated;   /* MOD: the result has the sign of the dividend */
+    int64_t greatest; /* TOP_K: how many; 0: all, in falling order */
+    struct {
+        float scale;      /* 0: 1 / sqrt(channels of a head) */
+        bool causal;      /* a token sees those up to its own position */
+        bool transpose_k; /* k is [..][d][S]; set by passes */
+        /* The first axis of a mask of rank 4 is a part of that of the scores, and repeats along it:
+         * the windows of each image. Set by passes. */
+        bool mask_repeats;
+        /* Its products may be of 16-bit integers, with scales by row and column
+         * (engine/backend/cpu/avx512/fixed_attention_avx512.c). Set by lowering to 8 bits. */
+        bool fixed_point;
+        /* Of 8-bit queries, keys and values: how the model rounds scale * q k' and the softmax of
+         * it. Set by passes. */
+        struct hrf_inner_form scores, weights;
+        /* TOKEN_ATTENTION, ATTENTION_PART: the heads of q, k and v stand in the channels. */
+        int64_t heads, head_size;    /* channels of a head */
+        int64_t first[3], stride[3]; /* head h of input i begins at channel first + h * stride */
+    } attention;
+    struct {
+        int64_t heads;
+        bool exponential; /* the softmax kernel, not the generalised ReLU */
+        float epsilon;    /* added to every feature */
+    } performer;
 };
 
 #endif

@@ -23,12 +23,11 @@ static enum hrf_status renumbering_init(const struct hrf_graph *graph, struct re
 {
     size_t n_nodes = (size_t)graph->n_nodes, n_values = (size_t)graph->n_values;
     r->node_used = hrf_calloc(n_nodes, sizeof *r->node_used);
-    r->value_used = hrf_calloc(n_values, sizeof *r->value_used);
+    r->value_used = hrf_try_calloc(n_values, sizeof *r->value_used);
     r->new_node = hrf_alloc_array(n_nodes, sizeof *r->new_node);
-    r->new_value = hrf_alloc_array(n_values, sizeof *r->new_value);
-    HRF_CHECK_MEMORY(r->node_used != NULL && r->value_used != NULL && r->new_node != NULL &&
-                         r->new_value != NULL,
-                     err, "out of memory for compacting graph '%s'", graph->name);
+    r->new_value = hrf_try_alloc_array(n_values, sizeof *r->new_value);
+    HRF_CHECK_MEMORY(r->value_used != NULL && r->new_value != NULL, err,
+                     "out of memory for compacting graph '%s'", graph->name);
     return HRF_OK;
 }
 
@@ -198,7 +197,6 @@ static enum hrf_status check_node(const struct hrf_graph *graph, int32_t index, 
 enum hrf_status hrf_graph_check(const struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_FREE bool *ready = hrf_calloc((size_t)graph->n_values, sizeof *ready);
-    HRF_CHECK_MEMORY(ready != NULL, err, "out of memory for checking graph '%s'", graph->name);
     for (int32_t i = 0; i < graph->n_values; i++) {
         int32_t producer = graph->values[i].producer;
         if (producer < -1 || producer >= graph->n_nodes)

@@ -123,8 +123,9 @@ bool hrf_infer_can_evaluate(const struct hrf_inference *in)
     const enum hrf_op op = in->node->op;
     if (op == HRF_OP_QUANTIZE || op == HRF_OP_DEQUANTIZE)
         return hrf_infer_input(in, HRF_QUANTIZE_X)->data != NULL && !in->is_integer_weights;
-    const bool is_move = hrf_evaluate_is_move(op);
-    if (count < 0 || (!is_move && !hrf_evaluate_is_number(op)) || !is_float_or_integer(in->dtype))
+    const bool is_move = hrf_evaluate_move_rule(op) != NULL;
+    if (count < 0 || (!is_move && hrf_evaluate_number_rule(op) == NULL) ||
+        !is_float_or_integer(in->dtype))
         return false;
     /* Weights may be moved whatever their size; hrf_graph_infer_shapes() bounds the work. */
     if (in->dtype != HRF_F32 && !is_move && count > HRF_INFER_MAX_KNOWN)
@@ -144,10 +145,11 @@ enum hrf_status hrf_infer_evaluate(struct hrf_inference *in)
         return HRF_OK;
     if (in->node->op == HRF_OP_QUANTIZE || in->node->op == HRF_OP_DEQUANTIZE)
         return hrf_infer_convert_constant(in);
-    HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)count, hrf_dtype_size(in->dtype));
+    HRF_AUTO_FREE void *data = hrf_try_alloc_array((size_t)count, hrf_dtype_size(in->dtype));
     HRF_CHECK_MEMORY(data != NULL, in->err, "out of memory for node '%s'", in->node->name);
-    HRF_TRY(hrf_evaluate_is_move(in->node->op) ? hrf_evaluate_move(in, count, data)
-                                               : hrf_evaluate_numbers(in, count, data));
+    hrf_evaluate_rule *const move = hrf_evaluate_move_rule(in->node->op);
+    hrf_evaluate_rule *const rule = move != NULL ? move : hrf_evaluate_number_rule(in->node->op);
+    HRF_TRY(rule(in, count, data));
     in->graph->values[in->node->outputs[0]].data = data;
     data = NULL;
     return HRF_OK;

@@ -1,33 +1,15 @@
 /* evaluate_move.c - operators on constants that copy elements and compute none. */
 #include "engine/ir/evaluate_private.h"
 
+#include "engine/ir/op.h"
+
 #include <string.h>
 
-bool hrf_evaluate_is_move(enum hrf_op op)
+static enum hrf_status concat(struct hrf_inference *in, int64_t count, void *to)
 {
-    switch (op) {
-    case HRF_OP_CONCAT:
-    case HRF_OP_GATHER:
-    case HRF_OP_SLICE:
-    case HRF_OP_TRANSPOSE:
-    case HRF_OP_EXPAND:
-    case HRF_OP_TILE:
-    case HRF_OP_IDENTITY:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_FLATTEN:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-    case HRF_OP_WHERE:
-    case HRF_OP_SCATTER_ND:
-    case HRF_OP_GATHER_ND:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void concat(const struct hrf_inference *in, size_t size, char *out)
-{
+    (void)count;
+    const size_t size = hrf_dtype_size(in->dtype);
+    char *out = to;
     int64_t axis = in->node->attributes.axis, inner = 1, outer = 1;
     for (int32_t i = 0; i < in->shape.rank; i++)
         *(i < axis ? &outer : &inner) *= i == axis ? 1 : in->shape.dims[i];
@@ -39,10 +21,14 @@ static void concat(const struct hrf_inference *in, size_t size, char *out)
                 memcpy(out, (const char *)value->data + (size_t)o * run, run);
             out += run;
         }
+    return HRF_OK;
 }
 
-static void gather(const struct hrf_inference *in, size_t size, char *out)
+static enum hrf_status gather(struct hrf_inference *in, int64_t count, void *to)
 {
+    (void)count;
+    const size_t size = hrf_dtype_size(in->dtype);
+    char *out = to;
     const struct hrf_value *x = hrf_infer_input(in, 0), *indices = hrf_infer_input(in, 1);
     int64_t axis = in->node->attributes.axis, inner = 1, outer = 1;
     for (int32_t i = 0; i < x->shape.rank; i++)
@@ -57,6 +43,7 @@ static void gather(const struct hrf_inference *in, size_t size, char *out)
                 memcpy(out, (const char *)x->data + (size_t)(o * dim + index) * run, run);
             out += run;
         }
+    return HRF_OK;
 }
 
 /* The element of input 0 that becomes element `i` of the result. */
@@ -75,29 +62,33 @@ static int64_t source_of(const struct hrf_inference *in, int64_t i)
     for (int32_t k = 0; k < a->n_axes && in->node->op == HRF_OP_TRANSPOSE; k++)
         from[a->axes[k]] = to[k];
     for (int32_t k = 0; k < a->n_axes && in->node->op == HRF_OP_SLICE; k++)
-        from[a->axes[k]] = a->starts[k] + to[a->axes[k]] * a->steps[k];
+        from[a->axes[k]] = a->slice.starts[k] + to[a->axes[k]] * a->slice.steps[k];
     return hrf_evaluate_ravel(x, from);
 }
 
-static void pick(const struct hrf_inference *in, size_t size, int64_t count, char *out)
+static enum hrf_status pick(struct hrf_inference *in, int64_t count, void *out)
 {
+    const size_t size = hrf_dtype_size(in->dtype);
     const char *x = hrf_infer_input(in, 0)->data;
     for (int64_t i = 0; i < count; i++)
-        memcpy(out + (size_t)i * size, x + (size_t)source_of(in, i) * size, size);
+        memcpy((char *)out + (size_t)i * size, x + (size_t)source_of(in, i) * size, size);
+    return HRF_OK;
 }
 
-static void choose(const struct hrf_inference *in, size_t size, int64_t count, char *out)
+static enum hrf_status choose(struct hrf_inference *in, int64_t count, void *out)
 {
+    const size_t size = hrf_dtype_size(in->dtype);
     const struct hrf_value *condition = hrf_infer_input(in, 0);
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = hrf_evaluate_broadcast(&condition->shape, &in->shape, i);
         const struct hrf_value *from = hrf_infer_input(
             in, hrf_evaluate_integer(condition, at) != 0 ? 1 : 2);
-        memcpy(out + (size_t)i * size,
+        memcpy((char *)out + (size_t)i * size,
                (const char *)from->data +
                    (size_t)hrf_evaluate_broadcast(&from->shape, &in->shape, i) * size,
                size);
     }
+    return HRF_OK;
 }
 
 /* Where the list of indices number `i` points to in `x`, in runs of the axes behind it. */
@@ -127,22 +118,25 @@ static void count_runs(const struct hrf_shape *x, const struct hrf_shape *indice
         *inner *= x->dims[i];
 }
 
-static enum hrf_status gather_nd(struct hrf_inference *in, size_t size, char *out)
+static enum hrf_status gather_nd(struct hrf_inference *in, int64_t count, void *out)
 {
+    (void)count;
+    const size_t size = hrf_dtype_size(in->dtype);
     const struct hrf_value *x = hrf_infer_input(in, 0), *indices = hrf_infer_input(in, 1);
     int64_t n, inner, at;
     count_runs(&x->shape, &indices->shape, &n, &inner);
     for (int64_t i = 0; i < n && inner > 0; i++) {
         HRF_TRY(point(in, &x->shape, indices, i, &at));
-        memcpy(out + (size_t)(i * inner) * size,
+        memcpy((char *)out + (size_t)(i * inner) * size,
                (const char *)x->data + (size_t)(at * inner) * size, (size_t)inner * size);
     }
     return HRF_OK;
 }
 
 /* Later updates of an element win. */
-static enum hrf_status scatter(struct hrf_inference *in, size_t size, int64_t count, char *out)
+static enum hrf_status scatter(struct hrf_inference *in, int64_t count, void *out)
 {
+    const size_t size = hrf_dtype_size(in->dtype);
     const struct hrf_value *x = hrf_infer_input(in, 0), *indices = hrf_infer_input(in, 1);
     const struct hrf_value *updates = hrf_infer_input(in, 2);
     int64_t n, inner, at;
@@ -151,39 +145,25 @@ static enum hrf_status scatter(struct hrf_inference *in, size_t size, int64_t co
         memcpy(out, x->data, (size_t)count * size);
     for (int64_t i = 0; i < n && inner > 0; i++) {
         HRF_TRY(point(in, &x->shape, indices, i, &at));
-        memcpy(out + (size_t)(at * inner) * size,
+        memcpy((char *)out + (size_t)(at * inner) * size,
                (const char *)updates->data + (size_t)(i * inner) * size, (size_t)inner * size);
     }
     return HRF_OK;
 }
 
-enum hrf_status hrf_evaluate_move(struct hrf_inference *in, int64_t count, void *out)
+static enum hrf_status keep(struct hrf_inference *in, int64_t count, void *out)
 {
-    const size_t size = hrf_dtype_size(in->dtype);
-    switch (in->node->op) {
-    case HRF_OP_CONCAT:
-        concat(in, size, out);
-        break;
-    case HRF_OP_GATHER:
-        gather(in, size, out);
-        break;
-    case HRF_OP_SLICE:
-    case HRF_OP_TRANSPOSE:
-    case HRF_OP_EXPAND:
-    case HRF_OP_TILE:
-        pick(in, size, count, out);
-        break;
-    case HRF_OP_WHERE:
-        choose(in, size, count, out);
-        break;
-    case HRF_OP_SCATTER_ND:
-        return scatter(in, size, count, out);
-    case HRF_OP_GATHER_ND:
-        return gather_nd(in, size, out);
-    default: /* the others keep the elements and their order */
-        if (count > 0)
-            memcpy(out, hrf_infer_input(in, 0)->data, (size_t)count * size);
-        break;
-    }
+    if (count > 0)
+        memcpy(out, hrf_infer_input(in, 0)->data, (size_t)count * hrf_dtype_size(in->dtype));
     return HRF_OK;
+}
+
+hrf_evaluate_rule *hrf_evaluate_move_rule(enum hrf_op op)
+{
+    static hrf_evaluate_rule *const rules[HRF_N_OPS] = {
+        [HRF_OP_CONCAT] = concat,  [HRF_OP_GATHER] = gather,      [HRF_OP_SLICE] = pick,
+        [HRF_OP_TRANSPOSE] = pick, [HRF_OP_EXPAND] = pick,        [HRF_OP_TILE] = pick,
+        [HRF_OP_WHERE] = choose,   [HRF_OP_SCATTER_ND] = scatter, [HRF_OP_GATHER_ND] = gather_nd,
+    };
+    return hrf_op_info(op)->op_class == HRF_CLASS_VIEW ? keep : rules[op];
 }

@@ -18,11 +18,11 @@ int64_t hrf_evaluate_ravel(const struct hrf_shape *shape, const int64_t position
 int64_t hrf_evaluate_broadcast(const struct hrf_shape *shape, const struct hrf_shape *to,
                                int64_t i);
 
-/* Whether evaluate_move.c or evaluate_number.c computes this operator of constants. */
-bool hrf_evaluate_is_move(enum hrf_op op);
-bool hrf_evaluate_is_number(enum hrf_op op);
-/* Output 0 into `out`, which has its size. */
-enum hrf_status hrf_evaluate_move(struct hrf_inference *in, int64_t count, void *out);
-enum hrf_status hrf_evaluate_numbers(struct hrf_inference *in, int64_t count, void *out);
+/* Computes output 0, of `count` elements, into `out`, which has its size. */
+typedef enum hrf_status hrf_evaluate_rule(struct hrf_inference *in, int64_t count, void *out);
+/* The rule by which evaluate_move.c or evaluate_number.c computes the operator of constants; NULL:
+ * it does not. */
+hrf_evaluate_rule *hrf_evaluate_move_rule(enum hrf_op op);
+hrf_evaluate_rule *hrf_evaluate_number_rule(enum hrf_op op);
 
 #endif

@@ -2,11 +2,12 @@
  * what is unused. */
 #include "engine/ir/graph.h"
 
+#include "engine/ir/fixed_input.h"
+
 #include "base/min_max.h"
 #include "engine/ir/op.h"
 
 #include <assert.h>
-#include <float.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,46 +89,22 @@ int64_t hrf_value_bytes(const struct hrf_value *value)
     return count * (int64_t)hrf_dtype_size(value->dtype);
 }
 
-struct hrf_attributes hrf_attributes_default(void)
-{
-    struct hrf_attributes a = {
-        .window = { .stride = { 1, 1 }, .dilation = { 1, 1 } },
-        .group = 1,
-        .activation_min = -FLT_MAX,
-        .activation_max = FLT_MAX,
-        .alpha = 1,
-        .beta = 1,
-        .epsilon = 1e-5f,
-        .bias = 1,
-        .to = HRF_DTYPE_NONE,
-    };
-    return a;
-}
-
 struct hrf_attributes hrf_attributes_slice(int64_t axis, int64_t begin, int64_t end)
 {
     struct hrf_attributes a = hrf_attributes_default();
     a.n_axes = 1;
     a.axes[0] = axis;
-    a.starts[0] = begin;
-    a.ends[0] = end;
-    a.steps[0] = 1;
+    a.slice.starts[0] = begin;
+    a.slice.ends[0] = end;
+    a.slice.steps[0] = 1;
     return a;
-}
-
-static enum hrf_status no_memory(struct hrf_error *err, const char *what)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "out of memory for %s", what);
 }
 
 enum hrf_status hrf_graph_create(const char *name, struct hrf_graph **out, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_graph) graph = hrf_calloc(1, sizeof *graph);
-    if (graph == NULL)
-        return no_memory(err, "a graph");
+    HRF_AUTO(hrf_graph) graph = hrf_try_calloc(1, sizeof *graph);
+    HRF_CHECK_MEMORY(graph != NULL, err, "out of memory for a graph");
     graph->name = hrf_strdup(name != NULL ? name : "");
-    if (graph->name == NULL)
-        return no_memory(err, "a graph's name");
     graph->bounds = (struct hrf_bounds){ .memory_bytes = HRF_DEFAULT_MAX_MEMORY,
                                          .operations = HRF_DEFAULT_MAX_OPERATIONS };
     *out = graph;
@@ -232,16 +209,12 @@ enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
     if (graph->n_values == INT32_MAX)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "graph '%s' has too many values", graph->name);
     void *items = graph->values;
-    HRF_TRY(hrf_array_reserve(&items, &graph->values_capacity, (size_t)graph->n_values + 1,
-                              sizeof graph->values[0], err));
+    hrf_array_reserve(&items, &graph->values_capacity, (size_t)graph->n_values + 1,
+                      sizeof graph->values[0]);
     graph->values = items;
     const bool is_constant = data != NULL && *data != NULL;
     HRF_AUTO_FREE struct hrf_shared_data *share = is_constant ? hrf_alloc(sizeof *share) : NULL;
     char *copy = hrf_strdup(name != NULL ? name : "");
-    if (copy == NULL || (is_constant && share == NULL)) {
-        hrf_free(copy);
-        return no_memory(err, "a value's name");
-    }
     if (share != NULL)
         atomic_init(&share->n, 1);
     graph->values[graph->n_values] = (struct hrf_value){ .name = copy,
@@ -297,7 +270,7 @@ enum hrf_status hrf_graph_share_value(struct hrf_graph *graph, const struct hrf_
 
 static int32_t *copy_indices(const int32_t *from, int32_t n)
 {
-    int32_t *to = hrf_alloc_array((size_t)n, sizeof *to);
+    int32_t *to = hrf_try_alloc_array((size_t)n, sizeof *to);
     if (to != NULL && n > 0)
         memcpy(to, from, (size_t)n * sizeof *to);
     return to;
@@ -311,8 +284,8 @@ enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, cons
     if (graph->n_nodes == INT32_MAX)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "graph '%s' has too many nodes", graph->name);
     void *items = graph->nodes;
-    HRF_TRY(hrf_array_reserve(&items, &graph->nodes_capacity, (size_t)graph->n_nodes + 1,
-                              sizeof graph->nodes[0], err));
+    hrf_array_reserve(&items, &graph->nodes_capacity, (size_t)graph->n_nodes + 1,
+                      sizeof graph->nodes[0]);
     graph->nodes = items;
     struct hrf_node node = {
         .op = op, .n_inputs = n_inputs, .n_outputs = n_outputs, .before = -1, .owner = -1
@@ -323,9 +296,9 @@ enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, cons
                     : hrf_format("%s_%d", hrf_op_name(op), (int)graph->n_nodes);
     node.inputs = copy_indices(inputs, n_inputs);
     node.outputs = copy_indices(outputs, n_outputs);
-    if (node.name == NULL || node.inputs == NULL || node.outputs == NULL) {
+    if (node.inputs == NULL || node.outputs == NULL) {
         release_node(&node);
-        return no_memory(err, "a node");
+        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for a node of %d inputs", n_inputs);
     }
     for (int32_t i = 0; i < n_outputs; i++) {
         assert(outputs[i] >= 0 && outputs[i] < graph->n_values);
@@ -347,17 +320,13 @@ enum hrf_status hrf_graph_insert_node(struct hrf_graph *graph, int32_t at, enum 
     return HRF_OK;
 }
 
-enum hrf_status hrf_graph_place_nodes(struct hrf_graph *graph, struct hrf_error *err)
+void hrf_graph_place_nodes(struct hrf_graph *graph)
 {
     const int32_t n = graph->n_nodes;
     struct hrf_node *placed = hrf_alloc_array((size_t)n, sizeof *placed);
     /* place[i]: first the number of nodes to insert before node i, then the position of the next of
      * them; node i follows them. */
     HRF_AUTO_FREE int32_t *place = hrf_calloc((size_t)n + 1, sizeof *place);
-    if (placed == NULL || place == NULL) {
-        hrf_free(placed);
-        return no_memory(err, "the nodes in their new order");
-    }
     for (int32_t i = 0; i < n; i++)
         if (graph->nodes[i].before >= 0)
             place[graph->nodes[i].before]++;
@@ -380,7 +349,6 @@ enum hrf_status hrf_graph_place_nodes(struct hrf_graph *graph, struct hrf_error 
     hrf_free(graph->nodes);
     graph->nodes = placed;
     graph->nodes_capacity = (size_t)n;
-    return HRF_OK;
 }
 
 enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs, int32_t n_inputs,
@@ -391,7 +359,8 @@ enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs,
     if (new_inputs == NULL || new_outputs == NULL) {
         hrf_free(new_inputs);
         hrf_free(new_outputs);
-        return no_memory(err, "a graph's inputs and outputs");
+        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for the inputs and outputs of '%s'",
+                             graph->name);
     }
     hrf_free(graph->inputs);
     hrf_free(graph->outputs);
@@ -408,6 +377,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_create(graph->name, &copy, err));
     copy->bounds = graph->bounds;
+    copy->file_shape = graph->file_shape;
     for (int32_t i = 0; i < graph->n_values; i++) {
         const struct hrf_value *value = &graph->values[i];
         int32_t index;
@@ -479,6 +449,7 @@ enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, int32_t input
     if (!fits)
         return hrf_error_set(err, HRF_E_USER, "input '%s' of the model is %s; %s does not fit",
                              value->name, want, have);
+    HRF_TRY(hrf_fixed_input_check(graph, shape, err));
     value->shape = *shape;
     return HRF_OK;
 }

@@ -11,12 +11,50 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/ir/attributes.h"
-#include "engine/ir/op_table.h"
 #include "engine/ir/shape.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Functions of one number, once: the enum of operators, the operator table and the ONNX reader are
+ * made of these lines. A line is ROW(operator, ONNX's name, its list of attributes in op.c, the
+ * opset that it came with if after 13, the activation that it can be fused as). A new function
+ * needs, besides its line here, its formula for the CPU and CUDA (engine/backend/formulas.h) and
+ * its formula for the reference (engine/backend/ref/ref_pointwise.c). */
+/* clang-format off */
+#define HRF_UNARY_OPS(ROW)                                                                         \
+    ROW(RELU, "Relu", NO_LIST, 0, RELU)                                                            \
+    ROW(LEAKY_RELU, "LeakyRelu", LIST(leaky_relu), 0, LEAKY_RELU)                                  \
+    ROW(SIGMOID, "Sigmoid", NO_LIST, 0, SIGMOID)                                                   \
+    ROW(TANH, "Tanh", NO_LIST, 0, NONE)                                                            \
+    ROW(EXP, "Exp", NO_LIST, 0, NONE)                                                              \
+    ROW(LOG, "Log", NO_LIST, 0, NONE)                                                              \
+    ROW(SQRT, "Sqrt", NO_LIST, 0, NONE)                                                            \
+    ROW(NEG, "Neg", NO_LIST, 0, NONE)                                                              \
+    ROW(ABS, "Abs", NO_LIST, 0, NONE)                                                              \
+    ROW(RECIPROCAL, "Reciprocal", NO_LIST, 0, NONE)                                                \
+    ROW(FLOOR, "Floor", NO_LIST, 0, NONE)                                                          \
+    ROW(CEIL, "Ceil", NO_LIST, 0, NONE)                                                            \
+    ROW(ERF, "Erf", NO_LIST, 0, NONE)                                                              \
+    ROW(ELU, "Elu", LIST(elu), 0, NONE)                                                            \
+    ROW(SELU, "Selu", LIST(selu), 0, NONE)                                                         \
+    ROW(HARD_SIGMOID, "HardSigmoid", LIST(hard_sigmoid), 0, HARD_SIGMOID)                          \
+    ROW(HARD_SWISH, "HardSwish", NO_LIST, 0, HARD_SWISH)                                           \
+    ROW(SOFTPLUS, "Softplus", NO_LIST, 0, NONE)                                                    \
+    ROW(SOFTSIGN, "Softsign", NO_LIST, 0, NONE)                                                    \
+    ROW(CELU, "Celu", LIST(elu), 0, NONE)                                                          \
+    ROW(THRESHOLDED_RELU, "ThresholdedRelu", LIST(elu), 0, NONE)                                   \
+    ROW(SIN, "Sin", NO_LIST, 0, NONE)                                                              \
+    ROW(COS, "Cos", NO_LIST, 0, NONE)                                                              \
+    ROW(ATAN, "Atan", NO_LIST, 0, NONE)                                                            \
+    ROW(GELU, "Gelu", NO_LIST, 20, GELU)                                                           \
+    ROW(GELU_TANH, "GeluTanh", NO_LIST, 20, GELU_TANH) /* ONNX Gelu with approximate = "tanh" */   \
+    ROW(SWISH, "Swish", LIST(elu), 24, SWISH)                                                      \
+    ROW(MISH, "Mish", NO_LIST, 18, NONE)                                                           \
+    ROW(ROUND, "Round", NO_LIST, 0, NONE) /* half to even */                                       \
+    ROW(SIGN, "Sign", NO_LIST, 0, NONE)
+/* clang-format on */
 
 /* Operators of the graph. ONNX's names where they are ONNX's; the table in op.c holds name,
  * input counts and which attributes are used, tied to this enum by a static assert. */
@@ -27,15 +65,15 @@ enum hrf_op {
     HRF_OP_MATMUL,
     HRF_OP_BATCH_NORM,
 #define HRF_OP_NAME(OP, ...) HRF_OP_##OP,
-    HRF_UNARY_OPS(HRF_OP_NAME) /* RELU to LOOKUP: unary, element by element */
+    HRF_UNARY_OPS(HRF_OP_NAME)
 #undef HRF_OP_NAME
-    HRF_OP_CLIP,
+        HRF_OP_CLIP,
     /* x of 8 bits, a constant table of 256 numbers of y's type: y is the number at x, which counts
      * as a byte. Made by passes. */
     HRF_OP_LOOKUP,
     HRF_OP_SOFTMAX,
     HRF_OP_LOG_SOFTMAX,
-    HRF_OP_ADD, /* ADD to PRELU: binary, with broadcasting */
+    HRF_OP_ADD, /* ADD to PRELU: with broadcasting */
     HRF_OP_SUB,
     HRF_OP_MUL,
     HRF_OP_DIV,
@@ -83,6 +121,9 @@ enum hrf_op {
     /* softmax(scale * q k' + mask) v over the last two axes, tokens and a head's channels. See
      * HRF_ATTENTION_Q. */
     HRF_OP_ATTENTION,
+    /* The same of heads that stand in the channels of tokens, made by passes. See HRF_ATTENTION_Q.
+     */
+    HRF_OP_TOKEN_ATTENTION,
     HRF_OP_SWIGLU, /* y = x / (1 + exp(-x)) of the first half of the last axis, times the second */
     HRF_OP_WHERE,  /* condition (constant), x, y */
     /* x [N][D], scores [N][C] -> [C][D]: for each column of the scores the row of x at which it is
@@ -133,36 +174,20 @@ enum hrf_op {
     HRF_OP_ALL_REDUCE, /* sum or maximum over the ranks */
     HRF_OP_POOL_SUM, /* sum over this rank's pixels for GLOBAL_AVERAGE_POOL: F32, or exact in S32 */
     HRF_OP_POOL_FINISH,    /* divides that sum by `size` pixels */
-    HRF_OP_ATTENTION_PART, /* ATTENTION over some of the keys; see HRF_ATTENTION_SEEN */
+    HRF_OP_ATTENTION_PART, /* TOKEN_ATTENTION over some of the keys; see HRF_ATTENTION_SEEN */
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
-/* True if ranks exchange messages for this operator; it then has no kernel. */
-static inline bool hrf_op_communicates(enum hrf_op op)
-{
-    return op == HRF_OP_EXCHANGE || op == HRF_OP_ALL_REDUCE;
-}
-static inline bool hrf_op_is_unary(enum hrf_op op)
-{
-    return op >= HRF_OP_RELU && op <= HRF_OP_LOOKUP;
-}
-static inline bool hrf_op_is_binary(enum hrf_op op)
-{
-    return op >= HRF_OP_ADD && op <= HRF_OP_PRELU;
-}
-/* True if the operator only copies elements, so that an 8-bit result keeps the scale of its
- * input. */
+/* Each is a class of the operator table, or two of them (op.h). */
+bool hrf_op_communicates(enum hrf_op op); /* ranks exchange messages for it; it has no kernel */
+bool hrf_op_is_unary(enum hrf_op op);
+bool hrf_op_is_binary(enum hrf_op op);
+/* The operator only copies elements, so an 8-bit result keeps the scale of its input. */
 bool hrf_op_is_move(enum hrf_op op);
-/* True if the operator's value is known when the model is loaded, or the model is refused. */
-static inline bool hrf_op_is_foldable_only(enum hrf_op op)
-{
-    return op == HRF_OP_CONSTANT || op == HRF_OP_SHAPE ||
-           (op >= HRF_OP_CONSTANT_OF_SHAPE && op <= HRF_OP_NON_ZERO);
-}
-static inline bool hrf_op_is_reduction(enum hrf_op op)
-{
-    return op >= HRF_OP_REDUCE_MEAN && op <= HRF_OP_REDUCE_LOG_SUM_EXP;
-}
+/* The operator's value is known when the model is loaded, or the model is refused. */
+bool hrf_op_is_foldable_only(enum hrf_op op);
+bool hrf_op_is_reduction(enum hrf_op op);
+bool hrf_op_is_attention(enum hrf_op op); /* ATTENTION or TOKEN_ATTENTION */
 
 /* A CLIP without a bound has -FLT_MAX or FLT_MAX as that bound. */
 #define HRF_NO_VALUE (-1) /* a missing optional input */
@@ -207,26 +232,37 @@ static inline bool hrf_node_has_prologue(const struct hrf_node *node)
     return node->op == HRF_OP_CONV && node->n_inputs > HRF_CONV_SHIFTS &&
            node->inputs[HRF_CONV_FACTORS] >= 0;
 }
+/* Input k of the node; HRF_NO_VALUE if it is missing. */
+static inline int32_t hrf_node_input(const struct hrf_node *node, int32_t k)
+{
+    return k < node->n_inputs ? node->inputs[k] : HRF_NO_VALUE;
+}
+static inline bool hrf_node_has_input(const struct hrf_node *node, int32_t k)
+{
+    return hrf_node_input(node, k) >= 0;
+}
+/* What a CONV or GEMM adds to its sums; HRF_NO_VALUE if it adds nothing, and of other operators. */
+static inline int32_t hrf_node_residual(const struct hrf_node *node)
+{
+    const bool may_add = node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM;
+    return may_add ? hrf_node_input(node, HRF_CONV_RESIDUAL) : HRF_NO_VALUE;
+}
 /* QUANTIZE's and DEQUANTIZE's inputs; the last two may be missing. */
 enum { HRF_QUANTIZE_X, HRF_QUANTIZE_SCALE, HRF_QUANTIZE_ZERO_POINT };
 
-/* ATTENTION: q [..][T][d], k [..][S][d] (with transpose_b [..][d][S]), v [..][S][e], mask (may be
+/* ATTENTION: q [..][T][d], k [..][S][d] (with transpose_k [..][d][S]), v [..][S][e], mask (may be
  * missing) that broadcasts to [..][T][S] and is added to the scores; all of rank 3 or 4, y
  * [..][T][e]. Of rank 4, k and v may have fewer heads (axis 1) than q: each then serves as many of
  * q's. */
-/* Passes make another form of it, with n_axes 3: q [N][T][..], k and v [N][S][..], whose heads
- * stand in the channels. Head h of input i is the `size` channels from starts[i] + h * steps[i] on;
- * `group` is the number of heads. y is [N][T][group * size]. A mask broadcasts to [N][group][T][S].
- */
-static inline bool hrf_attention_is_of_tokens(const struct hrf_attributes *a)
-{
-    return a->n_axes == 3;
-}
+/* TOKEN_ATTENTION: q [N][T][..], k and v [N][S][..], whose heads stand in the channels. Head h of
+ * input i is the `head_size` channels from first[i] + h * stride[i] on. y is
+ * [N][T][heads * head_size]. A mask broadcasts to [N][heads][T][S]. */
 enum { HRF_ATTENTION_Q, HRF_ATTENTION_K, HRF_ATTENTION_V, HRF_ATTENTION_MASK };
-/* ATTENTION_PART: q, k, v as that form, no mask, and what the queries have seen of earlier keys
- * (may be missing). That state is F32, [N][T][group * (size + HRF_ATTENTION_STATE)]: for each head
- * the sum of exp(score - largest) v, the largest score and the sum of exp(score - largest). The
- * output is the state with these keys added, or, of the shape of ATTENTION's, the result. */
+/* ATTENTION_PART: q, k, v as TOKEN_ATTENTION, no mask, and what the queries have seen of earlier
+ * keys (may be missing). That state is F32, [N][T][heads * (head_size + HRF_ATTENTION_STATE)]: for
+ * each head the sum of exp(score - largest) v, the largest score and the sum of exp(score -
+ * largest). The output is the state with these keys added, or, of the shape of TOKEN_ATTENTION's,
+ * the result. */
 enum { HRF_ATTENTION_SEEN = HRF_ATTENTION_MASK + 1, HRF_ATTENTION_STATE = 2 };
 /* Attention over more keys than HRF_ATTENTION_LONG adds them in blocks of HRF_ATTENTION_KEYS. Parts
  * that begin at multiples of such a block have the bits of the whole. */
@@ -234,7 +270,7 @@ enum { HRF_ATTENTION_LONG = 4096, HRF_ATTENTION_KEYS = 512 };
 static inline bool hrf_attention_gives_state(const struct hrf_attributes *a,
                                              const struct hrf_shape *y)
 {
-    return y->dims[2] == a->group * (a->size + HRF_ATTENTION_STATE);
+    return y->dims[2] == a->attention.heads * (a->attention.head_size + HRF_ATTENTION_STATE);
 }
 
 /* PERFORMER: linear attention. The tokens are the pixels of images of C channels; the heads stand
@@ -270,8 +306,8 @@ struct hrf_value {
      * pixel to that of the next; 0: the number of channels (plan/pixel_stride.h). */
     int64_t pixel_stride;
     /* Rank 3, [N][T][C]: every `grain` tokens are a window, which ranks do not part and an
-     * ATTENTION that gives them does not look beyond; 0: no windows. Only in a graph that is to be
-     * divided over ranks (plan/windows.h). */
+     * TOKEN_ATTENTION that gives them does not look beyond; 0: no windows. Only in a graph that is
+     * to be divided over ranks (plan/windows.h). */
     int64_t grain;
     void *data; /* constants: dense, in shape order, on the heap, never changed; else NULL */
     struct hrf_shared_data *share; /* reference count of `data`; NULL: not shared */
@@ -315,9 +351,17 @@ struct hrf_graph {
     int32_t n_inputs;
     int32_t *outputs;
     int32_t n_outputs;
+    /* Of the only input, as the model's file has it (a dim of -1: open); rank 0: no file, or
+     * several inputs (fixed_input.h). */
+    struct hrf_shape file_shape;
     size_t values_capacity, nodes_capacity; /* private */
 };
 
+/* True for a value that is neither missing nor constant. */
+static inline bool hrf_graph_is_variable(const struct hrf_graph *graph, int32_t value)
+{
+    return value >= 0 && graph->values[value].data == NULL;
+}
 /* True for a GEMM or CONV that rounds each row or pixel of its first input to 8 bits (above). */
 static inline bool hrf_product_rounds_rows(const struct hrf_graph *graph,
                                            const struct hrf_node *node)
@@ -352,15 +396,15 @@ static inline bool hrf_graph_is_second(const struct hrf_graph *graph, const stru
     return producer >= 0 && hrf_graph_second_of(graph, &graph->nodes[producer]) == node;
 }
 
-/* True if the attention's keys are added in blocks: a part, or an ATTENTION without a mask over the
- * heads of tokens of which there are many. */
+/* True if the attention's keys are added in blocks: a part, or a TOKEN_ATTENTION without a mask
+ * over many keys. */
 static inline bool hrf_attention_is_long(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const bool has_mask = node->n_inputs > HRF_ATTENTION_MASK &&
                           node->inputs[HRF_ATTENTION_MASK] >= 0;
     return node->op == HRF_OP_ATTENTION_PART ||
-           (node->op == HRF_OP_ATTENTION && hrf_attention_is_of_tokens(&node->attributes) &&
-            !has_mask && !node->attributes.causal && graph->values[node->outputs[0]].grain == 0 &&
+           (node->op == HRF_OP_TOKEN_ATTENTION && !has_mask && !node->attributes.attention.causal &&
+            graph->values[node->outputs[0]].grain == 0 &&
             graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1] > HRF_ATTENTION_LONG);
 }
 
@@ -390,7 +434,7 @@ HRF_CHECKED enum hrf_status hrf_graph_insert_node(struct hrf_graph *graph, int32
                                                   const int32_t *outputs, int32_t n_outputs,
                                                   const struct hrf_attributes *attributes,
                                                   struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_graph_place_nodes(struct hrf_graph *graph, struct hrf_error *err);
+void hrf_graph_place_nodes(struct hrf_graph *graph);
 HRF_CHECKED enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int32_t *inputs,
                                              int32_t n_inputs, const int32_t *outputs,
                                              int32_t n_outputs, struct hrf_error *err);
@@ -451,12 +495,19 @@ HRF_CHECKED enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, stru
  * for as many elements. Shapes and types of `graph` have been inferred. */
 void hrf_graph_output_from_float(const struct hrf_graph *graph, int32_t output,
                                  const struct hrf_shape *shape, const float *x, void *out);
-/* Sets the shape of graph input `input` (0 = the first). The rank must be the model's. The batch,
- * rows, columns and dims that the model leaves open may have any size from 1; all others must agree
- * with the model. Infer shapes again afterwards. */
+/* Sets the shape of graph input `input` (0 = the first). The rank must be the model's. Dims that
+ * the model leaves open may have any size from 1, and so may the batch, rows and columns that its
+ * file fixes if nothing in the network needs those (fixed_input.h); all others must agree with the
+ * model. Infer shapes again afterwards. */
 HRF_CHECKED enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, int32_t input,
                                                       const struct hrf_shape *shape,
                                                       struct hrf_error *err);
+
+/* The batch of the model's file if the network can be run with no other (fixed_input.h); 0: any. Of
+ * `shape`, an input's, only the rows and columns count, where the file leaves those open. */
+int64_t hrf_graph_fixed_batch(const struct hrf_graph *graph, const struct hrf_shape *shape);
+/* That batch, or else as many images as `shape` has. */
+int64_t hrf_graph_images(const struct hrf_graph *graph, const struct hrf_shape *shape);
 
 /* Number of output rows or columns of a window over an input of `size`. Source: ONNX Conv, MaxPool,
  * AveragePool; ceil_mode as in PyTorch (a window that starts beyond the input does not count). */

@@ -29,8 +29,32 @@ static enum hrf_status report(struct hrf_inference *in, enum hrf_status status, 
             hrf_shape_text(&value->shape, shape);
         hrf_strbuf_addf(&text, "%s%s", k == 0 ? "; inputs: " : ", ", shape);
     }
-    return hrf_error_set(in->err, status, "node '%s' (%s): %s", in->node->name,
-                         hrf_op_name(in->node->op), text.text);
+    const char *usual = status == HRF_E_USER
+                            ? "the file is no valid ONNX: export the model again"
+                            : "write it as other operators in the model and export again; "
+                              "docs/models.md lists those that are computed";
+    return hrf_error_set(in->err, status, "node '%s' (%s): %s: %s", in->node->name,
+                         hrf_op_name(in->node->op), text.text, in->way != NULL ? in->way : usual);
+}
+
+struct hrf_infer_called hrf_infer_call(const struct hrf_inference *in,
+                                       const struct hrf_value *value)
+{
+    struct hrf_infer_called called = { "an input" };
+    for (int32_t k = in->node->n_inputs - 1; k >= 0; k--) {
+        if (hrf_infer_input(in, k) != value)
+            continue;
+        const struct hrf_node *from = value->producer >= 0 ? &in->graph->nodes[value->producer]
+                                                           : NULL;
+        const char *what = value->data != NULL ? ", a constant" : ", an input of the model";
+        if (from != NULL)
+            snprintf(called.text, sizeof called.text, "input %d, of node '%.80s' (%s),", (int)k,
+                     from->name, hrf_op_name(from->op));
+        else
+            snprintf(called.text, sizeof called.text, "input %d%s,", (int)k, what);
+        break;
+    }
+    return called;
 }
 
 enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...)
@@ -108,12 +132,14 @@ static enum hrf_status infer_softmax(struct hrf_inference *in)
             long_axis = i;
             n_long++;
         }
-    if (n_long > 1)
+    if (n_long > 1) {
+        in->way = "export the model with opset 13 or newer";
         return hrf_infer_refuse(
             in,
             "before opset 13 this works on axes %lld and after as one, which is "
-            "not supported; export the model with opset 13 or newer",
+            "not supported",
             (long long)a->axis);
+    }
     a->axis = long_axis;
     return HRF_OK;
 }
@@ -164,10 +190,9 @@ static enum hrf_status infer_batch_norm(struct hrf_inference *in)
 static enum hrf_status infer_lrn(struct hrf_inference *in)
 {
     HRF_TRY(infer_same(in));
-    if (in->shape.rank != 4 || in->node->attributes.size < 1 ||
-        in->node->attributes.size > HRF_MAX_SIDE)
-        return hrf_infer_fail(in, "needs a rank-4 input and a size of 1 to %lld, got size %lld",
-                              (long long)HRF_MAX_SIDE, (long long)in->node->attributes.size);
+    if (in->node->attributes.lrn.size < 1 || in->node->attributes.lrn.size > HRF_MAX_SIDE)
+        return hrf_infer_fail(in, "needs a size of 1 to %lld, got %lld", (long long)HRF_MAX_SIDE,
+                              (long long)in->node->attributes.lrn.size);
     return HRF_OK;
 }
 
@@ -176,12 +201,12 @@ static enum hrf_status infer_gemm(struct hrf_inference *in)
     const struct hrf_attributes *attr = &in->node->attributes;
     const struct hrf_value *a = hrf_infer_input(in, 0), *b = hrf_infer_input(in, 1);
     const int32_t last = a->shape.rank - 1;
-    if (last < 1 || last == 3 || (last > 1 && attr->transpose_a) || b->shape.rank != 2)
+    if (last < 1 || last == 3 || (last > 1 && attr->gemm.transpose_a) || b->shape.rank != 2)
         return hrf_infer_fail(in, "needs two matrices");
-    int64_t m = a->shape.dims[attr->transpose_a ? 1 : 0];
-    int64_t ka = a->shape.dims[attr->transpose_a ? 0 : last];
-    int64_t kb = b->shape.dims[attr->transpose_b ? 1 : 0];
-    int64_t n = b->shape.dims[attr->transpose_b ? 0 : 1];
+    int64_t m = a->shape.dims[attr->gemm.transpose_a ? 1 : 0];
+    int64_t ka = a->shape.dims[attr->gemm.transpose_a ? 0 : last];
+    int64_t kb = b->shape.dims[attr->gemm.transpose_b ? 1 : 0];
+    int64_t n = b->shape.dims[attr->gemm.transpose_b ? 0 : 1];
     if (ka != kb)
         return hrf_infer_fail(in, "the inner sizes %lld and %lld differ", (long long)ka,
                               (long long)kb);
@@ -232,13 +257,11 @@ static enum hrf_status infer_constant(struct hrf_inference *in)
 static enum hrf_status infer_shape(struct hrf_inference *in)
 {
     const struct hrf_attributes *a = &in->node->attributes;
-    int64_t rank = hrf_infer_input(in, 0)->shape.rank, begin = 0, end = rank;
-    if (a->n_axes == 1) {
-        begin = a->starts[0] < 0 ? a->starts[0] + rank : a->starts[0];
-        end = a->ends[0] < 0 ? a->ends[0] + rank : a->ends[0];
-        begin = begin < 0 ? 0 : begin > rank ? rank : begin;
-        end = end < begin ? begin : end > rank ? rank : end;
-    }
+    const int64_t rank = hrf_infer_input(in, 0)->shape.rank;
+    int64_t begin = a->range.start < 0 ? a->range.start + rank : a->range.start;
+    int64_t end = a->range.end < 0 ? a->range.end + rank : a->range.end;
+    begin = begin < 0 ? 0 : begin > rank ? rank : begin;
+    end = end < begin ? begin : end > rank ? rank : end;
     in->dtype = HRF_S64;
     in->shape = (struct hrf_shape){ .rank = 1, .dims = { end - begin } };
     return HRF_OK;
@@ -256,8 +279,6 @@ static enum hrf_status infer_cast(struct hrf_inference *in)
 static enum hrf_status infer_constant_of_shape(struct hrf_inference *in)
 {
     const struct hrf_value *shape = hrf_infer_input(in, 0);
-    if (shape->data == NULL)
-        return hrf_infer_refuse(in, "the shape must be known when the model is loaded");
     HRF_TRY(hrf_infer_integers(in, shape, in->shape.dims, HRF_MAX_RANK, &in->shape.rank));
     for (int32_t i = 0; i < in->shape.rank; i++)
         if (in->shape.dims[i] < 0)
@@ -276,7 +297,7 @@ static enum hrf_status infer_performer(struct hrf_inference *in)
     const struct hrf_shape *k = &hrf_infer_input(in, HRF_PERFORMER_K)->shape;
     const struct hrf_shape *v = &hrf_infer_input(in, HRF_PERFORMER_V)->shape;
     const struct hrf_shape *p = &hrf_infer_input(in, HRF_PERFORMER_PROJECTION)->shape;
-    const int64_t heads = in->node->attributes.group;
+    const int64_t heads = in->node->attributes.performer.heads;
     HRF_TRY(infer_same(in));
     if (in->shape.rank != 4 || k->rank != 4 || k->dims[0] != in->shape.dims[0] ||
         k->dims[1] != in->shape.dims[1] || !hrf_shape_equal(k, v))
@@ -301,27 +322,21 @@ static enum hrf_status infer_of_pass(struct hrf_inference *in)
     return hrf_infer_refuse(in, "shapes must be inferred before the passes");
 }
 
-#define UNARY_RULE(OP, ...) [HRF_OP_##OP] = infer_same,
-static hrf_infer_rule *const rules[] = {
+static hrf_infer_rule *const rules_of_classes[HRF_N_CLASSES] = {
+    [HRF_CLASS_UNARY] = infer_same,           [HRF_CLASS_BINARY] = infer_binary,
+    [HRF_CLASS_REDUCE] = hrf_infer_reduction, [HRF_CLASS_KNOWN] = hrf_infer_comparison,
+    [HRF_CLASS_MESSAGE] = infer_part,         [HRF_CLASS_POOL] = hrf_infer_pool,
+};
+/* Of operators that their class does not speak for. */
+static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_CONV] = hrf_infer_conv,
     [HRF_OP_CONV_TRANSPOSE] = hrf_infer_conv_transpose,
     [HRF_OP_GEMM] = infer_gemm,
     [HRF_OP_MATMUL] = infer_matmul,
     [HRF_OP_BATCH_NORM] = infer_batch_norm,
-    HRF_UNARY_OPS(UNARY_RULE)[HRF_OP_CLIP] = infer_clip,
-    [HRF_OP_LOOKUP] = infer_of_pass,
+    [HRF_OP_CLIP] = infer_clip,
     [HRF_OP_SOFTMAX] = infer_softmax,
     [HRF_OP_LOG_SOFTMAX] = infer_softmax,
-    [HRF_OP_ADD] = infer_binary,
-    [HRF_OP_SUB] = infer_binary,
-    [HRF_OP_MUL] = infer_binary,
-    [HRF_OP_DIV] = infer_binary,
-    [HRF_OP_POW] = infer_binary,
-    [HRF_OP_MAX] = infer_binary,
-    [HRF_OP_MIN] = infer_binary,
-    [HRF_OP_PRELU] = infer_binary,
-    [HRF_OP_MAX_POOL] = hrf_infer_pool,
-    [HRF_OP_AVERAGE_POOL] = hrf_infer_pool,
     [HRF_OP_GLOBAL_AVERAGE_POOL] = hrf_infer_global_pool,
     [HRF_OP_GLOBAL_MAX_POOL] = hrf_infer_global_pool,
     [HRF_OP_LRN] = infer_lrn,
@@ -338,43 +353,22 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_DEPTH_TO_SPACE] = hrf_infer_depth_to_space,
     [HRF_OP_RESIZE] = hrf_infer_resize,
     [HRF_OP_SPACE_TO_DEPTH] = hrf_infer_space_to_depth,
-    [HRF_OP_REDUCE_MEAN] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_SUM] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_MAX] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_MIN] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_PROD] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_L1] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_L2] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_SUM_SQUARE] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_LOG_SUM] = hrf_infer_reduction,
-    [HRF_OP_REDUCE_LOG_SUM_EXP] = hrf_infer_reduction,
     [HRF_OP_EXPAND] = hrf_infer_expand,
     [HRF_OP_TILE] = hrf_infer_tile,
     [HRF_OP_LAYER_NORM] = hrf_infer_layer_norm,
     [HRF_OP_RMS_NORM] = hrf_infer_layer_norm,
     [HRF_OP_GROUP_NORM] = hrf_infer_group_norm,
     [HRF_OP_ATTENTION] = hrf_infer_attention,
+    [HRF_OP_TOKEN_ATTENTION] = hrf_infer_token_attention,
     [HRF_OP_SWIGLU] = hrf_infer_swiglu,
     [HRF_OP_WHERE] = hrf_infer_where,
     [HRF_OP_SELECT_MAX] = hrf_infer_select_max,
     [HRF_OP_TOP_K] = hrf_infer_top_k,
     [HRF_OP_PERFORMER] = infer_performer,
-    [HRF_OP_PERFORMER_MAX] = infer_of_pass,
-    [HRF_OP_PERFORMER_STATE] = infer_of_pass,
-    [HRF_OP_PERFORMER_APPLY] = infer_of_pass,
     [HRF_OP_CONSTANT] = infer_constant,
     [HRF_OP_SHAPE] = infer_shape,
     [HRF_OP_CAST] = infer_cast,
     [HRF_OP_CONSTANT_OF_SHAPE] = infer_constant_of_shape,
-    [HRF_OP_EQUAL] = hrf_infer_comparison,
-    [HRF_OP_LESS] = hrf_infer_comparison,
-    [HRF_OP_LESS_OR_EQUAL] = hrf_infer_comparison,
-    [HRF_OP_GREATER] = hrf_infer_comparison,
-    [HRF_OP_GREATER_OR_EQUAL] = hrf_infer_comparison,
-    [HRF_OP_AND] = hrf_infer_comparison,
-    [HRF_OP_OR] = hrf_infer_comparison,
-    [HRF_OP_XOR] = hrf_infer_comparison,
-    [HRF_OP_MOD] = hrf_infer_comparison,
     [HRF_OP_NOT] = hrf_infer_not,
     [HRF_OP_SIZE] = hrf_infer_size,
     [HRF_OP_RANGE] = hrf_infer_range,
@@ -386,27 +380,18 @@ static hrf_infer_rule *const rules[] = {
     [HRF_OP_NON_ZERO] = hrf_infer_non_zero,
     [HRF_OP_QUANTIZE] = hrf_infer_quantize,
     [HRF_OP_DEQUANTIZE] = hrf_infer_dequantize,
-    [HRF_OP_EXCHANGE] = infer_part,
-    [HRF_OP_ALL_REDUCE] = infer_part,
+    [HRF_OP_LOOKUP] = infer_of_pass,
+    [HRF_OP_PERFORMER_MAX] = infer_of_pass,
+    [HRF_OP_PERFORMER_STATE] = infer_of_pass,
+    [HRF_OP_PERFORMER_APPLY] = infer_of_pass,
     [HRF_OP_POOL_SUM] = infer_part,
     [HRF_OP_POOL_FINISH] = infer_part,
     [HRF_OP_ATTENTION_PART] = infer_part,
 };
-_Static_assert(sizeof rules / sizeof rules[0] == HRF_N_OPS, "a rule for every operator");
 
-/* The shape of RESHAPE, the indices of GATHER and inputs that stand for attributes are integers.
- * The rules of QUANTIZE and DEQUANTIZE check their own inputs. */
-static bool is_number_input(const struct hrf_node *node, int32_t k)
+static hrf_infer_rule *rule_of(enum hrf_op op)
 {
-    int32_t first = hrf_op_info(node->op)->first_attribute_input;
-    if (node->op == HRF_OP_QUANTIZE || node->op == HRF_OP_DEQUANTIZE)
-        return false;
-    if (k > 0 && (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_GATHER ||
-                  node->op == HRF_OP_EXPAND || node->op == HRF_OP_TILE))
-        return false;
-    if (k == 0 && node->op == HRF_OP_WHERE)
-        return false;
-    return first == 0 || k < first;
+    return rules[op] != NULL ? rules[op] : rules_of_classes[hrf_op_info(op)->op_class];
 }
 
 /* What a back end must compute has to be float32 and not empty. */
@@ -426,12 +411,16 @@ static enum hrf_status check_result(struct hrf_inference *in)
                                 "the result is %s, which depends on the input: only float32 is "
                                 "computed there",
                                 hrf_dtype_name(in->dtype));
+    if (hrf_op_is_foldable_only(in->node->op))
+        return hrf_infer_refuse(in, "it is computed of constants and shapes only, not of what "
+                                    "depends on the input");
     for (int32_t k = 0; k < in->node->n_inputs; k++) {
         const struct hrf_value *value = hrf_infer_input(in, k);
-        if (value != NULL && is_number_input(in->node, k) && value->dtype != HRF_F32)
+        if (value != NULL && hrf_op_role(in->node->op, k) <= HRF_INPUT_WEIGHTS &&
+            value->dtype != HRF_F32)
             return hrf_infer_refuse(in,
-                                    "'%s' is %s; what depends on the input is computed in float32",
-                                    value->name, hrf_dtype_name(value->dtype));
+                                    "%s is %s; what depends on the input is computed in float32",
+                                    hrf_infer_call(in, value).text, hrf_dtype_name(value->dtype));
     }
     return HRF_OK;
 }
@@ -465,7 +454,7 @@ static enum hrf_status refuse_bytes(const struct hrf_graph *graph, const struct 
                                     const char *what, double bytes, struct hrf_error *err)
 {
     return hrf_error_set(err, HRF_E_USER,
-                         "node '%s' (%s): %s %.4g GiB and model.max_memory allows %.4g GiB",
+                         "node '%s' (%s): %s %.4g GiB and {model.max_memory} allows %.4g GiB",
                          node->name, hrf_op_name(node->op), what, bytes / 0x1p30,
                          (double)graph->bounds.memory_bytes / 0x1p30);
 }
@@ -509,7 +498,7 @@ static enum hrf_status check_demand(const struct hrf_inference *in, struct deman
     if (demand->operations > graph->bounds.operations * demand->images)
         return hrf_error_set(err, HRF_E_USER,
                              "node '%s' (%s): up to it the model takes %.4g operations for each "
-                             "image and model.max_operations allows %.4g",
+                             "image and {model.max_operations} allows %.4g",
                              node->name, hrf_op_name(node->op), demand->operations / demand->images,
                              graph->bounds.operations);
     return HRF_OK;
@@ -525,8 +514,10 @@ static enum hrf_status infer_node(struct hrf_graph *graph, struct hrf_node *node
     struct hrf_inference in = { .graph = graph, .node = node, .err = err };
     if (node->n_inputs > 0)
         in.dtype = hrf_infer_input(&in, 0)->dtype;
-    HRF_TRY(hrf_infer_attribute_inputs(&in));
-    HRF_TRY(rules[node->op](&in));
+    HRF_TRY(hrf_infer_read_inputs(&in));
+    if (hrf_op_info(node->op)->rank == 4 && hrf_infer_input(&in, 0)->shape.rank != 4)
+        return hrf_infer_refuse(&in, "works on N, C, H, W only");
+    HRF_TRY(rule_of(node->op)(&in));
     if (in.shape.rank > HRF_MAX_RANK || hrf_shape_count(&in.shape) < 0)
         return check_result(&in);
     struct hrf_value *out = &graph->values[node->outputs[0]];
@@ -543,7 +534,7 @@ enum hrf_status hrf_graph_infer_shapes(struct hrf_graph *graph, struct hrf_error
     struct demand demand = no_demand(graph);
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
     HRF_TRY(hrf_graph_check(graph, err));
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const struct hrf_value *value = &graph->values[graph->inputs[i]];
         char text[128];

@@ -14,8 +14,6 @@ static enum hrf_status read_known(struct hrf_inference *in, int32_t k, int64_t *
     const struct hrf_value *value = hrf_infer_input(in, k);
     if (value == NULL)
         return hrf_infer_fail(in, "input %d is missing", (int)k);
-    if (value->data == NULL)
-        return hrf_infer_refuse(in, "'%s' must be known when the model is loaded", value->name);
     return hrf_infer_integers(in, value, out, max, n);
 }
 
@@ -71,9 +69,9 @@ enum hrf_status hrf_infer_select_max(struct hrf_inference *in)
 /* The importer has replaced what can be computed. */
 enum hrf_status hrf_infer_top_k(struct hrf_inference *in)
 {
+    in->way = "write it as max or softmax in the model, and export again";
     return hrf_infer_refuse(in, "indices of the greatest elements are computed only to choose "
-                                "whole rows by the greatest score of a column (axis 0): write it "
-                                "as max or softmax in the model, and export again");
+                                "whole rows by the greatest score of a column (axis 0)");
 }
 
 /* Both sides broadcast: a size of 1 in the wanted shape keeps the input's. */
@@ -122,10 +120,9 @@ enum hrf_status hrf_infer_range(struct hrf_inference *in)
     double number[3];
     for (int32_t k = 0; k < 3; k++) {
         const struct hrf_value *value = hrf_infer_input(in, k);
-        if (value->data == NULL)
-            return hrf_infer_refuse(in, "'%s' must be known when the model is loaded", value->name);
         if (hrf_shape_count(&value->shape) != 1 || value->dtype != in->dtype)
-            return hrf_infer_fail(in, "'%s' is not one number of the start's type", value->name);
+            return hrf_infer_fail(in, "%s is not one number of the start's type",
+                                  hrf_infer_call(in, value).text);
         number[k] = hrf_infer_number(value, 0);
     }
     const double count = ceil((number[1] - number[0]) / number[2]);
@@ -143,7 +140,7 @@ enum hrf_status hrf_infer_trilu(struct hrf_inference *in)
     if (in->shape.rank < 2)
         return hrf_infer_fail(in, "needs matrices");
     if (k != NULL && (hrf_shape_count(&k->shape) != 1 || k->dtype != HRF_S64))
-        return hrf_infer_fail(in, "the diagonal '%s' is not one integer", k->name);
+        return hrf_infer_fail(in, "the diagonal is not one integer");
     return HRF_OK;
 }
 
@@ -153,8 +150,6 @@ enum hrf_status hrf_infer_cum_sum(struct hrf_inference *in)
     int64_t at[1];
     int32_t n;
     in->shape = hrf_infer_input(in, 0)->shape;
-    if (axis->data == NULL)
-        return hrf_infer_refuse(in, "'%s' must be known when the model is loaded", axis->name);
     HRF_TRY(hrf_infer_integers(in, axis, at, 1, &n));
     return n == 1 ? hrf_infer_axis(in, at, in->shape.rank)
                   : hrf_infer_fail(in, "the axis is not one number");
@@ -210,9 +205,6 @@ enum hrf_status hrf_infer_non_zero(struct hrf_inference *in)
 {
     const struct hrf_value *x = hrf_infer_input(in, 0);
     const int64_t count = hrf_shape_count(&x->shape);
-    if (x->data == NULL)
-        return hrf_infer_refuse(in, "how many numbers are not 0 must be known when the model is "
-                                    "loaded");
     int64_t n = 0;
     for (int64_t i = 0; i < count; i++)
         n += hrf_infer_number(x, i) != 0;

@@ -3,7 +3,7 @@
  */
 #include "engine/ir/infer_shapes_private.h"
 
-#include <math.h>
+#include "engine/ir/resize.h"
 
 #include <stdint.h>
 
@@ -49,9 +49,6 @@ enum hrf_status hrf_infer_flatten(struct hrf_inference *in)
 enum hrf_status hrf_infer_reshape(struct hrf_inference *in)
 {
     const struct hrf_value *x = hrf_infer_input(in, 0), *target = hrf_infer_input(in, 1);
-    if (target->data == NULL)
-        return hrf_infer_refuse(in, "the shape '%s' must be known when the model is loaded",
-                                target->name);
     HRF_TRY(hrf_infer_integers(in, target, in->shape.dims, HRF_MAX_RANK, &in->shape.rank));
     int32_t open = -1;
     for (int32_t i = 0; i < in->shape.rank; i++) {
@@ -144,14 +141,14 @@ static enum hrf_status complete_pads(struct hrf_inference *in, int32_t rank)
     HRF_TRY(hrf_infer_axes(in, rank));
     int64_t pads[2 * HRF_MAX_RANK] = { 0 };
     for (int32_t i = 0; i < a->n_axes; i++) {
-        pads[a->axes[i]] = a->pads[i];
-        pads[rank + a->axes[i]] = a->pads[a->n_axes + i];
+        pads[a->axes[i]] = a->pad.sizes[i];
+        pads[rank + a->axes[i]] = a->pad.sizes[a->n_axes + i];
     }
     a->n_axes = rank;
     for (int32_t i = 0; i < rank; i++)
         a->axes[i] = i;
     for (int32_t i = 0; i < 2 * rank; i++)
-        a->pads[i] = pads[i];
+        a->pad.sizes[i] = pads[i];
     return HRF_OK;
 }
 
@@ -172,11 +169,11 @@ enum hrf_status hrf_infer_pad(struct hrf_inference *in)
 {
     in->shape = hrf_infer_input(in, 0)->shape;
     HRF_TRY(complete_pads(in, in->shape.rank));
-    const int64_t *pads = in->node->attributes.pads;
+    const int64_t *pads = in->node->attributes.pad.sizes;
     for (int32_t i = 0; i < in->shape.rank; i++) {
         int64_t begin = pads[i], end = pads[in->shape.rank + i];
         const int64_t size = in->shape.dims[i];
-        const enum hrf_pad_mode mode = in->node->attributes.pad_mode;
+        const enum hrf_pad_mode mode = in->node->attributes.pad.mode;
         if (!pad_is_in_reach(mode, size, begin) || !pad_is_in_reach(mode, size, end))
             return hrf_infer_refuse(in, "pads of %lld and %lld reach beyond the %lld of axis %d",
                                     (long long)begin, (long long)end, (long long)size, (int)i);
@@ -198,7 +195,8 @@ enum hrf_status hrf_infer_gather(struct hrf_inference *in)
     int64_t *axis = &in->node->attributes.axis;
     HRF_TRY(hrf_infer_axis(in, axis, x->shape.rank));
     if (indices->data == NULL || (indices->dtype != HRF_S64 && indices->dtype != HRF_S32))
-        return hrf_infer_refuse(in, "the indices '%s' must be integer constants", indices->name);
+        return hrf_infer_refuse(in, "the indices, %s must be integer constants",
+                                hrf_infer_call(in, indices).text);
     int64_t dim = x->shape.dims[*axis], count = hrf_shape_count(&indices->shape);
     for (int64_t i = 0; i < count; i++) {
         int64_t index = indices->dtype == HRF_S64 ? ((const int64_t *)indices->data)[i]
@@ -249,14 +247,15 @@ static int64_t slice_axis(int64_t dim, int64_t *start, int64_t *end, int64_t ste
 static enum hrf_status cut_parts(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
-    if (a->n_axes != 1 || a->part < 0 || a->part >= a->n_parts)
-        return hrf_infer_fail(in, "part %lld of %lld makes no sense", (long long)a->part,
-                              (long long)a->n_parts);
+    if (a->n_axes != 1 || a->slice.part < 0 || a->slice.part >= a->slice.n_parts)
+        return hrf_infer_fail(in, "part %lld of %lld makes no sense", (long long)a->slice.part,
+                              (long long)a->slice.n_parts);
     const int64_t size = in->shape.dims[a->axes[0]];
-    const int64_t step = size / a->n_parts + (size % a->n_parts != 0);
-    a->starts[0] = clamp(a->part * step, 0, size); /* step is 1 where parts outnumber elements */
-    a->ends[0] = clamp(a->starts[0] + step, 0, size);
-    a->steps[0] = 1;
+    const int64_t step = size / a->slice.n_parts + (size % a->slice.n_parts != 0);
+    a->slice.starts[0] = clamp(a->slice.part * step, 0,
+                               size); /* step is 1 where parts outnumber elements */
+    a->slice.ends[0] = clamp(a->slice.starts[0] + step, 0, size);
+    a->slice.steps[0] = 1;
     return HRF_OK;
 }
 
@@ -265,17 +264,18 @@ enum hrf_status hrf_infer_slice(struct hrf_inference *in)
     struct hrf_attributes *a = &in->node->attributes;
     in->shape = hrf_infer_input(in, 0)->shape;
     HRF_TRY(hrf_infer_axes(in, in->shape.rank));
-    if (a->n_parts > 0)
+    if (a->slice.n_parts > 0)
         HRF_TRY(cut_parts(in));
     for (int32_t i = 0; i < a->n_axes; i++) {
         int64_t *dim = &in->shape.dims[a->axes[i]];
-        if (a->steps[i] == 0)
+        if (a->slice.steps[i] == 0)
             return hrf_infer_fail(in, "the step of axis %lld is 0", (long long)a->axes[i]);
         const int64_t size = *dim;
         if (size == 0)
             continue;
-        *dim = slice_axis(size, &a->starts[i], &a->ends[i], a->steps[i]);
-        a->steps[i] = clamp(a->steps[i], -size, size); /* a longer step selects one element, too */
+        *dim = slice_axis(size, &a->slice.starts[i], &a->slice.ends[i], a->slice.steps[i]);
+        a->slice.steps[i] = clamp(a->slice.steps[i], -size,
+                                  size); /* a longer step selects one element, too */
     }
     return HRF_OK;
 }
@@ -284,22 +284,21 @@ enum hrf_status hrf_infer_resize(struct hrf_inference *in)
 {
     const struct hrf_resize *r = &in->node->attributes.resize;
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
-    if (x->rank != 4)
-        return hrf_infer_refuse(in, "works on N, C, H, W only");
     in->shape = *x;
     for (int32_t i = 0; i < 4; i++) {
         const bool stays = r->scales[0] <= 0 && i < 2 && r->sizes[i] == 0;
         const double size = stays              ? (double)x->dims[i]
-                            : r->scales[0] > 0 ? floor((double)x->dims[i] * (double)r->scales[i])
+                            : r->scales[0] > 0 ? hrf_resize_size(r, x->dims[i], i)
                                                : (double)r->sizes[i];
         if (!(size >= 1 && size < 0x1p40))
             return hrf_infer_fail(in, "axis %d cannot be resized to %g", (int)i, size);
         in->shape.dims[i] = (int64_t)size;
         if (i >= 2)
             HRF_TRY(hrf_infer_check_side(in, i - 2, in->shape.dims[i]));
-        if (r->antialias && in->shape.dims[i] < x->dims[i])
-            return hrf_infer_refuse(in, "antialias is not supported where the output is smaller: "
-                                        "export with antialias=False");
+        if (r->antialias && in->shape.dims[i] < x->dims[i]) {
+            in->way = "export with antialias=False";
+            return hrf_infer_refuse(in, "antialias is not supported where the output is smaller");
+        }
         if (i < 2 && in->shape.dims[i] != x->dims[i])
             return hrf_infer_refuse(in, "only rows and columns are resized, not axis %d", (int)i);
     }
@@ -308,10 +307,8 @@ enum hrf_status hrf_infer_resize(struct hrf_inference *in)
 
 static enum hrf_status check_block(struct hrf_inference *in)
 {
-    const int64_t block = in->node->attributes.size;
+    const int64_t block = in->node->attributes.block.size;
     in->shape = hrf_infer_input(in, 0)->shape;
-    if (in->shape.rank != 4)
-        return hrf_infer_refuse(in, "works on N, C, H, W only");
     if (block < 1 || block > 1 << 15)
         return hrf_infer_fail(in, "a block of %lld makes no sense", (long long)block);
     return HRF_OK;
@@ -319,7 +316,7 @@ static enum hrf_status check_block(struct hrf_inference *in)
 
 enum hrf_status hrf_infer_depth_to_space(struct hrf_inference *in)
 {
-    const int64_t block = in->node->attributes.size;
+    const int64_t block = in->node->attributes.block.size;
     HRF_TRY(check_block(in));
     if (in->shape.dims[1] % (block * block) != 0)
         return hrf_infer_fail(in, "%lld channels are no blocks of %lld x %lld",
@@ -332,7 +329,7 @@ enum hrf_status hrf_infer_depth_to_space(struct hrf_inference *in)
 
 enum hrf_status hrf_infer_space_to_depth(struct hrf_inference *in)
 {
-    const int64_t block = in->node->attributes.size;
+    const int64_t block = in->node->attributes.block.size;
     HRF_TRY(check_block(in));
     if (in->shape.dims[2] % block != 0 || in->shape.dims[3] % block != 0)
         return hrf_infer_fail(in, "the rows and columns are no multiples of %lld",

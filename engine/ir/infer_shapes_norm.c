@@ -54,7 +54,7 @@ enum hrf_status hrf_infer_layer_norm(struct hrf_inference *in)
         return hrf_infer_fail(in, "a single number cannot be normalised");
     HRF_TRY(hrf_infer_axis(in, &in->node->attributes.axis, in->shape.rank));
     HRF_TRY(check_epsilon(in));
-    if (in->node->attributes.of_pixels)
+    if (in->node->attributes.of_each_pixel)
         return check_pixel_norm(in);
     for (int32_t k = 1; k < in->node->n_inputs; k++)
         HRF_TRY(check_inner(in, k, in->node->attributes.axis));
@@ -63,7 +63,7 @@ enum hrf_status hrf_infer_layer_norm(struct hrf_inference *in)
 
 enum hrf_status hrf_infer_group_norm(struct hrf_inference *in)
 {
-    const int64_t group = in->node->attributes.group;
+    const int64_t group = in->node->attributes.n_groups;
     in->shape = hrf_infer_input(in, 0)->shape;
     if (in->shape.rank < 3)
         return hrf_infer_fail(in, "needs channels and at least one axis behind them");
@@ -97,9 +97,10 @@ static bool leads_fit(const struct hrf_shape *q, const struct hrf_shape *k)
 /* The heads of an input of tokens lie within its channels. */
 static bool heads_fit(const struct hrf_attributes *a, int32_t k, const struct hrf_shape *x)
 {
-    const int64_t last = a->starts[k] + (a->group - 1) * a->steps[k];
-    return x->rank == 3 && a->starts[k] >= 0 && a->steps[k] >= a->size &&
-           last <= x->dims[2] - a->size;
+    const int64_t last = a->attention.first[k] + (a->attention.heads - 1) * a->attention.stride[k];
+    return x->rank == 3 && a->attention.first[k] >= 0 &&
+           a->attention.stride[k] >= a->attention.head_size &&
+           last <= x->dims[2] - a->attention.head_size;
 }
 
 static enum hrf_status check_mask(struct hrf_inference *in, const struct hrf_value *mask,
@@ -108,7 +109,7 @@ static enum hrf_status check_mask(struct hrf_inference *in, const struct hrf_val
     struct hrf_shape sum;
     if (mask == NULL)
         return HRF_OK;
-    if (in->node->attributes.mask_repeats && scores.rank == 4 && mask->shape.rank == 4 &&
+    if (in->node->attributes.attention.mask_repeats && scores.rank == 4 && mask->shape.rank == 4 &&
         mask->shape.dims[0] > 1 && scores.dims[0] % mask->shape.dims[0] == 0)
         scores.dims[0] = mask->shape.dims[0];
     if (!hrf_infer_broadcast(&scores, &mask->shape, &sum) || !hrf_shape_equal(&sum, &scores))
@@ -116,31 +117,31 @@ static enum hrf_status check_mask(struct hrf_inference *in, const struct hrf_val
     return HRF_OK;
 }
 
-static enum hrf_status infer_attention_of_tokens(struct hrf_inference *in)
+enum hrf_status hrf_infer_token_attention(struct hrf_inference *in)
 {
     const struct hrf_attributes *a = &in->node->attributes;
     const struct hrf_shape *x[3];
     const struct hrf_value *mask = hrf_infer_input(in, HRF_ATTENTION_MASK);
     for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++) {
         x[k] = &hrf_infer_input(in, k)->shape;
-        if (a->group < 1 || a->size < 1 || !heads_fit(a, k, x[k]) || x[k]->dims[0] != x[0]->dims[0])
+        if (a->attention.heads < 1 || a->attention.head_size < 1 || !heads_fit(a, k, x[k]) ||
+            x[k]->dims[0] != x[0]->dims[0])
             return hrf_infer_fail(in, "the heads do not lie in the channels of q, k and v");
     }
-    if (x[1]->dims[1] != x[2]->dims[1] || a->transpose_b || !isfinite(a->scale) || a->scale == 0)
+    if (x[1]->dims[1] != x[2]->dims[1] || !isfinite(a->attention.scale) || a->attention.scale == 0)
         return hrf_infer_fail(in, "q, k and v do not fit together");
-    const struct hrf_shape scores = { 4,
-                                      { x[0]->dims[0], a->group, x[0]->dims[1], x[1]->dims[1] } };
+    const struct hrf_shape scores = {
+        4, { x[0]->dims[0], a->attention.heads, x[0]->dims[1], x[1]->dims[1] }
+    };
     HRF_TRY(check_mask(in, mask, scores));
     in->shape = *x[0];
-    in->shape.dims[2] = a->group * a->size;
+    in->shape.dims[2] = a->attention.heads * a->attention.head_size;
     return HRF_OK;
 }
 
 enum hrf_status hrf_infer_attention(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
-    if (hrf_attention_is_of_tokens(a))
-        return infer_attention_of_tokens(in);
     const struct hrf_shape *q = &hrf_infer_input(in, HRF_ATTENTION_Q)->shape;
     const struct hrf_shape *k = &hrf_infer_input(in, HRF_ATTENTION_K)->shape;
     const struct hrf_shape *v = &hrf_infer_input(in, HRF_ATTENTION_V)->shape;
@@ -148,15 +149,15 @@ enum hrf_status hrf_infer_attention(struct hrf_inference *in)
     if ((q->rank != 3 && q->rank != 4) || k->rank != q->rank || v->rank != q->rank)
         return hrf_infer_refuse(in, "q, k and v must have 3 or 4 axes each");
     const int32_t last = q->rank - 1;
-    const int64_t channels = k->dims[a->transpose_b ? last - 1 : last];
-    const int64_t keys = k->dims[a->transpose_b ? last : last - 1];
+    const int64_t channels = k->dims[a->attention.transpose_k ? last - 1 : last];
+    const int64_t keys = k->dims[a->attention.transpose_k ? last : last - 1];
     if (channels != q->dims[last] || keys != v->dims[last - 1] || !leads_fit(q, k) ||
         !leads_fit(q, v))
         return hrf_infer_fail(in, "q, k and v do not fit together");
-    if (a->scale == 0) /* ONNX's default */
-        a->scale = (float)(1 / sqrt((double)channels));
-    if (!isfinite(a->scale))
-        return hrf_infer_fail(in, "the scale is %g", (double)a->scale);
+    if (a->attention.scale == 0) /* ONNX's default */
+        a->attention.scale = (float)(1 / sqrt((double)channels));
+    if (!isfinite(a->attention.scale))
+        return hrf_infer_fail(in, "the scale is %g", (double)a->attention.scale);
     in->shape = *q;
     in->shape.dims[last] = keys;
     HRF_TRY(check_mask(in, mask, in->shape));

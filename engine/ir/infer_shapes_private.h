@@ -14,6 +14,7 @@ struct hrf_inference {
     struct hrf_shape shape;  /* of output 0; the rule sets it */
     enum hrf_dtype dtype;    /* of output 0; equal to that of input 0 before the rule runs */
     bool is_integer_weights; /* hrf_has_integer_weights(): output 0 is not computed */
+    const char *way;         /* out of the next refusal; NULL: the usual one */
     struct hrf_error *err;
 };
 
@@ -28,7 +29,8 @@ hrf_infer_rule hrf_infer_comparison, hrf_infer_not, hrf_infer_where, hrf_infer_s
     hrf_infer_top_k, hrf_infer_expand, hrf_infer_tile, hrf_infer_size, hrf_infer_range,
     hrf_infer_trilu, hrf_infer_cum_sum, hrf_infer_scatter_nd, hrf_infer_gather_nd,
     hrf_infer_eye_like, hrf_infer_non_zero;
-hrf_infer_rule hrf_infer_layer_norm, hrf_infer_group_norm, hrf_infer_attention, hrf_infer_swiglu;
+hrf_infer_rule hrf_infer_layer_norm, hrf_infer_group_norm, hrf_infer_attention,
+    hrf_infer_token_attention, hrf_infer_swiglu;
 
 hrf_infer_rule hrf_infer_quantize, hrf_infer_dequantize;
 /* Computes a QUANTIZE or DEQUANTIZE of a constant. */
@@ -36,7 +38,15 @@ enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in);
 
 /* The value of input k; NULL if the node has no such input. */
 const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k);
-/* Returns HRF_E_USER with "node 'x' (Conv): " before the text and the input shapes after it. */
+/* What a message calls an input: its number, and the node that computes it. Names of values are an
+ * exporter's own and mean nothing to its user. */
+struct hrf_infer_called {
+    char text[160];
+};
+struct hrf_infer_called hrf_infer_call(const struct hrf_inference *in,
+                                       const struct hrf_value *value);
+/* Returns HRF_E_USER with "node 'x' (Conv): " before the text and, after it, the input shapes and a
+ * way out. */
 enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...) HRF_PRINTF(2, 3);
 /* The same with HRF_E_UNSUPPORTED: legal ONNX that this engine does not support. */
 enum hrf_status hrf_infer_refuse(struct hrf_inference *in, const char *format, ...)
@@ -57,8 +67,9 @@ double hrf_infer_number(const struct hrf_value *value, int64_t i);
 /* Refuses more rows (axis 0) or columns (1) than HRF_MAX_SIDE. */
 enum hrf_status hrf_infer_check_side(struct hrf_inference *in, int axis, int64_t size);
 
-/* Reads constant inputs that stand for attributes (newer opsets) into the attributes. */
-enum hrf_status hrf_infer_attribute_inputs(struct hrf_inference *in);
+/* Refuses a node whose KNOWN inputs (op.h) are not, and reads those that stand for attributes
+ * (newer opsets) into the attributes. */
+enum hrf_status hrf_infer_read_inputs(struct hrf_inference *in);
 /* Reads the elements of an int32 or int64 constant, at most `max`. */
 enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,
                                    int64_t *out, int32_t max, int32_t *n);

@@ -15,7 +15,8 @@ static enum hrf_status check_known(struct hrf_inference *in, const struct hrf_va
 {
     if (value == NULL || value->data != NULL)
         return HRF_OK;
-    return hrf_infer_refuse(in, "its %s '%s' must be a constant of the model", what, value->name);
+    return hrf_infer_refuse(in, "its %s, %s must be a constant of the model", what,
+                            hrf_infer_call(in, value).text);
 }
 
 /* A scale is one number, or one for each index along the axis. */
@@ -94,8 +95,8 @@ enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in)
 {
     const struct hrf_value *x = hrf_infer_input(in, HRF_QUANTIZE_X);
     const bool is_quantize = in->node->op == HRF_OP_QUANTIZE;
-    HRF_AUTO_FREE void *data = is_quantize ? hrf_alloc_array((size_t)hrf_shape_count(&x->shape),
-                                                             hrf_dtype_size(in->dtype))
+    HRF_AUTO_FREE void *data = is_quantize ? hrf_try_alloc_array((size_t)hrf_shape_count(&x->shape),
+                                                                 hrf_dtype_size(in->dtype))
                                            : hrf_dequantize_constant(in->graph, in->node);
     HRF_CHECK_MEMORY(data != NULL, in->err, "out of memory for node '%s'", in->node->name);
     if (is_quantize)
@@ -134,18 +135,19 @@ static enum hrf_status check_pair(struct hrf_inference *in, const struct hrf_val
     const int64_t n = hrf_shape_count(&hrf_infer_input(in, HRF_QUANTIZE_SCALE)->shape);
     if (x->producer < 0 || in->graph->nodes[x->producer].op != HRF_OP_QUANTIZE)
         return hrf_infer_refuse(in,
-                                "'%s' does not come from a QuantizeLinear: 8-bit values live "
-                                "only between the two",
-                                x->name);
+                                "%s does not come from a QuantizeLinear: 8-bit values live only "
+                                "between the two",
+                                hrf_infer_call(in, x).text);
     if (n > 1)
         return hrf_infer_refuse(in, "it gives a computed value %lld scales; one is supported",
                                 (long long)n);
     if (x->quantization.scale != own.scale || x->quantization.zero_point != own.zero_point)
-        return hrf_infer_refuse(in,
-                                "it reads '%s' with scale %g and zero point %d; it was written "
-                                "with %g and %d",
-                                x->name, (double)own.scale, (int)own.zero_point,
-                                (double)x->quantization.scale, (int)x->quantization.zero_point);
+        return hrf_infer_refuse(
+            in,
+            "it reads its input with scale %g and zero point %d; it was written "
+            "with %g and %d",
+            (double)own.scale, (int)own.zero_point, (double)x->quantization.scale,
+            (int)x->quantization.zero_point);
     return HRF_OK;
 }
 

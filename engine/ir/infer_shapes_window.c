@@ -87,13 +87,6 @@ static enum hrf_status slide_window(struct hrf_inference *in, const struct hrf_s
     return HRF_OK;
 }
 
-static enum hrf_status need_rank_4(struct hrf_inference *in)
-{
-    if (hrf_infer_input(in, 0)->shape.rank == 4)
-        return HRF_OK;
-    return hrf_infer_refuse(in, "works on N, C, H, W only");
-}
-
 static enum hrf_status match_kernel(struct hrf_inference *in, const struct hrf_shape *w)
 {
     struct hrf_window *window = &in->node->attributes.window;
@@ -111,7 +104,6 @@ static enum hrf_status match_kernel(struct hrf_inference *in, const struct hrf_s
 enum hrf_status hrf_infer_conv(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
-    HRF_TRY(need_rank_4(in));
     const struct hrf_shape *x = &hrf_infer_input(in, HRF_CONV_X)->shape;
     const struct hrf_shape *w = &hrf_infer_input(in, HRF_CONV_WEIGHTS)->shape;
     if (w->rank != 4 || a->group < 1 || a->group > w->dims[0] || w->dims[0] % a->group != 0 ||
@@ -143,7 +135,7 @@ static int64_t resolve_output_size(struct hrf_inference *in, int axis, int64_t s
 {
     struct hrf_attributes *a = &in->node->attributes;
     struct hrf_window *w = &a->window;
-    int64_t wanted = a->output_size[axis];
+    int64_t wanted = a->output.size[axis];
     if (wanted == 0 && (w->auto_pad == HRF_PAD_SAME_UPPER || w->auto_pad == HRF_PAD_SAME_LOWER))
         wanted = size * w->stride[axis];
     if (wanted == 0)
@@ -160,12 +152,12 @@ static enum hrf_status spread_window(struct hrf_inference *in, const struct hrf_
     const struct hrf_window *w = &a->window;
     HRF_TRY(check_window(in));
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
-        const int64_t size = x->dims[2 + i], more = a->output_padding[i];
+        const int64_t size = x->dims[2 + i], more = a->output.padding[i];
         HRF_TRY(hrf_infer_check_side(in, i, size));
-        if (a->output_size[i] < 0)
+        if (a->output.size[i] < 0)
             return hrf_infer_fail(in, "an output_shape of %lld %s is impossible",
-                                  (long long)a->output_size[i], axis_name[i]);
-        HRF_TRY(hrf_infer_check_side(in, i, a->output_size[i]));
+                                  (long long)a->output.size[i], axis_name[i]);
+        HRF_TRY(hrf_infer_check_side(in, i, a->output.size[i]));
         if (more < 0 || (more >= w->stride[i] && more >= w->dilation[i]))
             return hrf_infer_fail(in, "an output_padding of %lld needs a larger stride",
                                   (long long)more);
@@ -184,7 +176,6 @@ static enum hrf_status spread_window(struct hrf_inference *in, const struct hrf_
 enum hrf_status hrf_infer_conv_transpose(struct hrf_inference *in)
 {
     struct hrf_attributes *a = &in->node->attributes;
-    HRF_TRY(need_rank_4(in));
     const struct hrf_shape *x = &hrf_infer_input(in, HRF_CONV_X)->shape;
     const struct hrf_shape *w = &hrf_infer_input(in, HRF_CONV_WEIGHTS)->shape;
     if (w->rank != 4 || a->group < 1 || x->dims[1] != w->dims[0] || x->dims[1] % a->group != 0 ||
@@ -203,7 +194,6 @@ enum hrf_status hrf_infer_conv_transpose(struct hrf_inference *in)
 
 enum hrf_status hrf_infer_pool(struct hrf_inference *in)
 {
-    HRF_TRY(need_rank_4(in));
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
     const struct hrf_window *w = &in->node->attributes.window;
     in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], x->dims[1] } };
@@ -221,7 +211,6 @@ enum hrf_status hrf_infer_pool(struct hrf_inference *in)
 
 enum hrf_status hrf_infer_global_pool(struct hrf_inference *in)
 {
-    HRF_TRY(need_rank_4(in));
     in->shape = hrf_infer_input(in, 0)->shape;
     in->shape.dims[2] = 1;
     in->shape.dims[3] = 1;

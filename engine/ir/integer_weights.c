@@ -128,7 +128,7 @@ enum hrf_status hrf_take_integer_weights(struct hrf_graph *graph, const struct h
     *index = node->inputs[HRF_QUANTIZE_X];
     if (is_symmetric(&r))
         return HRF_OK;
-    HRF_AUTO_FREE void *data = hrf_alloc((size_t)hrf_shape_count(&r.x->shape));
+    HRF_AUTO_FREE void *data = hrf_try_alloc((size_t)hrf_shape_count(&r.x->shape));
     HRF_CHECK_MEMORY(data != NULL, err, "no memory for the weights of '%s'", node->name);
     for (int64_t outer = 0, i = 0; outer < r.n_outer; outer++)
         for (int64_t place = 0; place < r.n_places; place++)
@@ -144,7 +144,7 @@ static bool reads_weights(const struct hrf_graph *graph, const struct hrf_node *
                           const struct hrf_node *reader)
 {
     const bool is_matmul = reader->op == HRF_OP_MATMUL, is_gemm = reader->op == HRF_OP_GEMM;
-    const int64_t axis = is_gemm && !reader->attributes.transpose_b ? 1 : 0;
+    const int64_t axis = is_gemm && !reader->attributes.gemm.transpose_b ? 1 : 0;
     if ((!is_matmul && !is_gemm && reader->op != HRF_OP_CONV) ||
         reader->n_inputs > HRF_CONV_SCALES ||
         (!is_matmul && !has_one_scale(graph, node) && node->attributes.axis != axis))

@@ -8,22 +8,165 @@
 
 #include "engine/ir/graph.h"
 
+/* Which part of its inputs a part of the output, of some rows and columns, is made of; each kind is
+ * a rule of engine/plan/region.c. Only what kinds say may be computed in parts. */
+enum hrf_region {
+    HRF_REGION_WHOLE = 1, /* of everything */
+    HRF_REGION_POINT,     /* of the same pixels */
+    HRF_REGION_CHANNELS,  /* of the same pixels, if `axis` is no axis of pixels */
+    HRF_REGION_PIXEL,  /* of the same pixels, if the node works on each by itself (of_each_pixel) */
+    HRF_REGION_WINDOW, /* of what a window sees from there */
+    HRF_REGION_SPREAD, /* of the pixels whose windows, spread out, reach there */
+    HRF_REGION_BLOCK,  /* of blocks of `size` x `size` pixels */
+    HRF_REGION_UNBLOCK, /* of the pixels that blocks are made of */
+    HRF_REGION_PAD,     /* of the pixels as far from the border as the pads say */
+    HRF_REGION_SLICE,   /* of every step-th pixel from somewhere on */
+    HRF_REGION_RESIZE,  /* of the pixels around their places in the image of another size */
+    HRF_REGION_SUM, /* of everything; parts of the input make partial results that add up to it */
+    HRF_N_REGIONS
+};
+
+/* What an operator does with numbers. Whatever holds for a whole class asks for it. */
+enum hrf_op_class {
+    HRF_CLASS_UNARY = 1, /* each element by itself */
+    HRF_CLASS_BINARY,    /* two elements, with broadcasting */
+    HRF_CLASS_PRODUCT,   /* sums of products with weights */
+    HRF_CLASS_NORM,      /* of each element, and of statistics of some axes */
+    HRF_CLASS_POOL,      /* a mean or maximum over rows and columns */
+    HRF_CLASS_REDUCE,    /* over any axes */
+    HRF_CLASS_VIEW,      /* the same elements in the same order, in another shape */
+    HRF_CLASS_MOVE,      /* copies of elements in another order */
+    HRF_CLASS_ATTENTION,
+    HRF_CLASS_CONVERT, /* another type of the same number */
+    HRF_CLASS_KNOWN,   /* folded away when the model is loaded */
+    HRF_CLASS_MESSAGE, /* between ranks */
+    HRF_CLASS_OTHER,
+    HRF_N_CLASSES
+};
+
+/* The same of an output that is tokens, [N][T][C], of which ranks have some each; each kind is a
+ * rule of engine/plan/region_tokens.c. */
+enum hrf_token_rule {
+    HRF_TOKENS_WHOLE = 1, /* of all tokens */
+    HRF_TOKENS_EACH,      /* of the same tokens */
+    HRF_TOKENS_POINT,     /* of the same tokens, of inputs that broadcast */
+    HRF_TOKENS_CHANNELS,  /* of the same tokens, if the operator works on their channels */
+    HRF_TOKENS_SCALE,     /* of the same tokens, if they have one scale */
+    HRF_TOKENS_PRODUCT,   /* of the same tokens and of all weights */
+    HRF_TOKENS_CONCAT,
+    HRF_TOKENS_SLICE,
+    HRF_TOKENS_GATHER,
+    HRF_TOKENS_RESHAPE,   /* an image as tokens or tokens as an image */
+    HRF_TOKENS_ATTENTION, /* of the same queries, and of all keys and values or those of windows */
+    HRF_N_TOKEN_RULES
+};
+
+/* What lowering to 16 or 8 bits (engine/passes/lower.h) does with an operator. One that follows
+ * computes in fewer bits if all of its inputs that come at run time are in fewer bits. */
+enum hrf_precision_rule {
+    HRF_PRECISION_FLOAT = 1, /* computes in float32 in every precision */
+    HRF_PRECISION_HALF,      /* follows to 16 bits; computes in float32 where its inputs have 8 */
+    HRF_PRECISION_FOLLOWS,   /* follows to 16 and to 8 bits; an 8-bit result has its own scale */
+    HRF_PRECISION_SELECTS,   /* the same, but its 8-bit result has its input's scale, since it only
+                                selects or reorders numbers */
+    HRF_PRECISION_PRODUCT,   /* computes in fewer bits if its weights can; its inputs follow it */
+    HRF_N_PRECISION_RULES
+};
+
+/* What an input is for. */
+enum hrf_input_role {
+    HRF_INPUT_DATA,      /* what is computed; a constant or from run time */
+    HRF_INPUT_PARAMETER, /* numbers that belong to channels or outputs, not to rows and columns */
+    HRF_INPUT_WEIGHTS,   /* the same, and a constant: kernels pack it when they are made */
+    HRF_INPUT_INDEX,     /* integers or truth values, and a constant likewise */
+    HRF_INPUT_KNOWN,     /* shape inference reads it: it is known once shapes are */
+    HRF_INPUT_CODED,     /* 8-bit numbers, or their scales and zero points */
+    HRF_N_INPUT_ROLES
+};
+
+enum hrf_attribute_type {
+    HRF_ATTRIBUTE_INT = 1, /* int64_t */
+    HRF_ATTRIBUTE_INTS,    /* `n` of them */
+    HRF_ATTRIBUTE_PAIR,    /* two of them, for rows and columns */
+    HRF_ATTRIBUTE_PADS,    /* four of them, around a window; they count unless auto_pad does */
+    HRF_ATTRIBUTE_LIST,    /* `n` of them for each of n_axes */
+    HRF_ATTRIBUTE_FLOAT,   /* `n` floats */
+    HRF_ATTRIBUTE_FLAG,    /* bool */
+    HRF_ATTRIBUTE_WORD,    /* an enum */
+    HRF_ATTRIBUTE_TYPE     /* enum hrf_dtype */
+};
+/* A member of struct hrf_attributes that an operator has. Reading, writing, hashing and testing
+ * walk these rows. */
+struct hrf_attribute {
+    const char *name; /* ONNX's; NULL: not in a file as such, but set by a pass or a converter */
+    enum hrf_attribute_type type;
+    size_t offset;
+    int32_t n;
+    const char *const *words; /* of a WORD, or of a FLAG's false and true; NULL after the last */
+    double initial;           /* with has_initial: what is meant where it is missing; else */
+    bool has_initial;         /* hrf_attributes_default() has it */
+    bool is_required;
+    bool is_derived;        /* shape inference makes it of the inputs' shapes */
+    bool is_of_inputs;      /* says how to read the inputs that stand for attributes */
+    bool is_always_written; /* though it may be the initial value */
+    int32_t input;          /* newer opsets have it as this input; 0: no */
+    int32_t since;          /* the opset that it came with, if after 13 */
+};
+
 struct hrf_op_info {
     enum hrf_op op;
-    const char *name;   /* ONNX's */
+    const char *name; /* ONNX's */
+    enum hrf_op_class op_class;
+    enum hrf_region region;
+    enum hrf_token_rule tokens;
     int32_t min_inputs; /* none of these may be HRF_NO_VALUE */
     int32_t max_inputs; /* INT32_MAX: any number */
     int32_t max_outputs;
-    uint32_t uses; /* hrf_attribute_use */
+    /* Of inputs 0 to n_roles - 1. The others are DATA, and from first_attribute_input on KNOWN. */
+    const enum hrf_input_role *roles;
+    int32_t n_roles;
+    int32_t rank; /* of input 0: 4, an image [N][C][H][W]; 0: any */
+    /* Bit k: the output may take the memory of input k, which has the same shape, because no other
+     * element of the output is made of an element of the input. A VIEW: if it moves nothing. 0:
+     * what the class says; read hrf_op_may_overwrite(). */
+    uint32_t in_place;
+    enum hrf_precision_rule precision; /* 0: that of the class; read hrf_op_precision() */
+    enum hrf_activation activation;    /* what it becomes when it is fused into another operator */
+    const struct hrf_attribute *attributes;
+    int32_t n_attributes;
     /* Inputs from this index on stand for attributes (newer opsets): they must be constants, and
      * shape inference reads them into the attributes. 0: none. */
     int32_t first_attribute_input;
-    float alpha, beta; /* what ONNX takes for these of a function of one number (op_table.h) */
+    int32_t since; /* the opset that it came with, if after 13 */
+    bool is_made;  /* by passes and converters: no model brings an operator of that name */
 };
 
 const struct hrf_op_info *hrf_op_info(enum hrf_op op);
+/* Where a row does not state one of these, the operator's class does. */
+enum hrf_precision_rule hrf_op_precision(enum hrf_op op);
+enum hrf_input_role hrf_op_role(enum hrf_op op, int32_t input);
+/* True if the output may take the memory of that input, as far as the operator is concerned. */
+bool hrf_op_may_overwrite(enum hrf_op op, int32_t input);
 /* The operator with that ONNX name; HRF_N_OPS if there is none. */
 enum hrf_op hrf_op_find(const char *name);
+
+/* True if the operator has that member of struct hrf_attributes. */
+#define HRF_OP_HAS(op, member) hrf_op_has_attribute(op, offsetof(struct hrf_attributes, member))
+bool hrf_op_has_attribute(enum hrf_op op, size_t offset);
+/* What ONNX means where nothing is said. */
+struct hrf_attributes hrf_attributes_of(enum hrf_op op);
+static inline void *hrf_attribute_at(struct hrf_attributes *a, const struct hrf_attribute *row)
+{
+    return (char *)a + row->offset;
+}
+static inline const void *hrf_attribute_of(const struct hrf_attributes *a,
+                                           const struct hrf_attribute *row)
+{
+    return (const char *)a + row->offset;
+}
+/* How many numbers it has. */
+int32_t hrf_attribute_count(const struct hrf_attributes *a, const struct hrf_attribute *row);
+size_t hrf_attribute_bytes(const struct hrf_attributes *a, const struct hrf_attribute *row);
 
 /* Reads the inputs of node `node` that stand for attributes into its attributes; an error if one of
  * them is not a constant. The inputs stay until hrf_graph_compact() removes them. */

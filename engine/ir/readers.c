@@ -24,22 +24,17 @@ static int32_t find_firsts(const struct hrf_graph *graph, int32_t *first)
     return n;
 }
 
-enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out,
-                                 struct hrf_error *err)
+void hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out)
 {
     const size_t n_values = (size_t)graph->n_values;
-    HRF_AUTO_RELEASE(hrf_readers)
-    r = {
+    struct hrf_readers r = {
         .n_values = graph->n_values,
         .first = hrf_calloc(n_values + 1, sizeof *r.first),
         .is_output = hrf_calloc(n_values + 1, sizeof *r.is_output),
     };
     HRF_AUTO_FREE int32_t *next = hrf_calloc(n_values + 1, sizeof *next);
-    HRF_CHECK_MEMORY(r.first != NULL && r.is_output != NULL && next != NULL, err,
-                     "no memory for the readers of graph '%s'", graph->name);
     const int32_t n = find_firsts(graph, r.first);
     r.nodes = hrf_alloc_array((size_t)n + 1, sizeof *r.nodes);
-    HRF_CHECK_MEMORY(r.nodes != NULL, err, "no memory for the readers of graph '%s'", graph->name);
     for (int32_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++) {
             const int32_t v = graph->nodes[i].inputs[k];
@@ -49,8 +44,6 @@ enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_reade
     for (int32_t i = 0; i < graph->n_outputs; i++)
         r.is_output[graph->outputs[i]] = true;
     *out = r;
-    r = (struct hrf_readers){ 0 };
-    return HRF_OK;
 }
 
 void hrf_readers_drop_constant(const struct hrf_readers *readers, struct hrf_graph *graph,

@@ -16,8 +16,7 @@ struct hrf_readers {
     int32_t n_values;
 };
 
-HRF_CHECKED enum hrf_status hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out,
-                                             struct hrf_error *err);
+void hrf_readers_init(const struct hrf_graph *graph, struct hrf_readers *out);
 void hrf_readers_release(struct hrf_readers *readers);
 
 static inline int32_t hrf_readers_count(const struct hrf_readers *readers, int32_t value)

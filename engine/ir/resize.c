@@ -2,19 +2,27 @@
 
 #include <math.h>
 
+/* Which pixel is nearest may hang on the last bit of a position, and ONNX Runtime's are floats.
+ * Interpolated values change with the position by no more than it does, and keep all its bits. */
+static double position(const struct hrf_resize *r, double x)
+{
+    return r->mode == HRF_RESIZE_NEAREST ? (double)(float)x : x;
+}
+
 /* Source: ONNX Resize, coordinate_transformation_mode. */
 static double origin_of(const struct hrf_resize *r, double scale, int64_t x, int64_t n_in,
                         int64_t n_out)
 {
-    const double half = ((double)x + 0.5) / scale - 0.5;
+    const double half = position(r, position(r, ((double)x + 0.5) / scale) - 0.5);
     switch (r->coordinates) {
     case HRF_RESIZE_PYTORCH_HALF_PIXEL:
         return n_out > 1 ? half : 0;
     case HRF_RESIZE_ALIGN_CORNERS:
-        /* As in ONNX's reference code, the exact scaled length counts here, not the rounded one. */
-        return n_out > 1 ? (double)x * (double)(n_in - 1) / ((double)n_in * scale - 1) : 0;
+        /* The corners meet, whatever the scale, as in PyTorch and ONNX Runtime. ONNX's reference
+         * code divides by the exact scaled length less 1 instead. */
+        return n_out > 1 ? position(r, (double)x * (double)(n_in - 1) / (double)(n_out - 1)) : 0;
     case HRF_RESIZE_ASYMMETRIC:
-        return (double)x / scale;
+        return position(r, (double)x / scale);
     default:
         return half;
     }
@@ -86,6 +94,11 @@ int32_t hrf_resize_n(const struct hrf_resize *resize)
                                                : HRF_RESIZE_TAPS;
 }
 
+double hrf_resize_size(const struct hrf_resize *resize, int64_t size, int axis)
+{
+    return floor((double)((float)size * resize->scales[axis]));
+}
+
 struct hrf_resize_tap hrf_resize_tap_at(const struct hrf_resize *r, int axis, int64_t n_in,
                                         int64_t n_out, int64_t i)
 {
@@ -93,7 +106,7 @@ struct hrf_resize_tap hrf_resize_tap_at(const struct hrf_resize *r, int axis, in
     const bool is_part = part->n_in > 0;
     const int64_t all_in = is_part ? part->n_in : n_in, all_out = is_part ? part->n_out : n_out;
     const double scale = r->scales[0] > 0 ? (double)r->scales[2 + axis]
-                                          : (double)all_out / (double)all_in;
+                                          : position(r, (double)all_out / (double)all_in);
     const double origin = origin_of(r, scale, i + part->first_out, all_in, all_out);
     struct hrf_resize_tap tap = tap_of(r, origin, all_in);
     for (int t = 0; t < hrf_resize_n(r); t++)

@@ -21,7 +21,8 @@ static int32_t add_constant(struct hrf_builder *b, const char *name, const char 
     if (b->status != HRF_OK)
         return index;
     int64_t count = hrf_shape_count(&shape);
-    HRF_AUTO_FREE void *memory = count < 0 ? NULL : hrf_alloc_array((size_t)count, sizeof(float));
+    HRF_AUTO_FREE void *memory = count < 0 ? NULL
+                                           : hrf_try_alloc_array((size_t)count, sizeof(float));
     HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
     if (memory == NULL || full == NULL) {
         failed(b,
@@ -267,7 +268,7 @@ static int32_t add_projection(struct hrf_builder *b, const char *name, int64_t m
     int32_t index = HRF_NO_VALUE;
     if (b->status != HRF_OK)
         return index;
-    HRF_AUTO_FREE void *rows = hrf_alloc_array((size_t)(m * d), sizeof(float));
+    HRF_AUTO_FREE void *rows = hrf_try_alloc_array((size_t)(m * d), sizeof(float));
     HRF_AUTO_FREE char *full = hrf_format("%s.projection", name);
     if (rows == NULL || full == NULL) {
         failed(b, hrf_error_set(b->err, HRF_E_NOMEM, "out of memory for '%s'", name));
@@ -284,9 +285,9 @@ struct hrf_layer hrf_build_performer(struct hrf_builder *b, const char *name,
 {
     struct hrf_layer x = qkv[2]; /* a mean of values */
     struct hrf_attributes a = hrf_attributes_default();
-    a.group = n_heads;
-    a.exponential = exponential;
-    a.epsilon = exponential ? 1e-4f : 1e-3f;
+    a.performer.heads = n_heads;
+    a.performer.exponential = exponential;
+    a.performer.epsilon = exponential ? 1e-4f : 1e-3f;
     const int32_t inputs[] = { qkv[0].value, qkv[1].value, qkv[2].value,
                                add_projection(b, name, n_features, x.channels / n_heads) };
     x.value = hrf_build_node(b, HRF_OP_PERFORMER, name, inputs, 4, &a);
@@ -309,7 +310,7 @@ struct hrf_layer hrf_build_linear(struct hrf_builder *b, const char *name, struc
     struct hrf_shape shape = { .rank = 2, .dims = { n_outputs, x.channels } };
     struct hrf_shape per_output = { .rank = 1, .dims = { n_outputs } };
     struct hrf_attributes a = hrf_attributes_default();
-    a.transpose_b = true;
+    a.gemm.transpose_b = true;
     int32_t inputs[3] = { x.value };
     double limit = sqrt(3 * gain / (double)x.channels);
     inputs[1] = add_constant(b, name, "weight", shape, UNIFORM, -limit, limit);
@@ -334,7 +335,6 @@ enum hrf_status hrf_build_finish(struct hrf_builder *b, struct hrf_layer x)
     if (b->status != HRF_OK)
         return b->status;
     char *name = hrf_strdup("output");
-    HRF_CHECK_MEMORY(name != NULL, b->err, "out of memory for a name");
     hrf_free(b->graph->values[x.value].name);
     b->graph->values[x.value].name = name;
     HRF_TRY(hrf_graph_set_io(b->graph, &input, 1, &x.value, 1, b->err));

@@ -48,8 +48,6 @@ enum hrf_status hrf_model_inspect(const struct hrf_graph *graph, struct hrf_mode
     HRF_AUTO_FREE bool *counted = hrf_calloc((size_t)graph->n_values, sizeof *counted);
     HRF_AUTO_FREE struct hrf_model_layer *layers = hrf_calloc((size_t)graph->n_nodes,
                                                               sizeof *layers);
-    HRF_CHECK_MEMORY(counted != NULL && layers != NULL, err, "out of memory for inspecting '%s'",
-                     graph->name);
     if (graph->n_inputs > 0 && graph->values[graph->inputs[0]].shape.rank > 0)
         summary.batch = graph->values[graph->inputs[0]].shape.dims[0];
     for (int32_t i = 0; i < graph->n_nodes; i++) {

@@ -147,7 +147,7 @@ static int32_t embed(struct tokens *t, struct hrf_layer x)
     a.n_axes = 3;
     for (int i = 0; i < 3; i++)
         a.axes[i] = i;
-    a.pads[1] = 1;
+    a.pad.sizes[1] = 1;
     y = one_input(t, HRF_OP_PAD, "prefix", y, &a);
     return two_inputs(t, HRF_OP_ADD, "embedding", y,
                       hrf_build_uniform(t->b, "embedding", "table", table, -1, 1));

@@ -2,6 +2,7 @@
 #include "engine/onnx/convert_private.h"
 
 #include "base/strbuf.h"
+#include "engine/ir/op.h"
 
 #include <onnx.pb-c.h>
 #include <string.h>
@@ -101,30 +102,12 @@ bool hrf_onnx_text_is(const Onnx__AttributeProto *a, const char *text)
     return a->has_s && a->s.len == strlen(text) && memcmp(a->s.data, text, a->s.len) == 0;
 }
 
-enum hrf_status hrf_onnx_get_auto_pad(struct hrf_onnx_conversion *c, enum hrf_auto_pad *out)
-{
-    static const char *const words[] = { "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID" };
-    const Onnx__AttributeProto *a = hrf_onnx_attribute(c, "auto_pad");
-    *out = HRF_PAD_EXPLICIT;
-    if (a == NULL)
-        return HRF_OK;
-    for (int i = 0; i < 4; i++)
-        if (hrf_onnx_text_is(a, words[i])) {
-            *out = (enum hrf_auto_pad)i;
-            return HRF_OK;
-        }
-    return hrf_onnx_refuse(c, HRF_E_USER,
-                           "auto_pad is none of NOTSET, SAME_UPPER, SAME_LOWER, VALID");
-}
-
 enum hrf_status hrf_onnx_add_integers(struct hrf_onnx_conversion *c, const char *what,
                                       const int64_t *values, int32_t n)
 {
     struct hrf_shape shape = { .rank = 1, .dims = { n } };
     int32_t index;
     HRF_AUTO_FREE char *name = hrf_format("%s_%s", hrf_onnx_text(c->proto->output[0]), what);
-    if (name == NULL)
-        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     HRF_TRY(hrf_graph_add_value(c->reader->graph, name, HRF_S64, &shape, values, &index,
                                 c->reader->err));
     c->inputs[c->n_inputs++] = index;
@@ -167,4 +150,133 @@ enum hrf_status hrf_onnx_get_word(struct hrf_onnx_conversion *c, const char *nam
     return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "%s '%.*s' is not supported", name,
                            (int)(a->s.len < 40 ? a->s.len : 40),
                            a->s.len > 0 ? (const char *)a->s.data : "");
+}
+
+/* ---- by rows ---- */
+
+enum hrf_status hrf_onnx_check_attributes(struct hrf_onnx_conversion *c, enum hrf_op op,
+                                          const char *const *more)
+{
+    const struct hrf_op_info *info = op < HRF_N_OPS ? hrf_op_info(op) : NULL;
+    for (size_t i = 0; i < c->proto->n_attribute; i++) {
+        const Onnx__AttributeProto *a = c->proto->attribute[i];
+        const char *name = hrf_onnx_text(a->name);
+        bool found = false;
+        HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
+        for (int32_t k = 0; info != NULL && k < info->n_attributes; k++) {
+            const char *own = info->attributes[k].name;
+            if (own == NULL)
+                continue;
+            found = found || strcmp(own, name) == 0;
+            hrf_strbuf_addf(&list, "%s%s", list.length > 0 ? ", " : "", own);
+        }
+        for (int k = 0; k < HRF_ONNX_MAX_ATTRIBUTES && more[k] != NULL; k++) {
+            found = found || strcmp(more[k], name) == 0;
+            hrf_strbuf_addf(&list, "%s%s", list.length > 0 ? ", " : "", more[k]);
+        }
+        if (!found)
+            return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "attribute '%s' is not supported; %s%s",
+                                   name, list.length > 0 ? "supported: " : "it has none",
+                                   list.text);
+        if (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0')
+            return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED,
+                                   "attribute '%s' is that of a function around it: export the "
+                                   "model without functions",
+                                   name);
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status read_type(struct hrf_onnx_conversion *c, const char *name,
+                                 enum hrf_dtype *out)
+{
+    int64_t type = 0;
+    HRF_TRY(hrf_onnx_get_int(c, name, &type));
+    if (type == 0)
+        return HRF_OK;
+    if (type < 0 || type > INT32_MAX)
+        return hrf_onnx_refuse(c, HRF_E_USER, "attribute '%s' is %lld", name, (long long)type);
+    HRF_TRY(hrf_onnx_dtype((int32_t)type, hrf_onnx_text(c->proto->output[0]), out, c->reader->err));
+    *out = hrf_onnx_graph_dtype(*out);
+    return HRF_OK;
+}
+
+static enum hrf_status read_list(struct hrf_onnx_conversion *c, const struct hrf_attribute *row)
+{
+    int32_t n;
+    HRF_TRY(
+        hrf_onnx_get_ints(c, row->name, hrf_attribute_at(&c->a, row), row->n * HRF_MAX_RANK, &n));
+    if (n > 0 && n % row->n != 0)
+        return hrf_onnx_refuse(c, HRF_E_USER, "attribute '%s' is of odd length", row->name);
+    if (n >= 0)
+        c->a.n_axes = n / row->n;
+    return HRF_OK;
+}
+
+static enum hrf_status read_pads(struct hrf_onnx_conversion *c, const struct hrf_attribute *row)
+{
+    int64_t *pads = hrf_attribute_at(&c->a, row); /* begins, ends */
+    int32_t n;
+    HRF_TRY(hrf_onnx_get_ints(c, row->name, pads, row->n, &n));
+    if (c->is_1d && n == 2) {
+        pads[3] = pads[1];
+        pads[1] = pads[0];
+        pads[0] = pads[2] = 0;
+        n = row->n;
+    }
+    if (n >= 0 && n != row->n)
+        return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "attribute '%s' has %d numbers, not %d",
+                               row->name, (int)n, (int)row->n);
+    if ((pads[0] | pads[1] | pads[2] | pads[3]) != 0 && c->a.window.auto_pad != HRF_PAD_EXPLICIT)
+        return hrf_onnx_refuse(c, HRF_E_USER, "both auto_pad and pads are given");
+    if (c->a.window.auto_pad == HRF_PAD_VALID)
+        c->a.window.auto_pad = HRF_PAD_EXPLICIT;
+    return HRF_OK;
+}
+
+static enum hrf_status read_attribute(struct hrf_onnx_conversion *c,
+                                      const struct hrf_attribute *row)
+{
+    void *at = hrf_attribute_at(&c->a, row);
+    int word;
+    switch (row->type) {
+    case HRF_ATTRIBUTE_INT:
+        return hrf_onnx_get_int(c, row->name, at);
+    case HRF_ATTRIBUTE_PAIR:
+        return hrf_onnx_get_pair(c, row->name, at);
+    case HRF_ATTRIBUTE_PADS:
+        return read_pads(c, row);
+    case HRF_ATTRIBUTE_LIST:
+        return read_list(c, row);
+    case HRF_ATTRIBUTE_FLOAT:
+        return hrf_onnx_get_float(c, row->name, at);
+    case HRF_ATTRIBUTE_FLAG:
+        if (row->words == NULL)
+            return hrf_onnx_get_bool(c, row->name, at);
+        word = *(bool *)at;
+        HRF_TRY(hrf_onnx_get_word(c, row->name, row->words, &word));
+        *(bool *)at = word != 0;
+        return HRF_OK;
+    case HRF_ATTRIBUTE_WORD:
+        return hrf_onnx_get_word(c, row->name, row->words, at);
+    case HRF_ATTRIBUTE_TYPE:
+        return read_type(c, row->name, at);
+    default: /* INTS are none of a file */
+        return HRF_OK;
+    }
+}
+
+enum hrf_status hrf_onnx_read_attributes(struct hrf_onnx_conversion *c, enum hrf_op op)
+{
+    const struct hrf_op_info *info = hrf_op_info(op);
+    c->a = hrf_attributes_of(op);
+    for (int32_t i = 0; i < info->n_attributes; i++) {
+        const struct hrf_attribute *row = &info->attributes[i];
+        if (row->name == NULL)
+            continue;
+        if (row->is_required && hrf_onnx_attribute(c, row->name) == NULL)
+            return hrf_onnx_refuse(c, HRF_E_USER, "attribute '%s' is missing", row->name);
+        HRF_TRY(read_attribute(c, row));
+    }
+    return HRF_OK;
 }

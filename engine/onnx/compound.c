@@ -34,8 +34,8 @@ static enum hrf_status convert_split(struct hrf_onnx_conversion *c)
             return hrf_onnx_refuse(c, HRF_E_USER, "the size %lld is impossible",
                                    (long long)sizes[k]);
         const int64_t end = begin + (n < 0 ? 0 : sizes[k]);
-        a.part = (int64_t)k;
-        a.n_parts = n < 0 ? n_outputs : 0;
+        a.slice.part = (int64_t)k;
+        a.slice.n_parts = n < 0 ? n_outputs : 0;
         if (hrf_onnx_has_output(c, k) && n < 0) {
             HRF_TRY(hrf_onnx_put_output(c, k, HRF_OP_SLICE, inputs, 1, &a));
         } else if (hrf_onnx_has_output(c, k)) {
@@ -65,7 +65,8 @@ static enum hrf_status convert_1d(struct hrf_onnx_conversion *c)
     struct hrf_attributes squeeze = hrf_attributes_default();
     int32_t inputs[3] = { HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE }, y;
     c->op = c->row->op;
-    HRF_TRY(c->row->convert(c)); /* numbers of one axis are read as those of columns */
+    HRF_TRY(
+        hrf_onnx_read_attributes(c, c->op)); /* numbers of one axis are read as those of columns */
     HRF_TRY(add_rows(c, c->inputs[0], &inputs[0]));
     if (hrf_onnx_has_input(c, 1))
         HRF_TRY(add_rows(c, c->inputs[1], &inputs[1]));
@@ -81,7 +82,7 @@ static enum hrf_status convert_1d(struct hrf_onnx_conversion *c)
 
 static enum hrf_status convert_instance_norm(struct hrf_onnx_conversion *c)
 {
-    c->a.group = 0;
+    c->a.n_groups = 0;
     HRF_TRY(hrf_onnx_get_float(c, "epsilon", &c->a.epsilon));
     return hrf_onnx_put_output(c, 0, HRF_OP_GROUP_NORM, c->inputs, 3, &c->a);
 }
@@ -136,41 +137,15 @@ static const struct hrf_onnx_compound table[] = {
     { "Split", 1, 2, convert_split, { "axis", "num_outputs", "split" } },
     { "TopK", 2, 2, hrf_onnx_convert_top_k, { "axis", "largest", "sorted" } },
 };
-static const struct hrf_onnx_compound table_1d[] = {
-    { "AveragePool",
-      1,
-      1,
-      convert_1d,
-      { "auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads",
-        "strides" } },
-    { "Conv",
-      2,
-      3,
-      convert_1d,
-      { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides" } },
-    { "ConvTranspose",
-      2,
-      3,
-      convert_1d,
-      { "auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads",
-        "strides" } },
-    { "MaxPool",
-      1,
-      1,
-      convert_1d,
-      { "auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order",
-        "strides" } },
-};
+/* Of windows along one axis; attributes and inputs are those of the operator. */
+static const struct hrf_onnx_compound of_1d = { .convert = convert_1d };
 
 const struct hrf_onnx_compound *hrf_onnx_find_compound(const char *name, bool is_1d)
 {
-    const size_t n = is_1d ? sizeof table_1d / sizeof table_1d[0] : sizeof table / sizeof table[0];
-    for (size_t i = 0; i < n; i++) {
-        const struct hrf_onnx_compound *row = is_1d ? &table_1d[i] : &table[i];
-        if (strcmp(row->name, name) == 0)
-            return row;
-    }
-    return NULL;
+    for (size_t i = 0; i < sizeof table / sizeof table[0] && !is_1d; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return is_1d ? &of_1d : NULL;
 }
 
 const char *hrf_onnx_compound_name(size_t i)

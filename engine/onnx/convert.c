@@ -34,34 +34,13 @@ static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char
                            way_out(type));
 }
 
-static enum hrf_status check_attributes(struct hrf_onnx_conversion *c, const char *const *known)
-{
-    for (size_t i = 0; i < c->proto->n_attribute; i++) {
-        const Onnx__AttributeProto *a = c->proto->attribute[i];
-        const char *name = hrf_onnx_text(a->name);
-        bool found = false;
-        HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
-        for (int k = 0; k < HRF_ONNX_MAX_ATTRIBUTES && known[k] != NULL; k++) {
-            found = found || strcmp(known[k], name) == 0;
-            hrf_strbuf_addf(&list, "%s%s", k > 0 ? ", " : "", known[k]);
-        }
-        if (!found)
-            return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "attribute '%s' is not supported; %s%s",
-                                   name, list.length > 0 ? "supported: " : "it has none",
-                                   list.text);
-        if (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0')
-            return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "attribute '%s' refers to a function's",
-                                   name);
-    }
-    return HRF_OK;
-}
-
 static enum hrf_status name_output(struct hrf_onnx_conversion *c, const char *name, int32_t index)
 {
     if (hrf_names_get(&c->reader->values, name, HRF_NAME_UNKNOWN) != HRF_NAME_UNKNOWN)
         return hrf_onnx_refuse(c, HRF_E_USER, "its output '%s' has the name of another value",
                                name);
-    return hrf_names_set(&c->reader->values, name, index, c->reader->err);
+    hrf_names_set(&c->reader->values, name, index);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_onnx_refuse_output(struct hrf_onnx_conversion *c, size_t k)
@@ -93,8 +72,6 @@ static enum hrf_status read_inputs(struct hrf_onnx_conversion *c)
 {
     HRF_AUTO_FREE char *user = hrf_format("node '%s' (%s)", hrf_onnx_text(c->proto->name),
                                           hrf_onnx_text(c->proto->op_type));
-    if (user == NULL)
-        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     for (size_t i = 0; i < c->proto->n_input; i++)
         HRF_TRY(hrf_onnx_lookup(c->reader, c->proto->input[i], user, &c->inputs[i]));
     c->n_inputs = (int32_t)c->proto->n_input;
@@ -107,7 +84,7 @@ static enum hrf_status convert_constant(struct hrf_onnx_conversion *c)
 {
     static const char *const known[] = { "value",     "value_float", "value_floats",
                                          "value_int", "value_ints",  NULL };
-    HRF_TRY(check_attributes(c, known));
+    HRF_TRY(hrf_onnx_check_attributes(c, HRF_N_OPS, known));
     if (c->proto->n_attribute != 1)
         return hrf_onnx_refuse(c, HRF_E_USER, "has %zu attributes, not one value",
                                c->proto->n_attribute);
@@ -143,7 +120,7 @@ static enum hrf_status convert_chain(struct hrf_onnx_conversion *c, enum hrf_op 
 {
     const struct hrf_shape unknown = { .rank = -1 };
     struct hrf_graph *graph = c->reader->graph;
-    HRF_TRY(check_attributes(c, (const char *const[]){ NULL }));
+    HRF_TRY(hrf_onnx_check_attributes(c, HRF_N_OPS, (const char *const[]){ NULL }));
     int32_t sum = c->n_inputs > 0 ? c->inputs[0] : HRF_NO_VALUE, output;
     for (int32_t i = 0; i < c->n_inputs; i++)
         if (c->inputs[i] == HRF_NO_VALUE)
@@ -185,8 +162,6 @@ enum hrf_status hrf_onnx_put(struct hrf_onnx_conversion *c, enum hrf_op op, cons
     const struct hrf_shape unknown = { .rank = -1 };
     HRF_AUTO_FREE char *name = make_name(c);
     int32_t index; /* *output may be one of the inputs */
-    if (name == NULL)
-        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     HRF_TRY(hrf_graph_add_value(c->reader->graph, name, HRF_DTYPE_NONE, &unknown, NULL, &index,
                                 c->reader->err));
     HRF_TRY(hrf_graph_add_node(c->reader->graph, op, name, inputs, n_inputs, &index, 1, a,
@@ -207,8 +182,6 @@ enum hrf_status hrf_onnx_put_output(struct hrf_onnx_conversion *c, size_t k, enu
     if (k > 0)
         snprintf(numbered, sizeof numbered, ".%zu", k);
     HRF_AUTO_FREE char *node = hrf_format("%s%s", own[0] != '\0' ? own : name, numbered);
-    if (node == NULL)
-        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     HRF_TRY(hrf_graph_add_value(c->reader->graph, name, HRF_DTYPE_NONE, &unknown, NULL, &output,
                                 c->reader->err));
     HRF_TRY(name_output(c, name, output));
@@ -220,8 +193,6 @@ enum hrf_status hrf_onnx_put_constant(struct hrf_onnx_conversion *c, enum hrf_dt
                                       const struct hrf_shape *shape, void **data, int32_t *index)
 {
     HRF_AUTO_FREE char *name = make_name(c);
-    if (name == NULL)
-        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     return hrf_graph_take_value(c->reader->graph, name, dtype, shape, data, index, c->reader->err);
 }
 
@@ -230,8 +201,6 @@ enum hrf_status hrf_onnx_put_integers(struct hrf_onnx_conversion *c, const int64
 {
     const struct hrf_shape shape = { .rank = 1, .dims = { n } };
     HRF_AUTO_FREE char *name = make_name(c);
-    if (name == NULL)
-        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     return hrf_graph_add_value(c->reader->graph, name, HRF_S64, &shape, values, index,
                                c->reader->err);
 }
@@ -240,8 +209,6 @@ enum hrf_status hrf_onnx_put_float(struct hrf_onnx_conversion *c, float value, i
 {
     const struct hrf_shape scalar = { .rank = 0 };
     HRF_AUTO_FREE char *name = make_name(c);
-    if (name == NULL)
-        return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     return hrf_graph_add_value(c->reader->graph, name, HRF_F32, &scalar, &value, index,
                                c->reader->err);
 }
@@ -276,11 +243,14 @@ enum hrf_status hrf_onnx_convert_if(struct hrf_onnx_conversion *c)
 static enum hrf_status convert_compound(struct hrf_onnx_conversion *c,
                                         const struct hrf_onnx_compound *compound)
 {
-    HRF_TRY(check_attributes(c, compound->attributes));
-    if (c->n_inputs > compound->max_inputs || c->n_inputs < compound->min_inputs)
+    const int32_t min = c->is_1d ? hrf_op_info(c->row->op)->min_inputs : compound->min_inputs;
+    const int32_t max = c->is_1d ? c->row->max_inputs : compound->max_inputs;
+    HRF_TRY(hrf_onnx_check_attributes(c, c->is_1d ? c->row->op : HRF_N_OPS,
+                                      c->is_1d ? c->row->attributes : compound->attributes));
+    if (c->n_inputs > max || c->n_inputs < min)
         return hrf_onnx_refuse(c, HRF_E_USER, "has %d inputs; it takes %d to %d", (int)c->n_inputs,
-                               (int)compound->min_inputs, (int)compound->max_inputs);
-    for (int32_t k = 0; k < compound->min_inputs; k++)
+                               (int)min, (int)max);
+    for (int32_t k = 0; k < min; k++)
         if (c->inputs[k] < 0)
             return hrf_onnx_refuse(c, HRF_E_USER, "its input %d is missing", (int)k);
     return compound->convert(c);
@@ -291,7 +261,7 @@ static bool is_1d(const struct hrf_onnx_conversion *c)
 {
     const Onnx__AttributeProto *kernel = hrf_onnx_attribute(c, "kernel_shape");
     const struct hrf_value *weights = hrf_onnx_input(c, 1);
-    if (c->row == NULL || (hrf_op_info(c->row->op)->uses & HRF_USE_WINDOW) == 0)
+    if (c->row == NULL || !HRF_OP_HAS(c->row->op, window.stride))
         return false;
     return kernel != NULL ? kernel->n_ints == 1
                           : weights != NULL && weights->data != NULL && weights->shape.rank == 3;
@@ -301,12 +271,13 @@ static enum hrf_status convert_by_row(struct hrf_onnx_conversion *c)
 {
     struct hrf_graph *graph = c->reader->graph;
     int32_t output;
-    HRF_TRY(check_attributes(c, c->row->attributes));
+    HRF_TRY(hrf_onnx_check_attributes(c, c->row->op, c->row->attributes));
     int32_t fewest = hrf_op_info(c->row->op)->min_inputs;
     if (c->n_inputs > c->row->max_inputs || c->n_inputs < fewest)
         return hrf_onnx_refuse(c, HRF_E_USER, "has %d inputs; it takes %d to %d", (int)c->n_inputs,
                                (int)fewest, (int)c->row->max_inputs);
     c->op = c->row->op;
+    HRF_TRY(hrf_onnx_read_attributes(c, c->op));
     if (c->row->convert != NULL)
         HRF_TRY(c->row->convert(c));
     /* Shared weights reach their users through Identity: an alias, not a node. */
@@ -331,7 +302,8 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
             "operators of the domain '%s' are not supported; they are a runtime's "
             "own: export the model again, without its optimiser",
             domain);
-    c.row = hrf_onnx_find_row(type);
+    struct hrf_onnx_row row;
+    c.row = hrf_onnx_find_row(type, &row) ? &row : NULL;
     if (is_own != (c.row != NULL && c.row->op == HRF_OP_PERFORMER))
         return hrf_onnx_refuse(&c, HRF_E_UNSUPPORTED,
                                "the domain '%s' has no such operator; '%s' has %s", domain,
@@ -349,8 +321,6 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
     if (node->n_input > INT32_MAX - 8)
         return hrf_onnx_refuse(&c, HRF_E_UNSUPPORTED, "%zu inputs are too many", node->n_input);
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array(node->n_input + 4, sizeof *inputs);
-    if (inputs == NULL)
-        return hrf_onnx_refuse(&c, HRF_E_NOMEM, "out of memory");
     c.inputs = inputs;
     if (constant)
         return convert_constant(&c);

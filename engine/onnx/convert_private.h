@@ -26,12 +26,20 @@ enum { HRF_ONNX_MAX_ATTRIBUTES = 10 };
 struct hrf_onnx_row {
     const char *name;
     enum hrf_op op;
-    int32_t max_inputs;          /* of the ONNX operator */
-    hrf_onnx_converter *convert; /* NULL: no attributes to read */
+    int32_t max_inputs; /* of the ONNX operator */
+    /* What the rows of the operator's attributes do not say: older opsets, attributes that change
+     * the operator; called when those have been read. NULL: nothing. */
+    hrf_onnx_converter *convert;
+    /* Further attributes, which `convert` checks or which change nothing. */
     const char *attributes[HRF_ONNX_MAX_ATTRIBUTES];
 };
-/* NULL: the table has no such operator. */
-const struct hrf_onnx_row *hrf_onnx_find_row(const char *name);
+/* Refuses attributes that neither the operator's rows (HRF_N_OPS: none) nor `more` name. */
+enum hrf_status hrf_onnx_check_attributes(struct hrf_onnx_conversion *c, enum hrf_op op,
+                                          const char *const *more);
+/* Reads the operator's attributes by its rows, from ONNX's defaults on. */
+enum hrf_status hrf_onnx_read_attributes(struct hrf_onnx_conversion *c, enum hrf_op op);
+/* False: there is no such operator, or it becomes other ones. */
+bool hrf_onnx_find_row(const char *name, struct hrf_onnx_row *out);
 
 /* An operator that becomes several nodes, or nodes for several outputs: the converter adds them. */
 struct hrf_onnx_compound {
@@ -72,11 +80,8 @@ enum hrf_status hrf_onnx_refuse_output(struct hrf_onnx_conversion *c, size_t k);
 enum hrf_status hrf_onnx_refuse_outputs(struct hrf_onnx_conversion *c, size_t first);
 
 /* Of operators_move.c: what moves elements or speaks of shapes and types. */
-hrf_onnx_converter hrf_onnx_convert_concat, hrf_onnx_convert_flatten, hrf_onnx_convert_gather,
-    hrf_onnx_convert_reshape, hrf_onnx_convert_transpose, hrf_onnx_convert_axes,
-    hrf_onnx_convert_pad, hrf_onnx_convert_slice, hrf_onnx_convert_shape, hrf_onnx_convert_cast,
-    hrf_onnx_convert_constant_of_shape, hrf_onnx_convert_trilu, hrf_onnx_convert_cum_sum,
-    hrf_onnx_convert_eye_like, hrf_onnx_convert_gather_nd, hrf_onnx_convert_scatter_nd,
+hrf_onnx_converter hrf_onnx_convert_gather, hrf_onnx_convert_pad, hrf_onnx_convert_slice,
+    hrf_onnx_convert_constant_of_shape, hrf_onnx_convert_gather_nd, hrf_onnx_convert_scatter_nd,
     hrf_onnx_convert_cast_like;
 /* Of operators_select.c. */
 hrf_onnx_converter hrf_onnx_convert_top_k, hrf_onnx_convert_arg_max;
@@ -90,8 +95,6 @@ hrf_onnx_converter hrf_onnx_convert_qlinear_conv, hrf_onnx_convert_qlinear_matmu
 /* Of einsum.c and operators_attention.c. */
 hrf_onnx_converter hrf_onnx_convert_if; /* of convert.c */
 hrf_onnx_converter hrf_onnx_convert_einsum, hrf_onnx_convert_attention, hrf_onnx_convert_rotary;
-/* Conv, ConvTranspose and the pools, whose windows the table's converters read. */
-hrf_onnx_converter hrf_onnx_read_window_attributes;
 
 /* An error that names the node; returns `status`. */
 enum hrf_status hrf_onnx_refuse(struct hrf_onnx_conversion *c, enum hrf_status status,
@@ -112,7 +115,6 @@ enum hrf_status hrf_onnx_get_ints(struct hrf_onnx_conversion *c, const char *nam
                                   int32_t max, int32_t *n);
 /* Of rows and columns. */
 enum hrf_status hrf_onnx_get_pair(struct hrf_onnx_conversion *c, const char *name, int64_t out[2]);
-enum hrf_status hrf_onnx_get_auto_pad(struct hrf_onnx_conversion *c, enum hrf_auto_pad *out);
 /* The index of the attribute's word; `words` ends with NULL. */
 enum hrf_status hrf_onnx_get_word(struct hrf_onnx_conversion *c, const char *name,
                                   const char *const *words, int *out);

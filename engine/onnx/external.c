@@ -85,7 +85,6 @@ static enum hrf_status resolve(const char *folder, const char *location, const c
                              "read (no absolute path, no '..')",
                              name, location);
     HRF_AUTO_FREE char *path = hrf_path_join(folder, location);
-    HRF_CHECK_MEMORY(path != NULL, err, "out of memory for a path");
     char root[PATH_MAX], real[PATH_MAX];
     if (realpath(folder, root) == NULL || realpath(path, real) == NULL)
         return hrf_error_set_errno(err, errno,
@@ -100,7 +99,7 @@ static enum hrf_status resolve(const char *folder, const char *location, const c
                              "model's folder",
                              name, path);
     *out = hrf_strdup(real);
-    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "out of memory for a path");
+    return HRF_OK;
 }
 
 static enum hrf_status open_file(struct hrf_onnx_external *external, const char *location,
@@ -114,10 +113,6 @@ static enum hrf_status open_file(struct hrf_onnx_external *external, const char 
     HRF_TRY(resolve(external->folder, location, name, &path, err));
     HRF_TRY(hrf_file_open(path, &external->fd, err));
     external->location = hrf_strdup(location);
-    if (external->location == NULL) {
-        close(external->fd);
-        return hrf_error_set(err, HRF_E_NOMEM, "out of memory for a path");
-    }
     if (fstat(external->fd, &info) != 0)
         return hrf_error_set_errno(err, errno, "'%s'", path);
     external->file_bytes = (int64_t)info.st_size;

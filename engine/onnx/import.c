@@ -24,7 +24,9 @@ enum hrf_status hrf_onnx_lookup(struct hrf_onnx_reader *reader, const char *name
     int32_t index = hrf_names_get(&reader->values, name, HRF_NAME_UNKNOWN);
     if (index == HRF_NAME_REFUSED)
         return hrf_error_set(reader->err, HRF_E_UNSUPPORTED,
-                             "%s uses '%s', a further output that is not supported", user, name);
+                             "%s uses '%s', a further output that is not supported: take it out of "
+                             "the model and export again",
+                             user, name);
     if (index == HRF_NAME_UNKNOWN)
         return hrf_error_set(reader->err, HRF_E_USER, "%s uses '%s', which nothing produces", user,
                              name);
@@ -58,7 +60,8 @@ static enum hrf_status name_value(struct hrf_onnx_reader *reader, const char *na
 {
     if (hrf_names_get(&reader->values, name, HRF_NAME_UNKNOWN) != HRF_NAME_UNKNOWN)
         return hrf_error_set(reader->err, HRF_E_USER, "the name '%s' is given twice", name);
-    return hrf_names_set(&reader->values, name, index, reader->err);
+    hrf_names_set(&reader->values, name, index);
+    return HRF_OK;
 }
 
 static enum hrf_status read_initializers(struct hrf_onnx_reader *reader)
@@ -167,9 +170,6 @@ static enum hrf_status sorter_init(struct sorter *s, struct hrf_error *err)
     s->order = hrf_alloc_array(n, sizeof *s->order);
     s->stack = hrf_alloc_array(n, sizeof *s->stack);
     s->next_input = hrf_calloc(n, sizeof *s->next_input);
-    HRF_CHECK_MEMORY(s->state != NULL && s->order != NULL && s->stack != NULL &&
-                         s->next_input != NULL,
-                     err, "out of memory for sorting %zu nodes", n);
     for (size_t i = 0; i < n; i++) {
         const Onnx__NodeProto *node = s->proto->node[i];
         for (size_t k = 0; k < node->n_output; k++) {
@@ -178,7 +178,7 @@ static enum hrf_status sorter_init(struct sorter *s, struct hrf_error *err)
                 continue;
             if (hrf_names_get(&s->producers, name, -1) >= 0)
                 return hrf_error_set(err, HRF_E_USER, "the value '%s' is produced twice", name);
-            HRF_TRY(hrf_names_set(&s->producers, name, (int32_t)i, err));
+            hrf_names_set(&s->producers, name, (int32_t)i);
         }
     }
     return HRF_OK;
@@ -286,11 +286,9 @@ static enum hrf_status absorb_attribute_inputs(struct hrf_graph *graph, struct h
 static enum hrf_status check_weights(const struct hrf_graph *graph, const struct hrf_node *node,
                                      struct hrf_error *err)
 {
-    const bool is_product = node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
-                            node->op == HRF_OP_GEMM || node->op == HRF_OP_MATMUL ||
-                            node->op == HRF_OP_BATCH_NORM || node->op == HRF_OP_LAYER_NORM ||
-                            node->op == HRF_OP_RMS_NORM || node->op == HRF_OP_GROUP_NORM;
-    for (int32_t k = 1; is_product && k < node->n_inputs; k++) {
+    const enum hrf_op_class op_class = hrf_op_info(node->op)->op_class;
+    const bool has_weights = op_class == HRF_CLASS_PRODUCT || op_class == HRF_CLASS_NORM;
+    for (int32_t k = 1; has_weights && k < node->n_inputs; k++) {
         if (node->inputs[k] < 0)
             continue;
         const struct hrf_value *value = &graph->values[node->inputs[k]];
@@ -316,14 +314,14 @@ static enum hrf_status read_graph(struct hrf_onnx_reader *reader)
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array(proto->n_input, sizeof *inputs);
     HRF_AUTO_FREE int32_t *outputs = hrf_alloc_array(proto->n_output, sizeof *outputs);
     int32_t n_inputs = 0;
-    HRF_CHECK_MEMORY(inputs != NULL && outputs != NULL, reader->err,
-                     "out of memory for inputs and outputs");
     HRF_TRY(read_initializers(reader));
     HRF_TRY(read_inputs(reader, inputs, &n_inputs));
     HRF_TRY(read_nodes(reader));
     HRF_TRY(read_outputs(reader, outputs));
     HRF_TRY(hrf_graph_set_io(reader->graph, inputs, n_inputs, outputs, (int32_t)proto->n_output,
                              reader->err));
+    if (n_inputs == 1)
+        reader->graph->file_shape = reader->graph->values[inputs[0]].shape;
     if (reader->has_unused)
         HRF_TRY(hrf_graph_remove_unused(reader->graph, reader->err));
     HRF_TRY(absorb_attribute_inputs(reader->graph, reader->err));
@@ -426,7 +424,6 @@ static enum hrf_status read_file(const char *path, char *sha256, struct hrf_grap
     HRF_AUTO_RELEASE(hrf_onnx_source) source = { 0 };
     struct hrf_onnx_info info;
     HRF_AUTO_FREE char *folder = hrf_path_directory(path);
-    HRF_CHECK_MEMORY(folder != NULL, err, "out of memory for a path");
     HRF_TRY(hrf_onnx_source_open(path, max_file_bytes, &source, err));
     if (sha256 != NULL) {
         const enum hrf_status status = hrf_onnx_source_hash(&source, sha256, err);
@@ -460,13 +457,9 @@ enum hrf_status hrf_onnx_read_entry(const char *path, const char *key, char **va
         return hrf_error_wrap(err, status, "model '%s'", path);
     const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
     for (size_t i = 0; i < model->n_metadata_props && found == NULL; i++)
-        if (strcmp(hrf_onnx_text(model->metadata_props[i]->key), key) == 0) {
+        if (strcmp(hrf_onnx_text(model->metadata_props[i]->key), key) == 0)
             found = hrf_strdup(hrf_onnx_text(model->metadata_props[i]->value));
-            if (found == NULL)
-                status = hrf_error_set(err, HRF_E_NOMEM, "no memory for '%s'", path);
-        }
     hrf_onnx_free_message(message);
-    if (status == HRF_OK)
-        *value = found;
-    return status;
+    *value = found;
+    return HRF_OK;
 }

@@ -18,29 +18,25 @@ static struct hrf_name_slot *find_slot(struct hrf_name_slot *slots, size_t n, co
     return &slots[i];
 }
 
-static enum hrf_status grow(struct hrf_names *names, struct hrf_error *err)
+static void grow(struct hrf_names *names)
 {
     size_t n = names->n_slots > 0 ? 2 * names->n_slots : 64;
     struct hrf_name_slot *slots = hrf_calloc(n, sizeof *slots);
-    HRF_CHECK_MEMORY(slots != NULL, err, "out of memory for %zu names", n);
     for (size_t i = 0; i < names->n_slots; i++)
         if (names->slots[i].name != NULL)
             *find_slot(slots, n, names->slots[i].name) = names->slots[i];
     hrf_free(names->slots);
     names->slots = slots;
     names->n_slots = n;
-    return HRF_OK;
 }
 
-enum hrf_status hrf_names_set(struct hrf_names *names, const char *name, int32_t value,
-                              struct hrf_error *err)
+void hrf_names_set(struct hrf_names *names, const char *name, int32_t value)
 {
     if (2 * (names->n_used + 1) > names->n_slots)
-        HRF_TRY(grow(names, err));
+        grow(names);
     struct hrf_name_slot *slot = find_slot(names->slots, names->n_slots, name);
     names->n_used += slot->name == NULL;
     *slot = (struct hrf_name_slot){ .name = name, .value = value };
-    return HRF_OK;
 }
 
 int32_t hrf_names_get(const struct hrf_names *names, const char *name, int32_t missing)

@@ -17,8 +17,7 @@ struct hrf_names {
 };
 
 /* Adds or replaces. */
-HRF_CHECKED enum hrf_status hrf_names_set(struct hrf_names *names, const char *name, int32_t value,
-                                          struct hrf_error *err);
+void hrf_names_set(struct hrf_names *names, const char *name, int32_t value);
 /* `missing` when there is none. */
 int32_t hrf_names_get(const struct hrf_names *names, const char *name, int32_t missing);
 void hrf_names_release(struct hrf_names *names);

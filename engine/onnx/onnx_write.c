@@ -122,23 +122,20 @@ static void put_outputs(struct hrf_onnx_writer *w)
     }
 }
 
-static enum hrf_status name_values(struct hrf_onnx_writer *w)
+static void name_values(struct hrf_onnx_writer *w)
 {
     struct hrf_names seen = { 0 };
-    enum hrf_status status = HRF_OK;
-    for (int32_t i = 0; i < w->graph->n_values && status == HRF_OK; i++) {
+    for (int32_t i = 0; i < w->graph->n_values; i++) {
         const char *name = w->graph->values[i].name;
         bool fresh = name[0] != '\0' && hrf_names_get(&seen, name, -1) < 0;
         w->names[i] = fresh ? hrf_strdup(name) : hrf_format("%s#%d", name, (int)i);
-        status = w->names[i] == NULL ? hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for names")
-                                     : hrf_names_set(&seen, w->names[i], i, w->err);
+        hrf_names_set(&seen, w->names[i], i);
     }
     hrf_names_release(&seen);
-    return status;
 }
 
 /* As long as they can become. */
-static enum hrf_status make_lists(struct hrf_onnx_writer *w)
+static void make_lists(struct hrf_onnx_writer *w)
 {
     const struct hrf_graph *g = w->graph;
     const size_t n_constants = (size_t)g->n_values + HRF_ONNX_EXTRA_INPUTS * (size_t)g->n_nodes;
@@ -146,14 +143,13 @@ static enum hrf_status make_lists(struct hrf_onnx_writer *w)
     w->proto->initializer = hrf_onnx_keep(w, NULL, n_constants * sizeof(void *));
     w->proto->input = hrf_onnx_keep(w, NULL, (size_t)g->n_inputs * sizeof(void *));
     w->proto->output = hrf_onnx_keep(w, NULL, (size_t)g->n_outputs * sizeof(void *));
-    return w->failed ? hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model") : HRF_OK;
 }
 
 static enum hrf_status put_graph(struct hrf_onnx_writer *w)
 {
     HRF_TRY(hrf_graph_check(w->graph, w->err));
-    HRF_TRY(name_values(w));
-    HRF_TRY(make_lists(w));
+    name_values(w);
+    make_lists(w);
     w->opset = 13;
     for (int32_t i = 0; i < w->graph->n_nodes; i++) {
         const int64_t needed = hrf_onnx_opset_for(&w->graph->nodes[i]);
@@ -169,17 +165,15 @@ static enum hrf_status put_graph(struct hrf_onnx_writer *w)
                                                           value->dtype, &value->shape);
     }
     put_outputs(w);
-    return w->failed ? hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model") : HRF_OK;
+    return HRF_OK;
 }
 
 static void put_entries(struct hrf_onnx_writer *w, Onnx__ModelProto *model)
 {
     model->metadata_props = hrf_onnx_keep(w, NULL, (w->n_entries + 1) * sizeof(void *));
-    for (size_t i = 0; i < w->n_entries && !w->failed; i++) {
+    for (size_t i = 0; i < w->n_entries; i++) {
         Onnx__StringStringEntryProto *entry = HRF_ONNX_NEW(w, Onnx__StringStringEntryProto,
                                                            ONNX__STRING_STRING_ENTRY_PROTO__INIT);
-        if (entry == NULL)
-            return;
         entry->key = hrf_onnx_unconst(w->entries[i].key);
         entry->value = hrf_onnx_unconst(w->entries[i].value);
         model->metadata_props[model->n_metadata_props++] = entry;
@@ -204,8 +198,6 @@ static enum hrf_status write_file(struct hrf_onnx_writer *w, const char *path)
     model.graph = w->proto;
     if (w->n_entries > 0)
         put_entries(w, &model);
-    if (w->failed)
-        return hrf_error_set(w->err, HRF_E_NOMEM, "out of memory for the model");
     size_t n = protobuf_c_message_get_packed_size(&model.base);
     HRF_AUTO_FREE void *references = NULL;
     if (n > INT_MAX || w->splits) {
@@ -215,7 +207,7 @@ static enum hrf_status write_file(struct hrf_onnx_writer *w, const char *path)
     if (n > INT_MAX)
         return hrf_error_set(w->err, HRF_E_UNSUPPORTED,
                              "it takes %zu bytes, and one ONNX file holds at most %d", n, INT_MAX);
-    HRF_AUTO_FREE uint8_t *bytes = hrf_alloc(n);
+    HRF_AUTO_FREE uint8_t *bytes = hrf_try_alloc(n);
     HRF_CHECK_MEMORY(bytes != NULL, w->err, "out of memory for %zu bytes of ONNX", n);
     protobuf_c_message_pack(&model.base, bytes);
     return hrf_file_write_atomic(path, bytes, n, w->err);
@@ -239,7 +231,6 @@ enum hrf_status hrf_onnx_write_with(const struct hrf_graph *graph,
                                  .splits = splits,
                                  .err = err };
     w.names = hrf_calloc((size_t)graph->n_values, sizeof *w.names);
-    HRF_CHECK_MEMORY(w.names != NULL, err, "out of memory for writing '%s'", path);
     enum hrf_status status = put_graph(&w);
     if (status == HRF_OK)
         status = write_file(&w, path);

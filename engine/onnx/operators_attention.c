@@ -55,14 +55,14 @@ enum hrf_status hrf_onnx_convert_attention(struct hrf_onnx_conversion *c)
     int64_t heads = 0, kv_heads = 0, unused = 0;
     float softcap = 0;
     int32_t inputs[4] = { c->inputs[0], c->inputs[1], c->inputs[2] }, y;
-    a.scale = 0;
-    HRF_TRY(hrf_onnx_get_bool(c, "is_causal", &a.causal));
+    a.attention.scale = 0;
+    HRF_TRY(hrf_onnx_get_bool(c, "is_causal", &a.attention.causal));
     HRF_TRY(hrf_onnx_get_int(c, "q_num_heads", &heads));
     HRF_TRY(hrf_onnx_get_int(c, "kv_num_heads", &kv_heads));
     HRF_TRY(
         hrf_onnx_get_int(c, "qk_matmul_output_mode", &unused)); /* of an output that is not read */
     HRF_TRY(hrf_onnx_get_int(c, "softmax_precision", &unused)); /* float32 at least, always */
-    HRF_TRY(hrf_onnx_get_float(c, "scale", &a.scale));
+    HRF_TRY(hrf_onnx_get_float(c, "scale", &a.attention.scale));
     HRF_TRY(hrf_onnx_get_float(c, "softcap", &softcap));
     if (softcap != 0 || hrf_onnx_has_input(c, 4) || hrf_onnx_has_input(c, 5) ||
         hrf_onnx_has_input(c, 6))
@@ -92,9 +92,9 @@ static enum hrf_status put_part(struct hrf_onnx_conversion *c, int32_t value, in
     struct hrf_attributes a = hrf_attributes_default();
     a.n_axes = 1;
     a.axes[0] = -1;
-    a.starts[0] = start;
-    a.ends[0] = end;
-    a.steps[0] = step;
+    a.slice.starts[0] = start;
+    a.slice.ends[0] = end;
+    a.slice.steps[0] = step;
     return hrf_onnx_put(c, HRF_OP_SLICE, &value, 1, &a, out);
 }
 
@@ -169,8 +169,8 @@ enum hrf_status hrf_onnx_convert_rotary(struct hrf_onnx_conversion *c)
         }
         a.n_axes = 1;
         a.axes[0] = -1;
-        a.part = i;
-        a.n_parts = 2;
+        a.slice.part = i;
+        a.slice.n_parts = 2;
         HRF_TRY(hrf_onnx_put(c, HRF_OP_SLICE, &turned, 1, &a, &parts[i]));
     }
     const int32_t first[4] = { parts[0], tables[0], parts[1], tables[1] };

@@ -4,59 +4,18 @@
 
 #include <onnx.pb-c.h>
 
-enum hrf_status hrf_onnx_convert_concat(struct hrf_onnx_conversion *c)
-{
-    if (hrf_onnx_attribute(c, "axis") == NULL)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'axis' is missing");
-    return hrf_onnx_get_int(c, "axis", &c->a.axis);
-}
-
-enum hrf_status hrf_onnx_convert_flatten(struct hrf_onnx_conversion *c)
-{
-    c->a.axis = 1;
-    return hrf_onnx_get_int(c, "axis", &c->a.axis);
-}
-
 enum hrf_status hrf_onnx_convert_gather(struct hrf_onnx_conversion *c)
 {
-    HRF_TRY(hrf_onnx_get_int(c, "axis", &c->a.axis));
     hrf_onnx_choose_rows(c);
-    return HRF_OK;
-}
-
-enum hrf_status hrf_onnx_convert_reshape(struct hrf_onnx_conversion *c)
-{
-    return hrf_onnx_get_bool(c, "allowzero", &c->a.allow_zero);
-}
-
-enum hrf_status hrf_onnx_convert_transpose(struct hrf_onnx_conversion *c)
-{
-    HRF_TRY(hrf_onnx_get_ints(c, "perm", c->a.axes, HRF_MAX_RANK, &c->a.n_axes));
-    c->a.n_axes = c->a.n_axes < 0 ? 0 : c->a.n_axes;
-    return HRF_OK;
-}
-
-enum hrf_status hrf_onnx_convert_axes(struct hrf_onnx_conversion *c)
-{
-    HRF_TRY(hrf_onnx_get_ints(c, "axes", c->a.axes, HRF_MAX_RANK, &c->a.n_axes));
-    c->a.n_axes = c->a.n_axes < 0 ? 0 : c->a.n_axes;
     return HRF_OK;
 }
 
 enum hrf_status hrf_onnx_convert_pad(struct hrf_onnx_conversion *c)
 {
-    static const char *const modes[] = { "constant", "edge", "reflect", "wrap", NULL };
-    int mode = HRF_PAD_CONSTANT;
-    HRF_TRY(hrf_onnx_get_word(c, "mode", modes, &mode));
-    c->a.pad_mode = (enum hrf_pad_mode)mode;
     if (c->reader->opset >= 11)
         return HRF_OK;
-    int32_t n;
-    HRF_TRY(hrf_onnx_get_float(c, "value", &c->a.value));
-    HRF_TRY(hrf_onnx_get_ints(c, "pads", c->a.pads, 2 * HRF_MAX_RANK, &n));
-    if (n < 0 || n % 2 != 0)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'pads' is missing or of odd length");
-    c->a.n_axes = n / 2;
+    if (c->a.n_axes == 0)
+        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'pads' is missing");
     for (int32_t i = 0; i < c->a.n_axes; i++)
         c->a.axes[i] = i;
     return HRF_OK;
@@ -78,33 +37,9 @@ enum hrf_status hrf_onnx_convert_slice(struct hrf_onnx_conversion *c)
     return n_axes < 0 ? HRF_OK : hrf_onnx_add_integers(c, "axes", axes, n);
 }
 
-enum hrf_status hrf_onnx_convert_shape(struct hrf_onnx_conversion *c)
-{
-    const int64_t open = INT64_MAX;
-    c->a.ends[0] = open;
-    HRF_TRY(hrf_onnx_get_int(c, "start", &c->a.starts[0]));
-    HRF_TRY(hrf_onnx_get_int(c, "end", &c->a.ends[0]));
-    if (c->a.starts[0] != 0 || c->a.ends[0] != open)
-        c->a.n_axes = 1;
-    return HRF_OK;
-}
-
-enum hrf_status hrf_onnx_convert_cast(struct hrf_onnx_conversion *c)
-{
-    int64_t to = 0;
-    HRF_TRY(hrf_onnx_get_int(c, "to", &to));
-    if (to < 0 || to > INT32_MAX)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'to' is %lld", (long long)to);
-    HRF_TRY(
-        hrf_onnx_dtype((int32_t)to, hrf_onnx_text(c->proto->output[0]), &c->a.to, c->reader->err));
-    c->a.to = hrf_onnx_graph_dtype(c->a.to);
-    return HRF_OK;
-}
-
 enum hrf_status hrf_onnx_convert_constant_of_shape(struct hrf_onnx_conversion *c)
 {
     const Onnx__AttributeProto *value = hrf_onnx_attribute(c, "value");
-    c->a.to = HRF_F32;
     if (value == NULL)
         return HRF_OK;
     if (value->t == NULL)
@@ -115,42 +50,15 @@ enum hrf_status hrf_onnx_convert_constant_of_shape(struct hrf_onnx_conversion *c
     if (hrf_shape_count(&shape) != 1)
         return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'value' does not hold one element");
     if (c->a.to == HRF_F32)
-        c->a.value = *(const float *)data;
+        c->a.fill.real = *(const float *)data;
     else if (c->a.to == HRF_BOOL || c->a.to == HRF_U8)
-        c->a.fill = *(const uint8_t *)data;
+        c->a.fill.integer = *(const uint8_t *)data;
     else if (c->a.to == HRF_S8)
-        c->a.fill = *(const int8_t *)data;
+        c->a.fill.integer = *(const int8_t *)data;
     else if (c->a.to == HRF_S64)
-        c->a.fill = *(const int64_t *)data;
+        c->a.fill.integer = *(const int64_t *)data;
     else if (c->a.to == HRF_S32)
-        c->a.fill = *(const int32_t *)data;
-    return HRF_OK;
-}
-
-enum hrf_status hrf_onnx_convert_trilu(struct hrf_onnx_conversion *c)
-{
-    c->a.upper = true;
-    return hrf_onnx_get_bool(c, "upper", &c->a.upper);
-}
-
-enum hrf_status hrf_onnx_convert_cum_sum(struct hrf_onnx_conversion *c)
-{
-    HRF_TRY(hrf_onnx_get_bool(c, "exclusive", &c->a.exclusive));
-    return hrf_onnx_get_bool(c, "reverse", &c->a.reverse);
-}
-
-enum hrf_status hrf_onnx_convert_eye_like(struct hrf_onnx_conversion *c)
-{
-    int64_t type = 0;
-    HRF_TRY(hrf_onnx_get_int(c, "k", &c->a.fill));
-    HRF_TRY(hrf_onnx_get_int(c, "dtype", &type));
-    if (type == 0)
-        return HRF_OK;
-    if (type < 0 || type > INT32_MAX)
-        return hrf_onnx_refuse(c, HRF_E_USER, "attribute 'dtype' is %lld", (long long)type);
-    HRF_TRY(hrf_onnx_dtype((int32_t)type, hrf_onnx_text(c->proto->output[0]), &c->a.to,
-                           c->reader->err));
-    c->a.to = hrf_onnx_graph_dtype(c->a.to);
+        c->a.fill.integer = *(const int32_t *)data;
     return HRF_OK;
 }
 

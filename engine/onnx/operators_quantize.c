@@ -55,7 +55,7 @@ static enum hrf_status real_bias(struct hrf_onnx_conversion *c, int32_t *out)
     if (n_scales != 1 && n_scales != n)
         return hrf_onnx_refuse(c, HRF_E_USER, "%lld scales of weights do not fit %lld biases",
                                (long long)n_scales, (long long)n);
-    HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)n, sizeof(float));
+    HRF_AUTO_FREE void *data = hrf_try_alloc_array((size_t)n, sizeof(float));
     if (data == NULL)
         return hrf_onnx_refuse(c, HRF_E_NOMEM, "out of memory");
     for (int64_t i = 0; i < n; i++)
@@ -69,7 +69,7 @@ static enum hrf_status real_bias(struct hrf_onnx_conversion *c, int32_t *out)
 enum hrf_status hrf_onnx_convert_qlinear_conv(struct hrf_onnx_conversion *c)
 {
     int32_t inputs[3], y;
-    HRF_TRY(hrf_onnx_read_window_attributes(c));
+    HRF_TRY(hrf_onnx_read_attributes(c, HRF_OP_CONV));
     HRF_TRY(dequantize(c, 0, 1, &inputs[0]));
     HRF_TRY(dequantize(c, 3, 0, &inputs[1]));
     HRF_TRY(real_bias(c, &inputs[2]));
@@ -175,7 +175,7 @@ enum hrf_status hrf_onnx_convert_matmul_integer(struct hrf_onnx_conversion *c)
 enum hrf_status hrf_onnx_convert_conv_integer(struct hrf_onnx_conversion *c)
 {
     int32_t inputs[2];
-    HRF_TRY(hrf_onnx_read_window_attributes(c));
+    HRF_TRY(hrf_onnx_read_attributes(c, HRF_OP_CONV));
     HRF_TRY(put_centred(c, 0, 2, 0, 1, &inputs[0]));
     HRF_TRY(put_centred(c, 1, 3, 0, 4, &inputs[1]));
     return hrf_onnx_put_output(c, 0, HRF_OP_CONV, inputs, 2, &c->a);

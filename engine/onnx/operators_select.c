@@ -10,7 +10,7 @@ enum hrf_status hrf_onnx_convert_top_k(struct hrf_onnx_conversion *c)
 {
     int64_t largest = 1, sorted = 1;
     c->a.axis = -1;
-    c->a.size = 0;
+    c->a.greatest = 0;
     c->a.keep_dims = true;
     HRF_TRY(hrf_onnx_get_int(c, "axis", &c->a.axis));
     HRF_TRY(hrf_onnx_get_int(c, "largest", &largest));
@@ -28,7 +28,7 @@ enum hrf_status hrf_onnx_convert_arg_max(struct hrf_onnx_conversion *c)
 {
     int64_t last = 0;
     c->a.axis = 0;
-    c->a.size = 1;
+    c->a.greatest = 1;
     c->a.keep_dims = true;
     HRF_TRY(hrf_onnx_get_int(c, "axis", &c->a.axis));
     HRF_TRY(hrf_onnx_get_bool(c, "keepdims", &c->a.keep_dims));
@@ -59,7 +59,7 @@ static const struct hrf_node *list_of_greatest(const struct hrf_onnx_conversion 
         is_flat = to->data != NULL && hrf_shape_count(&to->shape) == 1;
         node = is_flat ? producer_of(c, node->inputs[0]) : NULL;
     }
-    const bool fits = node != NULL && node->op == HRF_OP_TOP_K && node->attributes.size == 1 &&
+    const bool fits = node != NULL && node->op == HRF_OP_TOP_K && node->attributes.greatest == 1 &&
                       node->attributes.axis == 0 && (is_flat || !node->attributes.keep_dims);
     return fits ? node : NULL;
 }
@@ -68,7 +68,7 @@ static const struct hrf_node *list_of_greatest(const struct hrf_onnx_conversion 
 static bool takes_first(const struct hrf_onnx_conversion *c, const struct hrf_node *node,
                         const struct hrf_value *indices)
 {
-    return node != NULL && node->op == HRF_OP_TOP_K && node->attributes.size == 0 &&
+    return node != NULL && node->op == HRF_OP_TOP_K && node->attributes.greatest == 0 &&
            node->attributes.axis == c->a.axis && indices->data != NULL &&
            indices->dtype == HRF_S64 && hrf_shape_count(&indices->shape) == 1 &&
            *(const int64_t *)indices->data == 0;
@@ -83,7 +83,7 @@ void hrf_onnx_choose_rows(struct hrf_onnx_conversion *c)
     const struct hrf_node *greatest = c->a.axis == 0 ? list_of_greatest(c, c->inputs[1]) : NULL;
     if (takes_first(c, sorted, indices)) {
         c->op = HRF_OP_TOP_K;
-        c->a.size = 1;
+        c->a.greatest = 1;
         c->a.keep_dims = indices->shape.rank > 0;
         c->inputs[0] = sorted->inputs[0];
         c->n_inputs = 1;

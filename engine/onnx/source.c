@@ -105,7 +105,7 @@ enum hrf_status hrf_onnx_source_hash(const struct hrf_onnx_source *source, char 
     if (source->bytes != NULL)
         return hrf_hash_buffer(source->bytes, (size_t)source->n_bytes, out, err);
     HRF_AUTO(hrf_hash) hash = NULL;
-    HRF_AUTO_FREE char *block = hrf_alloc(BLOCK);
+    HRF_AUTO_FREE char *block = hrf_try_alloc(BLOCK);
     HRF_CHECK_MEMORY(block != NULL, err, "out of memory for reading a file");
     HRF_TRY(hrf_hash_create(&hash, err));
     for (uint64_t at = 0; at < source->n_bytes;) {

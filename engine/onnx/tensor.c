@@ -211,7 +211,7 @@ enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader, const Onnx__Te
         return HRF_OK;
     }
     const int64_t count = hrf_shape_count(shape);
-    float *floats = hrf_alloc_array((size_t)count, sizeof *floats);
+    float *floats = hrf_try_alloc_array((size_t)count, sizeof *floats);
     HRF_CHECK_MEMORY(floats != NULL, reader->err, "out of memory for '%s'", name);
     if (type != HRF_F64)
         hrf_floats_from(type, own, floats, count);
@@ -230,10 +230,7 @@ static enum hrf_status parse_tensor(const char *bytes, size_t n_bytes, struct hr
     HRF_TRY(hrf_onnx_unpack(&onnx__tensor_proto__descriptor, &source, &message, err));
     const Onnx__TensorProto *tensor = (const Onnx__TensorProto *)message;
     struct hrf_onnx_tensor result = { .name = hrf_strdup(hrf_onnx_text(tensor->name)) };
-    enum hrf_status status = result.name == NULL
-                                 ? hrf_error_set(err, HRF_E_NOMEM,
-                                                 "out of memory for a tensor's name")
-                                 : tensor_data(&source, NULL, tensor, result.name, &result.dtype,
+    const enum hrf_status status = tensor_data(&source, NULL, tensor, result.name, &result.dtype,
                                                &result.shape, &result.data, err);
     hrf_onnx_free_message(message);
     if (status == HRF_OK)

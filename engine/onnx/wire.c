@@ -71,7 +71,7 @@ static enum hrf_status copy_bytes(struct walk *w, uint64_t end, uint64_t n)
  * more bytes than it needs. `n` is at most the length that was there. */
 static void put_length(struct walk *w, size_t begin, size_t end, uint64_t n)
 {
-    for (size_t i = begin; i < end && !w->copy->failed; i++) {
+    for (size_t i = begin; i < end; i++) {
         w->copy->text[i] = (char)((n & 0x7f) | (i + 1 < end ? 0x80 : 0));
         n >>= 7;
     }
@@ -135,7 +135,7 @@ static enum hrf_status walk_message(struct walk *w, const ProtobufCMessageDescri
             return refuse(w);
         }
     }
-    return hrf_strbuf_status(w->copy, w->err);
+    return HRF_OK;
 }
 
 bool hrf_onnx_raw(const ProtobufCBinaryData *data, uint64_t *at, uint64_t *n_bytes)
@@ -154,7 +154,7 @@ bool hrf_onnx_raw(const ProtobufCBinaryData *data, uint64_t *at, uint64_t *n_byt
 static void *allocate(void *failed, size_t n_bytes)
 {
     enum { LARGE = 4 << 20 };
-    void *memory = n_bytes < LARGE ? hrf_alloc(n_bytes)
+    void *memory = n_bytes < LARGE ? hrf_try_alloc(n_bytes)
                                    : hrf_alloc_aligned(n_bytes, sizeof(void *));
     if (memory == NULL)
         *(bool *)failed = true;

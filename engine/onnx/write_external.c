@@ -68,12 +68,10 @@ enum hrf_status hrf_onnx_write_external(Onnx__GraphProto *graph, const char *pat
     int fd = -1;
     HRF_AUTO_FREE char *data = hrf_format("%s.data", path);
     HRF_AUTO_FREE char *temporary = NULL;
-    HRF_CHECK_MEMORY(data != NULL, err, "no memory for a path");
     const char *slash = strrchr(data, '/'), *location = slash != NULL ? slash + 1 : data;
     const size_t n_text = strlen(location) + 1;
     struct reference *references = hrf_calloc(1, graph->n_initializer * sizeof *references +
                                                      n_text + 1);
-    HRF_CHECK_MEMORY(references != NULL, err, "no memory to write '%s'", data);
     char *text = (char *)(references + graph->n_initializer);
     memcpy(text, location, n_text);
     *memory = references;

@@ -18,7 +18,6 @@ struct hrf_onnx_writer {
     char **names;                   /* of each value, unique; owned */
     void **owned;                   /* all that the messages are made of */
     size_t n_owned, capacity;
-    bool failed; /* memory ran out */
     int64_t opset;
     bool uses_own_domain;
     const struct hrf_onnx_entry *entries; /* metadata */
@@ -27,8 +26,7 @@ struct hrf_onnx_writer {
     struct hrf_error *err;
 };
 
-/* A copy of n_bytes at `from` (NULL: zeros) that lives as long as the writer; NULL when memory ran
- * out, which `failed` then says. */
+/* A copy of n_bytes at `from` (NULL: zeros) that lives as long as the writer. */
 void *hrf_onnx_keep(struct hrf_onnx_writer *w, const void *from, size_t n_bytes);
 
 /* A new message, as its generated initializer has it. */
@@ -40,7 +38,7 @@ char *hrf_onnx_unconst(const char *borrowed);
 /* The number of a type in TensorProto.DataType. */
 int32_t hrf_onnx_type_number(enum hrf_dtype dtype);
 
-/* A tensor; `name`, `shape` and `data` are borrowed until all is written. NULL: out of memory. */
+/* A tensor; `name`, `shape` and `data` are borrowed until all is written. */
 struct Onnx__TensorProto *hrf_onnx_put_tensor(struct hrf_onnx_writer *w, const char *name,
                                               enum hrf_dtype dtype, const struct hrf_shape *shape,
                                               const void *data);

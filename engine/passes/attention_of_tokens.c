@@ -28,16 +28,15 @@ static bool find_view(const struct hrf_match *m, int32_t value, struct hrf_token
 static const struct hrf_node *find_attention(const struct hrf_match *m,
                                              const struct hrf_node *reshape)
 {
-    const struct hrf_node *turn = hrf_match_sole(m, reshape->inputs[0], HRF_OP_TRANSPOSE);
-    const struct hrf_node *node = turn != NULL
-                                      ? hrf_match_sole(m, turn->inputs[0], HRF_OP_ATTENTION)
+    const struct hrf_node *transpose = hrf_match_sole(m, reshape->inputs[0], HRF_OP_TRANSPOSE);
+    const struct hrf_node *node = transpose != NULL
+                                      ? hrf_match_sole(m, transpose->inputs[0], HRF_OP_ATTENTION)
                                       : NULL;
-    if (node == NULL || hrf_attention_is_of_tokens(&node->attributes) ||
-        turn->attributes.n_axes != 4)
+    if (node == NULL || transpose->attributes.n_axes != 4)
         return NULL;
     static const int64_t axes[] = { 0, 2, 1, 3 };
     for (int i = 0; i < 4; i++)
-        if (turn->attributes.axes[i] != axes[i])
+        if (transpose->attributes.axes[i] != axes[i])
             return NULL;
     const struct hrf_shape *y = shape_of(m, node->outputs[0]);
     const struct hrf_shape *to = shape_of(m, reshape->outputs[0]);
@@ -46,49 +45,48 @@ static const struct hrf_node *find_attention(const struct hrf_match *m,
                : NULL;
 }
 
-static enum hrf_status fuse(const struct hrf_match *m, struct hrf_node *reshape,
-                            const struct hrf_node *attention, struct hrf_error *err)
+static void fuse(const struct hrf_match *m, struct hrf_node *reshape,
+                 const struct hrf_node *attention)
 {
     struct hrf_attributes a = attention->attributes;
     const struct hrf_shape *q = shape_of(m, attention->inputs[HRF_ATTENTION_Q]);
     int32_t inputs[4] = { HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE };
-    a.group = q->dims[1];
-    a.size = q->dims[3];
-    a.n_axes = 3;
+    a.attention.heads = q->dims[1];
+    a.attention.head_size = q->dims[3];
     for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++) {
         struct hrf_token_view v;
         if (!find_view(m, attention->inputs[k], &v))
-            return HRF_OK;
-        if (k == HRF_ATTENTION_K && a.transpose_b && v.shape.rank == 4) {
+            return;
+        if (k == HRF_ATTENTION_K && a.attention.transpose_k && v.shape.rank == 4) {
             const int64_t size = v.shape.dims[2], stride = v.strides[2];
             v.shape.dims[2] = v.shape.dims[3], v.strides[2] = v.strides[3];
             v.shape.dims[3] = size, v.strides[3] = stride;
         }
-        if (!hrf_token_view_is_of_tokens(m, &v) || v.shape.dims[1] != a.group ||
-            v.shape.dims[3] != a.size)
-            return HRF_OK;
+        if (!hrf_token_view_is_of_tokens(m, &v) || v.shape.dims[1] != a.attention.heads ||
+            v.shape.dims[3] != a.attention.head_size)
+            return;
         inputs[k] = v.source;
-        a.starts[k] = v.offset;
-        a.steps[k] = a.group > 1 ? v.strides[1] : a.size;
+        a.attention.first[k] = v.offset;
+        a.attention.stride[k] = a.attention.heads > 1 ? v.strides[1] : a.attention.head_size;
     }
-    a.transpose_b = false;
+    a.attention.transpose_k = false;
     const bool has_mask = attention->n_inputs > HRF_ATTENTION_MASK &&
                           attention->inputs[HRF_ATTENTION_MASK] >= 0;
     if (has_mask)
         inputs[HRF_ATTENTION_MASK] = attention->inputs[HRF_ATTENTION_MASK];
-    return hrf_match_become(reshape, HRF_OP_ATTENTION, inputs, has_mask ? 4 : 3, &a, err);
+    hrf_match_become(reshape, HRF_OP_TOKEN_ATTENTION, inputs, has_mask ? 4 : 3, &a);
 }
 
 enum hrf_status hrf_pass_attention_of_tokens(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         const struct hrf_node *attention = node->op == HRF_OP_RESHAPE ? find_attention(&match, node)
                                                                       : NULL;
         if (attention != NULL)
-            HRF_TRY(fuse(&match, node, attention, err));
+            fuse(&match, node, attention);
     }
     return hrf_graph_compact(graph, err);
 }

@@ -34,7 +34,7 @@ static const struct hrf_value *value_of(const struct change *c, int32_t value)
     return &c->match.graph->values[value];
 }
 
-static bool turns(const struct hrf_node *node, const int64_t axes[4])
+static bool transposes(const struct hrf_node *node, const int64_t axes[4])
 {
     const struct hrf_attributes *a = &node->attributes;
     return node->op == HRF_OP_TRANSPOSE && a->n_axes == 4 &&
@@ -61,7 +61,6 @@ static enum hrf_status add_image_value(struct change *c, int32_t value, int32_t 
     struct hrf_graph *graph = c->match.graph;
     const struct hrf_shape shape = image_shape(&graph->values[value].shape);
     HRF_AUTO_FREE char *name = hrf_format("%s.image", graph->values[value].name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
     HRF_TRY(hrf_graph_add_value(graph, name, graph->values[value].dtype, &shape, NULL, out, err));
     graph->values[*out].quantization = graph->values[value].quantization;
     return HRF_OK;
@@ -75,7 +74,6 @@ static enum hrf_status add_sizes(struct change *c, int32_t of, int32_t *out, str
     int64_t sizes[HRF_MAX_RANK];
     memcpy(sizes, value->shape.dims, sizeof sizes);
     HRF_AUTO_FREE char *name = hrf_format("%s.sizes", value->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
     return hrf_graph_add_value(c->match.graph, name, HRF_S64, &shape, sizes, out, err);
 }
 
@@ -84,7 +82,6 @@ static enum hrf_status insert_turn(struct change *c, int32_t before, int32_t fro
 {
     struct hrf_attributes a = hrf_attributes_default();
     HRF_AUTO_FREE char *name = hrf_format("%s.turn", value_of(c, to)->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
     a.n_axes = 4;
     memcpy(a.axes, axes, 4 * sizeof axes[0]);
     return hrf_graph_insert_node(c->match.graph, before, HRF_OP_TRANSPOSE, name, &from, 1, &to, 1,
@@ -97,9 +94,8 @@ static enum hrf_status insert_reshape(struct change *c, int32_t from, int32_t to
     struct hrf_attributes a = hrf_attributes_default();
     int32_t inputs[2] = { from };
     HRF_AUTO_FREE char *name = hrf_format("%s.reshape", value_of(c, to)->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
     HRF_TRY(add_sizes(c, to, &inputs[1], err));
-    a.of_pixels = true;
+    a.channels_last = true;
     return hrf_graph_insert_node(c->match.graph, c->at, HRF_OP_RESHAPE, name, inputs, 2, &to, 1, &a,
                                  err);
 }
@@ -140,8 +136,8 @@ static enum hrf_status compute_image(struct change *c, struct hrf_error *err)
 }
 
 /* A constant that broadcasts to [N][H][W][C], for the image. */
-static enum hrf_status turn_constant(struct change *c, int32_t value, int32_t *out,
-                                     struct hrf_error *err)
+static enum hrf_status transpose_constant(struct change *c, int32_t value, int32_t *out,
+                                          struct hrf_error *err)
 {
     struct hrf_graph *graph = c->match.graph;
     struct hrf_shape from = { .rank = 4, .dims = { 1, 1, 1, 1 } };
@@ -151,21 +147,21 @@ static enum hrf_status turn_constant(struct change *c, int32_t value, int32_t *o
     const struct hrf_shape shape = image_shape(&from);
     const int64_t channels = from.dims[3], area = from.dims[1] * from.dims[2];
     const int64_t n = hrf_shape_count(&from);
-    HRF_AUTO_FREE float *turned = hrf_alloc_array((size_t)n, sizeof *turned);
+    HRF_AUTO_FREE float *transposed = hrf_try_alloc_array((size_t)n, sizeof *transposed);
     HRF_AUTO_FREE char *name = hrf_format("%s.%s.image", v->name, node_of(c)->name);
-    if (turned == NULL || name == NULL)
+    if (transposed == NULL || name == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to turn values into images");
     for (int64_t i = 0; i < n; i++) {
         const int64_t pixel = i / channels;
-        turned[(pixel / area * channels + i % channels) * area + pixel % area] =
+        transposed[(pixel / area * channels + i % channels) * area + pixel % area] =
             ((const float *)v->data)[i];
     }
-    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, turned, out, err));
+    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, transposed, out, err));
     graph->values[*out].quantization = graph->values[value].quantization;
     return HRF_OK;
 }
 
-/* ---- what is turned ---- */
+/* ---- what is transposed ---- */
 
 static bool is_wide(const struct change *c, int32_t value)
 {
@@ -194,13 +190,13 @@ static bool is_norm(const struct change *c)
     return true;
 }
 
-static enum hrf_status turn_norm(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_norm(struct change *c, struct hrf_error *err)
 {
     int32_t image;
     HRF_TRY(find_image(c, node_of(c)->inputs[0], &image, err));
     node_of(c)->inputs[0] = image;
     node_of(c)->attributes.axis = 1;
-    node_of(c)->attributes.of_pixels = true;
+    node_of(c)->attributes.of_each_pixel = true;
     return compute_image(c, err);
 }
 
@@ -214,7 +210,7 @@ static bool is_product(const struct change *c)
 }
 
 /* out[m][k] = w[k][m], in tiles that stay in the cache. */
-static void turn_weights(const float *w, int64_t depth, int64_t columns, float *out)
+static void transpose_weights(const float *w, int64_t depth, int64_t columns, float *out)
 {
     enum { TILE = 16 };
     for (int64_t k = 0; k < depth; k += TILE)
@@ -225,7 +221,7 @@ static void turn_weights(const float *w, int64_t depth, int64_t columns, float *
 }
 
 /* x [N][H][W][K] times [K][M] as a convolution of x's image with weights [M][K][1][1]. */
-static enum hrf_status turn_product(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_product(struct change *c, struct hrf_error *err)
 {
     struct hrf_graph *graph = c->match.graph;
     const struct hrf_value *w = value_of(c, node_of(c)->inputs[1]);
@@ -236,15 +232,15 @@ static enum hrf_status turn_product(struct change *c, struct hrf_error *err)
     a.window.kernel[0] = a.window.kernel[1] = 1;
     HRF_TRY(find_image(c, node_of(c)->inputs[0], &inputs[0], err));
     w = value_of(c, node_of(c)->inputs[1]);
-    HRF_AUTO_FREE void *turned = hrf_alloc_aligned((size_t)(depth * columns) * sizeof(float),
-                                                   sizeof(void *));
+    HRF_AUTO_FREE void *transposed = hrf_alloc_aligned((size_t)(depth * columns) * sizeof(float),
+                                                       sizeof(void *));
     HRF_AUTO_FREE char *name = hrf_format("%s.%s.turned", w->name, node_of(c)->name);
-    if (turned == NULL || name == NULL)
+    if (transposed == NULL || name == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to turn values into images");
-    turn_weights(w->data, depth, columns, turned);
-    HRF_TRY(hrf_graph_take_value(graph, name, HRF_F32, &shape, &turned, &inputs[1], err));
+    transpose_weights(w->data, depth, columns, transposed);
+    HRF_TRY(hrf_graph_take_value(graph, name, HRF_F32, &shape, &transposed, &inputs[1], err));
     hrf_readers_drop_constant(&c->match.readers, graph, node_of(c)->inputs[1]);
-    HRF_TRY(hrf_match_become(node_of(c), HRF_OP_CONV, inputs, 2, &a, err));
+    hrf_match_become(node_of(c), HRF_OP_CONV, inputs, 2, &a);
     return compute_image(c, err);
 }
 
@@ -276,14 +272,14 @@ static bool is_pointwise(const struct change *c)
     return true;
 }
 
-static enum hrf_status turn_inputs(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_inputs(struct change *c, struct hrf_error *err)
 {
     const int32_t n = is_unary(c, node_of(c)) ? 1 : node_of(c)->n_inputs;
     for (int32_t k = 0; k < n; k++) {
         const int32_t input = node_of(c)->inputs[k];
         int32_t image;
         if (value_of(c, input)->data != NULL)
-            HRF_TRY(turn_constant(c, input, &image, err));
+            HRF_TRY(transpose_constant(c, input, &image, err));
         else
             HRF_TRY(find_image(c, input, &image, err));
         node_of(c)->inputs[k] = image;
@@ -307,7 +303,7 @@ static bool is_move(const struct change *c)
            (node->op == HRF_OP_PAD && node->attributes.n_axes == 4);
 }
 
-static void turn_axes(struct hrf_node *node)
+static void transpose_axes(struct hrf_node *node)
 {
     struct hrf_attributes *a = &node->attributes;
     const struct hrf_attributes old = *a;
@@ -317,16 +313,16 @@ static void turn_axes(struct hrf_node *node)
         a->axes[i] = place_of[old.axes[i]];
     for (int32_t i = 0; i < 4 && node->op == HRF_OP_PAD; i++) {
         a->axes[place_of[i]] = place_of[i];
-        a->pads[place_of[i]] = old.pads[i];
-        a->pads[4 + place_of[i]] = old.pads[4 + i];
+        a->pad.sizes[place_of[i]] = old.pad.sizes[i];
+        a->pad.sizes[4 + place_of[i]] = old.pad.sizes[4 + i];
     }
 }
 
-static enum hrf_status turn_move(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_move(struct change *c, struct hrf_error *err)
 {
     for (int32_t k = 0; k < node_of(c)->n_inputs; k++)
         node_of(c)->inputs[k] = c->image[node_of(c)->inputs[k]];
-    turn_axes(node_of(c));
+    transpose_axes(node_of(c));
     return compute_image(c, err);
 }
 
@@ -341,20 +337,21 @@ static bool is_reshape(const struct change *c)
              value_of(c, node->inputs[0])->shape.rank != 4));
 }
 
-static enum hrf_status turn_reshape(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_reshape(struct change *c, struct hrf_error *err)
 {
     const int32_t x = node_of(c)->inputs[0];
     struct hrf_attributes a = hrf_attributes_default();
     int32_t inputs[2] = { has_image(c, x) ? c->image[x] : x };
-    a.of_pixels = true;
+    a.channels_last = true;
     if (value_of(c, node_of(c)->outputs[0])->shape.rank == 4)
         HRF_TRY(compute_image(c, err));
     HRF_TRY(add_sizes(c, node_of(c)->outputs[0], &inputs[1], err));
-    return hrf_match_become(node_of(c), HRF_OP_RESHAPE, inputs, 2, &a, err);
+    hrf_match_become(node_of(c), HRF_OP_RESHAPE, inputs, 2, &a);
+    return HRF_OK;
 }
 
 /* x [N][T][C] or the like from an image through [N][C][H * W]: the order is that of its pixels. */
-static enum hrf_status turn_tokens(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_tokens(struct change *c, struct hrf_error *err)
 {
     struct hrf_node *node = node_of(c);
     struct hrf_attributes a = hrf_attributes_default();
@@ -362,16 +359,17 @@ static enum hrf_status turn_tokens(struct change *c, struct hrf_error *err)
     const struct hrf_node *reshape = producer >= 0 ? &c->match.graph->nodes[producer] : NULL;
     if (node->attributes.n_axes != 3 || node->attributes.axes[1] != 2 ||
         node->attributes.axes[2] != 1 || reshape == NULL || !keeps_order(reshape->op) ||
-        reshape->attributes.of_pixels)
+        reshape->attributes.channels_last)
         return HRF_OK;
     const struct hrf_shape *x = &value_of(c, reshape->inputs[0])->shape;
     const struct hrf_shape *y = &value_of(c, node->outputs[0])->shape;
     if (!is_wide(c, reshape->inputs[0]) || x->dims[0] != y->dims[0] || x->dims[1] != y->dims[2])
         return HRF_OK;
     int32_t inputs[2] = { reshape->inputs[0] };
-    a.of_pixels = true;
+    a.channels_last = true;
     HRF_TRY(add_sizes(c, node->outputs[0], &inputs[1], err));
-    return hrf_match_become(node_of(c), HRF_OP_RESHAPE, inputs, 2, &a, err);
+    hrf_match_become(node_of(c), HRF_OP_RESHAPE, inputs, 2, &a);
+    return HRF_OK;
 }
 
 /* A mean over rows and columns is the global average pool of the image. */
@@ -383,7 +381,7 @@ static bool is_mean(const struct change *c)
            a->axes[0] + a->axes[1] == 3 && a->axes[0] != 0 && a->axes[1] != 0;
 }
 
-static enum hrf_status turn_mean(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_mean(struct change *c, struct hrf_error *err)
 {
     const struct hrf_shape x = value_of(c, c->image[node_of(c)->inputs[0]])->shape;
     const struct hrf_shape pooled = { .rank = 4, .dims = { x.dims[0], x.dims[1], 1, 1 } };
@@ -391,43 +389,44 @@ static enum hrf_status turn_mean(struct change *c, struct hrf_error *err)
     struct hrf_attributes a = plain;
     HRF_AUTO_FREE char *name = hrf_format("%s.pool", node_of(c)->name);
     int32_t inputs[2];
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
     HRF_TRY(hrf_graph_add_value(c->match.graph, name, HRF_F32, &pooled, NULL, &inputs[0], err));
     HRF_TRY(hrf_graph_insert_node(c->match.graph, c->at, HRF_OP_GLOBAL_AVERAGE_POOL, name,
                                   &c->image[node_of(c)->inputs[0]], 1, &inputs[0], 1, &plain, err));
     HRF_TRY(add_sizes(c, node_of(c)->outputs[0], &inputs[1], err));
-    a.of_pixels = true;
-    return hrf_match_become(node_of(c), HRF_OP_RESHAPE, inputs, 2, &a, err);
+    a.channels_last = true;
+    hrf_match_become(node_of(c), HRF_OP_RESHAPE, inputs, 2, &a);
+    return HRF_OK;
 }
 
 /* ---- the pass ---- */
 
-static enum hrf_status turn_node(struct change *c, struct hrf_error *err)
+static enum hrf_status transpose_node(struct change *c, struct hrf_error *err)
 {
     struct hrf_node *node = node_of(c);
     if (node->n_outputs != 1 || node->n_inputs == 0)
         return HRF_OK;
-    if (turns(node, from_image) && is_wide(c, node->inputs[0])) {
+    if (transposes(node, from_image) && is_wide(c, node->inputs[0])) {
         c->image[node->outputs[0]] = node->inputs[0];
         return HRF_OK;
     }
-    if (turns(node, to_image) && has_image(c, node->inputs[0])) {
+    if (transposes(node, to_image) && has_image(c, node->inputs[0])) {
         const struct hrf_attributes plain = hrf_attributes_default();
-        return hrf_match_become(node, HRF_OP_IDENTITY, &c->image[node->inputs[0]], 1, &plain, err);
+        hrf_match_become(node, HRF_OP_IDENTITY, &c->image[node->inputs[0]], 1, &plain);
+        return HRF_OK;
     }
     if (node->op == HRF_OP_TRANSPOSE)
-        return turn_tokens(c, err);
+        return transpose_tokens(c, err);
     if (is_norm(c))
-        return turn_norm(c, err);
+        return transpose_norm(c, err);
     if (is_product(c))
-        return turn_product(c, err);
+        return transpose_product(c, err);
     if (is_mean(c))
-        return turn_mean(c, err);
+        return transpose_mean(c, err);
     if (is_pointwise(c))
-        return turn_inputs(c, err);
+        return transpose_inputs(c, err);
     if (is_move(c))
-        return turn_move(c, err);
-    return is_reshape(c) ? turn_reshape(c, err) : HRF_OK;
+        return transpose_move(c, err);
+    return is_reshape(c) ? transpose_reshape(c, err) : HRF_OK;
 }
 
 /* [N][H][W][C] becomes [N][H * W][C] or the like. */
@@ -463,9 +462,7 @@ enum hrf_status hrf_pass_channels_first(struct hrf_graph *graph, struct hrf_erro
     const int32_t n_nodes = graph->n_nodes;
     HRF_AUTO_FREE int32_t *image = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *image);
     HRF_AUTO_FREE bool *wanted = hrf_calloc((size_t)graph->n_values + 1, sizeof *wanted);
-    if (image == NULL || wanted == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to turn values into images");
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     struct change c = {
         .match = match, .n_values = graph->n_values, .image = image, .is_wanted = wanted
     };
@@ -473,7 +470,7 @@ enum hrf_status hrf_pass_channels_first(struct hrf_graph *graph, struct hrf_erro
         image[v] = -1;
     find_wanted(&c);
     for (c.at = 0; c.at < n_nodes; c.at++)
-        HRF_TRY(turn_node(&c, err));
-    HRF_TRY(hrf_graph_place_nodes(graph, err));
+        HRF_TRY(transpose_node(&c, err));
+    hrf_graph_place_nodes(graph);
     return hrf_pass_fold_constants(graph, err);
 }

@@ -54,7 +54,7 @@ static enum hrf_status add_constants(struct hrf_match *m, const struct hrf_node 
     HRF_AUTO_FREE void *weights = factors != NULL
                                       ? hrf_alloc_aligned((size_t)n * sizeof(float), sizeof(void *))
                                       : NULL;
-    HRF_AUTO_FREE float *bias = hrf_alloc_array((size_t)channels, sizeof *bias);
+    HRF_AUTO_FREE float *bias = hrf_try_alloc_array((size_t)channels, sizeof *bias);
     HRF_AUTO_FREE char *name_w = hrf_format("%s.weights", name);
     HRF_AUTO_FREE char *name_b = hrf_format("%s.bias", name);
     if ((factors != NULL && weights == NULL) || bias == NULL || name_w == NULL || name_b == NULL)
@@ -88,7 +88,8 @@ static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, str
         int32_t inputs[3];
         HRF_TRY(add_constants(m, conv, node->name, is_sum ? NULL : own, is_sum ? own : NULL, inputs,
                               err));
-        return hrf_match_become(node, HRF_OP_CONV, inputs, 3, &a, err);
+        hrf_match_become(node, HRF_OP_CONV, inputs, 3, &a);
+        return HRF_OK;
     }
     return HRF_OK;
 }
@@ -96,7 +97,7 @@ static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, str
 enum hrf_status hrf_pass_fuse_channels(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         if ((node->op == HRF_OP_ADD || node->op == HRF_OP_MUL) &&

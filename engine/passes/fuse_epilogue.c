@@ -1,26 +1,15 @@
 /* fuse_epilogue.c - fuses functions of one number into the convolution or matrix product before
  * them, whose epilogue computes them while the sums are in registers. */
+#include "engine/ir/op.h"
 #include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 
+/* The activation as which the node can be fused in floats; NONE. */
 static enum hrf_activation activation_of(const struct hrf_node *node)
 {
-    switch (node->op) {
-    case HRF_OP_SIGMOID:
-        return HRF_ACT_SIGMOID;
-    case HRF_OP_HARD_SIGMOID:
-        return HRF_ACT_HARD_SIGMOID;
-    case HRF_OP_SWISH:
-        return node->attributes.alpha == 1 ? HRF_ACT_SWISH : HRF_ACT_NONE;
-    case HRF_OP_HARD_SWISH:
-        return HRF_ACT_HARD_SWISH;
-    case HRF_OP_GELU:
-        return HRF_ACT_GELU;
-    case HRF_OP_GELU_TANH:
-        return HRF_ACT_GELU_TANH;
-    default:
-        return HRF_ACT_NONE;
-    }
+    const enum hrf_activation activation = hrf_op_info(node->op)->activation;
+    const bool has_other_alpha = activation == HRF_ACT_SWISH && node->attributes.alpha != 1;
+    return activation < HRF_ACT_SIGMOID || has_other_alpha ? HRF_ACT_NONE : activation;
 }
 
 /* Where the sums are stored in fewer bits before the function, as many are stored after it: what is
@@ -35,28 +24,30 @@ static bool keeps_type(const struct hrf_graph *graph, const struct hrf_node *fun
 static const struct hrf_node *producer_of(const struct hrf_match *match,
                                           const struct hrf_node *function,
                                           enum hrf_activation activation,
-                                          hrf_takes_activation *takes)
+                                          const struct hrf_kernel_table *kernels)
 {
     const struct hrf_node *node = hrf_match_sole(match, function->inputs[0], HRF_OP_CONV);
     /* A GEMM's alpha and beta are its factors. */
     if (node == NULL && activation != HRF_ACT_HARD_SIGMOID)
         node = hrf_match_sole(match, function->inputs[0], HRF_OP_GEMM);
     if (node == NULL || node->attributes.activation != HRF_ACT_NONE ||
-        !keeps_type(match->graph, function) || !takes(match->graph, node, activation))
+        !keeps_type(match->graph, function) ||
+        !hrf_kernels_take_activation(kernels, match->graph, node, activation))
         return NULL;
     return node;
 }
 
-enum hrf_status hrf_pass_fuse_epilogue(struct hrf_graph *graph, hrf_takes_activation *takes,
+enum hrf_status hrf_pass_fuse_epilogue(struct hrf_graph *graph,
+                                       const struct hrf_kernel_table *kernels,
                                        struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         const enum hrf_activation activation = activation_of(node);
         const struct hrf_node *producer = activation != HRF_ACT_NONE
-                                              ? producer_of(&match, node, activation, takes)
+                                              ? producer_of(&match, node, activation, kernels)
                                               : NULL;
         if (producer == NULL)
             continue;
@@ -66,8 +57,7 @@ enum hrf_status hrf_pass_fuse_epilogue(struct hrf_graph *graph, hrf_takes_activa
             attributes.alpha = node->attributes.alpha;
             attributes.beta = node->attributes.beta;
         }
-        HRF_TRY(hrf_match_become(node, producer->op, producer->inputs, producer->n_inputs,
-                                 &attributes, err));
+        hrf_match_become(node, producer->op, producer->inputs, producer->n_inputs, &attributes);
     }
     return hrf_graph_compact(graph, err);
 }

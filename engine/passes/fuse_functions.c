@@ -89,7 +89,7 @@ enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, struct hrf_erro
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
     const struct hrf_attributes plain = hrf_attributes_default();
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         enum hrf_op op = HRF_OP_SWISH;
@@ -99,7 +99,7 @@ enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, struct hrf_erro
         if (x < 0)
             x = find_gelu(&match, node, &op);
         if (x >= 0)
-            HRF_TRY(hrf_match_become(node, op, &x, 1, &plain, err));
+            hrf_match_become(node, op, &x, 1, &plain);
     }
     return hrf_graph_compact(graph, err);
 }

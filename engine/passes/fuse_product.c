@@ -45,8 +45,7 @@ static const float *find_row(const struct hrf_match *m, int32_t value, int64_t c
                : NULL;
 }
 
-static enum hrf_status take_bias(const struct hrf_match *m, struct hrf_node *add,
-                                 struct hrf_error *err)
+static void take_bias(const struct hrf_match *m, struct hrf_node *add)
 {
     const struct hrf_shape *y = &value_of(m, add->outputs[0])->shape;
     for (int k = 0; k < 2; k++) {
@@ -59,10 +58,10 @@ static enum hrf_status take_bias(const struct hrf_match *m, struct hrf_node *add
         const int32_t inputs[] = { gemm->inputs[0], gemm->inputs[1], bias, HRF_NO_VALUE,
                                    has_scales ? gemm->inputs[HRF_CONV_SCALES] : HRF_NO_VALUE };
         struct hrf_attributes a = gemm->attributes;
-        a.beta = 1;
-        return hrf_match_become(add, HRF_OP_GEMM, inputs, has_scales ? 5 : 3, &a, err);
+        a.gemm.beta = 1;
+        hrf_match_become(add, HRF_OP_GEMM, inputs, has_scales ? 5 : 3, &a);
+        return;
     }
-    return HRF_OK;
 }
 
 /* A constant of the graph, each column multiplied by its factor, in its place. */
@@ -93,8 +92,8 @@ static enum hrf_status take_factors(struct hrf_match *m, struct hrf_node *mul,
     for (int k = 0; k < 2; k++) {
         const struct hrf_node *gemm = find_open(m, mul->inputs[k], HRF_OP_GEMM);
         const float *factors = gemm != NULL ? find_row(m, mul->inputs[1 - k], columns) : NULL;
-        if (factors == NULL || gemm->attributes.transpose_b || gemm->n_inputs > HRF_CONV_RESIDUAL ||
-            value_of(m, gemm->inputs[1])->data == NULL ||
+        if (factors == NULL || gemm->attributes.gemm.transpose_b ||
+            gemm->n_inputs > HRF_CONV_RESIDUAL || value_of(m, gemm->inputs[1])->data == NULL ||
             (bias_of(gemm) >= 0 && find_row(m, bias_of(gemm), columns) == NULL) ||
             !hrf_shape_equal(&value_of(m, mul->inputs[k])->shape,
                              &value_of(m, mul->outputs[0])->shape))
@@ -103,7 +102,8 @@ static enum hrf_status take_factors(struct hrf_match *m, struct hrf_node *mul,
         HRF_TRY(add_scaled(m, inputs[1], mul->name, factors, columns, &inputs[1], err));
         if (inputs[2] >= 0)
             HRF_TRY(add_scaled(m, inputs[2], mul->name, factors, columns, &inputs[2], err));
-        return hrf_match_become(mul, HRF_OP_GEMM, inputs, 3, &gemm->attributes, err);
+        hrf_match_become(mul, HRF_OP_GEMM, inputs, 3, &gemm->attributes);
+        return HRF_OK;
     }
     return HRF_OK;
 }
@@ -112,16 +112,15 @@ enum hrf_status hrf_pass_fuse_product(struct hrf_graph *graph, struct hrf_error 
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
     struct hrf_attributes plain = hrf_attributes_default();
-    plain.alpha = plain.beta = 1;
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    plain.gemm.alpha = plain.gemm.beta = 1;
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         if (is_product(&match, node))
-            HRF_TRY(hrf_match_become(node, HRF_OP_GEMM,
-                                     (const int32_t[]){ node->inputs[0], node->inputs[1] }, 2,
-                                     &plain, err));
+            hrf_match_become(node, HRF_OP_GEMM,
+                             (const int32_t[]){ node->inputs[0], node->inputs[1] }, 2, &plain);
         else if (node->op == HRF_OP_ADD)
-            HRF_TRY(take_bias(&match, node, err));
+            take_bias(&match, node);
         else if (node->op == HRF_OP_MUL)
             HRF_TRY(take_factors(&match, node, err));
     }
@@ -158,7 +157,7 @@ static const struct hrf_node *find_summand(const struct hrf_match *m, const stru
 enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *add = &graph->nodes[i];
         if (add->op != HRF_OP_ADD || add->attributes.activation != HRF_ACT_NONE)
@@ -176,7 +175,7 @@ enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *graph, struct h
         for (int32_t j = HRF_CONV_N_INPUTS; j < n; j++)
             inputs[j] = sides[k]->inputs[j];
         const struct hrf_attributes a = sides[k]->attributes;
-        HRF_TRY(hrf_match_become(add, sides[k]->op, inputs, n, &a, err));
+        hrf_match_become(add, sides[k]->op, inputs, n, &a);
     }
     return hrf_graph_compact(graph, err);
 }

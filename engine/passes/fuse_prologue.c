@@ -3,6 +3,7 @@
  * before them is often the residual stream, which must be stored in any case. */
 #include "engine/passes/passes.h"
 
+#include "engine/ir/op.h"
 #include "engine/ir/readers.h"
 
 #include <math.h>
@@ -27,21 +28,10 @@ static bool describe(const struct hrf_graph *graph, const struct hrf_node *node,
                                   .low = a->activation_min,
                                   .high = a->activation_max,
                                   .slope = a->alpha };
-    switch (node->op) {
-    case HRF_OP_BATCH_NORM:
+    if (node->op == HRF_OP_BATCH_NORM)
         return has_constants(graph, node);
-    case HRF_OP_RELU:
-        out->activation = HRF_ACT_RELU;
-        return true;
-    case HRF_OP_CLIP:
-        out->activation = HRF_ACT_CLIP;
-        return true;
-    case HRF_OP_LEAKY_RELU:
-        out->activation = HRF_ACT_LEAKY_RELU;
-        return true;
-    default:
-        return false;
-    }
+    out->activation = hrf_op_info(node->op)->activation;
+    return out->activation != HRF_ACT_NONE && out->activation < HRF_ACT_SIGMOID;
 }
 
 static bool reads_as_image_only(const struct hrf_node *node, int32_t value)
@@ -57,13 +47,14 @@ static bool reads_as_image_only(const struct hrf_node *node, int32_t value)
 /* True if every reader of the value is a convolution that can compute it in its prologue. If one of
  * them needed the tensor, it would have to be stored in any case. */
 static bool all_take(const struct hrf_graph *graph, const struct hrf_readers *readers,
-                     int32_t value, hrf_takes_prologue *takes)
+                     int32_t value, const struct hrf_kernel_table *kernels)
 {
     if (readers->is_output[value])
         return false;
     for (int32_t r = readers->first[value]; r < readers->first[value + 1]; r++) {
         const struct hrf_node *reader = &graph->nodes[readers->nodes[r]];
-        if (!reads_as_image_only(reader, value) || !takes(graph, reader))
+        if (!reads_as_image_only(reader, value) ||
+            !hrf_kernels_take_prologue(kernels, graph, reader))
             return false;
     }
     return hrf_readers_count(readers, value) > 0;
@@ -94,23 +85,21 @@ static enum hrf_status add_numbers(struct hrf_graph *graph, int32_t n, int32_t a
     const struct hrf_shape shape = { .rank = 1,
                                      .dims = { graph->values[node->inputs[0]].shape.dims[1] } };
     const size_t count = (size_t)shape.dims[0];
-    HRF_AUTO_FREE float *factors = hrf_alloc_array(count + 1, sizeof *factors);
-    HRF_AUTO_FREE float *shifts = hrf_alloc_array(count + 1, sizeof *shifts);
+    HRF_AUTO_FREE float *factors = hrf_try_alloc_array(count + 1, sizeof *factors);
+    HRF_AUTO_FREE float *shifts = hrf_try_alloc_array(count + 1, sizeof *shifts);
     HRF_AUTO_FREE char *factor_name = hrf_format("%s.factors", node->name);
     HRF_AUTO_FREE char *shift_name = hrf_format("%s.shifts", node->name);
-    HRF_CHECK_MEMORY(factors != NULL && shifts != NULL && factor_name != NULL && shift_name != NULL,
-                     err, "no memory to fuse node '%s'", node->name);
+    HRF_CHECK_MEMORY(factors != NULL && shifts != NULL, err, "no memory to fuse node '%s'",
+                     node->name);
     find_numbers(graph, node, shape.dims[0], factors, shifts);
     HRF_TRY(hrf_graph_add_value(graph, factor_name, HRF_F32, &shape, factors, &added[0], err));
     return hrf_graph_add_value(graph, shift_name, HRF_F32, &shape, shifts, &added[1], err);
 }
 
-static enum hrf_status take_in(struct hrf_node *conv, int32_t image,
-                               const struct hrf_prologue *prologue, const int32_t numbers[2],
-                               struct hrf_error *err)
+static void take_in(struct hrf_node *conv, int32_t image, const struct hrf_prologue *prologue,
+                    const int32_t numbers[2])
 {
     int32_t *inputs = hrf_alloc_array(HRF_CONV_MAX_INPUTS, sizeof *inputs);
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to fuse node '%s'", conv->name);
     for (int32_t i = 0; i < HRF_CONV_MAX_INPUTS; i++)
         inputs[i] = i < conv->n_inputs ? conv->inputs[i] : HRF_NO_VALUE;
     inputs[HRF_CONV_X] = image;
@@ -120,14 +109,14 @@ static enum hrf_status take_in(struct hrf_node *conv, int32_t image,
     conv->inputs = inputs;
     conv->n_inputs = HRF_CONV_MAX_INPUTS;
     conv->attributes.prologue = *prologue;
-    return HRF_OK;
 }
 
-enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prologue *takes,
+enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph,
+                                       const struct hrf_kernel_table *kernels,
                                        struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         struct hrf_prologue prologue;
         const struct hrf_node *node = &graph->nodes[n];
@@ -136,11 +125,11 @@ enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prolog
         int32_t numbers[2];
         if (!describe(graph, node, &prologue) || graph->values[image].data != NULL ||
             graph->values[image].dtype != graph->values[value].dtype ||
-            graph->values[image].shape.rank != 4 || !all_take(graph, &readers, value, takes))
+            graph->values[image].shape.rank != 4 || !all_take(graph, &readers, value, kernels))
             continue;
         HRF_TRY(add_numbers(graph, n, numbers, err));
         for (int32_t r = readers.first[value]; r < readers.first[value + 1]; r++)
-            HRF_TRY(take_in(&graph->nodes[readers.nodes[r]], image, &prologue, numbers, err));
+            take_in(&graph->nodes[readers.nodes[r]], image, &prologue, numbers);
     }
     return hrf_graph_compact(graph, err);
 }

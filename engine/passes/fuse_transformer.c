@@ -78,8 +78,7 @@ static bool suits_norm(const struct hrf_match *m, const struct hrf_node *norm, i
 }
 
 /* Takes a MUL by a constant into the norm before it as its scale, or an ADD as its bias. */
-static enum hrf_status take_scale_or_bias(struct hrf_match *m, struct hrf_node *node,
-                                          struct hrf_error *err)
+static void take_scale_or_bias(struct hrf_match *m, struct hrf_node *node)
 {
     for (int k = 0; k < 2; k++) {
         const struct hrf_node *norm = hrf_match_sole(m, node->inputs[k], HRF_OP_LAYER_NORM);
@@ -93,9 +92,9 @@ static enum hrf_status take_scale_or_bias(struct hrf_match *m, struct hrf_node *
         if (inputs[place] >= 0 || inputs[2] >= 0)
             continue;
         inputs[place] = own;
-        return hrf_match_become(node, HRF_OP_LAYER_NORM, inputs, 3, &norm->attributes, err);
+        hrf_match_become(node, HRF_OP_LAYER_NORM, inputs, 3, &norm->attributes);
+        return;
     }
-    return HRF_OK;
 }
 
 /* ---- attention ---- */
@@ -106,7 +105,7 @@ struct attention {
     int32_t window_mask; /* hrf_match_window_mask()'s; -1: none */
     struct hrf_shape scores;
     double scale;
-    bool is_turned; /* k is [..][channels][keys] */
+    bool is_transposed; /* k is [..][channels][keys] */
 };
 
 /* Products with one other factor: its value, with the number that it is multiplied by. */
@@ -120,7 +119,7 @@ static int32_t unscale(const struct hrf_match *m, int32_t value, double *scale)
     return p.factors[0];
 }
 
-static bool turns_last_axes(const struct hrf_node *node)
+static bool transposes_last_axes(const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
     for (int32_t i = 0; i < a->n_axes; i++)
@@ -177,10 +176,10 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *nod
         return false;
     out->q = unscale(m, product->inputs[0], &out->scale);
     out->k = unscale(m, product->inputs[1], &out->scale);
-    const struct hrf_node *turn = hrf_match_sole(m, out->k, HRF_OP_TRANSPOSE);
-    out->is_turned = turn == NULL || !turns_last_axes(turn);
-    if (!out->is_turned)
-        out->k = unscale(m, turn->inputs[0], &out->scale);
+    const struct hrf_node *transpose = hrf_match_sole(m, out->k, HRF_OP_TRANSPOSE);
+    out->is_transposed = transpose == NULL || !transposes_last_axes(transpose);
+    if (!out->is_transposed)
+        out->k = unscale(m, transpose->inputs[0], &out->scale);
     const struct hrf_shape *q = shape_of(m, out->q), *y = shape_of(m, node->outputs[0]);
     return (q->rank == 3 || q->rank == 4) && leads_equal(q, shape_of(m, out->k)) &&
            leads_equal(q, shape_of(m, out->v)) && leads_equal(q, y) && out->scale != 0 &&
@@ -195,10 +194,10 @@ static int half_of(const struct hrf_match *m, const struct hrf_node *slice)
     const struct hrf_shape *x = shape_of(m, slice->inputs[0]);
     const struct hrf_attributes *a = &slice->attributes;
     const int64_t size = x->dims[x->rank - 1];
-    if (a->n_axes != 1 || a->axes[0] != x->rank - 1 || a->steps[0] != 1 || size % 2 != 0 ||
+    if (a->n_axes != 1 || a->axes[0] != x->rank - 1 || a->slice.steps[0] != 1 || size % 2 != 0 ||
         shape_of(m, slice->outputs[0])->dims[x->rank - 1] != size / 2)
         return -1;
-    return a->starts[0] == 0 ? 0 : a->starts[0] == size / 2 ? 1 : -1;
+    return a->slice.starts[0] == 0 ? 0 : a->slice.starts[0] == size / 2 ? 1 : -1;
 }
 
 /* The value whose first half, through Swish, is multiplied by its second. */
@@ -229,35 +228,42 @@ static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, str
     case HRF_OP_DIV:
         x = find_layer_norm(m, node, &a.axis, &epsilon);
         a.epsilon = (float)epsilon;
-        return x >= 0 ? hrf_match_become(node, HRF_OP_LAYER_NORM, &x, 1, &a, err) : HRF_OK;
+        if (x >= 0)
+            hrf_match_become(node, HRF_OP_LAYER_NORM, &x, 1, &a);
+        break;
     case HRF_OP_MATMUL:
         if (!find_attention(m, node, &found))
-            return HRF_OK;
+            break;
         if (found.window_mask >= 0)
             HRF_TRY(hrf_match_join_masks(m, node->name, found.window_mask, &found.scores,
                                          &found.mask, err));
-        a.mask_repeats = found.window_mask >= 0;
-        a.scale = (float)found.scale;
-        a.transpose_b = found.is_turned;
-        return hrf_match_become(node, HRF_OP_ATTENTION,
-                                (const int32_t[]){ found.q, found.k, found.v, found.mask },
-                                found.mask >= 0 ? 4 : 3, &a, err);
+        a.attention.mask_repeats = found.window_mask >= 0;
+        a.attention.scale = (float)found.scale;
+        a.attention.transpose_k = found.is_transposed;
+        hrf_match_become(node, HRF_OP_ATTENTION,
+                         (const int32_t[]){ found.q, found.k, found.v, found.mask },
+                         found.mask >= 0 ? 4 : 3, &a);
+        break;
     case HRF_OP_MUL:
         x = find_swiglu(m, node);
         if (x >= 0)
-            return hrf_match_become(node, HRF_OP_SWIGLU, &x, 1, &a, err);
-        return take_scale_or_bias(m, node, err);
+            hrf_match_become(node, HRF_OP_SWIGLU, &x, 1, &a);
+        else
+            take_scale_or_bias(m, node);
+        break;
     case HRF_OP_ADD:
-        return take_scale_or_bias(m, node, err);
+        take_scale_or_bias(m, node);
+        break;
     default:
-        return HRF_OK;
+        break;
     }
+    return HRF_OK;
 }
 
 enum hrf_status hrf_pass_fuse_transformer(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < graph->n_nodes; i++)
         HRF_TRY(fuse_node(&match, &graph->nodes[i], err));
     return hrf_graph_compact(graph, err);

@@ -77,7 +77,7 @@ static bool keeps_order(const struct hrf_node *node)
 
 static bool is_reshape(const struct hrf_node *node)
 {
-    return keeps_order(node) && node->attributes.of_pixels;
+    return keeps_order(node) && node->attributes.channels_last;
 }
 
 static bool copies(const struct hrf_node *node)
@@ -114,9 +114,9 @@ static bool look(struct chain *c, int32_t value)
         return false;
     for (int32_t i = 0; i < a->n_axes && node->op == HRF_OP_SLICE; i++)
         if (memory_axis(y->rank, a->axes[i]) == y->rank - 1) {
-            if (a->steps[i] != 1)
+            if (a->slice.steps[i] != 1)
                 return false;
-            c->run = common(a->starts[i], c->run);
+            c->run = common(a->slice.starts[i], c->run);
         }
     const int32_t n = node->op == HRF_OP_CONCAT ? node->n_inputs : 1;
     for (int32_t k = 0; k < n; k++)
@@ -127,14 +127,12 @@ static bool look(struct chain *c, int32_t value)
 
 /* ---- where the rows come from ---- */
 
-static enum hrf_status allocate(struct rows *rows, struct hrf_error *err)
+static void allocate(struct rows *rows)
 {
     int64_t n = 1;
     for (int32_t i = 0; i < rows->rank; i++)
         n *= rows->dims[i];
     rows->at = hrf_alloc_array((size_t)n + 1, sizeof *rows->at);
-    HRF_CHECK_MEMORY(rows->at != NULL, err, "no memory to join moves");
-    return HRF_OK;
 }
 
 /* out[i] = in[first + i . steps]: `steps` in rows, for each axis of out. */
@@ -168,7 +166,7 @@ static void dense_steps(const struct rows *rows, int64_t *steps)
 static enum hrf_status find_rows(const struct chain *c, int32_t value, struct rows *out,
                                  struct hrf_error *err);
 
-static void turn_rows(const struct hrf_node *node, const struct rows *in, struct rows *out)
+static void transpose_rows(const struct hrf_node *node, const struct rows *in, struct rows *out)
 {
     int64_t own[HRF_MAX_RANK], steps[HRF_MAX_RANK];
     dense_steps(in, own);
@@ -186,8 +184,8 @@ static void slice_rows(const struct chain *c, const struct hrf_node *node, const
     for (int32_t i = 0; i < a->n_axes; i++) {
         const int32_t axis = memory_axis(out->rank, a->axes[i]);
         const bool is_last = axis == out->rank - 1;
-        first += a->starts[i] / (is_last ? c->run : 1) * steps[axis];
-        steps[axis] *= a->steps[i];
+        first += a->slice.starts[i] / (is_last ? c->run : 1) * steps[axis];
+        steps[axis] *= a->slice.steps[i];
     }
     copy_rows(out, steps, first, in);
 }
@@ -220,7 +218,7 @@ static enum hrf_status find_rows(const struct chain *c, int32_t value, struct ro
     const struct hrf_node *node = value == c->root ? NULL : find_move(c->graph, value);
     memory_dims(&c->graph->values[value].shape, out);
     out->dims[out->rank - 1] /= c->run;
-    HRF_TRY(allocate(out, err));
+    allocate(out);
     if (node == NULL) {
         const int64_t n = hrf_shape_count(&c->graph->values[value].shape) / c->run;
         for (int64_t i = 0; i < n; i++)
@@ -232,7 +230,7 @@ static enum hrf_status find_rows(const struct chain *c, int32_t value, struct ro
     HRF_AUTO_RELEASE(rows) in = { 0 };
     HRF_TRY(find_rows(c, node->inputs[0], &in, err));
     if (node->op == HRF_OP_TRANSPOSE) {
-        turn_rows(node, &in, out);
+        transpose_rows(node, &in, out);
     } else if (node->op == HRF_OP_SLICE) {
         slice_rows(c, node, &in, out);
     } else {
@@ -258,11 +256,11 @@ static enum hrf_status gather(struct hrf_match *m, int32_t n, const struct chain
     HRF_AUTO_RELEASE(rows) rows = { 0 };
     HRF_TRY(find_rows(c, y, &rows, err));
     HRF_AUTO_FREE char *name = hrf_format("%s.rows", graph->nodes[n].name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to join moves");
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_S32, &shape, rows.at, &inputs[1], err));
-    a.of_pixels = true;
-    a.size = c->run;
-    return hrf_match_become(&graph->nodes[n], HRF_OP_GATHER, inputs, 2, &a, err);
+    a.channels_last = true;
+    a.row_size = c->run;
+    hrf_match_become(&graph->nodes[n], HRF_OP_GATHER, inputs, 2, &a);
+    return HRF_OK;
 }
 
 /* True if something but a move of rows reads the value. */
@@ -272,7 +270,7 @@ static bool ends_here(const struct hrf_match *m, int32_t value)
         return true;
     for (int32_t i = m->readers.first[value]; i < m->readers.first[value + 1]; i++) {
         const struct hrf_node *reader = &m->graph->nodes[m->readers.nodes[i]];
-        const bool is_joined = reader->op == HRF_OP_GATHER && reader->attributes.of_pixels;
+        const bool is_joined = reader->op == HRF_OP_GATHER && reader->attributes.channels_last;
         if (!is_reshape(reader) && !copies(reader) && !is_joined)
             return true;
     }
@@ -302,13 +300,13 @@ static void join_reshapes(struct hrf_graph *graph, struct hrf_node *node)
         return;
     const int32_t producer = graph->values[node->inputs[0]].producer;
     if (producer >= 0 && keeps_order(&graph->nodes[producer]) &&
-        !graph->nodes[producer].attributes.of_pixels && !node->attributes.of_pixels)
+        !graph->nodes[producer].attributes.channels_last && !node->attributes.channels_last)
         node->inputs[0] = graph->nodes[producer].inputs[0];
     if (has_one_order(&graph->values[node->inputs[0]].shape) &&
         has_one_order(&graph->values[node->outputs[0]].shape))
-        node->attributes.of_pixels = true;
+        node->attributes.channels_last = true;
     const struct hrf_node *before = find_move(graph, node->inputs[0]);
-    if (node->attributes.of_pixels && before != NULL && is_reshape(before))
+    if (node->attributes.channels_last && before != NULL && is_reshape(before))
         node->inputs[0] = before->inputs[0];
 }
 
@@ -318,7 +316,7 @@ enum hrf_status hrf_pass_join_moves(struct hrf_graph *graph, struct hrf_error *e
     for (int32_t n = 0; n < graph->n_nodes; n++)
         join_reshapes(graph, &graph->nodes[n]);
     HRF_TRY(hrf_pass_fold_constants(graph, err));
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t n = graph->n_nodes - 1; n >= 0; n--)
         HRF_TRY(join(&match, n, LEAST_COPIES, err));
     return hrf_graph_compact(graph, err);
@@ -327,7 +325,7 @@ enum hrf_status hrf_pass_join_moves(struct hrf_graph *graph, struct hrf_error *e
 enum hrf_status hrf_pass_join_windows(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t n = graph->n_nodes - 1; n >= 0; n--)
         HRF_TRY(join(&match, n, 1, err));
     return hrf_graph_compact(graph, err);

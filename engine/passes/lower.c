@@ -24,12 +24,6 @@ static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *no
     return HRF_OK;
 }
 
-/* True if constants beside lowered values are lowered, too. */
-static bool takes_integers(const struct lowering *l, const struct hrf_node *node)
-{
-    return l->how->type == HRF_S8 && (hrf_op_is_binary(node->op) || node->op == HRF_OP_CONCAT);
-}
-
 static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *node, int32_t *inputs,
                                   struct hrf_error *err)
 {
@@ -37,10 +31,12 @@ static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *nod
     for (int32_t i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i] < 0)
             continue;
-        const bool is_weights = is_product && i != HRF_CONV_X && i != HRF_CONV_RESIDUAL;
-        if (is_weights && hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
+        const bool is_data = hrf_op_role(node->op, i) == HRF_INPUT_DATA;
+        if (is_product && !is_data && hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
             continue;
-        if (hrf_lower_has_constant(l->from, node, i) && !takes_integers(l, node))
+        /* To 8 bits, constants beside lowered values are lowered, too. */
+        const bool is_operand = is_data && !is_product && l->how->type == HRF_S8;
+        if (hrf_lower_has_constant(l->from, node, i) && !is_operand)
             HRF_TRY(hrf_lower_get_full(l, node->inputs[i], &inputs[i], err));
         else
             HRF_TRY(hrf_lower_get_low(l, node->inputs[i], &inputs[i], err));
@@ -57,7 +53,6 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     const bool is_product = hrf_lower_kind_of(l->how, node->op) == HRF_LOWER_PRODUCT;
     const int32_t room = is_product ? HRF_CONV_SCALES + 1 : node->n_inputs;
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)room + 1, sizeof *inputs);
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < room; i++)
         inputs[i] = HRF_NO_VALUE;
     HRF_TRY(low_inputs(l, node, inputs, err));
@@ -75,8 +70,9 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     HRF_TRY(hrf_lower_add_value(l, value, "", type, q, &output, err));
     struct hrf_attributes attributes = node->attributes;
     if (node->op == HRF_OP_GEMM && l->how->type == HRF_S8) {
-        attributes.transpose_b = true; /* hrf_lower_integer_weights() transposes the weights ... */
-        attributes.alpha = attributes.beta = 1.0f; /* ... and applies alpha and beta */
+        attributes.gemm.transpose_b =
+            true; /* hrf_lower_integer_weights() transposes the weights ... */
+        attributes.gemm.alpha = attributes.gemm.beta = 1.0f; /* ... and applies alpha and beta */
     }
     const int32_t n = is_product && l->how->type == HRF_S8 ? room : node->n_inputs;
     HRF_TRY(
@@ -96,7 +92,7 @@ static bool has_integer_weights(const struct lowering *l, const struct hrf_node 
  * are of 8 bits, unless it is kept or its keys may be added in parts. */
 static bool is_fixed_point(const struct lowering *l, const struct hrf_node *node)
 {
-    return node->op == HRF_OP_ATTENTION && l->how->type == HRF_S8 && l->how->rounds_rows &&
+    return hrf_op_is_attention(node->op) && l->how->type == HRF_S8 && l->how->rounds_rows &&
            !l->brings_scales && !hrf_attention_is_long(l->from, node) &&
            hrf_lower_why_kept(l, node) == NULL;
 }
@@ -106,7 +102,6 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
 {
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
     int32_t output;
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < node->n_inputs; i++) {
         inputs[i] = HRF_NO_VALUE;
         if (i == HRF_CONV_WEIGHTS && has_integer_weights(l, node))
@@ -119,7 +114,7 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
     HRF_TRY(hrf_lower_add_value(l, node->outputs[0], "", result->dtype, result->quantization,
                                 &output, err));
     struct hrf_attributes attributes = node->attributes;
-    attributes.fixed_point |= is_fixed_point(l, node);
+    attributes.attention.fixed_point |= is_fixed_point(l, node);
     HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, node->n_inputs, &output, 1,
                                &attributes, err));
     l->full[node->outputs[0]] = output;
@@ -144,11 +139,11 @@ static enum hrf_status add_own_pair(struct lowering *l, const struct hrf_node *n
     return hrf_lower_convert(l, y, true, full, l->low[y], err);
 }
 
-/* An ATTENTION that rounds as the model says, of 8-bit values. */
+/* A TOKEN_ATTENTION that rounds as the model says, of 8-bit values. */
 static bool is_own_attention(const struct lowering *l, const struct hrf_node *node)
 {
-    return l->brings_scales && node->op == HRF_OP_ATTENTION && node->attributes.scores.scale > 0 &&
-           hrf_lower_why_kept(l, node) == NULL;
+    return l->brings_scales && node->op == HRF_OP_TOKEN_ATTENTION &&
+           node->attributes.attention.scores.scale > 0 && hrf_lower_why_kept(l, node) == NULL;
 }
 
 static enum hrf_status add_own_attention(struct lowering *l, const struct hrf_node *node,
@@ -193,7 +188,6 @@ static enum hrf_status add_ends(struct lowering *l, struct hrf_error *err)
     const struct hrf_graph *from = l->from;
     const size_t n = (size_t)(from->n_inputs + from->n_outputs);
     HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
-    HRF_CHECK_MEMORY(ends != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < from->n_inputs; i++)
         ends[i] = l->full[from->inputs[i]];
     int32_t *outputs = ends + from->n_inputs;
@@ -247,10 +241,8 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
     HRF_AUTO_FREE const struct hrf_range **ranges = hrf_alloc_array((size_t)how->n_ranges + 1,
                                                                     sizeof *ranges);
     const bool brings_scales = how->type == HRF_S8 && hrf_lower_brings_scales(graph);
-    HRF_CHECK_MEMORY(forms != NULL && useful != NULL && smoothing != NULL && ranges != NULL, err,
-                     "no memory to lower a graph");
     if (brings_scales)
-        HRF_TRY(hrf_lower_own_forms(graph, &own_forms, err));
+        own_forms = hrf_lower_own_forms(graph);
     for (int32_t i = 0; i < how->n_ranges; i++)
         ranges[i] = &how->ranges[i];
     qsort(ranges, (size_t)how->n_ranges, sizeof *ranges, hrf_lower_compare_ranges);
@@ -258,7 +250,7 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
         if (hrf_node_has_prologue(&graph->nodes[i]))
             return hrf_error_set(err, HRF_E_BUG, "node '%s' has a prologue before it is lowered",
                                  graph->nodes[i].name);
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     HRF_TRY(hrf_graph_create(graph->name, &to, err));
     struct lowering l = { .from = graph,
                           .how = how,
@@ -296,8 +288,7 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     narrow.spent = NULL;
     HRF_TRY(lower_to(graph, how, false, &lowered, notes, err));
     for (int32_t i = 0; i < how->n_keep && how->keep_precisions != NULL; i++)
-        if (how->type == HRF_S8 && how->keep_precisions[i] != NULL &&
-            strcmp(how->keep_precisions[i], "bf16") == 0)
+        if (how->type == HRF_S8 && how->keep_precisions[i] == HRF_BF16)
             return lower_to(lowered, &narrow, true, out, notes, err);
     HRF_MOVE(*out, lowered);
     return HRF_OK;

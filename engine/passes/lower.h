@@ -15,6 +15,7 @@
 
 #include "base/strbuf.h"
 #include "engine/ir/graph.h"
+#include "schema/settings/precision.h"
 
 /* The range of a value, measured over a calibration sample or chosen. */
 struct hrf_range {
@@ -47,8 +48,8 @@ struct hrf_lowering {
     const char *const *keep;
     const char *const *keep_reasons; /* [n_keep], for the notes; NULL: "asked for" */
     /* S8: products that read the value keep[i] compute in bfloat16 rather than float32 if
-     * keep_precisions[i] is "bf16"; NULL: none does. Their results are float32. */
-    const char *const *keep_precisions;
+     * keep_precisions[i] is HRF_BF16; NULL: none does. Their results are float32. */
+    const enum hrf_precision *keep_precisions;
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
     bool rounds_rows; /* S8: products round their rows (graph.h); else each value has one scale */
@@ -72,8 +73,7 @@ HRF_CHECKED enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struc
 /* Runs after lowering to S8, for back ends that ask for it: values that only products that round
  * their rows, attention and SwiGLU read, and that these or a norm give, maybe through moves, are
  * stored in `type` (F16, B16) rather than float32. Sums of residuals stay in float32. */
-HRF_CHECKED enum hrf_status hrf_pass_narrow_tokens(struct hrf_graph *graph, enum hrf_dtype type,
-                                                   struct hrf_error *err);
+void hrf_pass_narrow_tokens(struct hrf_graph *graph, enum hrf_dtype type);
 
 /* HRF_E_USER for a name that no node and no value of the fused graph has; the message suggests the
  * nearest name. hrf_pass_lower() checks the same; call this one before ranges are measured. */

@@ -11,40 +11,18 @@
 
 enum hrf_lower_kind hrf_lower_kind_of(const struct hrf_lowering *how, enum hrf_op op)
 {
-    switch (op) {
-    case HRF_OP_CONV:
-    case HRF_OP_CONV_TRANSPOSE:
-    case HRF_OP_GEMM:
-        return HRF_LOWER_PRODUCT;
-    case HRF_OP_SOFTMAX:
-    case HRF_OP_LOG_SOFTMAX:
-    case HRF_OP_PERFORMER_MAX: /* sums over whole images need float32 */
-    case HRF_OP_PERFORMER_STATE:
-    case HRF_OP_PERFORMER_APPLY:
-    case HRF_OP_CAST:
-    case HRF_OP_QUANTIZE: /* S8 handles QUANTIZE and DEQUANTIZE separately */
-    case HRF_OP_DEQUANTIZE:
-        return HRF_LOWER_NEVER;
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-    case HRF_OP_BATCH_NORM:
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-        return HRF_LOWER_FOLLOWS;
-    default:
-        return how->type == HRF_S8 && !hrf_op_is_unary(op) && !hrf_op_is_move(op)
-                   ? HRF_LOWER_NEVER
-                   : HRF_LOWER_FOLLOWS;
-    }
+    static const enum hrf_lower_kind kinds[HRF_N_PRECISION_RULES] = {
+        [HRF_PRECISION_FLOAT] = HRF_LOWER_NEVER,     [HRF_PRECISION_HALF] = HRF_LOWER_FOLLOWS,
+        [HRF_PRECISION_FOLLOWS] = HRF_LOWER_FOLLOWS, [HRF_PRECISION_SELECTS] = HRF_LOWER_FOLLOWS,
+        [HRF_PRECISION_PRODUCT] = HRF_LOWER_PRODUCT,
+    };
+    const enum hrf_precision_rule rule = hrf_op_precision(op);
+    return rule == HRF_PRECISION_HALF && how->type == HRF_S8 ? HRF_LOWER_NEVER : kinds[rule];
 }
 
 bool hrf_lower_keeps_scale(enum hrf_op op)
 {
-    return op == HRF_OP_MAX_POOL || op == HRF_OP_GLOBAL_MAX_POOL ||
-           (hrf_op_is_move(op) && op != HRF_OP_CONCAT);
+    return hrf_op_precision(op) == HRF_PRECISION_SELECTS;
 }
 
 bool hrf_lower_has_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
@@ -82,7 +60,7 @@ static const char *refuse_weights(struct lowering *l, const struct hrf_value *we
 
 const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *node)
 {
-    enum { MOST_TERMS = 65000 }; /* terms of at most 255 * 128: the sum fits into 32 bits */
+    enum { MAX_TERMS = 65000 }; /* terms of at most 255 * 128: the sum fits into 32 bits */
     const struct hrf_graph *graph = l->from;
     const struct hrf_attributes *a = &node->attributes;
     if (!hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS))
@@ -94,13 +72,13 @@ const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *
     if (hrf_lower_has_constant(graph, node, HRF_CONV_X))
         return "its input is a constant";
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
-    const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->transpose_b ? 0 : 1]
+    const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->gemm.transpose_b ? 0 : 1]
                                               : graph->values[node->outputs[0]].shape.dims[1];
-    if (hrf_shape_count(w) / n > MOST_TERMS)
+    if (hrf_shape_count(w) / n > MAX_TERMS)
         return "its sums are too long for 32 bits";
     if (node->op != HRF_OP_GEMM)
         return NULL;
-    if (a->transpose_a)
+    if (a->gemm.transpose_a)
         return "its first matrix is transposed";
     if (hrf_lower_has(node, HRF_CONV_BIAS) &&
         hrf_shape_count(&graph->values[node->inputs[HRF_CONV_BIAS]].shape) != n)
@@ -129,7 +107,7 @@ static const char *refuse_own(const struct lowering *l, const struct hrf_node *n
         return "the model gives its input no scale";
     if (is_product && !hrf_lower_has(node, HRF_CONV_SCALES))
         return "the model gives its weights no scales that 8 bits can use";
-    if (is_product && node->op == HRF_OP_GEMM && node->attributes.alpha <= 0)
+    if (is_product && node->op == HRF_OP_GEMM && node->attributes.gemm.alpha <= 0)
         return "its factor is not above 0";
     if (!is_product && !hrf_lower_keeps_scale(node->op) &&
         hrf_lower_own_form(l, node->outputs[0]) == NULL)
@@ -180,21 +158,18 @@ bool hrf_lower_goes_to_bf16(const struct lowering *l, const struct hrf_node *nod
         return false;
     const struct hrf_value *x = &l->from->values[node->inputs[HRF_CONV_X]];
     for (int32_t i = 0; i < how->n_keep; i++)
-        if (how->keep_precisions[i] != NULL && strcmp(how->keep_precisions[i], "bf16") == 0 &&
-            x->dtype == HRF_F32 && stands_for(x->name, how->keep[i]))
+        if (how->keep_precisions[i] == HRF_BF16 && x->dtype == HRF_F32 &&
+            stands_for(x->name, how->keep[i]))
             return true;
     return false;
 }
 
-/* The name of a node or computed value that is nearest to the given one; NULL: none is near, or no
- * memory. */
+/* The name of a node or computed value that is nearest to the given one; NULL: none is near. */
 static const char *nearest_name(const struct hrf_graph *graph, const char *name)
 {
     const size_t n = (size_t)graph->n_nodes + (size_t)graph->n_values;
     HRF_AUTO_FREE const char **names = hrf_calloc(n + 1, sizeof *names);
     size_t k = 0;
-    if (names == NULL)
-        return NULL;
     for (int32_t i = 0; i < graph->n_nodes; i++)
         names[k++] = graph->nodes[i].name;
     for (int32_t v = 0; v < graph->n_values; v++)
@@ -218,7 +193,9 @@ enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph, const char *
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' is to stay in float32, but no node or tensor of '%s' as it runs "
                              "(fused) has that name%s%s%s",
-                             keep[i], graph->name, near != NULL ? "; did you mean '" : "",
+                             keep[i], graph->name,
+                             near != NULL ? "; did you mean '"
+                                          : "; take it out of {calibrate.keep}",
                              near != NULL ? near : "", near != NULL ? "'?" : "");
     }
     return HRF_OK;
@@ -227,10 +204,9 @@ enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph, const char *
 /* True if one operand is a constant that the model gives no scale of 8 bits. */
 static bool has_constant_side(const struct lowering *l, const struct hrf_node *node)
 {
-    const bool is_binary = node->op == HRF_OP_ADD || node->op == HRF_OP_SUB ||
-                           node->op == HRF_OP_MUL || node->op == HRF_OP_CONCAT;
     for (int32_t i = 0; i < node->n_inputs; i++)
-        if (is_binary && hrf_lower_has_constant(l->from, node, i) &&
+        if (hrf_op_role(node->op, i) == HRF_INPUT_DATA &&
+            hrf_lower_has_constant(l->from, node, i) &&
             !(l->brings_scales && hrf_lower_is_integers(&l->from->values[node->inputs[i]])))
             return true;
     return false;

@@ -46,6 +46,12 @@ const struct hrf_value *hrf_lower_own_form(const struct lowering *l, int32_t val
 HRF_CHECKED enum hrf_status hrf_lower_form(const struct lowering *l, int32_t value,
                                            enum hrf_dtype *type, struct hrf_quantization *q,
                                            struct hrf_error *err);
+/* What a message calls a value: its node, since an exporter's names of tensors mean nothing to its
+ * user, and a pass's mean nothing to anybody. */
+struct hrf_lower_called {
+    char text[192];
+};
+struct hrf_lower_called hrf_lower_call(const struct hrf_graph *graph, int32_t value);
 /* Adds a value of that type, with the name of `value` and the suffix, to the lowered graph. */
 HRF_CHECKED enum hrf_status hrf_lower_add_value(struct lowering *l, int32_t value,
                                                 const char *suffix, enum hrf_dtype type,
@@ -124,11 +130,10 @@ HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *fr
                                                       enum hrf_dtype type, struct hrf_graph *to,
                                                       int32_t *inputs, struct hrf_error *err);
 
-/* For a model that was quantised elsewhere: out[v] is an 8-bit value with the type, scale and zero
- * point that the model gives to value v, because every reader of v quantises it that way. Negative:
- * the model gives none. *out: heap, [n_values]. */
-HRF_CHECKED enum hrf_status hrf_lower_own_forms(const struct hrf_graph *graph, int32_t **out,
-                                                struct hrf_error *err);
+/* For a model that was quantised elsewhere: element v is an 8-bit value with the type, scale and
+ * zero point that the model gives to value v, because every reader of v quantises it that way.
+ * Negative: the model gives none. Heap, [n_values]. */
+int32_t *hrf_lower_own_forms(const struct hrf_graph *graph);
 /* True if two values have the same type, scale and zero point. */
 bool hrf_lower_same_form(const struct hrf_value *a, const struct hrf_value *b);
 

@@ -8,14 +8,14 @@ static bool is_norm_of_rows(const struct hrf_graph *graph, const struct hrf_node
 {
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     return (node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM) &&
-           (y->rank == 4 ? node->attributes.of_pixels : node->attributes.axis == y->rank - 1);
+           (y->rank == 4 ? node->attributes.of_each_pixel : node->attributes.axis == y->rank - 1);
 }
 
 bool hrf_lower_is_of_rows(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
     if (node->op == HRF_OP_GEMM)
-        return !a->transpose_a && hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS);
+        return !a->gemm.transpose_a && hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS);
     if (node->op != HRF_OP_CONV || a->group != 1 ||
         !hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS))
         return false;
@@ -38,7 +38,7 @@ void hrf_lower_find_tokens(const struct hrf_graph *graph, bool *of_tokens)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        bool is = is_norm_of_rows(graph, node) || node->op == HRF_OP_ATTENTION;
+        bool is = is_norm_of_rows(graph, node) || hrf_op_is_attention(node->op);
         for (int32_t i = 0; i < node->n_inputs && keeps_rows(graph, node); i++)
             is |= hrf_lower_has(node, i) && of_tokens[node->inputs[i]];
         of_tokens[node->outputs[0]] = is;
@@ -94,7 +94,6 @@ static enum hrf_status add_row(struct lowering *l, const char *name, const char 
 {
     const struct hrf_shape shape = { .rank = 1, .dims = { n } };
     HRF_AUTO_FREE char *own = hrf_format("%s.%s", name, suffix);
-    HRF_CHECK_MEMORY(own != NULL, err, "no memory to lower a graph");
     return hrf_graph_add_value(l->to, own, HRF_F32, &shape, row, index, err);
 }
 
@@ -108,7 +107,7 @@ enum hrf_status hrf_lower_divide_norm(struct lowering *l, const struct hrf_node 
         return HRF_OK;
     HRF_TRY(hrf_lower_find_smoothing(l->from, y, hrf_lower_range(l, y), &l->smoothing[y], err));
     const float *smoothing = l->smoothing[y];
-    HRF_AUTO_FREE float *row = hrf_alloc_array((size_t)n, sizeof *row);
+    HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)n, sizeof *row);
     HRF_CHECK_MEMORY(row != NULL, err, "no memory to lower a graph");
     for (int32_t i = 1; i <= 2 && smoothing != NULL; i++) {
         if (!hrf_lower_has(node, i))
@@ -140,7 +139,7 @@ enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node 
         HRF_TRY(hrf_lower_find_smoothing(l->from, x, range, &l->smoothing[x], err));
     HRF_TRY(hrf_lower_integer_weights(l->from, node, range, l->smoothing[x], l->to, inputs, err));
     if (l->smoothing[x] != NULL && !l->is_smoothed[x]) {
-        HRF_AUTO_FREE float *factors = hrf_alloc_array((size_t)depth, sizeof *factors);
+        HRF_AUTO_FREE float *factors = hrf_try_alloc_array((size_t)depth, sizeof *factors);
         HRF_CHECK_MEMORY(factors != NULL, err, "no memory to lower a graph");
         for (int64_t k = 0; k < depth; k++)
             factors[k] = 1 / l->smoothing[x][k];
@@ -148,8 +147,9 @@ enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node 
     }
     struct hrf_attributes attributes = node->attributes;
     if (node->op == HRF_OP_GEMM) {
-        attributes.transpose_b = true; /* hrf_lower_integer_weights() transposes the weights ... */
-        attributes.alpha = attributes.beta = 1.0f; /* ... and applies alpha and beta */
+        attributes.gemm.transpose_b =
+            true; /* hrf_lower_integer_weights() transposes the weights ... */
+        attributes.gemm.alpha = attributes.gemm.beta = 1.0f; /* ... and applies alpha and beta */
     }
     HRF_TRY(hrf_lower_add_value(l, value, "", HRF_F32, (struct hrf_quantization){ .scale = 0 },
                                 &output, err));

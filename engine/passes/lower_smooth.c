@@ -13,7 +13,7 @@
 #include <math.h>
 
 /* s is at most so many powers of two away from 1. */
-enum { MOST_POWER = 20 };
+enum { MAX_POWER = 20 };
 
 void hrf_lower_smooth(const float *peaks, const float *weights, int64_t n, float strength,
                       float *factors)
@@ -27,8 +27,8 @@ void hrf_lower_smooth(const float *peaks, const float *weights, int64_t n, float
         const double power = weights[k] > 0
                                  ? rint((double)strength * log2((double)peaks[k]) -
                                         (1 - (double)strength) * log2((double)weights[k]))
-                                 : MOST_POWER;
-        factors[k] = ldexpf(1, (int)fmax(-MOST_POWER, fmin(MOST_POWER, power)));
+                                 : MAX_POWER;
+        factors[k] = ldexpf(1, (int)fmax(-MAX_POWER, fmin(MAX_POWER, power)));
     }
 }
 
@@ -39,8 +39,8 @@ enum hrf_status hrf_lower_find_smoothing(const struct hrf_graph *graph, int32_t 
     const int64_t n = hrf_shape_innermost(&graph->values[value].shape);
     if (range == NULL || range->peaks == NULL || range->n_means != n || !(range->strength > 0))
         return HRF_OK;
-    HRF_AUTO_FREE float *weights = hrf_calloc((size_t)n, sizeof *weights);
-    HRF_AUTO_FREE float *found = hrf_alloc_array((size_t)n, sizeof *found);
+    HRF_AUTO_FREE float *weights = hrf_try_calloc((size_t)n, sizeof *weights);
+    HRF_AUTO_FREE float *found = hrf_try_alloc_array((size_t)n, sizeof *found);
     HRF_CHECK_MEMORY(weights != NULL && found != NULL, err, "no memory to lower a graph");
     for (int32_t i = 0; i < graph->n_nodes; i++)
         if (hrf_lower_is_of_rows(graph, &graph->nodes[i]) &&

@@ -4,6 +4,7 @@
 #include "engine/passes/lower_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,10 +40,22 @@ const struct hrf_value *hrf_lower_own_form(const struct lowering *l, int32_t val
     return l->own_forms[value] >= 0 ? &l->from->values[l->own_forms[value]] : NULL;
 }
 
+struct hrf_lower_called hrf_lower_call(const struct hrf_graph *graph, int32_t value)
+{
+    struct hrf_lower_called called;
+    const int32_t n = graph->values[value].producer;
+    if (n < 0)
+        snprintf(called.text, sizeof called.text, "input '%.120s' of the model",
+                 graph->values[value].name);
+    else
+        snprintf(called.text, sizeof called.text, "what node '%.120s' (%s) gives",
+                 graph->nodes[n].name, hrf_op_name(graph->nodes[n].op));
+    return called;
+}
+
 enum hrf_status hrf_lower_form(const struct lowering *l, int32_t value, enum hrf_dtype *type,
                                struct hrf_quantization *q, struct hrf_error *err)
 {
-    const char *name = l->from->values[value].name;
     *type = l->how->type;
     *q = (struct hrf_quantization){ .scale = 0 };
     if (l->how->type != HRF_S8)
@@ -56,14 +69,16 @@ enum hrf_status hrf_lower_form(const struct lowering *l, int32_t value, enum hrf
     const struct hrf_range *range = hrf_lower_range(l, value);
     if (range == NULL)
         return hrf_error_set(err, HRF_E_USER,
-                             "the INT8 scales have no range for tensor '%s'; they belong to "
-                             "another model, so calibrate again",
-                             name);
+                             "the INT8 scales have no range for %s: they belong to another model, "
+                             "so calibrate again",
+                             hrf_lower_call(l->from, value).text);
     if (!isfinite(range->low) || !isfinite(range->high) || range->low > range->high)
         return hrf_error_set(err, HRF_E_USER,
-                             "tensor '%s' was seen to reach from %g to %g: the model or the "
-                             "calibration sample gives numbers that are not finite",
-                             name, (double)range->low, (double)range->high);
+                             "%s was seen to reach from %g to %g: the model or the calibration "
+                             "sample gives numbers that are not finite; calibrate on other images, "
+                             "or use another precision than int8",
+                             hrf_lower_call(l->from, value).text, (double)range->low,
+                             (double)range->high);
     hrf_lower_quantization(range->low, range->high, l->how->signed_only, type, q);
     return HRF_OK;
 }
@@ -74,7 +89,6 @@ enum hrf_status hrf_lower_add_value(struct lowering *l, int32_t value, const cha
 {
     const struct hrf_value *from = &l->from->values[value];
     HRF_AUTO_FREE char *name = hrf_format("%s%s", from->name, suffix);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to lower a graph");
     HRF_TRY(hrf_graph_add_value(l->to, name, type, &from->shape, NULL, index, err));
     l->to->values[*index].quantization = q;
     return HRF_OK;
@@ -90,7 +104,6 @@ enum hrf_status hrf_lower_convert(struct lowering *l, int32_t value, bool down, 
         op = HRF_OP_CAST;
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", l->from->values[value].name,
                                           down ? "narrow" : "widen");
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to lower a graph");
     return hrf_graph_add_node(l->to, op, name, &input, 1, &output, 1, &attributes, err);
 }
 
@@ -145,8 +158,8 @@ static enum hrf_status add_integers(struct lowering *l, int32_t value, int32_t *
     const struct hrf_quantization q = { .scale = from->quantization.scale,
                                         .zero_point = is_signed ? 0 : (int32_t)-low };
     HRF_AUTO_FREE char *name = hrf_format("%s.int8", from->name);
-    HRF_AUTO_FREE void *integers = hrf_alloc((size_t)n + 1);
-    HRF_CHECK_MEMORY(name != NULL && integers != NULL, err, "no memory to lower a graph");
+    HRF_AUTO_FREE void *integers = hrf_try_alloc((size_t)n + 1);
+    HRF_CHECK_MEMORY(integers != NULL, err, "no memory to lower a graph");
     for (int64_t i = 0; i < n; i++)
         ((uint8_t *)integers)[i] =
             (uint8_t)(hrf_quantize(((const float *)from->data)[i], type, &q) & 0xff);

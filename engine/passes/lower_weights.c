@@ -3,6 +3,7 @@
 #include "engine/ir/number.h"
 #include "engine/passes/lower_private.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,9 +26,9 @@ static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node 
     struct rows r = { .data = w->dtype == HRF_F32 ? w->data : NULL,
                       .integers = w->dtype == HRF_S8 ? w->data : NULL,
                       .own = has_own ? graph->values[node->inputs[HRF_CONV_SCALES]].data : NULL,
-                      .factor = is_gemm ? node->attributes.alpha : 1.0f,
-                      .bias_factor = is_gemm ? node->attributes.beta : 1.0f };
-    const bool turned = is_gemm && !node->attributes.transpose_b;
+                      .factor = is_gemm ? node->attributes.gemm.alpha : 1.0f,
+                      .bias_factor = is_gemm ? node->attributes.gemm.beta : 1.0f };
+    const bool transposed = is_gemm && !node->attributes.gemm.transpose_b;
     if (node->op == HRF_OP_CONV_TRANSPOSE) {
         r.per_group = w->shape.dims[1];
         r.n_out = r.per_group * node->attributes.group;
@@ -35,10 +36,10 @@ static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node 
         r.area = w->shape.dims[2] * w->shape.dims[3];
         return r;
     }
-    r.n_out = w->shape.dims[turned ? 1 : 0];
+    r.n_out = w->shape.dims[transposed ? 1 : 0];
     r.per_out = hrf_shape_count(&w->shape) / r.n_out;
-    r.out_stride = turned ? 1 : r.per_out;
-    r.in_stride = turned ? r.n_out : 1;
+    r.out_stride = transposed ? 1 : r.per_out;
+    r.in_stride = transposed ? r.n_out : 1;
     return r;
 }
 
@@ -85,7 +86,6 @@ static enum hrf_status take_constant(struct hrf_graph *to, const struct hrf_node
                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", node->name, suffix);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for the weights of '%s'", node->name);
     return hrf_graph_take_value(to, name, type, shape, data, index, err);
 }
 
@@ -95,7 +95,6 @@ static enum hrf_status add_constant(struct hrf_graph *to, const struct hrf_node 
                                     struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", node->name, suffix);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for the weights of '%s'", node->name);
     return hrf_graph_add_value(to, name, type, shape, data, index, err);
 }
 
@@ -153,7 +152,6 @@ static enum hrf_status share_weights(const struct hrf_graph *from, const struct 
                                      struct hrf_graph *to, int32_t *index, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.weights.int8", node->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for the weights of '%s'", node->name);
     return hrf_graph_share_value(to, &from->values[node->inputs[HRF_CONV_WEIGHTS]], name, index,
                                  err);
 }
@@ -183,8 +181,8 @@ enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const st
     HRF_AUTO_FREE void *made = own == NULL ? hrf_alloc_aligned((size_t)(r.n_out * r.per_out),
                                                                sizeof(void *))
                                            : NULL;
-    HRF_AUTO_FREE float *scales = hrf_alloc_array((size_t)r.n_out, sizeof *scales);
-    HRF_AUTO_FREE float *biases = hrf_calloc((size_t)r.n_out, sizeof *biases);
+    HRF_AUTO_FREE float *scales = hrf_try_alloc_array((size_t)r.n_out, sizeof *scales);
+    HRF_AUTO_FREE float *biases = hrf_try_calloc((size_t)r.n_out, sizeof *biases);
     HRF_CHECK_MEMORY((own != NULL || made != NULL) && scales != NULL && biases != NULL, err,
                      "no memory for the weights of '%s'", node->name);
     fill_integers(from, node, &r, range, own, made, scales, biases);
@@ -205,7 +203,7 @@ enum hrf_status hrf_lower_float_weights(const struct hrf_graph *from, const stru
 {
     const struct hrf_value *w = &from->values[node->inputs[HRF_CONV_WEIGHTS]];
     const struct rows r = rows_of(from, node);
-    HRF_AUTO_FREE void *data = hrf_alloc_array((size_t)(r.n_out * r.per_out), sizeof(float));
+    HRF_AUTO_FREE void *data = hrf_try_alloc_array((size_t)(r.n_out * r.per_out), sizeof(float));
     HRF_CHECK_MEMORY(data != NULL, err, "no memory for the weights of '%s'", node->name);
     for (int64_t m = 0; m < r.n_out; m++)
         for (int64_t k = 0; k < r.per_out; k++) {
@@ -230,9 +228,6 @@ enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from, const st
     if (node->n_inputs <= HRF_CONV_BIAS || node->inputs[HRF_CONV_BIAS] < 0)
         return HRF_OK;
     const struct hrf_value *b = &from->values[node->inputs[HRF_CONV_BIAS]];
-    if (b->data == NULL) /* the bias of a GEMM may be computed at run time */
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "node '%s': its bias is computed at run time, which only float32 has",
-                             node->name);
+    assert(b->data != NULL); /* else the node has stayed in float32 (hrf_lower_refuse_product()) */
     return add_constant(to, node, "bias", HRF_F32, &b->shape, b->data, &inputs[HRF_CONV_BIAS], err);
 }

@@ -32,23 +32,21 @@ static const struct hrf_node *first_of(const struct hrf_graph *graph,
     return conv->op == HRF_OP_CONV ? conv : NULL;
 }
 
-enum hrf_status hrf_pass_mark_second_outputs(struct hrf_graph *graph, hrf_takes_second *takes,
-                                             struct hrf_error *err)
+void hrf_pass_mark_second_outputs(struct hrf_graph *graph, const struct hrf_kernel_table *kernels)
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
     HRF_AUTO_FREE bool *has_second = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *has_second);
-    HRF_CHECK_MEMORY(has_second != NULL, err, "no memory for the passes of '%s'", graph->name);
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         struct hrf_node *norm = &graph->nodes[n];
         const struct hrf_node *conv = first_of(graph, &readers, norm);
         const int32_t at = conv != NULL ? graph->values[conv->outputs[0]].producer : -1;
-        if (conv == NULL || has_second[at] || !takes(graph, conv, norm))
+        if (conv == NULL || has_second[at] || !hrf_kernels_take_norm(kernels, graph, conv, norm))
             continue;
         has_second[at] = true;
         norm->attributes.is_second = true;
         if (n != at + 1)
             norm->before = at + 1;
     }
-    return hrf_graph_place_nodes(graph, err);
+    hrf_graph_place_nodes(graph);
 }

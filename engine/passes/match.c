@@ -2,11 +2,10 @@
 
 #include <string.h>
 
-enum hrf_status hrf_match_init(struct hrf_graph *graph, struct hrf_match *out,
-                               struct hrf_error *err)
+void hrf_match_init(struct hrf_graph *graph, struct hrf_match *out)
 {
     out->graph = graph;
-    return hrf_readers_init(graph, &out->readers, err);
+    hrf_readers_init(graph, &out->readers);
 }
 
 void hrf_match_release(struct hrf_match *match)
@@ -80,17 +79,14 @@ bool hrf_match_factors(const struct hrf_match *match, int32_t value, struct hrf_
     return true;
 }
 
-enum hrf_status hrf_match_become(struct hrf_node *node, enum hrf_op op, const int32_t *inputs,
-                                 int32_t n_inputs, const struct hrf_attributes *attributes,
-                                 struct hrf_error *err)
+void hrf_match_become(struct hrf_node *node, enum hrf_op op, const int32_t *inputs,
+                      int32_t n_inputs, const struct hrf_attributes *attributes)
 {
     int32_t *own = hrf_alloc_array((size_t)n_inputs, sizeof *own);
-    HRF_CHECK_MEMORY(own != NULL, err, "no memory to fuse node '%s'", node->name);
     memcpy(own, inputs, (size_t)n_inputs * sizeof *own);
     hrf_free(node->inputs);
     node->inputs = own;
     node->n_inputs = n_inputs;
     node->op = op;
     node->attributes = *attributes;
-    return HRF_OK;
 }

@@ -9,8 +9,7 @@ struct hrf_match {
     struct hrf_readers readers;
 };
 
-HRF_CHECKED enum hrf_status hrf_match_init(struct hrf_graph *graph, struct hrf_match *out,
-                                           struct hrf_error *err);
+void hrf_match_init(struct hrf_graph *graph, struct hrf_match *out);
 void hrf_match_release(struct hrf_match *match);
 
 /* The node that computes `value` if it has that operator and nobody else reads the value; NULL. */
@@ -46,9 +45,7 @@ HRF_CHECKED enum hrf_status hrf_match_join_masks(struct hrf_match *match, const 
                                                  struct hrf_error *err);
 
 /* Makes `node` compute by another operator of other inputs; it keeps its name and output. */
-HRF_CHECKED enum hrf_status hrf_match_become(struct hrf_node *node, enum hrf_op op,
-                                             const int32_t *inputs, int32_t n_inputs,
-                                             const struct hrf_attributes *attributes,
-                                             struct hrf_error *err);
+void hrf_match_become(struct hrf_node *node, enum hrf_op op, const int32_t *inputs,
+                      int32_t n_inputs, const struct hrf_attributes *attributes);
 
 #endif

@@ -47,7 +47,6 @@ enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struct hrf_error 
     const int32_t narrow = reader->outputs[0];
     const struct hrf_shape shape = graph->values[narrow].shape;
     HRF_AUTO_FREE char *name = hrf_format("%s.unused", graph->values[narrow].name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to narrow an input");
     HRF_TRY(
         hrf_graph_add_value(graph, name, graph->values[narrow].dtype, &shape, NULL, &unused, err));
     reader->outputs[0] = unused; /* unread, so that compaction removes the node */

@@ -20,7 +20,7 @@ static bool is_move_of_one(const struct hrf_node *node)
  * device, which has the keys at once. */
 static bool is_attention_at_once(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return node->op == HRF_OP_ATTENTION && !hrf_attention_is_long(graph, node);
+    return hrf_op_is_attention(node->op) && !hrf_attention_is_long(graph, node);
 }
 
 static bool gives_tokens(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -68,9 +68,9 @@ static int32_t find_group(const struct hrf_node *node, int32_t group[3])
         group[1] = node->outputs[0];
         return 2;
     }
-    for (int32_t i = 0; i < 3 && node->op == HRF_OP_ATTENTION; i++)
+    for (int32_t i = 0; i < 3 && hrf_op_is_attention(node->op); i++)
         group[i] = node->inputs[i];
-    return node->op == HRF_OP_ATTENTION ? 3 : 0;
+    return hrf_op_is_attention(node->op) ? 3 : 0;
 }
 
 static void keep_groups_together(struct narrowing *n)
@@ -91,13 +91,11 @@ static void keep_groups_together(struct narrowing *n)
     }
 }
 
-enum hrf_status hrf_pass_narrow_tokens(struct hrf_graph *graph, enum hrf_dtype type,
-                                       struct hrf_error *err)
+void hrf_pass_narrow_tokens(struct hrf_graph *graph, enum hrf_dtype type)
 {
     struct narrowing n = { .graph = graph };
     HRF_AUTO_FREE bool *is_narrow = hrf_calloc((size_t)graph->n_values + 1, sizeof *is_narrow);
-    HRF_CHECK_MEMORY(is_narrow != NULL, err, "no memory to narrow tokens");
-    HRF_TRY(hrf_readers_init(graph, &n.readers, err));
+    hrf_readers_init(graph, &n.readers);
     n.is_narrow = is_narrow;
     for (int32_t v = 0; v < graph->n_values; v++)
         is_narrow[v] = may_be_narrow(&n, v);
@@ -106,5 +104,4 @@ enum hrf_status hrf_pass_narrow_tokens(struct hrf_graph *graph, enum hrf_dtype t
         if (is_narrow[v])
             graph->values[v].dtype = type;
     hrf_readers_release(&n.readers);
-    return HRF_OK;
 }

@@ -47,19 +47,19 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *res
                            struct attention *out)
 {
     static const int64_t axes[] = { 0, 2, 1, 3 };
-    const struct hrf_node *turn = hrf_match_sole(m, reshape->inputs[0], HRF_OP_TRANSPOSE);
+    const struct hrf_node *transpose = hrf_match_sole(m, reshape->inputs[0], HRF_OP_TRANSPOSE);
     struct hrf_inner_form form;
-    if (turn == NULL || turn->attributes.n_axes != 4)
+    if (transpose == NULL || transpose->attributes.n_axes != 4)
         return false;
     for (int i = 0; i < 4; i++)
-        if (turn->attributes.axes[i] != axes[i])
+        if (transpose->attributes.axes[i] != axes[i])
             return false;
-    const int32_t y = before_pair(m, turn->inputs[0], &form);
+    const int32_t y = before_pair(m, transpose->inputs[0], &form);
     out->product = y >= 0 ? hrf_match_sole(m, y, HRF_OP_MATMUL) : NULL;
     if (out->product == NULL || !is_product(m, out->product))
         return false;
-    out->narrow = hrf_match_any(m, hrf_match_any(m, turn->inputs[0], HRF_OP_DEQUANTIZE)->inputs[0],
-                                HRF_OP_QUANTIZE);
+    out->narrow = hrf_match_any(
+        m, hrf_match_any(m, transpose->inputs[0], HRF_OP_DEQUANTIZE)->inputs[0], HRF_OP_QUANTIZE);
     const int32_t weights = before_pair(m, out->product->inputs[0], &out->weight_form);
     const struct hrf_node *softmax = weights >= 0 ? hrf_match_sole(m, weights, HRF_OP_SOFTMAX)
                                                   : NULL;
@@ -122,7 +122,7 @@ static bool find_operand(const struct hrf_match *m, int32_t value, struct operan
            hrf_token_view_make(m, value, moves, n, &out->view);
 }
 
-static void turn(struct hrf_token_view *v)
+static void transpose(struct hrf_token_view *v)
 {
     const int64_t size = v->shape.dims[2], stride = v->strides[2];
     v->shape.dims[2] = v->shape.dims[3], v->strides[2] = v->strides[3];
@@ -135,23 +135,22 @@ static bool find_operands(const struct hrf_match *m, const struct attention *fou
     const int32_t values[] = { found->scores->inputs[0], found->scores->inputs[1],
                                found->product->inputs[1] };
     const struct hrf_shape *y = &value_of(m, found->product->outputs[0])->shape;
-    a->n_axes = 3;
-    a->group = y->dims[1];
-    a->size = y->dims[3];
-    a->scale = 1;
-    a->scores = found->score_form;
-    a->weights = found->weight_form;
+    a->attention.heads = y->dims[1];
+    a->attention.head_size = y->dims[3];
+    a->attention.scale = 1;
+    a->attention.scores = found->score_form;
+    a->attention.weights = found->weight_form;
     for (int k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++) {
         struct hrf_token_view *v = &of[k].view;
         if (!find_operand(m, values[k], &of[k]) || v->shape.rank != 4)
             return false;
         if (k == HRF_ATTENTION_K) /* [..][d][keys] */
-            turn(v);
-        if (!hrf_token_view_is_of_tokens(m, v) || v->shape.dims[1] != a->group ||
-            v->shape.dims[3] != a->size)
+            transpose(v);
+        if (!hrf_token_view_is_of_tokens(m, v) || v->shape.dims[1] != a->attention.heads ||
+            v->shape.dims[3] != a->attention.head_size)
             return false;
-        a->starts[k] = v->offset;
-        a->steps[k] = a->group > 1 ? v->strides[1] : a->size;
+        a->attention.first[k] = v->offset;
+        a->attention.stride[k] = a->attention.heads > 1 ? v->strides[1] : a->attention.head_size;
     }
     return of[HRF_ATTENTION_K].view.shape.dims[2] <= HRF_ATTENTION_LONG;
 }
@@ -209,24 +208,23 @@ static enum hrf_status fuse(struct hrf_match *m, int32_t at, const struct attent
         }
     for (int k = 0; k < 3; k++) {
         HRF_AUTO_FREE char *name = hrf_format("%s.%s", product.name, names[k]);
-        HRF_CHECK_MEMORY(name != NULL, err, "no memory to fuse node '%s'", product.name);
         HRF_TRY(add_operand(m, at, &own[k], name, &inputs[k], err));
     }
     HRF_AUTO_FREE char *name = hrf_format("%s.tokens", product.name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to fuse node '%s'", product.name);
     HRF_TRY(hrf_graph_add_value(m->graph, name, HRF_F32, &shape, NULL, &y, err));
-    HRF_TRY(hrf_graph_insert_node(m->graph, at, HRF_OP_ATTENTION, product.name, inputs, 3, &y, 1, a,
-                                  err));
+    HRF_TRY(hrf_graph_insert_node(m->graph, at, HRF_OP_TOKEN_ATTENTION, product.name, inputs, 3, &y,
+                                  1, a, err));
     HRF_TRY(add_value(m, name, narrow.outputs[0], &shape, &y8, err));
     HRF_TRY(insert(m, at, HRF_OP_QUANTIZE, name, &y, 1, y8, err));
-    return hrf_match_become(&m->graph->nodes[at], HRF_OP_DEQUANTIZE, &y8, 1, &plain, err);
+    hrf_match_become(&m->graph->nodes[at], HRF_OP_DEQUANTIZE, &y8, 1, &plain);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_pass_fuse_own_attention(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
     const int32_t n_nodes = graph->n_nodes;
-    HRF_TRY(hrf_match_init(graph, &match, err));
+    hrf_match_init(graph, &match);
     for (int32_t i = 0; i < n_nodes; i++) {
         struct hrf_attributes a = hrf_attributes_default();
         struct attention found;
@@ -236,6 +234,6 @@ enum hrf_status hrf_pass_fuse_own_attention(struct hrf_graph *graph, struct hrf_
             find_operands(&match, &found, of, &a))
             HRF_TRY(fuse(&match, i, &found, of, &a, err));
     }
-    HRF_TRY(hrf_graph_place_nodes(graph, err));
+    hrf_graph_place_nodes(graph);
     return hrf_graph_compact(graph, err);
 }

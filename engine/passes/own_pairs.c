@@ -14,8 +14,9 @@
 /* True for a node each element of whose result is one of its inputs', or 0. */
 static bool selects(const struct hrf_node *node)
 {
-    return node->op == HRF_OP_CONCAT || (hrf_lower_keeps_scale(node->op) &&
-                                         (node->op != HRF_OP_PAD || node->attributes.value == 0));
+    return node->op == HRF_OP_CONCAT ||
+           (hrf_lower_keeps_scale(node->op) &&
+            (node->op != HRF_OP_PAD || node->attributes.pad.value == 0));
 }
 
 /* The 8-bit value whose form describes the result exactly; -1. holds[v] is that of value v. */
@@ -50,7 +51,6 @@ static int32_t find_unrounded(const struct hrf_graph *graph, const struct hrf_no
 enum hrf_status hrf_pass_drop_pairs(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_FREE int32_t *holds = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *holds);
-    HRF_CHECK_MEMORY(holds != NULL, err, "no memory to drop pairs of QUANTIZE and DEQUANTIZE");
     const struct hrf_attributes plain = hrf_attributes_default();
     for (int32_t v = 0; v < graph->n_values; v++)
         holds[v] = -1;
@@ -63,7 +63,7 @@ enum hrf_status hrf_pass_drop_pairs(struct hrf_graph *graph, struct hrf_error *e
         const int32_t same = find_unrounded(graph, node, holds);
         holds[node->outputs[0]] = same >= 0 ? holds[same] : node->inputs[HRF_QUANTIZE_X];
         if (same >= 0)
-            HRF_TRY(hrf_match_become(node, HRF_OP_IDENTITY, &same, 1, &plain, err));
+            hrf_match_become(node, HRF_OP_IDENTITY, &same, 1, &plain);
     }
     return hrf_pass_fold_constants(graph, err);
 }
@@ -155,7 +155,6 @@ static enum hrf_status copy_node(const struct function *f, const struct hrf_node
     const struct hrf_shape unknown = { .rank = -1 };
     const int32_t y = node->outputs[0];
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for the table of '%s'", node->name);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         inputs[k] = node->inputs[k];
         if (inputs[k] >= 0 && values[inputs[k]] < 0)
@@ -175,7 +174,6 @@ static enum hrf_status fill_table(const struct function *f, const struct hrf_nod
 {
     HRF_AUTO(hrf_graph) to = NULL;
     HRF_AUTO_FREE int32_t *values = hrf_alloc_array((size_t)f->graph->n_values + 1, sizeof *values);
-    HRF_CHECK_MEMORY(values != NULL, err, "no memory for the table of '%s'", quantize->name);
     for (int32_t v = 0; v < f->graph->n_values; v++)
         values[v] = -1;
     HRF_TRY(hrf_graph_create(quantize->name, &to, err));
@@ -211,9 +209,9 @@ static enum hrf_status make_lookup(struct hrf_graph *graph, struct hrf_node *qua
     const struct hrf_attributes plain = hrf_attributes_default();
     int32_t inputs[2] = { f.base };
     HRF_AUTO_FREE char *name = hrf_format("%s.table", quantize->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for the table of '%s'", quantize->name);
     HRF_TRY(hrf_graph_add_value(graph, name, y->dtype, &all, table, &inputs[1], err));
-    return hrf_match_become(quantize, HRF_OP_LOOKUP, inputs, 2, &plain, err);
+    hrf_match_become(quantize, HRF_OP_LOOKUP, inputs, 2, &plain);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_pass_make_lookups(struct hrf_graph *graph, struct hrf_error *err)

@@ -47,8 +47,8 @@ static bool read_scales(const struct hrf_graph *graph, const struct hrf_node *no
 /* Axis of the weights along which the outputs lie. */
 static int32_t axis_of_outputs(const struct hrf_node *node)
 {
-    const bool is_turned = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
-    return is_turned || node->op == HRF_OP_MATMUL ? 1 : 0;
+    const bool is_transposed = node->op == HRF_OP_GEMM && !node->attributes.gemm.transpose_b;
+    return is_transposed || node->op == HRF_OP_MATMUL ? 1 : 0;
 }
 
 static enum hrf_status add_scales(struct hrf_graph *graph, int32_t index,
@@ -57,10 +57,10 @@ static enum hrf_status add_scales(struct hrf_graph *graph, int32_t index,
     struct hrf_node *node = &graph->nodes[index];
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const struct hrf_shape shape = { .rank = 1, .dims = { w->dims[axis] } };
-    HRF_AUTO_FREE float *scales = hrf_alloc_array((size_t)shape.dims[0], sizeof *scales);
+    HRF_AUTO_FREE float *scales = hrf_try_alloc_array((size_t)shape.dims[0], sizeof *scales);
     HRF_AUTO_FREE char *name = hrf_format("%s.weights.scales", node->name);
     int32_t *inputs = hrf_alloc_array(HRF_CONV_SCALES + 1, sizeof *inputs), added;
-    if (scales == NULL || name == NULL || inputs == NULL) {
+    if (scales == NULL) {
         hrf_free(inputs);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the scales of '%s'", node->name);
     }
@@ -138,12 +138,12 @@ static bool is_own_product(const struct hrf_graph *graph, const struct hrf_node 
            (n == 1 || from->attributes.axis == 1);
 }
 
-static enum hrf_status make_gemm(struct hrf_node *node, struct hrf_error *err)
+static void make_gemm(struct hrf_node *node)
 {
     const int32_t inputs[] = { node->inputs[HRF_CONV_X], node->inputs[HRF_CONV_WEIGHTS] };
     struct hrf_attributes plain = hrf_attributes_default();
-    plain.alpha = plain.beta = 1;
-    return hrf_match_become(node, HRF_OP_GEMM, inputs, 2, &plain, err);
+    plain.gemm.alpha = plain.gemm.beta = 1;
+    hrf_match_become(node, HRF_OP_GEMM, inputs, 2, &plain);
 }
 
 /* Adds, in front of node `index`, the TRANSPOSE that makes one of `from` and `to` of the other;
@@ -153,7 +153,6 @@ static enum hrf_status add_turn(struct hrf_graph *graph, int32_t index, int32_t 
 {
     struct hrf_attributes a = hrf_attributes_default();
     HRF_AUTO_FREE char *name = hrf_format("%s.turn", graph->values[value].name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
     a.n_axes = 4;
     memcpy(a.axes, axes, 4 * sizeof axes[0]);
     return hrf_graph_insert_node(graph, index, HRF_OP_TRANSPOSE, name, &from, 1, &to, 1, &a, err);
@@ -166,7 +165,6 @@ static enum hrf_status add_image(struct hrf_graph *graph, int32_t value, int32_t
     const struct hrf_shape shape = { .rank = 4,
                                      .dims = { s.dims[0], s.dims[3], s.dims[1], s.dims[2] } };
     HRF_AUTO_FREE char *name = hrf_format("%s.image", graph->values[value].name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to turn values into images");
     return hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, image, err);
 }
 
@@ -187,25 +185,25 @@ static enum hrf_status make_conv(struct hrf_graph *graph, int32_t index, struct 
     const int32_t inputs[] = { images[0], node->inputs[HRF_CONV_WEIGHTS] };
     node->outputs[0] = images[1];
     graph->values[images[1]].producer = index;
-    return hrf_match_become(node, HRF_OP_CONV, inputs, 2, &a, err);
+    hrf_match_become(node, HRF_OP_CONV, inputs, 2, &a);
+    return HRF_OK;
 }
 
 /* Integers [K][M] as [M][K][1][1]. */
-static enum hrf_status turn_integers(struct hrf_graph *graph, const struct hrf_node *node,
-                                     int32_t *index, struct hrf_error *err)
+static enum hrf_status transpose_integers(struct hrf_graph *graph, const struct hrf_node *node,
+                                          int32_t *index, struct hrf_error *err)
 {
     const struct hrf_shape from = graph->values[*index].shape;
     const int64_t depth = from.dims[0], columns = from.dims[1];
     const struct hrf_shape shape = { .rank = 4, .dims = { columns, depth, 1, 1 } };
     const int8_t *w = graph->values[*index].data;
     HRF_AUTO_FREE char *name = hrf_format("%s.weights", node->name);
-    HRF_AUTO_FREE void *turned = hrf_alloc_aligned((size_t)(depth * columns), sizeof(void *));
-    HRF_CHECK_MEMORY(name != NULL && turned != NULL, err, "no memory for the weights of '%s'",
-                     node->name);
+    HRF_AUTO_FREE void *transposed = hrf_alloc_aligned((size_t)(depth * columns), sizeof(void *));
+    HRF_CHECK_MEMORY(transposed != NULL, err, "no memory for the weights of '%s'", node->name);
     for (int64_t k = 0; k < depth; k++)
         for (int64_t m = 0; m < columns; m++)
-            ((int8_t *)turned)[m * depth + k] = w[k * columns + m];
-    return hrf_graph_take_value(graph, name, HRF_S8, &shape, &turned, index, err);
+            ((int8_t *)transposed)[m * depth + k] = w[k * columns + m];
+    return hrf_graph_take_value(graph, name, HRF_S8, &shape, &transposed, index, err);
 }
 
 static enum hrf_status take_integers(struct hrf_graph *graph, int32_t i,
@@ -217,15 +215,17 @@ static enum hrf_status take_integers(struct hrf_graph *graph, int32_t i,
     const bool is_of_images = is_product && graph->values[x].shape.rank == 4;
     const int32_t axis = axis_of_outputs(&graph->nodes[i]);
     int32_t integers;
-    if (is_product)
-        HRF_TRY(is_of_images ? make_conv(graph, i, err) : make_gemm(&graph->nodes[i], err));
+    if (is_of_images)
+        HRF_TRY(make_conv(graph, i, err));
+    else if (is_product)
+        make_gemm(&graph->nodes[i]);
     if (!takes_scales(&graph->nodes[i]))
         return HRF_OK;
     HRF_TRY(hrf_take_integer_weights(graph, &dequantize, &integers, err));
     HRF_TRY(add_scales(graph, i, &dequantize, axis, err));
     assert(graph->nodes[i].n_inputs > HRF_CONV_SCALES);
     if (is_of_images)
-        HRF_TRY(turn_integers(graph, &graph->nodes[i], &integers, err));
+        HRF_TRY(transpose_integers(graph, &graph->nodes[i], &integers, err));
     graph->nodes[i].inputs[HRF_CONV_WEIGHTS] = integers;
     return HRF_OK;
 }
@@ -250,7 +250,8 @@ enum hrf_status hrf_pass_take_integer_weights(struct hrf_graph *graph, struct hr
         if (from != NULL && graph->values[node->inputs[HRF_CONV_WEIGHTS]].data == NULL)
             HRF_TRY(take_integers(graph, i, from, err)); /* only products read it, and it fits */
     }
-    return hrf_graph_place_nodes(graph, err);
+    hrf_graph_place_nodes(graph);
+    return HRF_OK;
 }
 
 /* ---- values ---- */
@@ -269,11 +270,9 @@ static int32_t form_for(const struct hrf_graph *graph, const int32_t *forms,
     return reader->op == HRF_OP_QUANTIZE && graph->values[y].quantization.scale > 0 ? y : NO_FORM;
 }
 
-enum hrf_status hrf_lower_own_forms(const struct hrf_graph *graph, int32_t **out,
-                                    struct hrf_error *err)
+int32_t *hrf_lower_own_forms(const struct hrf_graph *graph)
 {
     int32_t *forms = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *forms);
-    HRF_CHECK_MEMORY(forms != NULL, err, "no memory to lower a graph");
     for (int32_t v = 0; v < graph->n_values; v++)
         forms[v] = NOT_READ;
     for (int32_t i = 0; i < graph->n_outputs; i++)
@@ -291,8 +290,7 @@ enum hrf_status hrf_lower_own_forms(const struct hrf_graph *graph, int32_t **out
                 forms[v] = NO_FORM;
         }
     }
-    *out = forms;
-    return HRF_OK;
+    return forms;
 }
 
 bool hrf_lower_same_form(const struct hrf_value *a, const struct hrf_value *b)

@@ -2,6 +2,7 @@
  * (passes.h). */
 #include "engine/passes/passes.h"
 
+#include "engine/ir/op.h"
 #include "engine/ir/readers.h"
 
 #include <math.h>
@@ -57,11 +58,11 @@ static bool moves_nothing(const struct hrf_graph *graph, const struct hrf_node *
         return nothing;
     case HRF_OP_SLICE:
         for (int32_t i = 0; i < a->n_axes; i++)
-            nothing = nothing && a->steps[i] == 1;
+            nothing = nothing && a->slice.steps[i] == 1;
         return nothing;
     case HRF_OP_PAD:
         for (int32_t i = 0; i < 2 * a->n_axes; i++)
-            nothing = nothing && a->pads[i] == 0;
+            nothing = nothing && a->pad.sizes[i] == 0;
         return nothing;
     default:
         return false;
@@ -72,8 +73,7 @@ enum hrf_status hrf_pass_fold_constants(struct hrf_graph *graph, struct hrf_erro
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
     HRF_AUTO_FREE int32_t *same_as = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *same_as);
-    HRF_CHECK_MEMORY(same_as != NULL, err, "no memory to fold graph '%s'", graph->name);
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     for (int32_t v = 0; v < graph->n_values; v++)
         same_as[v] = v;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
@@ -105,11 +105,9 @@ static struct hrf_node *sole_producer(const struct hrf_graph *graph,
 
 /* Turns `consumer` into a copy of `producer` with n_inputs inputs; the consumer keeps its output.
  * The producer is then unused, and the next compaction removes it. */
-static enum hrf_status take_over(struct hrf_node *consumer, const struct hrf_node *producer,
-                                 int32_t n_inputs, struct hrf_error *err)
+static void take_over(struct hrf_node *consumer, const struct hrf_node *producer, int32_t n_inputs)
 {
     int32_t *inputs = hrf_alloc_array((size_t)n_inputs, sizeof *inputs);
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to fuse node '%s'", consumer->name);
     for (int32_t i = 0; i < n_inputs; i++)
         inputs[i] = i < producer->n_inputs ? producer->inputs[i] : HRF_NO_VALUE;
     hrf_free(consumer->inputs);
@@ -117,7 +115,6 @@ static enum hrf_status take_over(struct hrf_node *consumer, const struct hrf_nod
     consumer->n_inputs = n_inputs;
     consumer->op = producer->op;
     consumer->attributes = producer->attributes;
-    return HRF_OK;
 }
 
 struct fold {
@@ -131,12 +128,12 @@ struct fold {
 
 static struct fold shape_of_fold(const struct hrf_node *conv, const struct hrf_shape *w)
 {
-    const bool turned = conv->op == HRF_OP_CONV_TRANSPOSE;
+    const bool transposed = conv->op == HRF_OP_CONV_TRANSPOSE;
     struct fold f = { .n_weights = hrf_shape_count(w) };
-    f.per_group = turned ? w->dims[1] : w->dims[0];
-    f.n_out = turned ? w->dims[1] * conv->attributes.group : w->dims[0];
-    f.n_in = turned ? w->dims[0] / conv->attributes.group : 1;
-    f.area = turned ? w->dims[2] * w->dims[3] : f.n_weights / f.n_out;
+    f.per_group = transposed ? w->dims[1] : w->dims[0];
+    f.n_out = transposed ? w->dims[1] * conv->attributes.group : w->dims[0];
+    f.n_in = transposed ? w->dims[0] / conv->attributes.group : 1;
+    f.area = transposed ? w->dims[2] * w->dims[3] : f.n_weights / f.n_out;
     return f;
 }
 
@@ -184,7 +181,6 @@ static enum hrf_status take_constant(struct hrf_graph *graph, const char *name, 
                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
-    HRF_CHECK_MEMORY(full != NULL, err, "no memory to fold node '%s'", name);
     return hrf_graph_take_value(graph, full, HRF_F32, shape, data, index, err);
 }
 
@@ -205,14 +201,14 @@ static enum hrf_status fold_one(struct hrf_graph *graph, const struct hrf_reader
     f.epsilon = (double)norm->attributes.epsilon;
     HRF_AUTO_FREE void *weights = hrf_alloc_aligned((size_t)f.n_weights * sizeof(float),
                                                     sizeof(void *));
-    HRF_AUTO_FREE void *bias = hrf_alloc_array((size_t)f.n_out, sizeof(float));
+    HRF_AUTO_FREE void *bias = hrf_try_alloc_array((size_t)f.n_out, sizeof(float));
     HRF_CHECK_MEMORY(weights != NULL && bias != NULL, err, "no memory to fold node '%s'",
                      norm->name);
     fold_numbers(&f, weights, bias);
     int32_t w, b;
     HRF_TRY(take_constant(graph, norm->name, "weights", &shape, &weights, &w, err));
     HRF_TRY(take_constant(graph, norm->name, "bias", &bias_shape, &bias, &b, err));
-    HRF_TRY(take_over(norm, conv, HRF_CONV_BIAS + 1, err));
+    take_over(norm, conv, HRF_CONV_BIAS + 1);
     hrf_readers_drop_constant(readers, graph, conv->inputs[HRF_CONV_WEIGHTS]);
     norm->inputs[HRF_CONV_WEIGHTS] = w;
     norm->inputs[HRF_CONV_BIAS] = b;
@@ -222,7 +218,7 @@ static enum hrf_status fold_one(struct hrf_graph *graph, const struct hrf_reader
 enum hrf_status hrf_pass_fold_batch_norm(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *norm = &graph->nodes[i];
         if (norm->op != HRF_OP_BATCH_NORM)
@@ -256,7 +252,7 @@ static struct hrf_node *residual_producer(const struct hrf_graph *graph,
 enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *add = &graph->nodes[i];
         if (add->op != HRF_OP_ADD)
@@ -270,24 +266,17 @@ enum hrf_status hrf_pass_fuse_residual(struct hrf_graph *graph, struct hrf_error
             continue;
         int32_t other = add->inputs[1 - side];
         const int32_t n = sides[side]->n_inputs;
-        HRF_TRY(take_over(add, sides[side], n > HRF_CONV_N_INPUTS ? n : HRF_CONV_N_INPUTS, err));
+        take_over(add, sides[side], n > HRF_CONV_N_INPUTS ? n : HRF_CONV_N_INPUTS);
         add->inputs[HRF_CONV_RESIDUAL] = other;
     }
     return hrf_graph_compact(graph, err);
 }
 
+/* The activation as which the node can be fused in any precision; NONE. */
 static enum hrf_activation activation_of(const struct hrf_node *node)
 {
-    switch (node->op) {
-    case HRF_OP_RELU:
-        return HRF_ACT_RELU;
-    case HRF_OP_CLIP:
-        return HRF_ACT_CLIP;
-    case HRF_OP_LEAKY_RELU:
-        return HRF_ACT_LEAKY_RELU;
-    default:
-        return HRF_ACT_NONE;
-    }
+    const enum hrf_activation activation = hrf_op_info(node->op)->activation;
+    return activation < HRF_ACT_SIGMOID ? activation : HRF_ACT_NONE;
 }
 
 static struct hrf_node *activation_producer(const struct hrf_graph *graph,
@@ -308,7 +297,7 @@ static struct hrf_node *activation_producer(const struct hrf_graph *graph,
 enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
-    HRF_TRY(hrf_readers_init(graph, &readers, err));
+    hrf_readers_init(graph, &readers);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_node *node = &graph->nodes[i];
         enum hrf_activation activation = activation_of(node);
@@ -319,7 +308,7 @@ enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph, struct hrf_err
         if (producer == NULL)
             continue;
         struct hrf_attributes own = node->attributes;
-        HRF_TRY(take_over(node, producer, producer->n_inputs, err));
+        take_over(node, producer, producer->n_inputs);
         node->attributes.activation = activation;
         if (activation == HRF_ACT_CLIP) {
             node->attributes.activation_min = own.activation_min;

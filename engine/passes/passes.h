@@ -10,6 +10,7 @@
 #ifndef HRF_ENGINE_PASSES_PASSES_H
 #define HRF_ENGINE_PASSES_PASSES_H
 
+#include "engine/backend/kernel_rows.h"
 #include "engine/ir/graph.h"
 
 /* Where a DEQUANTIZE gives the weights of a CONV or GEMM, adds their scales as a further input,
@@ -96,31 +97,24 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *gra
  * BATCH_NORM. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_activation(struct hrf_graph *graph,
                                                      struct hrf_error *err);
-/* True if a back end computes this CONV or GEMM with that activation in its epilogue. */
-typedef bool hrf_takes_activation(const struct hrf_graph *graph, const struct hrf_node *node,
-                                  enum hrf_activation activation);
 /* Fuses SIGMOID, HARD_SIGMOID, SWISH, HARD_SWISH, GELU and GELU_TANH into the CONV or GEMM before
- * them if `takes` is true for it. Runs after lowering: an operator of 8 bits between them keeps its
- * own scale and is not fused. Not part of hrf_passes_run(). */
-HRF_CHECKED enum hrf_status
-hrf_pass_fuse_epilogue(struct hrf_graph *graph, hrf_takes_activation *takes, struct hrf_error *err);
-/* True if a back end can compute this CONV with a prologue (graph.h) and is not slower with it. */
-typedef bool hrf_takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv);
+ * them if its kernel takes them (hrf_kernels_take_activation()). Runs after lowering: an operator
+ * of 8 bits between them keeps its own scale and is not fused. Not part of hrf_passes_run(). */
+HRF_CHECKED enum hrf_status hrf_pass_fuse_epilogue(struct hrf_graph *graph,
+                                                   const struct hrf_kernel_table *kernels,
+                                                   struct hrf_error *err);
 /* Moves BATCH_NORM (with its activation), RELU, CLIP or LEAKY_RELU into the CONVs that read it, as
- * their prologue, if `takes` is true for every one of them. The tensor between them is then never
- * stored. Runs after lowering, on the graph that will be computed; not part of hrf_passes_run(). */
-HRF_CHECKED enum hrf_status
-hrf_pass_fuse_prologue(struct hrf_graph *graph, hrf_takes_prologue *takes, struct hrf_error *err);
-/* True if a back end can compute this CONV and a BATCH_NORM of its output in one pass. */
-typedef bool hrf_takes_second(const struct hrf_graph *graph, const struct hrf_node *conv,
-                              const struct hrf_node *norm);
-/* Puts a BATCH_NORM whose input others read too (pre-activation networks) right behind the CONV
- * that gives it, and marks it as that CONV's second output (hrf_graph_second_of()), if `takes` is
- * true for the two. Runs after hrf_pass_fuse_prologue(), which leaves nothing to be stored; not
+ * their prologue, if the kernels of all of them take one (hrf_kernels_take_prologue()). The tensor
+ * between them is then never stored. Runs after lowering, on the graph that will be computed; not
  * part of hrf_passes_run(). */
-HRF_CHECKED enum hrf_status hrf_pass_mark_second_outputs(struct hrf_graph *graph,
-                                                         hrf_takes_second *takes,
-                                                         struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph,
+                                                   const struct hrf_kernel_table *kernels,
+                                                   struct hrf_error *err);
+/* Puts a BATCH_NORM whose input others read too (pre-activation networks) right behind the CONV
+ * that gives it, and marks it as that CONV's second output (hrf_graph_second_of()), if one kernel
+ * computes both (hrf_kernels_take_norm()). Runs after hrf_pass_fuse_prologue(), which leaves
+ * nothing to be stored; not part of hrf_passes_run(). */
+void hrf_pass_mark_second_outputs(struct hrf_graph *graph, const struct hrf_kernel_table *kernels);
 /* Replaces a CONV_TRANSPOSE whose windows do not overlap (kernel = stride, no pads, one group) by a
  * 1x1 CONV and DEPTH_TO_SPACE. The sums are the same, 1x1 CONV has the fastest kernels, and every
  * precision supports it. */

@@ -23,7 +23,6 @@ static enum hrf_status flatten(struct hrf_graph *graph, int32_t at, struct hrf_e
     HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
     const int32_t input = graph->nodes[at].inputs[0];
     int32_t middle;
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite a mean");
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
     HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, name, &input, 1, &middle,
                                   1, &pool, err));
@@ -50,7 +49,8 @@ enum hrf_status hrf_pass_pool_means(struct hrf_graph *graph, struct hrf_error *e
             HRF_TRY(flatten(graph, n, err));
         }
     }
-    return hrf_graph_place_nodes(graph, err);
+    hrf_graph_place_nodes(graph);
+    return HRF_OK;
 }
 
 /* The mean of the tokens of [N][T][C] in a lowered graph. */
@@ -72,7 +72,6 @@ static enum hrf_status insert(struct hrf_graph *graph, int32_t at, enum hrf_op o
                               struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite a mean");
     HRF_TRY(
         hrf_graph_add_value(graph, name, graph->values[inputs[0]].dtype, shape, NULL, out, err));
     return hrf_graph_insert_node(graph, at, op, name, inputs, n_inputs, out, 1, attributes, err);
@@ -97,13 +96,14 @@ static enum hrf_status pool_tokens(struct hrf_graph *graph, int32_t at, struct h
     const struct hrf_attributes plain = hrf_attributes_default();
     struct hrf_attributes as_pixels = plain;
     int32_t tokens[2] = { x }, pool[2], pixels;
-    as_pixels.of_pixels = true;
+    as_pixels.channels_last = true;
     HRF_TRY(add_sizes(graph, &image, &tokens[1], err));
     HRF_TRY(insert(graph, at, HRF_OP_RESHAPE, tokens, 2, &image, &as_pixels, &pixels, err));
     HRF_TRY(
         insert(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, &pixels, 1, &pooled, &plain, &pool[0], err));
     HRF_TRY(add_sizes(graph, &mean, &pool[1], err));
-    return hrf_match_become(&graph->nodes[at], HRF_OP_RESHAPE, pool, 2, &as_pixels, err);
+    hrf_match_become(&graph->nodes[at], HRF_OP_RESHAPE, pool, 2, &as_pixels);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_pass_pool_tokens(struct hrf_graph *graph, struct hrf_error *err)
@@ -112,5 +112,6 @@ enum hrf_status hrf_pass_pool_tokens(struct hrf_graph *graph, struct hrf_error *
     for (int32_t n = 0; n < n_nodes; n++)
         if (is_mean_of_tokens(graph, &graph->nodes[n]))
             HRF_TRY(pool_tokens(graph, n, err));
-    return hrf_graph_place_nodes(graph, err);
+    hrf_graph_place_nodes(graph);
+    return HRF_OK;
 }

@@ -23,7 +23,8 @@ static bool lies_side_by_side(const struct hrf_graph *graph, const struct hrf_no
 
 /* Reorders [C][M][s][s] to [s][s][M][C]: one output channel for each position in the block and each
  * m. */
-static void turn_weights(const float *from, int64_t n_in, int64_t n_out, int64_t area, float *to)
+static void transpose_weights(const float *from, int64_t n_in, int64_t n_out, int64_t area,
+                              float *to)
 {
     for (int64_t c = 0; c < n_in; c++)
         for (int64_t m = 0; m < n_out; m++)
@@ -36,7 +37,6 @@ static enum hrf_status add_constant(struct hrf_graph *graph, const struct hrf_no
                                     int32_t *index, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", node->name, what);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite node '%s'", node->name);
     return hrf_graph_take_value(graph, name, HRF_F32, shape, data, index, err);
 }
 
@@ -49,11 +49,12 @@ static enum hrf_status make_constants(struct hrf_graph *graph, const struct hrf_
     const int64_t area = w->shape.dims[2] * w->shape.dims[3];
     const struct hrf_shape shape = { .rank = 4, .dims = { area * n_out, n_in, 1, 1 } };
     const struct hrf_shape row = { .rank = 1, .dims = { area * n_out } };
-    HRF_AUTO_FREE void *weights = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
-    HRF_AUTO_FREE void *biases = hrf_alloc_array((size_t)(area * n_out), sizeof(float));
+    HRF_AUTO_FREE void *weights = hrf_try_alloc_array((size_t)hrf_shape_count(&shape),
+                                                      sizeof(float));
+    HRF_AUTO_FREE void *biases = hrf_try_alloc_array((size_t)(area * n_out), sizeof(float));
     HRF_CHECK_MEMORY(weights != NULL && biases != NULL, err, "no memory to rewrite node '%s'",
                      node->name);
-    turn_weights(w->data, n_in, n_out, area, weights);
+    transpose_weights(w->data, n_in, n_out, area, weights);
     for (int64_t i = 0; i < area && has_bias; i++)
         memcpy((float *)biases + i * n_out, graph->values[node->inputs[HRF_CONV_BIAS]].data,
                (size_t)n_out * sizeof(float));
@@ -71,15 +72,15 @@ static enum hrf_status split(struct hrf_graph *graph, int32_t at, struct hrf_err
     int32_t inputs[HRF_CONV_BIAS + 1] = { node->inputs[HRF_CONV_X] }, middle;
     struct hrf_attributes conv = hrf_attributes_default(), move = hrf_attributes_default();
     struct hrf_shape shape = graph->values[node->inputs[HRF_CONV_X]].shape;
-    move.size = node->attributes.window.kernel[0];
-    shape.dims[1] = move.size * move.size * graph->values[node->outputs[0]].shape.dims[1];
+    move.block.size = node->attributes.window.kernel[0];
+    shape.dims[1] = move.block.size * move.block.size *
+                    graph->values[node->outputs[0]].shape.dims[1];
     conv.window.kernel[0] = conv.window.kernel[1] = 1;
     conv.activation = node->attributes.activation;
     conv.activation_min = node->attributes.activation_min;
     conv.activation_max = node->attributes.activation_max;
     conv.alpha = node->attributes.alpha;
     HRF_AUTO_FREE char *name = hrf_format("%s.blocks", node->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to rewrite node '%s'", node->name);
     HRF_TRY(make_constants(graph, node, inputs, err));
     HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
     HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_CONV, name, inputs,
@@ -98,6 +99,6 @@ enum hrf_status hrf_pass_split_conv_transpose(struct hrf_graph *graph, struct hr
     for (int32_t i = 0; i < n; i++)
         if (lies_side_by_side(graph, &graph->nodes[i]))
             HRF_TRY(split(graph, i, err));
-    HRF_TRY(hrf_graph_place_nodes(graph, err));
+    hrf_graph_place_nodes(graph);
     return hrf_graph_compact(graph, err);
 }

@@ -1,6 +1,6 @@
 #include "engine/passes/token_view.h"
 
-enum { MOST_ATOMS = 16 };
+enum { MAX_ATOMS = 16 };
 
 /* Numbers at equal distances in memory: what an axis is made of, outermost first. */
 struct atom {
@@ -12,7 +12,7 @@ struct atom {
 struct view {
     int32_t source, rank;
     int32_t first[HRF_MAX_RANK], n[HRF_MAX_RANK];
-    struct atom atoms[MOST_ATOMS];
+    struct atom atoms[MAX_ATOMS];
     int64_t offset;
 };
 
@@ -59,9 +59,9 @@ static int32_t list_atoms(const struct view *v, struct atom *out)
  * inner part of one, until it has its size. */
 static bool view_reshape(struct view *v, const struct hrf_shape *to)
 {
-    struct atom left[MOST_ATOMS];
+    struct atom left[MAX_ATOMS];
     struct view out = { .source = v->source, .rank = to->rank, .offset = v->offset };
-    int32_t n = list_atoms(v, left), at = MOST_ATOMS;
+    int32_t n = list_atoms(v, left), at = MAX_ATOMS;
     for (int32_t k = to->rank - 1; k >= 0; k--) {
         int64_t want = to->dims[k];
         while (want > 1) {
@@ -99,7 +99,7 @@ static bool view_gathered(const struct hrf_match *m, const struct hrf_node *node
     const struct hrf_value *index = &m->graph->values[node->inputs[1]];
     const int32_t axis = (int32_t)node->attributes.axis;
     if (index->data == NULL || hrf_shape_count(&index->shape) != 1 || index->shape.rank > 1 ||
-        node->attributes.of_pixels)
+        node->attributes.channels_last)
         return false;
     const int64_t place = index->dtype == HRF_S32 ? *(const int32_t *)index->data
                                                   : *(const int64_t *)index->data;
@@ -120,15 +120,15 @@ static bool view_sliced(const struct hrf_match *m, const struct hrf_node *node, 
     for (int32_t i = 0; i < a->n_axes; i++) {
         const int32_t axis = (int32_t)a->axes[i];
         const int64_t size = shape_of(m, node->outputs[0])->dims[axis];
-        if (size == shape_of(m, node->inputs[0])->dims[axis] && a->steps[i] == 1)
+        if (size == shape_of(m, node->inputs[0])->dims[axis] && a->slice.steps[i] == 1)
             continue;
-        if (a->steps[i] != 1 || (size > 1 && v->n[axis] != 1))
+        if (a->slice.steps[i] != 1 || (size > 1 && v->n[axis] != 1))
             return false;
         if (size > 1) {
-            v->offset += a->starts[i] * v->atoms[v->first[axis]].stride;
+            v->offset += a->slice.starts[i] * v->atoms[v->first[axis]].stride;
             v->atoms[v->first[axis]].size = size;
         } else {
-            pick(v, axis, a->starts[i]);
+            pick(v, axis, a->slice.starts[i]);
         }
     }
     return true;

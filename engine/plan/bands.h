@@ -67,10 +67,6 @@ HRF_CHECKED enum hrf_status hrf_bands_fit(const struct hrf_graph *graph,
 HRF_CHECKED enum hrf_status hrf_bands_partition(const struct hrf_graph *head, int32_t n_bands,
                                                 bool keeps, struct hrf_partition **out,
                                                 struct hrf_error *err);
-/* Reduces *n_bands to the largest number for which all bands except the first ones and the last are
- * of one kind, for bands that keep rows. */
-HRF_CHECKED enum hrf_status hrf_bands_make_alike(const struct hrf_graph *head, int32_t *n_bands,
-                                                 struct hrf_error *err);
 /* The graph of one band. Its outputs are the band's parts of the crossing values, or their sums; a
  * value of which the band has no rows is not an output. */
 HRF_CHECKED enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,

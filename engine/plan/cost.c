@@ -9,12 +9,18 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const rate_names[] = { "fp32", "fp16", "bf16", "int8" };
-_Static_assert(sizeof rate_names / sizeof rate_names[0] == HRF_N_RATES, "a name for every rate");
+enum hrf_precision hrf_rate_precision(enum hrf_rate rate)
+{
+    static const enum hrf_precision precisions[HRF_N_RATES] = { [HRF_RATE_FP32] = HRF_FP32,
+                                                                [HRF_RATE_FP16] = HRF_FP16,
+                                                                [HRF_RATE_BF16] = HRF_BF16,
+                                                                [HRF_RATE_INT8] = HRF_INT8 };
+    return precisions[rate];
+}
 
 const char *hrf_rate_name(enum hrf_rate rate)
 {
-    return rate_names[rate];
+    return hrf_precision_name(hrf_rate_precision(rate));
 }
 
 void hrf_cost_table_release(struct hrf_cost_table *table)
@@ -33,15 +39,12 @@ void hrf_cost_weights_release(struct hrf_cost_weights *weights)
     *weights = (struct hrf_cost_weights){ .items = NULL };
 }
 
-enum hrf_status hrf_cost_weights_add(struct hrf_cost_weights *weights, const char *key,
-                                     int64_t n_bytes, struct hrf_error *err)
+void hrf_cost_weights_add(struct hrf_cost_weights *weights, const char *key, int64_t n_bytes)
 {
-    HRF_TRY(hrf_array_reserve((void **)&weights->items, &weights->capacity, weights->n_items + 1,
-                              sizeof weights->items[0], err));
+    hrf_array_reserve((void **)&weights->items, &weights->capacity, weights->n_items + 1,
+                      sizeof weights->items[0]);
     const struct hrf_cost_packed item = { hrf_strdup(key), n_bytes };
-    HRF_CHECK_MEMORY(item.key != NULL, err, "no memory for the key '%s'", key);
     weights->items[weights->n_items++] = item;
-    return HRF_OK;
 }
 
 /* ---- keys and work of nodes ---- */
@@ -92,10 +95,8 @@ static void add_fused(const struct hrf_graph *graph, const struct hrf_node *node
     static const char *const names[] = { "",         " relu",         " clip",  " leaky",
                                          " sigmoid", " hard_sigmoid", " swish", " hard_swish",
                                          " gelu",    " gelu_tanh" };
-    const bool has_residual = node->n_inputs > HRF_CONV_RESIDUAL &&
-                              node->inputs[HRF_CONV_RESIDUAL] >= 0;
     hrf_strbuf_adds(out, names[node->attributes.activation]);
-    hrf_strbuf_adds(out, has_residual ? " residual" : "");
+    hrf_strbuf_adds(out, hrf_node_residual(node) >= 0 ? " residual" : "");
     if (hrf_graph_is_second(graph, node))
         hrf_strbuf_adds(out, " second");
     const struct hrf_node *second = hrf_graph_second_of(graph, node);
@@ -108,27 +109,29 @@ static void add_fused(const struct hrf_graph *graph, const struct hrf_node *node
 char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *x = first_input(graph, node), *y = &graph->values[node->outputs[0]];
-    const uint32_t uses = hrf_op_info(node->op)->uses;
     struct hrf_strbuf key = HRF_STRBUF_INIT;
     hrf_strbuf_addf(&key, "%s %s>%s c%lld>%lld", hrf_op_name(node->op), hrf_dtype_name(x->dtype),
                     hrf_dtype_name(y->dtype), (long long)hrf_shape_innermost(&x->shape),
                     (long long)hrf_shape_innermost(&y->shape));
-    if (uses & HRF_USE_WINDOW)
+    if (HRF_OP_HAS(node->op, window.stride))
         add_window(graph, node, &key);
-    if (uses & HRF_USE_GROUP)
+    if (HRF_OP_HAS(node->op, group))
         hrf_strbuf_addf(&key, " g%lld", (long long)node->attributes.group);
+    if (HRF_OP_HAS(node->op, n_groups))
+        hrf_strbuf_addf(&key, " g%lld", (long long)node->attributes.n_groups);
     if (node->op == HRF_OP_CONCAT)
         hrf_strbuf_addf(&key, " n%d", node->n_inputs);
     if (node->op == HRF_OP_MATMUL || node->op == HRF_OP_GEMM)
-        hrf_strbuf_addf(&key, " t%d%d", node->attributes.transpose_a, node->attributes.transpose_b);
+        hrf_strbuf_addf(&key, " t%d%d", node->attributes.gemm.transpose_a,
+                        node->attributes.gemm.transpose_b);
     if (hrf_product_rounds_rows(graph, node))
         hrf_strbuf_adds(&key, " rows");
-    if (uses & HRF_USE_ACTIVATION)
+    if (HRF_OP_HAS(node->op, activation))
         add_fused(graph, node, &key);
     return hrf_strbuf_detach(&key);
 }
 
-/* Px of a batch of images, rows of anything else. */
+/* The number of pixels of a batch of images, or of rows of another value. */
 static double extent(const struct hrf_shape *shape)
 {
     const int64_t n = hrf_shape_count(shape), c = hrf_shape_innermost(shape);
@@ -137,14 +140,11 @@ static double extent(const struct hrf_shape *shape)
 
 double hrf_cost_work(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    switch (node->op) {
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-    case HRF_OP_REDUCE_MEAN:
-        return extent(&first_input(graph, node)->shape);
-    default:
-        return extent(&graph->values[node->outputs[0]].shape);
-    }
+    const struct hrf_op_info *row = hrf_op_info(node->op);
+    const bool reads_more = row->op_class == HRF_CLASS_REDUCE ||
+                            (row->op_class == HRF_CLASS_POOL && row->region == HRF_REGION_SUM);
+    return extent(reads_more ? &first_input(graph, node)->shape
+                             : &graph->values[node->outputs[0]].shape);
 }
 
 static double value_bytes(const struct hrf_value *value)
@@ -171,8 +171,9 @@ static bool rounds_for_next(const struct hrf_graph *graph, const struct hrf_node
     return n_readers == 1;
 }
 
-/* Bytes by which rounding rows changes what the node moves: a pass of its own reads them and writes
- * them in 8 bits for the product, or what makes them writes them so. */
+/* Bytes by which rounding rows changes what the node moves. Either a pass of its own reads the
+ * rows and writes them in 8 bits for the product, or the node that makes them writes them in 8
+ * bits. */
 static double rounding_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
@@ -203,7 +204,7 @@ double hrf_cost_bytes(const struct hrf_graph *graph, const struct hrf_node *node
 
 /* ---- the table ---- */
 
-/* The first entry that is not before (key, work). */
+/* The index of the first entry that is not before (key, work). */
 static int32_t lower_bound(const struct hrf_cost_table *table, const char *key, double work)
 {
     int32_t low = 0, high = table->n_entries;
@@ -220,34 +221,26 @@ static int32_t lower_bound(const struct hrf_cost_table *table, const char *key, 
 }
 
 /* Takes over the entry's key, whether or not it fails. */
-static enum hrf_status insert(struct hrf_cost_table *table, struct hrf_cost_entry entry,
-                              struct hrf_error *err)
+static void insert(struct hrf_cost_table *table, struct hrf_cost_entry entry)
 {
-    HRF_CHECK_MEMORY(entry.key != NULL, err, "no memory for a cost");
     const int32_t at = lower_bound(table, entry.key, entry.work);
     struct hrf_cost_entry *place = at < table->n_entries ? &table->entries[at] : NULL;
     if (place != NULL && place->work == entry.work && strcmp(place->key, entry.key) == 0) {
         hrf_free(place->key);
         *place = entry;
-        return HRF_OK;
+        return;
     }
-    const enum hrf_status status = hrf_array_reserve((void **)&table->entries, &table->capacity,
-                                                     (size_t)table->n_entries + 1, sizeof entry,
-                                                     err);
-    if (status != HRF_OK) {
-        hrf_free(entry.key);
-        return status;
-    }
+    hrf_array_reserve((void **)&table->entries, &table->capacity, (size_t)table->n_entries + 1,
+                      sizeof entry);
     memmove(table->entries + at + 1, table->entries + at,
             (size_t)(table->n_entries - at) * sizeof table->entries[0]);
     table->entries[at] = entry;
     table->n_entries++;
-    return HRF_OK;
 }
 
-enum hrf_status hrf_cost_add(struct hrf_cost_table *table, const struct hrf_graph *graph,
-                             const struct hrf_node *node, double seconds, int64_t workspace_bytes,
-                             int64_t weight_bytes, struct hrf_error *err)
+void hrf_cost_add(struct hrf_cost_table *table, const struct hrf_graph *graph,
+                  const struct hrf_node *node, double seconds, int64_t workspace_bytes,
+                  int64_t weight_bytes)
 {
     const struct hrf_cost_entry entry = { .key = hrf_cost_key(graph, node),
                                           .work = hrf_cost_work(graph, node),
@@ -257,7 +250,7 @@ enum hrf_status hrf_cost_add(struct hrf_cost_table *table, const struct hrf_grap
                                           .rate = rate_of(graph, node),
                                           .workspace_bytes = workspace_bytes,
                                           .weight_bytes = weight_bytes };
-    return insert(table, entry, err);
+    insert(table, entry);
 }
 
 /* A rate is the sum of operations divided by the sum of seconds, so that small nodes, which are
@@ -302,7 +295,7 @@ static bool model(const struct hrf_cost_table *table, const struct hrf_graph *gr
     return true;
 }
 
-/* Seconds at `work` by the n >= 1 entries of a key. */
+/* Interpolates the seconds at `work` from the n >= 1 entries of a key. */
 static double scale(const struct hrf_cost_entry *e, int32_t n, double work)
 {
     int32_t i = 0;
@@ -349,8 +342,8 @@ static enum hrf_status refuse(const struct hrf_graph *graph, const struct hrf_no
                          "no cost of node '%s' (%s): it was not measured, and the machine has no "
                          "rate of %s; measure it (--measure) or give device.tops.%s and "
                          "device.gb_per_s",
-                         node->name, key, rate_names[rate_of(graph, node)],
-                         rate_names[rate_of(graph, node)]);
+                         node->name, key, hrf_rate_name(rate_of(graph, node)),
+                         hrf_rate_name(rate_of(graph, node)));
 }
 
 int64_t hrf_cost_constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -369,7 +362,6 @@ enum hrf_status hrf_cost_of(const struct hrf_cost_table *table, const struct hrf
     const double work = hrf_cost_work(graph, node);
     HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
     struct hrf_cost cost = { .seconds = 0, .origin = HRF_COST_MEASURED };
-    HRF_CHECK_MEMORY(key != NULL, err, "no memory for the key of '%s'", node->name);
     cost.weight_bytes = work > 0 ? hrf_cost_weight_bytes(table, key) : -1;
     if (cost.weight_bytes < 0)
         cost.weight_bytes = hrf_cost_constant_bytes(graph, node);
@@ -403,12 +395,9 @@ json_t *hrf_cost_encode(const struct hrf_cost_table *table)
         json_t *entry = json_pack(
             "{sssososososssIsI}", "key", e->key, "work", hrf_json_number(e->work), "seconds",
             hrf_json_number(e->seconds), "operations", hrf_json_number(e->operations), "bytes",
-            hrf_json_number(e->bytes), "rate", rate_names[e->rate], "workspace_bytes",
+            hrf_json_number(e->bytes), "rate", hrf_rate_name(e->rate), "workspace_bytes",
             (json_int_t)e->workspace_bytes, "weight_bytes", (json_int_t)e->weight_bytes);
-        if (json_array_append_new(entries, entry) != 0) {
-            json_decref(entries);
-            return NULL;
-        }
+        json_array_append_new(entries, entry);
     }
     return json_pack("{so}", "entries", entries);
 }
@@ -427,13 +416,14 @@ static enum hrf_status decode_entry(const json_t *json, const char *where,
     HRF_TRY(hrf_json_get_int(json, "workspace_bytes", where, &e.workspace_bytes, err));
     HRF_TRY(hrf_json_get_int(json, "weight_bytes", where, &e.weight_bytes, err));
     for (int r = 0; r < HRF_N_RATES; r++)
-        e.rate = strcmp(rate, rate_names[r]) == 0 ? (enum hrf_rate)r : e.rate;
+        e.rate = strcmp(rate, hrf_rate_name((enum hrf_rate)r)) == 0 ? (enum hrf_rate)r : e.rate;
     if (e.rate == HRF_N_RATES || !(e.work > 0) || !(e.seconds >= 0) || !(e.operations >= 0) ||
         !(e.bytes >= 0) || e.workspace_bytes < 0 || e.weight_bytes < 0)
         return hrf_error_set(err, HRF_E_USER, "%s: the cost of '%s' holds a value out of range",
                              where, key);
     e.key = hrf_strdup(key);
-    return insert(table, e, err);
+    insert(table, e);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_cost_decode(const json_t *json, const char *where, struct hrf_cost_table *table,

@@ -16,10 +16,12 @@
 
 #include "base/json.h"
 #include "engine/ir/graph.h"
+#include "schema/settings/precision.h"
 
 /* The arithmetic of a node: the type of its first input. */
 enum hrf_rate { HRF_RATE_FP32, HRF_RATE_FP16, HRF_RATE_BF16, HRF_RATE_INT8, HRF_N_RATES };
-const char *hrf_rate_name(enum hrf_rate rate); /* "fp32" */
+enum hrf_precision hrf_rate_precision(enum hrf_rate rate);
+const char *hrf_rate_name(enum hrf_rate rate); /* of its precision */
 
 /* Rates of a device, for nodes that were not measured; 0: not known. */
 struct hrf_cost_rates {
@@ -55,7 +57,7 @@ struct hrf_cost_table {
 };
 void hrf_cost_table_release(struct hrf_cost_table *table);
 
-/* The key of a node, on the heap; NULL: no memory. */
+/* The key of a node, on the heap. */
 char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node);
 double hrf_cost_work(const struct hrf_graph *graph, const struct hrf_node *node);
 /* Bytes that the node reads and writes, including weights. A second output (hrf_graph_second_of())
@@ -66,15 +68,13 @@ double hrf_cost_bytes(const struct hrf_graph *graph, const struct hrf_node *node
 int64_t hrf_cost_constant_bytes(const struct hrf_graph *graph, const struct hrf_node *node);
 
 /* Adds a measurement; it replaces an entry with the same key and work. */
-HRF_CHECKED enum hrf_status hrf_cost_add(struct hrf_cost_table *table,
-                                         const struct hrf_graph *graph, const struct hrf_node *node,
-                                         double seconds, int64_t workspace_bytes,
-                                         int64_t weight_bytes, struct hrf_error *err);
+void hrf_cost_add(struct hrf_cost_table *table, const struct hrf_graph *graph,
+                  const struct hrf_node *node, double seconds, int64_t workspace_bytes,
+                  int64_t weight_bytes);
 /* Packed size of the weights for a key; -1: neither an entry nor `weights` has the key. */
 int64_t hrf_cost_weight_bytes(const struct hrf_cost_table *table, const char *key);
 /* The key must be new. */
-HRF_CHECKED enum hrf_status hrf_cost_weights_add(struct hrf_cost_weights *weights, const char *key,
-                                                 int64_t n_bytes, struct hrf_error *err);
+void hrf_cost_weights_add(struct hrf_cost_weights *weights, const char *key, int64_t n_bytes);
 /* Computes each rate that the entries determine; the others keep their values. */
 void hrf_cost_fit_rates(struct hrf_cost_table *table);
 
@@ -92,7 +92,7 @@ HRF_CHECKED enum hrf_status hrf_cost_of(const struct hrf_cost_table *table,
                                         struct hrf_cost *out, struct hrf_error *err);
 
 /* {"entries": [{"key", "work", "seconds", "operations", "bytes", "rate", "workspace_bytes",
- * "weight_bytes"}]}. A new reference; NULL: no memory. It omits the rates, which
+ * "weight_bytes"}]}. A new reference. It omits the rates, which
  * hrf_cost_fit_rates() computes from the entries. */
 json_t *hrf_cost_encode(const struct hrf_cost_table *table);
 /* Adds the entries of `json`; `where` names its source in error messages. */

@@ -25,11 +25,6 @@ struct chooser {
     bool *overlap;   /* [nodes] */
 };
 
-static enum hrf_status no_memory(struct hrf_error *err)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory to choose halos");
-}
-
 /* ---- costs of a partition ---- */
 
 static int32_t sample(const struct hrf_partition *p, int32_t stage, int32_t i)
@@ -39,7 +34,8 @@ static int32_t sample(const struct hrf_partition *p, int32_t stage, int32_t i)
     return stage * n + places[i];
 }
 
-/* `n_images` at once. */
+/* Finds the seconds that the node takes for part `box` of its output, of n_images images at once.
+ * */
 static enum hrf_status seconds_of(const struct chooser *c, const struct hrf_node *node,
                                   const struct hrf_box *box, int64_t n_images, double *seconds,
                                   struct hrf_error *err)
@@ -54,7 +50,7 @@ static enum hrf_status seconds_of(const struct chooser *c, const struct hrf_node
     return HRF_OK;
 }
 
-/* What the rank itself copies for an exchange, of its own rows. */
+/* Seconds that the rank takes to copy its own rows for an exchange. */
 static double copying(const struct chooser *c, const struct hrf_exchange *x, int32_t rank)
 {
     const struct hrf_box kept = hrf_box_intersect(&x->local[rank], &x->need[rank]);
@@ -64,7 +60,7 @@ static double copying(const struct chooser *c, const struct hrf_exchange *x, int
     return (double)hrf_exchange_bytes(x, &kept) / c->machine->copy_rate;
 }
 
-/* Times of an exchange on a rank: how long it is busy, and when the last message arrives. */
+/* Finds how long an exchange keeps a rank busy, and when its last message arrives. */
 static void exchange_seconds(const struct chooser *c, const struct hrf_partition *p, int32_t e,
                              int32_t rank, double *busy, double *way)
 {
@@ -87,8 +83,8 @@ static void exchange_seconds(const struct chooser *c, const struct hrf_partition
     }
 }
 
-/* The time of node n in parts (parts.h), image by image, including the wait for a message that
- * takes `way` seconds and arrives while the interior is computed. */
+/* Finds the time of node n in parts (parts.h), image by image, including the wait for a message
+ * that takes `way` seconds and arrives while the interior is computed. */
 static enum hrf_status overlapped_seconds(const struct chooser *c, const struct hrf_partition *p,
                                           int32_t n, int32_t rank, const struct hrf_box *in,
                                           double way, double *seconds, struct hrf_error *err)
@@ -111,8 +107,9 @@ static enum hrf_status overlapped_seconds(const struct chooser *c, const struct 
     return HRF_OK;
 }
 
-/* The time of the node and of the exchange that it is the first to wait for, on the slowest rank:
- * *plain one after the other, *overlapped with the interior computed during the exchange. */
+/* Finds the time of the node and of the exchange that it is the first to wait for, on the slowest
+ * rank: *plain if they run one after the other, *overlapped if the interior is computed during the
+ * exchange. */
 static enum hrf_status node_seconds(const struct chooser *c, const struct hrf_partition *p,
                                     int32_t n, double *plain, double *overlapped,
                                     struct hrf_error *err)
@@ -177,13 +174,11 @@ static bool is_cut(const struct chooser *c, const int32_t *last, int32_t n)
     return crossing == 1 || stage[n] != stage[n - 1];
 }
 
-static enum hrf_status find_cuts(struct chooser *c, struct hrf_error *err)
+static void find_cuts(struct chooser *c)
 {
     const struct hrf_graph *graph = c->graph;
     HRF_AUTO_FREE int32_t *last = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *last);
     c->cuts = hrf_alloc_array((size_t)graph->n_nodes + 2, sizeof *c->cuts);
-    if (last == NULL || c->cuts == NULL)
-        return no_memory(err);
     for (int32_t v = 0; v < graph->n_values; v++)
         last[v] = -1;
     for (int32_t n = 0; n < graph->n_nodes; n++)
@@ -197,7 +192,6 @@ static enum hrf_status find_cuts(struct chooser *c, struct hrf_error *err)
         if (is_cut(c, last, n))
             c->cuts[c->n_cuts++] = n;
     c->cuts[c->n_cuts] = graph->n_nodes;
-    return HRF_OK;
 }
 
 static bool is_in_one_stage(const struct chooser *c, int32_t first, int32_t n)
@@ -243,8 +237,6 @@ static enum hrf_status price_runs(const struct chooser *c, int32_t n, int32_t of
 {
     HRF_AUTO(hrf_partition) p = NULL;
     HRF_AUTO_FREE bool *recompute = hrf_calloc((size_t)c->graph->n_values + 1, sizeof *recompute);
-    if (recompute == NULL)
-        return no_memory(err);
     for (int32_t i = offset; i + n <= c->n_cuts; i += n)
         if (is_in_one_stage(c, i, n))
             fuse(c, i, n, recompute);
@@ -271,7 +263,7 @@ static enum hrf_status price_plain(const struct chooser *c, struct division *d,
     return HRF_OK;
 }
 
-/* The best division of n sections into two shorter ranges. */
+/* Divides n sections into two shorter ranges where that takes less time. */
 static void join(const struct chooser *c, int32_t n, struct division *d)
 {
     for (int32_t i = 0; i + n <= c->n_cuts; i++) {
@@ -281,7 +273,7 @@ static void join(const struct chooser *c, int32_t n, struct division *d)
             if (seconds >= d->best[at(i, n)])
                 continue;
             d->best[at(i, n)] = seconds;
-            d->taken[at(i, n)] = -m; /* split there */
+            d->taken[at(i, n)] = -m; /* the two ranges meet at section m */
         }
     }
 }
@@ -298,14 +290,11 @@ static void take_run(struct chooser *c, const struct division *d, int32_t first,
 }
 
 /* Takes the best division of the whole network into runs of at most `most` sections. */
-static enum hrf_status take_best(struct chooser *c, const struct division *d, int32_t most,
-                                 struct hrf_error *err)
+static void take_best(struct chooser *c, const struct division *d, int32_t most)
 {
     const size_t n = (size_t)c->n_cuts + 1;
     HRF_AUTO_FREE double *until = hrf_alloc_array(n, sizeof *until);
     HRF_AUTO_FREE int32_t *last = hrf_calloc(n, sizeof *last);
-    if (until == NULL || last == NULL)
-        return no_memory(err);
     until[0] = 0;
     for (int32_t end = 1; end <= c->n_cuts; end++) {
         until[end] = DBL_MAX;
@@ -319,7 +308,6 @@ static enum hrf_status take_best(struct chooser *c, const struct division *d, in
     }
     for (int32_t end = c->n_cuts; end > 0; end -= last[end])
         take_run(c, d, end - last[end], last[end]);
-    return HRF_OK;
 }
 
 static enum hrf_status divide(struct chooser *c, struct division *d, struct hrf_error *err)
@@ -334,10 +322,12 @@ static enum hrf_status divide(struct chooser *c, struct division *d, struct hrf_
             HRF_TRY(price_runs(c, n, offset, d, &has_gained, err));
         without_gain = has_gained ? 0 : without_gain + 1;
     }
-    return take_best(c, d, n - 1, err);
+    take_best(c, d, n - 1);
+    return HRF_OK;
 }
 
-/* *out: whether saving all exchanges would gain more than LEAST_GAIN of the computing time. */
+/* Sets *out to whether saving all exchanges would gain more than LEAST_GAIN of the computing time.
+ * */
 static enum hrf_status could_gain(const struct chooser *c, bool *out, struct hrf_error *err)
 {
     double computing = 0, exchanging = 0;
@@ -356,12 +346,10 @@ static enum hrf_status could_gain(const struct chooser *c, bool *out, struct hrf
 
 static enum hrf_status choose_fused(struct chooser *c, struct hrf_error *err)
 {
-    HRF_TRY(find_cuts(c, err));
+    find_cuts(c);
     const size_t n = (size_t)(c->n_cuts + 1) * HRF_HALOS_MOST_SECTIONS;
     HRF_AUTO_FREE double *best = hrf_calloc(n, sizeof *best);
     HRF_AUTO_FREE int32_t *taken = hrf_calloc(n, sizeof *taken);
-    if (best == NULL || taken == NULL)
-        return no_memory(err);
     struct division d = { best, taken };
     return divide(c, &d, err);
 }
@@ -483,10 +471,8 @@ enum hrf_status hrf_halos_choose(const struct hrf_cost_table *costs,
         return HRF_OK;
     c.recompute = hrf_calloc((size_t)c.graph->n_values + 1, sizeof *c.recompute);
     c.overlap = hrf_calloc((size_t)c.graph->n_nodes + 1, sizeof *c.overlap);
-    enum hrf_status status = c.recompute != NULL && c.overlap != NULL ? HRF_OK : no_memory(err);
-    if (status == HRF_OK)
-        status = l->halos == HRF_HALOS_OVERLAP ? overlap_all(&c, plain, err)
-                                               : choose(&c, plain, err);
+    const enum hrf_status status = l->halos == HRF_HALOS_OVERLAP ? overlap_all(&c, plain, err)
+                                                                 : choose(&c, plain, err);
     hrf_free(c.recompute);
     hrf_free(c.overlap);
     hrf_free(c.cuts);

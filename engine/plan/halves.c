@@ -20,17 +20,7 @@ struct cutting {
     int32_t *in_head, *in_tail; /* [values of from]; -1: not there */
 };
 
-static enum hrf_status no_memory(struct hrf_error *err)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory to cut a network in two");
-}
-
-static bool is_run_time(const struct hrf_graph *graph, int32_t value)
-{
-    return value >= 0 && graph->values[value].data == NULL;
-}
-
-/* The only reader of the value, when it is a global mean; -1 otherwise. */
+/* The only reader of the value if it is a global mean; else -1. */
 static int32_t find_mean(const struct hrf_graph *graph, int32_t value)
 {
     int32_t reader = -1, n = 0;
@@ -64,8 +54,6 @@ static enum hrf_status copy_node(const struct cutting *c, struct hrf_graph *to, 
                                  const struct hrf_node *node, struct hrf_error *err)
 {
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
-    if (inputs == NULL)
-        return no_memory(err);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         inputs[k] = HRF_NO_VALUE;
         if (node->inputs[k] < 0)
@@ -82,10 +70,10 @@ static enum hrf_status copy_node(const struct cutting *c, struct hrf_graph *to, 
 
 static bool is_made_before(const struct cutting *c, int32_t value)
 {
-    return is_run_time(c->from, value) && c->from->values[value].producer < c->cut;
+    return hrf_graph_is_variable(c->from, value) && c->from->values[value].producer < c->cut;
 }
 
-/* The sums that stand for an image in the tail, and their division in place of its mean. */
+/* Adds to the tail the sums that stand for an image, and their division in place of its mean. */
 static enum hrf_status add_summed(struct cutting *c, int32_t value, int32_t mean, int32_t *sums,
                                   struct hrf_error *err)
 {
@@ -99,7 +87,7 @@ static enum hrf_status add_summed(struct cutting *c, int32_t value, int32_t mean
                                 sums, err));
     c->to->tail->values[*sums].quantization = v->quantization;
     HRF_TRY(copy_value(c, c->to->tail, node->outputs[0], output, err));
-    attributes.size = v->shape.dims[2] * v->shape.dims[3];
+    attributes.n_pixels = v->shape.dims[2] * v->shape.dims[3];
     return hrf_graph_add_node(c->to->tail, HRF_OP_POOL_FINISH, node->name, sums, 1, output, 1,
                               &attributes, err);
 }
@@ -122,8 +110,6 @@ static enum hrf_status add_crossings(struct cutting *c, struct hrf_error *err)
     const struct hrf_graph *from = c->from;
     c->to->crossings = hrf_calloc((size_t)from->n_values + 1, sizeof *c->to->crossings);
     HRF_AUTO_FREE bool *is_done = hrf_calloc((size_t)from->n_values + 1, sizeof *is_done);
-    if (c->to->crossings == NULL || is_done == NULL)
-        return no_memory(err);
     for (int32_t n = c->cut; n < from->n_nodes; n++)
         for (int32_t k = 0; k < from->nodes[n].n_inputs; k++) {
             const int32_t value = from->nodes[n].inputs[k];
@@ -148,8 +134,6 @@ static enum hrf_status set_ends(struct cutting *c, struct hrf_error *err)
     HRF_AUTO_FREE int32_t *in = hrf_alloc_array(n + 1, sizeof *in);
     HRF_AUTO_FREE int32_t *out = hrf_alloc_array(n + 1, sizeof *out);
     int32_t n_in = 0;
-    if (in == NULL || out == NULL)
-        return no_memory(err);
     for (int32_t i = 0; i < from->n_inputs; i++)
         if (c->in_head[from->inputs[i]] >= 0)
             in[n_in++] = c->in_head[from->inputs[i]];
@@ -178,8 +162,9 @@ static enum hrf_status cut_graph(struct cutting *c, struct hrf_error *err)
         if (c->in_tail[c->from->nodes[n].outputs[0]] < 0) /* else a mean that is there already */
             HRF_TRY(copy_node(c, c->to->tail, c->in_tail, &c->from->nodes[n], err));
     HRF_TRY(set_ends(c, err));
-    HRF_TRY(hrf_pixel_stride_settle(c->to->head, err));
-    return hrf_pixel_stride_settle(c->to->tail, err);
+    hrf_pixel_stride_settle(c->to->head);
+    hrf_pixel_stride_settle(c->to->tail);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bool borrows,
@@ -188,8 +173,6 @@ enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bo
     const size_t n = (size_t)graph->n_values;
     struct hrf_halves halves = { .head = NULL };
     HRF_AUTO_FREE int32_t *in_head = hrf_alloc_array(2 * n + 1, sizeof *in_head);
-    if (in_head == NULL)
-        return no_memory(err);
     for (size_t i = 0; i < 2 * n; i++)
         in_head[i] = -1;
     struct cutting c = { graph, cut, borrows, &halves, in_head, in_head + n };

@@ -10,7 +10,8 @@
 enum {
     NOWHERE = -1,
     NEVER = -2, /* it must be dense */
-    LINE = 64,  /* bytes: of lines that several share, all read and write the whole */
+    LINE = 64,  /* bytes of a cache line, which is read and written whole by everyone who touches a
+                   part of it */
 };
 
 struct search {
@@ -47,14 +48,6 @@ static bool is_at_an_end(const struct hrf_graph *graph, int32_t value)
            is_listed(graph->outputs, graph->n_outputs, value);
 }
 
-/* A residual is copied with all that lies between its pixels. */
-static bool is_made_with_residual(const struct search *s, int32_t value)
-{
-    const struct hrf_node *node = &s->graph->nodes[value_of(s, value)->producer];
-    return (node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM) &&
-           node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
-}
-
 static bool fits(const struct search *s, int32_t value, int32_t host, int64_t channel)
 {
     const struct hrf_value *v = value_of(s, value), *h = value_of(s, host);
@@ -64,7 +57,9 @@ static bool fits(const struct search *s, int32_t value, int32_t host, int64_t ch
            s->graph->nodes[v->producer].outputs[0] == value && v->dtype == h->dtype &&
            v->shape.rank == 4 && a[0] == b[0] && a[1] < b[1] && a[2] == b[2] && a[3] == b[3] &&
            channel * size % LINE == 0 && a[1] * size % LINE == 0 &&
-           hrf_value_pixel_stride(h) * size % LINE == 0 && !is_made_with_residual(s, value) &&
+           hrf_value_pixel_stride(h) * size % LINE == 0 &&
+           /* a residual is copied with all that lies between its pixels */
+           hrf_node_residual(&s->graph->nodes[v->producer]) < 0 &&
            s->may_join(s->context, value, host);
 }
 
@@ -86,7 +81,8 @@ static bool lies_there(const struct search *s, const struct hrf_node *node, int3
     return true;
 }
 
-/* Concatenations before node n of inputs that lie in the host: their outputs are there already. */
+/* Adds the concatenations before node n whose inputs lie in the host, so that their outputs are
+ * there already. */
 static void add_parts(struct search *s, int32_t n, int32_t host)
 {
     for (int32_t m = 0; m < n; m++) {

@@ -7,11 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-static enum hrf_status no_memory(struct hrf_error *err)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory to plan kept rows");
-}
-
 /* ---- fronts ---- */
 
 static int64_t *front_at(const struct hrf_partition *p, int32_t value, int32_t band)
@@ -32,51 +27,43 @@ static bool is_image_at_run_time(const struct hrf_partition *p, int32_t value)
     return value >= 0 && p->graph->values[value].data == NULL && p->is_split[value];
 }
 
-/* True if all that rows [lo, hi) of the node's output need is computed by the end of the band.
- * *is_hanging: they need only padding and nothing of an input. */
-static bool is_possible(const struct hrf_partition *p, const struct hrf_node *node, int64_t lo,
-                        int64_t hi, int32_t band, bool *is_hanging)
+/* True if all that row `y` of the node's output needs is computed by the end of the band. */
+static bool is_possible(const struct hrf_partition *p, const struct hrf_node *node, int64_t y,
+                        int32_t band)
 {
     struct hrf_box rows = hrf_box_whole(&p->graph->values[node->outputs[0]].shape);
-    rows.lo[0] = lo;
-    rows.hi[0] = hi;
-    *is_hanging = false;
+    rows.lo[0] = y;
+    rows.hi[0] = y + 1;
     for (int32_t k = 0; k < node->n_inputs; k++) {
         if (!is_image_at_run_time(p, node->inputs[k]))
             continue;
         const struct hrf_box need = hrf_region_needed(p->graph, node, k, &rows);
-        *is_hanging |= hrf_box_is_empty(&need);
-        if (!hrf_box_is_empty(&need) && need.hi[0] > *front_at(p, node->inputs[k], band))
+        if (need.hi[0] > *front_at(p, node->inputs[k], band))
             return false;
     }
     return true;
 }
 
-/* The front of the node's output, by bisection: a later row never needs less of the inputs. */
+/* Finds the front of the node's output by bisection, since a later row never needs less of the
+ * inputs. */
 static int64_t find_front(const struct hrf_partition *p, const struct hrf_node *node, int32_t band)
 {
     const int64_t from = band > 0 ? *front_at(p, node->outputs[0], band - 1) : 0;
     int64_t low = from, high = p->graph->values[node->outputs[0]].shape.dims[2];
-    bool is_hanging;
     while (low < high) {
         const int64_t middle = low + (high - low + 1) / 2;
-        if (is_possible(p, node, middle - 1, middle, band, &is_hanging))
+        if (is_possible(p, node, middle - 1, band))
             low = middle;
         else
             high = middle - 1;
     }
-    /* Rows that need only padding wait until others can be computed with them. */
-    return low > from && is_possible(p, node, from, low, band, &is_hanging) && !is_hanging ? low
-                                                                                           : from;
+    return low;
 }
 
-enum hrf_status hrf_fronts_find(struct hrf_partition *p, const int64_t *of_inputs,
-                                struct hrf_error *err)
+void hrf_fronts_find(struct hrf_partition *p, const int64_t *of_inputs)
 {
     const struct hrf_graph *graph = p->graph;
     p->fronts = hrf_calloc((size_t)graph->n_values * (size_t)p->n_ranks + 1, sizeof *p->fronts);
-    if (p->fronts == NULL)
-        return no_memory(err);
     for (int32_t i = 0; i < graph->n_inputs; i++)
         for (int32_t band = 0; band < p->n_ranks && p->is_split[graph->inputs[i]]; band++)
             *front_at(p, graph->inputs[i], band) = of_inputs[band];
@@ -86,19 +73,15 @@ enum hrf_status hrf_fronts_find(struct hrf_partition *p, const int64_t *of_input
             continue;
         for (int32_t band = 0; band < p->n_ranks; band++)
             *front_at(p, node->outputs[0], band) = find_front(p, node, band);
-        if (*front_at(p, node->outputs[0], p->n_ranks - 1) <
-            graph->values[node->outputs[0]].shape.dims[2])
-            return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                                 "the last rows of node '%s' hang on padding alone in %d bands",
-                                 node->name, p->n_ranks);
+        assert(*front_at(p, node->outputs[0], p->n_ranks - 1) ==
+               graph->values[node->outputs[0]].shape.dims[2]);
     }
-    return HRF_OK;
 }
 
 /* ---- exchanges ---- */
 
-/* The box that a node which reads the value as its input k needs in each band. Columns that its
- * window skips at the end are included, so that they need not be cut off. */
+/* Finds the box that a node which reads the value as its input k needs in each band. Columns that
+ * its window skips at the end are included, so that they need not be cut off. */
 static void find_need(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
                       struct hrf_box *need)
 {
@@ -166,13 +149,12 @@ static int32_t count_readers(const struct hrf_graph *graph, int32_t value)
     return count;
 }
 
-/* The main exchange: new rows, preceded by the kept rows that are read together with them. */
-static enum hrf_status add_main(struct feeding *f, struct hrf_error *err)
+/* Adds the main exchange, which brings new rows, preceded by the kept rows that are read together
+ * with them. */
+static void add_main(struct feeding *f)
 {
     const int32_t n_bands = f->p->n_ranks;
     HRF_AUTO_FREE struct hrf_box *need = hrf_calloc((size_t)n_bands, sizeof *need);
-    if (need == NULL)
-        return no_memory(err);
     for (int32_t band = 0; band < n_bands; band++) {
         const struct hrf_box *local = hrf_partition_box(f->p, f->value, band);
         need[band] = *local;
@@ -183,9 +165,8 @@ static enum hrf_status add_main(struct feeding *f, struct hrf_error *err)
                 need[band].lo[0] = hrf_min(need[band].lo[0], one->lo[0]);
         }
     }
-    HRF_TRY(hrf_partition_add_exchange(f->p, f->value, need, &f->main, err));
+    hrf_partition_add_exchange(f->p, f->value, need, &f->main);
     f->p->exchanges[f->main].keeps = true;
-    return HRF_OK;
 }
 
 static bool are_same(const struct hrf_box *a, const struct hrf_box *b, int32_t n)
@@ -196,26 +177,25 @@ static bool are_same(const struct hrf_box *a, const struct hrf_box *b, int32_t n
     return true;
 }
 
-/* A reader's own exchange, unless another one gives just the same. */
-static enum hrf_status add_feed(struct feeding *f, int32_t reader, struct hrf_error *err)
+/* Adds a reader's own exchange, unless another one already brings the same rows. */
+static void add_feed(struct feeding *f, int32_t reader)
 {
     struct hrf_partition *p = f->p;
     const struct hrf_box *need = f->needs + (int64_t)reader * p->n_ranks;
     int32_t *feed = &p->feeds[f->feeds[reader]];
     for (*feed = f->main; *feed < p->n_exchanges; ++*feed)
         if (are_same(p->exchanges[*feed].need, need, p->n_ranks))
-            return HRF_OK;
-    HRF_TRY(hrf_partition_add_exchange(p, f->value, need, feed, err));
+            return;
+    hrf_partition_add_exchange(p, f->value, need, feed);
     struct hrf_exchange *x = &p->exchanges[*feed];
     x->source = f->main;
     for (int32_t band = 0; band < p->n_ranks; band++)
         if (hrf_line_cache_reads_source(p, x, band))
             x->local[band] = p->exchanges[f->main].need[band];
-    return HRF_OK;
 }
 
-/* Of the rows that are there at the end of each band, those that are read later. */
-static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
+/* Keeps those of the rows that are there at the end of each band that later bands read. */
+static void add_kept(struct feeding *f)
 {
     struct hrf_partition *p = f->p;
     const struct hrf_value *v = &p->graph->values[f->value];
@@ -223,8 +203,6 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
                               (int64_t)hrf_dtype_size(v->dtype);
     struct hrf_cached_rows kept = { .value = f->value, .offset = p->line_cache_bytes };
     kept.lo = hrf_calloc(2 * (size_t)p->n_ranks, sizeof *kept.lo);
-    if (kept.lo == NULL)
-        return no_memory(err);
     kept.hi = kept.lo + p->n_ranks;
     int64_t first = v->shape.dims[2]; /* first row that is read after the band */
     for (int32_t band = p->n_ranks - 1; band >= 0; band--) {
@@ -240,7 +218,7 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
     }
     if (kept.n_rows == 0) {
         hrf_free(kept.lo);
-        return HRF_OK;
+        return;
     }
     const int64_t n_bytes = v->shape.dims[0] * kept.n_rows * row_bytes;
     p->line_cache_bytes += (n_bytes + HRF_LINE_CACHE_ALIGNMENT - 1) / HRF_LINE_CACHE_ALIGNMENT *
@@ -248,27 +226,24 @@ static enum hrf_status add_kept(struct feeding *f, struct hrf_error *err)
     for (int32_t e = f->main; e < p->n_exchanges; e++)
         p->exchanges[e].cache_entry = p->n_cached;
     p->cached[p->n_cached++] = kept;
-    return HRF_OK;
 }
 
-enum hrf_status hrf_line_cache_feed(struct hrf_partition *p, int32_t value, struct hrf_error *err)
+void hrf_line_cache_feed(struct hrf_partition *p, int32_t value)
 {
     const int32_t n = count_readers(p->graph, value);
     HRF_AUTO_FREE struct hrf_box *needs = hrf_calloc((size_t)n * (size_t)p->n_ranks + 1,
                                                      sizeof *needs);
     HRF_AUTO_FREE int32_t *feeds = hrf_calloc((size_t)n + 1, sizeof *feeds);
-    if (needs == NULL || feeds == NULL)
-        return no_memory(err);
     struct feeding f = { .p = p, .value = value, .needs = needs, .feeds = feeds };
     find_readers(&f);
     for (int32_t i = 0; i < n; i++)
         p->feeds[feeds[i]] = HRF_NO_EXCHANGE;
     if (f.are_served)
-        return HRF_OK;
-    HRF_TRY(add_main(&f, err));
+        return;
+    add_main(&f);
     for (int32_t i = 0; i < n; i++)
-        HRF_TRY(add_feed(&f, i, err));
-    return add_kept(&f, err);
+        add_feed(&f, i);
+    add_kept(&f);
 }
 
 /* ---- an exchange in a band ---- */
@@ -454,8 +429,6 @@ static enum hrf_status check_band(const struct hrf_partition *p, int32_t e, int3
 static enum hrf_status check_value(const struct hrf_partition *p, int32_t i, struct hrf_error *err)
 {
     HRF_AUTO_FREE int64_t *rows = hrf_alloc_array((size_t)p->cached[i].n_rows + 1, sizeof *rows);
-    if (rows == NULL)
-        return no_memory(err);
     for (int64_t y = 0; y < p->cached[i].n_rows; y++)
         rows[y] = -1;
     for (int32_t band = 0; band < p->n_ranks; band++)

@@ -16,18 +16,14 @@
 
 /* ---- for partition.c ---- */
 
-/* Computes p->fronts from the fronts of the graph's inputs. HRF_E_UNSUPPORTED if a band would have
- * to compute rows from padding alone. */
-HRF_CHECKED enum hrf_status hrf_fronts_find(struct hrf_partition *p, const int64_t *of_inputs,
-                                            struct hrf_error *err);
+/* Computes p->fronts from the fronts of the graph's inputs. */
+void hrf_fronts_find(struct hrf_partition *p, const int64_t *of_inputs);
 /* The rows of a value that a band computes. */
 struct hrf_box hrf_fronts_box(const struct hrf_partition *p, int32_t value, int32_t band);
 /* Adds the exchanges of a value that is kept, and its place in the line cache. */
-HRF_CHECKED enum hrf_status hrf_line_cache_feed(struct hrf_partition *p, int32_t value,
-                                                struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_partition_add_exchange(struct hrf_partition *p, int32_t value,
-                                                       const struct hrf_box *need, int32_t *index,
-                                                       struct hrf_error *err);
+void hrf_line_cache_feed(struct hrf_partition *p, int32_t value);
+void hrf_partition_add_exchange(struct hrf_partition *p, int32_t value, const struct hrf_box *need,
+                                int32_t *index);
 /* Simulates all bands and checks that every row that is read was computed by the same band or is
  * kept, that only computed rows are kept, and that rows of different values do not overlap.
  * HRF_E_BUG names the value, the band and the row. */

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* Numbers by step, with sums of the first ones: a Fenwick tree. */
+/* A Fenwick tree of numbers by step: it gives the sum over the first steps. */
 struct counts {
     int32_t *sums;
     int32_t n;
@@ -21,7 +21,7 @@ static void count(struct counts *c, int32_t at, int32_t by)
         c->sums[i] += by;
 }
 
-/* Of all places before `end`. */
+/* The sum over all steps before `end`. */
 static int32_t sum_before(const struct counts *c, int32_t end)
 {
     int32_t sum = 0;
@@ -30,7 +30,8 @@ static int32_t sum_before(const struct counts *c, int32_t end)
     return sum;
 }
 
-/* In this order at one offset: what ends there does not overlap what begins there. */
+/* The order of events at one offset: a buffer that ends there does not overlap one that begins
+ * there. */
 enum event_kind { END, EMPTY, BEGIN };
 
 struct event {
@@ -60,7 +61,7 @@ static int32_t list_events(const struct hrf_plan *plan, struct event *events)
     return n;
 }
 
-/* There are two such buffers: names them. */
+/* Names the two buffers that the sweep has found to overlap. */
 static enum hrf_status tell(const struct hrf_plan *plan, const struct hrf_buffer *a,
                             struct hrf_error *err)
 {
@@ -75,7 +76,7 @@ static enum hrf_status tell(const struct hrf_plan *plan, const struct hrf_buffer
                          (int)(a - plan->buffers));
 }
 
-/* first_step: of all buffers, so that steps count from 0. */
+/* `first_step` is the first step of any buffer: steps count from there. */
 static enum hrf_status sweep(const struct hrf_plan *plan, int32_t first_step,
                              const struct event *events, int32_t n, struct counts *firsts,
                              struct counts *lasts, struct hrf_error *err)
@@ -111,7 +112,6 @@ enum hrf_status hrf_plan_check_overlaps(const struct hrf_plan *plan, struct hrf_
     HRF_AUTO_FREE struct event *events = hrf_alloc_array(2 * (size_t)plan->n_buffers + 1,
                                                          sizeof events[0]);
     HRF_AUTO_FREE int32_t *sums = hrf_calloc(2 * ((size_t)n_steps + 1), sizeof sums[0]);
-    HRF_CHECK_MEMORY(events != NULL && sums != NULL, err, "no memory to check a plan");
     struct counts firsts = { sums, n_steps }, lasts = { sums + n_steps + 1, n_steps };
     return sweep(plan, first, events, list_events(plan, events), &firsts, &lasts, err);
 }

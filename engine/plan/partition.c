@@ -1,11 +1,123 @@
-/* partition.c - makes a partition: which rank computes which boxes, and the exchanges and
- * reductions for them (partition.h). */
+/* partition.c - makes a partition: which rank computes which boxes, the exchanges and reductions
+ * for them, and what can be computed during one (partition.h). */
+#include "engine/plan/partition.h"
+
 #include "engine/plan/line_cache.h"
+#include "engine/plan/parts.h"
 #include "engine/plan/region_rows.h"
 #include "engine/plan/region_tokens.h"
 #include "engine/plan/tensor_parallel.h"
 
 #include <string.h>
+
+static int32_t owner_of(const struct hrf_partition *p, int32_t value)
+{
+    const int32_t n = p->graph->values[value].producer;
+    return n >= 0 ? p->graph->nodes[n].owner : -1;
+}
+
+bool hrf_partition_gives(const struct hrf_partition *p, int32_t value, int32_t rank)
+{
+    const int32_t owner = owner_of(p, value);
+    return rank % p->layout.tensor == (owner >= 0 ? owner : 0);
+}
+
+/* ---- exchanges, seen from a rank ---- */
+
+bool hrf_exchange_takes(const struct hrf_exchange *x, int32_t rank)
+{
+    return !hrf_box_is_empty(&x->need[rank]) && !hrf_box_equal(&x->need[rank], &x->local[rank]);
+}
+
+struct hrf_box hrf_exchange_sent(const struct hrf_exchange *x, int32_t from, int32_t to)
+{
+    const struct hrf_box nothing = { .lo = { 0 } };
+    if (from == to || hrf_box_is_empty(&x->have[from]) || hrf_box_is_empty(&x->need[to]))
+        return nothing;
+    const struct hrf_box part = hrf_box_intersect(&x->have[from], &x->need[to]);
+    return hrf_box_is_empty(&part) || hrf_box_contains(&x->local[to], &part) ? nothing : part;
+}
+
+int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *box)
+{
+    if (hrf_box_is_empty(box))
+        return 0;
+    return x->n_images * (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]) * x->channels *
+           (int64_t)x->element_bytes;
+}
+
+int64_t hrf_exchange_place(const struct hrf_exchange *x, const struct hrf_box *outer,
+                           const struct hrf_box *inner)
+{
+    if (x->n_images != 1 || x->channels != x->all_channels || hrf_box_is_empty(inner) ||
+        !hrf_box_contains(outer, inner) || inner->lo[1] != outer->lo[1] ||
+        inner->hi[1] != outer->hi[1])
+        return -1;
+    return (inner->lo[0] - outer->lo[0]) * (inner->hi[1] - inner->lo[1]) * x->channels *
+           (int64_t)x->element_bytes;
+}
+
+/* ---- what can be computed during an exchange ---- */
+
+/* True if the node's window is the first reader of what exchange `e` brings. */
+static bool is_first_reader(const struct hrf_partition *p, int32_t n, int32_t e)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    for (int32_t i = 0; i < p->first_feed[n]; i++)
+        if (p->feeds[i] == e)
+            return false;
+    for (int32_t k = 1; k < node->n_inputs; k++)
+        if (p->feeds[p->first_feed[n] + k] == e || node->inputs[k] == node->inputs[0])
+            return false;
+    return true;
+}
+
+/* Finds the first range of rows (axis 0) or columns (axis 1) of `box` that needs only what lies in
+ * `own`; if there is none, the range is empty at the end. */
+static void find_own(const struct hrf_partition *p, const struct hrf_node *node, int axis,
+                     const struct hrf_box *own, const struct hrf_box *box, struct hrf_box *out)
+{
+    out->lo[axis] = out->hi[axis] = box->hi[axis];
+    for (int64_t i = box->lo[axis]; i < box->hi[axis]; i++) {
+        struct hrf_box line = *box;
+        line.lo[axis] = i;
+        line.hi[axis] = i + 1;
+        const struct hrf_box need = hrf_region_needed(p->graph, node, 0, &line);
+        const bool is_own = need.lo[axis] < need.hi[axis] && own->lo[axis] <= need.lo[axis] &&
+                            need.hi[axis] <= own->hi[axis];
+        if (is_own && out->lo[axis] == box->hi[axis])
+            out->lo[axis] = i;
+        if (!is_own && out->lo[axis] < box->hi[axis]) {
+            out->hi[axis] = i;
+            return;
+        }
+    }
+}
+
+bool hrf_partition_interior(const struct hrf_partition *p, int32_t n, int32_t rank,
+                            struct hrf_box *interior)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], rank);
+    const int32_t e = p->feeds[p->first_feed[n]];
+    if (!hrf_region_is_window(node) || e == HRF_NO_EXCHANGE || hrf_box_is_empty(box) ||
+        !is_first_reader(p, n, e))
+        return false;
+    const struct hrf_exchange *x = &p->exchanges[e];
+    if (!hrf_exchange_takes(x, rank) || hrf_box_is_empty(&x->local[rank]))
+        return false;
+    for (int axis = 0; axis < 2; axis++)
+        find_own(p, node, axis, &x->local[rank], box, interior);
+    if (hrf_box_is_empty(interior) || hrf_box_equal(interior, box))
+        return false;
+    for (enum hrf_part part = HRF_PART_INTERIOR; part < HRF_N_PARTS; part++) {
+        const struct hrf_box of = hrf_part_box(box, interior, part);
+        int64_t n_padding[2];
+        if (hrf_region_padding(p->graph, node, &of, n_padding))
+            return false; /* what reads padding alone is a node of its own */
+    }
+    return true;
+}
 
 void hrf_partition_destroy(struct hrf_partition *p)
 {
@@ -36,37 +148,12 @@ void hrf_partition_destroy(struct hrf_partition *p)
     hrf_free(p);
 }
 
-static enum hrf_status no_memory(struct hrf_error *err)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory to partition a network");
-}
-
-static bool is_global_pool(enum hrf_op op)
-{
-    return op == HRF_OP_GLOBAL_AVERAGE_POOL || op == HRF_OP_GLOBAL_MAX_POOL;
-}
-
-static bool is_performer_sum(enum hrf_op op)
-{
-    return op == HRF_OP_PERFORMER_MAX || op == HRF_OP_PERFORMER_STATE;
-}
-
-static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
-{
-    return value >= 0 && graph->values[value].data == NULL;
-}
-
 static int32_t stage_ranks(const struct hrf_partition *p)
 {
     return hrf_layout_stage_ranks(&p->layout);
 }
 
-static bool is_in_stage(const struct hrf_partition *p, int32_t rank, int32_t stage)
-{
-    return rank / stage_ranks(p) == stage;
-}
-
-/* Which part of an image the rank has. */
+/* The number of the part of an image that the rank has. */
 static int32_t image_part(const struct hrf_partition *p, int32_t rank)
 {
     return rank % stage_ranks(p) / p->layout.tensor;
@@ -115,8 +202,6 @@ static enum hrf_status cut_stages(struct hrf_partition *p,
     HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)graph->n_nodes + 1, sizeof *seconds);
     const struct hrf_stage_costs rough = { .seconds = seconds,
                                            .seconds_per_byte = HRF_STAGES_ROUGH_SECONDS_PER_BYTE };
-    if (seconds == NULL)
-        return no_memory(err);
     for (int32_t n = 0; n < graph->n_nodes; n++)
         seconds[n] = hrf_stages_rough_seconds(graph, &graph->nodes[n]) /
                      (graph->nodes[n].owner >= 0 ? p->layout.tensor : 1);
@@ -126,20 +211,6 @@ static enum hrf_status cut_stages(struct hrf_partition *p,
     return HRF_OK;
 }
 
-/* True if no rank's part of an image depends on padding alone, for which it would have no input. */
-static bool parts_have_inputs(const struct hrf_partition *p, const struct hrf_node *node)
-{
-    for (int32_t r = 0; r < stage_ranks(p); r++) {
-        const struct hrf_box out = share(p, node->outputs[0], r);
-        if (hrf_box_is_empty(&out))
-            continue;
-        const struct hrf_box in = hrf_region_needed(p->graph, node, 0, &out);
-        if (hrf_box_is_empty(&in))
-            return false;
-    }
-    return true;
-}
-
 /* Whether bands that run in turn keep rows of the value rather than compute them again. */
 static bool is_kept(const struct hrf_partition *p, int32_t value)
 {
@@ -147,10 +218,10 @@ static bool is_kept(const struct hrf_partition *p, int32_t value)
 }
 
 /* Bands are rows of images. An image that is made of tokens is divided by its rows alone. */
-static bool can_split(const struct hrf_partition *p, const struct hrf_node *node, bool in_turn)
+static bool can_split(const struct hrf_partition *p, const struct hrf_node *node)
 {
     if (hrf_region_can_split(p->graph, node))
-        return in_turn || parts_have_inputs(p, node);
+        return true;
     const bool is_image = p->graph->values[node->outputs[0]].shape.rank == 4;
     if (!p->keeps_outputs && hrf_rows_can_split(p->graph, node))
         return true;
@@ -174,10 +245,11 @@ static void find_splits(struct hrf_partition *p, const struct hrf_partition_opti
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
         const int32_t value = node->outputs[0];
-        p->is_split[value] = hrf_layout_image_parts(&p->layout) > 1 && can_split(p, node, in_turn);
+        p->is_split[value] = hrf_layout_image_parts(&p->layout) > 1 && can_split(p, node);
         p->is_recomputed[value] = p->is_split[value] && recompute != NULL && recompute[value] &&
                                   node->owner < 0 && /* the others lack its weights */
-                                  graph->values[value].shape.rank == 4; /* tokens: each once */
+                                  graph->values[value].shape.rank ==
+                                      4; /* a rank computes each token once */
     }
 }
 
@@ -188,7 +260,7 @@ static void keep_shared(struct hrf_partition *p)
     for (int32_t n = 0; n < graph->n_nodes; n++)
         for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++) {
             const int32_t value = graph->nodes[n].inputs[k];
-            if (comes_at_run_time(graph, value) && graph->values[value].producer >= 0 &&
+            if (hrf_graph_is_variable(graph, value) && graph->values[value].producer >= 0 &&
                 p->stage_of_node[graph->values[value].producer] != p->stage_of_node[n])
                 p->is_recomputed[value] = false;
         }
@@ -206,19 +278,19 @@ static struct hrf_box *box_at(struct hrf_partition *p, int32_t value, int32_t ra
 
 static bool is_split_input(const struct hrf_partition *p, const struct hrf_node *node, int32_t k)
 {
-    return comes_at_run_time(p->graph, node->inputs[k]) && p->is_split[node->inputs[k]];
+    return hrf_graph_is_variable(p->graph, node->inputs[k]) && p->is_split[node->inputs[k]];
 }
 
 /* A global pool or an attention's sum over a split image: each rank has its own share. */
 static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *node)
 {
-    return (is_global_pool(node->op) || is_performer_sum(node->op)) &&
-           hrf_layout_image_parts(&p->layout) > 1 && is_split_input(p, node, 0) &&
+    return hrf_region_is_sum(node) && hrf_layout_image_parts(&p->layout) > 1 &&
+           is_split_input(p, node, 0) &&
            (node->op != HRF_OP_PERFORMER_STATE || is_split_input(p, node, HRF_STATE_V));
 }
 
-static struct hrf_box needed(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
-                             int32_t rank)
+struct hrf_box hrf_partition_needed(const struct hrf_partition *p, const struct hrf_node *node,
+                                    int32_t k, int32_t rank)
 {
     const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], rank);
     if (is_reduced(p, node) && !hrf_box_is_empty(out) && is_split_input(p, node, k))
@@ -234,8 +306,8 @@ static void set_boxes_of(struct hrf_partition *p, int32_t value, int32_t stage)
     for (int32_t r = 0; r < p->n_ranks; r++) {
         if (p->is_recomputed[value])
             continue; /* the hull of the needs, gathered from its consumers */
-        const int32_t owner = hrf_partition_owner(p, value);
-        if (!is_in_stage(p, r, stage) || (owner >= 0 && r % p->layout.tensor != owner))
+        const int32_t owner = owner_of(p, value);
+        if (r / stage_ranks(p) != stage || (owner >= 0 && r % p->layout.tensor != owner))
             *box_at(p, value, r) = (struct hrf_box){ .lo = { 0 } };
         else if (is_kept(p, value))
             *box_at(p, value, r) = hrf_fronts_box(p, value, r);
@@ -246,13 +318,15 @@ static void set_boxes_of(struct hrf_partition *p, int32_t value, int32_t stage)
     }
 }
 
-/* From the end to the beginning: consumers first. */
+/* Finds the box of every value on every rank, from the last node to the first, so that the needs
+ * of its readers are known. */
 static void find_boxes(struct hrf_partition *p)
 {
     const struct hrf_graph *graph = p->graph;
     for (int32_t i = 0; i < graph->n_inputs && p->fronts != NULL; i++)
         set_boxes_of(p, graph->inputs[i], 0);
-    for (int32_t i = 0; i < graph->n_outputs; i++) /* an input that is an output */
+    for (int32_t i = 0; i < graph->n_outputs;
+         i++) /* an input of the network that is also an output */
         if (p->is_recomputed[graph->outputs[i]])
             *box_at(p, graph->outputs[i],
                     p->output_rank) = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
@@ -260,10 +334,11 @@ static void find_boxes(struct hrf_partition *p)
         const struct hrf_node *node = &graph->nodes[n];
         set_boxes_of(p, node->outputs[0], p->stage_of_node[n]);
         for (int32_t k = 0; k < node->n_inputs; k++) {
-            if (!comes_at_run_time(graph, node->inputs[k]) || !p->is_recomputed[node->inputs[k]])
+            if (!hrf_graph_is_variable(graph, node->inputs[k]) ||
+                !p->is_recomputed[node->inputs[k]])
                 continue;
             for (int32_t r = 0; r < p->n_ranks; r++) {
-                const struct hrf_box need = needed(p, node, k, r);
+                const struct hrf_box need = hrf_partition_needed(p, node, k, r);
                 struct hrf_box *hull = box_at(p, node->inputs[k], r);
                 *hull = hrf_box_hull(hull, &need);
             }
@@ -273,7 +348,7 @@ static void find_boxes(struct hrf_partition *p)
 
 /* ---- exchanges and reductions ---- */
 
-/* `node`: that reads it as its input k; NULL: the caller does. */
+/* `node` reads the value as its input k; NULL: the caller reads it. */
 static bool is_there(const struct hrf_partition *p, const struct hrf_node *node, int32_t k,
                      int32_t value, const struct hrf_box *need)
 {
@@ -303,7 +378,7 @@ static struct channels all_channels(const struct hrf_partition *p, int32_t value
     return (struct channels){ 0, count_channels(&p->graph->values[value].shape) };
 }
 
-/* Of input k, what an attention of tokens reads. */
+/* The channels of input k that the node reads: an attention of tokens reads those of its heads. */
 static struct channels channels_of(const struct hrf_partition *p, const struct hrf_node *node,
                                    int32_t k)
 {
@@ -355,46 +430,40 @@ static void fill_exchange(const struct hrf_partition *p, int32_t value, const st
     }
 }
 
-enum hrf_status hrf_partition_add_exchange(struct hrf_partition *p, int32_t value,
-                                           const struct hrf_box *need, int32_t *index,
-                                           struct hrf_error *err)
+void hrf_partition_add_exchange(struct hrf_partition *p, int32_t value, const struct hrf_box *need,
+                                int32_t *index)
 {
     struct hrf_exchange *x = &p->exchanges[p->n_exchanges];
     x->have = hrf_calloc(3 * (size_t)p->n_ranks, sizeof *x->have);
-    if (x->have == NULL)
-        return no_memory(err);
     fill_exchange(p, value, need, x);
     *index = p->n_exchanges++;
-    return HRF_OK;
 }
 
-/* *feed_out: what brings `need` of the value. */
-static enum hrf_status feed(struct hrf_partition *p, const struct hrf_node *node, int32_t k,
-                            int32_t value, const struct hrf_box *need, int32_t *feed_out,
-                            struct hrf_error *err)
+/* Finds or adds the exchange that brings `need` of the value. */
+static void feed(struct hrf_partition *p, const struct hrf_node *node, int32_t k, int32_t value,
+                 const struct hrf_box *need, int32_t *feed_out)
 {
     const struct channels c = node != NULL ? channels_of(p, node, k) : all_channels(p, value);
     *feed_out = HRF_NO_EXCHANGE;
     if (is_there(p, node, k, value, need))
-        return HRF_OK;
+        return;
     *feed_out = find_exchange(p, value, need, &c);
     if (*feed_out != HRF_NO_EXCHANGE)
-        return HRF_OK;
-    HRF_TRY(hrf_partition_add_exchange(p, value, need, feed_out, err));
+        return;
+    hrf_partition_add_exchange(p, value, need, feed_out);
     p->exchanges[*feed_out].first_channel = c.first;
     p->exchanges[*feed_out].channels = c.n;
-    return HRF_OK;
 }
 
 /* ---- attention in parts ---- */
 
-/* More parts than ranks, so that one takes little memory. */
+/* There are more parts than ranks, so that one part takes little memory. */
 enum { PARTS_PER_RANK = 16 };
 
 static int32_t count_parts(const struct hrf_partition *p, int32_t n)
 {
     const struct hrf_node *node = &p->graph->nodes[n];
-    if (p->layout.attention != HRF_ATTENTION_RING || node->op != HRF_OP_ATTENTION ||
+    if (p->layout.attention != HRF_ATTENTION_RING || !hrf_op_is_attention(node->op) ||
         !p->is_split[node->outputs[0]] || !hrf_attention_is_long(p->graph, node))
         return 0;
     const int64_t n_keys = p->graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1];
@@ -412,28 +481,24 @@ static struct hrf_box part_of_keys(int64_t n_keys, int32_t part, int32_t n_parts
                              { end < n_keys ? end : n_keys, 1 } };
 }
 
-/* The exchanges that bring the keys and values of attention n part by part. */
-static enum hrf_status feed_ring(struct hrf_partition *p, int32_t n, struct hrf_box *need,
-                                 struct hrf_error *err)
+/* Adds the exchanges that bring the keys and values of attention n part by part. */
+static void feed_ring(struct hrf_partition *p, int32_t n, struct hrf_box *need)
 {
     const struct hrf_node *node = &p->graph->nodes[n];
     struct hrf_ring *ring = &p->rings[n];
     const int64_t n_keys = p->graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1];
     ring->feeds = hrf_calloc(2 * (size_t)ring->n_parts, sizeof *ring->feeds);
-    if (ring->feeds == NULL)
-        return no_memory(err);
     for (int32_t i = 0; i < 2 * ring->n_parts; i++) {
         for (int32_t r = 0; r < p->n_ranks; r++) {
             const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], r);
             need[r] = hrf_box_is_empty(out) ? *out : part_of_keys(n_keys, i / 2, ring->n_parts);
         }
         const int32_t k = i % 2 == 0 ? HRF_ATTENTION_K : HRF_ATTENTION_V;
-        HRF_TRY(feed(p, node, k, node->inputs[k], need, &ring->feeds[i], err));
+        feed(p, node, k, node->inputs[k], need, &ring->feeds[i]);
     }
-    return HRF_OK;
 }
 
-static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf_error *err)
+static void add_reduce(struct hrf_partition *p, int32_t n)
 {
     const struct hrf_graph *graph = p->graph;
     const struct hrf_node *node = &graph->nodes[n];
@@ -441,8 +506,6 @@ static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf
     const bool is_max = node->op == HRF_OP_GLOBAL_MAX_POOL || node->op == HRF_OP_PERFORMER_MAX;
     struct hrf_reduce *reduce = &p->reduces[p->n_reduces];
     bool *gives = hrf_calloc((size_t)p->n_ranks, sizeof *gives);
-    if (gives == NULL)
-        return no_memory(err);
     *reduce = (struct hrf_reduce){ .first = p->stage_of_node[n] * stage_ranks(p),
                                    .n = stage_ranks(p),
                                    .is_max = is_max,
@@ -452,40 +515,37 @@ static enum hrf_status add_reduce(struct hrf_partition *p, int32_t n, struct hrf
     for (int32_t r = reduce->first; r < reduce->first + reduce->n; r++) {
         const struct hrf_box own = share(p, node->inputs[0], r);
         gives[r] = !hrf_box_is_empty(&own) &&
-                   r % p->layout.tensor == 0; /* the others' is the same */
+                   r % p->layout.tensor == 0; /* the other ranks of the part have the same sum */
     }
     p->reduce_of[n] = p->n_reduces++;
-    return HRF_OK;
 }
 
-static enum hrf_status feed_node(struct hrf_partition *p, int32_t n, struct hrf_box *need,
-                                 struct hrf_error *err)
+static void feed_node(struct hrf_partition *p, int32_t n, struct hrf_box *need)
 {
     const struct hrf_node *node = &p->graph->nodes[n];
     for (int32_t k = 0; k < node->n_inputs; k++) {
         p->feeds[p->first_feed[n] + k] = HRF_NO_EXCHANGE;
         if (p->rings[n].n_parts > 0 && k != HRF_ATTENTION_Q)
             continue;
-        if (!comes_at_run_time(p->graph, node->inputs[k]) || is_kept(p, node->inputs[k]))
+        if (!hrf_graph_is_variable(p->graph, node->inputs[k]) || is_kept(p, node->inputs[k]))
             continue;
         for (int32_t r = 0; r < p->n_ranks; r++)
-            need[r] = needed(p, node, k, r);
-        HRF_TRY(feed(p, node, k, node->inputs[k], need, &p->feeds[p->first_feed[n] + k], err));
+            need[r] = hrf_partition_needed(p, node, k, r);
+        feed(p, node, k, node->inputs[k], need, &p->feeds[p->first_feed[n] + k]);
     }
     p->reduce_of[n] = -1;
     if (p->rings[n].n_parts > 0)
-        HRF_TRY(feed_ring(p, n, need, err));
-    return is_reduced(p, node) ? add_reduce(p, n, err) : HRF_OK;
+        feed_ring(p, n, need);
+    if (is_reduced(p, node))
+        add_reduce(p, n);
 }
 
-static enum hrf_status find_feeds(struct hrf_partition *p, struct hrf_error *err)
+static void find_feeds(struct hrf_partition *p)
 {
     const struct hrf_graph *graph = p->graph;
     HRF_AUTO_FREE struct hrf_box *need = hrf_calloc((size_t)p->n_ranks, sizeof *need);
-    if (need == NULL)
-        return no_memory(err);
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        HRF_TRY(feed_node(p, n, need, err));
+        feed_node(p, n, need);
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         p->output_feeds[i] = HRF_NO_EXCHANGE;
         if (p->keeps_outputs)
@@ -493,17 +553,16 @@ static enum hrf_status find_feeds(struct hrf_partition *p, struct hrf_error *err
         for (int32_t r = 0; r < p->n_ranks; r++)
             need[r] = (struct hrf_box){ .lo = { 0 } };
         need[p->output_rank] = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
-        HRF_TRY(feed(p, NULL, 0, graph->outputs[i], need, &p->output_feeds[i], err));
+        feed(p, NULL, 0, graph->outputs[i], need, &p->output_feeds[i]);
     }
     for (int32_t v = 0; v < graph->n_values; v++)
         if (is_kept(p, v) && graph->values[v].data == NULL)
-            HRF_TRY(hrf_line_cache_feed(p, v, err));
-    return HRF_OK;
+            hrf_line_cache_feed(p, v);
 }
 
 /* ---- making one ---- */
 
-static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
+static void allocate(struct hrf_partition *p)
 {
     const struct hrf_graph *graph = p->graph;
     const size_t n_nodes = (size_t)graph->n_nodes + 1, n_values = (size_t)graph->n_values + 1;
@@ -522,22 +581,16 @@ static enum hrf_status allocate(struct hrf_partition *p, struct hrf_error *err)
     p->feeds = hrf_calloc(n_inputs + 1, sizeof *p->feeds);
     p->reduce_of = hrf_calloc(n_nodes, sizeof *p->reduce_of);
     p->output_feeds = hrf_calloc((size_t)graph->n_outputs + 1, sizeof *p->output_feeds);
-    if (p->stage_of_node == NULL || p->is_split == NULL || p->is_recomputed == NULL ||
-        p->is_overlapped == NULL || p->cached == NULL || p->boxes == NULL || p->rings == NULL ||
-        p->reduces == NULL || p->first_feed == NULL || p->feeds == NULL || p->reduce_of == NULL ||
-        p->output_feeds == NULL)
-        return no_memory(err);
     int32_t at = 0;
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         p->first_feed[n] = at;
         at += graph->nodes[n].n_inputs;
     }
-    return HRF_OK;
 }
 
-/* Room for one exchange for each input of a node, output and part of a ring; and for one more of
- * each value (line_cache.c). */
-static enum hrf_status allocate_exchanges(struct hrf_partition *p, struct hrf_error *err)
+/* Makes room for one exchange for each input of a node, each output and each part of a ring, and
+ * for one more for each value (line_cache.c). */
+static void allocate_exchanges(struct hrf_partition *p)
 {
     size_t n = (size_t)p->graph->n_outputs + (size_t)p->graph->n_values + 1;
     for (int32_t i = 0; i < p->graph->n_nodes; i++) {
@@ -545,10 +598,10 @@ static enum hrf_status allocate_exchanges(struct hrf_partition *p, struct hrf_er
         n += (size_t)p->graph->nodes[i].n_inputs + 2 * (size_t)p->rings[i].n_parts;
     }
     p->exchanges = hrf_calloc(n, sizeof *p->exchanges);
-    return p->exchanges != NULL ? HRF_OK : no_memory(err);
 }
 
-/* Who asks for a ring counts on its memory. */
+/* A ring that was asked for and cannot be is an error, because the caller counts on the memory
+ * that it saves. */
 static enum hrf_status check_ring(const struct hrf_partition *p, struct hrf_error *err)
 {
     bool is_used = p->layout.attention != HRF_ATTENTION_RING;
@@ -570,8 +623,6 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
 {
     static const struct hrf_partition_options none = { .costs = NULL };
     HRF_AUTO(hrf_partition) p = hrf_calloc(1, sizeof *p);
-    if (p == NULL)
-        return no_memory(err);
     options = options != NULL ? options : &none;
     p->graph = graph;
     p->n_nodes = graph->n_nodes;
@@ -579,18 +630,18 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     p->keeps_outputs = options->keep_outputs;
     p->n_ranks = hrf_layout_group_ranks(layout);
     p->output_rank = p->n_ranks - stage_ranks(p);
-    HRF_TRY(allocate(p, err));
+    allocate(p);
     HRF_TRY(cut_stages(p, options, err));
     find_splits(p, options);
-    HRF_TRY(allocate_exchanges(p, err));
+    allocate_exchanges(p);
     HRF_TRY(check_ring(p, err));
     if (options->overlap != NULL)
         memcpy(p->is_overlapped, options->overlap, (size_t)graph->n_nodes * sizeof(bool));
     keep_shared(p);
     if (options->fronts != NULL)
-        HRF_TRY(hrf_fronts_find(p, options->fronts, err));
+        hrf_fronts_find(p, options->fronts);
     find_boxes(p);
-    HRF_TRY(find_feeds(p, err));
+    find_feeds(p);
     HRF_TRY(hrf_partition_check(p, err));
     HRF_MOVE(*out, p);
     return HRF_OK;

@@ -20,9 +20,9 @@
 #define HRF_ENGINE_PLAN_PARTITION_H
 
 #include "engine/ir/graph.h"
-#include "engine/plan/layout.h"
 #include "engine/plan/region.h"
 #include "engine/plan/stages.h"
+#include "schema/settings/layout.h"
 
 /* Which rank of the group has which box of a value, and which rank needs which. */
 struct hrf_exchange {
@@ -156,9 +156,13 @@ HRF_CHECKED enum hrf_status hrf_partition_graph(const struct hrf_partition *part
                                                 struct hrf_rank_map **map_out,
                                                 struct hrf_error *err);
 
-/* Checks that every needed box is covered exactly once, the `have` boxes are disjoint, the ranks of
- * reductions are in range, and the parts of a split value cover it. HRF_E_BUG names the value and
- * the ranks. */
+/* The box of input k that the rank's part of the node needs. */
+struct hrf_box hrf_partition_needed(const struct hrf_partition *partition,
+                                    const struct hrf_node *node, int32_t k, int32_t rank);
+
+/* Checks that what every node needs is what it is fed, every needed box is covered exactly once,
+ * the `have` boxes are disjoint, the ranks of reductions are in range, and the parts of a split
+ * value cover it. HRF_E_BUG names the value and the ranks. */
 HRF_CHECKED enum hrf_status hrf_partition_check(const struct hrf_partition *partition,
                                                 struct hrf_error *err);
 
@@ -173,8 +177,6 @@ static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition
 {
     return &p->boxes[(int64_t)value * p->n_ranks + rank];
 }
-/* Which of the ranks that have the same part of an image computes the value alone; -1: all do. */
-int32_t hrf_partition_owner(const struct hrf_partition *partition, int32_t value);
 /* True if, of the ranks that have the same part of an image (tensor=), this is the one that gives
  * the value to others. */
 bool hrf_partition_gives(const struct hrf_partition *partition, int32_t value, int32_t rank);

@@ -1,4 +1,4 @@
-/* partition_check.c - proves a partition before anything runs. */
+/* partition_check.c - proves a partition before anything runs (partition.h). */
 #include "engine/plan/line_cache.h"
 
 static int64_t area(const struct hrf_box *b)
@@ -67,6 +67,42 @@ static enum hrf_status check_shares(const struct hrf_partition *p, int32_t value
     return HRF_OK;
 }
 
+/* What a rank's part of a node needs is within the input, and is what the rank has or is brought.
+ */
+static enum hrf_status check_need(const struct hrf_partition *p, int32_t n, int32_t k, int32_t r,
+                                  struct hrf_error *err)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    const int32_t value = node->inputs[k], e = p->feeds[p->first_feed[n] + k];
+    const struct hrf_box whole = hrf_box_whole(&p->graph->values[value].shape);
+    const struct hrf_box need = hrf_partition_needed(p, node, k, r);
+    const struct hrf_box *have = e != HRF_NO_EXCHANGE ? &p->exchanges[e].need[r]
+                                                      : hrf_partition_box(p, value, r);
+    if (hrf_box_is_empty(&need) ||
+        (hrf_box_contains(&whole, &need) && hrf_region_suits(node, k, have, &need)))
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_BUG,
+                         "partition: rank %d needs rows %lld to %lld of '%s' for node '%s' and has "
+                         "rows %lld to %lld",
+                         r, (long long)need.lo[0], (long long)need.hi[0],
+                         p->graph->values[value].name, node->name, (long long)have->lo[0],
+                         (long long)have->hi[0]);
+}
+
+static enum hrf_status check_needs(const struct hrf_partition *p, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &p->graph->nodes[n];
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        const bool is_ring = p->rings[n].n_parts > 0 && k != HRF_ATTENTION_Q;
+        if (node->inputs[k] < 0 || p->graph->values[node->inputs[k]].data != NULL || is_ring)
+            continue;
+        for (int32_t r = 0; r < p->n_ranks; r++)
+            if (!hrf_box_is_empty(hrf_partition_box(p, node->outputs[0], r)))
+                HRF_TRY(check_need(p, n, k, r, err));
+    }
+    return HRF_OK;
+}
+
 enum hrf_status hrf_partition_check(const struct hrf_partition *p, struct hrf_error *err)
 {
     if (p->fronts != NULL)
@@ -81,7 +117,9 @@ enum hrf_status hrf_partition_check(const struct hrf_partition *p, struct hrf_er
         if (p->reduces[i].first < 0 || p->reduces[i].first + p->reduces[i].n > p->n_ranks)
             return hrf_error_set(err, HRF_E_BUG, "partition: a reduction over ranks beyond %d",
                                  p->n_ranks);
-    for (int32_t n = 0; n < p->graph->n_nodes; n++)
+    for (int32_t n = 0; n < p->graph->n_nodes; n++) {
+        HRF_TRY(check_needs(p, n, err));
         HRF_TRY(check_shares(p, p->graph->nodes[n].outputs[0], err));
+    }
     return HRF_OK;
 }

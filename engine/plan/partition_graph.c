@@ -1,4 +1,5 @@
-/* partition_graph.c - one rank's graph, out of the whole one and the partition's tables. */
+/* partition_graph.c - builds the graph of one rank from the whole graph and the partition's tables
+ * (partition.h). */
 #include "engine/plan/line_cache.h"
 
 #include "base/strbuf.h"
@@ -19,11 +20,6 @@ struct building {
     bool *is_done;      /* [exchanges] */
 };
 
-static enum hrf_status no_memory(struct hrf_error *err)
-{
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory for a rank's graph");
-}
-
 void hrf_rank_map_destroy(struct hrf_rank_map *map)
 {
     if (map == NULL)
@@ -39,7 +35,7 @@ const struct hrf_rank_node *hrf_rank_map_node(const struct hrf_rank_map *map, in
     return map != NULL && n < map->n_nodes ? &map->nodes[n] : &no_node;
 }
 
-/* Of the node that was added last. */
+/* The facts of the node that was added last. */
 static struct hrf_rank_node *about(struct building *b)
 {
     b->map->n_nodes = b->to->n_nodes;
@@ -52,8 +48,6 @@ static enum hrf_status add_value(struct building *b, int32_t value, const char *
     const struct hrf_value *v = &b->from->values[value];
     const struct hrf_shape shape = hrf_box_shape(&v->shape, box);
     HRF_AUTO_FREE char *name = hrf_format("%s%s", v->name, suffix);
-    if (name == NULL)
-        return no_memory(err);
     HRF_TRY(hrf_graph_add_value(b->to, name, v->dtype, &shape, NULL, index, err));
     b->to->values[*index].quantization = v->quantization;
     b->to->values[*index].pixel_stride = v->pixel_stride;
@@ -73,7 +67,7 @@ static enum hrf_status get_constant(struct building *b, int32_t value, int32_t *
     return HRF_OK;
 }
 
-/* Elements [lo, hi) of the constant along `axis`, as a constant of this graph. */
+/* Adds elements [lo, hi) of the constant along `axis` as a constant of this graph. */
 static enum hrf_status cut_constant(struct building *b, const struct hrf_value *v, int32_t axis,
                                     int64_t lo, int64_t hi, int32_t *index, struct hrf_error *err)
 {
@@ -83,9 +77,8 @@ static enum hrf_status cut_constant(struct building *b, const struct hrf_value *
         *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)shape.dims[i];
     shape.dims[axis] = hi - lo;
     const size_t part = (size_t)(hi - lo) * inner, whole = (size_t)v->shape.dims[axis] * inner;
-    HRF_AUTO_FREE char *data = hrf_alloc_array(outer * part + 1, 1);
-    if (data == NULL)
-        return no_memory(err);
+    HRF_AUTO_FREE char *data = hrf_try_alloc_array(outer * part + 1, 1);
+    HRF_CHECK_MEMORY(data != NULL, err, "no memory for a part of '%s'", v->name);
     for (size_t i = 0; i < outer; i++)
         memcpy(data + i * part, (const char *)v->data + i * whole + (size_t)lo * inner, part);
     HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &shape, data, index, err));
@@ -93,7 +86,7 @@ static enum hrf_status cut_constant(struct building *b, const struct hrf_value *
     return HRF_OK;
 }
 
-/* What the node's part needs of constant input k; HRF_NO_VALUE: nothing. */
+/* Gets what the node's part needs of constant input k; HRF_NO_VALUE: nothing. */
 static enum hrf_status get_part_of_constant(struct building *b, const struct hrf_node *node,
                                             int32_t k, int32_t *index, struct hrf_error *err)
 {
@@ -108,15 +101,13 @@ static enum hrf_status get_part_of_constant(struct building *b, const struct hrf
     return part.hi > part.lo ? cut_constant(b, v, part.axis, part.lo, part.hi, index, err) : HRF_OK;
 }
 
-/* The indices of a GATHER that reads its input from token `first` on. */
+/* Adds the indices of a GATHER that reads its input from token `first` on. */
 static enum hrf_status shift_indices(struct building *b, int32_t *index, int64_t n_tokens,
                                      int64_t first, struct hrf_error *err)
 {
     const struct hrf_value *v = &b->to->values[*index];
     const int64_t n = hrf_shape_count(&v->shape);
     HRF_AUTO_FREE int64_t *shifted = hrf_alloc_array((size_t)n + 1, sizeof *shifted);
-    if (shifted == NULL)
-        return no_memory(err);
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = v->dtype == HRF_S32 ? ((const int32_t *)v->data)[i]
                                                : ((const int64_t *)v->data)[i];
@@ -126,14 +117,14 @@ static enum hrf_status shift_indices(struct building *b, int32_t *index, int64_t
     return hrf_graph_add_value(b->to, v->name, HRF_S64, &shape, shifted, index, err);
 }
 
-/* The indices of the rank's part of a copy of rows. */
+/* Adds the indices of the rank's part of a copy of rows. */
 static enum hrf_status cut_indices(struct building *b, const struct hrf_node *node, int32_t *index,
                                    struct hrf_error *err)
 {
     const struct hrf_box *box = hrf_partition_box(b->p, node->outputs[0], b->rank);
     struct hrf_shape shape = { .rank = 1 };
     int32_t *cut = NULL;
-    HRF_TRY(hrf_rows_cut(b->from, node, box, &cut, &shape.dims[0], err));
+    hrf_rows_cut(b->from, node, box, &cut, &shape.dims[0]);
     void *data = cut;
     const enum hrf_status status = hrf_graph_take_value(
         b->to, b->from->values[node->inputs[1]].name, HRF_S32, &shape, &data, index, err);
@@ -152,14 +143,14 @@ static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
     return false;
 }
 
-/* The box as seen from the beginning of another one. */
+/* The coordinates of a box counted from the beginning of another one. */
 static struct hrf_box within(const struct hrf_box *box, const struct hrf_box *whole)
 {
     return (struct hrf_box){ { box->lo[0] - whole->lo[0], box->lo[1] - whole->lo[1] },
                              { box->hi[0] - whole->lo[0], box->hi[1] - whole->lo[1] } };
 }
 
-/* What the exchange reads on this rank. */
+/* The value that the exchange reads on this rank. */
 static int32_t input_of(const struct building *b, const struct hrf_exchange *x)
 {
     const bool reads_source = hrf_line_cache_reads_source(b->p, x, b->rank);
@@ -183,8 +174,6 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     const bool has_input = !hrf_box_is_empty(&x->local[b->rank]);
     HRF_AUTO_FREE char *suffix = hrf_format(".x%d", e);
     HRF_AUTO_FREE char *name = hrf_format("exchange %d of %s", e, b->from->values[x->value].name);
-    if (suffix == NULL || name == NULL)
-        return no_memory(err);
     HRF_TRY(add_value(b, x->value, suffix, takes ? &x->need[b->rank] : &nothing, &output, err));
     if (takes && x->channels != x->all_channels)
         b->to->values[output].shape.dims[2] = x->channels;
@@ -202,8 +191,8 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     return HRF_OK;
 }
 
-/* Once the rows of a value that bands keep are made: first who reads kept rows only, then the
- * exchange that keeps. The others look into what that one gives. */
+/* Adds the exchanges of a value whose rows bands keep, once these are made: first those that read
+ * kept rows only, then the one that keeps. The others read from the output of that one. */
 static enum hrf_status add_kept(struct building *b, int32_t value, struct hrf_error *err)
 {
     for (int keeps = 0; keeps < 2 && b->p->fronts != NULL; keeps++)
@@ -223,7 +212,7 @@ static int32_t brought(const struct building *b, int32_t value, int32_t feed)
                                                               : b->values[value];
 }
 
-/* A value of the reduction: one number for each image and channel. */
+/* Adds a value of the reduction: one number for each image and channel. */
 static enum hrf_status add_sums(struct building *b, const struct hrf_node *node, const char *suffix,
                                 enum hrf_dtype dtype, int32_t *index, struct hrf_error *err)
 {
@@ -239,13 +228,11 @@ static enum hrf_status add_named(struct building *b, enum hrf_op op, const char 
                                  const struct hrf_attributes *attributes, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", of, what);
-    if (name == NULL)
-        return no_memory(err);
     return hrf_graph_add_node(b->to, op, name, input, input != NULL ? 1 : 0, &output, 1, attributes,
                               err);
 }
 
-/* Over the ranks' parts; `part` -1: this rank has none. */
+/* Adds the reduction over the ranks' parts; `part` -1: this rank has none. */
 static enum hrf_status add_reduce(struct building *b, int32_t n, int32_t part, int32_t all,
                                   struct hrf_error *err)
 {
@@ -256,7 +243,7 @@ static enum hrf_status add_reduce(struct building *b, int32_t n, int32_t part, i
     return HRF_OK;
 }
 
-/* A global pool as a part of it, a reduction and, for the mean, a division. */
+/* Adds a global pool as the pool of this rank's part, a reduction and, for the mean, a division. */
 static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -277,12 +264,12 @@ static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf
         return HRF_OK;
     const struct hrf_box pixel = { { 0, 0 }, { 1, 1 } };
     HRF_TRY(add_value(b, node->outputs[0], "", &pixel, &b->values[node->outputs[0]], err));
-    attributes.size = x->dims[2] * x->dims[3];
+    attributes.n_pixels = x->dims[2] * x->dims[3];
     return add_named(b, HRF_OP_POOL_FINISH, node->name, "finish", &all, b->values[node->outputs[0]],
                      &attributes, err);
 }
 
-/* What the node reads on this rank. */
+/* Finds the values that the node reads on this rank. */
 static enum hrf_status find_inputs(struct building *b, int32_t n, int32_t *inputs,
                                    struct hrf_error *err)
 {
@@ -299,7 +286,7 @@ static enum hrf_status find_inputs(struct building *b, int32_t n, int32_t *input
     return HRF_OK;
 }
 
-/* An attention's sum as that over the rank's own pixels, and a reduction. */
+/* Adds the sum of a linear attention as that over the rank's own pixels, and a reduction. */
 static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -307,8 +294,6 @@ static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct h
     int32_t inputs[HRF_STATE_MAX + 1], part = -1, all;
     if (b->p->reduces[b->p->reduce_of[n]].gives[b->rank]) {
         HRF_AUTO_FREE char *name = hrf_format("%s.part", node->name);
-        if (name == NULL)
-            return no_memory(err);
         HRF_TRY(find_inputs(b, n, inputs, err));
         HRF_TRY(add_value(b, node->outputs[0], ".part", &whole, &part, err));
         HRF_TRY(hrf_graph_add_node(b->to, node->op, name, inputs, node->n_inputs, &part, 1,
@@ -336,7 +321,7 @@ static void note_interior(struct building *b, int32_t n)
     about(b)->own = within(&interior, box);
 }
 
-/* Where the heads of keys and values begin in what an exchange brought of their channels. */
+/* Sets where the heads of keys and values begin in the channels that an exchange brought. */
 static void shift_heads(const struct building *b, int32_t n, const int32_t *inputs,
                         struct hrf_attributes *a)
 {
@@ -348,12 +333,12 @@ static void shift_heads(const struct building *b, int32_t n, const int32_t *inpu
         hrf_tokens_channels(b->from, node, k, &first, &n_channels);
         if (b->to->values[inputs[k]].shape.dims[2] !=
             b->from->values[node->inputs[k]].shape.dims[2])
-            a->starts[k] -= first;
+            a->attention.first[k] -= first;
     }
 }
 
-/* What the rank's queries have seen after part `part` of the keys: the result, if it is the last.
- */
+/* Adds the value for what the rank's queries have seen after part `part` of the keys: the result,
+ * if it is the last. */
 static enum hrf_status add_seen(struct building *b, int32_t n, int32_t part, int32_t *index,
                                 struct hrf_error *err)
 {
@@ -361,18 +346,17 @@ static enum hrf_status add_seen(struct building *b, int32_t n, int32_t part, int
     const struct hrf_attributes *a = &node->attributes;
     const struct hrf_box *box = hrf_partition_box(b->p, node->outputs[0], b->rank);
     HRF_AUTO_FREE char *suffix = hrf_format(".seen%d", part);
-    if (suffix == NULL)
-        return no_memory(err);
     if (part == b->p->rings[n].n_parts - 1)
         return add_value(b, node->outputs[0], "", box, index, err);
     HRF_TRY(add_value(b, node->outputs[0], suffix, box, index, err));
-    b->to->values[*index].shape.dims[2] = a->group * (a->size + HRF_ATTENTION_STATE);
+    b->to->values[*index].shape.dims[2] = a->attention.heads *
+                                          (a->attention.head_size + HRF_ATTENTION_STATE);
     b->to->values[*index].dtype = HRF_F32;
     b->to->values[*index].quantization = (struct hrf_quantization){ .scale = 0 };
     return HRF_OK;
 }
 
-/* An attention over keys and values that come part by part. */
+/* Adds an attention over keys and values that come part by part. */
 static enum hrf_status add_ring(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -391,8 +375,6 @@ static enum hrf_status add_ring(struct building *b, int32_t n, struct hrf_error 
         if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
             continue; /* it gives only */
         HRF_AUTO_FREE char *name = hrf_format("%s.part%d", node->name, part);
-        if (name == NULL)
-            return no_memory(err);
         shift_heads(b, n, inputs, &attributes);
         HRF_TRY(add_seen(b, n, part, &seen, err));
         HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_ATTENTION_PART, name, inputs, part > 0 ? 5 : 3,
@@ -402,7 +384,8 @@ static enum hrf_status add_ring(struct building *b, int32_t n, struct hrf_error 
     return HRF_OK;
 }
 
-/* Of a CONCAT of tokens, the inputs of which the rank's part has some; the number that is left. */
+/* Keeps those inputs of a CONCAT of tokens of which the rank's part has some, and returns their
+ * number. */
 static int32_t keep_pieces(const struct building *b, const struct hrf_node *node, int32_t *inputs)
 {
     const struct hrf_box *box = hrf_partition_box(b->p, node->outputs[0], b->rank);
@@ -418,7 +401,7 @@ static int32_t keep_pieces(const struct building *b, const struct hrf_node *node
     return n;
 }
 
-/* The same numbers as an image for each window, or, `value` of windows, the other way. */
+/* Adds a view of the same numbers with an image for each window, or back from windows. */
 static enum hrf_status add_reshape(struct building *b, int32_t value, int64_t n_images,
                                    int64_t n_tokens, int32_t *index, struct hrf_error *err)
 {
@@ -426,14 +409,14 @@ static enum hrf_status add_reshape(struct building *b, int32_t value, int64_t n_
     const struct hrf_shape shape = { .rank = 3, .dims = { n_images, n_tokens, v->shape.dims[2] } };
     const struct hrf_quantization quantization = v->quantization;
     struct hrf_attributes attributes = hrf_attributes_default();
-    attributes.of_pixels = true;
+    attributes.channels_last = true;
     HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &shape, NULL, index, err));
     b->to->values[*index].quantization = quantization;
     return add_named(b, HRF_OP_RESHAPE, b->to->values[value].name, "windows", &value, *index,
                      &attributes, err);
 }
 
-/* An attention in windows as one of as many images. */
+/* Adds an attention in windows as one with an image for each window. */
 static enum hrf_status add_windows(struct building *b, const struct hrf_node *node,
                                    const int32_t *inputs, const struct hrf_attributes *attributes,
                                    struct hrf_error *err)
@@ -460,29 +443,62 @@ static enum hrf_status add_windows(struct building *b, const struct hrf_node *no
     return add_reshape(b, y, shape.dims[0], shape.dims[1], &b->values[value], err);
 }
 
+/* For a part whose windows see padding alone along an axis: *input becomes an image of padding
+ * with as many rows or columns as the windows see. A prologue is applied to pixels, not to
+ * padding. */
+static enum hrf_status add_padding(struct building *b, const struct hrf_node *node, int32_t *inputs,
+                                   const int64_t *n, struct hrf_error *err)
+{
+    const struct hrf_value *x = &b->to->values[inputs[0]];
+    const struct hrf_quantization quantization = x->quantization;
+    const enum hrf_dtype dtype = x->dtype;
+    struct hrf_shape shape = x->shape;
+    struct hrf_attributes attributes = hrf_attributes_default();
+    HRF_AUTO_FREE char *name = hrf_format("%s.padding", node->name);
+    int32_t padding;
+    attributes.n_axes = 4;
+    for (int i = 0; i < 4; i++)
+        attributes.axes[i] = i;
+    for (int i = 0; i < 2; i++) {
+        if (n[i] == 0)
+            continue;
+        attributes.pad.sizes[2 + i] = n[i];
+        attributes.pad.sizes[6 + i] = -shape.dims[2 + i];
+        shape.dims[2 + i] = n[i];
+    }
+    HRF_TRY(hrf_graph_add_value(b->to, name, dtype, &shape, NULL, &padding, err));
+    b->to->values[padding].quantization = quantization;
+    HRF_TRY(hrf_graph_add_node(b->to, HRF_OP_PAD, name, inputs, 1, &padding, 1, &attributes, err));
+    inputs[0] = padding;
+    for (int32_t k = HRF_CONV_FACTORS; k < node->n_inputs && hrf_node_has_prologue(node); k++)
+        inputs[k] = HRF_NO_VALUE;
+    return HRF_OK;
+}
+
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
     const int32_t value = node->outputs[0];
     const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
-    if (inputs == NULL)
-        return no_memory(err);
     HRF_TRY(find_inputs(b, n, inputs, err));
     const bool is_picked = hrf_tokens_are_picked(b->from, node);
     struct hrf_attributes attributes = b->p->is_split[value] || is_picked
                                            ? hrf_region_attributes(b->from, node, box)
                                            : node->attributes;
-    if (node->op == HRF_OP_ATTENTION)
+    if (hrf_op_is_attention(node->op))
         shift_heads(b, n, inputs, &attributes);
     if (is_picked && node->op == HRF_OP_GATHER)
         HRF_TRY(shift_indices(b, &inputs[1], b->from->values[node->inputs[0]].shape.dims[1],
                               hrf_region_needed(b->from, node, 0, box).lo[0], err));
     if (b->p->is_split[value] && hrf_rows_concern(b->from, node))
         HRF_TRY(cut_indices(b, node, &inputs[1], err));
-    if (node->op == HRF_OP_ATTENTION && b->from->values[value].grain > 0)
+    if (hrf_op_is_attention(node->op) && b->from->values[value].grain > 0)
         return add_windows(b, node, inputs, &attributes, err);
     const int32_t n_inputs = keep_pieces(b, node, inputs);
+    int64_t n_padding[2];
+    if (b->p->is_split[value] && hrf_region_padding(b->from, node, box, n_padding))
+        HRF_TRY(add_padding(b, node, inputs, n_padding, err));
     HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
     HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, n_inputs, &b->values[value], 1,
                                &attributes, err));
@@ -494,7 +510,8 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
 {
     for (int32_t n = 0; n < b->from->n_nodes; n++) {
         const struct hrf_node *node = &b->from->nodes[n];
-        for (int32_t k = node->n_inputs - 1; k >= 0; k--) { /* the window's last: note_interior() */
+        for (int32_t k = node->n_inputs - 1; k >= 0;
+             k--) { /* the exchange of input 0 comes last, as note_interior() expects */
             const int32_t e = b->p->feeds[b->p->first_feed[n] + k];
             if (e != HRF_NO_EXCHANGE && !b->is_done[e])
                 HRF_TRY(add_exchange(b, e, err));
@@ -533,8 +550,6 @@ static enum hrf_status set_ends(struct building *b, struct hrf_error *err)
     const size_t n = (size_t)(b->from->n_inputs + b->from->n_outputs);
     HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
     int32_t n_inputs = 0, n_outputs = 0;
-    if (ends == NULL)
-        return no_memory(err);
     for (int32_t i = 0; i < b->from->n_inputs; i++)
         if (b->values[b->from->inputs[i]] >= 0)
             ends[n_inputs++] = b->values[b->from->inputs[i]];
@@ -561,18 +576,14 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_AUTO_FREE int32_t *values = hrf_alloc_array(n_values + 1, sizeof *values);
     HRF_AUTO_FREE int32_t *exchanged = hrf_alloc_array(n_exchanges + 1, sizeof *exchanged);
     HRF_AUTO_FREE bool *is_done = hrf_calloc(n_exchanges + 1, sizeof *is_done);
-    if (map == NULL || values == NULL || exchanged == NULL || is_done == NULL)
-        return no_memory(err);
-    /* A global pool becomes three nodes at most, an attention in windows five, another one as many
-     * as the parts of its keys. */
+    /* A global pool becomes three nodes at most, a window two, an attention in windows five,
+     * another one as many as the parts of its keys. */
     size_t most = 5 * (size_t)p->graph->n_nodes + n_exchanges;
     for (int32_t n = 0; n < p->graph->n_nodes; n++)
         most += (size_t)p->rings[n].n_parts;
     map->partition = p;
     map->rank = rank;
     map->nodes = hrf_alloc_array(most + 1, sizeof *map->nodes);
-    if (map->nodes == NULL)
-        return no_memory(err);
     for (size_t i = 0; i < most; i++)
         map->nodes[i] = no_node;
     for (size_t i = 0; i < n_values; i++)
@@ -590,7 +601,7 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_TRY(add_inputs(&b, err));
     HRF_TRY(add_nodes(&b, err));
     HRF_TRY(set_ends(&b, err));
-    HRF_TRY(hrf_pixel_stride_settle(graph, err));
+    hrf_pixel_stride_settle(graph);
     *out = graph;
     *map_out = map;
     graph = NULL;

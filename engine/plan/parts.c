@@ -1,7 +1,7 @@
 /* parts.c - boxes, copies and graphs of the parts of a node (parts.h). */
 #include "engine/plan/parts.h"
 
-enum { COPY_ALIGNMENT = 64 }; /* bytes: as every buffer that a kernel sees */
+enum { COPY_ALIGNMENT = 64 }; /* bytes, as for every buffer that a kernel sees */
 
 bool hrf_part_has_sides(const struct hrf_box *whole, const struct hrf_box *interior)
 {
@@ -50,11 +50,6 @@ int64_t hrf_part_bytes(const struct hrf_value *value, const struct hrf_box *box)
            (int64_t)hrf_dtype_size(value->dtype);
 }
 
-static int64_t aligned(int64_t n_bytes)
-{
-    return (n_bytes + COPY_ALIGNMENT - 1) / COPY_ALIGNMENT * COPY_ALIGNMENT;
-}
-
 int64_t hrf_part_copies(const struct hrf_graph *graph, const struct hrf_node *node,
                         enum hrf_part part, const struct hrf_box *box, int64_t *copied)
 {
@@ -65,8 +60,9 @@ int64_t hrf_part_copies(const struct hrf_graph *graph, const struct hrf_node *no
             continue;
         const struct hrf_value *v = k < 0 ? y : &graph->values[node->inputs[k]];
         const struct hrf_box of = k < 0 ? *box : hrf_region_needed(graph, node, k, box);
-        moved += hrf_part_bytes(v, &of);
-        sum += aligned(hrf_part_bytes(v, &of));
+        const int64_t n_bytes = hrf_part_bytes(v, &of);
+        moved += n_bytes;
+        sum += (n_bytes + COPY_ALIGNMENT - 1) / COPY_ALIGNMENT * COPY_ALIGNMENT;
     }
     if (copied != NULL)
         *copied = moved * hrf_part_runs(graph, node, part);
@@ -111,7 +107,6 @@ enum hrf_status hrf_part_graph(const struct hrf_graph *graph, const struct hrf_n
     HRF_AUTO_FREE int32_t *inputs = hrf_calloc((size_t)node->n_inputs + 1, sizeof *inputs);
     const struct hrf_attributes attributes = hrf_region_attributes(graph, node, box);
     int32_t output;
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for a part of '%s'", node->name);
     HRF_TRY(hrf_graph_create(node->name, &alone, err));
     for (int32_t k = 0; k < node->n_inputs; k++)
         HRF_TRY(add_input(graph, node, k, box, n_images, alone, &inputs[k], err));
@@ -139,6 +134,6 @@ bool hrf_part_are_alike(const struct hrf_graph *graph, const struct hrf_node *no
     bool is_same = is_as_large(&x, &y);
     for (int i = 0; i < 2; i++)
         is_same &= u.window.pad_begin[i] == v.window.pad_begin[i] &&
-                   u.window.pad_end[i] == v.window.pad_end[i];
+                   u.window.pad_end[i] == v.window.pad_end[i] && u.block.skip[i] == v.block.skip[i];
     return is_same;
 }

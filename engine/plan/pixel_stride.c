@@ -5,9 +5,9 @@
 #include "engine/plan/plan.h"
 
 enum {
-    BAD_BYTES = 4096, /* from pixel to pixel: a first-level cache of 64 lines a way */
+    BAD_BYTES = 4096, /* pixels at this distance share a set of a first-level cache of 64 sets */
     SLACK = 16,       /* floats: one line of the caches */
-    MOST_PLANS = 64,  /* to find concatenations that take no memory */
+    MAX_PLANS = 64,   /* the most plans that are made to find concatenations that take no memory */
 };
 
 static bool would_gain(const struct hrf_value *value)
@@ -17,13 +17,14 @@ static bool would_gain(const struct hrf_value *value)
            value->shape.dims[1] * (int64_t)sizeof(float) % BAD_BYTES == 0;
 }
 
-/* Whoever writes or reads a value with a pixel stride must take it, or it has none. */
+/* Takes the pixel stride from every value that a node which writes or reads it does not accept. */
 static void drop_refused(struct hrf_graph *graph, const struct hrf_node *node,
-                         hrf_accepts_pixel_stride *takes)
+                         const struct hrf_kernel_table *kernels)
 {
     for (int32_t k = -1; k < node->n_inputs; k++) {
         const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
-        if (value >= 0 && graph->values[value].pixel_stride > 0 && !takes(graph, node, k))
+        if (value >= 0 && graph->values[value].pixel_stride > 0 &&
+            !hrf_kernels_take_pixel_stride(kernels, graph, node, k))
             graph->values[value].pixel_stride = 0;
     }
 }
@@ -44,14 +45,14 @@ bool hrf_pixel_stride_wants_dense(const struct hrf_graph *graph, const struct hr
     return producer >= 0 && graph->nodes[producer].op == HRF_OP_EXCHANGE;
 }
 
-/* Whether there was nothing to do. */
+/* Makes a residual and the output that it is added to have the same stride; true if they all had.
+ * */
 static bool match_residuals(struct hrf_graph *graph)
 {
     bool matched = true;
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         const struct hrf_node *node = &graph->nodes[n];
-        if (node->op != HRF_OP_CONV || node->n_inputs <= HRF_CONV_RESIDUAL ||
-            node->inputs[HRF_CONV_RESIDUAL] < 0)
+        if (node->op != HRF_OP_CONV || hrf_node_residual(node) < 0)
             continue;
         struct hrf_value *residual = &graph->values[node->inputs[HRF_CONV_RESIDUAL]];
         struct hrf_value *y = &graph->values[node->outputs[0]];
@@ -63,7 +64,8 @@ static bool match_residuals(struct hrf_graph *graph)
     return matched;
 }
 
-/* The same: a stride is one of concatenations only in one. */
+/* Takes away strides for concatenations whose inputs do not all have them; true if there were
+ * none. */
 static bool match_joins(struct hrf_graph *graph, struct hrf_join *joins)
 {
     bool matched = true;
@@ -79,11 +81,10 @@ static bool match_joins(struct hrf_graph *graph, struct hrf_join *joins)
     return matched;
 }
 
-enum hrf_status hrf_pixel_stride_settle(struct hrf_graph *graph, struct hrf_error *err)
+void hrf_pixel_stride_settle(struct hrf_graph *graph)
 {
     HRF_AUTO_FREE struct hrf_join *joins = hrf_alloc_array((size_t)graph->n_values + 1,
                                                            sizeof joins[0]);
-    HRF_CHECK_MEMORY(joins != NULL, err, "no memory for %d pixel strides", graph->n_values);
     make_dense(graph, graph->inputs, graph->n_inputs);
     make_dense(graph, graph->outputs, graph->n_outputs);
     for (int32_t n = 0; n < graph->n_nodes; n++)
@@ -93,13 +94,12 @@ enum hrf_status hrf_pixel_stride_settle(struct hrf_graph *graph, struct hrf_erro
         }
     while (!match_residuals(graph) || !match_joins(graph, joins))
         ;
-    return HRF_OK;
 }
 
 /* ---- concatenations ---- */
 
-/* accepts: [n_values], whether all who touch a value take any stride. */
-static void find_accepting(const struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,
+/* accepts[value]: whether every node that writes or reads the value accepts any stride. */
+static void find_accepting(const struct hrf_graph *graph, const struct hrf_kernel_table *kernels,
                            bool *accepts)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
@@ -109,7 +109,7 @@ static void find_accepting(const struct hrf_graph *graph, hrf_accepts_pixel_stri
         for (int32_t k = -1; k < node->n_inputs; k++) {
             const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
             if (value >= 0 && accepts[value] && graph->values[value].data == NULL)
-                accepts[value] = takes(graph, node, k);
+                accepts[value] = hrf_kernels_take_pixel_stride(kernels, graph, node, k);
         }
     }
 }
@@ -134,8 +134,8 @@ struct joining {
     struct hrf_graph *graph;
     const struct hrf_join *joins; /* all that are possible */
     const int64_t *strides;       /* without them */
-    int64_t least;                /* bytes that the plan may take */
-    int32_t n_plans;              /* that may still be made */
+    int64_t least;                /* bytes of the best plan so far */
+    int32_t n_plans;              /* plans that may still be made */
 };
 
 /* Puts what can lie in the outputs of nodes [begin, end) there, or takes it out: it then gets the
@@ -174,7 +174,7 @@ static enum hrf_status join(struct joining *j, int32_t begin, int32_t end, struc
     return join(j, middle, end, err);
 }
 
-static enum hrf_status set_joins(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,
+static enum hrf_status set_joins(struct hrf_graph *graph, const struct hrf_kernel_table *kernels,
                                  struct hrf_error *err)
 {
     const size_t n = (size_t)graph->n_values + 1;
@@ -182,9 +182,7 @@ static enum hrf_status set_joins(struct hrf_graph *graph, hrf_accepts_pixel_stri
     HRF_AUTO_FREE struct hrf_join *joins = hrf_alloc_array(n, sizeof joins[0]);
     HRF_AUTO_FREE int64_t *strides = hrf_alloc_array(n, sizeof strides[0]);
     bool any = false;
-    HRF_CHECK_MEMORY(accepts != NULL && joins != NULL && strides != NULL, err,
-                     "no memory for %d pixel strides", graph->n_values);
-    find_accepting(graph, takes, accepts);
+    find_accepting(graph, kernels, accepts);
     hrf_joins_find(graph, is_accepted, accepts, joins);
     for (int32_t v = 0; v < graph->n_values; v++) {
         strides[v] = graph->values[v].pixel_stride;
@@ -192,20 +190,21 @@ static enum hrf_status set_joins(struct hrf_graph *graph, hrf_accepts_pixel_stri
     }
     if (!any)
         return HRF_OK;
-    struct joining joining = { graph, joins, strides, 0, MOST_PLANS };
+    struct joining joining = { graph, joins, strides, 0, MAX_PLANS };
     HRF_TRY(measure(graph, &joining.least, err));
     return join(&joining, 0, graph->n_nodes, err);
 }
 
-enum hrf_status hrf_pixel_stride_set(struct hrf_graph *graph, hrf_accepts_pixel_stride *takes,
-                                     struct hrf_error *err)
+enum hrf_status hrf_pixel_stride_set(struct hrf_graph *graph,
+                                     const struct hrf_kernel_table *kernels, struct hrf_error *err)
 {
     for (int32_t v = 0; v < graph->n_values; v++)
         if (would_gain(&graph->values[v]))
             graph->values[v].pixel_stride = graph->values[v].shape.dims[1] + SLACK;
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        drop_refused(graph, &graph->nodes[n], takes);
-    HRF_TRY(hrf_pixel_stride_settle(graph, err));
-    HRF_TRY(set_joins(graph, takes, err));
-    return hrf_pixel_stride_settle(graph, err);
+        drop_refused(graph, &graph->nodes[n], kernels);
+    hrf_pixel_stride_settle(graph);
+    HRF_TRY(set_joins(graph, kernels, err));
+    hrf_pixel_stride_settle(graph);
+    return HRF_OK;
 }

@@ -12,23 +12,20 @@
 #ifndef HRF_ENGINE_PLAN_PIXEL_STRIDE_H
 #define HRF_ENGINE_PLAN_PIXEL_STRIDE_H
 
+#include "engine/backend/kernel_rows.h"
 #include "engine/ir/graph.h"
 
-/* True if the back end's kernel of the node, and of every part of it, accepts that input (-1: its
- * output) with any stride that is a multiple of a cache line. */
-typedef bool hrf_accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
-                                      int32_t input);
-
-/* Sets the stride of every image between nodes that gains by one and whose producer and readers all
- * accept it: float32 images of 4 KiB, and inputs of concatenations, unless the plan would take more
- * memory. Call it on the graph that will be computed. */
+/* Sets the stride of every image between nodes that gains by one and whose producer and readers
+ * have kernels that take it (hrf_kernels_take_pixel_stride()): float32 images of 4 KiB, and inputs
+ * of concatenations, unless the plan would take more memory. Call it on the graph that will be
+ * computed. */
 HRF_CHECKED enum hrf_status hrf_pixel_stride_set(struct hrf_graph *graph,
-                                                 hrf_accepts_pixel_stride *takes,
+                                                 const struct hrf_kernel_table *kernels,
                                                  struct hrf_error *err);
 /* Makes values dense again that must be: inputs and outputs of the graph, those of nodes that want
  * it, outputs and residuals of which the other is dense, because they may share a buffer, and
  * inputs of concatenations that cannot lie in the output any more. */
-HRF_CHECKED enum hrf_status hrf_pixel_stride_settle(struct hrf_graph *graph, struct hrf_error *err);
+void hrf_pixel_stride_settle(struct hrf_graph *graph);
 /* True if the node's inputs and output must be dense: ranks put it in, or compute it part by part
  * (parts.h). */
 bool hrf_pixel_stride_wants_dense(const struct hrf_graph *graph, const struct hrf_node *node);

@@ -41,8 +41,7 @@ static void tree_release(struct tree *tree)
     hrf_free(tree->ever);
 }
 
-static enum hrf_status tree_init(struct tree *tree, const struct hrf_buffer *buffers, int32_t n,
-                                 struct hrf_error *err)
+static void tree_init(struct tree *tree, const struct hrf_buffer *buffers, int32_t n)
 {
     int32_t first = n > 0 ? buffers[0].first : 0, last = first;
     for (int32_t i = 0; i < n; i++) {
@@ -54,10 +53,6 @@ static enum hrf_status tree_init(struct tree *tree, const struct hrf_buffer *buf
         tree->n_leaves *= 2;
     tree->always = hrf_calloc(2 * (size_t)tree->n_leaves, sizeof tree->always[0]);
     tree->ever = hrf_calloc(2 * (size_t)tree->n_leaves, sizeof tree->ever[0]);
-    if (tree->always != NULL && tree->ever != NULL)
-        return HRF_OK;
-    tree_release(tree);
-    return hrf_error_set(err, HRF_E_NOMEM, "no memory to place %d buffers", n);
 }
 
 /* Index of the first range that ends at `at` or later (beyond: later only), or n. */
@@ -74,7 +69,7 @@ static size_t find_range(const struct ranges *r, int64_t at, bool beyond)
     return low;
 }
 
-static enum hrf_status add_range(struct ranges *r, struct range added, struct hrf_error *err)
+static void add_range(struct ranges *r, struct range added)
 {
     const size_t at = find_range(r, added.begin, false);
     size_t after = at; /* the ranges [at, after) and the added one become one */
@@ -83,47 +78,43 @@ static enum hrf_status add_range(struct ranges *r, struct range added, struct hr
         added.begin = old->begin < added.begin ? old->begin : added.begin;
         added.end = old->end > added.end ? old->end : added.end;
     }
-    HRF_TRY(hrf_array_reserve((void **)&r->items, &r->capacity, r->n + 1, sizeof r->items[0], err));
+    hrf_array_reserve((void **)&r->items, &r->capacity, r->n + 1, sizeof r->items[0]);
     memmove(&r->items[at + 1], &r->items[after], (r->n - after) * sizeof r->items[0]);
     r->n = r->n - (after - at) + 1;
     r->items[at] = added;
-    return HRF_OK;
 }
 
-/* A node and all above it. */
-static enum hrf_status add_upwards(struct tree *tree, int32_t node, struct range bytes,
-                                   struct hrf_error *err)
+/* Adds the bytes to a node and to all nodes above it. */
+static void add_upwards(struct tree *tree, int32_t node, struct range bytes)
 {
     for (; node > 0; node /= 2)
-        HRF_TRY(add_range(&tree->ever[node], bytes, err));
-    return HRF_OK;
+        add_range(&tree->ever[node], bytes);
 }
 
-static enum hrf_status take(struct tree *tree, const struct hrf_buffer *b, struct hrf_error *err)
+static void take(struct tree *tree, const struct hrf_buffer *b)
 {
     const struct range bytes = { b->offset, b->offset + b->n_bytes };
     int32_t low = tree->n_leaves + b->first - tree->first_step;
     int32_t high = tree->n_leaves + b->last - tree->first_step;
     if (b->n_bytes == 0)
-        return HRF_OK;
+        return;
     /* Every node above a covered one is above one of the two ends, too. */
-    HRF_TRY(add_upwards(tree, low, bytes, err));
+    add_upwards(tree, low, bytes);
     if (high != low)
-        HRF_TRY(add_upwards(tree, high, bytes, err));
+        add_upwards(tree, high, bytes);
     for (high++; low < high; low /= 2, high /= 2) {
         if (low % 2 == 1) {
-            HRF_TRY(add_range(&tree->ever[low], bytes, err));
-            HRF_TRY(add_range(&tree->always[low++], bytes, err));
+            add_range(&tree->ever[low], bytes);
+            add_range(&tree->always[low++], bytes);
         }
         if (high % 2 == 1) {
-            HRF_TRY(add_range(&tree->ever[--high], bytes, err));
-            HRF_TRY(add_range(&tree->always[high], bytes, err));
+            add_range(&tree->ever[--high], bytes);
+            add_range(&tree->always[high], bytes);
         }
     }
-    return HRF_OK;
 }
 
-/* The lowest offset from `offset` on that leaves the bytes of these ranges alone. */
+/* The lowest offset from `offset` on at which the buffer overlaps none of these ranges. */
 static int64_t pass_over(const struct ranges *r, int64_t offset, int64_t n_bytes)
 {
     for (size_t i = find_range(r, offset, true); i < r->n && r->items[i].begin < offset + n_bytes;
@@ -132,7 +123,7 @@ static int64_t pass_over(const struct ranges *r, int64_t offset, int64_t n_bytes
     return offset;
 }
 
-/* The same of all that is in the way of the buffer, once. */
+/* One pass over every range that may be in the way of the buffer. */
 static int64_t pass_over_all(const struct tree *tree, const struct hrf_buffer *b, int64_t offset)
 {
     int32_t low = tree->n_leaves + b->first - tree->first_step;
@@ -169,26 +160,21 @@ static int compare_sizes(const void *a, const void *b)
     return u < v ? -1 : u > v; /* same array: a stable order */
 }
 
-enum hrf_status hrf_buffers_place(struct hrf_buffer *buffers, int32_t n, int64_t *arena_bytes,
-                                  struct hrf_error *err)
+int64_t hrf_buffers_place(struct hrf_buffer *buffers, int32_t n)
 {
     struct tree tree;
-    enum hrf_status status = HRF_OK;
     int64_t arena = 0;
     HRF_AUTO_FREE struct hrf_buffer **order = hrf_alloc_array((size_t)n, sizeof order[0]);
-    HRF_CHECK_MEMORY(order != NULL, err, "no memory to place %d buffers", n);
-    HRF_TRY(tree_init(&tree, buffers, n, err));
+    tree_init(&tree, buffers, n);
     for (int32_t i = 0; i < n; i++)
         order[i] = &buffers[i];
     qsort(order, (size_t)n, sizeof order[0], compare_sizes);
-    for (int32_t i = 0; i < n && status == HRF_OK; i++) {
+    for (int32_t i = 0; i < n; i++) {
         order[i]->offset = lowest_gap(&tree, order[i]);
         const int64_t end = order[i]->offset + order[i]->n_bytes;
         arena = end > arena ? end : arena;
-        status = take(&tree, order[i], err);
+        take(&tree, order[i]);
     }
     tree_release(&tree);
-    if (status == HRF_OK)
-        *arena_bytes = arena;
-    return status;
+    return arena;
 }

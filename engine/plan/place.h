@@ -8,9 +8,8 @@
 
 #include "engine/plan/plan.h"
 
-/* Sets the offset of every buffer so that no two that are held together overlap, and *arena_bytes
- * to the end of the last. HRF_E_NOMEM: offsets are not to be used. */
-HRF_CHECKED enum hrf_status hrf_buffers_place(struct hrf_buffer *buffers, int32_t n,
-                                              int64_t *arena_bytes, struct hrf_error *err);
+/* Sets the offset of every buffer so that no two that are held together overlap. Returns the end of
+ * the last. */
+int64_t hrf_buffers_place(struct hrf_buffer *buffers, int32_t n);
 
 #endif

@@ -1,6 +1,8 @@
-/* plan.c - makes a plan: steps, shared buffers and their offsets (plan.h). */
+/* plan.c - makes a plan: steps, shared buffers and their offsets, and which consecutive steps run
+ * as one (plan.h). */
 #include "engine/plan/plan.h"
 
+#include "engine/ir/op.h"
 #include "engine/plan/joins.h"
 #include "engine/plan/place.h"
 
@@ -28,35 +30,17 @@ static bool has_sides(const struct hrf_graph *graph, const struct hrf_rank_map *
 /* True if the node changes nothing but the shape, and no element moves in memory. */
 static bool keeps_memory(const struct hrf_node *node)
 {
-    return (node->op == HRF_OP_RESHAPE || node->op == HRF_OP_FLATTEN ||
-            node->op == HRF_OP_SQUEEZE || node->op == HRF_OP_UNSQUEEZE) &&
-           node->attributes.of_pixels;
+    return hrf_op_info(node->op)->op_class == HRF_CLASS_VIEW && node->attributes.channels_last;
 }
 
 bool hrf_plan_may_overwrite(const struct hrf_graph *graph, const struct hrf_rank_map *map,
                             int32_t n, int32_t input)
 {
     const struct hrf_node *node = &graph->nodes[n];
-    bool allowed = false;
-    switch (node->op) {
-    case HRF_OP_CONV:
-    case HRF_OP_GEMM:
-        allowed = input == HRF_CONV_RESIDUAL && !has_sides(graph, map, n);
-        break;
-    case HRF_OP_BATCH_NORM:
-        allowed = input == 0;
-        break;
-    case HRF_OP_ATTENTION_PART:
-        allowed = input == HRF_ATTENTION_SEEN;
-        break;
-    default:
-        /* Even if both sides of a binary operator are the same value, it works element by element.
-         */
-        allowed = ((hrf_op_is_unary(node->op) || keeps_memory(node)) && input == 0) ||
-                  hrf_op_is_binary(node->op);
-        break;
-    }
-    if (!allowed || node->inputs[input] < 0)
+    const enum hrf_op_class op_class = hrf_op_info(node->op)->op_class;
+    if (!hrf_op_may_overwrite(node->op, input) || node->inputs[input] < 0 ||
+        (op_class == HRF_CLASS_VIEW && !keeps_memory(node)) ||
+        (op_class == HRF_CLASS_PRODUCT && has_sides(graph, map, n)))
         return false;
     const struct hrf_value *x = &graph->values[node->inputs[input]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
@@ -102,8 +86,8 @@ static bool may_be_one_pass(const struct hrf_graph *graph, int32_t n)
            next->inputs[HRF_CONV_X] == node->outputs[0] && is_floating(graph, node->outputs[0]);
 }
 
-/* The same of a MUL by factors for each channel and the convolution behind it; its output may still
- * take the place of the image. */
+/* True if node n is a MUL by factors for each channel whose product the next convolution reads: a
+ * back end may compute both in one pass, whose output may still take the place of the image. */
 static bool is_gate(const struct hrf_graph *graph, int32_t n)
 {
     const struct hrf_node *node = &graph->nodes[n], *next = node + 1;
@@ -196,12 +180,10 @@ static void find_guests(const struct hrf_graph *graph, const struct hrf_rank_map
 }
 
 /* Inputs of concatenations that have the output's pixel stride are computed inside of it. */
-static enum hrf_status find_joins(const struct hrf_graph *graph, struct life *lives,
-                                  struct hrf_error *err)
+static void find_joins(const struct hrf_graph *graph, struct life *lives)
 {
     HRF_AUTO_FREE struct hrf_join *joins = hrf_alloc_array((size_t)graph->n_values + 1,
                                                            sizeof joins[0]);
-    HRF_CHECK_MEMORY(joins != NULL, err, "no memory for a plan of %d steps", graph->n_nodes);
     hrf_joins_of_strides(graph, joins);
     for (int32_t v = 0; v < graph->n_values; v++) {
         if (joins[v].host < 0)
@@ -210,7 +192,6 @@ static enum hrf_status find_joins(const struct hrf_graph *graph, struct life *li
         lives[v].host_at = joins[v].channel * (int64_t)hrf_dtype_size(graph->values[v].dtype);
         join_kin(lives, joins[v].host, v);
     }
-    return HRF_OK;
 }
 
 /* If an exchange only cuts a part out of its input, the part stays where it is, provided that
@@ -258,7 +239,8 @@ static int32_t find_overwritten(const struct hrf_graph *graph, const struct hrf_
             lives[value].last != n || !hrf_plan_may_overwrite(graph, map, n, k) ||
             is_shared(lives, value, n))
             continue;
-        bool elsewhere = false; /* the same value in a place that may not be overwritten */
+        bool elsewhere =
+            false; /* the node also reads the value as an input that may not be overwritten */
         for (int32_t j = 0; j < node->n_inputs; j++)
             elsewhere |= j != k && node->inputs[j] == value &&
                          !hrf_plan_may_overwrite(graph, map, n, j);
@@ -339,18 +321,14 @@ static void hold_inputs(struct hrf_plan *plan, const struct hrf_graph *graph, in
 /* If the first step is fused with the second and the second output overlapped the images, the
  * images would have to be moved first. This places that output clear of them, unless the arena
  * would grow. */
-static enum hrf_status place_clear_of_inputs(struct hrf_plan *plan, const struct hrf_graph *graph,
-                                             struct hrf_error *err)
+static void place_clear_of_inputs(struct hrf_plan *plan, const struct hrf_graph *graph)
 {
-    int64_t least;
-    HRF_TRY(hrf_buffers_place(plan->buffers, plan->n_buffers, &least, err));
+    const int64_t least = hrf_buffers_place(plan->buffers, plan->n_buffers);
     hold_inputs(plan, graph, 1);
-    const enum hrf_status status = hrf_buffers_place(plan->buffers, plan->n_buffers,
-                                                     &plan->arena_bytes, err);
+    plan->arena_bytes = hrf_buffers_place(plan->buffers, plan->n_buffers);
     hold_inputs(plan, graph, -1);
-    if (status == HRF_OK && plan->arena_bytes > least)
-        return hrf_buffers_place(plan->buffers, plan->n_buffers, &plan->arena_bytes, err);
-    return status;
+    if (plan->arena_bytes > least)
+        plan->arena_bytes = hrf_buffers_place(plan->buffers, plan->n_buffers);
 }
 
 static enum hrf_status check_shapes(const struct hrf_graph *graph, struct hrf_error *err)
@@ -424,15 +402,11 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
     size_t n_values = (size_t)graph->n_values;
     HRF_AUTO(hrf_plan) plan = hrf_calloc(1, sizeof *plan);
     HRF_AUTO_FREE struct life *lives = hrf_alloc_array(n_values, sizeof *lives);
-    HRF_CHECK_MEMORY(plan != NULL && lives != NULL, err, "no memory for a plan");
     plan->steps = hrf_calloc(HRF_PLAN_NODE_STEPS * (size_t)graph->n_nodes, sizeof plan->steps[0]);
     plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
     plan->place_of = hrf_calloc(n_values, sizeof plan->place_of[0]);
     plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
     plan->n_uses = hrf_calloc(n_values, sizeof plan->n_uses[0]);
-    HRF_CHECK_MEMORY(plan->steps != NULL && plan->buffer_of != NULL && plan->place_of != NULL &&
-                         plan->buffers != NULL && plan->n_uses != NULL,
-                     err, "no memory for a plan of %d steps", graph->n_nodes);
     plan->map = map;
     plan->n_values = graph->n_values;
     hrf_graph_count_all_uses(graph, plan->n_uses);
@@ -442,11 +416,63 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
     find_lives(graph, lives);
     find_guests(graph, map, lives);
     find_views(graph, map, lives);
-    HRF_TRY(find_joins(graph, lives, err));
+    find_joins(graph, lives);
     assign_buffers(plan, graph, lives);
-    HRF_TRY(place_clear_of_inputs(plan, graph, err));
+    place_clear_of_inputs(plan, graph);
     for (int32_t i = 0; i < plan->n_steps; i++)
-        HRF_TRY(hrf_transfers_add(plan, graph, i, err));
+        hrf_transfers_add(plan, graph, i);
     HRF_MOVE(*out, plan);
     return HRF_OK;
+}
+
+bool hrf_plan_pair(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i,
+                   struct hrf_fused_pair *out)
+{
+    if (i + 1 >= plan->n_steps || plan->steps[i].part != HRF_PART_WHOLE ||
+        plan->steps[i + 1].part != HRF_PART_WHOLE)
+        return false;
+    const struct hrf_node *first = &graph->nodes[plan->steps[i].node];
+    const struct hrf_node *second = &graph->nodes[plan->steps[i + 1].node];
+    const int32_t made = first->outputs[0];
+    int32_t n_others = 0, n_reads = 0;
+    if (hrf_op_communicates(first->op) || hrf_op_communicates(second->op))
+        return false;
+    for (int32_t k = 0; k < second->n_inputs; k++)
+        if (hrf_graph_is_variable(graph, second->inputs[k]))
+            *(second->inputs[k] == made ? &n_reads : &n_others) += 1;
+    const int32_t residual = hrf_node_residual(second);
+    const bool may_add = n_reads == 1 && n_others == 1 && hrf_graph_is_variable(graph, residual);
+    const bool adds = may_add && residual == made && second->op == HRF_OP_CONV &&
+                      hrf_plan_offset(plan, made) == hrf_plan_offset(plan, second->outputs[0]);
+    const bool has_residual = may_add && second->inputs[HRF_CONV_X] == made;
+    *out = (struct hrf_fused_pair){ .is_residual = adds,
+                                    .reads_residual = has_residual,
+                                    .is_sole_reader = plan->n_uses[made] == 1 };
+    for (int32_t k = 0; k < first->n_inputs; k++)
+        out->overlaps |= hrf_graph_is_variable(graph, first->inputs[k]) &&
+                         hrf_plan_overlap(plan, graph, first->inputs[k], second->outputs[0]);
+    return adds || has_residual || (n_reads > 0 && n_others == 0);
+}
+
+/* The size of what step i makes for the next one. */
+static int64_t bytes_between(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t i)
+{
+    return hrf_value_bytes(&graph->values[graph->nodes[plan->steps[i].node].outputs[0]]);
+}
+
+void hrf_plan_fuse(struct hrf_plan *plan, const struct hrf_graph *graph, hrf_can_fuse *can_fuse,
+                   void *context)
+{
+    struct hrf_fused_pair pair, next;
+    for (int32_t i = 0; i + 1 < plan->n_steps; i++) {
+        if (!hrf_plan_pair(plan, graph, i, &pair) || !can_fuse(context, i, &pair))
+            continue;
+        if (hrf_plan_pair(plan, graph, i + 1, &next) &&
+            bytes_between(plan, graph, i) < bytes_between(plan, graph, i + 1) &&
+            can_fuse(context, i + 1, &next))
+            continue;
+        plan->steps[i].is_fused = true;
+        plan->steps[i].pair = pair;
+        i++; /* a step belongs to one pair */
+    }
 }

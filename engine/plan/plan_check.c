@@ -2,7 +2,7 @@
 #include "engine/plan/overlaps.h"
 #include "engine/plan/plan.h"
 
-/* Bytes of a pixel, and from it to the next one, of a value of rank 4. */
+/* Of a value of rank 4: the bytes of a pixel's channels, and those from one pixel to the next. */
 static int64_t pixel_bytes(const struct hrf_value *v)
 {
     return v->shape.dims[1] * (int64_t)hrf_dtype_size(v->dtype);
@@ -100,21 +100,15 @@ static void contents_release(struct contents *c)
     hrf_free(c->first);
 }
 
-static enum hrf_status contents_init(struct contents *c, const struct hrf_plan *plan,
-                                     struct hrf_error *err)
+static void contents_init(struct contents *c, const struct hrf_plan *plan)
 {
     c->presence = hrf_calloc((size_t)plan->n_values + 1, sizeof c->presence[0]);
     c->next = hrf_alloc_array((size_t)plan->n_values + 1, sizeof c->next[0]);
     c->first = hrf_alloc_array((size_t)plan->n_buffers + 1, sizeof c->first[0]);
-    if (c->presence == NULL || c->next == NULL || c->first == NULL) {
-        contents_release(c);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to check a plan");
-    }
     for (int32_t v = 0; v < plan->n_values; v++)
         c->next[v] = NOT_LISTED;
     for (int32_t i = 0; i < plan->n_buffers; i++)
         c->first[i] = END_OF_LIST;
-    return HRF_OK;
 }
 
 static void put(const struct hrf_plan *plan, struct contents *c, int32_t value,
@@ -141,6 +135,21 @@ static bool reads_own(const struct hrf_plan *plan, const struct hrf_graph *graph
     const struct hrf_box need = hrf_region_needed(graph, node, k, &made);
     return step->part == HRF_PART_INTERIOR &&
            hrf_box_contains(&hrf_rank_map_node(plan->map, exchange)->own, &need);
+}
+
+/* Checks that the rows and columns which the step reads are there or are padding. */
+static enum hrf_status check_region(const struct hrf_plan *plan, const struct hrf_graph *graph,
+                                    int32_t step, struct hrf_error *err)
+{
+    const struct hrf_node *node = &graph->nodes[plan->steps[step].node];
+    const struct hrf_box whole = hrf_box_whole(&graph->values[node->outputs[0]].shape);
+    const bool is_part = plan->steps[step].part != HRF_PART_WHOLE;
+    if (hrf_op_communicates(node->op) ||
+        hrf_region_is_there(graph, node, is_part ? &plan->steps[step].box : &whole))
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_BUG,
+                         "plan: step %d (%s) reads rows or columns that '%s' does not have", step,
+                         node->name, graph->values[node->inputs[0]].name);
 }
 
 static enum hrf_status check_reads(const struct hrf_plan *plan, const struct hrf_graph *graph,
@@ -226,7 +235,7 @@ static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph
     return false;
 }
 
-/* What a step writes makes the values that were there invalid. */
+/* Marks as gone every value that lies in the memory which the step writes. */
 static void wipe_out(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
                      int32_t value, struct contents *c)
 {
@@ -277,7 +286,7 @@ static bool is_within(const struct hrf_plan *plan, const struct hrf_graph *graph
     return a->memory == HRF_MEMORY_LINE_CACHE || (a->offset >= begin && last <= end);
 }
 
-/* A packed message must be read right after it was written. */
+/* True if the packed message is read right after it was written. */
 static bool is_packed_well(const struct hrf_plan *plan, int32_t i, bool reads)
 {
     const struct hrf_transfer *t = &plan->transfers[i];
@@ -315,7 +324,7 @@ static enum hrf_status check_step_transfers(const struct hrf_plan *plan,
     return HRF_OK;
 }
 
-/* A finished exchange must have filled exactly the bytes of its output. */
+/* Checks that a finished exchange has filled exactly the bytes of its output. */
 static enum hrf_status check_transfers(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                        int32_t step, struct hrf_error *err)
 {
@@ -362,13 +371,14 @@ static enum hrf_status check_fused(const struct hrf_plan *plan, const struct hrf
     return HRF_OK;
 }
 
-/* Plays the plan. */
+/* Walks the steps in order and checks what each reads and writes. */
 static enum hrf_status check_steps(const struct hrf_plan *plan, const struct hrf_graph *graph,
                                    struct contents *c, struct hrf_error *err)
 {
     for (int32_t i = 0; i < graph->n_inputs; i++)
         put(plan, c, graph->inputs[i], THERE);
     for (int32_t step = 0; step < plan->n_steps; step++) {
+        HRF_TRY(check_region(plan, graph, step, err));
         HRF_TRY(check_reads(plan, graph, step, c->presence, err));
         HRF_TRY(check_writes(plan, graph, step, c, err));
         HRF_TRY(check_fused(plan, graph, step, err));
@@ -389,7 +399,7 @@ enum hrf_status hrf_plan_check(const struct hrf_plan *plan, const struct hrf_gra
 {
     struct contents contents;
     HRF_TRY(hrf_plan_check_overlaps(plan, err));
-    HRF_TRY(contents_init(&contents, plan, err));
+    contents_init(&contents, plan);
     const enum hrf_status status = check_steps(plan, graph, &contents, err);
     contents_release(&contents);
     return status;

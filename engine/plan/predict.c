@@ -23,29 +23,29 @@ struct writer {
 
 /* ---- a micro-batch at a place ---- */
 
-static enum hrf_status add_copy(struct writer *w, int32_t label, double n_bytes,
-                                struct hrf_error *err)
+static void add_copy(struct writer *w, int32_t label, double n_bytes)
 {
     const struct hrf_sim_step step = { .kind = HRF_SIM_COPY,
                                        .label = label,
                                        .seconds = w->machine->copy_rate > 0
                                                       ? n_bytes / w->machine->copy_rate
                                                       : 0 };
-    return n_bytes > 0 ? hrf_sim_add(&w->place->program, &step, err) : HRF_OK;
+    if (n_bytes > 0)
+        hrf_sim_add(&w->place->program, &step);
 }
 
-/* The steps of an exchange or a reduction, from the plan. Additions count as free. */
-static enum hrf_status add_transfers(struct writer *w, const struct hrf_plan *plan,
-                                     const struct hrf_step *s, struct hrf_error *err)
+/* Adds the steps of an exchange or a reduction from the plan. Additions count as free. */
+static void add_transfers(struct writer *w, const struct hrf_plan *plan, const struct hrf_step *s)
 {
     for (int32_t i = s->first_transfer; i < s->first_transfer + s->n_transfers; i++) {
         const struct hrf_transfer *t = &plan->transfers[i];
         const bool copies = t->kind == HRF_TRANSFER_PACK || t->kind == HRF_TRANSFER_UNPACK ||
                             t->kind == HRF_TRANSFER_COPY;
-        HRF_TRY(copies ? add_copy(w, s->node, (double)hrf_area_bytes(&t->from), err)
-                       : hrf_transfers_simulate(t, s->node, &w->place->program, err));
+        if (copies)
+            add_copy(w, s->node, (double)hrf_area_bytes(&t->from));
+        else
+            hrf_transfers_simulate(t, s->node, &w->place->program);
     }
-    return HRF_OK;
 }
 
 static enum hrf_status cost_of_part(const struct writer *w, const struct hrf_graph *graph,
@@ -78,13 +78,14 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
     if (cost.workspace_bytes > facts->workspace_bytes)
         facts->workspace_bytes = cost.workspace_bytes;
     w->place->computing[cost.origin] += cost.seconds;
-    HRF_TRY(hrf_sim_add(&w->place->program, &step, err));
+    hrf_sim_add(&w->place->program, &step);
     int64_t copied;
     (void)hrf_part_copies(graph, node, s->part, &s->box, &copied);
-    return add_copy(w, s->node, (double)copied, err);
+    add_copy(w, s->node, (double)copied);
+    return HRF_OK;
 }
 
-/* The first and last node of the whole graph of which the place computes a part. */
+/* Finds the first and last node of the whole graph of which the place computes a part. */
 static void find_nodes(const struct hrf_partition *p, int32_t place, struct hrf_predicted_rank *out)
 {
     out->first_node = out->last_node = -1;
@@ -108,12 +109,12 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
     HRF_TRY(hrf_partition_graph(partition, index, &graph, &map, err));
     HRF_TRY(hrf_plan_create(graph, map, &plan, err));
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        HRF_TRY(add_copy(&w, LABEL_FEED, (double)hrf_value_bytes(&graph->values[graph->inputs[i]]),
-                         err));
+        add_copy(&w, LABEL_FEED, (double)hrf_value_bytes(&graph->values[graph->inputs[i]]));
     for (int32_t i = 0; i < plan->n_steps; i++)
-        HRF_TRY(hrf_op_communicates(graph->nodes[plan->steps[i].node].op)
-                    ? add_transfers(&w, plan, &plan->steps[i], err)
-                    : add_kernel(&w, graph, plan, i, err));
+        if (hrf_op_communicates(graph->nodes[plan->steps[i].node].op))
+            add_transfers(&w, plan, &plan->steps[i]);
+        else
+            HRF_TRY(add_kernel(&w, graph, plan, i, err));
     place->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + plan->message_bytes;
     place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)
@@ -132,9 +133,8 @@ struct maker {
     struct hrf_batch_split shares;
 };
 
-/* One micro-batch of the place, with ranks of the group as peers. */
-static enum hrf_status add_turn(const struct maker *m, int32_t rank, int32_t place,
-                                bool is_mirrored, struct hrf_error *err)
+/* Adds the program of one micro-batch of the place, with ranks of the group as peers. */
+static void add_turn(const struct maker *m, int32_t rank, int32_t place, bool is_mirrored)
 {
     const struct hrf_sim_program *from = &m->places[place].program;
     const int32_t base = rank / m->partition->n_ranks * m->partition->n_ranks;
@@ -143,17 +143,16 @@ static enum hrf_status add_turn(const struct maker *m, int32_t rank, int32_t pla
         step.peer = base +
                     (is_mirrored ? hrf_layout_mirror(&m->partition->layout, step.peer) : step.peer);
         step.tag = 2 * step.tag + is_mirrored;
-        HRF_TRY(hrf_sim_add(&m->programs[rank], &step, err));
+        hrf_sim_add(&m->programs[rank], &step);
     }
-    return HRF_OK;
 }
 
-static enum hrf_status add_batch(const struct maker *m, int32_t rank, struct hrf_error *err)
+static void add_batch(const struct maker *m, int32_t rank)
 {
     const struct hrf_partition *p = m->partition;
     HRF_AUTO_FREE struct hrf_batch_step *steps = NULL;
     int32_t n_steps;
-    HRF_TRY(hrf_batch_plan(p, &m->shares, rank, &steps, &n_steps, err));
+    hrf_batch_plan(p, &m->shares, rank, &steps, &n_steps);
     for (int32_t i = 0; i < n_steps; i++) {
         const struct hrf_batch_step *s = &steps[i];
         const bool is_mirrored = s->slot.is_mirrored;
@@ -165,13 +164,11 @@ static enum hrf_status add_batch(const struct maker *m, int32_t rank, struct hrf
                                              .tag = OUTPUT_TAG,
                                              .n_bytes = s->n_bytes };
         if (s->kind == HRF_BATCH_RUN)
-            HRF_TRY(add_turn(m, rank,
-                             is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group,
-                             is_mirrored, err));
+            add_turn(m, rank, is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group,
+                     is_mirrored);
         else if (s->kind != HRF_BATCH_KEEP)
-            HRF_TRY(hrf_sim_add(&m->programs[rank], &output, err));
+            hrf_sim_add(&m->programs[rank], &output);
     }
-    return HRF_OK;
 }
 
 static void sum_up(const struct maker *m, int32_t rank)
@@ -193,13 +190,12 @@ static void sum_up(const struct maker *m, int32_t rank)
     out->workspace_bytes += other->workspace_bytes;
 }
 
-static enum hrf_status make_ranks(const struct maker *m, struct hrf_error *err)
+static void make_ranks(const struct maker *m)
 {
     for (int32_t r = 0; r < m->prediction->n_ranks; r++) {
-        HRF_TRY(add_batch(m, r, err));
+        add_batch(m, r);
         sum_up(m, r);
     }
-    return HRF_OK;
 }
 
 static bool has_message(const struct hrf_partition *p, int32_t e)
@@ -240,7 +236,8 @@ static enum hrf_status check_machine(const struct hrf_machine *machine, int32_t 
     const int64_t most = (int64_t)machine->n_nodes * machine->ranks_per_node;
     if (machine->n_nodes > 0 && n_ranks > most)
         return hrf_error_set(
-            err, HRF_E_USER, "%d ranks on machine '%s', which has room for %lld (%d nodes of %d)",
+            err, HRF_E_USER,
+            "%d ranks on machine '%s', which has room for %lld (%d nodes of %d): use fewer",
             n_ranks, machine->name, (long long)most, machine->n_nodes, machine->ranks_per_node);
     return HRF_OK;
 }
@@ -250,7 +247,7 @@ static enum hrf_status predict(struct maker *m, const struct hrf_cost_table *cos
 {
     for (int32_t i = 0; i < m->partition->n_ranks; i++)
         HRF_TRY(write_place(m->partition, i, costs, machine, &m->places[i], err));
-    HRF_TRY(make_ranks(m, err));
+    make_ranks(m);
     HRF_TRY(hrf_simulate(m->programs, m->prediction->n_ranks, machine, &m->prediction->simulation,
                          err));
     m->prediction->seconds = m->prediction->simulation->seconds;
@@ -269,9 +266,6 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
     if (prediction != NULL)
         prediction->ranks = hrf_calloc((size_t)n_ranks, sizeof *prediction->ranks);
-    HRF_CHECK_MEMORY(prediction != NULL && prediction->ranks != NULL && places != NULL &&
-                         programs != NULL,
-                     err, "no memory to predict %d ranks", n_ranks);
     HRF_TRY(check_machine(machine, n_ranks, err));
     prediction->layout = *l;
     prediction->n_ranks = n_ranks;

@@ -2,7 +2,9 @@
 #include "engine/plan/region.h"
 
 #include "base/min_max.h"
+#include "engine/ir/op.h"
 #include "engine/ir/resize.h"
+#include "engine/ir/window_span.h"
 #include "engine/plan/region_rows.h"
 #include "engine/plan/region_tokens.h"
 
@@ -65,67 +67,85 @@ enum hrf_dtype hrf_region_sum_type(enum hrf_dtype dtype)
     return dtype == HRF_S8 || dtype == HRF_U8 ? HRF_S32 : HRF_F64;
 }
 
-/* ---- windows ---- */
+/* ---- rules ---- */
 
-/* One axis of an operator that reads its input through a window. The pads of PAD count as a window;
- * a SLICE reads one pixel for every step. */
-struct view {
-    int64_t size; /* of the input */
-    int64_t stride, extent, pad_begin, pad_end;
+/* Positions [first, end) along an axis (0: rows, 1: columns). */
+struct span {
+    int64_t first, end;
 };
 
-static bool has_window(enum hrf_op op)
+/* What the driver has found about one axis of a part. */
+struct cut {
+    struct span out;        /* the part */
+    struct span need;       /* of the input, within it */
+    int64_t before, behind; /* how far beyond the input's borders the part asked for positions */
+    bool is_padding;        /* it asked for nothing else; `need` is then what is nearest */
+};
+
+/* A kind of region (enum hrf_region in engine/ir/op.h): a row for each. Rules speak of one axis and
+ * do not clip; the driver below clips, and what it clips is the padding of the part. Where nothing
+ * is left, the input position nearest to it is needed, so that later outputs never need earlier
+ * ones, and no part is without an input. */
+struct region_rule {
+    /* Whether the node is of its operator's kind; NULL: always. */
+    bool (*fits)(const struct hrf_graph *graph, const struct hrf_node *node);
+    /* What outputs [first, end) need of input 0; NULL: the same positions of every input. */
+    struct span (*needed)(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                          struct span out);
+    /* Changes the attributes to those of the part; NULL: they stay. */
+    void (*cut)(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                const struct cut *c, struct hrf_attributes *a);
+    /* For every `down` rows of the input the output has `up` rows; NULL: one for one. */
+    void (*pace)(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                 int64_t *up);
+    /* How many positions beyond its input's border the node may ask for; NULL: none. */
+    void (*margins)(const struct hrf_node *node, int axis, int64_t *before, int64_t *behind);
+    bool is_divisible; /* parts of the output can be computed alone */
+};
+
+static int64_t side(const struct hrf_graph *graph, int32_t value, int axis)
 {
-    return op == HRF_OP_CONV || op == HRF_OP_MAX_POOL || op == HRF_OP_AVERAGE_POOL;
+    return graph->values[value].shape.dims[2 + axis];
 }
 
-/* Where along an axis a SLICE begins, and its step. */
-static void slice_along(const struct hrf_attributes *a, int axis, int64_t *start, int64_t *step)
+/* ---- windows ---- */
+
+static struct span window_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                 int axis, struct span out)
 {
-    *start = 0;
-    *step = 1;
-    for (int32_t i = 0; i < a->n_axes; i++)
-        if (a->axes[i] == 2 + axis) {
-            *start = a->starts[i];
-            *step = a->steps[i];
-        }
+    const struct hrf_window *w = &node->attributes.window;
+    const int64_t first = hrf_window_first(w, axis, out.first);
+    (void)graph;
+    return (struct span){ first, first + hrf_window_span(w, axis, out.end - out.first) };
 }
 
-static bool is_view(enum hrf_op op)
+/* A part in nothing but padding reads padding that the partition makes (hrf_region_padding()).
+ * Positions that ceil_mode adds beyond the padding do not count as padding. */
+static void window_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                       const struct cut *c, struct hrf_attributes *a)
 {
-    return has_window(op) || op == HRF_OP_PAD || op == HRF_OP_SLICE || op == HRF_OP_SPACE_TO_DEPTH;
+    (void)graph;
+    a->window.auto_pad = HRF_PAD_EXPLICIT;
+    a->window.pad_begin[axis] = c->is_padding ? 0 : c->before;
+    a->window.pad_end[axis] = c->is_padding
+                                  ? 0
+                                  : hrf_min(c->behind, node->attributes.window.pad_end[axis]);
 }
 
-static struct view view_of(const struct hrf_graph *graph, const struct hrf_node *node, int axis)
+static void window_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                        int64_t *up)
 {
-    const struct hrf_attributes *a = &node->attributes;
-    const struct hrf_window *w = &a->window;
-    const int64_t size = graph->values[node->inputs[0]].shape.dims[2 + axis];
-    if (has_window(node->op))
-        return (struct view){ size, w->stride[axis], w->dilation[axis] * (w->kernel[axis] - 1) + 1,
-                              w->pad_begin[axis], w->pad_end[axis] };
-    if (node->op == HRF_OP_PAD)
-        return (struct view){ size, 1, 1, a->pads[2 + axis], a->pads[a->n_axes + 2 + axis] };
-    int64_t start = 0, step = 1;
-    if (node->op == HRF_OP_SPACE_TO_DEPTH)
-        return (struct view){ size, a->size, a->size, 0, 0 };
-    if (node->op == HRF_OP_SLICE)
-        slice_along(a, axis, &start, &step);
-    return (struct view){ size, step, 1, -start, 0 };
+    (void)graph;
+    (void)up;
+    *down = node->attributes.window.stride[0];
 }
 
-/* The input positions that outputs [lo, hi) read, padding included. */
-static void look(const struct view *v, int64_t lo, int64_t hi, int64_t *first, int64_t *end)
+/* What ceil_mode adds is less than a stride. */
+static void window_margins(const struct hrf_node *node, int axis, int64_t *before, int64_t *behind)
 {
-    *first = lo * v->stride - v->pad_begin;
-    *end = (hi - 1) * v->stride - v->pad_begin + v->extent;
-}
-
-/* ---- operators whose outputs grow: DEPTH_TO_SPACE and transposed windows ---- */
-
-static bool spreads(enum hrf_op op)
-{
-    return op == HRF_OP_CONV_TRANSPOSE || op == HRF_OP_DEPTH_TO_SPACE;
+    const struct hrf_window *w = &node->attributes.window;
+    *before = w->pad_begin[axis];
+    *behind = w->pad_end[axis] + (w->ceil_mode ? w->stride[axis] - 1 : 0);
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -133,161 +153,216 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/* The input positions that outputs [lo, hi) get something of. Output y gets of i where
- * y = s*i - p + d*k; the first is never after the one that begins at lo, so that what is left of
- * the padding is not negative. */
-static void spread_from(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
-                        int64_t lo, int64_t hi, int64_t *first, int64_t *end)
+/* Output y gets of i where y = s*i - p + d*k; the first is never after the one that begins at the
+ * part, so that what is left of the padding is not negative. */
+static struct span spread_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                 int axis, struct span out)
 {
-    const struct hrf_attributes *a = &node->attributes;
-    const struct hrf_window *w = &a->window;
-    const int64_t size = graph->values[node->inputs[0]].shape.dims[2 + axis];
-    if (node->op == HRF_OP_DEPTH_TO_SPACE) {
-        *first = lo / a->size;
-        *end = (hi - 1) / a->size + 1;
-        return;
-    }
+    const struct hrf_window *w = &node->attributes.window;
     const int64_t reach = w->dilation[axis] * (w->kernel[axis] - 1), s = w->stride[axis];
-    const int64_t earliest = floor_div(lo + w->pad_begin[axis] - reach + s - 1, s);
-    *first = hrf_max(hrf_min(earliest, floor_div(lo + w->pad_begin[axis], s)), 0);
-    *first = hrf_min(*first, size - 1);
-    *end = hrf_max(hrf_min(floor_div(hi - 1 + w->pad_begin[axis], s) + 1, size), *first + 1);
+    const int64_t earliest = floor_div(out.first + w->pad_begin[axis] - reach + s - 1, s);
+    const int64_t first = hrf_min(earliest, floor_div(out.first + w->pad_begin[axis], s));
+    (void)graph;
+    return (struct span){ first,
+                          hrf_max(floor_div(out.end - 1 + w->pad_begin[axis], s), first) + 1 };
 }
 
-static void cut_spread(const struct hrf_graph *graph, const struct hrf_node *node,
-                       const struct hrf_box *out, struct hrf_attributes *a)
+static void spread_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                       const struct cut *c, struct hrf_attributes *a)
 {
-    for (int i = 0; i < 2; i++) {
-        int64_t first, end;
-        spread_from(graph, node, i, out->lo[i], out->hi[i], &first, &end);
-        if (node->op == HRF_OP_DEPTH_TO_SPACE) {
-            a->window.pad_begin[i] = out->lo[i] - first * a->size;
-            continue;
-        }
-        a->window.auto_pad = HRF_PAD_EXPLICIT;
-        a->window.pad_begin[i] += out->lo[i] - first * a->window.stride[i];
-        a->output_size[i] = out->hi[i] - out->lo[i];
-    }
+    (void)graph;
+    a->window.auto_pad = HRF_PAD_EXPLICIT;
+    a->window.pad_begin[axis] += c->out.first -
+                                 c->need.first * node->attributes.window.stride[axis];
+    a->output.size[axis] = c->out.end - c->out.first;
+}
+
+static void spread_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                        int64_t *up)
+{
+    (void)graph;
+    (void)down;
+    *up = node->attributes.window.stride[0];
+}
+
+/* Where no window reaches, the output is the bias. */
+static void spread_margins(const struct hrf_node *node, int axis, int64_t *before, int64_t *behind)
+{
+    (void)node;
+    (void)axis;
+    *before = *behind = INT64_MAX;
+}
+
+/* ---- blocks ---- */
+
+static struct span block_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                int axis, struct span out)
+{
+    (void)graph;
+    (void)axis;
+    return (struct span){ out.first * node->attributes.block.size,
+                          out.end * node->attributes.block.size };
+}
+
+static void block_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                       int64_t *up)
+{
+    (void)graph;
+    (void)up;
+    *down = node->attributes.block.size;
+}
+
+static struct span unblock_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  int axis, struct span out)
+{
+    (void)graph;
+    (void)axis;
+    return (struct span){ out.first / node->attributes.block.size,
+                          (out.end - 1) / node->attributes.block.size + 1 };
+}
+
+static void unblock_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                        const struct cut *c, struct hrf_attributes *a)
+{
+    (void)graph;
+    a->block.skip[axis] = c->out.first - c->need.first * node->attributes.block.size;
+}
+
+static void unblock_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                         int64_t *up)
+{
+    (void)graph;
+    (void)down;
+    *up = node->attributes.block.size;
+}
+
+/* ---- moves ---- */
+
+/* What another mode puts around the image comes from within it, in another order. */
+static bool pad_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph;
+    return node->attributes.pad.mode == HRF_PAD_CONSTANT;
+}
+
+static struct span pad_needed(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                              struct span out)
+{
+    const int64_t begin = node->attributes.pad.sizes[2 + axis];
+    (void)graph;
+    return (struct span){ out.first - begin, out.end - begin };
+}
+
+/* In nothing but padding, a negative pad cuts off the input. */
+static void pad_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                    const struct cut *c, struct hrf_attributes *a)
+{
+    (void)graph;
+    (void)node;
+    a->pad.sizes[2 + axis] = c->is_padding ? c->out.end - c->out.first : c->before;
+    a->pad.sizes[a->n_axes + 2 + axis] = c->is_padding ? c->need.first - c->need.end : c->behind;
+}
+
+static void pad_margins(const struct hrf_node *node, int axis, int64_t *before, int64_t *behind)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    *before = hrf_max(a->pad.sizes[2 + axis], 0);
+    *behind = hrf_max(a->pad.sizes[a->n_axes + 2 + axis], 0);
+}
+
+/* In reverse order, a part would need rows from the other end. */
+static bool slice_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    (void)graph;
+    for (int32_t i = 0; i < a->n_axes; i++)
+        if (a->axes[i] > 1 && a->slice.steps[i] < 1)
+            return false;
+    return true;
+}
+
+/* Which of the SLICE's axes it is; -1: none. */
+static int32_t slice_along(const struct hrf_attributes *a, int axis)
+{
+    for (int32_t i = 0; i < a->n_axes; i++)
+        if (a->axes[i] == 2 + axis)
+            return i;
+    return -1;
+}
+
+static struct span slice_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                int axis, struct span out)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const int32_t i = slice_along(a, axis);
+    (void)graph;
+    if (i < 0)
+        return out;
+    return (struct span){ a->slice.starts[i] + out.first * a->slice.steps[i],
+                          a->slice.starts[i] + (out.end - 1) * a->slice.steps[i] + 1 };
+}
+
+/* The input of a part begins where the slice does. */
+static void slice_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                      const struct cut *c, struct hrf_attributes *a)
+{
+    const int32_t i = slice_along(a, axis);
+    (void)graph;
+    (void)node;
+    (void)c;
+    if (i < 0)
+        return;
+    a->slice.starts[i] = 0;
+    a->slice.ends[i] = INT64_MAX;
+}
+
+static void slice_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                       int64_t *up)
+{
+    const int32_t i = slice_along(&node->attributes, 0);
+    (void)graph;
+    (void)up;
+    *down = i >= 0 ? node->attributes.slice.steps[i] : 1;
 }
 
 /* ---- resizing ---- */
 
-/* The input rows (or columns) that outputs [lo, hi) are computed from. */
-static void resize_from(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
-                        int64_t lo, int64_t hi, int64_t *first, int64_t *end)
+static struct span resize_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                 int axis, struct span out)
 {
     const struct hrf_resize *r = &node->attributes.resize;
-    const int64_t n_in = graph->values[node->inputs[0]].shape.dims[2 + axis];
-    const int64_t n_out = graph->values[node->outputs[0]].shape.dims[2 + axis];
-    const struct hrf_resize_tap low = hrf_resize_tap_at(r, axis, n_in, n_out, lo);
-    const struct hrf_resize_tap high = hrf_resize_tap_at(r, axis, n_in, n_out, hi - 1);
-    *first = low.index[0];
-    *end = high.index[0] + 1;
+    const int64_t n_in = side(graph, node->inputs[0], axis);
+    const int64_t n_out = side(graph, node->outputs[0], axis);
+    const struct hrf_resize_tap low = hrf_resize_tap_at(r, axis, n_in, n_out, out.first);
+    const struct hrf_resize_tap high = hrf_resize_tap_at(r, axis, n_in, n_out, out.end - 1);
+    struct span need = { low.index[0], high.index[0] + 1 };
     for (int t = 1; t < hrf_resize_n(r); t++) {
-        *first = hrf_min(*first, low.index[t]);
-        *end = hrf_max(*end, high.index[t] + 1);
+        need.first = hrf_min(need.first, low.index[t]);
+        need.end = hrf_max(need.end, high.index[t] + 1);
     }
+    return need;
 }
 
-static void cut_resize(const struct hrf_graph *graph, const struct hrf_node *node,
-                       const struct hrf_box *out, struct hrf_resize *r)
+static void resize_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                       const struct cut *c, struct hrf_attributes *a)
 {
-    for (int i = 0; i < 2; i++) {
-        struct hrf_resize_part *part = &r->part[i];
-        int64_t first, end;
-        resize_from(graph, node, i, out->lo[i], out->hi[i], &first, &end);
-        if (part->n_in == 0) {
-            part->n_in = graph->values[node->inputs[0]].shape.dims[2 + i];
-            part->n_out = graph->values[node->outputs[0]].shape.dims[2 + i];
-        }
-        part->first_in += first;
-        part->first_out += out->lo[i];
+    struct hrf_resize_part *part = &a->resize.part[axis];
+    if (part->n_in == 0) {
+        part->n_in = side(graph, node->inputs[0], axis);
+        part->n_out = side(graph, node->outputs[0], axis);
     }
+    part->first_in += c->need.first;
+    part->first_out += c->out.first;
 }
 
-struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
-                                            const struct hrf_node *node, const struct hrf_box *out)
+static void resize_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                        int64_t *up)
 {
-    struct hrf_attributes a = node->attributes;
-    if (hrf_tokens_concern(graph, node)) {
-        hrf_tokens_cut(node, &a);
-        return a;
-    }
-    if (spreads(node->op))
-        cut_spread(graph, node, out, &a);
-    if (node->op == HRF_OP_RESIZE)
-        cut_resize(graph, node, out, &a.resize);
-    for (int32_t i = 0; i < a.n_axes && node->op == HRF_OP_SLICE; i++)
-        if (a.axes[i] > 1) { /* the input of a part begins where the slice does */
-            a.starts[i] = 0;
-            a.ends[i] = INT64_MAX;
-        }
-    if (!has_window(node->op) && node->op != HRF_OP_PAD)
-        return a;
-    a.window.auto_pad = HRF_PAD_EXPLICIT;
-    for (int i = 0; i < 2; i++) {
-        const struct view v = view_of(graph, node, i);
-        int64_t first, end;
-        look(&v, out->lo[i], out->hi[i], &first, &end);
-        const int64_t begin = hrf_max(-first, 0);
-        /* Positions that ceil_mode adds beyond the padding do not count as padding. */
-        const int64_t after = hrf_min(hrf_max(end - v.size, 0), v.pad_end);
-        if (node->op == HRF_OP_PAD) {
-            a.pads[2 + i] = begin;
-            a.pads[a.n_axes + 2 + i] = after;
-        } else {
-            a.window.pad_begin[i] = begin;
-            a.window.pad_end[i] = after;
-        }
-    }
-    return a;
+    *down = side(graph, node->inputs[0], 0);
+    *up = side(graph, node->outputs[0], 0);
 }
 
-/* ---- operators ---- */
-
-static bool is_pointwise(enum hrf_op op)
-{
-    switch (op) {
-    case HRF_OP_BATCH_NORM:
-    case HRF_OP_LRN:
-    case HRF_OP_IDENTITY:
-    case HRF_OP_CAST:
-    case HRF_OP_PERFORMER_APPLY: /* the state is not an image, and every pixel reads it */
-        return true;
-    default:
-        return hrf_op_is_unary(op) || hrf_op_is_binary(op);
-    }
-}
-
-/* Rows and columns keep their positions: the operator works along images or channels. */
-static bool keeps_pixels(const struct hrf_node *node)
-{
-    const struct hrf_attributes *a = &node->attributes;
-    switch (node->op) {
-    case HRF_OP_LAYER_NORM:
-    case HRF_OP_RMS_NORM:
-        return a->of_pixels;
-    case HRF_OP_GATHER:
-        return a->axis <= 1 && !a->of_pixels;
-    case HRF_OP_SOFTMAX:
-    case HRF_OP_LOG_SOFTMAX:
-    case HRF_OP_CONCAT:
-    case HRF_OP_QUANTIZE: /* with a scale for each place along the axis, maybe */
-    case HRF_OP_DEQUANTIZE:
-        return a->axis <= 1;
-    default:
-        return is_pointwise(node->op);
-    }
-}
-
-/* In reverse order, a part would need rows from the other end. */
-static bool steps_forwards(const struct hrf_attributes *a)
-{
-    for (int32_t i = 0; i < a->n_axes; i++)
-        if (a->axes[i] > 1 && a->steps[i] < 1)
-            return false;
-    return true;
-}
+/* ---- pixels by themselves ---- */
 
 /* A constant that differs between pixels would have to be cut as well. */
 static bool varies_by_pixel(const struct hrf_value *constant)
@@ -297,23 +372,10 @@ static bool varies_by_pixel(const struct hrf_value *constant)
                                       (s->rank >= 2 && s->dims[s->rank - 2] > 1));
 }
 
-bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *node)
+static bool point_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    if (y->rank != 4 || y->dims[2] * y->dims[3] <= 1 || node->n_outputs != 1)
-        return false;
-    if (node->op == HRF_OP_SLICE && !steps_forwards(&node->attributes))
-        return false;
-    for (int32_t i = 0; i < 2 * node->attributes.n_axes && node->op == HRF_OP_PAD; i++)
-        if (node->attributes.pads[i] < 0 || node->attributes.pad_mode != HRF_PAD_CONSTANT)
-            return false;
-    if (is_view(node->op) || spreads(node->op) || node->op == HRF_OP_RESIZE)
-        return graph->values[node->inputs[0]].data == NULL;
-    if (!keeps_pixels(node))
-        return false;
-    const bool is_binary = hrf_op_is_binary(node->op) || node->op == HRF_OP_CONCAT;
     for (int32_t k = 0; k < node->n_inputs; k++) {
-        if (node->inputs[k] < 0 || (k > 0 && !is_binary))
+        if (node->inputs[k] < 0 || (k > 0 && hrf_op_role(node->op, k) != HRF_INPUT_DATA))
             continue;
         const struct hrf_value *x = &graph->values[node->inputs[k]];
         if (varies_by_pixel(x) || (x->data == NULL && x->shape.rank != 4))
@@ -322,34 +384,186 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
     return true;
 }
 
+static bool channels_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->attributes.axis <= 1 && !node->attributes.channels_last && point_fits(graph, node);
+}
+
+static bool pixel_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->attributes.of_each_pixel && point_fits(graph, node);
+}
+
+/* ---- the table ---- */
+
+static const struct region_rule rules[HRF_N_REGIONS] = {
+    [HRF_REGION_WHOLE] = { .is_divisible = false },
+    [HRF_REGION_POINT] = { .is_divisible = true, .fits = point_fits },
+    [HRF_REGION_CHANNELS] = { .is_divisible = true, .fits = channels_fit },
+    [HRF_REGION_PIXEL] = { .is_divisible = true, .fits = pixel_fits },
+    [HRF_REGION_WINDOW] = { .is_divisible = true,
+                            .needed = window_needed,
+                            .cut = window_cut,
+                            .pace = window_pace,
+                            .margins = window_margins },
+    [HRF_REGION_SPREAD] = { .is_divisible = true,
+                            .needed = spread_needed,
+                            .cut = spread_cut,
+                            .pace = spread_pace,
+                            .margins = spread_margins },
+    [HRF_REGION_BLOCK] = { .is_divisible = true, .needed = block_needed, .pace = block_pace },
+    [HRF_REGION_UNBLOCK] = { .is_divisible = true,
+                             .needed = unblock_needed,
+                             .cut = unblock_cut,
+                             .pace = unblock_pace },
+    [HRF_REGION_PAD] = { .is_divisible = true,
+                         .fits = pad_fits,
+                         .needed = pad_needed,
+                         .cut = pad_cut,
+                         .margins = pad_margins },
+    [HRF_REGION_SLICE] = { .is_divisible = true,
+                           .fits = slice_fits,
+                           .needed = slice_needed,
+                           .cut = slice_cut,
+                           .pace = slice_pace },
+    [HRF_REGION_RESIZE] = { .is_divisible = true,
+                            .needed = resize_needed,
+                            .cut = resize_cut,
+                            .pace = resize_pace },
+    [HRF_REGION_SUM] = { .is_divisible = false },
+};
+
+static const struct region_rule *rule_of(const struct hrf_node *node)
+{
+    return &rules[hrf_op_info(node->op)->region];
+}
+
+/* ---- the driver ---- */
+
+static struct cut cut_axis(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                           const struct hrf_box *out)
+{
+    const int64_t size = side(graph, node->inputs[0], axis);
+    struct cut c = { .out = { out->lo[axis], out->hi[axis] } };
+    const struct span asked = rule_of(node)->needed(graph, node, axis, c.out);
+    c.need = (struct span){ hrf_max(asked.first, 0), hrf_min(asked.end, size) };
+    c.is_padding = c.need.first >= c.need.end;
+    if (c.is_padding)
+        c.need.first = hrf_max(hrf_min(asked.first, size - 1), 0);
+    if (c.is_padding)
+        c.need.end = c.need.first + 1;
+    c.before = hrf_max(-asked.first, 0);
+    c.behind = hrf_max(asked.end - size, 0);
+    return c;
+}
+
+static bool is_image(const struct hrf_graph *graph, int32_t value)
+{
+    return value >= 0 && graph->values[value].shape.rank == 4;
+}
+
+bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    const struct region_rule *rule = rule_of(node);
+    if (!rule->is_divisible || y->rank != 4 || y->dims[2] * y->dims[3] <= 1 || node->n_outputs != 1)
+        return false;
+    if (rule->needed != NULL &&
+        (!is_image(graph, node->inputs[0]) || graph->values[node->inputs[0]].data != NULL))
+        return false;
+    return rule->fits == NULL || rule->fits(graph, node);
+}
+
+bool hrf_region_is_window(const struct hrf_node *node)
+{
+    return hrf_op_info(node->op)->region == HRF_REGION_WINDOW;
+}
+
+bool hrf_region_is_sum(const struct hrf_node *node)
+{
+    return hrf_op_info(node->op)->region == HRF_REGION_SUM;
+}
+
+void hrf_region_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                     int64_t *up)
+{
+    *down = *up = 1;
+    if (rule_of(node)->pace != NULL && is_image(graph, node->inputs[0]))
+        rule_of(node)->pace(graph, node, down, up);
+}
+
+bool hrf_region_padding(const struct hrf_graph *graph, const struct hrf_node *node,
+                        const struct hrf_box *out, int64_t n[2])
+{
+    n[0] = n[1] = 0;
+    if (!hrf_region_is_window(node) || hrf_box_is_empty(out) || !is_image(graph, node->inputs[0]))
+        return false;
+    for (int axis = 0; axis < 2; axis++) {
+        const struct span part = { out->lo[axis], out->hi[axis] };
+        const struct span asked = window_needed(graph, node, axis, part);
+        if (cut_axis(graph, node, axis, out).is_padding)
+            n[axis] = asked.end - asked.first;
+    }
+    return n[0] > 0 || n[1] > 0;
+}
+
+bool hrf_region_is_there(const struct hrf_graph *graph, const struct hrf_node *node,
+                         const struct hrf_box *out)
+{
+    const struct region_rule *rule = rule_of(node);
+    if (rule->needed == NULL || hrf_box_is_empty(out) || !hrf_region_can_split(graph, node))
+        return true;
+    for (int axis = 0; axis < 2; axis++) {
+        const struct cut c = cut_axis(graph, node, axis, out);
+        int64_t before = 0, behind = 0;
+        if (rule->margins != NULL)
+            rule->margins(node, axis, &before, &behind);
+        if (c.before > before || c.behind > behind)
+            return false;
+    }
+    return true;
+}
+
+struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
+                                            const struct hrf_node *node, const struct hrf_box *out)
+{
+    struct hrf_attributes a = node->attributes;
+    const struct region_rule *rule = rule_of(node);
+    if (hrf_tokens_concern(graph, node)) {
+        hrf_tokens_cut(node, &a);
+        return a;
+    }
+    for (int axis = 0; axis < 2 && rule->cut != NULL; axis++) {
+        const struct cut c = cut_axis(graph, node, axis, out);
+        rule->cut(graph, node, axis, &c, &a);
+    }
+    return a;
+}
+
 struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k, const struct hrf_box *out)
 {
+    const struct region_rule *rule = rule_of(node);
     const struct hrf_shape *x = &graph->values[node->inputs[k]].shape;
     struct hrf_box need = hrf_box_whole(x);
-    const bool is_window = is_view(node->op);
     if (hrf_box_is_empty(out))
         return *out;
     if (hrf_rows_concern(graph, node))
         return hrf_rows_needed(graph, node, out);
     if (hrf_tokens_concern(graph, node))
         return hrf_tokens_needed(graph, node, k, out);
-    if (x->rank != 4 || ((is_window || spreads(node->op)) && k != 0 && k != HRF_CONV_RESIDUAL))
+    if (x->rank != 4 || !rule->is_divisible)
         return need;
-    for (int i = 0; i < 2; i++) {
-        if (is_window && k == 0) {
-            const struct view v = view_of(graph, node, i);
-            int64_t first, end;
-            look(&v, out->lo[i], out->hi[i], &first, &end);
-            need.lo[i] = hrf_max(first, 0);
-            need.hi[i] = hrf_min(end, v.size);
-        } else if (spreads(node->op)) {
-            spread_from(graph, node, i, out->lo[i], out->hi[i], &need.lo[i], &need.hi[i]);
-        } else if (node->op == HRF_OP_RESIZE) {
-            resize_from(graph, node, i, out->lo[i], out->hi[i], &need.lo[i], &need.hi[i]);
-        } else if (x->dims[2 + i] > 1) { /* 1: read for every pixel */
-            need.lo[i] = out->lo[i];
-            need.hi[i] = out->hi[i];
+    if (rule->needed != NULL && k != 0 && hrf_op_role(node->op, k) != HRF_INPUT_DATA)
+        return need;
+    for (int axis = 0; axis < 2; axis++) {
+        if (rule->needed != NULL && k == 0) {
+            const struct cut c = cut_axis(graph, node, axis, out);
+            need.lo[axis] = c.need.first;
+            need.hi[axis] = c.need.end;
+        } else if (x->dims[2 + axis] > 1) { /* 1: read for every pixel */
+            need.lo[axis] = out->lo[axis];
+            need.hi[axis] = out->hi[axis];
         }
     }
     return need;
@@ -360,7 +574,7 @@ bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_b
 {
     if (hrf_box_equal(have, need))
         return true;
-    if (!has_window(node->op) || k != 0 || hrf_box_is_empty(have) || hrf_box_is_empty(need))
+    if (!hrf_region_is_window(node) || k != 0 || hrf_box_is_empty(have) || hrf_box_is_empty(need))
         return false;
     for (int i = 0; i < 2; i++)
         if (have->lo[i] != need->lo[i] || have->hi[i] < need->hi[i] ||
@@ -388,9 +602,12 @@ bool hrf_region_are_alike(const struct hrf_graph *graph, const struct hrf_node *
 {
     const struct hrf_attributes x = hrf_region_attributes(graph, node, a);
     const struct hrf_attributes y = hrf_region_attributes(graph, node, b);
-    return x.window.pad_begin[0] == y.window.pad_begin[0] &&
-           x.window.pad_end[0] == y.window.pad_end[0] && x.pads[2] == y.pads[2] &&
-           x.pads[6] == y.pads[6] &&
+    int64_t of_a[2], of_b[2];
+    (void)hrf_region_padding(graph, node, a, of_a);
+    (void)hrf_region_padding(graph, node, b, of_b);
+    return of_a[0] == of_b[0] && x.window.pad_begin[0] == y.window.pad_begin[0] &&
+           x.window.pad_end[0] == y.window.pad_end[0] && x.pad.sizes[2] == y.pad.sizes[2] &&
+           x.pad.sizes[6] == y.pad.sizes[6] && x.block.skip[0] == y.block.skip[0] &&
            (node->op != HRF_OP_RESIZE ||
             are_resized_alike(&x.resize, &y.resize, a->hi[0] - a->lo[0]));
 }

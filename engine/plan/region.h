@@ -1,8 +1,10 @@
 /* region.h - the part of an input that a part of an output needs, for each operator.
  *
- * Spatial parallelism, bands and fused halos all rest on one formula: rows [y0, y1) of a
- * window's output need input rows s*y0 - p up to s*(y1-1) - p + d*(k-1), clipped to the image; the
- * rows that were clipped are the padding of the part. Columns likewise. Pure arithmetic.
+ * Spatial parallelism, bands and fused halos all rest on it. The operator table (engine/ir/op.h)
+ * says of which kind an operator's regions are; region.c has one rule for each kind, and one
+ * driver, which alone clips to the image: what it clips is the padding of the part. A part whose
+ * windows see padding alone needs the row nearest to it and reads padding in its place. Nothing
+ * else computes ranges of rows from windows, strides or pads. Pure arithmetic.
  */
 #ifndef HRF_ENGINE_PLAN_REGION_H
 #define HRF_ENGINE_PLAN_REGION_H
@@ -34,6 +36,21 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
 /* The box of run-time input k that part `out` of the output needs. For a node that can be split. */
 struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k, const struct hrf_box *out);
+/* True if what windows of output part `out` see is padding alone, along the rows (n[0] > 0) or the
+ * columns (n[1] > 0) or both: they then read an image of n[i] positions of padding, made in place
+ * of what hrf_region_needed() says. A node whose part has no such axis has n[i] 0. */
+bool hrf_region_padding(const struct hrf_graph *graph, const struct hrf_node *node,
+                        const struct hrf_box *out, int64_t n[2]);
+/* True if what the node reads of input 0 for `out` is there, or is padding by its attributes. */
+bool hrf_region_is_there(const struct hrf_graph *graph, const struct hrf_node *node,
+                         const struct hrf_box *out);
+/* True if a window slides over input 0, whose edges can be computed after the interior. */
+bool hrf_region_is_window(const struct hrf_node *node);
+/* True if partial results of parts of the input add up to the output. */
+bool hrf_region_is_sum(const struct hrf_node *node);
+/* For every *down rows of its input the node's output has *up rows. */
+void hrf_region_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
+                     int64_t *up);
 /* True if box `have` can be used where `need` (of hrf_region_needed()) is asked for: it is the
  * same, or it has additional rows and columns at the end that the window's stride skips. */
 bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_box *have,

@@ -33,22 +33,22 @@ static bool has_whole_rows(const struct hrf_shape *s, int64_t size)
 
 bool hrf_rows_concern(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if (node->op != HRF_OP_GATHER || !node->attributes.of_pixels)
+    if (node->op != HRF_OP_GATHER || !node->attributes.channels_last)
         return false;
     const struct hrf_value *x = &graph->values[node->inputs[0]];
     const struct hrf_value *indices = &graph->values[node->inputs[1]];
     const struct hrf_shape *y = shape_of(graph, node->outputs[0]);
     return x->data == NULL && indices->data != NULL && indices->dtype == HRF_S32 &&
-           has_whole_rows(&x->shape, node->attributes.size) &&
-           has_whole_rows(y, node->attributes.size) && x->shape.dims[0] == y->dims[0];
+           has_whole_rows(&x->shape, node->attributes.row_size) &&
+           has_whole_rows(y, node->attributes.row_size) && x->shape.dims[0] == y->dims[0];
 }
 
 bool hrf_rows_can_split(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     if (!hrf_rows_concern(graph, node))
         return false;
-    const struct side in = side_of(shape_of(graph, node->inputs[0]), node->attributes.size);
-    const struct side out = side_of(shape_of(graph, node->outputs[0]), node->attributes.size);
+    const struct side in = side_of(shape_of(graph, node->inputs[0]), node->attributes.row_size);
+    const struct side out = side_of(shape_of(graph, node->outputs[0]), node->attributes.row_size);
     const int32_t *indices = graph->values[node->inputs[1]].data;
     const int64_t n_images = shape_of(graph, node->outputs[0])->dims[0];
     const int64_t n = count_of(&out), per_image = count_of(&in);
@@ -64,8 +64,8 @@ bool hrf_rows_can_split(const struct hrf_graph *graph, const struct hrf_node *no
 struct hrf_box hrf_rows_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                const struct hrf_box *out)
 {
-    const struct side in = side_of(shape_of(graph, node->inputs[0]), node->attributes.size);
-    const struct side to = side_of(shape_of(graph, node->outputs[0]), node->attributes.size);
+    const struct side in = side_of(shape_of(graph, node->inputs[0]), node->attributes.row_size);
+    const struct side to = side_of(shape_of(graph, node->outputs[0]), node->attributes.row_size);
     const int32_t *indices = graph->values[node->inputs[1]].data;
     struct hrf_box need = { { in.rows, in.columns }, { 0, 0 } };
     for (int64_t y = out->lo[0]; y < out->hi[0]; y++)
@@ -81,12 +81,11 @@ struct hrf_box hrf_rows_needed(const struct hrf_graph *graph, const struct hrf_n
     return need;
 }
 
-enum hrf_status hrf_rows_cut(const struct hrf_graph *graph, const struct hrf_node *node,
-                             const struct hrf_box *out, int32_t **indices, int64_t *count,
-                             struct hrf_error *err)
+void hrf_rows_cut(const struct hrf_graph *graph, const struct hrf_node *node,
+                  const struct hrf_box *out, int32_t **indices, int64_t *count)
 {
-    const struct side in = side_of(shape_of(graph, node->inputs[0]), node->attributes.size);
-    const struct side to = side_of(shape_of(graph, node->outputs[0]), node->attributes.size);
+    const struct side in = side_of(shape_of(graph, node->inputs[0]), node->attributes.row_size);
+    const struct side to = side_of(shape_of(graph, node->outputs[0]), node->attributes.row_size);
     const struct hrf_box need = hrf_rows_needed(graph, node, out);
     const int32_t *whole = graph->values[node->inputs[1]].data;
     const int64_t columns = need.hi[1] - need.lo[1],
@@ -95,7 +94,6 @@ enum hrf_status hrf_rows_cut(const struct hrf_graph *graph, const struct hrf_nod
     const int64_t wide = (out->hi[1] - out->lo[1]) * to.each;
     *count = n_images * (out->hi[0] - out->lo[0]) * wide;
     int32_t *cut = hrf_alloc_array((size_t)*count + 1, sizeof *cut);
-    HRF_CHECK_MEMORY(cut != NULL, err, "no memory for a part of '%s'", node->name);
     *indices = cut;
     for (int64_t n = 0; n < n_images; n++)
         for (int64_t y = out->lo[0]; y < out->hi[0]; y++)
@@ -107,5 +105,4 @@ enum hrf_status hrf_rows_cut(const struct hrf_graph *graph, const struct hrf_nod
                 *cut++ = (int32_t)((n * per_image + row * columns + column) * in.each +
                                    from % in.each);
             }
-    return HRF_OK;
 }

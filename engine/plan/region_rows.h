@@ -17,8 +17,7 @@ bool hrf_rows_can_split(const struct hrf_graph *graph, const struct hrf_node *no
 struct hrf_box hrf_rows_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                const struct hrf_box *out);
 /* The indices that make `out` of what it needs: *count of them, on the heap. */
-HRF_CHECKED enum hrf_status hrf_rows_cut(const struct hrf_graph *graph, const struct hrf_node *node,
-                                         const struct hrf_box *out, int32_t **indices,
-                                         int64_t *count, struct hrf_error *err);
+void hrf_rows_cut(const struct hrf_graph *graph, const struct hrf_node *node,
+                  const struct hrf_box *out, int32_t **indices, int64_t *count);
 
 #endif

@@ -12,30 +12,24 @@ static bool runs_mirrored(const struct hrf_layout_plan *l, int32_t microbatch)
     return l->bidirectional && microbatch >= l->microbatches / 2;
 }
 
-static int32_t worker_of(const struct hrf_layout_plan *l, int32_t microbatch, int32_t stage)
-{
-    return runs_mirrored(l, microbatch) ? l->stages - 1 - stage : stage;
-}
-
 /* The micro-batch that the worker computes next; -1: none is ready. */
 static int32_t choose(const struct hrf_layout_plan *l, const int32_t *done, int32_t worker)
 {
     int32_t best = -1;
-    for (int32_t m = 0; m < l->microbatches; m++)
-        if (done[m] < l->stages && worker_of(l, m, done[m]) == worker &&
-            (best < 0 || done[m] > done[best]))
+    for (int32_t m = 0; m < l->microbatches; m++) {
+        const int32_t its = runs_mirrored(l, m) ? l->stages - 1 - done[m] : done[m];
+        if (done[m] < l->stages && its == worker && (best < 0 || done[m] > done[best]))
             best = m;
+    }
     return best;
 }
 
-enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
-                             struct hrf_pipeline_slot *slots, struct hrf_error *err)
+void hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
+                  struct hrf_pipeline_slot *slots)
 {
     assert(position >= 0 && position < l->stages);
     HRF_AUTO_FREE int32_t *done = hrf_calloc((size_t)l->microbatches, sizeof *done);
     HRF_AUTO_FREE int32_t *chosen = hrf_calloc((size_t)l->stages, sizeof *chosen);
-    HRF_CHECK_MEMORY(done != NULL && chosen != NULL, err, "no memory to schedule %d micro-batches",
-                     l->microbatches);
     for (int32_t n = 0; n < l->microbatches;) {
         for (int32_t w = 0; w < l->stages; w++)
             chosen[w] = choose(l, done, w);
@@ -47,7 +41,6 @@ enum hrf_status hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
             done[chosen[w]]++;
         }
     }
-    return HRF_OK;
 }
 
 /* ---- a batch ---- */
@@ -59,7 +52,7 @@ struct batch {
     int32_t n_steps;
 };
 
-/* The bytes that output i has for that many images. */
+/* The bytes of output i for so many images. */
 static int64_t output_bytes(const struct batch *b, int32_t i, int64_t n_images)
 {
     const struct hrf_graph *graph = b->p->graph;
@@ -101,9 +94,8 @@ static void add_slots(struct batch *b, int32_t rank, const struct hrf_pipeline_s
     }
 }
 
-enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_batch_split *shares,
-                               int32_t rank, struct hrf_batch_step **out, int32_t *n_steps,
-                               struct hrf_error *err)
+void hrf_batch_plan(const struct hrf_partition *p, const struct hrf_batch_split *shares,
+                    int32_t rank, struct hrf_batch_step **out, int32_t *n_steps)
 {
     const struct hrf_layout_plan *l = &p->layout;
     const size_t n_slots = (size_t)l->microbatches, n_outputs = (size_t)p->graph->n_outputs;
@@ -111,12 +103,10 @@ enum hrf_status hrf_batch_plan(const struct hrf_partition *p, const struct hrf_b
     HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(n_slots, sizeof *slots);
     HRF_AUTO_FREE struct hrf_batch_step *steps = hrf_calloc(most, sizeof *steps);
     struct batch b = { p, shares, steps, 0 };
-    HRF_CHECK_MEMORY(slots != NULL && steps != NULL, err, "no memory to plan a batch");
-    HRF_TRY(hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), slots, err));
+    hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), slots);
     add_slots(&b, rank, slots);
     assert((size_t)b.n_steps <= most);
     *out = steps;
     *n_steps = b.n_steps;
     steps = NULL;
-    return HRF_OK;
 }

@@ -13,8 +13,8 @@ struct hrf_pipeline_slot {
 /* The slots of the ranks at stage `position` (0 = first) of the pipeline: each micro-batch of the
  * layout once. List scheduling with slots of equal length in which the micro-batch that has passed
  * the most stages goes first. In this order no two ranks wait for each other. */
-HRF_CHECKED enum hrf_status hrf_schedule(const struct hrf_layout_plan *layout, int32_t position,
-                                         struct hrf_pipeline_slot *slots, struct hrf_error *err);
+void hrf_schedule(const struct hrf_layout_plan *layout, int32_t position,
+                  struct hrf_pipeline_slot *slots);
 
 enum hrf_batch_kind {
     HRF_BATCH_RUN,    /* compute the rank's part of the micro-batch */
@@ -31,9 +31,7 @@ struct hrf_batch_step {
 };
 /* All steps of rank `rank` of the layout for a batch. Rank 0 receives the outputs of other ranks at
  * the end. *out: heap. */
-HRF_CHECKED enum hrf_status hrf_batch_plan(const struct hrf_partition *partition,
-                                           const struct hrf_batch_split *shares, int32_t rank,
-                                           struct hrf_batch_step **out, int32_t *n_steps,
-                                           struct hrf_error *err);
+void hrf_batch_plan(const struct hrf_partition *partition, const struct hrf_batch_split *shares,
+                    int32_t rank, struct hrf_batch_step **out, int32_t *n_steps);
 
 #endif

@@ -14,19 +14,17 @@ const char *hrf_sim_kind_name(enum hrf_sim_kind kind)
     return kind_names[kind];
 }
 
-enum hrf_status hrf_sim_add(struct hrf_sim_program *program, const struct hrf_sim_step *step,
-                            struct hrf_error *err)
+void hrf_sim_add(struct hrf_sim_program *program, const struct hrf_sim_step *step)
 {
-    HRF_TRY(hrf_array_reserve((void **)&program->steps, &program->capacity,
-                              (size_t)program->n_steps + 1, sizeof *step, err));
+    hrf_array_reserve((void **)&program->steps, &program->capacity, (size_t)program->n_steps + 1,
+                      sizeof *step);
     program->steps[program->n_steps++] = *step;
-    return HRF_OK;
 }
 
 struct message {
     int32_t from;
     int64_t tag, n_bytes;
-    double arrival, receive; /* s: when it arrives, and how long receiving it takes */
+    double arrival, receive; /* s: the time at which it arrives, and how long receiving it takes */
 };
 
 struct mailbox {
@@ -50,8 +48,8 @@ struct game {
     int32_t n_ranks;
 };
 
-static enum hrf_status spend(struct game *g, int32_t rank, const struct hrf_sim_step *step,
-                             enum hrf_sim_kind kind, double until, struct hrf_error *err)
+static void spend(struct game *g, int32_t rank, const struct hrf_sim_step *step,
+                  enum hrf_sim_kind kind, double until)
 {
     struct hrf_sim_rank *r = &g->simulation->ranks[rank];
     struct player *player = &g->players[rank];
@@ -60,13 +58,11 @@ static enum hrf_status spend(struct game *g, int32_t rank, const struct hrf_sim_
         .kind = kind, .label = step->label, .peer = step->peer, .start = player->now, .end = until
     };
     if (!(until > player->now))
-        return HRF_OK;
-    HRF_TRY(hrf_array_reserve((void **)&r->spans, &r->capacity, (size_t)r->n_spans + 1, sizeof span,
-                              err));
+        return;
+    hrf_array_reserve((void **)&r->spans, &r->capacity, (size_t)r->n_spans + 1, sizeof span);
     r->spans[r->n_spans++] = span;
     r->seconds[kind] += until - player->now;
     player->now = until;
-    return HRF_OK;
 }
 
 /* The port that is free first, of those that a message takes. */
@@ -91,11 +87,12 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
     struct mailbox *box = &g->boxes[step->peer];
     if (link == NULL)
         return hrf_error_set(err, HRF_E_USER,
-                             "machine '%s' has no link between ranks %d and %d (placement '%s')",
+                             "machine '%s' has no link between ranks %d and %d (placement '%s'): "
+                             "give it one in the machine file, or measure (tune-comm)",
                              g->machine->name, rank, step->peer, hrf_placement_name(placement));
     const struct hrf_link_point cost = hrf_link_at(link, n_bytes);
     const double latency = fmin(hrf_link_at(link, 0).transit, cost.transit);
-    HRF_TRY(spend(g, rank, step, HRF_SIM_SEND, g->players[rank].now + cost.send, err));
+    spend(g, rank, step, HRF_SIM_SEND, g->players[rank].now + cost.send);
     double *port = find_port(g, rank, placement);
     const double start = fmax(*port, g->players[rank].now);
     *port = start + cost.transit - latency;
@@ -104,8 +101,7 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
                                      .n_bytes = step->n_bytes,
                                      .arrival = *port + latency,
                                      .receive = cost.receive };
-    HRF_TRY(hrf_array_reserve((void **)&box->messages, &box->capacity, box->n + 1, sizeof message,
-                              err));
+    hrf_array_reserve((void **)&box->messages, &box->capacity, box->n + 1, sizeof message);
     box->messages[box->n++] = message;
     g->simulation->ranks[rank].sent_bytes += step->n_bytes;
     g->simulation->ranks[rank].n_sent++;
@@ -142,8 +138,9 @@ static enum hrf_status play_receive(struct game *g, int32_t rank, const struct h
         return hrf_error_set(
             err, HRF_E_BUG, "rank %d takes %lld bytes where rank %d sends %lld (tag %lld)", rank,
             (long long)step->n_bytes, step->peer, (long long)message.n_bytes, (long long)step->tag);
-    HRF_TRY(spend(g, rank, step, HRF_SIM_WAIT, message.arrival, err));
-    return spend(g, rank, step, HRF_SIM_RECEIVE, g->players[rank].now + message.receive, err);
+    spend(g, rank, step, HRF_SIM_WAIT, message.arrival);
+    spend(g, rank, step, HRF_SIM_RECEIVE, g->players[rank].now + message.receive);
+    return HRF_OK;
 }
 
 static enum hrf_status play_step(struct game *g, int32_t rank, struct hrf_error *err)
@@ -155,7 +152,7 @@ static enum hrf_status play_step(struct game *g, int32_t rank, struct hrf_error 
     else if (step->kind == HRF_SIM_RECEIVE)
         HRF_TRY(play_receive(g, rank, step, err));
     else
-        HRF_TRY(spend(g, rank, step, step->kind, player->now + step->seconds, err));
+        spend(g, rank, step, step->kind, player->now + step->seconds);
     player->at += !player->is_blocked;
     return HRF_OK;
 }
@@ -218,9 +215,6 @@ enum hrf_status hrf_simulate(const struct hrf_sim_program *programs, int32_t n_r
                                                   sizeof *node_ports);
     if (simulation != NULL)
         simulation->ranks = hrf_calloc(n, sizeof *simulation->ranks);
-    HRF_CHECK_MEMORY(simulation != NULL && simulation->ranks != NULL && players != NULL &&
-                         boxes != NULL && ports != NULL && node_ports != NULL,
-                     err, "no memory to simulate %d ranks", n_ranks);
     simulation->n_ranks = n_ranks;
     struct game game = {
         programs, machine, simulation, players, boxes, ports, node_ports, n_ranks

@@ -35,8 +35,7 @@ struct hrf_sim_program {
     int32_t n_steps;
     size_t capacity; /* private */
 };
-HRF_CHECKED enum hrf_status hrf_sim_add(struct hrf_sim_program *program,
-                                        const struct hrf_sim_step *step, struct hrf_error *err);
+void hrf_sim_add(struct hrf_sim_program *program, const struct hrf_sim_step *step);
 
 struct hrf_sim_span {
     enum hrf_sim_kind kind;

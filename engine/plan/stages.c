@@ -12,17 +12,12 @@ static double value_bytes(const struct hrf_graph *graph, int32_t value)
 
 double hrf_stages_rough_seconds(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    /* A core of 150 GFLOPS and 10 GB/s. */
+    /* These are the rates of a core of 150 GFLOPS and 10 GB/s. */
     double bytes = value_bytes(graph, node->outputs[0]);
     for (int32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] >= 0)
             bytes += value_bytes(graph, node->inputs[i]);
     return hrf_node_operations(graph, node) / 150e9 + bytes / 10e9;
-}
-
-static bool comes_at_run_time(const struct hrf_graph *graph, int32_t value)
-{
-    return value >= 0 && graph->values[value].data == NULL;
 }
 
 /* ---- facts of the graph that do not depend on the cut ---- */
@@ -59,7 +54,7 @@ static void find_memory(struct facts *f)
     for (int32_t v = 0; v < graph->n_values; v++) {
         if (f->last_use[v] < 0 && graph->values[v].producer < 0)
             continue;
-        if (!comes_at_run_time(graph, v)) {
+        if (!hrf_graph_is_variable(graph, v)) {
             f->constants[f->last_use[v]] += value_bytes(graph, v);
             continue;
         }
@@ -78,7 +73,7 @@ struct stage {
     double seconds, taken, given, way, constants, alive;
 };
 
-/* Takes node begin - 1 in. */
+/* Adds node begin - 1 to the stage. */
 static void grow(const struct facts *f, struct stage *s)
 {
     const struct hrf_graph *graph = f->graph;
@@ -95,11 +90,12 @@ static void grow(const struct facts *f, struct stage *s)
             s->given += transfer(f, v);
             s->way += f->costs->way_seconds_per_byte * value_bytes(f->graph, v);
         }
-        s->taken -= f->counted[v] == s->end ? transfer(f, v) : 0; /* it is its own now */
+        s->taken -= f->counted[v] == s->end ? transfer(f, v)
+                                            : 0; /* the stage now makes the value itself */
     }
     for (int32_t k = 0; k < node->n_inputs; k++) {
         const int32_t v = node->inputs[k];
-        if (!comes_at_run_time(graph, v) || graph->values[v].producer < 0 ||
+        if (!hrf_graph_is_variable(graph, v) || graph->values[v].producer < 0 ||
             f->counted[v] == s->end)
             continue;
         f->counted[v] = s->end;
@@ -117,9 +113,8 @@ static double seconds_of(const struct stage *s)
     return fmax(s->seconds + s->taken + s->given, s->way);
 }
 
-static enum hrf_status make_facts(const struct hrf_graph *graph,
-                                  const struct hrf_stage_costs *costs, struct facts *f,
-                                  struct hrf_error *err)
+static void make_facts(const struct hrf_graph *graph, const struct hrf_stage_costs *costs,
+                       struct facts *f)
 {
     const size_t n_nodes = (size_t)graph->n_nodes + 1, n_values = (size_t)graph->n_values + 1;
     *f = (struct facts){ .graph = graph,
@@ -128,12 +123,8 @@ static enum hrf_status make_facts(const struct hrf_graph *graph,
                          .alive = hrf_calloc(n_nodes, sizeof *f->alive),
                          .constants = hrf_calloc(n_nodes, sizeof *f->constants),
                          .counted = hrf_calloc(n_values, sizeof *f->counted) };
-    HRF_CHECK_MEMORY(f->last_use != NULL && f->alive != NULL && f->constants != NULL &&
-                         f->counted != NULL,
-                     err, "no memory to cut %d nodes", graph->n_nodes);
     find_last_uses(f);
     find_memory(f);
-    return HRF_OK;
 }
 
 static void release_facts(struct facts *f)
@@ -149,12 +140,10 @@ double hrf_stages_cost(const struct hrf_graph *graph, const struct hrf_stage_cos
 {
     struct facts f;
     struct stage s = { .begin = end, .end = end };
-    double seconds = INFINITY;
-    if (make_facts(graph, costs, &f, NULL) == HRF_OK) {
-        while (s.begin > begin)
-            grow(&f, &s);
-        seconds = fits(&f, &s) ? seconds_of(&s) : INFINITY;
-    }
+    make_facts(graph, costs, &f);
+    while (s.begin > begin)
+        grow(&f, &s);
+    const double seconds = fits(&f, &s) ? seconds_of(&s) : INFINITY;
     release_facts(&f);
     return seconds;
 }
@@ -167,8 +156,8 @@ struct table {
     size_t width;
 };
 
-/* The slowest stage of a cut after equal shares of the nodes' seconds: no better one has a stage
- * slower than that. INFINITY: its stages need too much memory, or no seconds are known. */
+/* The cost of the slowest stage if the nodes' seconds are shared equally: the best cut has no
+ * slower stage. INFINITY if those stages need too much memory or no seconds are known. */
 static double bound_of(const struct facts *f, const double *before, int32_t n_stages)
 {
     const int32_t n = f->graph->n_nodes;
@@ -183,7 +172,7 @@ static double bound_of(const struct facts *f, const double *before, int32_t n_st
     }
     memset(f->counted, 0, (size_t)f->graph->n_values * sizeof *f->counted);
     return slowest > 0 ? slowest * (1 + 1e-9)
-                       : INFINITY; /* sums in another order round otherwise */
+                       : INFINITY; /* sums in another order are rounded differently */
 }
 
 /* Which stages can be the last one over the first `end` nodes, if none takes longer than `bound`:
@@ -262,8 +251,6 @@ static enum hrf_status cut(const struct facts *f, int32_t n_stages, int32_t *sta
     HRF_AUTO_FREE double *best = hrf_alloc_array(cells, sizeof *best);
     HRF_AUTO_FREE int32_t *from = hrf_calloc(cells, sizeof *from);
     HRF_AUTO_FREE double *before = hrf_calloc(width, sizeof *before);
-    HRF_CHECK_MEMORY(best != NULL && from != NULL && before != NULL, err,
-                     "no memory to cut %d nodes", n);
     struct table table = { best, from, width };
     for (int32_t i = 0; i < n; i++)
         before[i + 1] = before[i] + f->costs->seconds[i];
@@ -287,9 +274,8 @@ enum hrf_status hrf_stages_cut(const struct hrf_graph *graph, const struct hrf_s
         return hrf_error_set(err, HRF_E_USER,
                              "%d stages for a network of %d nodes; at most stages=%d would work",
                              n_stages, graph->n_nodes, graph->n_nodes);
-    enum hrf_status status = make_facts(graph, costs, &f, err);
-    if (status == HRF_OK)
-        status = cut(&f, n_stages, stage_of, err);
+    make_facts(graph, costs, &f);
+    const enum hrf_status status = cut(&f, n_stages, stage_of, err);
     release_facts(&f);
     return status;
 }

@@ -1,19 +1,217 @@
 /* tensor_parallel.c - rewrites a graph for tensor parallelism (tensor_parallel.h). */
-#include "engine/plan/tensor_parallel_private.h"
+#include "engine/plan/tensor_parallel.h"
 
 #include "base/strbuf.h"
+#include "engine/ir/op.h"
 #include "engine/plan/pixel_stride.h"
 
 #include <string.h>
 
-static bool has_input(const struct hrf_node *node, int32_t k)
+/* Ranges of channels begin at multiples of this number, if each has that many. */
+enum { GRAIN = 16 };
+
+static int64_t first_channel(int64_t n, int32_t rank, int32_t n_ranks)
 {
-    return k < node->n_inputs && node->inputs[k] >= 0;
+    const int64_t at = n * rank / n_ranks;
+    return rank < n_ranks && n >= (int64_t)GRAIN * n_ranks ? at / GRAIN * GRAIN : at;
+}
+
+/* Which channels of a value a rank's part has. PLAIN: a range, and the parts one after the other
+ * are the value. HALVES: the same range of both halves, for a SWIGLU. HEADS: those of some heads,
+ * for an ATTENTION. */
+enum tensor_form { WHOLE, PLAIN, HALVES, HEADS };
+
+/* Channels [begin, end) of a PLAIN value. */
+struct tensor_part {
+    int32_t value; /* in the new graph; -1: the rank has no part */
+    int64_t begin, end;
+};
+
+struct tensor_split {
+    const struct hrf_graph *from;
+    struct hrf_graph *to;
+    int32_t n_ranks;
+    enum tensor_form *form; /* [values of from] */
+    int32_t *whole;         /* [values of from] in `to`; -1: not there (yet) */
+    int32_t *reader;        /* [values of from] the only node that reads it; -1: several, or none */
+    struct tensor_part *parts; /* [values of from][n_ranks] */
+    int32_t n_divided;         /* nodes */
+};
+
+static int32_t channel_axis(const struct hrf_shape *shape)
+{
+    return shape->rank == 4 ? 1 : shape->rank - 1;
+}
+
+static const struct hrf_value *value_of(const struct tensor_split *s, int32_t value)
+{
+    return &s->from->values[value];
+}
+
+static int64_t count_channels(const struct tensor_split *s, int32_t value)
+{
+    const struct hrf_shape *shape = &value_of(s, value)->shape;
+    return shape->dims[channel_axis(shape)];
+}
+
+static struct tensor_part *part_of(const struct tensor_split *s, int32_t value, int32_t rank)
+{
+    return &s->parts[(int64_t)value * s->n_ranks + rank];
 }
 
 static bool is_constant(const struct tensor_split *s, int32_t value)
 {
-    return value >= 0 && hrf_tensor_value(s, value)->data != NULL;
+    return value >= 0 && value_of(s, value)->data != NULL;
+}
+
+/* ---- what can be divided ---- */
+
+/* The axis of the weights along which the output channels lie; -1: the node is no product whose
+ * channels can be divided. */
+static int32_t find_columns_axis(const struct tensor_split *s, const struct hrf_node *node)
+{
+    const bool is_conv = node->op == HRF_OP_CONV, is_matmul = node->op == HRF_OP_MATMUL;
+    if ((!is_conv && !is_matmul && node->op != HRF_OP_GEMM) || is_constant(s, node->inputs[0]) ||
+        !is_constant(s, node->inputs[HRF_CONV_WEIGHTS]) ||
+        (hrf_node_has_input(node, HRF_CONV_BIAS) && !is_constant(s, node->inputs[HRF_CONV_BIAS])))
+        return -1;
+    const struct hrf_shape *y = &value_of(s, node->outputs[0])->shape;
+    const struct hrf_shape *w = &value_of(s, node->inputs[HRF_CONV_WEIGHTS])->shape;
+    const int32_t axis = is_conv || (!is_matmul && node->attributes.gemm.transpose_b) ? 0 : 1;
+    const bool fits = is_conv ? node->attributes.group == 1 && y->rank == 4
+                              : w->rank == 2 && (y->rank == 2 || y->rank == 3);
+    if (!fits || w->dims[axis] != y->dims[channel_axis(y)] || w->dims[axis] < s->n_ranks ||
+        (hrf_node_has_input(node, HRF_CONV_RESIDUAL) &&
+         !hrf_shape_equal(&value_of(s, node->inputs[HRF_CONV_RESIDUAL])->shape, y)))
+        return -1;
+    return axis;
+}
+
+/* Element by element, from one value that comes at run time. */
+static bool is_elementwise(const struct tensor_split *s, const struct hrf_node *node)
+{
+    const enum hrf_op_class op_class = hrf_op_info(node->op)->op_class;
+    if (op_class != HRF_CLASS_UNARY && op_class != HRF_CLASS_CONVERT && op_class != HRF_CLASS_VIEW)
+        return false;
+    return node->n_inputs == 1 && node->n_outputs == 1 &&
+           hrf_shape_equal(&value_of(s, node->inputs[0])->shape,
+                           &value_of(s, node->outputs[0])->shape);
+}
+
+/* A mask that comes at run time and differs from head to head would have to be divided. */
+static bool has_heads(const struct tensor_split *s, const struct hrf_node *node)
+{
+    if (node->op != HRF_OP_TOKEN_ATTENTION || node->attributes.attention.heads < 2)
+        return false;
+    if (!hrf_node_has_input(node, HRF_ATTENTION_MASK) ||
+        is_constant(s, node->inputs[HRF_ATTENTION_MASK]))
+        return true;
+    const struct hrf_shape *mask = &value_of(s, node->inputs[HRF_ATTENTION_MASK])->shape;
+    return mask->rank < 3 || mask->dims[mask->rank - 3] == 1;
+}
+
+static int64_t first_head(const struct tensor_split *s, const struct hrf_node *attention,
+                          int32_t rank)
+{
+    return attention->attributes.attention.heads * rank / s->n_ranks;
+}
+
+/* The value that the last of the elementwise nodes behind `value` computes, each the only reader of
+ * what the one before it computes, and the only reader of that, or NULL. */
+static const struct hrf_node *last_reader(const struct tensor_split *s, int32_t *value)
+{
+    const int32_t n = s->reader[*value];
+    const struct hrf_node *node = n >= 0 ? &s->from->nodes[n] : NULL;
+    if (node == NULL || !is_elementwise(s, node))
+        return node;
+    *value = node->outputs[0];
+    return last_reader(s, value);
+}
+
+/* ---- which channels ---- */
+
+/* Marks the channels of `value`, which an attention reads, of the rank's heads. */
+static void mark_heads(const struct tensor_split *s, const struct hrf_node *attention,
+                       int32_t value, int32_t rank, bool *mine)
+{
+    const struct hrf_attributes *a = &attention->attributes;
+    for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++)
+        for (int64_t h = first_head(s, attention, rank);
+             attention->inputs[k] == value && h < first_head(s, attention, rank + 1); h++)
+            memset(mine + a->attention.first[k] + h * a->attention.stride[k], true,
+                   (size_t)a->attention.head_size);
+}
+
+/* mine[channels]: which channels the rank's part of a product's output has. */
+static void mark_channels(const struct tensor_split *s, int32_t value, enum tensor_form form,
+                          int32_t rank, bool *mine)
+{
+    const int64_t n = count_channels(s, value), half = n / 2;
+    int32_t last = value;
+    memset(mine, false, (size_t)n);
+    if (form == HEADS) {
+        const struct hrf_node *reader = last_reader(s, &last);
+        mark_heads(s, reader, last, rank, mine);
+        return;
+    }
+    const int64_t all = form == HALVES ? half : n;
+    const int64_t lo = first_channel(all, rank, s->n_ranks),
+                  hi = first_channel(all, rank + 1, s->n_ranks);
+    memset(mine + lo, true, (size_t)(hi - lo));
+    if (form == HALVES)
+        memset(mine + half + lo, true, (size_t)(hi - lo));
+}
+
+static int64_t count_marked(const bool *mine, int64_t n)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++)
+        count += mine[i];
+    return count;
+}
+
+/* Where head `head` of the attention's input k begins in the rank's part of its channels. */
+static int64_t place_of_head(const struct hrf_node *attention, int32_t k, int64_t head,
+                             const bool *mine)
+{
+    const struct hrf_attributes *a = &attention->attributes;
+    return count_marked(mine, a->attention.first[k] + head * a->attention.stride[k]);
+}
+
+/* True if the heads stand at equal distances in each rank's part of input k, too. */
+static bool heads_stay_even(const struct tensor_split *s, const struct hrf_node *attention,
+                            int32_t k, bool *mine)
+{
+    for (int32_t r = 0; r < s->n_ranks; r++) {
+        const int64_t lo = first_head(s, attention, r), hi = first_head(s, attention, r + 1);
+        memset(mine, false, (size_t)count_channels(s, attention->inputs[k]));
+        mark_heads(s, attention, attention->inputs[k], r, mine);
+        for (int64_t h = lo + 2; h < hi; h++)
+            if (place_of_head(attention, k, h, mine) - place_of_head(attention, k, h - 1, mine) !=
+                place_of_head(attention, k, lo + 1, mine) - place_of_head(attention, k, lo, mine))
+                return false;
+    }
+    return true;
+}
+
+static void find_form(const struct tensor_split *s, const struct hrf_node *product,
+                      enum tensor_form *form)
+{
+    int32_t last = product->outputs[0];
+    const struct hrf_node *reader = last_reader(s, &last);
+    *form = PLAIN;
+    if (hrf_node_has_input(product, HRF_CONV_RESIDUAL) || reader == NULL)
+        return;
+    const int64_t n = count_channels(s, last);
+    if (reader->op == HRF_OP_SWIGLU && value_of(s, last)->shape.rank != 4 && n / 2 >= s->n_ranks)
+        *form = HALVES;
+    if (!has_heads(s, reader))
+        return;
+    HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)n + 1, sizeof *mine);
+    *form = HEADS;
+    for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++)
+        if (reader->inputs[k] == last && !heads_stay_even(s, reader, k, mine))
+            *form = PLAIN;
 }
 
 /* ---- values of the new graph ---- */
@@ -22,9 +220,8 @@ static enum hrf_status add_value(struct tensor_split *s, int32_t value, int32_t 
                                  const struct hrf_shape *shape, int32_t *index,
                                  struct hrf_error *err)
 {
-    const struct hrf_value *v = hrf_tensor_value(s, value);
+    const struct hrf_value *v = value_of(s, value);
     HRF_AUTO_FREE char *name = hrf_format("%s.part%d", v->name, rank);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to divide '%s'", v->name);
     HRF_TRY(
         hrf_graph_add_value(s->to, rank >= 0 ? name : v->name, v->dtype, shape, NULL, index, err));
     s->to->values[*index].quantization = v->quantization;
@@ -38,7 +235,6 @@ static enum hrf_status add_node(struct tensor_split *s, enum hrf_op op, const ch
                                 struct hrf_error *err)
 {
     HRF_AUTO_FREE char *own = hrf_format("%s.part%d", name, rank);
-    HRF_CHECK_MEMORY(own != NULL, err, "no memory to divide '%s'", name);
     HRF_TRY(hrf_graph_add_node(s->to, op, rank >= 0 ? own : name, inputs, n_inputs, &output, 1,
                                attributes, err));
     s->to->nodes[s->to->n_nodes - 1].owner = rank;
@@ -49,22 +245,20 @@ static enum hrf_status add_node(struct tensor_split *s, enum hrf_op op, const ch
 static enum hrf_status get_whole(struct tensor_split *s, int32_t value, int32_t *index,
                                  struct hrf_error *err)
 {
-    const struct hrf_value *v = hrf_tensor_value(s, value);
+    const struct hrf_value *v = value_of(s, value);
     HRF_AUTO_FREE int32_t *parts = hrf_alloc_array((size_t)s->n_ranks, sizeof *parts);
     struct hrf_attributes attributes = hrf_attributes_default();
     int32_t n = 0;
-    HRF_CHECK_MEMORY(parts != NULL, err, "no memory to join '%s'", v->name);
     if (s->whole[value] < 0 && v->data != NULL) {
         HRF_TRY(hrf_graph_share_value(s->to, v, v->name, &s->whole[value], err));
         s->to->values[s->whole[value]].quantization = v->quantization;
     }
     for (int32_t r = 0; r < s->n_ranks && s->whole[value] < 0; r++)
-        if (hrf_tensor_part(s, value, r)->value >= 0)
-            parts[n++] = hrf_tensor_part(s, value, r)->value;
+        if (part_of(s, value, r)->value >= 0)
+            parts[n++] = part_of(s, value, r)->value;
     if (n > 0) {
         HRF_AUTO_FREE char *name = hrf_format("join of %s", v->name);
-        HRF_CHECK_MEMORY(name != NULL, err, "no memory to join '%s'", v->name);
-        attributes.axis = hrf_tensor_axis(&v->shape);
+        attributes.axis = channel_axis(&v->shape);
         HRF_TRY(add_value(s, value, -1, &v->shape, &s->whole[value], err));
         HRF_TRY(add_node(s, HRF_OP_CONCAT, name, -1, parts, n, s->whole[value], &attributes, err));
     }
@@ -76,14 +270,14 @@ static enum hrf_status get_whole(struct tensor_split *s, int32_t value, int32_t 
 static enum hrf_status cut_constant(struct tensor_split *s, int32_t value, int32_t axis,
                                     const bool *mine, int32_t *index, struct hrf_error *err)
 {
-    const struct hrf_value *v = hrf_tensor_value(s, value);
+    const struct hrf_value *v = value_of(s, value);
     struct hrf_shape shape = v->shape;
     const int64_t n = shape.dims[axis];
     size_t inner = hrf_dtype_size(v->dtype), outer = 1;
     for (int32_t i = 0; i < shape.rank; i++)
         *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)shape.dims[i];
-    shape.dims[axis] = hrf_tensor_count_marked(mine, n);
-    void *data = hrf_alloc_array(outer * (size_t)shape.dims[axis] * inner + 1, 1);
+    shape.dims[axis] = count_marked(mine, n);
+    void *data = hrf_try_alloc_array(outer * (size_t)shape.dims[axis] * inner + 1, 1);
     HRF_CHECK_MEMORY(data != NULL, err, "no memory for a part of '%s'", v->name);
     char *to = data;
     const char *from = v->data;
@@ -107,9 +301,9 @@ static enum hrf_status get_residual(struct tensor_split *s, int32_t value, int32
                                     int64_t begin, int64_t end, int32_t *index,
                                     struct hrf_error *err)
 {
-    const struct tensor_part *part = hrf_tensor_part(s, value, rank);
-    struct hrf_shape shape = hrf_tensor_value(s, value)->shape;
-    const int32_t axis = hrf_tensor_axis(&shape);
+    const struct tensor_part *part = part_of(s, value, rank);
+    struct hrf_shape shape = value_of(s, value)->shape;
+    const int32_t axis = channel_axis(&shape);
     const struct hrf_attributes a = hrf_attributes_slice(axis, begin, end);
     int32_t all;
     if (s->form[value] == PLAIN && part->begin == begin && part->end == end) {
@@ -117,8 +311,7 @@ static enum hrf_status get_residual(struct tensor_split *s, int32_t value, int32
         return HRF_OK;
     }
     HRF_TRY(get_whole(s, value, &all, err));
-    HRF_AUTO_FREE char *name = hrf_format("slice of %s", hrf_tensor_value(s, value)->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory to divide a residual");
+    HRF_AUTO_FREE char *name = hrf_format("slice of %s", value_of(s, value)->name);
     s->to->values[all].pixel_stride = 0;
     shape.dims[axis] = end - begin;
     HRF_TRY(add_value(s, value, rank, &shape, index, err));
@@ -131,22 +324,22 @@ static enum hrf_status get_input(struct tensor_split *s, const struct hrf_node *
                                  struct hrf_error *err)
 {
     const int32_t value = node->inputs[k], y = node->outputs[0];
-    const int64_t n = hrf_tensor_channels(s, y);
+    const int64_t n = count_channels(s, y);
     const bool is_row = k == HRF_CONV_BIAS || k == HRF_CONV_SCALES;
     *index = HRF_NO_VALUE;
     if (value < 0)
         return HRF_OK;
     if (k == HRF_CONV_WEIGHTS)
         return cut_constant(s, value, axis, mine, index, err);
-    const struct hrf_shape *shape = &hrf_tensor_value(s, value)->shape;
+    const struct hrf_shape *shape = &value_of(s, value)->shape;
     if (is_row && shape->rank > 0 && hrf_shape_last(shape) == n)
         return cut_constant(s, value, shape->rank - 1, mine, index, err);
     if (k != HRF_CONV_RESIDUAL)
         return get_whole(s, value, index, err);
     if (is_constant(s, value))
-        return cut_constant(s, value, hrf_tensor_axis(shape), mine, index, err);
-    return get_residual(s, value, rank, hrf_tensor_part(s, y, rank)->begin,
-                        hrf_tensor_part(s, y, rank)->end, index, err);
+        return cut_constant(s, value, channel_axis(shape), mine, index, err);
+    return get_residual(s, value, rank, part_of(s, y, rank)->begin, part_of(s, y, rank)->end, index,
+                        err);
 }
 
 static enum hrf_status add_product_part(struct tensor_split *s, const struct hrf_node *node,
@@ -154,22 +347,21 @@ static enum hrf_status add_product_part(struct tensor_split *s, const struct hrf
                                         struct hrf_error *err)
 {
     const int32_t y = node->outputs[0];
-    struct hrf_shape shape = hrf_tensor_value(s, y)->shape;
-    const int64_t n = hrf_tensor_channels(s, y);
-    struct tensor_part *part = hrf_tensor_part(s, y, rank);
+    struct hrf_shape shape = value_of(s, y)->shape;
+    const int64_t n = count_channels(s, y);
+    struct tensor_part *part = part_of(s, y, rank);
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs, sizeof *inputs);
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory to divide '%s'", node->name);
-    hrf_tensor_mark_channels(s, y, s->form[y], rank, mine);
-    const int64_t count = hrf_tensor_count_marked(mine, n);
+    mark_channels(s, y, s->form[y], rank, mine);
+    const int64_t count = count_marked(mine, n);
     if (count == 0)
         return HRF_OK; /* fewer heads than ranks */
     if (s->form[y] == PLAIN) {
-        part->begin = hrf_tensor_bound(n, rank, s->n_ranks);
+        part->begin = first_channel(n, rank, s->n_ranks);
         part->end = part->begin + count;
     }
     for (int32_t k = 0; k < node->n_inputs; k++)
         HRF_TRY(get_input(s, node, k, axis, rank, mine, &inputs[k], err));
-    shape.dims[hrf_tensor_axis(&shape)] = count;
+    shape.dims[channel_axis(&shape)] = count;
     HRF_TRY(add_value(s, y, rank, &shape, &part->value, err));
     return add_node(s, node->op, node->name, rank, inputs, node->n_inputs, part->value,
                     &node->attributes, err);
@@ -178,10 +370,9 @@ static enum hrf_status add_product_part(struct tensor_split *s, const struct hrf
 static enum hrf_status divide_product(struct tensor_split *s, const struct hrf_node *node,
                                       int32_t axis, struct hrf_error *err)
 {
-    const int64_t n = hrf_tensor_channels(s, node->outputs[0]);
+    const int64_t n = count_channels(s, node->outputs[0]);
     HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)n + 1, sizeof *mine);
-    HRF_CHECK_MEMORY(mine != NULL, err, "no memory to divide '%s'", node->name);
-    HRF_TRY(hrf_tensor_find_form(s, node, &s->form[node->outputs[0]], err));
+    find_form(s, node, &s->form[node->outputs[0]]);
     for (int32_t r = 0; r < s->n_ranks; r++)
         HRF_TRY(add_product_part(s, node, axis, r, mine, err));
     s->n_divided++;
@@ -198,14 +389,13 @@ static enum hrf_status divide_elementwise(struct tensor_split *s, const struct h
     const bool is_gate = node->op == HRF_OP_SWIGLU;
     s->form[y] = is_gate ? PLAIN : s->form[x];
     for (int32_t r = 0; r < s->n_ranks; r++) {
-        const struct tensor_part *in = hrf_tensor_part(s, x, r);
-        struct tensor_part *out = hrf_tensor_part(s, y, r);
+        const struct tensor_part *in = part_of(s, x, r);
+        struct tensor_part *out = part_of(s, y, r);
         if (in->value < 0)
             continue;
         struct hrf_shape shape = s->to->values[in->value].shape;
-        const int32_t axis = hrf_tensor_axis(&shape);
-        out->begin = is_gate ? hrf_tensor_bound(hrf_tensor_channels(s, y), r, s->n_ranks)
-                             : in->begin;
+        const int32_t axis = channel_axis(&shape);
+        out->begin = is_gate ? first_channel(count_channels(s, y), r, s->n_ranks) : in->begin;
         out->end = is_gate ? out->begin + shape.dims[axis] / 2 : in->end;
         shape.dims[axis] = is_gate ? shape.dims[axis] / 2 : shape.dims[axis];
         HRF_TRY(add_value(s, y, r, &shape, &out->value, err));
@@ -221,18 +411,17 @@ static enum hrf_status get_heads(struct tensor_split *s, const struct hrf_node *
                                  struct hrf_error *err)
 {
     const int32_t value = node->inputs[k];
-    const int64_t head = hrf_tensor_first_head(s, node, rank), n = hrf_tensor_channels(s, value);
+    const int64_t head = first_head(s, node, rank), n = count_channels(s, value);
     if (s->form[value] != HEADS) {
-        a->starts[k] += head * a->steps[k];
+        a->attention.first[k] += head * a->attention.stride[k];
         return get_whole(s, value, index, err);
     }
     HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)n + 1, sizeof *mine);
-    HRF_CHECK_MEMORY(mine != NULL, err, "no memory to divide heads");
-    hrf_tensor_mark_heads(s, node, value, rank, mine);
-    a->starts[k] = hrf_tensor_place_of_head(node, k, head, mine);
-    if (a->group > 1)
-        a->steps[k] = hrf_tensor_place_of_head(node, k, head + 1, mine) - a->starts[k];
-    *index = hrf_tensor_part(s, value, rank)->value;
+    mark_heads(s, node, value, rank, mine);
+    a->attention.first[k] = place_of_head(node, k, head, mine);
+    if (a->attention.heads > 1)
+        a->attention.stride[k] = place_of_head(node, k, head + 1, mine) - a->attention.first[k];
+    *index = part_of(s, value, rank)->value;
     return HRF_OK;
 }
 
@@ -240,14 +429,12 @@ static enum hrf_status get_mask(struct tensor_split *s, const struct hrf_node *n
                                 int32_t *index, struct hrf_error *err)
 {
     const int32_t value = node->inputs[HRF_ATTENTION_MASK];
-    const struct hrf_shape *shape = &hrf_tensor_value(s, value)->shape;
+    const struct hrf_shape *shape = &value_of(s, value)->shape;
     const int32_t axis = shape->rank - 3;
-    if (axis < 0 || shape->dims[axis] != node->attributes.group)
+    if (axis < 0 || shape->dims[axis] != node->attributes.attention.heads)
         return get_whole(s, value, index, err);
     HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)shape->dims[axis] + 1, sizeof *mine);
-    HRF_CHECK_MEMORY(mine != NULL, err, "no memory to divide a mask");
-    for (int64_t h = hrf_tensor_first_head(s, node, rank);
-         h < hrf_tensor_first_head(s, node, rank + 1); h++)
+    for (int64_t h = first_head(s, node, rank); h < first_head(s, node, rank + 1); h++)
         mine[h] = true;
     return cut_constant(s, value, axis, mine, index, err);
 }
@@ -258,21 +445,21 @@ static enum hrf_status divide_heads(struct tensor_split *s, const struct hrf_nod
     const int32_t y = node->outputs[0];
     s->form[y] = PLAIN;
     for (int32_t r = 0; r < s->n_ranks; r++) {
-        struct tensor_part *part = hrf_tensor_part(s, y, r);
+        struct tensor_part *part = part_of(s, y, r);
         struct hrf_attributes a = node->attributes;
-        struct hrf_shape shape = hrf_tensor_value(s, y)->shape;
+        struct hrf_shape shape = value_of(s, y)->shape;
         int32_t inputs[HRF_ATTENTION_MASK + 1] = { -1, -1, -1, HRF_NO_VALUE };
-        const int64_t first = hrf_tensor_first_head(s, node, r);
-        a.group = hrf_tensor_first_head(s, node, r + 1) - first;
-        if (a.group == 0)
+        const int64_t first = first_head(s, node, r);
+        a.attention.heads = first_head(s, node, r + 1) - first;
+        if (a.attention.heads == 0)
             continue;
-        part->begin = first * a.size;
-        part->end = part->begin + a.group * a.size;
+        part->begin = first * a.attention.head_size;
+        part->end = part->begin + a.attention.heads * a.attention.head_size;
         for (int32_t k = HRF_ATTENTION_Q; k <= HRF_ATTENTION_V; k++)
             HRF_TRY(get_heads(s, node, k, r, &a, &inputs[k], err));
-        if (has_input(node, HRF_ATTENTION_MASK))
+        if (hrf_node_has_input(node, HRF_ATTENTION_MASK))
             HRF_TRY(get_mask(s, node, r, &inputs[HRF_ATTENTION_MASK], err));
-        shape.dims[hrf_tensor_axis(&shape)] = part->end - part->begin;
+        shape.dims[channel_axis(&shape)] = part->end - part->begin;
         HRF_TRY(add_value(s, y, r, &shape, &part->value, err));
         HRF_TRY(add_node(s, node->op, node->name, r, inputs, node->n_inputs, part->value, &a, err));
     }
@@ -287,7 +474,6 @@ static enum hrf_status add_whole(struct tensor_split *s, const struct hrf_node *
 {
     HRF_AUTO_FREE int32_t *ends = hrf_alloc_array((size_t)(node->n_inputs + node->n_outputs) + 1,
                                                   sizeof *ends);
-    HRF_CHECK_MEMORY(ends != NULL, err, "no memory for '%s'", node->name);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         ends[k] = HRF_NO_VALUE;
         if (node->inputs[k] >= 0)
@@ -299,8 +485,8 @@ static enum hrf_status add_whole(struct tensor_split *s, const struct hrf_node *
         outputs[k] = HRF_NO_VALUE;
         if (value < 0)
             continue;
-        HRF_TRY(add_value(s, value, -1, &hrf_tensor_value(s, value)->shape, &outputs[k], err));
-        s->to->values[outputs[k]].pixel_stride = hrf_tensor_value(s, value)->pixel_stride;
+        HRF_TRY(add_value(s, value, -1, &value_of(s, value)->shape, &outputs[k], err));
+        s->to->values[outputs[k]].pixel_stride = value_of(s, value)->pixel_stride;
         s->whole[value] = outputs[k];
     }
     return hrf_graph_add_node(s->to, node->op, node->name, ends, node->n_inputs, outputs,
@@ -310,14 +496,13 @@ static enum hrf_status add_whole(struct tensor_split *s, const struct hrf_node *
 static enum hrf_status divide(struct tensor_split *s, const struct hrf_node *node,
                               struct hrf_error *err)
 {
-    const int32_t axis = hrf_tensor_columns_axis(s, node);
-    const enum tensor_form in = has_input(node, 0) ? s->form[node->inputs[0]] : WHOLE;
+    const int32_t axis = find_columns_axis(s, node);
+    const enum tensor_form in = hrf_node_has_input(node, 0) ? s->form[node->inputs[0]] : WHOLE;
     if (axis >= 0)
         return divide_product(s, node, axis, err);
-    if ((in != WHOLE && hrf_tensor_is_elementwise(s, node)) ||
-        (in == HALVES && node->op == HRF_OP_SWIGLU))
+    if ((in != WHOLE && is_elementwise(s, node)) || (in == HALVES && node->op == HRF_OP_SWIGLU))
         return divide_elementwise(s, node, err);
-    return hrf_tensor_has_heads(s, node) ? divide_heads(s, node, err) : add_whole(s, node, err);
+    return has_heads(s, node) ? divide_heads(s, node, err) : add_whole(s, node, err);
 }
 
 static void find_readers(struct tensor_split *s)
@@ -342,12 +527,11 @@ static enum hrf_status rewrite(struct tensor_split *s, struct hrf_error *err)
     const struct hrf_graph *from = s->from;
     const size_t n = (size_t)(from->n_inputs + from->n_outputs);
     HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
-    HRF_CHECK_MEMORY(ends != NULL, err, "no memory to divide a network");
     s->to->bounds = from->bounds;
     find_readers(s);
     for (int32_t i = 0; i < from->n_inputs; i++) {
         const int32_t v = from->inputs[i];
-        HRF_TRY(add_value(s, v, -1, &hrf_tensor_value(s, v)->shape, &s->whole[v], err));
+        HRF_TRY(add_value(s, v, -1, &value_of(s, v)->shape, &s->whole[v], err));
         ends[i] = s->whole[v];
     }
     for (int32_t i = 0; i < from->n_nodes; i++)
@@ -363,7 +547,7 @@ static enum hrf_status rewrite(struct tensor_split *s, struct hrf_error *err)
     for (int32_t i = 0; i < from->n_outputs; i++)
         HRF_TRY(get_whole(s, from->outputs[i], &outputs[i], err));
     HRF_TRY(hrf_graph_set_io(s->to, ends, from->n_inputs, outputs, from->n_outputs, err));
-    HRF_TRY(hrf_pixel_stride_settle(s->to, err));
+    hrf_pixel_stride_settle(s->to);
     return hrf_graph_check(s->to, err);
 }
 
@@ -379,8 +563,7 @@ void hrf_tensor_keep_together(const struct hrf_graph *graph, int32_t *stage_of)
 bool hrf_tensor_finds_heads(const struct hrf_graph *graph)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        if (graph->nodes[n].op == HRF_OP_ATTENTION &&
-            hrf_attention_is_of_tokens(&graph->nodes[n].attributes))
+        if (graph->nodes[n].op == HRF_OP_TOKEN_ATTENTION)
             return true;
     return false;
 }
@@ -393,8 +576,6 @@ enum hrf_status hrf_tensor_split(const struct hrf_graph *graph, int32_t n_ranks,
     HRF_AUTO_FREE enum tensor_form *form = hrf_calloc(n, sizeof *form);
     HRF_AUTO_FREE int32_t *values = hrf_alloc_array(2 * n, sizeof *values);
     HRF_AUTO_FREE struct tensor_part *parts = hrf_calloc(n * (size_t)n_ranks, sizeof *parts);
-    HRF_CHECK_MEMORY(form != NULL && values != NULL && parts != NULL, err,
-                     "no memory to divide a network");
     HRF_TRY(hrf_graph_create(graph->name, &to, err));
     struct tensor_split s = { .from = graph,
                               .to = to,

@@ -1,7 +1,10 @@
 /* transfers.c - the copies and messages of an exchange or a reduction, written once (transfers.h).
  */
+#include "engine/plan/transfers.h"
+
 #include "engine/plan/line_cache.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/simulate.h"
 
 #include <assert.h>
 
@@ -15,21 +18,19 @@ struct hrf_area hrf_area_packed(const struct hrf_area *of)
                               .row_stride = of->row_bytes };
 }
 
-enum hrf_status hrf_transfers_append(struct hrf_plan *plan, const struct hrf_transfer *t,
-                                     struct hrf_error *err)
+void hrf_transfers_append(struct hrf_plan *plan, const struct hrf_transfer *t)
 {
     const bool is_message = t->kind == HRF_TRANSFER_SEND || t->kind == HRF_TRANSFER_RECEIVE;
     const int64_t n_bytes = hrf_area_bytes(t->kind == HRF_TRANSFER_SEND ? &t->from : &t->to);
     assert(t->tag >= 0 && n_bytes >= 0);
     assert(is_message || hrf_area_bytes(&t->from) == hrf_area_bytes(&t->to) ||
            t->kind == HRF_TRANSFER_EXPECT);
-    HRF_TRY(hrf_array_reserve((void **)&plan->transfers, &plan->transfers_capacity,
-                              (size_t)plan->n_transfers + 1, sizeof *t, err));
+    hrf_array_reserve((void **)&plan->transfers, &plan->transfers_capacity,
+                      (size_t)plan->n_transfers + 1, sizeof *t);
     plan->transfers[plan->n_transfers++] = *t;
     if (is_message && n_bytes > plan->message_bytes)
         plan->message_bytes = n_bytes;
     plan->n_tags = t->tag >= plan->n_tags ? t->tag + 1 : plan->n_tags;
-    return HRF_OK;
 }
 
 const struct hrf_area *hrf_transfer_area(const struct hrf_plan *plan, int32_t i)
@@ -81,8 +82,8 @@ static struct hrf_area area_of(const struct hrf_exchange *x, const struct holdin
 
 /* Adds the transfers of a part that is sent from its tensor or received into it. If its rows are
  * not contiguous, it is packed or unpacked. */
-static enum hrf_status add_message(const struct writer *w, enum hrf_transfer_kind kind,
-                                   int32_t peer, const struct hrf_box *part, struct hrf_error *err)
+static void add_message(const struct writer *w, enum hrf_transfer_kind kind, int32_t peer,
+                        const struct hrf_box *part)
 {
     const bool sends = kind == HRF_TRANSFER_SEND;
     const struct hrf_area tensor = area_of(w->x, sends ? &w->in : &w->out, part);
@@ -90,48 +91,45 @@ static enum hrf_status add_message(const struct writer *w, enum hrf_transfer_kin
     const struct hrf_area packed = is_direct ? tensor : hrf_area_packed(&tensor);
     struct hrf_transfer t = { kind, peer, w->tag, false, packed, packed };
     if (hrf_box_is_empty(part) || (kind == HRF_TRANSFER_EXPECT && !is_direct))
-        return HRF_OK;
+        return;
     if (sends && !is_direct) {
         t.kind = HRF_TRANSFER_PACK;
         t.from = tensor;
-        HRF_TRY(hrf_transfers_append(w->plan, &t, err));
+        hrf_transfers_append(w->plan, &t);
     }
     t.kind = kind;
     t.from = packed;
-    HRF_TRY(hrf_transfers_append(w->plan, &t, err));
+    hrf_transfers_append(w->plan, &t);
     t.kind = HRF_TRANSFER_UNPACK;
     t.to = tensor;
-    return kind != HRF_TRANSFER_RECEIVE || is_direct ? HRF_OK
-                                                     : hrf_transfers_append(w->plan, &t, err);
+    if (!(kind != HRF_TRANSFER_RECEIVE || is_direct))
+        hrf_transfers_append(w->plan, &t);
 }
 
 /* Adds all that other ranks send to this one. */
-static enum hrf_status add_received(const struct writer *w, enum hrf_transfer_kind kind,
-                                    struct hrf_error *err)
+static void add_received(const struct writer *w, enum hrf_transfer_kind kind)
 {
     for (int32_t q = 0; q < w->p->n_ranks && hrf_exchange_takes(w->x, w->me); q++) {
         const struct hrf_box part = hrf_exchange_sent(w->x, q, w->me);
-        HRF_TRY(add_message(w, kind, q, &part, err));
+        add_message(w, kind, q, &part);
     }
-    return HRF_OK;
 }
 
-static enum hrf_status add_copy(const struct writer *w, const struct holding *to,
-                                const struct holding *from, const struct hrf_box *part,
-                                struct hrf_error *err)
+static void add_copy(const struct writer *w, const struct holding *to, const struct holding *from,
+                     const struct hrf_box *part)
 {
     if (hrf_box_is_empty(part))
-        return HRF_OK;
+        return;
     const struct hrf_transfer copy = {
         HRF_TRANSFER_COPY, w->me, w->tag, false, area_of(w->x, from, part), area_of(w->x, to, part)
     };
-    return hrf_transfers_append(w->plan, &copy, err);
+    hrf_transfers_append(w->plan, &copy);
 }
 
 /* For bands: the rows of the line cache come before the new rows, and the rows that later bands
  * need stay in it. Rows move towards the beginning of the cache, in steps of the distance they
  * move, so that no copy overlaps itself. */
-static enum hrf_status add_kept(const struct writer *w, int32_t row, struct hrf_error *err)
+static void add_kept(const struct writer *w, int32_t row)
 {
     const struct hrf_line_cache_moves m = hrf_line_cache_moves(w->p, row, w->me);
     struct holding places[2];
@@ -143,31 +141,30 @@ static enum hrf_status add_kept(const struct writer *w, int32_t row, struct hrf_
         places[i].box.hi[0] = m.place_lo[i] + m.room;
     }
     const int64_t step = m.place_lo[1] - m.place_lo[0];
-    HRF_TRY(add_copy(w, &w->out, &places[0], &m.loaded, err));
+    add_copy(w, &w->out, &places[0], &m.loaded);
     for (int64_t y = m.stays.lo[0]; step > 0 && y < m.stays.hi[0]; y += step) {
         struct hrf_box part = m.stays;
         part.lo[0] = y;
         part.hi[0] = y + step < m.stays.hi[0] ? y + step : m.stays.hi[0];
-        HRF_TRY(add_copy(w, &places[1], &places[0], &part, err));
+        add_copy(w, &places[1], &places[0], &part);
     }
-    return add_copy(w, &places[1], &w->in, &m.added, err);
+    add_copy(w, &places[1], &w->in, &m.added);
 }
 
 /* Adds the parts that the rank sends, and the copy of its own part. */
-static enum hrf_status begin_exchange(const struct writer *w, int32_t row, struct hrf_error *err)
+static void begin_exchange(const struct writer *w, int32_t row)
 {
     const struct hrf_box own = hrf_box_intersect(&w->in.box, &w->out.box);
-    HRF_TRY(add_received(w, HRF_TRANSFER_EXPECT, err));
+    add_received(w, HRF_TRANSFER_EXPECT);
     for (int32_t i = 1; i < w->p->n_ranks; i++) { /* not all send to the same rank first */
         const int32_t q = (w->me + i) % w->p->n_ranks;
         const struct hrf_box part = hrf_exchange_sent(w->x, w->me, q);
-        HRF_TRY(add_message(w, HRF_TRANSFER_SEND, q, &part, err));
+        add_message(w, HRF_TRANSFER_SEND, q, &part);
     }
     if (w->x->cache_entry >= 0)
-        HRF_TRY(add_kept(w, row, err));
-    return hrf_exchange_takes(w->x, w->me) && !w->is_in_place
-               ? add_copy(w, &w->out, &w->in, &own, err)
-               : HRF_OK;
+        add_kept(w, row);
+    if (hrf_exchange_takes(w->x, w->me) && !w->is_in_place)
+        add_copy(w, &w->out, &w->in, &own);
 }
 
 /* ---- reductions ---- */
@@ -177,16 +174,15 @@ static struct hrf_area run_of(enum hrf_memory memory, int64_t offset, int64_t n)
     return (struct hrf_area){ memory, offset, 1, 1, n, n, n };
 }
 
-static enum hrf_status add_reduction(struct hrf_plan *plan, const struct hrf_reduce *r, int32_t tag,
-                                     int32_t me, const struct hrf_area *in,
-                                     const struct hrf_area *out, struct hrf_error *err)
+static void add_reduction(struct hrf_plan *plan, const struct hrf_reduce *r, int32_t tag,
+                          int32_t me, const struct hrf_area *in, const struct hrf_area *out)
 {
     const struct hrf_area message = run_of(HRF_MEMORY_MESSAGE, 0, out->row_bytes);
     bool is_first = true;
     for (int32_t q = r->first; q < r->first + r->n && in != NULL; q++) {
         const struct hrf_transfer send = { HRF_TRANSFER_SEND, q, tag, false, *in, *in };
         if (q != me)
-            HRF_TRY(hrf_transfers_append(plan, &send, err));
+            hrf_transfers_append(plan, &send);
     }
     for (int32_t q = r->first; q < r->first + r->n; q++) {
         const struct hrf_transfer receive = {
@@ -195,19 +191,17 @@ static enum hrf_status add_reduction(struct hrf_plan *plan, const struct hrf_red
         if (!r->gives[q])
             continue;
         if (q != me)
-            HRF_TRY(hrf_transfers_append(plan, &receive, err));
+            hrf_transfers_append(plan, &receive);
         const struct hrf_transfer add = { HRF_TRANSFER_REDUCE,     q,   tag, is_first,
                                           q != me ? message : *in, *out };
-        HRF_TRY(hrf_transfers_append(plan, &add, err));
+        hrf_transfers_append(plan, &add);
         is_first = false;
     }
-    return HRF_OK;
 }
 
 /* ---- steps ---- */
 
-static enum hrf_status add(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
-                           struct hrf_error *err)
+static void add_step(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step)
 {
     const struct hrf_rank_map *map = plan->map;
     const struct hrf_partition *p = map->partition;
@@ -220,8 +214,8 @@ static enum hrf_status add(struct hrf_plan *plan, const struct hrf_graph *graph,
         const int64_t n_bytes = r->count * (int64_t)hrf_dtype_size(r->dtype);
         const struct hrf_area own = run_of(HRF_MEMORY_ARENA, in, n_bytes);
         const struct hrf_area sum = run_of(HRF_MEMORY_ARENA, out, n_bytes);
-        return add_reduction(plan, r, 2 * row + 1, map->rank, node->n_inputs > 0 ? &own : NULL,
-                             &sum, err);
+        add_reduction(plan, r, 2 * row + 1, map->rank, node->n_inputs > 0 ? &own : NULL, &sum);
+        return;
     }
     const struct hrf_exchange *x = &p->exchanges[row];
     const struct writer w = { .plan = plan,
@@ -233,18 +227,78 @@ static enum hrf_status add(struct hrf_plan *plan, const struct hrf_graph *graph,
                               .out = { HRF_MEMORY_ARENA, out, x->need[map->rank], false },
                               .is_in_place = hrf_plan_is_in_place(plan, graph, n) };
     if (plan->steps[step].kind != HRF_STEP_END)
-        HRF_TRY(begin_exchange(&w, row, err));
-    return plan->steps[step].kind != HRF_STEP_BEGIN ? add_received(&w, HRF_TRANSFER_RECEIVE, err)
-                                                    : HRF_OK;
+        begin_exchange(&w, row);
+    if (plan->steps[step].kind != HRF_STEP_BEGIN)
+        add_received(&w, HRF_TRANSFER_RECEIVE);
 }
 
-enum hrf_status hrf_transfers_add(struct hrf_plan *plan, const struct hrf_graph *graph,
-                                  int32_t step, struct hrf_error *err)
+void hrf_transfers_add(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step)
 {
     struct hrf_step *s = &plan->steps[step];
     s->first_transfer = plan->n_transfers;
     if (plan->map != NULL && hrf_op_communicates(graph->nodes[s->node].op))
-        HRF_TRY(add(plan, graph, step, err));
+        add_step(plan, graph, step);
     s->n_transfers = plan->n_transfers - s->first_transfer;
-    return HRF_OK;
+}
+
+void hrf_transfers_simulate(const struct hrf_transfer *t, int32_t label,
+                            struct hrf_sim_program *out)
+{
+    const bool sends = t->kind == HRF_TRANSFER_SEND;
+    const struct hrf_sim_step step = { .kind = sends ? HRF_SIM_SEND : HRF_SIM_RECEIVE,
+                                       .label = label,
+                                       .peer = t->peer,
+                                       .tag = t->tag,
+                                       .n_bytes = hrf_area_bytes(sends ? &t->from : &t->to) };
+    if (sends || t->kind == HRF_TRANSFER_RECEIVE)
+        hrf_sim_add(out, &step);
+}
+
+/* Simulates a machine on which messages cost nothing: only their partners and their order count. */
+static enum hrf_status play(const struct hrf_plan *const *plans, int32_t n_ranks,
+                            struct hrf_sim_program *programs, struct hrf_error *err)
+{
+    struct hrf_machine machine = {
+        .is_one_process = true, .ranks_per_node = n_ranks, .ports_per_node = 1, .n_links = 1
+    };
+    HRF_AUTO(hrf_simulation) simulation = NULL;
+    machine.links[0] = hrf_link_simple("check", HRF_PLACE_PROCESS, 0, 1);
+    for (int32_t r = 0; r < n_ranks; r++)
+        for (int32_t i = 0; i < plans[r]->n_transfers; i++)
+            hrf_transfers_simulate(&plans[r]->transfers[i], 0, &programs[r]);
+    return hrf_simulate(programs, n_ranks, &machine, &simulation, err);
+}
+
+enum hrf_status hrf_transfers_check(const struct hrf_plan *const *plans, int32_t n_ranks,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
+    const enum hrf_status status = play(plans, n_ranks, programs, err);
+    for (int32_t r = 0; r < n_ranks; r++)
+        hrf_free(programs[r].steps);
+    return status;
+}
+
+static enum hrf_status make_plans(const struct hrf_partition *p, struct hrf_plan **plans,
+                                  struct hrf_rank_map **maps, struct hrf_error *err)
+{
+    for (int32_t r = 0; r < p->n_ranks; r++) {
+        HRF_AUTO(hrf_graph) graph = NULL;
+        HRF_TRY(hrf_partition_graph(p, r, &graph, &maps[r], err));
+        HRF_TRY(hrf_plan_create(graph, maps[r], &plans[r], err));
+        HRF_TRY(hrf_plan_check(plans[r], graph, err));
+    }
+    return hrf_transfers_check((const struct hrf_plan *const *)plans, p->n_ranks, err);
+}
+
+enum hrf_status hrf_transfers_prove(const struct hrf_partition *p, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_plan **plans = hrf_calloc((size_t)p->n_ranks, sizeof *plans);
+    HRF_AUTO_FREE struct hrf_rank_map **maps = hrf_calloc((size_t)p->n_ranks, sizeof *maps);
+    const enum hrf_status status = make_plans(p, plans, maps, err);
+    for (int32_t r = 0; r < p->n_ranks; r++) {
+        hrf_plan_destroy(plans[r]);
+        hrf_rank_map_destroy(maps[r]);
+    }
+    return status;
 }

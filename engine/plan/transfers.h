@@ -62,19 +62,15 @@ static inline bool hrf_transfer_is_reduction(const struct hrf_transfer *t)
 
 struct hrf_plan;
 /* Adds the transfers of step `step`. The plan's buffers must have their offsets. */
-HRF_CHECKED enum hrf_status hrf_transfers_add(struct hrf_plan *plan, const struct hrf_graph *graph,
-                                              int32_t step, struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_transfers_append(struct hrf_plan *plan,
-                                                 const struct hrf_transfer *transfer,
-                                                 struct hrf_error *err);
+void hrf_transfers_add(struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step);
+void hrf_transfers_append(struct hrf_plan *plan, const struct hrf_transfer *transfer);
 /* The area of the tensor that SEND or RECEIVE i is about: before packing, or after unpacking. */
 const struct hrf_area *hrf_transfer_area(const struct hrf_plan *plan, int32_t i);
 
 struct hrf_sim_program;
 /* Adds a SEND or RECEIVE to a program for the simulator; other kinds add nothing. */
-HRF_CHECKED enum hrf_status hrf_transfers_simulate(const struct hrf_transfer *transfer,
-                                                   int32_t label, struct hrf_sim_program *out,
-                                                   struct hrf_error *err);
+void hrf_transfers_simulate(const struct hrf_transfer *transfer, int32_t label,
+                            struct hrf_sim_program *out);
 /* Simulates the transfers of all ranks of a group and checks that every message is received with
  * the size with which it was sent, and that there is no deadlock. HRF_E_BUG names the ranks and the
  * tag. */

@@ -36,14 +36,15 @@ static bool is_mask(const struct windows *w, const struct hrf_node *node,
 {
     const int64_t n = mask->shape.rank == 4 ? mask->shape.dims[0] : 1;
     const int64_t n_all = value_of(w, node->outputs[0])->shape.dims[0];
-    return mask->data != NULL && (n == 1 || (n == n_all / w->n_images &&
-                                             (w->n_images == 1 || node->attributes.mask_repeats)));
+    return mask->data != NULL &&
+           (n == 1 || (n == n_all / w->n_images &&
+                       (w->n_images == 1 || node->attributes.attention.mask_repeats)));
 }
 
 static bool takes_constant(const struct windows *w, const struct hrf_node *node, int32_t k)
 {
     const struct hrf_value *v = value_of(w, node->inputs[k]);
-    if (node->op == HRF_OP_ATTENTION)
+    if (hrf_op_is_attention(node->op))
         return k == HRF_ATTENTION_MASK && is_mask(w, node, v);
     if (node->op == HRF_OP_GEMM || node->op == HRF_OP_MATMUL)
         return k == HRF_CONV_WEIGHTS ? v->shape.rank == 2 : is_alike(v);
@@ -71,7 +72,8 @@ static bool keeps_tokens(const struct windows *w, const struct hrf_node *node)
 /* What moves whole rows into windows or out of them, in memory's order. */
 static bool moves_rows(const struct hrf_node *node)
 {
-    return (node->op == HRF_OP_GATHER || node->op == HRF_OP_RESHAPE) && node->attributes.of_pixels;
+    return (node->op == HRF_OP_GATHER || node->op == HRF_OP_RESHAPE) &&
+           node->attributes.channels_last;
 }
 
 /* Gives *flags of one of the node's values; k -1: of its output. */
@@ -100,7 +102,7 @@ static bool drop(struct windows *w, const struct hrf_node *node)
 
 static bool want(struct windows *w, const struct hrf_node *node)
 {
-    bool any = node->op == HRF_OP_ATTENTION, changed = false;
+    bool any = hrf_op_is_attention(node->op), changed = false;
     for (int32_t k = -1; k < node->n_inputs && !any; k++) {
         const bool *wanted = flag_of(w->wanted, node, k);
         any = wanted != NULL && *wanted;
@@ -133,11 +135,10 @@ static void find(struct windows *w)
     }
 }
 
-enum hrf_status hrf_windows_join(struct hrf_graph *graph, int32_t n_ranks, struct hrf_error *err)
+void hrf_windows_join(struct hrf_graph *graph, int32_t n_ranks)
 {
     const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
     HRF_AUTO_FREE bool *flags = hrf_calloc(2 * (size_t)graph->n_values + 1, sizeof *flags);
-    HRF_CHECK_MEMORY(flags != NULL, err, "no memory to divide windows");
     struct windows w = { .graph = graph,
                          .n_images = in->rank > 0 && in->dims[0] > 0 ? in->dims[0] : 1,
                          .least = n_ranks > 2 ? n_ranks : 2,
@@ -152,5 +153,4 @@ enum hrf_status hrf_windows_join(struct hrf_graph *graph, int32_t n_ranks, struc
         value->shape.dims[1] *= value->shape.dims[0] / w.n_images;
         value->shape.dims[0] = w.n_images;
     }
-    return HRF_OK;
 }

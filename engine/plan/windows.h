@@ -13,7 +13,6 @@
 
 /* Rewrites the attention of at least n_ranks windows an image whose neighbours can be rewritten,
  * too, as far as the copies of rows (region_rows.h) into windows and out of them. */
-HRF_CHECKED enum hrf_status hrf_windows_join(struct hrf_graph *graph, int32_t n_ranks,
-                                             struct hrf_error *err);
+void hrf_windows_join(struct hrf_graph *graph, int32_t n_ranks);
 
 #endif

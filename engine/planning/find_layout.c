@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `per_node`: processes on each machine; 0: the ranks are threads. */
+/* Finds what is known of this machine. `per_node` is the number of processes on each machine; 0:
+ * the ranks are threads. */
 static enum hrf_status find_known(const struct hrf_session_config *config, int32_t n_ranks,
                                   int32_t per_node, struct hrf_found_layout *found,
                                   struct hrf_error *err)
@@ -47,11 +48,16 @@ static enum hrf_status choose(const struct hrf_graph *graph,
     return HRF_OK;
 }
 
+bool hrf_layout_is_auto(const char *text)
+{
+    return text != NULL && strcmp(text, "auto") == 0;
+}
+
 static enum hrf_status find(const char *text, const struct hrf_graph *graph, int32_t n_ranks,
                             int32_t per_node, struct hrf_session_config *config,
                             struct hrf_found_layout *out, struct hrf_error *err)
 {
-    const bool is_auto = text != NULL && strcmp(text, "auto") == 0;
+    const bool is_auto = hrf_layout_is_auto(text);
     HRF_TRY(hrf_layout_parse(is_auto ? NULL : text, &out->plan, err));
     const bool may_need_bands = hrf_layout_ranks(&out->plan) == 1 && config->memory_limit_bytes > 0;
     if (!is_auto && hrf_layout_group_ranks(&out->plan) == 1 && !may_need_bands)
@@ -74,7 +80,7 @@ static enum hrf_status find(const char *text, const struct hrf_graph *graph, int
 
 /* ---- the first rank's result, sent to the others ---- */
 
-struct told {
+struct announcement {
     struct hrf_vote outcome;
     struct hrf_layout_plan plan;
     struct hrf_machine machine;
@@ -84,16 +90,16 @@ struct told {
     int64_t n_bytes; /* of the costs, as JSON */
 };
 
-static void take_told(const struct told *told, struct hrf_session_config *config,
-                      struct hrf_found_layout *out)
+static void take_announced(const struct announcement *announced, struct hrf_session_config *config,
+                           struct hrf_found_layout *out)
 {
-    out->plan = told->plan;
-    out->is_chosen = told->is_chosen;
-    out->predicted_seconds = told->predicted_seconds;
-    out->known.machine = told->machine;
-    out->known.costs.rates = told->rates;
+    out->plan = announced->plan;
+    out->is_chosen = announced->is_chosen;
+    out->predicted_seconds = announced->predicted_seconds;
+    out->known.machine = announced->machine;
+    out->known.costs.rates = announced->rates;
     out->cutting = (struct hrf_cutting){ &out->known.costs, &out->known.machine };
-    config->cutting = told->is_cut ? &out->cutting : NULL;
+    config->cutting = announced->is_cut ? &out->cutting : NULL;
 }
 
 static enum hrf_status take_costs(struct hrf_comm *comm, int64_t n_bytes,
@@ -101,36 +107,33 @@ static enum hrf_status take_costs(struct hrf_comm *comm, int64_t n_bytes,
 {
     HRF_AUTO_JSON json = NULL;
     HRF_AUTO_FREE char *text = hrf_alloc((size_t)n_bytes + 1);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for measured costs");
     HRF_TRY(hrf_broadcast(comm, text, (size_t)n_bytes, err));
     HRF_TRY(hrf_json_parse(text, (size_t)n_bytes, "rank 0's costs", &json, err));
     return hrf_cost_decode(json, "rank 0's costs", costs, err);
 }
 
-/* On rank 0. `status` and `err`: the result of the search. */
+/* Sends the result of the search, found layout or `status` and `err`, from rank 0 to the others. */
 static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_config *config,
                             const struct hrf_found_layout *found, enum hrf_status status,
                             struct hrf_error *err)
 {
     HRF_AUTO_JSON json = hrf_cost_encode(&found->known.costs);
-    HRF_AUTO_FREE char *text = json != NULL ? hrf_json_text(json) : NULL;
-    if (status == HRF_OK && text == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory to tell the ranks their layout");
-    struct told told = { .outcome = { .status = status },
-                         .plan = found->plan,
-                         .machine = found->known.machine,
-                         .rates = found->known.costs.rates,
-                         .is_chosen = found->is_chosen,
-                         .is_cut = config->cutting != NULL,
-                         .predicted_seconds = found->predicted_seconds,
-                         .n_bytes = text != NULL ? (int64_t)strlen(text) : 0 };
+    HRF_AUTO_FREE char *text = hrf_json_text(json);
+    struct announcement announced = { .outcome = { .status = status },
+                                      .plan = found->plan,
+                                      .machine = found->known.machine,
+                                      .rates = found->known.costs.rates,
+                                      .is_chosen = found->is_chosen,
+                                      .is_cut = config->cutting != NULL,
+                                      .predicted_seconds = found->predicted_seconds,
+                                      .n_bytes = (int64_t)strlen(text) };
     if (status != HRF_OK)
-        snprintf(told.outcome.text, sizeof told.outcome.text, "%.*s",
-                 (int)sizeof told.outcome.text - 1, err->text);
+        snprintf(announced.outcome.text, sizeof announced.outcome.text, "%.*s",
+                 (int)sizeof announced.outcome.text - 1, err->text);
     struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status said = hrf_broadcast(comm, &told, sizeof told, &why);
-    if (said == HRF_OK && status == HRF_OK && told.is_cut)
-        said = hrf_broadcast(comm, text, (size_t)told.n_bytes, &why);
+    enum hrf_status said = hrf_broadcast(comm, &announced, sizeof announced, &why);
+    if (said == HRF_OK && status == HRF_OK && announced.is_cut)
+        said = hrf_broadcast(comm, text, (size_t)announced.n_bytes, &why);
     if (status != HRF_OK || said == HRF_OK)
         return status;
     *err = why;
@@ -141,7 +144,6 @@ static enum hrf_status tell(struct hrf_comm *comm, const struct hrf_session_conf
 static enum hrf_status count_on_first_host(struct hrf_comm *comm, int32_t *n, struct hrf_error *err)
 {
     HRF_AUTO_FREE bool *is_same_node = hrf_calloc((size_t)comm->n_ranks, sizeof *is_same_node);
-    HRF_CHECK_MEMORY(is_same_node != NULL, err, "no memory for %d ranks", comm->n_ranks);
     HRF_TRY(hrf_find_same_node(comm, is_same_node, err));
     *n = 0;
     for (int32_t r = 0; r < comm->n_ranks; r++)
@@ -154,7 +156,7 @@ enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
                                 struct hrf_found_layout *out, struct hrf_error *err)
 {
     struct hrf_error why = { .status = HRF_OK };
-    struct told told;
+    struct announcement announced;
     *out = (struct hrf_found_layout){ .is_chosen = false };
     if (comm == NULL || comm->n_ranks == 1) {
         const int32_t n_threads = config->n_threads > 0 ? config->n_threads
@@ -172,11 +174,11 @@ enum hrf_status hrf_layout_find(const char *text, const struct hrf_graph *graph,
             *err = why;
         return said;
     }
-    HRF_TRY(hrf_broadcast(comm, &told, sizeof told, err));
-    if (told.outcome.status != HRF_OK)
-        return hrf_error_set(err, told.outcome.status, "%s", told.outcome.text);
-    take_told(&told, config, out);
-    return told.is_cut ? take_costs(comm, told.n_bytes, &out->known.costs, err) : HRF_OK;
+    HRF_TRY(hrf_broadcast(comm, &announced, sizeof announced, err));
+    if (announced.outcome.status != HRF_OK)
+        return hrf_error_set(err, announced.outcome.status, "%s", announced.outcome.text);
+    take_announced(&announced, config, out);
+    return announced.is_cut ? take_costs(comm, announced.n_bytes, &out->known.costs, err) : HRF_OK;
 }
 
 void hrf_found_layout_release(struct hrf_found_layout *found)

@@ -21,6 +21,8 @@ struct hrf_found_layout {
     int32_t per_node;           /* ranks on rank 0's machine, on rank 0; 0: they are threads */
 };
 
+/* True for "auto"; false for NULL. */
+bool hrf_layout_is_auto(const char *text);
 /* `text` NULL: one rank. `graph` with the shapes of the whole batch. `comm` NULL: ranks are
  * threads; else every rank of it calls this, and "auto" is for as many as it has. Sets
  * config->cutting where there are stages, or halos or bands whose costs were measured; *out stays

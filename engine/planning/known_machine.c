@@ -183,8 +183,7 @@ enum hrf_status hrf_known_machine_path(const char *cache, char **out, struct hrf
     HRF_TRY(hrf_cache_folder(cache, "machines", &directory, err));
     hrf_process_host_name(host, sizeof host);
     HRF_AUTO_FREE char *name = hrf_text_file_name(host);
-    char *path = name != NULL ? hrf_format("%s/%s.json", directory, name) : NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    char *path = hrf_format("%s/%s.json", directory, name);
     *out = path;
     return HRF_OK;
 }

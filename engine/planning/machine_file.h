@@ -24,7 +24,7 @@ HRF_CHECKED enum hrf_status hrf_machine_read(const char *path, struct hrf_machin
                                              struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_machine_parse(const char *text, size_t n_bytes, const char *where,
                                               struct hrf_machine *out, struct hrf_error *err);
-/* The machine as JSON that reads back; links as points. New reference; NULL = no memory. */
+/* The machine as JSON that reads back; links as points. A new reference. */
 json_t *hrf_machine_json(const struct hrf_machine *machine);
 
 #endif

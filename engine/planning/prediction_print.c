@@ -13,11 +13,6 @@ static double images_per_second(const struct hrf_outlook *o)
     return (double)o->prediction->n_images / o->prediction->seconds;
 }
 
-static int64_t held_bytes(const struct hrf_predicted_rank *r)
-{
-    return r->activation_bytes + r->weight_bytes + r->workspace_bytes;
-}
-
 static void print_part(const struct hrf_predicted_rank *r, FILE *out)
 {
     char part[96] = "-";
@@ -54,8 +49,9 @@ void hrf_outlook_print_ranks(const struct hrf_outlook *o, FILE *out)
         fprintf(out, "%5d %5d  ", r, p->stage);
         print_part(p, out);
         fprintf(out, " %8.3f %8.3f %6.1f ms %5.1f ms %5.1f ms %5.1f ms %9.2f %6lld",
-                (double)held_bytes(p) / 0x1p30, (double)p->weight_bytes / 0x1p30,
-                s->seconds[HRF_SIM_COMPUTE] * 1e3, s->seconds[HRF_SIM_COPY] * 1e3,
+                (double)(p->activation_bytes + p->weight_bytes + p->workspace_bytes) / 0x1p30,
+                (double)p->weight_bytes / 0x1p30, s->seconds[HRF_SIM_COMPUTE] * 1e3,
+                s->seconds[HRF_SIM_COPY] * 1e3,
                 (s->seconds[HRF_SIM_SEND] + s->seconds[HRF_SIM_RECEIVE]) * 1e3,
                 s->seconds[HRF_SIM_WAIT] * 1e3, (double)s->sent_bytes * 1e-6, (long long)s->n_sent);
         print_nodes(o, p, out);

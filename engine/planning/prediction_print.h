@@ -28,7 +28,7 @@ void hrf_outlook_print_ranks(const struct hrf_outlook *outlook, FILE *out);
 /* A line of a table, and the table's head. */
 void hrf_outlook_print_head(FILE *out);
 void hrf_outlook_print_line(const struct hrf_outlook *outlook, FILE *out);
-/* With "per_rank" when `with_ranks`. New reference; NULL = no memory. */
+/* With "per_rank" when `with_ranks`. A new reference. */
 json_t *hrf_outlook_json(const struct hrf_outlook *outlook, bool with_ranks);
 /* On what the figures stand. */
 void hrf_known_print(const struct hrf_known *known, FILE *out);

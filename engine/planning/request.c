@@ -1,46 +1,45 @@
 /* request.c - checks and loads what the options of several subcommands name (request.h). */
 #include "engine/planning/request.h"
 
+#include "base/message.h"
+
 #include "base/args.h"
 #include "base/clock.h"
 #include "base/path.h"
-#include "base/precision.h"
 #include "engine/backend/backend.h"
+#include "engine/ir/fixed_input.h"
+#include "engine/ir/op.h"
 #include "engine/model/model.h"
 #include "engine/onnx/onnx.h"
-#include "engine/plan/layout.h"
+#include "engine/planning/find_layout.h"
+#include "schema/settings/layout.h"
+#include "schema/settings/precision.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static bool is_listed(const char *word, const char *const words[])
+static enum hrf_status check_word(const char *option, const char *word, const char *const words[],
+                                  struct hrf_error *err)
 {
-    for (size_t i = 0; words[i] != NULL; i++)
+    HRF_AUTO_RELEASE(hrf_strbuf) offer = HRF_STRBUF_INIT;
+    for (size_t i = 0; words[i] != NULL; i++) {
         if (strcmp(words[i], word) == 0)
-            return true;
-    return false;
-}
-
-static enum hrf_status check_word(const char *option, const char *word, const char *const all[],
-                                  const char *offer, struct hrf_error *err)
-{
-    if (is_listed(word, all))
-        return HRF_OK;
-    const char *near = hrf_nearest_word(word, all);
+            return HRF_OK;
+        hrf_strbuf_addf(&offer, i == 0 ? "%s" : ", %s", words[i]);
+    }
+    const char *near = hrf_nearest_word(word, words);
     return hrf_error_set(err, HRF_E_USER, "--%s '%s' is not known%s%s%s; there are: %s", option,
                          word, near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
-                         near != NULL ? "'?" : "", offer);
+                         near != NULL ? "'?" : "", offer.text);
 }
 
-enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
-                                         const char *layout, struct hrf_error *err)
+enum hrf_status hrf_engine_check_request(const char *device, const char *layout,
+                                         struct hrf_error *err)
 {
-    static const char *const devices[] = { "auto", "cpu", "ref", "cuda", NULL };
+    static const char *const devices[] = { "auto", "cpu", "cuda", "ref", NULL };
     struct hrf_layout_plan unused;
-    HRF_TRY(check_word("device", device, devices, "auto, cpu, cuda, ref", err));
-    HRF_TRY(check_word("precision", precision, hrf_precision_names, "fp32, tf32, fp16, bf16, int8",
-                       err));
-    if (layout != NULL && strcmp(layout, "auto") == 0)
+    HRF_TRY(check_word("device", device, devices, err));
+    if (hrf_layout_is_auto(layout))
         return HRF_OK;
     return hrf_layout_parse(layout, &unused, err);
 }
@@ -92,24 +91,30 @@ static enum hrf_status set_tokens_input(struct hrf_graph *graph, int64_t batch, 
     return hrf_graph_set_input_shape(graph, 0, &shape, err);
 }
 
-static enum hrf_status refuse_size(const struct hrf_value *input, int64_t size,
-                                   struct hrf_error *err)
+/* `is_run`: the images are patches of a run. */
+static enum hrf_status refuse_size(const struct hrf_value *input, int64_t size, bool is_run,
+                                   const char *why, struct hrf_error *err)
 {
     const int64_t rows = input->shape.dims[2], columns = input->shape.dims[3];
     HRF_AUTO_FREE char *way = NULL;
     char text[128];
     hrf_shape_text(&input->shape, text);
-    if (rows == columns)
-        way = hrf_format(": use model.input.size: %lld, to which patches are then resized (or "
-                         "their middle is cut, after resizing them to model.input.resize)",
-                         (long long)rows);
-    return hrf_error_set(
-        err, HRF_E_USER, "the model's input '%s' is %s; it cannot take images of %lldx%lld px%s",
-        input->name, text, (long long)size, (long long)size, way != NULL ? way : "");
+    if (rows == columns && is_run)
+        way = hrf_message_format(
+            ": use {model.input.size=%lld}, to which patches are then resized (or their middle is "
+            "cut, after resizing them to {model.input.resize})",
+            (long long)rows);
+    else if (rows == columns)
+        way = hrf_format(": give %lld as the size", (long long)rows);
+    return hrf_error_set(err, HRF_E_USER,
+                         "the model's input '%s' is %s; it cannot take images of %lldx%lld px%s "
+                         "(%s)",
+                         input->name, text, (long long)size, (long long)size,
+                         way != NULL ? way : "", why);
 }
 
-enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch, int64_t size,
-                                           struct hrf_error *err)
+static enum hrf_status set_image_input(struct hrf_graph *graph, int64_t batch, int64_t size,
+                                       bool is_run, struct hrf_error *err)
 {
     if (graph->n_inputs != 1)
         return hrf_error_set(err, HRF_E_USER,
@@ -117,6 +122,7 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
                              graph->n_inputs);
     const struct hrf_value *input = &graph->values[graph->inputs[0]];
     struct hrf_shape shape = input->shape;
+    struct hrf_error why = { .status = HRF_OK };
     char text[128];
     hrf_shape_text(&shape, text);
     if (shape.rank == 3)
@@ -126,8 +132,6 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
                              "the model's input '%s' is %s; it must be an RGB image batch Nx3xHxW",
                              input->name, text);
     for (int axis = 2; axis < 4; axis++) {
-        if (size > 0 && shape.dims[axis] > 0 && shape.dims[axis] != size)
-            return refuse_size(input, size, err);
         if (size > 0)
             shape.dims[axis] = size;
         if (shape.dims[axis] <= 0)
@@ -135,14 +139,37 @@ enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batc
                                  "the model's input '%s' is %s: give the image size", input->name,
                                  text);
     }
-    if (shape.dims[0] > 0 && batch > 0 && shape.dims[0] != batch && shape.dims[0] != 1)
-        return hrf_error_set(err, HRF_E_USER,
-                             "the model's input '%s' is %s: its batch is fixed, so set the batch "
-                             "to %lld",
-                             input->name, text, (long long)shape.dims[0]);
     shape.dims[0] = batch > 0 ? batch : 1;
     shape.dims[1] = 3;
+    if (hrf_fixed_input_check_size(graph, &shape, &why) != HRF_OK)
+        return refuse_size(input, size, is_run, why.text, err);
+    shape.dims[0] = hrf_graph_images(graph, &shape);
     return hrf_graph_set_input_shape(graph, 0, &shape, err);
+}
+
+enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch, int64_t size,
+                                           struct hrf_error *err)
+{
+    return set_image_input(graph, batch, size, true, err);
+}
+
+enum hrf_status hrf_engine_load_image_model(const char *name, int64_t n_classes, int64_t *size,
+                                            int64_t *batch, struct hrf_graph **out,
+                                            struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(
+        hrf_engine_load_model(name, n_classes, *size > 0 ? *size : HRF_ENGINE_SIZE, &graph, err));
+    const struct hrf_shape *input = graph->n_inputs == 1 ? &graph->values[graph->inputs[0]].shape
+                                                         : NULL;
+    int64_t side = *size;
+    if (side == 0 && input != NULL && (input->rank == 3 ? input->dims[1] : input->dims[2]) <= 0)
+        side = HRF_ENGINE_SIZE;
+    HRF_TRY(set_image_input(graph, *batch, side, false, err));
+    *size = input->rank == 3 ? input->dims[1] : input->dims[2];
+    *batch = input->dims[0];
+    HRF_MOVE(*out, graph);
+    return HRF_OK;
 }
 
 void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double operations)
@@ -155,17 +182,12 @@ void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double
 
 bool hrf_engine_ends_in_probabilities(const struct hrf_graph *graph)
 {
-    static const enum hrf_op leaving[] = { HRF_OP_IDENTITY, HRF_OP_FLATTEN,   HRF_OP_RESHAPE,
-                                           HRF_OP_SQUEEZE,  HRF_OP_UNSQUEEZE, HRF_OP_TRANSPOSE,
-                                           HRF_OP_SLICE,    HRF_OP_RESIZE };
     for (int32_t at = graph->outputs[0]; at >= 0 && graph->values[at].producer >= 0;) {
         const struct hrf_node *node = &graph->nodes[graph->values[at].producer];
         if (node->op == HRF_OP_SOFTMAX || node->op == HRF_OP_SIGMOID)
             return true;
-        bool leaves = false;
-        for (size_t i = 0; i < sizeof leaving / sizeof leaving[0]; i++)
-            leaves |= node->op == leaving[i];
-        if (!leaves)
+        if (hrf_op_info(node->op)->op_class != HRF_CLASS_VIEW && node->op != HRF_OP_TRANSPOSE &&
+            node->op != HRF_OP_SLICE && node->op != HRF_OP_RESIZE)
             return false;
         at = node->inputs[0];
     }
@@ -190,7 +212,7 @@ enum hrf_status hrf_engine_check_output(const struct hrf_graph *graph, const cha
     return HRF_OK;
 }
 
-enum { MOST_FEATURES = 1 << 16 }; /* what a scores record holds for a patch */
+enum { MAX_FEATURES = 1 << 16 }; /* what a scores record holds for a patch */
 
 enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph, int64_t *width,
                                            struct hrf_error *err)
@@ -200,7 +222,7 @@ enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph, int64_
     const struct hrf_shape *shape = &output->shape;
     const int64_t batch = graph->values[graph->inputs[0]].shape.dims[0];
     bool is_vector = shape->rank >= 2 && shape->dims[0] == batch && shape->dims[1] > 0 &&
-                     shape->dims[1] <= MOST_FEATURES;
+                     shape->dims[1] <= MAX_FEATURES;
     for (int32_t i = 2; i < shape->rank; i++)
         is_vector &= shape->dims[i] == 1;
     char text[128];
@@ -210,14 +232,14 @@ enum hrf_status hrf_engine_check_embedding(const struct hrf_graph *graph, int64_
                              "the model's output '%s' is %s for a batch of %lld where an embedding "
                              "is one vector of at most %d numbers for each image: export the model "
                              "with its class token or pooled features as output",
-                             output->name, text, (long long)batch, MOST_FEATURES);
+                             output->name, text, (long long)batch, MAX_FEATURES);
     *width = shape->dims[1];
     return HRF_OK;
 }
 
-enum { MOST_CLASSES = 1000 }; /* more classes would be a map or a feature */
+enum { MAX_CLASSES = 1000 }; /* more classes would be a map or a feature */
 
-/* Which operator is to be appended; *is_needed false: none. */
+/* Finds the operator that is to be appended; *is_needed false: none. */
 static enum hrf_status choose_activation(const struct hrf_graph *graph, int64_t n_classes,
                                          const char *wanted, enum hrf_op *op, bool *is_needed,
                                          struct hrf_error *err)
@@ -228,15 +250,16 @@ static enum hrf_status choose_activation(const struct hrf_graph *graph, int64_t 
     *op = is_sigmoid ? HRF_OP_SIGMOID : HRF_OP_SOFTMAX;
     *is_needed = wanted == NULL ? !has_one : strcmp(wanted, "none") != 0;
     if (wanted != NULL && has_one && *is_needed)
-        return hrf_error_set(err, HRF_E_USER,
-                             "the model's output '%s' has passed a Softmax or Sigmoid already, and "
-                             "model.output '%s' would add another; use 'probabilities', or export "
-                             "the raw outputs",
-                             graph->values[output].name, wanted);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "the model's output '%s' has passed a Softmax or Sigmoid already, and "
+            "{model.output} '%s' would add another; use 'probabilities', or export "
+            "the raw outputs",
+            graph->values[output].name, wanted);
     return HRF_OK;
 }
 
-/* The output becomes what `op` makes of it. */
+/* Appends `op` to the output. */
 static enum hrf_status append_activation(struct hrf_graph *graph, enum hrf_op op,
                                          struct hrf_error *err)
 {
@@ -249,7 +272,6 @@ static enum hrf_status append_activation(struct hrf_graph *graph, enum hrf_op op
     HRF_TRY(
         hrf_graph_add_node(graph, op, "hires-flow head", &output, 1, &added, 1, &attributes, err));
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs, sizeof *inputs);
-    HRF_CHECK_MEMORY(inputs != NULL, err, "no memory for the model's head");
     memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);
     return hrf_graph_set_io(graph, inputs, graph->n_inputs, &added, 1, err);
 }
@@ -267,7 +289,7 @@ static enum hrf_status finish_segmentation(struct hrf_graph *graph, int64_t n_cl
     if (shape->rank != 4 || shape->dims[0] != input->dims[0] || shape->dims[1] != n_classes)
         return hrf_error_set(err, HRF_E_USER,
                              "the model's output '%s' is %s for a batch of %lld; segmentation into "
-                             "%lld classes (model.classes) needs %lldx%lldxHxW",
+                             "%lld classes ({model.classes}) needs %lldx%lldxHxW",
                              graph->values[output].name, text, (long long)input->dims[0],
                              (long long)n_classes, (long long)input->dims[0], (long long)n_classes);
     const int64_t side = shape->dims[2];
@@ -300,10 +322,10 @@ enum hrf_status hrf_engine_finish_scores(struct hrf_graph *graph, int64_t n_clas
         const bool is_row = shape.rank > 0 && shape.dims[0] == batch && batch > 0;
         const int64_t n_there = is_row ? hrf_shape_count(&shape) / batch : 0;
         hrf_error_set(err, HRF_E_USER,
-                      "the model's output '%s' is %s for a batch of %lld; the workflow names %lld "
-                      "classes (model.classes)",
+                      "the model's output '%s' is %s for a batch of %lld; there are %lld "
+                      "classes ({model.classes})",
                       graph->values[output].name, text, (long long)batch, (long long)n_classes);
-        if (n_there > 0 && n_there <= MOST_CLASSES && err != NULL)
+        if (n_there > 0 && n_there <= MAX_CLASSES && err != NULL)
             snprintf(err->text + strlen(err->text), sizeof err->text - strlen(err->text),
                      ": name %lld, one for each number of the output%s", (long long)n_there,
                      n_there == 1 ? ", e.g. [tumor]" : "");
@@ -328,7 +350,7 @@ enum hrf_status hrf_engine_sign_calibration(struct hrf_calibration *calibration,
                   { &calibration->engine, HRF_VERSION },
                   { &calibration->created, created } };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (*texts[i].place == NULL && (*texts[i].place = hrf_strdup(texts[i].text)) == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
+        if (*texts[i].place == NULL)
+            *texts[i].place = hrf_strdup(texts[i].text);
     return HRF_OK;
 }

@@ -7,10 +7,10 @@
 #include "engine/ir/graph.h"
 #include "schema/record/calibration.h"
 
-/* What a build can do of --device, --precision and --layout; the text names what was asked, what
+/* What a build can do of --device and --layout; the text names what was asked, what
  * there is, and the nearest word. */
-HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const char *precision,
-                                                     const char *layout, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_engine_check_request(const char *device, const char *layout,
+                                                     struct hrf_error *err);
 
 /* That the device is there: a job that needs another machine should not fail slide by slide. */
 HRF_CHECKED enum hrf_status
@@ -24,9 +24,18 @@ HRF_CHECKED enum hrf_status hrf_engine_load_model(const char *name, int64_t n_cl
 /* What the model may ask for (graph.h); 0: the default stays. */
 void hrf_engine_set_bounds(struct hrf_graph *graph, int64_t memory_bytes, double operations);
 /* Sets the shape of a model's only input to batch x 3 x size x size (channels as the model
- * says); size 0 keeps the model's own. Names what does not fit. */
+ * says); size 0 keeps the model's own. A model whose file fixes the batch and that cannot be run
+ * with another one (engine/ir/fixed_input.h) gets the file's: look at the graph's input afterwards.
+ * Names what does not fit. */
 HRF_CHECKED enum hrf_status hrf_engine_set_image_input(struct hrf_graph *graph, int64_t batch,
                                                        int64_t size, struct hrf_error *err);
+/* Both. *size 0: that of the model's file, HRF_ENGINE_SIZE where it leaves it open. *size and
+ * *batch become what the graph has. */
+enum { HRF_ENGINE_SIZE = 256 };
+HRF_CHECKED enum hrf_status hrf_engine_load_image_model(const char *name, int64_t n_classes,
+                                                        int64_t *size, int64_t *batch,
+                                                        struct hrf_graph **out,
+                                                        struct hrf_error *err);
 
 /* Makes the graph's only output the scores of classes. `activation` NULL: appends Softmax (or
  * Sigmoid for one output) unless it ends in one; "softmax", "sigmoid": appends that; "none":

@@ -34,7 +34,6 @@ enum hrf_status hrf_find_same_node(struct hrf_comm *comm, bool *is_same_node, st
 {
     char host[64] = "";
     HRF_AUTO_FREE char *hosts = hrf_calloc((size_t)comm->n_ranks, sizeof host);
-    HRF_CHECK_MEMORY(hosts != NULL, err, "no memory for %d ranks", comm->n_ranks);
     hrf_process_host_name(host, sizeof host);
     HRF_TRY(hrf_gather(comm, host, sizeof host, hosts, err));
     for (int32_t r = 0; r < comm->n_ranks && comm->rank == 0; r++)
@@ -42,7 +41,7 @@ enum hrf_status hrf_find_same_node(struct hrf_comm *comm, bool *is_same_node, st
     return HRF_OK;
 }
 
-/* `sum` holds what the ranks before this one have sent. */
+/* Adds a rank's vote to `sum`, which holds the votes of the ranks before it. */
 static void add_vote(struct hrf_vote *sum, const struct hrf_vote *vote)
 {
     const struct hrf_vote before = *sum;

@@ -12,12 +12,12 @@
 struct kind {
     struct hrf_peers peers; /* without a comm: it only cuts rows out of own tensors */
     struct hrf_session *session;
-    float pixel[4];         /* the colour ... */
+    float pixel[4];         /* the colour of the band whose results are kept */
     unsigned char *results; /* The values that the bands pass on to the tail; NULL: none yet. */
-    int32_t result_band;    /* which gave them */
+    int32_t result_band;    /* the band that gave these results */
 };
 
-enum { MOST_CHANNELS = 4 };
+enum { MAX_CHANNELS = 4 };
 
 struct hrf_banded {
     struct hrf_halves halves;
@@ -70,27 +70,23 @@ void hrf_banded_destroy(struct hrf_banded *b)
 
 /* ---- making one ---- */
 
-static enum hrf_status find_kinds(struct hrf_banded *b, struct hrf_error *err)
+static void find_kinds(struct hrf_banded *b)
 {
     const size_t n = (size_t)b->plan.n_bands;
     b->kinds = hrf_calloc(n, sizeof *b->kinds);
     b->kind_of = hrf_calloc(2 * n, sizeof *b->kind_of);
-    HRF_CHECK_MEMORY(b->kinds != NULL && b->kind_of != NULL, err, "no memory for %zu bands", n);
     b->first_of = b->kind_of + n;
     hrf_bands_find_kinds(b->partition, b->kind_of, b->first_of, &b->n_kinds);
-    return HRF_OK;
 }
 
 /* With a line cache a band depends on more rows of the image than it is fed. */
-static enum hrf_status find_reaches(struct hrf_banded *b, struct hrf_error *err)
+static void find_reaches(struct hrf_banded *b)
 {
     const struct hrf_partition *p = b->partition;
     const size_t n_values = (size_t)p->graph->n_values;
     HRF_AUTO_FREE struct hrf_box *boxes = hrf_calloc(2 * n_values + 1, sizeof *boxes);
     b->reach = hrf_calloc((size_t)p->n_ranks, sizeof *b->reach);
     b->first_alike = hrf_calloc((size_t)p->n_ranks, sizeof *b->first_alike);
-    HRF_CHECK_MEMORY(boxes != NULL && b->reach != NULL && b->first_alike != NULL, err,
-                     "no memory for %d bands", p->n_ranks);
     for (int32_t band = 0; band < p->n_ranks; band++) {
         struct hrf_box *mine = boxes + (band % 2 == 0 ? 0 : n_values);
         const struct hrf_box *before = boxes + (band % 2 == 0 ? n_values : 0);
@@ -100,7 +96,6 @@ static enum hrf_status find_reaches(struct hrf_banded *b, struct hrf_error *err)
                               hrf_line_cache_reach_alike(p, before, mine);
         b->first_alike[band] = is_alike ? b->first_alike[band - 1] : band;
     }
-    return HRF_OK;
 }
 
 static void take_memory(struct hrf_session_memory *sum, const struct hrf_session *session)
@@ -147,9 +142,9 @@ static enum hrf_status build(struct hrf_banded *b, const struct hrf_graph *prepa
     HRF_TRY(hrf_halves_create(prepared, b->plan.cut, false, &b->halves, err));
     HRF_TRY(
         hrf_bands_partition(b->halves.head, b->plan.n_bands, b->plan.keeps, &b->partition, err));
-    HRF_TRY(find_kinds(b, err));
+    find_kinds(b);
     if (b->plan.keeps)
-        HRF_TRY(find_reaches(b, err));
+        find_reaches(b);
     HRF_TRY(build_kinds(b, config, err));
     tail = b->halves.tail;
     b->halves.tail = NULL;
@@ -168,7 +163,6 @@ static enum hrf_status create(const struct hrf_graph *prepared,
                               struct hrf_error *err)
 {
     HRF_AUTO(hrf_banded) b = hrf_calloc(1, sizeof *b);
-    HRF_CHECK_MEMORY(b != NULL, err, "no memory for bands");
     b->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     b->plan = *plan;
     HRF_TRY(build(b, prepared, config, err));
@@ -187,7 +181,8 @@ static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
                                struct hrf_bands_memory *out, struct hrf_error *err)
 {
     struct fitting *f = context;
-    hrf_banded_destroy(f->built); /* There may not be enough memory for two at once. */
+    hrf_banded_destroy(
+        f->built); /* The earlier attempt is freed first, because memory may not hold two. */
     f->built = NULL;
     HRF_TRY(create(f->prepared, f->config, plan, &f->built, err));
     const struct hrf_session_memory *m = &f->built->memory;
@@ -225,8 +220,11 @@ enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     double operations;
     if (graph->n_inputs != 1)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "bands of a network with %d inputs",
-                             graph->n_inputs);
+        return hrf_error_set(
+            err, HRF_E_UNSUPPORTED,
+            "the model has %d inputs, and only models of one are computed in bands "
+            "of rows: give {engine.memory} more, or use a smaller batch",
+            graph->n_inputs);
     HRF_TRY(hrf_session_prepare(graph, config, &prepared, &operations, &notes, err));
     HRF_TRY(fit(prepared, config, options, out, err));
     (*out)->operations = operations;
@@ -237,7 +235,7 @@ enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
 
 /* ---- running ---- */
 
-/* All pixels are equal: background. */
+/* True if all pixels are equal, as in the background. */
 static bool is_constant(const float *x, int64_t n_pixels, int64_t channels)
 {
     return n_pixels < 2 ||
@@ -305,7 +303,7 @@ static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel,
     for (int32_t i = 0; i < b->halves.n_crossings; i++)
         n_bytes += part_bytes(b, i, band);
     hrf_free(kind->results);
-    kind->results = hrf_alloc(n_bytes + 1);
+    kind->results = hrf_try_alloc(n_bytes + 1);
     if (kind->results == NULL)
         return;
     memcpy(kind->pixel, pixel, (size_t)channels * sizeof *pixel);
@@ -325,7 +323,7 @@ static void keep_results(struct hrf_banded *b, int32_t band, const float *pixel,
 static void look(struct hrf_banded *b, const struct hrf_box *box, const float *x, int64_t n_pixels,
                  int64_t channels)
 {
-    if (channels > MOST_CHANNELS || !is_constant(x, n_pixels, channels)) {
+    if (channels > MAX_CHANNELS || !is_constant(x, n_pixels, channels)) {
         b->one_from = box->hi[0];
         return;
     }
@@ -353,7 +351,7 @@ static enum hrf_status run_band(struct hrf_banded *b, int32_t band, hrf_source *
     const int32_t input = b->halves.head->inputs[0];
     const struct hrf_box *box = hrf_partition_box(b->partition, input, band);
     if (hrf_box_is_empty(box))
-        return HRF_OK; /* more bands than rows */
+        return HRF_OK; /* there are more bands than rows, so this one is empty */
     const struct hrf_shape *shape = hrf_session_input_shape(kind->session, 0);
     const int64_t channels = shape->dims[1], n_pixels = hrf_shape_count(shape) / channels;
     float *x = hrf_session_input(kind->session, 0);

@@ -35,8 +35,7 @@ struct noise {
     int64_t channels, columns, rows, per_image;
 };
 
-static enum hrf_status noise_init(const struct hrf_shape *shape, struct noise *noise,
-                                  struct hrf_error *err)
+static void noise_init(const struct hrf_shape *shape, struct noise *noise)
 {
     const bool is_image = shape->rank == 4, is_tokens = shape->rank == 3;
     *noise = (struct noise){ .channels = is_image    ? shape->dims[1]
@@ -50,9 +49,7 @@ static enum hrf_status noise_init(const struct hrf_shape *shape, struct noise *n
     noise->columns = noise->per_image / noise->channels / noise->rows;
     const int64_t n = noise->columns * noise->channels + NOISE_SHIFTS;
     noise->table = hrf_alloc_array((size_t)n, sizeof *noise->table);
-    HRF_CHECK_MEMORY(noise->table != NULL, err, "no memory for noise");
     fill(noise->table, n);
-    return HRF_OK;
 }
 
 static enum hrf_status read_noise(void *context, int32_t input, int64_t first, int64_t n,
@@ -131,7 +128,7 @@ static enum hrf_status time_layer(struct hrf_session *session, int32_t step, dou
 {
     const struct hrf_node *node = &session->graph->nodes[session->plan->steps[step].node];
     if (reads_an_input(session->graph, node))
-        fill_inputs(session); /* a run uses them up */
+        fill_inputs(session); /* a run overwrites its inputs */
     for (int64_t i = -1; i < n_runs; i++) {
         const double start = hrf_clock_seconds();
         HRF_TRY(hrf_session_time_step(session, step, err));
@@ -147,18 +144,15 @@ static enum hrf_status time_layer(struct hrf_session *session, int32_t step, dou
                            hrf_graph_is_second(session->graph, node);
     out->implementation = hrf_strdup(is_second ? "a second output of the layer before"
                                                : session->kernels[step]->implementation);
-    HRF_CHECK_MEMORY(out->name != NULL && out->implementation != NULL, err,
-                     "no memory for the layers' times");
     return HRF_OK;
 }
 
-/* In the order of a run, one after the other. */
+/* Times the steps one after the other, in the order of a run. */
 static enum hrf_status time_in_network(struct hrf_session *session, int64_t n_runs,
                                        struct hrf_bench *bench, struct hrf_error *err)
 {
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)(bench->n_layers * n_runs) + 1,
                                                     sizeof *seconds);
-    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for the layers' times");
     for (int64_t r = 0; r < n_runs; r++) {
         fill_inputs(session);
         for (int32_t i = 0; i < bench->n_layers; i++) {
@@ -176,7 +170,6 @@ static enum hrf_status time_layers(struct hrf_session *session, double *seconds,
                                    struct hrf_bench *bench, struct hrf_error *err)
 {
     bench->layers = hrf_calloc((size_t)session->plan->n_steps + 1, sizeof *bench->layers);
-    HRF_CHECK_MEMORY(bench->layers != NULL, err, "no memory for the layers' times");
     bench->convolutions = 0;
     for (int32_t i = 0; i < session->plan->n_steps; i++) {
         struct hrf_bench_layer *layer = &bench->layers[bench->n_layers++];
@@ -196,23 +189,16 @@ static enum hrf_status calibrate(const struct hrf_graph *graph,
     struct hrf_observations seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     HRF_AUTO(hrf_session) session = NULL;
-    full.precision = "fp32";
+    full.precision = HRF_FP32;
     full.every_tensor = true;
     HRF_TRY(hrf_session_create(graph, &full, &session, err));
     hrf_calibrator_watch(session, &calibrator);
     fill_inputs(session);
     enum hrf_status status = hrf_session_run(session, err);
     if (status == HRF_OK)
-        status = hrf_fit_all(&seen, HRF_FIT_KIND_MINMAX, out, err);
+        status = hrf_fit_all(&seen, HRF_FIT_MINMAX, out, err);
     hrf_observations_release(&seen);
     return status;
-}
-
-static void take_times(struct hrf_bench *bench, double *seconds)
-{
-    bench->median = hrf_median(seconds, (size_t)bench->n_runs); /* sorts */
-    bench->min = seconds[0];
-    bench->max = seconds[bench->n_runs - 1];
 }
 
 static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_network *network,
@@ -229,8 +215,6 @@ static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_netw
         return HRF_OK;
     bench->n_ranks = hrf_layout_ranks(layout);
     bench->ranks = hrf_calloc((size_t)bench->n_ranks, sizeof *bench->ranks);
-    HRF_CHECK_MEMORY(bench->ranks != NULL, err, "no memory for the facts of %d ranks",
-                     bench->n_ranks);
     HRF_TRY(hrf_network_facts(network, bench->ranks, err));
     for (int32_t i = 0; i < bench->n_ranks; i++)
         if (hrf_session_memory_total(&bench->ranks[i].memory) >
@@ -239,13 +223,12 @@ static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_netw
     return HRF_OK;
 }
 
-/* The sum over all processes, on rank 0. */
+/* Adds up the processor time of all processes on rank 0. */
 static enum hrf_status sum_processor(struct hrf_comm *comm, double *seconds, struct hrf_error *err)
 {
     if (comm == NULL)
         return HRF_OK;
     HRF_AUTO_FREE double *all = hrf_calloc((size_t)comm->n_ranks, sizeof *all);
-    HRF_CHECK_MEMORY(all != NULL, err, "no memory for the times of %d ranks", comm->n_ranks);
     HRF_TRY(hrf_gather(comm, seconds, sizeof *seconds, all, err));
     for (int32_t r = 1; r < comm->n_ranks; r++)
         *seconds += all[r];
@@ -278,7 +261,6 @@ static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_c
 {
     HRF_AUTO(hrf_network) network = NULL;
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
-    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for %lld runs", (long long)n_runs);
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_network_create(graph, config, &network, err));
     hrf_graph_drop_constants(graph);
@@ -288,7 +270,9 @@ static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_c
                                .n_runs = n_runs,
                                .n_turns = n_runs + warm_up(n_runs) };
     HRF_TRY(time_runs(network, noise, seconds, n_runs, &bench.processor, err));
-    take_times(&bench, seconds);
+    bench.median = hrf_median(seconds, (size_t)n_runs); /* sorts */
+    bench.min = seconds[0];
+    bench.max = seconds[n_runs - 1];
     enum hrf_status status = HRF_OK;
     if (with_layers && hrf_network_session(network) != NULL)
         status = time_layers(hrf_network_session(network), seconds, n_runs, &bench, err);
@@ -313,16 +297,15 @@ enum hrf_status hrf_bench_run(struct hrf_graph *graph, const struct hrf_network_
     struct hrf_calibrated calibrated = { .ranges = NULL };
     HRF_AUTO(hrf_calibration) calibration = NULL;
     struct noise noise;
-    if (strcmp(config->session.precision, "int8") == 0 && config->session.n_ranges == 0 &&
-        !hrf_lower_brings_scales(graph)) {
+    if (hrf_precision_row(config->session.precision)->needs_scales &&
+        config->session.n_ranges == 0 && !hrf_lower_brings_scales(graph)) {
         HRF_TRY(calibrate(graph, &config->session, &calibration, err));
-        HRF_TRY(hrf_calibrated_init(calibration, &calibrated, err));
+        hrf_calibrated_init(calibration, &calibrated);
         whole.session.ranges = calibrated.ranges;
         whole.session.n_ranges = calibrated.n_ranges;
     }
-    enum hrf_status status = noise_init(&graph->values[graph->inputs[0]].shape, &noise, err);
-    if (status == HRF_OK)
-        status = bench(graph, &whole, &noise, n_runs, with_layers, out, err);
+    noise_init(&graph->values[graph->inputs[0]].shape, &noise);
+    enum hrf_status status = bench(graph, &whole, &noise, n_runs, with_layers, out, err);
     hrf_free(noise.table);
     hrf_calibrated_release(&calibrated);
     return status;

@@ -13,11 +13,11 @@ static enum hrf_status observe(void *context, const char *value, const struct hr
     int64_t n = hrf_shape_count(shape);
     if (c->n_images > 0 && shape->rank > 0 && shape->dims[0] == c->batch)
         n = n / c->batch * c->n_images;
-    if (c->tries_smoothing)
-        return c->smoothing == NULL ? HRF_OK
-                                    : hrf_smoothing_try(c->smoothing, c->observations, value, data,
-                                                        n / channels, channels, err);
-    return hrf_observe(c->observations, value, data, n, channels, err);
+    if (!c->tries_smoothing)
+        return hrf_observe(c->observations, value, data, n, channels, err);
+    if (c->smoothing != NULL)
+        hrf_smoothing_try(c->smoothing, c->observations, value, data, n / channels, channels);
+    return HRF_OK;
 }
 
 void hrf_calibrator_watch(struct hrf_session *session, struct hrf_calibrator *calibrator)
@@ -25,8 +25,7 @@ void hrf_calibrator_watch(struct hrf_session *session, struct hrf_calibrator *ca
     hrf_session_observe(session, observe, calibrator);
 }
 
-enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
-                                    struct hrf_calibrated *out, struct hrf_error *err)
+void hrf_calibrated_init(const struct hrf_calibration *calibration, struct hrf_calibrated *out)
 {
     *out = (struct hrf_calibrated){ .n_ranges = (int32_t)calibration->n_tensors,
                                     .n_keep = (int32_t)calibration->n_keep };
@@ -34,11 +33,6 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
     out->keep = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep);
     out->keep_reasons = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep_reasons);
     out->keep_precisions = hrf_calloc(calibration->n_keep + 1, sizeof *out->keep_precisions);
-    if (out->ranges == NULL || out->keep == NULL || out->keep_reasons == NULL ||
-        out->keep_precisions == NULL) {
-        hrf_calibrated_release(out);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a calibration");
-    }
     for (size_t i = 0; i < calibration->n_tensors; i++) {
         const struct hrf_calibration_tensor *t = &calibration->tensors[i];
         out->ranges[i] = (struct hrf_range){ .value = t->name,
@@ -54,7 +48,6 @@ enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
         out->keep_reasons[i] = calibration->keep[i].reason;
         out->keep_precisions[i] = calibration->keep[i].precision;
     }
-    return HRF_OK;
 }
 
 void hrf_calibrated_release(struct hrf_calibrated *calibrated)

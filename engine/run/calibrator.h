@@ -25,11 +25,11 @@ void hrf_calibrator_watch(struct hrf_session *session, struct hrf_calibrator *ca
 struct hrf_calibrated {
     struct hrf_range *ranges;
     int32_t n_ranges;
-    const char **keep, **keep_reasons, **keep_precisions;
+    const char **keep, **keep_reasons;
+    enum hrf_precision *keep_precisions; /* HRF_N_PRECISIONS: float32, and nothing was measured */
     int32_t n_keep;
 };
-HRF_CHECKED enum hrf_status hrf_calibrated_init(const struct hrf_calibration *calibration,
-                                                struct hrf_calibrated *out, struct hrf_error *err);
+void hrf_calibrated_init(const struct hrf_calibration *calibration, struct hrf_calibrated *out);
 void hrf_calibrated_release(struct hrf_calibrated *calibrated);
 
 #endif

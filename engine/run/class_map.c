@@ -2,6 +2,8 @@
  * class map (class_map.h). */
 #include "engine/run/class_map.h"
 
+#include "engine/ir/op.h"
+
 #include <string.h>
 
 /* The last nodes of the network, from the output backwards. */
@@ -16,20 +18,9 @@ struct head {
 /* Operators that only rearrange the numbers of an image, or turn the logits into probabilities. */
 static bool is_passed_over(enum hrf_op op, bool after_linear)
 {
-    switch (op) {
-    case HRF_OP_FLATTEN:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-    case HRF_OP_IDENTITY:
-        return true;
-    case HRF_OP_SOFTMAX:
-    case HRF_OP_LOG_SOFTMAX:
-    case HRF_OP_SIGMOID:
-        return after_linear;
-    default:
-        return false;
-    }
+    return hrf_op_info(op)->op_class == HRF_CLASS_VIEW ||
+           (after_linear &&
+            (op == HRF_OP_SOFTMAX || op == HRF_OP_LOG_SOFTMAX || op == HRF_OP_SIGMOID));
 }
 
 /* The node that computes `value`, after skipping nodes that only pass it on; -1: an input or a
@@ -59,7 +50,7 @@ static enum hrf_status read_linear(const struct hrf_graph *graph, int32_t n, str
     if (n < 0)
         return refuse(graph, n, wanted, err);
     const struct hrf_node *node = &graph->nodes[n];
-    bool is_gemm = node->op == HRF_OP_GEMM && !node->attributes.transpose_a;
+    bool is_gemm = node->op == HRF_OP_GEMM && !node->attributes.gemm.transpose_a;
     if (!is_gemm && node->op != HRF_OP_MATMUL && node->op != HRF_OP_CONV)
         return refuse(graph, n, wanted, err);
     const struct hrf_value *weights = &graph->values[node->inputs[1]];
@@ -71,10 +62,10 @@ static enum hrf_status read_linear(const struct hrf_graph *graph, int32_t n, str
         (node->op != HRF_OP_CONV && weights->shape.rank != 2))
         return refuse(graph, n, wanted, err);
     head->weights = node->inputs[1];
-    head->by_feature = node->op == HRF_OP_MATMUL || (is_gemm && !node->attributes.transpose_b);
+    head->by_feature = node->op == HRF_OP_MATMUL || (is_gemm && !node->attributes.gemm.transpose_b);
     head->n_classes = weights->shape.dims[head->by_feature ? 1 : 0];
     head->n_features = weights->shape.dims[head->by_feature ? 0 : 1];
-    head->scale = is_gemm ? node->attributes.alpha : 1;
+    head->scale = is_gemm ? node->attributes.gemm.alpha : 1;
     return HRF_OK;
 }
 
@@ -115,8 +106,8 @@ static enum hrf_status add_weights(struct hrf_graph *graph, const struct head *h
                                    struct hrf_error *err)
 {
     const float *w = graph->values[head->weights].data;
-    HRF_AUTO_FREE float *copy = hrf_alloc_array((size_t)(head->n_classes * head->n_features),
-                                                sizeof *copy);
+    HRF_AUTO_FREE float *copy = hrf_try_alloc_array((size_t)(head->n_classes * head->n_features),
+                                                    sizeof *copy);
     HRF_CHECK_MEMORY(copy != NULL, err, "no memory for a class activation map");
     for (int64_t c = 0; c < head->n_classes; c++)
         for (int64_t f = 0; f < head->n_features; f++)

@@ -17,10 +17,7 @@ enum hrf_status hrf_cost_file_path(const char *cache, const char *device, int32_
     HRF_TRY(hrf_cache_folder(cache, "costs", &directory, err));
     hrf_process_host_name(host, sizeof host);
     HRF_AUTO_FREE char *name = hrf_text_file_name(host);
-    char *path = name != NULL ? hrf_format("%s/%s.%s.t%d.r%d.json", directory, name, device,
-                                           n_threads, n_at_once)
-                              : NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    char *path = hrf_format("%s/%s.%s.t%d.r%d.json", directory, name, device, n_threads, n_at_once);
     *out = path;
     return HRF_OK;
 }
@@ -49,9 +46,7 @@ enum hrf_status hrf_cost_file_write(const char *path, const struct hrf_cost_tabl
 {
     HRF_AUTO_JSON json = hrf_cost_encode(table);
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    if (json == NULL || directory == NULL ||
-        json_object_set_new(json, "version", json_integer(VERSION)) != 0)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to write %s", path);
+    json_object_set_new(json, "version", json_integer(VERSION));
     HRF_TRY(hrf_private_directory_open(directory, err));
     return hrf_json_write_file(path, json, err);
 }

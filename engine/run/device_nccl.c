@@ -14,6 +14,7 @@
 #include "base/host.h"
 #include "base/module.h"
 #include "engine/comm/nccl/nccl.h"
+#include "module_builds.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,13 +53,13 @@ static enum hrf_status greet(struct hrf_device_nccl *n, struct greeting *own, st
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "two mirrored pipelines (bidirectional) send to each other while "
                              "NCCL's messages wait for their receivers");
-    HRF_TRY(hrf_module_load("nccl", HRF_VERSION, &operations, err));
+    HRF_TRY(hrf_module_load("nccl", HRF_BUILD_NCCL, &operations, err));
     n->module = operations;
     HRF_TRY(n->module->versions(&header, &own->version, err));
     return c->peers->rank == 0 ? n->module->make_id(&own->id, err) : HRF_OK;
 }
 
-/* The same answer on all ranks: "" if NCCL can be used, else the reason why not. */
+/* Finds the same answer on all ranks: "" if NCCL can be used, else the reason why not. */
 static void judge(const struct greeting *all, int32_t n_ranks, char *why, size_t size)
 {
     *why = '\0';
@@ -116,7 +117,8 @@ static void *watch(void *context)
                      "NCCL did not bring the ranks together within %lld s (NCCL_DEBUG=INFO says "
                      "what it waits for)",
                      (long long)p->comm->deadline_ms / 1000);
-            p->comm->ops->abort(p->comm, why); /* processes end here */
+            p->comm->ops->abort(p->comm,
+                                why); /* with ranks that are processes this does not return */
             return NULL;
         }
         atomic_fetch_add(&p->comm->steps, 1);
@@ -140,7 +142,8 @@ static void patience_end(struct patience *p)
 
 /* ---- groups ---- */
 
-/* The memory that each part is sent from or received into: the tensor itself, or a packed copy. */
+/* True if the part is sent from or received into the tensor itself, false if through a packed
+ * copy. */
 static bool is_direct(const struct hrf_device_part *part, bool packs_all)
 {
     return !packs_all && hrf_area_is_packed(&part->area);
@@ -320,14 +323,13 @@ enum hrf_status hrf_device_nccl_create(const struct hrf_device_nccl_config *conf
     HRF_AUTO(hrf_device_nccl) n = hrf_calloc(1, sizeof *n);
     HRF_AUTO_FREE struct greeting *all = hrf_calloc((size_t)config->peers->partition->n_ranks,
                                                     sizeof *all);
-    HRF_CHECK_MEMORY(n != NULL && all != NULL, err, "no memory for messages between GPUs");
     n->config = *config;
     HRF_TRY(meet(n, all, err));
     judge(all, config->peers->partition->n_ranks, why, why_size);
     if (*why != '\0')
         return HRF_OK;
     HRF_TRY(join(n, &all[0].id, err));
-    n->config.sends_to = n->config.receives_from = NULL; /* lent for this call */
+    n->config.sends_to = n->config.receives_from = NULL; /* borrowed for this call */
     HRF_MOVE(*out, n);
     return HRF_OK;
 }

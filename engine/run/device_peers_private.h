@@ -178,6 +178,4 @@ HRF_CHECKED enum hrf_status hrf_device_copy(const struct hrf_device_ops *ops,
                                             const struct hrf_area *to, const char *from_at,
                                             const struct hrf_area *from, struct hrf_error *err);
 
-enum hrf_device_way hrf_device_way_of(const struct hrf_device_peers *device, int32_t peer,
-                                      int64_t n_bytes);
 #endif

@@ -39,9 +39,10 @@ struct hrf_push {
 /* What a rank tells another about one of their messages. */
 struct word {
     int32_t tag;
-    bool is_received; /* by the one that tells */
-    int32_t flag;     /* the teller's */
-    uint64_t slot;    /* of a received one: where it lies in the teller's memory */
+    bool is_received; /* the teller receives this message; else it sends it */
+    int32_t flag;     /* the index of the teller's flag */
+    uint64_t slot; /* of a message that the teller receives: the offset of its slot in the teller's
+                      memory */
 };
 
 static bool is_message(const struct hrf_transfer *t)
@@ -64,7 +65,8 @@ static size_t flag_room(int32_t n_flags)
     return hrf_part_room((int64_t)n_flags * (int64_t)sizeof(uint32_t));
 }
 
-/* Flags first: those of what is received, then of what is sent. They begin as 0 and as 1. */
+/* Allocates the flags, those of received messages before those of sent ones, and the slots behind
+ * them. Flags of received messages begin as 0, those of sent ones as 1. */
 static enum hrf_status allocate(struct hrf_push *p, struct hrf_error *err)
 {
     const struct hrf_push_config *c = &p->config;
@@ -104,7 +106,8 @@ static enum hrf_status allocate(struct hrf_push *p, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* The messages with a rank, which has as many with this one. Heap. */
+/* Lists this rank's ends of its messages with another rank, which has as many ends of them. On the
+ * heap. */
 static struct word *list_words(struct hrf_push *p, int32_t peer, int32_t *n)
 {
     const struct hrf_plan *plan = p->config.peers->plan;
@@ -131,7 +134,6 @@ static enum hrf_status tell(struct hrf_push *p, int32_t peer, struct hrf_error *
     struct hrf_device_handle handle;
     int32_t n = 0;
     HRF_AUTO_FREE struct word *words = list_words(p, peer, &n);
-    HRF_CHECK_MEMORY(words != NULL, err, "no memory for messages between devices");
     HRF_TRY(c->ops->peers->share(c->backend, p->memory, c->is_far, &handle, err));
     HRF_TRY(hrf_device_send_message(c->peers, peer, &handle, sizeof handle, err));
     return hrf_device_send_message(c->peers, peer, words, (size_t)n * sizeof *words, err);
@@ -143,7 +145,6 @@ static enum hrf_status hear(struct hrf_push *p, int32_t peer, struct hrf_error *
     struct hrf_device_handle handle;
     int32_t n = 0;
     HRF_AUTO_FREE struct word *words = list_words(p, peer, &n);
-    HRF_CHECK_MEMORY(words != NULL, err, "no memory for messages between devices");
     HRF_TRY(hrf_device_receive_word(c->peers, peer, &handle, sizeof handle, err));
     HRF_TRY(hrf_device_receive_word(c->peers, peer, words, (size_t)n * sizeof *words, err));
     HRF_TRY(c->ops->peers->open(c->backend, &handle, c->addresses[peer], c->is_far,
@@ -167,8 +168,6 @@ static enum hrf_status build(struct hrf_push *p, struct hrf_error *err)
     const size_t n_lanes = (size_t)p->config.peers->plan->n_tags * (size_t)p->n_ranks;
     p->sent = hrf_calloc(2 * n_lanes + 1, sizeof *p->sent);
     p->theirs = hrf_calloc((size_t)p->n_ranks, sizeof *p->theirs);
-    HRF_CHECK_MEMORY(p->sent != NULL && p->theirs != NULL, err,
-                     "no memory for messages between devices");
     p->received = p->sent + n_lanes;
     HRF_TRY(allocate(p, err));
     for (int32_t q = 0; q < p->n_ranks; q++)
@@ -184,11 +183,10 @@ enum hrf_status hrf_push_create(const struct hrf_push_config *config, struct hrf
                                 struct hrf_error *err)
 {
     struct hrf_push *p = hrf_calloc(1, sizeof *p);
-    HRF_CHECK_MEMORY(p != NULL, err, "no memory for messages between devices");
     p->config = *config;
     p->n_ranks = config->peers->partition->n_ranks;
     const enum hrf_status status = build(p, err);
-    p->config.is_pushed = NULL; /* lent for this call, as the addresses */
+    p->config.is_pushed = NULL; /* borrowed for this call, as the addresses are */
     p->config.addresses = NULL;
     if (status != HRF_OK) {
         hrf_push_close(p);
@@ -236,7 +234,7 @@ void hrf_push_release(struct hrf_push *p)
     while (c->ops->is_done(c->backend, 0, &is_done, NULL) == HRF_OK && !is_done &&
            hrf_clock_ns() < end) {
         if (c->ops->peers->flags_write(c->backend, p->memory, p->n_flags, 1, NULL) != HRF_OK)
-            return; /* the device itself has failed: nothing waits any more */
+            return; /* the device itself has failed, so nothing waits any more */
         hrf_clock_sleep_ms(1);
     }
 }

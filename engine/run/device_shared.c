@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLOSED = -1, MOST_SLOTS = 1024 };
+enum { CLOSED = -1, MAX_SLOTS = 1024 };
 
 /* A block of this rank's memory that other ranks may map. */
 struct block {
@@ -27,7 +27,7 @@ struct block {
     struct hrf_device_handle handle;
 };
 
-struct slot { /* of a sender */
+struct slot { /* a place for one part in the sender's memory */
     int32_t block;
     size_t offset;
     void *ready;
@@ -36,9 +36,9 @@ struct slot { /* of a sender */
     bool is_full;
 };
 
-struct seen { /* a slot as the receiver sees it */
+struct seen { /* a slot as its receiver knows it */
     char *at;
-    void *ready; /* the sender's */
+    void *ready; /* the sender's signal, mapped here */
     void *taken;
     struct hrf_device_handle taken_handle;
 };
@@ -68,7 +68,7 @@ struct hrf_shared {
     int64_t n_bytes;
     struct lane *lanes;           /* [tags][ranks] */
     struct neighbour *neighbours; /* [ranks] */
-    struct hrf_push *push;        /* NULL: to nobody */
+    struct hrf_push *push;        /* NULL: this rank pushes to nobody */
     char why_no_push[300];
 };
 
@@ -78,7 +78,7 @@ struct greeting {
     char host[64], address[32];
     struct hrf_device_handle block;
     bool has_block, may_push;
-    char why[160]; /* it has none */
+    char why[160]; /* why this rank pushes to nobody; "" if it may */
 };
 
 struct verdict {
@@ -108,7 +108,6 @@ static enum hrf_status add_block(struct hrf_shared *s, size_t n_bytes, struct hr
 {
     const struct hrf_shared_config *c = &s->config;
     struct block *blocks = hrf_realloc_array(s->blocks, (size_t)s->n_blocks + 1, sizeof *blocks);
-    HRF_CHECK_MEMORY(blocks != NULL, err, "no memory for messages between devices");
     s->blocks = blocks;
     struct block *b = &blocks[s->n_blocks];
     *b = (struct block){ .n_bytes = n_bytes };
@@ -123,7 +122,6 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
 {
     const struct hrf_shared_config *c = &s->config;
     struct slot *slots = hrf_realloc_array(lane->slots, (size_t)lane->n_slots + 1, sizeof *slots);
-    HRF_CHECK_MEMORY(slots != NULL, err, "no memory for messages between devices");
     lane->slots = slots;
     slots[lane->n_slots] = (struct slot){ .block = block, .offset = offset };
     HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_far, &slots[lane->n_slots].ready,
@@ -132,7 +130,7 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
     return HRF_OK;
 }
 
-/* What is sent with a notification. */
+/* The bytes of the part that a notification announces. */
 static int64_t announced_bytes(const struct hrf_shared *s, const struct hrf_transfer *t)
 {
     const bool is_it = t->kind == HRF_TRANSFER_SEND && s->neighbours[t->peer].is_reached &&
@@ -212,8 +210,8 @@ static enum hrf_status take_slot(struct hrf_shared *s, struct lane *lane, int64_
         HRF_TRY(receive_notices(s, err));
         i = find_empty(lane);
     }
-    if (i < 0 && lane->n_slots == MOST_SLOTS)
-        return hrf_error_set(err, HRF_E_BUG, "%d parts of one kind that nobody takes", MOST_SLOTS);
+    if (i < 0 && lane->n_slots == MAX_SLOTS)
+        return hrf_error_set(err, HRF_E_BUG, "%d parts of one kind that nobody takes", MAX_SLOTS);
     if (i < 0) {
         HRF_TRY(add_block(s, hrf_part_room(n_bytes), err));
         HRF_TRY(add_slot(s, lane, s->n_blocks - 1, 0, err));
@@ -250,7 +248,7 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_device_pa
     HRF_TRY(hrf_peers_send(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
     struct hrf_comm *comm = c->peers->comm;
     const int64_t beyond = n_bytes - (int64_t)sizeof word;
-    comm->sent_bytes += beyond; /* counts the data only, not these messages */
+    comm->sent_bytes += beyond; /* only data is counted, not notifications */
     comm->counts[comm->use].bytes += beyond;
     return HRF_OK;
 }
@@ -264,11 +262,9 @@ static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t bl
     const struct hrf_shared_config *c = &s->config;
     struct neighbour *n = &s->neighbours[peer];
     if (block >= n->n_blocks) {
-        void **blocks = hrf_realloc_array(n->blocks, (size_t)block + 1, sizeof *blocks);
-        HRF_CHECK_MEMORY(blocks != NULL, err, "no memory for messages between devices");
-        n->blocks = blocks;
+        n->blocks = hrf_realloc_array(n->blocks, (size_t)block + 1, sizeof *n->blocks);
         for (; n->n_blocks <= block; n->n_blocks++)
-            blocks[n->n_blocks] = NULL;
+            n->blocks[n->n_blocks] = NULL;
     }
     if (n->blocks[block] == NULL)
         HRF_TRY(
@@ -284,12 +280,11 @@ static enum hrf_status see(struct hrf_shared *s, const struct hrf_device_part *p
     const struct hrf_shared_config *c = &s->config;
     struct lane *lane = lane_of(s, part->tag, part->peer);
     void *block = NULL;
-    if (word->slot < 0 || word->slot > lane->n_seen || word->slot >= MOST_SLOTS || word->block < 0)
+    if (word->slot < 0 || word->slot > lane->n_seen || word->slot >= MAX_SLOTS || word->block < 0)
         return hrf_error_set(err, HRF_E_BUG, "rank %d filled slot %d after %d of them", part->peer,
                              word->slot, lane->n_seen);
     if (word->slot == lane->n_seen) {
         struct seen *seen = hrf_realloc_array(lane->seen, (size_t)lane->n_seen + 1, sizeof *seen);
-        HRF_CHECK_MEMORY(seen != NULL, err, "no memory for messages between devices");
         lane->seen = seen;
         struct seen *fresh = &seen[lane->n_seen++];
         *fresh = (struct seen){ .at = NULL };
@@ -338,7 +333,7 @@ static void greet(struct hrf_shared *s, struct greeting *word)
     snprintf(word->address, sizeof word->address, "%s", c->ops->address(c->backend));
     if (!c->is_wanted)
         return;
-    /* For trying it out: a flag of this rank, and one that each of the others sets. */
+    /* Flags for the trial: one of this rank, and one that each other rank sets. */
     const int64_t n_flags = 1 + s->n_ranks;
     word->has_block = add_block(s, hrf_part_room(n_flags * (int64_t)sizeof(uint32_t)), &why) ==
                       HRF_OK;
@@ -420,7 +415,6 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
 {
     struct greeting own, other;
     HRF_AUTO_FREE struct verdict *verdicts = hrf_calloc((size_t)s->n_ranks, sizeof *verdicts);
-    HRF_CHECK_MEMORY(verdicts != NULL, err, "no memory for the words of %d ranks", s->n_ranks);
     greet(s, &own);
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (q != s->me)
@@ -449,7 +443,6 @@ static enum hrf_status make_push(struct hrf_shared *s, struct hrf_error *err)
     const size_t n = (size_t)s->n_ranks;
     HRF_AUTO_FREE bool *is_pushed = hrf_calloc(n, sizeof *is_pushed);
     HRF_AUTO_FREE const char **addresses = hrf_calloc(n, sizeof *addresses);
-    HRF_CHECK_MEMORY(is_pushed != NULL && addresses != NULL, err, "no memory for %zu ranks", n);
     bool is_any = false;
     for (int32_t q = 0; q < s->n_ranks; q++) {
         is_pushed[q] = s->neighbours[q].is_pushed;
@@ -470,8 +463,6 @@ static enum hrf_status build(struct hrf_shared *s, struct hrf_error *err)
     s->lanes = hrf_calloc((size_t)s->config.peers->plan->n_tags * (size_t)s->n_ranks + 1,
                           sizeof *s->lanes);
     s->neighbours = hrf_calloc((size_t)s->n_ranks, sizeof *s->neighbours);
-    HRF_CHECK_MEMORY(s->lanes != NULL && s->neighbours != NULL, err,
-                     "no memory for messages of %d ranks", s->n_ranks);
     if (s->n_ranks > 1) {
         HRF_TRY(meet(s, err));
         HRF_TRY(make_push(s, err));
@@ -483,7 +474,6 @@ enum hrf_status hrf_shared_create(const struct hrf_shared_config *config, struct
                                   struct hrf_error *err)
 {
     struct hrf_shared *s = hrf_calloc(1, sizeof *s);
-    HRF_CHECK_MEMORY(s != NULL, err, "no memory for messages between devices");
     s->config = *config;
     s->n_ranks = config->peers->partition->n_ranks;
     s->me = config->peers->rank;
@@ -499,7 +489,7 @@ enum hrf_status hrf_shared_create(const struct hrf_shared_config *config, struct
 
 /* ---- the end ---- */
 
-/* What is others'. */
+/* Unmaps the memory of other ranks. */
 static void close_all(struct hrf_shared *s)
 {
     const struct hrf_shared_config *c = &s->config;
@@ -517,7 +507,7 @@ static void close_all(struct hrf_shared *s)
     }
 }
 
-/* What is this rank's. */
+/* Releases this rank's own blocks and signals. */
 static void release_own(struct hrf_shared *s)
 {
     const struct hrf_shared_config *c = &s->config;

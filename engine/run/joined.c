@@ -2,7 +2,8 @@
 #include "engine/run/joined.h"
 
 #include "base/module.h"
-#include "engine/plan/layout.h"
+#include "module_builds.h"
+#include "schema/settings/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static enum hrf_status join(int32_t n_ranks, struct hrf_joined *joined, struct h
     const struct hrf_mpi_config config = { .deadline_ms = DEADLINE_MS,
                                            .n_ranks = n_ranks,
                                            .abort_code = 1 };
-    HRF_TRY(hrf_module_load("mpi", HRF_VERSION, &operations, err));
+    HRF_TRY(hrf_module_load("mpi", HRF_BUILD_MPI, &operations, err));
     joined->mpi = operations;
     return joined->mpi->create(&config, &joined->comm, err);
 }

@@ -2,6 +2,7 @@
  * (made_ranges.h). */
 #include "engine/run/made_ranges.h"
 
+#include "engine/ir/op.h"
 #include "engine/passes/passes.h"
 
 /* True if the node's output is never negative, given which of its inputs are never negative. */
@@ -9,37 +10,18 @@ static bool gives_positive(const struct hrf_graph *graph, const struct hrf_node 
                            const bool *positive)
 {
     const struct hrf_attributes *a = &node->attributes;
+    const struct hrf_op_info *row = hrf_op_info(node->op);
+    const bool is_cut_off = node->op == HRF_OP_CLIP || a->activation == HRF_ACT_CLIP;
     bool all = node->n_inputs > 0;
     for (int32_t i = 0; i < node->n_inputs; i++)
-        all = all && node->inputs[i] >= 0 && graph->values[node->inputs[i]].data == NULL &&
-              positive[node->inputs[i]];
-    switch (node->op) {
-    case HRF_OP_RELU:
-    case HRF_OP_SIGMOID:
-    case HRF_OP_SOFTMAX:
+        all = all && hrf_graph_is_variable(graph, node->inputs[i]) && positive[node->inputs[i]];
+    if (node->op == HRF_OP_RELU || node->op == HRF_OP_SIGMOID || node->op == HRF_OP_SOFTMAX ||
+        a->activation == HRF_ACT_RELU || (is_cut_off && a->activation_min >= 0))
         return true;
-    case HRF_OP_CLIP:
-        return a->activation_min >= 0;
-    case HRF_OP_CONV:
-    case HRF_OP_GEMM:
-    case HRF_OP_BATCH_NORM:
-        return a->activation == HRF_ACT_RELU ||
-               (a->activation == HRF_ACT_CLIP && a->activation_min >= 0);
-    case HRF_OP_ADD:
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-    case HRF_OP_CONCAT:
+    if (node->op == HRF_OP_ADD || node->op == HRF_OP_CONCAT || row->op_class == HRF_CLASS_POOL)
         return all;
-    default: /* operators that only move numbers: the sign of the first input is that of the output
-              */
-        return node->n_inputs > 0 && node->inputs[0] >= 0 && positive[node->inputs[0]] &&
-               (node->op == HRF_OP_FLATTEN || node->op == HRF_OP_RESHAPE ||
-                node->op == HRF_OP_TRANSPOSE || node->op == HRF_OP_SQUEEZE ||
-                node->op == HRF_OP_UNSQUEEZE || node->op == HRF_OP_SLICE ||
-                node->op == HRF_OP_GATHER);
-    }
+    return hrf_op_is_move(node->op) && node->op != HRF_OP_PAD && node->inputs[0] >= 0 &&
+           positive[node->inputs[0]];
 }
 
 static enum hrf_status fuse(const struct hrf_graph *graph, struct hrf_graph **out,
@@ -61,10 +43,6 @@ enum hrf_status hrf_made_ranges_init(const struct hrf_graph *graph, struct hrf_m
     const size_t n = (size_t)fused->n_values + 1;
     HRF_AUTO_FREE bool *positive = hrf_calloc(n, sizeof *positive);
     struct hrf_range *ranges = hrf_calloc(n, sizeof *ranges);
-    if (positive == NULL || ranges == NULL) {
-        hrf_free(ranges);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for ranges");
-    }
     for (int32_t i = 0; i < fused->n_nodes; i++)
         positive[fused->nodes[i].outputs[0]] = gives_positive(fused, &fused->nodes[i], positive);
     for (int32_t v = 0; v < fused->n_values; v++)

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+static int64_t image_at(const struct hrf_shape *all, int64_t i)
+{
+    return all->rank > 0 && i >= all->dims[0] ? all->dims[0] - 1 : i;
+}
+
 enum hrf_status hrf_nchw_read(void *context, int32_t input, int64_t first, int64_t n,
                               const struct hrf_box *box, float *out, struct hrf_error *err)
 {
@@ -11,14 +16,16 @@ enum hrf_status hrf_nchw_read(void *context, int32_t input, int64_t first, int64
     const struct hrf_nchw_source *source = context;
     const struct hrf_shape *s = &source->shape;
     const int64_t per_image = hrf_shape_count(s) / (s->rank > 0 ? s->dims[0] : 1);
-    if (s->rank == 3) { /* tokens: as they lie in memory */
+    if (s->rank == 3) { /* tokens lie in memory as ONNX has them */
         const size_t part = (size_t)((box->hi[0] - box->lo[0]) * s->dims[2]);
         for (int64_t i = first; i < first + n; i++, out += part)
-            memcpy(out, source->data + i * per_image + box->lo[0] * s->dims[2], part * sizeof *out);
+            memcpy(out, source->data + image_at(s, i) * per_image + box->lo[0] * s->dims[2],
+                   part * sizeof *out);
         return HRF_OK;
     }
     if (s->rank != 4) {
-        memcpy(out, source->data + first * per_image, (size_t)(n * per_image) * sizeof *out);
+        for (int64_t i = first; i < first + n; i++, out += per_image)
+            memcpy(out, source->data + image_at(s, i) * per_image, (size_t)per_image * sizeof *out);
         return HRF_OK;
     }
     const int64_t channels = s->dims[1], rows = s->dims[2], columns = s->dims[3];
@@ -26,7 +33,8 @@ enum hrf_status hrf_nchw_read(void *context, int32_t input, int64_t first, int64
         for (int64_t y = box->lo[0]; y < box->hi[0]; y++)
             for (int64_t x = box->lo[1]; x < box->hi[1]; x++)
                 for (int64_t c = 0; c < channels; c++)
-                    *out++ = source->data[((i * channels + c) * rows + y) * columns + x];
+                    *out++ =
+                        source->data[((image_at(s, i) * channels + c) * rows + y) * columns + x];
     return HRF_OK;
 }
 

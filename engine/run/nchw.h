@@ -6,7 +6,8 @@
 
 #include "engine/run/rank.h"
 
-/* A source (hrf_source) of `data`, whose outermost dimension counts the images. */
+/* A source (hrf_source) of `data`, whose outermost dimension counts the images. Where more are
+ * asked for, to fill up a batch, the last one repeats. */
 struct hrf_nchw_source {
     const float *data;
     struct hrf_shape shape;

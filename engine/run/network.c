@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-/* One of the four is there. */
+/* Exactly one of the first four members is set. */
 struct hrf_network {
     struct hrf_session *session;
     struct hrf_banded *banded;
     struct hrf_parallel *parallel; /* all ranks, in this process */
-    struct hrf_rank *rank;         /* one of them */
+    struct hrf_rank *rank;         /* one rank, whose comm has the others */
     struct hrf_work *work;         /* of `rank` */
     float **outputs;               /* outputs of `rank`, on rank 0: [graph outputs] */
     int32_t n_inputs, n_outputs;
@@ -40,13 +40,13 @@ static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph
     const int32_t n_ranks = hrf_layout_ranks(config->layout);
     if (config->comm->n_ranks != n_ranks)
         return hrf_error_set(err, HRF_E_USER,
-                             "the layout is for %d ranks and the job was started with %d", n_ranks,
-                             config->comm->n_ranks);
+                             "the layout is for %d ranks and the job was started with %d: start "
+                             "as many as the layout has",
+                             n_ranks, config->comm->n_ranks);
     HRF_TRY(hrf_work_create(graph, &config->session, config->layout, &n->work, err));
     HRF_TRY(hrf_rank_create(n->work, &config->session, config->comm, &n->rank, err));
     hrf_graph_drop_constants(n->work->graph); /* this rank's kernels have theirs */
     hrf_strbuf_adds(&n->work->notes, hrf_rank_notes(n->rank));
-    HRF_TRY(hrf_strbuf_status(&n->work->notes, err));
     n->comm = config->comm;
     memcpy(n->comm->reported, n->comm->counts, sizeof n->comm->reported);
     if (config->comm->rank == 0)
@@ -81,7 +81,6 @@ enum hrf_status hrf_network_create(const struct hrf_graph *graph,
 {
     enum { WATCHDOG_MS = 600000 };
     HRF_AUTO(hrf_network) n = hrf_calloc(1, sizeof *n);
-    HRF_CHECK_MEMORY(n != NULL, err, "no memory for a network");
     n->n_inputs = graph->n_inputs;
     n->n_outputs = graph->n_outputs;
     const struct hrf_backend_ops *backend;
@@ -90,8 +89,8 @@ enum hrf_status hrf_network_create(const struct hrf_graph *graph,
     const bool alone = config->layout == NULL || hrf_layout_ranks(config->layout) == 1;
     if (!alone && config->n_bands > 0)
         return hrf_error_set(err, HRF_E_USER,
-                             "bands are for one rank; with a layout of %d give each rank's memory "
-                             "more ranks instead (spatial=...)",
+                             "bands are for one rank, and the layout has %d: leave them out, or "
+                             "use more row strips (spatial=) to make each rank's share smaller",
                              hrf_layout_ranks(config->layout));
     if (alone)
         HRF_TRY(create_alone(n, graph, config, err));

@@ -27,15 +27,13 @@ static enum hrf_status add(struct hrf_noise *noise, const char *name, int64_t n,
                            struct hrf_noise_tensor **out, struct hrf_error *err)
 {
     void *items = noise->items;
-    HRF_TRY(hrf_array_reserve(&items, &noise->capacity, (size_t)noise->n_items + 1,
-                              sizeof *noise->items, err));
+    hrf_array_reserve(&items, &noise->capacity, (size_t)noise->n_items + 1, sizeof *noise->items);
     noise->items = items;
     struct hrf_noise_tensor added = { .name = hrf_strdup(name),
-                                      .truth = hrf_alloc_array((size_t)n, sizeof(float)),
+                                      .truth = hrf_try_alloc_array((size_t)n, sizeof(float)),
                                       .n = n };
-    if (added.name == NULL || added.truth == NULL) {
+    if (added.truth == NULL) {
         hrf_free(added.name);
-        hrf_free(added.truth);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to keep tensor '%s'", name);
     }
     noise->items[noise->n_items] = added;
@@ -61,7 +59,7 @@ static enum hrf_status compare(void *context, const char *name, const struct hrf
     (void)err;
     struct hrf_noise_tensor *tensor = find(context, name);
     double signal = 0, noise = 0;
-    if (tensor == NULL || tensor->n != hrf_shape_count(shape)) /* a copy that lowering put in */
+    if (tensor == NULL || tensor->n != hrf_shape_count(shape)) /* lowering has inserted a copy */
         return HRF_OK;
     for (int64_t i = 0; i < tensor->n; i++) {
         const double truth = (double)tensor->truth[i], off = truth - (double)data[i];

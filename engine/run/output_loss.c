@@ -1,13 +1,13 @@
 /* output_loss.c - cosine and margins of two outputs (output_loss.h). */
 #include "engine/run/output_loss.h"
 
-#include "base/cosine.h"
+#include "statistics/cosine.h"
 
 #include <math.h>
 
 /* Below the smallest normal float32: a probability of 0 is as good as this. */
-#define LEAST_PROBABILITY 1e-38
-#define MOST_MARGIN       175.0 /* of two probabilities, log(1 / LEAST_PROBABILITY) twice */
+#define MIN_PROBABILITY 1e-38
+#define MAX_MARGIN      175.0 /* of two probabilities, log(1 / MIN_PROBABILITY) twice */
 
 static double turned(const float *exact, const float *got, int64_t n)
 {
@@ -17,7 +17,7 @@ static double turned(const float *exact, const float *got, int64_t n)
 
 static double log_of(double probability)
 {
-    return isnan(probability) ? NAN : log(fmax(probability, LEAST_PROBABILITY));
+    return isnan(probability) ? NAN : log(fmax(probability, MIN_PROBABILITY));
 }
 
 /* The two most likely classes. */
@@ -60,5 +60,35 @@ double hrf_output_loss(enum hrf_layer_loss loss, const float *exact, const float
     if (n > 1)
         find_two(exact, n, two);
     const double moved = lead(got, n, two) - lead(exact, n, two);
-    return isnan(moved) ? MOST_MARGIN * MOST_MARGIN : moved * moved;
+    return isnan(moved) ? MAX_MARGIN * MAX_MARGIN : moved * moved;
+}
+
+static int64_t label_of(const float *p, int64_t n_classes)
+{
+    int64_t best = 0;
+    for (int64_t k = 1; k < n_classes; k++)
+        if (p[k] > p[best])
+            best = k;
+    return n_classes == 1 ? p[0] >= 0.5f : best;
+}
+
+void hrf_output_loss_add(struct hrf_observed_loss *sum, const float *exact, const float *got,
+                         int64_t n, int64_t n_classes)
+{
+    double signal = 0, noise = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double difference = (double)got[i] - (double)exact[i];
+        signal += (double)exact[i] * (double)exact[i];
+        noise += difference * difference;
+    }
+    const bool is_finite = isfinite(noise);
+    sum->n_images++;
+    sum->signal += isfinite(signal) ? signal : 0;
+    sum->noise += is_finite ? noise : isfinite(signal) ? signal : 0;
+    sum->cosine += noise == 0 ? 1 : is_finite ? 1 - turned(exact, got, n) : 0;
+    for (int64_t at = 0; n_classes > 0 && at + n_classes <= n; at += n_classes) {
+        sum->n_labels++;
+        sum->n_changed += !is_finite ||
+                          label_of(exact + at, n_classes) != label_of(got + at, n_classes);
+    }
 }

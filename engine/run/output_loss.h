@@ -13,4 +13,10 @@ double hrf_output_loss(enum hrf_layer_loss loss, const float *exact, const float
  * to the second, or for n = 1 to the class's opposite. NaN if one of them is. */
 double hrf_output_margin(const float *probabilities, int64_t n);
 
+/* Adds what one image loses. Of the output's n numbers each n_classes give one label: that of the
+ * largest, or, of one probability, whether it is at least 0.5. n_classes 0: there are no labels.
+ * An output that is not a number has lost all. */
+void hrf_output_loss_add(struct hrf_observed_loss *sum, const float *exact, const float *got,
+                         int64_t n, int64_t n_classes);
+
 #endif

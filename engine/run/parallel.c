@@ -148,8 +148,9 @@ static enum hrf_status allocate(struct hrf_parallel *p, struct hrf_error *err)
 {
     p->workers = hrf_calloc((size_t)p->n_workers, sizeof *p->workers);
     p->outputs = hrf_work_create_outputs(p->work);
-    const bool ok = p->workers != NULL && p->outputs != NULL;
-    return ok ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", p->n_workers);
+    HRF_CHECK_MEMORY(p->outputs != NULL, err, "no memory for the outputs of %d ranks",
+                     p->n_workers);
+    return HRF_OK;
 }
 
 static enum hrf_status start(struct hrf_parallel *p, struct hrf_error *err)
@@ -177,13 +178,12 @@ enum hrf_status hrf_parallel_create(const struct hrf_graph *graph,
                                     struct hrf_parallel **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_parallel) p = hrf_calloc(1, sizeof *p);
-    HRF_CHECK_MEMORY(p != NULL, err, "no memory for the ranks");
     p->config = *config;
     p->n_workers = hrf_layout_ranks(layout);
     const int32_t threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count();
     p->config.n_threads = threads > p->n_workers ? threads / p->n_workers : 1;
     HRF_TRY(hrf_work_create(graph, config, layout, &p->work, err));
-    HRF_TRY(hrf_loop_create(p->n_workers, deadline_ms, &p->loop, err));
+    hrf_loop_create(p->n_workers, deadline_ms, &p->loop);
     HRF_TRY(allocate(p, err));
     HRF_TRY(start(p, err));
     HRF_MOVE(*out, p);

@@ -137,7 +137,8 @@ enum hrf_status hrf_peers_init(struct hrf_peers *peers, const struct hrf_partiti
     if (partition->n_exchanges > HRF_PEERS_MAX_TAG / 4 ||
         partition->n_reduces > HRF_PEERS_MAX_TAG / 4)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "%d exchanges and %d sums over ranks; %d of each are the most",
+                             "the layout has %d exchanges of halos and %d sums over ranks, and at "
+                             "most %d of each are possible: use fewer ranks, or stages= or data=",
                              partition->n_exchanges, partition->n_reduces, HRF_PEERS_MAX_TAG / 4);
     return HRF_OK;
 }
@@ -150,14 +151,10 @@ void hrf_peers_release(struct hrf_peers *peers)
     peers->map = NULL;
 }
 
-enum hrf_status hrf_peers_bind(struct hrf_peers *peers, const struct hrf_plan *plan,
-                               struct hrf_error *err)
+void hrf_peers_bind(struct hrf_peers *peers, const struct hrf_plan *plan)
 {
     peers->plan = plan;
     peers->memory[HRF_MEMORY_MESSAGE] = hrf_alloc((size_t)plan->message_bytes + 1);
-    HRF_CHECK_MEMORY(peers->memory[HRF_MEMORY_MESSAGE] != NULL, err,
-                     "no memory for messages of %lld bytes", (long long)plan->message_bytes);
-    return HRF_OK;
 }
 
 enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *err)

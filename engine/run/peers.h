@@ -46,8 +46,7 @@ HRF_CHECKED enum hrf_status hrf_peers_init(struct hrf_peers *peers,
                                            bool is_mirrored, struct hrf_error *err);
 void hrf_peers_release(struct hrf_peers *peers);
 /* Sets the plan, which is borrowed for life, and allocates memory for its largest message. */
-HRF_CHECKED enum hrf_status hrf_peers_bind(struct hrf_peers *peers, const struct hrf_plan *plan,
-                                           struct hrf_error *err);
+void hrf_peers_bind(struct hrf_peers *peers, const struct hrf_plan *plan);
 /* Counts one step of progress, so that ranks that wait for this one do not time out, and lets the
  * comm advance messages in flight. */
 HRF_CHECKED enum hrf_status hrf_peers_progress(struct hrf_peers *peers, struct hrf_error *err);

@@ -45,7 +45,6 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
                                    struct hrf_planner **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_planner) planner = hrf_calloc(1, sizeof *planner);
-    HRF_CHECK_MEMORY(planner != NULL, err, "no memory for a planner");
     planner->config = *config;
     planner->costs = *config->costs;
     planner->costs.weights = &planner->weights;
@@ -53,7 +52,7 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
         planner->config.memory_bytes = config->machine->memory_bytes;
     const struct hrf_shape *in = &config->graph->values[config->graph->inputs[0]].shape;
     planner->n_images = in->rank > 0 ? in->dims[0] : 1;
-    if (strcmp(config->precision, "int8") == 0)
+    if (hrf_precision_row(config->precision)->needs_scales)
         HRF_TRY(hrf_made_ranges_init(config->graph, &planner->made, err));
     HRF_MOVE(*out, planner);
     return HRF_OK;
@@ -96,16 +95,16 @@ static enum hrf_status ask_kernel(struct hrf_planner *planner, const struct hrf_
 {
     struct hrf_kernel *kernel = NULL;
     HRF_AUTO_FREE char *key = hrf_cost_key(graph, node);
-    HRF_CHECK_MEMORY(key != NULL, err, "no memory for the key of '%s'", node->name);
     if (hrf_cost_weight_bytes(&planner->costs, key) >= 0)
         return HRF_OK;
-    const enum hrf_status status = ops->compile(backend, graph, node, &kernel, err);
+    const enum hrf_status status = hrf_backend_compile(ops, backend, graph, node, &kernel, err);
     /* Weights that are too large to be packed on this machine may fit on the planned one. */
     if (status != HRF_OK)
         return status == HRF_E_NOMEM ? HRF_OK : status;
     const int64_t n_bytes = (int64_t)kernel->weight_bytes;
     hrf_kernel_destroy(kernel);
-    return hrf_cost_weights_add(&planner->weights, key, n_bytes, err);
+    hrf_cost_weights_add(&planner->weights, key, n_bytes);
+    return HRF_OK;
 }
 
 static enum hrf_status ask_kernels(struct hrf_planner *planner, const struct hrf_graph *graph,
@@ -173,8 +172,8 @@ static enum hrf_status get_prepared(struct hrf_planner *planner,
     *out = find_prepared(planner, layout, shares);
     if (*out != NULL)
         return HRF_OK;
-    HRF_TRY(hrf_array_reserve((void **)&planner->prepared, &planner->capacity,
-                              planner->n_prepared + 1, sizeof fresh, err));
+    hrf_array_reserve((void **)&planner->prepared, &planner->capacity, planner->n_prepared + 1,
+                      sizeof fresh);
     const enum hrf_status status = prepare(planner, layout, shares, &fresh, err);
     if (status != HRF_OK) {
         hrf_graph_destroy(fresh.graph);

@@ -8,10 +8,11 @@
 
 #include "engine/plan/bands.h"
 #include "engine/plan/predict.h"
+#include "schema/settings/precision.h"
 
 struct hrf_planner_config {
     const struct hrf_graph *graph; /* input shapes of the whole batch set */
-    const char *precision;         /* INT8 needs no calibration */
+    enum hrf_precision precision;  /* INT8 needs no calibration */
     const struct hrf_cost_table *costs;
     const struct hrf_machine *machine;
     int64_t memory_bytes; /* per rank; 0: that of the machine; if that is 0, too: no limit */

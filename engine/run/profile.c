@@ -69,8 +69,6 @@ static enum hrf_status time_runs(const struct copy *copy, int64_t n_runs, double
     const size_t n_steps = (size_t)copy->session->plan->n_steps, n = (size_t)n_runs;
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((n + 1) * n_steps, sizeof *seconds);
     HRF_AUTO_FREE double *sorted = hrf_alloc_array(n, sizeof *sorted);
-    HRF_CHECK_MEMORY(seconds != NULL && sorted != NULL, err, "no memory to time %zu steps",
-                     n_steps);
     for (size_t run = 0; run <= n; run++) {
         fill_inputs(copy->session);
         HRF_TRY(time_steps(copy, seconds + run * n_steps, err));
@@ -98,19 +96,16 @@ static double mean_of_kind(const struct hrf_graph *graph, char *const *keys, con
     return sum / count;
 }
 
-static enum hrf_status keep_costs(const struct hrf_session *session, char **keys,
-                                  const double *seconds, struct hrf_cost_table *table,
-                                  struct hrf_error *err)
+static void keep_costs(const struct hrf_session *session, char **keys, const double *seconds,
+                       struct hrf_cost_table *table)
 {
     const struct hrf_graph *graph = session->graph;
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        if ((keys[n] = hrf_cost_key(graph, &graph->nodes[n])) == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a profile");
+        keys[n] = hrf_cost_key(graph, &graph->nodes[n]);
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        HRF_TRY(hrf_cost_add(table, graph, &graph->nodes[n], mean_of_kind(graph, keys, seconds, n),
-                             (int64_t)session->kernels[n]->workspace_bytes,
-                             (int64_t)session->kernels[n]->weight_bytes, err));
-    return HRF_OK;
+        hrf_cost_add(table, graph, &graph->nodes[n], mean_of_kind(graph, keys, seconds, n),
+                     (int64_t)session->kernels[n]->workspace_bytes,
+                     (int64_t)session->kernels[n]->weight_bytes);
 }
 
 /* On a single rank no node is computed in parts, so step i of the plan is node i. */
@@ -122,15 +117,13 @@ static enum hrf_status measure(const struct copy *copy, int64_t n_runs,
     HRF_AUTO_FREE double *medians = hrf_calloc(n, sizeof *medians);
     HRF_AUTO_FREE double *by_node = hrf_calloc(n, sizeof *by_node);
     HRF_AUTO_FREE char **keys = hrf_calloc(n, sizeof *keys);
-    HRF_CHECK_MEMORY(medians != NULL && by_node != NULL && keys != NULL, err,
-                     "no memory for a profile");
     HRF_TRY(time_runs(copy, n_runs, medians, err));
     for (int32_t i = 0; i < session->plan->n_steps; i++)
         by_node[session->plan->steps[i].node] = medians[i];
-    const enum hrf_status status = keep_costs(session, keys, by_node, table, err);
+    keep_costs(session, keys, by_node, table);
     for (size_t i = 0; i < n; i++)
         hrf_free(keys[i]);
-    return status;
+    return HRF_OK;
 }
 
 /* The first copy runs in this thread, the others in threads of their own until it has finished. */
@@ -164,8 +157,7 @@ enum hrf_status hrf_profile_run(const struct hrf_graph *graph,
     struct hrf_made_ranges made = { .fused = NULL };
     HRF_AUTO_FREE struct copy *copies = hrf_calloc((size_t)n_at_once, sizeof *copies);
     atomic_bool is_over = false;
-    HRF_CHECK_MEMORY(copies != NULL, err, "no memory for a profile");
-    if (strcmp(config->precision, "int8") == 0 && config->n_ranges == 0) {
+    if (hrf_precision_row(config->precision)->needs_scales && config->n_ranges == 0) {
         HRF_TRY(hrf_made_ranges_init(graph, &made, err));
         full.ranges = made.ranges;
         full.n_ranges = made.n_ranges;

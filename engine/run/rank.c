@@ -52,7 +52,7 @@ enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,
     if (hrf_layout_image_parts(layout) > 1) {
         HRF_TRY(hrf_pass_join_windows(prepared, err));
         HRF_TRY(hrf_pass_pool_tokens(prepared, err));
-        HRF_TRY(hrf_windows_join(prepared, hrf_layout_image_parts(layout), err));
+        hrf_windows_join(prepared, hrf_layout_image_parts(layout));
     }
     if (layout->tensor > 1)
         return hrf_tensor_split(prepared, layout->tensor, out, err);
@@ -97,7 +97,6 @@ static enum hrf_status cut(const struct hrf_graph *prepared, const struct hrf_la
         return hrf_partition_create(prepared, layout, NULL, out, err);
     HRF_AUTO_FREE double *seconds = hrf_calloc((size_t)prepared->n_nodes + 1, sizeof *seconds);
     struct hrf_stage_costs costs = { .seconds = seconds };
-    HRF_CHECK_MEMORY(seconds != NULL, err, "no memory for costs");
     for (int32_t n = 0; n < prepared->n_nodes; n++) {
         struct hrf_cost cost;
         HRF_TRY(hrf_cost_of(cutting->costs, prepared, &prepared->nodes[n], &cost, err));
@@ -131,12 +130,15 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
         if (v->data != NULL || v->dtype != HRF_F32)
             return hrf_error_set(
                 err, HRF_E_UNSUPPORTED,
-                "output '%s' is a constant or not float32: there is nothing to run", v->name);
+                "output '%s' is %s: export the model with a float32 output that is computed from "
+                "its input",
+                v->name, v->data != NULL ? "the same for every input" : hrf_dtype_name(v->dtype));
         if (work->shares.per_microbatch != work->shares.n_images &&
             (v->shape.rank == 0 || v->shape.dims[0] != work->shares.per_microbatch))
             return hrf_error_set(err, HRF_E_USER,
                                  "output '%s' does not have the batch as its first dimension, so "
-                                 "data= and microbatches= cannot share it",
+                                 "data= and microbatches= cannot share it: use spatial=, tensor= "
+                                 "or stages= alone",
                                  v->name);
     }
     return HRF_OK;
@@ -161,7 +163,6 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
                                 struct hrf_error *err)
 {
     HRF_AUTO(hrf_work) work = hrf_calloc(1, sizeof *work);
-    HRF_CHECK_MEMORY(work != NULL, err, "no memory for a partition");
     work->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     work->layout = *layout;
     const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
@@ -196,9 +197,9 @@ float **hrf_work_create_outputs(const struct hrf_work *work)
 {
     const int32_t n = work->graph->n_outputs;
     float **outputs = hrf_calloc((size_t)n, sizeof *outputs);
-    for (int32_t i = 0; i < n && outputs != NULL; i++) {
+    for (int32_t i = 0; i < n; i++) {
         const struct hrf_shape shape = hrf_work_output_shape(work, i);
-        outputs[i] = hrf_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
+        outputs[i] = hrf_try_alloc_array((size_t)hrf_shape_count(&shape), sizeof(float));
         if (outputs[i] == NULL) {
             hrf_work_destroy_outputs(work, outputs);
             return NULL;
@@ -209,7 +210,7 @@ float **hrf_work_create_outputs(const struct hrf_work *work)
 
 /* ---- one rank ---- */
 
-/* This rank's part of one of the two pipelines (one if the layout is not bidirectional). */
+/* This rank's part of a pipeline; a bidirectional layout has two of them. */
 struct part {
     struct hrf_peers peers;
     struct hrf_session *session;
@@ -292,8 +293,11 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
         if (hrf_box_is_empty(hrf_partition_box(work->partition, work->graph->inputs[i], place)))
             continue;
         if (part->n_inputs == (int32_t)(sizeof part->inputs / sizeof part->inputs[0]))
-            return hrf_error_set(err, HRF_E_UNSUPPORTED, "a network with more than %d inputs",
-                                 part->n_inputs);
+            return hrf_error_set(
+                err, HRF_E_UNSUPPORTED,
+                "the model has %d inputs, and ranks share models of at most %d: use "
+                "one rank",
+                work->graph->n_inputs, part->n_inputs);
         part->inputs[part->n_inputs++] = i;
     }
     HRF_TRY(hrf_peers_init(&part->peers, work->partition, rank->comm, place,
@@ -307,8 +311,8 @@ static enum hrf_status build(struct hrf_rank *rank, const struct hrf_session_con
 {
     const struct hrf_layout_plan *l = &rank->work->layout;
     rank->group = rank->comm->rank / rank->work->partition->n_ranks;
-    HRF_TRY(hrf_batch_plan(rank->work->partition, &rank->work->shares, rank->comm->rank,
-                           &rank->steps, &rank->n_steps, err));
+    hrf_batch_plan(rank->work->partition, &rank->work->shares, rank->comm->rank, &rank->steps,
+                   &rank->n_steps);
     HRF_TRY(create_part(rank, config, err));
     return l->bidirectional ? create_part(rank, config, err) : HRF_OK;
 }
@@ -318,7 +322,6 @@ enum hrf_status hrf_rank_create(const struct hrf_work *work,
                                 struct hrf_rank **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_rank) rank = hrf_calloc(1, sizeof *rank);
-    HRF_CHECK_MEMORY(rank != NULL, err, "no memory for a rank");
     rank->work = work;
     rank->comm = comm;
     HRF_TRY(build(rank, config, err));

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "engine/ir/number.h"
+#include "engine/ir/op.h"
 #include "engine/passes/lower.h"
 #include "engine/run/output_loss.h"
 #include "engine/run/session_private.h"
@@ -34,8 +35,7 @@ struct study {
 
 static bool is_product(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
-            node->op == HRF_OP_GEMM) &&
+    return hrf_op_precision(node->op) == HRF_PRECISION_PRODUCT &&
            graph->values[node->inputs[HRF_CONV_WEIGHTS]].data != NULL;
 }
 
@@ -49,8 +49,7 @@ static bool is_named(const char *name, const char *wanted)
 
 static bool reads(const struct hrf_graph *graph, const struct hrf_node *node, const char *tensor)
 {
-    return (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
-            node->op == HRF_OP_GEMM) &&
+    return hrf_op_precision(node->op) == HRF_PRECISION_PRODUCT &&
            is_named(graph->values[node->inputs[HRF_CONV_X]].name, tensor);
 }
 
@@ -120,7 +119,7 @@ static void round_weights(const struct hrf_node *node, const struct hrf_value *w
                           const float *factors, float *out)
 {
     const int64_t n = hrf_shape_count(&w->shape);
-    const bool by_columns = node->op == HRF_OP_GEMM && !node->attributes.transpose_b;
+    const bool by_columns = node->op == HRF_OP_GEMM && !node->attributes.gemm.transpose_b;
     const bool turned = node->op == HRF_OP_CONV_TRANSPOSE;
     const int64_t n_out = w->shape.dims[by_columns || turned ? 1 : 0];
     const int64_t depth = n / n_out, area = turned ? w->shape.dims[2] * w->shape.dims[3] : 1;
@@ -144,7 +143,7 @@ static void round_weights(const struct hrf_node *node, const struct hrf_value *w
 
 /* ---- the loss of one layer ---- */
 
-/* Kernels of the layer's products, with rounded weights. */
+/* Compiles kernels of the layer's products with rounded weights. */
 static enum hrf_status compile_layer(struct study *s, const char *tensor, char form,
                                      const float *factors, struct hrf_error *err)
 {
@@ -156,16 +155,16 @@ static enum hrf_status compile_layer(struct study *s, const char *tensor, char f
             continue;
         struct hrf_value *w = &s->graph->values[node->inputs[HRF_CONV_WEIGHTS]];
         void *own = w->data;
-        HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)hrf_shape_count(&w->shape),
-                                                       sizeof *rounded);
+        HRF_AUTO_FREE float *rounded = hrf_try_alloc_array((size_t)hrf_shape_count(&w->shape),
+                                                           sizeof *rounded);
         HRF_CHECK_MEMORY(rounded != NULL, err, "no memory to measure layers");
         if (form == 'b')
             round_bf16(w->data, hrf_shape_count(&w->shape), rounded);
         else
             round_weights(node, w, factors, rounded);
         w->data = rounded;
-        const enum hrf_status status = session->ops->compile(session->backend, s->graph, node,
-                                                             &s->kernels[i], err);
+        const enum hrf_status status = hrf_backend_compile(session->ops, session->backend, s->graph,
+                                                           node, &s->kernels[i], err);
         w->data = own;
         HRF_TRY(status);
     }
@@ -223,7 +222,7 @@ static enum hrf_status run_all(struct study *s, const char *tensor, char form, c
     return HRF_OK;
 }
 
-/* Summed over the images. */
+/* The loss of the session's output against the exact one, summed over the images. */
 static double loss_of(const struct study *s, struct hrf_session *session, enum hrf_layer_loss loss)
 {
     const float *y = hrf_session_output(session, 0);
@@ -262,7 +261,7 @@ static enum hrf_status measure_loss(struct study *s, const char *tensor, enum hr
 
 /* ---- time ---- */
 
-/* A session that is timed: seconds of each step, the least of some runs. */
+/* A session that is timed; each step counts with its fastest run. */
 struct timed {
     struct hrf_session *session;
     double *seconds; /* [steps] */
@@ -296,13 +295,13 @@ static void add_times(const struct timed *t, int which, int64_t n_images,
     }
 }
 
-/* Processor time of one thread, in turns, so that what else the machine does matters little. */
+/* Times all sessions in turns by the processor time of one thread, so that other load on the
+ * machine matters little. */
 static enum hrf_status time_all(const struct study *s, struct timed timed[HRF_OBSERVE_TIMES],
                                 struct hrf_observations *o, struct hrf_error *err)
 {
     for (int k = 0; k < HRF_OBSERVE_TIMES; k++) {
         timed[k].seconds = hrf_calloc((size_t)timed[k].session->plan->n_steps + 1, sizeof(double));
-        HRF_CHECK_MEMORY(timed[k].seconds != NULL, err, "no memory to time layers");
     }
     for (int run = 0; run < N_TIMINGS; run++)
         for (int k = 0; k < HRF_OBSERVE_TIMES; k++)
@@ -316,7 +315,8 @@ static enum hrf_status measure_times(const struct study *s, const struct hrf_gra
                                      const struct hrf_session_config *config,
                                      struct hrf_observations *observations, struct hrf_error *err)
 {
-    static const char *const precisions[HRF_OBSERVE_TIMES] = { "int8", "fp32", "bf16" };
+    static const enum hrf_precision precisions[HRF_OBSERVE_TIMES] = { HRF_INT8, HRF_FP32,
+                                                                      HRF_BF16 };
     struct timed timed[HRF_OBSERVE_TIMES] = { { .session = s->low } };
     enum hrf_status status = HRF_OK;
     for (int k = 1; k < HRF_OBSERVE_TIMES && status == HRF_OK; k++) {
@@ -338,22 +338,18 @@ static enum hrf_status measure_times(const struct study *s, const struct hrf_gra
 /* ---- all of it ---- */
 
 /* Adds the layers that INT8 has. */
-static enum hrf_status find_layers(const struct study *s, struct hrf_observations *observations,
-                                   struct hrf_error *err)
+static void find_layers(const struct study *s, struct hrf_observations *observations)
 {
     for (int32_t i = 0; i < s->graph->n_nodes; i++) {
         const struct hrf_node *node = &s->graph->nodes[i];
-        struct hrf_observed_layer *layer;
         if (!is_product(s->graph, node))
             continue;
         const char *tensor = s->graph->values[node->inputs[HRF_CONV_X]].name;
         const char form = form_of(s, tensor);
         if (form == 0 || (form == 't' && find_range(s, tensor) == NULL))
             continue;
-        HRF_TRY(hrf_observations_layer(observations, tensor, &layer, err));
-        layer->is_measured = true;
+        hrf_observations_layer(observations, tensor)->is_measured = true;
     }
-    return HRF_OK;
 }
 
 static enum hrf_status measure(struct study *s, const struct hrf_graph *graph,
@@ -361,7 +357,7 @@ static enum hrf_status measure(struct study *s, const struct hrf_graph *graph,
                                struct hrf_observations *observations, struct hrf_error *err)
 {
     const enum hrf_layer_loss loss = observations->loss;
-    HRF_TRY(find_layers(s, observations, err));
+    find_layers(s, observations);
     HRF_TRY(measure_times(s, graph, config, observations, err));
     for (int32_t l = 0; l < observations->n_layers; l++) {
         struct hrf_observed_layer *layer = &observations->layers[l];
@@ -379,7 +375,7 @@ static enum hrf_status measure(struct study *s, const struct hrf_graph *graph,
     return HRF_OK;
 }
 
-/* All layers in INT8, on as many images as fill batches. */
+/* Measures all layers in INT8 together, on as many images as fill batches. */
 static enum hrf_status measure_whole(struct study *s, int64_t n_images,
                                      struct hrf_observations *observations, struct hrf_error *err)
 {
@@ -403,13 +399,13 @@ static enum hrf_status prepare(struct study *s, const struct hrf_graph *graph,
 {
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     struct hrf_session_config full = { .device = config->device,
-                                       .precision = "fp32",
+                                       .precision = HRF_FP32,
                                        .n_threads = config->n_threads,
                                        .every_tensor = true };
     struct hrf_session_config low = full;
     double operations;
     int64_t most = 1;
-    low.precision = "int8";
+    low.precision = HRF_INT8;
     low.every_tensor = false;
     low.n_threads = 1;
     low.ranges = s->calibrated->ranges;
@@ -433,8 +429,7 @@ static enum hrf_status prepare(struct study *s, const struct hrf_graph *graph,
     s->rounded = hrf_alloc_aligned((size_t)most * sizeof *s->rounded, HRF_BUFFER_ALIGNMENT);
     s->exact = hrf_alloc_array((size_t)n_out + 1, sizeof *s->exact);
     s->kernels = hrf_calloc((size_t)s->session->plan->n_steps + 1, sizeof(struct hrf_kernel *));
-    HRF_CHECK_MEMORY(s->rounded != NULL && s->exact != NULL && s->kernels != NULL, err,
-                     "no memory to measure layers");
+    HRF_CHECK_MEMORY(s->rounded != NULL, err, "no memory to measure layers");
     HRF_TRY(run_all(s, NULL, 0, NULL, err));
     memcpy(s->exact, hrf_session_output(s->session, 0), (size_t)n_out * sizeof *s->exact);
     return HRF_OK;

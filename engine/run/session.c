@@ -1,17 +1,489 @@
-/* session.c - makes a network ready on one device: passes, precision, kernels and buffers
+/* session.c - makes a network ready on one device (passes, precision, kernels, buffers) and runs it
  * (session.h). */
 #include "engine/run/session.h"
 
 #include "base/own_process.h"
-#include "base/precision.h"
 #include "engine/backend/backend.h"
+#include "engine/ir/number.h"
 #include "engine/passes/passes.h"
 #include "engine/plan/pixel_stride.h"
 #include "engine/plan/plan.h"
 #include "engine/run/session_private.h"
+#include "schema/settings/precision.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
+
+void *hrf_session_buffer(const struct hrf_session *session, int32_t value)
+{
+    const struct hrf_value *v = &session->graph->values[value];
+    if (v->data != NULL)
+        return v->data;
+    if (session->fed != NULL && value == session->graph->inputs[0])
+        return (void *)(uintptr_t)session->fed;
+    return session->arena + hrf_plan_offset(session->plan, value);
+}
+
+static void allocate_calls(struct hrf_session *session)
+{
+    const struct hrf_plan *plan = session->plan;
+    size_t total = 0, most = 0;
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        const size_t n = (size_t)session->graph->nodes[plan->steps[i].node].n_inputs;
+        total += n;
+        most = n > most ? n : most;
+    }
+    session->inputs = hrf_calloc(total + 1, sizeof(const void *));
+    session->part_inputs = hrf_calloc(most + 1, sizeof(const void *));
+    session->calls = hrf_calloc((size_t)plan->n_steps + 1, sizeof session->calls[0]);
+}
+
+/* Sets the addresses of every call's tensors. Steps that compute a part find theirs for each
+ * image. */
+static void bind_calls(struct hrf_session *session)
+{
+    const struct hrf_graph *graph = session->graph;
+    const void **at = session->inputs;
+    if (session->peers != NULL)
+        session->peers->memory[HRF_MEMORY_ARENA] = (char *)session->arena;
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        const struct hrf_node *node = &graph->nodes[session->plan->steps[i].node];
+        session->calls[i] = (struct hrf_kernel_call){ .inputs = at,
+                                                      .output = hrf_session_buffer(
+                                                          session, node->outputs[0]),
+                                                      .workspace = session->workspace };
+        for (int32_t k = 0; k < node->n_inputs; k++, at++)
+            if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
+                *at = hrf_session_buffer(session, node->inputs[k]);
+    }
+}
+
+enum hrf_status hrf_session_allocate(struct hrf_session *session, int64_t n_bytes, void **out,
+                                     struct hrf_error *err)
+{
+    if (session->device.ops != NULL)
+        return session->device.ops->allocate(session->backend, (size_t)n_bytes, out, err);
+    *out = hrf_alloc_aligned((size_t)n_bytes + 1, HRF_BUFFER_ALIGNMENT);
+    return *out != NULL ? HRF_OK
+                        : hrf_error_set(err, HRF_E_NOMEM, "no memory for %.2f GiB of activations",
+                                        (double)n_bytes / 0x1p30);
+}
+
+void hrf_session_free(struct hrf_session *session, void *memory)
+{
+    if (memory != NULL && session->device.ops != NULL)
+        session->device.ops->release(session->backend, memory);
+    else
+        hrf_free(memory);
+}
+
+/* Input 0 cannot be read where the caller has it if another value shares its buffer (it is then
+ * overwritten in the arena) or if ranks send parts of it from there. */
+static bool may_borrow_input(const struct hrf_session *session)
+{
+    const struct hrf_plan *plan = session->plan;
+    if (session->device.ops != NULL || session->peers != NULL || session->graph->n_inputs == 0)
+        return false;
+    const int32_t input = session->graph->inputs[0];
+    for (int32_t v = 0; v < plan->n_values; v++)
+        if (v != input && plan->buffer_of[v] == plan->buffer_of[input])
+            return false;
+    for (int32_t i = 0; i < session->graph->n_outputs; i++)
+        if (session->graph->outputs[i] == input)
+            return false;
+    return true;
+}
+
+enum hrf_status hrf_session_take_host(struct hrf_session *session, size_t n_bytes, void **out,
+                                      struct hrf_error *err)
+{
+    struct hrf_session_device *d = &session->device;
+    assert(d->ops != NULL);
+    for (int32_t i = 0; i < d->n_blocks; i++)
+        if (!d->blocks[i].is_taken && d->blocks[i].n_bytes == n_bytes) {
+            d->blocks[i].is_taken = true;
+            *out = d->blocks[i].memory;
+            return HRF_OK;
+        }
+    struct hrf_host_block *blocks = hrf_realloc_array(d->blocks, (size_t)d->n_blocks + 1,
+                                                      sizeof *blocks);
+    d->blocks = blocks;
+    void *memory = NULL;
+    HRF_TRY(d->ops->allocate_host(session->backend, n_bytes, &memory, err));
+    blocks[d->n_blocks++] = (struct hrf_host_block){ memory, n_bytes, true };
+    *out = memory;
+    return HRF_OK;
+}
+
+void hrf_session_give_host(struct hrf_session *session, void *memory)
+{
+    struct hrf_session_device *d = &session->device;
+    for (int32_t i = 0; i < d->n_blocks; i++)
+        if (d->blocks[i].memory == memory)
+            d->blocks[i].is_taken = false;
+}
+
+void hrf_session_feed(struct hrf_session *session, const void *batch)
+{
+    const int32_t input = session->graph->inputs[0];
+    const struct hrf_value *x = &session->graph->values[input];
+    assert((uintptr_t)batch % HRF_BUFFER_ALIGNMENT == 0);
+    if (session->has_pixels) {
+        const int64_t slot = session->n_started % HRF_SESSION_SLOTS;
+        uint8_t *copy = session->device.pixels[slot];
+        if (!session->borrows_pixels)
+            memcpy(copy, batch, (size_t)hrf_shape_count(&x->shape));
+        session->device.fed[slot] = session->borrows_pixels ? batch : copy;
+        session->device.tiles[slot] = NULL;
+    } else if (session->device.ops != NULL) {
+        memcpy(session->device.inputs[0], batch, (size_t)hrf_value_bytes(x));
+    } else if (session->may_borrow) {
+        session->fed = batch;
+        bind_calls(session);
+    } else {
+        memcpy(hrf_session_buffer(session, input), batch, (size_t)hrf_value_bytes(x));
+    }
+}
+
+void hrf_session_feed_tiles(struct hrf_session *session, const struct hrf_tile_batch *batch)
+{
+    assert(session->borrows_pixels);
+    session->device.tiles[session->n_started % HRF_SESSION_SLOTS] = batch;
+}
+
+enum hrf_status hrf_session_open_decoder(struct hrf_session *session, const char **name,
+                                         struct hrf_error *err)
+{
+    const struct hrf_device_ops *ops = session->device.ops;
+    if (ops == NULL || ops->decoding == NULL || !session->borrows_pixels)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the network does not take pixels as bytes on a GPU");
+    return ops->decoding->open(session->backend, name, err);
+}
+
+static void give_input_back(struct hrf_session *session)
+{
+    if (session->fed == NULL)
+        return;
+    session->fed = NULL;
+    bind_calls(session);
+}
+
+void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
+{
+    session->arena = arena;
+    session->workspace = workspace;
+    bind_calls(session);
+}
+
+int32_t hrf_session_depth(const struct hrf_session *session)
+{
+    return session->has_pixels ? HRF_SESSION_SLOTS : 1;
+}
+
+struct hrf_feed_form hrf_session_feed_form(const struct hrf_session *session)
+{
+    const struct hrf_value *x = &session->graph->values[session->graph->inputs[0]];
+    return (struct hrf_feed_form){ .raw = session->has_pixels,
+                                   .type = x->dtype,
+                                   .quantization = x->quantization };
+}
+
+float *hrf_session_input(struct hrf_session *session, int32_t i)
+{
+    assert(session->fed == NULL || i > 0);
+    if (session->device.ops != NULL)
+        return session->device.inputs[i];
+    return hrf_session_buffer(session, session->graph->inputs[i]);
+}
+
+const float *hrf_session_output(const struct hrf_session *session, int32_t i)
+{
+    if (session->device.ops != NULL) /* the outputs of the last finished batch */
+        return session->device.outputs[(session->n_finished + 1) % HRF_SESSION_SLOTS][i];
+    return hrf_session_buffer(session, session->graph->outputs[i]);
+}
+
+const struct hrf_shape *hrf_session_input_shape(const struct hrf_session *session, int32_t i)
+{
+    return &session->graph->values[session->graph->inputs[i]].shape;
+}
+
+const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *session, int32_t i)
+{
+    return &session->graph->values[session->graph->outputs[i]].shape;
+}
+
+static char *place_of(const struct hrf_session *session, int32_t value, int64_t image,
+                      const struct hrf_box *box)
+{
+    const struct hrf_value *v = &session->graph->values[value];
+    const int64_t pixel_bytes = v->shape.dims[1] * (int64_t)hrf_dtype_size(v->dtype);
+    return (char *)hrf_session_buffer(session, value) + image * hrf_part_image_bytes(v) +
+           box->lo[0] * hrf_part_row_bytes(v) + box->lo[1] * pixel_bytes;
+}
+
+/* Describes the copy between `box` of a value, which starts at `place`, and a dense buffer. */
+static enum hrf_status copy_rows(struct hrf_session *session, const struct hrf_value *v,
+                                 const struct hrf_box *box, char *place, char *dense, bool is_out,
+                                 struct hrf_error *err)
+{
+    const struct hrf_box row = { { 0, box->lo[1] }, { 1, box->hi[1] } };
+    const int64_t n = hrf_part_bytes(v, &row), stride = hrf_part_row_bytes(v);
+    const struct hrf_device_box rows = { .to = is_out ? place : dense,
+                                         .from = is_out ? dense : place,
+                                         .n_images = 1,
+                                         .n_rows = box->hi[0] - box->lo[0],
+                                         .row_bytes = n,
+                                         .to_row = is_out ? stride : n,
+                                         .from_row = is_out ? n : stride };
+    if (session->device.ops != NULL)
+        return session->device.ops->copy_box(session->backend, &rows, err);
+    for (int64_t y = 0; y < rows.n_rows; y++)
+        memcpy((char *)rows.to + y * rows.to_row, (const char *)rows.from + y * rows.from_row,
+               (size_t)n);
+    return HRF_OK;
+}
+
+/* Takes the next piece of the memory for copies. */
+static char *take(char **free_bytes, const struct hrf_value *v, const struct hrf_box *box)
+{
+    char *taken = *free_bytes;
+    const int64_t n = hrf_part_bytes(v, box);
+    *free_bytes += (n + HRF_PLAN_ALIGNMENT - 1) / HRF_PLAN_ALIGNMENT * HRF_PLAN_ALIGNMENT;
+    return taken;
+}
+
+static enum hrf_status bind_inputs(struct hrf_session *session, const struct hrf_step *step,
+                                   int64_t image, char **free_bytes, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = session->graph;
+    const struct hrf_node *node = &graph->nodes[step->node];
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        session->part_inputs[k] = NULL;
+        if (node->inputs[k] < 0 || graph->values[node->inputs[k]].data != NULL)
+            continue;
+        const struct hrf_value *v = &graph->values[node->inputs[k]];
+        const struct hrf_box need = hrf_region_needed(graph, node, k, &step->box);
+        char *place = place_of(session, node->inputs[k], image, &need);
+        session->part_inputs[k] = place;
+        if (hrf_part_is_copied(step->part)) {
+            char *copy = take(free_bytes, v, &need);
+            HRF_TRY(copy_rows(session, v, &need, place, copy, false, err));
+            session->part_inputs[k] = copy;
+        }
+    }
+    return HRF_OK;
+}
+
+static bool is_even(const struct hrf_graph *graph, int32_t value)
+{
+    return value < 0 || graph->values[value].data != NULL ||
+           hrf_part_row_bytes(&graph->values[value]) % HRF_PLAN_PLACE_ALIGNMENT == 0;
+}
+
+static void keep_even_parts(const struct hrf_graph *graph, struct hrf_rank_map *map)
+{
+    for (int32_t i = 0; i < map->n_nodes; i++) {
+        const struct hrf_node *node = &graph->nodes[i];
+        if (node->op == HRF_OP_EXCHANGE)
+            continue;
+        bool is_kept = is_even(graph, node->outputs[0]);
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            is_kept &= is_even(graph, node->inputs[k]);
+        if (!is_kept)
+            map->nodes[i].own = (struct hrf_box){ .lo = { 0 } };
+    }
+}
+
+static enum hrf_status run_part(struct hrf_session *session, int32_t i, struct hrf_error *err)
+{
+    const struct hrf_step *step = &session->plan->steps[i];
+    const struct hrf_graph *graph = session->graph;
+    const struct hrf_node *node = &graph->nodes[step->node];
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
+    const bool is_copied = hrf_part_is_copied(step->part);
+    for (int64_t image = 0; image < hrf_part_runs(graph, node, step->part); image++) {
+        char *free_bytes = session->copies;
+        char *place = place_of(session, node->outputs[0], image, &step->box);
+        HRF_TRY(bind_inputs(session, step, image, &free_bytes, err));
+        const struct hrf_kernel_call call = { .inputs = session->part_inputs,
+                                              .output = is_copied ? take(&free_bytes, y, &step->box)
+                                                                  : place,
+                                              .workspace = session->workspace };
+        HRF_TRY(session->kernels[i]->run(session->kernels[i], &call, err));
+        if (is_copied)
+            HRF_TRY(copy_rows(session, y, &step->box, place, call.output, true, err));
+    }
+    return HRF_OK;
+}
+
+/* Converts an 8- or 16-bit value in host memory to the float that it stands for. */
+static enum hrf_status show_narrow(struct hrf_session *session, const struct hrf_value *v,
+                                   const void *data, struct hrf_error *err)
+{
+    const int64_t n = hrf_shape_count(&v->shape);
+    HRF_AUTO_FREE float *wide = hrf_try_alloc_array((size_t)n, sizeof *wide);
+    HRF_CHECK_MEMORY(wide != NULL, err, "no memory to show '%s'", v->name);
+    if (v->dtype == HRF_F16 || v->dtype == HRF_B16)
+        hrf_floats_from(v->dtype, data, wide, n);
+    for (int64_t i = 0; i < n && (v->dtype == HRF_S8 || v->dtype == HRF_U8); i++) {
+        const int32_t q = v->dtype == HRF_S8 ? ((const int8_t *)data)[i]
+                                             : ((const uint8_t *)data)[i];
+        wide[i] = (float)(q - v->quantization.zero_point) * v->quantization.scale;
+    }
+    return session->observe(session->observer, v->name, &v->shape, wide, err);
+}
+
+static bool is_narrow(const struct hrf_value *v)
+{
+    return v->dtype == HRF_F16 || v->dtype == HRF_B16 ||
+           ((v->dtype == HRF_S8 || v->dtype == HRF_U8) && v->quantization.scale > 0);
+}
+
+static enum hrf_status show(struct hrf_session *session, int32_t value, struct hrf_error *err)
+{
+    const struct hrf_value *v = &session->graph->values[value];
+    if (session->observe != NULL && v->data == NULL && is_narrow(v) && session->device.ops == NULL)
+        return show_narrow(session, v, hrf_session_buffer(session, value), err);
+    if (session->observe == NULL || v->data != NULL || v->dtype != HRF_F32)
+        return HRF_OK;
+    const float *data = hrf_session_buffer(session, value);
+    if (session->device.ops != NULL)
+        HRF_TRY(hrf_session_device_show(session, value, &data, err));
+    return session->observe(session->observer, v->name, &v->shape, data, err);
+}
+
+static inline bool has_every_tensor(const struct hrf_graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (hrf_node_has_prologue(&graph->nodes[i]))
+            return false;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].pixel_stride > 0)
+            return false;
+    return true;
+}
+
+void hrf_session_observe(struct hrf_session *session, hrf_session_observer *observe, void *context)
+{
+    assert(observe == NULL || has_every_tensor(session->graph)); /* config.every_tensor */
+    session->observe = observe;
+    session->observer = context;
+}
+
+static enum hrf_status run_fused(struct hrf_session *session, int32_t i, struct hrf_error *err)
+{
+    struct hrf_kernel *kernel = session->kernels[i];
+    if (session->peers != NULL)
+        HRF_TRY(hrf_peers_progress(session->peers, err));
+    return kernel->run_fused(kernel, &session->calls[i], session->kernels[i + 1],
+                             &session->calls[i + 1], err);
+}
+
+static enum hrf_status run_step(struct hrf_session *session, int32_t i, struct hrf_error *err)
+{
+    const struct hrf_step *step = &session->plan->steps[i];
+    struct hrf_kernel *kernel = session->kernels[i];
+    const bool communicates = hrf_op_communicates(session->graph->nodes[step->node].op);
+    if (session->peers != NULL)
+        HRF_TRY(hrf_peers_progress(session->peers, err));
+    if (communicates)
+        return session->device.peers != NULL ? hrf_device_peers_run(session->device.peers, i, err)
+                                             : hrf_peers_run(session->peers, i, err);
+    return step->part == HRF_PART_WHOLE ? kernel->run(kernel, &session->calls[i], err)
+                                        : run_part(session, i, err);
+}
+
+/* True if no later step computes another part of the same node. */
+static bool is_done_after(const struct hrf_plan *plan, int32_t i)
+{
+    return plan->steps[i].kind == HRF_STEP_END ||
+           (plan->steps[i].kind == HRF_STEP_KERNEL && plan->steps[i].part != HRF_PART_INTERIOR &&
+            (i + 1 == plan->n_steps || plan->steps[i + 1].node != plan->steps[i].node));
+}
+
+/* An observer sees every value, also those that a fused pair would not store. */
+static bool is_fused(const struct hrf_session *session, int32_t i)
+{
+    return i >= 0 && session->plan->steps[i].is_fused && session->observe == NULL;
+}
+
+enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < session->graph->n_inputs; i++)
+        HRF_TRY(show(session, session->graph->inputs[i], err));
+    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+        if (is_fused(session, i))
+            HRF_TRY(run_fused(session, i, err));
+        else if (!is_fused(session, i - 1))
+            HRF_TRY(run_step(session, i, err));
+        const struct hrf_node *node = &session->graph->nodes[session->plan->steps[i].node];
+        if (is_done_after(session->plan, i))
+            HRF_TRY(show(session, node->outputs[0], err));
+    }
+    return HRF_OK;
+}
+
+static bool has_second_output(const struct hrf_session *session, int32_t i)
+{
+    return is_fused(session, i) &&
+           hrf_graph_is_second(session->graph,
+                               &session->graph->nodes[session->plan->steps[i + 1].node]);
+}
+
+enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
+                                      struct hrf_error *err)
+{
+    /* A pass with two outputs is one step; the steps of another pair are timed apart. */
+    if (has_second_output(session, step))
+        HRF_TRY(run_fused(session, step, err));
+    else if (!has_second_output(session, step - 1))
+        HRF_TRY(run_step(session, step, err));
+    return session->device.ops != NULL ? hrf_session_device_wait(session, err) : HRF_OK;
+}
+
+enum hrf_status hrf_session_start(struct hrf_session *session, struct hrf_error *err)
+{
+    assert(session->n_started - session->n_finished < hrf_session_depth(session));
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    if (session->device.ops != NULL) {
+        HRF_TRY(hrf_session_device_start(session, err));
+    } else {
+        HRF_TRY(hrf_session_run_steps(session, err));
+    }
+    session->n_started++;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_finish(struct hrf_session *session, struct hrf_error *err)
+{
+    assert(session->n_finished < session->n_started);
+    if (session->device.ops != NULL)
+        HRF_TRY(hrf_session_device_finish(session, err));
+    give_input_back(session);
+    session->n_finished++;
+    return session->device.ops != NULL ? hrf_session_device_check(session, err) : HRF_OK;
+}
+
+void hrf_session_drop(struct hrf_session *session)
+{
+    int64_t before = -1; /* a device that failed finishes nothing */
+    while (session->n_finished < session->n_started && session->n_finished != before) {
+        before = session->n_finished;
+        const enum hrf_status ignored = hrf_session_finish(session, NULL);
+        (void)ignored;
+    }
+    session->n_finished = session->n_started; /* of a device that failed nothing is in flight */
+}
+
+enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err)
+{
+    HRF_TRY(hrf_session_start(session, err));
+    return hrf_session_finish(session, err);
+}
 
 static enum hrf_status check_supported(const struct hrf_session *session, struct hrf_error *err)
 {
@@ -19,7 +491,7 @@ static enum hrf_status check_supported(const struct hrf_session *session, struct
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         struct hrf_error why = { .status = HRF_OK };
         if (hrf_op_communicates(graph->nodes[i].op) ||
-            session->ops->supports_op(graph, &graph->nodes[i], &why))
+            hrf_backend_supports(session->ops, graph, &graph->nodes[i], &why))
             continue;
         if (err != NULL)
             *err = why;
@@ -32,7 +504,9 @@ static enum hrf_status check_inputs(const struct hrf_graph *graph, struct hrf_er
 {
     for (int32_t i = 0; i < graph->n_inputs; i++)
         if (graph->values[graph->inputs[i]].dtype != HRF_F32)
-            return hrf_error_set(err, HRF_E_UNSUPPORTED, "input '%s' is %s; only float32 is fed",
+            return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                                 "input '%s' is %s, and what is fed is float32: export the model "
+                                 "with a float32 input",
                                  graph->values[graph->inputs[i]].name,
                                  hrf_dtype_name(graph->values[graph->inputs[i]].dtype));
     return HRF_OK;
@@ -44,12 +518,12 @@ static enum hrf_status compile_part(struct hrf_session *session, const struct hr
     const struct hrf_node *node = &session->graph->nodes[step->node];
     HRF_AUTO(hrf_graph) part = NULL;
     if (step->part == HRF_PART_WHOLE)
-        return session->ops->compile(session->backend, session->graph, node, out, err);
+        return hrf_backend_compile(session->ops, session->backend, session->graph, node, out, err);
     HRF_TRY(hrf_part_graph(session->graph, node, &step->box, 1, &part, err));
-    return session->ops->compile(session->backend, part, &part->nodes[0], out, err);
+    return hrf_backend_compile(session->ops, session->backend, part, &part->nodes[0], out, err);
 }
 
-/* The memory of the session, as far as it is known yet. */
+/* Checks the memory of the session that is known so far against the limit. */
 static enum hrf_status check_limit(const struct hrf_session *session, int64_t limit,
                                    struct hrf_error *err)
 {
@@ -58,7 +532,7 @@ static enum hrf_status check_limit(const struct hrf_session *session, int64_t li
     if (limit > 0 && needed > limit)
         return hrf_error_set(err, HRF_E_NOMEM,
                              "the model needs at least %.2f GiB (activations %.2f, weights %.2f, "
-                             "workspace %.2f) and engine.memory allows %.2f GiB; use a smaller "
+                             "workspace %.2f) and {engine.memory} allows %.2f GiB; use a smaller "
                              "batch",
                              (double)needed / 0x1p30, (double)m->activation_bytes / 0x1p30,
                              (double)m->weight_bytes / 0x1p30, (double)m->workspace_bytes / 0x1p30,
@@ -97,8 +571,6 @@ static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limi
     const struct hrf_plan *plan = session->plan;
     session->kernels = hrf_calloc((size_t)plan->n_steps + 1, sizeof(struct hrf_kernel *));
     HRF_AUTO_FREE int32_t *last = find_last_steps(plan, session->graph);
-    HRF_CHECK_MEMORY(session->kernels != NULL && last != NULL, err, "no memory for %d kernels",
-                     plan->n_steps);
     for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
         const int32_t i = session->n_kernels;
         struct hrf_kernel *kernel = NULL;
@@ -130,11 +602,11 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
 {
     if (session->device.peers != NULL)
         session->memory.activation_bytes += hrf_device_peers_bytes(session->device.peers);
-    if (session->has_pixels) /* two batches land as bytes */
+    if (session->has_pixels) /* two batches of pixels are in flight as bytes */
         session->memory.activation_bytes += HRF_SESSION_SLOTS *
                                             hrf_shape_count(hrf_session_input_shape(session, 0));
     HRF_TRY(check_limit(session, limit, err));
-    HRF_TRY(hrf_session_allocate_calls(session, err));
+    allocate_calls(session);
     size_t arena = (size_t)session->plan->arena_bytes;
     size_t workspace = (size_t)session->memory.workspace_bytes;
     if (session->device.ops != NULL)
@@ -142,7 +614,7 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     if (session->is_lent)
         return HRF_OK;
     if (session->device.ops != NULL) {
-        hrf_session_bind_calls(session);
+        bind_calls(session);
         return HRF_OK;
     }
     session->arena = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
@@ -155,20 +627,18 @@ static enum hrf_status allocate(struct hrf_session *session, int64_t limit, stru
     for (int32_t i = session->may_borrow; i < session->graph->n_inputs; i++)
         memset(hrf_session_input(session, i), 0,
                (size_t)hrf_value_bytes(&session->graph->values[session->graph->inputs[i]]));
-    hrf_session_bind_calls(session);
+    bind_calls(session);
     return HRF_OK;
 }
 
-static enum hrf_dtype precision_type(const char *precision)
+static enum hrf_dtype precision_type(enum hrf_precision precision)
 {
     static const enum hrf_dtype types[HRF_N_PRECISIONS] = { [HRF_FP32] = HRF_F32,
                                                             [HRF_TF32] = HRF_F32,
                                                             [HRF_FP16] = HRF_F16,
                                                             [HRF_BF16] = HRF_B16,
                                                             [HRF_INT8] = HRF_S8 };
-    const enum hrf_precision known = hrf_precision_find(precision);
-    assert(known != HRF_N_PRECISIONS); /* check_config() has already refused this */
-    return types[known];
+    return types[precision];
 }
 
 /* The fused graph, lowered to the requested precision. */
@@ -195,11 +665,12 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                         "the model brings its own INT8 scales: the calibration is not used\n");
     if (how.type == HRF_S8 && config->n_ranges == 0 && !brings_scales)
         return hrf_error_set(err, HRF_E_USER,
-                             "int8 needs the ranges of a calibration (hires-flow calibrate)");
+                             "int8 needs the ranges of a calibration: run hires-flow calibrate, or "
+                             "use a model that brings its own scales");
     HRF_TRY(hrf_pass_lower(*graph, &how, &lowered, notes, err));
     hrf_graph_destroy(*graph);
     HRF_MOVE(*graph, lowered);
-    return hrf_strbuf_status(notes, err);
+    return HRF_OK;
 }
 
 static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_error *err)
@@ -207,7 +678,8 @@ static enum hrf_status prepare_outputs(struct hrf_session *session, struct hrf_e
     for (int32_t i = 0; i < session->graph->n_outputs; i++)
         if (session->graph->values[session->graph->outputs[i]].data != NULL)
             return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                                 "output '%s' is a constant: there is nothing to run",
+                                 "output '%s' is the same for every input: export the model with "
+                                 "an output that is computed from its input",
                                  session->graph->values[session->graph->outputs[i]].name);
     return HRF_OK;
 }
@@ -217,15 +689,11 @@ static enum hrf_status check_config(const struct hrf_session_config *config,
                                     const struct hrf_backend_ops **ops, struct hrf_strbuf *notes,
                                     struct hrf_error *err)
 {
-    if (hrf_precision_find(config->precision) == HRF_N_PRECISIONS)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "precision '%s' is not in this build; it has fp32, tf32, fp16, bf16, "
-                             "int8",
-                             config->precision);
     HRF_TRY(hrf_backend_choose(config->device, ops, notes, err));
-    if (strcmp(config->precision, "tf32") == 0 && !(*ops)->has_tf32)
+    if (hrf_precision_row(config->precision)->needs_tf32 && !(*ops)->has_tf32)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tf32 is a precision of NVIDIA GPUs; device %s has fp32",
+                             "tf32 is a precision of NVIDIA GPUs, and the device is %s: use fp32, "
+                             "or device cuda",
                              (*ops)->name);
     return HRF_OK;
 }
@@ -251,36 +719,35 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
     if (precision_type(config->precision) == HRF_S8)
         HRF_TRY(hrf_pass_take_integer_weights(prepared, err));
     HRF_TRY(hrf_passes_run(prepared, err));
-    if (precision_type(config->precision) == HRF_S8) {
-        if (ops->looks_up)
+    /* Functions of bytes as tables, and attention of bytes. */
+    const bool is_int8 = precision_type(config->precision) == HRF_S8;
+    const bool looks_up = is_int8 &&
+                          hrf_kernels_have(ops->kernels, HRF_OP_TOKEN_ATTENTION, HRF_FORM_INTEGER);
+    if (is_int8) {
+        if (looks_up)
             HRF_TRY(hrf_pass_make_lookups(prepared, err));
         HRF_TRY(hrf_pass_drop_pairs(prepared, err));
     }
-    if (ops->fuses_transformers) {
-        HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
-        HRF_TRY(hrf_pass_batch_first(prepared, err));
-        HRF_TRY(hrf_pass_attention_of_tokens(prepared, err));
-        if (precision_type(config->precision) == HRF_S8 && ops->looks_up)
-            HRF_TRY(hrf_pass_fuse_own_attention(prepared, err));
-        HRF_TRY(hrf_pass_channels_first(prepared, err));
-        HRF_TRY(hrf_pass_fuse_channels(prepared, err));
-        HRF_TRY(hrf_pass_fuse_product(prepared, err));
-        HRF_TRY(hrf_pass_join_moves(prepared, err));
-    }
+    HRF_TRY(hrf_pass_fuse_transformer(prepared, err));
+    HRF_TRY(hrf_pass_batch_first(prepared, err));
+    HRF_TRY(hrf_pass_attention_of_tokens(prepared, err));
+    if (looks_up)
+        HRF_TRY(hrf_pass_fuse_own_attention(prepared, err));
+    HRF_TRY(hrf_pass_channels_first(prepared, err));
+    HRF_TRY(hrf_pass_fuse_channels(prepared, err));
+    HRF_TRY(hrf_pass_fuse_product(prepared, err));
+    HRF_TRY(hrf_pass_join_moves(prepared, err));
     HRF_TRY(lower(&prepared, config, ops, notes, err));
-    if (ops->takes_activation != NULL && !config->every_tensor)
-        HRF_TRY(hrf_pass_fuse_epilogue(prepared, ops->takes_activation, err));
-    if (ops->fuses_transformers && !config->every_tensor)
+    if (!config->every_tensor) {
+        HRF_TRY(hrf_pass_fuse_epilogue(prepared, ops->kernels, err));
         HRF_TRY(hrf_pass_fuse_product_residual(prepared, err));
-    if (ops->narrows_tokens && precision_type(config->precision) == HRF_S8 && !config->every_tensor)
-        HRF_TRY(hrf_pass_narrow_tokens(prepared, HRF_B16, err));
-    if (ops->takes_prologue != NULL && !config->every_tensor &&
-        precision_type(config->precision) != HRF_S8)
-        HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->takes_prologue, err));
-    if (ops->takes_second != NULL && !config->every_tensor)
-        HRF_TRY(hrf_pass_mark_second_outputs(prepared, ops->takes_second, err));
-    if (ops->accepts_pixel_stride != NULL && !config->every_tensor)
-        HRF_TRY(hrf_pixel_stride_set(prepared, ops->accepts_pixel_stride, err));
+        if (is_int8 && ops->token_type != HRF_DTYPE_NONE)
+            hrf_pass_narrow_tokens(prepared, ops->token_type);
+        if (!is_int8)
+            HRF_TRY(hrf_pass_fuse_prologue(prepared, ops->kernels, err));
+        hrf_pass_mark_second_outputs(prepared, ops->kernels);
+        HRF_TRY(hrf_pixel_stride_set(prepared, ops->kernels, err));
+    }
     HRF_MOVE(*out, prepared);
     return HRF_OK;
 }
@@ -298,13 +765,15 @@ static enum hrf_status check_pixels(const struct hrf_session *session, struct hr
     if (!session->has_pixels)
         return HRF_OK;
     if (session->device.ops == NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "device %s is not fed pixels",
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "device %s takes images as floats: give it no pixels of 8 bits",
                              session->ops->name);
     const struct hrf_value *x = &session->graph->values[session->graph->inputs[0]];
     if (session->graph->n_inputs != 1 || x->shape.rank != 4 || x->shape.dims[1] != 3)
         return hrf_error_set(err, HRF_E_USER,
-                             "input '%s' is not one image of 3 channels: it cannot be fed pixels",
-                             x->name);
+                             "the model has %d inputs, the first of %d dimensions, and pixels are "
+                             "fed as one image of 3 channels: give it floats",
+                             session->graph->n_inputs, (int)x->shape.rank);
     return HRF_OK;
 }
 
@@ -317,14 +786,15 @@ static enum hrf_status start(struct hrf_session *session, const struct hrf_sessi
     const struct hrf_backend_config backend = {
         .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
         .place = comm != NULL && comm->is_one_process ? comm->rank : -1,
-        .allow_tf32 = strcmp(config->precision, "tf32") == 0,
+        .allow_tf32 = hrf_precision_row(config->precision)->needs_tf32,
     };
     const bool is_nccl = config->transport == HRF_TRANSPORT_NCCL;
     if (comm != NULL && (is_nccl || config->transport == HRF_TRANSPORT_IPC) &&
         session->device.ops == NULL)
-        return hrf_error_set(err, HRF_E_USER,
-                             "--comm %s carries what lies on GPUs; on device %s use --comm mpi",
-                             is_nccl ? "nccl" : "ipc", session->ops->name);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "--comm %s carries what lies on GPUs, and the device is %s: use --comm mpi",
+            is_nccl ? "nccl" : "ipc", session->ops->name);
     HRF_TRY(session->ops->create(&backend, &session->backend, err));
     if (session->ops->enter != NULL)
         session->ops->enter(session->backend);
@@ -349,23 +819,21 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     HRF_TRY(check_supported(session, err));
     struct hrf_rank_map *map = session->peers != NULL ? session->peers->map : NULL;
     if (session->device.ops != NULL && map != NULL)
-        hrf_session_keep_even_parts(session->graph, map);
+        keep_even_parts(session->graph, map);
     HRF_TRY(hrf_plan_create(session->graph, map, &session->plan, err));
     session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
     if (session->peers != NULL)
-        HRF_TRY(hrf_peers_bind(session->peers, session->plan, err));
+        hrf_peers_bind(session->peers, session->plan);
     HRF_TRY(start(session, config, err));
     HRF_TRY(compile_kernels(session, config->memory_limit_bytes, err));
-    if (session->device.ops == NULL || session->ops->takes_second != NULL)
-        hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
+    hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
-    session->may_borrow = hrf_session_may_borrow(session);
+    session->may_borrow = may_borrow_input(session);
     hrf_graph_drop_constants(session->graph);
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
     if (session->device.peers != NULL)
         hrf_strbuf_adds(&session->notes, hrf_device_peers_notes(session->device.peers));
-    HRF_TRY(hrf_strbuf_status(&session->notes, err));
     HRF_TRY(allocate(session, config->memory_limit_bytes, err));
     if (session->device.peers != NULL)
         hrf_device_peers_ready(session->device.peers);
@@ -378,7 +846,6 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
                                             struct hrf_error *err)
 {
     HRF_AUTO(hrf_session) session = hrf_calloc(1, sizeof *session);
-    HRF_CHECK_MEMORY(session != NULL, err, "no memory for a session");
     session->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     HRF_TRY(check_config(config, &session->ops, NULL, err));
     session->device.ops = session->ops->device;
@@ -391,7 +858,7 @@ enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,
     session->graph = *prepared;
     const enum hrf_status status = build(session, config, err);
     if (status != HRF_OK)
-        session->graph = NULL; /* the caller's still */
+        session->graph = NULL; /* the graph still belongs to the caller */
     HRF_TRY(status);
     *prepared = NULL;
     HRF_MOVE(*out, session);
@@ -412,7 +879,7 @@ enum hrf_status hrf_session_create(const struct hrf_graph *graph,
         HRF_TRY(hrf_pass_narrow_input(prepared, err));
     HRF_TRY(hrf_session_create_prepared(&prepared, config, NULL, out, err));
     (*out)->operations = operations;
-    hrf_strbuf_adds(&notes, (*out)->notes.text); /* what the device said, last */
+    hrf_strbuf_adds(&notes, (*out)->notes.text); /* notes of the device come last */
     hrf_strbuf_release(&(*out)->notes);
     (*out)->notes = notes;
     notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
@@ -450,6 +917,11 @@ void hrf_session_destroy(struct hrf_session *session)
 const char *hrf_session_notes(const struct hrf_session *session)
 {
     return session->notes.text;
+}
+
+int32_t hrf_session_wrong_engines(const struct hrf_session *session)
+{
+    return session->device.ops != NULL ? session->device.ops->n_wrong_engines(session->backend) : 0;
 }
 
 const char *hrf_session_device(const struct hrf_session *session)

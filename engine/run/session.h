@@ -18,6 +18,7 @@
 #include "engine/ir/graph.h"
 #include "engine/passes/lower.h"
 #include "engine/run/device_peers.h"
+#include "schema/settings/precision.h"
 
 #include <stdint.h>
 
@@ -26,13 +27,14 @@ struct hrf_tile_batch;
 struct hrf_cutting;
 
 struct hrf_session_config {
-    const char *device;             /* "auto", "cpu", "ref" or "cuda" */
-    const char *precision;          /* "fp32", "tf32", "fp16", "bf16" or "int8" */
+    const char *device; /* "auto", "cpu", "ref" or "cuda" */
+    enum hrf_precision precision;
     const struct hrf_range *ranges; /* int8: the ranges of values; borrowed during creation */
     int32_t n_ranges;
     const char *const *keep; /* nodes and values that stay in float32 (lower.h); may be NULL */
     const char *const *keep_reasons;
-    const char *const *keep_precisions; /* int8: "bf16" for what computes in it instead (lower.h) */
+    const enum hrf_precision
+        *keep_precisions; /* int8: HRF_BF16 for what computes in it instead (lower.h) */
     int32_t n_keep;
     const struct hrf_cutting
         *cutting; /* costs for stages (rank.h); borrowed during creation; NULL: rough estimates */
@@ -152,6 +154,8 @@ struct hrf_session_memory hrf_session_memory(const struct hrf_session *session);
 /* One line, with the reason, for each node that stays in float32 in a lower precision; "" if none
  * does. */
 const char *hrf_session_notes(const struct hrf_session *session);
+/* How many kernels of the device's library were passed over because their results were wrong. */
+int32_t hrf_session_wrong_engines(const struct hrf_session *session);
 /* In every later run, calls `observe` for each graph input and for each value when it is computed,
  * as floats in memory order. Values of 8 and 16 bits are shown only if they are in host memory.
  * NULL ends it. */

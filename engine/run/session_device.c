@@ -31,12 +31,10 @@ static enum hrf_status allocate_ends(struct hrf_session *session, struct hrf_err
         HRF_TRY(d->ops->reserve_pixels(
             session->backend, hrf_shape_count(hrf_session_input_shape(session, 0)) / 3, err));
     d->inputs = hrf_calloc((size_t)graph->n_inputs + 1, sizeof d->inputs[0]);
-    HRF_CHECK_MEMORY(d->inputs != NULL, err, "no memory for the inputs of a device");
     for (int32_t i = 0; i < graph->n_inputs && !session->has_pixels; i++)
         HRF_TRY(allocate_host(session, bytes_of(session, graph->inputs[i]), &d->inputs[i], err));
     for (int slot = 0; slot < HRF_SESSION_SLOTS; slot++) {
         d->outputs[slot] = hrf_calloc((size_t)graph->n_outputs + 1, sizeof d->outputs[slot][0]);
-        HRF_CHECK_MEMORY(d->outputs[slot] != NULL, err, "no memory for the outputs of a device");
         for (int32_t i = 0; i < graph->n_outputs; i++)
             HRF_TRY(allocate_host(session, bytes_of(session, graph->outputs[i]),
                                   &d->outputs[slot][i], err));

@@ -69,27 +69,12 @@ struct hrf_session {
 /* The address of a value, on the device if there is one; NULL for constants of a device. Kernels
  * only read what was borrowed. */
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value);
-/* Space for the calls of all steps, and the addresses of every call's tensors. */
-HRF_CHECKED enum hrf_status hrf_session_allocate_calls(struct hrf_session *session,
-                                                       struct hrf_error *err);
-void hrf_session_bind_calls(struct hrf_session *session);
-/* True if kernels only read input 0, so that it may be read where the caller has it. */
-bool hrf_session_may_borrow(const struct hrf_session *session);
-/* Ends the loan of hrf_session_feed(). */
-void hrf_session_give_back(struct hrf_session *session);
 /* Runs, or queues, every step once. */
 HRF_CHECKED enum hrf_status hrf_session_run_steps(struct hrf_session *session,
                                                   struct hrf_error *err);
 /* Runs one step with its buffers and waits for its end, for timing. */
 HRF_CHECKED enum hrf_status hrf_session_time_step(struct hrf_session *session, int32_t step,
                                                   struct hrf_error *err);
-
-/* session_parts.c: a step whose part is not WHOLE. */
-/* Keeps the interior of a node only if every row of its tensors is aligned for the kernels of a
- * device; other nodes are computed as a whole. */
-void hrf_session_keep_even_parts(const struct hrf_graph *graph, struct hrf_rank_map *map);
-HRF_CHECKED enum hrf_status hrf_session_run_part(struct hrf_session *session, int32_t step,
-                                                 struct hrf_error *err);
 
 /* session_device.c */
 HRF_CHECKED enum hrf_status hrf_session_device_allocate(struct hrf_session *session,

@@ -1,10 +1,13 @@
 /* slide_head.c - sessions of a slide head, one for each size of a bag. */
 #include "engine/run/slide_head.h"
 
+#include "base/host.h"
 #include "engine/onnx/onnx.h"
+#include "engine/run/row_rules.h"
 #include "engine/run/session.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct hrf_slide_head {
@@ -12,6 +15,9 @@ struct hrf_slide_head {
     struct hrf_graph *graph;
     struct hrf_session *session; /* for the last bag's size */
     int64_t n, bag_width;        /* that size; 0: none */
+    struct hrf_row_blocks *blocks;
+    int64_t blocks_width;    /* 0: it is not known whether blocks can be computed */
+    char why_no_blocks[200]; /* if `blocks` is NULL */
     float *scores;
     int64_t width; /* that the model wants; 0: it leaves it open */
 };
@@ -21,6 +27,7 @@ void hrf_slide_head_close(struct hrf_slide_head *head)
     if (head == NULL)
         return;
     hrf_session_destroy(head->session);
+    hrf_row_blocks_destroy(head->blocks);
     hrf_graph_destroy(head->graph);
     hrf_free(head->scores);
     hrf_free(head->path);
@@ -35,7 +42,6 @@ int64_t hrf_slide_head_width(const struct hrf_slide_head *head)
 static enum hrf_status load(struct hrf_slide_head *head, const char *path, struct hrf_error *err)
 {
     head->path = hrf_strdup(path);
-    HRF_CHECK_MEMORY(head->path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_onnx_read(path, &head->graph, err));
     const struct hrf_graph *g = head->graph;
     const struct hrf_shape *shape = g->n_inputs == 1 ? &g->values[g->inputs[0]].shape : NULL;
@@ -53,7 +59,6 @@ enum hrf_status hrf_slide_head_open(const char *path, struct hrf_slide_head **ou
                                     struct hrf_error *err)
 {
     struct hrf_slide_head *head = hrf_calloc(1, sizeof *head);
-    HRF_CHECK_MEMORY(head != NULL, err, "no memory for a slide head");
     const enum hrf_status status = load(head, path, err);
     if (status != HRF_OK)
         hrf_slide_head_close(head);
@@ -67,21 +72,56 @@ static enum hrf_status make_session(struct hrf_slide_head *head, int64_t n, int6
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     const struct hrf_session_config config = { .device = "cpu",
-                                               .precision = "fp32",
+                                               .precision = HRF_FP32,
+                                               .memory_limit_bytes = hrf_process_memory_left(),
                                                .n_threads = (int32_t)n_threads };
-    const int32_t rank = head->graph->values[head->graph->inputs[0]].shape.rank;
-    struct hrf_shape shape = { .rank = rank, .dims = { 1, n, width } };
-    if (rank == 2)
-        shape = (struct hrf_shape){ .rank = 2, .dims = { n, width } };
     hrf_session_destroy(head->session);
     head->session = NULL;
     head->n = 0;
     HRF_TRY(hrf_graph_copy(head->graph, &graph, err));
-    HRF_TRY(hrf_graph_set_input_shape(graph, 0, &shape, err));
-    HRF_TRY(hrf_session_create(graph, &config, &head->session, err));
+    HRF_TRY(hrf_row_input_set(graph, n, width, err));
+    const enum hrf_status status = hrf_session_create(graph, &config, &head->session, err);
+    if (status == HRF_E_NOMEM)
+        return hrf_error_set(
+            err, status,
+            "a slide head on %lld embeddings of %lld numbers takes more than the "
+            "%.2f GiB of memory that are left%s%s: run it where there is more, or leave the slide "
+            "out",
+            (long long)n, (long long)width, (double)config.memory_limit_bytes / 0x1p30,
+            n > HRF_BAG_WHOLE ? ", and cannot be computed in blocks, for " : "",
+            n > HRF_BAG_WHOLE ? head->why_no_blocks : "");
+    HRF_TRY(status);
     head->n = n;
     head->bag_width = width;
     return HRF_OK;
+}
+
+/* Finds out once for each width whether bags can be computed in blocks. */
+static enum hrf_status make_blocks(struct hrf_slide_head *head, int64_t width,
+                                   struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    if (head->blocks_width == width)
+        return HRF_OK;
+    hrf_row_blocks_destroy(head->blocks);
+    head->blocks = NULL;
+    const enum hrf_status status = hrf_row_blocks_create(head->graph, width, HRF_BAG_BLOCK,
+                                                         &head->blocks, &why);
+    if (status != HRF_OK && status != HRF_E_UNSUPPORTED)
+        return hrf_error_pass(err, &why);
+    snprintf(head->why_no_blocks, sizeof head->why_no_blocks, "%.199s", why.text);
+    head->blocks_width = width;
+    return HRF_OK;
+}
+
+/* Output i of the bag that was computed last, and how many numbers it has. */
+static const float *output_of(const struct hrf_slide_head *head, bool in_blocks, int32_t i,
+                              int64_t *count)
+{
+    if (in_blocks)
+        return hrf_row_blocks_output(head->blocks, i, count);
+    *count = hrf_shape_count(hrf_session_output_shape(head->session, i));
+    return hrf_session_output(head->session, i);
 }
 
 static int32_t find_output(const struct hrf_graph *g, const char *name)
@@ -92,15 +132,13 @@ static int32_t find_output(const struct hrf_graph *g, const char *name)
     return -1;
 }
 
-static enum hrf_status read_scores(struct hrf_slide_head *head, int32_t output, bool are_logits,
-                                   struct hrf_slide_head_result *out, struct hrf_error *err)
+static enum hrf_status read_scores(struct hrf_slide_head *head, const float *x, int64_t k,
+                                   bool are_logits, struct hrf_slide_head_result *out,
+                                   struct hrf_error *err)
 {
-    const float *x = hrf_session_output(head->session, output);
-    const int64_t k = hrf_shape_count(hrf_session_output_shape(head->session, output));
     double sum = 0, most = -INFINITY;
     hrf_free(head->scores);
     head->scores = hrf_alloc_array((size_t)k + 1, sizeof *head->scores);
-    HRF_CHECK_MEMORY(head->scores != NULL, err, "no memory for %lld scores", (long long)k);
     for (int64_t i = 0; i < k; i++)
         most = fmax(most, (double)x[i]);
     for (int64_t i = 0; i < k; i++)
@@ -118,35 +156,47 @@ static enum hrf_status read_scores(struct hrf_slide_head *head, int32_t output, 
     return HRF_OK;
 }
 
-enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const float *bag, int64_t n,
-                                   int64_t width, int64_t n_threads,
-                                   struct hrf_slide_head_result *out, struct hrf_error *err)
+enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const struct hrf_bag_rows *bag,
+                                   int64_t n_threads, struct hrf_slide_head_result *out,
+                                   struct hrf_error *err)
 {
     const struct hrf_graph *g = head->graph;
+    const int64_t n = bag->n, width = bag->width;
+    int64_t count = 0;
     *out = (struct hrf_slide_head_result){ .scores = NULL };
     if (head->width > 0 && width != head->width)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' takes embeddings of %lld numbers, and these have %lld",
                              head->path, (long long)head->width, (long long)width);
-    if (head->n != n || head->bag_width != width)
-        HRF_TRY(make_session(head, n, width, n_threads, err));
-    memcpy(hrf_session_input(head->session, 0), bag, (size_t)(n * width) * sizeof *bag);
-    HRF_TRY(hrf_session_run(head->session, err));
+    if (n > HRF_BAG_WHOLE)
+        HRF_TRY(make_blocks(head, width, err));
+    const bool in_blocks = n > HRF_BAG_WHOLE && head->blocks != NULL;
+    if (in_blocks) {
+        HRF_TRY(hrf_row_blocks_run(head->blocks, bag, n_threads, err));
+    } else {
+        if (head->n != n || head->bag_width != width)
+            HRF_TRY(make_session(head, n, width, n_threads, err));
+        HRF_TRY(bag->read(bag->context, 0, n, hrf_session_input(head->session, 0), err));
+        HRF_TRY(hrf_session_run(head->session, err));
+    }
     int32_t scores = find_output(g, "scores"), attention = find_output(g, "attention");
     const int32_t logits = scores < 0 ? find_output(g, "logits") : -1;
     scores = scores >= 0 ? scores : logits >= 0 ? logits : 0;
-    for (int32_t i = 0; i < g->n_outputs && attention < 0; i++)
-        if (i != scores && hrf_shape_count(hrf_session_output_shape(head->session, i)) % n == 0)
+    for (int32_t i = 0; i < g->n_outputs && attention < 0; i++) {
+        output_of(head, in_blocks, i, &count);
+        if (i != scores && count % n == 0)
             attention = i;
-    HRF_TRY(read_scores(head, scores, logits >= 0, out, err));
-    if (attention >= 0 && attention != scores) {
-        const int64_t count = hrf_shape_count(hrf_session_output_shape(head->session, attention));
-        if (count % n != 0)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "'%s': %lld numbers of attention do not fit %lld patches",
-                                 head->path, (long long)count, (long long)n);
-        out->attention = hrf_session_output(head->session, attention);
-        out->n_branches = count / n;
     }
+    const float *x = output_of(head, in_blocks, scores, &count);
+    HRF_TRY(read_scores(head, x, count, logits >= 0, out, err));
+    if (attention < 0 || attention == scores)
+        return HRF_OK;
+    x = output_of(head, in_blocks, attention, &count);
+    if (count % n != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s': %lld numbers of attention do not fit %lld patches", head->path,
+                             (long long)count, (long long)n);
+    out->attention = x;
+    out->n_branches = count / n;
     return HRF_OK;
 }

@@ -3,15 +3,20 @@
  * The model has one input [N][D] (or [1][N][D]). Its scores are the output "scores", or "logits",
  * of which the softmax is taken, or else the first output, [K] numbers from 0 to 1; its attention
  * is the output "attention" or another one with a multiple of N numbers, rows of N. A session is
- * made for each size of a bag. Used by one thread.
+ * made for each size of a bag. A bag of more than HRF_BAG_WHOLE patches is computed in blocks of
+ * HRF_BAG_BLOCK if the network allows it (row_blocks.h); which bags are is a matter of their size
+ * alone, so that scores do not depend on the memory of a machine. Used by one thread.
  */
 #ifndef HRF_ENGINE_RUN_SLIDE_HEAD_H
 #define HRF_ENGINE_RUN_SLIDE_HEAD_H
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/run/row_blocks.h"
 
 #include <stdint.h>
+
+enum { HRF_BAG_WHOLE = 1 << 16, HRF_BAG_BLOCK = 1 << 14 };
 
 struct hrf_slide_head; /* opaque */
 /* HRF_E_USER: no model, or not one of such a bag. */
@@ -27,8 +32,10 @@ struct hrf_slide_head_result {
     const float *attention; /* [n_branches][n]; NULL: the head has none */
     int64_t n_branches;
 };
-HRF_CHECKED enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const float *bag,
-                                               int64_t n, int64_t width, int64_t n_threads,
+/* HRF_E_NOMEM: the text names the bag, the memory that is left and, of a large bag, the node for
+ * which it cannot be computed in blocks. */
+HRF_CHECKED enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head,
+                                               const struct hrf_bag_rows *bag, int64_t n_threads,
                                                struct hrf_slide_head_result *out,
                                                struct hrf_error *err);
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-    MOST_ROWS = 8, /* of a batch: one of them is the largest, the others are spread evenly */
-    COLUMNS = 64,  /* of a product that are measured at a time */
+    MAX_ROWS = 8, /* of a batch: one of them is the largest, the others are spread evenly */
+    COLUMNS = 64, /* of a product that are measured at a time */
 };
 
 struct hrf_smoothing {
@@ -32,10 +32,8 @@ enum hrf_status hrf_smoothing_create(const struct hrf_graph *graph,
     HRF_AUTO(hrf_smoothing) s = hrf_calloc(1, sizeof *s);
     double operations;
     bool has_tokens = false;
-    HRF_CHECK_MEMORY(s != NULL, err, "no memory to measure smoothing");
     HRF_TRY(hrf_session_prepare(graph, config, &s->graph, &operations, &notes, err));
     s->of_tokens = hrf_calloc((size_t)s->graph->n_values + 1, sizeof *s->of_tokens);
-    HRF_CHECK_MEMORY(s->of_tokens != NULL, err, "no memory to measure smoothing");
     hrf_lower_find_tokens(s->graph, s->of_tokens);
     for (int32_t i = 0; i < s->graph->n_nodes; i++)
         has_tokens |= hrf_lower_can_round_rows(s->graph, s->of_tokens, &s->graph->nodes[i]) &&
@@ -56,7 +54,7 @@ struct weights {
 static struct weights weights_of(const struct hrf_graph *graph, const struct hrf_node *product)
 {
     const struct hrf_value *w = &graph->values[product->inputs[HRF_CONV_WEIGHTS]];
-    const bool turned = product->op == HRF_OP_CONV || product->attributes.transpose_b;
+    const bool turned = product->op == HRF_OP_CONV || product->attributes.gemm.transpose_b;
     const int64_t depth = w->shape.dims[turned ? 1 : 0], columns = w->shape.dims[turned ? 0 : 1];
     return (struct weights){ w->data, depth, columns, turned ? 1 : columns, turned ? depth : 1 };
 }
@@ -85,13 +83,13 @@ static void find_peaks(const struct weights *w, float *peaks)
             peaks[k] = fmaxf(peaks[k], fabsf(w->data[k * w->by_depth + c * w->by_column]));
 }
 
-/* Some columns of the product of n_rows rows with the weights; `factors`: with the weights
- * multiplied by them and rounded to 8 bits; NULL: as they are. */
+/* Computes some columns of the product of n_rows rows with the weights. The weights are multiplied
+ * by `factors` and rounded to 8 bits; NULL: they stay as they are. */
 static void multiply(const struct weights *w, const float *rows, int64_t n_rows, int64_t first,
-                     int64_t n, const float *factors, float y[MOST_ROWS][COLUMNS])
+                     int64_t n, const float *factors, float y[MAX_ROWS][COLUMNS])
 {
     float scales[COLUMNS], line[COLUMNS];
-    memset(y, 0, MOST_ROWS * sizeof y[0]);
+    memset(y, 0, MAX_ROWS * sizeof y[0]);
     for (int64_t c = 0; c < n; c++) {
         scales[c] = 0;
         for (int64_t k = 0; k < w->depth && factors != NULL; k++) {
@@ -113,7 +111,7 @@ static void multiply(const struct weights *w, const float *rows, int64_t n_rows,
     }
 }
 
-/* Squared errors of each strength, and the square of the product itself, added up. `rounded`:
+/* Adds up the squared errors of each strength and the square of the product itself. `rounded` is
  * [strengths][n_rows][depth], divided by `factors` [strengths][depth] and rounded. */
 static void measure(const struct weights *w, const float *rows, const float *rounded,
                     const float *factors, int64_t n_rows, double errors[HRF_OBSERVE_STRENGTHS],
@@ -123,7 +121,7 @@ static void measure(const struct weights *w, const float *rows, const float *rou
     double sums[HRF_OBSERVE_STRENGTHS + 1] = { 0 };
 #pragma omp parallel for schedule(static) reduction(+ : sums)
     for (int64_t part = 0; part < n_parts; part++) {
-        float exact[MOST_ROWS][COLUMNS], y[MOST_ROWS][COLUMNS];
+        float exact[MAX_ROWS][COLUMNS], y[MAX_ROWS][COLUMNS];
         const int64_t first = part * COLUMNS;
         const int64_t n = w->columns - first < COLUMNS ? w->columns - first : COLUMNS;
         multiply(w, rows, n_rows, first, n, NULL, exact);
@@ -150,7 +148,7 @@ static void measure(const struct weights *w, const float *rows, const float *rou
 /* Copies the row with the largest number and others at equal distances. */
 static int64_t choose_rows(const float *data, int64_t n_rows, int64_t depth, float *out)
 {
-    const int64_t n = n_rows < MOST_ROWS ? n_rows : MOST_ROWS;
+    const int64_t n = n_rows < MAX_ROWS ? n_rows : MAX_ROWS;
     int64_t largest = 0;
     float most = 0;
     for (int64_t i = 0; i < n_rows * depth; i++)
@@ -171,18 +169,15 @@ static bool reads(const struct hrf_smoothing *s, const struct hrf_node *node, co
            strcmp(s->graph->values[node->inputs[HRF_CONV_X]].name, value) == 0;
 }
 
-static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observation *o,
-                                const float *data, int64_t n_rows, int64_t depth,
-                                struct hrf_error *err)
+static void try_rows(const struct hrf_smoothing *s, struct hrf_observation *o, const float *data,
+                     int64_t n_rows, int64_t depth)
 {
     enum { N = HRF_OBSERVE_STRENGTHS };
-    HRF_AUTO_FREE float *rows = hrf_alloc_array((size_t)(MOST_ROWS * depth), sizeof *rows);
-    HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)(N * MOST_ROWS * depth), sizeof *rows);
+    HRF_AUTO_FREE float *rows = hrf_alloc_array((size_t)(MAX_ROWS * depth), sizeof *rows);
+    HRF_AUTO_FREE float *rounded = hrf_alloc_array((size_t)(N * MAX_ROWS * depth), sizeof *rows);
     HRF_AUTO_FREE float *factors = hrf_alloc_array((size_t)(N * depth), sizeof *factors);
     HRF_AUTO_FREE float *weights = hrf_calloc((size_t)depth, sizeof *weights);
     double errors[N] = { 0 }, signal = 0;
-    HRF_CHECK_MEMORY(rows != NULL && rounded != NULL && factors != NULL && weights != NULL, err,
-                     "no memory to measure smoothing");
     const int64_t n = choose_rows(data, n_rows, depth, rows);
     for (int32_t i = 0; i < s->graph->n_nodes; i++) {
         if (!reads(s, &s->graph->nodes[i], o->value))
@@ -204,25 +199,24 @@ static enum hrf_status try_rows(const struct hrf_smoothing *s, struct hrf_observ
             measure(&w, rows, rounded, factors, n, errors, &signal);
     }
     if (!(signal > 0) || !isfinite(signal))
-        return HRF_OK;
+        return;
     for (int k = 0; k < N; k++)
         o->errors[k] += errors[k] / signal;
     o->n_tries++;
-    return HRF_OK;
 }
 
-enum hrf_status hrf_smoothing_try(const struct hrf_smoothing *s,
-                                  struct hrf_observations *observations, const char *value,
-                                  const float *data, int64_t n_rows, int64_t depth,
-                                  struct hrf_error *err)
+void hrf_smoothing_try(const struct hrf_smoothing *s, struct hrf_observations *observations,
+                       const char *value, const float *data, int64_t n_rows, int64_t depth)
 {
     for (int32_t i = 0; i < observations->n_items; i++) {
         struct hrf_observation *o = &observations->items[i];
-        if (strcmp(o->value, value) == 0 && o->n_channels == depth && o->n_broken == 0 &&
-            n_rows > 0)
-            for (int32_t n = 0; n < s->graph->n_nodes; n++)
-                if (reads(s, &s->graph->nodes[n], value))
-                    return try_rows(s, o, data, n_rows, depth, err);
+        if (strcmp(o->value, value) != 0 || o->n_channels != depth || o->n_broken > 0 ||
+            n_rows == 0)
+            continue;
+        for (int32_t n = 0; n < s->graph->n_nodes; n++)
+            if (reads(s, &s->graph->nodes[n], value)) {
+                try_rows(s, o, data, n_rows, depth);
+                return;
+            }
     }
-    return HRF_OK;
 }

@@ -24,9 +24,7 @@ HRF_DEFINE_AUTO(hrf_smoothing)
 /* Adds the relative squared error of every strength to `errors` of the observation of `value`, if
  * products read it: `data` is n_rows rows of `depth` numbers, as many as its channels. Values that
  * were not observed are left alone. */
-HRF_CHECKED enum hrf_status hrf_smoothing_try(const struct hrf_smoothing *smoothing,
-                                              struct hrf_observations *observations,
-                                              const char *value, const float *data, int64_t n_rows,
-                                              int64_t depth, struct hrf_error *err);
+void hrf_smoothing_try(const struct hrf_smoothing *smoothing, struct hrf_observations *observations,
+                       const char *value, const float *data, int64_t n_rows, int64_t depth);
 
 #endif

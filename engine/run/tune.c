@@ -12,19 +12,17 @@
 
 /* Many rounds for small messages, so that the median is steady, and few for messages that take
  * long. */
-enum { MOST_ROUNDS = 200, LEAST_ROUNDS = 9, SMALLEST = 64, TAG_PING = 1, TAG_FIRST, TAG_SECOND };
-static const double round_bytes = 64e6; /* for all rounds of one size together, about */
+enum { MAX_ROUNDS = 200, MIN_ROUNDS = 9, SMALLEST = 64, TAG_PING = 1, TAG_FIRST, TAG_SECOND };
+static const double round_bytes = 64e6; /* bytes of all rounds of one size together, roughly */
 
 static int64_t rounds_of(int64_t n_bytes)
 {
     const double fitting = round_bytes / (double)n_bytes;
-    return fitting > MOST_ROUNDS    ? MOST_ROUNDS
-           : fitting < LEAST_ROUNDS ? LEAST_ROUNDS
-                                    : (int64_t)fitting;
+    return fitting > MAX_ROUNDS ? MAX_ROUNDS : fitting < MIN_ROUNDS ? MIN_ROUNDS : (int64_t)fitting;
 }
 
 struct figures {
-    double send[MOST_ROUNDS], one_way[MOST_ROUNDS], receive[MOST_ROUNDS];
+    double send[MAX_ROUNDS], one_way[MAX_ROUNDS], receive[MAX_ROUNDS];
 };
 
 /* Rank 0: a message to rank 1 and its answer; then two messages from rank 1, of which the second is
@@ -81,9 +79,9 @@ enum hrf_status hrf_tune_link(struct hrf_comm *comm, enum hrf_placement placemen
                               int64_t largest_bytes, struct hrf_link *link, struct hrf_error *err)
 {
     struct hrf_link tuned = { .placement = placement };
-    HRF_AUTO_FREE char *bytes = hrf_calloc((size_t)largest_bytes, 1);
+    HRF_AUTO_FREE char *bytes = hrf_try_calloc((size_t)largest_bytes, 1);
     HRF_AUTO_FREE struct figures *figures = hrf_calloc(1, sizeof *figures);
-    HRF_CHECK_MEMORY(bytes != NULL && figures != NULL, err, "no memory for messages of %lld bytes",
+    HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for messages of %lld bytes",
                      (long long)largest_bytes);
     snprintf(tuned.comm, sizeof tuned.comm, "%s", comm->ops->name);
     for (int64_t n = SMALLEST; n <= largest_bytes && tuned.n_points < HRF_LINK_MAX_POINTS; n *= 4) {
@@ -118,7 +116,7 @@ enum hrf_status hrf_tune_loop(int64_t largest_bytes, struct hrf_link *link, stru
     enum { DEADLINE_MS = 60000 };
     HRF_AUTO(hrf_loop) loop = NULL;
     pthread_t thread;
-    HRF_TRY(hrf_loop_create(2, DEADLINE_MS, &loop, err));
+    hrf_loop_create(2, DEADLINE_MS, &loop);
     struct partner partner = { .comm = hrf_loop_comm(loop, 1), .largest_bytes = largest_bytes };
     const int native = pthread_create(&thread, NULL, partner_main, &partner);
     if (native != 0)
@@ -138,8 +136,8 @@ enum hrf_status hrf_tune_loop(int64_t largest_bytes, struct hrf_link *link, stru
 double hrf_tune_copy_rate(void)
 {
     enum { N_BYTES = 64 << 20, ROUNDS = 7 };
-    HRF_AUTO_FREE char *from = hrf_alloc(N_BYTES);
-    HRF_AUTO_FREE char *to = hrf_alloc(N_BYTES);
+    HRF_AUTO_FREE char *from = hrf_try_alloc(N_BYTES);
+    HRF_AUTO_FREE char *to = hrf_try_alloc(N_BYTES);
     double seconds[ROUNDS];
     if (from == NULL || to == NULL)
         return 0;

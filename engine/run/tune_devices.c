@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALLEST = 256, MOST_ROUNDS = 15, LEAST_ROUNDS = 5, MOST_IN_A_ROW = 32, WARM_UP = 2 };
+enum { SMALLEST = 256, MAX_ROUNDS = 15, MIN_ROUNDS = 5, MAX_IN_A_ROW = 32, WARM_UP = 2 };
 static const double round_bytes = 256e6; /* limit for all exchanges of a round together */
 
 /* A plan that consists of messages only: in step `size * n_pairs + pair` the two ranks of that pair
@@ -45,14 +45,14 @@ static void pair_of(int32_t pair, int32_t *a, int32_t *b)
     *a = pair;
 }
 
-/* Bytes of the row that the ranks of a step exchange. */
+/* The size of the row that the ranks of a step exchange. */
 static int64_t row_bytes(const struct stage *s, int32_t step)
 {
     return (int64_t)SMALLEST << 2 * (step / s->n_pairs);
 }
 
 /* The first rank of a pair owns the first row, the other rank the second one. */
-static enum hrf_status add_step(struct stage *s, int32_t i, int32_t me, struct hrf_error *err)
+static void add_step(struct stage *s, int32_t i, int32_t me)
 {
     int32_t pair[2];
     const int64_t n = row_bytes(s, i);
@@ -60,22 +60,21 @@ static enum hrf_status add_step(struct stage *s, int32_t i, int32_t me, struct h
     *step = (struct hrf_step){ .kind = HRF_STEP_KERNEL, .first_transfer = s->plan->n_transfers };
     pair_of(i % s->n_pairs, &pair[0], &pair[1]);
     if (me != pair[0] && me != pair[1])
-        return HRF_OK;
+        return;
     const struct hrf_area rows[2] = { { HRF_MEMORY_ARENA, 0, 1, 1, n, n, n },
                                       { HRF_MEMORY_ARENA, n, 1, 1, n, n, n } };
     const int mine = me == pair[1];
     struct hrf_transfer t = {
         HRF_TRANSFER_SEND, pair[!mine], 2 * i, false, rows[mine], rows[mine]
     };
-    HRF_TRY(hrf_transfers_append(s->plan, &t, err));
+    hrf_transfers_append(s->plan, &t);
     t.kind = HRF_TRANSFER_RECEIVE;
     t.to = t.from = rows[!mine];
     step->n_transfers = 2;
-    return hrf_transfers_append(s->plan, &t, err);
+    hrf_transfers_append(s->plan, &t);
 }
 
-static enum hrf_status set_stage(struct stage *s, const struct hrf_comm *comm,
-                                 int64_t largest_bytes, struct hrf_error *err)
+static void set_stage(struct stage *s, const struct hrf_comm *comm, int64_t largest_bytes)
 {
     s->n_pairs = hrf_tuned_pairs(comm->n_ranks);
     for (int64_t n = SMALLEST; n <= largest_bytes && s->n_sizes < HRF_LINK_MAX_POINTS; n *= 4)
@@ -84,13 +83,10 @@ static enum hrf_status set_stage(struct stage *s, const struct hrf_comm *comm,
     s->plan = hrf_calloc(1, sizeof *s->plan);
     if (s->plan != NULL)
         s->plan->steps = hrf_calloc(n, sizeof *s->plan->steps);
-    HRF_CHECK_MEMORY(s->plan != NULL && s->plan->steps != NULL, err, "no memory for %zu exchanges",
-                     n);
     for (int32_t i = 0; i < (int32_t)n; i++)
-        HRF_TRY(add_step(s, i, comm->rank, err));
+        add_step(s, i, comm->rank);
     s->partition = (struct hrf_partition){ .n_ranks = comm->n_ranks };
     s->partition.layout = hrf_layout_single();
-    return HRF_OK;
 }
 
 static void release(struct tuner *t, bool together)
@@ -114,9 +110,9 @@ static enum hrf_status set_up(struct tuner *t, enum hrf_transport transport, int
     const struct hrf_backend_config config = { .n_threads = 1,
                                                .place = t->comm->is_one_process ? t->comm->rank
                                                                                 : -1 };
-    HRF_TRY(set_stage(&t->stage, t->comm, largest_bytes, err));
+    set_stage(&t->stage, t->comm, largest_bytes);
     HRF_TRY(hrf_peers_init(&t->peers, &t->stage.partition, t->comm, t->comm->rank, 0, false, err));
-    HRF_TRY(hrf_peers_bind(&t->peers, t->stage.plan, err));
+    hrf_peers_bind(&t->peers, t->stage.plan);
     HRF_TRY(hrf_backend_open("cuda", &t->ops, err));
     HRF_TRY(t->ops->create(&config, &t->backend, err));
     if (t->ops->enter != NULL)
@@ -144,11 +140,11 @@ static enum hrf_status measure(struct tuner *t, int32_t exchange, double *median
                                struct hrf_error *err)
 {
     const double n_bytes = (double)row_bytes(&t->stage, exchange);
-    const int32_t fitting = round_bytes / n_bytes < MOST_IN_A_ROW ? (int32_t)(round_bytes / n_bytes)
-                                                                  : MOST_IN_A_ROW;
+    const int32_t fitting = round_bytes / n_bytes < MAX_IN_A_ROW ? (int32_t)(round_bytes / n_bytes)
+                                                                 : MAX_IN_A_ROW;
     const int32_t in_a_row = fitting > 0 ? fitting : 1;
-    const int32_t n_rounds = in_a_row == MOST_IN_A_ROW ? MOST_ROUNDS : LEAST_ROUNDS;
-    double seconds[MOST_ROUNDS];
+    const int32_t n_rounds = in_a_row == MAX_IN_A_ROW ? MAX_ROUNDS : MIN_ROUNDS;
+    double seconds[MAX_ROUNDS];
     for (int32_t round = -WARM_UP; round < n_rounds; round++)
         HRF_TRY(play(t, exchange, in_a_row, &seconds[round < 0 ? 0 : round], err));
     *median = hrf_median(seconds, (size_t)n_rounds);
@@ -225,8 +221,6 @@ static enum hrf_status tell(struct tuner *t, enum hrf_transport transport, const
     struct place own = { .host = "" };
     HRF_AUTO_FREE struct place *places = hrf_calloc(n, sizeof *places);
     HRF_AUTO_FREE double *all = hrf_calloc(n, n_bytes);
-    HRF_CHECK_MEMORY(places != NULL && all != NULL, err, "no memory for the figures of %zu ranks",
-                     n);
     hrf_process_host_name(own.host, sizeof own.host);
     snprintf(own.address, sizeof own.address, "%s", t->ops->device->address(t->backend));
     HRF_TRY(hrf_gather(t->comm, &own, sizeof own, places, err));
@@ -245,9 +239,9 @@ enum hrf_status hrf_tune_devices(struct hrf_comm *comm, enum hrf_transport trans
      * would fail for all of them. */
     enum hrf_status status = set_up(
         &t, transport == HRF_TRANSPORT_IPC ? HRF_TRANSPORT_AUTO : transport, largest_bytes, err);
-    HRF_AUTO_FREE double *medians = hrf_calloc((size_t)t.stage.plan->n_steps + 1, sizeof *medians);
-    if (status == HRF_OK && medians == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the figures of a transport");
+    HRF_AUTO_FREE double *medians = NULL;
+    if (status == HRF_OK)
+        medians = hrf_calloc((size_t)t.stage.plan->n_steps + 1, sizeof *medians);
     if (status == HRF_OK)
         status = measure_all(&t, medians, err);
     if (status == HRF_OK) {

@@ -27,7 +27,7 @@ struct call {
     struct hrf_work_queue_part parts[HRF_MOST_PARTS];
 };
 
-struct rank_state {        /* as rank 0 knows it */
+struct rank_state {        /* the state of a rank as rank 0 knows it */
     int64_t n_out;         /* batches that it has */
     int64_t last_heard_ns; /* when the rank got the first of its batches */
     int64_t asks_for;      /* the task for which a rank waits that has not begun here; -1: none */
@@ -313,20 +313,18 @@ static enum hrf_status grow_buffer(struct hrf_work_queue *queue, struct hrf_erro
     const size_t need = payload_bytes(&queue->task, queue->task.batch);
     if (need <= queue->buffer_bytes)
         return HRF_OK;
-    void *buffer = hrf_realloc_array(queue->buffer, 1, need);
+    void *buffer = hrf_try_realloc_array(queue->buffer, 1, need);
     HRF_CHECK_MEMORY(buffer != NULL, err, "no memory for a batch's results");
     queue->buffer = buffer;
     queue->buffer_bytes = need;
     return HRF_OK;
 }
 
-static enum hrf_status begin_root(struct hrf_work_queue *queue, struct hrf_error *err)
+static void begin_root(struct hrf_work_queue *queue)
 {
     const struct hrf_work_queue_task *task = &queue->task;
     if (task->n_batches > queue->capacity) {
         int32_t *places = hrf_realloc_array(queue->places, (size_t)task->n_batches, sizeof *places);
-        HRF_CHECK_MEMORY(places != NULL, err, "no memory for %lld batches",
-                         (long long)task->n_batches);
         queue->places = places;
         queue->capacity = task->n_batches;
     }
@@ -338,7 +336,6 @@ static enum hrf_status begin_root(struct hrf_work_queue *queue, struct hrf_error
     }
     for (int32_t r = 0; r < n_ranks(queue); r++)
         queue->ranks[r].n_out = 0;
-    return HRF_OK;
 }
 
 enum hrf_status hrf_work_queue_begin(struct hrf_work_queue *queue,
@@ -350,7 +347,7 @@ enum hrf_status hrf_work_queue_begin(struct hrf_work_queue *queue,
     enum hrf_status status = queue->is_broken ? hrf_error_set(err, HRF_E_AGAIN, "%s", queue->text)
                                               : grow_buffer(queue, err);
     if (status == HRF_OK && hrf_work_queue_is_root(queue))
-        status = begin_root(queue, err);
+        begin_root(queue);
     queue->task_number++;
     pthread_mutex_unlock(&queue->lock);
     return status;
@@ -479,7 +476,7 @@ static void end_server(struct hrf_work_queue *queue)
         hrf_clock_sleep_ms(2);
     atomic_store(&queue->server_ends, true);
     pthread_join(queue->server, NULL);
-    struct hrf_error ignored; /* they may go: all is done */
+    struct hrf_error ignored; /* other ranks may leave, because all is done */
     for (int32_t r = 1; r < n_ranks(queue) && !queue->is_broken; r++)
         if (reply(queue, r, NO_MORE, &ignored) != HRF_OK)
             break;
@@ -511,7 +508,6 @@ enum hrf_status hrf_work_queue_create(const struct hrf_work_queue_config *config
                                       struct hrf_work_queue **out, struct hrf_error *err)
 {
     struct hrf_work_queue *created = hrf_calloc(1, sizeof *created);
-    HRF_CHECK_MEMORY(created != NULL, err, "no memory to share batches out");
     pthread_mutex_init(&created->lock, NULL);
     created->config = *config;
     created->task_number = -1;

@@ -8,13 +8,12 @@
 
 #include "schema/record/job.h"
 
-/* Like hrf_tile_job_main(). HRF_E_USER: the model cannot be used. *exit_code is set in any case. */
-HRF_CHECKED enum hrf_status hrf_tile_worker_run(const char *spec_path, int *exit_code,
-                                                struct hrf_error *err);
+/* The job of hrf_tile_job_main() with a network. HRF_E_USER: the model cannot be used. */
+HRF_CHECKED enum hrf_status hrf_tile_worker_run(const char *spec_path, struct hrf_error *err);
 
 /* Checks all of a network for tissue but its hash, without making it ready. *side: px, the height
  * and width of its images. */
-HRF_CHECKED enum hrf_status hrf_tile_worker_check_model(const struct hrf_job_tissue *settings,
+HRF_CHECKED enum hrf_status hrf_tile_worker_check_model(const struct hrf_workflow_tissue *settings,
                                                         int64_t *side, struct hrf_error *err);
 
 #endif

@@ -30,27 +30,28 @@ void hrf_tissue_model_destroy(struct hrf_tissue_model *model)
 
 /* ---- the model and its shapes ---- */
 
-static enum hrf_status read_named(const struct hrf_job_tissue *settings, struct hrf_graph **out,
+static enum hrf_status read_named(const struct hrf_workflow_tissue *settings,
+                                  const char *model_sha256, struct hrf_graph **out,
                                   struct hrf_error *err)
 {
     char sha256[HRF_HASH_HEX] = "";
     HRF_AUTO(hrf_graph) graph = NULL;
-    const enum hrf_status status = hrf_onnx_read_named(settings->model_file, sha256, &graph, err);
+    const enum hrf_status status = hrf_onnx_read_named(settings->model, sha256, &graph, err);
     /* First: a model that has changed may be one that cannot be read. */
-    if (settings->model_sha256 != NULL && sha256[0] != '\0' &&
-        strcmp(sha256, settings->model_sha256) != 0)
+    if (model_sha256 != NULL && sha256[0] != '\0' && strcmp(sha256, model_sha256) != 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
                              "expected %.12s...); run again",
-                             settings->model_file, sha256, settings->model_sha256);
+                             settings->model, sha256, model_sha256);
     HRF_TRY(status);
     HRF_MOVE(*out, graph);
     return HRF_OK;
 }
 
 /* The batch and the side: as asked for, else as the model says, else the defaults. */
-static enum hrf_status set_input(const struct hrf_job_tissue *settings, struct hrf_graph *graph,
-                                 struct hrf_tissue_output *output, struct hrf_error *err)
+static enum hrf_status set_input(const struct hrf_workflow_tissue *settings,
+                                 struct hrf_graph *graph, struct hrf_tissue_output *output,
+                                 struct hrf_error *err)
 {
     const struct hrf_value *input = &graph->values[graph->inputs[0]];
     const bool is_image = graph->n_inputs == 1 && input->shape.rank == 4;
@@ -59,6 +60,7 @@ static enum hrf_status set_input(const struct hrf_job_tissue *settings, struct h
     output->batch = batch > 1 ? batch : DEFAULT_BATCH;
     output->side = settings->size > 0 ? settings->size : side > 0 ? side : DEFAULT_SIDE;
     HRF_TRY(hrf_engine_set_image_input(graph, output->batch, output->side, err));
+    output->batch = input->shape.dims[0];
     return hrf_graph_infer_shapes(graph, err);
 }
 
@@ -76,13 +78,14 @@ static bool read_output_shape(const struct hrf_shape *shape, struct hrf_tissue_o
     return output->n_classes >= 1 && output->height >= 1 && output->width >= 1;
 }
 
-enum hrf_status hrf_tissue_model_read(const struct hrf_job_tissue *settings, struct hrf_graph **out,
+enum hrf_status hrf_tissue_model_read(const struct hrf_workflow_tissue *settings,
+                                      const char *model_sha256, struct hrf_graph **out,
                                       struct hrf_tissue_output *output, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_tissue_output o = { .class = settings->class };
     char text[128];
-    HRF_TRY(read_named(settings, &graph, err));
+    HRF_TRY(read_named(settings, model_sha256, &graph, err));
     HRF_TRY(set_input(settings, graph, &o, err));
     HRF_TRY(hrf_engine_check_output(graph, "tissue map", err));
     const struct hrf_value *value = &graph->values[graph->outputs[0]];
@@ -95,7 +98,7 @@ enum hrf_status hrf_tissue_model_read(const struct hrf_job_tissue *settings, str
     if (o.class >= o.n_classes)
         return hrf_error_set(
             err, HRF_E_USER,
-            "tiler.tissue.class is %lld, and the model's output '%s' is %s: it has "
+            "{tiler.tissue.class} is %lld, and the model's output '%s' is %s: it has "
             "the classes 0 to %lld",
             (long long)o.class, value->name, text, (long long)o.n_classes - 1);
     if (o.class < 0)
@@ -106,22 +109,21 @@ enum hrf_status hrf_tissue_model_read(const struct hrf_job_tissue *settings, str
     return HRF_OK;
 }
 
-enum hrf_status hrf_tissue_model_create(const struct hrf_job_tissue *settings,
+enum hrf_status hrf_tissue_model_create(const struct hrf_workflow_tissue *settings,
+                                        const char *model_sha256, int64_t n_threads,
                                         struct hrf_tissue_model **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_tissue_model) model = hrf_calloc(1, sizeof *model);
-    HRF_CHECK_MEMORY(model != NULL, err, "no memory for the network for tissue");
-    HRF_TRY(hrf_tissue_model_read(settings, &graph, &model->output, err));
-    const struct hrf_network_config config = { .session = {
-                                                   .device = "cpu",
-                                                   .precision = "fp32",
-                                                   .n_threads = (int32_t)settings->n_threads } };
+    HRF_TRY(hrf_tissue_model_read(settings, model_sha256, &graph, &model->output, err));
+    const struct hrf_network_config config = {
+        .session = { .device = "cpu", .precision = HRF_FP32, .n_threads = (int32_t)n_threads }
+    };
     HRF_TRY(hrf_network_create(graph, &config, &model->network, err));
     hrf_normaliser_init(&model->normaliser, settings->mean, settings->std);
     const size_t side = (size_t)model->output.side;
-    model->pixels = hrf_alloc_array((size_t)model->output.batch * side * side,
-                                    3 * sizeof *model->pixels);
+    model->pixels = hrf_try_alloc_array((size_t)model->output.batch * side * side,
+                                        3 * sizeof *model->pixels);
     HRF_CHECK_MEMORY(model->pixels != NULL, err, "no memory for %lld images of %lld px",
                      (long long)model->output.batch, (long long)model->output.side);
     HRF_MOVE(*out, model);
@@ -159,7 +161,7 @@ static enum hrf_status stretch(const struct hrf_tissue_output *o, const float *n
             if (!(p >= -slack && p <= 1 + slack))
                 return hrf_error_set(err, HRF_E_USER,
                                      "the network for tissue gives %g where a probability is "
-                                     "expected: check tiler.tissue.model and its mean and std",
+                                     "expected: check {tiler.tissue.model} and its mean and std",
                                      (double)p);
             probability[y * o->side + x] = p;
         }

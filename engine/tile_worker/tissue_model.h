@@ -21,17 +21,19 @@ struct hrf_tissue_output {
     bool is_probability;              /* else Sigmoid or Softmax is still to be applied */
 };
 
-/* The model with the shapes of its input set. HRF_E_USER: no such file, not ONNX, or it does not
- * give what tissue can be told from; the text names the shape and the key to change. */
-HRF_CHECKED enum hrf_status hrf_tissue_model_read(const struct hrf_job_tissue *settings,
-                                                  struct hrf_graph **out,
+/* The model with the shapes of its input set. model_sha256: of its file; NULL: any. HRF_E_USER: no
+ * such file, not ONNX, or it does not give what tissue can be told from; the text names the shape
+ * and the key to change. */
+HRF_CHECKED enum hrf_status hrf_tissue_model_read(const struct hrf_workflow_tissue *settings,
+                                                  const char *model_sha256, struct hrf_graph **out,
                                                   struct hrf_tissue_output *output,
                                                   struct hrf_error *err);
 
 struct hrf_tissue_model; /* opaque; used by one thread at a time */
 
-/* HRF_E_USER also if the file is not the one that settings->model_sha256 names. */
-HRF_CHECKED enum hrf_status hrf_tissue_model_create(const struct hrf_job_tissue *settings,
+/* HRF_E_USER also if the file has another hash. n_threads: 0 = all that the process may use. */
+HRF_CHECKED enum hrf_status hrf_tissue_model_create(const struct hrf_workflow_tissue *settings,
+                                                    const char *model_sha256, int64_t n_threads,
                                                     struct hrf_tissue_model **out,
                                                     struct hrf_error *err);
 void hrf_tissue_model_destroy(struct hrf_tissue_model *model);

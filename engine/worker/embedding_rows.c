@@ -60,16 +60,15 @@ enum hrf_status hrf_embedding_rows_create(const char *path, int64_t n, int64_t w
                                           struct hrf_embedding_rows **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_embedding_rows) rows = hrf_calloc(1, sizeof *rows);
-    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for the embeddings of a task");
     rows->fd = -1;
     rows->n = n;
     rows->width = width;
     rows->err.status = HRF_OK;
     rows->path = hrf_strdup(path);
     rows->sums = hrf_calloc((size_t)n + 1, sizeof *rows->sums);
-    rows->row = hrf_alloc_array((size_t)width, sizeof *rows->row);
-    HRF_CHECK_MEMORY(rows->path != NULL && rows->sums != NULL && rows->row != NULL, err,
-                     "no memory for the embeddings of %lld patches", (long long)n);
+    rows->row = hrf_try_alloc_array((size_t)width, sizeof *rows->row);
+    HRF_CHECK_MEMORY(rows->row != NULL, err, "no memory for the embeddings of %lld patches",
+                     (long long)n);
     if (unlink(path) != 0 && errno != ENOENT)
         return hrf_error_set_errno(err, errno, "cannot replace '%s'", path);
     rows->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -130,7 +129,6 @@ enum hrf_status hrf_embedding_rows_sync(struct hrf_embedding_rows *rows, struct 
     if (fsync(rows->fd) != 0)
         return hrf_error_set_errno(err, errno, "cannot sync '%s'", rows->path);
     HRF_AUTO_FREE char *directory = hrf_path_directory(rows->path);
-    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_sync_directory(directory, err));
     rows->stays = true;
     return HRF_OK;
@@ -174,7 +172,8 @@ enum hrf_status hrf_embedding_rows_finish(struct hrf_embedding_rows *rows,
 {
     const int64_t fit = BLOCK_BYTES / (int64_t)row_bytes(rows), block = fit > 0 ? fit : 1;
     HRF_AUTO(hrf_hash) hash = NULL;
-    HRF_AUTO_FREE float *values = hrf_alloc_array((size_t)(block * rows->width), sizeof *values);
+    HRF_AUTO_FREE float *values = hrf_try_alloc_array((size_t)(block * rows->width),
+                                                      sizeof *values);
     HRF_CHECK_MEMORY(values != NULL, err, "no memory for a block of embeddings");
     HRF_TRY(give_error(rows, err));
     HRF_TRY(hrf_hash_create(&hash, err));

@@ -103,14 +103,14 @@ static double read_processors(struct hrf_meters *m)
     return joules;
 }
 
-static double read_gpus(struct hrf_meters *m, int64_t *most_bytes)
+static double read_gpus(struct hrf_meters *m, int64_t *max_bytes)
 {
     double joules = m->misses_a_gpu ? (double)NAN : 0.0;
-    *most_bytes = 0;
+    *max_bytes = 0;
     for (int i = 0; i < m->n_gpus; i++) {
         const int64_t n_bytes = hrf_gpu_meter_process_bytes(m->gpus[i]);
         joules += hrf_gpu_meter_joules(m->gpus[i]);
-        *most_bytes = *most_bytes < n_bytes ? n_bytes : *most_bytes;
+        *max_bytes = *max_bytes < n_bytes ? n_bytes : *max_bytes;
     }
     return joules;
 }

@@ -8,8 +8,8 @@
 #ifndef HRF_ENGINE_WORKER_METERS_H
 #define HRF_ENGINE_WORKER_METERS_H
 
-#include "base/energy.h"
-#include "base/gpu_meter.h"
+#include "engine/meters/energy.h"
+#include "engine/meters/gpu_meter.h"
 #include "engine/run/network.h"
 #include "engine/run/resource_use.h"
 

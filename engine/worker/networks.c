@@ -21,16 +21,16 @@
 
 enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     char sha256[HRF_HASH_HEX] = "";
     HRF_AUTO(hrf_graph) graph = NULL;
-    const enum hrf_status status = hrf_onnx_read_named(engine->model_file, sha256, &graph, err);
+    const enum hrf_status status = hrf_onnx_read_named(settings->model.file, sha256, &graph, err);
     /* First: a model that has changed may be one that cannot be read. */
-    if (sha256[0] != '\0' && strcmp(sha256, engine->model_sha256) != 0)
+    if (sha256[0] != '\0' && strcmp(sha256, job->spec->model_sha256) != 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has changed since the run planned with it (SHA-256 %.12s..., "
                              "expected %.12s...); run again",
-                             engine->model_file, sha256, engine->model_sha256);
+                             settings->model.file, sha256, job->spec->model_sha256);
     HRF_TRY(status);
     job->graph = graph;
     graph = NULL;
@@ -53,32 +53,42 @@ static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *
 
 int64_t hrf_worker_batch(const struct hrf_worker *job, const struct hrf_tile_plan *plan)
 {
-    const int64_t batch = job->spec->engine.batch, fewer = hrf_job_batch(batch, plan->n_patches);
-    if (job->least_batch == 0)
+    const int64_t batch = job->spec->settings->engine.batch,
+                  fewer = hrf_job_batch(batch, plan->n_patches);
+    if (job->min_batch == 0)
         return batch;
-    return fewer > job->least_batch ? fewer : job->least_batch;
+    return fewer > job->min_batch ? fewer : job->min_batch;
 }
 
 enum hrf_status hrf_worker_make_graph(struct hrf_worker *job, int64_t size, int64_t batch,
                                       struct hrf_graph **out, struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     HRF_AUTO(hrf_graph) graph = NULL;
     if (job->graph == NULL)
         HRF_TRY(hrf_worker_load_model(job, err));
     HRF_TRY(hrf_graph_copy(job->graph, &graph, err));
-    hrf_engine_set_bounds(graph, engine->max_memory_bytes, engine->max_operations);
-    HRF_TRY(hrf_engine_set_image_input(graph, engine->class_map ? 1 : batch, size, err));
+    hrf_engine_set_bounds(graph, settings->model.max_memory_bytes, settings->model.max_operations);
+    HRF_TRY(
+        hrf_engine_set_image_input(graph, hrf_workflow_is_slides(settings) ? 1 : batch, size, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    job->n_values = engine->n_classes;
-    HRF_TRY(engine->embedding
+    if (hrf_workflow_is_slides(settings) && graph->values[graph->inputs[0]].shape.dims[0] != 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a slide is one image, and '%s' takes %lld at a time: export it with "
+                             "an open batch",
+                             settings->model.file,
+                             (long long)graph->values[graph->inputs[0]].shape.dims[0]);
+    job->n_values = hrf_workflow_n_scores(settings);
+    HRF_TRY(settings->model.output == HRF_OUTPUT_EMBEDDING
                 ? hrf_engine_check_embedding(graph, &job->n_values, err)
-                : hrf_engine_finish_scores(graph, engine->n_classes, engine->activation, err));
-    if (hrf_job_engine_is_segmentation(engine)) {
+                : hrf_engine_finish_scores(graph, hrf_workflow_n_scores(settings),
+                                           hrf_model_activation(&settings->model), err));
+    if (settings->model.output == HRF_OUTPUT_SEGMENTATION) {
         job->label_side = graph->values[graph->outputs[0]].shape.dims[2];
-        job->n_values = hrf_label_row_length(engine->n_classes, job->label_side * job->label_side);
+        job->n_values = hrf_label_row_length(hrf_workflow_n_scores(settings),
+                                             job->label_side * job->label_side);
     }
-    if (engine->class_map)
+    if (hrf_workflow_is_slides(settings))
         HRF_TRY(add_class_map(graph, err));
     HRF_MOVE(*out, graph);
     return HRF_OK;
@@ -94,7 +104,7 @@ static enum hrf_status choose_input(const struct hrf_worker *job,
 {
     const struct hrf_backend_ops *ops = NULL;
     HRF_TRY(hrf_backend_choose(session->device, &ops, NULL, err));
-    if (job->spec->kind != HRF_JOB_INFER || job->spec->engine.class_map ||
+    if (job->spec->kind != HRF_JOB_INFER || hrf_workflow_is_slides(job->spec->settings) ||
         hrf_layout_ranks(layout) != 1)
         return HRF_OK;
     session->pixels = ops->device != NULL ? form : NULL;
@@ -115,16 +125,18 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
                                       const struct hrf_calibrated *calibrated,
                                       struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     struct hrf_worker_network *network = &job->networks[i];
-    const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE;
-    const struct hrf_pixel_form form = hrf_normalise_form(engine->mean, engine->std);
+    /* Where there are two networks, they are compared. */
+    const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE && job->spec->n_networks == 1;
+    const struct hrf_pixel_form form = hrf_normalise_form(settings->model.input.mean,
+                                                          settings->model.input.std);
     struct hrf_found_layout layout = { .is_chosen = false };
     struct hrf_network_config config = {
-        .session = { .device = engine->device,
+        .session = { .device = hrf_device_name(settings->engine.device),
                      .precision = job->spec->networks[i].precision,
-                     .n_threads = (int32_t)engine->n_threads,
-                     .memory_limit_bytes = engine->memory_bytes,
+                     .n_threads = (int32_t)job->spec->n_threads,
+                     .memory_limit_bytes = settings->engine.memory_bytes,
                      .ranges = calibrated->ranges,
                      .n_ranges = calibrated->n_ranges,
                      .keep = calibrated->keep,
@@ -143,7 +155,7 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
         config.comm = hrf_ranks_group(job->ranks);
         config.session.cutting = network->cutting;
     } else {
-        status = hrf_layout_find(is_alone(job) ? NULL : engine->layout, graph, &config.session,
+        status = hrf_layout_find(is_alone(job) ? NULL : job->spec->layout, graph, &config.session,
                                  NULL, &layout, err);
     }
     if (status == HRF_OK)
@@ -157,9 +169,10 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
     if (is_observed)
         HRF_TRY(hrf_smoothing_create(graph, &config.session, &job->smoothing, err));
     if (is_observed && hrf_network_session(network->network) == NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tensors cannot be observed if an image is processed in bands; "
-                             "calibrate with a higher engine.memory or a smaller tiler.slide.size");
+        return hrf_error_set(
+            err, HRF_E_UNSUPPORTED,
+            "tensors cannot be observed if an image is processed in bands; "
+            "calibrate with a higher {engine.memory} or a smaller {tiler.slide.size}");
     return HRF_OK;
 }
 
@@ -167,15 +180,15 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
 static void attach_meters(struct hrf_worker *job, int i)
 {
     const struct hrf_network *network = job->networks[i].network;
-    char words[512], serves[sizeof job->identity.driver];
+    char identity[512], serves[sizeof job->identity.driver];
     hrf_meters_attach(&job->meters, i, network, hrf_ranks_is_first_on_node(job->ranks));
     const char *driver = hrf_meters_driver(&job->meters);
     memcpy(serves, job->identity.driver, sizeof serves);
     if (driver[0] != '\0' && strncmp(serves, "CUDA", 4) == 0) /* not for the second network */
         snprintf(job->identity.driver, sizeof job->identity.driver, "%.32s (%.24s)", driver,
                  serves);
-    hrf_device_identity_words(&job->identity, words, sizeof words);
-    hrf_log_info("engine", "%s: %s", hrf_network_device_name(network), words);
+    hrf_device_identity_words(&job->identity, identity, sizeof identity);
+    hrf_log_info("engine", "%s: %s", hrf_network_device_name(network), identity);
 }
 
 /* Networks are made one after the other, and the meters know them all until one is given back. */
@@ -196,11 +209,17 @@ static enum hrf_status make(struct hrf_worker *job, int i, struct hrf_error *err
     const char *scales = job->spec->networks[i].scales;
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_calibrated calibrated = { .ranges = NULL };
-    HRF_TRY(hrf_worker_make_graph(job, job->size, job->batch, &graph, err));
+    HRF_TRY(hrf_worker_make_graph(job, job->size, job->asked_batch, &graph, err));
+    job->batch = hrf_workflow_is_slides(job->spec->settings)
+                     ? job->asked_batch
+                     : graph->values[graph->inputs[0]].shape.dims[0];
+    if (job->batch != job->asked_batch)
+        hrf_log_info("engine", "batches of %lld images, which the model's file fixes",
+                     (long long)job->batch);
     if (scales != NULL && network->calibration == NULL)
         HRF_TRY(hrf_calibration_read(scales, &network->calibration, err));
     if (network->calibration != NULL)
-        HRF_TRY(hrf_calibrated_init(network->calibration, &calibrated, err));
+        hrf_calibrated_init(network->calibration, &calibrated);
     enum hrf_status status = create_network(job, i, graph, &calibrated, err);
     hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
@@ -232,14 +251,14 @@ static void drop_graph(struct hrf_worker *job)
 enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t size, int64_t batch,
                                         struct hrf_error *err)
 {
-    const bool is_other = job->size != size || job->batch != batch;
+    const bool is_other = job->size != size || job->asked_batch != batch;
     if (job->networks[i].network != NULL && !is_other)
         return HRF_OK;
     const double start = hrf_clock_seconds();
     for (size_t k = 0; k < job->spec->n_networks && is_other; k++)
         give_back(job, (int)k);
     job->size = size;
-    job->batch = batch;
+    job->asked_batch = batch;
     HRF_TRY(make(job, i, err));
     if (has_all(job, job->networks[i].pass))
         drop_graph(job);
@@ -265,7 +284,7 @@ static enum hrf_status group_size(const struct hrf_worker *job, const struct hrf
     char text[128];
     hrf_layout_text(plan, text);
     *n = hrf_layout_group_ranks(plan);
-    if (job->spec->engine.class_map && *n != all)
+    if (hrf_workflow_is_slides(job->spec->settings) && *n != all)
         return hrf_error_set(err, HRF_E_USER,
                              "a slide is one image, and layout '%s' splits it over %d ranks, but "
                              "the job has %d: use a layout of %d, e.g. engine.parallel.spatial=%d",
@@ -283,24 +302,25 @@ static enum hrf_status group_size(const struct hrf_worker *job, const struct hrf
 static enum hrf_status find_layout(struct hrf_worker *job, int i, int64_t size, int32_t *n_group,
                                    struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     struct hrf_worker_network *network = &job->networks[i];
     HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_session_config config = { .device = engine->device,
+    struct hrf_session_config config = { .device = hrf_device_name(settings->engine.device),
                                          .precision = job->spec->networks[i].precision,
-                                         .n_threads = (int32_t)engine->n_threads,
-                                         .memory_limit_bytes = engine->memory_bytes };
+                                         .n_threads = (int32_t)job->spec->n_threads,
+                                         .memory_limit_bytes = settings->engine.memory_bytes };
     int32_t n;
-    HRF_TRY(hrf_worker_make_graph(job, size, engine->batch, &graph, err));
-    HRF_TRY(hrf_layout_find(engine->layout, graph, &config, hrf_ranks_all(job->ranks),
+    HRF_TRY(hrf_worker_make_graph(job, size, settings->engine.batch, &graph, err));
+    HRF_TRY(hrf_layout_find(job->spec->layout, graph, &config, hrf_ranks_all(job->ranks),
                             &network->layout, err));
     HRF_TRY(group_size(job, &network->layout.plan, &n, err));
     if (i > 0 && n != *n_group)
         return hrf_error_set(err, HRF_E_USER,
                              "layout '%s' makes groups of %d ranks in %s and of %d in %s: name a "
                              "layout instead, or run the precisions one after the other",
-                             engine->layout, *n_group, job->spec->networks[0].precision, n,
-                             job->spec->networks[i].precision);
+                             job->spec->layout, *n_group,
+                             hrf_precision_name(job->spec->networks[0].precision), n,
+                             hrf_precision_name(job->spec->networks[i].precision));
     *n_group = n;
     network->layout.plan.data = 1; /* several groups take patches from the work queue */
     network->cutting = config.cutting;
@@ -343,8 +363,8 @@ static enum hrf_status try_network(struct hrf_worker *job, int i, const struct h
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = hrf_worker_make_network(job, i, hrf_worker_image_size(job, plan),
                                                            hrf_worker_batch(job, plan), &why);
-    if (hrf_task_error_ends_job(status))
-        return hrf_error_set(err, status, "%s", why.text);
+    if (hrf_status_row(status)->ends_job)
+        return hrf_error_pass(err, &why);
     if (status == HRF_OK) {
         const struct hrf_session_memory memory = hrf_network_memory(job->networks[i].network);
         vote.most[0] = hrf_session_memory_total(&memory);
@@ -370,38 +390,39 @@ static void tell_passes(const struct hrf_worker *job, const int64_t *n_bytes)
             hrf_strbuf_addf(&text, "%.1f MiB", (double)n_bytes[i] / MIB);
         sum += n_bytes[i] > 0 ? (double)n_bytes[i] / MIB : 0;
     }
-    if (hrf_strbuf_status(&text, NULL) != HRF_OK)
-        return;
     if (job->n_passes == 1)
         hrf_log_info("engine", "each patch is read once for %zu networks: %s, together %.1f MiB",
                      job->spec->n_networks, text.text, sum);
     else
         hrf_log_warning("engine",
-                        "not all networks can be held at once in engine.memory, %.1f MiB: %s; "
+                        "not all networks can be held at once in {engine.memory}, %.1f MiB: %s; "
                         "patches are read %d times",
-                        (double)job->spec->engine.memory_bytes / MIB, text.text, job->n_passes);
+                        (double)job->spec->settings->engine.memory_bytes / MIB, text.text,
+                        job->n_passes);
 }
 
 /* Networks go into one pass in their order as long as they fit; one that cannot be made has a pass
  * of its own, so that it fails alone. */
 static enum hrf_status choose_passes(struct hrf_worker *job, struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     const int n = (int)job->spec->n_networks;
-    int64_t n_bytes[HRF_JOB_MOST_NETWORKS] = { 0 }, in_pass = 0;
+    int64_t n_bytes[HRF_JOB_MAX_NETWORKS] = { 0 }, in_pass = 0;
     job->n_passes = 1;
-    const struct hrf_tile_plan *plan = n > 1 && !engine->class_map ? find_plan(job) : NULL;
-    for (int i = 0; i < n && engine->class_map; i++)
+    const struct hrf_tile_plan *plan = n > 1 && !hrf_workflow_is_slides(settings) ? find_plan(job)
+                                                                                  : NULL;
+    for (int i = 0; i < n && hrf_workflow_is_slides(settings); i++)
         job->networks[i].pass = i;
-    job->n_passes = engine->class_map ? n : 1;
+    job->n_passes = hrf_workflow_is_slides(settings) ? n : 1;
     int32_t last_good = 0;
     for (int i = 0; i < n && plan != NULL; i++) {
         HRF_TRY(try_network(job, i, plan, &n_bytes[i], err));
-        const bool fits = n_bytes[i] >= 0 && (engine->memory_bytes == 0 ||
-                                              in_pass + n_bytes[i] <= engine->memory_bytes);
+        const bool fits = n_bytes[i] >= 0 &&
+                          (settings->engine.memory_bytes == 0 ||
+                           in_pass + n_bytes[i] <= settings->engine.memory_bytes);
         if (fits || i == 0) {
             job->networks[i].pass = last_good;
-            in_pass += n_bytes[i] >= 0 ? n_bytes[i] : engine->memory_bytes;
+            in_pass += n_bytes[i] >= 0 ? n_bytes[i] : settings->engine.memory_bytes;
             continue;
         }
         job->networks[i].pass = job->n_passes++;
@@ -417,24 +438,24 @@ static enum hrf_status choose_passes(struct hrf_worker *job, struct hrf_error *e
     return HRF_OK;
 }
 
-/* Sets job->least_batch. The layout "auto" was chosen for whole batches. */
-static enum hrf_status find_least_batch(struct hrf_worker *job, struct hrf_error *err)
+/* Sets job->min_batch. The layout "auto" was chosen for whole batches. */
+static enum hrf_status find_min_batch(struct hrf_worker *job, struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     const struct hrf_backend_ops *ops = NULL;
     struct hrf_layout_plan layout;
-    HRF_TRY(hrf_backend_choose(engine->device, &ops, NULL, err));
-    if (ops->device != NULL || engine->class_map ||
-        (engine->layout != NULL && strcmp(engine->layout, "auto") == 0))
+    HRF_TRY(hrf_backend_choose(hrf_device_name(settings->engine.device), &ops, NULL, err));
+    if (ops->device != NULL || hrf_workflow_is_slides(settings) ||
+        settings->engine.parallel.is_auto)
         return HRF_OK;
-    HRF_TRY(hrf_layout_parse(engine->layout, &layout, err));
-    job->least_batch = layout.data * layout.microbatches;
+    HRF_TRY(hrf_layout_parse(job->spec->layout, &layout, err));
+    job->min_batch = layout.data * layout.microbatches;
     return HRF_OK;
 }
 
 enum hrf_status hrf_worker_prepare(struct hrf_worker *job, struct hrf_error *err)
 {
-    HRF_TRY(find_least_batch(job, err));
+    HRF_TRY(find_min_batch(job, err));
     HRF_TRY(form_groups(job, err));
     HRF_TRY(choose_passes(job, err));
     return hrf_ranks_open_queue(job->ranks, err);

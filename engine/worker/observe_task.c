@@ -1,7 +1,7 @@
 /* observe_task.c - what every tensor holds on the patches of a task, in float32: for INT8's ranges.
  */
 #include "base/crash.h"
-#include "calibrate/observe/codec.h"
+#include "calibrate/observe/observations.h"
 #include "engine/run/calibrator.h"
 #include "engine/worker/worker.h"
 
@@ -27,7 +27,7 @@ static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_
             calibrator->tries_smoothing = false;
         }
         if (task->measures_layers)
-            HRF_TRY(hrf_worker_keep_images(job, task, batch.pixels[0], batch.n, images,
+            HRF_TRY(hrf_worker_keep_images(job, network, batch.pixels[0], batch.n, images,
                                            calibrator->observations, err));
         hrf_crash_point("engine.observe.batch");
         done += batch.n;
@@ -46,6 +46,18 @@ static enum hrf_status observe_slide(struct hrf_worker *job, const struct hrf_jo
     return hrf_worker_run_slide(job, task, source, err);
 }
 
+static enum hrf_status measure_layers(struct hrf_worker *job, const struct hrf_layer_images *images,
+                                      struct hrf_observations *seen, struct hrf_error *err)
+{
+    HRF_TRY(hrf_worker_measure_layers(job, NULL, images, seen, err));
+    return seen->n_timed > 0
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER,
+                               "calibrate.budget: layers are measured on processors, and this job "
+                               "has another device; set engine.device to cpu, or leave the budget "
+                               "out");
+}
+
 enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_task *task,
                                    struct hrf_bytes *record, struct hrf_error *err)
 {
@@ -58,7 +70,7 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
     struct hrf_layer_images images = { .pixels = NULL };
     char *text = NULL;
     enum hrf_status status = hrf_worker_open_source(job, &group, &source, err);
-    if (status == HRF_OK && !job->spec->engine.class_map)
+    if (status == HRF_OK && !hrf_workflow_is_slides(job->spec->settings))
         status = hrf_worker_start_feed(job, &group, &source, err);
     if (status == HRF_OK) {
         struct hrf_session *session = hrf_network_session(job->networks[task->network].network);
@@ -71,11 +83,11 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
         hrf_session_observe(session, NULL, NULL);
     }
     if (status == HRF_OK && images.n > 0)
-        status = hrf_worker_measure_layers(job, &images, &seen, err);
-    if (status == HRF_OK)
-        status = hrf_observations_encode(&seen, &text, err);
-    if (status == HRF_OK)
+        status = measure_layers(job, &images, &seen, err);
+    if (status == HRF_OK) {
+        text = hrf_observations_encode(&seen);
         status = hrf_text_record_encode(HRF_OBSERVATIONS_KIND, &task->identity, text, record, err);
+    }
     hrf_free(text);
     hrf_free(images.pixels);
     hrf_observations_release(&seen);

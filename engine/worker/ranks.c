@@ -8,6 +8,7 @@
 #include "base/module.h"
 #include "base/own_process.h"
 #include "engine/comm/mpi/mpi.h"
+#include "module_builds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 /* STUCK_MS: for a rank that was given a batch; a first batch of a large network on few cores takes
  * minutes. */
-enum { STUCK_MS = 600000, EXIT_TRY_AGAIN = 75 };
+enum { STUCK_MS = 600000 };
 enum { ORDER_TAG = 1, FAREWELL_TAG = 2, NO_MORE = -1 };
 
 struct hrf_ranks {
@@ -61,7 +62,7 @@ void hrf_ranks_tell_end(struct hrf_ranks *ranks, enum hrf_rank_state state, int 
 
 static void on_abort(void *context, const char *why)
 {
-    hrf_ranks_tell_end(context, HRF_RANK_FAILED, EXIT_TRY_AGAIN, why);
+    hrf_ranks_tell_end(context, HRF_RANK_FAILED, HRF_EXIT_TRY_AGAIN, why);
 }
 
 void hrf_ranks_abort(struct hrf_ranks *ranks, const char *reason)
@@ -110,7 +111,7 @@ static enum hrf_status load_mpi(struct hrf_ranks *ranks, int64_t n_ranks, struct
 {
     const void *operations;
     struct hrf_error why = { .status = HRF_OK };
-    const enum hrf_status status = hrf_module_load("mpi", HRF_VERSION, &operations, &why);
+    const enum hrf_status status = hrf_module_load("mpi", HRF_BUILD_MPI, &operations, &why);
     if (status == HRF_OK) {
         ranks->mpi = operations;
         return HRF_OK;
@@ -135,7 +136,7 @@ static enum hrf_status join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf
     char identity[200];
     const struct hrf_mpi_config config = { .deadline_ms = hrf_rank_deadline_ms(),
                                            .n_ranks = (int32_t)n_ranks,
-                                           .abort_code = EXIT_TRY_AGAIN,
+                                           .abort_code = HRF_EXIT_TRY_AGAIN,
                                            .on_abort = on_abort,
                                            .context = ranks };
     HRF_TRY(load_mpi(ranks, n_ranks, err));
@@ -154,7 +155,6 @@ static enum hrf_status fill(struct hrf_ranks *ranks, const char *directory, int6
                             struct hrf_error *err)
 {
     ranks->directory = hrf_strdup(directory);
-    HRF_CHECK_MEMORY(ranks->directory != NULL, err, "no memory for a path");
     ranks->record = (struct hrf_rank_record){ .n_ranks = 1,
                                               .pid = getpid(),
                                               .n_cpus = hrf_process_cpu_count(),
@@ -169,7 +169,6 @@ enum hrf_status hrf_ranks_create(const char *directory, int64_t n_ranks, struct 
                                  struct hrf_error *err)
 {
     struct hrf_ranks *ranks = hrf_calloc(1, sizeof *ranks);
-    HRF_CHECK_MEMORY(ranks != NULL, err, "no memory for the ranks of a job");
     enum hrf_status status = fill(ranks, directory, n_ranks, err);
     if (status != HRF_OK) {
         if (ranks->comm != NULL) /* the others wait for it */

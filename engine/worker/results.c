@@ -25,7 +25,6 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
     const struct hrf_tile_plan *plan = source->plan;
     const struct hrf_network *network = job->networks[task->network].network;
     HRF_AUTO(hrf_scores) scores = hrf_calloc(1, sizeof *scores);
-    HRF_CHECK_MEMORY(scores != NULL, err, "no memory for the scores");
     scores->identity = task->identity;
     memcpy(scores->identity.plan, plan->hash, sizeof scores->identity.plan);
     scores->precision = hrf_strdup(hrf_job_network_name(&job->spec->networks[task->network]));
@@ -47,18 +46,17 @@ static enum hrf_status new_scores(const struct hrf_worker *job, const struct hrf
                  hrf_network_transport(network));
     scores->first_patch = task->first_patch;
     scores->n_patches = task->n_patches;
-    scores->n_classes = (int32_t)(job->label_side > 0 ? job->spec->engine.n_classes
+    scores->n_classes = (int32_t)(job->label_side > 0 ? hrf_workflow_n_scores(job->spec->settings)
                                                       : job->n_values);
-    scores->embeddings.is_set = job->spec->engine.embedding;
+    scores->embeddings.is_set = job->spec->settings->model.output == HRF_OUTPUT_EMBEDDING;
     if (!scores->embeddings.is_set)
-        scores->probabilities = hrf_calloc((size_t)task->n_patches * (size_t)scores->n_classes,
-                                           sizeof scores->probabilities[0]);
+        scores->probabilities = hrf_try_calloc((size_t)task->n_patches * (size_t)scores->n_classes,
+                                               sizeof scores->probabilities[0]);
     if (job->label_side > 0)
         HRF_TRY(
             hrf_label_maps_init(&scores->labels, (int32_t)job->label_side, task->n_patches, err));
-    HRF_CHECK_MEMORY(scores->precision != NULL && scores->device != NULL && scores->host != NULL &&
-                         (scores->embeddings.is_set || scores->probabilities != NULL),
-                     err, "no memory for the scores of %lld patches", (long long)task->n_patches);
+    HRF_CHECK_MEMORY((scores->embeddings.is_set || scores->probabilities != NULL), err,
+                     "no memory for the scores of %lld patches", (long long)task->n_patches);
     HRF_MOVE(*out, scores);
     return HRF_OK;
 }
@@ -68,7 +66,6 @@ static enum hrf_status new_rows(const struct hrf_worker *job, const struct hrf_j
                                 struct hrf_embedding_rows **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_task_embeddings_path(job->directory, task->id);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     return hrf_embedding_rows_create(path, task->n_patches, job->n_values, out, err);
 }
 
@@ -79,7 +76,7 @@ enum hrf_status hrf_results_init(struct hrf_results *r, const struct hrf_worker 
     *r = (struct hrf_results){ .job = job, .group = group, .saved_at = hrf_clock_seconds() };
     for (int k = 0; k < group->n; k++) {
         HRF_TRY(new_scores(job, group->tasks[k], source, &r->scores[k], err));
-        if (job->spec->engine.embedding)
+        if (job->spec->settings->model.output == HRF_OUTPUT_EMBEDDING)
             HRF_TRY(new_rows(job, group->tasks[k], &r->rows[k], err));
     }
     return HRF_OK;
@@ -87,7 +84,7 @@ enum hrf_status hrf_results_init(struct hrf_results *r, const struct hrf_worker 
 
 void hrf_results_release(struct hrf_results *r)
 {
-    for (int k = 0; k < HRF_JOB_MOST_NETWORKS; k++) {
+    for (int k = 0; k < HRF_JOB_MAX_NETWORKS; k++) {
         hrf_scores_destroy(r->scores[k]);
         hrf_embedding_rows_destroy(r->rows[k]);
     }
@@ -115,8 +112,6 @@ static bool keep_part(const struct hrf_results *r, int k)
     struct hrf_bytes record = { NULL, 0 };
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_FREE char *path = hrf_task_part_path(r->job->directory, r->group->tasks[k]->id);
-    if (path == NULL)
-        return false;
     hrf_crash_point("engine.part.before");
     const bool is_kept = encode_part(r, k, &record, &err) == HRF_OK &&
                          hrf_file_write_atomic(path, record.data, record.n_bytes, &err) == HRF_OK;
@@ -146,13 +141,6 @@ static double part_seconds(void)
     return (double)hrf_clock_setting_ms("HRF_PART_MS", 0, PART_MS) / 1000;
 }
 
-/* Records of earlier versions do not name the CPU. */
-static bool same_decoder(const struct hrf_scores *a, const struct hrf_scores *b)
-{
-    return strcmp(a->decoder[0] != '\0' ? a->decoder : "cpu",
-                  b->decoder[0] != '\0' ? b->decoder : "cpu") == 0;
-}
-
 /* Reads what an earlier attempt left of task k. A part that does not belong to the task or cannot
  * be read is not used: its patches are scored again. */
 static void read_part(const struct hrf_results *r, int k, struct hrf_scores **out)
@@ -167,7 +155,8 @@ static void read_part(const struct hrf_results *r, int k, struct hrf_scores **ou
     if (hrf_file_read(task->partial, (size_t)1 << 32, &bytes, &n_bytes, &why) != HRF_OK ||
         hrf_scores_decode(bytes, n_bytes, &task->identity, task->partial, &part, &why) != HRF_OK ||
         part->n_patches != task->n_patches || part->n_classes != r->scores[k]->n_classes ||
-        part->labels.side != r->scores[k]->labels.side || !same_decoder(part, r->scores[k])) {
+        part->labels.side != r->scores[k]->labels.side ||
+        strcmp(part->decoder, r->scores[k]->decoder) != 0) {
         hrf_log_warning("engine", "the scores of an earlier attempt are not used: %s",
                         why.text[0] != '\0'
                             ? why.text
@@ -183,7 +172,8 @@ static int open_rows(const struct hrf_results *r, int k, const struct hrf_scores
     HRF_AUTO_FREE char *path = part != NULL && r->rows[k] != NULL
                                    ? hrf_part_rows_path(r->group->tasks[k]->partial)
                                    : NULL;
-    return path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = -1;
+    return path != NULL && hrf_file_open(path, &fd, NULL) == HRF_OK ? fd : -1;
 }
 
 /* Whether a part has a patch. */
@@ -254,17 +244,15 @@ static void count_done(struct hrf_results *r, const bool *done, int64_t n_batche
                      (long long)r->n_done, (long long)all);
 }
 
-enum hrf_status hrf_results_begin(struct hrf_results *r, const struct hrf_tile_plan *plan,
-                                  int64_t n_batches, bool **done, struct hrf_error *err)
+void hrf_results_begin(struct hrf_results *r, const struct hrf_tile_plan *plan, int64_t n_batches,
+                       bool **done)
 {
     const struct hrf_job_task *first = r->group->tasks[0];
     HRF_AUTO_FREE int64_t *order = hrf_alloc_array((size_t)first->n_patches + 1, sizeof *order);
     bool *found = hrf_alloc_array((size_t)n_batches + 1, sizeof *found);
     *done = found;
-    HRF_CHECK_MEMORY(order != NULL && found != NULL, err, "no memory for %lld batches",
-                     (long long)n_batches);
     memset(found, true, (size_t)n_batches + 1);
-    HRF_TRY(hrf_feed_order(plan, first->first_patch, first->n_patches, order, err));
+    hrf_feed_order(plan, first->first_patch, first->n_patches, order);
     for (int k = 0; k < r->group->n; k++) {
         HRF_AUTO(hrf_scores) part = NULL;
         struct hrf_scores *scores = r->scores[k];
@@ -275,7 +263,6 @@ enum hrf_status hrf_results_begin(struct hrf_results *r, const struct hrf_tile_p
         take_part(r, k, part, order, n_batches, found);
     }
     count_done(r, found, n_batches);
-    return HRF_OK;
 }
 
 /* ---- results ---- */
@@ -404,9 +391,9 @@ static void show_number(double value, char out[32])
 /* Numbers that are no probabilities would spoil every figure of the cohort. The slide fails by name
  * instead. */
 static enum hrf_status check_scores(const struct hrf_job_task *task, const struct hrf_scores *s,
-                                    const struct hrf_job_engine *engine, struct hrf_error *err)
+                                    enum hrf_model_output output, struct hrf_error *err)
 {
-    const bool is_number = engine->activation != NULL && strcmp(engine->activation, "none") == 0;
+    const bool is_number = output == HRF_OUTPUT_NONE;
     for (int64_t i = 0; i < s->n_patches * s->n_classes; i++) {
         const double p = (double)s->probabilities[i];
         if (is_number ? isfinite(p) : p >= 0.0 && p <= 1.0)
@@ -415,7 +402,7 @@ static enum hrf_status check_scores(const struct hrf_job_task *task, const struc
         show_number(p, text);
         const long long patch = (long long)(task->first_patch + i / s->n_classes);
         const long long at = (long long)(i % s->n_classes);
-        if (hrf_job_engine_is_segmentation(engine))
+        if (output == HRF_OUTPUT_SEGMENTATION)
             return hrf_error_set(err, HRF_E_USER,
                                  "the model gives pixels of patch %lld outputs that are not finite "
                                  "numbers in %s; is %s wide enough for this model?",
@@ -461,8 +448,8 @@ void hrf_results_finish(struct hrf_results *r, struct hrf_task_result *out)
         if (out[k].status == HRF_OK)
             out[k].status = r->rows[k] != NULL
                                 ? finish_rows(task, r->scores[k], r->rows[k], &out[k].err)
-                                : check_scores(task, r->scores[k], &r->job->spec->engine,
-                                               &out[k].err);
+                                : check_scores(task, r->scores[k],
+                                               r->job->spec->settings->model.output, &out[k].err);
         if (out[k].status == HRF_OK)
             out[k].status = hrf_scores_encode(r->scores[k], &out[k].record, &out[k].err);
         hrf_scores_destroy(r->scores[k]); /* records may be large */

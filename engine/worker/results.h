@@ -11,9 +11,9 @@
 struct hrf_results {
     const struct hrf_worker *job;
     const struct hrf_task_group *group;
-    struct hrf_scores *scores[HRF_JOB_MOST_NETWORKS];       /* owned */
-    struct hrf_embedding_rows *rows[HRF_JOB_MOST_NETWORKS]; /* owned; of a job of embeddings */
-    double computed[HRF_JOB_MOST_NETWORKS];                 /* s that earlier attempts computed */
+    struct hrf_scores *scores[HRF_JOB_MAX_NETWORKS];       /* owned */
+    struct hrf_embedding_rows *rows[HRF_JOB_MAX_NETWORKS]; /* owned; of a job of embeddings */
+    double computed[HRF_JOB_MAX_NETWORKS];                 /* s that earlier attempts computed */
     int64_t n_done;         /* patches that all networks have scored */
     int64_t n_saved;        /* of them: in the parts that were read at the start or written last */
     double shown, saved_at; /* monotonic seconds */
@@ -29,9 +29,8 @@ HRF_CHECKED enum hrf_status hrf_results_init(struct hrf_results *results,
 void hrf_results_release(struct hrf_results *results);
 /* Forgets all scores, then takes over what earlier attempts left; *done [n_batches] is heap: the
  * batches that every network has scored. */
-HRF_CHECKED enum hrf_status hrf_results_begin(struct hrf_results *results,
-                                              const struct hrf_tile_plan *plan, int64_t n_batches,
-                                              bool **done, struct hrf_error *err);
+void hrf_results_begin(struct hrf_results *results, const struct hrf_tile_plan *plan,
+                       int64_t n_batches, bool **done);
 /* hrf_work_queue_sink: values are [network of the group][n][numbers per patch]. */
 hrf_work_queue_sink hrf_results_take;
 /* Writes what is done so far, for the next attempt. */

@@ -15,8 +15,7 @@
 
 /* Commits a task's record, or why there is none. Only rank 0 does. */
 static enum hrf_status commit(const struct hrf_worker *job, const struct hrf_job_task *task,
-                              const struct hrf_task_result *result, double seconds,
-                              struct hrf_error *err)
+                              struct hrf_task_result *result, double seconds, struct hrf_error *err)
 {
     struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE, .seconds = seconds };
     if (job->ranks != NULL && !hrf_ranks_is_root(job->ranks)) {
@@ -24,40 +23,40 @@ static enum hrf_status commit(const struct hrf_worker *job, const struct hrf_job
             hrf_log_warning("engine", "task %s: %s", task->id, result->err.text);
         return HRF_OK;
     }
+    if (result->status == HRF_OK) /* it may have been replaced while it was read */
+        result->status = hrf_slide_content_check(task->slide_path, task->identity.slide,
+                                                 &result->err);
     if (result->status != HRF_OK) {
-        HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(task->slide_name);
         hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, result->err.text);
-        outcome.outcome = HRF_TASK_FAILED;
-        outcome.retryable = hrf_task_error_is_retryable(result->status);
-        outcome.reason = hrf_strdup(result->err.text);
+        hrf_task_status_fail(&outcome, job->spec, task, &result->err);
     }
     hrf_crash_point("engine.task.before_commit");
-    const enum hrf_status status = hrf_task_commit(job->directory, task, result->record.data,
-                                                   result->record.n_bytes, &outcome, err);
+    const enum hrf_status status = hrf_task_commit(
+        job->directory, task, result->status == HRF_OK ? result->record.data : NULL,
+        result->record.n_bytes, &outcome, err);
     hrf_crash_point("engine.task.after_commit");
     hrf_task_status_release(&outcome);
     return status;
 }
 
-/* Observes the task of a calibrate job. */
-static enum hrf_status observe(struct hrf_worker *job, const struct hrf_job_task *task,
-                               struct hrf_task_result *result, struct hrf_error *err)
+static enum hrf_status calibrate(struct hrf_worker *job, const struct hrf_job_task *task,
+                                 struct hrf_task_result *result, struct hrf_error *err)
 {
-    result->status = hrf_worker_observe(job, task, &result->record, &result->err);
-    return hrf_task_error_ends_job(result->status)
-               ? hrf_error_set(err, result->status, "%s", result->err.text)
-               : HRF_OK;
+    result->status = task->network == 0
+                         ? hrf_worker_observe(job, task, &result->record, &result->err)
+                         : hrf_worker_compare(job, task, &result->record, &result->err);
+    return hrf_status_row(result->status)->ends_job ? hrf_error_pass(err, &result->err) : HRF_OK;
 }
 
 static enum hrf_status do_group(struct hrf_worker *job, const struct hrf_task_group *group,
                                 struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_task_result *results = hrf_calloc((size_t)group->n, sizeof *results);
-    HRF_CHECK_MEMORY(results != NULL, err, "no memory for %d tasks", group->n);
     const double start = hrf_clock_seconds();
     hrf_crash_point("engine.task.begin");
     enum hrf_status status = job->spec->kind == HRF_JOB_CALIBRATE
-                                 ? observe(job, group->tasks[0], &results[0], err)
+                                 ? calibrate(job, group->tasks[0], &results[0], err)
                                  : hrf_worker_score(job, group, results, err);
     const double seconds = (hrf_clock_seconds() - start) / group->n;
     for (int k = 0; k < group->n; k++) {
@@ -105,21 +104,17 @@ enum hrf_status hrf_worker_run_job(struct hrf_worker *job, const char *spec_path
                                    enum hrf_job_kind kind, struct hrf_error *err)
 {
     job->directory = hrf_path_directory(spec_path);
-    HRF_CHECK_MEMORY(job->directory != NULL, err, "no memory for a path");
     hrf_process_host_name(job->host, sizeof job->host);
     HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
     if (job->spec->kind != kind)
         return hrf_error_set(err, HRF_E_USER, "'%s' is the spec of a job of kind '%s', not '%s'",
                              spec_path, hrf_job_kind_name(job->spec->kind),
                              hrf_job_kind_name(kind));
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     job->n_passes = 1;
     if (kind == HRF_JOB_INFER)
-        HRF_TRY(hrf_ranks_create(job->directory, engine->n_ranks, &job->ranks, err));
-    for (size_t i = 0; i < job->spec->n_networks; i++)
-        HRF_TRY(
-            hrf_engine_check_request(engine->device, job->spec->networks[i].precision, NULL, err));
-    HRF_TRY(hrf_engine_check_device(engine->device, &job->identity, err));
+        HRF_TRY(hrf_ranks_create(job->directory, job->spec->n_ranks, &job->ranks, err));
+    HRF_TRY(hrf_engine_check_device(hrf_device_name(settings->engine.device), &job->identity, err));
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_worker_load_model(job, err));
     if (kind == HRF_JOB_INFER)

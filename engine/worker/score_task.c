@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "engine/worker/label_rows.h"
 #include "engine/worker/results.h"
 #include "engine/worker/slide_source.h"
@@ -60,7 +61,8 @@ static enum hrf_status run_network(const struct scoring *s, int k,
 static void take_output(const struct scoring *s, int k, int64_t n)
 {
     const float *out = hrf_network_output(s->job->networks[s->group->networks[k]].network, 0);
-    const int64_t n_values = s->job->n_values, n_classes = s->job->spec->engine.n_classes;
+    const int64_t n_values = s->job->n_values,
+                  n_classes = hrf_workflow_n_scores(s->job->spec->settings);
     const int64_t n_pixels = s->job->label_side * s->job->label_side;
     if (n_pixels > 0)
         for (int64_t i = 0; i < n; i++)
@@ -277,7 +279,8 @@ static enum hrf_status score_slide(const struct scoring *s, struct hrf_error *er
     memcpy(scores->probabilities, hrf_network_output(network, 0),
            (size_t)scores->n_classes * sizeof scores->probabilities[0]);
     hrf_crash_point("engine.batch");
-    return hrf_keep_class_map(network, scores, err);
+    hrf_keep_class_map(network, scores);
+    return HRF_OK;
 }
 
 /* ---- a group of tasks, shared by the ranks ---- */
@@ -286,10 +289,11 @@ static enum hrf_status score_slide(const struct scoring *s, struct hrf_error *er
  * this job may give, the same on every rank. */
 static struct hrf_work_queue_task queue_task(const struct hrf_worker *job, int64_t n_batches)
 {
-    return (struct hrf_work_queue_task){ .n_batches = n_batches,
-                                         .batch = job->spec->engine.batch,
-                                         .n_values = job->n_values *
-                                                     (int64_t)job->spec->n_networks };
+    return (struct hrf_work_queue_task){
+        .n_batches = n_batches,
+        .batch = hrf_max(job->spec->settings->engine.batch, job->batch),
+        .n_values = job->n_values * (int64_t)job->spec->n_networks
+    };
 }
 
 /* Every leader begins the tasks, also one that cannot take part, because they count them together.
@@ -301,7 +305,7 @@ static enum hrf_status begin_sharing(const struct scoring *s, bool **done, struc
     if (!hrf_ranks_leads(s->job->ranks))
         return HRF_OK;
     if (s->results != NULL)
-        HRF_TRY(hrf_results_begin(s->results, s->source->plan, n_batches, done, err));
+        hrf_results_begin(s->results, s->source->plan, n_batches, done);
     struct hrf_work_queue_task task = queue_task(s->job, n_batches);
     task.done = *done;
     task.sink = hrf_results_take;
@@ -357,7 +361,7 @@ static enum hrf_status score_shared(struct scoring *s, struct hrf_error *err)
     struct hrf_work_queue *work_queue = hrf_ranks_work_queue(s->job->ranks);
     const size_t n = (size_t)(s->job->batch * s->job->n_values) * (size_t)s->group->n;
     const bool is_needed = s->group->n > 1 || s->job->label_side > 0;
-    HRF_AUTO_FREE float *values = is_needed ? hrf_alloc_array(n, sizeof *values) : NULL;
+    HRF_AUTO_FREE float *values = is_needed ? hrf_try_alloc_array(n, sizeof *values) : NULL;
     HRF_CHECK_MEMORY(!is_needed || values != NULL, err, "no memory for a batch's results");
     s->values = values;
     const enum hrf_status status = gather(s, err);
@@ -391,7 +395,8 @@ static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
 static enum hrf_status score(struct scoring *s, struct hrf_results *results, struct hrf_error *err)
 {
     struct hrf_worker *job = s->job;
-    const bool is_root = hrf_ranks_is_root(job->ranks), is_image = job->spec->engine.class_map;
+    const bool is_root = hrf_ranks_is_root(job->ranks),
+               is_image = hrf_workflow_is_slides(job->spec->settings);
     enum hrf_status status = hrf_worker_open_source(job, s->group, s->source, err);
     hrf_meters_begin(&job->meters, s->group->networks, s->group->n);
     for (int k = 0; k < s->group->n; k++)
@@ -425,5 +430,5 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_task_g
     if (status == HRF_OK && s.results != NULL)
         hrf_results_finish(&results, out);
     hrf_results_release(&results);
-    return hrf_task_error_ends_job(status) ? hrf_error_set(err, status, "%s", why.text) : HRF_OK;
+    return hrf_status_row(status)->ends_job ? hrf_error_pass(err, &why) : HRF_OK;
 }

@@ -35,11 +35,10 @@ enum hrf_status hrf_slide_source_read(void *context, int32_t input, int64_t firs
     return HRF_OK;
 }
 
-enum hrf_status hrf_keep_class_map(const struct hrf_network *network, struct hrf_scores *scores,
-                                   struct hrf_error *err)
+void hrf_keep_class_map(const struct hrf_network *network, struct hrf_scores *scores)
 {
     if (hrf_network_n_outputs(network) < 2)
-        return HRF_OK;
+        return;
     const struct hrf_shape shape = hrf_network_output_shape(network, 1);
     const float *all = hrf_network_output(network, 1); /* [rows][columns][classes] */
     const int64_t n_classes = shape.dims[1], n = shape.dims[2] * shape.dims[3];
@@ -50,8 +49,6 @@ enum hrf_status hrf_keep_class_map(const struct hrf_network *network, struct hrf
     map->rows = (int32_t)shape.dims[2];
     map->columns = (int32_t)shape.dims[3];
     map->values = hrf_alloc_array((size_t)n, sizeof map->values[0]);
-    HRF_CHECK_MEMORY(map->values != NULL, err, "no memory for a class activation map");
     for (int64_t i = 0; i < n; i++)
         map->values[i] = all[i * n_classes + map->class_index];
-    return HRF_OK;
 }

@@ -22,7 +22,6 @@ hrf_source hrf_slide_source_read; /* context: struct hrf_slide_source */
 
 /* Output 1 of a network with a class map, of the class that the one image was given to. Without
  * such an output there is no map. */
-HRF_CHECKED enum hrf_status hrf_keep_class_map(const struct hrf_network *network,
-                                               struct hrf_scores *scores, struct hrf_error *err);
+void hrf_keep_class_map(const struct hrf_network *network, struct hrf_scores *scores);
 
 #endif

@@ -28,7 +28,7 @@ void hrf_worker_stop(int signal_number)
 void hrf_worker_release(struct hrf_worker *job)
 {
     hrf_meters_release(&job->meters);
-    for (int i = 0; i < HRF_JOB_MOST_NETWORKS; i++) {
+    for (int i = 0; i < HRF_JOB_MAX_NETWORKS; i++) {
         hrf_network_destroy(job->networks[i].network);
         hrf_found_layout_release(&job->networks[i].layout);
         hrf_calibration_destroy(job->networks[i].calibration);
@@ -146,7 +146,8 @@ void hrf_task_source_release(struct hrf_task_source *source)
 
 int64_t hrf_worker_image_size(const struct hrf_worker *job, const struct hrf_tile_plan *plan)
 {
-    return job->spec->engine.input_size > 0 ? job->spec->engine.input_size : plan->patch_size;
+    const int64_t size = job->spec->settings->model.input.size;
+    return size > 0 ? size : plan->patch_size;
 }
 
 /* Checks that the slide is still the file that the patches were planned on. */
@@ -155,9 +156,8 @@ static enum hrf_status check_slide(const struct hrf_job_task *task,
 {
     const struct hrf_slide_info *slide = hrf_slide_info(source->slide);
     const struct hrf_tile_plan *plan = source->plan;
-    if (slide->width == plan->width && slide->height == plan->height &&
-        strcmp(slide->quickhash, plan->quickhash) == 0)
-        return HRF_OK;
+    if (slide->width == plan->width && slide->height == plan->height)
+        return hrf_slide_content_check(task->slide_path, task->identity.slide, err);
     return hrf_error_set(err, HRF_E_USER,
                          "'%s' is not the file that was tiled (%lld x %lld px then, %lld x %lld "
                          "now); run again, and it is tiled again",
@@ -168,7 +168,6 @@ static enum hrf_status check_slide(const struct hrf_job_task *task,
 static enum hrf_status open_slide(struct hrf_worker *job, const struct hrf_task_group *group,
                                   struct hrf_task_source *source, struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
     HRF_TRY(hrf_worker_read_plan(job, group->tasks[0], &source->plan, err));
     const int64_t size = hrf_worker_image_size(job, source->plan);
     for (int k = 0; k < group->n; k++)
@@ -177,8 +176,8 @@ static enum hrf_status open_slide(struct hrf_worker *job, const struct hrf_task_
     HRF_TRY(hrf_slide_open(group->tasks[0]->slide_path, &source->slide, err));
     hrf_plan_set_bad_tiles(source->slide, source->plan);
     HRF_TRY(check_slide(group->tasks[0], source, err));
-    source->n_threads = engine->n_threads > 0 ? (int32_t)engine->n_threads
-                                              : hrf_process_cpu_count();
+    source->n_threads = job->spec->n_threads > 0 ? (int32_t)job->spec->n_threads
+                                                 : hrf_process_cpu_count();
     return HRF_OK;
 }
 
@@ -255,21 +254,21 @@ static struct hrf_feed_config feed_config(const struct hrf_worker *job,
                                           const struct hrf_task_group *group,
                                           struct hrf_task_source *source)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     struct hrf_feed_config config = { .slide = source->slide,
                                       .plan = source->plan,
                                       .first_patch = group->tasks[0]->first_patch,
                                       .n_patches = group->tasks[0]->n_patches,
                                       .batch = job->batch,
-                                      .preparation = hrf_job_engine_preparation(engine),
+                                      .preparation = hrf_workflow_preparation(settings),
                                       .n_readers = source->n_threads,
-                                      .reads_ahead = engine->n_ranks <= 1,
+                                      .reads_ahead = job->spec->n_ranks <= 1,
                                       .next = job->ranks != NULL ? hrf_ranks_next : NULL,
                                       .context = job->ranks };
     choose_forms(job, group, source, &config);
     choose_memory(job, group, &config);
-    memcpy(config.mean, engine->mean, sizeof config.mean);
-    memcpy(config.std, engine->std, sizeof config.std);
+    memcpy(config.mean, settings->model.input.mean, sizeof config.mean);
+    memcpy(config.std, settings->model.input.std, sizeof config.std);
     config.gives_tiles = source->gives_tiles;
     return config;
 }
@@ -315,21 +314,22 @@ static enum hrf_status why_not_decoded(struct hrf_worker *job, const struct hrf_
 static enum hrf_status choose_decoder(struct hrf_worker *job, const struct hrf_task_group *group,
                                       struct hrf_task_source *source, struct hrf_error *err)
 {
-    const char *decode = job->spec->engine.decode, *name = "cpu";
-    const bool is_asked = decode != NULL && strcmp(decode, "cpu") != 0;
-    const bool is_auto = is_asked && strcmp(decode, "auto") == 0;
+    const enum hrf_decode decode = job->spec->settings->engine.decode;
+    const bool is_asked = decode != HRF_DECODE_CPU, is_auto = decode == HRF_DECODE_AUTO;
+    const char *name = "cpu";
     struct hrf_error why = { .text = "" };
-    if (is_auto && job->spec->engine.n_ranks > 1)
+    if (is_auto && job->spec->n_ranks > 1)
         snprintf(why.text, sizeof why.text, "the job has several ranks, which must not differ");
-    else if (is_asked && job->spec->engine.class_map)
+    else if (is_asked && hrf_workflow_is_slides(job->spec->settings))
         snprintf(why.text, sizeof why.text, "the slide is one image");
     else if (is_asked)
         HRF_TRY(why_not_decoded(job, group, source, &name, &why, err));
     if (why.text[0] != '\0' && !is_auto)
-        return hrf_error_set(err, HRF_E_USER,
-                             "the tiles of '%s' cannot be decoded by the GPU, as engine.decode=gpu "
-                             "wants: %s; use engine.decode=cpu or auto",
-                             source->plan->slide_path, why.text);
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "the tiles of '%s' cannot be decoded by the GPU, as {engine.decode=gpu} "
+            "wants: %s; use {engine.decode=cpu} or auto",
+            source->plan->slide_path, why.text);
     if (why.text[0] != '\0')
         hrf_log_info("engine", "the tiles of '%s' are decoded by the CPU: %s",
                      source->plan->slide_path, why.text);
@@ -360,7 +360,7 @@ static enum hrf_status run_image(struct hrf_worker *job, struct hrf_network *net
 enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_job_task *task,
                                      struct hrf_task_source *source, struct hrf_error *err)
 {
-    const struct hrf_job_engine *engine = &job->spec->engine;
+    const struct hrf_workflow *settings = job->spec->settings;
     if (task->n_patches != 1)
         return hrf_error_set(err, HRF_E_USER,
                              "task %s asks for %lld patches where a slide is one image", task->id,
@@ -372,8 +372,8 @@ enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_jo
                                     .patch = task->first_patch,
                                     .n_readers = (source->n_threads + n_ranks - 1) / n_ranks };
     struct hrf_slide_source image;
-    memcpy(rows.mean, engine->mean, sizeof rows.mean);
-    memcpy(rows.std, engine->std, sizeof rows.std);
+    memcpy(rows.mean, settings->model.input.mean, sizeof rows.mean);
+    memcpy(rows.std, settings->model.input.std, sizeof rows.std);
     hrf_slide_source_init(&image, &rows);
     const enum hrf_status status = run_image(job, network, &image, err);
     source->times = image.times;

@@ -38,11 +38,12 @@ struct hrf_worker {
     struct hrf_tile_plan *plan;         /* as read last; NULL: none */
     const struct hrf_job_task *plan_of; /* the task that it was read for; in spec */
     struct hrf_graph *graph;            /* as read; NULL: it is read again when it is needed */
-    struct hrf_worker_network networks[HRF_JOB_MOST_NETWORKS]; /* [spec->n_networks] */
+    struct hrf_worker_network networks[HRF_JOB_MAX_NETWORKS]; /* [spec->n_networks] */
     int32_t n_passes;
     int64_t size;                    /* of the images for which the networks are made */
     int64_t batch;                   /* patches in a batch for which they are made */
-    int64_t least_batch;             /* that the layout can divide; 0: batches are always whole */
+    int64_t asked_batch;             /* `batch` is this, or what the model's file fixes */
+    int64_t min_batch;               /* that the layout can divide; 0: batches are always whole */
     struct hrf_smoothing *smoothing; /* calibrate only; NULL: the network has no use for it */
     int64_t n_values;                /* that a patch's result has; 0: no model is made ready yet */
     /* Of a segmentation network, whose results are rows (label_rows.h): height and width of the map
@@ -56,8 +57,8 @@ struct hrf_worker {
 
 /* Tasks that score the same patches, each with another network. */
 struct hrf_task_group {
-    const struct hrf_job_task *tasks[HRF_JOB_MOST_NETWORKS];
-    int networks[HRF_JOB_MOST_NETWORKS]; /* of each task */
+    const struct hrf_job_task *tasks[HRF_JOB_MAX_NETWORKS];
+    int networks[HRF_JOB_MAX_NETWORKS]; /* of each task */
     int n;
 };
 /* How one of them ended. */
@@ -82,9 +83,9 @@ HRF_CHECKED enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct
 /* Divides the job's ranks into groups by the layout that was asked for, decides which networks are
  * held side by side (engine.memory is for all of them together), and opens the work queue. */
 HRF_CHECKED enum hrf_status hrf_worker_prepare(struct hrf_worker *job, struct hrf_error *err);
-/* Patches in a batch of the slide of this tile plan: spec->engine.batch, or fewer (hrf_job_batch())
- * where the network is computed in host memory. A device, whose kernels are tuned for a shape,
- * takes whole ones. */
+/* Patches in a batch of the slide of this tile plan: spec->settings->engine.batch, or fewer
+ * (hrf_job_batch()) where the network is computed in host memory. A device, whose kernels are tuned
+ * for a shape, takes whole ones. */
 int64_t hrf_worker_batch(const struct hrf_worker *job, const struct hrf_tile_plan *plan);
 /* The model as it is to be run on `batch` images of `size` px, with the operators that make scores
  * of its outputs; the caller's to destroy. */
@@ -119,11 +120,11 @@ struct hrf_task_source {
     const struct hrf_tile_plan *plan; /* the worker's */
     struct hrf_slide *slide;
     struct hrf_feed *feed;
-    int form[HRF_JOB_MOST_NETWORKS]; /* of the feed, by place in the group */
-    struct hrf_box fed;              /* of a patch what this process is fed */
-    struct hrf_feed_times times;     /* without a feed */
-    bool gives_tiles;                /* the device decodes them */
-    char decoder[96];                /* what decodes them: "cpu", "nvJPEG 13.3.2 (...)" */
+    int form[HRF_JOB_MAX_NETWORKS]; /* of the feed, by place in the group */
+    struct hrf_box fed;             /* of a patch what this process is fed */
+    struct hrf_feed_times times;    /* without a feed */
+    bool gives_tiles;               /* the device decodes them */
+    char decoder[96];               /* what decodes them: "cpu", "nvJPEG 13.3.2 (...)" */
     int32_t n_threads;
 };
 
@@ -158,24 +159,31 @@ HRF_CHECKED enum hrf_status hrf_worker_score(struct hrf_worker *job,
                                              const struct hrf_task_group *group,
                                              struct hrf_task_result *results,
                                              struct hrf_error *err);
-/* What a calibrate task with measures_layers keeps of its patches to measure layers on. */
+/* What a calibrate task keeps of its patches to measure layers on. */
 struct hrf_layer_images {
     float *pixels; /* [n] images; heap */
     int32_t n;
 };
-/* Keeps the first images of the task, and the margins of all of them, which the network has just
- * scored. */
+/* Keeps the first images of the task, and the margins of all of them, which the network, in
+ * float32, has just scored. */
 HRF_CHECKED enum hrf_status
-hrf_worker_keep_images(struct hrf_worker *job, const struct hrf_job_task *task, const float *pixels,
-                       int64_t n, struct hrf_layer_images *images, struct hrf_observations *seen,
-                       struct hrf_error *err);
-/* Loss and time of every layer (run/sensitivity.h), added to `seen`, which holds the task's ranges.
- * HRF_E_USER: the device is not a processor. */
+hrf_worker_keep_images(struct hrf_worker *job, const struct hrf_network *network,
+                       const float *pixels, int64_t n, struct hrf_layer_images *images,
+                       struct hrf_observations *seen, struct hrf_error *err);
+/* Loss and time of every layer (run/sensitivity.h) in INT8 as `calibration` has it, or, NULL, as
+ * the ranges in `seen` give it; added to `seen`. Nothing is added where the device is not a
+ * processor. */
 HRF_CHECKED enum hrf_status hrf_worker_measure_layers(struct hrf_worker *job,
+                                                      const struct hrf_calibration *calibration,
                                                       const struct hrf_layer_images *images,
                                                       struct hrf_observations *seen,
                                                       struct hrf_error *err);
+/* The record of a calibrate task of the job's first network, which is observed, and of one of its
+ * second, INT8, which is compared with the first. */
 HRF_CHECKED enum hrf_status hrf_worker_observe(struct hrf_worker *job,
+                                               const struct hrf_job_task *task,
+                                               struct hrf_bytes *record, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_worker_compare(struct hrf_worker *job,
                                                const struct hrf_job_task *task,
                                                struct hrf_bytes *record, struct hrf_error *err);
 

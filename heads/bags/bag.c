@@ -1,6 +1,8 @@
 /* bag.c - the embeddings of a slide from the forms of the tools that write them. */
 #include "heads/bags/bag.h"
 
+#include "base/host.h"
+#include "base/min_max.h"
 #include "schema/hdf5/hdf5_reader.h"
 
 #include <math.h>
@@ -8,25 +10,24 @@
 #include <string.h>
 
 /* Above any slide and any encoder, low enough that a hostile header costs no memory. */
-static const int64_t most_patches = 20000000, most_width = 65536;
-enum { ALIGNMENT = 64 };
+static const int64_t max_patches = 20000000, max_width = 65536;
+static const double max_position = 1e9; /* px or um of a position */
+enum { ALIGNMENT = 64, MEGABYTE = 1000000 };
 
-struct source {
-    struct hrf_hdf5_reader *file;
-    char name[256]; /* of the data set */
-    int64_t n, width;
-};
-
-static void source_release(struct source *s)
+void hrf_bag_file_close(struct hrf_bag_file *file)
 {
-    hrf_hdf5_reader_close(s->file);
+    if (file == NULL)
+        return;
+    hrf_hdf5_reader_close(file->reader);
+    hrf_free(file->path);
+    hrf_free(file);
 }
 
 /* The only member of the group "features", as AtlasPatch writes one for each encoder. */
-static enum hrf_status find_encoder(struct source *s, const char *path, struct hrf_error *err)
+static enum hrf_status find_encoder(struct hrf_bag_file *f, const char *path, struct hrf_error *err)
 {
     char member[200];
-    const int64_t n = hrf_hdf5_members(s->file, "features", member, sizeof member);
+    const int64_t n = hrf_hdf5_members(f->reader, "features", member, sizeof member);
     if (n == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s': its group 'features' is empty", path);
     if (n > 1)
@@ -36,49 +37,93 @@ static enum hrf_status find_encoder(struct source *s, const char *path, struct h
                              path, (long long)n);
     if (member[0] == '\0')
         return hrf_error_set(err, HRF_E_USER, "'%s': the name of its encoder is too long", path);
-    snprintf(s->name, sizeof s->name, "features/%s", member);
+    snprintf(f->name, sizeof f->name, "features/%s", member);
     return HRF_OK;
 }
 
-static enum hrf_status find_set(struct source *s, const char *path, const char *set,
+static enum hrf_status find_set(struct hrf_bag_file *f, const char *path, const char *set,
                                 struct hrf_error *err)
 {
-    const char kind = hrf_hdf5_kind(s->file, "features");
-    snprintf(s->name, sizeof s->name, "%s", set != NULL ? set : kind == 'd' ? "features" : "feats");
+    HRF_TRY(hrf_hdf5_check_inside(f->reader, "features", err));
+    const char kind = hrf_hdf5_kind(f->reader, "features");
+    snprintf(f->name, sizeof f->name, "%s", set != NULL ? set : kind == 'd' ? "features" : "feats");
     if (set == NULL && kind == 'g')
-        HRF_TRY(find_encoder(s, path, err));
-    if (hrf_hdf5_kind(s->file, s->name) != 'd')
+        HRF_TRY(find_encoder(f, path, err));
+    HRF_TRY(hrf_hdf5_check_inside(f->reader, f->name, err));
+    if (hrf_hdf5_kind(f->reader, f->name) != 'd')
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has no data set '%s': name its embeddings with features.set",
                              path, set != NULL ? set : "features' or 'feats");
     return HRF_OK;
 }
 
-static enum hrf_status open_source(struct source *s, const char *path, const char *set,
-                                   struct hrf_error *err)
+/* A data set "coords" has a row for each patch, and x, y first. */
+static enum hrf_status look_at_positions(struct hrf_bag_file *f, struct hrf_error *err)
 {
-    HRF_TRY(hrf_hdf5_reader_open(path, &s->file, err));
-    HRF_TRY(find_set(s, path, set, err));
-    HRF_TRY(hrf_hdf5_table_size(s->file, s->name, &s->n, &s->width, err));
-    if (s->n > most_patches || s->width < 1 || s->width > most_width)
+    enum { MAX_COLUMNS = 16 };
+    int64_t n = 0;
+    HRF_TRY(hrf_hdf5_check_inside(f->reader, "coords", err));
+    if (hrf_hdf5_kind(f->reader, "coords") != 'd')
+        return HRF_OK;
+    HRF_TRY(hrf_hdf5_table_size(f->reader, "coords", &n, &f->n_position_columns, err));
+    if (n == f->n && f->n_position_columns >= 2 && f->n_position_columns <= MAX_COLUMNS)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER,
+                         "'%s': 'coords' is %lld x %lld for %lld embeddings; it must have a row "
+                         "for each, of x and y",
+                         f->path, (long long)n, (long long)f->n_position_columns, (long long)f->n);
+}
+
+static enum hrf_status open_sets(struct hrf_bag_file *f, const char *path, const char *set,
+                                 struct hrf_error *err)
+{
+    HRF_TRY(find_set(f, path, set, err));
+    HRF_TRY(hrf_hdf5_table_size(f->reader, f->name, &f->n, &f->width, err));
+    if (f->n > max_patches || f->width < 1 || f->width > max_width)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s': %lld embeddings of %lld numbers; a slide has up to %lld of up "
                              "to %lld",
-                             path, (long long)s->n, (long long)s->width, (long long)most_patches,
-                             (long long)most_width);
+                             path, (long long)f->n, (long long)f->width, (long long)max_patches,
+                             (long long)max_width);
+    return look_at_positions(f, err);
+}
+
+static enum hrf_status open_file(const char *path, const char *set, struct hrf_bag_file **out,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_bag_file) f = hrf_calloc(1, sizeof *f);
+    f->path = hrf_strdup(path);
+    HRF_TRY(hrf_hdf5_reader_open(path, &f->reader, err));
+    HRF_TRY(open_sets(f, path, set, err));
+    HRF_MOVE(*out, f);
+    return HRF_OK;
+}
+
+static enum hrf_status open_width(const char *path, const char *set, int64_t width,
+                                  struct hrf_bag_file **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_bag_file) f = NULL;
+    HRF_TRY(open_file(path, set, &f, err));
+    if (width > 0 && f->width != width)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has embeddings of %lld numbers, and %lld are expected", path,
+                             (long long)f->width, (long long)width);
+    if (f->n == 0)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has no patch", path);
+    HRF_MOVE(*out, f);
     return HRF_OK;
 }
 
 /* ---- what made them ---- */
 
 /* An attribute as text; false: there is none, or it is neither text nor a number. */
-static bool get_attribute(const struct source *s, const char *object, const char *key, char *out,
-                          size_t size)
+static bool get_attribute(const struct hrf_bag_file *f, const char *object, const char *key,
+                          char *out, size_t size)
 {
     double value = 0;
-    if (hrf_hdf5_text(s->file, object, key, out, size))
+    if (hrf_hdf5_text(f->reader, object, key, out, size))
         return true;
-    if (hrf_hdf5_numbers(s->file, object, key, &value, 1) != 1)
+    if (hrf_hdf5_numbers(f->reader, object, key, &value, 1) != 1)
         return false;
     snprintf(out, size, "%.9g", value);
     return true;
@@ -87,7 +132,7 @@ static bool get_attribute(const struct source *s, const char *object, const char
 /* The attributes of all forms that name the encoder and the tiling. */
 enum { SHOWN_HASH = 12 };
 
-static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
+static void describe(const struct hrf_bag_file *f, char out[HRF_BAG_ORIGIN])
 {
     static const struct {
         const char *object, *key, *shown; /* object NULL: the embeddings */
@@ -110,8 +155,8 @@ static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
     size_t at = 0;
     out[0] = '\0';
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *object = rows[i].object != NULL ? rows[i].object : s->name;
-        if (!get_attribute(s, object, rows[i].key, value, sizeof value))
+        const char *object = rows[i].object != NULL ? rows[i].object : f->name;
+        if (!get_attribute(f, object, rows[i].key, value, sizeof value))
             continue;
         if (rows[i].is_hash)
             value[SHOWN_HASH] = '\0';
@@ -121,11 +166,11 @@ static void describe(const struct source *s, char out[HRF_BAG_ORIGIN])
         if (at >= HRF_BAG_ORIGIN)
             return; /* cut */
     }
-    if (at == 0 && strncmp(s->name, "features/", 9) == 0)
-        snprintf(out, HRF_BAG_ORIGIN, "encoder=%.200s", s->name + 9);
+    if (at == 0 && strncmp(f->name, "features/", 9) == 0)
+        snprintf(out, HRF_BAG_ORIGIN, "encoder=%.200s", f->name + 9);
 }
 
-/* The text without its word that tells the precision. */
+/* The text without its word for the precision. */
 static void drop_precision(const char *origin, char out[HRF_BAG_ORIGIN])
 {
     static const char key[] = "precision=";
@@ -151,59 +196,24 @@ bool hrf_bag_same_origin(const char *a, const char *b, bool any_precision)
     return strcmp(x, y) == 0;
 }
 
-static enum hrf_status look(struct source *s, const char *path, const char *set, const char *slide,
-                            struct hrf_bag_facts *out, struct hrf_error *err)
+enum hrf_status hrf_bag_look(const char *path, const char *set, const char *slide,
+                             struct hrf_bag_facts *out, struct hrf_error *err)
 {
     char name[256];
-    HRF_TRY(open_source(s, path, set, err));
-    if (slide != NULL && get_attribute(s, s->name, "name", name, sizeof name) &&
+    HRF_AUTO(hrf_bag_file) f = NULL;
+    HRF_TRY(open_file(path, set, &f, err));
+    if (slide != NULL && get_attribute(f, f->name, "name", name, sizeof name) &&
         strcmp(name, slide) != 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' holds the embeddings of slide '%s', not of '%s'", path, name,
                              slide);
-    out->n = s->n;
-    out->width = s->width;
-    describe(s, out->origin);
+    out->n = f->n;
+    out->width = f->width;
+    describe(f, out->origin);
     return HRF_OK;
 }
 
-enum hrf_status hrf_bag_look(const char *path, const char *set, const char *slide,
-                             struct hrf_bag_facts *out, struct hrf_error *err)
-{
-    struct source s = { .file = NULL };
-    struct hrf_bag_facts facts = { .n = 0 };
-    const enum hrf_status status = look(&s, path, set, slide, &facts, err);
-    source_release(&s);
-    if (status == HRF_OK)
-        *out = facts;
-    return status;
-}
-
 /* ---- the numbers ---- */
-
-void hrf_bag_destroy(struct hrf_bag *bag)
-{
-    if (bag == NULL)
-        return;
-    hrf_free(bag->values);
-    hrf_free(bag->places);
-    hrf_free(bag);
-}
-
-/* "coords" has a row for each patch and x, y first; else there are none. */
-static void read_places(const struct source *s, struct hrf_bag *bag)
-{
-    int64_t n = 0, n_columns = 0;
-    if (hrf_hdf5_table_size(s->file, "coords", &n, &n_columns, NULL) != HRF_OK || n != bag->n ||
-        n_columns < 2 || n_columns > 16)
-        return;
-    HRF_AUTO_FREE double *rows = hrf_alloc_array((size_t)n, (size_t)n_columns * sizeof *rows);
-    if (rows == NULL || hrf_hdf5_read_doubles(s->file, "coords", rows, NULL) != HRF_OK)
-        return;
-    for (int64_t i = 0; i < n; i++)
-        memmove(&rows[2 * i], &rows[i * n_columns], 2 * sizeof *rows);
-    HRF_MOVE(bag->places, rows);
-}
 
 /* A loop without a branch, which the compiler turns into vector instructions. */
 static bool are_finite(const float *values, int64_t n)
@@ -218,84 +228,128 @@ static bool are_finite(const float *values, int64_t n)
     return n_bad == 0;
 }
 
-static enum hrf_status check_numbers(const struct hrf_bag *bag, const char *path,
-                                     struct hrf_error *err)
+enum hrf_status hrf_bag_file_read(struct hrf_bag_file *file, int64_t first, int64_t n, float *out,
+                                  struct hrf_error *err)
 {
-    if (are_finite(bag->values, bag->n * bag->width))
+    HRF_TRY(hrf_hdf5_read_floats(file->reader, file->name, first, n, file->width, out, err));
+    if (are_finite(out, n * file->width))
         return HRF_OK;
-    for (int64_t i = 0; i < bag->n * bag->width; i++)
-        if (!isfinite(bag->values[i]))
-            return hrf_error_set(
-                err, HRF_E_USER, "'%s': number %lld of the embedding of patch %lld is %f", path,
-                (long long)(i % bag->width), (long long)(i / bag->width), (double)bag->values[i]);
-    return HRF_OK;
+    int64_t i = 0;
+    while (isfinite(out[i]))
+        i++;
+    return hrf_error_set(err, HRF_E_USER, "'%s': number %lld of the embedding of patch %lld is %f",
+                         file->path, (long long)(i % file->width),
+                         (long long)(first + i / file->width), (double)out[i]);
 }
 
-static enum hrf_status make_room(const struct source *s, const char *path, struct hrf_bag **bag,
-                                 struct hrf_error *err)
+enum hrf_status hrf_bag_file_read_positions(struct hrf_bag_file *file, int64_t first, int64_t n,
+                                            double *out, struct hrf_error *err)
 {
-    const size_t n = (size_t)(s->n * s->width);
-    if (*bag == NULL)
-        *bag = hrf_calloc(1, sizeof **bag);
-    struct hrf_bag *b = *bag;
-    HRF_CHECK_MEMORY(b != NULL, err, "no memory for the embeddings of '%s'", path);
-    hrf_free(b->places);
-    b->places = NULL;
-    b->n = s->n;
-    b->width = s->width;
-    if (b->capacity < n) {
-        hrf_free(b->values);
-        b->values = hrf_alloc_aligned(n * sizeof *b->values, ALIGNMENT);
-        b->capacity = b->values != NULL ? n : 0;
+    const int64_t columns = file->n_position_columns;
+    HRF_AUTO_FREE double *rows = hrf_try_alloc_array((size_t)n, (size_t)columns * sizeof *rows);
+    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for %lld positions of '%s'", (long long)n,
+                     file->path);
+    HRF_TRY(hrf_hdf5_read_doubles(file->reader, "coords", first, n, columns, rows, err));
+    for (int64_t i = 0; i < n; i++) {
+        const double x = rows[i * columns], y = rows[i * columns + 1];
+        if (!(fabs(x) <= max_position && fabs(y) <= max_position))
+            return hrf_error_set(err, HRF_E_USER, "'%s': patch %lld is at %g, %g", file->path,
+                                 (long long)(first + i), x, y);
+        out[2 * i] = x;
+        out[2 * i + 1] = y;
     }
-    HRF_CHECK_MEMORY(b->values != NULL, err, "no memory for the %lld embeddings of '%s'",
-                     (long long)s->n, path);
     return HRF_OK;
 }
 
-static enum hrf_status read_source(struct source *s, const char *path, const char *set,
-                                   int64_t width, bool is_checked, struct hrf_bag **out,
-                                   struct hrf_error *err)
+static enum hrf_status check_positions(struct hrf_bag_file *f, struct hrf_error *err)
 {
-    HRF_TRY(open_source(s, path, set, err));
-    if (width > 0 && s->width != width)
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s' has embeddings of %lld numbers, and %lld are expected", path,
-                             (long long)s->width, (long long)width);
-    if (s->n == 0)
-        return hrf_error_set(err, HRF_E_USER, "'%s' has no patch", path);
-    HRF_AUTO(hrf_bag) bag = NULL;
-    HRF_MOVE(bag, *out);
-    HRF_TRY(make_room(s, path, &bag, err));
-    HRF_TRY(hrf_hdf5_read_floats(s->file, s->name, bag->values, err));
-    if (!is_checked)
-        HRF_TRY(check_numbers(bag, path, err));
-    read_places(s, bag);
+    enum { PART = 1 << 14 };
+    HRF_AUTO_FREE double *part = hrf_alloc_array(PART, 2 * sizeof *part);
+    for (int64_t first = 0; f->n_position_columns > 0 && first < f->n; first += PART)
+        HRF_TRY(hrf_bag_file_read_positions(f, first, hrf_min(PART, f->n - first), part, err));
+    return HRF_OK;
+}
+
+enum hrf_status hrf_bag_file_open(const char *path, const char *set, int64_t width,
+                                  struct hrf_bag_file **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_bag_file) f = NULL;
+    HRF_TRY(open_width(path, set, width, &f, err));
+    HRF_TRY(check_positions(f, err));
+    HRF_MOVE(*out, f);
+    return HRF_OK;
+}
+
+/* ---- whole bags ---- */
+
+void hrf_bag_destroy(struct hrf_bag *bag)
+{
+    if (bag == NULL)
+        return;
+    hrf_free(bag->values);
+    hrf_free(bag);
+}
+
+static enum hrf_status make_room(const struct hrf_bag_file *f, const char *path,
+                                 struct hrf_bag *bag, struct hrf_error *err)
+{
+    const size_t n = (size_t)(f->n * f->width);
+    bag->n = f->n;
+    bag->width = f->width;
+    if (bag->capacity >= n)
+        return HRF_OK;
+    const int64_t left = hrf_process_memory_left();
+    if (n > (uint64_t)left / sizeof *bag->values)
+        return hrf_error_set(err, HRF_E_NOMEM,
+                             "'%s': %lld embeddings of %lld numbers need %lld MB, and %lld MB of "
+                             "memory are left",
+                             path, (long long)f->n, (long long)f->width,
+                             (long long)(n * sizeof *bag->values / MEGABYTE),
+                             (long long)(left / MEGABYTE));
+    hrf_free(bag->values);
+    bag->capacity = 0;
+    bag->values = hrf_alloc_aligned(n * sizeof *bag->values, ALIGNMENT);
+    HRF_CHECK_MEMORY(bag->values != NULL, err, "no memory for the %lld embeddings of '%s'",
+                     (long long)f->n, path);
+    bag->capacity = n;
+    return HRF_OK;
+}
+
+static enum hrf_status read_whole(const char *path, const char *set, int64_t width, bool is_again,
+                                  struct hrf_bag *bag, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_bag_file) f = NULL;
+    HRF_TRY(open_width(path, set, width, &f, err));
+    HRF_TRY(make_room(f, path, bag, err));
+    if (is_again)
+        return hrf_hdf5_read_floats(f->reader, f->name, 0, f->n, f->width, bag->values, err);
+    HRF_TRY(hrf_bag_file_read(f, 0, f->n, bag->values, err));
+    return check_positions(f, err);
+}
+
+static enum hrf_status read_bag(const char *path, const char *set, int64_t width, bool is_again,
+                                struct hrf_bag **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_bag) bag = *out != NULL ? *out : hrf_calloc(1, sizeof *bag);
+    *out = NULL;
+    HRF_TRY(read_whole(path, set, width, is_again, bag, err));
     HRF_MOVE(*out, bag);
     return HRF_OK;
-}
-
-static enum hrf_status read_file(const char *path, const char *set, int64_t width, bool is_checked,
-                                 struct hrf_bag **out, struct hrf_error *err)
-{
-    struct source s = { .file = NULL };
-    const enum hrf_status status = read_source(&s, path, set, width, is_checked, out, err);
-    source_release(&s);
-    if (status != HRF_OK) {
-        hrf_bag_destroy(*out);
-        *out = NULL;
-    }
-    return status;
 }
 
 enum hrf_status hrf_bag_read(const char *path, const char *set, int64_t width, struct hrf_bag **out,
                              struct hrf_error *err)
 {
-    return read_file(path, set, width, false, out, err);
+    return read_bag(path, set, width, false, out, err);
 }
 
 enum hrf_status hrf_bag_read_again(const char *path, const char *set, int64_t width,
                                    struct hrf_bag **out, struct hrf_error *err)
 {
-    return read_file(path, set, width, true, out, err);
+    return read_bag(path, set, width, true, out, err);
+}
+
+const char *hrf_bag_origin_shown(const char *origin)
+{
+    return origin[0] != '\0' ? origin : "its file does not say by what";
 }

@@ -19,7 +19,6 @@ static enum hrf_status name_output(struct hrf_export *e, const struct hrf_tensor
     const int32_t value = hrf_export_find(e, t);
     HRF_TRY(e->status);
     HRF_AUTO_FREE char *copy = hrf_strdup(name);
-    HRF_CHECK_MEMORY(copy != NULL, e->err, "no memory for a name");
     hrf_free(e->graph->values[value].name);
     HRF_MOVE(e->graph->values[value].name, copy);
     *out = value;
@@ -32,7 +31,7 @@ static enum hrf_status fill(struct hrf_export *e, struct hrf_head *head, struct 
     const struct hrf_shape open = { .rank = 2, .dims = { -1, head->form.width } };
     struct hrf_head_result r;
     int32_t input = -1, outputs[2], n_outputs = 0;
-    HRF_AUTO_FREE float *x = hrf_calloc((size_t)head->form.width, PATCHES * sizeof *x);
+    HRF_AUTO_FREE float *x = hrf_try_calloc((size_t)head->form.width, PATCHES * sizeof *x);
     HRF_CHECK_MEMORY(x != NULL, e->err, "no memory for a bag");
     hrf_tape_clear(tape, 0, false);
     struct hrf_tensor *bag = hrf_tape_input(tape, x, PATCHES, head->form.width);
@@ -48,21 +47,20 @@ static enum hrf_status fill(struct hrf_export *e, struct hrf_head *head, struct 
     return hrf_graph_set_io(e->graph, &input, 1, outputs, n_outputs, e->err);
 }
 
-static enum hrf_status describe(const struct hrf_head_labels *labels, enum hrf_head_kind kind,
-                                char **out, struct hrf_error *err)
+static char *describe(const struct hrf_head_labels *labels, enum hrf_head_kind kind)
 {
-    HRF_AUTO_JSON classes = json_array();
-    HRF_AUTO_JSON seen = json_array();
+    HRF_AUTO_JSON json = json_object();
+    json_t *classes = json_array(), *seen = json_array();
     for (int32_t k = 0; k < labels->n_classes; k++)
-        json_array_append_new(classes, hrf_json_string(labels->classes[k]));
+        hrf_json_add(classes, hrf_json_string(labels->classes[k]));
     for (size_t i = 0; i < labels->n_seen; i++)
-        json_array_append_new(seen, hrf_json_string(labels->seen[i]));
-    HRF_AUTO_JSON json = json_pack("{s:i, s:s, s:O, s:O, s:s}", "version", 1, "kind",
-                                   hrf_head_words[kind], "classes", classes, "trained_on", seen,
-                                   "features", labels->origin);
-    *out = json != NULL ? hrf_json_text(json) : NULL;
-    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for the metadata of a head");
-    return HRF_OK;
+        hrf_json_add(seen, hrf_json_string(labels->seen[i]));
+    hrf_json_put_int(json, "version", 1);
+    hrf_json_put_text(json, "kind", hrf_head_kind_names[kind]);
+    hrf_json_put(json, "classes", classes);
+    hrf_json_put(json, "trained_on", seen);
+    hrf_json_put_text(json, "features", labels->origin);
+    return hrf_json_text(json);
 }
 
 enum hrf_status hrf_head_export(struct hrf_head *head, const struct hrf_head_labels *labels,
@@ -70,10 +68,9 @@ enum hrf_status hrf_head_export(struct hrf_head *head, const struct hrf_head_lab
 {
     HRF_AUTO(hrf_tape) tape = NULL;
     HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_AUTO_FREE char *text = NULL;
-    HRF_TRY(hrf_tape_create(&tape, err));
-    HRF_TRY(hrf_graph_create(hrf_head_words[head->form.kind], &graph, err));
-    HRF_TRY(describe(labels, head->form.kind, &text, err));
+    HRF_AUTO_FREE char *text = describe(labels, head->form.kind);
+    hrf_tape_create(&tape);
+    HRF_TRY(hrf_graph_create(hrf_head_kind_names[head->form.kind], &graph, err));
     struct hrf_export e = { .graph = graph, .side = -1, .err = err };
     const enum hrf_status status = fill(&e, head, tape);
     hrf_free((void *)e.tensors);
@@ -105,13 +102,11 @@ static enum hrf_status read_list(const json_t *json, const char *key, const char
     json_t *array = NULL;
     HRF_TRY(hrf_json_get_array(json, key, path, &array, err));
     *out = hrf_calloc(json_array_size(array) + 1, sizeof **out);
-    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for '%s'", path);
     for (size_t i = 0; i < json_array_size(array); i++) {
         const char *text = json_string_value(json_array_get(array, i));
         if (text == NULL)
             return hrf_error_set(err, HRF_E_USER, "'%s': an entry of %s is no text", path, key);
         (*out)[i] = hrf_strdup(text);
-        HRF_CHECK_MEMORY((*out)[i] != NULL, err, "no memory for '%s'", path);
         *n = i + 1;
     }
     return HRF_OK;
@@ -124,7 +119,6 @@ enum hrf_status hrf_head_card_read(const char *path, struct hrf_head_card **out,
     HRF_AUTO_JSON json = NULL;
     const char *origin = NULL;
     HRF_AUTO(hrf_head_card) card = hrf_calloc(1, sizeof *card);
-    HRF_CHECK_MEMORY(card != NULL, err, "no memory for the metadata of '%s'", path);
     HRF_TRY(hrf_onnx_read_entry(path, metadata_key, &text, err));
     if (text != NULL) {
         HRF_TRY(hrf_json_parse(text, strlen(text), path, &json, err));
@@ -132,7 +126,6 @@ enum hrf_status hrf_head_card_read(const char *path, struct hrf_head_card **out,
         HRF_TRY(read_list(json, "trained_on", path, &card->seen, &card->n_seen, err));
         HRF_TRY(hrf_json_get_text(json, "features", path, &origin, err));
         card->origin = hrf_strdup(origin);
-        HRF_CHECK_MEMORY(card->origin != NULL, err, "no memory for '%s'", path);
     }
     HRF_MOVE(*out, card);
     return HRF_OK;
@@ -152,7 +145,6 @@ enum hrf_status hrf_head_card_check(const struct hrf_head_card *card, const char
 {
     struct hrf_bag_facts facts;
     HRF_AUTO_FREE char *slide = hrf_path_stem(path);
-    HRF_CHECK_MEMORY(slide != NULL, err, "no memory for a path");
     HRF_TRY(hrf_bag_look(path, set, slide, &facts, err));
     if (!use->may_have_seen && hrf_head_card_has_seen(card, slide))
         return hrf_error_set(err, HRF_E_USER,
@@ -165,7 +157,6 @@ enum hrf_status hrf_head_card_check(const struct hrf_head_card *card, const char
     return hrf_error_set(err, HRF_E_USER,
                          "the features of '%s' were made by something else (%s) than those that "
                          "the head was trained on (%s): %s",
-                         slide, facts.origin[0] != '\0' ? facts.origin : "the file does not say",
-                         card->origin[0] != '\0' ? card->origin : "the files did not say",
-                         use->when_mixed);
+                         slide, hrf_bag_origin_shown(facts.origin),
+                         hrf_bag_origin_shown(card->origin), use->when_mixed);
 }

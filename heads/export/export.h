@@ -1,4 +1,4 @@
-/* export.h - a trained head as an ONNX file.
+/* export.h - writes a trained head as an ONNX file, and reads the metadata of one.
  *
  * Input "bag" [N][D] float32 with N open; outputs "scores" [1][K], the softmax, and, but for head
  * mean, "attention" [1 or K][N]. The model's metadata say what the classes are, what made the
@@ -9,7 +9,7 @@
 
 #include "heads/model/head.h"
 
-/* All borrowed. */
+/* What the metadata of an exported head say; all members are borrowed. */
 struct hrf_head_labels {
     char *const *classes;
     int32_t n_classes;
@@ -21,7 +21,8 @@ HRF_CHECKED enum hrf_status hrf_head_export(struct hrf_head *head,
                                             const struct hrf_head_labels *labels, const char *path,
                                             struct hrf_error *err);
 
-/* The metadata of a file. One that was made elsewhere has none: every member is then empty. */
+/* The metadata of a head's file. A file that was made elsewhere has none, and every member is
+ * empty. */
 struct hrf_head_card {
     char **classes, **seen; /* owned */
     size_t n_classes, n_seen;
@@ -31,18 +32,20 @@ HRF_CHECKED enum hrf_status hrf_head_card_read(const char *path, struct hrf_head
                                                struct hrf_error *err);
 void hrf_head_card_destroy(struct hrf_head_card *card);
 HRF_DEFINE_AUTO(hrf_head_card)
-/* Whether `slide` is one that the head has seen. */
+/* True if the head was trained or validated on `slide`. */
 bool hrf_head_card_has_seen(const struct hrf_head_card *card, const char *slide);
 
-/* What is meant although it is refused otherwise, and the ends of the sentences that refuse it. */
+/* What the user allows although it is otherwise refused, and the ends of the sentences that refuse
+ * it. */
 struct hrf_head_use {
     bool may_have_seen; /* slides that the head was trained on */
     bool may_mix;       /* features of another encoder, tiling or precision */
     bool any_precision; /* of another precision alone */
     const char *when_seen, *when_mixed;
 };
-/* Whether a head may score a file of features (`set`: hrf_bag_look()), whose stem is the slide's
- * name. HRF_E_USER: the head was trained on the slide, or on features that something else made. */
+/* Checks that a head may score a file of features, whose stem is the slide's name (`set` as in
+ * hrf_bag_look()). HRF_E_USER: the head was trained on the slide, or on features of another origin.
+ */
 HRF_CHECKED enum hrf_status hrf_head_card_check(const struct hrf_head_card *card, const char *path,
                                                 const char *set, const struct hrf_head_use *use,
                                                 struct hrf_error *err);

@@ -33,14 +33,10 @@ void hrf_export_bind(struct hrf_export *e, const struct hrf_tensor *t, int32_t v
 {
     const size_t need = (size_t)e->n_tensors + 1;
     void *tensors = (void *)e->tensors, *values = e->values;
-    const bool is_good = note(e, hrf_array_reserve(&tensors, &e->tensors_capacity, need,
-                                                   sizeof *e->tensors, e->err)) &&
-                         note(e, hrf_array_reserve(&values, &e->values_capacity, need,
-                                                   sizeof *e->values, e->err));
+    hrf_array_reserve(&tensors, &e->tensors_capacity, need, sizeof *e->tensors);
+    hrf_array_reserve(&values, &e->values_capacity, need, sizeof *e->values);
     e->tensors = tensors;
     e->values = values;
-    if (!is_good)
-        return;
     e->tensors[e->n_tensors] = t;
     e->values[e->n_tensors++] = value;
 }

@@ -29,7 +29,7 @@ static int32_t put_linear(struct hrf_export *e, const struct hrf_tape_node *n)
     struct hrf_attributes a = hrf_attributes_default();
     const struct hrf_tensor *w = n->inputs[1];
     int32_t inputs[3] = { hrf_export_find(e, n->inputs[0]), hrf_export_find(e, w), -1 };
-    a.transpose_b = true;
+    a.gemm.transpose_b = true;
     if (w->rows == 1 && inputs[1] >= 0) /* a matrix of one row is kept as a vector */
         inputs[1] = hrf_export_reshape(e, inputs[1], (int64_t[]){ 1, w->columns }, 2);
     if (n->inputs[2] != NULL)
@@ -62,8 +62,8 @@ static int32_t put_peaks(struct hrf_export *e, const struct hrf_tape_node *n)
 {
     static const int64_t rows = 0;
     const int32_t scores = hrf_export_find(e, n->inputs[1]);
-    const int32_t most = hrf_export_reduce(e, HRF_OP_REDUCE_MAX, scores, &rows, 1, true);
-    int32_t mark = hrf_export_binary(e, HRF_OP_SUB, scores, most);
+    const int32_t max = hrf_export_reduce(e, HRF_OP_REDUCE_MAX, scores, &rows, 1, true);
+    int32_t mark = hrf_export_binary(e, HRF_OP_SUB, scores, max);
     mark = put_scaled(e, mark, 1e30F);
     mark = hrf_export_binary(e, HRF_OP_ADD, mark, hrf_export_float(e, 1));
     mark = hrf_export_unary(e, HRF_OP_RELU, mark);
@@ -206,7 +206,7 @@ static int32_t put_inverse_start(struct hrf_export *e, const struct hrf_tape_nod
 static int32_t put_eye_minus(struct hrf_export *e, const struct hrf_tape_node *n)
 {
     const int64_t m = n->output->columns, dims[2] = { m, m };
-    HRF_AUTO_FREE float *eye = hrf_calloc((size_t)(m * m), sizeof *eye);
+    HRF_AUTO_FREE float *eye = hrf_try_calloc((size_t)(m * m), sizeof *eye);
     if (eye == NULL)
         return -1; /* the next node reports it */
     for (int64_t i = 0; i < m; i++)
@@ -245,7 +245,7 @@ static int32_t put_grid_conv(struct hrf_export *e, const struct hrf_tape_node *n
 {
     enum { SIDE = 7, TAPS = SIDE * SIDE };
     const int64_t c = n->output->columns, dims[4] = { c, 1, SIDE, SIDE };
-    HRF_AUTO_FREE float *kernel = hrf_alloc_array((size_t)c, TAPS * sizeof *kernel);
+    HRF_AUTO_FREE float *kernel = hrf_try_alloc_array((size_t)c, TAPS * sizeof *kernel);
     if (kernel == NULL)
         return -1;
     for (int64_t j = 0; j < c; j++)

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const hrf_head_words[HRF_N_HEADS + 1] = { "mean",    "abmil", "clam_sb",
-                                                      "clam_mb", "dsmil", "transmil" };
+const char *const hrf_head_kind_names[HRF_N_HEADS + 1] = { "mean",    "abmil", "clam_sb",
+                                                           "clam_mb", "dsmil", "transmil" };
 
 static bool is_clam(enum hrf_head_kind kind)
 {
@@ -133,16 +133,16 @@ static void draw(struct hrf_head *head, const struct start *starts, uint64_t see
 
 static enum hrf_status check_form(const struct hrf_head_form *f, struct hrf_error *err)
 {
-    enum { MOST = 65536, MOST_CLASSES = 20 };
-    if (f->n_classes < 2 || f->n_classes > MOST_CLASSES)
+    enum { MAX_WIDTH = 65536, MAX_CLASSES = 20 };
+    if (f->n_classes < 2 || f->n_classes > MAX_CLASSES)
         return hrf_error_set(err, HRF_E_USER, "a head has 2 to %d classes, and these are %lld",
-                             MOST_CLASSES, (long long)f->n_classes);
-    if (f->width < 1 || f->width > MOST || f->hidden > MOST || f->attention > MOST)
+                             MAX_CLASSES, (long long)f->n_classes);
+    if (f->width < 1 || f->width > MAX_WIDTH || f->hidden > MAX_WIDTH || f->attention > MAX_WIDTH)
         return hrf_error_set(
             err, HRF_E_USER,
             "embeddings of %lld numbers, hidden %lld, attention %lld: each is 1 to "
             "%d",
-            (long long)f->width, (long long)f->hidden, (long long)f->attention, MOST);
+            (long long)f->width, (long long)f->hidden, (long long)f->attention, MAX_WIDTH);
     if (f->kind == HRF_HEAD_TRANSMIL && (f->hidden % f->heads != 0 || f->landmarks > 4096))
         return hrf_error_set(err, HRF_E_USER,
                              "transmil's hidden width (%lld) must be a multiple of its heads "
@@ -158,7 +158,6 @@ enum hrf_status hrf_head_create(const struct hrf_head_form *form, uint64_t seed,
     hrf_head_form_complete(&complete);
     HRF_TRY(check_form(&complete, err));
     struct building *b = hrf_calloc(1, sizeof *b);
-    HRF_CHECK_MEMORY(b != NULL, err, "no memory for a head");
     HRF_AUTO(hrf_head) head = &b->head;
     head->form = complete;
     declare(head);
@@ -221,42 +220,42 @@ static void run_mean(struct hrf_head_run *run)
     run->out->logits = linear(run, "classifier", mean, HRF_TAPE_PLAIN, 0);
 }
 
-/* The `n` places of the highest (sign 1) or lowest (-1) numbers, the best first; of equals the
+/* The `n` indices of the highest (sign 1) or lowest (-1) numbers, the best first; of equals the
  * first place. n is small. */
-static void find_extremes(const float *x, int64_t count, float sign, int64_t *places, int64_t n)
+static void find_extremes(const float *x, int64_t count, float sign, int64_t *indices, int64_t n)
 {
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t at = found;
-        while (at > 0 && sign * x[i] > sign * x[places[at - 1]])
+        while (at > 0 && sign * x[i] > sign * x[indices[at - 1]])
             at--;
         if (at == n)
             continue;
         found = hrf_min(found + 1, n);
-        memmove(&places[at + 1], &places[at], (size_t)(found - 1 - at) * sizeof *places);
-        places[at] = i;
+        memmove(&indices[at + 1], &indices[at], (size_t)(found - 1 - at) * sizeof *indices);
+        indices[at] = i;
     }
 }
 
-enum { MOST_SAMPLES = 1024 };
+enum { MAX_SAMPLES = 1024 };
 
 /* The class's own classifier learns that its patches of highest attention are of the class, and
  * those of lowest attention are not. */
 static struct hrf_tensor *instance_loss(struct hrf_head_run *run, struct hrf_tensor *h)
 {
-    int64_t places[2 * MOST_SAMPLES], targets[2 * MOST_SAMPLES];
+    int64_t indices[2 * MAX_SAMPLES], targets[2 * MAX_SAMPLES];
     const struct hrf_tensor *attention = run->out->attention;
     char name[48];
     if (h == NULL || attention == NULL)
         return NULL;
-    const int64_t n = hrf_min(hrf_min(run->head->form.samples, MOST_SAMPLES), h->rows);
+    const int64_t n = hrf_min(hrf_min(run->head->form.samples, MAX_SAMPLES), h->rows);
     const float *a = attention->data + (attention->rows > 1 ? run->label : 0) * h->rows;
-    find_extremes(a, h->rows, 1, places, n);
-    find_extremes(a, h->rows, -1, places + n, n);
+    find_extremes(a, h->rows, 1, indices, n);
+    find_extremes(a, h->rows, -1, indices + n, n);
     for (int64_t i = 0; i < 2 * n; i++)
         targets[i] = i < n;
     snprintf(name, sizeof name, "instance_classifiers.%lld", (long long)run->label);
-    struct hrf_tensor *chosen = hrf_tape_gather(run->tape, h, places, 2 * n);
+    struct hrf_tensor *chosen = hrf_tape_gather(run->tape, h, indices, 2 * n);
     return hrf_tape_cross_entropy(run->tape, linear(run, name, chosen, HRF_TAPE_PLAIN, 0), targets);
 }
 

@@ -1,18 +1,21 @@
 /* head.h - slide heads: networks from a bag of embeddings to the scores of classes.
  *
  * With D numbers an embedding, N patches and K classes:
- *   mean      logits = C mean(x)
- *   abmil     h = ReLU(W x); a = w (tanh(V h) * sigmoid(U h)); A = softmax over the patches; z = A
- * h; logits = C z. Source: Ilse et al. 2018, gated attention. clam_sb   abmil, and an instance
- * classifier for each class that learns from the `samples` patches of highest and of lowest
- * attention. Source: Lu et al. 2021 (CLAM), cross entropy. clam_mb   the same with one attention
- * and one classifier for each class dsmil     logits of the patches c = F x; q = tanh(Q2 ReLU(Q1
- * x)); attention of class k: softmax of q . q(patch where c_k is highest) / sqrt(width of q);
- * logits = G (A x). The loss is the mean of those of these logits and of the highest c. Source: Li
- * et al. 2021. transmil  two layers of Nystroem attention over the patches laid out as a square,
- * with convolutions between them. Source: Shao et al. 2021. The loss of a bag is its class weight
- * times the cross entropy. Names of parameters are those of the sources' PyTorch code. One thread
- * uses a head; its loops use OpenMP's.
+ *
+ * - mean: logits = C mean(x).
+ * - abmil: h = ReLU(W x); a = w (tanh(V h) * sigmoid(U h)); A = softmax of a over the patches;
+ *   z = A h; logits = C z. Source: Ilse et al. 2018, gated attention.
+ * - clam_sb: abmil, and an instance classifier for each class that learns from the `samples`
+ *   patches of highest and of lowest attention. Source: Lu et al. 2021 (CLAM), cross entropy.
+ * - clam_mb: clam_sb with one attention and one classifier for each class.
+ * - dsmil: the patches' logits are c = F x; q = tanh(Q2 ReLU(Q1 x)); the attention of class k is
+ *   the softmax of q . q(patch where c_k is highest) / sqrt(width of q); logits = G (A x). The loss
+ *   is the mean of the losses of these logits and of the highest c. Source: Li et al. 2021.
+ * - transmil: two layers of Nystroem attention over the patches laid out as a square, with
+ *   convolutions between them. Source: Shao et al. 2021.
+ *
+ * The loss of a bag is its class weight times the cross entropy. Names of parameters are those of
+ * the sources' PyTorch code. One thread uses a head; its loops run on OpenMP's threads.
  */
 #ifndef HRF_HEADS_MODEL_HEAD_H
 #define HRF_HEADS_MODEL_HEAD_H
@@ -28,7 +31,7 @@ enum hrf_head_kind {
     HRF_HEAD_TRANSMIL,
     HRF_N_HEADS
 };
-extern const char *const hrf_head_words[HRF_N_HEADS + 1]; /* "mean", "abmil" ..., NULL */
+extern const char *const hrf_head_kind_names[HRF_N_HEADS + 1]; /* "mean", "abmil" ..., NULL */
 
 struct hrf_head_form {
     enum hrf_head_kind kind;
@@ -42,7 +45,7 @@ struct hrf_head_form {
     double dropout;         /* 0.25; transmil: 0.1, after each attention */
     double instance_weight; /* clam: share of the instance loss, 0.3 */
 };
-/* What a 0 (or a negative share) in *form stands for. */
+/* Replaces every 0 (or negative share) in *form by the default of its kind. */
 void hrf_head_form_complete(struct hrf_head_form *form);
 
 enum { HRF_HEAD_MAX_PARAMETERS = 64 };
@@ -51,11 +54,11 @@ struct hrf_head {
     int32_t n_parameters;
     struct hrf_tensor parameters[HRF_HEAD_MAX_PARAMETERS];
     int64_t n_values;      /* of all parameters together */
-    float *values, *grads; /* [n_values]; parameters lie in them one after the other */
+    float *values, *grads; /* [n_values], of one parameter after the other */
 };
 
-/* With the initial weights that PyTorch's layers draw, from `seed`. HRF_E_USER: sizes that do not
- * fit together. */
+/* Creates a head with the initial weights that PyTorch's layers draw, from `seed`. HRF_E_USER: the
+ * sizes do not fit together. */
 HRF_CHECKED enum hrf_status hrf_head_create(const struct hrf_head_form *form, uint64_t seed,
                                             struct hrf_head **out, struct hrf_error *err);
 void hrf_head_destroy(struct hrf_head *head);
@@ -72,7 +75,7 @@ struct hrf_head_result {
 HRF_CHECKED enum hrf_status hrf_head_run(struct hrf_head *head, struct hrf_tape *tape,
                                          struct hrf_tensor *bag, int64_t label, double class_weight,
                                          struct hrf_head_result *out, struct hrf_error *err);
-/* Forgets the gradients of the parameters before the next bag. */
+/* Clears the gradients of the parameters before the next bag. */
 void hrf_head_forget_grads(struct hrf_head *head);
 
 #endif

@@ -1,33 +1,11 @@
 /* loops.c - loops over one row, written so that the compiler turns them into vector instructions.
  *
- * Sums run in 16 lanes that are added in a fixed order. exp is a polynomial (Cephes' expf, 2 units
- * in the last place), because the library's is a call for each number. */
+ * Sums run in 16 lanes that are added in a fixed order. Functions are those with which the engine
+ * computes the trained head, because the library's are a call for each number. */
+#include "base/elementary.h"
 #include "heads/tape/tape_private.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { LANES = 16 };
-
-static inline float exponential(float x)
-{
-    const float log2e = 1.44269504088896341F, shift = 12582912.0F; /* 1.5 * 2^23 */
-    x = x < -87.0F ? -87.0F : x;
-    x = x > 88.0F ? 88.0F : x;
-    const float n = (x * log2e + shift) - shift;
-    const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-    float p = 1.9875691500e-4F;
-    p = p * r + 1.3981999507e-3F;
-    p = p * r + 8.3334519073e-3F;
-    p = p * r + 4.1665795894e-2F;
-    p = p * r + 1.6666665459e-1F;
-    p = p * r + 5.0000001201e-1F;
-    p = p * r * r + r + 1.0F;
-    const int32_t bits = ((int32_t)n + 127) * (1 << 23);
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
-}
 
 void hrf_loop_activate(float *y, int64_t n, enum hrf_tape_activation activation)
 {
@@ -40,11 +18,11 @@ void hrf_loop_activate(float *y, int64_t n, enum hrf_tape_activation activation)
         break;
     case HRF_TAPE_TANH:
         for (int64_t i = 0; i < n; i++)
-            y[i] = 1.0F - 2.0F / (exponential(2.0F * y[i]) + 1.0F);
+            y[i] = hrf_v_tanh(y[i]);
         break;
     case HRF_TAPE_SIGMOID:
         for (int64_t i = 0; i < n; i++)
-            y[i] = 1.0F / (1.0F + exponential(-y[i]));
+            y[i] = hrf_v_sigmoid(y[i]);
         break;
     }
 }
@@ -146,7 +124,7 @@ float hrf_loop_largest(const float *x, int64_t n)
 float hrf_loop_exp(float *y, const float *x, float largest, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        y[i] = exponential(x[i] - largest);
+        y[i] = hrf_v_exp(x[i] - largest);
     return hrf_loop_sum(y, n);
 }
 

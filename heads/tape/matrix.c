@@ -62,7 +62,7 @@ static enum hrf_status multiply_blocks(const struct hrf_product_request *r, stru
 static enum hrf_status multiply_parts(const struct hrf_product_request *r, struct hrf_error *err)
 {
     const int64_t n_parts = (r->k + SUM_PART - 1) / SUM_PART, size = r->m * r->n;
-    HRF_AUTO_FREE float *partial = hrf_alloc_array((size_t)(n_parts * size), sizeof *partial);
+    HRF_AUTO_FREE float *partial = hrf_try_alloc_array((size_t)(n_parts * size), sizeof *partial);
     HRF_CHECK_MEMORY(partial != NULL, err, "no memory for a product of matrices");
     for (int64_t matrix = 0; matrix < r->batch; matrix++) {
         bool failed = false;

@@ -1,8 +1,8 @@
-/* matrix.h - float32 matrix products, the same bits for any number of threads.
+/* matrix.h - float32 matrix products with the same bits for any number of threads.
  *
- * Matrices are dense in rows of `lda` (`ldb`, `ldc`) elements. The work is cut into blocks by the
- * shapes alone; each block is one call of oneDNN's sgemm on one thread, and sums over several
- * blocks are added in their order. Thread-safe.
+ * Rows are `lda` (`ldb`, `ldc`) elements apart. The work is divided into blocks by the shapes
+ * alone; each block is one call of oneDNN's sgemm on one thread, and sums over several blocks are
+ * added in their order. Thread-safe.
  */
 #ifndef HRF_HEADS_TAPE_MATRIX_H
 #define HRF_HEADS_TAPE_MATRIX_H

@@ -1,13 +1,15 @@
 /* tape.c - the tape's memory and nodes, and the walk back. */
 #include "heads/tape/tape_private.h"
 
+#include "base/host.h"
 #include "base/min_max.h"
 #include "base/random.h"
 #include "heads/tape/matrix.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 64 << 20, ALIGNMENT = 64 };
+enum { CHUNK_BYTES = 64 << 20, ALIGNMENT = 64, MEGABYTE = 1000000 };
 
 struct chunk {
     struct chunk *next;
@@ -23,12 +25,10 @@ struct hrf_tape {
     struct hrf_error failed; /* status HRF_OK: it has not */
 };
 
-enum hrf_status hrf_tape_create(struct hrf_tape **out, struct hrf_error *err)
+void hrf_tape_create(struct hrf_tape **out)
 {
     struct hrf_tape *tape = hrf_calloc(1, sizeof *tape);
-    HRF_CHECK_MEMORY(tape != NULL, err, "no memory for a tape");
     *out = tape;
-    return HRF_OK;
 }
 
 void hrf_tape_destroy(struct hrf_tape *tape)
@@ -82,17 +82,32 @@ uint64_t hrf_tape_draw_key(struct hrf_tape *tape)
 
 /* ---- memory ---- */
 
+int64_t hrf_tape_bytes(const struct hrf_tape *tape)
+{
+    size_t n = 0;
+    for (const struct chunk *c = tape->chunks; c != NULL; c = c->next)
+        n += c->used;
+    return (int64_t)n;
+}
+
 static struct chunk *add_chunk(struct hrf_tape *tape, size_t n_bytes)
 {
-    struct chunk *c = hrf_calloc(1, sizeof *c);
-    if (c == NULL)
-        return NULL;
-    c->size = n_bytes > CHUNK_BYTES ? n_bytes : CHUNK_BYTES;
-    c->bytes = hrf_alloc_aligned(c->size, ALIGNMENT);
-    if (c->bytes == NULL) {
-        hrf_free(c);
+    const size_t size = n_bytes > CHUNK_BYTES ? n_bytes : CHUNK_BYTES;
+    const int64_t left = hrf_process_memory_left();
+    char *bytes = size <= (uint64_t)left ? hrf_alloc_aligned(size, ALIGNMENT) : NULL;
+    if (bytes == NULL) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "the calculation of a bag has taken %lld MB and needs %lld MB more, and %lld MB "
+                 "of memory are left",
+                 (long long)(hrf_tape_bytes(tape) / MEGABYTE), (long long)(size / MEGABYTE),
+                 (long long)(left / MEGABYTE));
+        hrf_tape_fail(tape, HRF_E_NOMEM, text);
         return NULL;
     }
+    struct chunk *c = hrf_calloc(1, sizeof *c);
+    c->size = size;
+    c->bytes = bytes;
     struct chunk **end = &tape->chunks;
     while (*end != NULL)
         end = &(*end)->next;
@@ -112,10 +127,8 @@ void *hrf_tape_take(struct hrf_tape *tape, int64_t count, size_t size)
         tape->current = tape->current->next;
     if (tape->current == NULL)
         tape->current = add_chunk(tape, n_bytes);
-    if (tape->current == NULL) {
-        hrf_tape_fail(tape, HRF_E_NOMEM, "no memory for the calculation of a bag");
+    if (tape->current == NULL)
         return NULL;
-    }
     void *memory = tape->current->bytes + tape->current->used;
     tape->current->used += n_bytes;
     return memory;

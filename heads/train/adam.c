@@ -6,16 +6,12 @@
 
 static const double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 
-enum hrf_status hrf_adam_init(struct hrf_adam *adam, const struct hrf_head *head,
-                              struct hrf_error *err)
+void hrf_adam_init(struct hrf_adam *adam, const struct hrf_head *head)
 {
     const size_t n = (size_t)head->n_values;
     adam->first = hrf_calloc(n, sizeof *adam->first);
     adam->second = hrf_calloc(n, sizeof *adam->second);
     memset(adam->steps, 0, sizeof adam->steps);
-    HRF_CHECK_MEMORY(adam->first != NULL && adam->second != NULL, err,
-                     "no memory for the moments of %zu weights", n);
-    return HRF_OK;
 }
 
 void hrf_adam_release(struct hrf_adam *adam)

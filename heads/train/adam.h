@@ -7,17 +7,16 @@
 struct hrf_adam {
     double learning_rate, weight_decay;
     bool is_decoupled; /* AdamW: the decay does not pass through the moments */
-    /* State, [n_values] each, and the steps of each parameter: one without a gradient is left
-     * alone, as in PyTorch. */
+    /* The moments, [n_values] each, and the number of steps of each parameter. A parameter without
+     * a gradient is not updated, as in PyTorch. */
     float *first, *second;
     int64_t steps[HRF_HEAD_MAX_PARAMETERS];
 };
 
-/* Moments of 0. */
-HRF_CHECKED enum hrf_status hrf_adam_init(struct hrf_adam *adam, const struct hrf_head *head,
-                                          struct hrf_error *err);
+/* Initialises the moments with 0. */
+void hrf_adam_init(struct hrf_adam *adam, const struct hrf_head *head);
 void hrf_adam_release(struct hrf_adam *adam);
-/* One step along the gradients of the head. */
+/* Updates the head's parameters by one step along their gradients. */
 void hrf_adam_step(struct hrf_adam *adam, struct hrf_head *head);
 
 #endif

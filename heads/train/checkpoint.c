@@ -28,7 +28,7 @@ static void list_parts(const struct hrf_training_state *s, struct hrf_training_s
         { s->best, n * sizeof(float) },
         { s->adam.first, n * sizeof(float) },
         { s->adam.second, n * sizeof(float) },
-        { s->records, (size_t)s->most_epochs * sizeof *s->records },
+        { s->records, (size_t)s->max_epochs * sizeof *s->records },
     };
     memcpy(parts, all, sizeof all);
 }
@@ -49,7 +49,7 @@ enum hrf_status hrf_checkpoint_write(const struct hrf_training_state *state,
     struct hrf_training_state numbers = *state;
     list_parts(state, &numbers, parts);
     const size_t n = size_of(parts);
-    HRF_AUTO_FREE char *bytes = hrf_alloc(n + HRF_HASH_HEX);
+    HRF_AUTO_FREE char *bytes = hrf_try_alloc(n + HRF_HASH_HEX);
     HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for '%s'", path);
     memcpy(bytes, magic, sizeof magic);
     memcpy(bytes + sizeof magic, key, HRF_HASH_HEX);

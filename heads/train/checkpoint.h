@@ -1,7 +1,7 @@
-/* checkpoint.h - all that a training consists of after an epoch, in one file.
+/* checkpoint.h - the whole state of a training after an epoch, in one file.
  *
- * The file ends with the SHA-256 of what stands before it, and names the training that it belongs
- * to: a damaged file, or one of another training, does not count. Numbers are the machine's own.
+ * The file names the training that it belongs to and ends with the SHA-256 of all bytes before: a
+ * damaged file, or one of another training, does not count. Numbers have the machine's byte order.
  */
 #ifndef HRF_HEADS_TRAIN_CHECKPOINT_H
 #define HRF_HEADS_TRAIN_CHECKPOINT_H
@@ -21,15 +21,16 @@ struct hrf_training_state {
     int64_t epoch;      /* epochs that are done */
     int64_t best_epoch; /* from 1; 0: none yet */
     double best_loss;
-    struct hrf_epoch_record *records; /* [most_epochs] */
-    int64_t most_epochs;
+    struct hrf_epoch_record *records; /* [max_epochs] */
+    int64_t max_epochs;
 };
 
-/* Atomically. `key` names the training. */
+/* Writes the state atomically. `key` identifies the training. */
 HRF_CHECKED enum hrf_status hrf_checkpoint_write(const struct hrf_training_state *state,
                                                  const char key[HRF_HASH_HEX], const char *path,
                                                  struct hrf_error *err);
-/* False: there is no such file, or it is damaged or of another training; the state is as it was. */
+/* Reads the state. False if there is no such file, or if it is damaged or of another training; the
+ * state is then unchanged. */
 bool hrf_checkpoint_read(struct hrf_training_state *state, const char key[HRF_HASH_HEX],
                          const char *path);
 

@@ -1,4 +1,4 @@
-/* recipe.h - the file that `head train` reads: what is trained, on what, and how.
+/* recipe.h - the file that `head train` reads: features, labels, head, split and training.
  *
  * Relative paths are relative to the file's folder. All mistakes are reported at once, each with
  * line and column. docs/heads.md lists the keys; hrf_recipe_print_keys() prints them.
@@ -8,44 +8,42 @@
 
 #include "base/strbuf.h"
 #include "heads/model/head.h"
+#include "schema/workflow/workflow.h"
 
 enum hrf_recipe_split { HRF_SPLIT_FOLDS, HRF_SPLIT_COLUMN };
-enum { HRF_RECIPE_LIST = 64 };
-struct hrf_recipe_list {
-    char *items[HRF_RECIPE_LIST]; /* owned */
-    int32_t n_items;
-};
+enum hrf_recipe_optimizer { HRF_ADAM, HRF_ADAMW };
+enum hrf_recipe_weights { HRF_WEIGHTS_NONE, HRF_WEIGHTS_BALANCED };
 
 struct hrf_recipe {
-    char *features, *set; /* folder of the HDF5 files; the data set in them, NULL: found */
+    char *features, *set; /* folder of the HDF5 files; their data set, NULL: searched for */
     bool features_mixed;  /* features of different encoders, tilings or precisions are meant */
     char *labels;         /* csv */
-    struct hrf_recipe_list classes;
+    struct hrf_text_list classes;
     enum hrf_head_kind kind;
     int64_t hidden, attention, landmarks, samples;
     double dropout, instance_weight; /* < 0: the kind's own */
     enum hrf_recipe_split split;
     int64_t folds, split_seed;
     double validation; /* share of the slides for training */
-    struct hrf_recipe_list seeds;
+    struct hrf_text_list seeds;
     int64_t epochs, patience, min_epochs;
-    bool is_decoupled; /* AdamW */
+    enum hrf_recipe_optimizer optimizer;
     double learning_rate, weight_decay;
-    bool is_balanced; /* class weights */
+    enum hrf_recipe_weights class_weights;
     bool shuffle;
     char *out;
 };
 
-/* Findings, one a line, are in `findings` when it is HRF_E_USER. */
+/* HRF_E_USER: `findings` has all that is wrong. */
 HRF_CHECKED enum hrf_status hrf_recipe_read(const char *path, struct hrf_recipe **out,
-                                            struct hrf_strbuf *findings, struct hrf_error *err);
+                                            struct hrf_findings *findings, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_recipe_parse(const char *text, size_t n_bytes, const char *where,
                                              const char *folder, struct hrf_recipe **out,
-                                             struct hrf_strbuf *findings, struct hrf_error *err);
+                                             struct hrf_findings *findings, struct hrf_error *err);
 void hrf_recipe_destroy(struct hrf_recipe *recipe);
 HRF_DEFINE_AUTO(hrf_recipe)
 
-/* The table of keys as Markdown. */
+/* Appends the table of keys as Markdown. */
 void hrf_recipe_print_keys(struct hrf_strbuf *out);
 
 #endif

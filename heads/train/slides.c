@@ -2,9 +2,9 @@
 #include "heads/train/slides.h"
 
 #include "base/csv.h"
-#include "base/folds.h"
 #include "base/path.h"
 #include "base/sort.h"
+#include "statistics/folds.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static enum hrf_status find_label(const struct hrf_recipe *recipe, const struct 
                                   const char *text, int64_t *out, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) all = HRF_STRBUF_INIT;
-    for (int32_t k = 0; k < recipe->classes.n_items; k++) {
+    for (int32_t k = 0; k < (int32_t)recipe->classes.n_items; k++) {
         if (strcmp(text, recipe->classes.items[k]) == 0) {
             *out = k;
             return HRF_OK;
@@ -98,8 +98,7 @@ static enum hrf_status add_slide(struct hrf_head_slides *s, const struct hrf_rec
     if (recipe->split == HRF_SPLIT_COLUMN)
         HRF_TRY(find_part(recipe, row, cell(row, c->split), &slide.part, err));
     HRF_AUTO_FREE char *file = hrf_format("%s.h5", name);
-    HRF_AUTO_FREE char *path = file != NULL ? hrf_path_join(recipe->features, file) : NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    HRF_AUTO_FREE char *path = hrf_path_join(recipe->features, file);
     if (!hrf_path_exists(path)) {
         if (s->n_without_file++ == 0)
             s->first_without_file = hrf_strdup(name);
@@ -110,7 +109,6 @@ static enum hrf_status add_slide(struct hrf_head_slides *s, const struct hrf_rec
     slide.patient = hrf_strdup(patient[0] != '\0' ? patient : name);
     HRF_MOVE(slide.path, path);
     s->items[s->n_items++] = slide;
-    HRF_CHECK_MEMORY(slide.name != NULL && slide.patient != NULL, err, "no memory for a slide");
     return HRF_OK;
 }
 
@@ -133,10 +131,9 @@ static struct hrf_head_slide **sorted(const struct hrf_head_slides *s,
                                       int (*order)(const void *, const void *))
 {
     struct hrf_head_slide **list = hrf_alloc_array(s->n_items + 1, sizeof *list);
-    for (size_t i = 0; list != NULL && i < s->n_items; i++)
+    for (size_t i = 0; i < s->n_items; i++)
         list[i] = &s->items[i];
-    if (list != NULL)
-        qsort(list, s->n_items, sizeof(struct hrf_head_slide *), order);
+    qsort(list, s->n_items, sizeof(struct hrf_head_slide *), order);
     return list;
 }
 
@@ -144,7 +141,6 @@ static enum hrf_status check_unique(const struct hrf_head_slides *s,
                                     const struct hrf_recipe *recipe, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_name);
-    HRF_CHECK_MEMORY(list != NULL, err, "no memory for the slides");
     for (size_t i = 1; i < s->n_items; i++)
         if (strcmp(list[i]->name, list[i - 1]->name) == 0)
             return hrf_error_set(err, HRF_E_USER, "%s:%d: slide '%s' is already in line %d%s",
@@ -170,7 +166,6 @@ static enum hrf_status read_labels(struct hrf_head_slides *s, const struct hrf_r
                              : c.label < 0 ? "label"
                                            : "split");
     s->items = hrf_calloc(csv->n_rows, sizeof *s->items);
-    HRF_CHECK_MEMORY(s->items != NULL, err, "no memory for %zu slides", csv->n_rows);
     for (size_t i = 1; i < csv->n_rows; i++)
         HRF_TRY(add_slide(s, recipe, &csv->rows[i], &c, err));
     if (s->n_items == 0)
@@ -197,7 +192,7 @@ static enum hrf_status hash_features(struct hrf_head_slide *slide, struct hrf_er
     return HRF_OK;
 }
 
-/* Side by side; of several errors that of the first slide is told. */
+/* Hashes the files side by side. Of several errors it returns that of the first slide. */
 static enum hrf_status hash_all(struct hrf_head_slides *s, struct hrf_error *err)
 {
     struct hrf_error first = { .status = HRF_OK };
@@ -235,7 +230,9 @@ static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct 
             return hrf_error_set(err, HRF_E_USER,
                                  "the features of '%s' were made by something else (%s) than those "
                                  "of '%s' (%s): set features.mixed to true if that is meant",
-                                 slide->name, facts.origin, s->items[0].name, s->origin);
+                                 slide->name, hrf_bag_origin_shown(facts.origin), s->items[0].name,
+                                 hrf_bag_origin_shown(s->origin));
+        slide->n_patches = facts.n;
         if (facts.n == 0) { /* an empty slide: nothing to learn from */
             s->n_empty++;
             hrf_free(slide->name);
@@ -256,6 +253,29 @@ static enum hrf_status look_at_features(struct hrf_head_slides *s, const struct 
                                     recipe->features);
 }
 
+enum hrf_status hrf_head_slides_check_numbers(struct hrf_head_slides *slides,
+                                              const struct hrf_recipe *recipe,
+                                              struct hrf_error *err)
+{
+    enum { SHOWN = 4 };
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_AUTO(hrf_bag) bag = NULL;
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < slides->n_items; i++) {
+        struct hrf_error why = { .status = HRF_OK };
+        const enum hrf_status status = hrf_bag_read(slides->items[i].path, recipe->set,
+                                                    slides->width, &bag, &why);
+        if (status == HRF_E_NOMEM)
+            return hrf_error_set(err, status, "%s", why.text);
+        if (status != HRF_OK && n_wrong++ < SHOWN)
+            hrf_strbuf_addf(&text, "%s%s", n_wrong > 1 ? "\n" : "", why.text);
+    }
+    if (n_wrong > SHOWN)
+        hrf_strbuf_addf(&text, "\n(and %zu more)", n_wrong - SHOWN);
+    slides->is_read_once = n_wrong == 0;
+    return n_wrong == 0 ? HRF_OK : hrf_error_set(err, HRF_E_USER, "%s", text.text);
+}
+
 /* ---- splits ---- */
 
 /* A patient stands in one part only: its first and last slide in this order tell. */
@@ -263,7 +283,6 @@ static enum hrf_status check_patients(const struct hrf_head_slides *s,
                                       const struct hrf_recipe *recipe, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
-    HRF_CHECK_MEMORY(list != NULL, err, "no memory for the slides");
     for (size_t i = 1; i < s->n_items; i++)
         if (strcmp(list[i]->patient, list[i - 1]->patient) == 0 &&
             list[i]->part != list[i - 1]->part)
@@ -277,19 +296,16 @@ static enum hrf_status check_patients(const struct hrf_head_slides *s,
 }
 
 /* The patients of those slides that `is_kept` (NULL: all) names, by class and drawn order. */
-static enum hrf_status draw_patients(struct hrf_head_slide *const *list, size_t n,
-                                     const bool *is_kept, uint64_t seed,
-                                     struct hrf_fold_group **out, size_t *n_patients,
-                                     struct hrf_error *err)
+static void draw_patients(struct hrf_head_slide *const *list, size_t n, const bool *is_kept,
+                          uint64_t seed, struct hrf_fold_group **out, size_t *n_patients)
 {
     HRF_AUTO_FREE const char **patients = hrf_calloc(n + 1, sizeof *patients);
     HRF_AUTO_FREE int64_t *labels = hrf_calloc(n + 1, sizeof *labels);
-    HRF_CHECK_MEMORY(patients != NULL && labels != NULL, err, "no memory for %zu patients", n);
     for (size_t i = 0; i < n; i++) {
         patients[i] = list[i]->patient;
         labels[i] = list[i]->label;
     }
-    return hrf_fold_groups_draw(patients, labels, is_kept, n, seed, out, n_patients, err);
+    hrf_fold_groups_draw(patients, labels, is_kept, n, seed, out, n_patients);
 }
 
 /* Patients are dealt out to the folds class by class, so that each fold has its share of each. */
@@ -299,9 +315,7 @@ static enum hrf_status deal_folds(struct hrf_head_slides *s, const struct hrf_re
     HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
     HRF_AUTO_FREE struct hrf_fold_group *patients = NULL;
     size_t n = 0;
-    HRF_CHECK_MEMORY(list != NULL, err, "no memory for the slides");
-    HRF_TRY(
-        draw_patients(list, s->n_items, NULL, (uint64_t)recipe->split_seed, &patients, &n, err));
+    draw_patients(list, s->n_items, NULL, (uint64_t)recipe->split_seed, &patients, &n);
     if (n < (size_t)recipe->folds)
         return hrf_error_set(err, HRF_E_USER,
                              "%zu patients cannot be split into %lld folds: set split.folds", n,
@@ -316,7 +330,6 @@ enum hrf_status hrf_head_slides_read(const struct hrf_recipe *recipe, struct hrf
                                      struct hrf_error *err)
 {
     HRF_AUTO(hrf_head_slides) s = hrf_calloc(1, sizeof *s);
-    HRF_CHECK_MEMORY(s != NULL, err, "no memory for the slides");
     HRF_TRY(read_labels(s, recipe, err));
     HRF_TRY(look_at_features(s, recipe, err));
     HRF_TRY(recipe->split == HRF_SPLIT_FOLDS ? deal_folds(s, recipe, err)
@@ -326,20 +339,17 @@ enum hrf_status hrf_head_slides_read(const struct hrf_recipe *recipe, struct hrf
 }
 
 /* Of each class, `share` of the patients for training (rounded, but one stays) validate. */
-static enum hrf_status draw_validation(const struct hrf_head_slides *s,
-                                       const struct hrf_recipe *recipe, int64_t fold,
-                                       enum hrf_head_part *parts, struct hrf_error *err)
+static void draw_validation(const struct hrf_head_slides *s, const struct hrf_recipe *recipe,
+                            int64_t fold, enum hrf_head_part *parts)
 {
     HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
     HRF_AUTO_FREE bool *is_kept = hrf_calloc(s->n_items + 1, sizeof *is_kept);
     HRF_AUTO_FREE struct hrf_fold_group *patients = NULL;
     size_t n = 0, end = 0;
-    HRF_CHECK_MEMORY(list != NULL && is_kept != NULL, err, "no memory for the slides");
     for (size_t i = 0; i < s->n_items; i++)
         is_kept[i] = parts[list[i] - s->items] == HRF_PART_TRAINING;
-    HRF_TRY(draw_patients(list, s->n_items, is_kept,
-                          (uint64_t)recipe->split_seed * 1000003U + (uint64_t)fold + 1, &patients,
-                          &n, err));
+    draw_patients(list, s->n_items, is_kept,
+                  (uint64_t)recipe->split_seed * 1000003U + (uint64_t)fold + 1, &patients, &n);
     for (size_t first = 0; first < n; first = end) {
         for (end = first; end < n && patients[end].label == patients[first].label;)
             end++;
@@ -348,7 +358,6 @@ static enum hrf_status draw_validation(const struct hrf_head_slides *s,
             for (size_t j = 0; j < patients[i].n; j++)
                 parts[list[patients[i].first + j] - s->items] = HRF_PART_VALIDATION;
     }
-    return HRF_OK;
 }
 
 enum hrf_status hrf_head_slides_split(const struct hrf_head_slides *slides,
@@ -365,7 +374,7 @@ enum hrf_status hrf_head_slides_split(const struct hrf_head_slides *slides,
         has_validation = has_validation || parts[i] == HRF_PART_VALIDATION;
     }
     if (!has_validation && recipe->validation > 0)
-        HRF_TRY(draw_validation(slides, recipe, fold, parts, err));
+        draw_validation(slides, recipe, fold, parts);
     for (size_t i = 0; i < slides->n_items; i++)
         if (parts[i] == HRF_PART_TRAINING) {
             is_mixed = is_mixed || (label >= 0 && label != slides->items[i].label);

@@ -1,4 +1,4 @@
-/* slides.h - the slides of a training: labels, patients, feature files and how they are split. */
+/* slides.h - the slides of a training: labels, patients, feature files and their split. */
 #ifndef HRF_HEADS_TRAIN_SLIDES_H
 #define HRF_HEADS_TRAIN_SLIDES_H
 
@@ -11,11 +11,11 @@ extern const char *const hrf_head_parts[]; /* "training" ... */
 
 struct hrf_head_slide {
     char *name, *patient, *path; /* patient: its own name if the labels have no such column */
-    int64_t label;
-    enum hrf_head_part part;   /* by the column split */
-    int64_t fold;              /* by folds: the fold that tests it */
-    int line;                  /* of the labels */
-    char sha256[HRF_HASH_HEX]; /* of the file; before it is read: as the labels say, or "" */
+    int64_t label, n_patches;
+    enum hrf_head_part part;   /* if the split is a column */
+    int64_t fold;              /* the fold that tests it, if the split is by folds */
+    int line;                  /* of the csv of labels */
+    char sha256[HRF_HASH_HEX]; /* of the file; before it is read, the labels' or "" */
 };
 struct hrf_head_slides {
     struct hrf_head_slide *items;
@@ -23,22 +23,29 @@ struct hrf_head_slides {
     int64_t width;               /* numbers of an embedding */
     char origin[HRF_BAG_ORIGIN]; /* what made the embeddings; "": the files do not say */
     size_t n_unlabelled, n_without_file, n_empty;
-    char *first_without_file; /* a slide of them */
+    bool is_read_once;        /* hrf_head_slides_check_numbers() succeeded */
+    char *first_without_file; /* the name of the first slide without a file */
 };
 void hrf_head_slides_destroy(struct hrf_head_slides *slides);
 HRF_DEFINE_AUTO(hrf_head_slides)
 
 /* Reads the labels and looks into every feature file. Slides without a label, a file or a patch are
- * counted and left out. HRF_E_USER: a slide twice, a label that the classes lack, a file that is
- * damaged, of another width, of another slide or made by something else, or that has other bytes
- * than the labels say (column sha256); a patient in training and testing; too few patients for the
- * folds. */
+ * counted and left out. HRF_E_USER: a slide occurs twice; a label is none of the classes; a file is
+ * damaged, of another width, of another slide, of another origin, or has other bytes than the
+ * labels say (column sha256); a patient is in training and testing; there are too few patients for
+ * the folds. */
 HRF_CHECKED enum hrf_status hrf_head_slides_read(const struct hrf_recipe *recipe,
                                                  struct hrf_head_slides **out,
                                                  struct hrf_error *err);
 
-/* The part of every slide in fold `fold` (0 with the column split): parts[n_items]. HRF_E_USER: the
- * training slides are of one class only. */
+/* Reads every feature file once. HRF_E_USER: some files cannot be read or hold a number that is not
+ * finite; all of them are counted, and the first are named. */
+HRF_CHECKED enum hrf_status hrf_head_slides_check_numbers(struct hrf_head_slides *slides,
+                                                          const struct hrf_recipe *recipe,
+                                                          struct hrf_error *err);
+
+/* Writes the part of every slide in fold `fold` (0 if the split is a column) to parts[n_items].
+ * HRF_E_USER: the training slides are of one class only. */
 HRF_CHECKED enum hrf_status hrf_head_slides_split(const struct hrf_head_slides *slides,
                                                   const struct hrf_recipe *recipe, int64_t fold,
                                                   enum hrf_head_part *parts, struct hrf_error *err);

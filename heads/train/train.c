@@ -1,11 +1,11 @@
 /* train.c - the epochs of one training, and what it leaves. */
 #include "heads/train/train.h"
 
-#include "aggregate/camelyon16/metrics.h"
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/random.h"
@@ -53,6 +53,28 @@ static void job_release(struct job *job)
     hrf_free(job->checkpoint);
 }
 
+#define COUNT(name, member, column_, ...)                                                          \
+    .key = name, HRF_FIGURE_AT(hrf_training_figures, member), .unit = HRF_UNIT_COUNT,              \
+    .better = HRF_BETTER_NEITHER, .shown = HRF_IN_JSON, .column = column_, __VA_ARGS__
+const struct hrf_figure_row hrf_training_rows[] = {
+    { COUNT("training_slides", n_training, 1, .help = "slides that it was trained on") },
+    { COUNT("validation_slides", n_validation, 2, .help = "slides that chose its epoch") },
+    { COUNT("testing_slides", n_testing, 3, .help = "slides that its figures are of") },
+    { COUNT("epochs", n_epochs, 4, .help = "epochs that were trained") },
+    { COUNT("best_epoch", best_epoch, 5, .help = "the epoch whose weights are kept, from 1") },
+    { .key = NULL },
+};
+
+#define EPOCH(member, way, column_, ...)                                                           \
+    .key = #member, HRF_FIGURE_AT(hrf_epoch_record, member), .unit = HRF_UNIT_ONE,                 \
+    .better = HRF_BETTER_##way, .shown = HRF_IN_CSV, .column = column_, __VA_ARGS__
+const struct hrf_figure_row hrf_epoch_rows[] = {
+    { EPOCH(training_loss, LOWER, 1, .help = "mean loss of a slide while the epoch trained") },
+    { EPOCH(validation_loss, LOWER, 2, .help = "of the slides for validation, after the epoch") },
+    { EPOCH(validation_auc, HIGHER, 3, .help = "likewise, their AUC") },
+    { .key = NULL },
+};
+
 char *hrf_training_name(int64_t fold, int64_t seed)
 {
     return hrf_format("fold-%lld-seed-%lld", (long long)fold, (long long)seed);
@@ -64,10 +86,22 @@ static enum hrf_status make_key(const struct hrf_training *t, char key[HRF_HASH_
                                 struct hrf_error *err)
 {
     const struct hrf_recipe *r = t->recipe;
-    const int64_t numbers[] = { (int64_t)r->kind, r->hidden,         r->attention,  r->landmarks,
-                                r->samples,       (int64_t)r->split, r->folds,      r->split_seed,
-                                r->epochs,        r->patience,       r->min_epochs, r->is_decoupled,
-                                r->is_balanced,   r->shuffle,        t->fold,       t->seed,
+    const int64_t numbers[] = { (int64_t)r->kind,
+                                r->hidden,
+                                r->attention,
+                                r->landmarks,
+                                r->samples,
+                                (int64_t)r->split,
+                                r->folds,
+                                r->split_seed,
+                                r->epochs,
+                                r->patience,
+                                r->min_epochs,
+                                (int64_t)r->optimizer,
+                                (int64_t)r->class_weights,
+                                r->shuffle,
+                                t->fold,
+                                t->seed,
                                 t->slides->width };
     const double reals[] = { r->dropout, r->instance_weight, r->validation, r->learning_rate,
                              r->weight_decay };
@@ -78,7 +112,7 @@ static enum hrf_status make_key(const struct hrf_training *t, char key[HRF_HASH_
     hrf_hash_text(hash, t->slides->origin);
     hrf_hash_bytes(hash, numbers, sizeof numbers);
     hrf_hash_bytes(hash, reals, sizeof reals);
-    for (int32_t k = 0; k < r->classes.n_items; k++)
+    for (int32_t k = 0; k < (int32_t)r->classes.n_items; k++)
         hrf_hash_text(hash, r->classes.items[k]);
     for (size_t i = 0; i < t->slides->n_items; i++) {
         const struct hrf_head_slide *s = &t->slides->items[i];
@@ -105,48 +139,46 @@ enum hrf_status hrf_training_check_processor(struct hrf_error *err)
     return HRF_OK;
 }
 
+json_t *hrf_training_json(const struct hrf_training *training,
+                          const struct hrf_training_figures *figures)
+{
+    json_t *object = json_object();
+    hrf_json_put_int(object, "fold", training->fold);
+    hrf_json_put_int(object, "seed", training->seed);
+    hrf_figures_put(object, hrf_training_rows, 0, figures);
+    hrf_figures_put(object, hrf_head_figure_rows, 0, &figures->testing);
+    hrf_json_put_text(object, "why_no_figure", figures->testing.why);
+    return object;
+}
+
 bool hrf_training_is_done(const struct hrf_training *training, struct hrf_training_figures *out)
 {
     char key[HRF_HASH_HEX];
     const char *found = NULL;
     HRF_AUTO_JSON json = NULL;
     HRF_AUTO_FREE char *path = hrf_path_join(training->folder, "result.json");
-    if (path == NULL || make_key(training, key, NULL) != HRF_OK ||
+    if (make_key(training, key, NULL) != HRF_OK ||
         hrf_json_read_file(path, &json, NULL) != HRF_OK ||
         hrf_json_get_text(json, "key", path, &found, NULL) != HRF_OK || strcmp(found, key) != 0)
         return false;
-    *out = (struct hrf_training_figures){ .auc = NAN, .balanced_accuracy = NAN };
-    const struct {
-        const char *name;
-        int64_t *value;
-    } numbers[] = { { "training_slides", &out->n_training },
-                    { "validation_slides", &out->n_validation },
-                    { "testing_slides", &out->n_testing },
-                    { "epochs", &out->n_epochs },
-                    { "best_epoch", &out->best_epoch } };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (hrf_json_get_int(json, numbers[i].name, path, numbers[i].value, NULL) != HRF_OK)
-            return false;
-    if (hrf_json_get_number(json, "auc", path, &out->auc, NULL) != HRF_OK)
-        out->auc = NAN;
-    if (hrf_json_get_number(json, "balanced_accuracy", path, &out->balanced_accuracy, NULL) !=
-        HRF_OK)
-        out->balanced_accuracy = NAN;
-    if (hrf_json_get_text(json, "why_no_figure", path, &found, NULL) == HRF_OK)
-        snprintf(out->why, sizeof out->why, "%s", found);
+    *out = (struct hrf_training_figures){ .n_training = 0 };
+    if (hrf_figures_get(json, hrf_training_rows, path, out, NULL) != HRF_OK ||
+        hrf_figures_get(json, hrf_head_figure_rows, path, &out->testing, NULL) != HRF_OK ||
+        hrf_json_get_text(json, "why_no_figure", path, &found, NULL) != HRF_OK)
+        return false;
+    snprintf(out->testing.why, sizeof out->testing.why, "%s", found);
     return true;
 }
 
 /* ---- set-up ---- */
 
 /* slides / (classes * slides of the class), as scikit-learn's "balanced". */
-static enum hrf_status weigh_classes(struct job *job, struct hrf_error *err)
+static void weigh_classes(struct job *job)
 {
     const struct hrf_training *t = job->training;
-    const int32_t n_classes = t->recipe->classes.n_items;
+    const int32_t n_classes = (int32_t)t->recipe->classes.n_items;
     int64_t n = 0;
     job->class_weights = hrf_calloc((size_t)n_classes, sizeof *job->class_weights);
-    HRF_CHECK_MEMORY(job->class_weights != NULL, err, "no memory for class weights");
     for (size_t i = 0; i < t->slides->n_items; i++)
         if (job->parts[i] == HRF_PART_TRAINING) {
             job->class_weights[t->slides->items[i].label]++;
@@ -154,11 +186,10 @@ static enum hrf_status weigh_classes(struct job *job, struct hrf_error *err)
         }
     for (int32_t k = 0; k < n_classes; k++) {
         const double count = job->class_weights[k];
-        job->class_weights[k] = t->recipe->is_balanced && count > 0
+        job->class_weights[k] = t->recipe->class_weights == HRF_WEIGHTS_BALANCED && count > 0
                                     ? (double)n / (n_classes * count)
                                     : 1.0;
     }
-    return HRF_OK;
 }
 
 static enum hrf_status make_state(struct job *job, struct hrf_error *err)
@@ -168,7 +199,7 @@ static enum hrf_status make_state(struct job *job, struct hrf_error *err)
     struct hrf_training_state *s = &job->state;
     const struct hrf_head_form form = { .kind = r->kind,
                                         .width = t->slides->width,
-                                        .n_classes = r->classes.n_items,
+                                        .n_classes = (int32_t)r->classes.n_items,
                                         .hidden = r->hidden,
                                         .attention = r->attention,
                                         .landmarks = r->landmarks,
@@ -178,15 +209,63 @@ static enum hrf_status make_state(struct job *job, struct hrf_error *err)
     HRF_TRY(hrf_head_create(&form, (uint64_t)t->seed, &s->head, err));
     s->adam.learning_rate = r->learning_rate;
     s->adam.weight_decay = r->weight_decay;
-    s->adam.is_decoupled = r->is_decoupled;
-    HRF_TRY(hrf_adam_init(&s->adam, s->head, err));
+    s->adam.is_decoupled = r->optimizer == HRF_ADAMW;
+    hrf_adam_init(&s->adam, s->head);
     s->best_loss = INFINITY;
-    s->most_epochs = r->epochs;
-    s->best = hrf_alloc_array((size_t)s->head->n_values, sizeof *s->best);
+    s->max_epochs = r->epochs;
+    s->best = hrf_try_alloc_array((size_t)s->head->n_values, sizeof *s->best);
     s->records = hrf_calloc((size_t)r->epochs, sizeof *s->records);
-    HRF_CHECK_MEMORY(s->best != NULL && s->records != NULL, err, "no memory for a training");
+    HRF_CHECK_MEMORY(s->best != NULL, err, "no memory for a training");
     memcpy(s->best, s->head->values, (size_t)s->head->n_values * sizeof *s->best);
     return HRF_OK;
+}
+
+/* Bytes of the tape for a bag of n embeddings, all zeros. */
+static enum hrf_status measure_tape(struct job *job, int64_t n, bool is_training, double *n_bytes,
+                                    struct hrf_error *err)
+{
+    const int64_t width = job->training->slides->width;
+    struct hrf_head_result r;
+    HRF_AUTO_FREE float *zeros = hrf_try_calloc((size_t)n, (size_t)width * sizeof *zeros);
+    HRF_CHECK_MEMORY(zeros != NULL, err, "no memory for a bag");
+    hrf_tape_clear(job->tape, 0, is_training);
+    hrf_head_forget_grads(job->state.head);
+    HRF_TRY(hrf_head_run(job->state.head, job->tape, hrf_tape_input(job->tape, zeros, n, width),
+                         is_training ? 0 : -1, 1, &r, err));
+    if (is_training)
+        HRF_TRY(hrf_tape_backward(job->tape, r.loss, err));
+    *n_bytes = (double)hrf_tape_bytes(job->tape);
+    return HRF_OK;
+}
+
+/* Refuses a part's largest bag before the first epoch if its calculation will not fit. What a tape
+ * takes grows with the rows by a straight line, which two small bags give. */
+static enum hrf_status check_memory(struct job *job, bool is_training, struct hrf_error *err)
+{
+    enum { SMALL = 1024, LARGER = 4096, ALWAYS_FITS = 16384 }; /* embeddings */
+    const struct hrf_head_slides *s = job->training->slides;
+    const struct hrf_head_slide *largest = NULL;
+    double small = 0, larger = 0;
+    for (size_t i = 0; i < s->n_items; i++)
+        if ((job->parts[i] == HRF_PART_TRAINING) == is_training &&
+            (largest == NULL || s->items[i].n_patches > largest->n_patches))
+            largest = &s->items[i];
+    if (largest == NULL || largest->n_patches <= ALWAYS_FITS)
+        return HRF_OK;
+    HRF_TRY(measure_tape(job, SMALL, is_training, &small, err));
+    HRF_TRY(measure_tape(job, LARGER, is_training, &larger, err));
+    const double n = (double)largest->n_patches, left = (double)hrf_process_memory_left();
+    const double need = small + (n - SMALL) * (larger - small) / (LARGER - SMALL) +
+                        n * (double)s->width * sizeof(float);
+    if (need <= left)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_NOMEM,
+                         "%s the head on slide '%s', %lld embeddings of %lld numbers, needs %.0f "
+                         "MB, and %.0f MB of memory are left: run it where there is more, or leave "
+                         "the slide out",
+                         is_training ? "training" : "scoring", largest->name,
+                         (long long)largest->n_patches, (long long)s->width, need / 1e6,
+                         left / 1e6);
 }
 
 static enum hrf_status set_up(struct job *job, struct hrf_error *err)
@@ -196,16 +275,16 @@ static enum hrf_status set_up(struct job *job, struct hrf_error *err)
     job->parts = hrf_alloc_array(n, sizeof *job->parts);
     job->order = hrf_alloc_array(n, sizeof *job->order);
     job->is_read = hrf_calloc(n, sizeof *job->is_read);
-    job->scores = hrf_calloc(n * (size_t)t->recipe->classes.n_items, sizeof *job->scores);
+    job->scores = hrf_calloc(n * t->recipe->classes.n_items, sizeof *job->scores);
     job->checkpoint = hrf_path_join(t->folder, "checkpoint.bin");
-    HRF_CHECK_MEMORY(job->parts != NULL && job->order != NULL && job->is_read != NULL &&
-                         job->scores != NULL && job->checkpoint != NULL,
-                     err, "no memory for a training");
+    memset(job->is_read, t->slides->is_read_once, n * sizeof *job->is_read);
     HRF_TRY(make_key(t, job->key, err));
     HRF_TRY(hrf_head_slides_split(t->slides, t->recipe, t->fold, job->parts, err));
-    HRF_TRY(weigh_classes(job, err));
+    weigh_classes(job);
     HRF_TRY(make_state(job, err));
-    return hrf_tape_create(&job->tape, err);
+    hrf_tape_create(&job->tape);
+    HRF_TRY(check_memory(job, true, err));
+    return check_memory(job, false, err);
 }
 
 /* ---- epochs ---- */
@@ -298,7 +377,7 @@ static enum hrf_status train_epoch(struct job *job, int64_t epoch, double *loss,
 static enum hrf_status score_part(struct job *job, enum hrf_head_part part, struct hrf_error *err)
 {
     const size_t n = make_order(job, part, 0);
-    const size_t n_classes = (size_t)job->training->recipe->classes.n_items;
+    const size_t n_classes = job->training->recipe->classes.n_items;
     HRF_AUTO(hrf_bag) bag = NULL;
     for (size_t i = 0; i < n; i++) {
         struct hrf_head_result r;
@@ -313,35 +392,25 @@ static enum hrf_status score_part(struct job *job, enum hrf_head_part part, stru
     return HRF_OK;
 }
 
-/* The AUC of two classes, or the mean of those of each class against all others. */
-static double part_auc(const struct job *job, enum hrf_head_part part, char why[160])
+static struct hrf_head_figures part_figures(const struct job *job, enum hrf_head_part part)
 {
     const struct hrf_head_slides *s = job->training->slides;
-    const int32_t n_classes = job->training->recipe->classes.n_items;
-    HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(s->n_items, sizeof *items);
-    struct hrf_error err = { .status = HRF_OK };
-    double sum = 0;
-    for (int32_t k = n_classes == 2 ? 1 : 0; k < n_classes && items != NULL; k++) {
-        size_t n = 0;
-        double auc = 0;
-        for (size_t i = 0; i < s->n_items; i++)
-            if (job->parts[i] == part)
-                items[n++] = (struct hrf_labelled){
-                    (double)job->scores[i * (size_t)n_classes + (size_t)k], s->items[i].label == k
-                };
-        if (hrf_auc(items, n, &auc, &err) != HRF_OK) {
-            snprintf(why, 160, "%.159s", err.text);
-            return NAN;
-        }
-        sum += auc;
-    }
-    return n_classes == 2 ? sum : sum / n_classes;
+    const struct hrf_text_list *classes = &job->training->recipe->classes;
+    struct hrf_head_scored scored = { .n = 0 };
+    for (size_t i = 0; i < s->n_items; i++)
+        if (job->parts[i] == part)
+            hrf_head_scored_add(&scored, job->scores + i * (size_t)classes->n_items,
+                                (int32_t)classes->n_items, (int32_t)s->items[i].label);
+    const struct hrf_head_figures figures = hrf_head_figures_of(&scored, classes,
+                                                                hrf_head_parts[part]);
+    hrf_head_scored_release(&scored);
+    return figures;
 }
 
 static double part_loss(const struct job *job, enum hrf_head_part part)
 {
     const struct hrf_head_slides *s = job->training->slides;
-    const size_t n_classes = (size_t)job->training->recipe->classes.n_items;
+    const size_t n_classes = job->training->recipe->classes.n_items;
     double sum = 0, n = 0;
     for (size_t i = 0; i < s->n_items; i++)
         if (job->parts[i] == part) {
@@ -352,41 +421,14 @@ static double part_loss(const struct job *job, enum hrf_head_part part)
     return n > 0 ? sum / n : NAN;
 }
 
-/* The mean over the classes of the share of their slides whose highest score is the class's. */
-static double part_accuracy(const struct job *job, enum hrf_head_part part)
-{
-    const struct hrf_head_slides *s = job->training->slides;
-    const int32_t n_classes = job->training->recipe->classes.n_items;
-    double sum = 0;
-    int32_t n_seen = 0;
-    for (int32_t k = 0; k < n_classes; k++) {
-        int64_t n = 0, right = 0;
-        for (size_t i = 0; i < s->n_items; i++)
-            if (job->parts[i] == part && s->items[i].label == k) {
-                const float *row = job->scores + i * (size_t)n_classes;
-                int32_t best = 0;
-                for (int32_t j = 1; j < n_classes; j++)
-                    best = row[j] > row[best] ? j : best;
-                right += best == k;
-                n++;
-            }
-        if (n > 0) {
-            sum += (double)right / (double)n;
-            n_seen++;
-        }
-    }
-    return n_seen > 0 ? sum / n_seen : NAN;
-}
-
 static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
 {
     struct hrf_training_state *s = &job->state;
     struct hrf_epoch_record *record = &s->records[s->epoch];
-    char why[160];
     HRF_TRY(train_epoch(job, s->epoch + 1, &record->training_loss, err));
     HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
     record->validation_loss = part_loss(job, HRF_PART_VALIDATION);
-    record->validation_auc = part_auc(job, HRF_PART_VALIDATION, why);
+    record->validation_auc = part_figures(job, HRF_PART_VALIDATION).auc;
     s->epoch++;
     if (!(record->validation_loss >= s->best_loss)) { /* also without validation: NaN */
         s->best_loss = isnan(record->validation_loss) ? INFINITY : record->validation_loss;
@@ -417,8 +459,6 @@ static enum hrf_status write_text(const struct job *job, const char *name,
                                   const struct hrf_strbuf *text, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(job->training->folder, name);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    HRF_TRY(hrf_strbuf_status(text, err));
     return hrf_file_write_atomic(path, text->text, text->length, err);
 }
 
@@ -433,12 +473,14 @@ static void add_number(struct hrf_strbuf *out, double value)
 static enum hrf_status write_history(const struct job *job, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
-    hrf_strbuf_adds(&out, "epoch,training_loss,validation_loss,validation_auc\n");
+    hrf_strbuf_adds(&out, "epoch");
+    for (const struct hrf_figure_row *row = hrf_epoch_rows; row->key != NULL; row++)
+        hrf_strbuf_addf(&out, ",%s", hrf_figure_csv_name(row));
+    hrf_strbuf_addc(&out, '\n');
     for (int64_t i = 0; i < job->state.epoch; i++) {
         hrf_strbuf_addf(&out, "%lld", (long long)i + 1);
-        add_number(&out, job->state.records[i].training_loss);
-        add_number(&out, job->state.records[i].validation_loss);
-        add_number(&out, job->state.records[i].validation_auc);
+        for (const struct hrf_figure_row *row = hrf_epoch_rows; row->key != NULL; row++)
+            add_number(&out, hrf_figure_value(row, &job->state.records[i]));
         hrf_strbuf_addc(&out, '\n');
     }
     return write_text(job, "history.csv", &out, err);
@@ -447,13 +489,13 @@ static enum hrf_status write_history(const struct job *job, struct hrf_error *er
 static enum hrf_status write_predictions(const struct job *job, struct hrf_error *err)
 {
     const struct hrf_training *t = job->training;
-    const struct hrf_recipe_list *classes = &t->recipe->classes;
+    const struct hrf_text_list *classes = &t->recipe->classes;
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
     hrf_strbuf_adds(&out, "slide,patient,part,truth");
-    for (int32_t k = 0; k < classes->n_items; k++) {
+    for (int32_t k = 0; k < (int32_t)classes->n_items; k++) {
         HRF_AUTO_FREE char *title = hrf_format("score_%s", classes->items[k]);
         hrf_strbuf_addc(&out, ',');
-        hrf_csv_add_cell(&out, title != NULL ? title : "");
+        hrf_csv_add_cell(&out, title);
     }
     hrf_strbuf_addc(&out, '\n');
     for (size_t i = 0; i < t->slides->n_items; i++) {
@@ -465,7 +507,7 @@ static enum hrf_status write_predictions(const struct job *job, struct hrf_error
         hrf_csv_add_cell(&out, slide->patient);
         hrf_strbuf_addf(&out, ",%s,", hrf_head_parts[job->parts[i]]);
         hrf_csv_add_cell(&out, classes->items[slide->label]);
-        for (int32_t k = 0; k < classes->n_items; k++)
+        for (int32_t k = 0; k < (int32_t)classes->n_items; k++)
             add_number(&out, (double)job->scores[i * (size_t)classes->n_items + (size_t)k]);
         hrf_strbuf_addc(&out, '\n');
     }
@@ -483,24 +525,19 @@ static int64_t count_part(const struct job *job, enum hrf_head_part part)
 static enum hrf_status write_result(const struct job *job, struct hrf_error *err)
 {
     const struct hrf_training *t = job->training;
-    char why[160] = "";
-    const int64_t n_testing = count_part(job, HRF_PART_TESTING);
-    const double auc = n_testing > 0 ? part_auc(job, HRF_PART_TESTING, why) : NAN;
+    const struct hrf_training_figures figures = { .n_training = count_part(job, HRF_PART_TRAINING),
+                                                  .n_validation = count_part(job,
+                                                                             HRF_PART_VALIDATION),
+                                                  .n_testing = count_part(job, HRF_PART_TESTING),
+                                                  .n_epochs = job->state.epoch,
+                                                  .best_epoch = job->state.best_epoch,
+                                                  .testing = part_figures(job, HRF_PART_TESTING) };
     HRF_AUTO_FREE char *path = hrf_path_join(t->folder, "result.json");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    if (n_testing == 0)
-        snprintf(why, sizeof why, "no slides for testing");
-    HRF_AUTO_JSON json = json_pack(
-        "{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:s}", "version", 1,
-        "key", job->key, "head", hrf_head_words[t->recipe->kind], "fold", (json_int_t)t->fold,
-        "seed", (json_int_t)t->seed, "training_slides",
-        (json_int_t)count_part(job, HRF_PART_TRAINING), "validation_slides",
-        (json_int_t)count_part(job, HRF_PART_VALIDATION), "testing_slides", (json_int_t)n_testing,
-        "epochs", (json_int_t)job->state.epoch, "best_epoch", (json_int_t)job->state.best_epoch,
-        "auc", hrf_json_number(auc), "balanced_accuracy",
-        hrf_json_number(part_accuracy(job, HRF_PART_TESTING)), "why_no_figure", why, "features",
-        t->slides->origin);
-    HRF_CHECK_MEMORY(json != NULL, err, "no memory for '%s'", path);
+    HRF_AUTO_JSON json = hrf_training_json(t, &figures);
+    hrf_json_put_int(json, "version", 1);
+    hrf_json_put_text(json, "key", job->key);
+    hrf_json_put_text(json, "head", hrf_head_kind_names[t->recipe->kind]);
+    hrf_json_put_text(json, "features", t->slides->origin);
     return hrf_json_write_file(path, json, err);
 }
 
@@ -510,13 +547,12 @@ static enum hrf_status write_head(struct job *job, struct hrf_error *err)
     const struct hrf_training *t = job->training;
     HRF_AUTO_FREE char *path = hrf_path_join(t->folder, "head.onnx");
     HRF_AUTO_FREE const char **seen = hrf_calloc(t->slides->n_items + 1, sizeof *seen);
-    HRF_CHECK_MEMORY(path != NULL && seen != NULL, err, "no memory for a head");
     size_t n = 0;
     for (size_t i = 0; i < t->slides->n_items; i++)
         if (job->parts[i] != HRF_PART_TESTING)
             seen[n++] = t->slides->items[i].name;
     const struct hrf_head_labels labels = { .classes = t->recipe->classes.items,
-                                            .n_classes = t->recipe->classes.n_items,
+                                            .n_classes = (int32_t)t->recipe->classes.n_items,
                                             .origin = t->slides->origin,
                                             .seen = seen,
                                             .n_seen = n };

@@ -38,76 +38,31 @@ static void adopt_patch_size(struct hrf_workflow *w, int64_t size)
         w->tiler.patch.stride = size;
 }
 
-/* What the workflow leaves open, from the model; from what it says itself where the model says
- * nothing. */
-static struct hrf_preparation complete(const struct hrf_workflow *w,
-                                       const struct hrf_model_input *input)
+static enum hrf_status adopt_preparation(struct hrf_workflow *w,
+                                         const struct hrf_model_input *input, struct hrf_error *err)
 {
-    struct hrf_preparation p = hrf_workflow_preparation(w);
+    const struct hrf_preparation asked = hrf_workflow_preparation(w);
+    const bool is_asked = asked.size > 0 || asked.resize > 0 ||
+                          asked.interpolation != HRF_INTERPOLATION_AUTO;
+    const long long patch = w->tiler.patch.size;
+    struct hrf_preparation p;
+    if (w->tiler.mode == HRF_TILER_SLIDE)
+        return HRF_OK;
+    HRF_TRY(hrf_model_input_prepare(input, w->model.file, &asked, patch, &p, err));
+    w->model.input.size = p.size;
+    w->model.input.resize = p.resize;
+    w->model.input.interpolation = p.interpolation;
     if (p.size == 0)
-        p.size = input->is_known ? input->size : p.resize > 0 ? p.resize : w->tiler.patch.size;
-    if (p.resize == 0)
-        p.resize = input->resize > 0 && p.size == input->size ? input->resize : p.size;
-    if (p.interpolation == HRF_INTERPOLATION_AUTO)
-        p.interpolation = input->interpolation;
-    if (p.interpolation == HRF_INTERPOLATION_AUTO && p.resize == w->tiler.patch.size)
-        p.interpolation = HRF_NEAREST; /* only cropped */
-    return p;
-}
-
-static enum hrf_status check_preparation(const struct hrf_workflow *w,
-                                         const struct hrf_preparation *p, struct hrf_error *err)
-{
-    const long long patch = w->tiler.patch.size, resize = p->resize, size = p->size;
-    if (size > resize)
-        return hrf_error_set(err, HRF_E_USER,
-                             "patches are resized to %lld px, and '%s' takes %lld: model.input."
-                             "resize has to be at least model.input.size",
-                             resize, w->model.file, size);
-    if (p->interpolation == HRF_INTERPOLATION_AUTO)
-        return hrf_error_set(err, HRF_E_USER,
-                             "patches of %lld px are to be resized to %lld, and '%s' does not say "
-                             "how: name model.input.interpolation (bilinear is torchvision's "
-                             "default)",
-                             patch, resize, w->model.file);
+        return HRF_OK;
     if (w->model.output == HRF_OUTPUT_SEGMENTATION)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' takes images of %lld px, and with model.output 'segmentation' "
                              "patches of %lld px are not resized: the pixels of a label map are "
                              "those of its patch; set tiler.patch.size: %lld",
-                             w->model.file, size, patch, size);
-    return HRF_OK;
-}
-
-static enum hrf_status say_preparation(const struct hrf_workflow *w, bool is_asked,
-                                       struct hrf_error *err)
-{
+                             w->model.file, (long long)p.size, patch, (long long)p.size);
     HRF_AUTO_FREE char *text = hrf_workflow_preparation_text(w);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory to read the model's metadata");
     fprintf(stderr, "%s, as %s asks\n", text, is_asked ? "model.input" : w->model.file);
     return HRF_OK;
-}
-
-/* A patch that is as large as the network's input goes in as it is, unless the workflow itself asks
- * for more. */
-static enum hrf_status adopt_preparation(struct hrf_workflow *w,
-                                         const struct hrf_model_input *input, struct hrf_error *err)
-{
-    const bool is_asked = w->model.input.size > 0 || w->model.input.resize > 0 ||
-                          w->model.input.interpolation != HRF_INTERPOLATION_AUTO;
-    if (w->tiler.mode == HRF_TILER_SLIDE ||
-        (!is_asked && (!input->is_known || input->size == w->tiler.patch.size)))
-        return HRF_OK;
-    struct hrf_preparation p = complete(w, input);
-    const bool is_nothing = p.size == w->tiler.patch.size && p.resize == w->tiler.patch.size;
-    if (is_nothing)
-        p = (struct hrf_preparation){ .size = 0 };
-    else
-        HRF_TRY(check_preparation(w, &p, err));
-    w->model.input.size = p.size;
-    w->model.input.resize = p.resize;
-    w->model.input.interpolation = p.interpolation;
-    return is_nothing ? HRF_OK : say_preparation(w, is_asked, err);
 }
 
 enum hrf_status hrf_cli_adopt_input(struct hrf_workflow *w, struct hrf_error *err)
@@ -115,10 +70,12 @@ enum hrf_status hrf_cli_adopt_input(struct hrf_workflow *w, struct hrf_error *er
     struct hrf_model_input input;
     if (w->model.file == NULL)
         return HRF_OK;
-    HRF_TRY(hrf_model_input_read(w->model.file, &input, err));
-    if (input.is_known) {
+    const bool is_open = !w->tiler.patch.size_is_given && w->tiler.coords == NULL &&
+                         w->tiler.mode != HRF_TILER_SLIDE;
+    HRF_TRY(hrf_model_input_read(w->model.file, is_open, &input, err));
+    if (input.is_known)
         adopt_colours(w, &input);
+    if (input.size > 0)
         adopt_patch_size(w, input.size);
-    }
     return adopt_preparation(w, &input, err);
 }

@@ -2,6 +2,7 @@
  * them. */
 #include "base/cache.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "calibrate/fit/budget.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/run/run.h"
@@ -40,23 +41,37 @@ static void print_tensors(const struct hrf_calibration *c)
     }
     for (size_t i = 0; i < c->n_keep; i++)
         hrf_cli_printf("kept in %s: %s (%s)\n",
-                       hrf_calibration_is_in_bf16(&c->keep[i]) ? "bfloat16" : "float32",
-                       c->keep[i].name, c->keep[i].reason);
-    HRF_AUTO_FREE char *words = hrf_fit_budget_words(c);
+                       c->keep[i].precision == HRF_BF16 ? "bfloat16" : "float32", c->keep[i].name,
+                       c->keep[i].reason);
+    HRF_AUTO_FREE char *words = hrf_fit_budget_text(c);
     if (words != NULL && words[0] != '\0')
         hrf_cli_printf("%s\n", words);
+    HRF_AUTO_FREE char *lost = hrf_fit_loss_text(c);
+    if (lost != NULL && lost[0] != '\0')
+        hrf_cli_printf("%s\n", lost);
+}
+
+/* The calibration of a key that is listed. */
+static enum hrf_status get(struct hrf_calibrations *store, const char *key,
+                           struct hrf_calibration **out, struct hrf_error *err)
+{
+    HRF_TRY(hrf_calibrations_get(store, key, out, err));
+    return *out != NULL ? HRF_OK
+                        : hrf_error_set(err, HRF_E_EXTERNAL,
+                                        "calibration %.12s is no longer in the database", key);
 }
 
 static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hrf_error *err)
 {
     char **keys = NULL;
-    size_t n = 0;
+    size_t n = 0, n_bad = 0;
     HRF_TRY(hrf_calibrations_keys(store, &keys, &n, err));
     HRF_AUTO_JSON all = json_array();
     for (size_t i = 0; i < n; i++) {
         HRF_AUTO(hrf_calibration) c = NULL;
         struct hrf_error why = { .status = HRF_OK };
-        const bool good = hrf_calibrations_get(store, keys[i], &c, &why) == HRF_OK && c != NULL;
+        const bool good = get(store, keys[i], &c, &why) == HRF_OK;
+        n_bad += !good;
         if (json && good)
             json_array_append_new(all, json_pack("{sssssIsIss}", "key", c->key, "method", c->method,
                                                  "samples", (json_int_t)c->n_samples, "tensors",
@@ -72,10 +87,13 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
     if (n == 0 && !json)
         fprintf(stderr, "no calibration is stored yet; 'hires-flow calibrate FILE.yaml' makes one\n"
                         "");
-    HRF_AUTO_FREE char *text = json ? hrf_json_text(all) : NULL;
     if (json)
-        puts(text != NULL ? text : "[]");
-    return HRF_OK;
+        hrf_json_print(all);
+    return n_bad == 0 ? HRF_OK
+                      : hrf_error_set(err, HRF_E_EXTERNAL,
+                                      "%zu of %zu calibrations cannot be read; --drop KEY removes "
+                                      "one, and a run makes it anew",
+                                      n_bad, n);
 }
 
 /* The one key that begins with `prefix`. Heap. */
@@ -102,13 +120,13 @@ static enum hrf_status find_key(struct hrf_calibrations *store, const char *pref
                          n_found == 0 ? "no" : "more than one", prefix);
 }
 
-static enum hrf_status show(struct hrf_calibrations *store, const char *prefix, const char *to,
-                            bool json, struct hrf_error *err)
+static enum hrf_status print_calibrations(struct hrf_calibrations *store, const char *prefix,
+                                          const char *to, bool json, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *key = NULL, *text = NULL;
     HRF_AUTO(hrf_calibration) c = NULL;
     HRF_TRY(find_key(store, prefix, &key, err));
-    HRF_TRY(hrf_calibrations_get(store, key, &c, err));
+    HRF_TRY(get(store, key, &c, err));
     if (to != NULL)
         return hrf_calibration_write(c, to, err);
     if (!json) {
@@ -145,7 +163,6 @@ static enum hrf_status manage(const struct request *r, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *cache = hrf_cache_directory(r->cache);
     HRF_AUTO(hrf_calibrations) store = NULL;
-    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for a path");
     HRF_TRY(hrf_calibrations_open(cache, &store, err));
     if (hrf_calibrations_put_aside(store) != NULL)
         fprintf(
@@ -159,7 +176,7 @@ static enum hrf_status manage(const struct request *r, struct hrf_error *err)
         return drop(store, r->drop, err);
     if (r->import_from != NULL)
         return import(store, r->import_from, err);
-    return show(store, r->show, r->export_to, r->json, err);
+    return print_calibrations(store, r->show, r->export_to, r->json, err);
 }
 
 static enum hrf_status make(const struct request *r, const char *file, struct hrf_error *err)
@@ -173,28 +190,34 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
                              HRF_OPTION_LIST_MAX, HRF_OPTION_LIST_MAX - 1);
     set.items[set.n_items++] = "precision=[fp32, int8]";
     HRF_TRY(hrf_cli_load(file, &set, &workflow, err));
+    if (r->cache != NULL) { /* as for the options that manage it: relative to where we are */
+        hrf_free(workflow->cache);
+        workflow->cache = NULL;
+        HRF_TRY(hrf_path_absolute(r->cache, &workflow->cache, err));
+    }
     HRF_TRY(hrf_cli_check_model(workflow, false, err));
     const char *directory = r->out;
     if (directory == NULL)
         directory = standard = hrf_cli_default_directory(workflow);
-    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     hrf_run_catch_signals();
     const struct hrf_run_options options = { .calibrate_only = true };
     HRF_TRY(hrf_run(workflow, directory, &options, &summary, err));
     if (summary.end != HRF_RUN_DONE)
         return hrf_error_set(err, HRF_E_AGAIN,
                              "interrupted; run the same command again to continue");
-    if (r->json)
-        hrf_cli_printf("{\"cached\": %s, \"key\": \"%s\", \"version\": 1}\n",
-                       summary.calibration_cached ? "true" : "false", summary.calibration);
-    else
+    if (r->json) {
+        HRF_AUTO_JSON answer = json_pack("{si sb ss}", "version", 1, "cached",
+                                         summary.calibration_cached, "key", summary.calibration);
+        hrf_json_print(answer);
+    } else {
         hrf_cli_printf("%s %s\n",
                        summary.calibration_cached ? "found in the cache:" : "calibrated:",
                        summary.calibration);
+    }
     return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int calibrate_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = { .out = NULL };
     const struct hrf_option options[] = {
@@ -208,8 +231,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
           &r.export_to },
         { "import", "FILE", "read a calibration from a file", HRF_OPTION_TEXT, &r.import_from },
         { "drop", "KEY", "delete one", HRF_OPTION_TEXT, &r.drop },
-        { "cache", "DIR", "folder of the database (default: the user's cache)", HRF_OPTION_TEXT,
-          &r.cache },
+        { "cache", "DIR", "folder of the database (default: the workflow's 'cache', or the user's)",
+          HRF_OPTION_TEXT, &r.cache },
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };
@@ -236,5 +259,5 @@ const struct hrf_command hrf_cli_calibrate = {
     .details = details,
     .min_operands = 0,
     .max_operands = 1,
-    .run = run,
+    .run = calibrate_main,
 };

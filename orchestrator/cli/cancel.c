@@ -27,23 +27,12 @@ static enum hrf_status cancel_driver(struct hrf_store *store, int64_t pid, struc
     return HRF_OK;
 }
 
-/* Revokes the attempts. Without a driver the jobs are given up here, so that the next run knows
- * that the user cancelled them. */
-static void revoke(const char *directory, const struct hrf_attempt_row *a)
-{
-    HRF_AUTO_FREE char *job = hrf_path_join(directory, a->directory);
-    struct hrf_error err;
-    if (job != NULL && hrf_path_is_directory(job) && hrf_start_revoke(job, &err) != HRF_OK)
-        fprintf(stderr, "%s cancel: %s\n", HRF_PROGRAM, err.text);
-}
-
 static enum hrf_status make_executor(struct hrf_store *store, const char *directory,
                                      struct hrf_workflow **workflow, struct hrf_executor **out,
                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml"), *run_id = NULL;
     struct hrf_findings findings = HRF_FINDINGS_INIT;
-    HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
     HRF_TRY(hrf_store_get_fact(store, "run_id", &run_id, err));
     enum hrf_status status = hrf_workflow_load_of_run(file, NULL, 0, workflow, &findings, err);
     hrf_findings_release(&findings);
@@ -83,10 +72,8 @@ static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, 
     HRF_TRY(hrf_store_get_attempts(store, true, &live, err));
     const int n = (int)live.n_items;
     HRF_AUTO_FREE struct hrf_job_handle *handles = hrf_calloc(live.n_items + 1, sizeof *handles);
-    enum hrf_status status = handles != NULL
-                                 ? HRF_OK
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for %d jobs", n);
-    if (status == HRF_OK && n > 0)
+    enum hrf_status status = HRF_OK;
+    if (n > 0)
         status = make_executor(store, directory, &workflow, &executor, err);
     for (size_t i = 0; i < live.n_items && status == HRF_OK; i++) {
         const struct hrf_attempt_row *a = &live.items[i];
@@ -94,7 +81,10 @@ static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, 
                                               .start_time = a->start_time,
                                               .submission = a->submission,
                                               .place = a->place };
-        revoke(directory, a);
+        HRF_AUTO_FREE char *job = hrf_path_join(directory, a->directory);
+        struct hrf_error why;
+        if (hrf_path_is_directory(job) && hrf_start_revoke(job, &why) != HRF_OK)
+            fprintf(stderr, "%s cancel: %s\n", HRF_PROGRAM, why.text);
     }
     if (status == HRF_OK && n > 0)
         *left = n - end_all(executor, handles, live.n_items);
@@ -117,7 +107,7 @@ static enum hrf_status count_alive(struct hrf_store *store, const char *director
     return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int cancel_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false;
     struct hrf_args args = hrf_cli_parse_json(command, argc, argv, &json);
@@ -127,7 +117,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     HRF_AUTO(hrf_store) store = NULL;
     int64_t pid = 0;
     int before = 0;
-    if (hrf_store_open_run(args.operands[0], &store, &err) != HRF_OK ||
+    if (hrf_cli_open_run(args.operands[0], &store, &err) != HRF_OK ||
         count_alive(store, args.operands[0], &before, &err) != HRF_OK ||
         hrf_store_lease_owner(store, &pid, &err) != HRF_OK ||
         (pid > 0 && cancel_driver(store, pid, &err) != HRF_OK))
@@ -136,13 +126,15 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (end_jobs(store, args.operands[0], &left, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     const int ended = before > left ? before - left : 0;
-    if (json)
-        hrf_cli_printf("{\"driver_ended\": %s, \"jobs_ended\": %d, \"version\": 1}\n",
-                       pid > 0 ? "true" : "false", ended);
-    else
+    if (json) {
+        HRF_AUTO_JSON answer = json_pack("{si sb si}", "version", 1, "driver_ended", pid > 0,
+                                         "jobs_ended", ended);
+        hrf_json_print(answer);
+    } else {
         hrf_cli_printf("cancelled: %s, %d job%s ended; run again to continue\n",
                        pid > 0 ? "the driver ended" : "no driver was running", ended,
                        ended == 1 ? "" : "s");
+    }
     if (left > 0)
         fprintf(stderr, "%s cancel: %d jobs may still be running; their results will be ignored\n",
                 HRF_PROGRAM, left);
@@ -155,5 +147,5 @@ const struct hrf_command hrf_cli_cancel = {
     .summary = "stop a run's driver and jobs; finished work is kept",
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = cancel_main,
 };

@@ -1,88 +1,156 @@
-/* check.c - `hires-flow check`: all errors of a workflow file at once, then whether its model fits
- * it; or its JSON Schema. */
+/* check.c - `hires-flow check`: all errors of a workflow file and of its tables at once, and
+ * whether its model and the nodes fit it; or its JSON Schema. */
 #include "orchestrator/cli/check_slides.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/executor/slurm/site.h"
+#include "orchestrator/ingest/ingest.h"
+#include "orchestrator/run/head_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int print_schema(const char *command)
+static int print_schema(void)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
-    struct hrf_error err;
-    enum hrf_status status = hrf_workflow_json_schema(&text, &err);
-    if (status == HRF_OK)
-        fputs(text.text, stdout);
-    hrf_strbuf_release(&text);
-    return status == HRF_OK ? 0 : hrf_cli_fail(command, &err);
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    hrf_workflow_json_schema(&text);
+    fputs(text.text, stdout);
+    return 0;
 }
 
-static json_t *findings_json(const struct hrf_findings *findings)
+/* All that is wrong with a workflow; `misfits` are looked for if the file itself is right. */
+struct verdict {
+    struct hrf_workflow *workflow; /* NULL: the file cannot be read */
+    struct hrf_findings findings;
+    struct hrf_error err; /* why it is not */
+    int code;
+    struct {
+        const char *where; /* the keys that it is about */
+        char *text;
+    } misfits[4];
+    int n_misfits;
+};
+
+static void verdict_release(struct verdict *v)
+{
+    hrf_workflow_destroy(v->workflow);
+    hrf_findings_release(&v->findings);
+    for (int i = 0; i < v->n_misfits; i++)
+        hrf_free(v->misfits[i].text);
+}
+
+/* A misfit of the workflow and what it names, or what this machine lacks for it. */
+static void note_misfit(struct verdict *v, const char *where, bool is_lack,
+                        const struct hrf_error *why)
+{
+    v->misfits[v->n_misfits].where = where;
+    v->misfits[v->n_misfits++].text = hrf_strdup(why->text);
+    if (v->code == 0 || (v->code == HRF_EXIT_LACKS && !is_lack)) {
+        v->code = is_lack ? HRF_EXIT_LACKS : HRF_EXIT_USAGE;
+        v->err = *why;
+    }
+}
+
+/* The tables that the workflow names, also when the file has errors. */
+static void check_tables(const struct hrf_workflow *w, struct hrf_findings *findings)
+{
+    struct run_head_table table;
+    struct hrf_error why = { .status = HRF_OK };
+    hrf_ingest_check(w, findings);
+    if (run_head_table_read(w, &table, &why) != HRF_OK)
+        hrf_findings_add(findings, "slide_head.table", 0, why.text);
+    run_head_table_release(&table);
+}
+
+static void check_file(const char *path, const struct hrf_option_list *set, bool asks_slurm,
+                       struct verdict *v)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_workflow_load_with_errors(path, set->items, set->n_items,
+                                                           &v->workflow, &v->findings, &v->err);
+    const size_t n_of_file = v->findings.n_items;
+    if (v->workflow != NULL)
+        check_tables(v->workflow, &v->findings);
+    if (v->findings.n_items > n_of_file)
+        hrf_error_set(&v->err, HRF_E_USER, "'%s' and the tables that it names have %zu error%s",
+                      path, v->findings.n_items, v->findings.n_items == 1 ? "" : "s");
+    if (status != HRF_OK || v->findings.n_items > 0)
+        v->code = HRF_EXIT_USAGE;
+    if (status != HRF_OK)
+        return;
+    status = hrf_cli_adopt_input(v->workflow, &why);
+    if (status == HRF_OK)
+        status = hrf_cli_check_model(v->workflow, true, &why);
+    if (status != HRF_OK)
+        note_misfit(v, "model.file", status == HRF_E_EXTERNAL, &why);
+    if (asks_slurm && hrf_cli_check_slurm(v->workflow, &why) == HRF_E_USER) /* elsewhere it may */
+        note_misfit(v, "executor.slurm", false, &why);
+    if (hrf_cli_check_ranks(v->workflow, &why) != HRF_OK)
+        note_misfit(v, "executor", true, &why);
+}
+
+static json_t *verdict_json(const struct verdict *v)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < findings->n_items; i++) {
-        const struct hrf_finding *f = &findings->items[i];
+    for (size_t i = 0; i < v->findings.n_items; i++) {
+        const struct hrf_finding *f = &v->findings.items[i];
         json_t *line = f->line > 0 ? json_integer(f->line) : json_null();
-        json_t *column = f->line > 0 ? json_integer(f->column) : json_null();
+        json_t *column = f->column > 0 ? json_integer(f->column) : json_null();
         json_array_append_new(list, json_pack("{sosososo}", "where", hrf_json_string(f->where),
                                               "line", line, "column", column, "message",
                                               hrf_json_string(f->message)));
     }
+    for (int i = 0; i < v->n_misfits; i++)
+        json_array_append_new(list,
+                              json_pack("{sssnsnso}", "where", v->misfits[i].where, "line",
+                                        "column", "message", hrf_json_string(v->misfits[i].text)));
     return list;
 }
 
-static json_t *misfit_json(const char *where, const struct hrf_error *err)
+static void print_check_json(const char *path, const struct verdict *v)
 {
-    return json_pack("{sssososo}", "where", where, "line", json_null(), "column", json_null(),
-                     "message", hrf_json_string(err->text));
-}
-
-static int print_json(const char *path, const struct hrf_option_list *set)
-{
-    HRF_AUTO(hrf_workflow) workflow = NULL;
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
     struct hrf_strbuf unsupported = HRF_STRBUF_INIT;
-    struct hrf_error err = { .status = HRF_OK };
-    bool lacks = false;
-    enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, &workflow, &findings,
-                                               &err);
-    json_t *list = findings_json(&findings);
-    if (status == HRF_OK) {
-        hrf_workflow_unsupported(workflow, &unsupported);
-        status = hrf_cli_adopt_input(workflow, &err);
-        if (status == HRF_OK)
-            status = hrf_cli_check_model(workflow, true, &err);
-        if (status != HRF_OK)
-            json_array_append_new(list, misfit_json("model.file", &err));
-        struct hrf_error why = { .status = HRF_OK };
-        if (hrf_cli_check_slurm(workflow, &why) == HRF_E_USER) {
-            json_array_append_new(list, misfit_json("executor.slurm", &why));
-            err = status == HRF_OK ? why : err;
-            status = HRF_E_USER;
-        } else if (hrf_cli_check_ranks(workflow, &why) != HRF_OK) {
-            json_array_append_new(list, misfit_json("executor", &why));
-            err = status == HRF_OK ? why : err;
-            status = HRF_E_EXTERNAL;
-            lacks = true;
-        }
-    }
+    if (v->workflow != NULL)
+        hrf_workflow_unsupported(v->workflow, &unsupported);
+    json_t *list = verdict_json(v);
     HRF_AUTO_JSON value = json_pack("{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path),
-                                    "valid", (int)(status == HRF_OK), "reason",
-                                    status == HRF_OK ? json_null() : hrf_json_string(err.text),
+                                    "valid", (int)(v->code == 0), "reason",
+                                    v->code == 0 ? json_null() : hrf_json_string(v->err.text),
                                     "errors", (json_int_t)json_array_size(list), "findings", list,
                                     "unsupported", hrf_cli_lines_json(unsupported.text));
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
+    hrf_json_print(value);
     hrf_strbuf_release(&unsupported);
-    hrf_findings_release(&findings);
-    return status == HRF_OK ? 0 : lacks ? HRF_EXIT_LACKS : HRF_EXIT_USAGE;
+}
+
+static void print_errors(const struct verdict *v)
+{
+    bool is_printed = false;
+    fputs(v->findings.text.text, stderr);
+    for (int i = 0; i < v->n_misfits; i++) {
+        fprintf(stderr, "%s check: %s\n", HRF_PROGRAM, v->misfits[i].text);
+        is_printed |= strcmp(v->misfits[i].text, v->err.text) == 0;
+    }
+    if (!is_printed)
+        fprintf(stderr, "%s check: %s\n", HRF_PROGRAM, v->err.text);
+}
+
+static void print_valid(const char *path, const struct hrf_workflow *w, bool resolved)
+{
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    if (resolved) {
+        hrf_workflow_write(w, &text);
+        fputs(text.text, stdout);
+    } else {
+        hrf_workflow_unsupported(w, &text);
+        hrf_cli_printf("%s is a valid workflow%s%s", path,
+                       text.length > 0 ? ", but this build cannot run it:\n" : "\n", text.text);
+    }
+    hrf_strbuf_release(&text);
 }
 
 static int print_keys(void)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    hrf_workflow_describe(&text);
+    hrf_settings_describe((struct hrf_setting_table){ hrf_settings, hrf_n_settings }, &text);
     fputs(text.text, stdout);
     hrf_strbuf_release(&text);
     return 0;
@@ -114,7 +182,7 @@ static int try_submit(const struct hrf_workflow *w)
     return code;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int check_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool schema = false, keys = false, resolved = false, json = false, submit = false;
     bool slides = false;
@@ -137,64 +205,56 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     if (schema)
-        return print_schema(command->name);
+        return print_schema();
     if (keys)
         return print_keys();
-    struct hrf_error err = { .status = HRF_OK };
     if (args.n_operands == 0) {
         fprintf(stderr, "%s check: name a workflow file, or give --keys or --schema\n",
                 HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    if (json && !slides)
-        return print_json(args.operands[0], &set);
-    HRF_AUTO(hrf_workflow) workflow = NULL;
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
-    if (hrf_cli_load(args.operands[0], &set, &workflow, &err) != HRF_OK)
-        return hrf_cli_fail(command->name, &err);
-    if (slides)
-        return hrf_cli_check_slides(workflow, json);
-    const enum hrf_status fits = hrf_cli_check_model(workflow, true, &err);
-    if (fits != HRF_OK) {
-        const int code = hrf_cli_fail(command->name, &err);
-        return fits == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;
+    const char *path = args.operands[0];
+    if (slides) {
+        HRF_AUTO(hrf_workflow) workflow = NULL;
+        struct hrf_error err = { .status = HRF_OK };
+        return hrf_cli_load(path, &set, &workflow, &err) == HRF_OK
+                   ? hrf_cli_check_slides(workflow, json)
+                   : hrf_cli_fail(command->name, &err);
     }
-    if (!submit && hrf_cli_check_slurm(workflow, &err) == HRF_E_USER) /* it may run elsewhere */
-        return hrf_cli_fail(command->name, &err);
-    if (hrf_cli_check_ranks(workflow, &err) != HRF_OK) {
-        hrf_cli_fail(command->name, &err);
-        return HRF_EXIT_LACKS;
-    }
-    if (resolved) {
-        hrf_workflow_write(workflow, &text);
-        fputs(text.text, stdout);
-    } else {
-        hrf_workflow_unsupported(workflow, &text);
-        hrf_cli_printf("%s is a valid workflow%s%s", args.operands[0],
-                       text.length > 0 ? ", but this build cannot run it:\n" : "\n", text.text);
-    }
-    hrf_strbuf_release(&text);
-    return submit ? try_submit(workflow) : 0;
+    struct verdict v = { .findings = HRF_FINDINGS_INIT, .err.status = HRF_OK };
+    check_file(path, &set, !submit || json, &v);
+    int code = v.code;
+    if (json)
+        print_check_json(path, &v);
+    else if (code != 0)
+        print_errors(&v);
+    else
+        print_valid(path, v.workflow, resolved);
+    if (code == 0 && submit && !json)
+        code = try_submit(v.workflow);
+    verdict_release(&v);
+    return code;
 }
 
 const struct hrf_command hrf_cli_check = {
     .name = "check",
     .operands = "[FILE.yaml]",
     .summary = "check a workflow file and report all errors at once",
-    .details = "Checks the file, that its model fits it, that MPI is there if jobs have several "
-               "ranks, and\n"
-               "that its jobs fit the nodes of the Slurm partition where Slurm answers here. Does "
-               "not look at the slides, which "
-               "may be on\n"
-               "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
-               "its start.\n"
-               "--slides opens the header of every slide, many at once, and groups what it finds: "
-               "missing,\n"
-               "cut short, still being copied, without a resolution, finer patches than pixels. "
-               "Exit code 3:\n"
-               "some cannot be scored.\n"
-               "--schema and --keys need no file.",
+    .details =
+        "Checks the file, the tables that it names, that its model fits it, that MPI is there if "
+        "jobs have several ranks, and\n"
+        "that its jobs fit the nodes of the Slurm partition where Slurm answers here. Does "
+        "not look at the slides, which "
+        "may be on\n"
+        "another machine: 'plan' shows what the dataset contains, and 'run' checks it at "
+        "its start.\n"
+        "--slides opens the header of every slide, many at once, and groups what it finds: "
+        "missing,\n"
+        "cut short, still being copied, without a resolution, finer patches than pixels. "
+        "Exit code 3:\n"
+        "some cannot be scored.\n"
+        "--schema and --keys need no file.",
     .min_operands = 0,
     .max_operands = 1,
-    .run = run,
+    .run = check_main,
 };

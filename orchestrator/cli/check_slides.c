@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Threads wait for disks most of the time. */
-enum { THREADS_PER_CORE = 4, MOST_THREADS = 64 };
+/* They wait for disks most of the time. */
+enum { CHILDREN_PER_CORE = 4, MAX_CHILDREN = 64 };
 /* Scores as text and numbers, for each precision; heatmaps and embeddings come on top. */
 static int64_t result_bytes(const struct hrf_slides_summary *all)
 {
@@ -22,7 +22,7 @@ static int64_t result_bytes(const struct hrf_slides_summary *all)
            (PER_PATCH + PER_SCORE * n_scores);
 }
 
-static void print_text(const struct hrf_slides_summary *all, const char *warnings)
+static void print_check_slides_text(const struct hrf_slides_summary *all, const char *warnings)
 {
     const double gigabyte = 1e9;
     hrf_cli_printf("%zu slides, %.1f GB, looked at in %.1f s\n%lld can be scored\n",
@@ -60,7 +60,7 @@ static json_t *slides_json(const struct hrf_slides_summary *all)
     return list;
 }
 
-static void print_json(const struct hrf_slides_summary *all, const char *warnings)
+static void print_check_slides_json(const struct hrf_slides_summary *all, const char *warnings)
 {
     HRF_AUTO_JSON value = json_pack("{sisososIsIso}", "version", 1, "slides", slides_json(all),
                                     "warnings", hrf_cli_lines_json(warnings), "patches_at_most",
@@ -69,8 +69,7 @@ static void print_json(const struct hrf_slides_summary *all, const char *warning
                                     hrf_json_number(all->survey->seconds));
     if (value != NULL)
         hrf_slides_summary_json(all, value);
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
+    hrf_json_print(value);
 }
 
 int hrf_cli_check_slides(const struct hrf_workflow *workflow, bool is_json)
@@ -79,15 +78,16 @@ int hrf_cli_check_slides(const struct hrf_workflow *workflow, bool is_json)
     struct hrf_slide_rows rows = { .items = NULL };
     struct hrf_survey survey = { .items = NULL };
     struct hrf_strbuf warnings = HRF_STRBUF_INIT;
-    const int32_t wanted = hrf_process_cpu_count() * THREADS_PER_CORE;
-    enum hrf_status status = hrf_ingest(workflow, &rows, &warnings, &err);
+    const int32_t wanted = hrf_process_cpu_count() * CHILDREN_PER_CORE;
+    enum hrf_status status = hrf_ingest(workflow, NULL, &rows, &warnings, &err);
     if (status == HRF_OK)
         status = hrf_survey_make(&rows, workflow->dataset.mpp,
-                                 wanted < MOST_THREADS ? wanted : MOST_THREADS, &survey, &err);
+                                 wanted < MAX_CHILDREN ? wanted : MAX_CHILDREN, &survey, &err);
     struct hrf_slides_summary all;
     hrf_slides_summary_make(workflow, &rows, &survey, &all);
     if (status == HRF_OK)
-        (is_json ? print_json : print_text)(&all, warnings.text != NULL ? warnings.text : "");
+        (is_json ? print_check_slides_json
+                 : print_check_slides_text)(&all, warnings.text != NULL ? warnings.text : "");
     const size_t n_good = (size_t)(all.n[HRF_SLIDE_IS_READY] + all.n[HRF_SLIDE_IS_EXCLUDED]);
     const int code = status != HRF_OK          ? hrf_cli_fail("check", &err)
                      : n_good < survey.n_items ? HRF_EXIT_PARTIAL

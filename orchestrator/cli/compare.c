@@ -1,5 +1,6 @@
 /* compare.c - `compare DIR1 DIR2`: what one finished run costs and gains against another. */
 #include "aggregate/report/compare.h"
+#include "aggregate/study/figure_rows.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "orchestrator/cli/cli.h"
@@ -7,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* One of the runs, open for reading. */
 struct side {
@@ -27,8 +29,7 @@ static enum hrf_status side_open(const char *directory, const struct hrf_option_
 {
     static const char *const sections[] = { "aggregate", NULL };
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
-    HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
-    HRF_TRY(hrf_store_open_run(directory, &side->store, err));
+    HRF_TRY(hrf_cli_open_run(directory, &side->store, err));
     HRF_TRY(hrf_cli_load_of_run(file, set, sections, &side->workflow, err));
     hrf_run_params_fill(side->workflow, side->precisions, &side->params);
     side->params.n_precisions =
@@ -37,107 +38,100 @@ static enum hrf_status side_open(const char *directory, const struct hrf_option_
     return HRF_OK;
 }
 
-/* A cell of the table with that many decimals (-1: three digits); "-" where there is no figure. */
-static void cell(const struct hrf_figure *figure, int width, int decimals)
+/* The columns of `compare`: speed, then what a precision changes. */
+static size_t columns_of(enum hrf_figure_part from, enum hrf_figure_part to,
+                         const struct hrf_figure_row *out[HRF_MAX_COLUMNS])
 {
-    char text[32] = "-";
-    if (!isnan(figure->value) && decimals < 0)
-        snprintf(text, sizeof text, "%.3g", figure->value);
-    else if (!isnan(figure->value))
-        snprintf(text, sizeof text, "%.*f", decimals, figure->value);
-    hrf_cli_printf(" %*s", width, text);
+    const size_t n = hrf_figure_columns(hrf_precision_rows, HRF_IN_TEXT, HRF_FIGURES_SPEED,
+                                        HRF_FIGURES_SPEED, out);
+    const struct hrf_figure_row *others[HRF_MAX_COLUMNS];
+    const size_t n_others = hrf_figure_columns(hrf_precision_rows, HRF_IN_TEXT, from, to, others);
+    memcpy(&out[n], others, n_others * sizeof others[0]);
+    return n + n_others;
 }
 
-static void print_gains(const struct hrf_cohort_precision *p)
+static void print_table(const struct hrf_cohort *cohort, enum hrf_figure_part from,
+                        enum hrf_figure_part to)
 {
-    hrf_cli_printf("%-10s", p->name);
-    cell(&p->patches_per_second, 9, -1);
-    cell(&p->speedup, 9, -1);
-    cell(&p->compute_speedup, 9, -1);
-    cell(&p->memory_ratio, 9, -1);
+    const struct hrf_figure_row *columns[2 * HRF_MAX_COLUMNS];
+    const size_t n = columns_of(from, to, columns);
+    int widths[2 * HRF_MAX_COLUMNS];
+    hrf_cli_printf("%-10s", "");
+    for (size_t k = 0; k < n; k++) {
+        const int width = (int)strlen(columns[k]->short_heading);
+        widths[k] = width > 9 ? width : 9;
+        hrf_cli_printf(" %*s", widths[k], columns[k]->short_heading);
+    }
+    for (size_t i = 0; i < cohort->n_precisions; i++) {
+        hrf_cli_printf("\n%-10s", cohort->precisions[i].name);
+        for (size_t k = 0; k < n; k++) {
+            const double value = hrf_figure_value(columns[k], &cohort->precisions[i]);
+            hrf_cli_printf(" %*s", widths[k],
+                           isnan(value) ? "-" : hrf_figure_text(columns[k], value).text);
+        }
+    }
+    hrf_cli_printf("\n");
 }
 
 static void print_drift(const struct hrf_cohort *cohort)
 {
-    hrf_cli_printf("%-10s %9s %9s %9s %9s %9s %9s %9s %9s %9s %10s\n", "", "patches/s", "speed x",
-                   "network x", "memory x", "compared", "cos mean", "median", "1st perc.", "least",
-                   "neighbours");
-    for (size_t i = 0; i < cohort->n_precisions; i++) {
-        const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        print_gains(p);
-        hrf_cli_printf(" %9zu", p->drift.n_patches);
-        cell(&p->cosine_mean, 9, 6);
-        cell(&p->cosine_median, 9, 6);
-        cell(&p->cosine_percentile1, 9, 6);
-        cell(&p->cosine_least, 9, 6);
-        cell(&p->neighbours_kept, 10, 4);
-        hrf_cli_printf("\n");
-    }
+    print_table(cohort, HRF_FIGURES_EMBEDDING, HRF_FIGURES_EMBEDDING);
     hrf_cli_printf(
         "cos: cosine of a patch's embedding and %s's; neighbours: share of its 10 nearest "
         "patches of the slide that stay so\n",
         cohort->precisions[0].name);
-    for (size_t i = 1; i < cohort->n_precisions; i++)
-        if (isnan(cohort->precisions[i].cosine_mean.value))
-            hrf_cli_printf("%s: no cosine: %s\n", cohort->precisions[i].name,
-                           cohort->precisions[i].cosine_mean.reason);
+    for (size_t i = 1; i < cohort->n_precisions; i++) {
+        const struct hrf_figure *mean = &cohort->precisions[i].embeddings.cosine_mean;
+        if (isnan(mean->value))
+            hrf_cli_printf("%s: no cosine: %s\n", cohort->precisions[i].name, mean->reason);
+    }
 }
 
-static void print_table(const struct hrf_cohort *cohort)
+static void print_accuracy(const struct hrf_cohort *cohort)
 {
-    hrf_cli_printf("%-10s %9s %9s %9s %9s %9s %9s %9s %9s %9s %7s %7s %8s\n", "", "patches/s",
-                   "speed x", "network x", "memory x", "agreement", "max |dp|", "mean |dp|",
-                   "slide AUC", "AUC diff", "p", "ECE", "flips");
-    for (size_t i = 0; i < cohort->n_precisions; i++) {
-        const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        print_gains(p);
-        cell(&p->patch_agreement, 9, 4);
-        cell(&p->max_abs_difference, 9, -1);
-        cell(&p->mean_abs_difference, 9, -1);
-        cell(&p->slide_auc, 9, 4);
-        cell(&p->auc_difference, 9, 4);
-        cell(&p->delong_p, 7, -1);
-        cell(&p->calibration_error, 7, -1);
-        hrf_cli_printf(" %4zu/%zu\n", p->n_flips, p->difference.n_flips);
-    }
-    hrf_cli_printf("flips: slides/patches whose label differs from %s's\n",
+    const struct hrf_figure *auc = &cohort->precisions[0].slides.auc;
+    print_table(cohort, HRF_FIGURES_MOVED, HRF_FIGURES_LABELLED);
+    hrf_cli_printf("flips: patches and slides whose label differs from %s's\n",
                    cohort->precisions[0].name);
-    if (isnan(cohort->precisions[0].slide_auc.value))
-        hrf_cli_printf("no slide AUC: %s\n", cohort->precisions[0].slide_auc.reason);
+    if (hrf_cohort_has_many_classes(cohort))
+        hrf_cli_printf("slide AUC, AUC diff and p: of class %s against all others\n",
+                       hrf_cohort_label(cohort, true));
+    if (isnan(auc->value))
+        hrf_cli_printf("no slide AUC: %s\n", auc->reason);
 }
 
 static void print_flips(const struct hrf_cohort *cohort, size_t index)
 {
     const struct hrf_cohort_precision *p = &cohort->precisions[index];
-    for (size_t k = 0; k < p->n_flips; k++) {
-        const struct hrf_cohort_slide *s = &cohort->slides[p->flips[k]];
-        HRF_AUTO_FREE char *name = hrf_text_printable(s->name);
+    for (size_t k = 0; k < p->slides.n_flips; k++) {
+        const struct hrf_cohort_slide *s = &cohort->slides[p->slides.flips[k]];
+        HRF_AUTO_FREE char *name = hrf_text_escaped(s->name);
         hrf_cli_printf("%s: slide %s was %s (%.4f), is %s (%.4f)\n", p->name,
                        name != NULL ? name : "?", hrf_cohort_slide_label(cohort, &s->scores[0]),
                        s->scores[0].value, hrf_cohort_slide_label(cohort, &s->scores[index]),
                        s->scores[index].value);
     }
-    for (size_t k = 0; k < p->n_top_flips; k++) {
-        const struct hrf_patch_flip *f = &p->difference.flips[p->top_flips[k]];
-        HRF_AUTO_FREE char *name = hrf_text_printable(cohort->slides[f->slide].name);
+    for (size_t k = 0; k < p->moved.n_top_flips; k++) {
+        const struct hrf_patch_flip *f = &p->moved.difference.flips[p->moved.top_flips[k]];
+        HRF_AUTO_FREE char *name = hrf_text_escaped(cohort->slides[f->slide].name);
         hrf_cli_printf("%s: patch %d,%d of %s was %s (%.4f), is %s (%.4f)\n", p->name, f->at.x,
                        f->at.y, name != NULL ? name : "?",
                        hrf_cohort_class(cohort, f->reference_class), (double)f->reference_score,
                        hrf_cohort_class(cohort, f->new_class), (double)f->score);
     }
-    if (p->n_top_flips < p->difference.n_flips)
+    if (p->moved.n_top_flips < p->moved.difference.n_flips)
         hrf_cli_printf("%s: and %zu more patches; --out DIR lists them all\n", p->name,
-                       p->difference.n_flips - p->n_top_flips);
+                       p->moved.difference.n_flips - p->moved.n_top_flips);
 }
 
-static void print_text(const struct hrf_run_pair *pair, const char *const directories[2])
+static void print_compare_text(const struct hrf_run_pair *pair, const char *const directories[2])
 {
     hrf_cli_printf(
         "A: %s\nB: %s\n%zu slides in both; %lld patches in both, %lld only in A, %lld only in B\n",
         directories[0], directories[1], pair->cohort->n_slides, (long long)pair->n_patches,
         (long long)pair->n_only[0], (long long)pair->n_only[1]);
     for (size_t i = 0; i < pair->n_notes; i++) {
-        HRF_AUTO_FREE char *name = hrf_text_printable(pair->notes[i].slide);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(pair->notes[i].slide);
         hrf_cli_printf("  %s: %s\n", name != NULL ? name : "?", pair->notes[i].text);
     }
     hrf_cli_printf("\n");
@@ -145,28 +139,27 @@ static void print_text(const struct hrf_run_pair *pair, const char *const direct
         print_drift(pair->cohort);
     if (!hrf_cohort_scores_slides(pair->cohort))
         return;
-    print_table(pair->cohort);
+    print_accuracy(pair->cohort);
     for (size_t i = 1; i < pair->cohort->n_precisions; i++)
         print_flips(pair->cohort, i);
 }
 
-static enum hrf_status show(const struct hrf_run_pair *pair, const char *const directories[2],
-                            const char *out, bool json, struct hrf_error *err)
+static enum hrf_status print_pair(const struct hrf_run_pair *pair, const char *const directories[2],
+                                  const char *out, bool json, struct hrf_error *err)
 {
     if (out != NULL)
         HRF_TRY(hrf_report_pair_write(pair, directories, out, err));
     if (!json) {
-        print_text(pair, directories);
+        print_compare_text(pair, directories);
         return HRF_OK;
     }
     HRF_AUTO_JSON root = hrf_report_pair_json(pair, directories);
-    HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the JSON");
+    HRF_AUTO_FREE char *text = hrf_json_text(root);
     puts(text);
     return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int compare_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct hrf_option_list set = { .n_items = 0 };
     const char *out = NULL;
@@ -195,7 +188,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         status = hrf_run_pair_load(runs, &pair, &err);
     }
     if (status == HRF_OK)
-        status = show(pair, args.operands, out, json, &err);
+        status = print_pair(pair, args.operands, out, json, &err);
     side_release(&sides[0]);
     side_release(&sides[1]);
     return status == HRF_OK ? 0 : hrf_cli_fail(command->name, &err);
@@ -212,5 +205,5 @@ const struct hrf_command hrf_cli_compare = {
                "The slide scores of both runs are computed with DIR1's rule and threshold.",
     .min_operands = 2,
     .max_operands = 2,
-    .run = run,
+    .run = compare_main,
 };

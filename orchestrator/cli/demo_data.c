@@ -6,19 +6,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void show(void *context, int done, int total)
+static void show_share(void *context, int done, int total)
 {
     (void)context;
     if (isatty(STDERR_FILENO) == 1)
         fprintf(stderr, "\rslide %d of %d%s", done, total, done == total ? "\n" : "");
-}
-
-static void print_json(const char *directory, int64_t slides)
-{
-    HRF_AUTO_JSON value = json_pack("{sisosI}", "version", 1, "directory",
-                                    hrf_json_string(directory), "slides", (json_int_t)slides);
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
 }
 
 static const struct hrf_synth_params standard = {
@@ -27,10 +19,10 @@ static const struct hrf_synth_params standard = {
 
 enum hrf_status hrf_cli_make_demo_cohort(const char *directory, struct hrf_error *err)
 {
-    return hrf_synth_cohort(directory, &standard, show, NULL, err);
+    return hrf_synth_cohort(directory, &standard, show_share, NULL, err);
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int demo_data_main(const struct hrf_command *command, int argc, char **argv)
 {
     int64_t slides = standard.n_slides, seed = (int64_t)standard.seed, size = standard.size;
     double difficulty = standard.difficulty;
@@ -63,12 +55,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_synth_params params = {
         .n_slides = (int)slides, .seed = (uint64_t)seed, .size = size, .difficulty = difficulty
     };
-    if (hrf_synth_cohort(args.operands[0], &params, show, NULL, &err) != HRF_OK)
+    if (hrf_synth_cohort(args.operands[0], &params, show_share, NULL, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    if (json)
-        print_json(args.operands[0], slides);
-    else
+    if (!json) {
         hrf_cli_printf("cohort: %s\n", args.operands[0]);
+        return 0;
+    }
+    HRF_AUTO_JSON value = json_pack("{sisosI}", "version", 1, "directory",
+                                    hrf_json_string(args.operands[0]), "slides",
+                                    (json_int_t)slides);
+    hrf_json_print(value);
     return 0;
 }
 
@@ -78,5 +74,5 @@ const struct hrf_command hrf_cli_demo_data = {
     .summary = "write a small synthetic cohort in the CAMELYON16 layout",
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = demo_data_main,
 };

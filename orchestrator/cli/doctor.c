@@ -17,8 +17,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const char *subject,
-                     const char *meaning, const char *format, ...)
+void hrf_doctor_add(struct hrf_doctor *doctor, enum hrf_verdict verdict, const char *subject,
+                    const char *meaning, const char *format, ...)
 {
     static const char *const words[] = { "good", "warning", "bad" };
     char found[1024];
@@ -32,108 +32,103 @@ void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const 
                                     "meaning", meaning, "found", hrf_json_string(found)));
 }
 
-/* Finds a line of `hires-engine version` by its first words. */
-static void tell_line(struct hrf_doctor *doctor, const char *line, int n)
+enum hrf_status hrf_cli_ask_version(struct hrf_engine_version *out, struct hrf_error *err)
 {
-    static const struct {
-        const char *begin, *subject, *meaning;
-        const char *instead; /* of the beginning; NULL: it is told */
-        enum hrf_verdict verdict;
-    } kinds[] = {
-        { "cuda: missing: ", "gpu", "device: auto uses the CPU, device: cuda is an error",
-          "none: ", HRF_GOOD },
-        { "cuda: ", "gpu", "device: auto and device: cuda use it", "", HRF_GOOD },
-        { "mpi: missing: ", "mpi", "jobs have one rank here; `apt install openmpi-bin` for more",
-          "none: ", HRF_GOOD },
-        { "mpi: ", "mpi", "jobs of several ranks can run", "", HRF_GOOD },
-        { "nccl: missing: ", "nccl", "ranks on several GPUs exchange through the host's memory",
-          "none: ", HRF_GOOD },
-        { "nccl: ", "nccl", "ranks on several GPUs can use it", "", HRF_GOOD },
-        { "nvjpeg: missing: ", "nvjpeg", "tiles of slides are decoded by the CPU",
-          "none: ", HRF_GOOD },
-        { "nvjpeg: ", "nvjpeg", "engine.decode=gpu and auto decode tiles of slides by it", "",
-          HRF_GOOD },
-        { "cpu: missing: ", "engine", "inference jobs with device: cpu cannot run", "", HRF_BAD },
-        { "hires-engine", "engine", "inference jobs can run", NULL, HRF_GOOD },
-        { "oneDNN", "engine",
-          "library for device: cpu on this machine; jobs on other machines use theirs", NULL,
-          HRF_GOOD },
-        { "processor", "engine", "of this machine; `bench engine` measures its speed", NULL,
-          HRF_GOOD },
-        { "devices", "engine", "possible values of engine.device", NULL, HRF_GOOD },
-        { "precisions", "engine",
-          "possible values of `precision`, and how this machine computes them", NULL, HRF_GOOD },
-        { "", "engine", "inference jobs can run", NULL, HRF_GOOD },
-    };
-    size_t k = 0;
-    while (strncmp(line, kinds[k].begin, strlen(kinds[k].begin)) != 0)
-        k++;
-    const char *instead = kinds[k].instead;
-    const int skipped = instead != NULL ? (int)strlen(kinds[k].begin) : 0;
-    hrf_doctor_tell(doctor, kinds[k].verdict, kinds[k].subject, kinds[k].meaning, "%s%.*s",
-                    instead != NULL ? instead : "", n - skipped, line + skipped);
+    const struct hrf_version_request request = { .json = true }, initial = { .json = false };
+    const struct hrf_engine_question question = { .command = HRF_ENGINE_VERSION,
+                                                  .options = hrf_version_options,
+                                                  .request = &request,
+                                                  .initial = &initial,
+                                                  .patience_ms = 30000 };
+    HRF_AUTO_JSON answer = NULL;
+    HRF_TRY(hrf_engine_ask_json(&question, &answer, err));
+    return hrf_engine_version_read(answer, out, err);
 }
+
+/* What each part of the engine means for a run. */
+static const struct {
+    const char *subject, *meaning, *without;
+    bool is_named; /* what was found does not say what it is */
+    enum hrf_verdict lacking;
+} parts[HRF_N_ENGINE_PARTS] = {
+    [HRF_PART_PROGRAM] = { "engine", "inference jobs can run" },
+    [HRF_PART_LIBRARY] = { "engine",
+                           "library for device: cpu on this machine; jobs on other machines use "
+                           "theirs" },
+    [HRF_PART_PROCESSOR] = { "engine", "of this machine; `bench engine` measures its speed",
+                             .is_named = true },
+    [HRF_PART_DEVICES] = { "engine", "possible values of engine.device", .is_named = true },
+    [HRF_PART_PRECISIONS] = { "engine",
+                              "possible values of `precision`, and how this machine computes them",
+                              .is_named = true },
+    [HRF_PART_CPU] = { "engine", NULL, "inference jobs with device: cpu cannot run",
+                       .lacking = HRF_BAD },
+    [HRF_PART_CUDA] = { "gpu", "device: auto and device: cuda use it",
+                        "device: auto uses the CPU, device: cuda is an error" },
+    [HRF_PART_NVJPEG] = { "nvjpeg", "engine.decode=gpu and auto decode tiles of slides by it",
+                          "tiles of slides are decoded by the CPU" },
+    [HRF_PART_NCCL] = { "nccl", "ranks on several GPUs can use it",
+                        "ranks on several GPUs exchange through the host's memory" },
+    [HRF_PART_MPI] = { "mpi", "jobs of several ranks can run",
+                       "jobs have one rank here; `apt install openmpi-bin` for more" },
+};
 
 static void look_at_engine(struct hrf_doctor *doctor)
 {
-    HRF_AUTO_FREE char *program = NULL;
-    struct hrf_strbuf out = HRF_STRBUF_INIT;
-    struct hrf_process_result result = { .exited = false };
-    struct hrf_error err = { .text = "no memory" };
-    bool good = false;
-    if (hrf_launch_find_engine(&program, &err) == HRF_OK) {
-        const char *const argv[] = { program, "version", NULL };
-        good = hrf_process_run(argv, NULL, NULL, 30000, 4096, &out, NULL, &result, &err) ==
-                   HRF_OK &&
-               result.exited && result.exit_code == 0;
+    HRF_AUTO_FREE struct hrf_engine_version *engine = hrf_calloc(1, sizeof *engine);
+    struct hrf_error err = { .status = HRF_OK };
+    if (hrf_cli_ask_version(engine, &err) != HRF_OK) {
+        hrf_doctor_add(doctor, HRF_BAD, "engine",
+                       "inference jobs cannot run: put hires-engine next to hires-flow",
+                       "does not start: %s", err.text);
+        return;
     }
-    if (!good)
-        hrf_doctor_tell(doctor, HRF_BAD, "engine",
-                        "inference jobs cannot run: put hires-engine next to hires-flow",
-                        "does not start: %s", err.text);
-    for (const char *line = out.text; good && *line != '\0';) {
-        const int n = (int)strcspn(line, "\n");
-        tell_line(doctor, line, n);
-        line += n + (line[n] == '\n');
+    for (int i = 0; i < HRF_N_ENGINE_PARTS; i++) {
+        const struct hrf_engine_part_state *part = &engine->parts[i];
+        if (part->error.status != HRF_OK)
+            hrf_doctor_add(doctor, parts[i].lacking, parts[i].subject, parts[i].without,
+                           parts[i].lacking == HRF_BAD ? "%s" : "none: %s", part->error.text);
+        else if (part->found[0] != '\0')
+            hrf_doctor_add(doctor, HRF_GOOD, parts[i].subject, parts[i].meaning, "%s%s%s",
+                           parts[i].is_named ? hrf_engine_part_name((enum hrf_engine_part)i) : "",
+                           parts[i].is_named ? ": " : "", part->found);
     }
-    hrf_strbuf_release(&out);
 }
 
 /* Checks the directory where runs are written: free space, and renames, which commits need. */
 static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
 {
-    enum { LEAST_BYTES = 1 << 30 };
+    enum { MIN_BYTES = 1 << 30 };
     struct statvfs fs;
     struct hrf_error err = { .status = HRF_OK };
     if (statvfs(directory, &fs) != 0) {
-        hrf_doctor_tell(doctor, HRF_BAD, "directory", "runs cannot be written here",
-                        "'%s' cannot be read", directory);
+        hrf_doctor_add(doctor, HRF_BAD, "directory", "runs cannot be written here",
+                       "'%s' cannot be read", directory);
         return;
     }
     const double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
-    hrf_doctor_tell(doctor, free_bytes < LEAST_BYTES ? HRF_WARNING : HRF_GOOD, "disk",
-                    free_bytes < LEAST_BYTES
-                        ? "a run stops when the disk is full; it can be continued later"
-                        : "enough space for a run",
-                    "%.1f GiB and %.0f files free in '%s'", free_bytes / 0x1p30,
-                    (double)fs.f_favail, directory);
+    hrf_doctor_add(doctor, free_bytes < MIN_BYTES ? HRF_WARNING : HRF_GOOD, "disk",
+                   free_bytes < MIN_BYTES
+                       ? "a run stops when the disk is full; it can be continued later"
+                       : "enough space for a run",
+                   "%.1f GiB and %.0f files free in '%s'", free_bytes / 0x1p30, (double)fs.f_favail,
+                   directory);
     bool is_shared;
     const char *name = hrf_file_system_of(directory, &is_shared);
-    hrf_doctor_tell(doctor, HRF_GOOD, "file system",
-                    is_shared ? "run.db uses a rollback journal, which works across machines"
-                              : "run.db uses a write-ahead log: drivers must be on this machine",
-                    "%s%s", name, is_shared ? ", shared" : "");
+    hrf_doctor_add(doctor, HRF_GOOD, "file system",
+                   is_shared ? "run.db uses a rollback journal, which works across machines"
+                             : "run.db uses a write-ahead log: drivers must be on this machine",
+                   "%s%s", name, is_shared ? ", shared" : "");
     HRF_AUTO_FREE char *probe = hrf_format("%s/.hires-flow-doctor-%ld", directory, (long)getpid());
     if (probe == NULL)
         return;
     const double start = hrf_clock_seconds();
     if (hrf_file_write_atomic(probe, "probe\n", 6, &err) != HRF_OK)
-        hrf_doctor_tell(doctor, HRF_BAD, "commit", "jobs cannot write results here", "%s",
-                        err.text);
+        hrf_doctor_add(doctor, HRF_BAD, "commit", "jobs cannot write results here", "%s", err.text);
     else
-        hrf_doctor_tell(doctor, HRF_GOOD, "commit",
-                        "results are written to a temporary file, synced and renamed",
-                        "%.1f ms each", 1000 * (hrf_clock_seconds() - start));
+        hrf_doctor_add(doctor, HRF_GOOD, "commit",
+                       "results are written to a temporary file, synced and renamed",
+                       "%.1f ms each", 1000 * (hrf_clock_seconds() - start));
     unlink(probe);
 }
 
@@ -142,13 +137,13 @@ static void look_at_slides(struct hrf_doctor *doctor)
     struct hrf_slide_library library;
     hrf_slide_library(&library);
     if (library.trouble[0] != '\0')
-        hrf_doctor_tell(doctor, HRF_BAD, "slides",
-                        getenv("HRF_OPENSLIDE") != NULL
-                            ? "HRF_OPENSLIDE names a library that is not used"
-                            : "OpenSlide is missing: install Debian's libopenslide0",
-                        "%s", library.trouble);
+        hrf_doctor_add(doctor, HRF_BAD, "slides",
+                       getenv("HRF_OPENSLIDE") != NULL
+                           ? "HRF_OPENSLIDE names a library that is not used"
+                           : "OpenSlide is missing: install Debian's libopenslide0",
+                       "%s", library.trouble);
     else
-        hrf_doctor_tell(
+        hrf_doctor_add(
             doctor, HRF_GOOD, "slides",
             library.reads_dicom
                 ? "reads slides, DICOM too"
@@ -162,25 +157,24 @@ static void look_at_hdf5(struct hrf_doctor *doctor)
     char version[32];
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_hdf5_look(version, sizeof version, &err) != HRF_OK)
-        hrf_doctor_tell(doctor, HRF_WARNING, "hdf5",
-                        "no embeddings, slide heads and tilings of other programs", "%s", err.text);
+        hrf_doctor_add(doctor, HRF_WARNING, "hdf5",
+                       "no embeddings, slide heads and tilings of other programs", "%s", err.text);
     else
-        hrf_doctor_tell(doctor, HRF_GOOD, "hdf5",
-                        "embeddings, and tilings of other programs, are read and written",
-                        "HDF5 %s", version);
+        hrf_doctor_add(doctor, HRF_GOOD, "hdf5",
+                       "embeddings, and tilings of other programs, are read and written", "HDF5 %s",
+                       version);
 }
 
 static void look_at_cores(struct hrf_doctor *doctor)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    hrf_doctor_tell(doctor, HRF_GOOD, "cores",
-                    "of this machine; the jobs of a local run share them", "%d",
-                    hrf_process_cpu_count());
-    hrf_doctor_tell(doctor, HRF_GOOD, "memory", "`hires-flow plan` shows what a job needs",
-                    "%.1f GiB", (double)pages * (double)page / 0x1p30);
+    hrf_doctor_add(doctor, HRF_GOOD, "cores", "of this machine; the jobs of a local run share them",
+                   "%d", hrf_process_cpu_count());
+    hrf_doctor_add(doctor, HRF_GOOD, "memory", "`hires-flow plan` shows what a job needs",
+                   "%.1f GiB", (double)pages * (double)page / 0x1p30);
 }
 
-static void print_text(const struct hrf_doctor *doctor, bool slurm)
+static void print_doctor_text(const struct hrf_doctor *doctor, bool slurm)
 {
     static const char *const marks[] = { "good", "ok  ", "warning", "!   ", "bad", "BAD " };
     for (size_t i = 0; i < json_array_size(doctor->findings); i++) {
@@ -199,12 +193,11 @@ static void print_text(const struct hrf_doctor *doctor, bool slurm)
                                           : "everything that a local run needs is available");
 }
 
-static void print_json(const struct hrf_doctor *doctor)
+static void print_doctor_json(const struct hrf_doctor *doctor)
 {
     HRF_AUTO_JSON value = json_pack("{sisbsO}", "version", 1, "good", (int)!doctor->is_bad,
                                     "findings", doctor->findings);
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
+    hrf_json_print(value);
 }
 
 /* The Slurm settings of a workflow; without a workflow, the defaults. */
@@ -214,10 +207,10 @@ static enum hrf_status load_settings(const char *file, const struct hrf_option_l
     if (file != NULL)
         return hrf_cli_load(file, set, out, err);
     *out = hrf_calloc(1, sizeof **out);
-    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory");
+    return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int doctor_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false, slurm = false, no_probe = false;
     const char *directory = ".";
@@ -245,16 +238,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     slurm |= workflow->executor.type == HRF_EXECUTOR_SLURM;
     look_at_engine(&doctor);
     if (hrf_cli_check_ranks(workflow, &err) == HRF_E_EXTERNAL)
-        hrf_doctor_tell(&doctor, HRF_BAD, "ranks", "no inference job can run", "%s", err.text);
+        hrf_doctor_add(&doctor, HRF_BAD, "ranks", "no inference job can run", "%s", err.text);
     look_at_cores(&doctor);
     look_at_slides(&doctor);
     look_at_hdf5(&doctor);
     look_at_directory(&doctor, directory);
     hrf_doctor_slurm(&doctor, &workflow->executor, directory, slurm, slurm && !no_probe);
     if (json)
-        print_json(&doctor);
+        print_doctor_json(&doctor);
     else
-        print_text(&doctor, slurm);
+        print_doctor_text(&doctor, slurm);
     return doctor.is_bad ? HRF_EXIT_LACKS : 0;
 }
 
@@ -269,5 +262,5 @@ const struct hrf_command hrf_cli_doctor = {
     .summary = "check that this machine and its Slurm have what a run needs",
     .details = details,
     .max_operands = 1,
-    .run = run,
+    .run = doctor_main,
 };

@@ -1,4 +1,4 @@
-/* doctor.h - findings of `hires-flow doctor`, and the part of them that is Slurm. */
+/* doctor.h - the findings of `hires-flow doctor`, and those that concern Slurm. */
 #ifndef HRF_ORCHESTRATOR_CLI_DOCTOR_H
 #define HRF_ORCHESTRATOR_CLI_DOCTOR_H
 
@@ -12,11 +12,11 @@ struct hrf_doctor {
     bool is_bad;
 };
 
-/* `meaning`: what it means for a run; the rest: what was found. */
-void hrf_doctor_tell(struct hrf_doctor *doctor, enum hrf_verdict verdict, const char *subject,
-                     const char *meaning, const char *format, ...) HRF_PRINTF(5, 6);
-/* Asks Slurm's commands, and runs two ranks for a moment when `probe`. Without Slurm here it says
- * so in one line, which is bad only when `is_needed`. */
+/* Adds a finding; `meaning` says what it means for a run, `format` what was found. */
+void hrf_doctor_add(struct hrf_doctor *doctor, enum hrf_verdict verdict, const char *subject,
+                    const char *meaning, const char *format, ...) HRF_PRINTF(5, 6);
+/* Adds findings from Slurm's commands, and with `probe` from a short test job of two ranks. If
+ * there is no Slurm, one finding says so, which is bad only if `is_needed`. */
 void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
                       const char *directory, bool is_needed, bool probe);
 

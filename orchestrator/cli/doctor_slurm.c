@@ -51,9 +51,8 @@ static void look_at_commands(struct hrf_doctor *doctor)
             snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", tools[i]);
     }
     if (missing[0] != '\0')
-        hrf_doctor_tell(doctor, HRF_BAD, "slurm",
-                        "jobs cannot be submitted, monitored or cancelled",
-                        "these commands do not work:%s", missing);
+        hrf_doctor_add(doctor, HRF_BAD, "slurm", "jobs cannot be submitted, monitored or cancelled",
+                       "these commands do not work:%s", missing);
 }
 
 static void look_at_controller(struct hrf_doctor *doctor)
@@ -63,35 +62,36 @@ static void look_at_controller(struct hrf_doctor *doctor)
     char why[300];
     const double start = hrf_clock_seconds();
     if (!ask(queue, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why)) {
-        hrf_doctor_tell(doctor, HRF_BAD, "controller",
-                        "no job can be submitted; running jobs continue and write their results",
-                        "%s", why);
+        hrf_doctor_add(doctor, HRF_BAD, "controller",
+                       "no job can be submitted; running jobs continue and write their results",
+                       "%s", why);
         return;
     }
     hrf_slurm_output_release(&out);
-    hrf_doctor_tell(doctor, HRF_GOOD, "controller",
-                    "queried once for all jobs, at most every 2 s, less often if it is slow",
-                    "answers squeue in %.0f ms", 1000 * (hrf_clock_seconds() - start));
+    hrf_doctor_add(doctor, HRF_GOOD, "controller",
+                   "queried once for all jobs, at most every 2 s, less often if it is slow",
+                   "answers squeue in %.0f ms", 1000 * (hrf_clock_seconds() - start));
 }
 
-static void tell_config(struct hrf_doctor *doctor, const struct hrf_slurm_limits *l)
+static void report_config(struct hrf_doctor *doctor, const struct hrf_slurm_limits *l)
 {
-    hrf_doctor_tell(doctor, HRF_GOOD, "slurm", "versions 21.08 to 26.05 are supported",
-                    "version %s", l->version);
-    hrf_doctor_tell(
-        doctor, HRF_GOOD, "arrays", "more jobs are submitted as several arrays, one after another",
-        "up to %lld jobs each (MaxArraySize %lld, MaxJobCount %lld)", (long long)hrf_slurm_most(l),
-        (long long)l->max_array_size, (long long)l->max_job_count);
-    hrf_doctor_tell(doctor, HRF_GOOD, "accounting",
-                    l->has_accounting    ? "queried for jobs that the controller no longer knows"
-                    : l->has_completions ? "not needed; the log of ended jobs is queried for jobs "
-                                           "that the controller no longer knows"
-                                         : "not needed; a job's own record says how it ended",
-                    "%s, job completions: %s, ended jobs stay visible for %lld s",
-                    l->has_accounting ? "available" : "none",
-                    l->completions[0] != '\0' ? l->completions : "none",
-                    (long long)l->min_job_age_s);
-    hrf_doctor_tell(
+    hrf_doctor_add(doctor, HRF_GOOD, "slurm", "versions 21.08 to 26.05 are supported", "version %s",
+                   l->version);
+    hrf_doctor_add(doctor, HRF_GOOD, "arrays",
+                   "more jobs are submitted as several arrays, one after another",
+                   "up to %lld jobs each (MaxArraySize %lld, MaxJobCount %lld)",
+                   (long long)hrf_slurm_max_array(l), (long long)l->max_array_size,
+                   (long long)l->max_job_count);
+    hrf_doctor_add(doctor, HRF_GOOD, "accounting",
+                   l->has_accounting    ? "queried for jobs that the controller no longer knows"
+                   : l->has_completions ? "not needed; the log of ended jobs is queried for jobs "
+                                          "that the controller no longer knows"
+                                        : "not needed; a job's own record says how it ended",
+                   "%s, job completions: %s, ended jobs stay visible for %lld s",
+                   l->has_accounting ? "available" : "none",
+                   l->completions[0] != '\0' ? l->completions : "none",
+                   (long long)l->min_job_age_s);
+    hrf_doctor_add(
         doctor, l->can_requeue ? HRF_GOOD : HRF_WARNING, "requeue",
         l->can_requeue
             ? "Slurm restarts a job whose node failed or that was preempted"
@@ -109,33 +109,33 @@ static int64_t look_at_config(struct hrf_doctor *doctor, const char *partition)
     struct hrf_slurm_output out;
     char why[300];
     if (!ask(config, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why))
-        return 0; /* the controller's line tells it */
+        return 0; /* the line about the controller says so */
     hrf_slurm_config_parse(out.output.text, &limits);
     hrf_slurm_output_release(&out);
-    tell_config(doctor, &limits);
+    report_config(doctor, &limits);
     if (!ask(partitions, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why))
         return 0;
     const bool found = hrf_slurm_partition_parse(out.output.text, partition, &p);
     hrf_slurm_output_release(&out);
     if (!found)
-        hrf_doctor_tell(
-            doctor, HRF_BAD, "partition", "set executor.slurm.partition to one that `sinfo` lists",
-            partition != NULL ? "there is no '%s'" : "there is no default partition%.0s",
-            partition != NULL ? partition : "");
+        hrf_doctor_add(doctor, HRF_BAD, "partition",
+                       "set executor.slurm.partition to one that `sinfo` lists",
+                       partition != NULL ? "there is no '%s'" : "there is no default partition%.0s",
+                       partition != NULL ? partition : "");
     else
-        hrf_doctor_tell(doctor, strcmp(p.state, "UP") == 0 ? HRF_GOOD : HRF_BAD, "partition",
-                        p.max_minutes > 0 ? "jobs with a longer time limit would never start"
-                                          : "jobs may have any time limit",
-                        "%s is %s: %lld nodes, %lld cores, at most %lld minutes for a job", p.name,
-                        p.state, (long long)p.n_nodes, (long long)p.n_cpus,
-                        (long long)p.max_minutes);
+        hrf_doctor_add(doctor, strcmp(p.state, "UP") == 0 ? HRF_GOOD : HRF_BAD, "partition",
+                       p.max_minutes > 0 ? "jobs with a longer time limit would never start"
+                                         : "jobs may have any time limit",
+                       "%s is %s: %lld nodes, %lld cores, at most %lld minutes for a job", p.name,
+                       p.state, (long long)p.n_nodes, (long long)p.n_cpus,
+                       (long long)p.max_minutes);
     if (found)
-        hrf_doctor_tell(doctor, HRF_GOOD, "warning",
-                        "time that a job has to write its last scores; scores more than a minute "
-                        "old are kept in any case",
-                        "a job that is cancelled has %lld s (KillWait), one that is preempted "
-                        "%lld s more (GraceTime)",
-                        (long long)limits.kill_wait_s, (long long)p.grace_s);
+        hrf_doctor_add(doctor, HRF_GOOD, "warning",
+                       "time that a job has to write its last scores; scores more than a minute "
+                       "old are kept in any case",
+                       "a job that is cancelled has %lld s (KillWait), one that is preempted "
+                       "%lld s more (GraceTime)",
+                       (long long)limits.kill_wait_s, (long long)p.grace_s);
     return found ? p.n_nodes : 0;
 }
 
@@ -152,14 +152,14 @@ static void look_at_fit(struct hrf_doctor *doctor, const struct hrf_workflow_exe
         if (hrf_slurm_fit_ask(settings, kinds[i], &why) == HRF_OK)
             continue;
         fits = false;
-        hrf_doctor_tell(doctor, HRF_BAD, "fit", "such jobs would be refused, or wait for ever",
-                        "%s jobs: %s", kinds[i], why.text);
+        hrf_doctor_add(doctor, HRF_BAD, "fit", "such jobs would be refused, or wait for ever",
+                       "%s jobs: %s", kinds[i], why.text);
     }
     if (fits)
-        hrf_doctor_tell(doctor, HRF_GOOD, "fit", "the jobs of a run fit them",
-                        "%s has %lld nodes with at most %lld processors, %.3g GiB and %lld GPUs",
-                        offer.partition.name, (long long)offer.n_nodes, (long long)offer.most_cpus,
-                        (double)offer.most_memory_bytes / 0x1p30, (long long)offer.most_gpus);
+        hrf_doctor_add(doctor, HRF_GOOD, "fit", "the jobs of a run fit them",
+                       "%s has %lld nodes with at most %lld processors, %.3g GiB and %lld GPUs",
+                       offer.partition.name, (long long)offer.n_nodes, (long long)offer.max_cpus,
+                       (double)offer.max_memory_bytes / 0x1p30, (long long)offer.max_gpus);
 }
 
 static bool has_pmix(struct hrf_doctor *doctor)
@@ -174,9 +174,9 @@ static bool has_pmix(struct hrf_doctor *doctor)
         hrf_slurm_output_release(&out);
     }
     if (!found)
-        hrf_doctor_tell(doctor, HRF_WARNING, "pmix",
-                        "only jobs with one rank can run: nodes and ranks_per_node must be 1",
-                        "srun --mpi=list does not name pmix%s%s", why[0] != '\0' ? ": " : "", why);
+        hrf_doctor_add(doctor, HRF_WARNING, "pmix",
+                       "only jobs with one rank can run: nodes and ranks_per_node must be 1",
+                       "srun --mpi=list does not name pmix%s%s", why[0] != '\0' ? ": " : "", why);
     return found;
 }
 
@@ -188,12 +188,11 @@ static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_exe
     HRF_AUTO_FREE char *engine = NULL, *chdir = NULL, *partition = NULL;
     struct hrf_slurm_output out;
     char why[300] = "";
-    if (hrf_launch_find_engine(&engine, NULL) != HRF_OK ||
-        (chdir = hrf_format("--chdir=%s", directory)) == NULL ||
-        (partition = hrf_format("--partition=%s", settings->slurm.partition != NULL
-                                                      ? settings->slurm.partition
-                                                      : "")) == NULL)
+    if (hrf_launch_find_engine(&engine, NULL) != HRF_OK)
         return;
+    chdir = hrf_format("--chdir=%s", directory);
+    if (settings->slurm.partition != NULL)
+        partition = hrf_format("--partition=%s", settings->slurm.partition);
     const char *argv[20] = { "srun",     "--mpi=pmix",     "--ntasks=2", "--mem=500M",
                              "--time=2", "--immediate=30", "--quiet",    chdir };
     size_t n = 8;
@@ -207,14 +206,14 @@ static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_exe
     argv[n++] = "2";
     const double start = hrf_clock_seconds();
     if (!ask(argv, PROBE_MS, &out, why, sizeof why)) {
-        hrf_doctor_tell(doctor, HRF_WARNING, "ranks",
-                        "jobs with several ranks may not start; jobs with one rank do",
-                        "two ranks could not connect to each other: %s", why);
+        hrf_doctor_add(doctor, HRF_WARNING, "ranks",
+                       "jobs with several ranks may not start; jobs with one rank do",
+                       "two ranks could not connect to each other: %s", why);
         return;
     }
-    hrf_doctor_tell(doctor, HRF_GOOD, "ranks", "the ranks of a job share its patches",
-                    "%.*s, %.1f s", (int)strcspn(out.output.text, "\n"), out.output.text,
-                    hrf_clock_seconds() - start);
+    hrf_doctor_add(doctor, HRF_GOOD, "ranks", "the ranks of a job share its patches",
+                   "%.*s, %.1f s", (int)strcspn(out.output.text, "\n"), out.output.text,
+                   hrf_clock_seconds() - start);
     hrf_slurm_output_release(&out);
 }
 
@@ -225,12 +224,11 @@ static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_e
     HRF_AUTO_FREE char *absolute = NULL, *path = NULL, *partition = NULL;
     struct hrf_slurm_output out;
     char why[300] = "";
-    if (hrf_path_absolute(directory, &absolute, NULL) != HRF_OK ||
-        (path = hrf_format("%s/.hires-flow-doctor-%ld", absolute, (long)getpid())) == NULL ||
-        (partition = hrf_format("--partition=%s", settings->slurm.partition != NULL
-                                                      ? settings->slurm.partition
-                                                      : "")) == NULL)
+    if (hrf_path_absolute(directory, &absolute, NULL) != HRF_OK)
         return;
+    path = hrf_format("%s/.hires-flow-doctor-%ld", absolute, (long)getpid());
+    if (settings->slurm.partition != NULL)
+        partition = hrf_format("--partition=%s", settings->slurm.partition);
     const char *argv[12] = { "srun",           "--ntasks=1", "--mem=100M", "--time=1",
                              "--immediate=30", "--quiet",    "--chdir=/" };
     size_t n = 7;
@@ -240,8 +238,8 @@ static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_e
     argv[n++] = path;
     const int64_t before = hrf_clock_wall_ms();
     if (!ask(argv, PROBE_MS, &out, why, sizeof why)) {
-        hrf_doctor_tell(doctor, HRF_BAD, "sharing", "jobs cannot write results",
-                        "a job could not write into '%s': %s", absolute, why);
+        hrf_doctor_add(doctor, HRF_BAD, "sharing", "jobs cannot write results",
+                       "a job could not write into '%s': %s", absolute, why);
         return;
     }
     hrf_slurm_output_release(&out);
@@ -251,9 +249,9 @@ static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_e
         hrf_clock_sleep_ms(100);
     const int64_t seen_ms = hrf_clock_wall_ms() - before;
     if (stat(path, &info) != 0) {
-        hrf_doctor_tell(doctor, HRF_BAD, "sharing",
-                        "choose a folder in which every node of the cluster sees the same files",
-                        "a file that a job wrote into '%s' does not appear here", absolute);
+        hrf_doctor_add(doctor, HRF_BAD, "sharing",
+                       "choose a folder in which every node of the cluster sees the same files",
+                       "a file that a job wrote into '%s' does not appear here", absolute);
         return;
     }
     const int64_t then = (int64_t)info.st_mtim.tv_sec * 1000 + info.st_mtim.tv_nsec / 1000000;
@@ -261,13 +259,13 @@ static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_e
                          : then > before + seen_ms ? then - before - seen_ms
                                                    : 0;
     unlink(path);
-    hrf_doctor_tell(doctor, HRF_GOOD, "sharing", "results of jobs arrive here",
-                    "a file that a job wrote into '%s' appears after %.1f s", absolute,
-                    (double)seen_ms / 1000);
-    hrf_doctor_tell(doctor, llabs(skew) > SKEW_MS ? HRF_WARNING : HRF_GOOD, "clocks",
-                    "no decision depends on clocks, but times in reports may look odd",
-                    "a node's clock differs by %.1f s: it is %s this machine's",
-                    (double)llabs(skew) / 1000, skew < 0 ? "behind" : "ahead of");
+    hrf_doctor_add(doctor, HRF_GOOD, "sharing", "results of jobs arrive here",
+                   "a file that a job wrote into '%s' appears after %.1f s", absolute,
+                   (double)seen_ms / 1000);
+    hrf_doctor_add(doctor, llabs(skew) > SKEW_MS ? HRF_WARNING : HRF_GOOD, "clocks",
+                   "no decision depends on clocks, but times in reports may look odd",
+                   "a node's clock differs by %.1f s: it is %s this machine's",
+                   (double)llabs(skew) / 1000, skew < 0 ? "behind" : "ahead of");
 }
 
 void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
@@ -277,9 +275,9 @@ void hrf_doctor_slurm(struct hrf_doctor *doctor, const struct hrf_workflow_execu
     struct hrf_slurm_output out;
     char why[300];
     if (!ask(version, HRF_SLURM_DEADLINE_MS, &out, why, sizeof why)) {
-        hrf_doctor_tell(doctor, is_needed ? HRF_BAD : HRF_GOOD, "slurm",
-                        "only runs with executor.type: local work",
-                        "not available on this machine: %s", why);
+        hrf_doctor_add(doctor, is_needed ? HRF_BAD : HRF_GOOD, "slurm",
+                       "only runs with executor.type: local work",
+                       "not available on this machine: %s", why);
         return;
     }
     hrf_slurm_output_release(&out);

@@ -8,6 +8,7 @@
 #include "orchestrator/run/run.h"
 #include "schema/hdf5/hdf5_calls.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,9 +25,6 @@ char *hrf_cli_command_line(const char *command, int argc, char *const *argv)
 
 static int fail(const struct hrf_cli_drive *drive, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *text = drive->reword != NULL ? drive->reword(err->text) : NULL;
-    if (text != NULL)
-        snprintf(err->text, sizeof err->text, "%s", text);
     return hrf_cli_fail(drive->command, err);
 }
 
@@ -52,7 +50,7 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
 static enum hrf_status check_dataset(const struct hrf_workflow *w, struct hrf_error *err)
 {
     struct hrf_slide_rows slides = { .items = NULL };
-    const enum hrf_status status = hrf_ingest(w, &slides, NULL, err);
+    const enum hrf_status status = hrf_ingest(w, NULL, &slides, NULL, err);
     hrf_slide_rows_release(&slides);
     return status;
 }
@@ -77,7 +75,7 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
     return status == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;
 }
 
-static void print_json(const struct hrf_run_summary *s, const char *directory)
+static void print_drive_json(const struct hrf_run_summary *s, const char *directory)
 {
     static const char *const ends[] = { "done", "detached", "cancelled" };
     HRF_AUTO_JSON value = json_pack(
@@ -86,16 +84,7 @@ static void print_json(const struct hrf_run_summary *s, const char *directory)
         (json_int_t)s->n_done, "failed", (json_int_t)s->n_failed, "no_tissue",
         (json_int_t)s->n_no_tissue, "excluded", (json_int_t)s->n_excluded, "tasks_run",
         (json_int_t)s->n_tasks_run, "tasks_cached", (json_int_t)s->n_tasks_cached);
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
-}
-
-static void print_figures(const char *directory)
-{
-    HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
-    HRF_AUTO_JSON report = NULL;
-    if (path != NULL && hrf_json_read_file(path, &report, NULL) == HRF_OK)
-        hrf_cli_print_figures(report);
+    hrf_json_print(value);
 }
 
 static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run_summary *s,
@@ -104,7 +93,7 @@ static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run
     HRF_AUTO_FREE char *labels = hrf_path_join(directory, "results/labels.csv");
     HRF_AUTO_FREE char *page = hrf_path_join(directory, "report/index.html");
     if (drive->json) {
-        print_json(s, directory);
+        print_drive_json(s, directory);
     } else if (s->end != HRF_RUN_DONE) {
         hrf_cli_printf("%s; to continue: %s\n",
                        s->end == HRF_RUN_CANCELLED ? "cancelled" : "detached, jobs continue",
@@ -113,10 +102,13 @@ static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run
         hrf_cli_printf("%lld slides: %lld done, %lld failed, %lld without tissue, %lld excluded\n",
                        (long long)s->n_slides, (long long)s->n_done, (long long)s->n_failed,
                        (long long)s->n_no_tissue, (long long)s->n_excluded);
-        hrf_cli_print_failed(directory, drive->reword);
-        print_figures(directory);
-        hrf_cli_printf("labels: %s\nreport: %s\n", labels != NULL ? labels : "?",
-                       w->report.html && page != NULL ? page : "(not requested)");
+        hrf_cli_print_failed(directory);
+        HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
+        HRF_AUTO_JSON report = NULL;
+        if (hrf_json_read_file(path, &report, NULL) == HRF_OK)
+            hrf_cli_print_figures(report);
+        hrf_cli_printf("labels: %s\nreport: %s\n", labels,
+                       w->report.html ? page : "(not requested)");
     }
     if (s->end != HRF_RUN_DONE)
         return HRF_EXIT_INTERRUPTED;
@@ -127,10 +119,7 @@ static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run
 static int fail_run(const struct hrf_cli_drive *drive, struct hrf_error *err)
 {
     fail(drive, err);
-    if (err->status == HRF_E_NOSPACE)
-        fputs("finished work is kept: free some space on that disk and run the same command "
-              "again\n",
-              stderr);
+    hrf_cli_print_way_out_of_full_disk(err, "run the same command again");
     return err->status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
 }
 
@@ -152,6 +141,6 @@ int hrf_cli_drive(const struct hrf_cli_drive *drive, const struct hrf_workflow *
                                  .error = status != HRF_OK ? err.text : NULL,
                                  .exit_code = code };
     if (summary.run_id[0] != '\0') /* else it never began: another driver runs, for one */
-        hrf_cli_tell_end(&end);
+        hrf_cli_run_on_end(&end);
     return code;
 }

@@ -4,26 +4,17 @@
 
 #include <stdio.h>
 
-static int show(const struct hrf_evaluation *evaluation, bool json, const char *command,
-                struct hrf_error *err)
+static void print_evaluation(const struct hrf_evaluation *evaluation, bool json)
 {
     if (json) {
         HRF_AUTO_JSON root = hrf_evaluation_json(evaluation);
-        HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
-        if (text == NULL) {
-            hrf_error_set(err, HRF_E_NOMEM, "no memory for the JSON");
-            return hrf_cli_fail(command, err);
-        }
-        puts(text);
-        return 0;
+        hrf_json_print(root);
+        return;
     }
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     hrf_evaluation_text(evaluation, &text);
-    const enum hrf_status status = hrf_strbuf_status(&text, err);
-    if (status == HRF_OK)
-        hrf_cli_printf("%s", text.text);
+    hrf_cli_printf("%s", text.text);
     hrf_strbuf_release(&text);
-    return status == HRF_OK ? 0 : hrf_cli_fail(command, err);
 }
 
 static enum hrf_status check(const struct hrf_evaluation_params *params, struct hrf_error *err)
@@ -43,7 +34,7 @@ static enum hrf_status check(const struct hrf_evaluation_params *params, struct 
     return HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int evaluate_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct hrf_evaluation_params params = { .n_resamples = HRF_BOOTSTRAP_RESAMPLES, .seed = 1 };
     struct hrf_option_list exclude = { .n_items = 0 };
@@ -102,7 +93,8 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (status != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     fputs(evaluation->warnings.text, stderr);
-    return show(evaluation, json, command->name, &err);
+    print_evaluation(evaluation, json);
+    return 0;
 }
 
 const struct hrf_command hrf_cli_evaluate = {
@@ -118,5 +110,5 @@ const struct hrf_command hrf_cli_evaluate = {
         "and named.",
     .min_operands = 0,
     .max_operands = 0,
-    .run = run,
+    .run = evaluate_main,
 };

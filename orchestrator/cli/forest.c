@@ -21,7 +21,6 @@ struct request {
 static enum hrf_status write_text(const char *path, const struct hrf_strbuf *text,
                                   struct hrf_error *err)
 {
-    HRF_TRY(hrf_strbuf_status(text, err));
     if (path != NULL)
         return hrf_file_write_atomic(path, text->text, text->length, err);
     fwrite(text->text, 1, text->length, stdout);
@@ -66,12 +65,12 @@ static enum hrf_status add_slide(const struct source *s, const struct hrf_slide_
     return HRF_OK;
 }
 
-static enum hrf_status gather(struct source *s, const struct request *r, struct hrf_error *err)
+static enum hrf_status gather_tables(struct source *s, const struct request *r,
+                                     struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
     struct hrf_option_list none = { .n_items = 0 };
     HRF_AUTO_FREE char *file = hrf_path_join(r->files[0], "workflow.yaml");
-    HRF_CHECK_MEMORY(file != NULL, err, "no memory for a path");
     HRF_TRY(hrf_store_open_run(r->files[0], &s->store, err));
     HRF_TRY(hrf_cli_load(file, &none, &s->workflow, err));
     hrf_run_params_fill(s->workflow, s->precisions, &s->params);
@@ -94,7 +93,7 @@ static enum hrf_status gather(struct source *s, const struct request *r, struct 
 static enum hrf_status features(const struct request *r, struct hrf_error *err)
 {
     struct source source = { .workflow = NULL };
-    const enum hrf_status status = gather(&source, r, err);
+    const enum hrf_status status = gather_tables(&source, r, err);
     source_release(&source);
     return status;
 }
@@ -116,7 +115,7 @@ static enum hrf_status train(const struct request *r, struct hrf_error *err)
     if (r->out == NULL)
         return hrf_error_set(err, HRF_E_USER, "--out FILE is missing");
     HRF_TRY(read_tables(r, &table, err));
-    HRF_TRY(hrf_forest_train(table, &r->options, HRF_VERSION, &forest, err));
+    HRF_TRY(hrf_forest_train(table, &r->options, &forest, err));
     HRF_TRY(hrf_forest_write(forest, r->out, err));
     fprintf(stderr, "%s: %lld trees on %zu slides\n", r->out, (long long)r->options.n_trees,
             table->n_rows);
@@ -132,9 +131,9 @@ static enum hrf_status score(const struct request *r, struct hrf_error *err)
         return hrf_error_set(err, HRF_E_USER, "--forest FILE is missing");
     HRF_TRY(read_tables(r, &table, err));
     HRF_TRY(hrf_forest_read(r->forest, &forest, err));
-    HRF_AUTO_FREE float *scores = hrf_alloc_array(table->n_rows + 1, sizeof *scores);
+    HRF_AUTO_FREE float *scores = hrf_try_alloc_array(table->n_rows + 1, sizeof *scores);
     HRF_CHECK_MEMORY(scores != NULL, err, "no memory for %zu scores", table->n_rows);
-    HRF_TRY(hrf_forest_score(forest, table, r->seen, HRF_VERSION, scores, err));
+    HRF_TRY(hrf_forest_score(forest, table, r->seen, scores, err));
     hrf_strbuf_adds(&out, "slide,score\n");
     for (size_t i = 0; i < table->n_rows; i++) {
         hrf_csv_add_cell(&out, table->rows[i].slide);
@@ -143,7 +142,7 @@ static enum hrf_status score(const struct request *r, struct hrf_error *err)
     return write_text(r->out, &out, err);
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int forest_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = { .threshold = 0.7, .options = HRF_FOREST_DEFAULTS };
     const struct hrf_option options[] = {
@@ -197,5 +196,5 @@ const struct hrf_command hrf_cli_forest = {
         "that `evaluate --slides` reads. A slide that the forest was trained on is refused.",
     .min_operands = 2,
     .max_operands = -1,
-    .run = run,
+    .run = forest_main,
 };

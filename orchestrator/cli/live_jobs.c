@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 4096, SHOWN = 20 };
+enum { MAX = 4096, SHOWN = 20 };
 
-const char *hrf_live_state_name(enum hrf_live_state state)
+static const char *live_state_name(enum hrf_live_state state)
 {
     static const char *const names[] = { "waiting", "running", "silent",
                                          "ended",   "gone",    "withdrawn" };
@@ -56,9 +56,9 @@ static bool is_gone(const struct hrf_attempt_row *attempt, const struct hrf_sent
     return hrf_process_start_time((pid_t)attempt->pid) != attempt->start_time;
 }
 
-static enum hrf_live_state judge(const char *directory, const struct hrf_attempt_row *attempt,
-                                 const char *newest, struct hrf_sentinel *last,
-                                 struct hrf_live_job *out)
+static enum hrf_live_state judge_job(const char *directory, const struct hrf_attempt_row *attempt,
+                                     const char *newest, struct hrf_sentinel *last,
+                                     struct hrf_live_job *out)
 {
     struct hrf_sentinel start;
     const bool has_begun = hrf_cli_read_sentinel(directory, attempt, "start", &start);
@@ -77,7 +77,7 @@ static enum hrf_live_state judge(const char *directory, const struct hrf_attempt
         out->text = hrf_strdup("its process is gone; the next driver imports its results");
         return HRF_LIVE_GONE;
     }
-    if (!has_begun && newest != NULL && hrf_fence_is_set(newest))
+    if (!has_begun && hrf_fence_is_set(newest))
         return HRF_LIVE_WITHDRAWN;
     if (!has_begun)
         return attempt->start_time != 0 ? HRF_LIVE_RUNNING : HRF_LIVE_WAITING;
@@ -94,9 +94,9 @@ static bool has_ended(const char *attempt, int n_starts, size_t index, int64_t *
     snprintf(id, sizeof id, "t%04zu", index);
     for (int k = n_starts > 0 ? n_starts - 1 : 0; k >= 0; k--) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
-        if (directory != NULL && hrf_task_has_status(directory, id))
+        if (hrf_task_has_status(directory, id))
             return true;
-        if (directory != NULL && *done == 0 && !hrf_task_progress_read(directory, id, done, &total))
+        if (*done == 0 && !hrf_task_progress_read(directory, id, done, &total))
             *done = 0;
     }
     return false;
@@ -133,21 +133,17 @@ static void count_tasks(const struct hrf_attempt_row *attempt, const char *path,
     }
 }
 
-static enum hrf_status look(const char *directory, const struct hrf_attempt_row *attempt,
-                            const struct hrf_task_row *by_id, size_t n, struct hrf_live_job *job,
-                            struct hrf_live_jobs *all, struct hrf_error *err)
+static void look_at_job(const char *directory, const struct hrf_attempt_row *attempt,
+                        const struct hrf_task_row *by_id, size_t n, struct hrf_live_job *job,
+                        struct hrf_live_jobs *all)
 {
     struct hrf_sentinel last = { .start_ms = 0 };
     HRF_AUTO_FREE char *path = hrf_path_join(directory, attempt->directory);
-    const int n_starts = path != NULL ? hrf_start_count(path, 0) : 0;
-    HRF_AUTO_FREE char *newest = path != NULL
-                                     ? hrf_start_directory(path, n_starts > 0 ? n_starts - 1 : 0)
-                                     : NULL;
+    const int n_starts = hrf_start_count(path, 0);
+    HRF_AUTO_FREE char *newest = hrf_start_directory(path, n_starts > 0 ? n_starts - 1 : 0);
     job->id = hrf_strdup(attempt->job_id);
-    HRF_CHECK_MEMORY(path != NULL && newest != NULL && job->id != NULL, err,
-                     "no memory to look at a job");
     job->kind = attempt->kind;
-    job->state = judge(directory, attempt, newest, &last, job);
+    job->state = judge_job(directory, attempt, newest, &last, job);
     const double now = (double)hrf_clock_wall_ms();
     job->age_s = last.beat_ms > 0 && now > (double)last.beat_ms
                      ? (now - (double)last.beat_ms) / 1000
@@ -157,7 +153,6 @@ static enum hrf_status look(const char *directory, const struct hrf_attempt_row 
     if (job->state == HRF_LIVE_RUNNING && job->kind == HRF_TASK_INFER && seconds > 0.5)
         job->patches_per_second = (double)job->n_patches_done / seconds;
     all->patches_per_second += job->patches_per_second;
-    return HRF_OK;
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -172,29 +167,22 @@ enum hrf_status hrf_live_jobs_read(struct hrf_store *store, const char *director
     struct hrf_attempt_rows open = { NULL, 0 };
     *out = (struct hrf_live_jobs){ .items = NULL };
     HRF_AUTO_FREE struct hrf_task_row *by_id = hrf_alloc_array(tasks->n_items + 1, sizeof *by_id);
-    HRF_CHECK_MEMORY(by_id != NULL, err, "no memory for %zu tasks", tasks->n_items);
     memcpy(by_id, tasks->items, tasks->n_items * sizeof *by_id);
     qsort(by_id, tasks->n_items, sizeof *by_id, compare_rows);
     HRF_TRY(hrf_store_get_attempts(store, true, &open, err));
-    const size_t n = open.n_items < MOST ? open.n_items : MOST;
+    const size_t n = open.n_items < MAX ? open.n_items : MAX;
     out->n_unread = (int64_t)(open.n_items - n);
     out->items = hrf_calloc(n + 1, sizeof *out->items);
-    enum hrf_status status = out->items != NULL
-                                 ? HRF_OK
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for %zu jobs", n);
-    for (size_t i = 0; i < n && status == HRF_OK; i++) {
-        out->n_items = i + 1;
-        status = look(directory, &open.items[i], by_id, tasks->n_items, &out->items[i], out, err);
-    }
+    for (; out->n_items < n; out->n_items++)
+        look_at_job(directory, &open.items[out->n_items], by_id, tasks->n_items,
+                    &out->items[out->n_items], out);
     hrf_attempt_rows_release(&open);
-    if (status != HRF_OK)
-        hrf_live_jobs_release(out);
-    return status;
+    return HRF_OK;
 }
 
 static void print_job(const struct hrf_live_job *job)
 {
-    hrf_cli_printf("job       %s %s", job->id, hrf_live_state_name(job->state));
+    hrf_cli_printf("job       %s %s", job->id, live_state_name(job->state));
     if (job->host != NULL)
         hrf_cli_printf(" on %s", job->host);
     if (job->state == HRF_LIVE_RUNNING && job->age_s > 0)
@@ -219,7 +207,7 @@ int hrf_live_jobs_print(const struct hrf_live_jobs *jobs)
     int64_t left = jobs->n_unread;
     for (size_t i = 0; i < jobs->n_items; i++) {
         if (jobs->items[i].state == HRF_LIVE_WAITING || shown == SHOWN) {
-            left++; /* a job that waits has nothing to tell */
+            left++; /* a job that waits has written nothing */
             continue;
         }
         print_job(&jobs->items[i]);
@@ -237,13 +225,12 @@ json_t *hrf_live_jobs_json(const struct hrf_live_jobs *jobs)
     for (size_t i = 0; i < jobs->n_items; i++) {
         const struct hrf_live_job *j = &jobs->items[i];
         json_array_append_new(
-            list,
-            json_pack("{ssssssss?ss?sfsIsIsIsIsf}", "job", j->id, "kind",
-                      hrf_task_kind_name(j->kind), "state", hrf_live_state_name(j->state), "host",
-                      j->host, "text", j->text, "seconds_since_sign_of_life", j->age_s,
-                      "tasks_done", (json_int_t)j->n_done, "tasks", (json_int_t)j->n_tasks,
-                      "patches_done", (json_int_t)j->n_patches_done, "patches",
-                      (json_int_t)j->n_patches, "patches_per_second", j->patches_per_second));
+            list, json_pack("{ssssssss?ss?sfsIsIsIsIsf}", "job", j->id, "kind",
+                            hrf_task_kind_name(j->kind), "state", live_state_name(j->state), "host",
+                            j->host, "text", j->text, "seconds_since_sign_of_life", j->age_s,
+                            "tasks_done", (json_int_t)j->n_done, "tasks", (json_int_t)j->n_tasks,
+                            "patches_done", (json_int_t)j->n_patches_done, "patches",
+                            (json_int_t)j->n_patches, "patches_per_second", j->patches_per_second));
     }
     return list;
 }

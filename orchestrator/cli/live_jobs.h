@@ -1,5 +1,5 @@
-/* live_jobs.h - what the jobs that have not been imported say of themselves: their sentinels, the
- * results that they have written and their progress. Read beside a driver, or without one. */
+/* live_jobs.h - the state of the jobs that have not been imported, from their sentinels, results
+ * and progress files. It can be read while a driver runs, or without one. */
 #ifndef HRF_ORCHESTRATOR_CLI_LIVE_JOBS_H
 #define HRF_ORCHESTRATOR_CLI_LIVE_JOBS_H
 
@@ -15,7 +15,6 @@ enum hrf_live_state {
     HRF_LIVE_WITHDRAWN /* it was revoked before it began */
 };
 enum { HRF_N_LIVE_STATES = 6 };
-const char *hrf_live_state_name(enum hrf_live_state state);
 
 struct hrf_live_job {
     char *id, *host,
@@ -31,22 +30,22 @@ struct hrf_live_job {
 struct hrf_live_jobs {
     struct hrf_live_job *items;
     size_t n_items;
-    int64_t n_unread; /* further jobs, which were not looked at */
-    /* Of the tasks that the store calls RUNNING, by kind and by the state of their job: those
-     * without a result; `n_written`: those with one, which no driver has imported yet. */
+    int64_t n_unread; /* further jobs, which were not read */
+    /* Tasks that are RUNNING in the store and have no result, by kind and by the state of their
+     * job; n_written: tasks with a result that no driver has imported yet. */
     int64_t tasks[HRF_N_TASK_KINDS][HRF_N_LIVE_STATES], n_written[HRF_N_TASK_KINDS];
-    int64_t n_patches_written; /* scored, and not imported yet */
-    double patches_per_second; /* of the jobs that run */
+    int64_t n_patches_written; /* patches that are scored and not imported yet */
+    double patches_per_second; /* sum over the running jobs */
 };
 
-/* Looks at the jobs that have not ended as far as the store knows. `tasks` are the store's. */
+/* Reads the jobs that have not ended according to the store. `tasks` are the store's. */
 HRF_CHECKED enum hrf_status hrf_live_jobs_read(struct hrf_store *store, const char *directory,
                                                const struct hrf_task_rows *tasks,
                                                struct hrf_live_jobs *out, struct hrf_error *err);
 void hrf_live_jobs_release(struct hrf_live_jobs *jobs);
-/* Jobs in that state. */
+/* Returns the number of jobs in that state. */
 int64_t hrf_live_jobs_count(const struct hrf_live_jobs *jobs, enum hrf_live_state state);
-/* One line for each job; returns the number of lines. */
+/* Prints one line for each job and returns the number of lines. */
 int hrf_live_jobs_print(const struct hrf_live_jobs *jobs);
 /* New reference. */
 json_t *hrf_live_jobs_json(const struct hrf_live_jobs *jobs);

@@ -1,4 +1,4 @@
-/* on_end.c - starts the command that is told of a run's end (on_end.h). */
+/* on_end.c - starts the command that receives the summary of a run at its end (on_end.h). */
 #include "orchestrator/cli/on_end.h"
 
 #include "base/path.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 600000, MOST_SAID = 4096, MOST_FAILED = 100 };
+enum { PATIENCE_MS = 600000, MAX_OUTPUT = 4096, MAX_FAILED = 100 };
 
 /* Appends one word at *at to `word` and moves *at behind it. False: a quote is not closed. */
 static bool take_word(const char **at, struct hrf_strbuf *word)
@@ -39,15 +39,12 @@ enum hrf_status hrf_cli_notify_setting(const char *text, char **out, struct hrf_
         HRF_AUTO_RELEASE(hrf_strbuf) word = HRF_STRBUF_INIT;
         if (!take_word(&at, &word))
             return hrf_error_set(err, HRF_E_USER, "--notify: a quote is not closed: %s", text);
-        HRF_AUTO_FREE char *quoted = hrf_yaml_quote(word.text);
-        HRF_CHECK_MEMORY(quoted != NULL, err, "no memory for a command line");
-        hrf_strbuf_addf(&setting, "%s%s", before, quoted);
+        hrf_strbuf_adds(&setting, before);
+        hrf_yaml_add_quoted(&setting, word.text);
         at += strspn(at, " ");
     }
     hrf_strbuf_addc(&setting, ']');
-    HRF_TRY(hrf_strbuf_status(&setting, err));
     *out = hrf_strbuf_detach(&setting);
-    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a command line");
     return HRF_OK;
 }
 
@@ -60,7 +57,7 @@ static json_t *failed_json(const char *directory)
     if (hrf_store_open_run(directory, &store, NULL) != HRF_OK ||
         hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
         return list;
-    for (size_t i = 0; i < slides.n_items && json_array_size(list) < MOST_FAILED; i++) {
+    for (size_t i = 0; i < slides.n_items && json_array_size(list) < MAX_FAILED; i++) {
         const struct hrf_slide_row *slide = &slides.items[i];
         if (slide->state == HRF_SLIDE_FAILED)
             json_array_append_new(
@@ -71,7 +68,7 @@ static json_t *failed_json(const char *directory)
     return list;
 }
 
-json_t *hrf_cli_end_json(const struct hrf_end *end)
+static json_t *end_json(const struct hrf_end *end)
 {
     static const char *const names[] = { "done", "detached", "cancelled" };
     const struct hrf_run_summary *s = end->summary;
@@ -89,25 +86,22 @@ json_t *hrf_cli_end_json(const struct hrf_end *end)
         end->exit_code, "number", (json_int_t)s->n_ends);
 }
 
-void hrf_cli_tell_end(const struct hrf_end *end)
+void hrf_cli_run_on_end(const struct hrf_end *end)
 {
     const struct hrf_text_list *words = &end->workflow->on_end;
     if (words->n_items == 0)
         return;
-    HRF_AUTO_JSON value = hrf_cli_end_json(end);
-    if (value != NULL)
-        json_object_set_new(value, "run_id", json_string(end->summary->run_id));
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
+    HRF_AUTO_JSON value = end_json(end);
+    json_object_set_new(value, "run_id", json_string(end->summary->run_id));
+    HRF_AUTO_FREE char *text = hrf_json_text(value);
     HRF_AUTO_FREE const char **argv = hrf_calloc(words->n_items + 1, sizeof *argv);
     HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT;
     struct hrf_process_result result = { .exited = false };
-    struct hrf_error err = { .text = "no memory" };
-    enum hrf_status status = HRF_E_NOMEM;
-    for (size_t i = 0; i < words->n_items && argv != NULL; i++)
+    struct hrf_error err = { .text = "" };
+    for (size_t i = 0; i < words->n_items; i++)
         argv[i] = words->items[i];
-    if (text != NULL && argv != NULL)
-        status = hrf_process_run(argv, NULL, text, PATIENCE_MS, MOST_SAID, NULL, &said, &result,
-                                 &err);
+    const enum hrf_status status = hrf_process_run(argv, NULL, text, PATIENCE_MS, MAX_OUTPUT, NULL,
+                                                   &said, &result, &err);
     if (status == HRF_OK && result.exited && result.exit_code == 0)
         return;
     if (status != HRF_OK)

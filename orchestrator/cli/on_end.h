@@ -1,4 +1,4 @@
-/* on_end.h - tells somebody else that a run has ended: the workflow's `on_end`, or --notify. */
+/* on_end.h - notifies somebody that a run has ended, by the workflow's `on_end` or --notify. */
 #ifndef HRF_ORCHESTRATOR_CLI_ON_END_H
 #define HRF_ORCHESTRATOR_CLI_ON_END_H
 
@@ -14,15 +14,13 @@ struct hrf_end {
     int exit_code;     /* of the subcommand */
 };
 
-/* "mail -s 'run ended' me" as --set on_end=[...]: words are divided at spaces, quotes of both kinds
- * keep spaces, a backslash the next character; nothing else is special. Heap in *out. HRF_E_USER: a
- * quote is not closed, or there is no word. */
+/* Converts a command line such as "mail -s 'run ended' me" to the setting on_end=[...] (heap).
+ * Words are divided at spaces, quotes of both kinds keep spaces, a backslash keeps the next
+ * character; nothing else is special. HRF_E_USER: a quote is not closed, or there is no word. */
 HRF_CHECKED enum hrf_status hrf_cli_notify_setting(const char *text, char **out,
                                                    struct hrf_error *err);
-/* The summary that the command gets. New reference. */
-json_t *hrf_cli_end_json(const struct hrf_end *end);
-/* Starts the command of workflow->on_end with the summary as its input and waits for it, at most
- * ten minutes. What goes wrong is said on stderr and changes nothing else. */
-void hrf_cli_tell_end(const struct hrf_end *end);
+/* Starts the command of workflow->on_end with the summary on its standard input and waits for it,
+ * at most ten minutes. A failure is reported on stderr and has no other effect. */
+void hrf_cli_run_on_end(const struct hrf_end *end);
 
 #endif

@@ -7,6 +7,7 @@
 #include "orchestrator/cli/plan_layout.h"
 #include "orchestrator/executor/slurm/script.h"
 #include "orchestrator/executor/slurm/site.h"
+#include "orchestrator/run/batches.h"
 #include "orchestrator/run/preview.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ struct counts {
     int64_t patches;                      /* infer tasks that are known and not cached */
 };
 
-static struct counts count(const struct hrf_preview *preview)
+static struct counts count_tasks_by_reason(const struct hrf_preview *preview)
 {
     struct counts c = { .patches = 0 };
     for (size_t i = 0; i < preview->n_tasks; i++) {
@@ -53,7 +54,7 @@ static bool asks_for_ranks(const struct hrf_layout_request *request)
 
 /* One rank has nothing to share: its speed and memory in one line. False: there are several
  * ranks, or the engine has no answer, and the table is to be printed. */
-static bool print_one_rank(const struct hrf_workflow *w, const char *precision)
+static bool print_one_rank(const struct hrf_workflow *w, enum hrf_precision precision)
 {
     const struct hrf_layout_request request = { .json = true };
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
@@ -68,8 +69,8 @@ static bool print_one_rank(const struct hrf_workflow *w, const char *precision)
     const double bytes = json_number_value(json_object_get(layout, "peak_memory_bytes"));
     if (json_integer_value(json_object_get(layout, "ranks")) != 1 || !(rate > 0))
         return false;
-    hrf_cli_printf("network   %s: about %.*f patches/s and %.3g GiB in a job", precision,
-                   rate < 10 ? 1 : 0, rate, bytes / 0x1p30);
+    hrf_cli_printf("network   %s: about %.*f patches/s and %.3g GiB in a job",
+                   hrf_precision_name(precision), rate < 10 ? 1 : 0, rate, bytes / 0x1p30);
     hrf_cli_printf("\n          costs: %s\n", source != NULL ? source : "not known");
     return true;
 }
@@ -80,7 +81,7 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     struct hrf_error why = { .status = HRF_OK };
     const char *name = hrf_precision_name(precision);
-    if (hrf_cli_plan_layout(w, name, request, &text, &why) != HRF_OK) {
+    if (hrf_cli_plan_layout(w, precision, request, &text, &why) != HRF_OK) {
         hrf_cli_printf("ranks     %s: %s\n", name, why.text);
         refusals->n++;
         refusals->last = why;
@@ -105,8 +106,7 @@ static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layou
         struct hrf_strbuf text = HRF_STRBUF_INIT;
         struct hrf_error why = { .status = HRF_OK };
         json_t *answer = NULL;
-        enum hrf_status status = hrf_cli_plan_layout(w, hrf_precision_name(w->precision[i]),
-                                                     request, &text, &why);
+        enum hrf_status status = hrf_cli_plan_layout(w, w->precision[i], request, &text, &why);
         if (status == HRF_OK)
             status = hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, &why);
         if (status != HRF_OK) {
@@ -152,7 +152,7 @@ static void print_tasks(const struct hrf_preview *preview)
 {
     for (size_t i = 0; i < preview->n_tasks; i++) {
         const struct hrf_preview_task *t = &preview->tasks[i];
-        HRF_AUTO_FREE char *name = hrf_text_printable(task_slide(preview, t));
+        HRF_AUTO_FREE char *name = hrf_text_escaped(task_slide(preview, t));
         hrf_cli_printf("  %-7s %s %s", hrf_preview_reason_name(t->reason),
                        hrf_task_kind_name(t->row.kind), name != NULL ? name : "?");
         if (t->row.precision[0] != '\0')
@@ -174,17 +174,16 @@ static char *sbatch_lines(const struct hrf_workflow *w, const struct hrf_preview
     static const enum hrf_task_kind kinds[] = { HRF_TASK_TILE, HRF_TASK_INFER };
     HRF_AUTO_FREE char *absolute = NULL;
     struct hrf_strbuf out = HRF_STRBUF_INIT;
-    struct hrf_error err;
-    if (hrf_path_absolute(directory, &absolute, &err) != HRF_OK)
-        return NULL;
-    const int64_t most = hrf_slurm_array_limit();
+    if (hrf_path_absolute(directory, &absolute, NULL) != HRF_OK)
+        return hrf_strdup("");
+    const int64_t max = hrf_slurm_array_limit();
     int64_t number = 1;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        const bool later = count(preview).reasons[kinds[i]][HRF_PREVIEW_UNKNOWN] > 0;
+        const bool later = count_tasks_by_reason(preview).reasons[kinds[i]][HRF_PREVIEW_UNKNOWN] >
+                           0;
         const int64_t n = preview->n_jobs[kinds[i]];
-        if (hrf_slurm_describe(&w->executor, hrf_task_kind_name(kinds[i]), n > 0 ? n : later, most,
-                               absolute, &number, &out, &err) != HRF_OK)
-            break;
+        hrf_slurm_describe(&w->executor, hrf_task_kind_name(kinds[i]), n > 0 ? n : later, max,
+                           absolute, &number, &out);
     }
     return hrf_strbuf_detach(&out);
 }
@@ -200,7 +199,7 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
         "for each rank\n",
         ranks, ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
         (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
-    for (const char *at = lines != NULL ? lines : ""; *at != '\0';) {
+    for (const char *at = lines; *at != '\0';) {
         const size_t n = strcspn(at, "\n");
         hrf_cli_printf("          %.*s\n", (int)n, at);
         at += n + (at[n] == '\n');
@@ -216,13 +215,11 @@ static void print_memory(const struct hrf_workflow *w)
     for (size_t i = 0; i < w->n_precisions; i++) {
         const char *name = hrf_precision_name(w->precision[i]);
         struct hrf_error why = { .status = HRF_OK };
-        if (hrf_cli_plan_memory(w, name, &n_bytes, &why) != HRF_OK)
+        if (hrf_cli_plan_memory(w, w->precision[i], &n_bytes, &why) != HRF_OK)
             return; /* said with the ranks */
         hrf_strbuf_addf(&list, "%s%s %.1f", i > 0 ? " + " : "", name, (double)n_bytes / MIB);
         sum += n_bytes;
     }
-    if (hrf_strbuf_status(&list, NULL) != HRF_OK)
-        return;
     const bool is_over = w->engine.memory_bytes > 0 && sum > w->engine.memory_bytes;
     hrf_cli_printf("memory    %s = %.1f MiB a rank for the networks side by side", list.text,
                    (double)sum / MIB);
@@ -263,12 +260,12 @@ static void print_heads(const struct hrf_workflow *w, const struct counts *c)
         hrf_cli_printf("          slides that a trained head tests, in every precision\n");
 }
 
-static void print_text(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const struct hrf_forecast *forecast, const char *directory,
-                       const struct hrf_layout_request *request, bool all,
-                       struct refusals *refusals)
+static void print_plan_text(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                            const struct hrf_forecast *forecast, const char *directory,
+                            const struct hrf_layout_request *request, bool all,
+                            struct refusals *refusals)
 {
-    const struct counts c = count(preview);
+    const struct counts c = count_tasks_by_reason(preview);
     hrf_cli_printf("ingest    %zu slide%s: %lld to do, %lld excluded, %lld missing\n",
                    preview->slides.n_items, preview->slides.n_items == 1 ? "" : "s",
                    (long long)slides_in(preview, HRF_SLIDE_PENDING),
@@ -301,7 +298,7 @@ static void print_text(const struct hrf_workflow *w, const struct hrf_preview *p
                    w->aggregate.threshold);
     const bool is_asked = asks_for_ranks(request);
     for (size_t i = 0; i < w->n_precisions; i++)
-        if (is_asked || !print_one_rank(w, hrf_precision_name(w->precision[i])))
+        if (is_asked || !print_one_rank(w, w->precision[i]))
             print_layout(w, w->precision[i], request, refusals);
     if (hrf_run_shares_reading(w))
         print_memory(w);
@@ -323,9 +320,9 @@ static json_t *task_json(const struct hrf_preview *preview, const struct hrf_pre
                      (json_int_t)t->row.first_patch, "n_patches", (json_int_t)t->row.n_patches);
 }
 
-static void print_json(const struct hrf_workflow *w, const struct hrf_preview *preview,
-                       const struct hrf_forecast *forecast, const char *directory,
-                       const struct hrf_layout_request *request, struct refusals *refusals)
+static void print_plan_json(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                            const struct hrf_forecast *forecast, const char *directory,
+                            const struct hrf_layout_request *request, struct refusals *refusals)
 {
     json_t *tasks = json_array();
     for (size_t i = 0; i < preview->n_tasks; i++)
@@ -337,7 +334,8 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
         (json_int_t)slides_in(preview, HRF_SLIDE_PENDING), "excluded",
         (json_int_t)slides_in(preview, HRF_SLIDE_EXCLUDED), "failed",
         (json_int_t)slides_in(preview, HRF_SLIDE_FAILED), "tasks", tasks, "patches_to_score",
-        (json_int_t)count(preview).patches, "layouts", layouts_json(w, request, refusals));
+        (json_int_t)count_tasks_by_reason(preview).patches, "layouts",
+        layouts_json(w, request, refusals));
     if (value != NULL) {
         HRF_AUTO_FREE char *lines = w->executor.type == HRF_EXECUTOR_SLURM
                                         ? sbatch_lines(w, preview, directory)
@@ -348,18 +346,7 @@ static void print_json(const struct hrf_workflow *w, const struct hrf_preview *p
                                       "infer", (json_int_t)preview->n_jobs[HRF_TASK_INFER]));
         json_object_set_new(value, "sbatch", hrf_cli_lines_json(lines != NULL ? lines : ""));
     }
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
-}
-
-/* An impossible layout in the workflow is shown as it is. If an option asked for it and no
- * precision has a prediction, that is wrong usage. */
-static int answer_refusals(const char *command, const struct hrf_layout_request *asked,
-                           const struct refusals *refusals, size_t n_precisions)
-{
-    return asks_for_ranks(asked) && refusals->n == n_precisions
-               ? hrf_cli_fail(command, &refusals->last)
-               : 0;
+    hrf_json_print(value);
 }
 
 struct look {
@@ -367,8 +354,8 @@ struct look {
     struct hrf_layout_request layout;
 };
 
-static int show(const char *command, const struct hrf_workflow *w, const char *directory,
-                const struct look *look)
+static int print_plan(const char *command, const struct hrf_workflow *w, const char *directory,
+                      const struct look *look)
 {
     struct refusals refusals = { .n = 0 };
     struct hrf_preview preview = { .warnings = HRF_STRBUF_INIT };
@@ -382,12 +369,16 @@ static int show(const char *command, const struct hrf_workflow *w, const char *d
     }
     fputs(preview.warnings.text, stderr);
     if (look->json)
-        print_json(w, &preview, &forecast, directory, &look->layout, &refusals);
+        print_plan_json(w, &preview, &forecast, directory, &look->layout, &refusals);
     else
-        print_text(w, &preview, &forecast, directory, &look->layout, look->all, &refusals);
+        print_plan_text(w, &preview, &forecast, directory, &look->layout, look->all, &refusals);
     hrf_forecast_release(&forecast);
     hrf_preview_release(&preview);
-    return answer_refusals(command, &look->layout, &refusals, w->n_precisions);
+    /* An impossible layout in the workflow is shown as it is. If an option asked for it and no
+     * precision has a prediction, that is wrong usage. */
+    return asks_for_ranks(&look->layout) && refusals.n == w->n_precisions
+               ? hrf_cli_fail(command, &refusals.last)
+               : 0;
 }
 
 int hrf_cli_show_plan(const struct hrf_cli_drive *drive, const struct hrf_workflow *workflow,
@@ -395,10 +386,10 @@ int hrf_cli_show_plan(const struct hrf_cli_drive *drive, const struct hrf_workfl
 {
     const struct look look = { .json = drive->json, .layout = { .json = drive->json } };
     const int code = hrf_cli_prepare(drive, workflow);
-    return code != 0 ? code : show(drive->command, workflow, directory, &look);
+    return code != 0 ? code : print_plan(drive->command, workflow, directory, &look);
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int plan_main(const struct hrf_command *command, int argc, char **argv)
 {
     const char *directory = NULL;
     struct look look = { .json = false };
@@ -431,7 +422,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (directory == NULL)
         directory = standard = hrf_cli_default_directory(w);
     look.layout.json = look.json;
-    return show(command->name, w, directory != NULL ? directory : ".", &look);
+    return print_plan(command->name, w, directory != NULL ? directory : ".", &look);
 }
 
 const struct hrf_command hrf_cli_plan = {
@@ -448,5 +439,5 @@ const struct hrf_command hrf_cli_plan = {
         "were measured on this machine (hires-flow profile, tune-comm) or a machine file.",
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = plan_main,
 };

@@ -2,6 +2,7 @@
 #include "orchestrator/cli/plan_forecast.h"
 
 #include "base/file_system.h"
+#include "base/quantity.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/cli/plan_layout.h"
 #include "orchestrator/cli/slides_summary.h"
@@ -17,8 +18,7 @@ static void ask_engine(const struct hrf_workflow *w, size_t p, struct hrf_foreca
     const struct hrf_layout_request request = { .json = true };
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     HRF_AUTO_JSON answer = NULL;
-    if (hrf_cli_plan_layout(w, hrf_precision_name(w->precision[p]), &request, &text, NULL) !=
-            HRF_OK ||
+    if (hrf_cli_plan_layout(w, w->precision[p], &request, &text, NULL) != HRF_OK ||
         hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, NULL) != HRF_OK)
         return;
     const json_t *layout = json_array_get(json_object_get(answer, "layouts"), 0);
@@ -44,37 +44,6 @@ enum hrf_status hrf_cli_forecast(const struct hrf_workflow *w, const char *direc
 
 /* ---- text ---- */
 
-struct amount {
-    char text[32];
-};
-
-static struct amount bytes(double n)
-{
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB" };
-    struct amount out;
-    int unit = 0;
-    for (; n >= 999.5 && unit < 5; unit++)
-        n /= 1000;
-    snprintf(out.text, sizeof out.text, "%.3g %s", n, units[unit]);
-    return out;
-}
-
-static struct amount duration(double s)
-{
-    struct amount out;
-    const int64_t n = llround(s);
-    if (n < 60)
-        snprintf(out.text, sizeof out.text, "%lld s", (long long)(n > 0 ? n : 1));
-    else if (n < 3600)
-        snprintf(out.text, sizeof out.text, "%lld min", (long long)(n + 30) / 60);
-    else if (n < 86400)
-        snprintf(out.text, sizeof out.text, "%lld:%02lld h", (long long)(n + 30) / 3600,
-                 (long long)(n + 30) / 60 % 60);
-    else
-        snprintf(out.text, sizeof out.text, "%.1f days", s / 86400);
-    return out;
-}
-
 void hrf_cli_print_slides(const struct hrf_workflow *w, const struct hrf_forecast *f)
 {
     struct hrf_slides_summary summary;
@@ -84,7 +53,7 @@ void hrf_cli_print_slides(const struct hrf_workflow *w, const struct hrf_forecas
     hrf_cli_printf("headers   %lld of %lld slides to tile, opened in %.1f s: %lld can be scored, "
                    "files of %s\n",
                    (long long)f->n_opened, (long long)f->n_untiled, f->survey.seconds,
-                   (long long)f->n_ready, bytes((double)summary.bytes).text);
+                   (long long)f->n_ready, hrf_bytes_text(summary.bytes).text);
     hrf_slides_summary_print_faults(&summary);
     hrf_slides_summary_print_kinds(&summary, 10);
 }
@@ -130,7 +99,7 @@ static void print_phase(const char *name, const struct hrf_forecast_time *t)
     if (t->from[0] == '\0')
         return;
     hrf_cli_printf("          %-9s %-8s from %s\n", name,
-                   isnan(t->seconds) ? "?" : duration(t->seconds).text, t->from);
+                   isnan(t->seconds) ? "?" : hrf_duration_text(t->seconds).text, t->from);
 }
 
 static void print_time(const struct hrf_forecast *f)
@@ -138,7 +107,7 @@ static void print_time(const struct hrf_forecast *f)
     bool is_whole;
     const double sum = hrf_forecast_seconds(f, &is_whole);
     hrf_cli_printf("time      %s %s, waiting in queues not counted\n",
-                   is_whole ? "about" : "at least", duration(sum).text);
+                   is_whole ? "about" : "at least", hrf_duration_text(sum).text);
     print_phase("tile", &f->tile);
     print_phase("calibrate", &f->calibrate);
     print_phase("infer", &f->infer);
@@ -150,17 +119,17 @@ static void print_disk(const char *directory, const struct hrf_forecast *f)
 {
     const int64_t sum = hrf_forecast_bytes(f), available = hrf_file_system_free(directory);
     const char *before = "";
-    hrf_cli_printf("disk      about %s (", bytes((double)sum).text);
+    hrf_cli_printf("disk      about %s (", hrf_bytes_text(sum).text);
     for (int i = 0; i < HRF_N_ROOMS; i++)
         if (f->n_bytes[i] > 0) {
             hrf_cli_printf("%s%s %s", before, hrf_forecast_room_name((enum hrf_forecast_room)i),
-                           bytes((double)f->n_bytes[i]).text);
+                           hrf_bytes_text(f->n_bytes[i]).text);
             before = ", ";
         }
     hrf_cli_printf(")");
     if (available >= 0)
         hrf_cli_printf(available < sum ? ", but only %s are free" : ", of %s that are free",
-                       bytes((double)available).text);
+                       hrf_bytes_text(available).text);
     hrf_cli_printf("\n");
 }
 

@@ -1,4 +1,5 @@
-/* plan_layout.h - ranks, cuts, and what each rank holds, sends and takes, before anything runs. */
+/* plan_layout.h - the part of `plan` on ranks: what each rank computes, holds and sends, before
+ * anything runs. */
 #ifndef HRF_ORCHESTRATOR_CLI_PLAN_LAYOUT_H
 #define HRF_ORCHESTRATOR_CLI_PLAN_LAYOUT_H
 
@@ -6,7 +7,7 @@
 
 struct hrf_layout_request {
     const char *cluster;  /* machine file; NULL: this machine */
-    const char *ranks;    /* how many: "4", "1..128"; NULL: as the workflow says */
+    const char *ranks;    /* the number of ranks: "4", "1..128"; NULL: the workflow's */
     const char *layout;   /* NULL: the workflow's, or, with `ranks`, the best */
     const char *timeline; /* a file to write; NULL: none */
     bool json;
@@ -14,12 +15,13 @@ struct hrf_layout_request {
 
 /* What hires-engine plan says of the workflow's network in one precision, appended to `out`. */
 HRF_CHECKED enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *workflow,
-                                                const char *precision,
+                                                enum hrf_precision precision,
                                                 const struct hrf_layout_request *request,
                                                 struct hrf_strbuf *out, struct hrf_error *err);
 
 /* Bytes that a rank holds for the network in the workflow's own layout. */
-HRF_CHECKED enum hrf_status hrf_cli_plan_memory(const struct hrf_workflow *w, const char *precision,
-                                                int64_t *n_bytes, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cli_plan_memory(const struct hrf_workflow *w,
+                                                enum hrf_precision precision, int64_t *n_bytes,
+                                                struct hrf_error *err);
 
 #endif

@@ -12,11 +12,10 @@ static void print_figures(const char *directory, bool json)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
     HRF_AUTO_JSON report = NULL;
-    if (path == NULL || hrf_json_read_file(path, &report, NULL) != HRF_OK)
+    if (hrf_json_read_file(path, &report, NULL) != HRF_OK)
         return;
-    HRF_AUTO_FREE char *text = json ? hrf_json_text(report) : NULL;
     if (json)
-        puts(text != NULL ? text : "{}");
+        hrf_json_print(report);
     else
         hrf_cli_print_figures(report);
 }
@@ -29,7 +28,6 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml");
     HRF_AUTO_FREE char *db = hrf_path_join(directory, "run.db");
-    HRF_CHECK_MEMORY(file != NULL && db != NULL, err, "no memory for a path");
     if (!hrf_path_exists(db))
         return hrf_error_set(err, HRF_E_USER, "there is no run in '%s'", directory);
     HRF_TRY(hrf_cli_load_of_run(file, set, sections, &workflow, err));
@@ -43,7 +41,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     return status;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int report_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct hrf_option_list set = { .n_items = 0 };
     bool json = false;
@@ -61,8 +59,16 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     size_t n_failed = 0;
     bool has_page = false;
-    if (write_again(args.operands[0], &set, &n_failed, &has_page, &err) != HRF_OK)
-        return hrf_cli_fail(command->name, &err);
+    if (write_again(args.operands[0], &set, &n_failed, &has_page, &err) != HRF_OK) {
+        if (err.status == HRF_E_NOSPACE)
+            hrf_error_wrap(&err, err.status, "the report of '%s' cannot be written",
+                           args.operands[0]);
+        const int code = hrf_cli_fail(command->name, &err);
+        hrf_cli_print_way_out_of_full_disk(
+            &err, "give the same command again, or copy the folder of the run to another disk and "
+                  "report there");
+        return code;
+    }
     if (json || command == &hrf_cli_aggregate)
         print_figures(args.operands[0], json);
     if (!json)
@@ -72,7 +78,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (n_failed == 0) /* of what this command did */
         return 0;
     if (!json) /* `slides_not_done` is in there */
-        hrf_cli_print_failed(args.operands[0], NULL);
+        hrf_cli_print_failed(args.operands[0]);
     return HRF_EXIT_PARTIAL;
 }
 
@@ -82,7 +88,7 @@ const struct hrf_command hrf_cli_report = {
     .summary = "write results and report again from the run's database",
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = report_main,
 };
 
 const struct hrf_command hrf_cli_aggregate = {
@@ -91,5 +97,5 @@ const struct hrf_command hrf_cli_aggregate = {
     .summary = "aggregate patch scores again, e.g. with another rule, and print the figures",
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = report_main,
 };

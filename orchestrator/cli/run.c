@@ -16,7 +16,7 @@ struct request {
     bool dry_run, json;
 };
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int run_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct request request = { .out = NULL };
     const struct hrf_option options[] = {
@@ -77,5 +77,5 @@ const struct hrf_command hrf_cli_run = {
     .details = details,
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = run_main,
 };

@@ -1,7 +1,10 @@
 /* shared.c - what several subcommands need: errors, the store, sentinels, figures (cli.h). */
 #include "base/clock.h"
+#include "base/error_record.h"
+#include "base/file_system.h"
 #include "base/host.h"
 #include "base/json.h"
+#include "base/message.h"
 #include "base/own_process.h"
 #include "base/path.h"
 #include "base/process.h"
@@ -31,9 +34,7 @@ struct hrf_args hrf_cli_parse_json(const struct hrf_command *command, int argc, 
 
 int hrf_cli_fail(const char *command, const struct hrf_error *err)
 {
-    fprintf(stderr, "%s %s: %s\n", HRF_PROGRAM, command, err->text);
-    return err->status == HRF_E_USER || err->status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE
-                                                                         : HRF_EXIT_FAILED;
+    return hrf_error_report(HRF_PROGRAM, command, err);
 }
 
 enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set,
@@ -46,6 +47,32 @@ enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set
     if (status == HRF_E_EXTERNAL) /* the user has to name a file that can be read */
         err->status = status = HRF_E_USER;
     return status == HRF_OK ? hrf_cli_adopt_input(*out, err) : status;
+}
+
+enum hrf_status hrf_cli_open_run(const char *directory, struct hrf_store **out,
+                                 struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_open_run(directory, out, err));
+    hrf_cli_warn_of_full_disk(directory);
+    return HRF_OK;
+}
+
+void hrf_cli_warn_of_full_disk(const char *directory)
+{
+    if (hrf_file_system_is_full(directory))
+        fprintf(stderr,
+                "warning: the disk of '%s' is full: the run cannot go on, nor a report be "
+                "written, before some space is free\n",
+                directory);
+}
+
+void hrf_cli_print_way_out_of_full_disk(const struct hrf_error *err, const char *again)
+{
+    if (err->status == HRF_E_NOSPACE)
+        fprintf(stderr, "finished work is kept: %s and %s\n",
+                err->native == EFBIG ? "raise the limit of a file (ulimit -f)"
+                                     : "free some space on that disk",
+                again);
 }
 
 /* Refuses a --set of a key in another section. One without a '=' is left to the loader. */
@@ -94,8 +121,8 @@ bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *
                            const char *name, struct hrf_sentinel *out)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, attempt->directory);
-    const int n = path != NULL ? hrf_start_count(path, 0) : 0;
-    HRF_AUTO_FREE char *newest = path != NULL ? hrf_start_directory(path, n > 0 ? n - 1 : 0) : NULL;
+    const int n = hrf_start_count(path, 0);
+    HRF_AUTO_FREE char *newest = hrf_start_directory(path, n > 0 ? n - 1 : 0);
     return newest != NULL && hrf_sentinel_read(newest, name, out, NULL) == HRF_OK;
 }
 
@@ -120,113 +147,64 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
     return hrf_strdup(is_gone ? "its process is gone; the next driver imports its results" : text);
 }
 
-/* The engine's message without its own name. `key` and `file`: of the model. */
-static enum hrf_status model_misfit(const char *key, const char *file, const char *said,
-                                    struct hrf_error *err)
+/* Asks `model check`. `key` and `file`: of the model that it is about. */
+static enum hrf_status ask_check(const struct hrf_model_request *request, const char *key,
+                                 const char *file, struct hrf_error *err)
 {
-    static const char own[] = "hires-engine model: ";
-    if (strncmp(said, own, sizeof own - 1) == 0)
-        said += sizeof own - 1;
-    return hrf_error_set(err, HRF_E_USER, "%s '%s' does not fit the workflow: %.*s", key, file,
-                         (int)strcspn(said, "\n"), said);
-}
-
-/* Runs a check of the engine. `key` and `file`: of the model that it is about. */
-static enum hrf_status ask_engine(const char *const *argv, const char *key, const char *file,
-                                  struct hrf_error *err)
-{
-    enum { PATIENCE_MS = 120000 };
     HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT;
-    struct hrf_process_result result;
-    HRF_TRY(hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said, &result, err));
-    if (result.exited && result.exit_code == 0)
+    const struct hrf_engine_question question = { .command = HRF_ENGINE_MODEL,
+                                                  .operands = { "check", file },
+                                                  .options = hrf_model_options,
+                                                  .request = request,
+                                                  .initial = &hrf_model_request_initial,
+                                                  .patience_ms = 120000 };
+    char name[64];
+    struct hrf_error why = { .status = HRF_OK };
+    if (hrf_engine_ask(&question, &said, &why) == HRF_OK)
         return HRF_OK;
-    return model_misfit(key, file,
-                        said.length > 0 ? said.text : "the engine ended without a message", err);
+    if (why.id == HRF_ERROR_NO_ENGINE)
+        return hrf_error_pass(err, &why);
+    why.status = HRF_E_USER;
+    hrf_error_pass(err, &why);
+    hrf_message_name(key, name, sizeof name);
+    return hrf_error_wrap(err, HRF_E_USER, "%s '%s' does not fit what is asked", name, file);
 }
 
-/* That the network for tissue gives what tissue can be told from. */
-static enum hrf_status check_tissue_model(const struct hrf_workflow *w, const char *program,
-                                          struct hrf_error *err)
+/* Checks that the network for tissue gives an output that tissue can be found in. */
+static enum hrf_status check_tissue_model(const struct hrf_workflow *w, struct hrf_error *err)
 {
-    char size[24], class[24];
-    snprintf(size, sizeof size, "%lld", (long long)w->tiler.tissue.size);
-    snprintf(class, sizeof class, "%lld", (long long)w->tiler.tissue.class);
-    const char *const argv[] = { program,    "model",  "check", w->tiler.tissue.model,
-                                 "--tissue", "--size", size,    "--class",
-                                 class,      NULL };
-    return ask_engine(argv, "tiler.tissue.model", w->tiler.tissue.model, err);
-}
-
-/* The engine's command line: `fixed`, then --keep for each name that int8 is to leave alone (names
- * beyond what it takes are looked at where they are used). Heap. */
-static const char **check_argv(const struct hrf_workflow *w, const char *const *fixed)
-{
-    struct hrf_text_list keep = w->calibrate.keep;
-    size_t n = 0;
-    if (keep.n_items > HRF_OPTION_LIST_MAX)
-        keep.n_items = HRF_OPTION_LIST_MAX;
-    while (fixed[n] != NULL)
-        n++;
-    const char **argv = hrf_calloc(n + 2 * keep.n_items + 1, sizeof *argv);
-    for (size_t i = 0; argv != NULL && i < n; i++)
-        argv[i] = fixed[i];
-    for (size_t i = 0; argv != NULL && i < keep.n_items; i++) {
-        argv[n + 2 * i] = "--keep";
-        argv[n + 2 * i + 1] = keep.items[i];
-    }
-    return argv;
+    struct hrf_model_request request = hrf_model_request_initial;
+    request.tissue = true;
+    request.size = w->tiler.tissue.size;
+    request.class = w->tiler.tissue.class;
+    return ask_check(&request, "tiler.tissue.model", w->tiler.tissue.model, err);
 }
 
 enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_only,
                                     struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *program = NULL;
-    HRF_TRY(hrf_launch_find_engine(&program, err));
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
     const bool one_rank = !w->engine.parallel.is_auto && w->engine.parallel.spatial_rows == 1 &&
                           w->engine.parallel.spatial_cols == 1 && w->engine.parallel.tensor == 1 &&
                           w->engine.parallel.stages == 1;
-    char size[24], batch[24], classes[24], memory[24], max_memory[24], max_operations[32];
-    snprintf(size, sizeof size, "%lld", (long long)hrf_workflow_image_size(w));
-    snprintf(batch, sizeof batch, "%lld", whole ? 1LL : (long long)w->engine.batch);
-    const char *activation = hrf_model_activation(&w->model);
-    const bool is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
-    snprintf(classes, sizeof classes, "%zu", is_embedding ? 0 : w->model.classes.n_items);
-    snprintf(memory, sizeof memory, "%lld", (long long)w->engine.memory_bytes);
-    snprintf(max_memory, sizeof max_memory, "%lld", (long long)w->model.max_memory_bytes);
-    snprintf(max_operations, sizeof max_operations, "%.17g", w->model.max_operations);
-    /* Where it is cut up, or is not the processor's, its memory is known where it runs. */
-    const bool on_cpu = !whole && one_rank && w->engine.device != HRF_DEVICE_CUDA;
-    const bool makes_ready = on_cpu && !shapes_only;
     HRF_AUTO_FREE char *layout = hrf_workflow_layout(w);
-    HRF_CHECK_MEMORY(layout != NULL, err, "no memory to check the model");
-    const char *const fixed[] = { program,
-                                  "model",
-                                  "check",
-                                  w->model.file,
-                                  "--size",
-                                  size,
-                                  "--batch",
-                                  batch,
-                                  "--classes",
-                                  classes,
-                                  "--memory",
-                                  memory,
-                                  "--layout",
-                                  layout,
-                                  "--max-memory",
-                                  max_memory,
-                                  "--max-operations",
-                                  max_operations,
-                                  "--activation",
-                                  activation != NULL ? activation : "auto",
-                                  makes_ready ? NULL : "--shapes",
-                                  NULL };
-    HRF_AUTO_FREE const char **argv = check_argv(w, fixed);
-    HRF_CHECK_MEMORY(argv != NULL, err, "no memory to check the model");
-    HRF_TRY(ask_engine(argv, "model.file", w->model.file, err));
-    return w->tiler.tissue.method == HRF_TISSUE_ONNX ? check_tissue_model(w, program, err) : HRF_OK;
+    const char *activation = hrf_model_activation(&w->model);
+    struct hrf_model_request request = hrf_model_request_initial;
+    request.size = hrf_workflow_image_size(w);
+    request.batch = whole ? 1 : w->engine.batch;
+    request.classes = w->model.output == HRF_OUTPUT_EMBEDDING ? 0
+                                                              : (int64_t)w->model.classes.n_items;
+    request.memory = w->engine.memory_bytes;
+    request.max_memory = w->model.max_memory_bytes;
+    request.max_operations = w->model.max_operations;
+    request.layout = layout;
+    request.activation = activation != NULL ? activation : "auto";
+    /* Where it is cut up, or is not the processor's, its memory is known where it runs. */
+    request.shapes = shapes_only || whole || !one_rank || w->engine.device == HRF_DEVICE_CUDA;
+    for (size_t i = 0; i < w->calibrate.keep.n_items && i < HRF_OPTION_LIST_MAX; i++)
+        request.keep.items[request.keep.n_items++] = w->calibrate.keep.items[i];
+    HRF_TRY(ask_check(&request, "model.file", w->model.file, err));
+    return w->tiler.tissue.method == HRF_TISSUE_ONNX ? check_tissue_model(w, err) : HRF_OK;
 }
 
 enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_error *err)
@@ -238,7 +216,7 @@ enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_err
     if (w->executor.type != HRF_EXECUTOR_SLURM)
         return HRF_OK;
     if (hrf_slurm_run(version, HRF_SLURM_DEADLINE_MS, &out, &why) != HRF_OK)
-        return hrf_error_set(err, HRF_E_EXTERNAL, "executor.type is slurm: %s", why.text);
+        return hrf_error_set(err, HRF_E_EXTERNAL, "{executor.type} is slurm: %s", why.text);
     hrf_slurm_output_release(&out);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (hrf_slurm_fit_ask(&w->executor, kinds[i], &why) != HRF_OK)
@@ -250,7 +228,7 @@ enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_err
 char *hrf_cli_default_directory(const struct hrf_workflow *workflow)
 {
     HRF_AUTO_FREE char *name = hrf_text_file_name(workflow->name);
-    return name != NULL ? hrf_format("runs/%s", name) : NULL;
+    return hrf_format("runs/%s", name);
 }
 
 json_t *hrf_cli_lines_json(const char *text)
@@ -297,10 +275,10 @@ void hrf_cli_printf(const char *format, ...)
     hrf_strbuf_vaddf(&line, format, args);
     va_end(args);
     for (const char *s = line.text; *s != '\0';) {
-        char shown[HRF_TEXT_STEP];
+        char shown[HRF_TEXT_ESCAPED_SIZE];
         bool is_plain;
         const bool is_end = *s == '\n';
-        s += hrf_text_step(s, shown, &is_plain);
+        s += hrf_text_escape_first(s, shown, &is_plain);
         fputs(is_end ? "\n" : shown, stdout);
     }
     hrf_strbuf_release(&line);
@@ -322,9 +300,45 @@ static void print_embedding(const json_t *embedding, bool is_reference)
                        json_number_value(json_object_get(embedding, "cosine_least")));
 }
 
+/* Of three or more classes: the mean of their AUCs, and each by its name. */
+static void print_classes(const json_t *precision, const json_t *classes)
+{
+    const json_t *macro = json_object_get(precision, "macro_auc");
+    const char *why = json_string_value(json_object_get(precision, "macro_auc_reason"));
+    if (json_is_number(macro))
+        hrf_cli_printf(", macro AUC %.4f (", json_number_value(macro));
+    else
+        hrf_cli_printf(", no macro AUC: %s (", why != NULL ? why : "unknown");
+    for (size_t k = 0; k < json_array_size(classes); k++) {
+        const json_t *class = json_array_get(classes, k), *auc = json_object_get(class, "auc");
+        const char *name = json_string_value(json_object_get(class, "class"));
+        hrf_cli_printf("%s%s ", k > 0 ? ", " : "", name != NULL ? name : "?");
+        if (json_is_number(auc))
+            hrf_cli_printf("%.4f", json_number_value(auc));
+        else
+            hrf_cli_printf("-");
+    }
+    hrf_cli_printf("; each against all others)");
+}
+
+static bool has_class_figures(const json_t *precision)
+{
+    const json_t *classes = json_object_get(precision, "classes");
+    for (size_t k = 0; k < json_array_size(classes); k++)
+        if (json_is_number(json_object_get(json_array_get(classes, k), "auc")))
+            return true;
+    return false;
+}
+
 void hrf_cli_print_figures(const json_t *report)
 {
     const json_t *list = json_object_get(report, "precisions");
+    const json_t *unused = json_object_get(report, "annotations_not_used"), *gap;
+    size_t at;
+    json_array_foreach(unused, at, gap)
+        hrf_cli_printf("no lesions of %s, whose annotation cannot be used: %s\n",
+                       json_string_value(json_object_get(gap, "slide")),
+                       json_string_value(json_object_get(gap, "reason")));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *p = json_array_get(list, i), *auc = json_object_get(p, "slide_auc");
         const json_t *ci = json_object_get(p, "slide_auc_ci");
@@ -335,6 +349,8 @@ void hrf_cli_print_figures(const json_t *report)
         const json_t *embedding = json_object_get(p, "embedding");
         if (json_is_object(embedding))
             print_embedding(embedding, i == 0);
+        else if (has_class_figures(p))
+            print_classes(p, json_object_get(p, "classes"));
         else if (json_is_number(auc))
             hrf_cli_printf(", slide AUC %.4f (95 %% interval %.4f to %.4f)", json_number_value(auc),
                            json_number_value(json_array_get(ci, 0)),
@@ -348,17 +364,13 @@ void hrf_cli_print_figures(const json_t *report)
     }
 }
 
-/* Ingest's reason for a slide that a label file names and that is not there. */
+/* A slide that a label file names and that is not there. */
 static bool is_absent(const struct hrf_slide_row *slide)
 {
-    static const char start[] = "the file '", end[] = "' does not exist";
-    const char *reason = slide->state == HRF_SLIDE_FAILED ? slide->reason : NULL;
-    const size_t n = reason != NULL ? strlen(reason) : 0;
-    return n > sizeof start + sizeof end && strncmp(reason, start, sizeof start - 1) == 0 &&
-           strcmp(reason + n - (sizeof end - 1), end) == 0;
+    return slide->state == HRF_SLIDE_FAILED && !hrf_path_exists(slide->path);
 }
 
-enum { FEW = 3 }; /* slides that are not there are told one by one */
+enum { FEW = 3 }; /* so many missing slides are named one by one */
 
 /* One line for a data set of which only a part was copied. Returns how many there are. */
 static size_t print_absent(const struct hrf_slide_rows *slides)
@@ -372,14 +384,14 @@ static size_t print_absent(const struct hrf_slide_rows *slides)
     for (size_t i = 0; i < slides->n_items && shown < FEW; i++) {
         if (!is_absent(&slides->items[i]))
             continue;
-        HRF_AUTO_FREE char *name = hrf_text_printable(slides->items[i].name);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(slides->items[i].name);
         hrf_cli_printf("%s%s", shown++ > 0 ? ", " : "", name != NULL ? name : "?");
     }
     hrf_cli_printf(", ...); results/labels.csv names them all\n");
     return n;
 }
 
-void hrf_cli_print_failed(const char *directory, char *(*reword)(const char *text))
+void hrf_cli_print_failed(const char *directory)
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct hrf_slide_rows slides;
@@ -390,11 +402,9 @@ void hrf_cli_print_failed(const char *directory, char *(*reword)(const char *tex
     for (size_t i = 0; i < slides.n_items; i++) {
         if (slides.items[i].state != HRF_SLIDE_FAILED || (are_told && is_absent(&slides.items[i])))
             continue;
-        HRF_AUTO_FREE char *name = hrf_text_printable(slides.items[i].name);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(slides.items[i].name);
         const char *reason = slides.items[i].reason != NULL ? slides.items[i].reason : "unknown";
-        HRF_AUTO_FREE char *reworded = reword != NULL ? reword(reason) : NULL;
-        hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?",
-                       reworded != NULL ? reworded : reason);
+        hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?", reason);
     }
     hrf_slide_rows_release(&slides);
 }

@@ -34,7 +34,7 @@ bool hrf_slide_is_upsampled(const struct hrf_workflow *w, const struct hrf_slide
     return finding->kind == HRF_SLIDE_IS_READY && wanted < finest * upsampling_slack;
 }
 
-static void add(struct hrf_slides_summary *all, size_t i)
+static void count_slide(struct hrf_slides_summary *all, size_t i)
 {
     const struct hrf_slide_finding *finding = &all->survey->items[i];
     const int64_t area = finding->width * finding->height;
@@ -63,7 +63,7 @@ void hrf_slides_summary_make(const struct hrf_workflow *workflow, const struct h
 {
     *out = (struct hrf_slides_summary){ .workflow = workflow, .rows = rows, .survey = survey };
     for (size_t i = 0; i < survey->n_items; i++)
-        add(out, i);
+        count_slide(out, i);
 }
 
 static void print_tally(const char *title, int indent, const struct hrf_tally *tally)

@@ -1,4 +1,4 @@
-/* slides_summary.h - what a survey of slides found, counted: kinds of faults, formats, scanners,
+/* slides_summary.h - counts the findings of a survey of slides: kinds of faults, formats, scanners,
  * resolutions, sizes. `check --slides` and `plan` show it. */
 #ifndef HRF_ORCHESTRATOR_CLI_SLIDES_SUMMARY_H
 #define HRF_ORCHESTRATOR_CLI_SLIDES_SUMMARY_H
@@ -11,7 +11,7 @@ struct hrf_tally_entry {
     char text[80];
     int64_t n;
 };
-/* How often each text occurs; what does not fit is counted as "others". */
+/* Counts how often each text occurs; texts beyond the last entry are counted as "others". */
 enum { HRF_TALLY_MOST = 24 };
 struct hrf_tally {
     struct hrf_tally_entry items[HRF_TALLY_MOST];
@@ -23,19 +23,19 @@ struct hrf_slides_summary {
     const struct hrf_slide_rows *rows;
     const struct hrf_survey *survey;
     int64_t n[HRF_N_FINDING_KINDS], n_upsampled, n_without_patches;
-    int64_t patches;           /* if all were tissue */
-    int64_t bytes;             /* of the files */
+    int64_t patches;           /* number of patches if all were tissue */
+    int64_t bytes;             /* total size of the files */
     int64_t smallest, largest; /* px of level 0 */
     struct hrf_tally vendors, scanners, resolutions;
 };
 
-/* The summary borrows all three. */
+/* Makes the summary, which borrows its three inputs. */
 void hrf_slides_summary_make(const struct hrf_workflow *workflow, const struct hrf_slide_rows *rows,
                              const struct hrf_survey *survey, struct hrf_slides_summary *out);
-/* Prints the slides that cannot be scored, the first few by name, grouped by why; then those that
- * are doubtful. */
+/* Prints the slides that cannot be scored, grouped by reason with the first few names, then those
+ * that are doubtful. */
 void hrf_slides_summary_print_faults(const struct hrf_slides_summary *summary);
-/* Prints formats, scanners, resolutions and sizes, a line each, behind `indent` spaces. */
+/* Prints formats, scanners, resolutions and sizes, one line each, indented by `indent` spaces. */
 void hrf_slides_summary_print_kinds(const struct hrf_slides_summary *summary, int indent);
 /* Adds "counts", "formats", "scanners", "resolutions" and "bytes" to an object. */
 void hrf_slides_summary_json(const struct hrf_slides_summary *summary, json_t *object);

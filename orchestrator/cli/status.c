@@ -1,6 +1,7 @@
 /* status.c - `hires-flow status DIR [--watch]`: where a run stands, read beside its driver. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/quantity.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/cli/live_jobs.h"
 #include "schema/record/throttle_record.h"
@@ -40,7 +41,7 @@ static enum hrf_status gather_tasks(struct hrf_store *store, const char *directo
     return hrf_live_jobs_read(store, directory, &tasks, &f->jobs, err);
 }
 
-static enum hrf_status gather(const char *directory, struct facts *f, struct hrf_error *err)
+static enum hrf_status gather_facts(const char *directory, struct facts *f, struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct hrf_slide_rows slides;
@@ -87,7 +88,7 @@ static void print_no_driver(const struct facts *f)
                                          : "the run has ended");
 }
 
-/* The words for a phase's tasks. What the store calls running is told by what its job says. */
+/* The text of a phase's tasks. What the store calls running is divided by what its job reports. */
 enum { N_WORDS = 7 };
 static const char *const words[N_WORDS] = { "pending", "in the queue",          "running",
                                             "silent",  "done and not imported", "done",
@@ -144,16 +145,14 @@ static void print_patches(const struct facts *f)
                        (long long)f->jobs.n_patches_written);
     if (rate > 0)
         hrf_cli_printf(", %.*f patches/s now", rate < 10 ? 1 : 0, rate);
-    if (rate > 0 && f->patches_total > done) {
-        const int64_t left = (int64_t)((double)(f->patches_total - done) / rate);
-        hrf_cli_printf(", %lld:%02d:%02d left at that rate", (long long)(left / 3600),
-                       (int)(left / 60 % 60), (int)(left % 60));
-    }
+    if (rate > 0 && f->patches_total > done)
+        hrf_cli_printf(", %s left at that rate",
+                       hrf_duration_text((double)(f->patches_total - done) / rate).text);
     hrf_cli_printf("\n");
 }
 
 /* Returns the number of lines. */
-static int print_text(const struct facts *f)
+static int print_status_text(const struct facts *f)
 {
     int lines = 3;
     hrf_cli_printf("driver    ");
@@ -234,19 +233,18 @@ static json_t *json_of(const struct facts *f)
 json_t *hrf_cli_status_json(const char *directory)
 {
     struct facts facts;
-    json_t *value = gather(directory, &facts, NULL) == HRF_OK ? json_of(&facts) : NULL;
+    json_t *value = gather_facts(directory, &facts, NULL) == HRF_OK ? json_of(&facts) : NULL;
     facts_release(&facts);
     return value;
 }
 
-static void print_json(const struct facts *f)
+static void print_status_json(const struct facts *f)
 {
     HRF_AUTO_JSON value = json_of(f);
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
+    hrf_json_print(value);
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int status_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool watch = false, json = false;
     const struct hrf_option options[] = {
@@ -260,15 +258,19 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     struct facts facts;
+    bool is_first = true;
     for (int lines = 0;;) {
-        if (gather(args.operands[0], &facts, &err) != HRF_OK)
+        if (gather_facts(args.operands[0], &facts, &err) != HRF_OK)
             return hrf_cli_fail(command->name, &err);
+        if (is_first)
+            hrf_cli_warn_of_full_disk(args.operands[0]);
+        is_first = false;
         if (lines > 0 && isatty(STDOUT_FILENO) == 1)
             fprintf(stdout, "\033[%dA\033[J", lines);
         if (json)
-            print_json(&facts);
+            print_status_json(&facts);
         else
-            lines = print_text(&facts);
+            lines = print_status_text(&facts);
         fflush(stdout);
         facts_release(&facts);
         if (!watch || facts.driver == 0)
@@ -283,5 +285,5 @@ const struct hrf_command hrf_cli_status = {
     .summary = "show the state of a run",
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = status_main,
 };

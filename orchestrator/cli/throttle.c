@@ -4,22 +4,23 @@
 
 #include <stdio.h>
 
-static void tell(bool json, bool is_throttled, int64_t most)
+static void print_limit(bool json, bool is_throttled, int64_t max)
 {
-    if (json && is_throttled)
-        hrf_cli_printf("{\"max_jobs\": %lld, \"version\": 1}\n", (long long)most);
-    else if (json)
-        hrf_cli_printf("{\"max_jobs\": null, \"version\": 1}\n");
-    else if (!is_throttled)
+    if (json) {
+        HRF_AUTO_JSON answer = json_pack("{si so}", "version", 1, "max_jobs",
+                                         is_throttled ? json_integer(max) : json_null());
+        hrf_json_print(answer);
+    } else if (!is_throttled) {
         hrf_cli_printf("not throttled: the workflow's executor.max_jobs applies\n");
-    else if (most == 0)
+    } else if (max == 0) {
         hrf_cli_printf("no new jobs; running jobs continue (--off removes the limit)\n");
-    else
-        hrf_cli_printf("at most %lld job%s at a time (--off removes the limit)\n", (long long)most,
-                       most == 1 ? "" : "s");
+    } else {
+        hrf_cli_printf("at most %lld job%s at a time (--off removes the limit)\n", (long long)max,
+                       max == 1 ? "" : "s");
+    }
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int throttle_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false, off = false;
     int64_t jobs = -1;
@@ -53,7 +54,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     }
     if (status != HRF_OK && status != HRF_E_AGAIN)
         return hrf_cli_fail(command->name, &err);
-    tell(json, is_throttled, jobs);
+    print_limit(json, is_throttled, jobs);
     return 0;
 }
 
@@ -69,5 +70,5 @@ const struct hrf_command hrf_cli_throttle = {
     .details = details,
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = throttle_main,
 };

@@ -5,23 +5,16 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/cli/setting_options.h"
 #include "orchestrator/cli/tile_by_engine.h"
 #include "orchestrator/launch/launch.h"
-#include "tiler/grid/grid.h"
 #include "tiler/plan/tile_job.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *mask, *thumbnail, *method, *mode, *coords, *on_bad_tile, *edge;
-    const char *kept;
-    struct hrf_job_quality quality;
-    const char *tissue_model;
-    struct hrf_option_list classes;
-    struct hrf_job_tissue tissue;
-    int64_t size, stride, min_patches;
-    double mpp, min_tissue, slide_mpp;
+    const char *mask, *thumbnail, *kept;
     bool json;
 };
 
@@ -61,7 +54,7 @@ static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
         hrf_cli_printf("warning: %s\n", p->warning);
 }
 
-static void print_json(const struct hrf_tile_plan *p)
+static void print_tile_json(const struct hrf_tile_plan *p)
 {
     HRF_AUTO_JSON value = json_pack(
         "{sissssssss?sIsIsisosososososIsIsisosbsI}", "version", 1, "vendor", p->vendor,
@@ -86,91 +79,30 @@ static void print_json(const struct hrf_tile_plan *p)
     }
     if (value != NULL)
         json_object_set_new(value, "tiling", json_string(p->hash));
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    puts(text != NULL ? text : "{}");
+    hrf_json_print(value);
 }
 
-/* Whether the options about a network belong together; if not, says why. */
-static bool is_tissue_fit(const struct request *r)
+/* The settings that the options make; what is wrong with them is printed. */
+static enum hrf_status read_options(const struct hrf_setting_options *options,
+                                    struct hrf_workflow **out, struct hrf_error *err)
 {
-    const bool by_network = strcmp(r->method, HRF_TISSUE_BY_NETWORK) == 0;
-    const struct hrf_job_tissue *t = &r->tissue;
-    const char *wrong = by_network != (r->tissue_model != NULL)
-                            ? "--tissue onnx and --tissue-model need each other"
-                        : !by_network       ? NULL
-                        : !(t->mpp > 0)     ? "--tissue onnx needs --tissue-mpp"
-                        : r->coords != NULL ? "--coords and --tissue onnx exclude each other"
-                        : !(t->threshold > 0 && t->threshold <= 1)
-                            ? "--tissue-threshold is over 0, at most 1"
-                        : t->size < 0 || t->size > 8192
-                            ? "--tissue-size is 0 (as the model says) to 8192"
-                        : t->class < -1 ? "--tissue-class is -1 (the last) or more"
-                                        : NULL;
-    if (wrong != NULL)
-        fprintf(stderr, "%s tile: %s\n", HRF_PROGRAM, wrong);
-    return wrong == NULL;
+    struct hrf_text_list given = { NULL, 0 };
+    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    enum hrf_status status = hrf_setting_options_given(options, &given, err);
+    if (status == HRF_OK)
+        status = hrf_workflow_parse_tiler((const char *const *)given.items, given.n_items, out,
+                                          &findings, err);
+    for (size_t i = 0; i < findings.n_items; i++)
+        fprintf(stderr, "%s tile: %s\n", HRF_PROGRAM, findings.items[i].message);
+    hrf_findings_release(&findings);
+    hrf_text_list_release(&given);
+    return status;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int tile_main(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = { .mode = "patch",
-                         .method = "otsu",
-                         .on_bad_tile = "fail",
-                         .edge = "drop",
-                         .tissue = { .threshold = 0.5,
-                                     .class = -1,
-                                     .mean = { 0.485, 0.456, 0.406 },
-                                     .std = { 0.229, 0.224, 0.225 } },
-                         .size = 256,
-                         .min_patches = 16,
-                         .mpp = 0.5,
-                         .min_tissue = 0.5 };
-    const struct hrf_option options[] = {
-        { "mode", "MODE", "patch (default), or slide: the whole slide as one image",
-          HRF_OPTION_TEXT, &r.mode },
-        { "size", "PX", "patch size (default 256)", HRF_OPTION_INT, &r.size },
-        { "mpp", "UM", "resolution of patches in um/px (default 0.5)", HRF_OPTION_REAL, &r.mpp },
-        { "stride", "PX", "distance between patches (default: the patch size)", HRF_OPTION_INT,
-          &r.stride },
-        { "tissue", "METHOD", "otsu, wsinfer, clam, ncrf or onnx (by a network)", HRF_OPTION_TEXT,
-          &r.method },
-        { "tissue-model", "FILE.onnx", "onnx: the network (tiler.tissue.model)", HRF_OPTION_TEXT,
-          &r.tissue_model },
-        { "tissue-mpp", "UM", "onnx: resolution of its images in um/px", HRF_OPTION_REAL,
-          &r.tissue.mpp },
-        { "tissue-threshold", "P", "onnx: a pixel of at least this probability is tissue",
-          HRF_OPTION_REAL, &r.tissue.threshold },
-        { "tissue-size", "PX", "onnx: height and width of its images (tiler.tissue.size)",
-          HRF_OPTION_INT, &r.tissue.size },
-        { "tissue-class", "N", "onnx: its output that is tissue, from 0 (default: the last)",
-          HRF_OPTION_INT, &r.tissue.class },
-        { "min-tissue", "FRACTION", "smallest fraction of tissue in a patch (default 0.5)",
-          HRF_OPTION_REAL, &r.min_tissue },
-        { "coords", "PLACE",
-          "take the patches, or the tissue, of another program: a file, or a folder of files by "
-          "slide (HDF5 of CLAM, TRIDENT, AtlasPatch, WSInfer or STAMP; csv; GeoJSON)",
-          HRF_OPTION_TEXT, &r.coords },
-        { "tissue-class-name", "NAME",
-          "--coords with GeoJSON: a class of QuPath whose outlines are tissue; may be repeated "
-          "(default: all but ignored ones)",
-          HRF_OPTION_LIST, &r.classes },
-        { "on-bad-tile", "WHAT",
-          "fail (default), or white: what a tile that does not decode is, with the patches on it "
-          "listed",
-          HRF_OPTION_TEXT, &r.on_bad_tile },
-        { "edge", "WHAT",
-          "drop (default), pad or shift: the strip where no whole patch fits (tiler.patch.edge)",
-          HRF_OPTION_TEXT, &r.edge },
-        { "slide-mpp", "UM", "resolution of a slide that states none", HRF_OPTION_REAL,
-          &r.slide_mpp },
-        { "pen", "FRACTION", "leave out patches with more marker ink (tiler.quality.pen)",
-          HRF_OPTION_REAL, &r.quality.pen },
-        { "bubble", "FRACTION", "the same for an air bubble (tiler.quality.bubble)",
-          HRF_OPTION_REAL, &r.quality.bubble },
-        { "fold", "FRACTION", "the same for a fold (tiler.quality.fold)", HRF_OPTION_REAL,
-          &r.quality.fold },
-        { "blur", "BLUR", "leave out patches with more blur, 0 sharp to 1 (tiler.quality.blur)",
-          HRF_OPTION_REAL, &r.quality.blur },
+    struct request r = { .json = false };
+    const struct hrf_option own[] = {
         { "kept", "FILE.png", "draw what is kept (green) and left out (by reason)", HRF_OPTION_TEXT,
           &r.kept },
         { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
@@ -178,55 +110,22 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
         { NULL },
     };
-    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
+    static struct hrf_setting_options options;
+    hrf_setting_options_init(&options, HRF_FOR_TILES, own);
+    struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options.table, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    if (r.size < 1 || r.stride < 0 || r.mpp <= 0) {
-        fprintf(stderr, "%s tile: --size, --stride and --mpp must be positive\n", HRF_PROGRAM);
-        return HRF_EXIT_USAGE;
-    }
-    char mode[32], method[32];
-    snprintf(mode, sizeof mode, "%s", r.mode);
-    snprintf(method, sizeof method, "%s", r.method);
-    enum hrf_grid_edge edge;
-    if (!hrf_grid_edge_parse(r.edge, &edge)) {
-        fprintf(stderr, "%s tile: --edge is drop, pad or shift\n", HRF_PROGRAM);
-        return HRF_EXIT_USAGE;
-    }
-    char on_bad_tile[32], edge_word[32];
-    snprintf(edge_word, sizeof edge_word, "%s", r.edge);
-    snprintf(on_bad_tile, sizeof on_bad_tile, "%s", r.on_bad_tile);
-    if (strcmp(on_bad_tile, "fail") != 0 && strcmp(on_bad_tile, "white") != 0) {
-        fprintf(stderr, "%s tile: --on-bad-tile is fail or white\n", HRF_PROGRAM);
-        return HRF_EXIT_USAGE;
-    }
-    HRF_AUTO_FREE char *coords = hrf_strdup(r.coords), *model = hrf_strdup(r.tissue_model);
-    HRF_AUTO_RELEASE(hrf_strbuf) classes = HRF_STRBUF_INIT;
-    for (size_t i = 0; i < r.classes.n_items; i++)
-        hrf_strbuf_addf(&classes, "%s\n", r.classes.items[i]);
-    r.tissue.model_file = model;
-    if (!is_tissue_fit(&r))
-        return HRF_EXIT_USAGE;
-    struct hrf_job_tiler params = { .mode = mode,
-                                    .coords = coords,
-                                    .outline_classes = classes.length > 0 ? classes.text : NULL,
-                                    .on_bad_tile = on_bad_tile,
-                                    .edge = edge_word,
-                                    .quality = r.quality,
-                                    .patch_size = r.size,
-                                    .patch_stride = r.stride > 0 ? r.stride : r.size,
-                                    .patch_mpp = r.mpp,
-                                    .tissue_method = method,
-                                    .tissue = r.tissue,
-                                    .min_tissue = r.min_tissue,
-                                    .min_patches = r.min_patches };
+    HRF_AUTO(hrf_workflow) settings = NULL;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    enum hrf_status status = r.tissue_model != NULL
-                                 ? hrf_cli_tile_by_engine(args.operands[0], &params, r.slide_mpp,
-                                                          &plan, &err)
-                                 : hrf_tile_slide(args.operands[0], &params, 0, r.slide_mpp, NULL,
-                                                  &plan, &err);
+    if (read_options(&options, &settings, &err) != HRF_OK) {
+        fprintf(stderr, "%s tile: %s; see '%s tile --help'\n", HRF_PROGRAM, err.text, HRF_PROGRAM);
+        return HRF_EXIT_USAGE;
+    }
+    enum hrf_status status = settings->tiler.tissue.method == HRF_TISSUE_ONNX
+                                 ? hrf_cli_tile_by_engine(args.operands[0], settings, &plan, &err)
+                                 : hrf_tile_slide(args.operands[0], &settings->tiler, 0,
+                                                  settings->dataset.mpp, NULL, &plan, &err);
     if (status == HRF_OK)
         status = write_picture(r.mask, &plan->mask_png, &err);
     if (status == HRF_OK)
@@ -236,9 +135,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (status != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     if (r.json)
-        print_json(plan);
+        print_tile_json(plan);
     else
-        print_plan(plan, strcmp(mode, "slide") == 0);
+        print_plan(plan, hrf_workflow_is_slides(settings));
     return 0;
 }
 
@@ -248,7 +147,7 @@ const struct hrf_command hrf_cli_tile = {
     .summary = "tile one slide and show what was found",
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = tile_main,
 };
 
 static int run_launch(const struct hrf_command *command, int argc, char **argv)
@@ -267,6 +166,6 @@ static int run_tile_job(const struct hrf_command *command, int argc, char **argv
 const struct hrf_command hrf_cli_launch = { .name = "launch",
                                             .operands = "SPEC.json",
                                             .run = run_launch };
-const struct hrf_command hrf_cli_tile_job = { .name = "tile-job",
-                                              .operands = "SPEC.json",
-                                              .run = run_tile_job };
+const struct hrf_command hrf_cli_tile_job = {
+    .name = "tile-job", .operands = "SPEC.json", .is_worker = true, .run = run_tile_job
+};

@@ -3,8 +3,6 @@
 
 #include "base/directory.h"
 #include "base/path.h"
-#include "base/process.h"
-#include "base/strbuf.h"
 #include "orchestrator/launch/launch.h"
 
 #include <errno.h>
@@ -12,25 +10,6 @@
 #include <string.h>
 
 static char task_id[] = "t0000", one_run[] = "tile", one_job[] = "tile";
-
-/* Starts the engine on the spec. What it says on the way goes to our own stderr. */
-static enum hrf_status run_engine(const char *spec_path, struct hrf_error *err)
-{
-    enum { PATIENCE_MS = 24 * 3600 * 1000 };
-    HRF_AUTO_FREE char *program = NULL;
-    HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT;
-    struct hrf_process_result result;
-    HRF_TRY(hrf_launch_find_engine(&program, err));
-    const char *const argv[] = { program, "tile", spec_path, NULL };
-    HRF_TRY(hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, NULL, &said, &result, err));
-    if (result.exited && result.exit_code == 0)
-        return HRF_OK;
-    static const char own[] = "hires-engine tile: ";
-    const char *why = said.length > 0 ? said.text : "the engine ended without a message";
-    if (strncmp(why, own, sizeof own - 1) == 0)
-        why += sizeof own - 1;
-    return hrf_error_set(err, HRF_E_USER, "%.*s", (int)strcspn(why, "\n"), why);
-}
 
 static enum hrf_status collect(const char *directory, struct hrf_tile_plan **out,
                                struct hrf_error *err)
@@ -41,8 +20,7 @@ static enum hrf_status collect(const char *directory, struct hrf_tile_plan **out
     HRF_TRY(hrf_task_collect(directory, task_id, &outcome, &record, &n_bytes, err));
     enum hrf_status status = HRF_OK;
     if (outcome.outcome == HRF_TASK_FAILED)
-        status = hrf_error_set(err, HRF_E_USER, "%s",
-                               outcome.reason != NULL ? outcome.reason : "it cannot be tiled");
+        status = hrf_error_pass(err, &outcome.failure.error);
     else
         status = hrf_tile_plan_decode(record, n_bytes, NULL, "the tile plan", out, err);
     hrf_task_status_release(&outcome);
@@ -50,43 +28,43 @@ static enum hrf_status collect(const char *directory, struct hrf_tile_plan **out
 }
 
 static enum hrf_status tile_in(const char *directory, const char *slide,
-                               const struct hrf_job_tiler *params, double slide_mpp,
-                               struct hrf_tile_plan **out, struct hrf_error *err)
+                               const struct hrf_workflow *settings, struct hrf_tile_plan **out,
+                               struct hrf_error *err)
 {
     char sha256[HRF_HASH_HEX];
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "spec.json");
     HRF_AUTO_FREE char *full = NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_absolute(slide, &full, err));
-    HRF_TRY(hrf_launch_model_hash(params->tissue.model_file, sha256, err));
+    HRF_TRY(hrf_launch_model_hash(settings->tiler.tissue.model, sha256, err));
     struct hrf_job_task task = {
-        .id = task_id, .slide_name = full, .slide_path = full, .mpp_fallback = slide_mpp
+        .id = task_id, .slide_name = full, .slide_path = full, .mpp_fallback = settings->dataset.mpp
     };
     struct hrf_job_spec spec = { .run_id = one_run,
                                  .job_id = one_job,
                                  .attempt = 1,
                                  .kind = HRF_JOB_TILE,
-                                 .tiler = *params,
+                                 .tissue_sha256 = sha256,
                                  .tasks = &task,
                                  .n_tasks = 1 };
-    spec.tiler.tissue.model_sha256 = sha256;
-    HRF_TRY(hrf_job_spec_write(&spec, path, err));
-    HRF_TRY(run_engine(path, err));
+    HRF_TRY(hrf_job_spec_write(&spec, settings, path, err));
+    HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT;
+    const struct hrf_engine_question question = { .command = HRF_ENGINE_WORKERS + HRF_JOB_TILE,
+                                                  .operands = { path },
+                                                  .patience_ms = 24 * 3600 * 1000 };
+    HRF_TRY(hrf_engine_ask(&question, &said, err));
     return collect(directory, out, err);
 }
 
-enum hrf_status hrf_cli_tile_by_engine(const char *slide, const struct hrf_job_tiler *params,
-                                       double slide_mpp, struct hrf_tile_plan **out,
-                                       struct hrf_error *err)
+enum hrf_status hrf_cli_tile_by_engine(const char *slide, const struct hrf_workflow *settings,
+                                       struct hrf_tile_plan **out, struct hrf_error *err)
 {
     const char *base = getenv("TMPDIR");
     HRF_AUTO_FREE char *directory = hrf_format("%s/hires-flow-tile.XXXXXX",
                                                base != NULL && base[0] != '\0' ? base : "/tmp");
     struct hrf_error ignored;
-    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     if (mkdtemp(directory) == NULL)
         return hrf_error_set_errno(err, errno, "cannot make a folder like '%s'", directory);
-    const enum hrf_status status = tile_in(directory, slide, params, slide_mpp, out, err);
+    const enum hrf_status status = tile_in(directory, slide, settings, out, err);
     (void)!hrf_path_remove_tree(directory, &ignored);
     return status;
 }

@@ -5,12 +5,12 @@
 #include "schema/record/job.h"
 #include "schema/record/tile_plan.h"
 
-/* As hrf_tile_slide() does, in a job of one task in a folder for the purpose, which is removed
- * again. params->tissue names the network; its hash is found here. HRF_E_USER: the slide or the
- * model cannot be used; HRF_E_EXTERNAL: the engine cannot be started. */
+/* Tiles a slide as hrf_tile_slide() does, by a job of one task in a temporary folder.
+ * tiler.tissue.model names the network, whose hash is computed here. HRF_E_USER: the slide or the
+ * model cannot be used. HRF_E_EXTERNAL: the engine cannot be started. */
 HRF_CHECKED enum hrf_status hrf_cli_tile_by_engine(const char *slide,
-                                                   const struct hrf_job_tiler *params,
-                                                   double slide_mpp, struct hrf_tile_plan **out,
+                                                   const struct hrf_workflow *settings,
+                                                   struct hrf_tile_plan **out,
                                                    struct hrf_error *err);
 
 #endif

@@ -19,7 +19,6 @@ static const char details[] =
 static enum hrf_status check_leaflet(const char *folder, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *script = hrf_path_join(folder, "leaflet.js");
-    HRF_CHECK_MEMORY(script != NULL, err, "no memory for a path");
     if (hrf_path_exists(script))
         return HRF_OK;
     return hrf_error_set(err, HRF_E_EXTERNAL,
@@ -28,14 +27,13 @@ static enum hrf_status check_leaflet(const char *folder, struct hrf_error *err)
                          folder);
 }
 
-static void tell(const struct hrf_viewer *viewer, bool json)
+static void print_address(const struct hrf_viewer *viewer, bool json)
 {
     const char *url = hrf_viewer_url(viewer);
     const int port = hrf_viewer_port(viewer);
     if (json) {
         HRF_AUTO_JSON value = json_pack("{sisssi}", "version", 1, "url", url, "port", port);
-        HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-        puts(text != NULL ? text : "{}");
+        hrf_json_print(value);
     } else {
         hrf_cli_printf("open: %s\nfrom another computer first: ssh -N -L %d:127.0.0.1:%d "
                        "THIS-MACHINE\nCtrl-C ends it\n",
@@ -58,12 +56,13 @@ static int serve(const struct hrf_command *command, const struct hrf_viewer_conf
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
     if (hrf_viewer_start(config, &viewer, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    tell(viewer, json);
+    hrf_cli_warn_of_full_disk(config->directory);
+    print_address(viewer, json);
     sigwait(&ends, &ended);
     return 0;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int view_main(const struct hrf_command *command, int argc, char **argv)
 {
     int64_t port = 0;
     bool json = false;
@@ -100,5 +99,5 @@ const struct hrf_command hrf_cli_view = {
     .details = details,
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = view_main,
 };

@@ -2,9 +2,11 @@
  * all that did not go well. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "orchestrator/cli/cli.h"
+#include "orchestrator/ingest/ingest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@ struct evidence {
     struct hrf_slide_rows slides;
     struct hrf_task_rows tasks;
     struct hrf_attempt_rows attempts;
+    json_t *report; /* the last one; NULL: there is none, or it cannot be read */
 };
 
 static void evidence_release(struct evidence *e)
@@ -23,6 +26,7 @@ static void evidence_release(struct evidence *e)
     hrf_slide_rows_release(&e->slides);
     hrf_task_rows_release(&e->tasks);
     hrf_attempt_rows_release(&e->attempts);
+    json_decref(e->report);
 }
 
 static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *out,
@@ -32,13 +36,44 @@ static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *o
     HRF_TRY(hrf_store_get_tasks(store, &out->tasks, err));
     for (size_t i = 0; i < out->tasks.n_items; i++) {
         const struct hrf_task_row *task = &out->tasks.items[i];
-        if (hrf_slide_rows_find(&out->slides, task->slide_id) == NULL)
+        if (task->kind != HRF_TASK_TRAIN &&
+            hrf_slide_rows_find(&out->slides, task->slide_id) == NULL)
             return hrf_error_set(err, HRF_E_USER,
                                  "the run's database is damaged: task %lld belongs to slide %lld, "
                                  "which does not exist; move run.db away to start again",
                                  (long long)task->id, (long long)task->slide_id);
     }
+    HRF_AUTO_FREE char *report = hrf_path_join(out->directory, "report/report.json");
+    if (hrf_json_read_file(report, &out->report, NULL) != HRF_OK)
+        out->report = NULL;
     return hrf_store_get_attempts(store, false, &out->attempts, err);
+}
+
+/* What a task is of: a slide, or a training of a slide head; heap. */
+static char *subject_of(const struct evidence *e, const struct hrf_task_row *task)
+{
+    const struct hrf_slide_row *slide = hrf_slide_rows_find(&e->slides, task->slide_id);
+    return slide != NULL ? hrf_strdup(slide->name)
+                         : hrf_format("training %lld", (long long)task->first_patch);
+}
+
+/* Why a slide's annotation was not used in the last report, or, if that has nothing of it, cannot
+ * be used now; heap, NULL: nothing is wrong with it. */
+static char *find_annotation_fault(const struct evidence *e, const struct hrf_slide_row *slide)
+{
+    const json_t *unused = json_object_get(e->report, "annotations_not_used"), *gap;
+    struct hrf_error err = { .text = "" };
+    size_t at;
+    json_array_foreach(unused, at, gap)
+    {
+        const char *name = json_string_value(json_object_get(gap, "slide"));
+        if (name != NULL && strcmp(name, slide->name) == 0)
+            return hrf_strdup(json_string_value(json_object_get(gap, "reason")));
+    }
+    return slide->annotation != NULL &&
+                   hrf_ingest_check_annotation(slide->annotation, &err) != HRF_OK
+               ? hrf_strdup(err.text)
+               : NULL;
 }
 
 /* What an attempt that has not ended says about itself; heap. */
@@ -63,21 +98,14 @@ static char *standing(const char *directory, const struct hrf_attempt_row *attem
                       silence != NULL ? "; " : "", silence != NULL ? silence : "");
 }
 
-/* How an attempt ended, or its present state; heap, NULL if memory ran out. */
-static char *describe(const char *directory, const struct hrf_attempt_row *attempt)
+/* How an attempt ended, or its present state; heap. */
+static char *describe_attempt(const char *directory, const struct hrf_attempt_row *attempt)
 {
     if (attempt->reason != NULL)
         return hrf_strdup(attempt->reason);
     /* Its slides may have failed all the same: their own lines say so. */
     return attempt->state == HRF_ATTEMPT_ENDED ? hrf_strdup("ended by itself, results imported")
                                                : standing(directory, attempt);
-}
-
-static void print_attempt(const char *directory, const struct hrf_attempt_row *attempt)
-{
-    HRF_AUTO_FREE char *text = describe(directory, attempt);
-    hrf_cli_printf("    job %s, attempt %lld: %s (%s/log)\n", attempt->job_id,
-                   (long long)attempt->attempt, text != NULL ? text : "", attempt->directory);
 }
 
 static void print_task(const struct hrf_task_row *t)
@@ -99,9 +127,14 @@ static void print_tasks(const struct evidence *e, int64_t slide_id)
         if (e->tasks.items[i].slide_id != slide_id)
             continue;
         print_task(&e->tasks.items[i]);
-        for (size_t k = 0; k < e->attempts.n_items; k++)
-            if (hrf_attempt_has_task(&e->attempts.items[k], e->tasks.items[i].id))
-                print_attempt(e->directory, &e->attempts.items[k]);
+        for (size_t k = 0; k < e->attempts.n_items; k++) {
+            const struct hrf_attempt_row *a = &e->attempts.items[k];
+            if (!hrf_attempt_has_task(a, e->tasks.items[i].id))
+                continue;
+            HRF_AUTO_FREE char *text = describe_attempt(e->directory, a);
+            hrf_cli_printf("    job %s, attempt %lld: %s (%s/log)\n", a->job_id,
+                           (long long)a->attempt, text, a->directory);
+        }
     }
 }
 
@@ -165,8 +198,9 @@ static json_t *job_json(const struct evidence *e, const struct hrf_attempt_row *
         if (!hrf_attempt_has_task(a, t->id))
             continue;
         json_t *task = task_json(t);
-        json_object_set_new(task, "slide",
-                            hrf_json_string(hrf_slide_rows_find(&e->slides, t->slide_id)->name));
+        HRF_AUTO_FREE char *subject = subject_of(e, t);
+        json_object_set_new(task, t->kind == HRF_TASK_TRAIN ? "training" : "slide",
+                            hrf_json_string(subject));
         json_array_append_new(tasks, task);
     }
     return json_pack("{sssIsbss?ssso}", "job", a->job_id, "attempt", (json_int_t)a->attempt,
@@ -186,14 +220,6 @@ static json_t *events_json(const struct hrf_event_rows *events)
     return list;
 }
 
-static enum hrf_status put_json(const json_t *value, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the JSON");
-    hrf_cli_printf("%s\n", text);
-    return HRF_OK;
-}
-
 /* What the tiler found doubtful about a slide; heap, NULL: nothing, or it is not tiled. */
 static char *tiler_warning(struct hrf_store *store, const struct hrf_slide_row *s)
 {
@@ -206,8 +232,8 @@ static char *tiler_warning(struct hrf_store *store, const struct hrf_slide_row *
     return text;
 }
 
-static enum hrf_status print_json(struct hrf_store *store, const struct evidence *e,
-                                  const struct hrf_slide_row *s, struct hrf_error *err)
+static enum hrf_status print_why_json(struct hrf_store *store, const struct evidence *e,
+                                      const struct hrf_slide_row *s, struct hrf_error *err)
 {
     struct hrf_event_rows events = { NULL, 0 };
     HRF_TRY(hrf_store_get_events(store, s->name, &events, err));
@@ -217,85 +243,81 @@ static enum hrf_status print_json(struct hrf_store *store, const struct evidence
                                     hrf_json_string(s->path), "bytes", (json_int_t)s->n_bytes,
                                     "tasks", tasks_json(e, s->id), "events", events_json(&events));
     hrf_event_rows_release(&events);
-    HRF_AUTO_FREE char *warning = tiler_warning(store, s);
-    if (value != NULL)
-        json_object_set_new(value, "warning",
-                            warning != NULL ? hrf_json_string(warning) : json_null());
-    return put_json(value, err);
+    HRF_AUTO_FREE char *warning = tiler_warning(store, s), *fault = find_annotation_fault(e, s);
+    json_object_set_new(value, "warning", warning != NULL ? hrf_json_string(warning) : json_null());
+    json_object_set_new(value, "annotation_not_used",
+                        fault != NULL ? hrf_json_string(fault) : json_null());
+    hrf_json_print(value);
+    return HRF_OK;
 }
 
-static enum hrf_status print_text(struct hrf_store *store, const struct evidence *e,
-                                  const struct hrf_slide_row *s, struct hrf_error *err)
+static enum hrf_status print_why_text(struct hrf_store *store, const struct evidence *e,
+                                      const struct hrf_slide_row *s, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *name = hrf_text_printable(s->name), *path = hrf_text_printable(s->path);
-    hrf_cli_printf("%s: %s%s%s\n  file %s, %lld bytes\n", name != NULL ? name : "?",
-                   hrf_slide_state_text(s->state), s->reason != NULL ? ": " : "",
-                   s->reason != NULL ? s->reason : "", path != NULL ? path : "?",
+    HRF_AUTO_FREE char *name = hrf_text_escaped(s->name), *path = hrf_text_escaped(s->path);
+    hrf_cli_printf("%s: %s%s%s\n  file %s, %lld bytes\n", name, hrf_slide_state_text(s->state),
+                   s->reason != NULL ? ": " : "", s->reason != NULL ? s->reason : "", path,
                    (long long)s->n_bytes);
     HRF_AUTO_FREE char *warning = tiler_warning(store, s);
-    HRF_AUTO_FREE char *shown = warning != NULL ? hrf_text_printable(warning) : NULL;
+    HRF_AUTO_FREE char *shown = warning != NULL ? hrf_text_escaped(warning) : NULL;
     if (shown != NULL)
         hrf_cli_printf("  warning: %s\n", shown);
+    HRF_AUTO_FREE char *fault = find_annotation_fault(e, s);
+    if (fault != NULL)
+        hrf_cli_printf("  its annotation cannot be used: %s\n", fault);
     print_tasks(e, s->id);
     return print_events(store, s->name, err);
 }
 
-static void print_job_task(const struct evidence *e, const struct hrf_task_row *task)
+static void print_attempt_with_tasks(const struct evidence *e, const struct hrf_attempt_row *a)
 {
-    const struct hrf_slide_row *slide = hrf_slide_rows_find(&e->slides, task->slide_id);
-    HRF_AUTO_FREE char *name = hrf_text_printable(slide->name);
-    hrf_cli_printf("  %s:\n  ", name != NULL ? name : "?");
-    print_task(task);
+    HRF_AUTO_FREE char *text = describe_attempt(e->directory, a);
+    hrf_cli_printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt, text,
+                   a->directory);
+    for (size_t k = 0; k < e->tasks.n_items; k++) {
+        if (!hrf_attempt_has_task(a, e->tasks.items[k].id))
+            continue;
+        HRF_AUTO_FREE char *subject = subject_of(e, &e->tasks.items[k]);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(subject);
+        hrf_cli_printf("  %s:\n  ", name);
+        print_task(&e->tasks.items[k]);
+    }
 }
 
-static void print_try(const struct evidence *e, const struct hrf_attempt_row *a)
-{
-    HRF_AUTO_FREE char *text = describe(e->directory, a);
-    hrf_cli_printf("%s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
-                   text != NULL ? text : "", a->directory);
-    for (size_t k = 0; k < e->tasks.n_items; k++)
-        if (hrf_attempt_has_task(a, e->tasks.items[k].id))
-            print_job_task(e, &e->tasks.items[k]);
-}
-
-/* All attempts of a job; *found false: there is no such job. */
-static enum hrf_status show_job(const struct evidence *e, const char *job_id, bool json,
-                                bool *found, struct hrf_error *err)
+/* Shows all attempts of a job. Returns false if there is no such job. */
+static bool show_job(const struct evidence *e, const char *job_id, bool json)
 {
     HRF_AUTO_JSON tries = json_array();
-    *found = false;
+    bool found = false;
     for (size_t i = 0; i < e->attempts.n_items; i++) {
         const struct hrf_attempt_row *a = &e->attempts.items[i];
         if (strcmp(a->job_id, job_id) != 0)
             continue;
-        *found = true;
+        found = true;
         if (json)
             json_array_append_new(tries, job_json(e, a));
         else
-            print_try(e, a);
+            print_attempt_with_tasks(e, a);
     }
-    if (!json || !*found)
-        return HRF_OK;
+    if (!json || !found)
+        return found;
     HRF_AUTO_JSON value = json_pack("{sisssO}", "version", 1, "job", job_id, "attempts", tries);
-    return put_json(value, err);
+    hrf_json_print(value);
+    return true;
 }
 
 /* ---- everything that failed ---- */
 
-static bool went_badly(const struct hrf_attempt_row *a)
+static void show_run(const char *directory, const struct evidence *e, bool json)
 {
-    return a->reason != NULL;
-}
-
-static enum hrf_status show_run(const char *directory, const struct evidence *e, bool json,
-                                struct hrf_error *err)
-{
+    const json_t *unused = json_object_get(e->report, "annotations_not_used"), *gap;
+    size_t at;
     HRF_AUTO_JSON slides = json_array();
     HRF_AUTO_JSON jobs = json_array();
     size_t n_done = 0;
     for (size_t i = 0; i < e->slides.n_items; i++) {
         const struct hrf_slide_row *s = &e->slides.items[i];
-        HRF_AUTO_FREE char *name = hrf_text_printable(s->name);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(s->name);
         n_done += s->state == HRF_SLIDE_DONE;
         if (s->state == HRF_SLIDE_DONE)
             continue;
@@ -303,74 +325,81 @@ static enum hrf_status show_run(const char *directory, const struct evidence *e,
                               json_pack("{sossss?}", "slide", hrf_json_string(s->name), "state",
                                         hrf_slide_state_word(s->state), "reason", s->reason));
         if (!json)
-            hrf_cli_printf("%s: %s%s%s\n", name != NULL ? name : "?",
-                           hrf_slide_state_text(s->state), s->reason != NULL ? ": " : "",
-                           s->reason != NULL ? s->reason : "");
+            hrf_cli_printf("%s: %s%s%s\n", name, hrf_slide_state_text(s->state),
+                           s->reason != NULL ? ": " : "", s->reason != NULL ? s->reason : "");
     }
     for (size_t i = 0; i < e->attempts.n_items; i++) {
         const struct hrf_attempt_row *a = &e->attempts.items[i];
-        if (!went_badly(a))
+        if (a->reason == NULL)
             continue;
         json_array_append_new(jobs, job_json(e, a));
         if (!json)
             hrf_cli_printf("job %s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
                            a->reason, a->directory);
     }
+    json_array_foreach(unused, at, gap)
+    {
+        HRF_AUTO_FREE char *name = hrf_text_escaped(
+            json_string_value(json_object_get(gap, "slide")));
+        if (!json)
+            hrf_cli_printf("%s: its annotation cannot be used: %s\n", name,
+                           json_string_value(json_object_get(gap, "reason")));
+    }
     if (!json) {
         hrf_cli_printf("%zu of %zu slides are done\n", n_done, e->slides.n_items);
-        return HRF_OK;
+        return;
     }
     HRF_AUTO_JSON value = json_pack("{siso s{sIsI} sOsO}", "version", 1, "directory",
                                     hrf_json_string(directory), "slides", "total",
                                     (json_int_t)e->slides.n_items, "done", (json_int_t)n_done,
                                     "not_done", slides, "jobs", jobs);
-    return put_json(value, err);
+    json_object_set_new(value, "annotations_not_used",
+                        json_is_array(unused) ? json_deep_copy(unused) : json_array());
+    hrf_json_print(value);
 }
 
-static enum hrf_status unknown(const char *directory, const struct evidence *e, const char *name,
-                               struct hrf_error *err)
+static enum hrf_status refuse_unknown(const char *directory, const struct evidence *e,
+                                      const char *name, struct hrf_error *err)
 {
     const size_t n = e->slides.n_items + e->slides.n_sample;
     HRF_AUTO_FREE const char **names = hrf_calloc(n + 1, sizeof *names);
-    HRF_AUTO_FREE char *shown = hrf_text_printable(name);
-    for (size_t i = 0; names != NULL && i < n; i++)
+    HRF_AUTO_FREE char *shown = hrf_text_escaped(name);
+    for (size_t i = 0; i < n; i++)
         names[i] = e->slides.items[i].name;
-    const char *near = names != NULL ? hrf_nearest_word(name, names) : NULL;
-    HRF_AUTO_FREE char *hint = near != NULL ? hrf_text_printable(near) : NULL;
+    const char *near = hrf_nearest_word(name, names);
+    HRF_AUTO_FREE char *hint = near != NULL ? hrf_text_escaped(near) : NULL;
     return hrf_error_set(err, HRF_E_USER, "the run in '%s' has no slide and no job '%s'%s%s%s",
-                         directory, shown != NULL ? shown : "?",
-                         hint != NULL ? "; did you mean '" : "", hint != NULL ? hint : "",
-                         hint != NULL ? "'?" : "");
+                         directory, shown, hint != NULL ? "; did you mean '" : "",
+                         hint != NULL ? hint : "", hint != NULL ? "'?" : "");
 }
 
-static enum hrf_status find(struct hrf_store *store, const struct evidence *e,
-                            const char *directory, const char *name, bool json,
-                            struct hrf_error *err)
+static enum hrf_status show_named(struct hrf_store *store, const struct evidence *e,
+                                  const char *directory, const char *name, bool json,
+                                  struct hrf_error *err)
 {
     for (size_t i = 0; i < e->slides.n_items + e->slides.n_sample; i++)
         if (strcmp(e->slides.items[i].name, name) == 0)
-            return json ? print_json(store, e, &e->slides.items[i], err)
-                        : print_text(store, e, &e->slides.items[i], err);
-    bool found;
-    HRF_TRY(show_job(e, name, json, &found, err));
-    return found ? HRF_OK : unknown(directory, e, name, err);
+            return json ? print_why_json(store, e, &e->slides.items[i], err)
+                        : print_why_text(store, e, &e->slides.items[i], err);
+    return show_job(e, name, json) ? HRF_OK : refuse_unknown(directory, e, name, err);
 }
 
-static enum hrf_status why(const char *directory, const char *name, bool json,
-                           struct hrf_error *err)
+static enum hrf_status explain(const char *directory, const char *name, bool json,
+                               struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
     struct evidence e = { .directory = directory };
-    HRF_TRY(hrf_store_open_run(directory, &store, err));
+    HRF_TRY(hrf_cli_open_run(directory, &store, err));
     enum hrf_status status = evidence_read(store, &e, err);
-    if (status == HRF_OK)
-        status = name == NULL ? show_run(directory, &e, json, err)
-                              : find(store, &e, directory, name, json, err);
+    if (status == HRF_OK && name == NULL)
+        show_run(directory, &e, json);
+    else if (status == HRF_OK)
+        status = show_named(store, &e, directory, name, json, err);
     evidence_release(&e);
     return status;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int why_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool json = false;
     struct hrf_args args = hrf_cli_parse_json(command, argc, argv, &json);
@@ -378,7 +407,7 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     const char *name = args.n_operands > 1 ? args.operands[1] : NULL;
-    if (why(args.operands[0], name, json, &err) != HRF_OK)
+    if (explain(args.operands[0], name, json, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     return 0;
 }
@@ -391,5 +420,5 @@ const struct hrf_command hrf_cli_why = {
         "Without a name: every slide that is not done, and every attempt of a job that failed.",
     .min_operands = 1,
     .max_operands = 2,
-    .run = run,
+    .run = why_main,
 };

@@ -38,17 +38,10 @@ void hrf_evaluation_destroy(struct hrf_evaluation *evaluation)
     hrf_free(evaluation);
 }
 
-/* Appends a copy of the name; the lists hold as many as there are slides at the most. */
-static enum hrf_status note(char ***list, size_t *n, const char *name, struct hrf_error *err)
+static void add_name(char ***list, size_t *n, const char *name)
 {
-    char **grown = hrf_realloc_array(*list, *n + 1, sizeof *grown);
-    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the names of slides");
-    *list = grown;
-    grown[*n] = hrf_strdup(name);
-    if (grown[*n] == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the names of slides");
-    ++*n;
-    return HRF_OK;
+    *list = hrf_realloc_array(*list, *n + 1, sizeof **list);
+    (*list)[(*n)++] = hrf_strdup(name);
 }
 
 /* Why the slide is left out of a task; NULL: it is not. */
@@ -69,19 +62,14 @@ static const char *reason_to_leave_out(const struct hrf_evaluation_params *param
     return known->reason;
 }
 
-static enum hrf_status leave_out(struct hrf_evaluation *e, const char *name, const char *reason,
-                                 bool lesions_only, struct hrf_error *err)
+static void leave_out(struct hrf_evaluation *e, const char *name, const char *reason,
+                      bool lesions_only)
 {
     for (size_t i = 0; i < e->n_left_out; i++)
         if (strcmp(e->left_out[i].slide, name) == 0)
-            return HRF_OK; /* by the other task */
-    struct hrf_left_out *grown = hrf_realloc_array(e->left_out, e->n_left_out + 1, sizeof *grown);
-    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for the names of slides");
-    e->left_out = grown;
-    struct hrf_left_out item = { hrf_strdup(name), reason, lesions_only };
-    HRF_CHECK_MEMORY(item.slide != NULL, err, "no memory for the names of slides");
-    grown[e->n_left_out++] = item;
-    return HRF_OK;
+            return; /* the other task has left it out */
+    e->left_out = hrf_realloc_array(e->left_out, e->n_left_out + 1, sizeof *e->left_out);
+    e->left_out[e->n_left_out++] = (struct hrf_left_out){ hrf_strdup(name), reason, lesions_only };
 }
 
 /* ---- which slides ---- */
@@ -99,45 +87,40 @@ struct selection {
     bool splits[2];     /* training, testing: is something of it submitted? */
 };
 
-static enum hrf_status select_slides(const struct hrf_truth_set *truth, const char *const *names,
-                                     size_t n_names, struct hrf_evaluated *task,
-                                     struct selection *out, struct hrf_error *err)
+static void select_slides(const struct hrf_truth_set *truth, const char *const *names,
+                          size_t n_names, struct hrf_evaluated *task, struct selection *out)
 {
-    struct selection s = { .truth = truth };
-    s.is_submitted = hrf_calloc(truth->n_slides + 1, sizeof *s.is_submitted);
-    HRF_CHECK_MEMORY(s.is_submitted != NULL, err, "no memory for %zu slides", truth->n_slides);
-    *out = s;
+    *out = (struct selection){
+        .truth = truth, .is_submitted = hrf_calloc(truth->n_slides + 1, sizeof *out->is_submitted)
+    };
     for (size_t i = 0; i < n_names; i++) {
         const struct hrf_truth_slide *slide = hrf_truth_set_find(truth, names[i]);
         if (slide == NULL || slide->truth == HRF_TRUTH_UNKNOWN) {
-            HRF_TRY(note(&task->unknown, &task->n_unknown, names[i], err));
+            add_name(&task->unknown, &task->n_unknown, names[i]);
             continue;
         }
         out->is_submitted[slide - truth->slides] = true;
         out->splits[is_testing(slide->name)] = true;
     }
-    return HRF_OK;
 }
 
-/* Whether the slide belongs to the task; those that do not, and those that were not submitted, are
- * noted. */
-static enum hrf_status admit(struct hrf_evaluation *e, const struct selection *s, size_t index,
-                             bool is_lesion_task, bool *out, struct hrf_error *err)
+/* True if the slide is judged in the task. One that is left out, or was not submitted, is listed.
+ */
+static bool is_judged(struct hrf_evaluation *e, const struct selection *s, size_t index,
+                      bool is_lesion_task)
 {
     const struct hrf_truth_slide *slide = &s->truth->slides[index];
     struct hrf_evaluated *task = is_lesion_task ? &e->lesion_task : &e->slide_task;
     bool lesions_only;
-    *out = false;
     if (slide->truth == HRF_TRUTH_UNKNOWN || !s->splits[is_testing(slide->name)])
-        return HRF_OK;
+        return false;
     const char *reason = reason_to_leave_out(&e->params, slide->name, is_lesion_task,
                                              &lesions_only);
     if (reason != NULL)
-        return leave_out(e, slide->name, reason, lesions_only, err);
-    if (!s->is_submitted[index])
-        HRF_TRY(note(&task->missing, &task->n_missing, slide->name, err));
-    *out = s->is_submitted[index];
-    return HRF_OK;
+        leave_out(e, slide->name, reason, lesions_only);
+    else if (!s->is_submitted[index])
+        add_name(&task->missing, &task->n_missing, slide->name);
+    return reason == NULL && s->is_submitted[index];
 }
 
 /* ---- the lesion task ---- */
@@ -169,7 +152,6 @@ static enum hrf_status list_files(const char *directory, const struct hrf_truth_
     }
     out->names.n_items = n;
     out->files = hrf_calloc(truth->n_slides + 1, sizeof *out->files);
-    HRF_CHECK_MEMORY(out->files != NULL, err, "no memory for %zu files", n);
     for (size_t i = 0; i < n; i++) {
         const struct hrf_truth_slide *slide = hrf_truth_set_find(truth, out->names.items[i]);
         if (slide == NULL)
@@ -220,11 +202,9 @@ static enum hrf_status judge_slide(struct hrf_evaluation *e, const struct hrf_tr
 {
     HRF_AUTO(hrf_lesions) lesions = NULL;
     HRF_AUTO_FREE struct hrf_detection *detections = NULL;
-    HRF_AUTO_FREE char *path = file != NULL ? hrf_path_join(e->params.lesions, file) : NULL;
     size_t n = 0;
-    if (file != NULL && path == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
     if (file != NULL) {
+        HRF_AUTO_FREE char *path = hrf_path_join(e->params.lesions, file);
         HRF_TRY(hrf_detections_read(path, &detections, &n, err));
         warn_of_outside(e, file, detections, n);
     }
@@ -244,22 +224,17 @@ static enum hrf_status judge_all(struct hrf_evaluation *e, const struct selectio
                                  struct hrf_error *err)
 {
     out->slides = hrf_calloc(s->truth->n_slides + 1, sizeof *out->slides);
-    HRF_CHECK_MEMORY(out->slides != NULL, err, "no memory for %zu slides", s->truth->n_slides);
     for (size_t i = 0; i < s->truth->n_slides; i++) {
         const struct hrf_truth_slide *slide = &s->truth->slides[i];
         const size_t n_missing = e->lesion_task.n_missing;
-        bool is_in;
-        HRF_TRY(admit(e, s, i, true, &is_in, err));
+        const bool is_in = is_judged(e, s, i, true);
         /* By the strict rule a slide without a file has no detections. */
-        is_in = is_in ||
-                (e->params.rule == HRF_FROC_STRICT && e->lesion_task.n_missing > n_missing);
-        if (is_in && slide->truth == HRF_TRUTH_POSITIVE && !hrf_truth_has_lesions(slide)) {
-            HRF_TRY(
-                leave_out(e, slide->name, "positive, with neither outlines nor a mask", true, err));
-            is_in = false;
-        }
-        if (!is_in)
+        if (!is_in && (e->params.rule != HRF_FROC_STRICT || e->lesion_task.n_missing == n_missing))
             continue;
+        if (slide->truth == HRF_TRUTH_POSITIVE && !hrf_truth_has_lesions(slide)) {
+            leave_out(e, slide->name, "positive, with neither outlines nor a mask", true);
+            continue;
+        }
         HRF_TRY(judge_slide(e, slide, files->files[i], &out->slides[out->n_slides], err));
         e->lesion_task.n_positive += slide->truth == HRF_TRUTH_POSITIVE;
         e->n_ignored += out->slides[out->n_slides++].n_ignored;
@@ -275,7 +250,7 @@ static enum hrf_status keep_reason(enum hrf_status status, const struct hrf_erro
     if (status != HRF_E_USER)
         return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", why->text);
     *reason = hrf_strdup(why->text);
-    return *reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a reason");
+    return HRF_OK;
 }
 
 static enum hrf_status lesion_task(struct hrf_evaluation *e, const struct hrf_truth_set *truth,
@@ -284,8 +259,8 @@ static enum hrf_status lesion_task(struct hrf_evaluation *e, const struct hrf_tr
 {
     struct hrf_error why = { .status = HRF_OK };
     HRF_TRY(list_files(e->params.lesions, truth, files, err));
-    HRF_TRY(select_slides(truth, (const char *const *)files->names.items, files->names.n_items,
-                          &e->lesion_task, s, err));
+    select_slides(truth, (const char *const *)files->names.items, files->names.n_items,
+                  &e->lesion_task, s);
     HRF_TRY(judge_all(e, s, files, judged, err));
     const enum hrf_status status = hrf_froc_compute(judged->slides, judged->n_slides,
                                                     e->params.rule, e->params.n_resamples,
@@ -363,7 +338,6 @@ static enum hrf_status choose_point(struct hrf_evaluation *e, const struct hrf_t
     HRF_TRY(hrf_slide_scores_read(e->params.tuning, e->params.column, e->params.precision, &scores,
                                   err));
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_calloc(scores->n_items + 1, sizeof *items);
-    HRF_CHECK_MEMORY(items != NULL, err, "no memory for %zu slides", scores->n_items);
     for (size_t i = 0; i < scores->n_items; i++) {
         const char *name = scores->items[i].name;
         const struct hrf_truth_slide *slide = hrf_truth_set_find(truth, name);
@@ -375,7 +349,7 @@ static enum hrf_status choose_point(struct hrf_evaluation *e, const struct hrf_t
                 "'%s', which is judged: choose the threshold on other slides",
                 name, e->params.tuning, e->params.slides);
         if (slide == NULL || slide->truth == HRF_TRUTH_UNKNOWN)
-            HRF_TRY(note(&task->unknown, &task->n_unknown, name, err));
+            add_name(&task->unknown, &task->n_unknown, name);
         else if (reason_to_leave_out(&e->params, name, false, &lesions_only) == NULL)
             items[task->n_used++] = (struct hrf_labelled){ scores->items[i].score,
                                                            slide->truth == HRF_TRUTH_POSITIVE };
@@ -396,16 +370,12 @@ static enum hrf_status slide_task(struct hrf_evaluation *e, const struct hrf_tru
     HRF_AUTO_FREE const char **names = hrf_calloc(scores->n_items + 1, sizeof *names);
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_calloc(truth->n_slides + 1, sizeof *items);
     HRF_AUTO_FREE enum hrf_metastasis_size *sizes = hrf_calloc(truth->n_slides + 1, sizeof *sizes);
-    HRF_CHECK_MEMORY(names != NULL && items != NULL && sizes != NULL, err,
-                     "no memory for %zu slides", truth->n_slides);
     for (size_t i = 0; i < scores->n_items; i++)
         names[i] = scores->items[i].name;
     struct hrf_evaluated *task = &e->slide_task;
-    HRF_TRY(select_slides(truth, names, scores->n_items, task, s, err));
+    select_slides(truth, names, scores->n_items, task, s);
     for (size_t i = 0; i < truth->n_slides; i++) {
-        bool is_in;
-        HRF_TRY(admit(e, s, i, false, &is_in, err));
-        if (!is_in)
+        if (!is_judged(e, s, i, false))
             continue;
         const bool positive = truth->slides[i].truth == HRF_TRUTH_POSITIVE;
         items[task->n_used] = (struct hrf_labelled){
@@ -435,7 +405,6 @@ enum hrf_status hrf_evaluate(const struct hrf_evaluation_params *params,
 {
     HRF_AUTO(hrf_truth_set) truth = NULL;
     HRF_AUTO(hrf_evaluation) e = hrf_calloc(1, sizeof *e);
-    HRF_CHECK_MEMORY(e != NULL, err, "no memory for an evaluation");
     e->params = *params;
     e->warnings = (struct hrf_strbuf)HRF_STRBUF_INIT;
     e->auc = e->macro_auc = e->micro_auc = NAN;
@@ -444,7 +413,6 @@ enum hrf_status hrf_evaluate(const struct hrf_evaluation_params *params,
         HRF_TRY(judge_lesions(e, truth, err));
     if (params->slides != NULL)
         HRF_TRY(judge_slides(e, truth, err));
-    HRF_TRY(hrf_strbuf_status(&e->warnings, err));
     *out = e;
     e = NULL;
     return HRF_OK;

@@ -54,6 +54,8 @@ static void add_froc(struct hrf_strbuf *out, const struct hrf_evaluation *e)
     if (froc->n_resamples > 0)
         hrf_strbuf_addf(out, " (95 %% interval %.4f to %.4f, bootstrap over slides)",
                         froc->interval.low, froc->interval.high);
+    else
+        hrf_strbuf_addf(out, " (no interval: %s)", froc->no_interval);
     hrf_strbuf_addf(out, "\n  at FP per slide");
     for (int i = 0; i < HRF_FROC_RATES; i++)
         hrf_strbuf_addf(out, "%s %g: %.4f", i > 0 ? "," : "", hrf_froc_rates[i],

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_DEPTH = 8 };
+enum { MAX_DEPTH = 8 };
 #define XML_LIMIT ((size_t)256 << 20)
 
 /* Where a walk through the folders stands. */
@@ -44,9 +44,9 @@ void hrf_truth_set_destroy(struct hrf_truth_set *set)
 
 static void warn(const struct finding *f, const char *text, const char *path)
 {
-    HRF_AUTO_FREE char *shown = hrf_text_printable(path);
+    HRF_AUTO_FREE char *shown = hrf_text_escaped(path);
     if (f->warnings != NULL)
-        hrf_strbuf_addf(f->warnings, "%s: %s\n", shown != NULL ? shown : "?", text);
+        hrf_strbuf_addf(f->warnings, "%s: %s\n", shown, text);
 }
 
 /* The index of the slide, or where it belongs. */
@@ -73,9 +73,8 @@ const struct hrf_truth_slide *hrf_truth_set_find(const struct hrf_truth_set *set
     return found ? &set->slides[at] : NULL;
 }
 
-/* The slide of that name, new if need be. *out is valid until the next call. */
-static enum hrf_status get_slide(const struct finding *f, const char *name,
-                                 struct hrf_truth_slide **out)
+/* The slide of that name, which is added if it is new. It is valid until the next call. */
+static struct hrf_truth_slide *get_slide(const struct finding *f, const char *name)
 {
     struct hrf_truth_set *set = f->set;
     char key[HRF_CAMELYON16_NAME];
@@ -84,18 +83,14 @@ static enum hrf_status get_slide(const struct finding *f, const char *name,
     const size_t at = place_of(set, key, &found);
     if (!found) {
         void *items = set->slides;
-        const enum hrf_status status = hrf_array_reserve(&items, &set->capacity, set->n_slides + 1,
-                                                         sizeof *set->slides, f->err);
+        hrf_array_reserve(&items, &set->capacity, set->n_slides + 1, sizeof *set->slides);
         set->slides = items;
-        HRF_TRY(status);
         struct hrf_truth_slide slide = { .name = hrf_strdup(key), .truth = HRF_TRUTH_UNKNOWN };
-        HRF_CHECK_MEMORY(slide.name != NULL, f->err, "no memory for a slide");
         memmove(&set->slides[at + 1], &set->slides[at], (set->n_slides - at) * sizeof slide);
         set->slides[at] = slide;
         set->n_slides++;
     }
-    *out = &set->slides[at];
-    return HRF_OK;
+    return &set->slides[at];
 }
 
 static bool begins_with(const char *text, const char *start)
@@ -113,17 +108,16 @@ static bool has_word(const char *text, const char *word)
 }
 
 /* Keeps the first of two files for one slide. */
-static enum hrf_status keep_path(const struct finding *f, char **place, const char *path)
+static void keep_path(const struct finding *f, char **place, const char *path)
 {
-    if (*place != NULL) {
-        HRF_AUTO_FREE char *shown = hrf_text_printable(*place);
-        HRF_AUTO_FREE char *text = hrf_format("it is not used, because '%s' is for the same slide",
-                                              shown != NULL ? shown : "?");
-        warn(f, text != NULL ? text : "not used", path);
-        return HRF_OK;
+    if (*place == NULL) {
+        *place = hrf_strdup(path);
+        return;
     }
-    *place = hrf_strdup(path);
-    return *place != NULL ? HRF_OK : hrf_error_set(f->err, HRF_E_NOMEM, "no memory for a path");
+    HRF_AUTO_FREE char *shown = hrf_text_escaped(*place);
+    HRF_AUTO_FREE char *text = hrf_format("it is not used, because '%s' is for the same slide",
+                                          shown);
+    warn(f, text, path);
 }
 
 /* ---- files ---- */
@@ -134,18 +128,14 @@ static enum hrf_status add_zip(const struct finding *f, const char *path)
     struct hrf_truth_set *set = f->set;
     HRF_AUTO(hrf_zip) zip = NULL;
     HRF_TRY(hrf_zip_read(path, &zip, f->err));
-    struct hrf_zip **zips = hrf_realloc_array(set->zips, set->n_zips + 1, sizeof *zips);
-    HRF_CHECK_MEMORY(zips != NULL, f->err, "no memory for %s", path);
-    set->zips = zips;
+    set->zips = hrf_realloc_array(set->zips, set->n_zips + 1, sizeof *set->zips);
     const struct hrf_zip *kept = set->zips[set->n_zips++] = zip;
     zip = NULL;
     for (size_t i = 0; i < kept->n_items; i++) {
-        struct hrf_truth_slide *slide;
         HRF_AUTO_FREE char *extension = hrf_path_extension(kept->items[i].name);
-        if (extension == NULL || strcmp(extension, "xml") != 0 ||
-            has_word(kept->items[i].name, "__MACOSX"))
+        if (strcmp(extension, "xml") != 0 || has_word(kept->items[i].name, "__MACOSX"))
             continue;
-        HRF_TRY(get_slide(f, hrf_path_name(kept->items[i].name), &slide));
+        struct hrf_truth_slide *slide = get_slide(f, hrf_path_name(kept->items[i].name));
         if (slide->entry == NULL) {
             slide->zip = kept;
             slide->entry = &kept->items[i];
@@ -154,20 +144,19 @@ static enum hrf_status add_zip(const struct finding *f, const char *path)
     return HRF_OK;
 }
 
-static enum hrf_status add_tiff(const struct finding *f, const char *folder, const char *name,
-                                const char *path)
+static void add_tiff(const struct finding *f, const char *folder, const char *name,
+                     const char *path)
 {
     HRF_AUTO_FREE char *stem = hrf_path_stem(name);
-    const size_t n = stem != NULL ? strlen(stem) : 0;
+    const size_t n = strlen(stem);
     const bool is_mask = (n > 5 && strcasecmp(stem + n - 5, "_mask") == 0) ||
                          has_word(folder, "mask") || has_word(folder, "evaluation");
-    struct hrf_truth_slide *slide;
-    HRF_TRY(get_slide(f, name, &slide));
+    struct hrf_truth_slide *slide = get_slide(f, name);
     if (!is_mask && slide->truth == HRF_TRUTH_UNKNOWN)
         slide->truth = strcasecmp(folder, "tumor") == 0    ? HRF_TRUTH_POSITIVE
                        : strcasecmp(folder, "normal") == 0 ? HRF_TRUTH_NEGATIVE
                                                            : HRF_TRUTH_UNKNOWN;
-    return keep_path(f, is_mask ? &slide->mask : &slide->image, path);
+    keep_path(f, is_mask ? &slide->mask : &slide->image, path);
 }
 
 /* folder: the name of the folder that the file lies in. */
@@ -175,42 +164,32 @@ static enum hrf_status add_file(const struct finding *f, const char *folder, con
                                 const char *path)
 {
     HRF_AUTO_FREE char *extension = hrf_path_extension(name);
-    if (extension == NULL)
-        return HRF_OK;
-    if (strcasecmp(name, "reference.csv") == 0)
-        return keep_path(f, &f->set->reference, path);
-    if (strcmp(extension, "tif") == 0 || strcmp(extension, "tiff") == 0)
-        return add_tiff(f, folder, name, path);
-    if (strcmp(extension, "xml") == 0) {
-        struct hrf_truth_slide *slide;
-        HRF_TRY(get_slide(f, name, &slide));
-        return keep_path(f, &slide->xml, path);
-    }
-    if (strcmp(extension, "zip") != 0)
-        return HRF_OK;
-    if (has_word(name, "annotation"))
+    const bool is_zip = strcmp(extension, "zip") == 0;
+    if (is_zip && has_word(name, "annotation"))
         return add_zip(f, path);
-    if (has_word(name, "mask"))
+    if (strcasecmp(name, "reference.csv") == 0)
+        keep_path(f, &f->set->reference, path);
+    else if (strcmp(extension, "tif") == 0 || strcmp(extension, "tiff") == 0)
+        add_tiff(f, folder, name, path);
+    else if (strcmp(extension, "xml") == 0)
+        keep_path(f, &get_slide(f, name)->xml, path);
+    else if (is_zip && has_word(name, "mask"))
         warn(f, "masks in an archive are not read: unpack it, or rely on the outlines", path);
     return HRF_OK;
 }
 
-static enum hrf_status walk(const struct finding *f, const char *directory, int depth)
+static enum hrf_status walk_folder(const struct finding *f, const char *directory, int depth)
 {
-    struct hrf_name_list list;
+    HRF_AUTO_RELEASE(hrf_name_list) list = { .items = NULL };
     HRF_TRY(hrf_name_list_read(directory, &list, f->err));
-    enum hrf_status status = HRF_OK;
-    for (size_t i = 0; i < list.n_items && status == HRF_OK; i++) {
+    for (size_t i = 0; i < list.n_items; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(directory, list.items[i]);
-        if (path == NULL)
-            status = hrf_error_set(f->err, HRF_E_NOMEM, "no memory for a path");
-        else if (!hrf_path_is_directory(path))
-            status = add_file(f, hrf_path_name(directory), list.items[i], path);
-        else if (depth < MOST_DEPTH)
-            status = walk(f, path, depth + 1);
+        if (!hrf_path_is_directory(path))
+            HRF_TRY(add_file(f, hrf_path_name(directory), list.items[i], path));
+        else if (depth < MAX_DEPTH)
+            HRF_TRY(walk_folder(f, path, depth + 1));
     }
-    hrf_name_list_release(&list);
-    return status;
+    return HRF_OK;
 }
 
 /* ---- reference.csv ---- */
@@ -230,8 +209,7 @@ static enum hrf_status take_line(const struct finding *f, const struct hrf_csv_r
     if (truth == HRF_TRUTH_UNKNOWN)
         return hrf_error_set(f->err, HRF_E_USER, "%s:%d: '%.60s' is neither Tumor nor Normal",
                              f->set->reference, row->line, label);
-    struct hrf_truth_slide *slide;
-    HRF_TRY(get_slide(f, row->fields[0], &slide));
+    struct hrf_truth_slide *slide = get_slide(f, row->fields[0]);
     if (slide->line > 0 && slide->truth != truth)
         return hrf_error_set(f->err, HRF_E_USER, "%s: %s is %s in line %d and %s in line %d",
                              f->set->reference, slide->name,
@@ -260,7 +238,7 @@ static enum hrf_status read_reference(const struct finding *f)
     return HRF_OK;
 }
 
-/* Labels that no file has told. */
+/* Labels that no file gives. */
 static void derive_truths(const struct hrf_truth_set *set)
 {
     for (size_t i = 0; i < set->n_slides; i++) {
@@ -280,11 +258,10 @@ enum hrf_status hrf_truth_set_read(const char *root, struct hrf_truth_set **out,
                                    struct hrf_strbuf *warnings, struct hrf_error *err)
 {
     HRF_AUTO(hrf_truth_set) set = hrf_calloc(1, sizeof *set);
-    HRF_CHECK_MEMORY(set != NULL, err, "no memory for the truth");
     if (!hrf_path_is_directory(root))
         return hrf_error_set(err, HRF_E_USER, "'%s' is not a folder", root);
     const struct finding f = { .set = set, .warnings = warnings, .err = err };
-    HRF_TRY(walk(&f, root, 0));
+    HRF_TRY(walk_folder(&f, root, 0));
     if (set->reference != NULL)
         HRF_TRY(read_reference(&f));
     derive_truths(set);

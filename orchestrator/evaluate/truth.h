@@ -1,12 +1,12 @@
-/* truth.h - what the files of CAMELYON16 say of its slides, without the slides themselves.
+/* truth.h - reads the truth of CAMELYON16's slides from its files, without the slides themselves.
  *
  * The folder is taken as it was downloaded: files are recognised by their names wherever they lie
  * below it (to a depth of 8).
  *
- *   reference.csv            name, Tumor|Normal, histology, Macro|Micro|None; no header needed
- *   NAME.xml                 ASAP outlines, in folders or in a *.zip that has "annotation" in its
- * name NAME_mask.tif, or NAME.tif in a folder named after masks or evaluation: a mask pyramid
- *   NAME.tif elsewhere       a slide: only its size is read, and only to cut off what lies outside
+ * - reference.csv: name, Tumor|Normal, histology, Macro|Micro|None; it needs no header.
+ * - NAME.xml: ASAP's outlines, in a folder or in a *.zip whose name contains "annotation".
+ * - NAME_mask.tif, or NAME.tif in a folder whose name contains "mask" or "evaluation": a mask.
+ * - NAME.tif elsewhere: a slide; only its size is read, to clip outlines.
  *
  * A slide's label comes from reference.csv, else from its name or folder (tumor, normal). If there
  * is no reference.csv, a test slide with outlines or a mask is positive, and others are unknown.
@@ -20,7 +20,7 @@
 #include "schema/store/store.h"
 
 enum hrf_metastasis_size {
-    HRF_METASTASIS_UNKNOWN, /* of negative slides too */
+    HRF_METASTASIS_UNKNOWN, /* also for negative slides */
     HRF_METASTASIS_MICRO,
     HRF_METASTASIS_MACRO
 };
@@ -31,7 +31,7 @@ struct hrf_truth_slide {
     enum hrf_metastasis_size size;
     char *histology;           /* NULL = not known */
     char *xml, *mask, *image;  /* paths; NULL = not there */
-    const struct hrf_zip *zip; /* holds the outlines, if xml is NULL: */
+    const struct hrf_zip *zip; /* the archive with the outlines if xml is NULL, and its entry */
     const struct hrf_zip_entry *entry;
     int line; /* of reference.csv; 0 = not in it */
 };
@@ -44,19 +44,20 @@ struct hrf_truth_set {
     char *reference; /* path of reference.csv; NULL = none */
 };
 
-/* `warnings` (may be NULL) gets a line for each. HRF_E_USER: no folder, nothing in it that says
- * anything of a slide, an archive or a reference.csv that is wrong, a slide with two labels. */
+/* Reads all files below `root`; `warnings` (may be NULL) gets a line for each warning. HRF_E_USER:
+ * there is no such folder, it has no file on any slide, an archive or reference.csv is malformed,
+ * or a slide has two labels. */
 HRF_CHECKED enum hrf_status hrf_truth_set_read(const char *root, struct hrf_truth_set **out,
                                                struct hrf_strbuf *warnings, struct hrf_error *err);
 void hrf_truth_set_destroy(struct hrf_truth_set *set);
 HRF_DEFINE_AUTO(hrf_truth_set)
 
-/* By any of the names of a slide; NULL: not known. */
+/* Finds a slide by any form of its name; NULL if it is not known. */
 const struct hrf_truth_slide *hrf_truth_set_find(const struct hrf_truth_set *set, const char *name);
 bool hrf_truth_has_lesions(const struct hrf_truth_slide *slide);
 
-/* The lesions of a positive slide. prefer_xml: from outlines where both are there, else from the
- * mask. *n_outside: vertices beyond the slide's edges. */
+/* Reads the lesions of a positive slide. If it has outlines and a mask, prefer_xml selects the
+ * outlines. *n_outside gets the number of vertices beyond the slide's edges. */
 HRF_CHECKED enum hrf_status hrf_truth_lesions(const struct hrf_truth_slide *slide, bool prefer_xml,
                                               struct hrf_lesions **out, int64_t *n_outside,
                                               struct hrf_error *err);

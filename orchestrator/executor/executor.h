@@ -1,5 +1,5 @@
-/* executor.h - the interface to where jobs run: `local` starts processes of this machine, `slurm`
- * submits array jobs.
+/* executor.h - the interface of executors, which run jobs: `local` starts processes on this
+ * machine, `slurm` submits array jobs.
  *
  * One submission is one or more jobs of the same kind with the same resources. A job is identified
  * by the submission's number and its place in the submission. Both are decided before the job is
@@ -86,11 +86,10 @@ struct hrf_executor_ops {
     int64_t (*limit)(struct hrf_executor *executor);
     /* The words before the worker's own command line, such as srun or mpirun. NULL: none. The
      * caller releases *out with hrf_text_list_release(). */
-    enum hrf_status (*wrap)(struct hrf_executor *executor, const char *kind,
-                            struct hrf_text_list *out, struct hrf_error *err);
-    /* Cores of one worker process, given that at most `most_jobs` jobs of this kind run at a time.
+    void (*wrap)(struct hrf_executor *executor, const char *kind, struct hrf_text_list *out);
+    /* Cores of one worker process, given that at most `max_jobs` jobs of this kind run at a time.
      */
-    int64_t (*threads)(const struct hrf_executor *executor, const char *kind, int64_t most_jobs);
+    int64_t (*threads)(const struct hrf_executor *executor, const char *kind, int64_t max_jobs);
     /* Number of worker processes in one job. NULL: one. */
     int64_t (*ranks)(const struct hrf_executor *executor, const char *kind);
     /* Starts the jobs; they continue if the driver ends. With HRF_OK, *outcome is set, and the ids
@@ -110,13 +109,20 @@ struct hrf_executor_ops {
      * Slow. NULL: there are no other sources. */
     void (*explain)(struct hrf_executor *executor, const struct hrf_job_handle *handle,
                     struct hrf_job_view *view);
-    /* Asks jobs to end (hard: kills them). Only look() tells whether they did. */
+    /* Asks jobs to end (hard: kills them). Only look() shows whether they did. */
     void (*cancel)(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n,
                    bool hard);
     /* Path of the file into which the scheduler writes a job's output; heap. NULL: there is none.
      */
     char *(*output_path)(struct hrf_executor *executor, const char *run_directory,
                          const struct hrf_job_handle *handle);
+    /* True if the scheduler shows the node as one that does not respond or is down; `state` is then
+     * its word for it. Slow. NULL: nobody watches over nodes here. */
+    bool (*node_is_silent)(struct hrf_executor *executor, const char *node, char *state,
+                           size_t size);
+    /* True if the end of a job's log or of its output file holds a message of the scheduler about
+     * too little memory. NULL: this one leaves none. */
+    bool (*says_out_of_memory)(const char *text);
     /* Why a job waits, as text for users that follows "waiting ". *never is set to true if the job
      * will not run unless somebody changes something. NULL: jobs do not wait here. */
     const char *(*waiting_reason)(const struct hrf_job_view *view, bool *never);
@@ -144,27 +150,6 @@ static inline void hrf_executor_destroy(struct hrf_executor *executor)
 static inline const char *hrf_executor_trouble(const struct hrf_executor *executor)
 {
     return executor->ops->trouble != NULL ? executor->ops->trouble(executor) : "";
-}
-
-/* Adds a copy of `word`. */
-static inline enum hrf_status hrf_text_list_add(struct hrf_text_list *list, const char *word,
-                                                struct hrf_error *err)
-{
-    char **items = hrf_realloc_array(list->items, list->n_items + 1, sizeof *items);
-    if (items != NULL)
-        list->items = items;
-    char *copy = items != NULL ? hrf_strdup(word) : NULL;
-    if (copy == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
-    list->items[list->n_items++] = copy;
-    return HRF_OK;
-}
-static inline void hrf_text_list_release(struct hrf_text_list *list)
-{
-    for (size_t i = 0; i < list->n_items; i++)
-        hrf_free(list->items[i]);
-    hrf_free(list->items);
-    *list = (struct hrf_text_list){ NULL, 0 };
 }
 
 #endif

@@ -34,8 +34,6 @@ static bool is_slide_file(const char *name)
 {
     HRF_AUTO_FREE char *extension = hrf_path_extension(name);
     HRF_AUTO_FREE char *stem = hrf_path_stem(name);
-    if (extension == NULL || stem == NULL)
-        return false;
     size_t n = strlen(stem);
     bool mask = n > 5 && strcasecmp(stem + n - 5, "_mask") == 0;
     return !mask && (strcmp(extension, "tif") == 0 || strcmp(extension, "tiff") == 0);
@@ -85,55 +83,38 @@ static char *find_annotation(const struct annotations *annotations, const char *
 {
     HRF_AUTO_FREE char *file = hrf_format("%s%s", slide, annotations->suffix);
     size_t low = 0, high = annotations->files.n_items;
-    while (file != NULL && low < high) {
+    while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (strcasecmp(annotations->files.items[middle], file) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    const bool is_there = file != NULL && low < annotations->files.n_items &&
+    const bool is_there = low < annotations->files.n_items &&
                           strcasecmp(annotations->files.items[low], file) == 0;
     return is_there ? hrf_path_join(annotations->folder, annotations->files.items[low]) : NULL;
-}
-
-static enum hrf_status add_slides(struct ingest *ingest, const char *folder,
-                                  const struct annotations annotations[N_ANNOTATION_FOLDERS],
-                                  enum hrf_truth truth, struct hrf_error *err)
-{
-    struct hrf_name_list list;
-    HRF_TRY(hrf_name_list_read(folder, &list, err));
-    enum hrf_status status = HRF_OK;
-    for (size_t i = 0; i < list.n_items && status == HRF_OK; i++) {
-        if (!is_slide_file(list.items[i]))
-            continue;
-        struct hrf_slide_row *row;
-        HRF_AUTO_FREE char *path = hrf_path_join(folder, list.items[i]);
-        if (path == NULL) {
-            status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
-            break;
-        }
-        status = ingest_add(ingest, path, &row, err);
-        if (status != HRF_OK)
-            break;
-        row->truth = truth;
-        for (size_t k = 0; k < N_ANNOTATION_FOLDERS && row->annotation == NULL; k++)
-            row->annotation = find_annotation(&annotations[k], row->name);
-    }
-    hrf_name_list_release(&list);
-    return status;
 }
 
 static enum hrf_status add_folder(struct ingest *ingest, const char *folder, const char *top,
                                   enum hrf_truth truth, struct hrf_error *err)
 {
     struct annotations annotations[N_ANNOTATION_FOLDERS];
+    HRF_AUTO_RELEASE(hrf_name_list) list = { .items = NULL };
+    HRF_TRY(hrf_name_list_read(folder, &list, err));
     for (size_t i = 0; i < N_ANNOTATION_FOLDERS; i++)
         annotations_list(top, i, &annotations[i]);
-    const enum hrf_status status = add_slides(ingest, folder, annotations, truth, err);
+    for (size_t i = 0; i < list.n_items; i++) {
+        if (!is_slide_file(list.items[i]))
+            continue;
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, list.items[i]);
+        struct hrf_slide_row *row = ingest_add(ingest, path);
+        row->truth = truth;
+        for (size_t k = 0; k < N_ANNOTATION_FOLDERS && row->annotation == NULL; k++)
+            row->annotation = find_annotation(&annotations[k], row->name);
+    }
     for (size_t i = 0; i < N_ANNOTATION_FOLDERS; i++)
         annotations_release(&annotations[i]);
-    return status;
+    return HRF_OK;
 }
 
 /* Finds a row by its name, ignoring case. */
@@ -166,18 +147,15 @@ static int compare_named(const void *a, const void *b)
     return order != 0 ? order : (x->row > y->row) - (x->row < y->row);
 }
 
-static enum hrf_status sort_testing(const struct ingest *ingest, size_t first, struct testing *out,
-                                    struct hrf_error *err)
+static void sort_testing(const struct ingest *ingest, size_t first, struct testing *out)
 {
     const size_t n = ingest->rows.n_items - first;
     *out = (struct testing){ .items = hrf_alloc_array(n + 1, sizeof *out->items) };
-    HRF_CHECK_MEMORY(out->items != NULL, err, "no memory for %zu slides", n);
     for (; out->n_items < n; out->n_items++)
         out->items[out->n_items] = (struct named){
             .name = ingest->rows.items[first + out->n_items].name, .row = first + out->n_items
         };
     qsort(out->items, n, sizeof *out->items, compare_named);
-    return HRF_OK;
 }
 
 /* Of equal ones the first. */
@@ -199,75 +177,52 @@ static struct hrf_slide_row *find_name(struct ingest *ingest, const struct testi
 
 /* The slide in the folder. Some copies keep the extension in the first column; *stem (heap) is the
  * name without it. */
-static enum hrf_status find_row(struct ingest *ingest, const struct testing *testing,
-                                const char *name, char **stem, struct hrf_slide_row **row,
-                                struct hrf_error *err)
+static struct hrf_slide_row *find_row(struct ingest *ingest, const struct testing *testing,
+                                      const char *name, char **stem)
 {
     *stem = is_slide_file(name) ? hrf_path_stem(name) : hrf_strdup(name);
-    HRF_CHECK_MEMORY(*stem != NULL, err, "no memory for a slide");
-    *row = find_name(ingest, testing, name);
-    if (*row == NULL)
-        *row = find_name(ingest, testing, *stem);
-    return HRF_OK;
+    struct hrf_slide_row *row = find_name(ingest, testing, name);
+    return row != NULL ? row : find_name(ingest, testing, *stem);
 }
 
-/* items: room for all lines; *n of them are set, with heap names. */
-static enum hrf_status list_absent(struct ingest *ingest, const struct hrf_csv *csv,
-                                   struct testing *testing, struct named *items, size_t *n,
-                                   struct hrf_error *err)
-{
-    for (size_t i = 0; i < csv->n_rows; i++) {
-        HRF_AUTO_FREE char *stem = NULL;
-        struct hrf_slide_row *row = NULL;
-        HRF_TRY(find_row(ingest, testing, csv->rows[i].fields[0], &stem, &row, err));
-        testing->first_line[i] = IN_FOLDER;
-        if (row == NULL) {
-            items[(*n)++] = (struct named){ .name = stem, .row = i };
-            stem = NULL;
-        }
-    }
-    return HRF_OK;
-}
-
-static enum hrf_status find_absent(struct ingest *ingest, const struct hrf_csv *csv,
-                                   struct testing *testing, struct hrf_error *err)
+static void find_absent(struct ingest *ingest, const struct hrf_csv *csv, struct testing *testing)
 {
     size_t n = 0;
     HRF_AUTO_FREE struct named *items = hrf_alloc_array(csv->n_rows + 1, sizeof *items);
     testing->first_line = hrf_alloc_array(csv->n_rows + 1, sizeof *testing->first_line);
     testing->row_of = hrf_calloc(csv->n_rows + 1, sizeof *testing->row_of);
-    HRF_CHECK_MEMORY(items != NULL && testing->first_line != NULL && testing->row_of != NULL, err,
-                     "no memory for %zu slides", csv->n_rows);
-    const enum hrf_status status = list_absent(ingest, csv, testing, items, &n, err);
+    for (size_t i = 0; i < csv->n_rows; i++) {
+        HRF_AUTO_FREE char *stem = NULL;
+        testing->first_line[i] = IN_FOLDER;
+        if (find_row(ingest, testing, csv->rows[i].fields[0], &stem) == NULL) {
+            items[n++] = (struct named){ .name = stem, .row = i };
+            stem = NULL;
+        }
+    }
     qsort(items, n, sizeof *items, compare_named);
-    for (size_t i = 0, first = 0; i < n && status == HRF_OK; i++) {
+    for (size_t i = 0, first = 0; i < n; i++) {
         if (strcasecmp(items[i].name, items[first].name) != 0)
             first = i;
         testing->first_line[items[i].row] = items[first].row;
     }
     for (size_t i = 0; i < n; i++)
         hrf_free((char *)(uintptr_t)items[i].name);
-    return status;
 }
 
 /* The row of a line's slide; one that is listed but missing is added, never dropped silently. */
-static enum hrf_status row_of_line(struct ingest *ingest, struct testing *testing,
-                                   const char *images, const char *name, size_t line,
-                                   struct hrf_slide_row **row, struct hrf_error *err)
+static struct hrf_slide_row *row_of_line(struct ingest *ingest, struct testing *testing,
+                                         const char *images, const char *name, size_t line)
 {
     HRF_AUTO_FREE char *stem = NULL;
     const size_t first = testing->first_line[line];
-    HRF_TRY(find_row(ingest, testing, name, &stem, row, err));
+    struct hrf_slide_row *row = find_row(ingest, testing, name, &stem);
     if (first == line) {
         HRF_AUTO_FREE char *file = hrf_format("%s.tif", stem);
-        HRF_AUTO_FREE char *full = file != NULL ? hrf_path_join(images, file) : NULL;
-        HRF_CHECK_MEMORY(full != NULL, err, "no memory for a slide");
+        HRF_AUTO_FREE char *full = hrf_path_join(images, file);
         testing->row_of[line] = ingest->rows.n_items;
-        return ingest_add(ingest, full, row, err);
+        return ingest_add(ingest, full);
     }
-    if (first != IN_FOLDER)
-        *row = &ingest->rows.items[testing->row_of[first]];
-    return HRF_OK;
+    return first != IN_FOLDER ? &ingest->rows.items[testing->row_of[first]] : row;
 }
 
 static enum hrf_status apply_line(struct ingest *ingest, struct testing *testing,
@@ -276,20 +231,18 @@ static enum hrf_status apply_line(struct ingest *ingest, struct testing *testing
 {
     bool known = false;
     const struct hrf_csv_row *line = &csv->rows[index];
-    struct hrf_slide_row *row;
     const char *label = line->n_fields > 1 ? line->fields[1] : "";
     enum hrf_truth truth = ingest_truth(label, &known);
     if (!known || truth == HRF_TRUTH_UNKNOWN)
         return hrf_error_set(err, HRF_E_USER, "%s:%d: '%s' is neither Tumor nor Normal", path,
                              line->line, label);
-    HRF_TRY(row_of_line(ingest, testing, images, line->fields[0], index, &row, err));
+    struct hrf_slide_row *row = row_of_line(ingest, testing, images, line->fields[0], index);
     row->truth = truth;
     const char *size = line->n_fields > 3 ? line->fields[3] : "";
     bool has_size = size[0] != '\0' && strcasecmp(size, "none") != 0;
     hrf_free(row->label_text);
     row->label_text = hrf_format("%s%s%s", label, has_size ? "," : "", has_size ? size : "");
-    return row->label_text != NULL ? HRF_OK
-                                   : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    return HRF_OK;
 }
 
 static enum hrf_status add_testing(struct ingest *ingest, const char *top, const char *images,
@@ -305,17 +258,17 @@ static enum hrf_status add_testing(struct ingest *ingest, const char *top, const
     HRF_AUTO(hrf_csv) csv = NULL;
     HRF_TRY(hrf_csv_read(reference, &csv, err));
     struct testing testing;
-    HRF_TRY(sort_testing(ingest, first, &testing, err));
-    enum hrf_status status = find_absent(ingest, csv, &testing, err);
+    sort_testing(ingest, first, &testing);
+    find_absent(ingest, csv, &testing);
+    enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < csv->n_rows && status == HRF_OK; i++)
         status = apply_line(ingest, &testing, images, reference, csv, i, err);
     testing_release(&testing);
     HRF_TRY(status);
     for (size_t i = first; i < ingest->rows.n_items; i++) {
-        HRF_AUTO_FREE char *shown = hrf_text_printable(ingest->rows.items[i].name);
+        HRF_AUTO_FREE char *shown = hrf_text_escaped(ingest->rows.items[i].name);
         if (ingest->rows.items[i].truth == HRF_TRUTH_UNKNOWN)
-            ingest_warn(ingest, "%s is not in reference.csv: it has no label",
-                        shown != NULL ? shown : "a slide");
+            ingest_warn(ingest, "%s is not in reference.csv: it has no label", shown);
     }
     return HRF_OK;
 }
@@ -345,12 +298,9 @@ static enum hrf_status add_flat(struct ingest *ingest, const char *root, const c
     for (size_t i = 0; i < all.rows.n_items && status == HRF_OK; i++) {
         const struct hrf_slide_row *from = &all.rows.items[i];
         bool test = strncasecmp(from->name, "test", 4) == 0;
-        struct hrf_slide_row *row;
         if (split != HRF_SPLIT_ALL && test != (split == HRF_SPLIT_TESTING))
             continue;
-        status = ingest_add(ingest, from->path, &row, err);
-        if (status != HRF_OK)
-            break;
+        struct hrf_slide_row *row = ingest_add(ingest, from->path);
         row->truth = strncasecmp(row->name, "tumor", 5) == 0    ? HRF_TRUTH_POSITIVE
                      : strncasecmp(row->name, "normal", 6) == 0 ? HRF_TRUTH_NEGATIVE
                                                                 : from->truth;

@@ -1,10 +1,12 @@
 /* ingest.c - makes the cohort from the dataset section of a workflow. */
 #include "orchestrator/ingest/ingest.h"
 
+#include "base/guard.h"
 #include "base/path.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
+#include "tiler/slide/content.h"
 
 #include <errno.h>
 #include <math.h>
@@ -83,27 +85,23 @@ enum hrf_truth ingest_label(const struct ingest *ingest, const char *word, bool 
     return ingest_truth(word, known);
 }
 
-enum hrf_status ingest_add(struct ingest *ingest, const char *path, struct hrf_slide_row **out,
-                           struct hrf_error *err)
+struct hrf_slide_row *ingest_add(struct ingest *ingest, const char *path)
 {
-    HRF_TRY(hrf_array_reserve((void **)&ingest->rows.items, &ingest->capacity,
-                              ingest->rows.n_items + 1, sizeof ingest->rows.items[0], err));
+    hrf_array_reserve((void **)&ingest->rows.items, &ingest->capacity, ingest->rows.n_items + 1,
+                      sizeof ingest->rows.items[0]);
     struct hrf_slide_row *row = &ingest->rows.items[ingest->rows.n_items];
     *row = (struct hrf_slide_row){ .name = hrf_path_stem(path),
                                    .path = hrf_strdup(path),
                                    .truth = HRF_TRUTH_UNKNOWN };
     ingest->rows.n_items++;
-    HRF_CHECK_MEMORY(row->name != NULL && row->path != NULL, err, "no memory for a slide");
     hrf_path_tidy(row->path);
-    if (out != NULL)
-        *out = row;
-    return HRF_OK;
+    return row;
 }
 
 /* ---- after all rows have been collected ---- */
 
-static enum hrf_status look_at(struct hrf_slide_row *row, struct ingest_file *file,
-                               struct hrf_error *err)
+/* Reads size, time and identity of a slide's file. A row whose file is missing has FAILED. */
+static void stat_slide(struct hrf_slide_row *row, struct ingest_file *file)
 {
     struct stat st;
     const int error = stat(row->path, &st) != 0 ? errno : 0;
@@ -113,33 +111,114 @@ static enum hrf_status look_at(struct hrf_slide_row *row, struct ingest_file *fi
         *file = (struct ingest_file){ .device = (uint64_t)st.st_dev,
                                       .inode = (uint64_t)st.st_ino,
                                       .is_regular = S_ISREG(st.st_mode) };
-        return HRF_OK;
+        return;
     }
-    HRF_AUTO_FREE char *shown = hrf_text_printable(row->path);
+    HRF_AUTO_FREE char *shown = hrf_text_escaped(row->path);
     row->state = HRF_SLIDE_FAILED;
-    if (shown != NULL)
-        row->reason = error == ENOENT ? hrf_format("the file '%s' does not exist", shown)
-                      : error != 0    ? hrf_format("the file '%s' cannot be looked at", shown)
-                                      : hrf_format("'%s' is a directory, not a slide", shown);
-    return row->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
+    row->reason = error == ENOENT ? hrf_format("the file '%s' does not exist", shown)
+                  : error != 0    ? hrf_format("the file '%s' cannot be looked at", shown)
+                                  : hrf_format("'%s' is a directory, not a slide", shown);
+}
+
+/* ---- what a slide is named by ---- */
+
+struct identifying {
+    struct hrf_slide_row *rows;
+    const struct hrf_slide_row **known; /* sorted by path */
+    size_t n_known;
+};
+
+/* A row's `seen` and `content`, as a child found them. */
+struct identity {
+    char seen[HRF_HASH_HEX], content[HRF_HASH_HEX];
+};
+
+static int compare_known(const void *a, const void *b)
+{
+    const struct hrf_slide_row *const *x = a, *const *y = b;
+    return strcmp((*x)->path, (*y)->path);
+}
+
+static const char *path_of(void *context, size_t i)
+{
+    const struct identifying *all = context;
+    return all->rows[i].path;
+}
+
+/* In a child: many wait for the file system side by side. */
+static enum hrf_status identify_one(void *context, const void *question, struct hrf_strbuf *answer,
+                                    struct hrf_error *err)
+{
+    const struct identifying *all = context;
+    const struct hrf_slide_row *const row = &all->rows[*(const size_t *)question];
+    struct identity identity = { .seen = "" };
+    if (row->state == HRF_SLIDE_PENDING) {
+        HRF_TRY(hrf_slide_content(row->path, HRF_CONTENT_SEEN, identity.seen, err));
+        const struct hrf_slide_row **found = bsearch(&row, all->known, all->n_known,
+                                                     sizeof *all->known, compare_known);
+        if (found != NULL && strcmp((*found)->seen, identity.seen) == 0)
+            memcpy(identity.content, (*found)->content, sizeof identity.content);
+        else
+            HRF_TRY(hrf_slide_content(row->path, HRF_CONTENT_SPREAD, identity.content, err));
+    }
+    hrf_strbuf_add(answer, &identity, sizeof identity);
+    return HRF_OK;
+}
+
+/* A slide that cannot be read has failed: nothing may be reused for it. */
+static void take_identity(void *context, size_t i, enum hrf_status status,
+                          const struct hrf_strbuf *answer, const struct hrf_error *err)
+{
+    const struct identifying *all = context;
+    struct hrf_slide_row *row = &all->rows[i];
+    struct identity identity = { .seen = "" };
+    if (status == HRF_OK) {
+        memcpy(&identity, answer->text, sizeof identity);
+    } else {
+        row->state = HRF_SLIDE_FAILED;
+        row->reason = hrf_text_escaped(err->text);
+    }
+    memcpy(row->seen, identity.seen, sizeof row->seen);
+    memcpy(row->content, identity.content, sizeof row->content);
+}
+
+static enum hrf_status identify(struct ingest *ingest, struct hrf_error *err)
+{
+    enum { CHILDREN = 16 };
+    const size_t n_known = ingest->known->n_items + ingest->known->n_sample;
+    HRF_AUTO_FREE const struct hrf_slide_row **known = hrf_alloc_array(n_known + 1, sizeof *known);
+    struct identifying all = { .rows = ingest->rows.items, .known = known };
+    for (size_t i = 0; i < n_known; i++)
+        if (ingest->known->items[i].content[0] != '\0')
+            known[all.n_known++] = &ingest->known->items[i];
+    qsort(known, all.n_known, sizeof *known, compare_known);
+    const struct hrf_guard_batch batch = { .n_items = ingest->rows.n_items,
+                                           .n_children = CHILDREN,
+                                           .work = identify_one,
+                                           .path = path_of,
+                                           .take = take_identity,
+                                           .context = &all };
+    return hrf_guard_ask_all(&batch, err);
 }
 
 /* Names the slides, then finds those that are excluded, missing, or there twice. An excluded slide
  * does not count as the twin of another one. */
-static enum hrf_status finish(struct ingest *ingest, struct hrf_error *err)
+static enum hrf_status name_and_check(struct ingest *ingest, struct hrf_error *err)
 {
     HRF_TRY(ingest_merge_paths(ingest, err));
-    HRF_TRY(ingest_name(ingest, err));
-    HRF_TRY(ingest_exclude(ingest, err));
+    ingest_name(ingest);
+    ingest_exclude(ingest);
     ingest->files = hrf_calloc(ingest->rows.n_items + 1, sizeof *ingest->files);
-    HRF_CHECK_MEMORY(ingest->files != NULL, err, "no memory for the slides");
     for (size_t i = 0; i < ingest->rows.n_items; i++)
         if (ingest->rows.items[i].state != HRF_SLIDE_EXCLUDED)
-            HRF_TRY(look_at(&ingest->rows.items[i], &ingest->files[i], err));
+            stat_slide(&ingest->rows.items[i], &ingest->files[i]);
+    if (ingest->known != NULL)
+        HRF_TRY(identify(ingest, err));
     HRF_TRY(ingest_merge_files(ingest, err));
     for (size_t i = 0; i < ingest->rows.n_items; i++)
         ingest->rows.items[i].id = (int64_t)i + 1;
-    return ingest_tell_names(ingest, err);
+    ingest_warn_of_long_names(ingest);
+    return HRF_OK;
 }
 
 static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err)
@@ -152,7 +231,7 @@ static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err
     HRF_TRY(readers[ingest->dataset->layout](ingest, err));
     if (ingest->rows.n_items == 0)
         return hrf_error_set(err, HRF_E_USER, "%s has no slides", ingest->section);
-    return finish(ingest, err);
+    return name_and_check(ingest, err);
 }
 
 static bool wants_int8(const struct hrf_workflow *workflow)
@@ -165,26 +244,22 @@ static bool wants_int8(const struct hrf_workflow *workflow)
 
 /* Renames a slide of the sample that has the name of a slide of the cohort. `names`: the cohort's,
  * sorted. */
-static enum hrf_status name_sample(struct hrf_slide_row *row, const char *section,
-                                   const char *const *names, size_t n_names, struct hrf_error *err)
+static void name_sample(struct hrf_slide_row *row, const char *section, const char *const *names,
+                        size_t n_names)
 {
     if (bsearch(&row->name, names, n_names, sizeof *names, hrf_compare_texts) == NULL)
-        return HRF_OK;
+        return;
     char *name = hrf_format("%s/%s", section, row->name);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a slide");
     hrf_free(row->name);
     row->name = name;
-    return HRF_OK;
 }
 
 /* Adds a slide of the sample after the cohort's slides, without its label. */
-static enum hrf_status append_row(struct ingest *cohort, struct hrf_slide_row *from,
-                                  struct hrf_error *err)
+static void append_row(struct ingest *cohort, struct hrf_slide_row *from)
 {
     struct hrf_slide_rows *rows = &cohort->rows;
     const size_t place = rows->n_items + rows->n_sample;
-    HRF_TRY(hrf_array_reserve((void **)&rows->items, &cohort->capacity, place + 1,
-                              sizeof rows->items[0], err));
+    hrf_array_reserve((void **)&rows->items, &cohort->capacity, place + 1, sizeof rows->items[0]);
     hrf_free(from->label_text);
     hrf_free(from->annotation);
     from->label_text = from->annotation = NULL;
@@ -194,7 +269,6 @@ static enum hrf_status append_row(struct ingest *cohort, struct hrf_slide_row *f
     rows->items[place] = *from;
     rows->n_sample++;
     *from = (struct hrf_slide_row){ .id = 0 };
-    return HRF_OK;
 }
 
 /* Adds the rows of `sample` after the cohort's, except those that are excluded. */
@@ -203,21 +277,18 @@ static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool
 {
     const size_t n = cohort->rows.n_items;
     HRF_AUTO_FREE const char **names = hrf_alloc_array(n + 1, sizeof *names);
-    HRF_CHECK_MEMORY(names != NULL, err, "no memory for the calibration sample");
     HRF_TRY(ingest_leave_out(cohort, sample, err)); /* a scale is judged by other slides */
     for (size_t i = 0; i < n; i++)
         names[i] = cohort->rows.items[i].name;
     qsort(names, n, sizeof *names, hrf_compare_texts);
     for (size_t i = 0; i < sample->rows.n_items; i++) {
         struct hrf_slide_row *from = &sample->rows.items[i];
-        if (from->state == HRF_SLIDE_EXCLUDED)
-            continue;
-        if (!is_used)
+        if (from->state == HRF_SLIDE_EXCLUDED || !is_used)
             continue;
         if (from->state == HRF_SLIDE_FAILED)
             ingest_warn(cohort, "%s: not in the sample: %s", sample->section, from->reason);
-        HRF_TRY(name_sample(from, sample->section, names, n, err));
-        HRF_TRY(append_row(cohort, from, err));
+        name_sample(from, sample->section, names, n);
+        append_row(cohort, from);
     }
     return cohort->rows.n_sample > 0 || !is_used
                ? HRF_OK
@@ -230,6 +301,7 @@ static enum hrf_status ingest_both(struct ingest *cohort, const struct hrf_workf
     struct ingest sample = { .dataset = &workflow->calibrate.slides,
                              .model = &workflow->model,
                              .section = "calibrate.slides",
+                             .known = cohort->known,
                              .warnings = cohort->warnings };
     HRF_TRY(read_dataset(cohort, err));
     if (!hrf_dataset_is_given(sample.dataset))
@@ -242,12 +314,14 @@ static enum hrf_status ingest_both(struct ingest *cohort, const struct hrf_workf
     return status;
 }
 
-enum hrf_status hrf_ingest(const struct hrf_workflow *workflow, struct hrf_slide_rows *out,
-                           struct hrf_strbuf *warnings, struct hrf_error *err)
+enum hrf_status hrf_ingest(const struct hrf_workflow *workflow, const struct hrf_slide_rows *known,
+                           struct hrf_slide_rows *out, struct hrf_strbuf *warnings,
+                           struct hrf_error *err)
 {
     struct ingest ingest = { .dataset = &workflow->dataset,
                              .model = &workflow->model,
                              .section = "dataset",
+                             .known = known,
                              .warnings = warnings };
     enum hrf_status status = ingest_both(&ingest, workflow, err);
     hrf_free(ingest.files);
@@ -257,4 +331,29 @@ enum hrf_status hrf_ingest(const struct hrf_workflow *workflow, struct hrf_slide
     }
     *out = ingest.rows;
     return HRF_OK;
+}
+
+void hrf_ingest_check(const struct hrf_workflow *workflow, struct hrf_findings *findings)
+{
+    struct ingest both[] = {
+        { .dataset = &workflow->dataset, .model = &workflow->model, .section = "dataset.csv" },
+        { .dataset = &workflow->calibrate.slides,
+          .model = &workflow->model,
+          .section = "calibrate.slides.csv" },
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct ingest *ingest = &both[i];
+        struct hrf_error why = { .status = HRF_OK };
+        const size_t before = findings->n_items;
+        if (ingest->dataset->layout != HRF_LAYOUT_CSV || ingest->dataset->csv == NULL)
+            continue;
+        enum hrf_status status = ingest_csv_read(ingest, findings, &why);
+        if (status == HRF_OK && findings->n_items == before)
+            status = ingest_merge_paths(ingest, &why);
+        if (status == HRF_OK && ingest->rows.n_items == 0 && findings->n_items == before)
+            status = hrf_error_set(&why, HRF_E_USER, "'%s' has no slides", ingest->dataset->csv);
+        hrf_slide_rows_release(&ingest->rows);
+        if (status != HRF_OK)
+            hrf_findings_add(findings, ingest->section, 0, why.text);
+    }
 }

@@ -36,13 +36,9 @@ static int compare_endings(const void *a, const void *b)
 static struct place *make_places(const struct ingest *ingest)
 {
     struct place *places = hrf_alloc_array(ingest->rows.n_items + 1, sizeof *places);
-    for (size_t i = 0; places != NULL && i < ingest->rows.n_items; i++) {
+    for (size_t i = 0; i < ingest->rows.n_items; i++) {
         const char *path = ingest->rows.items[i].path;
         HRF_AUTO_FREE char *stem = hrf_path_stem(path);
-        if (stem == NULL) {
-            hrf_free(places);
-            return NULL;
-        }
         const size_t length = (size_t)(hrf_path_name(path) - path) + strlen(stem);
         places[i] = (struct place){ .path = path, .length = length, .row = i };
     }
@@ -91,11 +87,10 @@ static char *last_parts(const struct place *place, size_t n)
     return hrf_strndup(place->path + from, place->length - from);
 }
 
-enum hrf_status ingest_name(struct ingest *ingest, struct hrf_error *err)
+void ingest_name(struct ingest *ingest)
 {
     const size_t n = ingest->rows.n_items;
     HRF_AUTO_FREE struct place *places = make_places(ingest);
-    HRF_CHECK_MEMORY(places != NULL, err, "no memory to name %zu slides", n);
     sort_places(places, n);
     size_t before = 0; /* components in common with the previous path */
     for (size_t i = 0; i < n; i++) {
@@ -104,27 +99,23 @@ enum hrf_status ingest_name(struct ingest *ingest, struct hrf_error *err)
         hrf_free(row->name);
         row->name = last_parts(&places[i], 1 + (before > after ? before : after));
         before = after;
-        HRF_CHECK_MEMORY(row->name != NULL, err, "no memory to name a slide");
     }
-    return HRF_OK;
 }
 
-enum hrf_status ingest_tell_names(struct ingest *ingest, struct hrf_error *err)
+void ingest_warn_of_long_names(struct ingest *ingest)
 {
     for (size_t i = 0; i < ingest->rows.n_items; i++) {
         const char *name = ingest->rows.items[i].name;
         if (strlen(name) < 60) /* long enough even if every byte is escaped to three */
             continue;
-        HRF_AUTO_FREE char *file = hrf_text_shortened(name);
-        HRF_AUTO_FREE char *shown = hrf_text_printable(name);
-        HRF_CHECK_MEMORY(shown != NULL, err, "no memory to name a slide");
+        HRF_AUTO_FREE char *file = hrf_text_cut_file_name(name);
+        HRF_AUTO_FREE char *shown = hrf_text_escaped(name);
         if (file != NULL)
             ingest_warn(ingest,
                         "the name '%s' is too long for the names of files: its results are called "
                         "'%s'",
                         shown, file);
     }
-    return HRF_OK;
 }
 
 /* ---- what is excluded ---- */
@@ -146,30 +137,26 @@ static struct word *find_word(struct word *words, size_t n, const char *text)
     return n > 0 ? bsearch(&wanted, words, n, sizeof *words, compare_words) : NULL;
 }
 
-static enum hrf_status exclude_row(struct hrf_slide_row *row, struct word *words, size_t n,
-                                   struct hrf_error *err)
+static void exclude_row(struct hrf_slide_row *row, struct word *words, size_t n)
 {
     HRF_AUTO_FREE char *stem = hrf_path_stem(row->path);
-    HRF_CHECK_MEMORY(stem != NULL, err, "no memory for a slide");
     struct word *by_name = find_word(words, n, row->name), *by_stem = find_word(words, n, stem);
     if (by_name == NULL && by_stem == NULL)
-        return HRF_OK;
+        return;
     if (by_name != NULL)
         by_name->n_names++;
     else
         by_stem->n_stems++;
     row->state = HRF_SLIDE_EXCLUDED;
     row->reason = hrf_strdup("excluded by the workflow");
-    return row->reason != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a slide");
 }
 
 /* A word that matches no slide is most likely a typing error. A stem that matches several slides
  * may be meant to exclude all of them. */
-static void tell_words(struct ingest *ingest, const struct word *words, size_t n)
+static void warn_of_words(struct ingest *ingest, const struct word *words, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        HRF_AUTO_FREE char *printable = hrf_text_printable(words[i].text);
-        const char *shown = printable != NULL ? printable : "?";
+        HRF_AUTO_FREE char *shown = hrf_text_escaped(words[i].text);
         const bool is_repeated = i > 0 && compare_words(&words[i - 1], &words[i]) == 0;
         if (words[i].n_names + words[i].n_stems == 0 && !is_repeated)
             ingest_warn(ingest, "%s.exclude names '%s', which is none of its slides",
@@ -182,7 +169,7 @@ static void tell_words(struct ingest *ingest, const struct word *words, size_t n
 
 /* Slides of CAMELYON16 that are known to be wrong, unless the workflow keeps them. What is wrong
  * for the lesion task alone stays. */
-static enum hrf_status exclude_known(struct ingest *ingest, struct hrf_error *err)
+static void exclude_known(struct ingest *ingest)
 {
     const bool is_asked_for = ingest->dataset->layout == HRF_LAYOUT_CAMELYON16 &&
                               ingest->dataset->known_exclusions;
@@ -193,21 +180,18 @@ static enum hrf_status exclude_known(struct ingest *ingest, struct hrf_error *er
             continue;
         row->state = HRF_SLIDE_EXCLUDED;
         row->reason = hrf_format("%s (dataset.known_exclusions)", known->reason);
-        HRF_CHECK_MEMORY(row->reason != NULL, err, "no memory for a slide");
     }
-    return HRF_OK;
 }
 
-enum hrf_status ingest_exclude(struct ingest *ingest, struct hrf_error *err)
+void ingest_exclude(struct ingest *ingest)
 {
     const struct hrf_text_list *list = &ingest->dataset->exclude;
     HRF_AUTO_FREE struct word *words = hrf_calloc(list->n_items + 1, sizeof *words);
-    HRF_CHECK_MEMORY(words != NULL, err, "no memory for what is excluded");
     for (size_t i = 0; i < list->n_items; i++)
         words[i].text = list->items[i];
     qsort(words, list->n_items, sizeof *words, compare_words);
     for (size_t i = 0; i < ingest->rows.n_items && list->n_items > 0; i++)
-        HRF_TRY(exclude_row(&ingest->rows.items[i], words, list->n_items, err));
-    tell_words(ingest, words, list->n_items);
-    return exclude_known(ingest, err);
+        exclude_row(&ingest->rows.items[i], words, list->n_items);
+    warn_of_words(ingest, words, list->n_items);
+    exclude_known(ingest);
 }

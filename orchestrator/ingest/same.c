@@ -1,20 +1,18 @@
 /* same.c - finds slides that a dataset contains twice: by two paths, by a link, or as a copy.
  *
  * Such a slide is used once, with a note; if it has two labels or two resolutions, that is an
- * error. Two files are the same if they are one file of the file system, or if their sizes and all
- * bytes are equal. Bytes are compared only if the sizes are equal: first some of them, then all.
+ * error. Two slides are the same if they are one file of the file system, or if all bytes of their
+ * files are equal. They are read only if the named files' sizes are equal: first the blocks that
+ * name a slide (tiler/slide/content.h), then all bytes.
  */
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/path.h"
 #include "base/text.h"
 #include "orchestrator/ingest/ingest_private.h"
+#include "tiler/slide/content.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 struct entry {
     const struct hrf_slide_row *row;
@@ -25,58 +23,176 @@ struct entry {
 };
 
 struct entries {
-    struct entry *items;
+    struct entry *items; /* heap */
     size_t n_items;
-    bool *is_dropped; /* [rows] */
 };
 
-static void entries_release(struct entries *e)
+/* A way in which two rows can be the same slide. */
+struct sameness {
+    const char *text; /* what is equal, for users */
+    /* Which rows are compared; `file` is zero until the files were looked at. */
+    bool (*is_compared)(const struct hrf_slide_row *row, const struct ingest_file *file);
+    int (*compare)(const struct entry *a, const struct entry *b);
+    int (*sort)(const void *a, const void *b); /* the same for qsort(), equal ones by index */
+    bool reads_content; /* `compare` needs hashes, which are computed only where sizes are equal */
+};
+
+static bool is_any(const struct hrf_slide_row *row, const struct ingest_file *file)
 {
-    hrf_free(e->items);
-    hrf_free(e->is_dropped);
-    *e = (struct entries){ .items = NULL };
+    (void)row, (void)file;
+    return true;
 }
 
-/* Lists the rows that were not dropped and for which `is_wanted` is true. */
-static enum hrf_status entries_make(const struct ingest *ingest,
-                                    bool (*is_wanted)(const struct hrf_slide_row *row,
-                                                      const struct ingest_file *file),
-                                    struct entries *out, struct hrf_error *err)
+static bool is_included(const struct hrf_slide_row *row, const struct ingest_file *file)
 {
-    const size_t n = ingest->rows.n_items;
-    *out = (struct entries){ .items = hrf_calloc(n + 1, sizeof *out->items),
-                             .is_dropped = hrf_calloc(n + 1, sizeof *out->is_dropped) };
-    if (out->items == NULL || out->is_dropped == NULL) {
-        entries_release(out);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to compare %zu slides", n);
+    (void)file;
+    return row->state != HRF_SLIDE_EXCLUDED;
+}
+
+static bool is_there(const struct hrf_slide_row *row, const struct ingest_file *file)
+{
+    return row->state == HRF_SLIDE_PENDING && file->is_regular;
+}
+
+static bool has_content(const struct hrf_slide_row *row, const struct ingest_file *file)
+{
+    return is_there(row, file) && row->n_bytes > 0;
+}
+
+static int compare_paths(const struct entry *a, const struct entry *b)
+{
+    return strcmp(a->row->path, b->row->path);
+}
+
+static int compare_files(const struct entry *a, const struct entry *b)
+{
+    if (a->file.device != b->file.device)
+        return a->file.device < b->file.device ? -1 : 1;
+    return (a->file.inode > b->file.inode) - (a->file.inode < b->file.inode);
+}
+
+static int compare_content(const struct entry *a, const struct entry *b)
+{
+    if (a->row->n_bytes != b->row->n_bytes)
+        return a->row->n_bytes < b->row->n_bytes ? -1 : 1;
+    return strcmp(a->hash, b->hash);
+}
+
+static int by_index(int order, const struct entry *a, const struct entry *b)
+{
+    return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+static int sort_by_path(const void *a, const void *b)
+{
+    return by_index(compare_paths(a, b), a, b);
+}
+
+static int sort_by_file(const void *a, const void *b)
+{
+    return by_index(compare_files(a, b), a, b);
+}
+
+static int sort_by_content(const void *a, const void *b)
+{
+    return by_index(compare_content(a, b), a, b);
+}
+
+static const struct sameness same_path = { .text = "one path",
+                                           .is_compared = is_any,
+                                           .compare = compare_paths,
+                                           .sort = sort_by_path },
+                             same_included_path = { .text = "one path",
+                                                    .is_compared = is_included,
+                                                    .compare = compare_paths,
+                                                    .sort = sort_by_path },
+                             same_file = { .text = "the same file",
+                                           .is_compared = is_there,
+                                           .compare = compare_files,
+                                           .sort = sort_by_file },
+                             same_content = { .text = "the same content",
+                                              .is_compared = has_content,
+                                              .compare = compare_content,
+                                              .sort = sort_by_content,
+                                              .reads_content = true };
+
+/* Results go by the identity, so two slides may not share one. */
+static enum hrf_status cannot_tell_apart(const struct entry *a, const struct entry *b,
+                                         struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *one = hrf_text_escaped(a->row->path);
+    HRF_AUTO_FREE char *other = hrf_text_escaped(b->row->path);
+    return hrf_error_set(err, HRF_E_USER,
+                         "'%s' and '%s' are not the same, but have the same size (%lld bytes) and "
+                         "the same 32 blocks of 8 KiB spread over them, by which slides are told "
+                         "apart; put one of them into 'exclude', and into a run of its own",
+                         one, other, (long long)a->row->n_bytes);
+}
+
+/* Compares more of the rows that have been equal so far: leaves the entries that have an equal. A
+ * file that cannot be read equals no other; its own job reports the error. */
+static enum hrf_status compare_deeper(struct entries *e, enum hrf_content_depth depth,
+                                      struct hrf_error *err)
+{
+    size_t kept = 0;
+    for (size_t i = 0, k; i < e->n_items; i = k) {
+        const size_t first = kept;
+        k = i + 1;
+        while (k < e->n_items && compare_content(&e->items[i], &e->items[k]) == 0)
+            k++;
+        for (size_t at = i; k - i > 1 && at < k; at++) {
+            struct entry entry = e->items[at];
+            if (depth == HRF_CONTENT_SPREAD && entry.row->content[0] != '\0')
+                memcpy(entry.hash, entry.row->content, sizeof entry.hash);
+            else if (hrf_slide_content(entry.row->path, depth, entry.hash, NULL) != HRF_OK)
+                continue;
+            e->items[kept++] = entry;
+            if (depth == HRF_CONTENT_WHOLE && strcmp(e->items[first].hash, entry.hash) != 0)
+                return cannot_tell_apart(&e->items[first], &entry, err);
+        }
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct hrf_slide_row *row = &ingest->rows.items[i];
-        struct ingest_file file = { .is_regular = false };
-        if (ingest->files != NULL)
-            file = ingest->files[i];
-        if (is_wanted(row, &file))
-            out->items[out->n_items++] = (struct entry){ .row = row, .file = file, .index = i };
-    }
+    e->n_items = kept;
+    qsort(e->items, e->n_items, sizeof *e->items, sort_by_content);
     return HRF_OK;
 }
 
-/* Takes the dropped rows out. */
-static void drop(struct ingest *ingest, const struct entries *e)
+/* Lists the rows of a cohort, and of a sample unless it is NULL, that are compared in this way,
+ * sorted, so that equal ones are neighbours. The caller frees out->items, also after a failure. */
+static enum hrf_status list_entries(const struct ingest *cohort, const struct ingest *sample,
+                                    const struct sameness *way, struct entries *out,
+                                    struct hrf_error *err)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < ingest->rows.n_items; i++) {
-        if (e->is_dropped[i]) {
-            hrf_slide_row_release(&ingest->rows.items[i]);
-            continue;
+    const struct ingest *const both[] = { cohort, sample };
+    const size_t n = cohort->rows.n_items + (sample != NULL ? sample->rows.n_items : 0);
+    *out = (struct entries){ .items = hrf_calloc(n + 1, sizeof *out->items) };
+    for (size_t s = 0; s < 2 && both[s] != NULL; s++)
+        for (size_t i = 0; i < both[s]->rows.n_items; i++) {
+            const struct hrf_slide_row *row = &both[s]->rows.items[i];
+            const struct ingest_file file = both[s]->files != NULL
+                                                ? both[s]->files[i]
+                                                : (struct ingest_file){ .is_regular = false };
+            if (way->is_compared(row, &file))
+                out->items[out->n_items++] = (struct entry){
+                    .row = row, .file = file, .index = i, .of_sample = s == 1
+                };
         }
-        ingest->rows.items[kept] = ingest->rows.items[i];
-        if (ingest->files != NULL)
-            ingest->files[kept] = ingest->files[i];
-        kept++;
-    }
-    ingest->rows.n_items = kept;
+    qsort(out->items, out->n_items, sizeof *out->items, way->sort);
+    if (!way->reads_content)
+        return HRF_OK;
+    HRF_TRY(compare_deeper(out, HRF_CONTENT_SPREAD, err));
+    return compare_deeper(out, HRF_CONTENT_WHOLE, err);
 }
+
+/* The end of the entries that equal the one at `begin`. */
+static size_t end_of_equals(const struct entries *e, size_t begin, const struct sameness *way)
+{
+    size_t end = begin + 1;
+    while (end < e->n_items && way->compare(&e->items[begin], &e->items[end]) == 0)
+        end++;
+    return end;
+}
+
+/* ---- slides that a dataset has twice ---- */
 
 static const char *label_of(const struct hrf_slide_row *row)
 {
@@ -102,19 +218,6 @@ static void adopt(struct hrf_slide_row *kept, struct hrf_slide_row *again)
         kept->mpp_csv = again->mpp_csv;
 }
 
-/* *text (heap): "'a' and 'b' are one slide (how)". */
-static enum hrf_status describe(const struct ingest *ingest, const struct hrf_slide_row *kept,
-                                const struct hrf_slide_row *again, const char *how, char **text,
-                                struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *a = hrf_text_printable(kept->path), *b = hrf_text_printable(again->path);
-    if (a != NULL && b != NULL)
-        *text = strcmp(a, b) == 0 ? hrf_format("%s: '%s' is there twice", ingest->section, a)
-                                  : hrf_format("%s: '%s' and '%s' are one slide (%s)",
-                                               ingest->section, a, b, how);
-    return *text != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory to compare slides");
-}
-
 /* Of three or more classes two may both be "not positive" and yet differ. */
 static bool are_other_classes(const struct ingest *ingest, const struct hrf_slide_row *a,
                               const struct hrf_slide_row *b)
@@ -123,14 +226,18 @@ static bool are_other_classes(const struct ingest *ingest, const struct hrf_slid
            b->label_text != NULL && strcasecmp(a->label_text, b->label_text) != 0;
 }
 
-/* how: what is equal, as text for users */
-static enum hrf_status merge(struct ingest *ingest, struct entries *e, const struct entry *first,
-                             const struct entry *second, const char *how, struct hrf_error *err)
+/* Merges the second row into the first, which comes earlier in the dataset. */
+static enum hrf_status merge_rows(struct ingest *ingest, const struct entry *first,
+                                  const struct entry *second, const struct sameness *way,
+                                  struct hrf_error *err)
 {
     struct hrf_slide_row *kept = &ingest->rows.items[first->index];
     struct hrf_slide_row *again = &ingest->rows.items[second->index];
-    HRF_AUTO_FREE char *text = NULL;
-    HRF_TRY(describe(ingest, kept, again, how, &text, err));
+    HRF_AUTO_FREE char *a = hrf_text_escaped(kept->path), *b = hrf_text_escaped(again->path);
+    HRF_AUTO_FREE char *text = strcmp(a, b) == 0
+                                   ? hrf_format("%s: '%s' is there twice", ingest->section, a)
+                                   : hrf_format("%s: '%s' and '%s' are one slide (%s)",
+                                                ingest->section, a, b, way->text);
     const bool has_labels = kept->truth != HRF_TRUTH_UNKNOWN && again->truth != HRF_TRUTH_UNKNOWN;
     if (has_labels && (kept->truth != again->truth || are_other_classes(ingest, kept, again)))
         return hrf_error_set(err, HRF_E_USER,
@@ -142,267 +249,83 @@ static enum hrf_status merge(struct ingest *ingest, struct entries *e, const str
                              "%s, with two resolutions, %g and %g um/px; keep the right one", text,
                              kept->mpp_csv, again->mpp_csv);
     adopt(kept, again);
-    e->is_dropped[second->index] = true;
     /* Two glob patterns may match the same file. */
     if (first->file.is_regular || ingest->dataset->layout != HRF_LAYOUT_FILES)
         ingest_warn(ingest, "%s: it is taken once", text);
     return HRF_OK;
 }
 
-typedef int (*comparison)(const struct entry *a, const struct entry *b);
-
-/* Merges runs of equal rows; the row that comes first in the dataset stays. */
-static enum hrf_status merge_runs(struct ingest *ingest, struct entries *e, comparison compare,
-                                  const char *how, struct hrf_error *err)
+static void drop_rows(struct ingest *ingest, const bool *is_dropped)
 {
-    for (size_t i = 0, k; i < e->n_items; i = k)
-        for (k = i + 1; k < e->n_items && compare(&e->items[i], &e->items[k]) == 0; k++)
-            HRF_TRY(merge(ingest, e, &e->items[i], &e->items[k], how, err));
-    return HRF_OK;
+    size_t kept = 0;
+    for (size_t i = 0; i < ingest->rows.n_items; i++) {
+        if (is_dropped[i]) {
+            hrf_slide_row_release(&ingest->rows.items[i]);
+            continue;
+        }
+        ingest->rows.items[kept] = ingest->rows.items[i];
+        if (ingest->files != NULL)
+            ingest->files[kept] = ingest->files[i];
+        kept++;
+    }
+    ingest->rows.n_items = kept;
 }
 
-static int by_index(const struct entry *a, const struct entry *b)
+static enum hrf_status merge_equals(struct ingest *ingest, const struct sameness *way,
+                                    struct hrf_error *err)
 {
-    return (a->index > b->index) - (a->index < b->index);
-}
-
-/* ---- by their paths ---- */
-
-static bool is_any(const struct hrf_slide_row *row, const struct ingest_file *file)
-{
-    (void)row, (void)file;
-    return true;
-}
-
-static int compare_paths(const struct entry *a, const struct entry *b)
-{
-    return strcmp(a->row->path, b->row->path);
-}
-
-static int sort_by_path(const void *a, const void *b)
-{
-    const int order = compare_paths(a, b);
-    return order != 0 ? order : by_index(a, b);
+    struct entries e;
+    HRF_AUTO_FREE bool *is_dropped = hrf_calloc(ingest->rows.n_items + 1, sizeof *is_dropped);
+    enum hrf_status status = list_entries(ingest, NULL, way, &e, err);
+    for (size_t i = 0, end; i < e.n_items && status == HRF_OK; i = end) {
+        end = end_of_equals(&e, i, way);
+        for (size_t k = i + 1; k < end && status == HRF_OK; k++) {
+            status = merge_rows(ingest, &e.items[i], &e.items[k], way, err);
+            is_dropped[e.items[k].index] = true;
+        }
+    }
+    hrf_free(e.items);
+    if (status == HRF_OK)
+        drop_rows(ingest, is_dropped);
+    return status;
 }
 
 enum hrf_status ingest_merge_paths(struct ingest *ingest, struct hrf_error *err)
 {
-    struct entries e;
-    HRF_TRY(entries_make(ingest, is_any, &e, err));
-    qsort(e.items, e.n_items, sizeof *e.items, sort_by_path);
-    const enum hrf_status status = merge_runs(ingest, &e, compare_paths, "one path", err);
-    if (status == HRF_OK)
-        drop(ingest, &e);
-    entries_release(&e);
-    return status;
-}
-
-/* ---- comparing files, and their contents ---- */
-
-static bool is_there(const struct hrf_slide_row *row, const struct ingest_file *file)
-{
-    return row->state == HRF_SLIDE_PENDING && file->is_regular;
-}
-
-static int compare_files(const struct entry *a, const struct entry *b)
-{
-    if (a->file.device != b->file.device)
-        return a->file.device < b->file.device ? -1 : 1;
-    return (a->file.inode > b->file.inode) - (a->file.inode < b->file.inode);
-}
-
-static int sort_by_file(const void *a, const void *b)
-{
-    const int order = compare_files(a, b);
-    return order != 0 ? order : by_index(a, b);
-}
-
-/* The named file of MIRAX and Hamamatsu VMS slides is only a small index: the pixels are in other
- * files. */
-static bool has_all_inside(const struct hrf_slide_row *row, const struct ingest_file *file)
-{
-    static const char *const parts[] = { "mrxs", "vms", "vmu" };
-    HRF_AUTO_FREE char *extension = hrf_path_extension(row->path);
-    for (size_t i = 0; extension != NULL && i < sizeof parts / sizeof parts[0]; i++)
-        if (strcmp(extension, parts[i]) == 0)
-            return false;
-    return is_there(row, file) && row->n_bytes > 0;
-}
-
-static int compare_content(const struct entry *a, const struct entry *b)
-{
-    if (a->row->n_bytes != b->row->n_bytes)
-        return a->row->n_bytes < b->row->n_bytes ? -1 : 1;
-    return strcmp(a->hash, b->hash);
-}
-
-static int sort_by_content(const void *a, const void *b)
-{
-    const int order = compare_content(a, b);
-    return order != 0 ? order : by_index(a, b);
-}
-
-/* Hashes 64 KiB of the file, in blocks spread evenly over it. */
-static enum hrf_status hash_some(const char *path, char out[HRF_HASH_HEX], struct hrf_error *err)
-{
-    enum { BLOCKS = 16, BLOCK_BYTES = 4096 };
-    char block[BLOCK_BYTES];
-    HRF_AUTO(hrf_hash) hash = NULL;
-    HRF_AUTO_CLOSE int fd = -1;
-    HRF_TRY(hrf_file_open(path, &fd, err));
-    const off_t size = lseek(fd, 0, SEEK_END);
-    if (size < 0)
-        return hrf_error_set_errno(err, errno, "cannot read '%s'", path);
-    HRF_TRY(hrf_hash_create(&hash, err));
-    const off_t last = size > BLOCK_BYTES ? size - BLOCK_BYTES : 0;
-    for (int i = 0; i < BLOCKS; i++) {
-        const ssize_t n = pread(fd, block, sizeof block, last * i / (BLOCKS - 1));
-        if (n < 0)
-            return hrf_error_set_errno(err, errno, "cannot read '%s'", path);
-        hrf_hash_field(hash, block, (size_t)n);
-    }
-    hrf_hash_hex(hash, out);
-    return HRF_OK;
-}
-
-/* Compares more of the rows that have been equal so far. A file that cannot be read equals no
- * other; its own job reports the error. */
-static enum hrf_status refine(struct entries *e,
-                              enum hrf_status (*hash)(const char *path, char out[HRF_HASH_HEX],
-                                                      struct hrf_error *err),
-                              struct hrf_error *err)
-{
-    size_t kept = 0;
-    for (size_t i = 0, k; i < e->n_items; i = k) {
-        k = i + 1;
-        while (k < e->n_items && compare_content(&e->items[i], &e->items[k]) == 0)
-            k++;
-        for (size_t at = i; k - i > 1 && at < k; at++) {
-            struct entry entry = e->items[at];
-            const enum hrf_status status = hash(entry.row->path, entry.hash, err);
-            if (status == HRF_E_NOMEM)
-                return status;
-            if (status == HRF_OK)
-                e->items[kept++] = entry;
-        }
-    }
-    e->n_items = kept;
-    qsort(e->items, e->n_items, sizeof *e->items, sort_by_content);
-    return HRF_OK;
-}
-
-/* Leaves the entries, sorted by content, that have an equal: those of the same size and bytes. */
-static enum hrf_status find_equal_content(struct entries *e, struct hrf_error *err)
-{
-    struct hrf_error unread; /* of a single file: not ours to tell */
-    enum hrf_status status = refine(e, hash_some, &unread);
-    if (status == HRF_OK)
-        status = refine(e, hrf_hash_file, &unread);
-    return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", unread.text);
-}
-
-static enum hrf_status merge_content(struct ingest *ingest, struct entries *e,
-                                     struct hrf_error *err)
-{
-    qsort(e->items, e->n_items, sizeof *e->items, sort_by_content);
-    HRF_TRY(find_equal_content(e, err));
-    return merge_runs(ingest, e, compare_content, "the same content", err);
+    return merge_equals(ingest, &same_path, err);
 }
 
 enum hrf_status ingest_merge_files(struct ingest *ingest, struct hrf_error *err)
 {
-    struct entries e;
-    HRF_TRY(entries_make(ingest, is_there, &e, err));
-    qsort(e.items, e.n_items, sizeof *e.items, sort_by_file);
-    enum hrf_status status = merge_runs(ingest, &e, compare_files, "the same file", err);
-    if (status == HRF_OK)
-        drop(ingest, &e);
-    entries_release(&e);
-    HRF_TRY(status);
-    HRF_TRY(entries_make(ingest, has_all_inside, &e, err));
-    status = merge_content(ingest, &e, err);
-    if (status == HRF_OK)
-        drop(ingest, &e);
-    entries_release(&e);
-    return status;
+    HRF_TRY(merge_equals(ingest, &same_file, err));
+    return merge_equals(ingest, &same_content, err);
 }
 
 /* ---- slides of the cohort that calibrate ---- */
 
-static bool is_included(const struct hrf_slide_row *row, const struct ingest_file *file)
-{
-    (void)file;
-    return row->state != HRF_SLIDE_EXCLUDED;
-}
-
-/* Entries of both. */
-static enum hrf_status entries_join(const struct ingest *cohort, const struct ingest *sample,
-                                    bool (*is_wanted)(const struct hrf_slide_row *row,
-                                                      const struct ingest_file *file),
-                                    struct entries *out, struct hrf_error *err)
-{
-    struct entries more = { .items = NULL };
-    HRF_TRY(entries_make(cohort, is_wanted, out, err));
-    enum hrf_status status = entries_make(sample, is_wanted, &more, err);
-    size_t capacity = out->n_items;
-    if (status == HRF_OK)
-        status = hrf_array_reserve((void **)&out->items, &capacity, out->n_items + more.n_items + 1,
-                                   sizeof *out->items, err);
-    for (size_t i = 0; i < more.n_items && status == HRF_OK; i++) {
-        more.items[i].of_sample = true;
-        out->items[out->n_items++] = more.items[i];
-    }
-    entries_release(&more);
-    if (status != HRF_OK)
-        entries_release(out);
-    return status;
-}
-
-static enum hrf_status leave_out(struct hrf_slide_row *row, struct hrf_error *err)
-{
-    hrf_free(row->reason);
-    row->state = HRF_SLIDE_EXCLUDED;
-    row->reason = hrf_strdup("it is one of calibrate.slides: not evaluated");
-    HRF_CHECK_MEMORY(row->reason != NULL, err, "no memory for a slide");
-    return HRF_OK;
-}
-
-/* Of runs of equal ones with a slide of the sample. */
-static enum hrf_status leave_out_runs(struct ingest *cohort, const struct entries *e,
-                                      comparison compare, struct hrf_error *err)
-{
-    for (size_t i = 0, k; i < e->n_items; i = k) {
-        bool calibrates = false;
-        for (k = i; k < e->n_items && compare(&e->items[i], &e->items[k]) == 0; k++)
-            calibrates |= e->items[k].of_sample;
-        for (size_t at = i; calibrates && at < k; at++)
-            if (!e->items[at].of_sample)
-                HRF_TRY(leave_out(&cohort->rows.items[e->items[at].index], err));
-    }
-    return HRF_OK;
-}
-
-static enum hrf_status
-leave_out_by(struct ingest *cohort, const struct ingest *sample,
-             bool (*is_wanted)(const struct hrf_slide_row *row, const struct ingest_file *file),
-             int (*sort)(const void *a, const void *b), comparison compare, struct hrf_error *err)
-{
-    struct entries e;
-    HRF_TRY(entries_join(cohort, sample, is_wanted, &e, err));
-    qsort(e.items, e.n_items, sizeof *e.items, sort);
-    enum hrf_status status = HRF_OK;
-    if (compare == compare_content)
-        status = find_equal_content(&e, err);
-    if (status == HRF_OK)
-        status = leave_out_runs(cohort, &e, compare, err);
-    entries_release(&e);
-    return status;
-}
-
 enum hrf_status ingest_leave_out(struct ingest *cohort, const struct ingest *sample,
                                  struct hrf_error *err)
 {
-    HRF_TRY(leave_out_by(cohort, sample, is_included, sort_by_path, compare_paths, err));
-    HRF_TRY(leave_out_by(cohort, sample, is_there, sort_by_file, compare_files, err));
-    return leave_out_by(cohort, sample, has_all_inside, sort_by_content, compare_content, err);
+    static const struct sameness *const ways[] = { &same_included_path, &same_file, &same_content };
+    enum hrf_status status = HRF_OK;
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0] && status == HRF_OK; w++) {
+        struct entries e;
+        status = list_entries(cohort, sample, ways[w], &e, err);
+        for (size_t i = 0, end; i < e.n_items && status == HRF_OK; i = end) {
+            bool calibrates = false;
+            end = end_of_equals(&e, i, ways[w]);
+            for (size_t k = i; k < end; k++)
+                calibrates |= e.items[k].of_sample;
+            for (size_t k = i; calibrates && k < end; k++) {
+                struct hrf_slide_row *row = &cohort->rows.items[e.items[k].index];
+                if (e.items[k].of_sample)
+                    continue;
+                hrf_free(row->reason);
+                row->state = HRF_SLIDE_EXCLUDED;
+                row->reason = hrf_strdup("it is one of calibrate.slides: not evaluated");
+            }
+        }
+        hrf_free(e.items);
+    }
+    return status;
 }

@@ -15,40 +15,37 @@ struct listing {
     bool is_recursive;
     enum hrf_status (*take)(void *context, const char *path, struct hrf_error *err);
     void *context;
-    struct hrf_passed_over *passed;
+    struct hrf_skipped_files *passed;
 };
 
-bool hrf_is_slide_name(const char *name)
+static bool is_slide_name(const char *name)
 {
     static const char *const known[] = { "svs", "tif", "tiff", "ndpi", "mrxs",
                                          "scn", "vms", "vmu",  "bif",  "svslide" };
     HRF_AUTO_FREE char *extension = hrf_path_extension(name);
-    for (size_t i = 0; extension != NULL && i < sizeof known / sizeof known[0]; i++)
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(extension, known[i]) == 0)
             return true;
     return false;
 }
 
-static void pass_file(struct hrf_passed_over *passed, const char *name)
+static void pass_file(struct hrf_skipped_files *passed, const char *name)
 {
-    enum { MOST = sizeof passed->kinds / sizeof passed->kinds[0] };
+    enum { MAX = sizeof passed->kinds / sizeof passed->kinds[0] };
     HRF_AUTO_FREE char *ending = hrf_path_extension(name);
     passed->n_files++;
     int i = 0;
-    while (i < passed->n_kinds &&
-           strcmp(passed->kinds[i].ending, ending != NULL ? ending : "") != 0)
+    while (i < passed->n_kinds && strcmp(passed->kinds[i].ending, ending) != 0)
         i++;
-    if (i == passed->n_kinds && i < MOST) {
+    if (i == passed->n_kinds && i < MAX) {
         snprintf(passed->kinds[i].ending, sizeof passed->kinds[i].ending, "%s",
-                 i == MOST - 1    ? "others"
-                 : ending != NULL ? ending
-                                  : "");
+                 i == MAX - 1 ? "others" : ending);
         passed->n_kinds++;
     }
-    passed->kinds[i < MOST ? i : MOST - 1].n++;
+    passed->kinds[i < MAX ? i : MAX - 1].n++;
 }
 
-void hrf_passed_over_text(const struct hrf_passed_over *passed, struct hrf_strbuf *out)
+void hrf_skipped_files_text(const struct hrf_skipped_files *passed, struct hrf_strbuf *out)
 {
     if (passed->n_files > 0) {
         hrf_strbuf_addf(out, "%lld %s (", (long long)passed->n_files,
@@ -69,21 +66,21 @@ void hrf_passed_over_text(const struct hrf_passed_over *passed, struct hrf_strbu
                         (long long)passed->n_runs, passed->n_runs == 1 ? "" : "s");
 }
 
-static enum hrf_status list(const struct listing *l, const char *folder, int depth,
-                            struct hrf_error *err);
+static enum hrf_status list_folder(const struct listing *l, const char *folder, int depth,
+                                   struct hrf_error *err);
 
 /* What a run leaves has TIFFs, too: masks of labels. */
 static bool is_of_run(const char *path)
 {
     HRF_AUTO_FREE char *store = hrf_path_join(path, "run.db");
-    return store != NULL && hrf_path_exists(store);
+    return hrf_path_exists(store);
 }
 
 /* The folder of a MIRAX slide has its name without the ending. */
 static bool belongs_to_slide(const char *path)
 {
     HRF_AUTO_FREE char *slide = hrf_format("%s.mrxs", path);
-    return slide != NULL && hrf_path_exists(slide);
+    return hrf_path_exists(slide);
 }
 
 static enum hrf_status list_one(const struct listing *l, const char *path, const char *name,
@@ -101,40 +98,36 @@ static enum hrf_status list_one(const struct listing *l, const char *path, const
             return HRF_OK;
         }
         if (l->is_recursive && !is_link && depth < MAX_DEPTH)
-            return list(l, path, depth + 1, err);
+            return list_folder(l, path, depth + 1, err);
         l->passed->n_folders++;
         return HRF_OK;
     }
-    if (hrf_is_slide_name(name))
+    if (is_slide_name(name))
         return l->take(l->context, path, err);
     pass_file(l->passed, name);
     return HRF_OK;
 }
 
-static enum hrf_status list(const struct listing *l, const char *folder, int depth,
-                            struct hrf_error *err)
+static enum hrf_status list_folder(const struct listing *l, const char *folder, int depth,
+                                   struct hrf_error *err)
 {
-    struct hrf_name_list names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
     HRF_TRY(hrf_name_list_read(folder, &names, err));
-    enum hrf_status status = HRF_OK;
-    for (size_t i = 0; i < names.n_items && status == HRF_OK; i++) {
+    for (size_t i = 0; i < names.n_items; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);
-        status = path != NULL
-                     ? list_one(l, path, names.items[i], depth, err)
-                     : hrf_error_set(err, HRF_E_NOMEM, "no memory for the slides of '%s'", folder);
+        HRF_TRY(list_one(l, path, names.items[i], depth, err));
     }
-    hrf_name_list_release(&names);
-    return status;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_slide_folder_list(const char *folder, bool is_recursive,
                                       enum hrf_status (*take)(void *context, const char *path,
                                                               struct hrf_error *err),
-                                      void *context, struct hrf_passed_over *passed,
+                                      void *context, struct hrf_skipped_files *passed,
                                       struct hrf_error *err)
 {
     const struct listing listing = {
         .is_recursive = is_recursive, .take = take, .context = context, .passed = passed
     };
-    return list(&listing, folder, 0, err);
+    return list_folder(&listing, folder, 0, err);
 }

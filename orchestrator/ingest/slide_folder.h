@@ -1,4 +1,4 @@
-/* slide_folder.h - the slides in a folder, by the endings of their names. */
+/* slide_folder.h - lists the slides in a folder by their extensions. */
 #ifndef HRF_ORCHESTRATOR_INGEST_SLIDE_FOLDER_H
 #define HRF_ORCHESTRATOR_INGEST_SLIDE_FOLDER_H
 
@@ -8,11 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* True for svs, tif, tiff, ndpi, mrxs, scn, vms, vmu, bif and svslide. */
-bool hrf_is_slide_name(const char *name);
-
-/* What is in folders and was not taken. */
-struct hrf_passed_over {
+/* Files and folders that are not slides, counted. */
+struct hrf_skipped_files {
     struct {
         char ending[16]; /* "txt"; "" = none */
         int64_t n;
@@ -21,17 +18,17 @@ struct hrf_passed_over {
     int64_t n_files, n_folders;
     int64_t n_runs; /* folders that are the directory of a run */
 };
-/* Appends "12 files that are no slides (10 .txt, 2 .xml) and 3 folders"; nothing if there are none.
- */
-void hrf_passed_over_text(const struct hrf_passed_over *passed, struct hrf_strbuf *out);
+/* Appends "12 files that are no slides (10 .txt, 2 .xml) and 3 folders", or nothing if there are
+ * none. */
+void hrf_skipped_files_text(const struct hrf_skipped_files *passed, struct hrf_strbuf *out);
 
-/* Calls `take` with the path of every slide in the folder, in the order of their names; of the
- * folders in it, too, if is_recursive, except those that belong to a slide (MIRAX) or are the
- * directory of a run. Names that begin with a dot are nothing. Folders are followed 64 deep; links
- * to folders are not followed. */
+/* Calls `take` with the path of every slide in the folder, in the order of their names. If
+ * is_recursive, folders in it are listed, too, up to 64 deep, except those that belong to a slide
+ * (MIRAX) or are the directory of a run. Names that begin with a dot are ignored, and links to
+ * folders are not followed. */
 HRF_CHECKED enum hrf_status hrf_slide_folder_list(
     const char *folder, bool is_recursive,
     enum hrf_status (*take)(void *context, const char *path, struct hrf_error *err), void *context,
-    struct hrf_passed_over *passed, struct hrf_error *err);
+    struct hrf_skipped_files *passed, struct hrf_error *err);
 
 #endif

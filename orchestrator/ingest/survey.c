@@ -1,11 +1,10 @@
-/* survey.c - see survey.h. The lock guards the next slide to open; each finding belongs to the
- * thread that took it. */
+/* survey.c - see survey.h. */
 #include "orchestrator/ingest/survey.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/guard.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,8 +16,6 @@ struct opening {
     const struct hrf_slide_rows *rows;
     double workflow_mpp;
     struct hrf_survey *survey;
-    pthread_mutex_t lock;
-    size_t next;
 };
 
 const char *hrf_finding_word(enum hrf_finding_kind kind)
@@ -36,14 +33,15 @@ void hrf_survey_release(struct hrf_survey *survey)
     *survey = (struct hrf_survey){ .items = NULL };
 }
 
-static void say(struct hrf_slide_finding *finding, enum hrf_finding_kind kind, const char *reason)
+static void set_finding(struct hrf_slide_finding *finding, enum hrf_finding_kind kind,
+                        const char *reason)
 {
     finding->kind = kind;
     hrf_free(finding->reason);
     finding->reason = hrf_strdup(reason);
 }
 
-static void describe(const struct hrf_slide_info *info, struct hrf_slide_finding *finding)
+static void describe_info(const struct hrf_slide_info *info, struct hrf_slide_finding *finding)
 {
     snprintf(finding->vendor, sizeof finding->vendor, "%s", info->vendor);
     snprintf(finding->scanner, sizeof finding->scanner, "%s", info->scanner);
@@ -51,63 +49,69 @@ static void describe(const struct hrf_slide_info *info, struct hrf_slide_finding
     finding->height = info->height;
 }
 
-static void look_at(const struct opening *opening, const struct hrf_slide_row *row,
-                    struct hrf_slide_finding *finding)
+static void survey_slide(const struct opening *opening, const struct hrf_slide_row *row,
+                         struct hrf_slide_finding *finding)
 {
     HRF_AUTO(hrf_slide) slide = NULL;
     struct hrf_error err = { .status = HRF_OK };
     if (row->state == HRF_SLIDE_EXCLUDED || row->state == HRF_SLIDE_FAILED) {
-        say(finding, row->state == HRF_SLIDE_FAILED ? HRF_SLIDE_IS_MISSING : HRF_SLIDE_IS_EXCLUDED,
-            row->reason != NULL ? row->reason : "excluded");
+        set_finding(finding,
+                    row->state == HRF_SLIDE_FAILED ? HRF_SLIDE_IS_MISSING : HRF_SLIDE_IS_EXCLUDED,
+                    row->reason != NULL ? row->reason : "excluded");
         return;
     }
     if (hrf_slide_open(row->path, &slide, &err) != HRF_OK) {
         char text[128];
         const bool is_cut = hrf_slide_is_cut_short(row->path, text, sizeof text);
-        say(finding, is_cut ? HRF_SLIDE_IS_CUT_SHORT : HRF_SLIDE_IS_UNREADABLE, err.text);
+        set_finding(finding, is_cut ? HRF_SLIDE_IS_CUT_SHORT : HRF_SLIDE_IS_UNREADABLE, err.text);
         return;
     }
     const struct hrf_slide_info *info = hrf_slide_info(slide);
-    describe(info, finding);
+    describe_info(info, finding);
     if (info->n_cut_off > 0) {
         HRF_AUTO_FREE char *text = hrf_format(
-            "%lld tiles lie beyond the end of the file: it is cut "
-            "short; copy it again",
+            "%lld tiles lie beyond the end of the file: it is cut short; copy it again",
             (long long)info->n_cut_off);
-        say(finding, HRF_SLIDE_IS_CUT_SHORT, text != NULL ? text : "it is cut short");
+        set_finding(finding, HRF_SLIDE_IS_CUT_SHORT, text);
     } else if (hrf_slide_resolution(slide, row->mpp_csv, opening->workflow_mpp, &finding->mpp_x,
                                     &finding->mpp_y, &finding->source, &err) != HRF_OK) {
-        say(finding, HRF_SLIDE_HAS_NO_MPP, err.text);
+        set_finding(finding, HRF_SLIDE_HAS_NO_MPP, err.text);
     }
 }
 
-static void *open_some(void *context)
+/* In a child: the answer is the finding and its reason, which ends with a NUL. */
+static enum hrf_status survey_in_child(void *context, const void *question,
+                                       struct hrf_strbuf *answer, struct hrf_error *err)
 {
-    struct opening *opening = context;
-    for (;;) {
-        pthread_mutex_lock(&opening->lock);
-        const size_t i = opening->next;
-        opening->next += i < opening->survey->n_items;
-        pthread_mutex_unlock(&opening->lock);
-        if (i >= opening->survey->n_items)
-            return NULL;
-        look_at(opening, &opening->rows->items[i], &opening->survey->items[i]);
-    }
+    const struct opening *opening = context;
+    const size_t i = *(const size_t *)question;
+    struct hrf_slide_finding finding = { .reason = NULL };
+    (void)err;
+    survey_slide(opening, &opening->rows->items[i], &finding);
+    hrf_strbuf_add(answer, &finding, sizeof finding);
+    if (finding.reason != NULL)
+        hrf_strbuf_add(answer, finding.reason, strlen(finding.reason) + 1);
+    hrf_free(finding.reason);
+    return HRF_OK;
 }
 
-static enum hrf_status open_all(struct opening *opening, int32_t n_threads, struct hrf_error *err)
+static const char *path_of(void *context, size_t i)
 {
-    HRF_AUTO_FREE pthread_t *threads = hrf_alloc_array((size_t)n_threads, sizeof *threads);
-    int32_t n = 0;
-    int native = 0;
-    HRF_CHECK_MEMORY(threads != NULL, err, "no memory for %d threads", n_threads);
-    while (n < n_threads && native == 0) {
-        native = pthread_create(&threads[n], NULL, open_some, opening);
-        n += native == 0;
+    const struct opening *opening = context;
+    return opening->rows->items[i].path;
+}
+
+static void take_finding(void *context, size_t i, enum hrf_status status,
+                         const struct hrf_strbuf *answer, const struct hrf_error *err)
+{
+    const struct opening *opening = context;
+    struct hrf_slide_finding *finding = &opening->survey->items[i];
+    if (status != HRF_OK) {
+        set_finding(finding, HRF_SLIDE_IS_UNREADABLE, err->text);
+        return;
     }
-    for (int32_t i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
-    return n > 0 ? HRF_OK : hrf_error_set_errno(err, native, "cannot start a thread");
+    memcpy(finding, answer->text, sizeof *finding);
+    finding->reason = finding->reason != NULL ? hrf_strdup(answer->text + sizeof *finding) : NULL;
 }
 
 static bool is_fresh(const struct hrf_slide_row *row, int64_t now_s)
@@ -141,21 +145,24 @@ static void find_changing(const struct hrf_slide_rows *rows, struct hrf_survey *
             text = hrf_format("written less than a minute ago, perhaps it is being copied: %s",
                               finding->reason != NULL ? finding->reason : "");
         if (text != NULL)
-            say(finding, HRF_SLIDE_IS_CHANGING, text);
+            set_finding(finding, HRF_SLIDE_IS_CHANGING, text);
     }
 }
 
 enum hrf_status hrf_survey_make(const struct hrf_slide_rows *rows, double workflow_mpp,
-                                int32_t n_threads, struct hrf_survey *out, struct hrf_error *err)
+                                int32_t n_children, struct hrf_survey *out, struct hrf_error *err)
 {
     const double start = hrf_clock_seconds();
     struct hrf_survey survey = { .items = hrf_calloc(rows->n_items + 1, sizeof *survey.items),
                                  .n_items = rows->n_items };
-    HRF_CHECK_MEMORY(survey.items != NULL, err, "no memory for %zu slides", rows->n_items);
     struct opening opening = { .rows = rows, .workflow_mpp = workflow_mpp, .survey = &survey };
-    pthread_mutex_init(&opening.lock, NULL);
-    const enum hrf_status status = open_all(&opening, n_threads, err);
-    pthread_mutex_destroy(&opening.lock);
+    const struct hrf_guard_batch batch = { .n_items = rows->n_items,
+                                           .n_children = n_children,
+                                           .work = survey_in_child,
+                                           .path = path_of,
+                                           .take = take_finding,
+                                           .context = &opening };
+    const enum hrf_status status = hrf_guard_ask_all(&batch, err);
     if (status != HRF_OK) {
         hrf_survey_release(&survey);
         return status;

@@ -1,5 +1,5 @@
-/* survey.h - opens the header of every slide of a cohort, side by side, and says which can be
- * scored. It reads no pixels, so a slide that is damaged inside is not found.
+/* survey.h - opens the header of every slide of a cohort, in parallel, to find which can be scored.
+ * It reads no pixels, so it does not find damage inside of a slide.
  */
 #ifndef HRF_ORCHESTRATOR_INGEST_SURVEY_H
 #define HRF_ORCHESTRATOR_INGEST_SURVEY_H
@@ -33,10 +33,11 @@ struct hrf_survey {
     double seconds;
 };
 
-/* Opens with n_threads threads. workflow_mpp: 0 = not given. Fails only for lack of memory or
- * threads. A file that was written less than a minute ago is looked at twice, a second apart. */
+/* Opens the slides in n_children child processes, because a damaged slide may end one. A
+ * workflow_mpp of 0 is not given. A file that was written less than a minute ago is checked twice,
+ * a second apart. Fails only if no process can be started. */
 HRF_CHECKED enum hrf_status hrf_survey_make(const struct hrf_slide_rows *rows, double workflow_mpp,
-                                            int32_t n_threads, struct hrf_survey *out,
+                                            int32_t n_children, struct hrf_survey *out,
                                             struct hrf_error *err);
 void hrf_survey_release(struct hrf_survey *survey);
 

@@ -1,7 +1,8 @@
-/* engine_program.c - where hires-engine is, and what it says of a model. */
+/* engine_program.c - where hires-engine is, and what it answers. */
 #include "orchestrator/launch/launch.h"
 
 #include "base/alloc.h"
+#include "base/error_record.h"
 #include "base/file.h"
 #include "base/own_process.h"
 #include "base/path.h"
@@ -23,7 +24,6 @@ enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err)
         found = hrf_strdup(named);
     else if ((directory = hrf_path_directory(self)) != NULL)
         found = hrf_path_join(directory, "hires-engine");
-    HRF_CHECK_MEMORY(found != NULL, err, "no memory for a path");
     *path = found;
     return HRF_OK;
 }
@@ -40,7 +40,6 @@ static enum hrf_status hash_file(int fd, const char *path, char out[HRF_HASH_HEX
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
     HRF_AUTO_FREE char *block = hrf_alloc(KEY_BYTES + BLOCK_BYTES);
-    HRF_CHECK_MEMORY(block != NULL, err, "no memory to hash '%s'", path);
     size_t kept = 0; /* bytes of the block before, in which a key may have begun */
     *has_key = false;
     for (;;) {
@@ -62,39 +61,78 @@ static enum hrf_status hash_file(int fd, const char *path, char out[HRF_HASH_HEX
     return HRF_OK;
 }
 
-/* What `hires-engine model hash` prints: the hash, and whether the model has scales of its own. */
-static enum hrf_status ask_engine(const char *path, char out[HRF_HASH_HEX], bool *brings_scales,
-                                  struct hrf_error *err)
+enum hrf_status hrf_engine_ask(const struct hrf_engine_question *question,
+                               struct hrf_strbuf *answer, struct hrf_error *err)
 {
-    enum { PATIENCE_MS = 600000 }; /* weights of some GB on a slow disk */
+    enum { PATIENCE_MS = 600000, MAX_BYTES = 16 << 20 }; /* weights of some GB on a slow disk */
     HRF_AUTO_FREE char *program = NULL;
-    HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT, wrong = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) wrong = HRF_STRBUF_INIT;
     struct hrf_process_result result;
     HRF_TRY(hrf_launch_find_engine(&program, err));
-    const char *const argv[] = { program, "model", "hash", path, NULL };
-    HRF_TRY(hrf_process_run(argv, NULL, NULL, PATIENCE_MS, 1 << 16, &said, &wrong, &result, err));
-    if (!result.exited || result.exit_code != 0 || said.length < HRF_HASH_HEX) {
-        const char *why = wrong.length > 0 ? wrong.text : "the engine ended without a message";
-        return hrf_error_set(err, HRF_E_USER, "%.*s", (int)strcspn(why, "\n"), why);
+    const char *const first[] = { program, hrf_engine_commands[question->command].name,
+                                  question->operands[0], question->operands[1], NULL };
+    char **argv = hrf_args_write_request(first, question->options, question->request,
+                                         question->initial, HRF_ASKED);
+    const int64_t patience_ms = question->patience_ms > 0 ? question->patience_ms : PATIENCE_MS;
+    const enum hrf_status status = hrf_process_run((const char *const *)argv, NULL, NULL,
+                                                   patience_ms, MAX_BYTES, answer, &wrong, &result,
+                                                   err);
+    hrf_args_free_words(argv);
+    if (status != HRF_OK) {
+        if (err != NULL)
+            err->id = HRF_ERROR_NO_ENGINE;
+        return status;
     }
-    memcpy(out, said.text, HRF_HASH_HEX - 1);
-    out[HRF_HASH_HEX - 1] = '\0';
-    *brings_scales = strstr(said.text, "own scales") != NULL;
-    return HRF_OK;
+    if (result.exited && result.exit_code == 0)
+        return HRF_OK;
+    if (result.timed_out)
+        return hrf_error_raise(err, HRF_ERROR_NO_ANSWER,
+                               "hires-engine %s did not end within %lld s", first[1],
+                               (long long)(patience_ms / 1000));
+    if (result.exited && result.exit_code == HRF_EXIT_NO_MEMORY)
+        return hrf_error_raise(err, HRF_ERROR_NO_MEMORY, "hires-engine %s had no memory left",
+                               first[1]);
+    return hrf_error_parse(wrong.text, "hires-engine", err);
+}
+
+enum hrf_status hrf_engine_ask_json(const struct hrf_engine_question *question, json_t **answer,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_TRY(hrf_engine_ask(question, &text, err));
+    return hrf_json_parse(text.text, text.length, hrf_engine_commands[question->command].name,
+                          answer, err);
+}
+
+static enum hrf_status ask_identity(const char *path, struct hrf_model_identity *out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_JSON answer = NULL;
+    const struct hrf_engine_question question = { .command = HRF_ENGINE_MODEL,
+                                                  .operands = { "hash", path } };
+    HRF_TRY(hrf_engine_ask_json(&question, &answer, err));
+    return hrf_model_identity_read(answer, out, err);
 }
 
 enum hrf_status hrf_launch_model_brings_scales(const char *path, bool *out, struct hrf_error *err)
 {
-    char sha256[HRF_HASH_HEX];
-    return ask_engine(path, sha256, out, err);
+    struct hrf_model_identity identity;
+    HRF_TRY(ask_identity(path, &identity, err));
+    *out = identity.brings_scales;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_launch_model_hash(const char *path, char out[HRF_HASH_HEX],
                                       struct hrf_error *err)
 {
     HRF_AUTO_CLOSE int fd = -1;
-    bool has_external = false, ignored;
+    struct hrf_model_identity identity;
+    bool has_external = false;
     HRF_TRY(hrf_file_open(path, &fd, err));
     HRF_TRY(hash_file(fd, path, out, &has_external, err));
-    return has_external ? ask_engine(path, out, &ignored, err) : HRF_OK;
+    if (!has_external)
+        return HRF_OK;
+    HRF_TRY(ask_identity(path, &identity, err));
+    memcpy(out, identity.sha256, HRF_HASH_HEX);
+    return HRF_OK;
 }

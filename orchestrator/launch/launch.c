@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/file.h"
 #include "base/host.h"
 #include "base/min_max.h"
 #include "base/own_process.h"
@@ -31,9 +32,9 @@
 /* FENCE_MS: time after which a revoked attempt notices it at the latest. KILL_AFTER_MS: time for a
  * worker that was asked to end to finish and commit its chunk. */
 enum { FENCE_MS = 500, KILL_AFTER_MS = 10000 };
-/* Exit codes for the process that started the launcher; the sentinels have the details. 75 is
- * EX_TEMPFAIL. */
-enum { EXIT_UNUSABLE = 2, EXIT_TRY_AGAIN = 75, EXIT_NOT_STARTED = 127 };
+/* Exit codes for the process that started the launcher, beside those of workers (error.h); the
+ * sentinels have the details. */
+enum { EXIT_UNUSABLE = 2, EXIT_NOT_STARTED = 127 };
 
 struct launch {
     struct hrf_job_spec *spec;
@@ -109,21 +110,18 @@ static bool has_ended(const char *attempt, int start, const char *task_id)
 
 /* Finds the newest partial result of a task that an earlier start left; without one, task->partial
  * stays as it is. */
-static enum hrf_status find_part(const char *attempt, int start, struct hrf_job_task *task,
-                                 struct hrf_error *err)
+static void find_part(const char *attempt, int start, struct hrf_job_task *task)
 {
     for (int k = start - 1; k >= 0; k--) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
-        char *part = directory != NULL ? hrf_task_part_path(directory, task->id) : NULL;
-        HRF_CHECK_MEMORY(part != NULL, err, "no memory for a path");
+        char *part = hrf_task_part_path(directory, task->id);
         if (hrf_path_exists(part)) {
             hrf_free(task->partial);
             task->partial = part;
-            return HRF_OK;
+            return;
         }
         hrf_free(part);
     }
-    return HRF_OK;
 }
 
 /* Writes a spec of the tasks that remain to this start's own directory. The earlier starts are
@@ -136,23 +134,20 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     rest.n_tasks = 0;
     rest.tasks = hrf_calloc(l->spec->n_tasks + 1, sizeof *rest.tasks);
     HRF_AUTO_FREE struct hrf_job_task *tasks = rest.tasks;
-    HRF_CHECK_MEMORY(rest.tasks != NULL, err, "no memory for a job spec");
     l->directory = hrf_start_directory(attempt, start);
     for (int k = 0; k < start; k++) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
-        HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
         HRF_TRY(hrf_fence_set(directory, err));
     }
     for (size_t i = 0; i < l->spec->n_tasks; i++) {
-        HRF_TRY(find_part(attempt, start, &l->spec->tasks[i], err));
+        find_part(attempt, start, &l->spec->tasks[i]);
         l->is_past[i] = has_ended(attempt, start, l->spec->tasks[i].id);
         if (!l->is_past[i])
             rest.tasks[rest.n_tasks++] = l->spec->tasks[i];
     }
     hrf_free(l->spec_path);
-    l->spec_path = l->directory != NULL ? hrf_path_join(l->directory, "spec.json") : NULL;
-    HRF_CHECK_MEMORY(l->spec_path != NULL, err, "no memory for a path");
-    HRF_TRY(hrf_job_spec_write(&rest, l->spec_path, err));
+    l->spec_path = hrf_path_join(l->directory, "spec.json");
+    HRF_TRY(hrf_job_spec_write(&rest, l->spec->settings, l->spec_path, err));
     l->n_open = rest.n_tasks;
     return HRF_OK;
 }
@@ -165,7 +160,6 @@ static enum hrf_status begin_start(struct launch *l, struct hrf_error *err)
     HRF_TRY(claim(l->directory, &start, err));
     HRF_AUTO_FREE char *before = hrf_start_directory(l->directory, start > 0 ? start - 1 : 0);
     HRF_AUTO_FREE char *own = hrf_start_directory(l->directory, start);
-    HRF_CHECK_MEMORY(before != NULL && own != NULL, err, "no memory for a path");
     if (hrf_fence_is_set(before)) {
         HRF_TRY(hrf_fence_set(own, err));
         return hrf_error_set(err, HRF_E_AGAIN, "this attempt was given up before it began");
@@ -180,10 +174,8 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     l->n_open = l->spec->n_tasks;
     l->is_past = hrf_calloc(l->spec->n_tasks + 1, sizeof *l->is_past);
     l->directory = hrf_path_directory(l->spec_path);
-    HRF_CHECK_MEMORY(l->directory != NULL && l->is_past != NULL, err, "no memory for a path");
     HRF_TRY(begin_start(l, err));
-    if ((l->log = hrf_path_join(l->directory, "log")) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    l->log = hrf_path_join(l->directory, "log");
     fill_identity(l);
     return HRF_OK;
 }
@@ -212,8 +204,8 @@ static void look_at_worker(struct launch *l)
     const int64_t now = hrf_clock_ns(), n_patches = count_patches(l);
     const int64_t used = worker.cpu_ticks -
                          l->life.cpu_ticks; /* negative: one of its processes has ended */
-    const int64_t least = s->period_ms * sysconf(_SC_CLK_TCK) / 1000 / 1000;
-    if (l->life.since_ns == 0 || used < 0 || used > least || n_patches != l->life.n_patches)
+    const int64_t min = s->period_ms * sysconf(_SC_CLK_TCK) / 1000 / 1000;
+    if (l->life.since_ns == 0 || used < 0 || used > min || n_patches != l->life.n_patches)
         l->life.since_ns = now;
     l->life.cpu_ticks = worker.cpu_ticks;
     l->life.n_patches = n_patches;
@@ -270,7 +262,7 @@ static bool all_have_ended(const struct launch *l)
 
 static bool is_work_over(const struct launch *l)
 {
-    const int64_t n_ranks = l->spec->engine.n_ranks;
+    const int64_t n_ranks = l->spec->n_ranks;
     return all_have_ended(l) || (n_ranks > 1 && hrf_rank_have_ended(l->directory, n_ranks));
 }
 
@@ -292,7 +284,7 @@ static int64_t deadline_ns(void)
 
 static void blame_late(struct launch *l)
 {
-    const int64_t n_ranks = l->spec->engine.n_ranks;
+    const int64_t n_ranks = l->spec->n_ranks;
     struct hrf_sentinel *s = &l->sentinel;
     char who[128] = "the worker";
     for (int64_t i = n_ranks - 1; i >= 0 && n_ranks > 1; i--) {
@@ -385,7 +377,7 @@ static enum hrf_status write_done(struct launch *l, struct hrf_error *err)
         l->sentinel.peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
         l->sentinel.cpu_ms = to_ms(usage.ru_utime) + to_ms(usage.ru_stime);
         if (are_elsewhere) /* the children are srun; slurmd's are the ranks, which tell their own */
-            hrf_rank_sum_usage(l->directory, l->spec->engine.n_ranks, &l->sentinel.cpu_ms,
+            hrf_rank_sum_usage(l->directory, l->spec->n_ranks, &l->sentinel.cpu_ms,
                                &l->sentinel.peak_memory_bytes);
     }
     l->sentinel.end_ms = hrf_clock_wall_ms();
@@ -404,24 +396,46 @@ static void quiet_waiting(void)
         setenv("GOMP_SPINCOUNT", "2000", 0);
 }
 
-static bool may_help_again(enum hrf_status status)
+/* The exit code of a launcher that fails with that status. */
+static int exit_code_of(enum hrf_status status, int otherwise)
 {
-    return status == HRF_E_AGAIN || status == HRF_E_NOSPACE || status == HRF_E_NOMEM;
+    const int code = hrf_status_row(status)->worker_exit_code;
+    return code == HRF_EXIT_TRY_AGAIN || code == HRF_EXIT_NO_MEMORY ? code : otherwise;
+}
+
+/* Says why no worker runs, with the file that this machine lacks. */
+static void fail_before_work(const struct launch *l, const struct hrf_error *error)
+{
+    const struct hrf_workflow *settings = l->spec->settings;
+    const char *const paths[] = { l->spec->n_wrap == 0 ? l->program : NULL, /* not in a container */
+                                  settings->model.file, settings->tiler.tissue.model };
+    struct hrf_failure failure = { .lacks = NULL };
+    hrf_failure_fill(&failure, error, paths, sizeof paths / sizeof paths[0]);
+    hrf_failure_write(l->directory, &failure);
+    hrf_failure_release(&failure);
+}
+
+/* Each job probes its machine before it starts a worker that would fail: at no cost in a queue. */
+static enum hrf_status probe(const struct launch *l, struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int model = -1;
+    HRF_AUTO_CLOSE int tissue = -1;
+    if (l->spec->model_sha256 != NULL)
+        HRF_TRY(hrf_file_open(l->spec->settings->model.file, &model, err));
+    if (l->spec->tissue_sha256 != NULL)
+        HRF_TRY(hrf_file_open(l->spec->settings->tiler.tissue.model, &tissue, err));
+    return HRF_OK;
 }
 
 static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_error *err)
 {
     /* A tile job needs the engine only for a network that finds tissue. */
-    const bool is_own = l->spec->kind == HRF_JOB_TILE && l->spec->tiler.tissue.model_file == NULL;
+    const bool is_own = l->spec->kind == HRF_JOB_TILE && l->spec->tissue_sha256 == NULL;
     HRF_TRY(is_own ? hrf_process_self(&l->program, err) : hrf_launch_find_engine(&l->program, err));
-    const char *verb = is_own                               ? "tile-job"
-                       : l->spec->kind == HRF_JOB_TILE      ? "tile"
-                       : l->spec->kind == HRF_JOB_CALIBRATE ? "observe"
-                       : l->spec->kind == HRF_JOB_HEAD      ? "score-bags"
-                       : l->spec->kind == HRF_JOB_TRAIN     ? "train-heads"
-                                                            : "infer";
+    const char *verb = is_own ? "tile-job"
+                              : hrf_engine_commands[HRF_ENGINE_WORKERS + l->spec->kind].name;
+    HRF_TRY(probe(l, err));
     HRF_AUTO_FREE const char **argv = hrf_calloc(l->spec->n_wrap + 4, sizeof *argv);
-    HRF_CHECK_MEMORY(argv != NULL, err, "no memory for a command line");
     for (size_t i = 0; i < l->spec->n_wrap; i++)
         argv[i] = l->spec->wrap[i];
     argv[l->spec->n_wrap] = l->program;
@@ -450,7 +464,7 @@ static void blame_rank(struct launch *l, struct hrf_process_result result)
     struct hrf_sentinel *s = &l->sentinel;
     char text[sizeof s->reason];
     int64_t code;
-    hrf_rank_find_failed(l->directory, l->spec->engine.n_ranks, text, sizeof text, &code);
+    hrf_rank_find_failed(l->directory, l->spec->n_ranks, text, sizeof text, &code);
     if (text[0] == '\0')
         return;
     snprintf(s->reason, sizeof s->reason, "%s", text);
@@ -471,7 +485,7 @@ static int64_t count_memory_kills(void)
     return line != NULL ? strtoll(line + strlen("\noom_kill "), NULL, 10) : -1;
 }
 
-static void tell_end(struct launch *l, struct hrf_process_result result)
+static void record_end(struct launch *l, struct hrf_process_result result)
 {
     struct hrf_sentinel *s = &l->sentinel;
     s->exited = result.exited;
@@ -491,7 +505,7 @@ static void tell_end(struct launch *l, struct hrf_process_result result)
         s->exit_code = -1;
         s->signal = SIGTERM;
     }
-    if (l->spec->engine.n_ranks > 1)
+    if (l->spec->n_ranks > 1)
         blame_rank(l, result);
     /* If the kernel kills another program for lack of memory at the same time, this worker's end is
      * blamed on memory, too. That costs one try. */
@@ -513,15 +527,16 @@ static int run_worker(struct launch *l)
     enum hrf_status status = start_worker(l, &worker, &err);
     if (status != HRF_OK) {
         s->exited = true;
-        s->exit_code = may_help_again(status) ? EXIT_TRY_AGAIN : EXIT_NOT_STARTED;
+        s->exit_code = exit_code_of(status, EXIT_NOT_STARTED);
         snprintf(s->reason, sizeof s->reason, "%.*s", (int)sizeof s->reason - 1, err.text);
+        fail_before_work(l, &err);
         return (int)s->exit_code;
     }
     int wait_status = 0;
     watch(l, worker);
     kill(-worker, SIGKILL); /* processes that the worker leaves behind end with it */
     waitpid(worker, &wait_status, 0);
-    tell_end(l, hrf_process_decode(wait_status));
+    record_end(l, hrf_process_decode(wait_status));
     return s->exited ? (int)s->exit_code : 128 + (int)s->signal;
 }
 
@@ -555,7 +570,7 @@ int hrf_launch(const char *spec_path)
         status = launch(&l, &code, &err);
     if (status != HRF_OK) {
         fprintf(stderr, "launch: %s\n", err.text);
-        code = may_help_again(status) ? EXIT_TRY_AGAIN : EXIT_UNUSABLE;
+        code = exit_code_of(status, EXIT_UNUSABLE);
     }
     launch_release(&l);
     return code;

@@ -16,17 +16,34 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/strbuf.h"
+#include "schema/command/engine_commands.h"
 
 /* Returns the launcher's exit code: the worker's, or 128 + its signal; 127 if the worker could not
- * be started, 75 if another try may help (no space, no memory), 2 if the spec cannot be used. */
+ * be started, 75 or 5 if another try may help (error.h), 2 if the spec cannot be used. */
 int hrf_launch(const char *spec_path);
 
-/* The engine that everything here starts: what the environment variable HRF_ENGINE names, else
+/* Finds the engine to start: the program that the environment variable HRF_ENGINE names, otherwise
  * hires-engine in the folder of this program. Heap. */
 HRF_CHECKED enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err);
 
-/* What names a model in content keys: the SHA-256 of its file or, where the file says that weights
- * lie in others, what `hires-engine model hash` prints, which reads them. */
+/* A command of hires-engine that hires-flow runs for its answer. */
+struct hrf_engine_question {
+    enum hrf_engine_command command;
+    const char *operands[2];                  /* NULL: none, or no second */
+    const struct hrf_request_option *options; /* NULL: none */
+    const void *request, *initial; /* what is asked, and what the command takes by default */
+    int64_t patience_ms;           /* 0: ten minutes */
+};
+/* Runs the command and waits for its standard output. If it fails, *err is the engine's own
+ * error. */
+HRF_CHECKED enum hrf_status hrf_engine_ask(const struct hrf_engine_question *question,
+                                           struct hrf_strbuf *answer, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_engine_ask_json(const struct hrf_engine_question *question,
+                                                json_t **answer, struct hrf_error *err);
+
+/* Computes the hash of a model for content keys: the SHA-256 of its file, or, if its weights are in
+ * other files, the output of `hires-engine model hash`, which reads them. */
 HRF_CHECKED enum hrf_status hrf_launch_model_hash(const char *path, char out[HRF_HASH_HEX],
                                                   struct hrf_error *err);
 

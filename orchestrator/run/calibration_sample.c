@@ -1,25 +1,29 @@
 /* calibration_sample.c - the patches that INT8 is calibrated on, and the tasks that observe them
- * (calibrate_private.h).
+ * (calibration_sample.h).
  *
  * The sample is drawn when every slide is tiled, by seed, from the patches of tissue alone; no
  * label is looked at.
  */
-#include "orchestrator/run/calibrate_private.h"
+#include "orchestrator/run/calibration_sample.h"
 
 #include "base/crash.h"
 #include "base/directory.h"
 #include "base/file.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "tiler/plan/patch_pixels.h"
 
 #include <string.h>
 
-static const char version[] = "hires-flow calibrate 10";
+static const char version[] = "hires-flow calibrate 11";
 
 void run_sample_release(struct run_sample *sample)
 {
     for (size_t i = 0; i < sample->n_parts; i++)
         hrf_tile_plan_destroy(sample->parts[i].plan);
+    for (size_t i = 0; i < sample->n_held_out; i++)
+        hrf_tile_plan_destroy(sample->held_out[i].plan);
     hrf_free(sample->parts);
 }
 
@@ -52,12 +56,12 @@ static bool may_sample(const struct run *run, const struct hrf_task_row *tile, b
 
 bool run_sample_is_tiled(const struct run *run)
 {
-    const bool of_training = run_samples_training_part(run->workflow, &run->slides);
-    const int64_t n_open = run_count_open(run, HRF_TASK_TILE);
+    const bool of_training = run_samples_training_part(run->setup.workflow, &run->slides);
+    const int64_t n_open = run_tasks_count_open(&run->tasks, HRF_TASK_TILE);
     if (n_open == 0 || (run->slides.n_sample == 0 && !of_training))
         return n_open == 0;
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *t = &run->tasks.items[i];
+    for (size_t i = 0; i < run->tasks.rows.n_items; i++) {
+        const struct hrf_task_row *t = &run->tasks.rows.items[i];
         if (t->kind == HRF_TASK_TILE && may_sample(run, t, of_training) &&
             t->state != HRF_TASK_FINISHED && t->state != HRF_TASK_BROKEN)
             return false;
@@ -68,7 +72,7 @@ bool run_sample_is_tiled(const struct run *run)
 static enum hrf_status load_plan(struct run *run, struct run_sample_part *part,
                                  struct hrf_error *err)
 {
-    HRF_TRY(hrf_store_get_tile_plan(run->store, part->slide_id, &part->plan, err));
+    HRF_TRY(hrf_store_get_tile_plan(run->setup.store, part->slide_id, &part->plan, err));
     hrf_tile_plan_drop_white(part->plan);
     return HRF_OK;
 }
@@ -77,12 +81,11 @@ static enum hrf_status load_plan(struct run *run, struct run_sample_part *part,
 static enum hrf_status count_parts(struct run *run, struct run_sample *sample, int64_t *total,
                                    struct hrf_error *err)
 {
-    sample->parts = hrf_calloc(run->tasks.n_items + 1, sizeof *sample->parts);
-    HRF_CHECK_MEMORY(sample->parts != NULL, err, "no memory for the calibration sample");
-    const bool of_training = run_samples_training_part(run->workflow, &run->slides);
+    sample->parts = hrf_calloc(run->tasks.rows.n_items + 1, sizeof *sample->parts);
+    const bool of_training = run_samples_training_part(run->setup.workflow, &run->slides);
     *total = 0;
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *t = &run->tasks.items[i];
+    for (size_t i = 0; i < run->tasks.rows.n_items; i++) {
+        const struct hrf_task_row *t = &run->tasks.rows.items[i];
         if (t->kind != HRF_TASK_TILE || t->state != HRF_TASK_FINISHED ||
             !may_sample(run, t, of_training))
             continue;
@@ -97,13 +100,17 @@ static enum hrf_status count_parts(struct run *run, struct run_sample *sample, i
     return HRF_OK;
 }
 
+/* Of a cohort that the sample would take whole, one patch of so many is left to compare INT8 on. */
+enum { HELD_OUT_SHARE = 8 };
+
 /* Selection sampling: each subset of `want` patches is equally likely. Source: Knuth, TAOCP
  * 2, 3.4.2, algorithm S. */
 static enum hrf_status draw(struct run *run, struct run_sample *sample, int64_t total, int64_t want,
                             int64_t seed, struct hrf_error *err)
 {
     struct hrf_random random = hrf_random_init((uint64_t)seed);
-    int64_t left = total, need = want < total ? want : total;
+    const int64_t max = total - total / HELD_OUT_SHARE;
+    int64_t left = total, need = want < max ? want : max;
     size_t kept_parts = 0;
     sample->n_patches = need;
     for (size_t i = 0; i < sample->n_parts; i++) {
@@ -128,14 +135,164 @@ static enum hrf_status draw(struct run *run, struct run_sample *sample, int64_t 
     return HRF_OK;
 }
 
+/* Part i of n is one of `max` that are evenly spread. */
+static bool is_spread(int64_t i, int64_t n, int64_t max)
+{
+    return n <= max || i * max % n < max;
+}
+
+/* Leaves of the slide's patches `max` that are not in the sample. Both are in the plan's order. */
+static void leave_others(struct hrf_tile_plan *plan, const struct hrf_tile_plan *sampled,
+                         int64_t max)
+{
+    const int64_t n_others = plan->n_patches - sampled->n_patches;
+    int64_t n = 0, at = 0, other = 0;
+    for (int64_t k = 0; k < plan->n_patches; k++) {
+        const struct hrf_patch p = plan->patches[k];
+        if (at < sampled->n_patches && sampled->patches[at].x == p.x &&
+            sampled->patches[at].y == p.y)
+            at++;
+        else if (is_spread(other++, n_others, max))
+            plan->patches[n++] = p;
+    }
+    plan->n_patches = n;
+}
+
+/* A slide that is one image has no others; its loss would take as long as scoring it. */
+static enum hrf_status hold_out(struct run *run, struct run_sample *sample, struct hrf_error *err)
+{
+    int64_t n = 0, i = 0;
+    for (size_t k = 0; k < sample->n_parts; k++)
+        n += sample->parts[k].n_patches > sample->parts[k].plan->n_patches;
+    const int64_t n_parts = n < RUN_HELD_OUT_PARTS ? n : RUN_HELD_OUT_PARTS;
+    for (size_t k = 0; k < sample->n_parts && run->setup.workflow->tiler.mode != HRF_TILER_SLIDE;
+         k++) {
+        const struct run_sample_part *part = &sample->parts[k];
+        if (part->n_patches == part->plan->n_patches || !is_spread(i++, n, n_parts))
+            continue;
+        struct run_sample_part *held = &sample->held_out[sample->n_held_out++];
+        *held = (struct run_sample_part){ .slide_id = part->slide_id };
+        HRF_TRY(load_plan(run, held, err));
+        leave_others(held->plan, part->plan, RUN_HELD_OUT_PATCHES / n_parts);
+        HRF_TRY(hrf_tile_plan_seal(held->plan, err));
+    }
+    return HRF_OK;
+}
+
+/* ---- what the sample shows ---- */
+
+struct look {
+    const struct run *run;
+    struct run_sample *sample;
+    size_t *unseen; /* the parts that are looked at */
+    size_t n_unseen;
+    struct hrf_error why; /* of the last that failed */
+};
+
+static struct run_sample_part *unseen_part(const struct look *look, size_t i)
+{
+    return &look->sample->parts[look->unseen[i]];
+}
+
+static const char *path_of(void *context, size_t i)
+{
+    return unseen_part(context, i)->plan->slide_path;
+}
+
+/* In a child. */
+static enum hrf_status look_aside(void *context, const void *question, struct hrf_strbuf *answer,
+                                  struct hrf_error *err)
+{
+    char pixels[HRF_HASH_HEX];
+    HRF_TRY(hrf_tile_plan_hash_pixels(unseen_part(context, *(const size_t *)question)->plan, pixels,
+                                      err));
+    hrf_strbuf_add(answer, pixels, sizeof pixels);
+    return HRF_OK;
+}
+
+static void take_look(void *context, size_t i, enum hrf_status status,
+                      const struct hrf_strbuf *answer, const struct hrf_error *err)
+{
+    struct look *look = context;
+    if (status == HRF_OK)
+        memcpy(unseen_part(look, i)->pixels, answer->text, HRF_HASH_HEX);
+    else
+        look->why = *err;
+}
+
+/* What a part was seen as before: slide, its files' sizes and times, patches. */
+static enum hrf_status name_part(const struct run *run, const struct run_sample_part *part,
+                                 char out[HRF_HASH_HEX], struct hrf_error *err)
+{
+    const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides, part->slide_id);
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, slide->content);
+    hrf_hash_text(hash, slide->seen);
+    hrf_hash_text(hash, part->plan->hash);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}
+
+/* Takes over what an earlier look has found; the rest is `unseen`. known: lines "NAME PIXELS". */
+static enum hrf_status recall_pixels(struct look *look, const char *known, struct hrf_error *err)
+{
+    for (size_t i = 0; i < look->sample->n_parts; i++) {
+        struct run_sample_part *part = &look->sample->parts[i];
+        char name[HRF_HASH_HEX];
+        HRF_TRY(hrf_tile_plan_seal(part->plan, err));
+        HRF_TRY(name_part(look->run, part, name, err));
+        const char *line = known != NULL ? strstr(known, name) : NULL;
+        if (line != NULL && strlen(line) >= 2 * HRF_HASH_HEX)
+            memcpy(part->pixels, line + HRF_HASH_HEX, HRF_HASH_HEX - 1);
+        else
+            look->unseen[look->n_unseen++] = i;
+    }
+    return HRF_OK;
+}
+
+static enum hrf_status note_pixels(struct run *run, const struct run_sample *sample,
+                                   struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    for (size_t i = 0; i < sample->n_parts; i++) {
+        char name[HRF_HASH_HEX];
+        HRF_TRY(name_part(run, &sample->parts[i], name, err));
+        hrf_strbuf_addf(&text, "%s %s\n", name, sample->parts[i].pixels);
+    }
+    return hrf_store_set_fact(run->setup.store, "sample_pixels", text.text, err);
+}
+
+/* Scales go by what the patches show: the blocks that name a slide may miss a change of a few
+ * tiles, and a slide that was written anew without a change keeps them. */
+static enum hrf_status look_at_pixels(struct run *run, struct run_sample *sample,
+                                      struct hrf_error *err)
+{
+    enum { CHILDREN = 4 }; /* each has a slide open, with a cache of its tiles */
+    HRF_AUTO_FREE char *known = NULL;
+    HRF_AUTO_FREE size_t *unseen = hrf_alloc_array(sample->n_parts + 1, sizeof *unseen);
+    struct look look = { .run = run, .sample = sample, .unseen = unseen };
+    HRF_TRY(hrf_store_get_fact(run->setup.store, "sample_pixels", &known, err));
+    HRF_TRY(recall_pixels(&look, known, err));
+    const struct hrf_guard_batch batch = { .n_items = look.n_unseen,
+                                           .n_children = CHILDREN,
+                                           .work = look_aside,
+                                           .path = path_of,
+                                           .take = take_look,
+                                           .context = &look };
+    HRF_TRY(hrf_guard_ask_all(&batch, err));
+    if (look.why.status != HRF_OK)
+        return hrf_error_set(err, look.why.status, "%s", look.why.text);
+    return look.n_unseen > 0 ? note_pixels(run, sample, err) : HRF_OK;
+}
+
 static enum hrf_status identify(struct run_sample *sample, struct hrf_error *err)
 {
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
     for (size_t i = 0; i < sample->n_parts; i++) {
-        HRF_TRY(hrf_tile_plan_seal(sample->parts[i].plan, err));
-        hrf_hash_text(hash, sample->parts[i].plan->quickhash);
         hrf_hash_text(hash, sample->parts[i].plan->hash);
+        hrf_hash_text(hash, sample->parts[i].pixels);
     }
     hrf_hash_hex(hash, sample->identity);
     return HRF_OK;
@@ -146,7 +303,8 @@ static enum hrf_status identify(struct run_sample *sample, struct hrf_error *err
 static void warn_of_leak(const struct run *run, const struct run_sample *sample)
 {
     size_t n = 0;
-    if (run->slides.n_sample > 0 || run_samples_training_part(run->workflow, &run->slides))
+    if (run->calibration.is_planned || run->slides.n_sample > 0 ||
+        run_samples_training_part(run->setup.workflow, &run->slides))
         return;
     for (size_t i = 0; i < sample->n_parts; i++) {
         const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides,
@@ -165,39 +323,44 @@ enum hrf_status run_sample_make(struct run *run, struct run_sample *sample, stru
 {
     int64_t total = 0;
     HRF_TRY(count_parts(run, sample, &total, err));
-    HRF_TRY(draw(run, sample, total, run->workflow->calibrate.samples,
-                 run->workflow->calibrate.seed, err));
+    HRF_TRY(draw(run, sample, total, run->setup.workflow->calibrate.samples,
+                 run->setup.workflow->calibrate.seed, err));
     warn_of_leak(run, sample);
-    return identify(sample, err);
+    HRF_TRY(look_at_pixels(run, sample, err));
+    HRF_TRY(identify(sample, err));
+    return hold_out(run, sample, err);
 }
 
-enum hrf_status run_sample_hash_settings(const struct run *run, struct hrf_hash *hash)
+void run_sample_hash_settings(const struct run *run, unsigned phases, struct hrf_hash *hash)
 {
     hrf_hash_text(hash, version);
-    hrf_hash_text(hash, run->model_sha256);
-    for (int i = 0; i < 3; i++) {
-        hrf_hash_double(hash, run->workflow->model.input.mean[i]);
-        hrf_hash_double(hash, run->workflow->model.input.std[i]);
-    }
-    const struct hrf_preparation preparation = hrf_workflow_preparation(run->workflow);
-    hrf_dag_hash_preparation(hash, &preparation);
-    return HRF_OK;
+    hrf_hash_text(hash, run->setup.model_sha256);
+    hrf_settings_hash(run->setup.workflow, phases, hash);
 }
 
 /* Layers are measured on part i of n: on a few, evenly spread. */
 static bool measures_part(const struct run *run, size_t i, size_t n)
 {
     enum { MEASURED_PARTS = 4 };
-    return hrf_workflow_has_budget(run->workflow) &&
-           (n <= MEASURED_PARTS || i * MEASURED_PARTS % n < MEASURED_PARTS);
+    return hrf_workflow_has_budget(run->setup.workflow) &&
+           is_spread((int64_t)i, (int64_t)n, MEASURED_PARTS);
+}
+
+bool run_compares_int8(const struct hrf_task_row *task)
+{
+    return task->kind == HRF_TASK_CALIBRATE && task->precision[0] != '\0';
 }
 
 bool run_measures_layers(const struct run *run, const struct hrf_task_row *task)
 {
     size_t i = 0, n = 0;
-    for (size_t k = 0; k < run->tasks.n_items; k++)
-        if (run->tasks.items[k].kind == HRF_TASK_CALIBRATE) {
-            i += run->tasks.items[k].slide_id < task->slide_id; /* parts are in slides' order */
+    if (run_compares_int8(task))
+        return !hrf_workflow_has_budget(run->setup.workflow);
+    for (size_t k = 0; k < run->tasks.rows.n_items; k++)
+        if (run->tasks.rows.items[k].kind == HRF_TASK_CALIBRATE &&
+            !run_compares_int8(&run->tasks.rows.items[k])) {
+            i += run->tasks.rows.items[k].slide_id <
+                 task->slide_id; /* parts are in slides' order */
             n++;
         }
     return measures_part(run, i, n);
@@ -207,17 +370,16 @@ enum hrf_status run_sample_part_key(const struct run *run, const struct run_samp
                                     size_t i, char out[HRF_HASH_HEX], struct hrf_error *err)
 {
     const struct run_sample_part *part = &sample->parts[i];
+    const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides, part->slide_id);
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
-    HRF_TRY(run_sample_hash_settings(run, hash));
-    hrf_hash_text(hash, part->plan->quickhash);
+    const bool is_measured = measures_part(run, i, sample->n_parts);
+    run_sample_hash_settings(run, HRF_FOR_STATISTICS | (is_measured ? HRF_FOR_LAYERS : 0), hash);
+    hrf_hash_text(hash, slide->content); /* as its record has it */
     hrf_hash_text(hash, part->plan->hash);
-    if (measures_part(run, i, sample->n_parts)) {
-        const struct hrf_workflow_calibrate *how = &run->workflow->calibrate;
-        hrf_hash_text(hash, run_layer_loss(run->workflow));
-        hrf_hash_text(hash, hrf_fit_kind_name(run_fit_kind(run->workflow)));
-        hrf_hash_double(hash, how->min_sqnr);
-    }
+    hrf_hash_text(hash, part->pixels);
+    if (is_measured) /* which of the losses, not how much of it is allowed */
+        hrf_hash_int(hash, hrf_workflow_compares_margins(run->setup.workflow));
     hrf_hash_hex(hash, out);
     return HRF_OK;
 }
@@ -227,11 +389,10 @@ enum hrf_status run_sample_part_key(const struct run *run, const struct run_samp
 static enum hrf_status export_part(struct run *run, const struct run_sample_part *part,
                                    const char *key, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *path = run_plan_path(run, key);
+    HRF_AUTO_FREE char *path = run_plan_path(&run->setup, key);
     struct hrf_bytes bytes;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    HRF_TRY(hrf_slide_expect(run_find_slide(run, part->slide_id), HRF_TASK_CALIBRATE, key,
-                             &part->plan->identity, err));
+    part->plan->identity = hrf_slide_expect(hrf_slide_rows_find(&run->slides, part->slide_id),
+                                            HRF_TASK_CALIBRATE, key);
     if (run_has_plan(path, &part->plan->identity))
         return HRF_OK;
     HRF_TRY(hrf_tile_plan_encode(part->plan, &bytes, err));
@@ -243,29 +404,68 @@ static enum hrf_status export_part(struct run *run, const struct run_sample_part
     return status;
 }
 
+static enum hrf_status plan_part(struct run *run, const struct run_sample_part *part,
+                                 struct hrf_task_row *row, struct hrf_error *err)
+{
+    row->kind = HRF_TASK_CALIBRATE;
+    row->slide_id = part->slide_id;
+    row->n_patches = part->plan->n_patches;
+    return export_part(run, part, row->key, err);
+}
+
+enum hrf_status run_held_out_key(const struct run *run, const struct run_sample_part *part,
+                                 const char *calibration_key, char out[HRF_HASH_HEX],
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    run_sample_hash_settings(run, HRF_FOR_STATISTICS | HRF_FOR_LAYERS, hash);
+    hrf_hash_text(hash, hrf_slide_rows_find(&run->slides, part->slide_id)->content);
+    hrf_hash_text(hash, part->plan->hash);
+    hrf_hash_text(hash, calibration_key);
+    hrf_hash_hex(hash, out);
+    return HRF_OK;
+}
+
+enum hrf_status run_held_out_plan(struct run *run, const struct run_sample *sample,
+                                  const char *calibration_key, struct hrf_error *err)
+{
+    HRF_TRY(hrf_store_begin(run->setup.store, err));
+    for (size_t h = 0, i = 0; h < sample->n_held_out; h++) {
+        const struct run_sample_part *held = &sample->held_out[h];
+        struct hrf_task_row rows[2] = { { .n_patches = 0 }, { .precision = "int8" } };
+        while (sample->parts[i].slide_id != held->slide_id)
+            i++;
+        HRF_TRY(run_sample_part_key(run, sample, i, rows[0].key, err));
+        HRF_TRY(run_held_out_key(run, held, calibration_key, rows[1].key, err));
+        HRF_TRY(plan_part(run, &sample->parts[i], &rows[0], err));
+        HRF_TRY(plan_part(run, held, &rows[1], err));
+        HRF_TRY(hrf_store_plan_tasks(run->setup.store, held->slide_id, HRF_TASK_CALIBRATE, rows, 2,
+                                     err));
+    }
+    return run_commit_plan(run, err);
+}
+
 enum hrf_status run_sample_plan(struct run *run, const struct run_sample *sample,
                                 struct hrf_error *err)
 {
-    HRF_TRY(hrf_store_begin(run->store, err));
+    HRF_TRY(hrf_store_begin(run->setup.store, err));
     const size_t n = run->slides.n_items + run->slides.n_sample;
     for (size_t i = 0, k = 0; i < n; i++) { /* both in the slides' order */
         const int64_t id = run->slides.items[i].id;
         if (k < sample->n_parts && sample->parts[k].slide_id == id)
             k++;
         else
-            HRF_TRY(hrf_store_plan_tasks(run->store, id, HRF_TASK_CALIBRATE, NULL, 0, err));
+            HRF_TRY(hrf_store_plan_tasks(run->setup.store, id, HRF_TASK_CALIBRATE, NULL, 0, err));
     }
     for (size_t i = 0; i < sample->n_parts; i++) {
-        struct hrf_task_row row = { .kind = HRF_TASK_CALIBRATE,
-                                    .slide_id = sample->parts[i].slide_id,
-                                    .n_patches = sample->parts[i].plan->n_patches };
+        struct hrf_task_row row = { .n_patches = 0 };
         HRF_TRY(run_sample_part_key(run, sample, i, row.key, err));
-        HRF_TRY(export_part(run, &sample->parts[i], row.key, err));
-        HRF_TRY(hrf_store_plan_tasks(run->store, row.slide_id, HRF_TASK_CALIBRATE, &row, 1, err));
+        HRF_TRY(plan_part(run, &sample->parts[i], &row, err));
+        HRF_TRY(
+            hrf_store_plan_tasks(run->setup.store, row.slide_id, HRF_TASK_CALIBRATE, &row, 1, err));
     }
     hrf_crash_point("run.calibrate.before_plan");
-    HRF_TRY(hrf_store_commit(run->store, err));
-    run->calibration_planned = true;
-    run_warn_dropped(run);
-    return run_reload_tasks(run, err);
+    run->calibration.is_planned = true;
+    return run_commit_plan(run, err);
 }

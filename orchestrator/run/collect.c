@@ -1,22 +1,179 @@
-/* collect.c - collects what the tasks of a job have come to. A task without a result is tried
- * again, later or with more resources, or is given up.
+/* collect.c - collects what a job has left of its tasks: the record, the file of embeddings that it
+ * names, or the part of one that an interrupted attempt had done. Each is found, checked, and put
+ * where it belongs. A task without a result is tried again, later or with more resources, or is
+ * given up.
  */
 #include "base/clock.h"
+#include "base/crash.h"
+#include "base/directory.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "orchestrator/run/run_private.h"
+#include "schema/record/embedding_file.h"
 #include "schema/record/job.h"
 #include "schema/record/scores.h"
+#include "schema/store/embeddings.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- a result ---- */
+
+/* What a job has left of a task. */
+struct found {
+    bool has_status;
+    struct hrf_task_status status;
+    char *record; /* heap; NULL: none */
+    size_t n_bytes;
+    char *embeddings; /* heap; the path that its file of embeddings would have */
+};
+
+static void found_release(struct found *found)
+{
+    if (found->has_status)
+        hrf_task_status_release(&found->status);
+    hrf_free(found->record);
+    hrf_free(found->embeddings);
+}
+
+/* `id`: of the task within the job. HRF_E_AGAIN: the task has not ended. `out` begins zeroed and is
+ * the caller's to release, also on failure. */
+static enum hrf_status find_record(const struct run_setup *setup, const struct run_job *job,
+                                   const char *id, struct found *out, struct hrf_error *err)
+{
+    enum hrf_status found = HRF_E_AGAIN;
+    for (int k = run_job_newest_start(job); k >= 0 && found == HRF_E_AGAIN; k--) {
+        HRF_AUTO_FREE char *directory = run_job_kth_start_path(setup, job, k);
+        found = hrf_task_collect(directory, id, &out->status, &out->record, &out->n_bytes, err);
+        if (found != HRF_OK)
+            continue;
+        out->has_status = true;
+        out->embeddings = hrf_task_embeddings_path(directory, id);
+    }
+    return found;
+}
+
+/* Checks that the status and the record that were found belong to this task. */
+static enum hrf_status check_result(const struct run *run, const struct hrf_task_row *task,
+                                    const char *id, const struct found *found,
+                                    struct hrf_error *err)
+{
+    const struct hrf_record_identity expected = run_expect(run, task);
+    const struct hrf_task_status *status = &found->status;
+    if (status->task_key[0] != '\0' && strcmp(status->task_key, task->key) != 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s.json: it is the status of another task (%.12s..., expected "
+                             "%.12s...)",
+                             id, status->task_key, task->key);
+    if (status->outcome == HRF_TASK_FAILED)
+        return HRF_OK;
+    if (found->record == NULL)
+        return hrf_error_set(err, HRF_E_USER, "%s.json: it reports success, but there is no record",
+                             id);
+    HRF_AUTO_FREE char *where = hrf_format("%s.rec", id);
+    return hrf_record_check(found->record, found->n_bytes, hrf_task_record_kind(task->kind),
+                            &expected, where, err);
+}
+
+/* True if the store has the task's result already, from another attempt. */
+static bool has_result(const struct run_setup *setup, const struct hrf_task_row *task)
+{
+    struct hrf_record_identity expected = { .task = "" };
+    struct hrf_bytes record;
+    snprintf(expected.task, sizeof expected.task, "%s", task->key);
+    if (hrf_store_get_record(setup->store, task->kind, &expected, &record, NULL) != HRF_OK)
+        return false;
+    hrf_bytes_release(&record);
+    return true;
+}
+
+/* Moves the file of embeddings that a record names, once its bytes are checked, to where the store
+ * looks for it; the record is to be committed after that. A driver that dies in between finds the
+ * file there the next time. HRF_E_AGAIN: the file is not there, or not all of it. */
+static enum hrf_status take_embeddings(const struct run_setup *setup,
+                                       const struct hrf_task_row *task, const struct found *found,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_scores) scores = NULL;
+    HRF_AUTO_FREE char *to = NULL;
+    if (task->kind != HRF_TASK_INFER || found->record == NULL ||
+        !hrf_scores_name_embeddings(found->record, found->n_bytes))
+        return HRF_OK;
+    HRF_TRY(hrf_store_embeddings_path(setup->store, task->key, &to, err));
+    HRF_AUTO_FREE char *folder = hrf_path_directory(to);
+    HRF_TRY(
+        hrf_scores_decode(found->record, found->n_bytes, NULL, "a task's record", &scores, err));
+    if (has_result(setup, task)) {
+        unlink(found->embeddings);
+        return HRF_OK;
+    }
+    if (!hrf_path_exists(found->embeddings) && hrf_path_exists(to))
+        return hrf_embedding_file_check(to, scores, true, err);
+    const enum hrf_status status = hrf_embedding_file_check(found->embeddings, scores, true, err);
+    if (status == HRF_E_USER)
+        unlink(found->embeddings); /* it is large, and of no use */
+    HRF_TRY(status);
+    HRF_TRY(hrf_path_make_directories(folder, err));
+    hrf_crash_point("run.embeddings.before_rename");
+    if (rename(found->embeddings, to) != 0)
+        return hrf_error_set_errno(err, errno, "cannot move '%s' to '%s'", found->embeddings, to);
+    hrf_crash_point("run.embeddings.after_rename");
+    return hrf_path_sync_directory(folder, err);
+}
+
+/* ---- a part ---- */
+
+/* Nobody needs the part of a task that has a result. */
+static void remove_part(const struct run_setup *setup, const struct hrf_task_row *task)
+{
+    HRF_AUTO_FREE char *part = run_part_path(setup, task->key);
+    HRF_AUTO_FREE char *rows = hrf_part_rows_path(part);
+    if (task->kind != HRF_TASK_INFER)
+        return;
+    unlink(part);
+    unlink(rows);
+}
+
+bool run_take_part(const struct run_setup *setup, const struct run_job *job, size_t index,
+                   const struct hrf_task_row *task)
+{
+    char id[24];
+    HRF_AUTO_FREE char *to = run_part_path(setup, task->key);
+    HRF_AUTO_FREE char *to_rows = hrf_part_rows_path(to);
+    HRF_AUTO_FREE char *parts = hrf_path_directory(to);
+    struct hrf_error err;
+    snprintf(id, sizeof id, "t%04zu", index);
+    for (int k = run_job_newest_start(job); k >= 0; k--) {
+        HRF_AUTO_FREE char *directory = run_job_kth_start_path(setup, job, k);
+        HRF_AUTO_FREE char *from = hrf_task_part_path(directory, id);
+        HRF_AUTO_FREE char *rows = hrf_task_embeddings_path(directory, id);
+        if (!hrf_path_exists(from)) {
+            unlink(rows); /* without a part nobody knows which of them are there */
+            continue;
+        }
+        /* Of a run of embeddings, the rows of the part move first. Beside an earlier part the next
+         * attempt takes those of them that have its sums. */
+        const bool is_ready = hrf_path_make_directories(parts, &err) == HRF_OK &&
+                              (!hrf_path_exists(rows) || rename(rows, to_rows) == 0);
+        hrf_crash_point("run.part.rows");
+        if (is_ready && rename(from, to) == 0)
+            return true;
+        hrf_log_warning("run", "the finished part of a task cannot be saved in '%s'", to);
+    }
+    return false;
+}
+
+/* ---- what becomes of the task ---- */
 
 /* What events about a task are about. */
 static char *subject_of(struct run *run, const struct hrf_task_row *task)
 {
-    const struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
+    const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides, task->slide_id);
     return slide != NULL
                ? hrf_strdup(slide->name)
                : hrf_format("training %lld in %s", (long long)task->first_patch, task->precision);
@@ -24,10 +181,10 @@ static char *subject_of(struct run *run, const struct hrf_task_row *task)
 
 /* Why a task failed, with what explains it if the slide's file has another size by now than when
  * the run began; heap. */
-static char *explain(struct run *run, const struct hrf_task_row *task, const char *reason)
+static char *explain_reason(struct run *run, const struct hrf_task_row *task, const char *reason)
 {
     struct stat st;
-    const struct hrf_slide_row *slide = run_find_slide(run, task->slide_id);
+    const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides, task->slide_id);
     if (slide == NULL || stat(slide->path, &st) != 0 || st.st_size == slide->n_bytes)
         return hrf_strdup(reason);
     return hrf_format("its size changes (%lld bytes when the run began, then %lld): it is being "
@@ -38,15 +195,14 @@ static char *explain(struct run *run, const struct hrf_task_row *task, const cha
 static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, int64_t n_tries,
                                   const char *why, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *subject = subject_of(run, task), *reason = explain(run, task, why);
-    HRF_CHECK_MEMORY(subject != NULL && reason != NULL, err, "no memory for an event");
-    run_set_state(run, task, HRF_TASK_BROKEN);
+    HRF_AUTO_FREE char *subject = subject_of(run, task), *reason = explain_reason(run, task, why);
+    run_tasks_set_state(&run->tasks, task, HRF_TASK_BROKEN);
     hrf_free(task->reason);
     task->reason = hrf_strdup(reason);
-    HRF_TRY(hrf_store_set_task(run->store, task->id, HRF_TASK_BROKEN, n_tries, reason, err));
-    HRF_TRY(hrf_store_add_event(run->store, subject, reason, err));
-    HRF_AUTO_FREE char *name = hrf_text_printable(subject);
-    hrf_log_warning("run", "%s failed: %s", name != NULL ? name : "slide", reason);
+    HRF_TRY(hrf_store_set_task(run->setup.store, task->id, HRF_TASK_BROKEN, n_tries, reason, err));
+    HRF_TRY(hrf_store_add_event(run->setup.store, subject, reason, err));
+    HRF_AUTO_FREE char *name = hrf_text_escaped(subject);
+    hrf_log_warning("run", "%s failed: %s", name, reason);
     return HRF_OK;
 }
 
@@ -61,7 +217,7 @@ static enum hrf_status give_up(struct run *run, struct hrf_task_row *task,
         "%s; it is not tried again in this run, because %lld more attempts before this one ended "
         "in the same way without progress: run again to continue",
         reason, (long long)retry->limit);
-    return break_task(run, task, retry->n_tries, text != NULL ? text : reason, err);
+    return break_task(run, task, retry->n_tries, text, err);
 }
 
 static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *task,
@@ -71,63 +227,57 @@ static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *ta
     HRF_AUTO_FREE char *event = hrf_format(
         "an attempt ended without a result (%s); %s%lld of %lld tries used up; again in %.1f s%s%s",
         reason, retry->n_tries > task->n_attempts ? "" : "this does not use up a try, ",
-        (long long)retry->n_tries, (long long)run->policy.retries + 1,
+        (long long)retry->n_tries, (long long)run->faults.policy.retries + 1,
         (double)retry->delay_ms / 1000, retry->more_time > 0 ? " with 50 % more time" : "",
         retry->more_memory > 0 ? " with 50 % more memory" : "");
     HRF_AUTO_FREE char *subject = subject_of(run, task);
-    if (event == NULL || subject == NULL)
-        return HRF_OK;
-    return hrf_store_add_event(run->store, subject, event, err);
+    return hrf_store_add_event(run->setup.store, subject, event, err);
 }
 
 enum hrf_status run_judge_task(struct run *run, struct hrf_task_row *task, enum hrf_end end,
                                bool progress, const char *reason, struct hrf_error *err)
 {
-    struct run_task_state *state = &run->task_states[task - run->tasks.items];
-    const struct hrf_retry retry = hrf_state_retry(&run->policy, end, task->n_attempts, progress,
-                                                   &state->ends, &run->random);
+    struct run_task_state *state = &run->tasks.states[task - run->tasks.rows.items];
+    const struct hrf_retry retry = hrf_state_retry(&run->faults.policy, end, task->n_attempts,
+                                                   progress, &state->ends, &run->random);
     if (!retry.again)
         return give_up(run, task, &retry, reason, err);
     HRF_TRY(note_retry(run, task, &retry, reason, err));
     state->not_before_ms = hrf_clock_ms() + retry.delay_ms;
-    run_set_state(run, task, HRF_TASK_PENDING);
+    run_tasks_set_state(&run->tasks, task, HRF_TASK_PENDING);
     task->n_attempts = retry.n_tries;
     if (retry.more_time > 0 || retry.more_memory > 0) {
         task->time_level += retry.more_time;
         task->memory_level += retry.more_memory;
-        HRF_TRY(hrf_store_set_task_levels(run->store, task->id, task->time_level,
+        HRF_TRY(hrf_store_set_task_levels(run->setup.store, task->id, task->time_level,
                                           task->memory_level, err));
     }
-    return hrf_store_set_task(run->store, task->id, HRF_TASK_PENDING, task->n_attempts, reason,
-                              err);
+    return hrf_store_set_task(run->setup.store, task->id, HRF_TASK_PENDING, task->n_attempts,
+                              reason, err);
 }
 
 static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task, const char *record,
                                      size_t n_bytes, struct hrf_error *err)
 {
     bool is_new;
-    HRF_TRY(hrf_store_finish_task(run->store, task->id, task->key, record, n_bytes, &is_new, err));
-    HRF_TRY(hrf_store_add_event(run->store, "task", task->key, err));
-    run_remove_part(run, task);
-    run_set_state(run, task, HRF_TASK_FINISHED);
+    HRF_TRY(hrf_store_finish_task(run->setup.store, task->id, task->key, record, n_bytes, &is_new,
+                                  err));
+    HRF_TRY(hrf_store_add_event(run->setup.store, "task", task->key, err));
+    remove_part(&run->setup, task);
+    run_tasks_set_state(&run->tasks, task, HRF_TASK_FINISHED);
     task->cached = false;
     run->summary.n_tasks_run++;
-    run->phases[task->kind].last = hrf_clock_seconds();
-    hrf_breaker_succeeded(&run->breaker);
-    if (task->kind == HRF_TASK_INFER && run->n_heads > 0)
+    if (task->kind == HRF_TASK_CALIBRATE)
+        run->calibration.last_result = hrf_clock_seconds();
+    hrf_breaker_succeeded(&run->faults.breaker);
+    hrf_breaker_succeeded(&run->faults.launches.failures);
+    if (task->kind == HRF_TASK_INFER && run->heads.n > 0)
         return run_plan_head(run, task->slide_id, err);
     if (task->kind != HRF_TASK_TILE)
         return HRF_OK;
-    run_note_new(run); /* the infer tasks of its slide */
-    run->slide_notes[task->slide_id].is_unread = true;
+    run_tasks_note_new(&run->tasks); /* the infer tasks of its slide */
+    run->tasks.slide_notes[task->slide_id].is_unread = true;
     return run_plan_infer(run, task->slide_id, err);
-}
-
-/* True if a result may still come: it is not there yet, or cannot be read at present, which may
- * pass while the job runs. */
-static bool may_still_come(enum hrf_status found, bool is_last)
-{
-    return found == HRF_E_AGAIN || (!is_last && found == HRF_E_EXTERNAL);
 }
 
 /* What the task's own clock says; a record without times is a record all the same. */
@@ -144,14 +294,33 @@ static void note_times(struct run_job *job, const struct hrf_task_row *task, con
     }
 }
 
+/* The worker reported that the task failed. What its node lacks is the node's fault, and no try is
+ * used up; each such job counts once against the node. */
+static enum hrf_status end_failed(struct run *run, struct run_job *job, struct hrf_task_row *task,
+                                  const struct hrf_failure *failure, struct hrf_error *err)
+{
+    const bool is_lacking = run_faults_is_lacking(&run->setup, failure);
+    const enum hrf_end end = is_lacking ? HRF_END_NODE_LACKS
+                             : hrf_status_row(failure->error.status)->may_end_otherwise
+                                 ? HRF_END_FAILED
+                                 : HRF_END_ERROR;
+    HRF_AUTO_FREE char *reason = run_faults_explain(&run->setup, failure);
+    HRF_TRY(run_judge_task(run, task, end, false, reason, err));
+    if (!is_lacking || job->is_lacking)
+        return HRF_OK;
+    job->is_lacking = true;
+    run_faults_blame_node(&run->faults, job);
+    return run_faults_trip_node(&run->faults, &run->setup, &run->jobs, job, failure->lacks, reason,
+                                err);
+}
+
 /* Takes over a record that is checked, or the failure that the worker reported. */
 static enum hrf_status end_task(struct run *run, struct run_job *job, struct hrf_task_row *task,
-                                const struct run_found *found, struct hrf_error *err)
+                                const struct found *found, struct hrf_error *err)
 {
     const struct hrf_task_status *status = &found->status;
     if (status->outcome == HRF_TASK_FAILED)
-        return run_judge_task(run, task, status->retryable ? HRF_END_FAILED : HRF_END_ERROR, false,
-                              status->reason != NULL ? status->reason : "no reason given", err);
+        return end_failed(run, job, task, &status->failure, err);
     job->n_results++;
     note_times(job, task, found->record, found->n_bytes);
     return accept_result(run, task, found->record, found->n_bytes, err);
@@ -162,22 +331,25 @@ enum hrf_status run_collect_task(struct run *run, struct run_job *job, size_t in
                                  struct hrf_error *err)
 {
     char id[24];
-    struct run_found found = { .record = NULL };
+    struct found found = { .record = NULL };
     struct hrf_error why = { .status = HRF_OK };
     snprintf(id, sizeof id, "t%04zu", index);
-    enum hrf_status status = run_find_record(run, job, id, &found, &why);
+    enum hrf_status status = find_record(&run->setup, job, id, &found, &why);
     if (status == HRF_OK)
-        status = run_check_result(run, task, id, &found, &why);
+        status = check_result(run, task, id, &found, &why);
     if (status == HRF_OK)
-        status = run_take_embeddings(run, task, &found, &why);
-    *ended = !may_still_come(status, is_last) || (is_last && found.has_status);
+        status = take_embeddings(&run->setup, task, &found, &why);
+    /* A result may still come that is not there yet, or cannot be read at present, which may pass
+     * while the job runs. */
+    const bool may_come = status == HRF_E_AGAIN || (!is_last && status == HRF_E_EXTERNAL);
+    *ended = !may_come || (is_last && found.has_status);
     enum hrf_status result = HRF_OK;
     if (*ended) /* not HRF_OK: the record does not match its hash or its task, or what it names is
                    not there */
         result = status == HRF_OK
                      ? end_task(run, job, task, &found, err)
                      : run_judge_task(run, task, HRF_END_DAMAGED, false, why.text, err);
-    run_found_release(&found);
+    found_release(&found);
     return result;
 }
 
@@ -185,7 +357,7 @@ enum hrf_status run_collect(struct run *run, struct run_job *job, bool *changed,
                             struct hrf_error *err)
 {
     for (; job->n_collected < job->n_tasks; job->n_collected++) {
-        struct hrf_task_row *task = run_find_task(run, job->task_ids[job->n_collected]);
+        struct hrf_task_row *task = run_tasks_find(&run->tasks, job->task_ids[job->n_collected]);
         bool ended = true;
         if (task != NULL && task->state == HRF_TASK_RUNNING)
             HRF_TRY(run_collect_task(run, job, job->n_collected, task, false, &ended, err));

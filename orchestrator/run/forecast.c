@@ -1,18 +1,23 @@
-/* forecast.c - see forecast.h. The looks at slides run side by side; a lock guards which is next,
- * and each result belongs to the thread that took it. */
+/* forecast.c - see forecast.h. Slides are looked at in children, side by side.
+ *
+ * Rates come from the run's own jobs where it has some; otherwise the network's is predicted by the
+ * engine and the others are the defaults below, which were measured on this project's machine: they
+ * give the order of magnitude, and what is printed says where each comes from.
+ */
 #include "orchestrator/run/forecast.h"
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/own_process.h"
 #include "orchestrator/run/run_private.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/estimate.h"
 
 #include <math.h>
-#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { THREADS_PER_CORE = 4, MOST_THREADS = 64 }; /* headers wait for disks most of the time */
+enum { CHILDREN_PER_CORE = 4, MAX_CHILDREN = 64 }; /* headers wait for disks most of the time */
 
 void hrf_forecast_release(struct hrf_forecast *f)
 {
@@ -31,7 +36,7 @@ int64_t hrf_forecast_cells(const struct hrf_workflow *w, const struct hrf_slide_
     if (hrf_grid_make(finding->width, finding->height, finding->mpp_x, finding->mpp_y,
                       w->tiler.patch.size, w->tiler.patch.mpp, w->tiler.patch.stride, &grid,
                       NULL) != HRF_OK ||
-        hrf_grid_cover_edge(&grid, (enum hrf_grid_edge)w->tiler.patch.edge, NULL) != HRF_OK)
+        hrf_grid_cover_edge(&grid, w->tiler.patch.edge, NULL) != HRF_OK)
         return 0;
     return (int64_t)grid.columns * grid.rows;
 }
@@ -54,16 +59,13 @@ static int64_t whole_batches(const struct hrf_workflow *w, int64_t n)
 /* ---- headers ---- */
 
 /* The slides that a run would tile, evenly thinned out to as many as are opened. */
-static enum hrf_status choose_slides(const struct hrf_preview *p, struct hrf_forecast *f,
-                                     struct hrf_error *err)
+static void choose_slides(const struct hrf_preview *p, struct hrf_forecast *f)
 {
     for (size_t i = 0; i < p->n_tasks; i++)
         f->n_untiled += p->tasks[i].row.kind == HRF_TASK_TILE &&
                         p->tasks[i].reason != HRF_PREVIEW_CACHED;
     f->n_opened = f->n_untiled < HRF_FORECAST_HEADERS ? f->n_untiled : HRF_FORECAST_HEADERS;
     f->rows.items = hrf_calloc((size_t)f->n_opened + 1, sizeof *f->rows.items);
-    HRF_CHECK_MEMORY(f->rows.items != NULL, err, "no memory for %lld slides",
-                     (long long)f->n_opened);
     int64_t n = 0;
     for (size_t i = 0; i < p->n_tasks; i++) {
         const struct hrf_preview_task *t = &p->tasks[i];
@@ -76,14 +78,13 @@ static enum hrf_status choose_slides(const struct hrf_preview *p, struct hrf_for
         n++;
     }
     f->n_opened = (int64_t)f->rows.n_items;
-    return HRF_OK;
 }
 
 static enum hrf_status open_headers(const struct hrf_workflow *w, struct hrf_forecast *f,
                                     struct hrf_error *err)
 {
-    const int32_t wanted = hrf_process_cpu_count() * THREADS_PER_CORE;
-    HRF_TRY(hrf_survey_make(&f->rows, w->dataset.mpp, wanted < MOST_THREADS ? wanted : MOST_THREADS,
+    const int32_t wanted = hrf_process_cpu_count() * CHILDREN_PER_CORE;
+    HRF_TRY(hrf_survey_make(&f->rows, w->dataset.mpp, wanted < MAX_CHILDREN ? wanted : MAX_CHILDREN,
                             &f->survey, err));
     int64_t n_cells = 0;
     for (size_t i = 0; i < f->survey.n_items; i++) {
@@ -106,11 +107,10 @@ struct look {
 };
 struct looks {
     const struct hrf_workflow *workflow;
-    const struct hrf_job_tiler *params;
+    const struct hrf_workflow_tiler *params;
     const struct hrf_forecast *forecast;
     struct look items[HRF_FORECAST_LOOKS];
-    int n, next;
-    pthread_mutex_t lock;
+    int n;
 };
 
 /* A slide that cannot be used gives no patches, which is known, too. One that would take long to
@@ -127,33 +127,33 @@ static void look_at(const struct looks *looks, struct look *look)
         look->estimate = (struct hrf_tile_estimate){ .n_patches = 0 };
 }
 
-static void *look_at_some(void *context)
+/* In a child; the answer is the look. */
+static enum hrf_status look_aside(void *context, const void *question, struct hrf_strbuf *answer,
+                                  struct hrf_error *err)
 {
     struct looks *looks = context;
-    for (;;) {
-        pthread_mutex_lock(&looks->lock);
-        const int i = looks->next;
-        looks->next += i < looks->n;
-        pthread_mutex_unlock(&looks->lock);
-        if (i >= looks->n)
-            return NULL;
-        look_at(looks, &looks->items[i]);
-    }
+    struct look *look = &looks->items[*(const size_t *)question];
+    (void)err;
+    look_at(looks, look);
+    hrf_strbuf_add(answer, look, sizeof *look);
+    return HRF_OK;
 }
 
-/* The caller is one of the threads; those that cannot be started are missed by nobody. */
-static void look_side_by_side(struct looks *looks)
+static const char *path_of(void *context, size_t i)
 {
-    pthread_t threads[HRF_FORECAST_LOOKS];
-    int n = 0;
-    const int wanted = hrf_process_cpu_count() < looks->n ? hrf_process_cpu_count() : looks->n;
-    pthread_mutex_init(&looks->lock, NULL);
-    while (n + 1 < wanted && pthread_create(&threads[n], NULL, look_at_some, looks) == 0)
-        n++;
-    look_at_some(looks);
-    for (int i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
-    pthread_mutex_destroy(&looks->lock);
+    const struct looks *looks = context;
+    return looks->forecast->rows.items[looks->items[i].slide].path;
+}
+
+static void take_look(void *context, size_t i, enum hrf_status status,
+                      const struct hrf_strbuf *answer, const struct hrf_error *err)
+{
+    struct looks *looks = context;
+    (void)err;
+    if (status == HRF_OK)
+        memcpy(&looks->items[i], answer->text, sizeof looks->items[i]);
+    else
+        looks->items[i].is_known = status == HRF_E_USER; /* it ends the process that reads it */
 }
 
 /* The part of the grid that is tissue is the ratio of both sums over the slides that were looked
@@ -194,10 +194,7 @@ static void estimate_patches(const struct looks *looks, struct hrf_forecast *f)
 static enum hrf_status look_at_sample(const struct hrf_workflow *w, struct hrf_forecast *f,
                                       struct hrf_error *err)
 {
-    HRF_AUTO(hrf_job_spec) spec = hrf_calloc(1, sizeof *spec); /* owns the texts of the settings */
-    HRF_CHECK_MEMORY(spec != NULL, err, "no memory for the settings of tiling");
-    HRF_TRY(run_fill_tiler(w, &spec->tiler, err));
-    struct looks looks = { .workflow = w, .params = &spec->tiler, .forecast = f };
+    struct looks looks = { .workflow = w, .params = &w->tiler, .forecast = f };
     const int64_t wanted = f->n_ready < HRF_FORECAST_LOOKS ? f->n_ready : HRF_FORECAST_LOOKS;
     int64_t n = 0;
     for (size_t i = 0; i < f->survey.n_items; i++) {
@@ -208,10 +205,326 @@ static enum hrf_status look_at_sample(const struct hrf_workflow *w, struct hrf_f
         n++;
     }
     const double start = hrf_clock_seconds();
-    look_side_by_side(&looks);
+    const struct hrf_guard_batch batch = { .n_items = (size_t)looks.n,
+                                           .n_children = hrf_process_cpu_count(),
+                                           .work = look_aside,
+                                           .path = path_of,
+                                           .take = take_look,
+                                           .context = &looks };
+    HRF_TRY(hrf_guard_ask_all(&batch, err));
     f->look_seconds = hrf_clock_seconds() - start;
     estimate_patches(&looks, f);
     return HRF_OK;
+}
+
+/* A tiling against a look at the slide, which reads less and draws nothing. */
+static const double tiling_per_look = 2;
+/* Patches of 256 px that a core reads in a second where the level has the resolution asked for:
+ * JPEG tiles, decoded once (tests/bench/bench_feed.c). */
+static const double read_per_core = 1500;
+/* A job's processes, its network's weights brought into the form of its kernels (ResNet-50, 94 MB:
+ * 0.6 s), and for each slide what aggregation and the pictures take. */
+static const double job_start_s = 0.5, weights_per_s = 150e6, slide_report_s = 0.01;
+/* Observing a patch in float32 with its histograms, against scoring it. */
+static const double observing = 2;
+
+const char *hrf_forecast_room_name(enum hrf_forecast_room room)
+{
+    static const char *const names[] = { "tiling",   "scores",     "tables",
+                                         "heatmaps", "embeddings", "report" };
+    return names[room];
+}
+
+int64_t hrf_forecast_bytes(const struct hrf_forecast *f)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < HRF_N_ROOMS; i++)
+        sum += f->n_bytes[i];
+    return sum;
+}
+
+double hrf_forecast_seconds(const struct hrf_forecast *f, bool *is_whole)
+{
+    const struct hrf_forecast_time *phases[] = { &f->tile, &f->calibrate, &f->infer, &f->train,
+                                                 &f->report };
+    double sum = 0;
+    *is_whole = true;
+    for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++)
+        if (isnan(phases[i]->seconds))
+            *is_whole = false;
+        else
+            sum += phases[i]->seconds;
+    return sum;
+}
+
+/* ---- what the run's own jobs took ---- */
+
+struct measured {
+    double seconds;             /* on the clock, while at least one of them ran */
+    int64_t n_tasks, n_patches; /* that they did */
+};
+
+/* The tasks that are done, by their id; NULL for all others. Heap. */
+static const struct hrf_task_row **index_done(const struct hrf_task_rows *tasks, int64_t *max)
+{
+    *max = 0;
+    for (size_t i = 0; i < tasks->n_items; i++)
+        *max = tasks->items[i].id > *max ? tasks->items[i].id : *max;
+    const struct hrf_task_row **done = hrf_calloc((size_t)*max + 1, sizeof *done);
+    for (size_t i = 0; i < tasks->n_items; i++)
+        if (tasks->items[i].state == HRF_TASK_FINISHED && tasks->items[i].id >= 0)
+            done[tasks->items[i].id] = &tasks->items[i];
+    return done;
+}
+
+static enum hrf_status measure(struct hrf_store *store, const struct hrf_task_rows *tasks,
+                               enum hrf_task_kind kind, struct measured *out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_attempt_rows) attempts = { NULL, 0 };
+    HRF_TRY(hrf_store_get_attempts(store, false, &attempts, err));
+    HRF_AUTO_FREE struct run_span *spans = hrf_alloc_array(attempts.n_items + 1, sizeof *spans);
+    size_t n = 0;
+    int64_t max;
+    HRF_AUTO_FREE const struct hrf_task_row **done = index_done(tasks, &max);
+    for (size_t i = 0; i < attempts.n_items; i++) {
+        const struct hrf_attempt_row *a = &attempts.items[i];
+        const bool tells = a->usage.started_ms > 0 && a->usage.finished_ms > a->usage.started_ms;
+        if (a->kind != kind || a->state != HRF_ATTEMPT_ENDED)
+            continue;
+        int64_t n_done = 0;
+        for (size_t k = 0; k < a->n_task_ids; k++) {
+            const int64_t id = a->task_ids[k];
+            const struct hrf_task_row *task = id >= 0 && id <= max ? done[id] : NULL;
+            n_done += task != NULL;
+            out->n_patches += task != NULL ? task->n_patches : 0;
+        }
+        out->n_tasks += n_done;
+        if (n_done > 0) /* the time that it stood in a queue says nothing of the next run's */
+            spans[n++] = tells ? (struct run_span){ a->usage.started_ms, a->usage.finished_ms }
+                               : (struct run_span){ a->submitted_ms, a->ended_ms };
+    }
+    out->seconds = run_union_seconds(spans, n);
+    return HRF_OK;
+}
+
+static enum hrf_status measure_all(const char *directory, const struct hrf_preview *preview,
+                                   struct measured out[HRF_N_TASK_KINDS], struct hrf_error *err)
+{
+    HRF_AUTO(hrf_store) store = NULL;
+    HRF_AUTO_RELEASE(hrf_task_rows) tasks = { NULL, 0 };
+    if (!preview->has_run)
+        return HRF_OK;
+    HRF_TRY(hrf_store_open_run(directory, &store, err));
+    HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
+    for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++)
+        HRF_TRY(measure(store, &tasks, (enum hrf_task_kind)kind, &out[kind], err));
+    return HRF_OK;
+}
+
+/* ---- time ---- */
+
+/* Jobs that work at the same time: on one machine they share it. */
+static double n_machines(const struct hrf_workflow *w, double n_jobs)
+{
+    if (w->executor.type != HRF_EXECUTOR_SLURM)
+        return 1;
+    return fmax(1, fmin((double)w->executor.max_jobs, ceil(n_jobs)));
+}
+
+static void time_tiling(const struct hrf_workflow *w, const struct measured *own,
+                        struct hrf_forecast *f)
+{
+    struct hrf_forecast_time *t = &f->tile;
+    if (f->n_untiled == 0) {
+        snprintf(t->from, sizeof t->from, "nothing is left to tile");
+    } else if (own->seconds > 0 && own->n_tasks > 0) {
+        t->seconds = own->seconds / (double)own->n_tasks * (double)f->n_untiled;
+        snprintf(t->from, sizeof t->from, "the %lld slides that this run has tiled",
+                 (long long)own->n_tasks);
+    } else if (f->n_looked > 0) {
+        t->seconds = tiling_per_look * f->look_seconds / (double)f->n_looked *
+                     (double)f->n_untiled / n_machines(w, (double)f->n_untiled);
+        snprintf(t->from, sizeof t->from, "%g times a look at each of %lld slides just now",
+                 tiling_per_look, (long long)f->n_looked);
+    } else {
+        t->seconds = NAN;
+        snprintf(t->from, sizeof t->from, "no slide could be looked at");
+    }
+}
+
+static double start_seconds(const struct hrf_forecast_rates *rates)
+{
+    return job_start_s + (double)rates->weight_bytes / weights_per_s;
+}
+
+/* Seconds for which a machine reads n patches, and computes `images` in all precisions; NaN: not
+ * known. */
+static double work_seconds(const struct hrf_workflow *w, const struct hrf_forecast_rates *rates,
+                           double n, double images)
+{
+    const double side = (double)(w->tiler.mode == HRF_TILER_SLIDE ? w->tiler.slide.size
+                                                                  : w->tiler.patch.size);
+    const double cores = w->executor.type == HRF_EXECUTOR_SLURM
+                             ? fmax(1, (double)w->executor.slurm.cpus_per_rank)
+                             : hrf_process_cpu_count();
+    const double read = n * side * side / (256.0 * 256.0) / (read_per_core * cores);
+    double compute = 0;
+    for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
+        const double rate = rates->patches_per_second[hrf_workflow_is_jitter(w, p) ? 0 : p];
+        compute += rate > 0 ? images / rate : NAN;
+    }
+    /* On a GPU reading goes on beside it; on a CPU both share the cores. */
+    return w->engine.device == HRF_DEVICE_CUDA ? fmax(read, compute) : read + compute;
+}
+
+static void time_inference(const struct hrf_workflow *w, const struct measured *own,
+                           const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
+{
+    struct hrf_forecast_time *t = &f->infer;
+    const double n_variants = (double)hrf_workflow_n_variants(w);
+    const double n = hrf_forecast_patches(w, f), each = n / n_variants;
+    const double images = f->images + (double)f->known_images / n_variants;
+    const double n_jobs = ceil(each / (double)w->executor.patches_per_job);
+    const double at_once = n_machines(w, n_jobs);
+    if (!(n > 0)) {
+        snprintf(t->from, sizeof t->from, "no patches are left");
+        return;
+    }
+    if (own->seconds > 0 && own->n_patches > 0) {
+        const double rate = (double)own->n_patches / own->seconds;
+        t->seconds = n / rate;
+        snprintf(t->from, sizeof t->from,
+                 "the %lld patches that this run has scored, %.3g a second",
+                 (long long)own->n_patches, rate);
+        return;
+    }
+    t->seconds = work_seconds(w, rates, each, images) / at_once +
+                 start_seconds(rates) * ceil(n_jobs / (double)w->executor.max_jobs);
+    const int length = snprintf(
+        t->from, sizeof t->from,
+        "the network's rate (%s), reading at %g patches of 256 px a second and core, %.1f s to "
+        "start (defaults)",
+        rates->from[0] != '\0' ? rates->from : "not known", read_per_core, start_seconds(rates));
+    if (images > 1.05 * each && length > 0 && (size_t)length < sizeof t->from)
+        snprintf(t->from + length, sizeof t->from - (size_t)length,
+                 "; whole batches are %.0f patches (engine.batch)", images);
+}
+
+static void time_others(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                        const struct measured own[HRF_N_TASK_KINDS],
+                        const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
+{
+    const struct measured *train = &own[HRF_TASK_TRAIN];
+    const double rate = rates->patches_per_second[0];
+    if (f->n_calibrating > 0) {
+        f->calibrate.seconds = rate > 0 ? (double)f->n_calibrating * observing / rate +
+                                              start_seconds(rates)
+                                        : NAN;
+        snprintf(f->calibrate.from, sizeof f->calibrate.from,
+                 "%g times the scoring of its %lld patches, if no run has this calibration yet",
+                 observing, (long long)f->n_calibrating);
+    }
+    if (f->n_trainings > 0) {
+        const bool is_known = train->seconds > 0 && train->n_tasks > 0;
+        f->train.seconds = is_known
+                               ? train->seconds / (double)train->n_tasks * (double)f->n_trainings
+                               : NAN;
+        snprintf(f->train.from, sizeof f->train.from,
+                 is_known ? "the heads that this run has trained"
+                          : "known once this run has trained one");
+    }
+    f->report.seconds = slide_report_s * (double)preview->slides.n_items *
+                        (double)hrf_workflow_n_variants(w);
+    snprintf(f->report.from, sizeof f->report.from, "%g s a slide and precision (default)",
+             slide_report_s);
+}
+
+static enum hrf_status predict_time(const struct hrf_workflow *w, const char *directory,
+                                    const struct hrf_preview *preview,
+                                    const struct hrf_forecast_rates *rates, struct hrf_forecast *f,
+                                    struct hrf_error *err)
+{
+    struct measured own[HRF_N_TASK_KINDS] = { { .seconds = 0 } };
+    HRF_TRY(measure_all(directory, preview, own, err));
+    time_tiling(w, &own[HRF_TASK_TILE], f);
+    time_inference(w, &own[HRF_TASK_INFER], rates, f);
+    time_others(w, preview, own, rates, f);
+    return HRF_OK;
+}
+
+/* ---- disk ---- */
+
+/* Pixels of a slide's thumbnail, mask or heat map: at most 1024 px a side. */
+static double picture_pixels(const struct hrf_slide_finding *s)
+{
+    const double w = (double)s->width, h = (double)s->height;
+    const double shrink = fmin(1, 1024 / fmax(1, fmax(w, h)));
+    return w * h * shrink * shrink;
+}
+
+/* Mean of the slides that were opened; those of a run that is tiled already are taken as large. */
+static double mean_picture(const struct hrf_forecast *f)
+{
+    double sum = 0;
+    for (size_t i = 0; i < f->survey.n_items; i++)
+        if (f->survey.items[i].kind == HRF_SLIDE_IS_READY)
+            sum += picture_pixels(&f->survey.items[i]);
+    return f->n_ready > 0 ? sum / (double)f->n_ready : 1024.0 * 1024.0;
+}
+
+static double slides_to_score(const struct hrf_preview *preview, const struct hrf_forecast *f)
+{
+    const double opened = f->n_opened > 0 ? (double)f->n_ready / (double)f->n_opened : 0;
+    double n = opened * (double)f->n_untiled;
+    int64_t last = 0;
+    for (size_t i = 0; i < preview->n_tasks; i++) {
+        const struct hrf_preview_task *t = &preview->tasks[i];
+        if (t->row.kind == HRF_TASK_INFER && t->row.n_patches > 0 &&
+            t->reason != HRF_PREVIEW_CACHED && t->row.slide_id != last) {
+            last = t->row.slide_id;
+            n++;
+        }
+    }
+    return n;
+}
+
+static void predict_bytes(const struct hrf_workflow *w, const struct hrf_preview *preview,
+                          const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
+{
+    /* Bytes, as runs of the demo's cohort and of real slides have left them. A tile plan is kept in
+     * jobs/, in plans/ and in run.db, a record of scores in jobs/ and in run.db. */
+    const double plan_copies = 3, record_copies = 2, per_record = 1024, patch_in_plan = 8;
+    const double plan_pixel = f->picture_bytes > 0 ? f->picture_bytes : 1.2;
+    const double heatmap_pixel = 0.72 * plan_pixel, page_pixel = 0.1 * plan_pixel;
+    const double csv_patch = 62, geojson_patch = 70, job_files = 16384;
+    const bool embeds = w->model.output == HRF_OUTPUT_EMBEDDING;
+    const double patches = hrf_forecast_patches(w, f), n_slides = slides_to_score(preview, f);
+    const double n_records = n_slides * (double)hrf_workflow_n_variants(w),
+                 picture = mean_picture(f);
+    const double width = embeds ? (double)rates->embedding_width : (double)w->model.classes.n_items;
+    const double untiled = f->n_opened > 0
+                               ? (double)f->n_untiled * (double)f->n_ready / (double)f->n_opened
+                               : 0;
+    const double n_jobs = ceil(patches / (double)hrf_workflow_n_variants(w) /
+                               (double)w->executor.patches_per_job);
+    double bytes[HRF_N_ROOMS] = { 0 };
+    bytes[HRF_ROOM_TILING] = plan_copies *
+                             (untiled * picture * plan_pixel + f->patches * patch_in_plan);
+    bytes[HRF_ROOM_SCORES] = record_copies * (n_records * per_record +
+                                              patches * width * (double)sizeof(float)) +
+                             (n_jobs + (double)f->n_untiled) * job_files;
+    if (embeds)
+        bytes[HRF_ROOM_EMBEDDINGS] = patches *
+                                     (width * (w->features.type == HRF_FEATURES_FP16 ? 2.0 : 4.0) +
+                                      2 * (double)sizeof(int64_t));
+    else
+        bytes[HRF_ROOM_TABLES] = patches * ((w->report.csv ? csv_patch : 0) +
+                                            (w->report.geojson ? geojson_patch : 0));
+    if (w->report.heatmaps && !embeds)
+        bytes[HRF_ROOM_PICTURES] = n_records * picture * heatmap_pixel;
+    bytes[HRF_ROOM_REPORT] = w->report.html ? n_records * picture * page_pixel + 1e5 : 1e5;
+    for (int i = 0; i < HRF_N_ROOMS; i++)
+        f->n_bytes[i] = llround(bytes[i]);
 }
 
 /* ---- all of it ---- */
@@ -240,21 +553,15 @@ enum hrf_status hrf_forecast_make(const struct hrf_workflow *w, const char *dire
                                   struct hrf_error *err)
 {
     static const struct hrf_forecast_rates none = { .from = "" };
-    struct hrf_forecast f = { .n_untiled = 0 };
-    enum hrf_status status = choose_slides(preview, &f, err);
+    const struct hrf_forecast_rates *known = rates != NULL ? rates : &none;
+    HRF_AUTO_RELEASE(hrf_forecast) f = { .n_untiled = 0 };
+    choose_slides(preview, &f);
     count_known(w, preview, &f);
-    if (status == HRF_OK)
-        status = open_headers(w, &f, err);
-    if (status == HRF_OK)
-        status = look_at_sample(w, &f, err);
-    if (status == HRF_OK)
-        status = run_forecast_time(w, directory, preview, rates != NULL ? rates : &none, &f, err);
-    if (status == HRF_OK)
-        run_forecast_bytes(w, preview, rates != NULL ? rates : &none, &f);
-    if (status != HRF_OK) {
-        hrf_forecast_release(&f);
-        return status;
-    }
+    HRF_TRY(open_headers(w, &f, err));
+    HRF_TRY(look_at_sample(w, &f, err));
+    HRF_TRY(predict_time(w, directory, preview, known, &f, err));
+    predict_bytes(w, preview, known, &f);
     *out = f;
+    f = (struct hrf_forecast){ .n_untiled = 0 };
     return HRF_OK;
 }

@@ -27,17 +27,16 @@ double run_union_seconds(struct run_span *spans, size_t n)
 static bool has_own_task(struct run *run, const struct hrf_attempt_row *attempt)
 {
     for (size_t i = 0; i < attempt->n_task_ids; i++)
-        if (run_find_task(run, attempt->task_ids[i]) != NULL)
+        if (run_tasks_find(&run->tasks, attempt->task_ids[i]) != NULL)
             return true;
     return false;
 }
 
 /* Jobs whose tasks were all planned anew since then made nothing that this run uses. */
-static enum hrf_status phase_seconds(struct run *run, const struct hrf_attempt_rows *attempts,
-                                     enum hrf_task_kind kind, double *out, struct hrf_error *err)
+static void phase_seconds(struct run *run, const struct hrf_attempt_rows *attempts,
+                          enum hrf_task_kind kind, double *out)
 {
     HRF_AUTO_FREE struct run_span *spans = hrf_alloc_array(attempts->n_items + 1, sizeof *spans);
-    HRF_CHECK_MEMORY(spans != NULL, err, "no memory for %zu jobs", attempts->n_items);
     size_t n = 0;
     for (size_t i = 0; i < attempts->n_items; i++) {
         const struct hrf_attempt_row *a = &attempts->items[i];
@@ -45,7 +44,6 @@ static enum hrf_status phase_seconds(struct run *run, const struct hrf_attempt_r
             spans[n++] = (struct run_span){ a->submitted_ms, a->ended_ms };
     }
     *out = run_union_seconds(spans, n);
-    return HRF_OK;
 }
 
 static enum hrf_status put_phase(struct run *run, const char *name, double seconds, bool cached,
@@ -55,7 +53,7 @@ static enum hrf_status put_phase(struct run *run, const char *name, double secon
         .seconds = seconds, .cached = cached, .n_tasks = n_tasks, .n_cached = n_cached
     };
     snprintf(row.name, sizeof row.name, "%s", name);
-    return hrf_store_put_phase(run->store, &row, err);
+    return hrf_store_put_phase(run->setup.store, &row, err);
 }
 
 static enum hrf_status record_kind(struct run *run, const struct hrf_attempt_rows *attempts,
@@ -63,17 +61,17 @@ static enum hrf_status record_kind(struct run *run, const struct hrf_attempt_row
 {
     int64_t n = 0, cached = 0;
     double seconds = 0;
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        n += run->tasks.items[i].kind == kind;
-        cached += run->tasks.items[i].kind == kind && run->tasks.items[i].cached;
+    for (size_t i = 0; i < run->tasks.rows.n_items; i++) {
+        n += run->tasks.rows.items[i].kind == kind;
+        cached += run->tasks.rows.items[i].kind == kind && run->tasks.rows.items[i].cached;
     }
     if ((kind == HRF_TASK_HEAD || kind == HRF_TASK_TRAIN) && n == 0)
         return HRF_OK;
     run->summary.n_tasks_cached += cached;
-    const bool all_cached = kind == HRF_TASK_CALIBRATE ? run->calibration_cached
+    const bool all_cached = kind == HRF_TASK_CALIBRATE ? run->calibration.is_cached
                                                        : n > 0 && cached == n;
     if (!all_cached)
-        HRF_TRY(phase_seconds(run, attempts, kind, &seconds, err));
+        phase_seconds(run, attempts, kind, &seconds);
     return put_phase(run, hrf_task_kind_name(kind), seconds, all_cached, n, cached, err);
 }
 
@@ -81,9 +79,9 @@ enum hrf_status run_record_phases(struct run *run, double ingest_seconds, struct
 {
     HRF_AUTO_RELEASE(hrf_attempt_rows) attempts = { NULL, 0 };
     HRF_TRY(put_phase(run, "ingest", ingest_seconds, false, (int64_t)run->slides.n_items, 0, err));
-    HRF_TRY(hrf_store_get_attempts(run->store, false, &attempts, err));
+    HRF_TRY(hrf_store_get_attempts(run->setup.store, false, &attempts, err));
     for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++)
-        if (kind != HRF_TASK_CALIBRATE || run->calibration != NULL)
+        if (kind != HRF_TASK_CALIBRATE || run->calibration.fitted != NULL)
             HRF_TRY(record_kind(run, &attempts, (enum hrf_task_kind)kind, err));
     return HRF_OK;
 }

@@ -11,48 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct hrf_slide_row *run_find_slide(struct run *run, int64_t slide_id)
+struct hrf_record_identity run_expect(const struct run *run, const struct hrf_task_row *task)
 {
-    bool there = slide_id >= 1 && (size_t)slide_id <= run->slides.n_items + run->slides.n_sample;
-    return there ? &run->slides.items[slide_id - 1] : NULL; /* ids count from 1 */
-}
-
-enum hrf_status run_expect(struct run *run, const struct hrf_task_row *task,
-                           struct hrf_record_identity *out, struct hrf_error *err)
-{
+    struct hrf_record_identity identity = { .task = "" };
     if (task->kind == HRF_TASK_TRAIN) { /* of no slide */
-        *out = (struct hrf_record_identity){ .task = "" };
-        snprintf(out->task, sizeof out->task, "%s", task->key);
-        return HRF_OK;
+        snprintf(identity.task, sizeof identity.task, "%s", task->key);
+        return identity;
     }
-    HRF_TRY(hrf_slide_expect(run_find_slide(run, task->slide_id), task->kind, task->key, out, err));
+    identity = hrf_slide_expect(hrf_slide_rows_find(&run->slides, task->slide_id), task->kind,
+                                task->key);
     if (task->kind == HRF_TASK_TILE) /* the record is expected to bring the plan */
-        out->plan[0] = '\0';
-    return HRF_OK;
+        identity.plan[0] = '\0';
+    return identity;
 }
 
-void run_warn_dropped(struct run *run)
+static void warn_dropped(struct run *run)
 {
-    HRF_AUTO_FREE char *text = hrf_store_take_dropped(run->store);
+    HRF_AUTO_FREE char *text = hrf_store_take_dropped(run->setup.store);
     char *left = NULL;
     for (char *line = text != NULL ? strtok_r(text, "\n", &left) : NULL; line != NULL;
          line = strtok_r(NULL, "\n", &left))
         hrf_log_warning("run", "%s", line);
 }
 
-struct hrf_slide_identity run_slide_identity(const struct hrf_slide_row *slide)
+enum hrf_status run_commit_plan(struct run *run, struct hrf_error *err)
 {
-    return (struct hrf_slide_identity){ .path = slide->path,
-                                        .n_bytes = slide->n_bytes,
-                                        .mtime_ns = slide->mtime_ns };
-}
-
-struct run_region run_region(const struct hrf_workflow *w)
-{
-    const struct hrf_workflow_tiler *t = &w->tiler;
-    if (t->mode == HRF_TILER_SLIDE)
-        return (struct run_region){ "slide", t->slide.size, t->slide.size, t->slide.mpp };
-    return (struct run_region){ "patch", t->patch.size, t->patch.stride, t->patch.mpp };
+    HRF_TRY(hrf_store_commit(run->setup.store, err));
+    warn_dropped(run);
+    return run_tasks_reload(&run->tasks, &run->setup, &run->slides, err);
 }
 
 double run_fallback_mpp(const struct hrf_workflow *w, const struct hrf_slide_row *slide)
@@ -80,15 +66,6 @@ static enum hrf_status hash_coords(const struct hrf_workflow *w, const struct hr
     return HRF_OK;
 }
 
-char *run_outline_classes(const struct hrf_workflow *w)
-{
-    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
-    const struct hrf_text_list *classes = &w->tiler.tissue.classes;
-    for (size_t i = 0; i < classes->n_items; i++)
-        hrf_strbuf_addf(&text, "%s\n", classes->items[i]);
-    return classes->n_items > 0 && !text.failed ? hrf_strdup(text.text) : NULL;
-}
-
 enum hrf_status run_tissue_hash(const struct hrf_workflow *w, char out[HRF_HASH_HEX],
                                 struct hrf_error *err)
 {
@@ -102,59 +79,31 @@ enum hrf_status run_tile_key(const struct hrf_workflow *w, const char *tissue_sh
                              const struct hrf_slide_row *slide, char out[HRF_HASH_HEX],
                              struct hrf_error *err)
 {
-    const struct run_region region = run_region(w);
-    struct hrf_tile_inputs inputs = {
-        .slide = run_slide_identity(slide),
-        .mode = region.mode,
-        .tissue_method = hrf_tissue_method_name(w->tiler.tissue.method),
-        .size = region.size,
-        .stride = region.stride,
-        .min_patches = w->tiler.tissue.min_patches,
-        .mpp = region.mpp,
-        .min_tissue = w->tiler.tissue.min_tissue,
-        .csv_mpp = slide->mpp_csv,
-        .workflow_mpp = run_fallback_mpp(w, slide),
-        .bad_tiles_are_white = w->tiler.on_bad_tile == HRF_BAD_TILE_IS_WHITE,
-        .quality = { w->tiler.quality.pen, w->tiler.quality.bubble, w->tiler.quality.fold,
-                     w->tiler.quality.blur },
-        .edge = w->tiler.patch.edge != HRF_EDGE_DROP ? hrf_edge_name(w->tiler.patch.edge) : NULL
-    };
-    if (tissue_sha256[0] != '\0')
-        inputs.tissue = (struct hrf_tissue_inputs){ .model_sha256 = tissue_sha256,
-                                                    .mpp = w->tiler.tissue.mpp,
-                                                    .threshold = w->tiler.tissue.threshold,
-                                                    .size = w->tiler.tissue.size,
-                                                    .class = w->tiler.tissue.class,
-                                                    .mean = w->tiler.tissue.mean,
-                                                    .std = w->tiler.tissue.std };
     char coords[HRF_HASH_HEX];
     HRF_TRY(hash_coords(w, slide, coords, err));
-    inputs.coords = w->tiler.coords != NULL ? coords : NULL;
-    HRF_AUTO_FREE char *classes = run_outline_classes(w);
-    HRF_CHECK_MEMORY(classes != NULL || w->tiler.tissue.classes.n_items == 0, err,
-                     "no memory for a key");
-    inputs.outline_classes = classes;
-    return hrf_dag_tile_key(&inputs, out, err);
-}
-
-static enum hrf_status plan_tile(struct run *run, const struct hrf_slide_row *slide,
-                                 struct hrf_error *err)
-{
-    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
-    HRF_TRY(run_tile_key(run->workflow, run->tissue_sha256, slide, row.key, err));
-    return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_TILE, &row, 1, err);
+    const struct hrf_tile_inputs inputs = {
+        .slide = slide->content,
+        .csv_mpp = slide->mpp_csv,
+        .workflow_mpp = run_fallback_mpp(w, slide),
+        .tissue_sha256 = tissue_sha256[0] != '\0' ? tissue_sha256 : NULL,
+        .coords_sha256 = w->tiler.coords != NULL ? coords : NULL
+    };
+    return hrf_dag_tile_key(w, &inputs, out, err);
 }
 
 static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
                                   struct hrf_error *err)
 {
-    HRF_TRY(hrf_store_put_slide(run->store, slide, err));
+    HRF_TRY(hrf_store_put_slide(run->setup.store, slide, err));
     if (slide->calibrates) /* it may have been a slide of the cohort in an earlier run */
-        HRF_TRY(hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_INFER, NULL, 0, err));
-    if (slide->state == HRF_SLIDE_PENDING)
-        return plan_tile(run, slide, err);
-    HRF_TRY(hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_TILE, NULL, 0, err));
-    return hrf_store_plan_tasks(run->store, slide->id, HRF_TASK_INFER, NULL, 0, err);
+        HRF_TRY(hrf_store_plan_tasks(run->setup.store, slide->id, HRF_TASK_INFER, NULL, 0, err));
+    if (slide->state == HRF_SLIDE_PENDING) {
+        struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
+        HRF_TRY(run_tile_key(run->setup.workflow, run->setup.tissue_sha256, slide, row.key, err));
+        return hrf_store_plan_tasks(run->setup.store, slide->id, HRF_TASK_TILE, &row, 1, err);
+    }
+    HRF_TRY(hrf_store_plan_tasks(run->setup.store, slide->id, HRF_TASK_TILE, NULL, 0, err));
+    return hrf_store_plan_tasks(run->setup.store, slide->id, HRF_TASK_INFER, NULL, 0, err);
 }
 
 /* Tasks that failed in an earlier run are tried again, and tasks that have used up some tries get
@@ -162,58 +111,44 @@ static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
 static enum hrf_status revive(struct run *run, struct hrf_error *err)
 {
     int64_t n_broken = 0, n_tried = 0;
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *task = &run->tasks.items[i];
+    for (size_t i = 0; i < run->tasks.rows.n_items; i++) {
+        const struct hrf_task_row *task = &run->tasks.rows.items[i];
         const bool is_broken = task->state == HRF_TASK_BROKEN;
         if (task->state == HRF_TASK_FINISHED || (!is_broken && task->n_attempts == 0))
             continue;
         n_broken += is_broken;
         n_tried += !is_broken;
-        HRF_TRY(hrf_store_set_task(run->store, task->id, is_broken ? HRF_TASK_PENDING : task->state,
-                                   0, NULL, err));
+        HRF_TRY(hrf_store_set_task(run->setup.store, task->id,
+                                   is_broken ? HRF_TASK_PENDING : task->state, 0, NULL, err));
     }
     if (n_broken + n_tried > 0)
         hrf_log_info("run",
                      "%lld tasks that failed when this was last run are tried again, and %lld that "
                      "had used up tries go on: each begins with all of its %lld tries",
                      (long long)n_broken, (long long)n_tried,
-                     (long long)run->workflow->executor.retries + 1);
-    return run_reload_tasks(run, err);
-}
-
-static enum hrf_status plan_tiled(struct run *run, struct hrf_error *err)
-{
-    for (size_t i = 0; i < run->tasks.n_items; i++)
-        if (run->tasks.items[i].kind == HRF_TASK_TILE &&
-            run->tasks.items[i].state == HRF_TASK_FINISHED)
-            HRF_TRY(run_plan_infer(run, run->tasks.items[i].slide_id, err));
-    return HRF_OK;
+                     (long long)run->setup.workflow->executor.retries + 1);
+    return run_tasks_reload(&run->tasks, &run->setup, &run->slides, err);
 }
 
 enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err)
 {
-    HRF_TRY(hrf_store_begin(run->store, err));
-    HRF_TRY(plan_tiled(run, err));
+    HRF_TRY(hrf_store_begin(run->setup.store, err));
+    for (size_t i = 0; i < run->tasks.rows.n_items; i++) {
+        const struct hrf_task_row *task = &run->tasks.rows.items[i];
+        if (task->kind == HRF_TASK_TILE && task->state == HRF_TASK_FINISHED)
+            HRF_TRY(run_plan_infer(run, task->slide_id, err));
+    }
     hrf_crash_point("run.plan_infer.before_commit");
-    HRF_TRY(hrf_store_commit(run->store, err));
-    run_warn_dropped(run);
-    HRF_TRY(run_reload_tasks(run, err));
+    HRF_TRY(run_commit_plan(run, err));
     return run_plan_all_heads(run, err);
-}
-
-/* The trainings that an earlier run here had planned. */
-static enum hrf_status forget_trainings(struct run *run, struct hrf_error *err)
-{
-    HRF_TRY(hrf_store_begin(run->store, err));
-    HRF_TRY(hrf_store_plan_tasks(run->store, 0, HRF_TASK_TRAIN, NULL, 0, err));
-    HRF_TRY(hrf_store_commit(run->store, err));
-    return run_reload_tasks(run, err);
 }
 
 enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
 {
     struct hrf_strbuf warnings = HRF_STRBUF_INIT;
-    enum hrf_status status = hrf_ingest(run->workflow, &run->slides, &warnings, err);
+    HRF_AUTO_RELEASE(hrf_slide_rows) known = { .items = NULL };
+    HRF_TRY(hrf_store_get_slides(run->setup.store, &known, err));
+    enum hrf_status status = hrf_ingest(run->setup.workflow, &known, &run->slides, &warnings, err);
     for (char *line = warnings.text; status == HRF_OK && *line != '\0';) {
         size_t n = strcspn(line, "\n");
         hrf_log_warning("ingest", "%.*s", (int)n, line);
@@ -221,28 +156,31 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     }
     hrf_strbuf_release(&warnings);
     HRF_TRY(status);
-    HRF_TRY(hrf_store_begin(run->store, err));
+    HRF_TRY(hrf_store_begin(run->setup.store, err));
     const size_t n = run->slides.n_items + run->slides.n_sample;
-    HRF_TRY(hrf_store_trim_slides(run->store, (int64_t)n, err));
+    HRF_TRY(hrf_store_trim_slides(run->setup.store, (int64_t)n, err));
     for (size_t i = 0; i < n; i++)
         HRF_TRY(plan_slide(run, &run->slides.items[i], err));
-    HRF_TRY(run_reload_tasks(run, err));
+    HRF_TRY(run_tasks_reload(&run->tasks, &run->setup, &run->slides, err));
     HRF_TRY(revive(run, err));
     for (size_t i = 0; i < n && !run_wants_calibration(run); i++)
-        HRF_TRY(hrf_store_plan_tasks(run->store, run->slides.items[i].id, HRF_TASK_CALIBRATE, NULL,
-                                     0, err));
+        HRF_TRY(hrf_store_plan_tasks(run->setup.store, run->slides.items[i].id, HRF_TASK_CALIBRATE,
+                                     NULL, 0, err));
     hrf_crash_point("run.plan.before_commit");
-    HRF_TRY(hrf_store_commit(run->store, err));
+    HRF_TRY(hrf_store_commit(run->setup.store, err));
     hrf_crash_point("run.plan.after_commit");
-    run_warn_dropped(run);
+    warn_dropped(run);
     /* If the calibration is known already, this also plans the INT8 tasks. */
     HRF_TRY(run_calibrate(run, err));
-    if (run->calibration == NULL && run->calibration_failure == NULL)
+    if (run->calibration.fitted == NULL && run->calibration.failure == NULL)
         HRF_TRY(run_plan_all_infer(run, err));
-    if (!hrf_slide_head_is_given(&run->workflow->slide_head) ||
-        run->workflow->slide_head.train == HRF_TRAIN_NONE)
-        HRF_TRY(forget_trainings(run, err));
-    run->is_planned = true;
+    if (!hrf_slide_head_is_given(&run->setup.workflow->slide_head) ||
+        run->setup.workflow->slide_head.train == HRF_TRAIN_NONE) { /* an earlier run had some */
+        HRF_TRY(hrf_store_begin(run->setup.store, err));
+        HRF_TRY(hrf_store_plan_tasks(run->setup.store, 0, HRF_TASK_TRAIN, NULL, 0, err));
+        HRF_TRY(run_commit_plan(run, err));
+    }
+    run->tasks.are_planned = true;
     return HRF_OK;
 }
 
@@ -251,30 +189,15 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
                                 const struct hrf_tile_plan *plan, struct hrf_task_row **out,
                                 size_t *n, struct hrf_error *err)
 {
-    const bool is_embedding = w->model.output == HRF_OUTPUT_EMBEDDING;
     int64_t n_shards = hrf_dag_shard_count(plan->n_patches, w->executor.patches_per_job);
     size_t n_rows = (size_t)n_shards * hrf_workflow_n_variants(w), at = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(n_rows, sizeof *rows);
-    HRF_CHECK_MEMORY(rows != NULL, err, "no memory to plan %zu tasks", n_rows);
-    struct hrf_infer_inputs inputs = {
-        .slide = run_slide_identity(slide),
-        .tiling = plan->hash,
-        .model_sha256 = model_sha256,
-        .class_map = w->tiler.mode == HRF_TILER_SLIDE,
-        .device = "cpu",
-        .embedding = is_embedding,
-        .activation = hrf_model_activation(&w->model),
-        .n_classes = is_embedding ? 0 : (int64_t)w->model.classes.n_items,
-        .mean = w->model.input.mean,
-        .std = w->model.input.std,
-        .preparation = hrf_workflow_preparation(w),
-        .decode = w->engine.decode != HRF_DECODE_CPU ? hrf_decode_name(w->engine.decode) : NULL
-    };
+    struct hrf_infer_inputs inputs = { .slide = slide->content,
+                                       .tiling = plan->hash,
+                                       .model_sha256 = model_sha256 };
     for (size_t p = 0; p < hrf_workflow_n_variants(w); p++) {
         const bool is_int8 = hrf_workflow_variant(w, p) == HRF_INT8;
-        inputs.precision = hrf_precision_name(hrf_workflow_variant(w, p));
-        inputs.stain_jitter = hrf_workflow_is_jitter(w, p) ? w->study.stain_jitter : 0;
-        inputs.jitter_seed = w->study.seed;
+        inputs.variant = p;
         inputs.scales = is_int8 ? scales : NULL;
         for (int64_t i = 0; i < n_shards && (!is_int8 || scales != NULL); i++, at++) {
             struct hrf_task_row *row = &rows[at];
@@ -283,7 +206,7 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
             hrf_dag_shard(plan->n_patches, n_shards, i, &row->first_patch, &row->n_patches);
             inputs.first_patch = row->first_patch;
             inputs.n_patches = row->n_patches;
-            HRF_TRY(hrf_dag_infer_key(&inputs, row->key, err));
+            HRF_TRY(hrf_dag_infer_key(w, &inputs, row->key, err));
         }
     }
     *out = rows;
@@ -295,28 +218,29 @@ enum hrf_status run_infer_tasks(const struct hrf_workflow *w, const char *model_
 enum hrf_status run_plan_infer(struct run *run, int64_t slide_id, struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    struct hrf_slide_row *slide = run_find_slide(run, slide_id);
-    HRF_TRY(hrf_store_get_tile_plan(run->store, slide_id, &plan, err));
-    HRF_TRY(hrf_store_set_slide_tiling(run->store, slide_id, plan->hash, err));
+    struct hrf_slide_row *slide = &run->slides.items[slide_id - 1]; /* ids count from 1 */
+    HRF_TRY(hrf_store_get_tile_plan(run->setup.store, slide_id, &plan, err));
+    HRF_TRY(hrf_store_set_slide_tiling(run->setup.store, slide_id, plan->hash, err));
     hrf_free(slide->tile_plan_hash);
     slide->tile_plan_hash = hrf_strdup(plan->hash);
-    HRF_CHECK_MEMORY(slide->tile_plan_hash != NULL, err, "no memory for the hash of a tile plan");
     if (slide->calibrates)
         return HRF_OK;
     if (plan->n_patches == 0) {
         const char *why = plan->warning != NULL ? plan->warning : "no patch holds enough tissue";
         slide->state = HRF_SLIDE_NO_TISSUE;
-        HRF_TRY(hrf_store_set_slide_state(run->store, slide_id, HRF_SLIDE_NO_TISSUE, why, err));
-        return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, NULL, 0, err);
+        HRF_TRY(
+            hrf_store_set_slide_state(run->setup.store, slide_id, HRF_SLIDE_NO_TISSUE, why, err));
+        return hrf_store_plan_tasks(run->setup.store, slide_id, HRF_TASK_INFER, NULL, 0, err);
     }
     HRF_AUTO_FREE struct hrf_task_row *rows = NULL;
     size_t n = 0;
-    const char *scales = run->brings_scales                 ? RUN_OWN_SCALES
-                         : run->calibration != NULL         ? run->calibration->key
-                         : run->calibration_failure != NULL ? "failed"
+    const char *scales = run->setup.brings_scales           ? RUN_OWN_SCALES
+                         : run->calibration.fitted != NULL  ? run->calibration.fitted->key
+                         : run->calibration.failure != NULL ? "failed"
                                                             : NULL;
-    HRF_TRY(run_infer_tasks(run->workflow, run->model_sha256, scales, slide, plan, &rows, &n, err));
+    HRF_TRY(run_infer_tasks(run->setup.workflow, run->setup.model_sha256, scales, slide, plan,
+                            &rows, &n, err));
     for (size_t i = 0; i < n; i++)
-        rows[i].cached = run->is_planned;
-    return hrf_store_plan_tasks(run->store, slide_id, HRF_TASK_INFER, rows, n, err);
+        rows[i].cached = run->tasks.are_planned;
+    return hrf_store_plan_tasks(run->setup.store, slide_id, HRF_TASK_INFER, rows, n, err);
 }

@@ -4,7 +4,10 @@
 
 #include "base/path.h"
 #include "orchestrator/ingest/ingest.h"
-#include "orchestrator/run/run_private.h"
+#include "orchestrator/run/batches.h"
+#include "orchestrator/run/heads.h"
+#include "orchestrator/run/int8_calibration.h"
+#include "orchestrator/run/prepare.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +28,7 @@ void hrf_preview_release(struct hrf_preview *preview)
 
 struct scene {
     const struct hrf_workflow *workflow;
-    struct hrf_store *store; /* NULL: nothing stands there */
+    struct hrf_store *store; /* NULL: the directory holds no run */
     struct hrf_task_rows known;
     struct hrf_preview *preview;
     size_t capacity;
@@ -35,15 +38,14 @@ struct scene {
     char scales[HRF_HASH_HEX]; /* key of the run's calibration; "": not known before the run */
 };
 
-static enum hrf_preview_reason judge(const struct scene *scene, const struct hrf_task_row *row)
+static enum hrf_preview_reason judge_task(const struct scene *scene, const struct hrf_task_row *row)
 {
-    struct hrf_record_identity expected;
+    const struct hrf_record_identity expected = hrf_slide_expect(
+        &scene->preview->slides.items[row->slide_id - 1], row->kind, row->key);
     struct hrf_bytes record;
     if (scene->store == NULL)
         return HRF_PREVIEW_NEW;
-    if (hrf_slide_expect(&scene->preview->slides.items[row->slide_id - 1], row->kind, row->key,
-                         &expected, NULL) == HRF_OK &&
-        hrf_store_get_record(scene->store, row->kind, &expected, &record, NULL) == HRF_OK) {
+    if (hrf_store_get_record(scene->store, row->kind, &expected, &record, NULL) == HRF_OK) {
         hrf_bytes_release(&record);
         return HRF_PREVIEW_CACHED;
     }
@@ -61,23 +63,14 @@ static enum hrf_preview_reason judge(const struct scene *scene, const struct hrf
     return reason;
 }
 
-static enum hrf_status add(struct scene *scene, const struct hrf_task_row *row,
-                           enum hrf_preview_reason reason, struct hrf_error *err)
+static void add_task(struct scene *scene, const struct hrf_task_row *row,
+                     enum hrf_preview_reason reason)
 {
     struct hrf_preview *p = scene->preview;
     void *items = p->tasks;
-    HRF_TRY(hrf_array_reserve(&items, &scene->capacity, p->n_tasks + 1, sizeof p->tasks[0], err));
+    hrf_array_reserve(&items, &scene->capacity, p->n_tasks + 1, sizeof p->tasks[0]);
     p->tasks = items;
     p->tasks[p->n_tasks++] = (struct hrf_preview_task){ .row = *row, .reason = reason };
-    return HRF_OK;
-}
-
-static enum hrf_status add_tile(struct scene *scene, const struct hrf_slide_row *slide,
-                                struct hrf_error *err)
-{
-    struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
-    HRF_TRY(run_tile_key(scene->workflow, scene->tissue_sha256, slide, row.key, err));
-    return add(scene, &row, judge(scene, &row), err);
 }
 
 /* The tile plan that is stored under the tile task's key; NULL: the slide has not been tiled with
@@ -85,11 +78,10 @@ static enum hrf_status add_tile(struct scene *scene, const struct hrf_slide_row 
 static enum hrf_status find_plan(const struct scene *scene, const struct hrf_preview_task *tile,
                                  struct hrf_tile_plan **out, struct hrf_error *err)
 {
-    struct hrf_record_identity expected;
+    const struct hrf_record_identity expected = hrf_slide_expect(
+        &scene->preview->slides.items[tile->row.slide_id - 1], HRF_TASK_TILE, tile->row.key);
     if (tile->reason != HRF_PREVIEW_CACHED)
         return HRF_OK;
-    HRF_TRY(hrf_slide_expect(&scene->preview->slides.items[tile->row.slide_id - 1], HRF_TASK_TILE,
-                             tile->row.key, &expected, err));
     return hrf_store_find_tile_plan(scene->store, &expected, out, err);
 }
 
@@ -106,7 +98,7 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
                                 scene->scales[0] != '\0' ? scene->scales : NULL, slide, plan, &rows,
                                 &n, err));
     for (size_t i = 0; i < n; i++)
-        HRF_TRY(add(scene, &rows[i], judge(scene, &rows[i]), err));
+        add_task(scene, &rows[i], judge_task(scene, &rows[i]));
     for (size_t p = 0; p < hrf_workflow_n_variants(scene->workflow); p++) {
         const bool is_int8 = hrf_workflow_variant(scene->workflow, p) == HRF_INT8;
         if (plan != NULL && (plan->n_patches == 0 || !is_int8 || scene->scales[0] != '\0'))
@@ -116,7 +108,7 @@ static enum hrf_status add_infer(struct scene *scene, const struct hrf_preview_t
                                     .n_patches = plan != NULL ? plan->n_patches : -1 };
         snprintf(row.precision, sizeof row.precision, "%s",
                  hrf_workflow_variant_name(scene->workflow, p));
-        HRF_TRY(add(scene, &row, HRF_PREVIEW_UNKNOWN, err));
+        add_task(scene, &row, HRF_PREVIEW_UNKNOWN);
     }
     return HRF_OK;
 }
@@ -173,29 +165,28 @@ static enum hrf_preview_reason judge_later(const struct scene *scene, struct hrf
     return HRF_PREVIEW_UNKNOWN;
 }
 
-static enum hrf_status add_later(struct scene *scene, enum hrf_task_kind kind, int64_t slide_id,
-                                 size_t precision, int64_t place, struct hrf_error *err)
+static void add_later(struct scene *scene, enum hrf_task_kind kind, int64_t slide_id,
+                      size_t precision, int64_t place)
 {
     struct hrf_task_row row = { .kind = kind, .slide_id = slide_id, .first_patch = place };
     snprintf(row.precision, sizeof row.precision, "%s",
              hrf_workflow_variant_name(scene->workflow, precision));
     const enum hrf_preview_reason reason = judge_later(scene, &row);
-    return add(scene, &row, reason, err);
+    add_task(scene, &row, reason);
 }
 
-static enum hrf_status add_trainings(struct scene *scene, struct hrf_error *err)
+static void add_trainings(struct scene *scene)
 {
     const struct hrf_workflow *w = scene->workflow;
     const size_t n_precisions = run_training_precisions(w);
     for (size_t p = 0; p < n_precisions; p++)
         for (int64_t i = 0; i < run_n_trainings(w); i++)
-            HRF_TRY(add_later(scene, HRF_TASK_TRAIN, 0, p, i, err));
-    return HRF_OK;
+            add_later(scene, HRF_TASK_TRAIN, 0, p, i);
 }
 
 /* A head that is given scores every slide. Which slides a head that is trained tests is known
  * after its training: then the store has the tasks. */
-static enum hrf_status add_heads(struct scene *scene, size_t n_tiles, struct hrf_error *err)
+static void add_heads(struct scene *scene, size_t n_tiles)
 {
     const struct hrf_workflow *w = scene->workflow;
     struct hrf_preview *p = scene->preview;
@@ -206,32 +197,29 @@ static enum hrf_status add_heads(struct scene *scene, size_t n_tiles, struct hrf
             continue;
         if (w->slide_head.file != NULL) {
             for (size_t k = 0; k < hrf_workflow_n_variants(w); k++)
-                HRF_TRY(add_later(scene, HRF_TASK_HEAD, slide_id, k, 0, err));
+                add_later(scene, HRF_TASK_HEAD, slide_id, k, 0);
             continue;
         }
         if (w->slide_head.train == HRF_TRAIN_NONE || !scene->is_inferred)
             continue;
         const size_t n = hrf_task_rows_of(&scene->known, HRF_TASK_HEAD, slide_id, &first);
         for (size_t k = first; k < first + n; k++)
-            HRF_TRY(add(scene, &scene->known.items[k],
-                        scene->known.items[k].state == HRF_TASK_FINISHED ? HRF_PREVIEW_CACHED
-                                                                         : HRF_PREVIEW_OPEN,
-                        err));
+            add_task(scene, &scene->known.items[k],
+                     scene->known.items[k].state == HRF_TASK_FINISHED ? HRF_PREVIEW_CACHED
+                                                                      : HRF_PREVIEW_OPEN);
     }
-    return HRF_OK;
 }
 
 /* The run's last calibration, unless the model brings its own scales. The keys of INT8 tasks
  * contain its key as long as the sample stays the same. */
-static void find_scales(struct scene *scene, const char *directory)
+static void find_scales(struct scene *scene)
 {
     if (scene->brings_scales) {
         snprintf(scene->scales, sizeof scene->scales, "%s", RUN_OWN_SCALES);
         return;
     }
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    if (run_read_calibration(scene->store, directory, &calibration, NULL) != HRF_OK ||
-        calibration == NULL)
+    if (run_read_calibration(scene->store, &calibration, NULL) != HRF_OK || calibration == NULL)
         return;
     snprintf(scene->scales, sizeof scene->scales, "%s", calibration->key);
 }
@@ -239,20 +227,17 @@ static void find_scales(struct scene *scene, const char *directory)
 static enum hrf_status open_store(struct scene *scene, const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     scene->preview->has_run = hrf_path_exists(path);
     if (!scene->preview->has_run)
         return HRF_OK;
     HRF_TRY(hrf_store_open(path, HRF_STORE_READ, &scene->store, err));
-    find_scales(scene, directory);
     return hrf_store_get_tasks(scene->store, &scene->known, err);
 }
 
-static enum hrf_status count_jobs(const struct scene *scene, struct hrf_error *err)
+static void count_jobs(const struct scene *scene)
 {
     struct hrf_preview *p = scene->preview;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(p->n_tasks + 1, sizeof *rows);
-    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for %zu tasks", p->n_tasks);
     for (size_t i = 0; i < p->n_tasks; i++) {
         const bool is_known = p->tasks[i].reason != HRF_PREVIEW_CACHED &&
                               p->tasks[i].reason != HRF_PREVIEW_UNKNOWN;
@@ -260,23 +245,33 @@ static enum hrf_status count_jobs(const struct scene *scene, struct hrf_error *e
         rows[i].state = is_known ? HRF_TASK_PENDING : HRF_TASK_FINISHED;
     }
     for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++)
-        HRF_TRY(run_count_jobs(scene->workflow, rows, p->n_tasks, (enum hrf_task_kind)kind,
-                               &p->n_jobs[kind], err));
-    return HRF_OK;
+        p->n_jobs[kind] = run_batches_count_jobs(scene->workflow, rows, p->n_tasks,
+                                                 (enum hrf_task_kind)kind);
 }
 
-static enum hrf_status fill(struct scene *scene, const char *directory, struct hrf_error *err)
+static enum hrf_status fill_preview(struct scene *scene, const char *directory,
+                                    struct hrf_error *err)
 {
     struct hrf_preview *p = scene->preview;
-    HRF_TRY(hrf_ingest(scene->workflow, &p->slides, &p->warnings, err));
+    HRF_TRY(open_store(scene, directory, err));
+    HRF_AUTO_RELEASE(hrf_slide_rows) known = { .items = NULL };
+    if (scene->store != NULL)
+        HRF_TRY(hrf_store_get_slides(scene->store, &known, err));
+    HRF_TRY(hrf_ingest(scene->workflow, &known, &p->slides, &p->warnings, err));
     HRF_TRY(hrf_launch_model_hash(scene->workflow->model.file, scene->model_sha256, err));
     HRF_TRY(run_tissue_hash(scene->workflow, scene->tissue_sha256, err));
     HRF_TRY(run_find_own_scales(scene->workflow, &scene->brings_scales, err));
     p->brings_scales = scene->brings_scales;
-    HRF_TRY(open_store(scene, directory, err));
-    for (size_t i = 0; i < p->slides.n_items + p->slides.n_sample; i++)
-        if (p->slides.items[i].state == HRF_SLIDE_PENDING)
-            HRF_TRY(add_tile(scene, &p->slides.items[i], err));
+    if (scene->store != NULL)
+        find_scales(scene);
+    for (size_t i = 0; i < p->slides.n_items + p->slides.n_sample; i++) {
+        const struct hrf_slide_row *slide = &p->slides.items[i];
+        struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
+        if (slide->state != HRF_SLIDE_PENDING)
+            continue;
+        HRF_TRY(run_tile_key(scene->workflow, scene->tissue_sha256, slide, row.key, err));
+        add_task(scene, &row, judge_task(scene, &row));
+    }
     const size_t n_tiles = p->n_tasks;
     for (size_t i = 0; i < n_tiles; i++) {
         const struct hrf_preview_task tile = p->tasks[i]; /* adding moves the array */
@@ -284,9 +279,10 @@ static enum hrf_status fill(struct scene *scene, const char *directory, struct h
             HRF_TRY(add_infer(scene, &tile, err));
     }
     scene->is_inferred = is_all_inferred(scene);
-    HRF_TRY(add_trainings(scene, err));
-    HRF_TRY(add_heads(scene, n_tiles, err));
-    return count_jobs(scene, err);
+    add_trainings(scene);
+    add_heads(scene, n_tiles);
+    count_jobs(scene);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_preview_make(const struct hrf_workflow *workflow, const char *directory,
@@ -294,7 +290,7 @@ enum hrf_status hrf_preview_make(const struct hrf_workflow *workflow, const char
 {
     *out = (struct hrf_preview){ .warnings = HRF_STRBUF_INIT };
     struct scene scene = { .workflow = workflow, .preview = out };
-    enum hrf_status status = fill(&scene, directory, err);
+    enum hrf_status status = fill_preview(&scene, directory, err);
     hrf_task_rows_release(&scene.known);
     hrf_store_close(scene.store);
     if (status != HRF_OK)

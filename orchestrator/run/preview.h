@@ -32,11 +32,6 @@ struct hrf_preview {
     bool has_run;                     /* the directory holds a run */
     bool brings_scales;               /* the model's file has INT8 ranges of its own */
 };
-/* True if one job scores its patches in several precisions. A slide that is one image is read for
- * each precision, because the network's input takes most of the memory; ranks whose layout is still
- * to be chosen may be grouped in another way for each precision. */
-bool hrf_run_shares_reading(const struct hrf_workflow *workflow);
-
 void hrf_preview_release(struct hrf_preview *preview);
 
 HRF_CHECKED enum hrf_status hrf_preview_make(const struct hrf_workflow *workflow,

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/quantity.h"
 #include "base/strbuf.h"
 
 #include <stdio.h>
@@ -35,8 +36,6 @@ static void log_above(void *context, const char *line)
 struct hrf_progress *hrf_progress_create(bool quiet)
 {
     struct hrf_progress *p = hrf_calloc(1, sizeof *p);
-    if (p == NULL)
-        return NULL;
     p->quiet = quiet;
     p->is_terminal = isatty(STDERR_FILENO) == 1;
     if (p->is_terminal && !quiet)
@@ -68,9 +67,10 @@ static void add_eta(struct hrf_strbuf *out, const struct hrf_progress_facts *f)
     if (f->patches_per_second <= 0)
         return;
     hrf_strbuf_addf(out, ", %.0f patches/s", f->patches_per_second);
-    double left = (double)(f->infer_total - f->infer_done) / f->patches_per_second;
-    if (f->infer_done < f->infer_total)
-        hrf_strbuf_addf(out, ", about %d:%02d left", (int)(left / 60), (int)left % 60);
+    const int64_t n_left = f->infer_total - f->infer_done - f->infer_failed;
+    if (n_left > 0)
+        hrf_strbuf_addf(out, ", about %s left",
+                        hrf_duration_text((double)n_left / f->patches_per_second).text);
 }
 
 static void draw_block(struct hrf_progress *p, const struct hrf_progress_facts *f)
@@ -86,6 +86,8 @@ static void draw_block(struct hrf_progress *p, const struct hrf_progress_facts *
     if (f->n_failed > 0)
         hrf_strbuf_addf(&out, ", %lld failed", (long long)f->n_failed);
     hrf_strbuf_addf(&out, ", %lld job%s", (long long)f->n_jobs, f->n_jobs == 1 ? "" : "s");
+    if (f->infer_failed > 0)
+        hrf_strbuf_addf(&out, ", %lld patches could not be scored", (long long)f->infer_failed);
     add_eta(&out, f);
     hrf_strbuf_addc(&out, '\n');
     erase(p);
@@ -102,8 +104,11 @@ static void print_line(struct hrf_progress *p, const struct hrf_progress_facts *
     if (f->calibrate_done < f->calibrate_total)
         hrf_strbuf_addf(&out, ", calibrated on %lld/%lld", (long long)f->calibrate_done,
                         (long long)f->calibrate_total);
-    hrf_strbuf_addf(&out, ", scored %lld/%lld patches, ended %lld/%lld", (long long)f->infer_done,
-                    (long long)f->infer_total, (long long)f->n_ended, (long long)f->n_slides);
+    hrf_strbuf_addf(&out, ", scored %lld/%lld patches", (long long)f->infer_done,
+                    (long long)f->infer_total);
+    if (f->infer_failed > 0)
+        hrf_strbuf_addf(&out, " (%lld could not be)", (long long)f->infer_failed);
+    hrf_strbuf_addf(&out, ", ended %lld/%lld", (long long)f->n_ended, (long long)f->n_slides);
     if (f->n_failed > 0)
         hrf_strbuf_addf(&out, ", %lld failed", (long long)f->n_failed);
     add_eta(&out, f);
@@ -115,7 +120,7 @@ static void print_line(struct hrf_progress *p, const struct hrf_progress_facts *
 
 void hrf_progress_show(struct hrf_progress *p, const struct hrf_progress_facts *facts)
 {
-    if (p == NULL || p->quiet || hrf_clock_ns() < p->next_ns)
+    if (p->quiet || hrf_clock_ns() < p->next_ns)
         return;
     int64_t every = p->is_terminal ? BLOCK_EVERY_MS : LINE_EVERY_MS;
     p->next_ns = hrf_clock_ns() + every * 1000000;
@@ -127,7 +132,7 @@ void hrf_progress_show(struct hrf_progress *p, const struct hrf_progress_facts *
 
 void hrf_progress_finish(struct hrf_progress *p, const struct hrf_progress_facts *facts)
 {
-    if (p == NULL || p->quiet)
+    if (p->quiet)
         return;
     if (facts != NULL && p->is_terminal)
         draw_block(p, facts);

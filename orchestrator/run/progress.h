@@ -13,12 +13,13 @@ struct hrf_progress_facts {
     int64_t tile_done, tile_total;           /* slides */
     int64_t calibrate_done, calibrate_total; /* slides of the sample; 0 of 0: no calibration */
     int64_t infer_done, infer_total;         /* patches, all precisions */
-    int64_t n_jobs;                          /* live */
+    int64_t infer_failed;                    /* patches of tasks that were given up */
+    int64_t n_jobs;                          /* jobs that wait or run */
     double patches_per_second;               /* 0 = not known */
 };
 
-struct hrf_progress;                                  /* opaque */
-struct hrf_progress *hrf_progress_create(bool quiet); /* NULL when memory ran out: fine */
+struct hrf_progress; /* opaque */
+struct hrf_progress *hrf_progress_create(bool quiet);
 void hrf_progress_show(struct hrf_progress *progress, const struct hrf_progress_facts *facts);
 /* Shows `facts` (may be NULL) a last time and ends the block. */
 void hrf_progress_finish(struct hrf_progress *progress, const struct hrf_progress_facts *facts);

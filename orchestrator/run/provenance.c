@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_NAMES = 30 };
+enum { MAX_NAMES = 30 };
 
 void hrf_provenance_release(struct hrf_provenance *provenance)
 {
@@ -18,15 +18,12 @@ void hrf_provenance_release(struct hrf_provenance *provenance)
     provenance->n_items = 0;
 }
 
-/* Takes `text`; false: it is NULL, memory is out. */
-static bool add(struct hrf_provenance *p, const char *name, char *text)
+/* Takes `text`. */
+static void add_line(struct hrf_provenance *p, const char *name, char *text)
 {
     assert(p->n_items < HRF_PROVENANCE_MAX);
-    if (text == NULL)
-        return false;
     p->texts[p->n_items] = text;
     p->items[p->n_items++] = (struct hrf_named_text){ name, text };
-    return true;
 }
 
 /* ---- slides ---- */
@@ -40,10 +37,10 @@ static char *dataset_text(const struct hrf_workflow_dataset *d)
     } else if (d->layout == HRF_LAYOUT_CSV) {
         hrf_strbuf_addf(&text, "%s", d->csv);
     } else {
-        for (size_t i = 0; i < d->files.n_items && i < MOST_NAMES; i++)
+        for (size_t i = 0; i < d->files.n_items && i < MAX_NAMES; i++)
             hrf_strbuf_addf(&text, "%s%s", i > 0 ? ", " : "", d->files.items[i]);
-        if (d->files.n_items > MOST_NAMES)
-            hrf_strbuf_addf(&text, " and %zu more", d->files.n_items - MOST_NAMES);
+        if (d->files.n_items > MAX_NAMES)
+            hrf_strbuf_addf(&text, " and %zu more", d->files.n_items - MAX_NAMES);
     }
     return hrf_strdup(text.text != NULL ? text.text : "");
 }
@@ -56,12 +53,12 @@ static char *excluded_text(const struct hrf_slide_rows *slides)
         const struct hrf_slide_row *slide = &slides->items[i];
         if (slide->state != HRF_SLIDE_EXCLUDED)
             continue;
-        if (n++ < MOST_NAMES)
+        if (n++ < MAX_NAMES)
             hrf_strbuf_addf(&text, "%s%s (%s)", n > 1 ? ", " : "", slide->name,
                             slide->reason != NULL ? slide->reason : "dataset.exclude");
     }
-    if (n > MOST_NAMES)
-        hrf_strbuf_addf(&text, " and %zu more", n - MOST_NAMES);
+    if (n > MAX_NAMES)
+        hrf_strbuf_addf(&text, " and %zu more", n - MAX_NAMES);
     return hrf_strdup(n > 0 && text.text != NULL ? text.text : "none");
 }
 
@@ -95,24 +92,25 @@ static char *patches_text(const struct hrf_workflow_tiler *t)
                       (long long)t->patch.size, t->patch.mpp, (long long)t->patch.stride);
 }
 
-static bool add_tiler(struct hrf_provenance *p, const struct hrf_workflow_tiler *t,
+static void add_tiler(struct hrf_provenance *p, const struct hrf_workflow_tiler *t,
                       const char *tissue_sha256)
 {
-    const bool by_network = t->tissue.method == HRF_TISSUE_ONNX;
     static const char *const edges[] = { "drop: not scored",
                                          "pad: scored with white beyond the slide",
                                          "shift: scored by patches that overlap" };
-    return add(p, "patches", patches_text(t)) &&
-           add(p, "tissue method", hrf_strdup(hrf_tissue_method_name(t->tissue.method))) &&
-           (!by_network || (add(p, "tissue model",
-                                hrf_format("%s, images of %g um/px, probability of at least %g",
-                                           t->tissue.model, t->tissue.mpp, t->tissue.threshold)) &&
-                            add(p, "tissue model SHA-256", hrf_strdup(tissue_sha256)))) &&
-           add(p, "tissue rule",
-               hrf_format("at least %g of a patch; below %lld patches of a slide a relaxed "
-                          "threshold, with a warning",
-                          t->tissue.min_tissue, (long long)t->tissue.min_patches)) &&
-           add(p, "strip at the edge", hrf_strdup(edges[t->patch.edge]));
+    add_line(p, "patches", patches_text(t));
+    add_line(p, "tissue method", hrf_strdup(hrf_tissue_method_name(t->tissue.method)));
+    if (t->tissue.method == HRF_TISSUE_ONNX) {
+        add_line(p, "tissue model",
+                 hrf_format("%s, images of %g um/px, probability of at least %g", t->tissue.model,
+                            t->tissue.mpp, t->tissue.threshold));
+        add_line(p, "tissue model SHA-256", hrf_strdup(tissue_sha256 != NULL ? tissue_sha256 : ""));
+    }
+    add_line(p, "tissue rule",
+             hrf_format("at least %g of a patch; below %lld patches of a slide a relaxed "
+                        "threshold, with a warning",
+                        t->tissue.min_tissue, (long long)t->tissue.min_patches));
+    add_line(p, "strip at the edge", hrf_strdup(edges[t->patch.edge]));
 }
 
 /* ---- model ---- */
@@ -141,18 +139,20 @@ static char *describe_forest(const struct hrf_workflow_slide_head *h)
         h->split == HRF_HEADS_BY_DATASET ? "the dataset" : "a table", (long long)h->seed);
 }
 
-static bool add_model(struct hrf_provenance *p, const struct hrf_workflow *w, const char *sha256)
+static void add_model(struct hrf_provenance *p, const struct hrf_workflow *w, const char *sha256)
 {
     const double *mean = w->model.input.mean, *std = w->model.input.std;
-    return add(p, "model", hrf_strdup(w->model.file)) &&
-           add(p, "model SHA-256", hrf_strdup(sha256)) &&
-           add(p, "classes", classes_text(&w->model)) &&
-           add(p, "mean", hrf_format("%g, %g, %g", mean[0], mean[1], mean[2])) &&
-           add(p, "standard deviation", hrf_format("%g, %g, %g", std[0], std[1], std[2])) &&
-           (w->model.input.size == 0 || add(p, "preparation", hrf_workflow_preparation_text(w))) &&
-           (w->slide_head.file == NULL || add(p, "slide head", hrf_strdup(w->slide_head.file))) &&
-           (w->slide_head.forest == HRF_FOREST_NONE ||
-            add(p, "slide forest", describe_forest(&w->slide_head)));
+    add_line(p, "model", hrf_strdup(w->model.file));
+    add_line(p, "model SHA-256", hrf_strdup(sha256));
+    add_line(p, "classes", classes_text(&w->model));
+    add_line(p, "mean", hrf_format("%g, %g, %g", mean[0], mean[1], mean[2]));
+    add_line(p, "standard deviation", hrf_format("%g, %g, %g", std[0], std[1], std[2]));
+    if (w->model.input.size != 0)
+        add_line(p, "preparation", hrf_workflow_preparation_text(w));
+    if (w->slide_head.file != NULL)
+        add_line(p, "slide head", hrf_strdup(w->slide_head.file));
+    if (w->slide_head.forest != HRF_FOREST_NONE)
+        add_line(p, "slide forest", describe_forest(&w->slide_head));
 }
 
 enum hrf_status hrf_provenance_fill(const struct hrf_workflow *w, struct hrf_store *store,
@@ -169,17 +169,15 @@ enum hrf_status hrf_provenance_fill(const struct hrf_workflow *w, struct hrf_sto
     hrf_process_host_name(host, sizeof host);
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     HRF_TRY(tiling_text(&slides, &tiling, err));
-    const bool ok = add(&p, "hires-flow", hrf_strdup(HRF_VERSION)) &&
-                    add(&p, "slide reader", hrf_format("OpenSlide %s", reader.version)) &&
-                    add(&p, "workflow", hrf_strdup(w->path)) && add_model(&p, w, model_sha256) &&
-                    add(&p, "dataset", dataset_text(&w->dataset)) &&
-                    add(&p, "excluded slides", excluded_text(&slides)) &&
-                    add_tiler(&p, &w->tiler, tissue_sha256) && add(&p, "host", hrf_strdup(host)) &&
-                    add(&p, "tiling SHA-256", hrf_strdup(tiling));
-    if (!ok) {
-        hrf_provenance_release(&p);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the provenance");
-    }
+    add_line(&p, "hires-flow", hrf_strdup(HRF_VERSION));
+    add_line(&p, "slide reader", hrf_format("OpenSlide %s", reader.version));
+    add_line(&p, "workflow", hrf_strdup(w->path));
+    add_model(&p, w, model_sha256);
+    add_line(&p, "dataset", dataset_text(&w->dataset));
+    add_line(&p, "excluded slides", excluded_text(&slides));
+    add_tiler(&p, &w->tiler, tissue_sha256);
+    add_line(&p, "host", hrf_strdup(host));
+    add_line(&p, "tiling SHA-256", hrf_strdup(tiling));
     *out = p;
     return HRF_OK;
 }

@@ -1,5 +1,5 @@
-/* provenance.h - what a run's results were made from and with what, as lines of name and text: for
- * the report, report.json and the paragraph for a paper (aggregate/report/methods.h). */
+/* provenance.h - the inputs and programs behind a run's results, as names and texts for the report,
+ * report.json and the paragraph for a paper (aggregate/report/methods.h). */
 #ifndef HRF_ORCHESTRATOR_RUN_PROVENANCE_H
 #define HRF_ORCHESTRATOR_RUN_PROVENANCE_H
 
@@ -13,7 +13,7 @@ struct hrf_provenance {
     size_t n_items;
 };
 
-/* model_sha256: of the model that scored the patches. */
+/* Fills the provenance; model_sha256 is the hash of the model that scored the patches. */
 HRF_CHECKED enum hrf_status hrf_provenance_fill(const struct hrf_workflow *workflow,
                                                 struct hrf_store *store, const char *model_sha256,
                                                 struct hrf_provenance *out, struct hrf_error *err);

@@ -1,14 +1,14 @@
 /* queue.c - describes the scheduler's view of the run's jobs in one line, for `status` and `why`.
  */
 #include "base/log.h"
-#include "orchestrator/run/run_private.h"
+#include "orchestrator/run/jobs.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_REASONS = 16 };
 
-struct waiting {
+struct waiting_reason {
     char reason[64]; /* as the scheduler spells it */
     const char *text;
     bool never;
@@ -17,11 +17,12 @@ struct waiting {
 
 struct standing {
     int64_t n_jobs, n_running, n_unsure, n_waiting, n_unheard;
-    struct waiting reasons[MAX_REASONS];
+    struct waiting_reason reasons[MAX_REASONS];
     size_t n_reasons;
 };
 
-static void count_waiting(const struct run *run, const struct run_job *job, struct standing *s)
+static void count_waiting(const struct run_setup *setup, const struct run_job *job,
+                          struct standing *s)
 {
     size_t k = 0;
     s->n_waiting++;
@@ -29,17 +30,17 @@ static void count_waiting(const struct run *run, const struct run_job *job, stru
         k++;
     if (k == MAX_REASONS)
         return; /* the job is still part of the total */
-    struct waiting *w = &s->reasons[k];
+    struct waiting_reason *w = &s->reasons[k];
     if (k == s->n_reasons) {
         s->n_reasons++;
-        *w = (struct waiting){ .n = 0 };
-        w->text = run->executor->ops->waiting_reason(&job->view, &w->never);
+        *w = (struct waiting_reason){ .n = 0 };
+        w->text = setup->executor->ops->waiting_reason(&job->view, &w->never);
         snprintf(w->reason, sizeof w->reason, "%s", job->view.reason);
     }
     w->n++;
 }
 
-static void describe(const struct standing *s, const char *trouble, struct hrf_strbuf *out)
+static void describe_standing(const struct standing *s, const char *trouble, struct hrf_strbuf *out)
 {
     hrf_strbuf_addf(out, "%lld running, %lld waiting", (long long)s->n_running,
                     (long long)s->n_waiting);
@@ -58,7 +59,7 @@ static void describe(const struct standing *s, const char *trouble, struct hrf_s
 static void warn_never(const struct standing *s, const char *before)
 {
     for (size_t i = 0; i < s->n_reasons; i++) {
-        const struct waiting *w = &s->reasons[i];
+        const struct waiting_reason *w = &s->reasons[i];
         if (w->never && strstr(before, w->reason) == NULL)
             hrf_log_warning("run", "%lld %s %s (%s): %s will not run unless that is changed",
                             (long long)w->n, w->n == 1 ? "job waits" : "jobs wait", w->text,
@@ -66,15 +67,16 @@ static void warn_never(const struct standing *s, const char *before)
     }
 }
 
-enum hrf_status run_record_queue(struct run *run, bool *changed, struct hrf_error *err)
+enum hrf_status run_jobs_record_queue(struct run_jobs *jobs, const struct run_setup *setup,
+                                      bool *changed, struct hrf_error *err)
 {
-    const char *trouble = hrf_executor_trouble(run->executor);
+    const char *trouble = hrf_executor_trouble(setup->executor);
     struct standing s = { .n_jobs = 0 };
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
-    if (run->executor->ops->waiting_reason == NULL)
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    if (setup->executor->ops->waiting_reason == NULL)
         return HRF_OK;
-    for (size_t i = 0; i < run->n_live; i++) {
-        const struct run_job *job = &run->live[i];
+    for (size_t i = 0; i < jobs->n; i++) {
+        const struct run_job *job = &jobs->live[i];
         if (job->has_ended)
             continue;
         s.n_jobs++;
@@ -82,20 +84,17 @@ enum hrf_status run_record_queue(struct run *run, bool *changed, struct hrf_erro
         s.n_unsure += job->unsure_since_ms != 0;
         s.n_unheard += job->view.observed == HRF_JOB_UNKNOWN && job->unsure_since_ms == 0;
         if (job->view.observed == HRF_JOB_WAITING)
-            count_waiting(run, job, &s);
+            count_waiting(setup, job, &s);
     }
     if (s.n_jobs > 0)
-        describe(&s, trouble, &text);
+        describe_standing(&s, trouble, &text);
     else if (trouble[0] != '\0')
         hrf_strbuf_addf(&text, "no job is running or queued; the scheduler does not answer: %s",
                         trouble);
-    enum hrf_status status = hrf_strbuf_status(&text, err);
-    if (status == HRF_OK && strcmp(text.text, run->queue) != 0) {
-        warn_never(&s, run->queue);
-        snprintf(run->queue, sizeof run->queue, "%s", text.text);
-        *changed = true;
-        status = hrf_store_set_fact(run->store, "queue", text.text, err);
-    }
-    hrf_strbuf_release(&text);
-    return status;
+    if (strcmp(text.text, jobs->queue) == 0)
+        return HRF_OK;
+    warn_never(&s, jobs->queue);
+    snprintf(jobs->queue, sizeof jobs->queue, "%s", text.text);
+    *changed = true;
+    return hrf_store_set_fact(setup->store, "queue", text.text, err);
 }

@@ -1,5 +1,5 @@
-/* rate.h - how fast something grows at this moment: over the last half minute, not since the start.
- * Pure: the caller brings the time. */
+/* rate.h - the current rate of a counter, over the last half minute and not since the start. Pure:
+ * the caller passes the time. */
 #ifndef HRF_ORCHESTRATOR_RUN_RATE_H
 #define HRF_ORCHESTRATOR_RUN_RATE_H
 
@@ -7,7 +7,7 @@
 
 enum { HRF_RATE_SAMPLES = 32, HRF_RATE_WINDOW_S = 30 };
 
-/* All zero is empty. */
+/* An object of zeros is empty. */
 struct hrf_rate {
     struct {
         double at; /* seconds of any clock that goes forward */
@@ -16,10 +16,10 @@ struct hrf_rate {
     int n, newest;
 };
 
-/* The count is `count` at the time `at`, which is not before the last one. A count that shrinks
- * (work is done again) begins anew. */
+/* Adds a sample: the counter is `count` at the time `at`, which must not be before the last sample.
+ * If the counter has become smaller (work is repeated), earlier samples are dropped. */
 void hrf_rate_add(struct hrf_rate *rate, double at, int64_t count);
-/* Units per second over the window; 0 while it holds less than a second. */
+/* Returns the units per second over the window; 0 while it spans less than a second. */
 double hrf_rate_now(const struct hrf_rate *rate);
 
 #endif

@@ -2,6 +2,7 @@
 #include "aggregate/report/report_files.h"
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/guard.h"
 #include "base/hash.h"
 #include "base/host.h"
 #include "base/path.h"
@@ -26,7 +27,7 @@ struct params {
     char model_sha256[HRF_HASH_HEX];
     struct hrf_calibration *calibration; /* owned */
     char *calibration_failure;           /* heap; NULL or "": none */
-    char *budget_words;                  /* heap; NULL: no calibrate.budget */
+    char *budget_text, *loss_text;       /* heap; NULL: no calibrate.budget, nothing measured */
     char *head_failure;                  /* likewise: why a slide head could not be trained */
     struct run_forest_scores forest;     /* slide_head.forest */
     const struct hrf_slide_rows *slides; /* whose scores they are; valid during aggregation */
@@ -38,20 +39,41 @@ static enum hrf_status find_model(const struct hrf_workflow *w, struct hrf_store
 {
     HRF_AUTO_FREE char *sha256 = NULL;
     HRF_TRY(hrf_store_get_fact(store, "model_sha256", &sha256, err));
-    if (sha256 == NULL) /* a run of an earlier version, which did not store this */
+    if (sha256 == NULL) /* nothing was scored yet */
         return hrf_launch_model_hash(w->model.file, p->model_sha256, err);
     snprintf(p->model_sha256, sizeof p->model_sha256, "%s", sha256);
+    return HRF_OK;
+}
+
+/* In a child; the answer is the struct and its pixels. */
+static enum hrf_status read_mask_aside(void *context, const void *path, struct hrf_strbuf *answer,
+                                       struct hrf_error *err)
+{
+    struct hrf_truth_mask *mask = context;
+    HRF_AUTO(hrf_slide) slide = NULL;
+    HRF_TRY(hrf_slide_open(path, &slide, err));
+    mask->width0 = hrf_slide_info(slide)->width;
+    mask->height0 = hrf_slide_info(slide)->height;
+    HRF_TRY(
+        hrf_slide_read_mask(slide, mask->step, &mask->pixels, &mask->width, &mask->height, err));
+    hrf_strbuf_add(answer, mask, sizeof *mask);
+    hrf_strbuf_add(answer, mask->pixels, (size_t)(mask->width * mask->height));
     return HRF_OK;
 }
 
 static enum hrf_status read_truth_mask(const char *path, struct hrf_truth_mask *mask,
                                        struct hrf_error *err)
 {
-    HRF_AUTO(hrf_slide) slide = NULL;
-    HRF_TRY(hrf_slide_open(path, &slide, err));
-    mask->width0 = hrf_slide_info(slide)->width;
-    mask->height0 = hrf_slide_info(slide)->height;
-    return hrf_slide_read_mask(slide, mask->step, &mask->pixels, &mask->width, &mask->height, err);
+    HRF_AUTO(hrf_guard) guard = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) answer = HRF_STRBUF_INIT;
+    HRF_TRY(hrf_guard_create(read_mask_aside, mask, &guard, err));
+    HRF_TRY(hrf_guard_ask(guard, path, path, strlen(path) + 1, &answer, err));
+    const size_t n = answer.length - sizeof *mask;
+    unsigned char *pixels = hrf_try_alloc(n);
+    HRF_CHECK_MEMORY(pixels != NULL, err, "no memory for the mask '%s'", path);
+    memcpy(mask, answer.text, sizeof *mask);
+    mask->pixels = memcpy(pixels, answer.text + sizeof *mask, n);
+    return HRF_OK;
 }
 
 static enum hrf_status fill_params(const struct hrf_workflow *w, struct hrf_store *store,
@@ -138,7 +160,6 @@ static enum hrf_status aggregate_slide(struct hrf_store *store, const struct par
         hrf_strbuf_adds(&failures, reason);
     for (size_t k = 0; k < p->aggregate.n_precisions; k++)
         HRF_TRY(aggregate_precision(store, p, slide, k, &failures, err));
-    HRF_TRY(hrf_strbuf_status(&failures, err));
     if (failures.length > 0)
         state = HRF_SLIDE_FAILED;
     return hrf_store_set_slide_state(store, slide->id, state,
@@ -159,18 +180,9 @@ static enum hrf_status aggregate(const struct hrf_workflow *w, struct hrf_store 
     return HRF_OK;
 }
 
-static enum hrf_status timed_phase(struct hrf_store *store, const char *name, double start,
-                                   struct hrf_error *err)
-{
-    struct hrf_phase_row row = { .seconds = hrf_clock_seconds() - start, .n_tasks = 1 };
-    snprintf(row.name, sizeof row.name, "%s", name);
-    return hrf_store_put_phase(store, &row, err);
-}
-
 /* The outcome of the calibration. */
 static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf_store *store,
-                                        const char *directory, struct params *p,
-                                        struct hrf_error *err)
+                                        struct params *p, struct hrf_error *err)
 {
     struct hrf_calibration_facts *facts = &p->aggregate.calibration;
     HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
@@ -190,7 +202,7 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     const bool has_failed = p->calibration_failure != NULL && p->calibration_failure[0] != '\0';
     facts->reason = has_failed ? p->calibration_failure : "there is none yet";
     if (!has_failed)
-        HRF_TRY(run_read_calibration(store, directory, &p->calibration, err));
+        HRF_TRY(run_read_calibration(store, &p->calibration, err));
     if (p->calibration == NULL)
         return HRF_OK;
     facts->reason = NULL;
@@ -206,9 +218,11 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     facts->n_tensors = p->calibration->n_tensors;
     if (p->calibration->budget.measure != NULL) {
         facts->budget = &p->calibration->budget;
-        facts->budget_words = p->budget_words = hrf_fit_budget_words(p->calibration);
-        HRF_CHECK_MEMORY(p->budget_words != NULL, err, "no memory to speak of the budget");
+        facts->budget_text = p->budget_text = hrf_fit_budget_text(p->calibration);
     }
+    facts->lost = &p->calibration->lost;
+    facts->loss_is_large = hrf_fit_loss_is_large(p->calibration);
+    facts->loss_text = p->loss_text = hrf_fit_loss_text(p->calibration);
     facts->cached = cached != NULL && strcmp(cached, "yes") == 0;
     facts->seconds = facts->cached ? 0 : p->calibration->seconds;
     return HRF_OK;
@@ -227,7 +241,8 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
                                           n_failed, err);
     hrf_calibration_destroy(params.calibration);
     hrf_free(params.calibration_failure);
-    hrf_free(params.budget_words);
+    hrf_free(params.budget_text);
+    hrf_free(params.loss_text);
     hrf_provenance_release(&params.provenance);
     hrf_free(params.head_failure);
     run_forest_scores_release(&params.forest);
@@ -251,18 +266,21 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
                                     struct params *params, size_t *n_failed, struct hrf_error *err)
 {
     double start = hrf_clock_seconds();
+    HRF_TRY(run_report_forget(store, err));
     HRF_TRY(fill_params(workflow, store, params, err));
-    HRF_TRY(fill_calibration(workflow, store, directory, params, err));
+    HRF_TRY(fill_calibration(workflow, store, params, err));
     HRF_TRY(hrf_store_get_fact(store, "head_failure", &params->head_failure, err));
     if (aggregate_again) {
         HRF_TRY(hrf_store_begin(store, err));
         HRF_TRY(aggregate(workflow, store, directory, params, err));
-        HRF_TRY(timed_phase(store, "aggregate", start, err));
+        const struct hrf_phase_row phase = { .name = "aggregate",
+                                             .seconds = hrf_clock_seconds() - start,
+                                             .n_tasks = 1 };
+        HRF_TRY(hrf_store_put_phase(store, &phase, err));
         hrf_crash_point("run.aggregate.before_commit");
         HRF_TRY(hrf_store_commit(store, err));
     }
     HRF_AUTO_FREE char *encoder = hrf_path_stem(workflow->model.file);
-    HRF_CHECK_MEMORY(encoder != NULL, err, "no memory for a name");
     const bool is_half = workflow->features.type == HRF_FEATURES_FP16;
     struct hrf_report_options options = { .heatmaps = workflow->report.heatmaps,
                                           .geojson = workflow->report.geojson,

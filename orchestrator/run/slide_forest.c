@@ -5,9 +5,9 @@
 #include "aggregate/forest/forest.h"
 #include "base/directory.h"
 #include "base/file.h"
-#include "base/folds.h"
 #include "base/path.h"
 #include "orchestrator/run/head_table.h"
+#include "statistics/folds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,8 +87,6 @@ static enum hrf_status fill_item(const struct work *work, struct item *item, str
     item->is_known = hrf_calloc(work->n_variants, sizeof *item->is_known);
     item->features = hrf_calloc(work->n_variants, sizeof *item->features);
     item->sums = hrf_calloc(work->n_variants, sizeof *item->sums);
-    HRF_CHECK_MEMORY(item->is_known != NULL && item->features != NULL && item->sums != NULL, err,
-                     "no memory for the features of '%s'", item->slide->name);
     HRF_TRY(hrf_store_get_tile_plan(work->store, item->slide->id, &plan, err));
     for (size_t p = 0; p < work->n_variants; p++)
         HRF_TRY(find_features(work, plan, item, p, err));
@@ -107,8 +105,8 @@ static enum hrf_status fill_item(const struct work *work, struct item *item, str
     return HRF_OK;
 }
 
-static enum hrf_status gather(struct work *work, const struct hrf_slide_rows *slides,
-                              struct hrf_error *err)
+static enum hrf_status gather_items(struct work *work, const struct hrf_slide_rows *slides,
+                                    struct hrf_error *err)
 {
     const struct hrf_text_list *classes = &work->w->model.classes;
     work->n_variants = hrf_workflow_n_variants(work->w);
@@ -117,7 +115,6 @@ static enum hrf_status gather(struct work *work, const struct hrf_slide_rows *sl
             work->positive = i;
     HRF_TRY(run_head_table_read(work->w, &work->table, err));
     work->items = hrf_calloc(slides->n_items + 1, sizeof *work->items);
-    HRF_CHECK_MEMORY(work->items != NULL, err, "no memory for %zu slides", slides->n_items);
     for (size_t i = 0; i < slides->n_items; i++) {
         const struct hrf_slide_row *slide = &slides->items[i];
         struct item *item = &work->items[work->n_items];
@@ -149,20 +146,19 @@ static enum hrf_status deal_folds(const struct work *work, struct item *const *l
                                   struct hrf_error *err)
 {
     const struct hrf_workflow_slide_head *h = &work->w->slide_head;
-    HRF_AUTO_FREE const char **patients = hrf_calloc(n + 1, sizeof *patients);
+    HRF_AUTO_FREE const char **patients = hrf_try_calloc(n + 1, sizeof *patients);
     HRF_AUTO_FREE int64_t *labels = hrf_calloc(n + 1, sizeof *labels);
     HRF_AUTO_FREE struct hrf_fold_group *groups = NULL;
     size_t n_groups = 0;
-    HRF_CHECK_MEMORY(patients != NULL && labels != NULL, err, "no memory for %zu slides", n);
+    HRF_CHECK_MEMORY(patients != NULL, err, "no memory for %zu slides", n);
     for (size_t i = 0; i < n; i++) {
         patients[i] = list[i]->patient;
         labels[i] = list[i]->slide->truth == HRF_TRUTH_POSITIVE;
     }
-    HRF_TRY(hrf_fold_groups_draw(patients, labels, NULL, n, (uint64_t)h->seed, &groups, &n_groups,
-                                 err));
+    hrf_fold_groups_draw(patients, labels, NULL, n, (uint64_t)h->seed, &groups, &n_groups);
     if (n_groups < (size_t)h->folds)
         return hrf_error_set(err, HRF_E_USER,
-                             "%zu patients cannot be split into %lld folds: set slide_head.folds",
+                             "%zu patients cannot be split into %lld folds: set {slide_head.folds}",
                              n_groups, (long long)h->folds);
     for (size_t i = 0; i < n_groups; i++)
         for (size_t k = 0; k < groups[i].n; k++)
@@ -170,11 +166,10 @@ static enum hrf_status deal_folds(const struct work *work, struct item *const *l
     return HRF_OK;
 }
 
-static enum hrf_status split(const struct work *work, struct hrf_error *err)
+static enum hrf_status split_items(const struct work *work, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct item **list = hrf_calloc(work->n_items + 1, sizeof(struct item *));
     size_t n = 0;
-    HRF_CHECK_MEMORY(list != NULL, err, "no memory for %zu slides", work->n_items);
     for (size_t i = 0; i < work->n_items; i++)
         if (is_labelled(&work->items[i]))
             list[n++] = &work->items[i];
@@ -194,24 +189,19 @@ static enum hrf_status split(const struct work *work, struct hrf_error *err)
 
 /* ---- forests ---- */
 
-static enum hrf_status add_row(struct hrf_feature_table *table, const struct item *item,
-                               size_t variant, struct hrf_error *err)
+static void add_row(struct hrf_feature_table *table, const struct item *item, size_t variant)
 {
     void *rows = table->rows;
-    enum hrf_status status = hrf_array_reserve(&rows, &table->capacity, table->n_rows + 1,
-                                               sizeof *table->rows, err);
+    hrf_array_reserve(&rows, &table->capacity, table->n_rows + 1, sizeof *table->rows);
     table->rows = rows;
-    HRF_TRY(status);
     char name[HRF_CAMELYON16_NAME];
     struct hrf_feature_row *row = &table->rows[table->n_rows];
     hrf_camelyon16_name(item->slide->name, name);
     row->slide = hrf_strdup(name);
-    HRF_CHECK_MEMORY(row->slide != NULL, err, "no memory for a slide");
     row->truth = item->slide->truth == HRF_TRUTH_UNKNOWN ? -1
                                                          : item->slide->truth == HRF_TRUTH_POSITIVE;
     memcpy(row->values, item->features[variant], sizeof row->values);
     table->n_rows++;
-    return HRF_OK;
 }
 
 static bool tests_in(const struct work *work, const struct item *item, int64_t fold)
@@ -221,20 +211,18 @@ static bool tests_in(const struct work *work, const struct item *item, int64_t f
     return work->w->slide_head.split == HRF_HEADS_BY_FOLDS ? item->fold == fold : item->tests;
 }
 
-static enum hrf_status train(const struct work *work, int64_t fold, struct hrf_forest **out,
-                             struct hrf_error *err)
+static enum hrf_status train_fold(const struct work *work, int64_t fold, struct hrf_forest **out,
+                                  struct hrf_error *err)
 {
     HRF_AUTO(hrf_feature_table) table = hrf_calloc(1, sizeof *table);
     struct hrf_forest_options options = HRF_FOREST_DEFAULTS;
-    HRF_CHECK_MEMORY(table != NULL, err, "no memory for features");
     options.n_trees = work->w->slide_head.trees;
     options.seed = work->w->slide_head.seed;
     for (size_t i = 0; i < work->n_items; i++)
         if (is_labelled(&work->items[i]) && !tests_in(work, &work->items[i], fold))
-            HRF_TRY(add_row(table, &work->items[i], 0, err));
-    HRF_TRY(hrf_forest_train(table, &options, HRF_VERSION, out, err));
+            add_row(table, &work->items[i], 0);
+    HRF_TRY(hrf_forest_train(table, &options, out, err));
     HRF_AUTO_FREE char *path = hrf_format("%s/fold-%lld.json", work->folder, (long long)fold);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     return hrf_forest_write(*out, path, err);
 }
 
@@ -242,14 +230,14 @@ static enum hrf_status score_variant(const struct work *work, const struct hrf_f
                                      int64_t fold, size_t variant, struct hrf_error *err)
 {
     HRF_AUTO(hrf_feature_table) table = hrf_calloc(1, sizeof *table);
-    HRF_AUTO_FREE float *scores = hrf_alloc_array(work->n_items + 1, sizeof *scores);
-    HRF_CHECK_MEMORY(table != NULL && scores != NULL, err, "no memory for features");
+    HRF_AUTO_FREE float *scores = hrf_try_alloc_array(work->n_items + 1, sizeof *scores);
+    HRF_CHECK_MEMORY(scores != NULL, err, "no memory for features");
     for (size_t i = 0; i < work->n_items; i++)
         if (tests_in(work, &work->items[i], fold) && work->items[i].is_known[variant])
-            HRF_TRY(add_row(table, &work->items[i], variant, err));
+            add_row(table, &work->items[i], variant);
     if (table->n_rows == 0)
         return HRF_OK;
-    HRF_TRY(hrf_forest_score(forest, table, false, HRF_VERSION, scores, err));
+    HRF_TRY(hrf_forest_score(forest, table, false, scores, err));
     for (size_t i = 0, at = 0; i < work->n_items; i++)
         if (tests_in(work, &work->items[i], fold) && work->items[i].is_known[variant])
             work->items[i].sums[variant] += (double)scores[at++];
@@ -259,7 +247,7 @@ static enum hrf_status score_variant(const struct work *work, const struct hrf_f
 static enum hrf_status run_fold(const struct work *work, int64_t fold, struct hrf_error *err)
 {
     HRF_AUTO(hrf_forest) forest = NULL;
-    HRF_TRY(train(work, fold, &forest, err));
+    HRF_TRY(train_fold(work, fold, &forest, err));
     for (size_t p = 0; p < work->n_variants; p++)
         HRF_TRY(score_variant(work, forest, fold, p, err));
     for (size_t i = 0; i < work->n_items; i++)
@@ -271,7 +259,6 @@ static enum hrf_status write_features(const struct work *work, struct hrf_error 
 {
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     HRF_AUTO_FREE char *path = hrf_path_join(work->folder, "features.csv");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     hrf_feature_table_add_titles(&text);
     for (size_t i = 0; i < work->n_items; i++) {
         const struct item *item = &work->items[i];
@@ -281,20 +268,18 @@ static enum hrf_status write_features(const struct work *work, struct hrf_error 
         if (item->is_known[0])
             hrf_feature_table_add_row(&text, item->slide->name, truth, item->features[0]);
     }
-    HRF_TRY(hrf_strbuf_status(&text, err));
     return hrf_file_write_atomic(path, text.text, text.length, err);
 }
 
-static enum hrf_status run_all(struct work *work, const char *directory,
-                               const struct hrf_slide_rows *slides, double *scores,
-                               struct hrf_error *err)
+static enum hrf_status score_all(struct work *work, const char *directory,
+                                 const struct hrf_slide_rows *slides, double *scores,
+                                 struct hrf_error *err)
 {
     const struct hrf_workflow_slide_head *h = &work->w->slide_head;
     const int64_t n_folds = h->split == HRF_HEADS_BY_FOLDS ? h->folds : 1;
-    HRF_TRY(gather(work, slides, err));
-    HRF_TRY(split(work, err));
+    HRF_TRY(gather_items(work, slides, err));
+    HRF_TRY(split_items(work, err));
     work->folder = hrf_path_join(directory, "results/forest");
-    HRF_CHECK_MEMORY(work->folder != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_make_directories(work->folder, err));
     HRF_TRY(write_features(work, err));
     for (int64_t fold = 0; fold < n_folds; fold++)
@@ -316,15 +301,13 @@ enum hrf_status run_forest_score(const struct hrf_workflow *w, struct hrf_store 
     const size_t n = slides->n_items * hrf_workflow_n_variants(w);
     struct hrf_error why = { .status = HRF_OK };
     out->scores = hrf_alloc_array(n + 1, sizeof *out->scores);
-    HRF_CHECK_MEMORY(out->scores != NULL, err, "no memory for %zu scores", n);
     for (size_t i = 0; i < n; i++)
         out->scores[i] = NAN;
-    const enum hrf_status status = run_all(&work, directory, slides, out->scores, &why);
+    const enum hrf_status status = score_all(&work, directory, slides, out->scores, &why);
     if (status != HRF_E_USER && status != HRF_E_UNSUPPORTED)
         return status == HRF_OK ? HRF_OK : hrf_error_set(err, status, "%s", why.text);
     for (size_t i = 0; i < n; i++)
         out->scores[i] = NAN;
     out->failure = hrf_strdup(why.text);
-    HRF_CHECK_MEMORY(out->failure != NULL, err, "no memory for the reason of a failure");
     return HRF_OK;
 }

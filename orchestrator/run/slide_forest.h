@@ -1,10 +1,11 @@
-/* slide_forest.h - slide_head.forest: slides scored by random forests over the features of their
- * heat maps (aggregate/forest), which are trained on other slides of the run.
+/* slide_forest.h - slide_head.forest: scores slides by random forests over the features of their
+ * heat maps (aggregate/forest). The forests are trained on other slides of the run.
  *
- * The forests are trained on the maps of the first precision and score those of every precision. A
- * slide is scored by the forests that were not trained on it or on another slide of its patient:
- * one of each fold's, or the only one; a slide without a truth by all, whose mean is its score. The
- * same patch scores give the same forests. Fast enough to be done anew with every aggregation.
+ * The forests are trained on the heat maps of the first precision and score those of every
+ * precision. A slide is scored by the forest that was not trained on it or on another slide of its
+ * patient: the one of its fold, or the only one. The score of a slide without a truth is the mean
+ * over all forests. The same patch scores give the same forests. Training is fast enough to be
+ * repeated with every aggregation.
  */
 #ifndef HRF_ORCHESTRATOR_RUN_SLIDE_FOREST_H
 #define HRF_ORCHESTRATOR_RUN_SLIDE_FOREST_H
@@ -18,9 +19,9 @@ struct run_forest_scores {
 };
 void run_forest_scores_release(struct run_forest_scores *scores);
 
-/* Also writes DIR/results/forest/: features.csv and a file for each forest. `slides` are in the
- * states that they have after inference. Errors other than of the slides and their table (failure)
- * are of the machine. */
+/* Trains the forests, scores the slides and writes DIR/results/forest/: features.csv and a file for
+ * each forest. `slides` have the states of after inference. Faults of the slides and their table
+ * are in out->failure; an error status is a fault of the machine. */
 HRF_CHECKED enum hrf_status run_forest_score(const struct hrf_workflow *w, struct hrf_store *store,
                                              const char *directory,
                                              const struct hrf_slide_rows *slides,

@@ -2,8 +2,8 @@
  *
  * Once every slide has its embeddings, each precision gets a folder heads/PRECISION with the file
  * that `head train` reads and the labels, in which the features are named by their hashes. A train
- * task is one fold and seed of it, keyed by the bytes of both files. Heads that have ended their
- * training score the slides that test them.
+ * task is one fold and seed of it, keyed by the labels and the settings that change trainings.
+ * Heads that have ended their training score the slides that test them.
  */
 #include "base/csv.h"
 #include "base/directory.h"
@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "orchestrator/dag/dag.h"
 #include "orchestrator/run/head_table.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/trained_head.h"
@@ -20,16 +21,10 @@
 #include <string.h>
 #include <strings.h>
 
-static const char training_version[] = "hires-flow train 1";
-
-static bool wants_trainings(const struct run *run)
-{
-    return run->workflow->slide_head.train != HRF_TRAIN_NONE && !run->calibrate_only;
-}
-
 bool run_waits_for_heads(const struct run *run)
 {
-    return wants_trainings(run) && !run->heads_known;
+    return run->setup.workflow->slide_head.train != HRF_TRAIN_NONE && !run->setup.calibrate_only &&
+           !run->heads.are_known;
 }
 
 int32_t run_class_of(const struct hrf_workflow *w, const struct hrf_slide_row *slide)
@@ -50,40 +45,37 @@ int32_t run_class_of(const struct hrf_workflow *w, const struct hrf_slide_row *s
 
 /* ---- the file that `head train` reads ---- */
 
-/* A word in single quotes, as YAML has it. */
-static void add_quoted(struct hrf_strbuf *out, const char *text)
+static void put(json_t *recipe, const char *key, json_t *value)
 {
-    hrf_strbuf_addc(out, '\'');
-    for (; *text != '\0'; text++)
-        hrf_strbuf_adds(out, *text == '\'' ? "''" : (const char[]){ *text, '\0' });
-    hrf_strbuf_addc(out, '\'');
+    char section[32];
+    const size_t n = strcspn(key, ".");
+    snprintf(section, sizeof section, "%.*s", (int)n, key);
+    if (json_object_get(recipe, section) == NULL)
+        json_object_set_new(recipe, section, json_object());
+    json_object_set_new(json_object_get(recipe, section), key + n + 1, value);
 }
 
-static void add_recipe(const struct hrf_workflow *w, struct hrf_strbuf *out)
+/* The rows of settings say which of them the file has, too. */
+static json_t *make_recipe(const struct hrf_workflow *w, const char *precision)
 {
     const struct hrf_workflow_slide_head *h = &w->slide_head;
-    hrf_strbuf_adds(out, "labels: {csv: labels.csv, classes: [");
-    for (size_t i = 0; i < w->model.classes.n_items; i++) {
-        hrf_strbuf_adds(out, i > 0 ? ", " : "");
-        add_quoted(out, w->model.classes.items[i]);
-    }
-    hrf_strbuf_addf(out, "]}\nhead: {kind: %s, hidden: %lld", hrf_head_choice_name(h->train),
-                    (long long)h->hidden);
-    if (h->attention > 0)
-        hrf_strbuf_addf(out, ", attention: %lld", (long long)h->attention);
-    if (h->dropout >= 0)
-        hrf_strbuf_addf(out, ", dropout: %.17g", h->dropout);
-    hrf_strbuf_addf(out, "}\nsplit: {by: %s, folds: %lld, seed: %lld, validation: %.17g}\n",
-                    h->split == HRF_HEADS_BY_FOLDS ? "folds" : "column", (long long)h->folds,
-                    (long long)h->seed, h->validation);
-    hrf_strbuf_adds(out, "train: {seeds: [");
+    json_t *recipe = json_pack("{si ss}", "version", 1, "out", ".");
+    json_t *classes = json_array(), *seeds = json_array();
+    for (size_t i = 0; i < hrf_n_settings; i++)
+        if (hrf_settings[i].recipe != NULL)
+            put(recipe, hrf_settings[i].recipe, hrf_setting_value(&hrf_settings[i], w));
+    for (size_t i = 0; i < w->model.classes.n_items; i++)
+        json_array_append_new(classes, hrf_json_string(w->model.classes.items[i]));
     for (int64_t i = 0; i < h->repeats; i++)
-        hrf_strbuf_addf(out, "%s%lld", i > 0 ? ", " : "", (long long)(h->seed + i));
-    hrf_strbuf_addf(out,
-                    "], epochs: %lld, patience: %lld, learning_rate: %.17g, weight_decay: %.17g, "
-                    "class_weights: %s}\n",
-                    (long long)h->epochs, (long long)h->patience, h->learning_rate, h->weight_decay,
-                    h->balanced ? "balanced" : "none");
+        json_array_append_new(seeds, json_integer(h->seed + i));
+    HRF_AUTO_FREE char *features = hrf_format("../../bags/%s", precision);
+    put(recipe, "features.folder", json_string(features));
+    put(recipe, "labels.csv", json_string("labels.csv"));
+    put(recipe, "labels.classes", classes);
+    put(recipe, "split.by", json_string(h->split == HRF_HEADS_BY_FOLDS ? "folds" : "column"));
+    put(recipe, "train.seeds", seeds);
+    put(recipe, "train.class_weights", json_string(h->balanced ? "balanced" : "none"));
+    return recipe;
 }
 
 /* ---- the labels ---- */
@@ -95,24 +87,24 @@ static enum hrf_status add_slide(struct run *run, const struct hrf_slide_row *sl
 {
     struct run_bag bag;
     const struct hrf_csv_row *line = NULL;
-    const int32_t class = run_class_of(run->workflow, slide);
+    const int32_t class = run_class_of(run->setup.workflow, slide);
     if (class < 0 || slide->calibrates)
         return HRF_OK;
-    const enum hrf_status status = run_find_bag(run, slide, precision, &bag, err);
+    const enum hrf_status status = run_bag_find(&bag, &run->setup, &run->tasks, slide, precision,
+                                                err);
     HRF_AUTO_FREE char *path = bag.path;
     HRF_TRY(status);
     if (path == NULL)
         return HRF_OK;
     HRF_AUTO_FREE char *name = hrf_path_stem(path);
-    HRF_CHECK_MEMORY(name != NULL, err, "no memory for a name");
-    HRF_TRY(run_head_table_find(run->workflow, table, slide->name, &line, err));
+    HRF_TRY(run_head_table_find(run->setup.workflow, table, slide->name, &line, err));
     hrf_csv_add_cell(out, name);
     hrf_strbuf_addc(out, ',');
-    hrf_csv_add_cell(out, run->workflow->model.classes.items[class]);
+    hrf_csv_add_cell(out, run->setup.workflow->model.classes.items[class]);
     hrf_strbuf_addc(out, ',');
     hrf_csv_add_cell(out, run_head_table_cell(line, table->patient));
-    hrf_strbuf_addf(out, ",%s,%s\n", run_head_table_part(run->workflow, table, slide->name, line),
-                    bag.sha256);
+    hrf_strbuf_addf(out, ",%s,%s\n",
+                    run_head_table_part(run->setup.workflow, table, slide->name, line), bag.sha256);
     return HRF_OK;
 }
 
@@ -123,37 +115,22 @@ static enum hrf_status make_labels(struct run *run, const char *precision,
     hrf_strbuf_adds(out, "slide,label,patient,split,sha256\n");
     for (size_t i = 0; i < run->slides.n_items; i++)
         HRF_TRY(add_slide(run, &run->slides.items[i], precision, table, out, err));
-    return hrf_strbuf_status(out, err);
+    return HRF_OK;
 }
 
 /* ---- planning ---- */
 
-static char *heads_folder(const struct run *run, const char *precision)
-{
-    return hrf_format("%s/heads/%s", run->directory, precision);
-}
-
-static enum hrf_status write_text(const char *folder, const char *name,
-                                  const struct hrf_strbuf *text, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
-    return hrf_file_write_atomic(path, text->text, text->length, err);
-}
-
+/* JSON is YAML, too. */
 static enum hrf_status write_files(const struct run *run, const char *precision,
-                                   const struct hrf_strbuf *recipe, const struct hrf_strbuf *labels,
-                                   struct hrf_error *err)
+                                   const struct hrf_strbuf *labels, struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_strbuf) whole = HRF_STRBUF_INIT;
-    HRF_AUTO_FREE char *folder = heads_folder(run, precision);
-    HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
+    HRF_AUTO_JSON recipe = make_recipe(run->setup.workflow, precision);
+    HRF_AUTO_FREE char *folder = hrf_format("%s/heads/%s", run->setup.directory, precision);
+    HRF_AUTO_FREE char *table = hrf_path_join(folder, "labels.csv");
+    HRF_AUTO_FREE char *file = hrf_path_join(folder, "head.yaml");
     HRF_TRY(hrf_path_make_directories(folder, err));
-    hrf_strbuf_adds(&whole, "version: 1\nfeatures: {folder: ");
-    hrf_strbuf_addf(&whole, "../../bags/%s}\n%sout: .\n", precision, recipe->text);
-    HRF_TRY(hrf_strbuf_status(&whole, err));
-    HRF_TRY(write_text(folder, "labels.csv", labels, err));
-    return write_text(folder, "head.yaml", &whole, err);
+    HRF_TRY(hrf_file_write_atomic(table, labels->text, labels->length, err));
+    return hrf_json_write_file(file, recipe, err);
 }
 
 static int64_t n_folds(const struct hrf_workflow *w)
@@ -175,43 +152,36 @@ static enum hrf_status plan_precision(struct run *run, const char *precision,
                                       const struct run_head_table *table, struct hrf_task_row *rows,
                                       size_t *n, struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_strbuf) recipe = HRF_STRBUF_INIT;
     HRF_AUTO_RELEASE(hrf_strbuf) labels = HRF_STRBUF_INIT;
-    add_recipe(run->workflow, &recipe);
-    HRF_TRY(hrf_strbuf_status(&recipe, err));
     HRF_TRY(make_labels(run, precision, table, &labels, err));
-    HRF_TRY(write_files(run, precision, &recipe, &labels, err));
-    for (int64_t i = 0; i < run_n_trainings(run->workflow); i++) {
-        HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_TRY(write_files(run, precision, &labels, err));
+    for (int64_t i = 0; i < run_n_trainings(run->setup.workflow); i++) {
         struct hrf_task_row *row = &rows[(*n)++];
-        HRF_TRY(hrf_hash_create(&hash, err));
-        hrf_hash_text(hash, training_version);
-        hrf_hash_text(hash, recipe.text);
-        hrf_hash_text(hash, labels.text);
-        hrf_hash_int(hash, i);
         *row = (struct hrf_task_row){ .kind = HRF_TASK_TRAIN, .first_patch = i };
         snprintf(row->precision, sizeof row->precision, "%s", precision);
-        hrf_hash_hex(hash, row->key);
+        HRF_TRY(hrf_dag_training_key(
+            run->setup.workflow, labels.text, i % n_folds(run->setup.workflow),
+            run->setup.workflow->slide_head.seed + i / n_folds(run->setup.workflow), row->key,
+            err));
     }
     return HRF_OK;
 }
 
 static enum hrf_status plan_trainings(struct run *run, struct hrf_error *err)
 {
-    const struct hrf_workflow *w = run->workflow;
+    const struct hrf_workflow *w = run->setup.workflow;
     const size_t n_precisions = run_training_precisions(w);
     struct run_head_table table;
     size_t n = 0;
     HRF_AUTO_FREE struct hrf_task_row *rows = hrf_calloc(
         n_precisions * (size_t)run_n_trainings(w) + 1, sizeof *rows);
-    HRF_CHECK_MEMORY(rows != NULL, err, "no memory for the trainings");
     enum hrf_status status = run_head_table_read(w, &table, err);
     for (size_t p = 0; p < n_precisions && status == HRF_OK; p++)
         status = plan_precision(run, hrf_precision_name(w->precision[p]), &table, rows, &n, err);
     run_head_table_release(&table);
     HRF_TRY(status);
-    HRF_TRY(hrf_store_plan_tasks(run->store, 0, HRF_TASK_TRAIN, rows, n, err));
-    run->trainings_planned = true;
+    HRF_TRY(hrf_store_plan_tasks(run->setup.store, 0, HRF_TASK_TRAIN, rows, n, err));
+    run->heads.trainings_are_planned = true;
     return HRF_OK;
 }
 
@@ -227,12 +197,10 @@ static enum hrf_status read_testing(const struct hrf_trained_head *trained, stru
     const int slide = run_head_table_column(csv, "slide"),
               part = run_head_table_column(csv, "part");
     head->testing = hrf_calloc(csv->n_rows + 1, sizeof *head->testing);
-    HRF_CHECK_MEMORY(head->testing != NULL, err, "no memory for the slides of a head");
     for (size_t i = 1; i < csv->n_rows; i++) {
         if (strcmp(run_head_table_cell(&csv->rows[i], part), "testing") != 0)
             continue;
         head->testing[head->n_testing] = hrf_strdup(run_head_table_cell(&csv->rows[i], slide));
-        HRF_CHECK_MEMORY(head->testing[head->n_testing] != NULL, err, "no memory for a name");
         head->n_testing++;
     }
     return HRF_OK;
@@ -241,16 +209,14 @@ static enum hrf_status read_testing(const struct hrf_trained_head *trained, stru
 static enum hrf_status export_files(const struct run *run, const struct hrf_trained_head *trained,
                                     const struct hrf_task_row *row, struct hrf_error *err)
 {
-    const struct hrf_workflow *w = run->workflow;
+    const struct hrf_workflow *w = run->setup.workflow;
     HRF_AUTO_FREE char *folder = hrf_format(
-        "%s/results/%s/heads/fold-%lld-seed-%lld", run->directory, row->precision,
+        "%s/results/%s/heads/fold-%lld-seed-%lld", run->setup.directory, row->precision,
         (long long)(row->first_patch % n_folds(w)),
         (long long)(w->slide_head.seed + row->first_patch / n_folds(w)));
-    HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_make_directories(folder, err));
     for (int i = 0; i < HRF_N_TRAINED_FILES; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(folder, hrf_trained_files[i]);
-        HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
         HRF_TRY(
             hrf_file_write_atomic(path, trained->files[i].data, trained->files[i].n_bytes, err));
     }
@@ -264,14 +230,14 @@ static enum hrf_status load_head(struct run *run, const struct hrf_task_row *row
     struct hrf_bytes record;
     HRF_AUTO(hrf_trained_head) trained = NULL;
     snprintf(expected.task, sizeof expected.task, "%s", row->key);
-    HRF_TRY(hrf_store_get_record(run->store, HRF_TASK_TRAIN, &expected, &record, err));
+    HRF_TRY(hrf_store_get_record(run->setup.store, HRF_TASK_TRAIN, &expected, &record, err));
     const enum hrf_status status = hrf_trained_head_decode(record.data, record.n_bytes, &expected,
                                                            "a head in the store", &trained, err);
     hrf_bytes_release(&record);
     HRF_TRY(status);
-    while (head->precision < run->workflow->n_precisions &&
-           strcmp(hrf_precision_name(run->workflow->precision[head->precision]), row->precision) !=
-               0)
+    while (head->precision < run->setup.workflow->n_precisions &&
+           strcmp(hrf_precision_name(run->setup.workflow->precision[head->precision]),
+                  row->precision) != 0)
         head->precision++;
     head->index = row->first_patch;
     HRF_TRY(read_testing(trained, head, err));
@@ -279,26 +245,24 @@ static enum hrf_status load_head(struct run *run, const struct hrf_task_row *row
     head->onnx = trained->files[HRF_TRAINED_ONNX];
     trained->files[HRF_TRAINED_ONNX] = (struct hrf_bytes){ NULL, 0 };
     HRF_TRY(hrf_hash_buffer(head->onnx.data, head->onnx.n_bytes, head->sha256, err));
-    head->path = hrf_format("%s/heads/%.16s.onnx", run->directory, head->sha256);
-    HRF_CHECK_MEMORY(head->path != NULL, err, "no memory for a path");
+    head->path = hrf_format("%s/heads/%.16s.onnx", run->setup.directory, head->sha256);
     return HRF_OK;
 }
 
 static enum hrf_status load_heads(struct run *run, struct hrf_error *err)
 {
     const char *failure = "";
-    run_heads_release(run);
-    run->heads = hrf_calloc(run->tasks.n_items + 1, sizeof *run->heads);
-    HRF_CHECK_MEMORY(run->heads != NULL, err, "no memory for the slide heads");
-    for (size_t i = 0; i < run->tasks.n_items; i++) {
-        const struct hrf_task_row *row = &run->tasks.items[i];
+    run_heads_release(&run->heads);
+    run->heads.items = hrf_calloc(run->tasks.rows.n_items + 1, sizeof *run->heads.items);
+    for (size_t i = 0; i < run->tasks.rows.n_items; i++) {
+        const struct hrf_task_row *row = &run->tasks.rows.items[i];
         if (row->kind == HRF_TASK_TRAIN && row->state == HRF_TASK_FINISHED)
-            HRF_TRY(load_head(run, row, &run->heads[run->n_heads++], err));
+            HRF_TRY(load_head(run, row, &run->heads.items[run->heads.n++], err));
         else if (row->kind == HRF_TASK_TRAIN && row->reason != NULL && failure[0] == '\0')
             failure = row->reason;
     }
-    run->heads_known = true;
-    return hrf_store_set_fact(run->store, "head_failure", failure, err);
+    run->heads.are_known = true;
+    return hrf_store_set_fact(run->setup.store, "head_failure", failure, err);
 }
 
 /* ---- what the loop calls ---- */
@@ -306,21 +270,20 @@ static enum hrf_status load_heads(struct run *run, struct hrf_error *err)
 static bool has_open(const struct run *run, bool of_trainings)
 {
     if (of_trainings)
-        return run_count_open(run, HRF_TASK_TRAIN) > 0;
-    return run->needs_reload || run_count_open(run, HRF_TASK_TILE) > 0 ||
-           run_count_open(run, HRF_TASK_INFER) > 0 || run_count_open(run, HRF_TASK_CALIBRATE) > 0;
+        return run_tasks_count_open(&run->tasks, HRF_TASK_TRAIN) > 0;
+    return run->tasks.needs_reload || run_tasks_count_open(&run->tasks, HRF_TASK_TILE) > 0 ||
+           run_tasks_count_open(&run->tasks, HRF_TASK_INFER) > 0 ||
+           run_tasks_count_open(&run->tasks, HRF_TASK_CALIBRATE) > 0;
 }
 
 enum hrf_status run_tend_trainings(struct run *run, struct hrf_error *err)
 {
     if (!run_waits_for_heads(run) || run_waits_for_calibration(run) || has_open(run, false))
         return HRF_OK;
-    if (!run->trainings_planned) {
-        HRF_TRY(hrf_store_begin(run->store, err));
+    if (!run->heads.trainings_are_planned) {
+        HRF_TRY(hrf_store_begin(run->setup.store, err));
         HRF_TRY(plan_trainings(run, err));
-        HRF_TRY(hrf_store_commit(run->store, err));
-        run_warn_dropped(run);
-        HRF_TRY(run_reload_tasks(run, err));
+        HRF_TRY(run_commit_plan(run, err));
     }
     if (has_open(run, true))
         return HRF_OK;
@@ -331,19 +294,18 @@ enum hrf_status run_tend_trainings(struct run *run, struct hrf_error *err)
 enum hrf_status run_fill_training(struct run *run, const struct hrf_task_row *row,
                                   struct hrf_job_training *out, struct hrf_error *err)
 {
-    const struct hrf_workflow *w = run->workflow;
+    const struct hrf_workflow *w = run->setup.workflow;
     for (size_t i = 0; i < run->slides.n_items; i++) {
         struct run_bag bag;
-        enum hrf_status status = run_find_bag(run, &run->slides.items[i], row->precision, &bag,
-                                              err);
+        enum hrf_status status = run_bag_find(&bag, &run->setup, &run->tasks, &run->slides.items[i],
+                                              row->precision, err);
         if (status == HRF_OK && bag.path != NULL)
-            status = run_restore_bag(run, &bag, err);
+            status = run_bag_restore(&bag, &run->setup, err);
         hrf_free(bag.path);
         HRF_TRY(status);
     }
-    out->recipe = hrf_format("%s/heads/%s/head.yaml", run->directory, row->precision);
+    out->recipe = hrf_format("%s/heads/%s/head.yaml", run->setup.directory, row->precision);
     out->fold = row->first_patch % n_folds(w);
     out->seed = w->slide_head.seed + row->first_patch / n_folds(w);
-    HRF_CHECK_MEMORY(out->recipe != NULL, err, "no memory for a job spec");
     return HRF_OK;
 }

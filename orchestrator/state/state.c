@@ -2,14 +2,13 @@
  * node exclusion. */
 #include "orchestrator/state/state.h"
 
+#include "base/alloc.h"
 #include "base/hash.h"
 
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
 
 /* The whole retry policy. Reasons for the limits: somebody who kills a task's worker 20 times means
  * it, or the kernel's OOM killer does it unnoticed; a task whose machine dies 10 times may be the
@@ -46,6 +45,12 @@ static const struct hrf_end_rule rules[HRF_N_ENDS] = {
                             .cost = HRF_COST_ALL,
                             .is_of_job = true,
                             .may_be_ours = true },
+    [HRF_END_NOT_BEGUN] = { .said = "it ended before it began: ",
+                            .cost = HRF_COST_NONE,
+                            .limit = 5,
+                            .counts_against_node = true,
+                            .may_be_ours = true },
+    [HRF_END_NODE_LACKS] = { .cost = HRF_COST_NONE, .limit = 5, .counts_against_node = true },
     [HRF_END_WITHDRAWN] = { .said = "it was cancelled: ",
                             .cost = HRF_COST_NONE,
                             .is_at_once = true },
@@ -58,7 +63,7 @@ const struct hrf_end_rule *hrf_state_rule(enum hrf_end end)
 }
 
 /* The cause of a job's end if it left no sentinel. */
-static enum hrf_end judge_silent(enum hrf_cause cause)
+static enum hrf_end judge_silent(enum hrf_cause cause, bool has_begun)
 {
     switch (cause) {
     case HRF_CAUSE_PREEMPTED:
@@ -69,8 +74,9 @@ static enum hrf_end judge_silent(enum hrf_cause cause)
         return HRF_END_MEMORY;
     case HRF_CAUSE_CANCELLED:
         return HRF_END_CANCELLED;
-    case HRF_CAUSE_NONE:
     case HRF_CAUSE_FAILED:
+        return has_begun ? HRF_END_LOST : HRF_END_NOT_BEGUN;
+    case HRF_CAUSE_NONE:
     case HRF_CAUSE_NODE:
         break;
     }
@@ -87,19 +93,22 @@ static bool is_from_outside(int64_t number)
 
 enum hrf_end hrf_state_judge(const struct hrf_end_evidence *w)
 {
-    if (w->cause == HRF_CAUSE_MEMORY || w->was_out_of_memory)
+    if (w->cause == HRF_CAUSE_MEMORY || w->was_out_of_memory ||
+        (w->has_sentinel && w->exited && w->exit_code == HRF_EXIT_NO_MEMORY))
         return HRF_END_MEMORY;
+    if (w->node_lacks)
+        return HRF_END_NODE_LACKS;
     if (!w->has_sentinel)
-        return judge_silent(w->cause);
+        return judge_silent(w->cause, w->has_begun);
     if (w->exited && w->exit_code == 0)
         return HRF_END_NO_RESULT;
-    if (w->exited && w->exit_code != EXIT_TRY_AGAIN)
+    if (w->exited && w->exit_code != HRF_EXIT_TRY_AGAIN)
         return HRF_END_ERROR;
     /* The worker saved its work, or was killed. The scheduler knows the cause best. */
     if (w->was_warned || w->cause == HRF_CAUSE_TIME_LIMIT)
         return HRF_END_TIME_LIMIT;
     if (w->cause == HRF_CAUSE_PREEMPTED || w->cause == HRF_CAUSE_CANCELLED)
-        return judge_silent(w->cause);
+        return judge_silent(w->cause, true);
     if (w->cause == HRF_CAUSE_NODE)
         return HRF_END_LOST;
     if (w->was_asked || (!w->exited && is_from_outside(w->signal)))
@@ -211,4 +220,17 @@ bool hrf_breaker_failed(struct hrf_breaker *breaker, const char *message, int64_
 void hrf_breaker_succeeded(struct hrf_breaker *breaker)
 {
     breaker->n_in_a_row = 0;
+}
+
+bool hrf_node_breaker_failed(struct hrf_node_breaker *breaker, const char *message,
+                             const char *node)
+{
+    const bool trips = hrf_breaker_failed(&breaker->failures, message, 0);
+    if (breaker->failures.n_in_a_row == 1) {
+        snprintf(breaker->node, sizeof breaker->node, "%s", node);
+        breaker->is_on_several = node[0] == '\0';
+    }
+    breaker->is_on_several |= strcmp(breaker->node, node) != 0;
+    return trips &&
+           (breaker->is_on_several || breaker->failures.n_in_a_row >= 2 * HRF_BREAKER_LIMIT);
 }

@@ -1,5 +1,5 @@
-/* state.h - decides what follows from the end of a job: which task is tried again, when, with how
- * much time and memory, and which nodes are excluded.
+/* state.h - the retry policy: how the end of a job is classified, which of its tasks are tried
+ * again, when, with how much time and memory, and which nodes are excluded.
  *
  * Pure functions: they use no clock and do no I/O. Times are passed in.
  */
@@ -29,9 +29,9 @@ enum hrf_end {
     HRF_END_NO_RESULT,  /* exit code 0 and yet no result: the worker is broken */
     HRF_END_FAILED,     /* the task failed, and its worker says that another try may help */
     HRF_END_CRASH,      /* a signal caused by the program itself: SIGSEGV, SIGABRT, SIGFPE */
-    HRF_END_MEMORY,     /* killed because it exceeded its memory */
+    HRF_END_MEMORY,     /* killed because it exceeded its memory, or HRF_EXIT_NO_MEMORY */
     HRF_END_ERROR,      /* any other exit code: another try would fail in the same way */
-    HRF_END_TRY_AGAIN,  /* exit code 75: disk full, no memory available, or a peer is gone */
+    HRF_END_TRY_AGAIN,  /* HRF_EXIT_TRY_AGAIN: disk full, or a peer is gone */
     HRF_END_TIME_LIMIT, /* time limit reached: tried again with more time */
     HRF_END_DAMAGED,    /* its record does not match its checksum */
     HRF_END_HUNG,       /* it showed no sign of life for too long, and this run ended it */
@@ -39,6 +39,9 @@ enum hrf_end {
     HRF_END_LOST,       /* no record and no process: the machine or the launcher died */
     HRF_END_PREEMPTED,  /* preempted by the scheduler */
     HRF_END_CANCELLED,  /* cancelled by somebody else: not tried again unless the user asks */
+    HRF_END_NOT_BEGUN,  /* its script ended with an error before the launcher began: the node lacks
+                           the program, the run directory, a module */
+    HRF_END_NODE_LACKS, /* its node cannot open a file that this machine can: a slide or model */
     HRF_END_WITHDRAWN,  /* ended by this run (`hires-flow cancel`, a throttle), or never begun */
     HRF_N_ENDS
 };
@@ -69,6 +72,8 @@ const struct hrf_end_rule *hrf_state_rule(enum hrf_end end);
  * priority, except that any sign of too little memory decides: the kernel may kill one rank while
  * the rank's parent still exits normally. */
 struct hrf_end_evidence {
+    bool node_lacks;        /* the worker named a file that only its node cannot open */
+    bool has_begun;         /* start.json exists */
     bool has_sentinel;      /* done.json exists; the next fields come from it */
     bool exited;            /* the worker exited with exit_code; otherwise `signal` ended it (0: not
                                known) */
@@ -120,6 +125,18 @@ struct hrf_breaker {
 /* Records a failure after `ran_ms`. Returns true if the breaker trips. */
 bool hrf_breaker_failed(struct hrf_breaker *breaker, const char *message, int64_t ran_ms);
 void hrf_breaker_succeeded(struct hrf_breaker *breaker);
+
+/* The same for jobs that failed because of their node. A single bad node that takes one job after
+ * another is excluded (below) and does not end the run. The breaker therefore trips only if the
+ * jobs in a row ran on two or more nodes, or if there were 2 * HRF_BREAKER_LIMIT of them. */
+struct hrf_node_breaker {
+    struct hrf_breaker failures;
+    char node[64]; /* the node of the first job in the row */
+    bool is_on_several;
+};
+/* Returns true if the breaker trips. node "": not known. */
+bool hrf_node_breaker_failed(struct hrf_node_breaker *breaker, const char *message,
+                             const char *node);
 
 /* Node exclusion: a node on which HRF_EXCLUSION_FAILURES jobs were lost is not used for new jobs
  * until HRF_EXCLUSION_MS have passed since its last loss. Earlier losses are then forgotten. */

@@ -1,6 +1,8 @@
-/* slide_tiles.c - tiles of a zoomable map through the patch reader, and the slides kept open. */
+/* slide_tiles.c - tiles of a zoomable map through the patch reader, in children that a damaged
+ * slide may end. Each keeps the slides open that it read last. */
 #include "orchestrator/view/slide_tiles.h"
 
+#include "base/guard.h"
 #include "tiler/slide/slide.h"
 
 #include <pthread.h>
@@ -11,99 +13,64 @@
 
 #include <jpeglib.h>
 
-enum { OPEN_SLIDES = 8, QUALITY = 85, DEEPEST = 20, REDUCED_AT_MOST = 64 };
+enum { OPEN_SLIDES = 2, QUALITY = 85, DEEPEST = 20, REDUCED_AT_MOST = 64 };
 
 struct open_slide {
     char *path; /* NULL: free */
     struct hrf_slide *slide;
-    int users;
     uint64_t used_at;
 };
 
-struct hrf_slide_tiles {
-    pthread_mutex_t lock;
+/* A child's; the parent's stays empty. */
+struct reader {
     struct open_slide open[OPEN_SLIDES];
     uint64_t clock;
 };
 
-enum hrf_status hrf_slide_tiles_create(struct hrf_slide_tiles **out, struct hrf_error *err)
-{
-    struct hrf_slide_tiles *tiles = hrf_calloc(1, sizeof *tiles);
-    HRF_CHECK_MEMORY(tiles != NULL, err, "no memory for the viewer");
-    pthread_mutex_init(&tiles->lock, NULL);
-    *out = tiles;
-    return HRF_OK;
-}
+struct hrf_slide_tiles {
+    pthread_mutex_t lock;
+    pthread_cond_t one_is_free;
+    struct hrf_guard *guards[HRF_VIEW_READERS];
+    bool is_busy[HRF_VIEW_READERS];
+    struct reader reader;
+};
 
-static void forget(struct open_slide *entry)
+/* Of a tile, or of the range of zooms. The path follows, with its NUL. */
+struct question {
+    bool is_tile;
+    int64_t zoom, column, row;
+};
+
+/* ---- in a child ---- */
+
+static void close_slide(struct open_slide *entry)
 {
     hrf_slide_close(entry->slide);
     hrf_free(entry->path);
     *entry = (struct open_slide){ .path = NULL };
 }
 
-void hrf_slide_tiles_destroy(struct hrf_slide_tiles *tiles)
+/* The slide, which stays open in place of the one that was not used for longest. */
+static enum hrf_status find_slide(struct reader *reader, const char *path, struct hrf_slide **out,
+                                  struct hrf_error *err)
 {
-    if (tiles == NULL)
-        return;
-    for (int i = 0; i < OPEN_SLIDES; i++)
-        if (tiles->open[i].path != NULL)
-            forget(&tiles->open[i]);
-    pthread_mutex_destroy(&tiles->lock);
-    hrf_free(tiles);
-}
-
-/* The slide's entry, or one that is free or was not used for longest; NULL: all are in use. */
-static struct open_slide *find_entry(struct hrf_slide_tiles *tiles, const char *path)
-{
-    struct open_slide *best = NULL;
+    struct open_slide *entry = &reader->open[0];
     for (int i = 0; i < OPEN_SLIDES; i++) {
-        struct open_slide *entry = &tiles->open[i];
-        if (entry->path != NULL && strcmp(entry->path, path) == 0)
-            return entry;
-        if (entry->users == 0 && (best == NULL || entry->used_at < best->used_at))
-            best = entry;
+        if (reader->open[i].used_at < entry->used_at)
+            entry = &reader->open[i];
+        if (reader->open[i].path != NULL && strcmp(reader->open[i].path, path) == 0) {
+            entry = &reader->open[i];
+            break;
+        }
     }
-    return best;
-}
-
-static enum hrf_status open_entry(struct open_slide *entry, const char *path, struct hrf_error *err)
-{
-    if (entry->path != NULL && strcmp(entry->path, path) == 0)
-        return HRF_OK;
-    if (entry->path != NULL)
-        forget(entry);
-    entry->path = hrf_strdup(path);
-    HRF_CHECK_MEMORY(entry->path != NULL, err, "no memory for a path");
-    const enum hrf_status status = hrf_slide_open(path, &entry->slide, err);
-    if (status != HRF_OK)
-        forget(entry);
-    return status;
-}
-
-/* An open slide, which release_slide() gives back. */
-static enum hrf_status take_slide(struct hrf_slide_tiles *tiles, const char *path,
-                                  struct open_slide **out, struct hrf_error *err)
-{
-    pthread_mutex_lock(&tiles->lock);
-    struct open_slide *entry = find_entry(tiles, path);
-    enum hrf_status status = entry != NULL ? open_entry(entry, path, err)
-                                           : hrf_error_set(err, HRF_E_AGAIN,
-                                                           "%d slides are being read", OPEN_SLIDES);
-    if (status == HRF_OK) {
-        entry->users++;
-        entry->used_at = ++tiles->clock;
-        *out = entry;
+    if (entry->path == NULL || strcmp(entry->path, path) != 0) {
+        close_slide(entry);
+        HRF_TRY(hrf_slide_open(path, &entry->slide, err));
+        entry->path = hrf_strdup(path);
     }
-    pthread_mutex_unlock(&tiles->lock);
-    return status;
-}
-
-static void release_slide(struct hrf_slide_tiles *tiles, struct open_slide *entry)
-{
-    pthread_mutex_lock(&tiles->lock);
-    entry->users--;
-    pthread_mutex_unlock(&tiles->lock);
+    entry->used_at = ++reader->clock;
+    *out = entry->slide;
+    return HRF_OK;
 }
 
 static struct hrf_zoom_range range_of(const struct hrf_slide_info *info)
@@ -119,33 +86,23 @@ static struct hrf_zoom_range range_of(const struct hrf_slide_info *info)
     return range;
 }
 
-enum hrf_status hrf_slide_tiles_range(struct hrf_slide_tiles *tiles, const char *path,
-                                      struct hrf_zoom_range *out, struct hrf_error *err)
-{
-    struct open_slide *entry = NULL;
-    HRF_TRY(take_slide(tiles, path, &entry, err));
-    *out = range_of(hrf_slide_info(entry->slide));
-    release_slide(tiles, entry);
-    return HRF_OK;
-}
-
-/* libjpeg's way of telling an error: it must not return. */
+/* libjpeg reports an error by this function, which must not return. */
 struct jpeg_errors {
     struct jpeg_error_mgr base;
     jmp_buf back;
 };
 
-static void leave(j_common_ptr info)
+static void leave_libjpeg(j_common_ptr info)
 {
     struct jpeg_errors *errors = (struct jpeg_errors *)(void *)info->err;
     longjmp(errors->back, 1);
 }
 
-static bool encode(const unsigned char *rgb, unsigned char **out, unsigned long *n_bytes)
+static bool encode_jpeg(const unsigned char *rgb, unsigned char **out, unsigned long *n_bytes)
 {
     struct jpeg_errors errors;
     struct jpeg_compress_struct jpeg = { .err = jpeg_std_error(&errors.base) };
-    errors.base.error_exit = leave;
+    errors.base.error_exit = leave_libjpeg;
     if (setjmp(errors.back) != 0) {
         jpeg_destroy_compress(&jpeg);
         return false;
@@ -167,22 +124,6 @@ static bool encode(const unsigned char *rgb, unsigned char **out, unsigned long 
     return true;
 }
 
-/* libjpeg's memory is malloc's; ours is counted by hrf_alloc. */
-static enum hrf_status make_jpeg(const unsigned char *rgb, unsigned char **out, size_t *n_bytes,
-                                 struct hrf_error *err)
-{
-    unsigned char *jpeg = NULL;
-    unsigned long n = 0;
-    const bool is_made = encode(rgb, &jpeg, &n);
-    *out = is_made ? hrf_alloc(n) : NULL;
-    if (*out != NULL)
-        memcpy(*out, jpeg, n);
-    free(jpeg); /* ci-allow: libjpeg's */
-    *n_bytes = n;
-    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a tile");
-    return HRF_OK;
-}
-
 static enum hrf_status read_tile(struct hrf_slide *slide, int64_t zoom, int64_t column, int64_t row,
                                  unsigned char *rgb, struct hrf_error *err)
 {
@@ -198,21 +139,109 @@ static enum hrf_status read_tile(struct hrf_slide *slide, int64_t zoom, int64_t 
     return hrf_patch_reader_read(reader, column * side, row * side, rgb, NULL, NULL, err);
 }
 
+static enum hrf_status answer_tile(struct hrf_slide *slide, const struct question *q,
+                                   struct hrf_strbuf *answer, struct hrf_error *err)
+{
+    const struct hrf_zoom_range range = range_of(hrf_slide_info(slide));
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc((size_t)HRF_VIEW_TILE * HRF_VIEW_TILE * 3);
+    unsigned char *jpeg = NULL;
+    unsigned long n_bytes = 0;
+    if (q->zoom < range.lowest || q->zoom > range.highest)
+        return hrf_error_set(err, HRF_E_USER, "there is no zoom %lld; %d to %d are there",
+                             (long long)q->zoom, range.lowest, range.highest);
+    HRF_TRY(read_tile(slide, q->zoom, q->column, q->row, rgb, err));
+    const bool is_made = encode_jpeg(rgb, &jpeg, &n_bytes);
+    if (is_made)
+        hrf_strbuf_add(answer, jpeg, n_bytes);
+    free(jpeg); /* ci-allow: libjpeg's */
+    return is_made ? HRF_OK : hrf_error_set(err, HRF_E_EXTERNAL, "libjpeg makes no tile of it");
+}
+
+static enum hrf_status answer_question(void *context, const void *question,
+                                       struct hrf_strbuf *answer, struct hrf_error *err)
+{
+    struct question q;
+    struct hrf_slide *slide = NULL;
+    memcpy(&q, question, sizeof q);
+    HRF_TRY(find_slide(context, (const char *)question + sizeof q, &slide, err));
+    if (q.is_tile)
+        return answer_tile(slide, &q, answer, err);
+    const struct hrf_zoom_range range = range_of(hrf_slide_info(slide));
+    hrf_strbuf_add(answer, &range, sizeof range);
+    return HRF_OK;
+}
+
+/* ---- in the viewer ---- */
+
+enum hrf_status hrf_slide_tiles_create(struct hrf_slide_tiles **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_slide_tiles) tiles = hrf_calloc(1, sizeof *tiles);
+    pthread_mutex_init(&tiles->lock, NULL);
+    pthread_cond_init(&tiles->one_is_free, NULL);
+    for (int i = 0; i < HRF_VIEW_READERS; i++)
+        HRF_TRY(hrf_guard_create(answer_question, &tiles->reader, &tiles->guards[i], err));
+    HRF_MOVE(*out, tiles);
+    return HRF_OK;
+}
+
+void hrf_slide_tiles_destroy(struct hrf_slide_tiles *tiles)
+{
+    if (tiles == NULL)
+        return;
+    for (int i = 0; i < HRF_VIEW_READERS; i++)
+        hrf_guard_destroy(tiles->guards[i]);
+    pthread_cond_destroy(&tiles->one_is_free);
+    pthread_mutex_destroy(&tiles->lock);
+    hrf_free(tiles);
+}
+
+static int find_free(const struct hrf_slide_tiles *tiles)
+{
+    int i = 0;
+    while (i < HRF_VIEW_READERS && tiles->is_busy[i])
+        i++;
+    return i;
+}
+
+static enum hrf_status ask_child(struct hrf_slide_tiles *tiles, const char *path,
+                                 const struct question *q, struct hrf_strbuf *answer,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) question = HRF_STRBUF_INIT;
+    hrf_strbuf_add(&question, q, sizeof *q);
+    hrf_strbuf_add(&question, path, strlen(path) + 1);
+    pthread_mutex_lock(&tiles->lock);
+    while (find_free(tiles) == HRF_VIEW_READERS)
+        pthread_cond_wait(&tiles->one_is_free, &tiles->lock);
+    const int i = find_free(tiles);
+    tiles->is_busy[i] = true;
+    pthread_mutex_unlock(&tiles->lock);
+    const enum hrf_status status = hrf_guard_ask(tiles->guards[i], path, question.text,
+                                                 question.length, answer, err);
+    pthread_mutex_lock(&tiles->lock);
+    tiles->is_busy[i] = false;
+    pthread_cond_signal(&tiles->one_is_free);
+    pthread_mutex_unlock(&tiles->lock);
+    return status;
+}
+
+enum hrf_status hrf_slide_tiles_range(struct hrf_slide_tiles *tiles, const char *path,
+                                      struct hrf_zoom_range *out, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) answer = HRF_STRBUF_INIT;
+    HRF_TRY(ask_child(tiles, path, &(struct question){ .is_tile = false }, &answer, err));
+    memcpy(out, answer.text, sizeof *out);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_slide_tiles_read(struct hrf_slide_tiles *tiles, const char *path, int64_t zoom,
                                      int64_t column, int64_t row, unsigned char **jpeg,
                                      size_t *n_bytes, struct hrf_error *err)
 {
-    struct open_slide *entry = NULL;
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc((size_t)HRF_VIEW_TILE * HRF_VIEW_TILE * 3);
-    HRF_CHECK_MEMORY(rgb != NULL, err, "no memory for a tile");
-    HRF_TRY(take_slide(tiles, path, &entry, err));
-    const struct hrf_zoom_range range = range_of(hrf_slide_info(entry->slide));
-    enum hrf_status status = zoom >= range.lowest && zoom <= range.highest
-                                 ? read_tile(entry->slide, zoom, column, row, rgb, err)
-                                 : hrf_error_set(err, HRF_E_USER,
-                                                 "there is no zoom %lld; %d to %d are there",
-                                                 (long long)zoom, range.lowest, range.highest);
-    release_slide(tiles, entry);
-    HRF_TRY(status);
-    return make_jpeg(rgb, jpeg, n_bytes, err);
+    HRF_AUTO_RELEASE(hrf_strbuf) answer = HRF_STRBUF_INIT;
+    const struct question question = { true, zoom, column, row };
+    HRF_TRY(ask_child(tiles, path, &question, &answer, err));
+    *n_bytes = answer.length;
+    *jpeg = (unsigned char *)hrf_strbuf_detach(&answer);
+    return HRF_OK;
 }

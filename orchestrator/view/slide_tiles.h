@@ -1,8 +1,10 @@
-/* slide_tiles.h - a slide as square tiles of a zoomable map, JPEG.
+/* slide_tiles.h - a slide as square JPEG tiles of a zoomable map.
  *
- * Zoom levels are powers of two: at the highest one a pixel of a tile is one of level 0, at each
- * lower one it is twice as wide. Tiles are read through the patch reader, as a run reads patches.
- * The slides that were used last stay open. Any number of threads may call.
+ * Zoom levels are powers of two: a pixel of a tile is a pixel of level 0 at the highest one, and
+ * twice as wide at each lower one. Tiles are read by the patch reader, as a run reads patches.
+ * Slides are read by children of this process (base/guard.h), each of which keeps the slides that
+ * it read last open. Any number of threads may call; as many are served at once as there are
+ * children.
  */
 #ifndef HRF_ORCHESTRATOR_VIEW_SLIDE_TILES_H
 #define HRF_ORCHESTRATOR_VIEW_SLIDE_TILES_H
@@ -13,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HRF_VIEW_TILE = 256 }; /* px of a side */
+enum { HRF_VIEW_TILE = 256 /* px of a side */, HRF_VIEW_READERS = 4 };
 
 struct hrf_slide_tiles; /* opaque */
 
@@ -29,8 +31,8 @@ struct hrf_zoom_range {
 HRF_CHECKED enum hrf_status hrf_slide_tiles_range(struct hrf_slide_tiles *tiles, const char *path,
                                                   struct hrf_zoom_range *out,
                                                   struct hrf_error *err);
-/* Tile (column, row) at `zoom`, heap. HRF_E_USER: there is no such tile, or the slide cannot be
- * read there. */
+/* Reads tile (column, row) at `zoom` as JPEG (heap). HRF_E_USER: there is no such tile, or the
+ * slide cannot be read there. */
 HRF_CHECKED enum hrf_status hrf_slide_tiles_read(struct hrf_slide_tiles *tiles, const char *path,
                                                  int64_t zoom, int64_t column, int64_t row,
                                                  unsigned char **jpeg, size_t *n_bytes,

@@ -5,7 +5,8 @@
 #include "aggregate/segmentation/mask.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "base/png_write.h"
+#include "image/colours.h"
+#include "image/png_write.h"
 #include "schema/store/store.h"
 #include "schema/workflow/workflow.h"
 
@@ -17,7 +18,6 @@ static enum hrf_status load_workflow(const char *directory, struct hrf_workflow 
 {
     struct hrf_findings findings = HRF_FINDINGS_INIT;
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "workflow.yaml");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     const enum hrf_status status = hrf_workflow_load_of_run(path, NULL, 0, out, &findings, err);
     hrf_findings_release(&findings);
     return status;
@@ -36,6 +36,35 @@ static json_t *number_or_null(double number)
 /* What patches have in a run with a slide head, in the place of classes. */
 static const char attention[] = "attention (rank)";
 
+/* n_items if the model has no positive class. */
+static size_t positive_class(const struct hrf_workflow *w)
+{
+    size_t i = 0;
+    while (i < w->model.classes.n_items &&
+           (w->model.positive == NULL || strcmp(w->model.classes.items[i], w->model.positive) != 0))
+        i++;
+    return i;
+}
+
+static json_t *colour(struct hrf_rgb rgb)
+{
+    return json_pack("[iii]", rgb.r, rgb.g, rgb.b);
+}
+
+/* The colours that the report has: maps at even steps from 0 to 1, and one for each class. */
+static json_t *describe_colours(const struct hrf_workflow *w)
+{
+    enum { STEPS = 32 };
+    json_t *rising = json_array(), *diverging = json_array(), *classes = json_array();
+    for (int i = 0; i <= STEPS; i++) {
+        json_array_append_new(rising, colour(hrf_colour_map((double)i / STEPS)));
+        json_array_append_new(diverging, colour(hrf_colour_diverging((double)i / STEPS)));
+    }
+    for (size_t i = 0; i < w->model.classes.n_items; i++)
+        json_array_append_new(classes, colour(hrf_colour_of_class(i, positive_class(w))));
+    return json_pack("{sososo}", "rising", rising, "diverging", diverging, "classes", classes);
+}
+
 static json_t *describe_workflow(const struct hrf_workflow *w)
 {
     json_t *classes = json_array(), *precisions = json_array();
@@ -46,11 +75,12 @@ static json_t *describe_workflow(const struct hrf_workflow *w)
         json_array_append_new(classes, json_string(attention));
     for (size_t i = 0; i < w->n_precisions; i++)
         json_array_append_new(precisions, json_string(hrf_precision_name(w->precision[i])));
-    return json_pack("{sosososososbsb}", "name", hrf_json_string(w->name), "classes", classes,
+    return json_pack("{sosososososbsbso}", "name", hrf_json_string(w->name), "classes", classes,
                      "positive", text_or_null(has_head ? attention : w->model.positive),
                      "precisions", precisions, "threshold", number_or_null(w->aggregate.threshold),
                      "is_embedding", w->model.output == HRF_OUTPUT_EMBEDDING && !has_head,
-                     "is_segmentation", w->model.output == HRF_OUTPUT_SEGMENTATION);
+                     "is_segmentation", w->model.output == HRF_OUTPUT_SEGMENTATION, "colours",
+                     describe_colours(w));
 }
 
 static json_t *describe_slide(const struct hrf_slide_row *slide)
@@ -81,14 +111,6 @@ static enum hrf_status add_scores(struct hrf_store *store, json_t *const by_id,
     return HRF_OK;
 }
 
-static enum hrf_status finish(json_t *value, struct hrf_strbuf *out, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *text = value != NULL ? hrf_json_text(value) : NULL;
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the viewer");
-    hrf_strbuf_addf(out, "%s", text);
-    return hrf_strbuf_status(out, err);
-}
-
 enum hrf_status hrf_view_run(const char *directory, struct hrf_strbuf *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
@@ -110,7 +132,9 @@ enum hrf_status hrf_view_run(const char *directory, struct hrf_strbuf *out, stru
     hrf_slide_rows_release(&slides);
     json_object_set_new(value, "slides", list);
     HRF_TRY(add_scores(store, by_id, err));
-    return finish(value, out, err);
+    HRF_AUTO_FREE char *text = hrf_json_text(value);
+    hrf_strbuf_adds(out, text);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_view_patches(const char *directory, int64_t slide_id, struct hrf_strbuf *out,
@@ -130,7 +154,7 @@ enum hrf_status hrf_view_patches(const char *directory, int64_t slide_id, struct
         hrf_strbuf_addf(out, "%s%d,%d", i > 0 ? "," : "", (int)plan->patches[i].x,
                         (int)plan->patches[i].y);
     hrf_strbuf_addf(out, "]}");
-    return hrf_strbuf_status(out, err);
+    return HRF_OK;
 }
 
 static void put_values(struct hrf_strbuf *out, int n_classes, const float *values, int64_t n)
@@ -147,20 +171,11 @@ static void put_values(struct hrf_strbuf *out, int n_classes, const float *value
 static enum hrf_status put_attention(const struct hrf_head_scores *head, size_t positive,
                                      struct hrf_strbuf *out, struct hrf_error *err)
 {
-    HRF_AUTO_FREE float *ranks = hrf_alloc_array((size_t)head->n_patches, sizeof *ranks);
+    HRF_AUTO_FREE float *ranks = hrf_try_alloc_array((size_t)head->n_patches, sizeof *ranks);
     HRF_CHECK_MEMORY(ranks != NULL, err, "no memory for the attention of a slide");
     HRF_TRY(hrf_head_scores_rank(head, positive, ranks, err));
     put_values(out, 1, ranks, head->n_patches);
-    return hrf_strbuf_status(out, err);
-}
-
-static size_t positive_class(const struct hrf_workflow *w)
-{
-    size_t i = 0;
-    while (i + 1 < w->model.classes.n_items &&
-           strcmp(w->model.classes.items[i], w->model.positive) != 0)
-        i++;
-    return i;
+    return HRF_OK;
 }
 
 enum hrf_status hrf_view_scores(const char *directory, int64_t slide_id, const char *precision,
@@ -179,7 +194,7 @@ enum hrf_status hrf_view_scores(const char *directory, int64_t slide_id, const c
     HRF_TRY(hrf_store_get_scores(store, slide_id, precision, &scores, err));
     put_values(out, (int)scores->n_classes, scores->probabilities,
                scores->n_patches * scores->n_classes);
-    return hrf_strbuf_status(out, err);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_view_mask(const char *directory, int64_t slide_id, unsigned char **out,
@@ -192,7 +207,7 @@ enum hrf_status hrf_view_mask(const char *directory, int64_t slide_id, unsigned 
     if (plan->mask_png.n_bytes == 0)
         return hrf_error_set(err, HRF_E_AGAIN, "slide %lld has no tissue mask",
                              (long long)slide_id);
-    *out = hrf_alloc(plan->mask_png.n_bytes);
+    *out = hrf_try_alloc(plan->mask_png.n_bytes);
     HRF_CHECK_MEMORY(*out != NULL, err, "no memory for the tissue mask");
     memcpy(*out, plan->mask_png.data, plan->mask_png.n_bytes);
     *n_bytes = plan->mask_png.n_bytes;
@@ -202,7 +217,7 @@ enum hrf_status hrf_view_mask(const char *directory, int64_t slide_id, unsigned 
 enum hrf_status hrf_view_labels(const char *directory, int64_t slide_id, const char *precision,
                                 unsigned char **out, size_t *n_bytes, struct hrf_error *err)
 {
-    enum { MOST_SIDE = 2048 };
+    enum { MAX_SIDE = 2048 };
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_scores) scores = NULL;
@@ -215,9 +230,10 @@ enum hrf_status hrf_view_labels(const char *directory, int64_t slide_id, const c
     HRF_TRY(hrf_mask_create(plan, &scores->labels, scores->n_classes, &mask, err));
     int32_t level = 0;
     struct hrf_mask_size size = hrf_mask_level_size(mask, 0);
-    while (size.width > MOST_SIDE || size.height > MOST_SIDE)
+    while (size.width > MAX_SIDE || size.height > MAX_SIDE)
         size = hrf_mask_level_size(mask, ++level);
-    HRF_AUTO_FREE unsigned char *labels = hrf_alloc_array((size_t)size.width, (size_t)size.height);
+    HRF_AUTO_FREE unsigned char *labels = hrf_try_alloc_array((size_t)size.width,
+                                                              (size_t)size.height);
     HRF_CHECK_MEMORY(labels != NULL, err, "no memory for a mask");
     HRF_TRY(hrf_mask_rows(mask, level, 0, size.height, labels, err));
     return hrf_png_write(labels, size.width, size.height, 1, HRF_PNG_FLAT, out, n_bytes, err);
@@ -255,5 +271,5 @@ enum hrf_status hrf_view_outlines(const char *directory, int64_t slide_id, struc
         hrf_strbuf_addf(out, "]");
     }
     hrf_strbuf_addf(out, "]");
-    return hrf_strbuf_status(out, err);
+    return HRF_OK;
 }

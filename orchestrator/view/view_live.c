@@ -1,18 +1,18 @@
 /* view_live.c - events and logs of a run for the viewer's page. */
 #include "orchestrator/view/view_live.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "schema/record/start.h"
 #include "schema/store/tasks.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_EVENTS = 200, LOG_BYTES = 32768 };
+enum { MAX_EVENTS = 200, LOG_BYTES = 32768 };
 
 enum hrf_status hrf_view_events(const char *directory, struct hrf_strbuf *out,
                                 struct hrf_error *err)
@@ -22,7 +22,7 @@ enum hrf_status hrf_view_events(const char *directory, struct hrf_strbuf *out,
     HRF_AUTO_JSON list = json_array();
     HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(hrf_store_get_events(store, NULL, &events, err));
-    for (size_t i = events.n_items; i-- > 0 && json_array_size(list) < MOST_EVENTS;) {
+    for (size_t i = events.n_items; i-- > 0 && json_array_size(list) < MAX_EVENTS;) {
         const struct hrf_event_row *event = &events.items[i];
         if (strcmp(event->subject, "task") == 0) /* one for each result */
             continue;
@@ -31,9 +31,8 @@ enum hrf_status hrf_view_events(const char *directory, struct hrf_strbuf *out,
                                               hrf_json_string(event->text)));
     }
     HRF_AUTO_FREE char *text = hrf_json_text(list);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the events");
     hrf_strbuf_adds(out, text);
-    return hrf_strbuf_status(out, err);
+    return HRF_OK;
 }
 
 /* The folder of the job's newest attempt, relative to the run directory. Heap. */
@@ -50,21 +49,21 @@ static enum hrf_status find_attempt(const char *directory, const char *job_id, c
             found = &attempts.items[i];
     if (found == NULL)
         return hrf_error_set(err, HRF_E_USER, "there is no job '%s'", job_id);
-    *out = hrf_path_join(directory, found->directory);
-    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a path");
+    *out = hrf_strdup(found->directory);
     return HRF_OK;
 }
 
 /* Of the newest start that has one: a scheduler may start an attempt again. */
-static int open_log(const char *attempt)
+static enum hrf_status open_log(const char *directory, const char *attempt, int *fd,
+                                struct hrf_error *err)
 {
-    int fd = -1;
-    for (int k = HRF_MAX_STARTS - 1; k >= 0 && fd < 0; k--) {
+    enum hrf_status status = HRF_E_AGAIN;
+    for (int k = HRF_MAX_STARTS - 1; k >= 0 && status != HRF_OK; k--) {
         HRF_AUTO_FREE char *start = hrf_start_directory(attempt, k);
-        HRF_AUTO_FREE char *path = start != NULL ? hrf_path_join(start, "log") : NULL;
-        fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+        HRF_AUTO_FREE char *path = hrf_path_join(start, "log");
+        status = hrf_file_open_below(directory, path, fd, err);
     }
-    return fd;
+    return status;
 }
 
 enum hrf_status hrf_view_log(const char *directory, const char *job_id, struct hrf_strbuf *out,
@@ -72,11 +71,14 @@ enum hrf_status hrf_view_log(const char *directory, const char *job_id, struct h
 {
     HRF_AUTO_FREE char *attempt = NULL;
     HRF_AUTO_FREE char *text = hrf_alloc(LOG_BYTES);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a log");
     HRF_TRY(find_attempt(directory, job_id, &attempt, err));
-    HRF_AUTO_CLOSE int fd = open_log(attempt);
-    if (fd < 0)
+    HRF_AUTO_CLOSE int fd = -1;
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = open_log(directory, attempt, &fd, &why);
+    if (status != HRF_OK && why.native == ENOENT)
         return hrf_error_set(err, HRF_E_AGAIN, "%s has no log (yet), or it was removed", job_id);
+    if (status != HRF_OK)
+        return hrf_error_set(err, status, "%s", why.text);
     const off_t end = lseek(fd, 0, SEEK_END);
     const off_t from = end > LOG_BYTES ? end - LOG_BYTES : 0;
     const ssize_t n = end >= 0 ? pread(fd, text, LOG_BYTES, from) : -1;
@@ -85,5 +87,5 @@ enum hrf_status hrf_view_log(const char *directory, const char *job_id, struct h
     const char *begin = from > 0 ? memchr(text, '\n', (size_t)n) : NULL;
     begin = begin != NULL ? begin + 1 : text;
     hrf_strbuf_add(out, begin, (size_t)(text + n - begin));
-    return hrf_strbuf_status(out, err);
+    return HRF_OK;
 }

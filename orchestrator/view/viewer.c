@@ -1,14 +1,14 @@
 /* viewer.c - the viewer's web server: who may ask, and which address is answered by what. */
 #include "orchestrator/view/viewer.h"
 
+#include "base/embedded.h"
 #include "base/file.h"
 #include "base/path.h"
-#include "base/precision.h"
 #include "base/strbuf.h"
-#include "orchestrator/view/page_files.h"
 #include "orchestrator/view/slide_tiles.h"
 #include "orchestrator/view/view_data.h"
 #include "orchestrator/view/view_live.h"
+#include "schema/settings/precision.h"
 #include "schema/store/store.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { THREADS = 4, TOKEN_BYTES = 16 };
+extern const struct hrf_embedded hrf_view_files[]; /* of page/ */
+
+enum { THREADS = HRF_VIEW_READERS, TOKEN_BYTES = 16 };
+/* A connection that has not shown the token is closed soon: anybody on this machine may make more
+ * than are accepted. A browser's stays open. */
+enum { SILENT_S = 5, OWNER_S = 60 };
 
 struct shown_slide {
     int64_t id;
@@ -141,8 +146,8 @@ static enum hrf_status slide_path(struct hrf_viewer *viewer, int64_t id, char **
             viewer->last = (struct shown_slide){ id, path };
         }
     }
-    if (status == HRF_OK && (*out = hrf_strdup(viewer->last.path)) == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    if (status == HRF_OK)
+        *out = hrf_strdup(viewer->last.path);
     pthread_mutex_unlock(&viewer->lock);
     return status;
 }
@@ -200,12 +205,11 @@ static enum hrf_status answer_slide(struct hrf_viewer *viewer, int64_t id, const
 static enum hrf_status answer_leaflet(const struct hrf_viewer *viewer, const char *name,
                                       struct answer *a, struct hrf_error *err)
 {
-    enum { MOST = 1 << 22 };
+    enum { MAX = 1 << 22 };
     HRF_AUTO_FREE char *path = hrf_path_join(viewer->config.leaflet, name);
     char *text = NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     a->is_kept = true;
-    HRF_TRY(hrf_file_read(path, MOST, &text, &a->n_bytes, err));
+    HRF_TRY(hrf_file_read(path, MAX, &text, &a->n_bytes, err));
     a->bytes = (unsigned char *)text;
     return HRF_OK;
 }
@@ -235,26 +239,31 @@ static enum hrf_status answer_log(const struct hrf_viewer *viewer, const char *w
     return hrf_view_log(viewer->config.directory, job, &a->text, err);
 }
 
+static const char *type_of(const char *name)
+{
+    const char *ending = strrchr(name, '.');
+    return strcmp(ending, ".html") == 0  ? "text/html; charset=utf-8"
+           : strcmp(ending, ".css") == 0 ? "text/css; charset=utf-8"
+                                         : "text/javascript; charset=utf-8";
+}
+
 /* `path` follows the token. */
 static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, struct answer *a,
                                    struct hrf_error *err)
 {
     int64_t id;
     const char *at = path;
-    for (size_t i = 0; i < hrf_n_page_files; i++) {
-        const struct hrf_page_file *file = &hrf_page_files[i];
-        if (strcmp(path, file->name) != 0)
-            continue;
-        a->type = file->type;
-        hrf_strbuf_add(&a->text, file->bytes, file->n_bytes);
-        return hrf_strbuf_status(&a->text, err);
+    const struct hrf_embedded *file = hrf_embedded_find(hrf_view_files,
+                                                        *path != '\0' ? path : "view.html");
+    if (file != NULL) {
+        a->type = type_of(file->name);
+        hrf_strbuf_add(&a->text, file->text, file->n_bytes);
+        return HRF_OK;
     }
-    a->type = "text/javascript; charset=utf-8";
-    if (strcmp(path, "leaflet.js") == 0)
+    if (strcmp(path, "leaflet.js") == 0 || strcmp(path, "leaflet.css") == 0) {
+        a->type = type_of(path);
         return answer_leaflet(viewer, path, a, err);
-    a->type = "text/css; charset=utf-8";
-    if (strcmp(path, "leaflet.css") == 0)
-        return answer_leaflet(viewer, path, a, err);
+    }
     a->type = "application/json";
     if (strcmp(path, "run.json") == 0) {
         forget_slide(viewer);
@@ -335,9 +344,11 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     } else if (!is_local_host(host) || !has_token(viewer, url)) {
         a.code = MHD_HTTP_FORBIDDEN;
         hrf_strbuf_addf(&a.text, "the address lacks the token that 'hires-flow view' printed\n");
-    } else if ((status = answer_path(viewer, url + strlen(viewer->token) + 2, &a, &err)) !=
-               HRF_OK) {
-        answer_error(&a, status, &err);
+    } else {
+        MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)OWNER_S);
+        status = answer_path(viewer, url + strlen(viewer->token) + 2, &a, &err);
+        if (status != HRF_OK)
+            answer_error(&a, status, &err);
     }
     return send_answer(connection, &a);
 }
@@ -357,18 +368,17 @@ static enum hrf_status listen_on(struct hrf_viewer *viewer, struct hrf_error *er
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)viewer->config.port),
                                    .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    viewer->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL,
-                                      (uint16_t)viewer->config.port, NULL, NULL, handle, viewer,
-                                      MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
-                                      MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-                                      MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
+    viewer->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, (uint16_t)viewer->config.port, NULL, NULL,
+        handle, viewer, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)SILENT_S, MHD_OPTION_END);
     if (viewer->daemon == NULL)
         return hrf_error_set(err, HRF_E_USER,
                              "port %d of this machine cannot be listened on; --port names another",
                              viewer->config.port);
     viewer->port = MHD_get_daemon_info(viewer->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
     viewer->url = hrf_format("http://127.0.0.1:%d/%s/", viewer->port, viewer->token);
-    HRF_CHECK_MEMORY(viewer->url != NULL, err, "no memory for the viewer");
     return HRF_OK;
 }
 
@@ -377,7 +387,6 @@ enum hrf_status hrf_viewer_start(const struct hrf_viewer_config *config, struct 
 {
     HRF_AUTO(hrf_store) store = NULL;
     HRF_AUTO(hrf_viewer) viewer = hrf_calloc(1, sizeof *viewer);
-    HRF_CHECK_MEMORY(viewer != NULL, err, "no memory for the viewer");
     viewer->config = *config;
     pthread_mutex_init(&viewer->lock, NULL);
     HRF_TRY(hrf_store_open_run(config->directory, &store, err));

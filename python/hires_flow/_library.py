@@ -36,6 +36,14 @@ class ModelOptions(ctypes.Structure):
         ("calibration", c_char_p),
         ("threads", c_int),
         ("memory_limit_bytes", c_int64),
+        ("classes", ctypes.POINTER(c_char_p)),
+        ("n_classes", c_int),
+        ("output", c_char_p),
+        ("input_mean", c_double * 3),
+        ("input_std", c_double * 3),
+        ("input_size", c_int64),
+        ("input_resize", c_int64),
+        ("input_interpolation", c_char_p),
     ]
 
 
@@ -59,8 +67,10 @@ _FUNCTIONS = {
     "last_error": (c_char_p, []),
     "model_open": (c_void_p, [c_char_p, ctypes.POINTER(ModelOptions)]),
     "model_close": (None, [c_void_p]),
-    "model_calibrate": (c_int, [c_void_p, _FLOATS, ctypes.POINTER(Shape)]),
-    "model_run": (c_int, [c_void_p, _FLOATS, ctypes.POINTER(Shape)]),
+    "model_score": (_FLOATS, [c_void_p, _BYTES, c_int64, c_int64, ctypes.POINTER(c_int64)]),
+    "model_calibrate": (c_int, [c_void_p, _BYTES, c_int64, c_int64]),
+    "model_run_raw": (c_int, [c_void_p, _FLOATS, ctypes.POINTER(Shape)]),
+    "model_calibrate_raw": (c_int, [c_void_p, _FLOATS, ctypes.POINTER(Shape)]),
     "model_n_outputs": (c_int, [c_void_p]),
     "model_output_name": (c_char_p, [c_void_p, c_int]),
     "model_output": (_FLOATS, [c_void_p, c_int, ctypes.POINTER(Shape)]),

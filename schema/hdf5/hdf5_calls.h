@@ -1,9 +1,9 @@
 /* hdf5_calls.h - the functions of hdf5_file.h and hdf5_reader.h as a table.
  *
- * HDF5 brings a dozen libraries along, which took half of the time in which a program starts, and
- * few programs need it: so it is in the module hrf_hdf5.so, which the first file that is created or
- * opened loads. The module defines the functions themselves; hdf5_calls.c defines functions of the
- * same names for everybody else, which hand their arguments to the module's.
+ * HDF5 depends on a dozen libraries, which took half of a program's start, and few programs need
+ * it. It is therefore in the module hrf_hdf5.so, which is loaded with the first file that is
+ * created or opened. The module defines the functions themselves; hdf5_calls.c defines functions of
+ * the same names for all other code, which pass their arguments to the module's.
  */
 #ifndef HRF_SCHEMA_HDF5_HDF5_CALLS_H
 #define HRF_SCHEMA_HDF5_HDF5_CALLS_H
@@ -11,7 +11,7 @@
 #include "schema/hdf5/hdf5_file.h"
 #include "schema/hdf5/hdf5_reader.h"
 
-/* What the module gives; each entry is the function hrf_hdf5_<entry>. */
+/* The module's functions; each entry is hrf_hdf5_<entry>. */
 struct hrf_hdf5_calls {
     enum hrf_status (*file_create)(const char *path, struct hrf_hdf5_file **out,
                                    struct hrf_error *err);
@@ -31,25 +31,30 @@ struct hrf_hdf5_calls {
     enum hrf_status (*reader_open)(const char *path, struct hrf_hdf5_reader **out,
                                    struct hrf_error *err);
     void (*reader_close)(struct hrf_hdf5_reader *reader);
+    const char *(*reader_path)(const struct hrf_hdf5_reader *reader);
     char (*kind)(const struct hrf_hdf5_reader *reader, const char *name);
+    enum hrf_status (*check_inside)(const struct hrf_hdf5_reader *reader, const char *name,
+                                    struct hrf_error *err);
     int64_t (*members)(const struct hrf_hdf5_reader *reader, const char *group, char *name,
                        size_t size);
     enum hrf_status (*table_size)(const struct hrf_hdf5_reader *reader, const char *name,
                                   int64_t *rows, int64_t *columns, struct hrf_error *err);
     enum hrf_status (*read_floats)(const struct hrf_hdf5_reader *reader, const char *name,
-                                   float *out, struct hrf_error *err);
+                                   int64_t first, int64_t n, int64_t columns, float *out,
+                                   struct hrf_error *err);
     enum hrf_status (*read_doubles)(const struct hrf_hdf5_reader *reader, const char *name,
-                                    double *out, struct hrf_error *err);
+                                    int64_t first, int64_t n, int64_t columns, double *out,
+                                    struct hrf_error *err);
     bool (*text)(const struct hrf_hdf5_reader *reader, const char *object, const char *key,
                  char *out, size_t size);
     int64_t (*numbers)(const struct hrf_hdf5_reader *reader, const char *object, const char *key,
-                       double *out, int64_t most);
+                       double *out, int64_t max);
 
     void (*version)(char *out, size_t size); /* of the HDF5 library: "1.10.8" */
 };
 
-/* Loads the module once. HRF_E_EXTERNAL with what is missing and what to do. `version` is of the
- * HDF5 library; it may be NULL. */
+/* Loads the module once and writes the version of the HDF5 library to `version` (may be NULL).
+ * HRF_E_EXTERNAL: the text says what is missing and what to do. */
 HRF_CHECKED enum hrf_status hrf_hdf5_look(char *version, size_t size, struct hrf_error *err);
 
 #endif

@@ -59,10 +59,8 @@ enum hrf_status hrf_hdf5_file_create(const char *path, struct hrf_hdf5_file **ou
     H5dont_atexit(); /* a file that a full disk left half written would be tried again at the end */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* errors are returned, not printed */
     HRF_AUTO(hrf_hdf5_file) file = hrf_calloc(1, sizeof *file);
-    HRF_CHECK_MEMORY(file != NULL, err, "no memory for an HDF5 file");
     file->file = file->float16 = file->set = H5I_INVALID_HID;
     file->path = hrf_strdup(path);
-    HRF_CHECK_MEMORY(file->path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_file_temporary(path, &file->temporary, &fd, err));
     close(fd); /* the library opens it by its name */
     file->file = H5Fcreate(file->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);

@@ -2,9 +2,9 @@
  *
  * It is written under a temporary name beside its place, a chunk at a time, so that memory does not
  * depend on its size, then synced and renamed: a crash leaves the old file or the new one. Errors
- * stick: after the first one, adding does nothing and write() reports it; a full disk is told with
- * the system's reason. HDF5's library is used by one thread at a time: the caller sees to that.
- * It is loaded when it is first needed (hdf5_calls.h).
+ * are kept: after the first one, adding does nothing and hrf_hdf5_file_write() reports it, a full
+ * disk with the system's reason. Only one thread at a time may use HDF5's library; the caller
+ * ensures that. The library is loaded when it is first needed (hdf5_calls.h).
  */
 #ifndef HRF_SCHEMA_HDF5_HDF5_FILE_H
 #define HRF_SCHEMA_HDF5_HDF5_FILE_H
@@ -17,7 +17,7 @@
 struct hrf_hdf5_file; /* opaque */
 
 enum hrf_hdf5_type { HRF_HDF5_INT32, HRF_HDF5_INT64, HRF_HDF5_FLOAT16, HRF_HDF5_FLOAT32 };
-/* Bytes of a number. */
+/* Returns the size of a number in bytes. */
 static inline size_t hrf_hdf5_type_size(enum hrf_hdf5_type type)
 {
     return type == HRF_HDF5_INT64 ? 8 : type == HRF_HDF5_FLOAT16 ? 2 : 4;
@@ -25,7 +25,7 @@ static inline size_t hrf_hdf5_type_size(enum hrf_hdf5_type type)
 
 HRF_CHECKED enum hrf_status hrf_hdf5_file_create(const char *path, struct hrf_hdf5_file **out,
                                                  struct hrf_error *err);
-/* A file that was not written is removed. */
+/* Removes the file unless hrf_hdf5_file_write() succeeded. */
 void hrf_hdf5_file_destroy(struct hrf_hdf5_file *file);
 HRF_DEFINE_AUTO(hrf_hdf5_file)
 
@@ -36,7 +36,7 @@ void hrf_hdf5_begin_rows(struct hrf_hdf5_file *file, const char *name, enum hrf_
                          int64_t n, int64_t width);
 void hrf_hdf5_append_rows(struct hrf_hdf5_file *file, int64_t n, const void *values);
 void hrf_hdf5_end_rows(struct hrf_hdf5_file *file);
-/* The same at once. */
+/* Adds a data set in one step. */
 static inline void hrf_hdf5_add_rows(struct hrf_hdf5_file *file, const char *name,
                                      enum hrf_hdf5_type type, int64_t n, int64_t width,
                                      const void *values)
@@ -51,8 +51,8 @@ struct hrf_hdf5_part {
     const char *path; /* relative to the folder of the HDF5 file */
     int64_t n_bytes;
 };
-/* Adds a data set of [n][width] float32 whose numbers stay where they are: in the parts, one after
- * the other. */
+/* Adds a data set of [n][width] float32 whose numbers are not copied: they are in the parts, one
+ * after the other. */
 void hrf_hdf5_refer_rows(struct hrf_hdf5_file *file, const char *name, int64_t n, int64_t width,
                          const struct hrf_hdf5_part *parts, size_t n_parts);
 

@@ -1,5 +1,6 @@
 /* hdf5_module.c - what hrf_hdf5.so exports (hdf5_calls.h). */
 #include "base/module.h"
+#include "module_builds.h"
 #include "schema/hdf5/hdf5_calls.h"
 
 #include <hdf5.h>
@@ -25,7 +26,9 @@ static const struct hrf_hdf5_calls operations = {
     .file_write = hrf_hdf5_file_write,
     .reader_open = hrf_hdf5_reader_open,
     .reader_close = hrf_hdf5_reader_close,
+    .reader_path = hrf_hdf5_reader_path,
     .kind = hrf_hdf5_kind,
+    .check_inside = hrf_hdf5_check_inside,
     .members = hrf_hdf5_members,
     .table_size = hrf_hdf5_table_size,
     .read_floats = hrf_hdf5_read_floats,
@@ -36,4 +39,4 @@ static const struct hrf_hdf5_calls operations = {
 };
 
 extern const struct hrf_module hrf_module;
-const struct hrf_module hrf_module = { .version = HRF_VERSION, .operations = &operations };
+const struct hrf_module hrf_module = { .build = HRF_BUILD_HDF5, .operations = &operations };

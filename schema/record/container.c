@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char magic[8] = { 'H', 'R', 'F', 'R', 'E', 'C', '\r', '\n' };
-enum { CONTAINER_VERSION = 1, PREFIX_BYTES = 16, CHECKSUM_BYTES = 2 * HRF_HASH_BYTES };
+enum { PREFIX_BYTES = 16, CHECKSUM_BYTES = 2 * HRF_HASH_BYTES };
 
 static void put_u32(unsigned char *at, uint32_t value)
 {
@@ -26,54 +26,40 @@ void hrf_bytes_release(struct hrf_bytes *bytes)
     *bytes = (struct hrf_bytes){ NULL, 0 };
 }
 
-static enum hrf_status finish_header(json_t *header, const char *kind, int64_t version,
-                                     const struct hrf_record_identity *identity,
-                                     const struct hrf_section *sections, size_t n_sections)
+static const struct hrf_field identity_fields[] = {
+#define FIELD(name) HRF_FIELD(struct hrf_record_identity, #name, name, HRF_FIELD_HASH)
+    FIELD(task), FIELD(slide), FIELD(plan)
+#undef FIELD
+};
+
+enum hrf_status hrf_container_encode(const char *kind, const struct hrf_record_identity *identity,
+                                     json_t *header, const struct hrf_section *sections,
+                                     size_t n_sections, struct hrf_bytes *out,
+                                     struct hrf_error *err)
 {
     json_t *list = json_array();
-    bool failed = list == NULL || json_object_set_new(header, "kind", json_string(kind)) != 0 ||
-                  json_object_set_new(header, "version", json_integer(version)) != 0 ||
-                  json_object_set_new(header, "identity",
-                                      json_pack("{ssssss}", "task", identity->task, "slide",
-                                                identity->slide, "plan", identity->plan)) != 0;
-    for (size_t i = 0; i < n_sections; i++)
-        failed |= json_array_append_new(list, json_pack("[sI]", sections[i].name,
-                                                        (json_int_t)sections[i].n_bytes)) != 0;
-    failed |= json_object_set_new(header, "sections", list) != 0;
-    return failed ? HRF_E_NOMEM : HRF_OK;
-}
-
-enum hrf_status hrf_container_encode(const char *kind, int64_t version,
-                                     const struct hrf_record_identity *identity, json_t *header,
-                                     const struct hrf_section *sections, size_t n_sections,
-                                     struct hrf_bytes *out, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *text = NULL;
-    if (header == NULL ||
-        finish_header(header, kind, version, identity, sections, n_sections) != HRF_OK ||
-        (text = hrf_json_text(header)) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a %s record", kind);
-    struct hrf_strbuf buf = HRF_STRBUF_INIT;
+    for (size_t i = 0; i < n_sections; i++) {
+        json_t *section = json_array();
+        hrf_json_add(section, json_string(sections[i].name));
+        hrf_json_add(section, json_integer((json_int_t)sections[i].n_bytes));
+        hrf_json_add(list, section);
+    }
+    hrf_json_put_text(header, "kind", kind);
+    hrf_json_put(header, "identity", hrf_fields_json(HRF_FIELDS(identity_fields), identity));
+    hrf_json_put(header, "sections", list);
+    HRF_AUTO_FREE char *text = hrf_json_text(header);
+    HRF_AUTO_RELEASE(hrf_strbuf) buf = HRF_STRBUF_INIT;
     unsigned char prefix[PREFIX_BYTES];
     memcpy(prefix, magic, sizeof magic);
-    put_u32(prefix + 8, CONTAINER_VERSION);
+    put_u32(prefix + 8, HRF_FORMAT_VERSION);
     put_u32(prefix + 12, (uint32_t)strlen(text));
     hrf_strbuf_add(&buf, prefix, sizeof prefix);
     hrf_strbuf_adds(&buf, text);
     for (size_t i = 0; i < n_sections; i++)
         hrf_strbuf_add(&buf, sections[i].data, sections[i].n_bytes);
     char sha256[HRF_HASH_HEX];
-    enum hrf_status status = hrf_strbuf_status(&buf, err);
-    if (status == HRF_OK)
-        status = hrf_hash_buffer(buf.text, buf.length, sha256, err);
-    if (status == HRF_OK)
-        hrf_strbuf_add(&buf, sha256, CHECKSUM_BYTES);
-    if (status == HRF_OK)
-        status = hrf_strbuf_status(&buf, err);
-    if (status != HRF_OK) {
-        hrf_strbuf_release(&buf);
-        return status;
-    }
+    HRF_TRY(hrf_hash_buffer(buf.text, buf.length, sha256, err));
+    hrf_strbuf_add(&buf, sha256, CHECKSUM_BYTES);
     out->n_bytes = buf.length;
     out->data = (unsigned char *)hrf_strbuf_detach(&buf);
     return HRF_OK;
@@ -92,12 +78,7 @@ static enum hrf_status check_frame(const unsigned char *bytes, size_t n_bytes, c
         return damaged(where, "it is shorter than any record", err);
     if (memcmp(bytes, magic, sizeof magic) != 0)
         return damaged(where, "it does not begin as a record does", err);
-    uint32_t version = get_u32(bytes + 8);
-    if (version > CONTAINER_VERSION)
-        return hrf_error_set(err, HRF_E_USER,
-                             "%s: written by a newer hires-flow (record form %u, this one reads "
-                             "up to %d)",
-                             where, version, CONTAINER_VERSION);
+    HRF_TRY(hrf_format_check_version(get_u32(bytes + 8), "record", where, err));
     char sha256[HRF_HASH_HEX];
     HRF_TRY(hrf_hash_buffer(bytes, n_bytes - CHECKSUM_BYTES, sha256, err));
     if (memcmp(sha256, bytes + n_bytes - CHECKSUM_BYTES, CHECKSUM_BYTES) != 0)
@@ -131,68 +112,51 @@ static enum hrf_status take_sections(const char *data, size_t left, const char *
     return left == 0 ? HRF_OK : damaged(where, "bytes are left over after its sections", err);
 }
 
-/* A record of version 1 has no identity: scores name their task and tile plan, and a tile plan
- * names itself. */
-static enum hrf_status read_identity(const json_t *header, const char *where,
-                                     struct hrf_record_identity *out, struct hrf_error *err)
+/* What `expected` leaves "" is not compared. */
+static enum hrf_status check_identity(const struct hrf_record_identity *found,
+                                      const struct hrf_record_identity *expected, const char *where,
+                                      struct hrf_error *err)
 {
-    json_t *identity = json_object_get(header, "identity");
-    if (identity != NULL) {
-        HRF_TRY(hrf_json_get_hash(identity, "task", where, out->task, err));
-        HRF_TRY(hrf_json_get_hash(identity, "slide", where, out->slide, err));
-        return hrf_json_get_hash(identity, "plan", where, out->plan, err);
-    }
-    if (json_object_get(header, "task_key") != NULL)
-        HRF_TRY(hrf_json_get_hash(header, "task_key", where, out->task, err));
-    const char *plan = json_object_get(header, "tile_plan") != NULL ? "tile_plan" : "hash";
-    return json_object_get(header, plan) != NULL
-               ? hrf_json_get_hash(header, plan, where, out->plan, err)
-               : HRF_OK;
-}
-
-static enum hrf_status check_kind(const json_t *header, const char *kind, int64_t max_version,
-                                  const char *where, struct hrf_error *err)
-{
-    const char *found;
-    int64_t version;
-    HRF_TRY(hrf_json_get_text(header, "kind", where, &found, err));
-    HRF_TRY(hrf_json_get_int(header, "version", where, &version, err));
-    if (strcmp(found, kind) != 0)
-        return hrf_error_set(err, HRF_E_USER, "%s: a %s record where a %s record is expected",
-                             where, found, kind);
-    if (version > max_version)
-        return hrf_error_set(err, HRF_E_USER,
-                             "%s: written by a newer hires-flow (%s version %lld, this one reads "
-                             "up to %lld)",
-                             where, kind, (long long)version, (long long)max_version);
-    if (version > 1 && json_object_get(header, "identity") == NULL)
-        return damaged(where, "it does not say which task it answers", err);
+    const struct {
+        const char *found, *expected, *what;
+    } parts[] = { { found->task, expected->task, "task" },
+                  { found->plan, expected->plan, "tile plan" },
+                  { found->slide, expected->slide, "slide" } };
+    for (int i = 0; i < 3; i++)
+        if (parts[i].expected[0] != '\0' && strcmp(parts[i].found, parts[i].expected) != 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s: it is the record of another %s (%.12s..., expected %.12s...)",
+                                 where, parts[i].what, parts[i].found, parts[i].expected);
     return HRF_OK;
 }
 
 static enum hrf_status decode(const void *bytes, size_t n_bytes, const char *kind,
-                              int64_t max_version, const struct hrf_record_identity *expected,
-                              const char *where, struct hrf_container *out, struct hrf_error *err)
+                              const struct hrf_record_identity *expected, const char *where,
+                              struct hrf_container *out, struct hrf_error *err)
 {
-    const char *header = NULL;
+    const char *header = NULL, *found;
+    json_t *identity;
     size_t n_header = 0;
     HRF_TRY(check_frame(bytes, n_bytes, where, &header, &n_header, err));
     HRF_TRY(hrf_json_parse(header, n_header, where, &out->header, err));
-    HRF_TRY(check_kind(out->header, kind, max_version, where, err));
-    HRF_TRY(read_identity(out->header, where, &out->identity, err));
+    HRF_TRY(hrf_json_get_text(out->header, "kind", where, &found, err));
+    if (strcmp(found, kind) != 0)
+        return hrf_error_set(err, HRF_E_USER, "%s: a %s record where a %s record is expected",
+                             where, found, kind);
+    HRF_TRY(hrf_json_get_object(out->header, "identity", where, &identity, err));
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(identity_fields), identity, where, &out->identity, err));
     if (expected != NULL)
-        HRF_TRY(hrf_record_identity_check(&out->identity, expected, where, err));
+        HRF_TRY(check_identity(&out->identity, expected, where, err));
     return take_sections(header + n_header, n_bytes - PREFIX_BYTES - CHECKSUM_BYTES - n_header,
                          where, out, err);
 }
 
 enum hrf_status hrf_container_decode(const void *bytes, size_t n_bytes, const char *kind,
-                                     int64_t max_version,
                                      const struct hrf_record_identity *expected, const char *where,
                                      struct hrf_container *out, struct hrf_error *err)
 {
-    *out = (struct hrf_container){ .header = NULL };
-    enum hrf_status status = decode(bytes, n_bytes, kind, max_version, expected, where, out, err);
+    *out = (struct hrf_container){ .where = where };
+    enum hrf_status status = decode(bytes, n_bytes, kind, expected, where, out, err);
     if (status != HRF_OK)
         hrf_container_release(out);
     return status;
@@ -202,11 +166,8 @@ enum hrf_status hrf_record_check(const void *bytes, size_t n_bytes, const char *
                                  const struct hrf_record_identity *expected, const char *where,
                                  struct hrf_error *err)
 {
-    struct hrf_container container;
-    HRF_TRY(
-        hrf_container_decode(bytes, n_bytes, kind, INT64_MAX, expected, where, &container, err));
-    hrf_container_release(&container);
-    return HRF_OK;
+    HRF_AUTO_RELEASE(hrf_container) container = { .header = NULL };
+    return hrf_container_decode(bytes, n_bytes, kind, expected, where, &container, err);
 }
 
 void hrf_container_release(struct hrf_container *container)
@@ -216,7 +177,7 @@ void hrf_container_release(struct hrf_container *container)
 }
 
 enum hrf_status hrf_container_section(const struct hrf_container *container, const char *name,
-                                      size_t n_bytes, const char *where, struct hrf_section *out,
+                                      size_t n_bytes, struct hrf_section *out,
                                       struct hrf_error *err)
 {
     for (size_t i = 0; i < container->n_sections; i++) {
@@ -225,82 +186,40 @@ enum hrf_status hrf_container_section(const struct hrf_container *container, con
             continue;
         if (n_bytes != SIZE_MAX && section->n_bytes != n_bytes)
             return hrf_error_set(err, HRF_E_USER,
-                                 "%s: section '%s' has %zu bytes where its header needs %zu", where,
-                                 name, section->n_bytes, n_bytes);
+                                 "%s: section '%s' has %zu bytes where its header needs %zu",
+                                 container->where, name, section->n_bytes, n_bytes);
         *out = *section;
         return HRF_OK;
     }
-    return hrf_error_set(err, HRF_E_USER, "%s: it has no section '%s'", where, name);
+    return hrf_error_set(err, HRF_E_USER, "%s: it has no section '%s'", container->where, name);
 }
 
-json_t *hrf_json_bytes(const char *text)
+enum hrf_status hrf_container_bytes(const struct hrf_container *container, const char *name,
+                                    struct hrf_bytes *out, struct hrf_error *err)
 {
-    if (text == NULL)
-        return json_null();
-    json_t *value = json_string(text); /* NULL when it is not UTF-8 */
-    if (value != NULL)
-        return value;
-    struct hrf_strbuf hex = HRF_STRBUF_INIT;
-    for (const char *s = text; *s != '\0'; s++)
-        hrf_strbuf_addf(&hex, "%02x", (unsigned char)*s);
-    value = json_pack("{ss}", "base16", hex.text);
-    hrf_strbuf_release(&hex);
-    return value;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static enum hrf_status from_base16(const char *hex, const char *key, const char *where, char *out,
-                                   struct hrf_error *err)
-{
-    size_t n = strlen(hex);
-    for (size_t i = 0; i < n; i += 2) {
-        int high = hex_digit(hex[i]), low = high >= 0 ? hex_digit(hex[i + 1]) : -1;
-        if (low < 0 || (high | low) == 0)
-            return hrf_error_set(err, HRF_E_USER, "%s: '%s' is not base 16", where, key);
-        out[i / 2] = (char)(high * 16 + low);
-    }
-    out[n / 2] = '\0';
+    struct hrf_section section;
+    HRF_TRY(hrf_container_section(container, name, SIZE_MAX, &section, err));
+    out->data = hrf_try_alloc(section.n_bytes + 1);
+    HRF_CHECK_MEMORY(out->data != NULL, err, "%s: no memory for its %s of %zu bytes",
+                     container->where, name, section.n_bytes);
+    memcpy(out->data, section.data, section.n_bytes);
+    out->data[section.n_bytes] = '\0';
+    out->n_bytes = section.n_bytes;
     return HRF_OK;
 }
 
-enum hrf_status hrf_json_get_bytes(const json_t *object, const char *key, const char *where,
-                                   char **out, struct hrf_error *err)
+enum hrf_status hrf_container_copy(const struct hrf_container *container, const char *name,
+                                   size_t n_bytes, void *out, struct hrf_error *err)
 {
-    const json_t *value = json_object_get(object, key);
-    const char *hex = json_string_value(json_object_get(value, "base16"));
-    if (json_is_null(value)) {
-        *out = NULL;
-        return HRF_OK;
-    }
-    const char *text = hex;
-    if (hex == NULL)
-        HRF_TRY(hrf_json_get_text(object, key, where, &text, err));
-    HRF_AUTO_FREE char *copy = hrf_strdup(text);
-    HRF_CHECK_MEMORY(copy != NULL, err, "%s: no memory for '%s'", where, key);
-    if (hex != NULL)
-        HRF_TRY(from_base16(hex, key, where, copy, err));
-    HRF_MOVE(*out, copy);
+    struct hrf_section section;
+    struct hrf_bytes copy;
+    HRF_TRY(hrf_container_section(container, name, n_bytes, &section, err));
+    HRF_TRY(hrf_container_bytes(container, name, &copy, err));
+    memcpy(out, &copy.data, sizeof copy.data);
     return HRF_OK;
 }
 
-enum hrf_status hrf_json_get_hash(const json_t *object, const char *key, const char *where,
-                                  char out[HRF_HASH_HEX], struct hrf_error *err)
-{
-    const char *text;
-    HRF_TRY(hrf_json_get_text(object, key, where, &text, err));
-    if (strlen(text) >= HRF_HASH_HEX)
-        return hrf_error_set(err, HRF_E_USER, "%s: '%s' is longer than a hash", where, key);
-    memcpy(out, text, strlen(text) + 1);
-    return HRF_OK;
-}
-
-enum { TEXT_VERSION = 2 }; /* version 1 was the text alone, without an identity */
+/* ---- records that are one text ---- */
 
 enum hrf_status hrf_text_record_encode(const char *kind, const struct hrf_record_identity *identity,
                                        const char *text, struct hrf_bytes *out,
@@ -308,7 +227,7 @@ enum hrf_status hrf_text_record_encode(const char *kind, const struct hrf_record
 {
     HRF_AUTO_JSON header = json_object();
     const struct hrf_section section = { "text", text, strlen(text) };
-    return hrf_container_encode(kind, TEXT_VERSION, identity, header, &section, 1, out, err);
+    return hrf_container_encode(kind, identity, header, &section, 1, out, err);
 }
 
 enum hrf_status hrf_text_record_decode(const void *bytes, size_t n_bytes, const char *kind,
@@ -316,14 +235,10 @@ enum hrf_status hrf_text_record_decode(const void *bytes, size_t n_bytes, const 
                                        const char *where, const char **text, size_t *n_text,
                                        struct hrf_error *err)
 {
-    struct hrf_container container;
+    HRF_AUTO_RELEASE(hrf_container) container = { .header = NULL };
     struct hrf_section section;
-    HRF_TRY(
-        hrf_container_decode(bytes, n_bytes, kind, TEXT_VERSION, expected, where, &container, err));
-    const enum hrf_status status = hrf_container_section(&container, "text", SIZE_MAX, where,
-                                                         &section, err);
-    hrf_container_release(&container);
-    HRF_TRY(status);
+    HRF_TRY(hrf_container_decode(bytes, n_bytes, kind, expected, where, &container, err));
+    HRF_TRY(hrf_container_section(&container, "text", SIZE_MAX, &section, err));
     *text = section.data;
     *n_text = section.n_bytes;
     return HRF_OK;

@@ -1,16 +1,16 @@
-/* container.h - the one binary form of records: a JSON header, named sections, a checksum.
+/* container.h - the binary form of records: a JSON header, named sections, a checksum.
  *
  * Layout, all integers little-endian:
  *   "HRFREC\r\n"  u32 version  u32 header bytes  header (JSON)  sections  SHA-256 of all before
- * The header holds "kind", "version" (of that kind), "identity" (identity.h; from version 2 of
- * every kind on) and "sections": [[name, bytes], ...] beside the record's own keys; sections follow
- * each other without gaps. The \r\n shows a file that went through a text conversion. Readers check
+ * The version is HRF_FORMAT_VERSION; the header holds "kind", "identity" (identity.h) and
+ * "sections": [[name, bytes], ...] beside the record's own keys; sections follow each other
+ * without gaps. The \r\n shows a file that went through a text conversion. Readers check
  * every bound before they look.
  */
 #ifndef HRF_SCHEMA_RECORD_CONTAINER_H
 #define HRF_SCHEMA_RECORD_CONTAINER_H
 
-#include "base/json.h"
+#include "base/fields.h"
 #include "schema/record/identity.h"
 
 struct hrf_bytes {
@@ -27,8 +27,8 @@ struct hrf_section {
     size_t n_bytes;
 };
 
-/* `header`: the record's own keys; "kind", "version", "identity" and "sections" are added to it. */
-HRF_CHECKED enum hrf_status hrf_container_encode(const char *kind, int64_t version,
+/* `header`: the record's own keys; "kind", "identity" and "sections" are added to it. */
+HRF_CHECKED enum hrf_status hrf_container_encode(const char *kind,
                                                  const struct hrf_record_identity *identity,
                                                  json_t *header, const struct hrf_section *sections,
                                                  size_t n_sections, struct hrf_bytes *out,
@@ -37,22 +37,37 @@ HRF_CHECKED enum hrf_status hrf_container_encode(const char *kind, int64_t versi
 /* A decoded container; the sections point into the caller's bytes. */
 struct hrf_container {
     json_t *header;
+    const char *where; /* borrowed */
     struct hrf_record_identity identity;
     struct hrf_section sections[HRF_RECORD_MAX_SECTIONS];
     size_t n_sections;
 };
-/* Refuses what is damaged, truncated, of another kind, newer than `max_version`, or not what is
- * `expected` (NULL: anything will do). `where` names the bytes in messages. */
+/* Decodes a container. It is refused if it is damaged, truncated, of another kind or version, or of
+ * another identity than `expected` (NULL: any). `where` names the bytes in messages. */
 HRF_CHECKED enum hrf_status hrf_container_decode(const void *bytes, size_t n_bytes,
-                                                 const char *kind, int64_t max_version,
+                                                 const char *kind,
                                                  const struct hrf_record_identity *expected,
                                                  const char *where, struct hrf_container *out,
                                                  struct hrf_error *err);
-/* The same for one whose contents are not looked at yet, of any version. */
+void hrf_container_release(struct hrf_container *container);
+/* Finds the section of that name. HRF_E_USER: there is none, or it has not exactly n_bytes
+ * (SIZE_MAX: any number). */
+HRF_CHECKED enum hrf_status hrf_container_section(const struct hrf_container *container,
+                                                  const char *name, size_t n_bytes,
+                                                  struct hrf_section *out, struct hrf_error *err);
+/* A copy of that section on the heap, with a NUL behind it. `out`: the address of a pointer. */
+HRF_CHECKED enum hrf_status hrf_container_copy(const struct hrf_container *container,
+                                               const char *name, size_t n_bytes, void *out,
+                                               struct hrf_error *err);
+/* The same of any size. */
+HRF_CHECKED enum hrf_status hrf_container_bytes(const struct hrf_container *container,
+                                                const char *name, struct hrf_bytes *out,
+                                                struct hrf_error *err);
+/* Makes the same checks without decoding the record's contents. */
 HRF_CHECKED enum hrf_status hrf_record_check(const void *bytes, size_t n_bytes, const char *kind,
                                              const struct hrf_record_identity *expected,
                                              const char *where, struct hrf_error *err);
-/* Records that are one text: observations, as calibrate/ writes them. */
+/* Encodes a record that consists of one text, such as observations, which calibrate/ writes. */
 #define HRF_OBSERVATIONS_KIND "observations"
 HRF_CHECKED enum hrf_status hrf_text_record_encode(const char *kind,
                                                    const struct hrf_record_identity *identity,
@@ -64,22 +79,5 @@ HRF_CHECKED enum hrf_status hrf_text_record_decode(const void *bytes, size_t n_b
                                                    const struct hrf_record_identity *expected,
                                                    const char *where, const char **text,
                                                    size_t *n_text, struct hrf_error *err);
-void hrf_container_release(struct hrf_container *container);
-/* The section of that name with exactly n_bytes (SIZE_MAX: any); HRF_E_USER when it is not so. */
-HRF_CHECKED enum hrf_status hrf_container_section(const struct hrf_container *container,
-                                                  const char *name, size_t n_bytes,
-                                                  const char *where, struct hrf_section *out,
-                                                  struct hrf_error *err);
-
-/* Paths and names are bytes, JSON strings are UTF-8: a text that is not valid UTF-8 is written
- * as {"base16": "..."} and read back to the same bytes. */
-json_t *hrf_json_bytes(const char *text); /* new reference; NULL text gives null */
-HRF_CHECKED enum hrf_status hrf_json_get_bytes(const json_t *object, const char *key,
-                                               const char *where, char **out,
-                                               struct hrf_error *err); /* heap; NULL for null */
-/* A hash, or a key of another form that is no longer than one. */
-HRF_CHECKED enum hrf_status hrf_json_get_hash(const json_t *object, const char *key,
-                                              const char *where, char out[HRF_HASH_HEX],
-                                              struct hrf_error *err);
 
 #endif

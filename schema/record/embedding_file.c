@@ -7,17 +7,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int64_t hrf_embedding_file_bytes(const struct hrf_scores *scores)
-{
-    return scores->n_patches * scores->n_classes * (int64_t)sizeof(float);
-}
-
 enum hrf_status hrf_embedding_file_check(const char *path, const struct hrf_scores *scores,
                                          bool is_read, struct hrf_error *err)
 {
     char found[HRF_HASH_HEX];
     struct stat st;
-    const int64_t wanted = hrf_embedding_file_bytes(scores);
+    const int64_t wanted = scores->n_patches * scores->n_classes * (int64_t)sizeof(float);
     if (stat(path, &st) != 0 && errno == ENOENT)
         return hrf_error_set(err, HRF_E_AGAIN, "the file of embeddings '%s' is missing", path);
     if (stat(path, &st) != 0)

@@ -12,10 +12,9 @@
 HRF_CHECKED enum hrf_status hrf_embedding_file_check(const char *path,
                                                      const struct hrf_scores *scores, bool is_read,
                                                      struct hrf_error *err);
-/* Of the file of a record's embeddings. */
-int64_t hrf_embedding_file_bytes(const struct hrf_scores *scores);
 
-/* Beside the part of a task (`part`: its path) the rows that it has. Heap. */
+/* Returns the path (heap) of the embeddings that belong to the part of a task at the path `part`.
+ */
 char *hrf_part_rows_path(const char *part);
 
 #endif

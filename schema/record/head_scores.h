@@ -19,8 +19,8 @@ struct hrf_head_scores {
     int64_t n_patches;
     int32_t n_branches; /* of attention; 0: the head has none */
     float *attention;   /* [n_branches][n_patches], heap; NULL: the head has none */
-    /* The patches of highest attention, the highest first, and side by side as the model sees them,
-     * smaller: one RGB picture, n_shown times as wide as high. */
+    /* The patches of highest attention, the highest first, and one RGB picture, n_shown times as
+     * wide as high, that shows them side by side as the model sees them, but smaller. */
     int64_t shown[HRF_HEAD_SHOWN]; /* indices into the tile plan */
     int32_t n_shown;
     struct hrf_bytes shown_png; /* no bytes: n_shown is 0 */
@@ -36,13 +36,13 @@ HRF_CHECKED enum hrf_status hrf_head_scores_decode(const void *bytes, size_t n_b
                                                    const struct hrf_record_identity *expected,
                                                    const char *where, struct hrf_head_scores **out,
                                                    struct hrf_error *err);
-/* The attention of a patch: of several branches (one for each class) that of the class. NaN: none.
- */
+/* Returns the attention of a patch, of the class's branch if there is one for each class; NaN if
+ * the head has none. */
 double hrf_head_scores_attention(const struct hrf_head_scores *scores, int64_t patch,
                                  size_t class_index);
-/* The rank of every patch's attention as a share, 0 the lowest and 1 the highest, of equal ones the
- * same: out[n_patches]. Attention sums to 1 over a slide, so that its numbers are of no scale that
- * a map could have. HRF_E_USER: the head has no attention. */
+/* Writes the rank of every patch's attention to out[n_patches] as a share, 0 the lowest and 1 the
+ * highest, equal for equal attention. Ranks are shown because attention sums to 1 over a slide, so
+ * its values have no common scale. HRF_E_USER: the head has no attention. */
 HRF_CHECKED enum hrf_status hrf_head_scores_rank(const struct hrf_head_scores *scores,
                                                  size_t class_index, float *out,
                                                  struct hrf_error *err);

@@ -11,11 +11,10 @@ enum { LEVEL = 6 };
 enum hrf_status hrf_label_maps_init(struct hrf_label_maps *maps, int32_t side, int64_t n,
                                     struct hrf_error *err)
 {
-    if (side < 1 || side > HRF_MOST_LABEL_SIDE || n < 0)
+    if (side < 1 || side > HRF_MAX_LABEL_SIDE || n < 0)
         return hrf_error_set(err, HRF_E_USER, "%lld label maps of %d x %d", (long long)n, side,
                              side);
     maps->items = hrf_calloc((size_t)n + 1, sizeof *maps->items);
-    HRF_CHECK_MEMORY(maps->items != NULL, err, "no memory for %lld label maps", (long long)n);
     maps->side = side;
     maps->n = n;
     return HRF_OK;
@@ -34,11 +33,11 @@ enum hrf_status hrf_label_maps_put(struct hrf_label_maps *maps, int64_t i,
 {
     const uLong n = (uLong)hrf_label_maps_pixels(maps);
     uLongf n_bytes = compressBound(n);
-    HRF_AUTO_FREE unsigned char *bytes = hrf_alloc(n_bytes);
+    HRF_AUTO_FREE unsigned char *bytes = hrf_try_alloc(n_bytes);
     HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for a label map");
     if (compress2(bytes, &n_bytes, labels, n, LEVEL) != Z_OK)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to compress a label map");
-    unsigned char *kept = hrf_alloc(n_bytes);
+    unsigned char *kept = hrf_try_alloc(n_bytes);
     HRF_CHECK_MEMORY(kept != NULL, err, "no memory for a label map");
     memcpy(kept, bytes, n_bytes);
     hrf_bytes_release(&maps->items[i]);
@@ -57,13 +56,13 @@ enum hrf_status hrf_label_maps_get(const struct hrf_label_maps *maps, int64_t i,
     if (uncompress(labels, &n_out, item->data, item->n_bytes) != Z_OK || (int64_t)n_out != n)
         return hrf_error_set(err, HRF_E_USER, "the label map of patch %lld is damaged",
                              (long long)i);
-    unsigned char most = 0;
+    unsigned char max = 0;
     for (int64_t k = 0; k < n; k++)
-        most = labels[k] > most ? labels[k] : most;
-    if (most > n_classes)
+        max = labels[k] > max ? labels[k] : max;
+    if (max > n_classes)
         return hrf_error_set(err, HRF_E_USER,
                              "the label map of patch %lld has the label %d of %d classes",
-                             (long long)i, most, n_classes);
+                             (long long)i, max, n_classes);
     return HRF_OK;
 }
 
@@ -77,8 +76,6 @@ enum hrf_status hrf_label_maps_append(struct hrf_label_maps *maps, struct hrf_la
         return HRF_OK;
     struct hrf_bytes *items = hrf_realloc_array(maps->items, (size_t)(maps->n + more->n) + 1,
                                                 sizeof *items);
-    HRF_CHECK_MEMORY(items != NULL, err, "no memory for %lld label maps",
-                     (long long)(maps->n + more->n));
     memcpy(items + maps->n, more->items, (size_t)more->n * sizeof *items);
     maps->items = items;
     maps->n += more->n;
@@ -107,8 +104,8 @@ enum hrf_status hrf_label_maps_encode(const struct hrf_label_maps *maps, struct 
     size_t all = 0, at = 0;
     for (int64_t i = 0; i < maps->n; i++)
         all += maps->items[i].n_bytes;
-    *sizes = (struct hrf_bytes){ hrf_alloc((size_t)maps->n * 4 + 1), (size_t)maps->n * 4 };
-    *bytes = (struct hrf_bytes){ hrf_alloc(all + 1), all };
+    *sizes = (struct hrf_bytes){ hrf_try_alloc((size_t)maps->n * 4 + 1), (size_t)maps->n * 4 };
+    *bytes = (struct hrf_bytes){ hrf_try_alloc(all + 1), all };
     if (sizes->data == NULL || bytes->data == NULL) {
         hrf_bytes_release(sizes);
         hrf_bytes_release(bytes);
@@ -142,7 +139,7 @@ enum hrf_status hrf_label_maps_decode(const struct hrf_section *sizes,
                                  (long long)i);
         if (size == 0)
             continue;
-        maps->items[i] = (struct hrf_bytes){ hrf_alloc(size), size };
+        maps->items[i] = (struct hrf_bytes){ hrf_try_alloc(size), size };
         HRF_CHECK_MEMORY(maps->items[i].data != NULL, err, "%s: no memory for label maps", where);
         memcpy(maps->items[i].data, at, size);
         at += size;

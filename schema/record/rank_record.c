@@ -2,30 +2,21 @@
 #include "schema/record/rank_record.h"
 
 #include "base/clock.h"
+#include "base/fields.h"
 #include "base/path.h"
-#include "schema/record/fields.h"
 
 #include <stdio.h>
-
-enum { VERSION = 1 };
 
 static const char *const states[] = { "running", "done", "stopped", "failed", NULL };
 static const struct hrf_field fields[] = {
 #define FIELD(key, type) HRF_FIELD(struct hrf_rank_record, #key, key, HRF_FIELD_##type)
-    FIELD(rank, INT),
-    FIELD(n_ranks, INT),
-    FIELD(pid, INT),
-    FIELD(n_cpus, INT),
-    FIELD(begin_ms, INT),
-    FIELD(end_ms, INT),
-    FIELD(n_batches, INT),
-    FIELD(exit_code, INT),
-    FIELD(cpus, NOTE),
-    FIELD(host, NOTE),
-    FIELD(reason, NOTE),
-    HRF_FIELD_ENUM(struct hrf_rank_record, "state", state, states),
-    HRF_FIELD_NEW(struct hrf_rank_record, "cpu_ms", cpu_ms, HRF_FIELD_INT),
-    HRF_FIELD_NEW(struct hrf_rank_record, "peak_bytes", peak_bytes, HRF_FIELD_INT),
+    FIELD(rank, INT),      FIELD(n_ranks, INT),
+    FIELD(pid, INT),       FIELD(n_cpus, INT),
+    FIELD(begin_ms, INT),  FIELD(end_ms, INT),
+    FIELD(n_batches, INT), FIELD(exit_code, INT),
+    FIELD(cpus, NOTE),     FIELD(host, NOTE),
+    FIELD(reason, NOTE),   HRF_FIELD_ENUM(struct hrf_rank_record, "state", state, states),
+    FIELD(cpu_ms, INT),    FIELD(peak_bytes, INT),
 #undef FIELD
 };
 
@@ -38,8 +29,7 @@ enum hrf_status hrf_rank_write(const char *directory, const struct hrf_rank_reco
                                struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = rank_path(directory, r->rank);
-    HRF_AUTO_JSON value = hrf_fields_json(HRF_FIELDS(fields), r, VERSION);
-    HRF_CHECK_MEMORY(path != NULL && value != NULL, err, "no memory for the record of a rank");
+    HRF_AUTO_JSON value = hrf_fields_document(HRF_FIELDS(fields), r);
     return hrf_json_write_file(path, value, err);
 }
 
@@ -49,11 +39,10 @@ enum hrf_status hrf_rank_read(const char *directory, int64_t rank, struct hrf_ra
     HRF_AUTO_FREE char *path = rank_path(directory, rank);
     HRF_AUTO_JSON value = NULL;
     struct hrf_rank_record found = { .rank = rank };
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_AGAIN, "'%s' is not there", path);
     HRF_TRY(hrf_json_read_file(path, &value, err));
-    HRF_TRY(hrf_fields_check_version(value, VERSION, "record of a rank", path, err));
+    HRF_TRY(hrf_fields_check_version(value, "record of a rank", path, err));
     HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), value, path, &found, err));
     *out = found;
     return HRF_OK;
@@ -93,17 +82,17 @@ void hrf_rank_find_failed(const char *directory, int64_t n_ranks, char *out, siz
 void hrf_rank_sum_usage(const char *directory, int64_t n_ranks, int64_t *cpu_ms,
                         int64_t *peak_bytes)
 {
-    int64_t sum_ms = 0, most_bytes = 0;
+    int64_t sum_ms = 0, max_bytes = 0;
     *cpu_ms = *peak_bytes = 0;
     for (int64_t i = 0; i < n_ranks; i++) {
         struct hrf_rank_record r;
         if (hrf_rank_read(directory, i, &r, NULL) != HRF_OK || r.cpu_ms == 0)
             return;
         sum_ms += r.cpu_ms;
-        most_bytes = r.peak_bytes > most_bytes ? r.peak_bytes : most_bytes;
+        max_bytes = r.peak_bytes > max_bytes ? r.peak_bytes : max_bytes;
     }
     *cpu_ms = sum_ms;
-    *peak_bytes = most_bytes;
+    *peak_bytes = max_bytes;
 }
 
 int64_t hrf_rank_deadline_ms(void)

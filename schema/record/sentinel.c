@@ -4,11 +4,10 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/directory.h"
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/path.h"
-#include "schema/record/fields.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,19 +18,18 @@
 /* RESERVED_BYTES: one block of common file systems, and more than the largest sentinel: about 800
  * bytes of keys and numbers, 530 of names and a reason of 255 bytes, each of which may be escaped
  * to six. */
-enum { VERSION = 1, RESERVED_BYTES = 4096, LIMIT_BYTES = 1 << 16 };
+enum { RESERVED_BYTES = 4096, LIMIT_BYTES = 1 << 16 };
 enum { BEAT_MS = 30000, MISSED_BEATS = 2 };
 
 static char *sentinel_path(const char *directory, const char *name, const char *suffix)
 {
     HRF_AUTO_FREE char *file = hrf_format("%s.json%s", name, suffix);
-    return file != NULL ? hrf_path_join(directory, file) : NULL;
+    return hrf_path_join(directory, file);
 }
 
 enum hrf_status hrf_sentinel_reserve(const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = sentinel_path(directory, "done", ".reserved");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     char blanks[RESERVED_BYTES]; /* written, because a file system may ignore fallocate() */
     memset(blanks, ' ', sizeof blanks);
     HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -50,7 +48,7 @@ static const struct hrf_field fields[] = {
     FIELD("run_id", run_id, CHARS),
     FIELD("job_id", job_id, CHARS),
     FIELD("attempt", attempt, INT),
-    HRF_FIELD_NEW(struct hrf_sentinel, "scheduler_job", scheduler_job, HRF_FIELD_INT),
+    FIELD("scheduler_job", scheduler_job, INT),
     FIELD("host", host, CHARS),
     FIELD("boot", boot, CHARS),
     FIELD("pid", pid, INT),
@@ -58,19 +56,19 @@ static const struct hrf_field fields[] = {
     FIELD("start_ms", start_ms, INT),
     FIELD("end_ms", end_ms, INT),
     FIELD("n_beats", n_beats, INT),
-    HRF_FIELD_NEW(struct hrf_sentinel, "beat_ms", beat_ms, HRF_FIELD_INT),
-    HRF_FIELD_NEW(struct hrf_sentinel, "period_ms", period_ms, HRF_FIELD_INT),
-    HRF_FIELD_NEW(struct hrf_sentinel, "idle_ms", idle_ms, HRF_FIELD_INT),
-    HRF_FIELD_NEW(struct hrf_sentinel, "n_stopped", n_stopped, HRF_FIELD_INT),
+    FIELD("beat_ms", beat_ms, INT),
+    FIELD("period_ms", period_ms, INT),
+    FIELD("idle_ms", idle_ms, INT),
+    FIELD("n_stopped", n_stopped, INT),
     FIELD("exited", exited, BOOL),
     FIELD("exit_code", exit_code, INT),
     FIELD("signal", signal, INT),
     FIELD("was_asked", was_asked, BOOL),
     FIELD("was_warned", was_warned, BOOL),
     FIELD("was_revoked", was_revoked, BOOL),
-    HRF_FIELD_NEW(struct hrf_sentinel, "was_out_of_memory", was_out_of_memory, HRF_FIELD_BOOL),
+    FIELD("was_out_of_memory", was_out_of_memory, BOOL),
     FIELD("peak_memory_bytes", peak_memory_bytes, INT),
-    HRF_FIELD_NEW(struct hrf_sentinel, "cpu_ms", cpu_ms, HRF_FIELD_INT),
+    FIELD("cpu_ms", cpu_ms, INT),
     FIELD("tasks_done", tasks.n_done, INT),
     FIELD("tasks_no_tissue", tasks.n_no_tissue, INT),
     FIELD("tasks_failed", tasks.n_failed, INT),
@@ -83,13 +81,10 @@ static const struct hrf_field fields[] = {
 static enum hrf_status render(const struct hrf_sentinel *sentinel, char **out,
                               struct hrf_error *err)
 {
-    HRF_AUTO_JSON object = hrf_fields_json(HRF_FIELDS(fields), sentinel, VERSION);
-    HRF_CHECK_MEMORY(object != NULL, err, "no memory for a sentinel");
-    HRF_TRY(hrf_fields_seal(object, "sentinel", err));
+    HRF_AUTO_JSON object = hrf_fields_document(HRF_FIELDS(fields), sentinel);
+    HRF_TRY(hrf_fields_seal(object, err));
     HRF_AUTO_FREE char *text = hrf_json_text(object);
-    char *line = text != NULL ? hrf_format("%s\n", text) : NULL;
-    HRF_CHECK_MEMORY(line != NULL, err, "no memory for a sentinel");
-    *out = line;
+    *out = hrf_format("%s\n", text);
     return HRF_OK;
 }
 
@@ -112,23 +107,10 @@ enum hrf_status hrf_sentinel_write(const char *directory, const char *name,
     HRF_AUTO_FREE char *path = sentinel_path(directory, name, "");
     HRF_AUTO_FREE char *reserved = sentinel_path(directory, name, ".reserved");
     HRF_AUTO_FREE char *line = NULL;
-    HRF_CHECK_MEMORY(path != NULL && reserved != NULL, err, "no memory for a sentinel");
     HRF_TRY(render(sentinel, &line, err));
     if (strlen(line) <= RESERVED_BYTES && hrf_path_size(reserved) == RESERVED_BYTES)
         return write_reserved(reserved, path, line, err);
     return hrf_file_write_atomic(path, line, strlen(line), err);
-}
-
-static enum hrf_status check_object(json_t *object, const char *path, struct hrf_error *err)
-{
-    int64_t version;
-    HRF_TRY(hrf_json_get_int(object, "version", path, &version, err));
-    if (version > VERSION)
-        return hrf_error_set(err, HRF_E_USER,
-                             "'%s' was written by a newer hires-flow (sentinel version %lld, this "
-                             "one reads up to %d)",
-                             path, (long long)version, VERSION);
-    return hrf_fields_unseal(object, path, err);
 }
 
 enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struct hrf_sentinel *out,
@@ -139,12 +121,12 @@ enum hrf_status hrf_sentinel_read(const char *directory, const char *name, struc
     HRF_AUTO_JSON object = NULL;
     size_t n_bytes = 0;
     struct hrf_sentinel found = { .attempt = 0 };
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_AGAIN, "'%s' is not there", path);
     HRF_TRY(hrf_file_read(path, LIMIT_BYTES, &text, &n_bytes, err));
     HRF_TRY(hrf_json_parse(text, n_bytes, path, &object, err));
-    HRF_TRY(check_object(object, path, err));
+    HRF_TRY(hrf_fields_check_version(object, "sentinel", path, err));
+    HRF_TRY(hrf_fields_unseal(object, path, err));
     HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), object, path, &found, err));
     *out = found;
     return HRF_OK;
@@ -186,7 +168,6 @@ int64_t hrf_sentinel_silence(const struct hrf_sentinel *beat, int64_t age_ms, ch
 enum hrf_status hrf_fence_set(const char *directory, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, HRF_FENCE_NAME);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return hrf_error_set_errno(err, errno, "cannot write '%s'", path);

@@ -24,7 +24,7 @@ static char *mark_of(const char *attempt, int k)
 static bool is_taken(const char *attempt, int k)
 {
     HRF_AUTO_FREE char *mark = mark_of(attempt, k);
-    return mark != NULL && hrf_path_exists(mark);
+    return hrf_path_exists(mark);
 }
 
 int hrf_start_count(const char *attempt, int from)
@@ -38,7 +38,6 @@ int hrf_start_count(const char *attempt, int from)
 enum hrf_status hrf_start_take(const char *attempt, int k, bool *is_ours, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *mark = mark_of(attempt, k);
-    HRF_CHECK_MEMORY(mark != NULL, err, "no memory for a path");
     HRF_AUTO_CLOSE int fd = k == 0 ? open(mark, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
     const bool made = k == 0 ? fd >= 0 : mkdir(mark, 0777) == 0;
     if (!made && errno != EEXIST)
@@ -51,7 +50,6 @@ enum hrf_status hrf_start_revoke(const char *attempt, struct hrf_error *err)
 {
     for (int k = 0; k == 0 || (k < HRF_MAX_STARTS && is_taken(attempt, k)); k++) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
-        HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
         HRF_TRY(hrf_fence_set(directory, err));
         hrf_file_system_refresh(attempt); /* a later start may have begun on another machine */
     }

@@ -19,7 +19,7 @@
 /* The most starts of one attempt. */
 enum { HRF_MAX_STARTS = 100 };
 
-/* The folder of start k: heap, NULL if memory ran out. */
+/* The folder of start k: heap. */
 char *hrf_start_directory(const char *attempt, int k);
 /* The number of starts that are taken. The first `from` of them are known to be. */
 int hrf_start_count(const char *attempt, int from);

@@ -1,31 +1,8 @@
 /* tile_plan.c - encodes, decodes and hashes tile plans (tile_plan.h). */
 #include "schema/record/tile_plan.h"
 
-#include "schema/record/fields.h"
-
 #include <math.h>
 #include <string.h>
-
-enum { VERSION = 2 };
-
-void hrf_tile_plan_destroy(struct hrf_tile_plan *plan)
-{
-    if (plan == NULL)
-        return;
-    hrf_free(plan->slide_path);
-    hrf_free(plan->vendor);
-    hrf_free(plan->quickhash);
-    hrf_free(plan->mpp_source);
-    hrf_free(plan->tissue_method);
-    hrf_free(plan->warning);
-    hrf_free(plan->edge);
-    hrf_free(plan->patches);
-    hrf_free(plan->white);
-    hrf_free(plan->dropped);
-    hrf_bytes_release(&plan->thumbnail_png);
-    hrf_bytes_release(&plan->mask_png);
-    hrf_free(plan);
-}
 
 const char *hrf_drop_reason_name(enum hrf_drop_reason reason)
 {
@@ -91,8 +68,7 @@ enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error 
         hrf_hash_int(hash, plan->patches[i].x);
         hrf_hash_int(hash, plan->patches[i].y);
     }
-    if (plan->n_white > 0) /* without them the hash is that of earlier versions */
-        hrf_hash_text(hash, "white");
+    hrf_hash_int(hash, plan->n_white);
     for (int64_t i = 0; i < plan->n_white; i++)
         hrf_hash_int(hash, plan->white[i]);
     hrf_hash_hex(hash, plan->hash);
@@ -103,7 +79,6 @@ static const struct hrf_field fields[] = {
 #define FIELD(name, type) HRF_FIELD(struct hrf_tile_plan, #name, name, HRF_FIELD_##type)
     FIELD(slide_path, TEXT),
     FIELD(vendor, TEXT),
-    FIELD(quickhash, TEXT),
     FIELD(width, INT),
     FIELD(height, INT),
     FIELD(n_levels, INT32),
@@ -128,153 +103,106 @@ static const struct hrf_field fields[] = {
     FIELD(n_patches, INT),
     FIELD(thumbnail_downsample, REAL),
     FIELD(seconds, REAL),
+    FIELD(edge, TEXT),
+    FIELD(n_dropped, INT),
+    FIELD(n_white, INT),
+    FIELD(hash, HASH),
 #undef FIELD
-    HRF_FIELD_NEW(struct hrf_tile_plan, "edge", edge, HRF_FIELD_TEXT),
-    HRF_FIELD_NEW(struct hrf_tile_plan, "n_dropped", n_dropped, HRF_FIELD_INT),
-    HRF_FIELD_NEW(struct hrf_tile_plan, "n_white", n_white, HRF_FIELD_INT),
 };
+
+void hrf_tile_plan_destroy(struct hrf_tile_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    hrf_fields_release(HRF_FIELDS(fields), plan);
+    hrf_free(plan->patches);
+    hrf_free(plan->white);
+    hrf_free(plan->dropped);
+    hrf_bytes_release(&plan->thumbnail_png);
+    hrf_bytes_release(&plan->mask_png);
+    hrf_free(plan);
+}
 
 enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan, struct hrf_bytes *out,
                                      struct hrf_error *err)
 {
-    HRF_AUTO_JSON header = hrf_fields_json(HRF_FIELDS(fields), plan, 0);
-    if (header == NULL || json_object_set_new(header, "hash", json_string(plan->hash)) != 0)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
-    struct hrf_section sections[5] = {
+    HRF_AUTO_JSON header = hrf_fields_json(HRF_FIELDS(fields), plan);
+    const struct hrf_section sections[] = {
         { "patches", plan->patches, (size_t)plan->n_patches * sizeof plan->patches[0] },
         { "thumbnail.png", plan->thumbnail_png.data, plan->thumbnail_png.n_bytes },
         { "mask.png", plan->mask_png.data, plan->mask_png.n_bytes },
+        { "white", plan->white, (size_t)plan->n_white * sizeof plan->white[0] },
+        { "dropped", plan->dropped, (size_t)plan->n_dropped * sizeof plan->dropped[0] },
     };
-    size_t n = 3; /* what is empty is no section: as in earlier versions */
-    if (plan->n_white > 0)
-        sections[n++] = (struct hrf_section){ "white", plan->white,
-                                              (size_t)plan->n_white * sizeof plan->white[0] };
-    if (plan->n_dropped > 0)
-        sections[n++] = (struct hrf_section){ "dropped", plan->dropped,
-                                              (size_t)plan->n_dropped * sizeof plan->dropped[0] };
     struct hrf_record_identity identity = plan->identity;
     memcpy(identity.plan, plan->hash, sizeof identity.plan);
-    return hrf_container_encode(HRF_TILE_PLAN_KIND, VERSION, &identity, header, sections, n, out,
-                                err);
-}
-
-static enum hrf_status copy_section(const struct hrf_container *container, const char *name,
-                                    const char *where, struct hrf_bytes *out, struct hrf_error *err)
-{
-    struct hrf_section section;
-    HRF_TRY(hrf_container_section(container, name, SIZE_MAX, where, &section, err));
-    out->data = hrf_alloc(section.n_bytes);
-    HRF_CHECK_MEMORY(out->data != NULL, err, "%s: no memory for its %s", where, name);
-    memcpy(out->data, section.data, section.n_bytes);
-    out->n_bytes = section.n_bytes;
-    return HRF_OK;
+    return hrf_container_encode(HRF_TILE_PLAN_KIND, &identity, header, sections, 5, out, err);
 }
 
 /* Checks what all readers rely on, so that none has to check it again. */
 static enum hrf_status check_plan(const struct hrf_tile_plan *plan, const char *where,
                                   struct hrf_error *err)
 {
-    bool good = plan->slide_path != NULL && plan->vendor != NULL && plan->quickhash != NULL &&
-                plan->mpp_source != NULL && plan->tissue_method != NULL && plan->width > 0 &&
-                plan->height > 0 && plan->mpp_x > 0 && plan->mpp_y > 0 && plan->patch_mpp > 0 &&
-                plan->patch_size > 0 && plan->patch_size <= 1 << 20 && plan->patch_stride > 0 &&
-                plan->patch_width0 > 0 && plan->patch_height0 > 0 && plan->stride_x0 > 0 &&
-                plan->stride_y0 > 0;
-    return good ? HRF_OK
-                : hrf_error_set(err, HRF_E_USER,
-                                "%s: damaged tile plan: a size, resolution or name is missing",
-                                where);
-}
-
-static enum hrf_status read_white(const struct hrf_container *container, const char *where,
-                                  struct hrf_tile_plan *plan, struct hrf_error *err)
-{
-    struct hrf_section section;
-    const int64_t n = plan->n_white;
-    plan->n_white = 0;
-    if (n == 0)
-        return HRF_OK;
-    if (n < 0 || n > plan->n_patches)
-        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld white patches of %lld", where,
-                             (long long)n, (long long)plan->n_patches);
-    const size_t n_bytes = (size_t)n * sizeof plan->white[0];
-    HRF_TRY(hrf_container_section(container, "white", n_bytes, where, &section, err));
-    plan->white = hrf_alloc(n_bytes);
-    HRF_CHECK_MEMORY(plan->white != NULL, err, "%s: no memory for %lld white patches", where,
-                     (long long)n);
-    memcpy(plan->white, section.data, n_bytes);
-    for (int64_t i = 0; i < n; i++)
-        if (plan->white[i] < 0 || plan->white[i] >= plan->n_patches ||
-            (i > 0 && plan->white[i] <= plan->white[i - 1]))
-            return hrf_error_set(err, HRF_E_USER, "%s: its white patches are not in order", where);
-    plan->n_white = n;
-    return HRF_OK;
-}
-
-static enum hrf_status read_dropped(const struct hrf_container *container, const char *where,
-                                    struct hrf_tile_plan *plan, struct hrf_error *err)
-{
-    struct hrf_section section;
-    const int64_t n = plan->n_dropped;
-    plan->n_dropped = 0;
-    if (n == 0)
-        return HRF_OK;
-    if (n < 0 || n > INT32_MAX)
-        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld dropped patches", where,
-                             (long long)n);
-    const size_t n_bytes = (size_t)n * sizeof plan->dropped[0];
-    HRF_TRY(hrf_container_section(container, "dropped", n_bytes, where, &section, err));
-    plan->dropped = hrf_alloc(n_bytes);
-    HRF_CHECK_MEMORY(plan->dropped != NULL, err, "%s: no memory for %lld dropped patches", where,
-                     (long long)n);
-    memcpy(plan->dropped, section.data, n_bytes);
-    for (int64_t i = 0; i < n; i++)
-        if (plan->dropped[i].reason < 0 || plan->dropped[i].reason >= HRF_N_DROP_REASONS)
-            return hrf_error_set(err, HRF_E_USER, "%s: a patch was dropped for reason %d", where,
-                                 plan->dropped[i].reason);
-    plan->n_dropped = n;
-    return HRF_OK;
-}
-
-static enum hrf_status decode_plan(const struct hrf_container *container, const char *where,
-                                   struct hrf_tile_plan *plan, struct hrf_error *err)
-{
-    const char *hash;
-    struct hrf_section patches;
-    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), container->header, where, plan, err));
-    HRF_TRY(check_plan(plan, where, err));
-    HRF_TRY(hrf_json_get_text(container->header, "hash", where, &hash, err));
-    if (strlen(hash) != HRF_HASH_HEX - 1)
+    const bool is_whole = plan->slide_path != NULL && plan->vendor != NULL &&
+                          plan->mpp_source != NULL && plan->tissue_method != NULL &&
+                          plan->width > 0 && plan->height > 0 && plan->mpp_x > 0 &&
+                          plan->mpp_y > 0 && plan->patch_mpp > 0 && plan->patch_size > 0 &&
+                          plan->patch_size <= 1 << 20 && plan->patch_stride > 0 &&
+                          plan->patch_width0 > 0 && plan->patch_height0 > 0 &&
+                          plan->stride_x0 > 0 && plan->stride_y0 > 0;
+    if (!is_whole)
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: damaged tile plan: a size, resolution or name is missing", where);
+    if (strlen(plan->hash) != HRF_HASH_HEX - 1)
         return hrf_error_set(err, HRF_E_USER, "%s: 'hash' is not a SHA-256", where);
-    memcpy(plan->hash, hash, HRF_HASH_HEX);
     if (plan->n_patches < 0 || plan->n_patches > INT32_MAX)
         return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld patches", where,
                              (long long)plan->n_patches);
-    size_t n_bytes = (size_t)plan->n_patches * sizeof plan->patches[0];
-    HRF_TRY(hrf_container_section(container, "patches", n_bytes, where, &patches, err));
-    plan->patches = hrf_alloc(n_bytes);
-    HRF_CHECK_MEMORY(plan->patches != NULL, err, "%s: no memory for %lld patches", where,
-                     (long long)plan->n_patches);
-    memcpy(plan->patches, patches.data, n_bytes);
-    HRF_TRY(read_white(container, where, plan, err));
-    HRF_TRY(read_dropped(container, where, plan, err));
-    HRF_TRY(copy_section(container, "thumbnail.png", where, &plan->thumbnail_png, err));
-    return copy_section(container, "mask.png", where, &plan->mask_png, err);
+    if (plan->n_white < 0 || plan->n_white > plan->n_patches)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld white patches of %lld", where,
+                             (long long)plan->n_white, (long long)plan->n_patches);
+    if (plan->n_dropped < 0 || plan->n_dropped > INT32_MAX)
+        return hrf_error_set(err, HRF_E_USER, "%s: it claims %lld dropped patches", where,
+                             (long long)plan->n_dropped);
+    return HRF_OK;
+}
+
+static enum hrf_status check_lists(const struct hrf_tile_plan *plan, const char *where,
+                                   struct hrf_error *err)
+{
+    for (int64_t i = 0; i < plan->n_white; i++)
+        if (plan->white[i] < 0 || plan->white[i] >= plan->n_patches ||
+            (i > 0 && plan->white[i] <= plan->white[i - 1]))
+            return hrf_error_set(err, HRF_E_USER, "%s: its white patches are not in order", where);
+    for (int64_t i = 0; i < plan->n_dropped; i++)
+        if (plan->dropped[i].reason < 0 || plan->dropped[i].reason >= HRF_N_DROP_REASONS)
+            return hrf_error_set(err, HRF_E_USER, "%s: a patch was dropped for reason %d", where,
+                                 plan->dropped[i].reason);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
                                      const struct hrf_record_identity *expected, const char *where,
                                      struct hrf_tile_plan **out, struct hrf_error *err)
 {
-    struct hrf_container container;
+    HRF_AUTO_RELEASE(hrf_container) container = { .header = NULL };
     HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
-    HRF_CHECK_MEMORY(plan != NULL, err, "%s: no memory for a tile plan", where);
-    HRF_TRY(hrf_container_decode(bytes, n_bytes, HRF_TILE_PLAN_KIND, VERSION, expected, where,
-                                 &container, err));
+    HRF_TRY(
+        hrf_container_decode(bytes, n_bytes, HRF_TILE_PLAN_KIND, expected, where, &container, err));
     plan->identity = container.identity;
-    enum hrf_status status = decode_plan(&container, where, plan, err);
-    hrf_container_release(&container);
-    HRF_TRY(status);
+    HRF_TRY(hrf_fields_read(HRF_FIELDS(fields), container.header, where, plan, err));
+    HRF_TRY(check_plan(plan, where, err));
+    HRF_TRY(hrf_container_copy(&container, "patches",
+                               (size_t)plan->n_patches * sizeof plan->patches[0], &plan->patches,
+                               err));
+    HRF_TRY(hrf_container_copy(&container, "white", (size_t)plan->n_white * sizeof plan->white[0],
+                               &plan->white, err));
+    HRF_TRY(hrf_container_copy(&container, "dropped",
+                               (size_t)plan->n_dropped * sizeof plan->dropped[0], &plan->dropped,
+                               err));
+    HRF_TRY(check_lists(plan, where, err));
+    HRF_TRY(hrf_container_bytes(&container, "thumbnail.png", &plan->thumbnail_png, err));
+    HRF_TRY(hrf_container_bytes(&container, "mask.png", &plan->mask_png, err));
     HRF_MOVE(*out, plan);
     return HRF_OK;
 }

@@ -1,4 +1,4 @@
-/* tile_plan.h - what the tiler found in one slide: its resolution, tissue and list of patches.
+/* tile_plan.h - the result of tiling a slide: its resolution, tissue and list of patches.
  *
  * Written by a tile job, imported into the run store, read by the engine and the report.
  * Coordinates are level-0 pixels of the slide, x to the right, y down. Patches are ordered x
@@ -40,7 +40,6 @@ struct hrf_tile_plan {
     struct hrf_record_identity identity; /* of its record; `plan` is `hash` in a record */
     char *slide_path;
     char *vendor;          /* OpenSlide's word: "aperio", "generic-tiff", ... */
-    char *quickhash;       /* OpenSlide's quickhash-1, "" when it gives none */
     int64_t width, height; /* level-0 px */
     int32_t n_levels;
     double mpp_x, mpp_y; /* um/px at level 0 */
@@ -64,8 +63,8 @@ struct hrf_tile_plan {
     int64_t n_patches;
     struct hrf_patch *patches;
 
-    /* Patches that meet a tile that does not decode and are white there (tiler.on_bad_tile), by
-     * their number, ascending. In all others every tile decoded when the slide was tiled. */
+    /* The numbers, ascending, of patches on a tile that does not decode, which is white there
+     * (tiler.on_bad_tile). Every tile of the other patches decoded when the slide was tiled. */
     int64_t n_white;
     int32_t *white;
 
@@ -76,8 +75,8 @@ struct hrf_tile_plan {
     struct hrf_bytes thumbnail_png; /* RGB, longest side <= 1024 */
     struct hrf_bytes mask_png;      /* 8-bit gray 0/255, same size as the thumbnail */
 
-    double seconds;          /* spent on it; not part of the hash */
-    char hash[HRF_HASH_HEX]; /* names the tiling: geometry, method and patches; not paths or time */
+    double seconds;          /* time spent on tiling; not part of the hash */
+    char hash[HRF_HASH_HEX]; /* hash of geometry, method and patches, but not of paths and time */
 };
 
 void hrf_tile_plan_destroy(struct hrf_tile_plan *plan);
@@ -89,15 +88,15 @@ struct hrf_grid_cell {
 struct hrf_grid_cell hrf_tile_plan_cell(const struct hrf_tile_plan *plan,
                                         const struct hrf_patch *patch);
 bool hrf_tile_plan_is_white(const struct hrf_tile_plan *plan, int64_t patch);
-/* Leaves those patches out. */
+/* Removes the patches on white tiles from the plan. */
 void hrf_tile_plan_drop_white(struct hrf_tile_plan *plan);
 /* Fills plan->hash. */
 HRF_CHECKED enum hrf_status hrf_tile_plan_seal(struct hrf_tile_plan *plan, struct hrf_error *err);
 
 HRF_CHECKED enum hrf_status hrf_tile_plan_encode(const struct hrf_tile_plan *plan,
                                                  struct hrf_bytes *out, struct hrf_error *err);
-/* Refuses a damaged, truncated or newer record, and one that is not what is `expected`
- * (hrf_container_decode), with a text that says which. */
+/* HRF_E_USER: the record is damaged, truncated, newer, or has another identity than `expected`
+ * (hrf_container_decode); the text says which. */
 HRF_CHECKED enum hrf_status hrf_tile_plan_decode(const void *bytes, size_t n_bytes,
                                                  const struct hrf_record_identity *expected,
                                                  const char *where, struct hrf_tile_plan **out,

@@ -1,4 +1,4 @@
-/* trained_head.h - the result of a train task: a slide head, and what its training left. */
+/* trained_head.h - the result of a train task: a slide head and the other files of its training. */
 #ifndef HRF_SCHEMA_RECORD_TRAINED_HEAD_H
 #define HRF_SCHEMA_RECORD_TRAINED_HEAD_H
 
@@ -8,7 +8,7 @@
 
 #define HRF_TRAINED_HEAD_KIND "trained-head" /* in its record's header */
 
-/* Files of a training, whole. */
+/* The files of a training, which the record contains as a whole. */
 enum hrf_trained_file {
     HRF_TRAINED_ONNX,        /* head.onnx */
     HRF_TRAINED_RESULT,      /* result.json */

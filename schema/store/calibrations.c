@@ -36,7 +36,8 @@ const char *hrf_calibrations_put_aside(const struct hrf_calibrations *calibratio
 
 /* ---- opening, and files that are no store ---- */
 
-static const char select_record[] = "SELECT record FROM calibration WHERE key=?";
+/* Not by the index of the keys: where it is damaged, a row that is listed would not be found. */
+static const char select_record[] = "SELECT record FROM calibration NOT INDEXED WHERE key=?";
 static const char select_claim[] =
     "SELECT host, boot, pid_space, pid, start_time, beat_ms FROM claim WHERE key=?";
 
@@ -52,10 +53,10 @@ static enum hrf_status check(struct hrf_store *store, struct hrf_error *err)
     int64_t version;
     sqlite3_stmt *s;
     HRF_TRY(hrf_store_number(store, "PRAGMA user_version", &version, err));
-    if (version > 0)
+    if (version != 0)
         return hrf_error_set(err, HRF_E_USER,
-                             "'%s' was written by a newer hires-flow (version %lld); name another "
-                             "'cache' in the workflow",
+                             "'%s' is a calibration store of version %lld, and this hires-flow "
+                             "reads and writes version 0; name another 'cache' in the workflow",
                              store->path, (long long)version);
     HRF_TRY(hrf_store_quick_check(store, err));
     HRF_TRY(hrf_store_exec(store, "PRAGMA synchronous=FULL", err));
@@ -89,8 +90,7 @@ static enum hrf_status put_aside(const char *path, char **out, struct hrf_error 
     HRF_AUTO_FREE char *aside = hrf_format("%s.damaged-%lld", path, (long long)hrf_clock_wall_ms());
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         HRF_AUTO_FREE char *from = hrf_format("%s%s", path, suffixes[i]);
-        HRF_AUTO_FREE char *to = aside != NULL ? hrf_format("%s%s", aside, suffixes[i]) : NULL;
-        HRF_CHECK_MEMORY(from != NULL && to != NULL, err, "no memory for a path");
+        HRF_AUTO_FREE char *to = hrf_format("%s%s", aside, suffixes[i]);
         if (rename(from, to) != 0 && errno != ENOENT)
             return hrf_error_set_errno(err, errno, "cannot put the damaged '%s' aside", from);
     }
@@ -121,8 +121,6 @@ enum hrf_status hrf_calibrations_open(const char *directory, struct hrf_calibrat
     HRF_AUTO(hrf_calibrations) calibrations = hrf_calloc(1, sizeof *calibrations);
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "calibrations.db");
     struct hrf_error why = { .status = HRF_OK };
-    HRF_CHECK_MEMORY(calibrations != NULL && path != NULL, err,
-                     "no memory for the calibration store");
     HRF_TRY(hrf_private_directory_open(directory, err));
     const enum hrf_status status = connect(path, &calibrations->store, &why);
     if (status != HRF_OK && is_damage(&why))
@@ -146,8 +144,8 @@ static enum hrf_status check_record(const struct hrf_calibration *c, const char 
     for (size_t i = 0; i < c->n_tensors; i++)
         if (!c->tensors[i].is_observed)
             return hrf_error_set(err, HRF_E_USER,
-                                 "%s does not tell what was observed of tensor '%s' (an earlier "
-                                 "version made it), so its ranges cannot be checked",
+                                 "%s does not tell what was observed of tensor '%s', so its ranges "
+                                 "cannot be checked",
                                  where, c->tensors[i].name);
     return HRF_OK;
 }
@@ -161,7 +159,6 @@ enum hrf_status hrf_calibrations_get(struct hrf_calibrations *calibrations, cons
     HRF_AUTO_FREE char *where = hrf_format("calibration %.12s in '%s'", key, store->path);
     bool has_row;
     *out = NULL;
-    HRF_CHECK_MEMORY(where != NULL, err, "no memory for a calibration");
     HRF_TRY(hrf_store_prepare(store, select_record, &s, err));
     hrf_bind_text(s, 1, key);
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
@@ -268,7 +265,8 @@ enum hrf_status hrf_calibrations_drop(struct hrf_calibrations *calibrations, con
                                       bool *found, struct hrf_error *err)
 {
     sqlite3_stmt *s;
-    HRF_TRY(hrf_store_prepare(calibrations->store, "DELETE FROM calibration WHERE key=?", &s, err));
+    HRF_TRY(hrf_store_prepare(calibrations->store,
+                              "DELETE FROM calibration NOT INDEXED WHERE key=?", &s, err));
     hrf_bind_text(s, 1, key);
     HRF_TRY(hrf_store_finish(calibrations->store, s, err));
     *found = sqlite3_changes(calibrations->store->db) > 0;

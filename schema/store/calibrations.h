@@ -19,8 +19,8 @@ struct hrf_calibrations; /* opaque */
  * to calibrations.db.damaged-<ms>, so that nothing is lost, and a new file is made. */
 HRF_CHECKED enum hrf_status
 hrf_calibrations_open(const char *directory, struct hrf_calibrations **out, struct hrf_error *err);
-/* The new name of a damaged file that was found at this opening, to be reported to the user; NULL
- * if there was none. */
+/* Returns the new name of a damaged file that this opening found, to be reported to the user, or
+ * NULL if there was none. */
 const char *hrf_calibrations_put_aside(const struct hrf_calibrations *calibrations);
 void hrf_calibrations_destroy(struct hrf_calibrations *store);
 HRF_DEFINE_AUTO(hrf_calibrations)

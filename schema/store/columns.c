@@ -135,11 +135,7 @@ char *hrf_column_text(struct hrf_columns *row, int i, bool is_needed)
         hrf_column_refuse(row, i, "is no text");
     if (text == NULL || row->status != HRF_OK)
         return NULL;
-    char *copy = hrf_strndup(text, n);
-    if (copy == NULL)
-        row->status = hrf_error_set(row->err, HRF_E_NOMEM, "'%s': no memory for a text of '%s'",
-                                    row->store->path, row->table);
-    return copy;
+    return hrf_strndup(text, n);
 }
 
 void hrf_column_copy(struct hrf_columns *row, int i, char *out, size_t size)

@@ -30,31 +30,31 @@ struct hrf_columns {
     struct hrf_error *err;
 };
 
-/* A value from low to high. */
+/* Reads a value from low to high. */
 int64_t hrf_column_int(struct hrf_columns *row, int i, int64_t low, int64_t high);
-/* From 0, or 1 for an id, to HRF_STORE_MAX_COUNT. */
+/* Read a value from 0, or from 1 for an id, to HRF_STORE_MAX_COUNT. */
 int64_t hrf_column_count(struct hrf_columns *row, int i);
 int64_t hrf_column_id(struct hrf_columns *row, int i);
-/* Wall clock, ms. */
+/* Reads a time of the wall clock in ms. */
 int64_t hrf_column_ms(struct hrf_columns *row, int i);
-/* One of `n` enumerators from 0 on. */
+/* Reads one of `n` enumerators from 0 on. */
 int hrf_column_enum(struct hrf_columns *row, int i, int n);
 bool hrf_column_bool(struct hrf_columns *row, int i);
-/* Any finite number; NULL is NaN. */
+/* Reads any finite number; NULL is NaN. */
 double hrf_column_score(struct hrf_columns *row, int i);
-/* A number >= 0; NaN for NULL where `may_be_null`. */
+/* Reads a number >= 0; if `may_be_null`, NULL is NaN. */
 double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null);
-/* Heap; NULL for NULL, which `is_needed` refuses. */
+/* Reads a text (heap); NULL stays NULL, or is refused if `is_needed`. */
 char *hrf_column_text(struct hrf_columns *row, int i, bool is_needed);
-/* A text that fits into `size` bytes with its NUL; "" for NULL. */
+/* Reads a text that fits into `size` bytes with its NUL; NULL is "". */
 void hrf_column_copy(struct hrf_columns *row, int i, char *out, size_t size);
-/* Valid until the statement is stepped or reset; NULL for NULL. */
+/* Returns the bytes of a blob, valid until the statement is stepped or reset; NULL for NULL. */
 const void *hrf_column_blob(struct hrf_columns *row, int i, size_t *n_bytes);
 /* Feeds all values of the row into a hash, unchecked. */
 void hrf_columns_hash(const struct hrf_columns *row, struct hrf_hash *hash);
-/* A process, from six columns: host, boot, pid_space, pid, start_time, beat_ms. */
+/* Reads a process from six columns: host, boot, pid_space, pid, start_time, beat_ms. */
 void hrf_owner_read(struct hrf_columns *row, struct hrf_owner *out);
-/* The same six, to the parameters from `first` on. */
+/* Binds the same six values to the parameters from `first` on. */
 void hrf_owner_bind(sqlite3_stmt *statement, int first, const struct hrf_owner *owner);
 /* Marks the row as failed because of column i. `what` completes the message: "is no list of ids".
  */

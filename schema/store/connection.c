@@ -2,6 +2,7 @@
 #include "base/crash.h"
 #include "base/directory.h"
 #include "base/file.h"
+#include "base/file_system.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "schema/store/columns.h"
@@ -17,6 +18,14 @@ static bool is_full(int code, int native)
     return code == SQLITE_FULL || (code == SQLITE_IOERR && (native == ENOSPC || native == EDQUOT));
 }
 
+/* Whether a file of the store is as large as this process may make it, but for a few pages. */
+static bool is_at_limit(const char *path, const char *suffix)
+{
+    enum { MARGIN = 64 << 10 };
+    HRF_AUTO_FREE char *file = hrf_format("%s%s", path, suffix);
+    return file != NULL && hrf_path_size(file) >= hrf_file_size_limit() - MARGIN;
+}
+
 /* The reason why files cannot be written next to the store; 0: none. SQLite reports most errors of
  * writing and syncing without errno. */
 static int find_cause(const struct hrf_store *store, int code, int native)
@@ -29,7 +38,7 @@ static int find_cause(const struct hrf_store *store, int code, int native)
     if (hrf_file_temporary(store->path, &probe, &fd, &why) != HRF_OK)
         return why.native;
     unlink(probe);
-    return 0;
+    return is_at_limit(store->path, "") || is_at_limit(store->path, "-wal") ? EFBIG : 0;
 }
 
 static bool is_read_only(int code, int native)
@@ -45,6 +54,12 @@ enum hrf_status hrf_store_fail(struct hrf_store *store, int code, const char *wh
     const int native = find_cause(store, code,
                                   store->db != NULL ? sqlite3_system_errno(store->db) : 0);
     const char *text = store->db != NULL ? sqlite3_errmsg(store->db) : sqlite3_errstr(code);
+    if (code == SQLITE_IOERR && native == EFBIG)
+        return hrf_error_set_foreign(err, HRF_E_NOSPACE, "errno", native,
+                                     "'%s': a file of this process may have at most %lld bytes "
+                                     "(ulimit -f); raise that limit and run again, what is in the "
+                                     "store is kept",
+                                     store->path, (long long)hrf_file_size_limit());
     if (is_full(code, native))
         return hrf_error_set_foreign(err, HRF_E_NOSPACE, "sqlite", code,
                                      "'%s': the disk is full; free some space and run again, what "
@@ -135,8 +150,7 @@ struct row_list {
 static enum hrf_status append_row(struct hrf_columns *row, void *context)
 {
     struct row_list *list = context;
-    HRF_TRY(hrf_array_reserve(list->items, &list->capacity, *list->n_items + 1, list->item_bytes,
-                              row->err));
+    hrf_array_reserve(list->items, &list->capacity, *list->n_items + 1, list->item_bytes);
     list->read(row, (char *)*list->items + (*list->n_items)++ * list->item_bytes);
     return HRF_OK;
 }
@@ -200,6 +214,8 @@ static enum hrf_status distrust(struct hrf_store *store, struct hrf_error *err)
 
 static enum hrf_status open_writer(struct hrf_store *store, struct hrf_error *err)
 {
+    if (hrf_file_system_is_full(store->path))
+        return hrf_store_fail(store, SQLITE_FULL, "opening it", err);
     int code = sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                                NULL);
     if (code != SQLITE_OK)
@@ -214,8 +230,7 @@ enum hrf_status hrf_store_connect(const char *path, const char *what, enum hrf_s
                                   struct hrf_store **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = hrf_calloc(1, sizeof *store);
-    if (store == NULL || (store->path = hrf_strdup(path)) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to open '%s'", path);
+    store->path = hrf_strdup(path);
     store->what = what;
     store->mode = mode;
     store->dropped = (struct hrf_strbuf)HRF_STRBUF_INIT;
@@ -245,7 +260,7 @@ enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode, struc
     if (mode == HRF_STORE_READ && !hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_USER, "'%s' does not exist: no run stands there", path);
     HRF_TRY(hrf_store_connect(path, "run store", mode, &store, err));
-    HRF_TRY(hrf_store_migrate(store, err));
+    HRF_TRY(hrf_store_prepare_tables(store, err));
     if (mode == HRF_STORE_READ)
         HRF_TRY(check_sealed(store, err));
     HRF_MOVE(*out, store);
@@ -256,7 +271,6 @@ enum hrf_status hrf_store_open_run(const char *directory, struct hrf_store **out
                                    struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "run.db");
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     if (!hrf_path_exists(path))
         return hrf_error_set(err, HRF_E_USER, "there is no run in '%s' (it has no run.db)",
                              directory);

@@ -19,8 +19,7 @@ enum hrf_status hrf_store_embeddings_path(const struct hrf_store *store, const c
     if (key[0] == '\0' || key[strspn(key, "0123456789abcdefghijklmnopqrstuvwxyz")] != '\0')
         return hrf_error_set(err, HRF_E_USER, "'%s': the key of a task is damaged", store->path);
     HRF_AUTO_FREE char *directory = hrf_path_directory(store->path);
-    char *path = directory != NULL ? hrf_format("%s/embeddings/%s", directory, key) : NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    char *path = hrf_format("%s/embeddings/%s", directory, key);
     *out = path;
     return HRF_OK;
 }
@@ -34,8 +33,6 @@ static void close_shard(struct hrf_embeddings *e)
     e->fd = -1;
     hrf_hash_destroy(e->hash);
     e->hash = NULL;
-    hrf_scores_destroy(e->within);
-    e->within = NULL;
 }
 
 void hrf_embeddings_close(struct hrf_embeddings *e)
@@ -58,7 +55,6 @@ static enum hrf_status add_facts(struct hrf_embeddings *e, const struct hrf_embe
                              (long long)e->n);
     struct hrf_embedding_shard *grown = hrf_realloc_array(e->shards, e->n_shards + 1,
                                                           sizeof *grown);
-    HRF_CHECK_MEMORY(grown != NULL, err, "no memory for a shard");
     e->shards = grown;
     e->shards[e->n_shards++] = *shard;
     e->n += shard->n_patches;
@@ -90,6 +86,11 @@ static enum hrf_status add_shard(struct hrf_columns *row, void *context)
                              "them; their task asks for %lld and on, %lld",
                              (long long)scores->first_patch, (long long)scores->n_patches,
                              (long long)shard.first_patch, (long long)shard.n_patches);
+    if (scores->embeddings.sha256[0] == '\0')
+        return hrf_error_set(row->err, HRF_E_USER,
+                             "embeddings in the store: the record of patches %lld and on names no "
+                             "file of embeddings",
+                             (long long)scores->first_patch);
     memcpy(shard.sha256, scores->embeddings.sha256, sizeof shard.sha256);
     HRF_TRY(hrf_store_embeddings_path(e->store, shard.key, &shard.path, row->err));
     const enum hrf_status status = add_facts(e, &shard, scores, row->err);
@@ -117,7 +118,6 @@ enum hrf_status hrf_store_open_embeddings(struct hrf_store *store, int64_t slide
                                           struct hrf_error *err)
 {
     HRF_AUTO(hrf_embeddings) e = hrf_calloc(1, sizeof *e);
-    HRF_CHECK_MEMORY(e != NULL, err, "no memory for the embeddings of a slide");
     e->store = store;
     e->fd = -1;
     enum hrf_status status = find_shards(e, slide_id, precision, err);
@@ -126,7 +126,6 @@ enum hrf_status hrf_store_open_embeddings(struct hrf_store *store, int64_t slide
     const int64_t row_bytes = e->width * (int64_t)sizeof *e->block;
     const size_t n = (size_t)(row_bytes > BLOCK_BYTES ? row_bytes : BLOCK_BYTES);
     e->block = hrf_alloc(n);
-    HRF_CHECK_MEMORY(e->block != NULL, err, "no memory for a block of embeddings");
     HRF_MOVE(*out, e);
     return HRF_OK;
 }
@@ -144,29 +143,9 @@ static enum hrf_status refuse(const struct hrf_embeddings *e, const char *path, 
                                     : "remove it, and 'hires-flow run' computes it again");
 }
 
-/* A shard whose record has the rows. */
-static enum hrf_status open_within(struct hrf_embeddings *e,
-                                   const struct hrf_embedding_shard *shard, struct hrf_error *err)
-{
-    struct hrf_bytes record;
-    memcpy(e->expected.task, shard->key, sizeof e->expected.task);
-    HRF_TRY(hrf_store_get_record(e->store, HRF_TASK_INFER, &e->expected, &record, err));
-    const enum hrf_status status = hrf_scores_decode(record.data, record.n_bytes, &e->expected,
-                                                     "embeddings in the store", &e->within, err);
-    hrf_bytes_release(&record);
-    HRF_TRY(status);
-    if (e->within->probabilities != NULL && e->within->n_patches == shard->n_patches &&
-        e->within->n_classes == e->width)
-        return HRF_OK;
-    return hrf_error_set(err, HRF_E_USER,
-                         "the record of some embeddings changed while it was read");
-}
-
 static enum hrf_status open_shard(struct hrf_embeddings *e, struct hrf_error *err)
 {
     const struct hrf_embedding_shard *shard = &e->shards[e->shard];
-    if (shard->sha256[0] == '\0')
-        return open_within(e, shard, err);
     const int64_t wanted = shard->n_patches * e->width * (int64_t)sizeof(float);
     const int64_t found = hrf_path_exists(shard->path) ? hrf_path_size(shard->path) : -1;
     if (found < 0)
@@ -225,15 +204,11 @@ enum hrf_status hrf_embeddings_next(struct hrf_embeddings *e, const float **rows
     if (e->row == 0)
         HRF_TRY(open_shard(e, err));
     const int64_t left = e->shards[e->shard].n_patches - e->row;
-    const int64_t fit = BLOCK_BYTES / (e->width * (int64_t)sizeof(float)), most = fit > 0 ? fit : 1;
-    *n = left < most ? left : most;
-    if (e->within != NULL)
-        *rows = e->within->probabilities + e->row * e->width;
-    else
-        HRF_TRY(read_rows(e, (size_t)(*n * e->width) * sizeof(float), err));
+    const int64_t fit = BLOCK_BYTES / (e->width * (int64_t)sizeof(float)), max = fit > 0 ? fit : 1;
+    *n = left < max ? left : max;
+    HRF_TRY(read_rows(e, (size_t)(*n * e->width) * sizeof(float), err));
     e->row += *n;
-    return e->within == NULL && e->row == e->shards[e->shard].n_patches ? check_hash(e, err)
-                                                                        : HRF_OK;
+    return e->row == e->shards[e->shard].n_patches ? check_hash(e, err) : HRF_OK;
 }
 
 enum hrf_status hrf_embeddings_verify(struct hrf_embeddings *e, struct hrf_error *err)

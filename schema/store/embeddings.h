@@ -1,9 +1,7 @@
-/* embeddings.h - the embeddings of a slide at one precision, read from the run a block at a time.
+/* embeddings.h - reads the embeddings of a slide at one precision from the run, a block at a time.
  *
  * They are no part of the run store's file: each infer task's rows are a file of their own beside
- * it, embeddings/<key of the task>, that the task's record names by its hash. The store of an
- * earlier version has them within its records; such shards are read as well, one in memory at a
- * time.
+ * it, embeddings/<key of the task>, that the task's record names by its hash.
  */
 #ifndef HRF_SCHEMA_STORE_EMBEDDINGS_H
 #define HRF_SCHEMA_STORE_EMBEDDINGS_H
@@ -18,7 +16,7 @@ HRF_CHECKED enum hrf_status hrf_store_embeddings_path(const struct hrf_store *st
 
 /* One infer task's rows. */
 struct hrf_embedding_shard {
-    char key[HRF_HASH_HEX], sha256[HRF_HASH_HEX]; /* sha256 "": they are in the task's record */
+    char key[HRF_HASH_HEX], sha256[HRF_HASH_HEX];
     char *path;
     int64_t first_patch, n_patches;
 };
@@ -27,13 +25,12 @@ struct hrf_embeddings {
     struct hrf_record_identity expected;
     struct hrf_embedding_shard *shards; /* in the order of patches */
     size_t n_shards;
-    int64_t n, width; /* of all */
-    /* The place in them. */
+    int64_t n, width; /* of all shards together */
+    /* The current position: a shard and a row of it. */
     size_t shard;
-    int64_t row; /* of it */
+    int64_t row;
     int fd;
     struct hrf_hash *hash;
-    struct hrf_scores *within; /* a record that has its rows itself */
     float *block;
 };
 /* HRF_E_AGAIN: the slide's embeddings are not complete. HRF_E_USER: a record is damaged. */
@@ -48,15 +45,15 @@ static inline void hrf_embeddings_destroy(struct hrf_embeddings *embeddings)
 }
 HRF_DEFINE_AUTO(hrf_embeddings)
 
-/* The next rows, [*n][width], valid until the next call; *n 0: there are no more. Blocks have the
- * same borders in all precisions of a slide that has the same shards. HRF_E_USER: a file is
- * missing, cut short or has other bytes than its record names, which is known at its end: what was
- * read from it does not count. */
+/* Reads the next rows, [*n][width], valid until the next call; *n is 0 if there are no more. Blocks
+ * have the same borders in all precisions of a slide with the same shards. HRF_E_USER: a file is
+ * missing, truncated or has other bytes than its record names. That is known at the file's end;
+ * rows that were read from it then do not count. */
 HRF_CHECKED enum hrf_status hrf_embeddings_next(struct hrf_embeddings *embeddings,
                                                 const float **rows, int64_t *n,
                                                 struct hrf_error *err);
-/* Checks all files to the last byte; the embeddings have not been read before, or from the start
- * afterwards. A file that fails is removed if the store is open for writing: the next
+/* Checks all files to the last byte. Call it before the first hrf_embeddings_next(); reading then
+ * begins at the start. A file that fails is removed if the store is open for writing, and the next
  * 'hires-flow run' computes it again. */
 HRF_CHECKED enum hrf_status hrf_embeddings_verify(struct hrf_embeddings *embeddings,
                                                   struct hrf_error *err);

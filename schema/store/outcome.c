@@ -10,7 +10,7 @@ struct tally {
     int64_t n_open, n_failed, n_infer;
     char precision[8];       /* precision of the previous row; "" at the first one */
     int64_t n_precisions;    /* seen so far */
-    bool is_told;            /* a reason for the present precision has been found */
+    bool is_explained;       /* a reason for the present precision has been found */
     struct hrf_strbuf names; /* the precisions that failed for `reason`: "bf16, fp16" */
     int64_t n_names;
     char *reason;           /* heap */
@@ -26,7 +26,7 @@ static void tally_release(struct tally *t)
 
 /* Appends the collected reason to the text. A reason that all precisions share, or that concerns
  * the tiling, stands without their names. */
-static void tell(struct tally *t, bool is_last)
+static void explain(struct tally *t, bool is_last)
 {
     const bool is_of_all = is_last && t->text.length == 0 && t->n_names == t->n_precisions;
     if (t->reason == NULL)
@@ -48,14 +48,13 @@ static enum hrf_status add_failure(struct tally *t, struct hrf_columns *row)
     HRF_AUTO_FREE char *reason = hrf_column_text(row, 3, false);
     HRF_TRY(row->status);
     t->n_failed++;
-    if (t->is_told)
+    if (t->is_explained)
         return HRF_OK;
-    t->is_told = true;
+    t->is_explained = true;
     if (reason == NULL)
         reason = hrf_strdup("no reason given");
-    HRF_CHECK_MEMORY(reason != NULL, row->err, "no memory for the reason of a failure");
     if (t->reason == NULL || strcmp(t->reason, reason) != 0) {
-        tell(t, false);
+        explain(t, false);
         HRF_MOVE(t->reason, reason);
     }
     if (t->precision[0] != '\0') {
@@ -77,7 +76,7 @@ static enum hrf_status add_task(struct hrf_columns *row, void *context)
         if (t->precision[0] == '\0' || strcmp(precision, t->precision) != 0) {
             memcpy(t->precision, precision, sizeof precision);
             t->n_precisions++;
-            t->is_told = false;
+            t->is_explained = false;
         }
     }
     HRF_TRY(row->status);
@@ -97,9 +96,8 @@ static enum hrf_status count_tasks(struct hrf_store *store, int64_t slide_id, co
     sqlite3_bind_int64(s, 1, slide_id);
     hrf_bind_text(s, 2, precision);
     HRF_TRY(hrf_store_each_row(store, s, "task", add_task, t, err));
-    tell(t, true);
-    HRF_TRY(hrf_strbuf_status(&t->names, err));
-    return hrf_strbuf_status(&t->text, err);
+    explain(t, true);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int64_t slide_id,
@@ -107,11 +105,9 @@ enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int64_t slide_i
                                         char **reason, struct hrf_error *err)
 {
     struct tally t = { .names = HRF_STRBUF_INIT, .text = HRF_STRBUF_INIT };
-    enum hrf_status status = count_tasks(store, slide_id, precision, &t, err);
+    const enum hrf_status status = count_tasks(store, slide_id, precision, &t, err);
     const bool has_failed = status == HRF_OK && t.n_open == 0 && t.n_failed > 0;
     char *text = has_failed ? hrf_strbuf_detach(&t.text) : NULL;
-    if (has_failed && text == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for the reason of a failure");
     if (status == HRF_OK) {
         const bool is_open = t.n_open > 0 || (precision != NULL && t.n_infer == 0);
         *state = has_failed ? HRF_SLIDE_FAILED : is_open ? HRF_SLIDE_PENDING : HRF_SLIDE_DONE;

@@ -8,13 +8,13 @@
 
 struct hrf_owner {
     char host[128], boot[40], pid_space[64];
-    int64_t pid, beat_ms; /* beat_ms: wall, its last sign of life */
+    int64_t pid, beat_ms; /* beat_ms: wall clock of its last sign of life */
     uint64_t start_time;
 };
 
-/* This process, now. */
+/* Returns the identity of this process, with the present time as its last sign of life. */
 struct hrf_owner hrf_owner_self(void);
-/* The same process; beats may differ. */
+/* True if both are the same process; their beats may differ. */
 bool hrf_owner_is_same(const struct hrf_owner *a, const struct hrf_owner *b);
 
 /* A process of another host or container cannot be seen from here. It is LIVING if its last sign of

@@ -1,7 +1,7 @@
 /* records.c - the results that are kept, each checked to be the one that is asked for.
  *
  * What a task's record must say of itself follows from the task's row and its slide's: key,
- * fingerprint of the file, hash of the tile plan.
+ * content of the slide, hash of the tile plan.
  */
 #include "base/strbuf.h"
 #include "base/text.h"
@@ -25,15 +25,15 @@ const char *hrf_task_record_kind(enum hrf_task_kind kind)
     return kinds[kind];
 }
 
-enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide, enum hrf_task_kind kind,
-                                 const char *key, struct hrf_record_identity *out,
-                                 struct hrf_error *err)
+struct hrf_record_identity hrf_slide_expect(const struct hrf_slide_row *slide,
+                                            enum hrf_task_kind kind, const char *key)
 {
-    *out = (struct hrf_record_identity){ .task = "" };
-    snprintf(out->task, sizeof out->task, "%s", key);
+    struct hrf_record_identity identity = { .task = "" };
+    snprintf(identity.task, sizeof identity.task, "%s", key);
     if (kind != HRF_TASK_CALIBRATE && slide->tile_plan_hash != NULL)
-        snprintf(out->plan, sizeof out->plan, "%s", slide->tile_plan_hash);
-    return hrf_slide_fingerprint(slide->path, slide->n_bytes, slide->mtime_ns, out->slide, err);
+        snprintf(identity.plan, sizeof identity.plan, "%s", slide->tile_plan_hash);
+    memcpy(identity.slide, slide->content, sizeof identity.slide);
+    return identity;
 }
 
 enum hrf_status hrf_store_expect(struct hrf_store *store, int64_t slide_id, enum hrf_task_kind kind,
@@ -42,22 +42,20 @@ enum hrf_status hrf_store_expect(struct hrf_store *store, int64_t slide_id, enum
     HRF_AUTO_STATEMENT s = NULL;
     bool has_row;
     *out = (struct hrf_record_identity){ .task = "" };
-    HRF_TRY(hrf_store_prepare(
-        store, "SELECT path, n_bytes, mtime_ns, tile_plan_hash FROM slide WHERE id=?", &s, err));
+    HRF_TRY(
+        hrf_store_prepare(store, "SELECT content, tile_plan_hash FROM slide WHERE id=?", &s, err));
     sqlite3_bind_int64(s, 1, slide_id);
     HRF_TRY(hrf_store_step(store, s, &has_row, err));
     if (!has_row)
         return HRF_OK;
     struct hrf_columns row = { store, "slide", s, HRF_OK, err };
-    HRF_AUTO_FREE char *path = hrf_column_text(&row, 0, true);
     char hash[HRF_HASH_HEX];
-    hrf_column_copy(&row, 3, hash, sizeof hash);
-    const struct hrf_slide_row slide = { .path = path,
-                                         .n_bytes = hrf_column_int(&row, 1, 0, INT64_MAX),
-                                         .mtime_ns = hrf_column_int(&row, 2, INT64_MIN, INT64_MAX),
-                                         .tile_plan_hash = hash };
+    struct hrf_slide_row slide = { .tile_plan_hash = hash };
+    hrf_column_copy(&row, 0, slide.content, sizeof slide.content);
+    hrf_column_copy(&row, 1, hash, sizeof hash);
     HRF_TRY(row.status);
-    return hrf_slide_expect(&slide, kind, "", out, err);
+    *out = hrf_slide_expect(&slide, kind, "");
+    return HRF_OK;
 }
 
 /* The bytes under a key; they are valid until the statement is reset. */
@@ -84,8 +82,8 @@ enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind
     size_t n = 0;
     HRF_TRY(find_bytes(store, expected->task, &s, &bytes, &n, err));
     HRF_AUTO_FREE char *where = hrf_format("record %.12s... in '%s'", expected->task, store->path);
-    HRF_AUTO_FREE unsigned char *copy = hrf_alloc(n);
-    HRF_CHECK_MEMORY(where != NULL && copy != NULL, err, "no memory for a record of %zu bytes", n);
+    HRF_AUTO_FREE unsigned char *copy = hrf_try_alloc(n);
+    HRF_CHECK_MEMORY(copy != NULL, err, "no memory for a record of %zu bytes", n);
     HRF_TRY(hrf_record_check(bytes, n, kinds[kind], expected, where, err));
     memcpy(copy, bytes, n);
     *out = (struct hrf_bytes){ copy, n };
@@ -108,8 +106,7 @@ static enum hrf_status drop(struct hrf_store *store, const char *key, int64_t sl
     HRF_TRY(row.status);
     HRF_AUTO_FREE char *text = hrf_format("the %s task is done again: %s", hrf_task_kind_name(kind),
                                           why);
-    HRF_AUTO_FREE char *shown = hrf_text_printable(name);
-    HRF_CHECK_MEMORY(name != NULL && text != NULL && shown != NULL, err, "no memory for an event");
+    HRF_AUTO_FREE char *shown = hrf_text_escaped(name);
     hrf_strbuf_addf(&store->dropped, "%s: %s\n", shown, text);
     HRF_TRY(hrf_store_add_event(store, name, text, err));
     sqlite3_stmt *removal;
@@ -216,7 +213,7 @@ static enum hrf_status join_numbers(struct hrf_scores *w, const struct hrf_score
 {
     if (w->probabilities == NULL || p->probabilities == NULL) /* they are left out */
         return HRF_OK;
-    float *joined = hrf_realloc_array(
+    float *joined = hrf_try_realloc_array(
         w->probabilities, (size_t)((w->n_patches + p->n_patches) * w->n_classes), sizeof joined[0]);
     HRF_CHECK_MEMORY(joined != NULL, err, "no memory for the scores of a slide");
     memcpy(joined + w->n_patches * w->n_classes, p->probabilities,

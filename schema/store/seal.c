@@ -76,14 +76,14 @@ static enum hrf_status read_seal(struct hrf_store *store, bool *is_there, char o
 
 enum hrf_status hrf_store_check_seal(struct hrf_store *store, struct hrf_error *err)
 {
-    char told[HRF_HASH_HEX], found[HRF_HASH_HEX];
+    char stated[HRF_HASH_HEX], found[HRF_HASH_HEX];
     bool is_there;
-    HRF_TRY(read_seal(store, &is_there, told, err));
+    HRF_TRY(read_seal(store, &is_there, stated, err));
     if (!is_there)
         return HRF_OK;
     HRF_TRY(check_indexes(store, err));
     HRF_TRY(hash_tables(store, found, err));
-    if (strcmp(told, found) == 0)
+    if (strcmp(stated, found) == 0)
         return HRF_OK;
     return hrf_error_set(err, HRF_E_USER,
                          "'%s' is damaged: its tables are not what the last 'run' or 'report' "

@@ -83,7 +83,7 @@ enum hrf_status hrf_store_put_slide(struct hrf_store *store, const struct hrf_sl
 {
     sqlite3_stmt *s;
     HRF_TRY(hrf_store_prepare(
-        store, "INSERT OR REPLACE INTO slide VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
+        store, "INSERT OR REPLACE INTO slide VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &s, err));
     sqlite3_bind_int64(s, 1, row->id);
     hrf_bind_text(s, 2, row->name);
     hrf_bind_text(s, 3, row->path);
@@ -97,6 +97,8 @@ enum hrf_status hrf_store_put_slide(struct hrf_store *store, const struct hrf_sl
     hrf_bind_text(s, 11, row->reason);
     hrf_bind_text(s, 12, row->tile_plan_hash);
     sqlite3_bind_int(s, 13, row->calibrates);
+    hrf_bind_text(s, 14, row->seen);
+    hrf_bind_text(s, 15, row->content);
     return hrf_store_finish(store, s, err);
 }
 
@@ -119,6 +121,8 @@ static void read_slide(struct hrf_columns *row, void *item)
     };
     char hash[HRF_HASH_HEX]; /* no longer than that */
     hrf_column_copy(row, 11, hash, sizeof hash);
+    hrf_column_copy(row, 13, slide->seen, sizeof slide->seen);
+    hrf_column_copy(row, 14, slide->content, sizeof slide->content);
     slide->tile_plan_hash = hrf_column_text(row, 11, false);
 }
 

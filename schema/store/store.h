@@ -20,7 +20,7 @@
 
 struct hrf_store; /* opaque */
 
-/* Where a slide stands; exactly one at the end of a run: done, failed, no tissue, excluded. */
+/* The state of a slide. At the end of a run it is done, failed, no tissue or excluded. */
 enum hrf_slide_state {
     HRF_SLIDE_PENDING,
     HRF_SLIDE_DONE,
@@ -29,7 +29,7 @@ enum hrf_slide_state {
     HRF_SLIDE_EXCLUDED
 };
 enum { HRF_N_SLIDE_STATES = 5 };
-/* As files and scripts have it ("no_tissue"), and as people read it ("no tissue"). */
+/* The state's name in files and scripts ("no_tissue"), and its text for users ("no tissue"). */
 const char *hrf_slide_state_word(enum hrf_slide_state state);
 const char *hrf_slide_state_text(enum hrf_slide_state state);
 
@@ -43,6 +43,8 @@ struct hrf_slide_row {
     char *path;
     int64_t n_bytes;
     int64_t mtime_ns;
+    char seen[HRF_HASH_HEX];    /* names, sizes and times of its files when `content` was found */
+    char content[HRF_HASH_HEX]; /* identity; "" until ingest has found it */
     enum hrf_truth truth;
     char *label_text; /* as the label file says it ("Tumor,Micro"), NULL = none */
     char *annotation; /* path of an ASAP XML, NULL = none */
@@ -60,7 +62,7 @@ struct hrf_slide_rows {
     size_t n_items, n_sample;
 };
 void hrf_slide_rows_release(struct hrf_slide_rows *rows);
-/* The slide of that id; NULL: there is none. */
+/* Returns the slide of that id, or NULL if there is none. */
 const struct hrf_slide_row *hrf_slide_rows_find(const struct hrf_slide_rows *rows, int64_t id);
 
 /* The score of a slide at one precision, as aggregation computed it. */
@@ -80,11 +82,11 @@ struct hrf_phase_row {
 };
 
 enum hrf_store_mode { HRF_STORE_READ, HRF_STORE_WRITE };
-/* Opens a store; in write mode, creates or migrates it. A newer, damaged or foreign file is refused
- * with a message that says what to do. */
+/* Opens a store; in write mode, creates it. A damaged or foreign file and one of another version
+ * are refused with a message that says what to do. */
 HRF_CHECKED enum hrf_status hrf_store_open(const char *path, enum hrf_store_mode mode,
                                            struct hrf_store **out, struct hrf_error *err);
-/* The store of a run directory, for reading. HRF_E_USER: there is no run in it. */
+/* Opens the store of a run directory for reading. HRF_E_USER: there is no run in it. */
 HRF_CHECKED enum hrf_status hrf_store_open_run(const char *directory, struct hrf_store **out,
                                                struct hrf_error *err);
 void hrf_store_close(struct hrf_store *store);
@@ -130,17 +132,17 @@ HRF_CHECKED enum hrf_status hrf_store_trim_slides(struct hrf_store *store, int64
 HRF_CHECKED enum hrf_status
 hrf_store_clear_slide_scores(struct hrf_store *store, const char *precision, struct hrf_error *err);
 
-/* The tile plan of a slide of the current cohort. HRF_E_AGAIN: it has none. HRF_E_USER: the stored
- * one is damaged or belongs to another task. */
+/* Reads the tile plan of a slide of the current cohort. HRF_E_AGAIN: it has none. HRF_E_USER: the
+ * stored one is damaged or belongs to another task. */
 HRF_CHECKED enum hrf_status hrf_store_get_tile_plan(struct hrf_store *store, int64_t slide_id,
                                                     struct hrf_tile_plan **out,
                                                     struct hrf_error *err);
-/* The tile plan that is stored under the key expected->task; the errors are the same. */
+/* Reads the tile plan that is stored under the key expected->task; the errors are the same. */
 HRF_CHECKED enum hrf_status hrf_store_find_tile_plan(struct hrf_store *store,
                                                      const struct hrf_record_identity *expected,
                                                      struct hrf_tile_plan **out,
                                                      struct hrf_error *err);
-/* The scores of all patches of a slide at one precision. The shards are joined in order:
+/* Reads the scores of all patches of a slide at one precision. The shards are joined in order:
  * first_patch is 0, n_patches is that of the tile plan, and the times are summed. HRF_E_AGAIN: the
  * slide is not or not completely scored. HRF_E_USER: stored scores are damaged or belong to another
  * task. */
@@ -148,16 +150,17 @@ HRF_CHECKED enum hrf_status hrf_store_get_scores(struct hrf_store *store, int64_
                                                  const char *precision, struct hrf_scores **out,
                                                  struct hrf_error *err);
 
-/* The same without their numbers (probabilities is NULL): sizes, times and what they were made by.
- * Also of a slide whose patches have embeddings, which hrf_store_get_scores() refuses. */
+/* Reads the same without the numbers (probabilities is NULL): sizes, times and hardware. This also
+ * works for a slide whose patches have embeddings, which hrf_store_get_scores() refuses. */
 HRF_CHECKED enum hrf_status hrf_store_get_score_facts(struct hrf_store *store, int64_t slide_id,
                                                       const char *precision,
                                                       struct hrf_scores **out,
                                                       struct hrf_error *err);
 
-/* What slide heads said of a slide's embeddings at one precision: the mean of those that were
- * trained on the first precision's features (or of the one that the workflow names), or, with
- * is_own, on those of this precision. HRF_E_AGAIN: nothing yet, or nothing of all of them. */
+/* Reads the scores of a slide by slide heads at one precision: the mean over the heads that were
+ * trained on the first precision's features (or the score by the head that the workflow names), or,
+ * with is_own, over those trained on this precision's features. HRF_E_AGAIN: not all of these heads
+ * have scored the slide. */
 HRF_CHECKED enum hrf_status hrf_store_get_head_scores(struct hrf_store *store, int64_t slide_id,
                                                       const char *precision, bool is_own,
                                                       struct hrf_head_scores **out,

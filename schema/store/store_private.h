@@ -9,7 +9,7 @@
 
 /* HRF_STORE_BUSY_MS: long enough for another process's commit to a slow disk, short enough to
  * report a process that is stuck. */
-enum { HRF_STORE_VERSION = 6, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
+enum { HRF_STORE_VERSION = 1, HRF_STORE_MAX_STATEMENTS = 64, HRF_STORE_BUSY_MS = 10000 };
 
 /* What a user can do about a file that cannot be read, for the end of a message. */
 #define HRF_STORE_WAY_OUT "move it away to start afresh"
@@ -76,8 +76,10 @@ void hrf_bind_text(sqlite3_stmt *statement, int i, const char *text); /* NULL bi
     "SELECT bytes, state, task.key, first_patch, n_patches FROM task LEFT JOIN record USING(key) " \
     "WHERE kind=1 AND slide_id=? AND precision=? ORDER BY first_patch"
 
-/* migrate.c: refuses what is not ours or is newer; creates and migrates in write mode. */
-HRF_CHECKED enum hrf_status hrf_store_migrate(struct hrf_store *store, struct hrf_error *err);
+/* structure.c: refuses a file that is not ours or of another version; makes the tables of a new
+ * one in write mode. */
+HRF_CHECKED enum hrf_status hrf_store_prepare_tables(struct hrf_store *store,
+                                                     struct hrf_error *err);
 /* HRF_E_USER with what SQLite found when the file is damaged. */
 HRF_CHECKED enum hrf_status hrf_store_quick_check(struct hrf_store *store, struct hrf_error *err);
 /* `sql`: a pragma that answers "ok" or what is damaged. */

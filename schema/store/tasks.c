@@ -109,9 +109,7 @@ static enum hrf_status drop_others(struct hrf_store *store, int64_t slide_id,
     for (size_t i = 0; i < n_rows; i++)
         hrf_strbuf_addf(&sql, "%s'%s'", i > 0 ? "," : "", rows[i].key); /* hex: no quoting */
     hrf_strbuf_adds(&sql, ")");
-    enum hrf_status status = hrf_strbuf_status(&sql, err);
-    if (status == HRF_OK)
-        status = hrf_store_exec(store, sql.text, err);
+    enum hrf_status status = hrf_store_exec(store, sql.text, err);
     hrf_strbuf_release(&sql);
     return status;
 }
@@ -240,7 +238,6 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     HRF_AUTO_RELEASE(hrf_strbuf) ids = HRF_STRBUF_INIT;
     for (size_t i = 0; i < row->n_task_ids; i++)
         hrf_strbuf_addf(&ids, "%s%lld", i > 0 ? " " : "", (long long)row->task_ids[i]);
-    HRF_TRY(hrf_strbuf_status(&ids, err));
     HRF_TRY(hrf_store_prepare(
         store, "INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         &s, err));
@@ -280,8 +277,6 @@ static void read_ids(struct hrf_columns *row, int i, struct hrf_attempt_row *att
     for (const char *at = text; at != NULL && *at != '\0'; at++)
         n += *at == ' ';
     attempt->task_ids = text != NULL ? hrf_alloc_array(n, sizeof attempt->task_ids[0]) : NULL;
-    if (text != NULL && attempt->task_ids == NULL)
-        row->status = hrf_error_set(row->err, HRF_E_NOMEM, "no memory for the attempts");
     for (const char *at = text; row->status == HRF_OK && attempt->n_task_ids < n;) {
         char *end;
         errno = 0;

@@ -9,7 +9,7 @@
 
 #include "schema/store/store.h"
 
-/* A train task is of no slide: its slide_id is 0. */
+/* The kinds of tasks. A train task belongs to no slide: its slide_id is 0. */
 enum hrf_task_kind {
     HRF_TASK_TILE,
     HRF_TASK_INFER,
@@ -19,9 +19,9 @@ enum hrf_task_kind {
 };
 enum { HRF_N_TASK_KINDS = 5 };
 /* "tile", "infer", "calibrate", "head", "train" */
-/* first_patch of a head task is the place of its head: those that were trained on the first
- * precision's features from 0 on, those on the features of the task's own precision from here on.
- */
+/* first_patch of a head task is the number of its head. Heads that were trained on the first
+ * precision's features are numbered from 0, heads trained on the features of the task's own
+ * precision from HRF_HEAD_OWN. */
 enum { HRF_HEAD_OWN = 1 << 20 };
 const char *hrf_task_kind_name(enum hrf_task_kind kind);
 enum hrf_task_state {
@@ -62,10 +62,11 @@ HRF_CHECKED enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_
                                                  enum hrf_task_kind kind,
                                                  const struct hrf_task_row *rows, size_t n_rows,
                                                  struct hrf_error *err);
-/* Every task, in (kind, slide, precision, first patch) order. */
+/* Reads all tasks in (kind, slide, precision, first patch) order. */
 HRF_CHECKED enum hrf_status hrf_store_get_tasks(struct hrf_store *store, struct hrf_task_rows *out,
                                                 struct hrf_error *err);
-/* Of rows in that order the first of a kind and slide, and how many there are; 0: none. */
+/* Returns how many tasks of a kind a slide has in rows of that order, and the index of the first.
+ */
 size_t hrf_task_rows_of(const struct hrf_task_rows *rows, enum hrf_task_kind kind, int64_t slide_id,
                         size_t *first);
 /* The state of a slide that follows from its tasks: PENDING while a task is open (with a
@@ -76,7 +77,7 @@ HRF_CHECKED enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int
                                                     const char *precision,
                                                     enum hrf_slide_state *state, char **reason,
                                                     struct hrf_error *err);
-/* For a task that reached its time limit or exceeded its memory. */
+/* Sets the levels of a task that reached its time limit or exceeded its memory. */
 HRF_CHECKED enum hrf_status hrf_store_set_task_levels(struct hrf_store *store, int64_t task_id,
                                                       int64_t time_level, int64_t memory_level,
                                                       struct hrf_error *err);
@@ -89,22 +90,21 @@ HRF_CHECKED enum hrf_status hrf_store_finish_task(struct hrf_store *store, int64
                                                   const char *key, const void *record,
                                                   size_t n_bytes, bool *is_new,
                                                   struct hrf_error *err);
-/* The identity that the record of a slide's task must have, derived from the key and the slide's
- * row. Its tile plan is slide->tile_plan_hash, or "" for calibrate tasks, whose plan is a sample of
- * it. */
-HRF_CHECKED enum hrf_status hrf_slide_expect(const struct hrf_slide_row *slide,
-                                             enum hrf_task_kind kind, const char *key,
-                                             struct hrf_record_identity *out,
-                                             struct hrf_error *err);
-/* The same of a slide of the store. If the store does not have it, nothing is compared. */
+/* Returns the identity that the record of a slide's task must have, derived from the key and the
+ * slide's row. Its tile plan is slide->tile_plan_hash, or "" for calibrate tasks, whose plan is a
+ * sample of it. */
+struct hrf_record_identity hrf_slide_expect(const struct hrf_slide_row *slide,
+                                            enum hrf_task_kind kind, const char *key);
+/* Returns the same for a slide of the store. If the store does not have the slide, the identity is
+ * empty and nothing is compared. */
 HRF_CHECKED enum hrf_status hrf_store_expect(struct hrf_store *store, int64_t slide_id,
                                              enum hrf_task_kind kind,
                                              struct hrf_record_identity *out,
                                              struct hrf_error *err);
-/* The kind of record that answers such a task. */
+/* Returns the kind of record of such a task. */
 const char *hrf_task_record_kind(enum hrf_task_kind kind);
-/* The result stored under the key expected->task. Heap. HRF_E_AGAIN: there is none. HRF_E_USER: it
- * is damaged or has another identity. */
+/* Reads the result that is stored under the key expected->task (heap). HRF_E_AGAIN: there is none.
+ * HRF_E_USER: it is damaged or has another identity. */
 HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, enum hrf_task_kind kind,
                                                  const struct hrf_record_identity *expected,
                                                  struct hrf_bytes *out, struct hrf_error *err);
@@ -112,8 +112,8 @@ HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, enum h
 HRF_CHECKED enum hrf_status hrf_store_find_result(struct hrf_store *store,
                                                   const struct hrf_task_row *task, bool *found,
                                                   struct hrf_error *err);
-/* The results that were removed since the last call, one line each ("slide: why"). Heap; NULL if
- * there are none. The store has an event for each of them. */
+/* Returns the results that were removed since the last call, one line each ("slide: why"), heap, or
+ * NULL if there are none. The store has an event for each of them. */
 char *hrf_store_take_dropped(struct hrf_store *store);
 
 enum hrf_attempt_state {
@@ -122,13 +122,13 @@ enum hrf_attempt_state {
     HRF_ATTEMPT_ENDED
 };
 enum { HRF_N_ATTEMPT_STATES = 3 };
-/* What a job said of itself; 0 and "": not known. */
+/* What a job's sentinels and tasks say of it; 0 and "": not known. */
 struct hrf_job_usage {
     char host[128];
     int64_t started_ms, finished_ms; /* wall clock of its host */
     int64_t cpu_ms;                  /* of all its processes together */
     int64_t peak_bytes;              /* the largest resident size of one of its processes */
-    /* infer: how long its network waited for patches, and computed, in the tasks that it did */
+    /* infer: how long its network waited for patches, and computed, in its finished tasks */
     int64_t wait_ms, compute_ms;
 };
 struct hrf_attempt_row {
@@ -140,8 +140,8 @@ struct hrf_attempt_row {
     enum hrf_attempt_state state;
     int64_t pid;               /* local: of the launcher; slurm: the array's job ID; 0 = unknown */
     uint64_t start_time;       /* local: of the process, hrf_process_start_time() */
-    int64_t submission, place; /* the submission's number in the run, and the place in it */
-    int64_t submitted_ms, ended_ms; /* wall */
+    int64_t submission, place; /* the submission's number in the run, and the index in it */
+    int64_t submitted_ms, ended_ms; /* wall clock */
     int64_t *task_ids;              /* heap */
     size_t n_task_ids;
     char *reason; /* how it ended; NULL = successfully, or not yet */
@@ -154,15 +154,15 @@ struct hrf_attempt_rows {
 void hrf_attempt_row_release(struct hrf_attempt_row *row);
 void hrf_attempt_rows_release(struct hrf_attempt_rows *rows);
 bool hrf_attempt_has_task(const struct hrf_attempt_row *row, int64_t task_id);
-/* Inserts (row->id 0, then set) or updates. */
+/* Inserts the row if row->id is 0, which is then set, and updates it otherwise. */
 HRF_CHECKED enum hrf_status
 hrf_store_put_attempt(struct hrf_store *store, struct hrf_attempt_row *row, struct hrf_error *err);
-/* only_open: those that have not ended. In id order. */
+/* Reads the attempts in id order; with only_open, those that have not ended. */
 HRF_CHECKED enum hrf_status hrf_store_get_attempts(struct hrf_store *store, bool only_open,
                                                    struct hrf_attempt_rows *out,
                                                    struct hrf_error *err);
 
-/* The highest number in an attempt's job_id, 0 when there is none. */
+/* Finds the highest number in an attempt's job_id, 0 if there is none. */
 HRF_CHECKED enum hrf_status hrf_store_last_job(struct hrf_store *store, int64_t *out,
                                                struct hrf_error *err);
 
@@ -178,12 +178,12 @@ struct hrf_event_rows {
 void hrf_event_rows_release(struct hrf_event_rows *rows);
 HRF_CHECKED enum hrf_status hrf_store_add_event(struct hrf_store *store, const char *subject,
                                                 const char *text, struct hrf_error *err);
-/* subject NULL: all. In order of time. */
+/* Reads the events in order of time; subject NULL stands for all. */
 HRF_CHECKED enum hrf_status hrf_store_get_events(struct hrf_store *store, const char *subject,
                                                  struct hrf_event_rows *out, struct hrf_error *err);
 
-/* The lease of the one writer. If the owner is alive, the result is HRF_E_AGAIN with its PID and
- * host. If it is dead (its process is gone on this host and boot), the file is checked and the
+/* Takes the lease of the one writer. If the owner is alive, the result is HRF_E_AGAIN with its PID
+ * and host. If it is dead (its process is gone on this host and boot), the file is checked and the
  * lease is taken over. An owner that cannot be seen from here (another host or container) counts as
  * alive until its heartbeat is 90 s old; this call then watches it for another 15 s. Once the lease
  * is taken, every hrf_store_begin() checks that it is still ours, and fails with HRF_E_AGAIN if
@@ -191,8 +191,8 @@ HRF_CHECKED enum hrf_status hrf_store_get_events(struct hrf_store *store, const 
 HRF_CHECKED enum hrf_status hrf_store_take_lease(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_beat_lease(struct hrf_store *store, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_store_release_lease(struct hrf_store *store, struct hrf_error *err);
-/* The live process that holds the lease, for `status` and `cancel`; *pid is 0 if there is none on
- * this host. */
+/* Finds the live process that holds the lease, for `status` and `cancel`; *pid is 0 if there is
+ * none on this host. */
 HRF_CHECKED enum hrf_status hrf_store_lease_owner(struct hrf_store *store, int64_t *pid,
                                                   struct hrf_error *err);
 

@@ -1,5 +1,6 @@
 /* check.c - what no single key of a workflow can tell: keys that go together, that exclude each
  * other, that hang on each other's values. */
+#include "base/message.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "schema/workflow/reader.h"
@@ -11,33 +12,34 @@ enum { WHERE_SIZE = 272, SLURM_MAX_JOBS = 64, MOST_LABELS = 254 };
 
 static bool is_given(const struct hrf_reader *r, const char *path)
 {
-    return r->lines[hrf_key_index(path)] != 0;
+    return r->lines[hrf_reader_index(r, path)] != 0;
 }
 
-static void find_at(struct hrf_reader *r, const char *path, const char *text)
+/* A finding where the key was given. */
+static void find_at(struct hrf_reader *r, const char *path, const char *format, ...)
+    HRF_PRINTF(3, 4);
+static void find_at(struct hrf_reader *r, const char *path, const char *format, ...)
 {
-    size_t i = hrf_key_index(path);
+    size_t i = hrf_reader_index(r, path);
     char where[WHERE_SIZE];
     const char *file = r->where;
-    snprintf(where, sizeof where, "--set %s", path);
+    va_list args;
+    hrf_reader_name_override(path, where, sizeof where);
     r->where = r->lines[i] < 0 ? where : file;
-    hrf_reader_find(r, r->lines[i], r->columns[i], "%s", text);
+    va_start(args, format);
+    hrf_reader_vfind(r, r->lines[i], r->columns[i], format, args);
+    va_end(args);
     r->where = file;
 }
 
-bool hrf_dataset_is_given(const struct hrf_workflow_dataset *d)
-{
-    return d->root != NULL || d->csv != NULL || d->files.n_items > 0;
-}
-
 /* The keys of a dataset, in that section. */
-static void check_dataset(struct hrf_reader *r, const char *section,
-                          const struct hrf_workflow_dataset *d, bool is_needed)
+static void check_dataset(struct hrf_reader *r, const char *section, struct hrf_workflow_dataset *d,
+                          bool is_needed)
 {
     static const char *const keys[] = { "root",  "files",     "csv",     "layout",
                                         "split", "recursive", "exclude", "mpp" };
     enum { N_OWN = 3, LAYOUT = 3, SPLIT = 4, RECURSIVE = 5, N_KEYS = 8 };
-    char names[N_KEYS][32], text[512];
+    char names[N_KEYS][32];
     bool given[N_KEYS], any = is_needed;
     for (int i = 0; i < N_KEYS; i++) {
         snprintf(names[i], sizeof names[i], "%s.%s", section, keys[i]);
@@ -46,6 +48,11 @@ static void check_dataset(struct hrf_reader *r, const char *section,
     }
     if (!any)
         return;
+    const bool has_files = given[HRF_LAYOUT_FILES], has_csv = given[HRF_LAYOUT_CSV];
+    if (!given[LAYOUT] && has_files != has_csv && !given[HRF_LAYOUT_CAMELYON16]) {
+        d->layout = has_files ? HRF_LAYOUT_FILES : HRF_LAYOUT_CSV; /* they say it themselves */
+        given[LAYOUT] = true;
+    }
     if (!given[LAYOUT]) {
         hrf_reader_find(r, 0, 0, "'%s' is missing; it must be camelyon16, files or csv",
                         names[LAYOUT]);
@@ -54,59 +61,50 @@ static void check_dataset(struct hrf_reader *r, const char *section,
     for (int i = 0; i < N_OWN; i++) {
         const bool wanted = (int)d->layout == i;
         if (wanted && !given[i]) {
-            snprintf(text, sizeof text, "layout '%s' needs '%s'", hrf_words_layout[i], names[i]);
-            find_at(r, names[LAYOUT], text);
+            find_at(r, names[LAYOUT], "layout '%s' needs '%s'", hrf_words_layout[i], names[i]);
         } else if (!wanted && given[i]) {
-            snprintf(text, sizeof text, "'%s' belongs to layout '%s', but the layout is '%s'",
-                     names[i], hrf_words_layout[i], hrf_words_layout[d->layout]);
-            find_at(r, names[i], text);
+            find_at(r, names[i], "'%s' belongs to layout '%s', but the layout is '%s'", names[i],
+                    hrf_words_layout[i], hrf_words_layout[d->layout]);
         }
     }
     if (d->layout == HRF_LAYOUT_FILES && given[HRF_LAYOUT_FILES] && d->files.n_items == 0) {
-        snprintf(text, sizeof text, "'%s' is empty; name at least one glob",
-                 names[HRF_LAYOUT_FILES]);
-        find_at(r, names[HRF_LAYOUT_FILES], text);
+        find_at(r, names[HRF_LAYOUT_FILES], "'%s' is empty; name at least one glob",
+                names[HRF_LAYOUT_FILES]);
     }
     if (d->layout != HRF_LAYOUT_CAMELYON16 && given[SPLIT]) {
-        snprintf(text, sizeof text, "'%s' belongs to layout 'camelyon16'", names[SPLIT]);
-        find_at(r, names[SPLIT], text);
+        find_at(r, names[SPLIT], "'%s' belongs to layout 'camelyon16'", names[SPLIT]);
     }
     if (d->layout != HRF_LAYOUT_FILES && given[RECURSIVE]) {
-        snprintf(text, sizeof text, "'%s' belongs to layout 'files'", names[RECURSIVE]);
-        find_at(r, names[RECURSIVE], text);
+        find_at(r, names[RECURSIVE], "'%s' belongs to layout 'files'", names[RECURSIVE]);
     }
 }
 
 static void check_model(struct hrf_reader *r)
 {
     struct hrf_workflow_model *m = &r->workflow->model;
-    char text[512];
     bool found = false;
     if (m->file == NULL) {
         if (!is_given(r, "model.file"))
-            hrf_reader_find(r, 0, 0, "'model.file' is missing; name an ONNX file");
-    } else if (!r->is_of_a_run && !hrf_path_exists(m->file)) {
-        HRF_AUTO_FREE char *shown = hrf_text_printable(m->file);
-        snprintf(text, sizeof text, "the model file '%s' does not exist", shown);
-        find_at(r, "model.file", text);
+            hrf_reader_find(r, 0, 0, "'{model.file}' is missing; name an ONNX file");
+    } else if (r->part != HRF_PART_OF_A_RUN && !hrf_path_exists(m->file)) {
+        HRF_AUTO_FREE char *shown = hrf_text_escaped(m->file);
+        find_at(r, "model.file", "the model file '%s' does not exist", shown);
     }
     if (m->classes.n_items == 0) {
-        find_at(r, "model.classes", "'model.classes' is empty; name one class per output");
+        find_at(r, "model.classes", "'{model.classes}' is empty; name one class per output");
         return;
     }
     for (size_t i = 0; i < m->classes.n_items; i++) {
         found |= m->positive != NULL && strcmp(m->classes.items[i], m->positive) == 0;
         for (size_t k = 0; k < i; k++)
             if (strcmp(m->classes.items[i], m->classes.items[k]) == 0)
-                find_at(r, "model.classes", "a class stands twice in 'model.classes'");
+                find_at(r, "model.classes", "a class stands twice in '{model.classes}'");
     }
     if (m->positive == NULL) {
         m->positive = hrf_strdup(m->classes.items[m->classes.n_items - 1]);
-        r->out_of_memory |= m->positive == NULL;
     } else if (!found) {
-        snprintf(text, sizeof text, "'%s' is not one of 'model.classes'; 'model.positive' must be",
-                 m->positive);
-        find_at(r, "model.positive", text);
+        find_at(r, "model.positive",
+                "'%s' is not one of '{model.classes}'; '{model.positive}' must be", m->positive);
     }
 }
 
@@ -131,37 +129,26 @@ static void check_ranks(struct hrf_reader *r)
     const int64_t data = w->engine.parallel.data;
     const bool whole = w->tiler.mode == HRF_TILER_SLIDE;
     const char *from = slurm ? "executor.slurm: nodes x ranks_per_node" : "executor.local.ranks";
-    char text[400] = "";
     if (all == 1 || w->engine.parallel.is_auto)
         return;
     if (whole && one != all)
-        snprintf(text, sizeof text,
-                 "a slide is one image: 'engine.parallel' has to share it out over all %lld ranks "
-                 "of a job (%s), and multiplies to %lld; set e.g. engine.parallel.spatial to %lld",
-                 (long long)all, from, (long long)one, (long long)all);
+        find_at(r, ranks_key(r),
+                "a slide is one image: '{engine.parallel}' has to share it out over all %lld ranks "
+                "of a job (%s), and multiplies to %lld; set e.g. {engine.parallel.spatial=%lld}",
+                (long long)all, from, (long long)one, (long long)all);
     else if (data > 1 ? data * one != all : all % one != 0)
-        snprintf(
-            text, sizeof text,
-            "'engine.parallel' multiplies to %lld, and a job has %lld ranks (%s); they have to "
-            "be the same, or without 'data' a multiple of %lld",
-            (long long)(data * one), (long long)all, from, (long long)one);
-    if (text[0] != '\0')
-        find_at(r, ranks_key(r), text);
-}
-
-bool hrf_slide_head_is_given(const struct hrf_workflow_slide_head *head)
-{
-    return head->file != NULL || head->train != HRF_TRAIN_NONE;
+        find_at(r, ranks_key(r),
+                "'{engine.parallel}' multiplies to %lld, and a job has %lld ranks (%s); they have "
+                "to be the same, or without 'data' a multiple of %lld",
+                (long long)(data * one), (long long)all, from, (long long)one);
 }
 
 static void check_file(struct hrf_reader *r, const char *key, const char *path)
 {
-    char text[512];
-    if (path == NULL || r->is_of_a_run || hrf_path_exists(path))
+    if (path == NULL || r->part == HRF_PART_OF_A_RUN || hrf_path_exists(path))
         return;
-    HRF_AUTO_FREE char *shown = hrf_text_printable(path);
-    snprintf(text, sizeof text, "'%s' does not exist", shown != NULL ? shown : "");
-    find_at(r, key, text);
+    HRF_AUTO_FREE char *shown = hrf_text_escaped(path);
+    find_at(r, key, "'%s' does not exist", shown != NULL ? shown : "");
 }
 
 static void check_forest(struct hrf_reader *r)
@@ -175,10 +162,11 @@ static void check_forest(struct hrf_reader *r)
              w->model.output == HRF_OUTPUT_SEGMENTATION || w->model.classes.n_items > 2)
         find_at(r, "slide_head.forest",
                 "a forest reads heat maps of one class and its opposite; name two classes at most, "
-                "and a 'model.output' that gives probabilities");
+                "and a '{model.output}' that gives probabilities");
     if (w->tiler.mode == HRF_TILER_SLIDE)
-        find_at(r, "slide_head.forest",
-                "a forest reads heat maps of patches, and with tiler.mode 'slide' there are none");
+        find_at(
+            r, "slide_head.forest",
+            "a forest reads heat maps of patches, and with {tiler.mode} 'slide' there are none");
 }
 
 static void check_slide_head(struct hrf_reader *r)
@@ -192,7 +180,7 @@ static void check_slide_head(struct hrf_reader *r)
     if (!hrf_slide_head_is_given(h) && !is_forest)
         return;
     if (r->workflow->model.output != HRF_OUTPUT_EMBEDDING && !is_forest)
-        find_at(r, key, "a slide head scores embeddings; set 'model.output' to 'embedding'");
+        find_at(r, key, "a slide head scores embeddings; set '{model.output}' to 'embedding'");
     check_file(r, "slide_head.file", h->file);
     check_file(r, "slide_head.table", h->table);
     if (h->file != NULL && h->train != HRF_TRAIN_NONE)
@@ -204,42 +192,29 @@ static void check_slide_head(struct hrf_reader *r)
         (d->layout != HRF_LAYOUT_CAMELYON16 || d->split != HRF_SPLIT_ALL))
         find_at(r, "slide_head.split",
                 "the dataset says which slides test only with layout 'camelyon16' and "
-                "'dataset.split' 'all'");
+                "'{dataset.split}' 'all'");
     if (h->split == HRF_HEADS_BY_TABLE && h->table == NULL)
-        find_at(r, "slide_head.split", "'table' needs 'slide_head.table'");
+        find_at(r, "slide_head.split", "'table' needs '{slide_head.table}'");
 }
 
 static void check_tissue(struct hrf_reader *r)
 {
     const struct hrf_workflow_tiler *t = &r->workflow->tiler;
     const bool by_network = t->tissue.method == HRF_TISSUE_ONNX;
-    if (t->tissue.classes.n_items > 0 && t->coords == NULL)
-        find_at(
-            r, "tiler.tissue.classes",
-            "'classes' chooses among outlines, and 'tiler.coords' names none; name their folder");
-    for (size_t i = 0; hrf_tissue_network_keys[i] != NULL && !by_network; i++)
-        if (is_given(r, hrf_tissue_network_keys[i]))
-            find_at(r, hrf_tissue_network_keys[i],
-                    "only tiler.tissue.method 'onnx' has a network; set it, or leave this out");
     if (!by_network)
         return;
     if (t->coords != NULL)
         find_at(r, "tiler.coords",
-                "'coords' brings the patches or the tissue, and tiler.tissue.method 'onnx' would "
+                "'coords' brings the patches or the tissue, and {tiler.tissue.method} 'onnx' would "
                 "find it; leave one of the two out");
     if (t->tissue.model == NULL)
         find_at(r, "tiler.tissue.method",
-                "'onnx' needs a network; name it in 'tiler.tissue.model'");
+                "'onnx' needs a network; name it in '{tiler.tissue.model}'");
     if (!(t->tissue.mpp > 0))
         find_at(r, "tiler.tissue.method",
-                "'onnx' needs the resolution of the network's images; give 'tiler.tissue.mpp', "
+                "'onnx' needs the resolution of the network's images; give '{tiler.tissue.mpp}', "
                 "e.g. 8.0");
     check_file(r, "tiler.tissue.model", t->tissue.model);
-}
-
-bool hrf_workflow_has_budget(const struct hrf_workflow *workflow)
-{
-    return workflow->calibrate.budget.cosine > 0 || workflow->calibrate.budget.agreement > 0;
 }
 
 static void check_budget(struct hrf_reader *r)
@@ -253,16 +228,18 @@ static void check_budget(struct hrf_reader *r)
         find_at(r, key, "a budget is a cosine or an agreement; leave one of the two out");
     if (w->calibrate.budget.agreement > 0 &&
         (w->model.output == HRF_OUTPUT_EMBEDDING || w->model.output == HRF_OUTPUT_NONE))
-        find_at(r, "calibrate.budget.agreement",
-                "classes agree, and this 'model.output' has none; use 'calibrate.budget.cosine'");
+        find_at(
+            r, "calibrate.budget.agreement",
+            "classes agree, and this '{model.output}' has none; use '{calibrate.budget.cosine}'");
     if (w->engine.device == HRF_DEVICE_CUDA)
         find_at(r, key,
-                "layers are measured on processors; set 'engine.device' to 'cpu', or leave the "
-                "budget out and name layers in 'calibrate.keep'");
+                "layers are measured on processors; set '{engine.device}' to 'cpu', or leave the "
+                "budget out and name layers in '{calibrate.keep}'");
     if (w->tiler.mode == HRF_TILER_SLIDE)
-        find_at(r, key,
-                "layers are measured on patches, and with tiler.mode 'slide' there are none; name "
-                "layers in 'calibrate.keep'");
+        find_at(
+            r, key,
+            "layers are measured on patches, and with {tiler.mode} 'slide' there are none; name "
+            "layers in '{calibrate.keep}'");
 }
 
 static void check_decode(struct hrf_reader *r)
@@ -272,11 +249,12 @@ static void check_decode(struct hrf_reader *r)
         return;
     if (w->engine.device == HRF_DEVICE_CPU)
         find_at(r, "engine.decode",
-                "a GPU is to decode, and 'engine.device' is 'cpu'; set 'decode' to 'cpu'");
+                "a GPU is to decode, and '{engine.device}' is 'cpu'; set 'decode' to 'cpu'");
     if (w->tiler.mode == HRF_TILER_SLIDE)
-        find_at(r, "engine.decode",
-                "GPUs decode patches, and with tiler.mode 'slide' there are none; set 'decode' to "
-                "'cpu'");
+        find_at(
+            r, "engine.decode",
+            "GPUs decode patches, and with {tiler.mode} 'slide' there are none; set 'decode' to "
+            "'cpu'");
 }
 
 /* What the model's file says is seen later (hrf_cli_adopt_input). */
@@ -294,17 +272,34 @@ static void check_preparation(struct hrf_reader *r)
         return;
     if (w->tiler.mode == HRF_TILER_SLIDE)
         find_at(r, key,
-                "patches are resized, and with tiler.mode 'slide' there are none; set "
-                "'tiler.slide.size' and leave it out");
+                "patches are resized, and with {tiler.mode} 'slide' there are none; set "
+                "'{tiler.slide.size}' and leave it out");
 }
 
-void hrf_reader_check(struct hrf_reader *r)
+/* Keys that mean nothing beside the others, of rows that want that said. */
+static void check_cases(struct hrf_reader *r)
+{
+    for (size_t i = 0; i < hrf_n_settings; i++) {
+        const struct hrf_setting *setting = &hrf_settings[i];
+        if (r->lines[i] == 0 || hrf_setting_counts(setting, r->workflow) ||
+            setting->when->refusal == NULL)
+            continue;
+        char text[256];
+        hrf_message_expand(setting->when->refusal, text, sizeof text);
+        find_at(r, setting->key, "%s", text);
+    }
+}
+
+void hrf_workflow_check(struct hrf_reader *r)
 {
     struct hrf_workflow *w = r->workflow;
-    check_dataset(r, "dataset", &r->workflow->dataset, true);
-    check_dataset(r, "calibrate.slides", &r->workflow->calibrate.slides, false);
-    check_model(r);
+    if (r->part != HRF_PART_TILER) {
+        check_dataset(r, "dataset", &r->workflow->dataset, true);
+        check_dataset(r, "calibrate.slides", &r->workflow->calibrate.slides, false);
+        check_model(r);
+    }
     check_slide_head(r);
+    check_cases(r);
     check_tissue(r);
     check_budget(r);
     check_decode(r);
@@ -332,17 +327,17 @@ void hrf_reader_check(struct hrf_reader *r)
                 "a slide is one image, so there are no micro-batches; leave it out");
     if (w->tiler.mode == HRF_TILER_SLIDE && w->model.output == HRF_OUTPUT_EMBEDDING)
         find_at(r, "model.output",
-                "'embedding' describes patches, and with tiler.mode 'slide' there are none; use "
-                "tiler.mode 'patch'");
+                "'embedding' describes patches, and with {tiler.mode} 'slide' there are none; use "
+                "{tiler.mode} 'patch'");
     check_preparation(r);
     const bool is_segmentation = w->model.output == HRF_OUTPUT_SEGMENTATION;
     if (w->tiler.mode == HRF_TILER_SLIDE && is_segmentation)
         find_at(r, "model.output",
-                "'segmentation' labels the pixels of patches, and with tiler.mode 'slide' there "
-                "are none; use tiler.mode 'patch'");
+                "'segmentation' labels the pixels of patches, and with {tiler.mode} 'slide' there "
+                "are none; use {tiler.mode} 'patch'");
     if (w->tiler.mode == HRF_TILER_SLIDE && w->study.stain_jitter > 0)
         find_at(r, "study.stain_jitter",
-                "'stain_jitter' scores patches once more, and with tiler.mode 'slide' there are "
+                "'stain_jitter' scores patches once more, and with {tiler.mode} 'slide' there are "
                 "none; leave it out");
     if (is_segmentation && w->model.classes.n_items > MOST_LABELS)
         find_at(r, "model.classes", "a label map has room for 254 classes");
@@ -351,7 +346,7 @@ void hrf_reader_check(struct hrf_reader *r)
         w->aggregate.slide_score = HRF_SCORE_MEAN;
     if (w->model.output == HRF_OUTPUT_NONE && w->aggregate.lesions.method != HRF_FIND_NO_LESIONS)
         find_at(r, "aggregate.lesions.method",
-                "lesions are found in probabilities, and model.output 'none' gives none; use "
+                "lesions are found in probabilities, and {model.output} 'none' gives none; use "
                 "'softmax' or 'sigmoid'");
     if (w->model.output == HRF_OUTPUT_SOFTMAX && w->model.classes.n_items == 1)
         find_at(r, "model.output", "'softmax' over one class is 1 for every patch; use 'sigmoid'");
@@ -359,29 +354,30 @@ void hrf_reader_check(struct hrf_reader *r)
         (w->tiler.quality.pen > 0 || w->tiler.quality.bubble > 0 || w->tiler.quality.fold > 0 ||
          w->tiler.quality.blur > 0))
         find_at(r, "tiler.quality",
-                "'quality' leaves patches out, and with tiler.mode 'slide' there are no patches; "
+                "'quality' leaves patches out, and with {tiler.mode} 'slide' there are no patches; "
                 "leave it out");
     if (w->tiler.mode == HRF_TILER_SLIDE && w->tiler.coords != NULL)
-        find_at(r, "tiler.coords",
-                "'coords' names patches or their tissue, and with tiler.mode 'slide' there are no "
-                "patches; leave it out");
+        find_at(
+            r, "tiler.coords",
+            "'coords' names patches or their tissue, and with {tiler.mode} 'slide' there are no "
+            "patches; leave it out");
     if (is_given(r, "aggregate.tune.specificity") && w->aggregate.tune.slides.n_items == 0)
         find_at(r, "aggregate.tune.specificity",
-                "'specificity' is reached on the slides of 'aggregate.tune.slides'; name them");
+                "'specificity' is reached on the slides of '{aggregate.tune.slides}'; name them");
     if (w->aggregate.tune.slides.n_items > 0 &&
         (w->model.output == HRF_OUTPUT_NONE ||
          (w->model.output == HRF_OUTPUT_EMBEDDING && !hrf_slide_head_is_given(&w->slide_head)) ||
          w->model.classes.n_items > 2))
         find_at(r, "aggregate.tune.slides",
                 "a threshold is chosen for one class and its opposite; name two classes, and a "
-                "'model.output' that gives probabilities");
+                "'{model.output}' that gives probabilities");
     if (w->features.type == HRF_FEATURES_FP16 && (w->features.form == HRF_FEATURES_AS_CLAM ||
                                                   w->features.form == HRF_FEATURES_AS_ATLASPATCH))
         find_at(r, "features.type",
-                "CLAM and AtlasPatch read fp32; use it, or features.form 'trident' or 'stamp'");
+                "CLAM and AtlasPatch read fp32; use it, or {features.form} 'trident' or 'stamp'");
     if (w->engine.parallel.microbatches > w->engine.batch)
         find_at(r, "engine.parallel.microbatches",
-                "'microbatches' is more than 'engine.batch'; every micro-batch needs a patch");
+                "'microbatches' is more than '{engine.batch}'; every micro-batch needs a patch");
     if (w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols > 1 &&
         w->tiler.mode == HRF_TILER_PATCH && w->tiler.patch.size < w->engine.parallel.spatial_rows)
         find_at(r, "engine.parallel.spatial.rows",

@@ -1,88 +1,42 @@
 /* write.c - the resolved workflow, its JSON Schema, and what this build cannot run. */
 #include "base/json.h"
-#include "schema/workflow/keys.h"
+#include "schema/workflow/workflow.h"
 #include "schema/yaml/tree.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static void add_quoted(struct hrf_strbuf *out, const char *text)
+/* A value as YAML; words of an enumeration need no quotes. */
+static void add_value(struct hrf_strbuf *out, const json_t *value, bool is_word)
 {
-    HRF_AUTO_FREE char *quoted = hrf_yaml_quote(text);
-    hrf_strbuf_adds(out, quoted != NULL ? quoted : "");
-    out->failed |= quoted == NULL;
-}
-
-static void add_list(struct hrf_strbuf *out, const struct hrf_text_list *list)
-{
-    hrf_strbuf_addc(out, '[');
-    for (size_t i = 0; i < list->n_items; i++) {
-        hrf_strbuf_adds(out, i > 0 ? ", " : "");
-        add_quoted(out, list->items[i]);
-    }
-    hrf_strbuf_addc(out, ']');
-}
-
-static void add_precisions(struct hrf_strbuf *out, const struct hrf_workflow *w)
-{
-    for (size_t i = 0; i < w->n_precisions; i++)
-        hrf_strbuf_addf(out, "%s%s", i > 0 ? ", " : "[", hrf_precision_name(w->precision[i]));
-    hrf_strbuf_addc(out, ']');
-}
-
-/* False if the key is not set; it is then left out. */
-static bool is_set(const struct hrf_key *key, const void *place)
-{
-    switch (key->type) {
-    case HRF_KEY_TEXT:
-    case HRF_KEY_PATH:
-    case HRF_KEY_DURATION:
-        return *(char *const *)place != NULL;
-    case HRF_KEY_TEXTS:
-    case HRF_KEY_PATHS:
-        return ((const struct hrf_text_list *)place)->n_items > 0;
-    case HRF_KEY_SIZE:
-        return *(const int64_t *)place > 0;
-    case HRF_KEY_REAL:
-        return key->initial != NULL || *(const double *)place > 0;
-    default:
-        return true;
-    }
-}
-
-static void add_value(struct hrf_strbuf *out, const struct hrf_workflow *w,
-                      const struct hrf_key *key, const void *place)
-{
-    const double *numbers = place;
-    switch (key->type) {
-    case HRF_KEY_WORD:
-        hrf_strbuf_adds(out, key->words[*(const int *)place]);
+    HRF_AUTO_FREE char *text = NULL;
+    switch (json_typeof(value)) {
+    case JSON_ARRAY:
+        for (size_t i = 0; i < json_array_size(value); i++) {
+            hrf_strbuf_adds(out, i > 0 ? ", " : "[");
+            add_value(out, json_array_get(value, i), is_word);
+        }
+        hrf_strbuf_adds(out, json_array_size(value) > 0 ? "]" : "[]");
         break;
-    case HRF_KEY_INT:
-    case HRF_KEY_SIZE:
-        hrf_strbuf_addf(out, "%lld", (long long)*(const int64_t *)place);
+    case JSON_INTEGER:
+        hrf_strbuf_addf(out, "%lld", (long long)json_integer_value(value));
         break;
-    case HRF_KEY_REAL:
-        hrf_strbuf_addf(out, "%.17g", numbers[0]);
+    case JSON_REAL:
+        hrf_strbuf_addf(out, "%.17g", json_real_value(value));
         break;
-    case HRF_KEY_BOOL:
-        hrf_strbuf_adds(out, *(const bool *)place ? "true" : "false");
+    case JSON_TRUE:
+    case JSON_FALSE:
+        hrf_strbuf_adds(out, json_is_true(value) ? "true" : "false");
         break;
-    case HRF_KEY_TEXT:
-    case HRF_KEY_PATH:
-    case HRF_KEY_DURATION:
-        add_quoted(out, *(char *const *)place);
+    case JSON_NULL:
         break;
-    case HRF_KEY_TEXTS:
-    case HRF_KEY_PATHS:
-        add_list(out, place);
-        break;
-    case HRF_KEY_TRIPLE:
-        hrf_strbuf_addf(out, "[%.17g, %.17g, %.17g]", numbers[0], numbers[1], numbers[2]);
-        break;
-    case HRF_KEY_PRECISIONS:
-        add_precisions(out, w);
+    case JSON_STRING:
+    case JSON_OBJECT: /* a text that is not UTF-8 */
+        if (is_word)
+            hrf_strbuf_adds(out, json_string_value(value));
+        else if (hrf_json_to_bytes(value, "", "", &text, NULL) == HRF_OK)
+            hrf_yaml_add_quoted(out, text);
         break;
     }
 }
@@ -102,142 +56,166 @@ static void open_maps(struct hrf_strbuf *out, const char *path, const char *befo
     hrf_strbuf_addf(out, "%*s%s: ", 2 * depth, "", leaf != NULL ? leaf + 1 : path);
 }
 
-/* Keys that belong to another layout or method would be refused when the file is read again. */
-static bool belongs(const struct hrf_workflow *w, const struct hrf_key *key)
+static void add_or_none(struct hrf_strbuf *out, const struct hrf_workflow *w,
+                        const struct hrf_setting *key)
 {
-    if (strcmp(key->path, "calibrate.slides.layout") == 0)
-        return hrf_dataset_is_given(&w->calibrate.slides);
-    if (strcmp(key->path, "calibrate.slides.split") == 0)
-        return w->calibrate.slides.root != NULL;
-    if (strcmp(key->path, "calibrate.slides.recursive") == 0)
-        return w->calibrate.slides.files.n_items > 0;
-    if (strcmp(key->path, "dataset.recursive") == 0)
-        return w->dataset.layout == HRF_LAYOUT_FILES;
-    for (size_t i = 0; hrf_tissue_network_keys[i] != NULL; i++)
-        if (strcmp(key->path, hrf_tissue_network_keys[i]) == 0)
-            return w->tiler.tissue.method == HRF_TISSUE_ONNX;
-    return (strcmp(key->path, "dataset.split") != 0 &&
-            strcmp(key->path, "dataset.known_exclusions") != 0) ||
-           w->dataset.layout == HRF_LAYOUT_CAMELYON16;
+    HRF_AUTO_JSON value = hrf_setting_value(key, w);
+    if (hrf_setting_is_set(key, w) && hrf_setting_counts(key, w))
+        add_value(out, value, key->words != NULL);
+    else
+        hrf_strbuf_adds(out, "not given");
+}
+
+void hrf_workflow_write_changes(const struct hrf_workflow *workflow,
+                                const struct hrf_workflow *defaults, struct hrf_strbuf *out)
+{
+    const char *before = "";
+    hrf_strbuf_adds(out, "version: 1\n");
+    for (size_t i = 0; i < hrf_n_settings; i++) {
+        const struct hrf_setting *key = &hrf_settings[i];
+        struct hrf_strbuf now = HRF_STRBUF_INIT, initial = HRF_STRBUF_INIT;
+        add_or_none(&now, workflow, key);
+        if (defaults != NULL)
+            add_or_none(&initial, defaults, key);
+        if (hrf_setting_is_set(key, workflow) && hrf_setting_counts(key, workflow) &&
+            strcmp(now.text, initial.text) != 0) {
+            open_maps(out, key->key, before);
+            hrf_strbuf_addf(out, "%s\n", now.text);
+            before = key->key;
+        }
+        hrf_strbuf_release(&now);
+        hrf_strbuf_release(&initial);
+    }
 }
 
 void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out)
 {
-    const char *before = "";
-    hrf_strbuf_adds(out, "version: 1\n");
-    for (size_t i = 0; i < hrf_n_keys; i++) {
-        const struct hrf_key *key = &hrf_keys[i];
-        const void *place = (const char *)workflow + key->offset;
-        if (!is_set(key, place) || !belongs(workflow, key))
-            continue;
-        if (workflow->engine.parallel.is_auto && strncmp(key->path, "engine.parallel.", 16) == 0) {
-            if (strcmp(key->path, "engine.parallel.data") == 0)
-                hrf_strbuf_adds(out, "  parallel: auto\n");
-            continue;
-        }
-        open_maps(out, key->path, before);
-        add_value(out, workflow, key, place);
-        hrf_strbuf_addc(out, '\n');
-        before = key->path;
-    }
-}
-
-static void add_or_none(struct hrf_strbuf *out, const struct hrf_workflow *w,
-                        const struct hrf_key *key)
-{
-    const void *place = (const char *)w + key->offset;
-    if (is_set(key, place) && belongs(w, key))
-        add_value(out, w, key, place);
-    else
-        hrf_strbuf_adds(out, "not given");
+    hrf_workflow_write_changes(workflow, NULL, out);
 }
 
 void hrf_workflow_differences(const struct hrf_workflow *now, const struct hrf_workflow *before,
                               struct hrf_strbuf *out)
 {
-    for (size_t i = 0; i < hrf_n_keys; i++) {
+    for (size_t i = 0; i < hrf_n_settings; i++) {
         struct hrf_strbuf a = HRF_STRBUF_INIT, b = HRF_STRBUF_INIT;
-        add_or_none(&a, now, &hrf_keys[i]);
-        add_or_none(&b, before, &hrf_keys[i]);
+        add_or_none(&a, now, &hrf_settings[i]);
+        add_or_none(&b, before, &hrf_settings[i]);
         if (strcmp(a.text, b.text) != 0)
-            hrf_strbuf_addf(out, "%s: %s, was %s\n", hrf_keys[i].path, a.text, b.text);
-        out->failed |= a.failed || b.failed;
+            hrf_strbuf_addf(out, "%s: %s, was %s\n", hrf_settings[i].key, a.text, b.text);
         hrf_strbuf_release(&a);
         hrf_strbuf_release(&b);
     }
 }
 
+/* A list of words that NULL ends. */
 static json_t *words_json(const char *const words[])
 {
     json_t *list = json_array();
     for (size_t i = 0; words[i] != NULL; i++)
-        json_array_append_new(list, json_string(words[i]));
+        hrf_json_add(list, json_string(words[i]));
     return list;
 }
 
-static json_t *number_json(const struct hrf_key *key, const char *type)
+static json_t *type_json(const char *type)
 {
-    json_t *value = json_pack("{ss}", "type", type);
-    json_object_set_new(value, "minimum", json_real(key->min));
-    if (key->max < 1e15)
-        json_object_set_new(value, "maximum", json_real(key->max));
+    json_t *value = json_object();
+    hrf_json_put_text(value, "type", type);
     return value;
 }
 
-static json_t *key_json(const struct hrf_key *key)
+static json_t *list_json(json_t *items)
+{
+    json_t *value = type_json("array");
+    hrf_json_put(value, "items", items);
+    return value;
+}
+
+static json_t *enum_json(const char *const words[])
+{
+    json_t *value = json_object();
+    hrf_json_put(value, "enum", words_json(words));
+    return value;
+}
+
+static json_t *number_json(const struct hrf_setting *key, const char *type)
+{
+    json_t *value = type_json(type);
+    hrf_json_put_number(value, "minimum", key->min);
+    if (key->max < 1e15)
+        hrf_json_put_number(value, "maximum", key->max);
+    return value;
+}
+
+static json_t *key_json(const struct hrf_setting *key)
 {
     json_t *value = NULL;
     switch (key->type) {
-    case HRF_KEY_WORD:
-        value = json_pack("{so}", "enum", words_json(key->words));
+    case HRF_SETTING_WORD:
+        value = enum_json(key->words);
         break;
-    case HRF_KEY_INT:
+    case HRF_SETTING_INT:
         value = number_json(key, "integer");
         break;
-    case HRF_KEY_REAL:
+    case HRF_SETTING_REAL:
         value = number_json(key, "number");
         break;
-    case HRF_KEY_BOOL:
-        value = json_pack("{ss}", "type", "boolean");
+    case HRF_SETTING_BOOL:
+        value = type_json("boolean");
         break;
-    case HRF_KEY_TEXT:
-    case HRF_KEY_PATH:
-    case HRF_KEY_DURATION:
-        value = json_pack("{sssi}", "type", "string", "minLength", 1);
+    case HRF_SETTING_TEXT:
+    case HRF_SETTING_PATH:
+    case HRF_SETTING_DURATION:
+        value = type_json("string");
+        hrf_json_put_int(value, "minLength", 1);
         break;
-    case HRF_KEY_SIZE:
-        value = json_pack("{s[ss]ss}", "type", "integer", "string", "pattern",
-                          "^[0-9.]+([KMGT](i?B)?)?$");
+    case HRF_SETTING_SIZE:
+        value = json_object();
+        hrf_json_put(value, "type", words_json((const char *const[]){ "integer", "string", NULL }));
+        hrf_json_put_text(value, "pattern", "^[0-9.]+([KMGT](i?B)?)?$");
         break;
-    case HRF_KEY_TEXTS:
-    case HRF_KEY_PATHS:
-        value = json_pack("{sss{ss}}", "type", "array", "items", "type", "string");
+    case HRF_SETTING_TEXTS:
+    case HRF_SETTING_PATHS:
+        value = list_json(type_json("string"));
         break;
-    case HRF_KEY_TRIPLE:
-        value = json_pack("{ssso sisi}", "type", "array", "items", number_json(key, "number"),
-                          "minItems", 3, "maxItems", 3);
+    case HRF_SETTING_TRIPLE:
+        value = list_json(number_json(key, "number"));
+        hrf_json_put_int(value, "minItems", 3);
+        hrf_json_put_int(value, "maxItems", 3);
         break;
-    case HRF_KEY_PRECISIONS:
-        value = json_pack("{sss{so} sb si}", "type", "array", "items", "enum",
-                          words_json(key->words), "uniqueItems", 1, "minItems", 1);
+    case HRF_SETTING_PRECISIONS:
+        value = list_json(enum_json(key->words));
+        hrf_json_put_bool(value, "uniqueItems", true);
+        hrf_json_put_int(value, "minItems", 1);
         break;
     }
     if (key->help[0] != '\0')
-        json_object_set_new(value, "description", json_string(key->help));
+        hrf_json_put_text(value, "description", key->help);
     if (key->initial != NULL)
-        json_object_set_new(value, "x-default", json_string(key->initial));
+        hrf_json_put_text(value, "x-default", key->initial);
     return value;
 }
 
 /* Allows `parallel: auto` and `spatial: 4`. The pattern and the minimum do not apply to objects. */
 static void allow_short_form(json_t *object, const char *name)
 {
-    if (strcmp(name, "parallel") == 0)
-        json_object_update_new(
-            object, json_pack("{s[ss]ss}", "type", "object", "string", "pattern", "^auto$"));
-    if (strcmp(name, "spatial") == 0)
-        json_object_update_new(object,
-                               json_pack("{s[ss]si}", "type", "object", "integer", "minimum", 1));
+    if (strcmp(name, "parallel") == 0) {
+        hrf_json_put(object, "type", words_json((const char *const[]){ "object", "string", NULL }));
+        hrf_json_put_text(object, "pattern", "^auto$");
+    }
+    if (strcmp(name, "spatial") == 0) {
+        hrf_json_put(object, "type",
+                     words_json((const char *const[]){ "object", "integer", NULL }));
+        hrf_json_put_int(object, "minimum", 1);
+    }
+}
+
+/* An object that has no members yet and allows no others than those that are put into it. */
+static json_t *object_json(void)
+{
+    json_t *object = type_json("object");
+    hrf_json_put(object, "properties", json_object());
+    hrf_json_put_bool(object, "additionalProperties", false);
+    return object;
 }
 
 /* The schema of the object at `path`; creates the objects on the way. */
@@ -251,10 +229,9 @@ static json_t *object_at(json_t *root, const char *path)
         json_t *properties = json_object_get(at, "properties");
         json_t *next = json_object_get(properties, name);
         if (next == NULL) {
-            next = json_pack("{sss{}sb}", "type", "object", "properties", "additionalProperties",
-                             0);
+            next = object_json();
             allow_short_form(next, name);
-            json_object_set_new(properties, name, next);
+            hrf_json_put(properties, name, next);
         }
         at = next;
         part = dot + 1;
@@ -262,52 +239,24 @@ static json_t *object_at(json_t *root, const char *path)
     return at;
 }
 
-enum hrf_status hrf_workflow_json_schema(struct hrf_strbuf *out, struct hrf_error *err)
+void hrf_workflow_json_schema(struct hrf_strbuf *out)
 {
-    HRF_AUTO_JSON root = json_pack(
-        "{sssssss{s{si}}sbs[sss]}", "$schema", "https://json-schema.org/draft/2020-12/schema",
-        "title", "hires-flow workflow", "type", "object", "properties", "version", "const", 1,
-        "additionalProperties", 0, "required", "version", "dataset", "model");
-    for (size_t i = 0; i < hrf_n_keys && root != NULL; i++) {
-        const char *leaf = strrchr(hrf_keys[i].path, '.');
-        json_t *object = object_at(root, hrf_keys[i].path);
-        json_object_set_new(json_object_get(object, "properties"),
-                            leaf != NULL ? leaf + 1 : hrf_keys[i].path, key_json(&hrf_keys[i]));
+    HRF_AUTO_JSON root = object_json();
+    json_t *version = json_object();
+    hrf_json_put_int(version, "const", 1);
+    hrf_json_put(json_object_get(root, "properties"), "version", version);
+    hrf_json_put_text(root, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    hrf_json_put_text(root, "title", "hires-flow workflow");
+    hrf_json_put(root, "required",
+                 words_json((const char *const[]){ "version", "dataset", "model", NULL }));
+    for (size_t i = 0; i < hrf_n_settings; i++) {
+        const char *leaf = strrchr(hrf_settings[i].key, '.');
+        json_t *object = object_at(root, hrf_settings[i].key);
+        hrf_json_put(json_object_get(object, "properties"),
+                     leaf != NULL ? leaf + 1 : hrf_settings[i].key, key_json(&hrf_settings[i]));
     }
-    HRF_AUTO_FREE char *text = root != NULL ? hrf_json_text(root) : NULL;
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for the JSON Schema");
+    HRF_AUTO_FREE char *text = hrf_json_text(root);
     hrf_strbuf_addf(out, "%s\n", text);
-    return hrf_strbuf_status(out, err);
-}
-
-char *hrf_workflow_layout(const struct hrf_workflow *w)
-{
-    if (w->engine.parallel.is_auto)
-        return hrf_strdup("auto");
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
-    if (w->engine.parallel.data > 1)
-        hrf_strbuf_addf(&text, "data=%lld,", (long long)w->engine.parallel.data);
-    if (w->engine.parallel.spatial_rows * w->engine.parallel.spatial_cols > 1)
-        hrf_strbuf_addf(&text, "spatial=%lldx%lld,", (long long)w->engine.parallel.spatial_rows,
-                        (long long)w->engine.parallel.spatial_cols);
-    if (w->engine.parallel.tensor > 1)
-        hrf_strbuf_addf(&text, "tensor=%lld,", (long long)w->engine.parallel.tensor);
-    if (w->engine.parallel.stages > 1)
-        hrf_strbuf_addf(&text, "stages=%lld,microbatches=%lld,",
-                        (long long)w->engine.parallel.stages,
-                        (long long)w->engine.parallel.microbatches);
-    if (w->engine.parallel.is_bidirectional)
-        hrf_strbuf_adds(&text, "bidirectional,");
-    if (w->engine.parallel.halos != HRF_HALO_AUTO)
-        hrf_strbuf_addf(&text, "halos=%s,", hrf_words_halos[w->engine.parallel.halos]);
-    if (w->engine.parallel.bands != HRF_BANDS_OF_AUTO)
-        hrf_strbuf_addf(&text, "bands=%s,", hrf_words_bands[w->engine.parallel.bands]);
-    if (w->engine.parallel.attention != HRF_ATTENTION_OF_AUTO)
-        hrf_strbuf_addf(&text, "attention=%s,", hrf_words_attention[w->engine.parallel.attention]);
-    if (text.length == 0)
-        return hrf_strdup("single");
-    text.text[text.length - 1] = '\0'; /* the last comma */
-    return hrf_strbuf_detach(&text);
 }
 
 void hrf_workflow_unsupported(const struct hrf_workflow *w, struct hrf_strbuf *out)

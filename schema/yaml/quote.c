@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum hrf_status hrf_yaml_binary_decode(const char *text, char **out, struct hrf_error *err)
+char *hrf_yaml_binary_decode(const char *text)
 {
     struct hrf_strbuf bytes = HRF_STRBUF_INIT;
     uint32_t bits = 0;
@@ -30,10 +30,7 @@ enum hrf_status hrf_yaml_binary_decode(const char *text, char **out, struct hrf_
     bool good = *text == '\0' && memchr(bytes.text, '\0', bytes.length) == NULL;
     char *result = good ? hrf_strbuf_detach(&bytes) : NULL;
     hrf_strbuf_release(&bytes);
-    if (good && result == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a !!binary text");
-    *out = result;
-    return HRF_OK;
+    return result;
 }
 
 /* Code points that a YAML stream may hold as they are, and that people can read. */
@@ -101,4 +98,10 @@ char *hrf_yaml_quote(const char *text)
         hrf_strbuf_addc(&out, '"');
     }
     return hrf_strbuf_detach(&out);
+}
+
+void hrf_yaml_add_quoted(struct hrf_strbuf *out, const char *text)
+{
+    HRF_AUTO_FREE char *quoted = hrf_yaml_quote(text);
+    hrf_strbuf_adds(out, quoted);
 }

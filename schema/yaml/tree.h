@@ -1,4 +1,4 @@
-/* tree.h - a YAML text as a tree of nodes that know where they stand.
+/* tree.h - a YAML text as a tree of nodes with their positions.
  *
  * The only folder that knows libyaml. Scalars stay text: what a text means (number, word,
  * path) is decided by the reader, so `no` is a word where a word is asked for. Aliases are
@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,13 +50,16 @@ void hrf_yaml_destroy(struct hrf_yaml *yaml);
 HRF_DEFINE_AUTO(hrf_yaml)
 const struct hrf_yaml_node *hrf_yaml_root(const struct hrf_yaml *yaml);
 
-/* The value of a map's first entry with that key; NULL when there is none (or no map). */
+/* Returns the value of a map's first entry with that key, or NULL if there is none or if it is no
+ * map. */
 const struct hrf_yaml_node *hrf_yaml_find(const struct hrf_yaml_node *map, const char *key);
-/* A plain scalar that says "nothing": empty, ~ or null. */
+/* True for a plain scalar that stands for nothing: empty, ~ or null. */
 bool hrf_yaml_is_null(const struct hrf_yaml_node *node);
 
 /* `text` as a scalar for writing: bare when it is a plain word, else in double quotes, else
  * (bytes that are not UTF-8) as !!binary. Reads back to the same bytes. Heap; NULL = no memory. */
 char *hrf_yaml_quote(const char *text);
+/* Appends what hrf_yaml_quote() returns. */
+void hrf_yaml_add_quoted(struct hrf_strbuf *out, const char *text);
 
 #endif

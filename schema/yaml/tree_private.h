@@ -10,8 +10,8 @@ struct hrf_yaml {
     const struct hrf_yaml_node *root; /* one of nodes */
 };
 
-/* Base64 of RFC 4648, blanks skipped. Heap text; NULL in *out on bad input or a NUL inside. */
-HRF_CHECKED enum hrf_status hrf_yaml_binary_decode(const char *text, char **out,
-                                                   struct hrf_error *err);
+/* Decodes base64 (RFC 4648); blanks are skipped. Returns heap text, or NULL if the input is not
+ * base64 or of a text with a NUL inside. */
+char *hrf_yaml_binary_decode(const char *text);
 
 #endif

@@ -150,21 +150,14 @@ static enum hrf_status add_weight(struct parser *p, yaml_mark_t mark, size_t wei
     return fail(p, mark, text);
 }
 
-static enum hrf_status no_memory(const struct parser *p)
-{
-    return hrf_error_set(p->err, HRF_E_NOMEM, "no memory to read %s", p->where);
-}
-
 static enum hrf_status add_node(struct parser *p, yaml_mark_t mark, enum hrf_yaml_kind kind,
                                 struct hrf_yaml_node **out)
 {
     struct hrf_yaml *yaml = p->yaml;
     HRF_TRY(add_weight(p, mark, 1));
-    HRF_TRY(hrf_array_reserve((void **)&yaml->nodes, &yaml->nodes_capacity, yaml->n_nodes + 1,
-                              sizeof yaml->nodes[0], p->err));
+    hrf_array_reserve((void **)&yaml->nodes, &yaml->nodes_capacity, yaml->n_nodes + 1,
+                      sizeof yaml->nodes[0]);
     struct hrf_yaml_node *node = hrf_calloc(1, sizeof *node);
-    if (node == NULL)
-        return no_memory(p);
     *node = (struct hrf_yaml_node){
         .kind = kind, .line = (int)mark.line + 1, .column = (int)mark.column + 1, .weight = 1
     };
@@ -173,18 +166,15 @@ static enum hrf_status add_node(struct parser *p, yaml_mark_t mark, enum hrf_yam
     return HRF_OK;
 }
 
-static enum hrf_status add_anchor(struct parser *p, const yaml_char_t *name,
-                                  const struct hrf_yaml_node *node)
+static void add_anchor(struct parser *p, const yaml_char_t *name, const struct hrf_yaml_node *node)
 {
     if (name == NULL)
-        return HRF_OK;
-    HRF_TRY(hrf_array_reserve((void **)&p->anchors, &p->anchors_capacity, p->n_anchors + 1,
-                              sizeof p->anchors[0], p->err));
-    char *copy = hrf_strdup((const char *)name);
-    if (copy == NULL)
-        return no_memory(p);
-    p->anchors[p->n_anchors++] = (struct anchor){ .name = copy, .node = node, .open = true };
-    return HRF_OK;
+        return;
+    hrf_array_reserve((void **)&p->anchors, &p->anchors_capacity, p->n_anchors + 1,
+                      sizeof p->anchors[0]);
+    p->anchors[p->n_anchors++] = (struct anchor){ .name = hrf_strdup((const char *)name),
+                                                  .node = node,
+                                                  .open = true };
 }
 
 static void close_anchor(struct parser *p, const struct hrf_yaml_node *node)
@@ -252,28 +242,25 @@ static enum hrf_status parse_scalar(struct parser *p, const yaml_event_t *event,
     node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
                   event->data.scalar.tag == NULL;
     if (is_binary) {
-        HRF_TRY(hrf_yaml_binary_decode(value, &node->text, p->err));
+        node->text = hrf_yaml_binary_decode(value);
         if (node->text == NULL)
             return fail(p, event->start_mark,
                         "the !!binary text is not base64 of a text without NUL; write the text in "
                         "quotes");
-    } else if ((node->text = hrf_strndup(value, length)) == NULL) {
-        return no_memory(p);
+    } else {
+        node->text = hrf_strndup(value, length);
     }
-    HRF_TRY(add_anchor(p, event->data.scalar.anchor, node));
+    add_anchor(p, event->data.scalar.anchor, node);
     close_anchor(p, node);
     *out = node;
     return HRF_OK;
 }
 
-static enum hrf_status append(struct parser *p, struct hrf_yaml_node *node, size_t *capacity,
-                              struct hrf_yaml_item item)
+static void append(struct hrf_yaml_node *node, size_t *capacity, struct hrf_yaml_item item)
 {
-    HRF_TRY(hrf_array_reserve((void **)&node->items, capacity, node->n_items + 1,
-                              sizeof node->items[0], p->err));
+    hrf_array_reserve((void **)&node->items, capacity, node->n_items + 1, sizeof node->items[0]);
     node->items[node->n_items++] = item;
     node->weight += item.value->weight + (item.key != NULL ? 1 : 0);
-    return HRF_OK;
 }
 
 static bool is_merge_key(const struct hrf_yaml_item *item)
@@ -292,7 +279,7 @@ static enum hrf_status merge_map(struct parser *p, struct hrf_yaml_node *node, s
     HRF_TRY(add_weight(p, mark, from->weight));
     for (size_t i = 0; i < from->n_items; i++)
         if (hrf_yaml_find(node, from->items[i].key->text) == NULL)
-            HRF_TRY(append(p, node, capacity, from->items[i]));
+            append(node, capacity, from->items[i]);
     return HRF_OK;
 }
 
@@ -340,7 +327,8 @@ static enum hrf_status parse_item(struct parser *p, const yaml_event_t *event,
     struct hrf_yaml_item item = { .key = NULL };
     if (node->kind == HRF_YAML_SEQUENCE) {
         HRF_TRY(parse_value(p, event, &item.value));
-        return append(p, node, capacity, item);
+        append(node, capacity, item);
+        return HRF_OK;
     }
     HRF_TRY(parse_key(p, event, &item.key));
     yaml_event_t value;
@@ -348,7 +336,8 @@ static enum hrf_status parse_item(struct parser *p, const yaml_event_t *event,
     enum hrf_status status = parse_value(p, &value, &item.value);
     yaml_event_delete(&value);
     HRF_TRY(status);
-    return append(p, node, capacity, item);
+    append(node, capacity, item);
+    return HRF_OK;
 }
 
 static enum hrf_status parse_items(struct parser *p, struct hrf_yaml_node *node)
@@ -384,8 +373,8 @@ static enum hrf_status parse_collection(struct parser *p, const yaml_event_t *ev
         return fail(p, event->start_mark, text);
     struct hrf_yaml_node *node;
     HRF_TRY(add_node(p, event->start_mark, is_map ? HRF_YAML_MAP : HRF_YAML_SEQUENCE, &node));
-    HRF_TRY(add_anchor(
-        p, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor, node));
+    add_anchor(p, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
+               node);
     p->depth++;
     HRF_TRY(parse_items(p, node));
     p->depth--;
@@ -446,8 +435,8 @@ enum hrf_status hrf_yaml_parse(const char *text, size_t n_bytes, const char *whe
     struct parser p = {
         .text = text, .n_bytes = n_bytes, .where = where, .yaml = yaml, .err = err
     };
-    if (yaml == NULL || yaml_parser_initialize(&p.libyaml) == 0)
-        return no_memory(&p);
+    if (yaml_parser_initialize(&p.libyaml) == 0)
+        hrf_out_of_memory(0);
     yaml_parser_set_input_string(&p.libyaml, (const unsigned char *)text, n_bytes);
     enum hrf_status status = parse_stream(&p);
     yaml_parser_delete(&p.libyaml);

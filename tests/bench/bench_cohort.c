@@ -32,20 +32,8 @@ struct bench {
 static enum hrf_status tile_first(struct bench *b, struct hrf_error *err)
 {
     const struct hrf_workflow *w = b->workflow;
-    const struct run_region region = run_region(w);
-    char mode[16], method[16];
-    snprintf(mode, sizeof mode, "%s", region.mode);
-    snprintf(method, sizeof method, "%s", hrf_tissue_method_name(w->tiler.tissue.method));
-    static char edge[] = "drop";
-    const struct hrf_job_tiler params = { .mode = mode,
-                                          .edge = edge,
-                                          .patch_size = region.size,
-                                          .patch_stride = region.stride,
-                                          .patch_mpp = region.mpp,
-                                          .tissue_method = method,
-                                          .min_tissue = w->tiler.tissue.min_tissue,
-                                          .min_patches = w->tiler.tissue.min_patches };
-    return hrf_tile_slide(b->slides.items[0].path, &params, 0, w->dataset.mpp, NULL, &b->plan, err);
+    return hrf_tile_slide(b->slides.items[0].path, &w->tiler, 0, w->dataset.mpp, NULL, &b->plan,
+                          err);
 }
 
 /* Stores the record of a task of the slide that has this key. */
@@ -64,7 +52,7 @@ static enum hrf_status put_plan(struct bench *b, struct hrf_slide_row *slide, st
     struct hrf_task_row row = { .kind = HRF_TASK_TILE, .slide_id = slide->id };
     struct hrf_bytes record;
     HRF_TRY(run_tile_key(b->workflow, b->tissue_sha256, slide, row.key, err));
-    HRF_TRY(hrf_slide_expect(slide, HRF_TASK_TILE, row.key, &b->plan->identity, err));
+    b->plan->identity = hrf_slide_expect(slide, HRF_TASK_TILE, row.key);
     hrf_free(slide->tile_plan_hash);
     slide->tile_plan_hash = hrf_strdup(b->plan->hash);
     HRF_CHECK_MEMORY(slide->tile_plan_hash != NULL, err, "no memory for a hash");
@@ -93,7 +81,7 @@ static enum hrf_status put_scores(struct bench *b, const struct hrf_slide_row *s
                                  .n_classes = n_classes,
                                  .probabilities = values };
     struct hrf_bytes record;
-    HRF_TRY(hrf_slide_expect(slide, HRF_TASK_INFER, row->key, &scores.identity, err));
+    scores.identity = hrf_slide_expect(slide, HRF_TASK_INFER, row->key);
     HRF_TRY(hrf_scores_encode(&scores, &record, err));
     return finish(b, row, &record, err);
 }
@@ -116,7 +104,7 @@ static enum hrf_status fill(struct bench *b, const char *directory, struct hrf_e
     HRF_CHECK_MEMORY(db != NULL, err, "no memory for a path");
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_path_make_directories(directory, err));
-    HRF_TRY(hrf_ingest(b->workflow, &b->slides, NULL, err));
+    HRF_TRY(hrf_ingest(b->workflow, NULL, &b->slides, NULL, err));
     printf("{\"slides\": %zu, \"ingest_seconds\": %.2f", b->slides.n_items,
            hrf_clock_seconds() - start);
     HRF_TRY(hrf_launch_model_hash(b->workflow->model.file, b->model_sha256, err));

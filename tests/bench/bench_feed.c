@@ -27,6 +27,7 @@
 #include "engine/onnx/onnx.h"
 #include "engine/run/session.h"
 #include "tests/unit/tiler/pyramid.h"
+#include "tiler/slide/level_check.h"
 #include "tiler/slide/patch_reader.h"
 #include "tiler/slide/slide_private.h"
 
@@ -35,10 +36,14 @@
 #include <string.h>
 #include <time.h>
 
+enum { MOST_TURNS = 99 };
+
 struct bench {
-    const char *model, *precision, *path;
+    const char *model, *path;
+    enum hrf_precision precision;
     double slide_mpp, mpp;
     int64_t size, batch, n_patches, n_threads, n_turns;
+    int64_t n_levels; /* of a slide that is made, each four times as coarse as the one before */
     bool no_read_ahead;
     struct hrf_slide *slide;
     struct hrf_tile_plan plan;
@@ -68,11 +73,13 @@ static json_t *watch_stop(struct watch since, int64_t n)
     return result;
 }
 
+/* Levels 1, 4, 16 and 64 of the same waves, each with noise of its own. */
 static void tissue(const void *context, int level, uint32_t x, uint32_t y, unsigned char rgba[4])
 {
     (void)context;
     const int noise = pyramid_noise(level, x / 2, y / 2, 0);
-    const double wave = sin(x * 0.013) + sin(y * 0.017);
+    const double side = (double)(1 << 2 * level);
+    const double wave = sin((x + 0.5) * side * 0.013) + sin((y + 0.5) * side * 0.017);
     rgba[0] = (unsigned char)(180 + noise / 12 + 10 * wave);
     rgba[1] = (unsigned char)(110 + noise / 5 + 20 * wave);
     rgba[2] = (unsigned char)(165 + noise / 10);
@@ -82,12 +89,11 @@ static enum hrf_status make_slide(struct bench *b, const char *path, struct hrf_
 {
     const int64_t columns = (int64_t)ceil(sqrt((double)b->n_patches));
     const uint32_t side = (uint32_t)(columns * b->size);
-    const struct pyramid p = { .n_levels = 1,
-                               .level = { { side, side } },
-                               .tile = 512,
-                               .big = true,
-                               .jpeg = true,
-                               .pixel = tissue };
+    struct pyramid p = { .tile = 512, .big = true, .jpeg = true, .pixel = tissue };
+    for (int64_t s = side; p.n_levels < b->n_levels && s >= 1; s /= 4) {
+        p.level[p.n_levels].width = p.level[p.n_levels].height = (uint32_t)s;
+        p.n_levels++;
+    }
     pyramid_write(&p, path);
     b->plan = (struct hrf_tile_plan){ .mpp_x = 0.5,
                                       .mpp_y = 0.5,
@@ -200,12 +206,78 @@ static enum hrf_status measure_decoding(const struct bench *b, int64_t n_readers
     return HRF_OK;
 }
 
+/* ---- what comparing levels costs ---- */
+
+struct showing {
+    struct hrf_level_check *check;
+    unsigned char *rgb;
+    int64_t row_bytes;
+};
+
+static void show_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
+                      int64_t stride)
+{
+    const struct showing *showing = context;
+    for (int64_t k = 0; k < n; k++) {
+        if (k + HRF_ROWS_AHEAD < n)
+            hrf_prefetch_row(rgb + (k + HRF_ROWS_AHEAD) * stride, showing->row_bytes);
+        memcpy(showing->rgb + (row + k) * showing->row_bytes, rgb + k * stride,
+               (size_t)showing->row_bytes);
+    }
+    hrf_level_check_take(showing->check, row, n, rgb, stride);
+}
+
+/* Reads every patch in this thread; `check` NULL: without comparing. Processor seconds. */
+static enum hrf_status read_all(const struct bench *b, struct hrf_patch_reader *reader,
+                                struct hrf_level_check *check, double *seconds,
+                                struct hrf_error *err)
+{
+    int64_t ignored = 0;
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(b->size * b->size), 3);
+    struct showing showing = { check, rgb, 3 * b->size };
+    for (int64_t i = 0; i < b->n_patches; i++)
+        HRF_TRY(hrf_patch_reader_expect(reader, b->plan.patches[i].x, b->plan.patches[i].y, 0,
+                                        b->size, err));
+    const clock_t start = clock();
+    for (int64_t i = 0; i < b->n_patches; i++) {
+        const struct hrf_patch *patch = &b->plan.patches[i];
+        hrf_level_check_begin(check, 0);
+        HRF_TRY(hrf_patch_reader_visit(reader, patch->x, patch->y, 0, b->size, show_rows, &showing,
+                                       &ignored, err));
+        HRF_TRY(hrf_level_check_end(check, patch->x, patch->y, err));
+        hrf_patch_reader_done(reader, patch->x, patch->y, 0, b->size);
+    }
+    *seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    hrf_patch_reader_expect_none(reader);
+    return HRF_OK;
+}
+
+/* The median of what comparing adds to reading, as a share of it. */
+static enum hrf_status measure_check(const struct bench *b, json_t *result, struct hrf_error *err)
+{
+    double shares[MOST_TURNS];
+    for (int64_t i = 0; i < b->n_turns; i++) {
+        HRF_AUTO(hrf_patch_reader) reader = NULL;
+        HRF_AUTO(hrf_level_check) check = NULL;
+        double alone = 0, both = 0;
+        HRF_TRY(hrf_patch_reader_create(b->slide, b->plan.mpp_x, b->plan.mpp_y, b->size,
+                                        b->plan.patch_mpp, &reader, err));
+        HRF_TRY(hrf_level_check_create(b->slide, b->plan.mpp_x, b->plan.mpp_y, b->size,
+                                       b->plan.patch_mpp, &check, err));
+        if (check == NULL)
+            return HRF_OK;
+        HRF_TRY(read_all(b, reader, NULL, &alone, err));
+        HRF_TRY(read_all(b, reader, check, &both, err));
+        shares[i] = both / alone - 1;
+    }
+    json_object_set_new(result, "level_check_share",
+                        hrf_json_number(hrf_median(shares, (size_t)b->n_turns)));
+    return HRF_OK;
+}
+
 /* ---- turns ---- */
 
-enum {
-    N_FORMS = 5,
-    MOST_TURNS = 99
-}; /* libjpeg-turbo, bytes and floats by one reader and by all */
+enum { N_FORMS = 5 }; /* libjpeg-turbo, bytes and floats by one reader and by all */
 
 static double figure(const json_t *result, const char *key)
 {
@@ -310,6 +382,7 @@ static enum hrf_status measure(struct bench *b, const char *path, json_t *result
 {
     json_t *part = NULL;
     HRF_TRY(b->path != NULL ? take_slide(b, err) : make_slide(b, path, err));
+    HRF_TRY(measure_check(b, result, err));
     HRF_TRY(measure_turns(b, result, err));
     if (strcmp(b->model, "none") == 0)
         return HRF_OK;
@@ -324,13 +397,14 @@ static enum hrf_status measure(struct bench *b, const char *path, json_t *result
 static int run(const struct hrf_command *command, int argc, char **argv)
 {
     struct bench b = { .model = "models/demo.onnx",
-                       .precision = "fp32",
+                       .precision = HRF_FP32,
                        .slide_mpp = 0.25,
                        .mpp = 0.25,
                        .size = 256,
                        .batch = 16,
                        .n_patches = 256,
                        .n_turns = 1,
+                       .n_levels = 1,
                        .n_threads = hrf_process_cpu_count() };
     const struct hrf_option options[] = {
         { "model", "FILE", "ONNX (models/demo.onnx); none: decoding alone", HRF_OPTION_TEXT,
@@ -338,11 +412,14 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         { "slide", "FILE", "read this slide (one is made)", HRF_OPTION_TEXT, &b.path },
         { "slide-mpp", "UM", "its resolution (0.25)", HRF_OPTION_REAL, &b.slide_mpp },
         { "mpp", "UM", "of patches of it (0.25)", HRF_OPTION_REAL, &b.mpp },
-        { "precision", "P", "fp32, fp16 or bf16", HRF_OPTION_TEXT, &b.precision },
+        { "precision", "P", "fp32, fp16 or bf16", HRF_OPTION_WORD,
+          &(struct hrf_option_word){ &b.precision, hrf_precision_names } },
         { "size", "PX", "of a patch (256)", HRF_OPTION_INT, &b.size },
         { "batch", "N", "patches at once (16)", HRF_OPTION_INT, &b.batch },
         { "patches", "N", "in all (256)", HRF_OPTION_INT, &b.n_patches },
         { "turns", "N", "measure decoding so often (1)", HRF_OPTION_INT, &b.n_turns },
+        { "levels", "N", "of the slide that is made (1); more are compared", HRF_OPTION_INT,
+          &b.n_levels },
         { "no-read-ahead", NULL, "each reader reads its tiles itself", HRF_OPTION_FLAG,
           &b.no_read_ahead },
         { "threads", "N", "readers, and of the network (all cores)", HRF_OPTION_INT, &b.n_threads },
@@ -352,10 +429,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     if (b.size < 16 || b.size > 4096 || b.batch < 1 || b.n_patches < 1 || b.n_patches > 100000 ||
-        b.n_threads < 1 || b.n_turns < 1 || b.n_turns > MOST_TURNS) {
+        b.n_threads < 1 || b.n_levels < 1 || b.n_levels > 4 || b.n_turns < 1 ||
+        b.n_turns > MOST_TURNS) {
         fprintf(stderr,
                 "bench_feed: a size of 16 to 4096 px, 1 to 100000 patches, 1 to %d turns, "
-                "a batch and threads from 1\n",
+                "1 to 4 levels, a batch and threads from 1\n",
                 MOST_TURNS);
         return 2;
     }
@@ -364,9 +442,9 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     pyramid_folder(folder);
     pyramid_path(folder, "slide.tif", path);
     HRF_AUTO_JSON result = json_pack("{sosssIsIsIsI}", "model", hrf_json_string(b.model),
-                                     "precision", b.precision, "size", (json_int_t)b.size, "batch",
-                                     (json_int_t)b.batch, "patches", (json_int_t)b.n_patches,
-                                     "threads", (json_int_t)b.n_threads);
+                                     "precision", hrf_precision_name(b.precision), "size",
+                                     (json_int_t)b.size, "batch", (json_int_t)b.batch, "patches",
+                                     (json_int_t)b.n_patches, "threads", (json_int_t)b.n_threads);
     const enum hrf_status status = measure(&b, path, result, &err);
     hrf_session_destroy(b.session);
     hrf_slide_close(b.slide);

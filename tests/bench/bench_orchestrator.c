@@ -32,7 +32,7 @@ enum { SHARDS_PER_SLIDE = 100 };
 struct bench {
     int64_t n_slides, n_tasks, n_jobs, n_ticks;
     char directory[256];
-    struct hrf_workflow workflow;
+    struct hrf_workflow *workflow;
     struct run run;
 };
 
@@ -53,7 +53,6 @@ static enum hrf_status put_plan(struct bench *b, struct hrf_slide_row *slide, in
     char name[] = "slide", text[] = "", source[] = "file", method[] = "otsu";
     struct hrf_tile_plan plan = { .slide_path = name,
                                   .vendor = text,
-                                  .quickhash = text,
                                   .width = 100000,
                                   .height = 100000,
                                   .n_levels = 1,
@@ -79,9 +78,9 @@ static enum hrf_status put_plan(struct bench *b, struct hrf_slide_row *slide, in
     for (int32_t i = 0; i < SHARDS_PER_SLIDE; i++)
         patches[i] = (struct hrf_patch){ 256 * i, (int32_t)slide->id };
     HRF_TRY(hrf_tile_plan_seal(&plan, err));
-    HRF_TRY(hrf_slide_expect(slide, HRF_TASK_TILE, key, &plan.identity, err));
+    plan.identity = hrf_slide_expect(slide, HRF_TASK_TILE, key);
     HRF_TRY(hrf_tile_plan_encode(&plan, &bytes, err));
-    enum hrf_status status = hrf_store_finish_task(b->run.store, task_id, key, bytes.data,
+    enum hrf_status status = hrf_store_finish_task(b->run.setup.store, task_id, key, bytes.data,
                                                    bytes.n_bytes, &is_new, err);
     hrf_bytes_release(&bytes);
     return status;
@@ -100,47 +99,47 @@ static enum hrf_status make_slides(struct bench *b, struct hrf_error *err)
         slide->id = tile.slide_id = (int64_t)slides->n_items + 1;
         slide->name = hrf_format("slide_%05lld", (long long)slide->id);
         slide->path = hrf_format("/nowhere/%s.svs", slide->name);
-        HRF_TRY(hrf_store_put_slide(b->run.store, slide, err));
+        HRF_TRY(hrf_store_put_slide(b->run.setup.store, slide, err));
         snprintf(tile.key, sizeof tile.key, "%064lld", (long long)slide->id);
-        HRF_TRY(hrf_store_plan_tasks(b->run.store, slide->id, HRF_TASK_TILE, &tile, 1, err));
+        HRF_TRY(hrf_store_plan_tasks(b->run.setup.store, slide->id, HRF_TASK_TILE, &tile, 1, err));
     }
-    HRF_TRY(run_reload_tasks(&b->run, err));
-    for (size_t i = 0; i < b->run.tasks.n_items; i++)
-        HRF_TRY(put_plan(b, &slides->items[i], b->run.tasks.items[i].id, b->run.tasks.items[i].key,
-                         err));
-    return run_reload_tasks(&b->run, err);
+    HRF_TRY(run_tasks_reload(&b->run.tasks, &b->run.setup, &b->run.slides, err));
+    for (size_t i = 0; i < b->run.tasks.rows.n_items; i++)
+        HRF_TRY(put_plan(b, &slides->items[i], b->run.tasks.rows.items[i].id,
+                         b->run.tasks.rows.items[i].key, err));
+    return run_tasks_reload(&b->run.tasks, &b->run.setup, &b->run.slides, err);
 }
 
 static enum hrf_status make_run(struct bench *b, struct hrf_error *err)
 {
-    static char class_a[] = "normal", class_b[] = "tumor";
-    static char *classes[] = { class_a, class_b };
     HRF_AUTO_FREE char *db = hrf_format("%s/run.db", b->directory);
-    b->workflow.model.classes = (struct hrf_text_list){ classes, 2 };
-    b->workflow.n_precisions = 1;
-    b->workflow.executor.type = HRF_EXECUTOR_SLURM;
-    b->workflow.executor.patches_per_job = 1; /* a patch a task */
-    b->workflow.executor.max_jobs = b->n_jobs;
-    b->workflow.executor.slurm.nodes = b->workflow.executor.slurm.ranks_per_node =
-        b->workflow.executor.slurm.cpus_per_rank = 1;
-    b->run.workflow = &b->workflow;
-    b->run.directory = b->directory;
-    snprintf(b->run.run_id, sizeof b->run.run_id, "bench");
-    HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &b->run.store, err));
-    HRF_TRY(hrf_store_take_lease(b->run.store, err));
-    HRF_TRY(hrf_store_begin(b->run.store, err));
+    struct hrf_workflow *w = b->workflow;
+    w->model.classes = (struct hrf_text_list){ hrf_calloc(2, sizeof(char *)), 2 };
+    HRF_CHECK_MEMORY(w->model.classes.items != NULL, err, "no memory for two classes");
+    w->model.classes.items[0] = hrf_strdup("normal");
+    w->model.classes.items[1] = hrf_strdup("tumor");
+    w->executor.type = HRF_EXECUTOR_SLURM;
+    w->executor.patches_per_job = 1; /* a patch a task */
+    w->executor.max_jobs = b->n_jobs;
+    w->executor.slurm.cpus_per_rank = 1;
+    b->run.setup.workflow = w;
+    b->run.setup.directory = b->directory;
+    snprintf(b->run.setup.run_id, sizeof b->run.setup.run_id, "bench");
+    HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &b->run.setup.store, err));
+    HRF_TRY(hrf_store_take_lease(b->run.setup.store, err));
+    HRF_TRY(hrf_store_begin(b->run.setup.store, err));
     HRF_TRY(make_slides(b, err));
-    return hrf_store_commit(b->run.store, err);
+    return hrf_store_commit(b->run.setup.store, err);
 }
 
 /* ---- jobs, and a Slurm that shows them as running ---- */
 
 static enum hrf_status make_jobs(struct bench *b, struct hrf_error *err)
 {
-    HRF_TRY(hrf_store_begin(b->run.store, err));
+    HRF_TRY(hrf_store_begin(b->run.setup.store, err));
     int64_t k = 0;
-    for (size_t i = 0; i < b->run.tasks.n_items && k < b->n_jobs; i++) {
-        const struct hrf_task_row *t = &b->run.tasks.items[i];
+    for (size_t i = 0; i < b->run.tasks.rows.n_items && k < b->n_jobs; i++) {
+        const struct hrf_task_row *t = &b->run.tasks.rows.items[i];
         if (t->kind != HRF_TASK_INFER)
             continue;
         struct hrf_attempt_row row = { .kind = HRF_TASK_INFER,
@@ -157,12 +156,12 @@ static enum hrf_status make_jobs(struct bench *b, struct hrf_error *err)
         row.task_ids[row.n_task_ids++] = t->id;
         HRF_AUTO_FREE char *path = hrf_path_join(b->directory, row.directory);
         HRF_TRY(hrf_path_make_directories(path, err));
-        HRF_TRY(hrf_store_set_task(b->run.store, t->id, HRF_TASK_RUNNING, 0, NULL, err));
-        HRF_TRY(hrf_store_put_attempt(b->run.store, &row, err));
+        HRF_TRY(hrf_store_set_task(b->run.setup.store, t->id, HRF_TASK_RUNNING, 0, NULL, err));
+        HRF_TRY(hrf_store_put_attempt(b->run.setup.store, &row, err));
         hrf_attempt_row_release(&row);
         k++;
     }
-    return hrf_store_commit(b->run.store, err);
+    return hrf_store_commit(b->run.setup.store, err);
 }
 
 static enum hrf_status make_slurm(struct bench *b, struct hrf_error *err)
@@ -219,7 +218,6 @@ static enum hrf_status make_dataset(const struct bench *b, bool is_one_stem, con
             return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make '%s'", path);
         hrf_strbuf_addf(&text, "%s,%d\n", name, (int)(i % 2));
     }
-    HRF_TRY(hrf_strbuf_status(&text, err));
     return hrf_file_write_atomic(csv, text.text, text.length, err);
 }
 
@@ -227,11 +225,14 @@ static enum hrf_status measure_ingest(struct bench *b, bool is_one_stem, const c
                                       json_t *out, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *csv = hrf_path_join(b->directory, is_one_stem ? "one.csv" : "many.csv");
-    struct hrf_workflow workflow = { .dataset = { .layout = HRF_LAYOUT_CSV, .csv = csv } };
+    HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO_RELEASE(hrf_slide_rows) rows = { .items = NULL };
     HRF_TRY(make_dataset(b, is_one_stem, csv, err));
+    HRF_TRY(hrf_workflow_create(&workflow, err));
+    workflow->dataset.layout = HRF_LAYOUT_CSV;
+    HRF_MOVE(workflow->dataset.csv, csv);
     const double start = hrf_clock_seconds();
-    HRF_TRY(hrf_ingest(&workflow, &rows, NULL, err));
+    HRF_TRY(hrf_ingest(workflow, NULL, &rows, NULL, err));
     json_object_set_new(out, key, hrf_json_number(hrf_clock_seconds() - start));
     json_object_set_new(out, "slides", json_integer((json_int_t)rows.n_items));
     return HRF_OK;
@@ -243,28 +244,29 @@ static enum hrf_status measure_plan(struct bench *b, json_t *out, struct hrf_err
     HRF_TRY(run_plan_all_infer(&b->run, err));
     json_object_set_new(out, "plan_cpu_seconds", hrf_json_number(own_seconds() - cpu));
     json_object_set_new(out, "plan_seconds", hrf_json_number(hrf_clock_seconds() - start));
-    json_object_set_new(out, "tasks", json_integer((json_int_t)b->run.tasks.n_items));
+    json_object_set_new(out, "tasks", json_integer((json_int_t)b->run.tasks.rows.n_items));
     return HRF_OK;
 }
 
 static bool has_heard(const struct run *run)
 {
-    return run->n_live > 0 && run->live[run->n_live - 1].view.observed == HRF_JOB_RUNNING;
+    return run->jobs.n > 0 && run->jobs.live[run->jobs.n - 1].view.observed == HRF_JOB_RUNNING;
 }
 
 static enum hrf_status measure_return(struct bench *b, json_t *out, struct hrf_error *err)
 {
     const double start = hrf_clock_seconds();
     bool changed;
-    HRF_TRY(hrf_executor_slurm_create(&b->workflow.executor, "bench", &b->run.executor, err));
-    HRF_TRY(run_recover(&b->run, err));
+    HRF_TRY(
+        hrf_executor_slurm_create(&b->workflow->executor, "bench", &b->run.setup.executor, err));
+    HRF_TRY(run_jobs_recover(&b->run.jobs, &b->run.setup, &b->run.tasks, err));
     while (!has_heard(&b->run)) {
         HRF_TRY(run_observe(&b->run, &changed, err));
         hrf_clock_sleep_ms(1);
     }
     json_object_set_new(out, "return_seconds", hrf_json_number(hrf_clock_seconds() - start));
     json_object_set_new(out, "return_calls", json_integer(calls(b)));
-    json_object_set_new(out, "jobs", json_integer((json_int_t)b->run.n_live));
+    json_object_set_new(out, "jobs", json_integer((json_int_t)b->run.jobs.n));
     return HRF_OK;
 }
 
@@ -281,7 +283,7 @@ static enum hrf_status measure_ticks(struct bench *b, json_t *out, struct hrf_er
         const double took = own_seconds() - start;
         sum += took;
         worst = took > worst ? took : worst;
-        hrf_clock_sleep_ms(b->run.executor->tick_ms / 5);
+        hrf_clock_sleep_ms(b->run.setup.executor->tick_ms / 5);
         most_calls = calls(b) - before > most_calls ? calls(b) - before : most_calls;
     }
     json_object_set_new(out, "ticks", json_integer(b->n_ticks));
@@ -300,11 +302,12 @@ static enum hrf_status measure(struct bench *b, json_t *out, struct hrf_error *e
         return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make '%s'", b->directory);
     HRF_TRY(measure_ingest(b, true, "ingest_one_stem_seconds", out, err));
     HRF_TRY(measure_ingest(b, false, "ingest_many_stems_seconds", out, err));
+    HRF_TRY(hrf_workflow_create(&b->workflow, err));
     HRF_TRY(make_run(b, err));
     HRF_TRY(measure_plan(b, out, err));
     HRF_TRY(make_jobs(b, err));
     HRF_TRY(make_slurm(b, err));
-    HRF_TRY(run_reload_tasks(&b->run, err));
+    HRF_TRY(run_tasks_reload(&b->run.tasks, &b->run.setup, &b->run.slides, err));
     HRF_TRY(measure_return(b, out, err));
     HRF_TRY(measure_ticks(b, out, err));
     json_object_set_new(out, "peak_memory_bytes", json_integer(hrf_process_peak_memory()));
@@ -327,17 +330,12 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_JSON out = json_object();
     const enum hrf_status status = measure(&b, out, &err);
-    hrf_executor_destroy(b.run.executor);
-    for (size_t i = 0; i < b.run.n_live; i++)
-        run_job_release(&b.run.live[i]);
-    hrf_free(b.run.live);
+    hrf_executor_destroy(b.run.setup.executor);
+    run_jobs_release(&b.run.jobs);
     hrf_slide_rows_release(&b.run.slides);
-    hrf_task_rows_release(&b.run.tasks);
-    hrf_free(b.run.task_states);
-    hrf_free(b.run.task_places);
-    hrf_free(b.run.slide_notes);
-    hrf_free(b.run.unsettled);
-    hrf_store_close(b.run.store);
+    run_tasks_release(&b.run.tasks);
+    hrf_store_close(b.run.setup.store);
+    hrf_workflow_destroy(b.workflow);
     if (hrf_path_remove_tree(b.directory, NULL) != HRF_OK)
         fprintf(stderr, "'%s' is left\n", b.directory);
     if (status != HRF_OK) {

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void take(void *context, int64_t row, const unsigned char *rgb)
+static void take(void *context, int64_t row, int64_t n, const unsigned char *rgb, int64_t stride)
 {
     const int64_t *row_bytes = context;
     (void)row;
-    if (*row_bytes > 0)
-        fwrite(rgb, 1, (size_t)*row_bytes, stdout);
+    for (int64_t k = 0; k<n && * row_bytes> 0; k++)
+        fwrite(rgb + k * stride, 1, (size_t)*row_bytes, stdout);
 }
 
 static void make(struct hrf_image_resizer *resizer, const unsigned char *image, int64_t side,
@@ -35,7 +35,8 @@ int main(int argc, char **argv)
                                          hrf_interpolation_find(argv[4]) };
     HRF_AUTO(hrf_image_resizer) resizer = NULL;
     HRF_AUTO_FREE unsigned char *image = hrf_calloc((size_t)(3 * side), (size_t)side);
-    if (image == NULL || hrf_image_resizer_create(side, &how, &resizer, NULL) != HRF_OK)
+    hrf_image_resizer_create(side, &how, &resizer);
+    if (image == NULL)
         return 1;
     if (rounds == 0) {
         if (fread(image, (size_t)(3 * side), (size_t)side, stdin) != (size_t)side)

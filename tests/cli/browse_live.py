@@ -16,7 +16,7 @@ with Browser(os.path.join(folder, "browser-live")) as browser:
     page.click("#live summary")
     page.wait(f"document.querySelector('#jobs button[data-job^=infer]') || !/running/.test({STATE})")
     assert page.value(f"/running/.test({STATE})"), page.value(STATE)
-    page.wait(f"/patches\\/s, [0-9:]+ (min|h) left/.test({STATE}) || !/running/.test({STATE})")
+    page.wait(f"/patches\\/s, [0-9][0-9a-z. ]+ left/.test({STATE}) || !/running/.test({STATE})")
     state = page.value(STATE)
     assert "patches/s" in state and "left" in state, state
     line = page.value("document.querySelector('#jobs button[data-job^=infer]').textContent")

@@ -20,12 +20,20 @@ page=$docs/workflow.md
 diff "$page" "$scratch/workflow.md" >"$scratch/out" ||
     fail "docs/workflow.md is not what 'hires-flow check --keys' prints: HRF_REFRESH_GOLDEN=1 $0"
 
+# Every part of a layout, as the message of an unknown one lists them, has its row in parallel.md.
+expect_code 2 "$HRF_BIN_DIR/hires-engine" bench --model resnet18 --layout unknown=1
+sed 's/.*; parts are //' "$scratch/err" | grep -oE '[a-z]+=' | sort -u >"$scratch/parts"
+[ "$(wc -l <"$scratch/parts")" -ge 8 ] || fail "no parts of a layout in: $(cat "$scratch/err")"
+while read -r part; do
+    grep -qF "| \`$part" "$docs/parallel.md" || fail "docs/parallel.md has no row for $part"
+done <"$scratch/parts"
+
 # Every YAML example that is a whole workflow. Paths are relative to the file: it lies where the
 # model is.
 mkdir "$scratch/models"
 cp "$HRF_SOURCE_DIR/models/demo.onnx" "$scratch/models/demo.onnx"
 n=0
-for page in "$docs"/*.md "$HRF_SOURCE_DIR/README.md"; do
+for page in "$docs"/*.md "$docs"/*/*.md "$HRF_SOURCE_DIR/README.md"; do
     rm -f "$scratch"/example-*.yaml
     awk -v to="$scratch/example-" '/^```yaml/ { inside = 1; n++; file = to n ".yaml"; next }
         /^```/ { inside = 0 } inside { print > file }' "$page"
@@ -83,11 +91,26 @@ evaluate
     # The demo of an installation finds its workflow and model there.
     "$flow" demo-data "$scratch/demo/cohort" --slides 4 --size 1300 >/dev/null 2>&1
     expect_code 0 "$scratch/usr/bin/hires-flow" demo "$scratch/demo" --set tiler.patch.size=64 \
-        --set tiler.patch.stride=64 --set engine.batch=8
+        --set tiler.patch.stride=64 --set engine.batch=8 --set "precision=[fp32, int8]"
     expect_text "damaged on purpose"
+    grep -qE "^int8 against fp32: gains [0-9.]+ x the speed of the network, .* in 0[.][0-9]+ x the memory; costs: 100.00 % of patches" \
+        "$scratch/out" || fail "the demo does not say what INT8 costs and gains"
+    [ "$(tail -n 1 "$scratch/out")" = "page: $scratch/demo/run/report/index.html" ] || fail "the last line names no page"
+    # Again: nothing is left to do. The picture of the README is of this page.
+    expect_code 0 "$scratch/usr/bin/hires-flow" demo "$scratch/demo" --set tiler.patch.size=64 \
+        --set tiler.patch.stride=64 --set engine.batch=8 --set "precision=[fp32, int8]"
+    grep -q "nothing has changed since the report was written" "$scratch/err" || fail "the report was written again"
+    if command -v chromium >/dev/null; then
+        expect_code 0 python3 "$HRF_SOURCE_DIR/tests/cli/report_picture.py" "$scratch/demo/run/report/index.html" "$scratch/report.png"
+        python3 - "$scratch/report.png" "$HRF_SOURCE_DIR/docs/report.png" <<'END' || fail "docs/report.png is not what tools/demo --picture makes"
+import struct, sys
+sides = [struct.unpack(">II", open(path, "rb").read()[16:24]) for path in sys.argv[1:]]
+assert sides[0] == sides[1], sides
+END
+    fi
     rm "$scratch/demo/cohort/testing/images/test_001.tif" # a second failure is told
     expect_code 3 "$scratch/usr/bin/hires-flow" demo "$scratch/demo" --set tiler.patch.size=32 \
-        --set tiler.patch.stride=32
+        --set tiler.patch.stride=32 --set "precision=[fp32]"
 fi
 
 # The README names every command.

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
         height = strtoll(argv[6], NULL, 10);
     }
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(width * height), 3);
-    if (rgb == NULL || hrf_slide_read(slide, level, x, y, width, height, rgb, &err) != HRF_OK)
+    if (rgb == NULL || hrf_slide_read(slide, level, x, y, width, height, rgb, NULL, &err) != HRF_OK)
         return fail(&err);
     printf("%lld %lld %d %s\n", (long long)width, (long long)height, info->n_levels, info->vendor);
     return fwrite(rgb, 3, (size_t)(width * height), stdout) == (size_t)(width * height) ? 0 : 1;

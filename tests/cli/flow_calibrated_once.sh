@@ -78,6 +78,48 @@ expect_code 0 "$flow" run "$scratch/own.yaml" --out "$scratch/own2"
 expect_text "found in the cache"
 report "$scratch/own2" '(v["slides"]["done"], v["slides"]["excluded"]) == (1, 1)'
 
+# Slides without a pyramid: equal in size and place of tissue, some dark, some pale. None takes the scales, the plans
+# or the scores of another, neither in another run, nor in the same one, nor where it takes another's name.
+cat >"$scratch/png.py" <<'END'
+import struct, sys, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+path, colour, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rows = bytearray()
+for y in range(512):
+    rows += b"\0"
+    for x in range(512):
+        inside = 64 <= x < 448 and 64 <= y < 448
+        rows += bytes((colour + (x * seed + y) % 23, colour // 3 + (x * y) % 17, colour)) if inside else b"\xff\xff\xff"
+dots = struct.pack(">IIB", 2000000, 2000000, 1)
+open(path, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 512, 512, 8, 2, 0, 0, 0)) +
+                       chunk(b"pHYs", dots) + chunk(b"IDAT", zlib.compress(rows, 0)) + chunk(b"IEND", b""))
+END
+mkdir "$scratch/dark" "$scratch/pale"
+for i in 1 2 3; do
+    python3 "$scratch/png.py" "$scratch/dark/s$i.png" 60 $i
+    python3 "$scratch/png.py" "$scratch/pale/s$i.png" 190 $i
+done
+sed "s|^dataset:.*|dataset: {layout: files, files: ['$scratch/dark/*.png']}|" "$scratch/w.yaml" >"$scratch/png.yaml"
+pale="dataset.files=['$scratch/pale/*.png']"
+key() { report "$scratch/$1" 'v["calibration"]["key"]' && sed -n 's/.*"key": *"\([0-9a-f]\{64\}\)".*/\1/p' "$scratch/$1/report/report.json" | head -1; }
+expect_code 0 "$flow" run "$scratch/png.yaml" --out "$scratch/dark1"
+if grep -q "another slide\|calibration failed" "$scratch/err"; then fail "three PNGs of one size are not told apart"; fi
+expect_code 0 "$flow" run "$scratch/png.yaml" --out "$scratch/pale1" --set "$pale"
+if grep -q "found in the cache" "$scratch/err"; then fail "pale slides have the scales of dark ones"; fi
+[ "$(key dark1)" != "$(key pale1)" ] || fail "pale slides have the key of dark ones"
+expect_code 2 "$flow" compare "$scratch/dark1" "$scratch/pale1"
+expect_text "the 3 slides of one name (s1, ...) are other files in B than in A, so nothing is compared"
+cp "$scratch/pale"/*.png "$scratch/dark"
+expect_code 0 "$flow" run "$scratch/png.yaml" --out "$scratch/dark1"
+expect_text "found in the cache"
+[ "$(key dark1)" = "$(key pale1)" ] || fail "the same slides in another folder have another key"
+diff -r "$scratch/dark1/results" "$scratch/pale1/results" || fail "slides that were replaced have results of before"
+touch "$scratch/dark"/*.png
+before=$(sqlite3 "$scratch/dark1/run.db" "SELECT count(*) FROM attempt")
+expect_code 0 "$flow" run "$scratch/png.yaml" --out "$scratch/dark1"
+[ "$(sqlite3 "$scratch/dark1/run.db" "SELECT count(*) FROM attempt")" = "$before" ] || fail "a new time alone made work"
+
 # The maker dies: nothing of it is in use, and the next run makes it.
 rm -rf "$XDG_CACHE_HOME"
 for point in run.calibrate.claimed run.calibrate.before_put; do
@@ -93,7 +135,7 @@ expect_text "calibrated:"
 # every slide says why it has none of int8, and the next run calibrates.
 rm -rf "$XDG_CACHE_HOME"
 cp -r "$scratch/a/results" "$scratch/good"
-printf '#!/bin/sh\ncase "$*" in */calibrate-*) kill -SEGV $$ ;; esac\nexec %s "$@"\n' "$engine" >"$scratch/crashes"
+printf '#!/bin/sh\ncase "$*" in */calibrate-*) kill -SEGV $$ ;; esac\nexec "%s" "$@"\n' "$engine" >"$scratch/crashes"
 chmod +x "$scratch/crashes"
 expect_code 3 env HRF_ENGINE="$scratch/crashes" "$flow" run "$scratch/w.yaml" --out "$scratch/part" --set executor.retries=0
 expect_text "INT8's calibration failed: slide 'test_00"

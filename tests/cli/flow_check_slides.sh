@@ -69,6 +69,36 @@ printf 'slide,label\nsharp.png,\nphoto.jpg,\nscreen.png,\n' >"$slides/s.csv"
 expect_code 3 "$flow" check "$scratch/w.yaml" --slides --json
 is_json 's["sharp"]["mpp_source"] == "png-phys" and s["photo"]["mpp_source"] == "jpeg-jfif" and s["photo"]["mpp_x"] == 0.25'
 is_json '"its pHYs chunk says 352.7 um/px, which cannot be right" in s["screen"]["reason"]'
+# Slides that end the process which reads them: they fail and are named; nothing else does.
+make_deadly_slide "$slides/deadly.tif"
+expect_code 1 "$flow" tile "$slides/deadly.tif" --slide-mpp 0.5
+is_named() { grep -q "deadly.tif' ends the program that reads it by an abort\|Sanitizer" "$scratch/out" "$scratch/err" || fail "not named: $(cat "$scratch/out" "$scratch/err")"; }
+is_named
+printf 'slide,label,annotation\ngood.tif,tumor,deadly.tif\ndeadly.tif,normal,\n' >"$slides/s.csv"
+sed 's/s.csv/s.csv, mpp: 0.5/; s/mpp: 0.1/mpp: 0.5/' "$scratch/w.yaml" >"$scratch/d.yaml"
+expect_code 0 "$flow" plan "$scratch/d.yaml" --out "$scratch/dead"
+expect_code 3 "$flow" run "$scratch/d.yaml" --out "$scratch/dead" --set executor.retries=0
+expect_text "2 slides: 1 done, 1 failed"
+is_named
+expect_text "no lesions of good, whose annotation cannot be used: "
+python3 -c 'import json, sys; (u,) = json.load(open(sys.argv[1]))["annotations_not_used"]; assert u["slide"] == "good" and "deadly.tif" in u["reason"], u' \
+    "$scratch/dead/report/report.json" || fail "annotations_not_used"
+says() { python3 -c 'import json, sys; v = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), v' "$scratch/out" "$1" || fail "not so: $1"; }
+for name in "" good; do
+    expect_code 0 "$flow" why "$scratch/dead" $name
+    expect_text "its annotation cannot be used: "
+done
+expect_code 0 "$flow" why "$scratch/dead" good --json
+says '"deadly.tif" in v["annotation_not_used"]'
+expect_code 0 "$flow" why "$scratch/dead" deadly --json
+says 'v["annotation_not_used"] is None'
+expect_code 0 "$flow" why "$scratch/dead" --json
+says '[u["slide"] for u in v["annotations_not_used"]] == ["good"]'
+printf 'slide,label,annotation\ngood.tif,tumor,nowhere.xml\n' >"$slides/s.csv"
+for command in check run; do
+    expect_code 2 "$flow" $command "$scratch/d.yaml"
+    expect_text "s.csv:2: the annotation cannot be used: cannot open '"
+done
 # All well: exit code 0.
 printf 'slide,label\ngood.tif,\n' >"$slides/s.csv"
 expect_code 0 "$flow" check "$scratch/w.yaml" --slides

@@ -12,7 +12,7 @@ expect_text "4 slides: 3 done, 1 failed"
 expect_code 0 "$flow" infer "$images/test_001.tif" --model "$model" --out "$scratch/one" --size 64 --json
 is_json 'v["slides"]["done"] == 1'
 # Its only job has every core; of many slides each job has its share.
-cores_of() { python3 -c 'import glob,json,sys; print(*{json.load(open(f))["engine"]["n_threads"] for f in glob.glob(sys.argv[1] + "/jobs/infer-*/spec.json")})' "$1"; }
+cores_of() { python3 -c 'import glob,json,sys; print(*{json.load(open(f))["n_threads"] for f in glob.glob(sys.argv[1] + "/jobs/infer-*/spec.json")})' "$1"; }
 [ "$(cores_of "$scratch/one")" = "$(nproc)" ] || fail "$(cores_of "$scratch/one") cores for a lonely job"
 [ "$(cores_of "$scratch/run")" = "$((($(nproc) + 1) / 2))" ] || [ "$(nproc)" -gt 2 ] || fail "not a share of the cores"
 odd="$scratch/odd [1] \"*: #

@@ -63,6 +63,16 @@ make("large", three.astype("i8"), dict(patch_size=128, patch_level=1))
 make("deep", three.astype("i8"), dict(patch_size=128, patch_level=9))
 make("nan", np.array([[0, np.nan]]), root=dict(unit="um", tile_size_um=32.0))
 make("three", np.zeros((4, 3)))
+make("sideless", three.astype("i8"), dict(patch_size=0, patch_level=0))
+make("none-wide", three.astype("i8"), dict(patch_size_level0=0))
+make("endless", three.astype("f8"), root=dict(unit="um", tile_size_um=1e300))
+make("truth", three > 0, dict(patch_size=128, patch_level=0))
+with h5py.File(at + "/other/holes.h5", "w") as f:
+    f.create_dataset("coords", shape=(200, 2), dtype="i8", chunks=(20, 2))[:20] = 1
+with h5py.File(at + "/other/linked.h5", "w") as f:
+    f["coords"] = h5py.ExternalLink("clam.h5", "coords")
+for name, size in (("flat", "128,64"), ("point", "0,0")):
+    open(f"{at}/other/{name}.csv", "w").write(f"minx,miny,width,height\n5,5,{size}\n")
 with h5py.File(at + "/other/none.h5", "w") as f:
     f["features"] = np.zeros((2, 2))
 whole = open(at + "/other/trident.h5", "rb").read()
@@ -75,6 +85,7 @@ def outlines(name, geometry):
 outlines("tissue", [{"type": "Polygon", "coordinates": [square(256, 1024), square(512, 768)]}, {"type": "Point", "coordinates": [1, 1]}])
 outlines("multi", [{"type": "MultiPolygon", "coordinates": [[square(0, 256)], [square(512, 640)]]}])
 outlines("far", [{"type": "Polygon", "coordinates": [square(9e6, 9e6 + 50)]}])
+outlines("vast", [{"type": "Polygon", "coordinates": [[[1.7e308, -1.7e308], [-1.7e308, 1.7e308], [1.7e308, 1.7e308]]]}])
 outlines("empty", [])
 open(at + "/other/bad.geojson", "w").write('{"type": "Polygon", "coordinates": [[[1, "a"]]]}')
 END
@@ -117,6 +128,18 @@ grep -q '"patches": *32' "$scratch/out" || fail "the tissue with a hole has othe
 expect_code 0 "$flow" tile "$slide" --size 64 --min-tissue 0.99 --coords "$scratch/other/multi.geojson" --json
 grep -q '"patches": *5' "$scratch/out" || fail "the two squares have other patches"
 
+# All is tissue; and any tissue at all is more than half a patch of it. A picture without a resolution: each command in its words.
+expect_code 0 "$flow" tile "$slide" --size 64 --tissue none --json --thumbnail "$scratch/plain.png"
+$python -c 'import json, sys; p = json.load(open(sys.argv[1])); assert p["patches"] == (p["width"] // 128) * (p["height"] // 128), p' "$scratch/out" ||
+    fail "--tissue none leaves out patches"
+expect_code 0 "$flow" tile "$slide" --size 64 --min-tissue 0 --json
+$python -c 'import json, sys; assert json.load(open(sys.argv[1]))["patches"] > int(sys.argv[2])' "$scratch/out" \
+    "$("$flow" tile "$slide" --size 64 --json | sed -n 's/.*"patches": *\([0-9]*\).*/\1/p')" || fail "--min-tissue 0 drops tissue"
+expect_code 2 "$flow" tile "$scratch/plain.png" --size 64
+grep -q 'does not say its resolution: give it in um/px as --slide-mpp' "$scratch/out" "$scratch/err" || fail "other words for a resolution"
+expect_code 3 "$flow" infer "$scratch/plain.png" --model "$HRF_SOURCE_DIR/models/demo.onnx" --size 64 --out "$scratch/plain"
+grep -q 'does not say its resolution: give it in um/px as --slide-mpp' "$scratch/out" "$scratch/err" || fail "other words for a resolution"
+
 # As QuPath writes it: a ring (32 patches), two squares of a derived class (6), one without a class with a child as
 # version 0.2 had it, an ignored one, a cell.
 outlines() { # patches, what is said, options...
@@ -129,9 +152,9 @@ outlines() { # patches, what is said, options...
 outlines 40 "1 Ignore*, 1 cell"
 outlines 32 "1 Tumor: Positive, 1 Ignore*, 1 without a class, 1 Tumor: Negative, 1 cell" --tissue-class-name Tissue
 outlines 7 "2 Tissue, 1 Ignore*, 1 without a class, 1 cell" --tissue-class-name Tumor
-outlines 33 "1 Tumor: Positive, 1 without a class, 1 Tumor: Negative, 1 cell" --tissue-class-name 'Ignore*' --tissue-class-name Tissue
+outlines 33 "1 Tumor: Positive, 1 without a class, 1 Tumor: Negative, 1 cell" --tissue-class-name 'Ignore*,Tissue'
 expect_code 2 "$flow" tile "$slide" --coords "$HRF_SOURCE_DIR/tests/golden/tissue/qupath.geojson" --tissue-class-name stroma
-expect_text "has no polygon of the classes of tiler.tissue.classes; there are: 2 Tissue, 1 Tumor: Positive, 1 Ignore*, 1 without a class, 1 Tumor: Negative, 1 cell"
+expect_text "has no polygon of the classes of --tissue-class-name; there are: 2 Tissue, 1 Tumor: Positive, 1 Ignore*, 1 without a class, 1 Tumor: Negative, 1 cell"
 mkdir "$scratch/outlines"
 for i in 1 2 3; do cp "$HRF_SOURCE_DIR/tests/golden/tissue/qupath.geojson" "$scratch/outlines/test_00$i.geojson"; done
 expect_code 0 "$flow" run "$scratch/w.yaml" --out "$scratch/outlined" --set "tiler.coords=$scratch/outlines" --set 'tiler.tissue.classes=[Tumor]'
@@ -156,7 +179,7 @@ expect_text "tile      3 tasks: 3 changed"
 expect_code 0 env HRF_CRASH_AT=tile.task.before_commit:2 "$flow" run "$scratch/w.yaml" --out "$scratch/network" $network
 cp "$HRF_SOURCE_DIR/tests/golden/tissue/no_map.onnx" "$scratch/tissue.onnx"
 expect_code 2 "$flow" check "$scratch/w.yaml" $network
-expect_text "tiler.tissue.model '$scratch/tissue.onnx' does not fit the workflow: the model's output 'y' is 1x"
+expect_text "tiler.tissue.model '$scratch/tissue.onnx' does not fit what is asked: the model's output 'y' is 1x"
 
 wrong() { expect_code 2 "$flow" tile "$slide" --size 64 --coords "$scratch/other/$1"; expect_text "$2"; }
 wrong cut.h5 "is no HDF5 file, or it is cut short; copy it again"
@@ -164,10 +187,19 @@ wrong none.h5 "has no data set 'coords'"
 wrong three.h5 "is 4 x 3; it must be N x 2"
 wrong outside.h5 "patch 3 is at"
 wrong elsewhere.h5 "is of a slide of 5000 x"
-wrong large.h5 "has patches of 256 level-0 px, and tiler.patch, 64 px at 0.5 um/px, is 128 px of this slide: set tiler.patch.mpp to 1 for"
+wrong large.h5 "has patches of 256 level-0 px, and tiler.patch, 64 px at 0.5 um/px, is 128 px of this slide: set --mpp to 1 for"
 wrong deep.h5 "has patches of level 9, and the slide has levels 0 to"
 wrong nan.h5 "patch 0 is at 0, nan"
+wrong sideless.h5 "patches of 0 level-0 px a side"
+wrong none-wide.h5 "patches of 0 level-0 px a side"
+wrong endless.h5 "patches of 4e+300 level-0 px a side"
+wrong truth.h5 "has no table of numbers 'coords'"
+wrong holes.h5 "of the 10 blocks of 'coords' only 1 were written"
+wrong linked.h5 "'coords' is a link into another file"
+wrong flat.csv "flat.csv:2: a patch is 128 x 64 px; patches are squares of at least 1"
+wrong point.csv "point.csv:2: a patch is 0 x 0 px"
 wrong far.geojson "none of the 1 polygons of"
+wrong vast.geojson "polygon 1 has a point at 1.7e+308, -1.7e+308, and no slide has more than 1e+09 px"
 wrong empty.geojson "has no polygon"
 wrong bad.geojson "a polygon has a point that is not two numbers"
 wrong absent.h5 "does not exist"

@@ -57,7 +57,7 @@ END2
 
 detach
 expect_code 0 "$flow" cancel "$scratch/run" --json
-expect_text '"jobs_ended": 1'
+expect_text '"jobs_ended":1'
 is_json 'v["tasks"]["infer"]["running"] == v["tasks"]["infer"]["in_queue"] == 0 and all(j["state"] != "running" for j in v["jobs"])'
 "$flow" status "$scratch/run" >"$scratch/out"
 ! grep "running\|goes on" "$scratch/out" || fail "something is shown as running"

@@ -33,11 +33,33 @@ for size in 40 400 1200 3000 4500 5500 20000; do
         grep -qE 'No space left|disk is full|disk full' "$scratch/err" ||
             { cat "$scratch/err"; fail "$size KiB: a full disk is not named"; }
         expect_text "free some space on that disk and run the same command again"
+        # To the last byte full: what the run has so far is read all the same, and what is wrong is said.
+        mountpoint -q "$small" && { head -c 20M /dev/zero >"$small/filler" || true; } 2>/dev/null
+        for command in status plan cancel; do
+            [ "$size" -ge 400 ] || break # it was full before there was a run
+            of=$small/run
+            [ $command != plan ] || of="$scratch/w.yaml --out $small/run"
+            # shellcheck disable=SC2086
+            expect_code 0 "$flow" $command $of
+            expect_text "$([ $command = plan ] && echo "but only 0 B are free" || echo "run' is full: the run cannot go on")"
+        done
+        if [ "$size" -ge 400 ]; then # a report is not written there; elsewhere it is
+            expect_code 1 "$flow" report "$small/run"
+            expect_text "the report of '$small/run' cannot be written: "
+            grep -qE 'No space left|disk is full' "$scratch/err" || fail "report: a full disk is not named"
+            expect_text "or copy the folder of the run to another disk and report there"
+            cp -a "$small/run" "$scratch/copy"
+            code=0
+            "$flow" report "$scratch/copy" >"$scratch/out" 2>"$scratch/err" || code=$?
+            [ "$code" = 0 ] || [ "$code" = 3 ] || { cat "$scratch/err"; fail "the report of a copy: $code"; }
+            rm -rf "$scratch/copy"
+        fi
+        rm "$small/filler"
         ;;
     3) ;;
     *) cat "$scratch/err"; fail "$size KiB: ended with $code" ;;
     esac
-    mount -o remount,size=200m "$small"
+    mount --options-mode ignore -o remount,size=200m "$small" # in a namespace, its own uid= is none
     expect_code 3 "$flow" run "$scratch/w.yaml" --out "$small/run"
     diff -r "$scratch/clean/results" "$small/run/results" >/dev/null || fail "$size KiB: other bytes"
     until_unmounted

@@ -18,7 +18,7 @@ cat >"$scratch/engine" <<'END'
 if [ "$1" = infer ] && grep -q "$poison" "$2" && n=$(ls "$marks" | head -n 1) && [ -n "$n" ]; then
     rm "$marks/$n"
     case $signal in
-    launcher) kill -KILL $PPID; sleep 1000 ;;
+    launcher) kill -KILL $PPID; exec sleep 1000 ;; # it dies with its launcher; a child of it would not
     *) kill -"$signal" $$; sleep 1000 ;;
     esac
 fi

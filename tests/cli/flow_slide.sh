@@ -59,5 +59,5 @@ expect_text "a slide is one image, so 'data' has nothing to share"
 expect_code 0 "$flow" tile "$scratch/cohort/testing/images/test_001.tif" --mode slide --size 512 --mpp 0.5
 expect_text "frame of 1024 x 1024 level-0 px"
 expect_code 2 "$flow" tile "$scratch/cohort/testing/images/test_001.tif" --mode cube
-expect_text "tiler mode 'cube' is not known"
+expect_text "'cube' is not a value of --mode; it must be patch or slide"
 echo "1 passed, 0 failed"

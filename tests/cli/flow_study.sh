@@ -10,7 +10,7 @@ expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" \
     --set "precision=[fp32, int8]" --set calibrate.method=percentile \
     --set calibrate.samples=64 --set executor.patches_per_job=2000
 /usr/bin/python3 - "$scratch" <<'END' || fail "the study is not what its files say"
-import csv, json, sys
+import csv, json, re, sys
 at = sys.argv[1]
 report = json.load(open(at + "/run/report/report.json"))
 labels = list(csv.DictReader(open(at + "/run/results/labels.csv")))
@@ -59,6 +59,25 @@ for job in jobs:
 computed = sum(job["compute_seconds"] for job in jobs if job["kind"] == "infer")
 assert abs(computed - sum(p["timing"]["compute"] for p in report["precisions"])) < 0.001 * sum(job["tasks"] for job in jobs) + 0.01, computed
 assert report["bottleneck"]["sentence"] in page and 0 < report["bottleneck"]["share"] <= 1
+# Every sentence on the time is that of the timing that stands in report.json.
+def parts(*timings):
+    t = {k: sum(x[k] for x in timings) for k in ("build", "wait", "compute", "write", "total")}
+    whole = max(t["total"], t["build"] + t["wait"] + t["compute"] + t["write"])
+    names = {"build": "starting", "wait": "reading", "compute": "compute", "write": "writing"}
+    return sorted(((t[k] / whole, names[k]) for k in names), reverse=True)
+timings = [p["timing"] for p in report["precisions"]]
+b = report["bottleneck"]
+if b["share_of"] == "the time of its inference jobs":
+    assert b["what"] == parts(*timings)[0][1] and abs(b["share"] - parts(*timings)[0][0]) < 1e-9, (b, timings)
+said = re.search(r'<p class="said">int8: ([\d.]+)× in the network, ([\d.]+)× of the job([^<]*)</p>', page)
+(most, first), (next_most, second) = parts(timings[1])[:2]
+wanted = (f"; {100 * most:.0f} % of its time is computing, {100 * next_most:.0f} % {second}" if first == "compute" else
+          f": {first} is the limit, {100 * most:.0f} % of its time")
+assert said and said[3] == ("" if report["precisions"][1]["speedup"] >= 0.9 * report["precisions"][1]["compute_speedup"] else wanted), (said and said[0], timings)
+waited = re.search(r"; it waited (\d+) % of the time for patches", page)
+wait, compute = (sum(t[k] for t in timings) for k in ("wait", "compute"))
+assert waited and abs(int(waited[1]) - 100 * wait / (wait + compute)) <= 0.5 + 1e-9, (waited, timings)
+assert isinstance(report["reading"]["patches_read"], int)
 reference, low = report["precisions"]
 assert abs(low["patch_auc_difference"] - (low["patch_auc"] - reference["patch_auc"])) < 1e-12
 a, b = low["patch_auc_difference_ci"]

@@ -21,7 +21,7 @@ json_of() { # command
     compare) "$flow" compare "$scratch/run" "$scratch/run" --json ;;
     evaluate) "$flow" evaluate --truth "$HRF_SOURCE_DIR/tests/golden/froc/truth" --lesions "$HRF_SOURCE_DIR/tests/golden/froc/plain" --json ;;
     tile) "$flow" tile "$slides/test_001.tif" --json ;;
-    demo) "$flow" demo "$scratch" --set tiler.patch.size=64 --set tiler.patch.stride=64 --json ;;
+    demo) "$flow" demo "$scratch" --set "precision=[fp32]" --set tiler.patch.size=64 --set tiler.patch.stride=64 --json ;;
     demo-data) "$flow" demo-data "$scratch/made" --slides 4 --size 1024 --json ;;
     model) "$flow" model inspect "$model" --size 64 --json ;;
     bench) "$flow" bench "$model" --size 32 --batch 1 --runs 1 --json ;;

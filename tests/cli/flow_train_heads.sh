@@ -55,6 +55,11 @@ page = open("run/report/index.html").read()
 assert "<h2>Slide heads" in page and page.count("<tr><td>bf16</td><td>bf16</td>") == 1
 END
 
+# A training is of no slide: its job is explained all the same.
+expect_code 0 "$flow" why run
+expect_code 0 "$flow" why run "$(ls run/jobs | sed -n 's/^\(train-[0-9]*\).*/\1/p' | head -1)"
+expect_text "  training 0:"
+
 # Nothing is done again. A head that was trained here fits the run as a file, but for the slides that
 # it has seen.
 events() { sqlite3 "$1/run.db" "SELECT count(*) FROM event WHERE subject='task'"; }

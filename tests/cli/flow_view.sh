@@ -29,9 +29,10 @@ live=
 trap 'kill $viewer $live 2>/dev/null || true; "$flow" cancel "$scratch/live" >/dev/null 2>&1 || true; rm -rf "$scratch" 2>/dev/null || true' EXIT
 until [ -s "$scratch/url" ]; do kill -0 $viewer || fail "the viewer ended"; sleep 0.05; done
 
+make_deadly_slide "$images/test_004.tif" # since it was scored
 cat >"$scratch/ask.py" <<'END'
-import csv, http.client, json, sys
-url, run, odd = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3]
+import csv, glob, http.client, json, os, shutil, socket, sys
+url, run, odd, deadly = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3], sys.argv[4]
 token = url["url"].split("/")[3]
 
 def ask(path, method="GET", host=None):
@@ -58,6 +59,8 @@ page, answer = get("")
 assert "script-src 'self'" in answer.getheader("Content-Security-Policy") and answer.getheader("Referrer-Policy") == "no-referrer"
 
 data = json.loads(get("run.json")[0])
+colours = data["colours"]  # the report's: viridis, red and blue on white, and the positive class red
+assert (colours["rising"][0], colours["diverging"][16], colours["classes"]) == ([71, 1, 85], [247, 247, 247], [[47, 120, 183], [200, 69, 47]]), colours
 slides = {slide["name"]: slide for slide in data["slides"]}
 assert odd in slides and data["precisions"] == ["fp32", "bf16"]
 assert sum(slide["state"] == "failed" for slide in slides.values()) == 1
@@ -84,9 +87,44 @@ for z in range(zoom["lowest"], zoom["highest"] + 1):
             assert get(f"slide/{slide['id']}/tile/{z}/{x}/{y}.jpg")[0][:3] == b"\xff\xd8\xff"
             n += 1
 assert get(f"slide/{slide['id']}/tissue.png")[0][:4] == b"\x89PNG"
+
+# A slide that ends the process which reads it: it is named, each time, and others are still shown.
+for _ in range(6):
+    status, body, _ = ask(f"/{token}/slide/{slides[deadly]['id']}/tile/8/0/0.jpg")
+    assert status == 404 and b"ends the process that reads it" in body and deadly.encode() in body, body
+    assert get(f"slide/{slide['id']}/tile/{zoom['highest']}/0/0.jpg")[0][:3] == b"\xff\xd8\xff"
 print(n, "tiles")
+
+# A log is a regular file of the run: a link to one elsewhere, also as the attempt's folder, and a FIFO are refused.
+job = os.path.basename(glob.glob(run + "/jobs/tile-*.a1")[0])
+folder, name = f"{run}/jobs/{job}", job.split(".a")[0]
+log = lambda: ask(f"/{token}/job/{name}/log.txt")
+assert log()[0] == 200, log()
+outside = os.path.dirname(run) + "/outside"
+os.makedirs(outside)
+open(outside + "/log", "w").write("secret\n")
+os.rename(folder, folder + ".kept")
+os.symlink(outside, folder)
+assert log()[0] == 404 and b"through a link" in log()[1], log()
+os.unlink(folder)
+os.makedirs(folder)
+os.symlink(outside + "/log", folder + "/log")
+assert log()[0] == 404 and b"through a link" in log()[1], log()
+os.unlink(folder + "/log")
+os.mkfifo(folder + "/log")
+assert log()[0] == 404 and b"is a FIFO" in log()[1], log()
+shutil.rmtree(folder)
+os.rename(folder + ".kept", folder)
+
+# Who does not show the token is closed soon, and keeps nobody out; who does is not.
+mine = http.client.HTTPConnection("127.0.0.1", url["port"])
+for _ in range(2):
+    mine.request("GET", f"/{token}/status.json")
+    assert mine.getresponse().read()
+    silent = [socket.create_connection(("127.0.0.1", url["port"])) for _ in range(20)]
+    assert all(s.recv(1) == b"" for s in silent)
 END
-expect_code 0 python3 "$scratch/ask.py" "$scratch/url" "$scratch/run" "$odd"
+expect_code 0 python3 "$scratch/ask.py" "$scratch/url" "$scratch/run" "$odd" test_004
 cat "$scratch/out"
 
 # In a browser: clicks, keys, the pointer.

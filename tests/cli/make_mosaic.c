@@ -1,11 +1,13 @@
-/* make_mosaic.c - slides laid out of real patches: make_mosaic PATCHES COHORT N [COLUMNS ROWS].
+/* make_mosaic.c - slides laid out of patches: make_mosaic PATCHES COHORT N [COLUMNS ROWS].
  *
  * COLUMNS and ROWS (9 and 7) are patches of tissue of a slide; 124 124 makes 1 Gpx for bench_feed.
  * COHORT gets the CAMELYON16 layout: N slides of normal tissue on white, every other one with a
- * lesion of tumour patches in a place of its own. PATCHES holds normal/ and tumor/, 256 px PNGs.
+ * lesion of tumour patches in a place of its own. PATCHES holds normal/ and tumor/, 256 px PNGs, or
+ * is the word synthetic: as many of made-up tissue.
  */
 #include "base/alloc.h"
 #include "base/directory.h"
+#include "tests/unit/tiler/synthetic_patches.h"
 #include "tiler/synth/synth.h"
 
 #include <glob.h>
@@ -27,6 +29,8 @@ static int fail(const char *what, const char *why)
 /* Every patch of a folder, one after another, RGB. */
 static unsigned char *read_patches(const char *folder, const char *kind, size_t *n)
 {
+    if (strcmp(folder, "synthetic") == 0)
+        return synthetic_patches((int64_t)(*n = 29), PATCH, strcmp(kind, "tumor") == 0);
     HRF_AUTO_FREE char *pattern = hrf_format("%s/%s/*.png", folder, kind);
     glob_t found;
     if (pattern == NULL || glob(pattern, 0, NULL, &found) != 0)

@@ -140,6 +140,7 @@ if os.path.exists(real):
     picture = np.asarray(Image.open(real).convert("RGB"))
     compare("a real striped TIFF", real, picture, kind="tiff")
 else:
+    print(f"skipped: there is no {real}; a made-up picture instead")
     picture = random.integers(0, 256, (901, 1493, 3), np.uint8)
 image = Image.fromarray(picture)
 

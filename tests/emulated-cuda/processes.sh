@@ -131,6 +131,6 @@ expect_text "cannot be shared with another (CUDA IPC)"
 expect_text "use --comm mpi"
 if "${starter[@]}" "$engine" eval "$scratch/model.onnx" --input "$images" --output "$scratch/y.npy" \
     --layout spatial=2 --comm ipc >"$scratch/out" 2>"$scratch/err"; then fail "ipc on processors"; fi
-expect_text "on device cpu use --comm mpi"
+expect_text "and the device is cpu: use --comm mpi"
 expect_code 2 "$engine" eval "$scratch/model.onnx" --input "$images" --output "$scratch/y.npy" --comm pigeon
 expect_text "ipc"

@@ -76,7 +76,7 @@ static int remove_all(void **state)
     return remove_test_folder(NULL) + tidy_up(state);
 }
 
-static struct hrf_session *make_session(const char *precision)
+static struct hrf_session *make_session(enum hrf_precision precision)
 {
     const struct hrf_pixel_form form = hrf_normalise_form(mean, deviation);
     HRF_AUTO(hrf_graph) graph = make_network();
@@ -162,7 +162,7 @@ static enum hrf_status score(struct hrf_session *session, bool gives_tiles,
     return status;
 }
 
-static void check_decoded(const char *precision)
+static void check_decoded(enum hrf_precision precision)
 {
     static float by_cpu[N_PATCHES * OUTPUTS], by_gpu[N_PATCHES * OUTPUTS];
     HRF_AUTO(hrf_session) session = make_session(precision);
@@ -185,9 +185,9 @@ static void check_decoded(const char *precision)
 static void outputs_have_the_bits_of_tiles_that_the_cpu_decodes(void **state)
 {
     (void)state;
-    check_decoded("fp32");
+    check_decoded(HRF_FP32);
     slide_name = "rgb.tif";
-    check_decoded("bf16");
+    check_decoded(HRF_BF16);
     slide_name = "slide.tif";
 }
 
@@ -205,7 +205,7 @@ static void another_decoder_passes_and_a_wrong_one_is_told(void **state)
                  { "bad=3", "nvJPEG, decoding a batch of tiles: BAD_JPEG (3)" },
                  { "init-fails", "IMPLEMENTATION_NOT_SUPPORTED (9)" } };
     (void)state;
-    HRF_AUTO(hrf_session) session = make_session("fp32");
+    HRF_AUTO(hrf_session) session = make_session(HRF_FP32);
     const char *name = NULL;
     static float out[N_PATCHES * OUTPUTS], sound[N_PATCHES * OUTPUTS];
     setenv("HRF_EMULATED_NVJPEG", "", 1);
@@ -230,7 +230,7 @@ static void another_decoder_passes_and_a_wrong_one_is_told(void **state)
 static void what_cannot_be_started_says_why(void **state)
 {
     (void)state;
-    HRF_AUTO(hrf_session) session = make_session("fp32");
+    HRF_AUTO(hrf_session) session = make_session(HRF_FP32);
     const char *name = NULL;
     struct hrf_error err = { .text = "" };
     setenv("HRF_NVJPEG", "/nowhere/libnvjpeg.so", 1);

@@ -112,7 +112,7 @@ static long start(const struct fixture *f, const char *kept, struct hrf_strbuf *
     struct hrf_error err = { .text = "" };
     const long before = hrf_emulated_plans_built();
     hrf_strbuf_clear(notes);
-    must(hrf_plan_cache_create(kept, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    cache = hrf_plan_cache_create(kept, f->device, f->cudnn, f->properties);
     must(hrf_plan_cache_use_sets(cache, f->sets, &err), &err);
     must(hrf_plan_cache_prepare(cache, convs, N_CONVS, 2, &err), &err);
     for (int i = 0; i < N_CONVS; i++) {
@@ -207,7 +207,7 @@ static void plans_are_built_by_several_threads(void **state)
     struct hrf_error err = { .text = "" };
     assert_int_equal(hrf_emulated_plans_at_once(), 1);
     assert_int_equal(setenv("HRF_EMULATED_CUDNN", "builds-ms=300", 1), 0);
-    must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    cache = hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties);
     must(hrf_plan_cache_prepare(cache, convs, N_CONVS, 2, &err), &err);
     assert_int_equal(hrf_emulated_plans_at_once(), 2);
 }
@@ -222,7 +222,7 @@ static void an_engine_that_fails_at_run_time_is_not_chosen(void **state)
         struct hrf_planned_conv planned;
         struct hrf_error err = { .text = "" };
         assert_int_equal(setenv("HRF_EMULATED_CUDNN", variants[i], 1), 0);
-        must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+        cache = hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties);
         must(hrf_plan_cache_get(cache, &convs[0], &planned, &err), &err);
         assert_int_equal(planned.plan->engine, chosen[i]);
     }
@@ -237,7 +237,7 @@ static int64_t tune(const struct fixture *f, const char *library, const struct h
     struct hrf_error err = { .text = "" };
     hrf_strbuf_clear(notes);
     assert_int_equal(setenv("HRF_EMULATED_CUDNN", library, 1), 0);
-    must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    cache = hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties);
     must(hrf_plan_cache_get(cache, conv, &planned, &err), &err);
     hrf_plan_cache_notes(cache, notes);
     return planned.plan != NULL ? planned.plan->engine : -1;
@@ -317,7 +317,7 @@ static void shapes_of_a_kind_that_are_rounded_in_two_ways_are_named(void **state
     struct hrf_cudnn_conv strip = convs[1];
     strip.x[2] = strip.y[2] = 5;
     assert_int_equal(setenv("HRF_EMULATED_CUDNN", "", 1), 0);
-    must(hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties, &cache, &err), &err);
+    cache = hrf_plan_cache_create(NULL, f->device, f->cudnn, f->properties);
     must(hrf_plan_cache_get(cache, &convs[1], &planned, &err), &err);
     assert_int_equal(setenv("HRF_EMULATED_CUDNN", "contracts", 1), 0);
     must(hrf_plan_cache_get(cache, &strip, &planned, &err), &err);

@@ -49,8 +49,8 @@ static struct hrf_graph *make(const struct conv_kind *k, int act, bool has_norm,
 }
 
 /* The last convolution has all that is there, and its kernel's name begins with these words. */
-static void expect_kernel(const struct hrf_graph *graph, const char *precision, bool has_prologue,
-                          const char *words)
+static void expect_kernel(const struct hrf_graph *graph, enum hrf_precision precision,
+                          bool has_prologue, const char *words)
 {
     const struct hrf_session_config config = { .device = "cuda", .precision = precision };
     struct hrf_session *session = NULL;
@@ -68,12 +68,13 @@ static void expect_kernel(const struct hrf_graph *graph, const char *precision, 
             hrf_node_has_prologue(&session->graph->nodes[session->plan->steps[i].node]) ==
                 has_prologue &&
             strncmp(session->kernels[i]->implementation, words, strlen(words)) != 0)
-            fail_msg("%s: computed by '%s'", precision, session->kernels[i]->implementation);
+            fail_msg("%s: computed by '%s'", hrf_precision_name(precision),
+                     session->kernels[i]->implementation);
     hrf_session_destroy(session);
 }
 
-static void check(const struct hrf_graph *graph, const char *precision, double limit, int kind,
-                  int act)
+static void check(const struct hrf_graph *graph, enum hrf_precision precision, double limit,
+                  int kind, int act)
 {
     int64_t n, n_truth;
     float *truth = run_graph(graph, "ref", 1, 3, 1, &n_truth);
@@ -81,8 +82,8 @@ static void check(const struct hrf_graph *graph, const char *precision, double l
     assert_int_equal(n, n_truth);
     const double difference = relative_difference(y, truth, n);
     if (!(difference <= limit))
-        fail_msg("kind %d, activation %d, %s: %g of the largest output apart", kind, act, precision,
-                 difference);
+        fail_msg("kind %d, activation %d, %s: %g of the largest output apart", kind, act,
+                 hrf_precision_name(precision), difference);
     hrf_free(truth);
     hrf_free(y);
 }
@@ -90,9 +91,9 @@ static void check(const struct hrf_graph *graph, const char *precision, double l
 static void on_tensor_cores_it_is_part_of_the_graph_that_cudnn_runs(void **state)
 {
     static const struct {
-        const char *precision;
+        enum hrf_precision precision;
         double limit;
-    } rows[] = { { "tf32", 1e-5 }, { "fp16", 2e-3 }, { "bf16", 2e-2 } };
+    } rows[] = { { HRF_TF32, 1e-5 }, { HRF_FP16, 2e-3 }, { HRF_BF16, 2e-2 } };
     (void)state;
     for (int kind = 0; kind < 4; kind++)
         for (int act = 0; act < 4; act++) {
@@ -113,8 +114,8 @@ static void in_fp32_strips_of_the_image_give_the_same_numbers(void **state)
     for (int kind = 0; kind < N_KINDS; kind++)
         for (int act = kind % 2; act < 4; act += 2) {
             struct hrf_graph *graph = make(&kinds[kind], act, act == 3 || act == 0, act < 2, false);
-            expect_kernel(graph, "fp32", true, "strips of cudnn engine 8");
-            check(graph, "fp32", 1e-5, kind, act);
+            expect_kernel(graph, HRF_FP32, true, "strips of cudnn engine 8");
+            check(graph, HRF_FP32, 1e-5, kind, act);
             hrf_graph_destroy(graph);
         }
     unsetenv("HRF_EMULATED_CUDA");
@@ -129,8 +130,8 @@ static void an_image_that_is_too_large_for_any_engine_is_computed_in_strips(void
     for (int kind = 4; kind < N_KINDS; kind++)
         for (int has_sum = 0; has_sum < 2; has_sum++) {
             struct hrf_graph *graph = make(&kinds[kind], 3, false, has_sum != 0, false);
-            expect_kernel(graph, "fp32", false, "strips of cudnn engine 8");
-            check(graph, "fp32", 1e-5, kind, 3);
+            expect_kernel(graph, HRF_FP32, false, "strips of cudnn engine 8");
+            check(graph, HRF_FP32, 1e-5, kind, 3);
             hrf_graph_destroy(graph);
         }
     unsetenv("HRF_EMULATED_CUDA");
@@ -173,7 +174,7 @@ static struct hrf_graph *make_block(const struct conv_kind *k, int act, bool has
 }
 
 /* How many steps write two outputs; `notes`: what the session says, with these words or without. */
-static int n_fused(const struct hrf_graph *graph, const char *precision, const char *words)
+static int n_fused(const struct hrf_graph *graph, enum hrf_precision precision, const char *words)
 {
     struct hrf_made_ranges made = { .fused = NULL };
     struct hrf_session_config config = { .device = "cuda", .precision = precision };
@@ -201,11 +202,11 @@ static void set_cudnn(const char *how)
 
 /* By two passes, by one, and by the reference; in INT8 one and two give the same bytes, though
  * engine 7 rounds its products and sums otherwise. */
-static void check_second(const struct conv_kind *kind, int act, bool has_sum, const char *precision,
-                         double limit)
+static void check_second(const struct conv_kind *kind, int act, bool has_sum,
+                         enum hrf_precision precision, double limit)
 {
     struct hrf_graph *graph = make_block(kind, act, has_sum);
-    const bool is_int8 = strcmp(precision, "int8") == 0;
+    const bool is_int8 = precision == HRF_INT8;
     int64_t n, n_two;
     set_cudnn(is_int8 && act % 2 == 1 ? "contracts" : NULL);
     assert_int_equal(n_fused(graph, precision, NULL), 1);
@@ -219,7 +220,8 @@ static void check_second(const struct conv_kind *kind, int act, bool has_sum, co
     put_away_plans();
     const double difference = relative_difference(one, truth, n);
     if (!(difference <= limit))
-        fail_msg("%s, activation %d: %g of the largest output apart", precision, act, difference);
+        fail_msg("%s, activation %d: %g of the largest output apart", hrf_precision_name(precision),
+                 act, difference);
     if (is_int8)
         assert_memory_equal(one, two, (size_t)n * sizeof *one);
     hrf_free(truth);
@@ -232,9 +234,9 @@ static void check_second(const struct conv_kind *kind, int act, bool has_sum, co
 static void a_norm_is_written_by_the_convolution_before_it(void **state)
 {
     static const struct {
-        const char *precision;
+        enum hrf_precision precision;
         double limit;
-    } rows[] = { { "fp32", 1e-5 }, { "tf32", 1e-5 }, { "fp16", 2e-3 }, { "bf16", 2e-2 } };
+    } rows[] = { { HRF_FP32, 1e-5 }, { HRF_TF32, 1e-5 }, { HRF_FP16, 2e-3 }, { HRF_BF16, 2e-2 } };
     struct hrf_random random = hrf_random_init(9);
     (void)state;
     for (int i = 0; i < 12; i++) {
@@ -251,7 +253,7 @@ static void a_norm_is_written_by_the_convolution_before_it(void **state)
                                         .dilation = { 1, 1 },
                                         .pad_begin = { k / 2, k / 2 },
                                         .pad_end = { k / 2, k / 2 } };
-        check_second(&kind, i % 4, i % 3 != 0, "int8", 0.1);
+        check_second(&kind, i % 4, i % 3 != 0, HRF_INT8, 0.1);
         check_second(&kind, i % 4, i % 3 != 0, rows[i % 4].precision, rows[i % 4].limit);
     }
 }
@@ -262,7 +264,7 @@ static void an_engine_whose_second_output_is_wrong_is_not_used(void **state)
     (void)state;
     set_cudnn("skews-second=7");
     put_away_plans();
-    assert_int_equal(n_fused(graph, "int8", "of its second output are wrong"), 0);
+    assert_int_equal(n_fused(graph, HRF_INT8, "of its second output are wrong"), 0);
     hrf_graph_destroy(graph);
     set_cudnn(NULL);
     put_away_plans();
@@ -275,11 +277,11 @@ static void two_outputs_that_take_longer_than_two_passes_are_not_used(void **sta
     (void)state;
     put_away_plans();
     set_cudnn("slow-seconds");
-    assert_int_equal(n_fused(graph, "int8", "take less time than both at once"), 0);
+    assert_int_equal(n_fused(graph, HRF_INT8, "take less time than both at once"), 0);
     set_cudnn(NULL);
-    assert_int_equal(n_fused(graph, "int8", "take less time than both at once"), 0);
+    assert_int_equal(n_fused(graph, HRF_INT8, "take less time than both at once"), 0);
     put_away_plans();
-    assert_int_equal(n_fused(graph, "int8", NULL), 1);
+    assert_int_equal(n_fused(graph, HRF_INT8, NULL), 1);
     hrf_graph_destroy(graph);
     put_away_plans();
 }

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[] = "/tmp/hrf-fuzz-XXXXXX", reason[256];
     if (size > 0 && data[0] == 0xff) { /* a codestream begins so */
         static unsigned char rgb[SIDE * SIDE * 3];
-        const struct hrf_jp2k_form form = { SIDE, SIDE, size % 2 == 0 };
+        const struct hrf_jp2k_form form = { SIDE, SIDE, size % 2 == 0, size % 4 < 2 };
         (void)hrf_jp2k_tile_decode(&form, data, size, rgb, reason);
     }
     const int fd = mkstemp(path);

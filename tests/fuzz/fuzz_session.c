@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void run(const struct hrf_graph *graph, const char *device, const char *precision)
+static void run(const struct hrf_graph *graph, const char *device, enum hrf_precision precision)
 {
     HRF_AUTO(hrf_session) session = NULL;
     struct hrf_error err;
@@ -29,7 +29,7 @@ static void run(const struct hrf_graph *graph, const char *device, const char *p
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct hrf_shape image = { .rank = 4, .dims = { 1, 3, 9, 7 } };
-    static const char *const precisions[] = { "fp32", "bf16", "fp16", "fp32" };
+    static const enum hrf_precision precisions[] = { HRF_FP32, HRF_BF16, HRF_FP16, HRF_FP32 };
     HRF_AUTO(hrf_graph) graph = NULL;
     struct hrf_error err;
     if (size == 0 || hrf_onnx_parse(data, size, "fuzz.onnx", &graph, &err) != HRF_OK)

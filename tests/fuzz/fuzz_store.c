@@ -31,11 +31,10 @@ static void put_result(const struct hrf_slide_row *slide, struct hrf_task_row *t
 {
     struct hrf_task_rows rows = { NULL, 0 };
     struct hrf_bytes record = { NULL, 0 };
-    struct hrf_record_identity identity;
     bool is_new;
     memset(task->key, 'a' + (int)task->kind, sizeof task->key - 1);
     MUST(hrf_store_plan_tasks(store, slide->id, task->kind, task, 1, NULL));
-    MUST(hrf_slide_expect(slide, task->kind, task->key, &identity, NULL));
+    const struct hrf_record_identity identity = hrf_slide_expect(slide, task->kind, task->key);
     if (task->kind == HRF_TASK_INFER) {
         float probabilities[2] = { 0.25f, 0.75f };
         char precision[] = "fp32", device[] = "cpu", host[] = "node";

@@ -1,6 +1,6 @@
 /* fuzz_submission.c - any bytes as an archive of annotations, and as the csv files of both tasks.
  */
-#include "aggregate/camelyon16/froc.h"
+#include "aggregate/camelyon16/detections.h"
 #include "aggregate/camelyon16/slide_scores.h"
 #include "aggregate/camelyon16/zip.h"
 

@@ -47,7 +47,7 @@ static void check_stream(const struct hrf_tile_table *table, int32_t level, int6
                                        .height = t->tile_height };
     const int64_t column = i % t->columns, row = i / t->columns;
     const size_t n = (size_t)(t->tile_width * t->tile_height) * 3;
-    HRF_AUTO_FREE unsigned char *stream = hrf_alloc(hrf_jpeg_stream_most(&t->form, t->lengths[i]));
+    HRF_AUTO_FREE unsigned char *stream = hrf_alloc(hrf_jpeg_stream_max(&t->form, t->lengths[i]));
     HRF_AUTO_FREE unsigned char *again = hrf_alloc(n);
     if (stream == NULL || again == NULL)
         return;

@@ -46,8 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(hrf_file_write_all(fd, data, size, path, NULL) == HRF_OK, "writing it");
     memset(mask, 0, sizeof mask);
     char *passed_over = NULL;
-    const char *classes = size % 2 == 0 ? "Tissue\nTumor" : NULL;
-    const enum hrf_status status = hrf_coords_draw_tissue(path, 4096, 4096, classes, mask, SIDE,
+    char *names[] = { (char[]){ "Tissue" }, (char[]){ "Tumor" } };
+    const struct hrf_text_list classes = { names, size % 2 == 0 ? 2 : 0 };
+    const enum hrf_status status = hrf_coords_draw_tissue(path, 4096, 4096, &classes, mask, SIDE,
                                                           SIDE, &passed_over, &err);
     require(status == HRF_OK || passed_over == NULL, "only a drawing says what was passed over");
     hrf_free(passed_over);

@@ -3,4 +3,4 @@
 cd "$(dirname "$0")/../.." || exit 2
 command -v clang-format >/dev/null || { echo "clang-format is not installed"; exit 77; }
 case $(clang-format --version) in *"version 14."*) ;; *) echo "clang-format 14 decides"; exit 77 ;; esac
-git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs clang-format --dry-run -Werror
+tests/lint/files.sh '\.[ch]' | xargs clang-format --dry-run -Werror

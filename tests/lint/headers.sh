@@ -3,7 +3,7 @@
 cd "$(dirname "$0")/../.." || exit 2
 flags=$(pkg-config --cflags jansson libcrypto openslide libopenjp2 libpng libtiff-4 hdf5 yaml-0.1 sqlite3 libprotobuf-c)
 bad=0
-for header in $(git ls-files -co --exclude-standard -- '*.h' | grep -v '^tests/.*fixtures/'); do
+for header in $(tests/lint/files.sh '\.h' | grep -vE '^tests/(.*fixtures|emulated-avx512)/'); do
     # shellcheck disable=SC2086
     ${CC:-cc} -std=c17 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror -Wno-unused-function \
         -I. $flags -idirafter tests/emulated-cuda -fsyntax-only -x c "$header" || bad=1

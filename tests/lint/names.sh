@@ -4,7 +4,7 @@
 # subcommands of a program (*/cli, one file a verb) and the back ends (each with its attention, conv
 # and so on).
 cd "$(dirname "$0")/../.." || exit 2
-git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' | grep -v '^tests/' | while read -r file; do
+tests/lint/files.sh '\.(c|h|cu|cuh)' | grep -v '^tests/' | while read -r file; do
     [ -e "$file" ] && echo "${file%.*}"
 done | sort -u | awk '
     /\/cli\/[^\/]*$/ { next }

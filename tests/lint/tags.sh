@@ -4,7 +4,7 @@
 # interface declares it incomplete, is listed here.
 cd "$(dirname "$0")/../.." || exit 2
 opaque='struct hrf_backend' # declared by engine/backend, defined by each back end
-found=$(git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' | grep -v '^tests/' |
+found=$(tests/lint/files.sh '\.(c|h|cu|cuh)' | grep -v '^tests/' |
     xargs grep -HoE '^(typedef )?(struct|enum|union) hrf_[a-z0-9_]+ \{|^(struct|enum|union) hrf_[a-z0-9_]+$' |
     sed -E 's/^([^:]*):(typedef )?(.*[a-z0-9_])( \{)?$/\3 \1/; s/ \{//' | sort |
     awk -v opaque="$opaque" '{

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/module.h"
 #include "engine/comm/mpi/mpi.h"
+#include "module_builds.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
                                            .part_bytes = stops ? LONG_MESSAGE : PART };
     struct hrf_error err = { .status = HRF_OK };
     const void *operations = NULL;
-    must(hrf_module_load("mpi", HRF_VERSION, &operations, &err), &err, "the module");
+    must(hrf_module_load("mpi", HRF_BUILD_MPI, &operations, &err), &err, "the module");
     const struct hrf_mpi_module *mpi = operations;
     must(mpi->create(&config, &world, &err), &err, "the ranks");
     if (stops) {

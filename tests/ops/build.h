@@ -5,7 +5,8 @@
 
 #include "base/random.h"
 #include "engine/ir/graph.h"
-#include "engine/plan/layout.h"
+#include "schema/settings/layout.h"
+#include "schema/settings/precision.h"
 
 struct build {
     struct hrf_graph *graph;
@@ -55,21 +56,33 @@ float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_th
 float *run_unchanged(const struct hrf_graph *graph, uint64_t seed, int64_t *count);
 /* The same in a precision; int8 with ranges from a run in fp32 on the same inputs. *is_pure: no
  * node stayed in float32 (may be NULL). */
-float *run_graph_in(const struct hrf_graph *graph, const char *device, const char *precision,
+float *run_graph_in(const struct hrf_graph *graph, const char *device, enum hrf_precision precision,
                     int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure);
+/* The graph as a session on the CPU computes it in a precision; NULL: it leaves nothing to compute.
+ * The caller's. */
+struct hrf_graph *prepare_graph_in(const struct hrf_graph *graph, enum hrf_precision precision,
+                                   uint64_t seed);
 /* The same with fixed scales (session.h). */
-float *run_graph_fixed(const struct hrf_graph *graph, const char *device, const char *precision,
-                       int32_t n_threads, uint64_t seed, int n_runs, int64_t *count, bool *is_pure);
+float *run_graph_fixed(const struct hrf_graph *graph, const char *device,
+                       enum hrf_precision precision, int32_t n_threads, uint64_t seed, int n_runs,
+                       int64_t *count, bool *is_pure);
 /* The same by the ranks of a layout ("spatial=2x2,stages=2"), for a graph with one input. `cutting`
  * (NULL: rough costs) says what the layout is cut and its halos are chosen by. */
 struct hrf_cutting;
-float *run_layout_in(const struct hrf_graph *graph, const char *device, const char *precision,
-                     const char *layout, const struct hrf_cutting *cutting, uint64_t seed,
-                     int64_t *count);
+float *run_layout_in(const struct hrf_graph *graph, const char *device,
+                     enum hrf_precision precision, const char *layout,
+                     const struct hrf_cutting *cutting, uint64_t seed, int64_t *count);
 /* The same in bands; NULL: the network cannot be run so. */
-float *run_bands_in(const struct hrf_graph *graph, const char *device, const char *precision,
+float *run_bands_in(const struct hrf_graph *graph, const char *device, enum hrf_precision precision,
                     int32_t n_bands, enum hrf_bands_rows rows, uint64_t seed, int64_t *count);
 /* max |a - b| / max |b| (or / 1e-3, if that is larger). */
 double relative_difference(const float *a, const float *b, int64_t n);
+/* True if device cpu multiplies tokens by its own kernels, which need AVX-512. The sums of
+ * oneDNN's sgemm, which computes them elsewhere, depend on the numbers of rows and threads in their
+ * last bits. */
+bool sums_are_fixed(void);
+/* Fails unless both have the same bytes; where sums are not fixed, unless they are `limit` of the
+ * largest number apart at most. */
+void expect_same(const float *a, const float *b, int64_t n, double limit);
 
 #endif

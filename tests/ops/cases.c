@@ -134,13 +134,13 @@ static int32_t make_conv_transpose(struct build *b)
     const struct hrf_shape x = pick_image(b, group * build_pick(b, 1, 17), 3);
     for (int i = 0; i < 2; i++) {
         struct hrf_window *w = &a.window;
-        a.output_padding[i] = build_pick(b, 0, w->stride[i] - 1);
+        a.output.padding[i] = build_pick(b, 0, w->stride[i] - 1);
         if (build_pick(b, 0, 5) == 0)
-            a.output_size[i] = x.dims[2 + i] * w->stride[i];
+            a.output.size[i] = x.dims[2 + i] * w->stride[i];
         if (group == 1) {
             w->kernel[i] = w->stride[i] = side;
             w->dilation[i] = 1;
-            w->pad_begin[i] = w->pad_end[i] = a.output_padding[i] = a.output_size[i] = 0;
+            w->pad_begin[i] = w->pad_end[i] = a.output.padding[i] = a.output.size[i] = 0;
         }
     }
     a.group = group;
@@ -164,7 +164,7 @@ static int32_t make_gappy_conv_transpose(struct build *b)
         a.window.kernel[i] = build_pick(b, 1, 2);
         a.window.stride[i] = 3;
         a.window.pad_begin[i] = a.window.pad_end[i] = build_pick(b, 0, 1);
-        a.output_padding[i] = build_pick(b, 0, 2);
+        a.output.padding[i] = build_pick(b, 0, 2);
     }
     const int32_t inputs[] = {
         build_input(b, x),
@@ -178,13 +178,13 @@ static int32_t make_gemm(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
     const int64_t m = build_pick(b, 1, 40), n = build_pick(b, 1, 70), k = build_pick(b, 1, 160);
-    a.transpose_a = build_pick(b, 0, 1);
-    a.transpose_b = build_pick(b, 0, 1);
-    a.alpha = build_pick(b, 0, 1) ? 1.0f : 0.5f;
-    a.beta = build_pick(b, 0, 1) ? 1.0f : -2.0f;
+    a.gemm.transpose_a = build_pick(b, 0, 1);
+    a.gemm.transpose_b = build_pick(b, 0, 1);
+    a.gemm.alpha = build_pick(b, 0, 1) ? 1.0f : 0.5f;
+    a.gemm.beta = build_pick(b, 0, 1) ? 1.0f : -2.0f;
     pick_activation(b, &a, false);
-    const struct hrf_shape left = a.transpose_a ? SHAPE(k, m) : SHAPE(m, k);
-    const struct hrf_shape right = a.transpose_b ? SHAPE(n, k) : SHAPE(k, n);
+    const struct hrf_shape left = a.gemm.transpose_a ? SHAPE(k, m) : SHAPE(m, k);
+    const struct hrf_shape right = a.gemm.transpose_b ? SHAPE(n, k) : SHAPE(k, n);
     const struct hrf_shape biases[] = { SHAPE(n), SHAPE(1, n), SHAPE(m, 1), SHAPE(m, n), SHAPE(1) };
     int32_t inputs[4] = { build_input(b, left), HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE };
     inputs[1] = build_pick(b, 0, 2) ? build_constant(b, right, -1, 1) : build_input(b, right);
@@ -243,11 +243,11 @@ static int32_t performer_of(struct build *b, bool exponential)
 {
     struct hrf_attributes a = hrf_attributes_default();
     const int64_t d = build_pick(b, 1, 17), m = build_pick(b, 1, 40);
-    a.group = build_pick(b, 1, 4);
-    a.exponential = exponential;
-    a.epsilon = exponential ? 1e-4f : 1e-3f;
-    const struct hrf_shape q = SHAPE(build_pick(b, 1, 2), a.group * d, build_pick(b, 1, 40),
-                                     build_pick(b, 1, 40));
+    a.performer.heads = build_pick(b, 1, 4);
+    a.performer.exponential = exponential;
+    a.performer.epsilon = exponential ? 1e-4f : 1e-3f;
+    const struct hrf_shape q = SHAPE(build_pick(b, 1, 2), a.performer.heads * d,
+                                     build_pick(b, 1, 40), build_pick(b, 1, 40));
     const int32_t inputs[] = { build_input(b, q), build_input(b, q), build_input(b, q),
                                build_constant(b, SHAPE(m, d), -1.5, 1.5) };
     return build_node(b, HRF_OP_PERFORMER, inputs, 4, &a);
@@ -461,7 +461,7 @@ static int32_t resize_of(struct build *b, enum hrf_resize_mode mode)
     a.resize.cubic_a = -0.75f;
     a.resize.exclude_outside = build_pick(b, 0, 1) == 0;
     for (int i = 0; i < 4; i++) {
-        a.resize.scales[i] = !by_scales ? 0 : i < 2 ? 1 : 1 + 0.5f * (float)build_pick(b, 0, 5);
+        a.resize.scales[i] = !by_scales ? 0 : i < 2 ? 1 : 1 + 0.1f * (float)build_pick(b, 0, 25);
         a.resize.sizes[i] = i < 2 ? x.dims[i] : build_pick(b, 1, 30);
     }
     const int32_t input = build_input(b, x);
@@ -547,11 +547,11 @@ static int32_t make_pad(struct build *b)
     const struct hrf_shape shape = pick_image(b, pick_channels(b), 1);
     struct hrf_attributes a = hrf_attributes_default();
     int64_t pads[8];
-    a.pad_mode = (enum hrf_pad_mode)build_pick(b, 0, 3);
-    const bool cuts = a.pad_mode == HRF_PAD_CONSTANT && build_pick(b, 0, 1) == 0;
+    a.pad.mode = (enum hrf_pad_mode)build_pick(b, 0, 3);
+    const bool cuts = a.pad.mode == HRF_PAD_CONSTANT && build_pick(b, 0, 1) == 0;
     for (int i = 0; i < 8; i++) {
-        const int64_t reach = a.pad_mode == HRF_PAD_REFLECT ? shape.dims[i % 4] - 1
-                              : a.pad_mode == HRF_PAD_WRAP  ? shape.dims[i % 4]
+        const int64_t reach = a.pad.mode == HRF_PAD_REFLECT ? shape.dims[i % 4] - 1
+                              : a.pad.mode == HRF_PAD_WRAP  ? shape.dims[i % 4]
                                                             : 2;
         const bool may_cut = cuts && shape.dims[i % 4] > 2;
         pads[i] = build_pick(b, may_cut ? -1 : 0, reach < 2 ? reach : 2);
@@ -565,9 +565,10 @@ static int32_t make_blocks(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
     const bool to_space = build_pick(b, 0, 1) == 0;
-    a.size = build_pick(b, 1, 3);
-    a.column_row_depth = to_space && build_pick(b, 0, 1) == 0;
-    const int64_t in_depth = to_space ? a.size * a.size : 1, in_space = to_space ? 1 : a.size;
+    a.block.size = build_pick(b, 1, 3);
+    a.block.column_row_depth = to_space && build_pick(b, 0, 1) == 0;
+    const int64_t in_depth = to_space ? a.block.size * a.block.size : 1,
+                  in_space = to_space ? 1 : a.block.size;
     const struct hrf_shape shape = SHAPE(build_pick(b, 1, 2), build_pick(b, 1, 9) * in_depth,
                                          build_pick(b, 1, 9) * in_space,
                                          build_pick(b, 1, 9) * in_space);
@@ -598,10 +599,10 @@ static int32_t make_reshape(struct build *b)
 static int32_t make_lrn(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    a.size = build_pick(b, 1, 6);
-    a.alpha = 0.01f;
-    a.beta = 0.75f;
-    a.bias = 1.5f;
+    a.lrn.size = build_pick(b, 1, 6);
+    a.lrn.alpha = 0.01f;
+    a.lrn.beta = 0.75f;
+    a.lrn.bias = 1.5f;
     const int32_t x = build_input(b, pick_image(b, pick_channels(b), 1));
     return build_node(b, HRF_OP_LRN, &x, 1, &a);
 }
@@ -660,7 +661,7 @@ static int32_t make_pixel_norm(struct build *b)
     const bool is_rms = build_pick(b, 0, 2) == 0;
     int32_t inputs[] = { build_input(b, x), HRF_NO_VALUE, HRF_NO_VALUE };
     a.axis = 1;
-    a.of_pixels = true;
+    a.of_each_pixel = true;
     a.epsilon = 1e-3f;
     for (int32_t k = 1; k < 3; k++)
         if (build_pick(b, 0, 3) > 0)
@@ -682,15 +683,15 @@ static int32_t make_pixel_reshape(struct build *b)
     const struct hrf_shape *pair = pairs[build_pick(b, 0, 2)];
     const int32_t inputs[] = { build_input(b, pair[0]),
                                build_integers(b, pair[1].rank, pair[1].dims) };
-    a.of_pixels = true;
+    a.channels_last = true;
     return build_node(b, HRF_OP_RESHAPE, inputs, 2, &a);
 }
 
 static int32_t make_group_norm(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    a.group = build_pick(b, 0, 4);
-    const int64_t channels = (a.group > 0 ? a.group : 1) * build_pick(b, 1, 5);
+    a.n_groups = build_pick(b, 0, 4);
+    const int64_t channels = (a.n_groups > 0 ? a.n_groups : 1) * build_pick(b, 1, 5);
     const struct hrf_shape image = pick_image(b, channels, 1);
     const struct hrf_shape line = SHAPE(2, channels, build_pick(b, 1, 9));
     const int32_t inputs[] = { build_input(b, build_pick(b, 0, 2) > 0 ? image : line),
@@ -710,14 +711,14 @@ static int32_t make_attention(struct build *b)
     const int64_t e = build_pick(b, 1, 17);
     const bool has_heads = build_pick(b, 0, 2) > 0;
     const int64_t windows = n % 2 == 0 ? n / 2 : n;
-    a.mask_repeats = true;
+    a.attention.mask_repeats = true;
     const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, s), SHAPE(windows, 1, t, s),
                                        SHAPE(windows, heads, t, s), SHAPE(s) };
-    a.scale = build_pick(b, 0, 1) ? 0.25f : 0;
-    a.causal = build_pick(b, 0, 3) == 0;
-    a.transpose_b = build_pick(b, 0, 1);
-    const struct hrf_shape k4 = a.transpose_b ? SHAPE(n, few, d, s) : SHAPE(n, few, s, d);
-    const struct hrf_shape k3 = a.transpose_b ? SHAPE(n, d, s) : SHAPE(n, s, d);
+    a.attention.scale = build_pick(b, 0, 1) ? 0.25f : 0;
+    a.attention.causal = build_pick(b, 0, 3) == 0;
+    a.attention.transpose_k = build_pick(b, 0, 1);
+    const struct hrf_shape k4 = a.attention.transpose_k ? SHAPE(n, few, d, s) : SHAPE(n, few, s, d);
+    const struct hrf_shape k3 = a.attention.transpose_k ? SHAPE(n, d, s) : SHAPE(n, s, d);
     int32_t inputs[4] = { build_input(b, has_heads ? SHAPE(n, heads, t, d) : SHAPE(n, t, d)) };
     inputs[1] = build_input(b, has_heads ? k4 : k3);
     inputs[2] = build_input(b, has_heads ? SHAPE(n, few, s, e) : SHAPE(n, s, e));
@@ -736,36 +737,37 @@ static int32_t attend_to_tokens(struct build *b, int64_t most_tokens, int64_t mo
     struct hrf_attributes a = hrf_attributes_default();
     const int64_t n = build_pick(b, 1, 6), t = build_pick(b, 1, most_tokens);
     const int64_t s = build_pick(b, 1, most_tokens);
-    a.group = build_pick(b, 1, 3);
-    a.size = build_pick(b, 1, most_channels);
-    a.n_axes = 3;
-    a.fixed_point = fixed_point;
-    a.scale = build_pick(b, 0, 4) ? 0.25f : -0.25f;
-    a.causal = build_pick(b, 0, 3) == 0;
+    a.attention.heads = build_pick(b, 1, 3);
+    a.attention.head_size = build_pick(b, 1, most_channels);
+    a.attention.fixed_point = fixed_point;
+    a.attention.scale = build_pick(b, 0, 4) ? 0.25f : -0.25f;
+    a.attention.causal = build_pick(b, 0, 3) == 0;
     int64_t widths[3];
     for (int i = 0; i < 3; i++) {
-        a.starts[i] = build_pick(b, 0, 5);
-        a.steps[i] = a.size + build_pick(b, 0, 2);
-        widths[i] = a.starts[i] + a.group * a.steps[i] + build_pick(b, 0, 3);
+        a.attention.first[i] = build_pick(b, 0, 5);
+        a.attention.stride[i] = a.attention.head_size + build_pick(b, 0, 2);
+        widths[i] = a.attention.first[i] + a.attention.heads * a.attention.stride[i] +
+                    build_pick(b, 0, 3);
     }
     int32_t inputs[4] = { build_input(b, SHAPE(n, t, widths[0])),
                           build_input(b, SHAPE(n, s, widths[1])),
                           build_input(b, SHAPE(n, s, widths[2])), HRF_NO_VALUE };
     if (build_pick(b, 0, 2) == 0) {
-        const int64_t c = a.group * a.size;
+        const int64_t c = a.attention.heads * a.attention.head_size;
         inputs[0] = inputs[1] = inputs[2] = build_input(b, SHAPE(n, t, 3 * c));
         for (int i = 0; i < 3; i++) {
-            a.starts[i] = c * i;
-            a.steps[i] = a.size;
+            a.attention.first[i] = c * i;
+            a.attention.stride[i] = a.attention.head_size;
         }
     } else if (build_pick(b, 0, 1)) {
         const int64_t windows = n % 2 == 0 ? 2 : n;
-        a.mask_repeats = true;
-        const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, a.group, t, s), SHAPE(n, 1, 1, s),
-                                           SHAPE(windows, a.group, t, s) };
+        a.attention.mask_repeats = true;
+        const struct hrf_shape masks[] = { SHAPE(t, s), SHAPE(1, a.attention.heads, t, s),
+                                           SHAPE(n, 1, 1, s),
+                                           SHAPE(windows, a.attention.heads, t, s) };
         inputs[3] = build_constant(b, masks[build_pick(b, 0, 3)], -1, 1);
     }
-    return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
+    return build_node(b, HRF_OP_TOKEN_ATTENTION, inputs, 4, &a);
 }
 
 static int32_t make_attention_of_tokens(struct build *b)
@@ -818,6 +820,28 @@ static int32_t make_where(struct build *b)
     hrf_free(truth);
     const int32_t inputs[] = { condition, build_input(b, one), build_constant(b, shape, -1, 1) };
     return build_node(b, HRF_OP_WHERE, inputs, 3, NULL);
+}
+
+/* Groups that divide a register. */
+static int32_t make_small_groups(struct build *b)
+{
+    const int64_t size = (int64_t)2 << build_pick(b, 0, 3), group = build_pick(b, 2, 5);
+    struct hrf_attributes a = hrf_attributes_default();
+    a.window.kernel[0] = a.window.kernel[1] = 3;
+    a.window.stride[0] = a.window.stride[1] = build_pick(b, 1, 2);
+    return fused_conv(b, pick_image(b, group * size, 3), group * size, group, a);
+}
+
+/* A norm that becomes the prologue of the convolution behind it, of any groups. */
+static int32_t make_normed_conv(struct build *b)
+{
+    const int64_t group = build_pick(b, 1, 4), channels = group * build_pick(b, 1, 20);
+    const struct hrf_shape image = pick_image(b, channels, 3);
+    const int32_t x = build_unary(b, HRF_OP_RELU,
+                                  build_batch_norm(b, build_input(b, image), channels));
+    struct hrf_attributes a = hrf_attributes_default();
+    a.window.kernel[0] = a.window.kernel[1] = build_pick(b, 1, 3);
+    return build_conv(b, x, channels, group * build_pick(b, 1, 20), group, true, &a);
 }
 
 /* EXPAND and TILE to random sizes. */
@@ -895,7 +919,9 @@ const struct op_case op_cases[] = {
     { "select max", HRF_OP_SELECT_MAX, make_select_max, 20, 0, true },
     { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
     { "gemm of rows", HRF_OP_GEMM, make_gemm_of_rows, 30, 5e-6, false },
-    { "attention of tokens", HRF_OP_ATTENTION, make_attention_of_tokens, 40, 5e-6, false },
-    { "attention, 16 bits", HRF_OP_ATTENTION, make_fixed_attention, 25, 2e-3, false },
+    { "attention of tokens", HRF_OP_TOKEN_ATTENTION, make_attention_of_tokens, 40, 5e-6, false },
+    { "attention, 16 bits", HRF_OP_TOKEN_ATTENTION, make_fixed_attention, 25, 2e-3, false },
+    { "normed conv", HRF_OP_CONV, make_normed_conv, 20, 5e-6, false },
+    { "small groups", HRF_OP_CONV, make_small_groups, 20, 5e-6, false },
 };
 const int n_op_cases = (int)(sizeof op_cases / sizeof op_cases[0]);

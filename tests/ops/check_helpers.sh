@@ -6,7 +6,7 @@ ref=$1 cpu=$2 common=$3 ir=$4
 shift 4
 # These compute no number of a tensor: graphs, shapes, types, names, memory, errors, and how a
 # convolution is cut into strips, which runs the same kernels.
-plain='^hrf_(graph|shape|dtype|op|value|attributes|node|device_identity|strips)_|_destroy$|^hrf_spec_constant_bytes$'
+plain='^hrf_(graph|shape|dtype|op|kernel|kernels|backend|value|attributes|node|device_identity|strips)_|_destroy$|^hrf_spec_constant_bytes$'
 symbols() # of a library, of the kinds that nm says
 {
     nm "$2" 2>/dev/null | awk -v kinds="$1" 'NF > 1 && index(kinds, $(NF - 1)) { print $NF }' | sort -u

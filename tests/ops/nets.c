@@ -124,7 +124,7 @@ static int64_t spread(const struct hrf_attributes *a, int i, int64_t size)
 {
     const struct hrf_window *w = &a->window;
     return (size - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 +
-           a->output_padding[i] - w->pad_begin[i] - w->pad_end[i];
+           a->output.padding[i] - w->pad_begin[i] - w->pad_end[i];
 }
 
 /* Windows side by side half the time: U-Net's way up. */
@@ -142,7 +142,7 @@ static struct image up(struct build *b, struct image x)
         w->dilation[i] = !beside && build_pick(b, 0, 3) == 0 ? 2 : 1;
         w->pad_begin[i] = beside ? 0 : build_pick(b, 0, (w->kernel[i] - 1) * w->dilation[i]);
         w->pad_end[i] = beside ? 0 : build_pick(b, 0, (w->kernel[i] - 1) * w->dilation[i]);
-        a.output_padding[i] = beside ? 0 : build_pick(b, 0, w->stride[i] - 1);
+        a.output.padding[i] = beside ? 0 : build_pick(b, 0, w->stride[i] - 1);
         if (spread(&a, i, i == 0 ? x.rows : x.columns) < 3)
             w->pad_begin[i] = w->pad_end[i] = 0;
     }
@@ -191,22 +191,23 @@ static struct image other_size(struct build *b, struct image x)
 static struct image blocks(struct build *b, struct image x)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    a.size = build_pick(b, 2, 3);
-    if (x.rows % a.size == 0 && x.columns % a.size == 0 && x.rows * x.columns >= 36) {
+    a.block.size = build_pick(b, 2, 3);
+    if (x.rows % a.block.size == 0 && x.columns % a.block.size == 0 && x.rows * x.columns >= 36) {
         x.value = build_node(b, HRF_OP_SPACE_TO_DEPTH, &x.value, 1, &a);
-        x.channels *= a.size * a.size;
-        x.rows /= a.size;
-        x.columns /= a.size;
+        x.channels *= a.block.size * a.block.size;
+        x.rows /= a.block.size;
+        x.columns /= a.block.size;
     }
     if (x.rows > 20 || x.columns > 20)
         return x;
     const int64_t out = 2 * build_pick(b, 2, 5);
-    x.value = build_plain_conv(b, x.value, x.channels, out * a.size * a.size, 3, 1, true);
-    a.column_row_depth = build_pick(b, 0, 1) == 0;
+    x.value = build_plain_conv(b, x.value, x.channels, out * a.block.size * a.block.size, 3, 1,
+                               true);
+    a.block.column_row_depth = build_pick(b, 0, 1) == 0;
     x.value = build_node(b, HRF_OP_DEPTH_TO_SPACE, &x.value, 1, &a);
     x.channels = out;
-    x.rows *= a.size;
-    x.columns *= a.size;
+    x.rows *= a.block.size;
+    x.columns *= a.block.size;
     return x;
 }
 
@@ -220,9 +221,9 @@ static struct image slice(struct build *b, struct image x)
     a.n_axes = 2;
     for (int i = 0; i < 2; i++) {
         a.axes[i] = 2 + i;
-        a.starts[i] = begin;
-        a.ends[i] = i == 0 ? x.rows - 1 : INT64_MAX;
-        a.steps[i] = step;
+        a.slice.starts[i] = begin;
+        a.slice.ends[i] = i == 0 ? x.rows - 1 : INT64_MAX;
+        a.slice.steps[i] = step;
     }
     x.value = build_node(b, HRF_OP_SLICE, &x.value, 1, &a);
     x.rows = (x.rows - 1 - begin + step - 1) / step;
@@ -234,9 +235,9 @@ static struct image attention(struct build *b, struct image x)
 {
     struct hrf_attributes a = hrf_attributes_default();
     const int64_t d = x.channels / 2, m = build_pick(b, 2, 12);
-    a.group = 2;
-    a.exponential = build_pick(b, 0, 1) == 0;
-    a.epsilon = 1e-3f;
+    a.performer.heads = 2;
+    a.performer.exponential = build_pick(b, 0, 1) == 0;
+    a.performer.epsilon = 1e-3f;
     if (x.channels % 2 != 0)
         return x;
     const int32_t inputs[] = { build_plain_conv(b, x.value, x.channels, x.channels, 1, 1, true),
@@ -345,18 +346,17 @@ static int32_t attend(struct build *b, const struct tokens *x, int32_t qkv)
 {
     struct hrf_attributes a = hrf_attributes_default();
     int32_t inputs[] = { qkv, qkv, qkv, HRF_NO_VALUE };
-    a.group = x->heads;
-    a.size = x->channels / x->heads;
-    a.scale = 0.3f;
-    a.n_axes = 3;
+    a.attention.heads = x->heads;
+    a.attention.head_size = x->channels / x->heads;
+    a.attention.scale = 0.3f;
     for (int k = 0; k < 3; k++) {
-        a.starts[k] = k * x->channels;
-        a.steps[k] = a.size;
+        a.attention.first[k] = k * x->channels;
+        a.attention.stride[k] = a.attention.head_size;
     }
     const bool has_mask = build_pick(b, 0, 2) == 0;
     if (has_mask)
         inputs[3] = build_constant(b, SHAPE(1, x->heads, x->n, x->n), -2, 2);
-    return build_node(b, HRF_OP_ATTENTION, inputs, has_mask ? 4 : 3, &a);
+    return build_node(b, HRF_OP_TOKEN_ATTENTION, inputs, has_mask ? 4 : 3, &a);
 }
 
 static void block(struct build *b, struct tokens *x)
@@ -399,8 +399,8 @@ static int32_t class_tokens(struct build *b, const struct tokens *x, int64_t n)
         return constant;
     a.n_axes = 1;
     a.axes[0] = 1;
-    a.ends[0] = n;
-    a.steps[0] = 1;
+    a.slice.ends[0] = n;
+    a.slice.steps[0] = 1;
     return build_binary(b, HRF_OP_MUL, build_node(b, HRF_OP_SLICE, &x->value, 1, &a), constant);
 }
 
@@ -436,9 +436,9 @@ static int32_t pool_tokens(struct build *b, const struct tokens *x)
         const int32_t inputs[] = { x->value, build_index(b, build_pick(b, 0, x->n - 1)) };
         return build_node(b, HRF_OP_GATHER, inputs, 2, &a);
     }
-    a.starts[0] = build_pick(b, 0, x->n - 1);
-    a.steps[0] = build_pick(b, 1, 2);
-    a.ends[0] = build_pick(b, a.starts[0] + 1, x->n);
+    a.slice.starts[0] = build_pick(b, 0, x->n - 1);
+    a.slice.steps[0] = build_pick(b, 1, 2);
+    a.slice.ends[0] = build_pick(b, a.slice.starts[0] + 1, x->n);
     return kind == 2 ? x->value : build_node(b, HRF_OP_SLICE, &x->value, 1, &a);
 }
 
@@ -467,20 +467,19 @@ struct hrf_graph *make_long_net(uint64_t seed)
     struct hrf_attributes a = hrf_attributes_default();
     struct tokens x = { .n_images = 1, .n = HRF_ATTENTION_LONG + build_pick(&b, 1, 90) };
     int32_t inputs[3];
-    x.heads = a.group = build_pick(&b, 1, 2);
-    a.size = build_pick(&b, 1, 2);
-    x.channels = a.group * a.size;
-    a.scale = build_pick(&b, 0, 1) == 0 ? 0.7f : -0.7f;
-    a.n_axes = 3;
+    x.heads = a.attention.heads = build_pick(&b, 1, 2);
+    a.attention.head_size = build_pick(&b, 1, 2);
+    x.channels = a.attention.heads * a.attention.head_size;
+    a.attention.scale = build_pick(&b, 0, 1) == 0 ? 0.7f : -0.7f;
     x.value = build_input(&b, SHAPE(1, x.n, x.channels));
     const bool is_packed = build_pick(&b, 0, 1) == 0; /* q, k and v side by side in one value */
     const int32_t qkv = product(&b, x.value, x.channels, 3 * x.channels);
     for (int k = 0; k < 3; k++) {
         inputs[k] = is_packed ? qkv : product(&b, x.value, x.channels, x.channels);
-        a.starts[k] = is_packed ? (2 - k) * x.channels : 0;
-        a.steps[k] = a.size;
+        a.attention.first[k] = is_packed ? (2 - k) * x.channels : 0;
+        a.attention.stride[k] = a.attention.head_size;
     }
-    const int32_t seen = build_node(&b, HRF_OP_ATTENTION, inputs, 3, &a);
+    const int32_t seen = build_node(&b, HRF_OP_TOKEN_ATTENTION, inputs, 3, &a);
     const int32_t y = build_binary(&b, HRF_OP_ADD, x.value,
                                    product(&b, seen, x.channels, x.channels));
     return build_finish(&b, &y, 1);

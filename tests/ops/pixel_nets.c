@@ -67,9 +67,9 @@ static int32_t slice(struct build *b, int32_t x, int64_t axis, int64_t start, in
     struct hrf_attributes a = hrf_attributes_default();
     a.n_axes = 1;
     a.axes[0] = axis;
-    a.starts[0] = start;
-    a.ends[0] = end;
-    a.steps[0] = step;
+    a.slice.starts[0] = start;
+    a.slice.ends[0] = end;
+    a.slice.steps[0] = step;
     return build_node(b, HRF_OP_SLICE, &x, 1, &a);
 }
 

@@ -195,6 +195,54 @@ static void clip_with_min_above_max_gives_max(void **state)
         }
 }
 
+/* Two images at a time and no other number, because of the Reshape: means of their channels. */
+static void a_batch_that_the_file_fixes_is_filled_up(void **state)
+{
+    (void)state;
+    enum { N = 5, AREA = 16 };
+    static const int64_t file_shape[] = { 2, 3 };
+    static float x[N * 3 * AREA], want[N * 3];
+    const struct hrf_shape fixed = SHAPE(2, 3, 4, 4), shape = SHAPE(N, 3, 4, 4);
+    for (int i = 0; i < N * 3 * AREA; i++)
+        x[i] = want[i / AREA] = (float)(i / AREA);
+    const struct place p = make_place();
+    struct build b = build_start(1);
+    const int32_t mean = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, build_input(&b, fixed));
+    const int32_t inputs[] = { mean, build_integers(&b, 2, file_shape) };
+    const int32_t y = build_node(&b, HRF_OP_RESHAPE, inputs, 2, NULL);
+    store(&p, build_finish(&b, &y, 1), &shape, x);
+    assert_int_equal(eval(&p, NULL, "cpu", NULL, NULL), 0);
+    check_array(&p, "(5, 3,)", want, sizeof want);
+    remove_place(&p);
+}
+
+/* The window covers all of the file's 4 x 4 px, as an exported adaptive pooling does. */
+static void a_size_that_the_network_stands_for_is_refused(void **state)
+{
+    (void)state;
+    enum { SIDE = 8 };
+    static float x[3 * SIDE * SIDE];
+    static const float zeros[3];
+    const struct hrf_shape fixed = SHAPE(1, 3, 4, 4), other = SHAPE(1, 3, SIDE, SIDE);
+    struct hrf_attributes a = hrf_attributes_default();
+    a.window.kernel[0] = a.window.kernel[1] = a.window.stride[0] = a.window.stride[1] = 4;
+    for (int is_free = 0; is_free < 2; is_free++) {
+        const struct place p = make_place();
+        struct build b = build_start(1);
+        HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT;
+        const int32_t in = build_input(&b, fixed);
+        const int32_t y = is_free ? build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, in)
+                                  : build_node(&b, HRF_OP_AVERAGE_POOL, &in, 1, &a);
+        store(&p, build_finish(&b, &y, 1), &other, x);
+        assert_int_equal(eval(&p, NULL, "cpu", NULL, &said), is_free ? 0 : 2);
+        if (is_free)
+            check_array(&p, "(1, 3, 1, 1,)", zeros, sizeof zeros);
+        else
+            assert_non_null(strstr(said.text, "is 1x3x4x4; it cannot take images of 8x8 px"));
+        remove_place(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +250,8 @@ int main(void)
         cmocka_unit_test(ranks_give_the_same_8_bits),
         cmocka_unit_test(of_several_outputs_one_is_chosen_by_name),
         cmocka_unit_test(clip_with_min_above_max_gives_max),
+        cmocka_unit_test(a_batch_that_the_file_fixes_is_filled_up),
+        cmocka_unit_test(a_size_that_the_network_stands_for_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,7 +107,7 @@ static bool run_on(const struct hrf_graph *graph, const char *device)
     HRF_AUTO(hrf_session) session = NULL;
     struct hrf_error err = { .status = HRF_OK };
     const struct hrf_session_config config = { .device = device,
-                                               .precision = "fp32",
+                                               .precision = HRF_FP32,
                                                .n_threads = 1 };
     if (hrf_session_create(graph, &config, &session, &err) != HRF_OK) {
         assert_int_not_equal(err.status, HRF_E_BUG);
@@ -131,39 +131,6 @@ static void attempt(enum hrf_op op, const struct hrf_attributes *attributes, str
         *(run_on(graph, devices[i]) ? &tally->ran : &tally->refused) += 1;
 }
 
-/* Every integer attribute's place, so that one after the other can be set. */
-struct field {
-    size_t offset;
-    int32_t n;
-    uint32_t uses; /* hrf_attribute_use of the operators that read it */
-};
-#define FIELD(member, count, bits)                                                                 \
-    {                                                                                              \
-        offsetof(struct hrf_attributes, member), count, bits                                       \
-    }
-
-static const struct field fields[] = {
-    FIELD(window.kernel, 2, HRF_USE_WINDOW),
-    FIELD(window.stride, 2, HRF_USE_WINDOW),
-    FIELD(window.dilation, 2, HRF_USE_WINDOW),
-    FIELD(window.pad_begin, 2, HRF_USE_WINDOW),
-    FIELD(window.pad_end, 2, HRF_USE_WINDOW),
-    FIELD(output_padding, 2, HRF_USE_OUTPUT_SIZE),
-    FIELD(output_size, 2, HRF_USE_OUTPUT_SIZE),
-    FIELD(group, 1, HRF_USE_GROUP | HRF_USE_HEADS),
-    FIELD(size, 1, HRF_USE_SIZE),
-    FIELD(axis, 1, HRF_USE_AXIS),
-    FIELD(axes, 2, HRF_USE_AXES | HRF_USE_SLICE),
-    FIELD(starts, 2, HRF_USE_SLICE),
-    FIELD(ends, 2, HRF_USE_SLICE),
-    FIELD(steps, 2, HRF_USE_SLICE),
-    FIELD(pads, 4, HRF_USE_PADS),
-    FIELD(part, 1, HRF_USE_SLICE),
-    FIELD(n_parts, 1, HRF_USE_SLICE),
-    FIELD(fill, 1, HRF_USE_FILL),
-    FIELD(resize.sizes, 4, HRF_USE_RESIZE),
-};
-
 /* What is right for an image of 4 channels, as far as one operator's needs do not exclude
  * another's. */
 static struct hrf_attributes sane(enum hrf_op op)
@@ -172,16 +139,17 @@ static struct hrf_attributes sane(enum hrf_op op)
     for (int i = 0; i < 2; i++) {
         a.window.kernel[i] = 3;
         a.window.pad_begin[i] = a.window.pad_end[i] = 1;
-        a.starts[i] = 0;
-        a.ends[i] = 3;
-        a.steps[i] = 1;
+        a.slice.starts[i] = 0;
+        a.slice.ends[i] = 3;
+        a.slice.steps[i] = 1;
         a.resize.sizes[i] = i == 0 ? 2 : 4;
         a.resize.sizes[2 + i] = 7;
     }
-    a.size = op == HRF_OP_LRN ? 3 : 1;
+    a.lrn.size = 3;
+    a.block.size = a.performer.heads = a.n_pixels = 1;
     a.axis = 1;
     a.to = HRF_DTYPE_NONE;
-    if (hrf_op_info(op)->uses & (HRF_USE_SLICE | HRF_USE_PADS)) {
+    if (HRF_OP_HAS(op, slice.starts) || HRF_OP_HAS(op, pad.sizes)) {
         a.n_axes = 2;
         a.axes[1] = 1;
     } else if (hrf_op_is_reduction(op)) {
@@ -198,20 +166,24 @@ static struct hrf_attributes sane(enum hrf_op op)
     return a;
 }
 
-static int64_t *number_of(struct hrf_attributes *a, const struct field *field, int32_t i)
+static bool is_of_integers(const struct hrf_attribute *row)
 {
-    return (int64_t *)(void *)((char *)a + field->offset) + i;
+    return row->type == HRF_ATTRIBUTE_INT || row->type == HRF_ATTRIBUTE_INTS ||
+           row->type == HRF_ATTRIBUTE_PAIR || row->type == HRF_ATTRIBUTE_PADS ||
+           row->type == HRF_ATTRIBUTE_LIST;
 }
 
 /* One number of the attribute wrong, then all of them. */
-static void try_field(enum hrf_op op, const struct field *field, struct tally *tally)
+static void try_attribute(enum hrf_op op, const struct hrf_attribute *row, struct tally *tally)
 {
+    const struct hrf_attributes right = sane(op);
+    const int32_t n = hrf_attribute_count(&right, row);
     for (int k = 0; k < N_NUMBERS; k++)
-        for (int32_t i = 0; i <= field->n; i++) {
-            struct hrf_attributes a = sane(op);
-            for (int32_t at = 0; at < field->n; at++)
-                if (at == i || i == field->n)
-                    *number_of(&a, field, at) = numbers[k];
+        for (int32_t i = 0; i <= n; i++) {
+            struct hrf_attributes a = right;
+            for (int32_t at = 0; at < n; at++)
+                if (at == i || i == n)
+                    ((int64_t *)hrf_attribute_at(&a, row))[at] = numbers[k];
             attempt(op, &a, tally);
         }
 }
@@ -251,11 +223,11 @@ static void no_attribute_crashes_or_goes_beyond_the_bounds(void **state)
     (void)state;
     struct tally tally = { 0 };
     for (int op = 0; op < HRF_N_OPS; op++) {
-        const uint32_t uses = hrf_op_info((enum hrf_op)op)->uses;
-        for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++)
-            if (uses & fields[f].uses)
-                try_field((enum hrf_op)op, &fields[f], &tally);
-        if (uses & HRF_USE_WINDOW)
+        const struct hrf_op_info *info = hrf_op_info((enum hrf_op)op);
+        for (int32_t i = 0; i < info->n_attributes; i++)
+            if (is_of_integers(&info->attributes[i]))
+                try_attribute((enum hrf_op)op, &info->attributes[i], &tally);
+        if (HRF_OP_HAS((enum hrf_op)op, window.stride))
             try_padded_windows((enum hrf_op)op, &tally);
     }
     try_scales(&tally);

@@ -125,7 +125,7 @@ static void sums_of_tokens_are_not_rounded(void **state)
             same.window.pad_begin[i] = same.window.pad_end[i] = 1;
         }
         struct hrf_attributes of_pixels = hrf_attributes_default();
-        of_pixels.of_pixels = true;
+        of_pixels.of_each_pixel = true;
         of_pixels.axis = 1;
         const int32_t norm[] = { build_input(&b, SHAPE(1, CHANNELS, 9, 9)),
                                  build_constant(&b, SHAPE(CHANNELS), 0.5, 1.5),
@@ -208,7 +208,7 @@ static struct hrf_graph *make_residual(void)
 static void no_convolution_runs_in_plain_loops(struct hrf_graph *graph)
 {
     const struct hrf_network_config config = {
-        .session = { .device = "cpu", .precision = "int8", .n_threads = 1 }
+        .session = { .device = "cpu", .precision = HRF_INT8, .n_threads = 1 }
     };
     struct hrf_bench bench = { .n_layers = 0 };
     struct hrf_error err = { .status = HRF_OK };
@@ -234,8 +234,8 @@ static void a_sum_wanted_in_float32_has_the_bits_of_the_reference_and_a_fast_ker
     assert_int_equal(type_of(l.low, sum->outputs[0]), HRF_F32);
     int64_t n, n_ref;
     bool is_pure;
-    HRF_AUTO_FREE float *want = run_graph_in(l.fused, "ref", "int8", 1, 7, 1, &n_ref, &is_pure);
-    HRF_AUTO_FREE float *got = run_graph_in(l.fused, "cpu", "int8", 2, 7, 2, &n, NULL);
+    HRF_AUTO_FREE float *want = run_graph_in(l.fused, "ref", HRF_INT8, 1, 7, 1, &n_ref, &is_pure);
+    HRF_AUTO_FREE float *got = run_graph_in(l.fused, "cpu", HRF_INT8, 2, 7, 2, &n, NULL);
     assert_true(is_pure);
     assert_int_equal(n, n_ref);
     assert_memory_equal(got, want, (size_t)n * sizeof *got);

@@ -8,7 +8,7 @@
 
 enum { SIDE = 9, CHANNELS = 32 };
 
-static const char *const precisions[] = { "fp32", "bf16", "fp16" };
+static const enum hrf_precision precisions[] = { HRF_FP32, HRF_BF16, HRF_FP16 };
 
 /* An image with one pixel of NaN. */
 static int32_t add_image(struct build *b)
@@ -36,8 +36,9 @@ static void check(struct build *b, int32_t y, const char *what)
         assert_int_equal(n, n_own);
         for (int64_t i = 0; i < n; i++)
             if (!isnan(own[i]) != !isnan(truth[i]))
-                fail_msg("%s in %s, output %lld: %g, not %g", what, precisions[p], (long long)i,
-                         (double)own[i], (double)truth[i]);
+                fail_msg("%s in %s, output %lld: %g, not %g", what,
+                         hrf_precision_name(precisions[p]), (long long)i, (double)own[i],
+                         (double)truth[i]);
     }
 }
 
@@ -163,7 +164,7 @@ static void attention_keeps_it(void **state)
         for (int k = 0; k < 3; k++)
             inputs[k] = build_input(&b, SHAPE(2, SIDE, SIDE));
         inputs[i % 3] = build_binary(&b, HRF_OP_ADD, inputs[i % 3], spot);
-        a.fixed_point = i >= 3;
+        a.attention.fixed_point = i >= 3;
         check(&b, build_node(&b, HRF_OP_ATTENTION, inputs, 3, &a), "attention");
     }
 }
@@ -258,7 +259,7 @@ static void what_fp16_does_not_hold_is_infinite_behind_relu(void **state)
         int64_t n_between, n;
         n_large = at % N_SEEDS == 0 ? 0 : n_large;
         HRF_AUTO_FREE float *between = run_graph(large, "ref", 1, 7, 1, &n_between);
-        HRF_AUTO_FREE float *own = run_graph_in(both, "cpu", "fp16", 1, 7, 1, &n, NULL);
+        HRF_AUTO_FREE float *own = run_graph_in(both, "cpu", HRF_FP16, 1, 7, 1, &n, NULL);
         const int64_t channels = n * convs[i].out / n_between; /* behind it; pixel by pixel */
         for (int64_t k = 0; k < n_between; k++) {
             if (!(between[k] > 1.01f * 65520))

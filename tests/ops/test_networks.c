@@ -58,23 +58,24 @@ static const struct network {
 static void check(const struct network *network)
 {
     static const struct {
-        const char *name;
+        enum hrf_precision precision;
         double limit; /* of the largest result apart from float32 */
-    } precisions[] = { { "fp16", 0.005 }, { "bf16", 0.04 }, { "int8", 0.1 } };
+    } precisions[] = { { HRF_FP16, 0.005 }, { HRF_BF16, 0.04 }, { HRF_INT8, 0.1 } };
     HRF_AUTO(hrf_graph) graph = make(network->name, network->size, 1);
     int64_t n;
     HRF_AUTO_FREE float *full = run_graph(graph, "cpu", 2, 5, 1, &n);
     for (int i = 0; i < 3; i++) {
-        HRF_AUTO_FREE float *got = run_graph_in(graph, "cpu", precisions[i].name, 2, 5, 1, &n,
+        HRF_AUTO_FREE float *got = run_graph_in(graph, "cpu", precisions[i].precision, 2, 5, 1, &n,
                                                 NULL);
         const double apart = relative_difference(got, full, n);
-        printf("%-20s %-5s %.1e of the largest result apart\n", network->name, precisions[i].name,
-               apart);
+        printf("%-20s %-5s %.1e of the largest result apart\n", network->name,
+               hrf_precision_name(precisions[i].precision), apart);
         if (!(apart <= precisions[i].limit))
-            fail_msg("%s in %s: %g apart", network->name, precisions[i].name, apart);
+            fail_msg("%s in %s: %g apart", network->name,
+                     hrf_precision_name(precisions[i].precision), apart);
         if (i < 2)
             continue;
-        HRF_AUTO_FREE float *truth = run_graph_in(graph, "ref", "int8", 2, 5, 1, &n, NULL);
+        HRF_AUTO_FREE float *truth = run_graph_in(graph, "ref", HRF_INT8, 2, 5, 1, &n, NULL);
         if (network->is_exact && memcmp(got, truth, (size_t)n * sizeof *got) != 0)
             fail_msg("%s: INT8 has other bits than the reference, %g apart", network->name,
                      relative_difference(got, truth, n));
@@ -100,7 +101,7 @@ static void every_network_runs_in_every_precision(void **state)
 static void every_image_of_a_large_batch_is_computed(void **state)
 {
     (void)state;
-    static const char *const precisions[] = { "fp16", "bf16" };
+    static const enum hrf_precision precisions[] = { HRF_FP16, HRF_BF16 };
     static const double limits[] = { 0.005, 0.04 };
     HRF_AUTO(hrf_graph) graph = make("unet:3,8", 128, 6);
     int64_t n;

@@ -43,7 +43,7 @@ static bool goes_low(enum hrf_op op)
            op != HRF_OP_REDUCE_MEAN && op != HRF_OP_LOG && op != HRF_OP_RESIZE && op != HRF_OP_MAX;
 }
 
-static void check_case(const struct op_case *row, uint64_t seed, const char *precision,
+static void check_case(const struct op_case *row, uint64_t seed, enum hrf_precision precision,
                        struct totals *totals)
 {
     struct build b = build_start(seed);
@@ -60,7 +60,7 @@ static void check_case(const struct op_case *row, uint64_t seed, const char *pre
     totals->n_between += is_between_products(graph);
     is_pure &= is_between_products(graph) && goes_low(row->op);
     totals->n_pure += is_pure;
-    if (strcmp(precision, "int8") == 0 && is_pure &&
+    if (precision == HRF_INT8 && is_pure &&
         (memcmp(two, truth, (size_t)n * sizeof *two) != 0 ||
          memcmp(one, truth, (size_t)n * sizeof *one) != 0))
         fail_msg("%s, seed %llu: other bits than the reference, %g of the largest output apart",
@@ -83,7 +83,7 @@ static bool is_comparable(const struct op_case *row)
            row->op != HRF_OP_FLOOR;
 }
 
-static void check_precision(const char *precision, double limit)
+static void check_precision(enum hrf_precision precision, double limit)
 {
     for (int i = 0; i < n_op_cases; i++) {
         struct totals totals = { .worst = 0 };
@@ -93,33 +93,33 @@ static void check_precision(const char *precision, double limit)
             check_case(&op_cases[i], (uint64_t)(1000 * i + k), precision, &totals);
         printf("%-5s %-20s %d cases, %d pure, from float32 on average %.1e, at most "
                "%.1e\n",
-               precision, op_cases[i].name, totals.n, totals.n_pure, totals.sum / totals.n,
-               totals.worst);
+               hrf_precision_name(precision), op_cases[i].name, totals.n, totals.n_pure,
+               totals.sum / totals.n, totals.worst);
         assert_true(totals.n_pure > 0 || totals.n_between == 0 || !goes_low(op_cases[i].op) ||
                     CASES < ENOUGH);
         if (totals.sum / totals.n > limit)
             fail_msg("%s in %s: %g of the largest output from float32 on average, at most %g is "
                      "right",
-                     op_cases[i].name, precision, totals.sum / totals.n, limit);
+                     op_cases[i].name, hrf_precision_name(precision), totals.sum / totals.n, limit);
     }
 }
 
 static void int8_has_the_bits_of_the_integer_reference(void **state)
 {
     (void)state;
-    check_precision("int8", 0.06);
+    check_precision(HRF_INT8, 0.06);
 }
 
 static void bf16_is_near_float32(void **state)
 {
     (void)state;
-    check_precision("bf16", 0.02);
+    check_precision(HRF_BF16, 0.02);
 }
 
 static void fp16_is_near_float32(void **state)
 {
     (void)state;
-    check_precision("fp16", 0.003);
+    check_precision(HRF_FP16, 0.003);
 }
 
 int main(void)

@@ -41,7 +41,7 @@ static struct hrf_graph *load(const char *name, struct hrf_shape *shape, float *
 
 /* The results in ONNX order (heap); *notes (may be NULL) gets the session's. */
 static float *run(const struct hrf_graph *graph, const struct hrf_shape *shape, const float *x,
-                  const char *device, const char *precision, int64_t *n, char **notes)
+                  const char *device, enum hrf_precision precision, int64_t *n, char **notes)
 {
     const struct hrf_session_config config = { .device = device,
                                                .precision = precision,
@@ -49,7 +49,7 @@ static float *run(const struct hrf_graph *graph, const struct hrf_shape *shape, 
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_session *session = NULL;
     if (hrf_session_create(graph, &config, &session, &err) != HRF_OK)
-        fail_msg("%s in %s: %s", device, precision, err.text);
+        fail_msg("%s in %s: %s", device, hrf_precision_name(precision), err.text);
     hrf_layout_from_onnx(shape, sizeof *x, x, hrf_session_input(session, 0));
     assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
     const struct hrf_shape *result = hrf_session_output_shape(session, 0);
@@ -65,7 +65,7 @@ static float *run(const struct hrf_graph *graph, const struct hrf_shape *shape, 
 
 /* Everything computes what ONNX says, node by node; a step of rounding that falls the other way
  * somewhere may be seen as one step of the result. */
-static void check(const char *name, const char *device, const char *precision, double limit)
+static void check(const char *name, const char *device, enum hrf_precision precision, double limit)
 {
     struct hrf_shape shape;
     HRF_AUTO_FREE float *x = NULL, *want = NULL;
@@ -73,7 +73,8 @@ static void check(const char *name, const char *device, const char *precision, d
     int64_t n;
     HRF_AUTO_FREE float *got = run(graph, &shape, x, device, precision, &n, NULL);
     const double apart = relative_difference(got, want, n);
-    printf("%-10s %-4s %-5s %.1e of the largest result apart\n", name, device, precision, apart);
+    printf("%-10s %-4s %-5s %.1e of the largest result apart\n", name, device,
+           hrf_precision_name(precision), apart);
     assert_true(apart <= limit);
 }
 
@@ -81,13 +82,13 @@ static void every_precision_computes_what_the_onnx_operators_say(void **state)
 {
     (void)state;
     for (int i = 0; i < N_NAMES; i++) {
-        check(names[i], "ref", "fp32", 1e-6);
-        check(names[i], "cpu", "fp32", 1e-6);
+        check(names[i], "ref", HRF_FP32, 1e-6);
+        check(names[i], "cpu", HRF_FP32, 1e-6);
         /* Without tables for GELU in pieces, one of its halves falls to the other step. */
-        check(names[i], "ref", "int8", strcmp(names[i], "block") == 0 ? 7e-3 : 1e-6);
-        check(names[i], "cpu", "int8", 1e-6);
-        check(names[i], "cpu", "bf16", 0.05);
-        check(names[i], "cpu", "fp16", 0.05);
+        check(names[i], "ref", HRF_INT8, strcmp(names[i], "block") == 0 ? 7e-3 : 1e-6);
+        check(names[i], "cpu", HRF_INT8, 1e-6);
+        check(names[i], "cpu", HRF_BF16, 0.05);
+        check(names[i], "cpu", HRF_FP16, 0.05);
     }
 }
 
@@ -100,8 +101,8 @@ static void int8_has_the_bits_of_the_integer_reference(void **state)
         HRF_AUTO(hrf_graph) graph = load(names[i], &shape, &x, &want);
         int64_t n, n_ref;
         HRF_AUTO_FREE char *notes = NULL;
-        HRF_AUTO_FREE float *got = run(graph, &shape, x, "cpu", "int8", &n, &notes);
-        HRF_AUTO_FREE float *truth = run(graph, &shape, x, "ref", "int8", &n_ref, NULL);
+        HRF_AUTO_FREE float *got = run(graph, &shape, x, "cpu", HRF_INT8, &n, &notes);
+        HRF_AUTO_FREE float *truth = run(graph, &shape, x, "ref", HRF_INT8, &n_ref, NULL);
         assert_int_equal(n, n_ref);
         if (strcmp(names[i], "block") != 0) /* see above */
             assert_memory_equal(got, truth, (size_t)n * sizeof *got);
@@ -246,7 +247,7 @@ static void products_of_tokens_take_the_scales_of_the_file(void **state)
 static struct hrf_graph *prepared(const char *name, const char *device, struct hrf_strbuf *notes)
 {
     const struct hrf_session_config config = { .device = device,
-                                               .precision = "int8",
+                                               .precision = HRF_INT8,
                                                .n_threads = 2 };
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_shape shape;
@@ -275,7 +276,7 @@ static void a_block_stays_in_8_bits(void **state)
     (void)state;
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     HRF_AUTO(hrf_graph) graph = prepared("block", "cpu", &notes);
-    assert_int_equal(count(graph, HRF_OP_ATTENTION), 1);
+    assert_int_equal(count(graph, HRF_OP_TOKEN_ATTENTION), 1);
     assert_int_equal(count(graph, HRF_OP_GEMM), 4);
     assert_int_equal(count(graph, HRF_OP_ADD), 7);
     assert_int_equal(count(graph, HRF_OP_LOOKUP), 3); /* GELU; queries and keys times a number */
@@ -285,7 +286,7 @@ static void a_block_stays_in_8_bits(void **state)
     assert_int_equal(graph->n_nodes, 1 + 4 + 7 + 3 + 3 + 3 + 2);
     assert_int_equal(count_float_inputs(graph, HRF_OP_GEMM) +
                          count_float_inputs(graph, HRF_OP_ADD) +
-                         count_float_inputs(graph, HRF_OP_ATTENTION),
+                         count_float_inputs(graph, HRF_OP_TOKEN_ATTENTION),
                      0);
 }
 
@@ -401,12 +402,12 @@ static struct hrf_graph *with_quantised_weights(uint64_t seed)
         struct hrf_attributes a = hrf_attributes_default();
         int32_t inputs[3] = { x };
         a.group = group;
-        a.transpose_b = is_gemm && build_pick(&b, 0, 1) != 0;
-        a.alpha = is_gemm && build_pick(&b, 0, 1) != 0 ? 0.75f : 1;
+        a.gemm.transpose_b = is_gemm && build_pick(&b, 0, 1) != 0;
+        a.gemm.alpha = is_gemm && build_pick(&b, 0, 1) != 0 ? 0.75f : 1;
         if (is_gemm)
-            inputs[1] = quantised_weights(&b,
-                                          a.transpose_b ? SHAPE(8 - 2 * i, 8) : SHAPE(8, 8 - 2 * i),
-                                          a.transpose_b ? 0 : 1);
+            inputs[1] = quantised_weights(
+                &b, a.gemm.transpose_b ? SHAPE(8 - 2 * i, 8) : SHAPE(8, 8 - 2 * i),
+                a.gemm.transpose_b ? 0 : 1);
         else
             inputs[1] = quantised_weights(&b, SHAPE(8 - 2 * i, 8 / group, 3 - 2 * i, 3 - 2 * i), 0);
         inputs[2] = build_constant(&b, SHAPE(8 - 2 * i), -1, 1);

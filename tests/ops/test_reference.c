@@ -207,12 +207,11 @@ WRAP(enum hrf_status, hrf_spec_create, const struct hrf_graph *graph, const stru
     return HRF_OK;
 }
 
-WRAP(enum hrf_status, hrf_requantize_create, const struct hrf_spec *spec,
-     struct hrf_requantize **out, struct hrf_error *err)
+WRAP(struct hrf_requantize *, hrf_requantize_create, const struct hrf_spec *spec)
 {
-    HRF_TRY(__real_hrf_requantize_create(spec, out, err));
-    (*out)->multiplier[0] *= is_faulty("hrf_requantize_create") ? 0.5f : 1.0f;
-    return HRF_OK;
+    struct hrf_requantize *r = __real_hrf_requantize_create(spec);
+    r->multiplier[0] *= is_faulty("hrf_requantize_create") ? 0.5f : 1.0f;
+    return r;
 }
 
 /* A kernel that computes and then clears its first result. */
@@ -256,24 +255,18 @@ static enum hrf_status spoil(const char *helper, enum hrf_status status,
 }
 
 #define WRAP_COMPILE(NAME)                                                                         \
-    WRAP(enum hrf_status, NAME, const struct hrf_graph *graph, const struct hrf_node *node,        \
-         struct hrf_kernel **out, struct hrf_error *err)                                           \
+    WRAP(enum hrf_status, NAME, const struct hrf_kernel_row *row, struct hrf_backend *backend,     \
+         const struct hrf_graph *graph, const struct hrf_node *node, struct hrf_kernel **out,      \
+         struct hrf_error *err)                                                                    \
     {                                                                                              \
-        return spoil(#NAME, __real_##NAME(graph, node, out, err), graph, node, out);               \
+        return spoil(#NAME, __real_##NAME(row, backend, graph, node, out, err), graph, node, out); \
     }
 
 WRAP_COMPILE(hrf_move_compile)
 WRAP_COMPILE(hrf_resize_compile)
 WRAP_COMPILE(hrf_integer_compile)
 WRAP_COMPILE(hrf_partial_compile)
-
-WRAP(enum hrf_status, hrf_half_compile, const struct hrf_backend_ops *ops,
-     struct hrf_backend *backend, const struct hrf_graph *graph, const struct hrf_node *node,
-     struct hrf_kernel **out, struct hrf_error *err)
-{
-    return spoil("hrf_half_compile", __real_hrf_half_compile(ops, backend, graph, node, out, err),
-                 graph, node, out);
-}
+WRAP_COMPILE(hrf_half_compile)
 
 WRAP(enum hrf_status, hrf_cpu_softmax, const struct hrf_spec *spec,
      const struct hrf_kernel_call *call, struct hrf_error *err)
@@ -337,7 +330,7 @@ static int32_t space_net(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
     const int32_t x = image_of(b, 3, 8);
-    a.size = 2;
+    a.block.size = 2;
     return build_node(b, HRF_OP_SPACE_TO_DEPTH, &x, 1, &a);
 }
 
@@ -403,42 +396,42 @@ static int32_t pooled_integer_net(struct build *b)
 struct fault {
     const char *helper;
     int32_t (*make)(struct build *b);
-    const char *precision;
+    enum hrf_precision precision;
     const char *layout; /* of ranks; NULL: one session */
 };
 static const struct fault faults[] = {
-    { "hrf_unary_value", function_net, "fp32", NULL },
-    { "hrf_binary_value", broadcast_net, "fp32", NULL },
-    { "hrf_quantize", integer_net, "int8", NULL },
-    { "hrf_saturate", pooled_integer_net, "int8", "spatial=2" },
-    { "hrf_f16_from_float", pad_net, "fp16", NULL },
-    { "hrf_b16_from_float", pad_net, "bf16", NULL },
-    { "hrf_floats_from", half_net, "fp16", NULL },
-    { "hrf_floats_to", half_net, "fp16", NULL },
-    { "hrf_layout_strides", transpose_net, "fp32", NULL },
-    { "hrf_layout_broadcast_strides", broadcast_net, "fp32", NULL },
-    { "hrf_layout_from_onnx", broadcast_net, "fp32", NULL },
-    { "hrf_layout_to_onnx", flatten_net, "fp32", NULL },
-    { "hrf_layout_is_onnx", flatten_net, "fp32", NULL },
-    { "hrf_walk_init", broadcast_net, "fp32", NULL },
-    { "hrf_walk_rows", sum_net, "fp32", NULL },
-    { "hrf_walk_seek", broadcast_net, "fp32", NULL },
-    { "hrf_blocks_of", space_net, "fp32", NULL },
-    { "hrf_gather_of", gather_net, "fp32", NULL },
-    { "hrf_gather_seek", gather_net, "fp32", NULL },
-    { "hrf_matmul_view", matmul_net, "fp32", NULL },
-    { "hrf_matmul_seek", matmul_net, "fp32", NULL },
-    { "hrf_resize_n", resize_net, "fp32", NULL },
-    { "hrf_resize_taps", resize_net, "fp32", NULL },
-    { "hrf_resize_tap_at", resize_net, "fp32", NULL },
-    { "hrf_spec_create", leaky_net, "fp32", NULL },
-    { "hrf_requantize_create", integer_net, "int8", NULL },
-    { "hrf_move_compile", transpose_net, "fp32", NULL },
-    { "hrf_resize_compile", resize_net, "fp32", NULL },
-    { "hrf_integer_compile", integer_net, "int8", NULL },
-    { "hrf_partial_compile", pool_net, "fp32", "spatial=2" },
-    { "hrf_half_compile", half_net, "fp16", NULL },
-    { "hrf_cpu_softmax", softmax_net, "fp32", NULL },
+    { "hrf_unary_value", function_net, HRF_FP32, NULL },
+    { "hrf_binary_value", broadcast_net, HRF_FP32, NULL },
+    { "hrf_quantize", integer_net, HRF_INT8, NULL },
+    { "hrf_saturate", pooled_integer_net, HRF_INT8, "spatial=2" },
+    { "hrf_f16_from_float", pad_net, HRF_FP16, NULL },
+    { "hrf_b16_from_float", pad_net, HRF_BF16, NULL },
+    { "hrf_floats_from", half_net, HRF_FP16, NULL },
+    { "hrf_floats_to", half_net, HRF_FP16, NULL },
+    { "hrf_layout_strides", transpose_net, HRF_FP32, NULL },
+    { "hrf_layout_broadcast_strides", broadcast_net, HRF_FP32, NULL },
+    { "hrf_layout_from_onnx", broadcast_net, HRF_FP32, NULL },
+    { "hrf_layout_to_onnx", flatten_net, HRF_FP32, NULL },
+    { "hrf_layout_is_onnx", flatten_net, HRF_FP32, NULL },
+    { "hrf_walk_init", broadcast_net, HRF_FP32, NULL },
+    { "hrf_walk_rows", sum_net, HRF_FP32, NULL },
+    { "hrf_walk_seek", broadcast_net, HRF_FP32, NULL },
+    { "hrf_blocks_of", space_net, HRF_FP32, NULL },
+    { "hrf_gather_of", gather_net, HRF_FP32, NULL },
+    { "hrf_gather_seek", gather_net, HRF_FP32, NULL },
+    { "hrf_matmul_view", matmul_net, HRF_FP32, NULL },
+    { "hrf_matmul_seek", matmul_net, HRF_FP32, NULL },
+    { "hrf_resize_n", resize_net, HRF_FP32, NULL },
+    { "hrf_resize_taps", resize_net, HRF_FP32, NULL },
+    { "hrf_resize_tap_at", resize_net, HRF_FP32, NULL },
+    { "hrf_spec_create", leaky_net, HRF_FP32, NULL },
+    { "hrf_requantize_create", integer_net, HRF_INT8, NULL },
+    { "hrf_move_compile", transpose_net, HRF_FP32, NULL },
+    { "hrf_resize_compile", resize_net, HRF_FP32, NULL },
+    { "hrf_integer_compile", integer_net, HRF_INT8, NULL },
+    { "hrf_partial_compile", pool_net, HRF_FP32, "spatial=2" },
+    { "hrf_half_compile", half_net, HRF_FP16, NULL },
+    { "hrf_cpu_softmax", softmax_net, HRF_FP32, NULL },
 };
 
 static float *run(const struct fault *row, const char *device, int64_t *n)

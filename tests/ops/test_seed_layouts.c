@@ -47,16 +47,16 @@ static struct hrf_graph *make(const struct row *row)
     return graph;
 }
 
-static void compare(const struct row *row, const char *precision, const char *how, const float *a,
-                    const float *b, int64_t n)
+static void compare(const struct row *row, enum hrf_precision precision, const char *how,
+                    const float *a, const float *b, int64_t n)
 {
     const double difference = relative_difference(a, b, n);
-    if (difference > (strcmp(precision, "int8") == 0 ? 0 : 1e-5))
-        fail_msg("%s in %s, %s: %g of the largest output apart", row->model, precision, how,
-                 difference);
+    if (difference > (precision == HRF_INT8 ? 0 : 1e-5))
+        fail_msg("%s in %s, %s: %g of the largest output apart", row->model,
+                 hrf_precision_name(precision), how, difference);
 }
 
-static void check(const struct row *row, const char *precision)
+static void check(const struct row *row, enum hrf_precision precision)
 {
     struct hrf_graph *graph = make(row);
     int64_t n, m;
@@ -73,7 +73,7 @@ static void check(const struct row *row, const char *precision)
                                      i == 0 ? HRF_BANDS_RECOMPUTE : HRF_BANDS_KEEP, 1, &m);
         if (banded != NULL)
             compare(row, precision, how[i], banded, alone, n);
-        print_message("%s, %s: 3 layouts, %s%s\n", row->model, precision,
+        print_message("%s, %s: 3 layouts, %s%s\n", row->model, hrf_precision_name(precision),
                       banded != NULL ? "" : "it cannot run in ", how[i]);
         hrf_free(banded);
     }
@@ -88,8 +88,8 @@ static void every_network_of_the_papers_runs_by_every_kind_of_layout(void **stat
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (only != NULL && strcmp(only, rows[i].model) != 0)
             continue;
-        check(&rows[i], "fp32");
-        check(&rows[i], "int8");
+        check(&rows[i], HRF_FP32);
+        check(&rows[i], HRF_INT8);
     }
 }
 

@@ -183,7 +183,10 @@ trouble() {
     local library=$HRF_BIN_DIR/../tests/hrf_trouble.so setting
     [ -e "$library" ] || fail "no $library"
     ! nm -D "$HRF_BIN_DIR/hires-flow" | grep -q __asan_init || { echo "not under sanitizers"; exit 77; }
-    export HRF_TROUBLE_FOR=$1 HRF_TROUBLE_PATH=$run LD_PRELOAD=$library
+    # LD_PRELOAD is cut at spaces and colons, which the folder of the build may have in its name.
+    case $scratch in *[[:space:]:]*) echo "LD_PRELOAD takes no path like '$scratch'"; exit 77 ;; esac
+    [ -e "$scratch/hrf_trouble.so" ] || cp "$library" "$scratch/" # it may be in use already
+    export HRF_TROUBLE_FOR=$1 HRF_TROUBLE_PATH=$run LD_PRELOAD=$scratch/hrf_trouble.so
     shift
     for setting; do export "HRF_TROUBLE_$setting"; done
 }

@@ -1,16 +1,18 @@
 #!/bin/bash
-# scale.sh [N_JOBS] - what a run of many jobs costs the login node, on the scripted Slurm: JSON.
+# scale.sh [N_JOBS [SECONDS]] - what a run of many jobs costs the login node, on the scripted Slurm: JSON.
 #
 #   submit_seconds         until all stand in the queue
-#   idle_cpu_ms            the driver's own CPU in 20 s with nothing happening
+#   idle_cpu_ms            the driver's own CPU in SECONDS (20) with nothing happening
 #   attach_seconds         from start to "jobs that went on", on a directory with all those jobs
 #   attach_cpu_ms          its own CPU until then: the other figure on a busy machine
 #   attach_calls           scheduler calls until its first question for the queue, that one too
-#   busy_cpu_ms, busy_queries   its CPU and its questions in 20 s, asking 12 times as often as it does
+#   busy_cpu_ms, busy_queries   its CPU and its questions in SECONDS, asking 12 times as often as it does
 #   peak_memory_bytes      of the driver
-# HRF_SOURCE_DIR, HRF_BIN_DIR: build/release by default. A tick is a quarter of a second: 80 in 20 s.
+# HRF_SOURCE_DIR, HRF_BIN_DIR: build/release by default. A tick is a quarter of a second: 80 in 20 s. Fewer
+# than 3600 jobs are patches further apart.
 set -eu
-jobs=${1:-10000}
+export LC_ALL=C # numbers with a point, whatever the locale
+jobs=${1:-10000} seconds=${2:-20}
 export HRF_FAULT_ON=fake
 export HRF_SOURCE_DIR=${HRF_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 export HRF_BIN_DIR=${HRF_BIN_DIR:-$HRF_SOURCE_DIR/build/release/bin}
@@ -19,13 +21,14 @@ export HRF_BIN_DIR=${HRF_BIN_DIR:-$HRF_SOURCE_DIR/build/release/bin}
 printf 'Slots=2\nMaxArraySize=100001\nMaxJobCount=300000\n' >"$HRF_FAKE_SLURM/config"
 # Three slides that can be read; so large that their tissue holds the wanted number of patches.
 side=$(awk -v n="$jobs" 'BEGIN { s = int(18.5 * sqrt(n)); print s < 1100 ? 1100 : s }')
+stride=$(awk -v n="$jobs" 'BEGIN { s = int(16 * 1100 / (18.5 * sqrt(n))); print s < 16 ? 16 : s }')
 mkdir "$scratch/big"
 "$flow" demo-data "$scratch/big/cohort" --slides 4 --size "$side" --difficulty 0 >/dev/null
 cat >"$scratch/big/w.yaml" <<END
 version: 1
 name: scale
 dataset: {layout: camelyon16, root: $scratch/big/cohort}
-tiler: {patch: {size: 64, mpp: 0.25, stride: 16}, tissue: {min_patches: 4}}
+tiler: {patch: {size: 64, mpp: 0.25, stride: $stride}, tissue: {min_patches: 4}}
 model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
 executor: {type: slurm, patches_per_job: 1, max_jobs: 100000, slurm: {partition: main, time: "00:59:00"}}
 END
@@ -49,10 +52,10 @@ submit=$(since "$started")
 n=$(queued)
 memory=$(peak)
 : >"$HRF_FAKE_SLURM/calls"
-sample() { # CPU of 20 s
+sample() { # CPU of so many seconds
     local c
     c=$(cpu_ms)
-    sleep 20
+    sleep "$seconds"
     awk -v a="$c" -v b="$(cpu_ms)" 'BEGIN { print b - a }'
 }
 idle=$(sample)

@@ -36,26 +36,25 @@ enum hrf_status hrf_coords_find(const char *place, const char *slide_path, char 
     const int n = (int)(dot != NULL && dot > name ? (size_t)(dot - name) : strlen(name));
     if (!hrf_path_is_directory(place)) {
         *out = hrf_strdup(place);
-        HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a path");
         return hrf_path_exists(place)
                    ? HRF_OK
-                   : hrf_error_set(err, HRF_E_USER, "tiler.coords: '%s' does not exist", place);
+                   : hrf_error_set(err, HRF_E_USER, "{tiler.coords}: '%s' does not exist", place);
     }
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
             HRF_AUTO_FREE char *path = hrf_format("%s/%s%.*s%s", place, folders[i], n, name,
                                                   endings[k]);
-            HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
             if (!hrf_path_exists(path))
                 continue;
             *out = path;
             path = NULL;
             return HRF_OK;
         }
-    return hrf_error_set(err, HRF_E_USER,
-                         "tiler.coords: '%s' has no file of the slide '%.*s' (looked for %.*s.h5, "
-                         "%.*s_patches.h5, .csv and .geojson, there and in 'patches')",
-                         place, n, name, n, name, n, name);
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "{tiler.coords}: '%s' has no file of the slide '%.*s' (looked for %.*s.h5, "
+        "%.*s_patches.h5, .csv and .geojson, there and in 'patches')",
+        place, n, name, n, name, n, name);
 }
 
 /* WSInfer's table: minx,miny,width,height, and columns that do not matter here. */
@@ -71,7 +70,6 @@ static enum hrf_status read_csv(const char *path, struct hrf_coords *out, struct
                                  "%s: the first line must begin with minx,miny,width,height", path);
     out->form = "csv";
     out->patches = hrf_alloc_array(csv->n_rows, sizeof *out->patches);
-    HRF_CHECK_MEMORY(out->patches != NULL, err, "no memory for %zu patches", csv->n_rows);
     for (size_t i = 1; i < csv->n_rows; i++) {
         const struct hrf_csv_row *row = &csv->rows[i];
         double values[4] = { 0 };
@@ -83,6 +81,10 @@ static enum hrf_status read_csv(const char *path, struct hrf_coords *out, struct
                 return hrf_error_set(err, HRF_E_USER, "%s:%d: %s is not a number of px", path,
                                      row->line, columns[k]);
         }
+        if (llround(values[2]) < 1 || values[2] != values[3])
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s:%d: a patch is %g x %g px; patches are squares of at least 1",
+                                 path, row->line, values[2], values[3]);
         if (i > 1 && llround(values[2]) != out->side0)
             return hrf_error_set(err, HRF_E_USER,
                                  "%s:%d: a patch is %g px wide, and those before it %lld", path,
@@ -116,7 +118,6 @@ enum hrf_status hrf_coords_read(const char *path, const struct hrf_slide_info *s
                                 double mpp_y, struct hrf_coords **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_coords) coords = hrf_calloc(1, sizeof *coords);
-    HRF_CHECK_MEMORY(coords != NULL, err, "no memory for '%s'", path);
     HRF_TRY(ends_in(path, ".csv") ? read_csv(path, coords, err)
                                   : coords_read_hdf5(path, slide, mpp_x, mpp_y, coords, err));
     HRF_TRY(check_places(path, slide, coords, err));

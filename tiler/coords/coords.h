@@ -1,8 +1,8 @@
-/* coords.h - tilings that other programs made: places of patches, or outlines of tissue.
+/* coords.h - tilings that other programs made: coordinates of patches, or outlines of tissue.
  *
- * Read are the HDF5 files of CLAM, TRIDENT, AtlasPatch, WSInfer and STAMP, with features or
+ * The HDF5 files of CLAM, TRIDENT, AtlasPatch, WSInfer and STAMP are read, with features or
  * without, WSInfer's tables of patches (csv), and GeoJSON outlines as QuPath exports them. The form
- * is told from what the file holds: `coords` with two columns (or five: AtlasPatch), and the
+ * follows from the file's content: `coords` with two columns (or five: AtlasPatch), and the
  * attributes
  *
  *   patch_size_level0          TRIDENT, AtlasPatch: the side in level-0 px
@@ -10,8 +10,8 @@
  *   unit "um", tile_size_um    STAMP: places and side in um
  *   none                       CLAM's features: the side is what the workflow asks for
  *
- * Places are level-0 px of the upper left corner in all but STAMP. Files come from elsewhere: every
- * number is checked.
+ * Coordinates are level-0 px of the upper left corner in all forms but STAMP. Files are not
+ * trusted: every number is checked.
  */
 #ifndef HRF_TILER_COORDS_COORDS_H
 #define HRF_TILER_COORDS_COORDS_H
@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "schema/record/tile_plan.h"
+#include "schema/settings/settings.h"
 #include "tiler/slide/slide.h"
 
 struct hrf_coords {
@@ -30,15 +31,16 @@ struct hrf_coords {
 void hrf_coords_destroy(struct hrf_coords *coords);
 HRF_DEFINE_AUTO(hrf_coords)
 
-/* The file of a slide: `place` itself if it is a file, else what the tools call it in that folder
- * or in its folder `patches`: NAME.h5, NAME_patches.h5, NAME.csv, NAME.geojson, where NAME is the
- * slide's file name without its ending. HRF_E_USER: there is none. *out is heap. */
+/* Finds the file of a slide (heap): `place` itself if it is a file, otherwise NAME.h5,
+ * NAME_patches.h5, NAME.csv or NAME.geojson in that folder or in its folder `patches`, where NAME
+ * is the slide's file name without its extension. HRF_E_USER: there is none. */
 HRF_CHECKED enum hrf_status hrf_coords_find(const char *place, const char *slide_path, char **out,
                                             struct hrf_error *err);
 bool hrf_coords_is_geojson(const char *path);
 
-/* mpp: um/px of the slide's level 0. HRF_E_USER: not such a file, cut short, of another slide (the
- * size that the file states is not the slide's), or a patch that is not on the slide. */
+/* Reads the patches of a file; mpp_x and mpp_y are um/px of the slide's level 0. HRF_E_USER: the
+ * file has no known form or is truncated, it belongs to another slide (it states another size), or
+ * a patch is not on the slide. */
 HRF_CHECKED enum hrf_status hrf_coords_read(const char *path, const struct hrf_slide_info *slide,
                                             double mpp_x, double mpp_y, struct hrf_coords **out,
                                             struct hrf_error *err);
@@ -47,16 +49,15 @@ HRF_CHECKED enum hrf_status hrf_coords_read(const char *path, const struct hrf_s
  * [width]: 255 where a pixel's centre is inside by the even-odd rule of its polygon, holes
  * included; else 0. Lines and points are left out.
  *
- * Of a file that QuPath wrote, annotations are drawn; its other objects (detections, cells, tiles,
- * cores) are passed over. `classes`: of these only those of one of the classes, a name a line
- * ("Tumor: Positive" or, for all that begin with it, "Tumor"); NULL: all but those whose class
- * QuPath calls ignored (its name ends in *). *passed_over (heap, NULL if there is nothing to say)
- * says what was not drawn and how often, "2 Ignore*, 7 cell". HRF_E_USER: not GeoJSON, nothing to
- * draw (with what is there instead), or nothing on the slide. */
-HRF_CHECKED enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width,
-                                                   int64_t slide_height, const char *classes,
-                                                   unsigned char *mask, int64_t width,
-                                                   int64_t height, char **passed_over,
-                                                   struct hrf_error *err);
+ * If QuPath wrote the file, only annotations are drawn, not its other objects (detections, cells,
+ * tiles, cores). With `classes`, only annotations of one of these classes are drawn ("Tumor:
+ * Positive", or "Tumor" for all classes that begin with it); without, all but those of a class that
+ * QuPath ignores (its name ends in *). *passed_over (heap, or NULL) names and counts what was not
+ * drawn: "2 Ignore*, 7 cell". HRF_E_USER: the file is not GeoJSON, has nothing to draw (the text
+ * says what it has), or nothing on the slide. */
+HRF_CHECKED enum hrf_status
+hrf_coords_draw_tissue(const char *path, int64_t slide_width, int64_t slide_height,
+                       const struct hrf_text_list *classes, unsigned char *mask, int64_t width,
+                       int64_t height, char **passed_over, struct hrf_error *err);
 
 #endif

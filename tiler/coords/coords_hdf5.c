@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PATCHES = 50 * 1000 * 1000 };
+enum { MAX_PATCHES = 50 * 1000 * 1000 };
 
 /* A table `coords` and its file. */
 struct open_file {
@@ -27,17 +27,29 @@ static double number_of(const struct open_file *f, const char *key)
 static enum hrf_status open_rows(const char *path, struct open_file *f, struct hrf_error *err)
 {
     HRF_TRY(hrf_hdf5_reader_open(path, &f->file, err));
+    HRF_TRY(hrf_hdf5_check_inside(f->file, "coords", err));
     if (hrf_hdf5_kind(f->file, "coords") != 'd')
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has no data set 'coords', which CLAM, TRIDENT, AtlasPatch, "
                              "WSInfer and STAMP write",
                              path);
     HRF_TRY(hrf_hdf5_table_size(f->file, "coords", &f->n, &f->n_columns, err));
-    if ((f->n_columns != 2 && f->n_columns != 5) || f->n > MOST_PATCHES)
+    if ((f->n_columns != 2 && f->n_columns != 5) || f->n > MAX_PATCHES)
         return hrf_error_set(err, HRF_E_USER,
                              "'coords' in '%s' is %lld x %lld; it must be N x 2 (or N x 5 of "
                              "AtlasPatch)",
                              path, (long long)f->n, (long long)f->n_columns);
+    return HRF_OK;
+}
+
+/* A patch's side in px of level 0; a file whose side is 0, no number or longer than any slide says
+ * nothing that can be true. */
+static enum hrf_status set_side(const char *path, double side0, struct hrf_coords *out,
+                                struct hrf_error *err)
+{
+    if (!(side0 >= 0.5 && coords_is_place(side0)))
+        return hrf_error_set(err, HRF_E_USER, "'%s': patches of %g level-0 px a side", path, side0);
+    out->side0 = llround(side0);
     return HRF_OK;
 }
 
@@ -69,7 +81,7 @@ static enum hrf_status side_at_level(const char *path, const struct hrf_slide_in
                              level, slide->n_levels - 1);
     out->form = isnan(number_of(f, "patch_spacing_um_px")) ? "clam" : "wsinfer";
     const double downsample = slide->level[(int)level].downsample;
-    out->side0 = llround(side * downsample);
+    HRF_TRY(set_side(path, side * downsample, out, err));
     /* CLAM states the size of the level, as width and height. */
     double size[2] = { (double)NAN, (double)NAN };
     if (hrf_hdf5_numbers(f->file, "coords", "level_dim", size, 2) != 2)
@@ -87,15 +99,15 @@ static enum hrf_status find_form(const char *path, const struct hrf_slide_info *
     scale[0] = scale[1] = 1;
     if (hrf_hdf5_text(f->file, "/", "unit", unit, sizeof unit) && strcmp(unit, "um") == 0) {
         out->form = "stamp";
-        out->side0 = llround(number_of(f, "tile_size_um") / mpp_x);
         scale[0] = 1 / mpp_x;
         scale[1] = 1 / mpp_y;
-        return HRF_OK;
+        return set_side(path, number_of(f, "tile_size_um") / mpp_x, out, err);
     }
     if (!isnan(number_of(f, "patch_level")))
         return side_at_level(path, slide, f, out, err);
     out->form = f->n_columns == 5 ? "atlaspatch" : isnan(level0) ? "clam" : "trident";
-    out->side0 = isnan(level0) ? 0 : llround(level0);
+    if (!isnan(level0))
+        HRF_TRY(set_side(path, level0, out, err));
     return check_size(path, slide, number_of(f, "level0_width"), number_of(f, "level0_height"), 0,
                       err);
 }
@@ -103,12 +115,13 @@ static enum hrf_status find_form(const char *path, const struct hrf_slide_info *
 static enum hrf_status read_rows(const char *path, const struct open_file *f, const double scale[2],
                                  struct hrf_coords *out, struct hrf_error *err)
 {
-    HRF_AUTO_FREE double *rows = hrf_alloc_array((size_t)(f->n * f->n_columns) + 1, sizeof *rows);
-    out->patches = hrf_alloc_array((size_t)f->n + 1, sizeof *out->patches);
-    HRF_CHECK_MEMORY(rows != NULL && out->patches != NULL, err, "no memory for %lld patches",
-                     (long long)f->n);
+    HRF_AUTO_FREE double *rows = hrf_try_alloc_array((size_t)(f->n * f->n_columns) + 1,
+                                                     sizeof *rows);
+    out->patches = hrf_try_alloc_array((size_t)f->n + 1, sizeof *out->patches);
+    HRF_CHECK_MEMORY(rows != NULL && out->patches != NULL, err,
+                     "no memory for the %lld patches of '%s'", (long long)f->n, path);
     if (f->n > 0)
-        HRF_TRY(hrf_hdf5_read_doubles(f->file, "coords", rows, err));
+        HRF_TRY(hrf_hdf5_read_doubles(f->file, "coords", 0, f->n, f->n_columns, rows, err));
     for (int64_t i = 0; i < f->n; i++) {
         const double x = rows[i * f->n_columns] * scale[0];
         const double y = rows[i * f->n_columns + 1] * scale[1];

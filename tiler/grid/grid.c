@@ -66,19 +66,18 @@ enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, doubl
 }
 
 /* Whether n steps leave a strip of the extent uncovered that one more patch would cover. */
-static bool has_strip(int64_t extent, int64_t patch, double stride, int64_t n,
-                      enum hrf_grid_edge edge)
+static bool has_strip(int64_t extent, int64_t patch, double stride, int64_t n, enum hrf_edge edge)
 {
     if (extent < patch)
-        return edge == HRF_GRID_PAD;
+        return edge == HRF_EDGE_PAD;
     const int64_t next = llround((double)n * stride);
     return next < extent && llround((double)(n - 1) * stride) + patch < extent;
 }
 
-enum hrf_status hrf_grid_cover_edge(struct hrf_grid *grid, enum hrf_grid_edge edge,
+enum hrf_status hrf_grid_cover_edge(struct hrf_grid *grid, enum hrf_edge edge,
                                     struct hrf_error *err)
 {
-    if (edge == HRF_GRID_DROP)
+    if (edge == HRF_EDGE_DROP)
         return HRF_OK;
     const int64_t columns = grid->columns + has_strip(grid->width, grid->patch_width,
                                                       grid->stride_x, grid->columns, edge);
@@ -91,22 +90,8 @@ enum hrf_status hrf_grid_cover_edge(struct hrf_grid *grid, enum hrf_grid_edge ed
                              (long long)columns, (long long)rows);
     grid->columns = (int32_t)columns;
     grid->rows = (int32_t)rows;
-    grid->is_shifted = edge == HRF_GRID_SHIFT;
+    grid->is_shifted = edge == HRF_EDGE_SHIFT;
     return HRF_OK;
-}
-
-bool hrf_grid_edge_parse(const char *word, enum hrf_grid_edge *out)
-{
-    static const char *const words[] = { "drop", "pad", "shift" };
-    *out = HRF_GRID_DROP;
-    if (word == NULL)
-        return true;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(word, words[i]) == 0) {
-            *out = (enum hrf_grid_edge)i;
-            return true;
-        }
-    return false;
 }
 
 static int64_t place(const struct hrf_grid *grid, int64_t i, double stride, int64_t patch,
@@ -131,8 +116,9 @@ enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_t width, int
 {
     assert(width >= 1 && height >= 1);
     int64_t pitch = width + 1;
-    int64_t *sums = hrf_calloc((size_t)(pitch * (height + 1)), sizeof *sums);
-    HRF_CHECK_MEMORY(sums != NULL, err, "no memory for the sums of a mask");
+    int64_t *sums = hrf_try_calloc((size_t)(pitch * (height + 1)), sizeof *sums);
+    HRF_CHECK_MEMORY(sums != NULL, err, "no memory for the sums of a mask of %lld x %lld px",
+                     (long long)width, (long long)height);
     for (int64_t y = 0; y < height; y++) {
         int64_t row = 0;
         for (int64_t x = 0; x < width; x++) {
@@ -164,15 +150,22 @@ static void snap_range(double a, double b, int64_t n, int64_t *low, int64_t *hig
     *low = *low < 0 ? 0 : *low >= *high ? *high - 1 : *low;
 }
 
+static int64_t count_tissue(const struct hrf_mask_sums *sums, int64_t left, int64_t right,
+                            int64_t top, int64_t bottom)
+{
+    const int64_t pitch = sums->width + 1;
+    return sums->sums[bottom * pitch + right] - sums->sums[top * pitch + right] -
+           sums->sums[bottom * pitch + left] + sums->sums[top * pitch + left];
+}
+
 double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1, double y0,
                          double y1)
 {
-    int64_t left, right, top, bottom, pitch = sums->width + 1;
+    int64_t left, right, top, bottom;
     snap_range(x0, x1, sums->width, &left, &right);
     snap_range(y0, y1, sums->height, &top, &bottom);
-    int64_t tissue = sums->sums[bottom * pitch + right] - sums->sums[top * pitch + right] -
-                     sums->sums[bottom * pitch + left] + sums->sums[top * pitch + left];
-    return (double)tissue / (double)((right - left) * (bottom - top));
+    return (double)count_tissue(sums, left, right, top, bottom) /
+           (double)((right - left) * (bottom - top));
 }
 
 /* Of a patch's area, what lies on the slide: 1 unless it is padded. */
@@ -190,4 +183,24 @@ double hrf_grid_tissue(const struct hrf_grid *grid, const struct hrf_mask_sums *
     return part_on_slide(grid, x, y) *
            hrf_mask_fraction(sums, (double)x / w, (double)(x + grid->patch_width) / w,
                              (double)y / h, (double)(y + grid->patch_height) / h);
+}
+
+/* The pixels of n on a side that a stretch touches. */
+static void touched_range(int64_t at, int64_t extent, int64_t side, int64_t n, int64_t *low,
+                          int64_t *high)
+{
+    const int64_t end = at + extent < side ? at + extent : side;
+    *low = at * n / side;
+    *high = (end * n + side - 1) / side;
+}
+
+bool hrf_grid_keeps(const struct hrf_grid *grid, const struct hrf_mask_sums *sums, int64_t x,
+                    int64_t y, double min)
+{
+    int64_t left, right, top, bottom;
+    if (min > 0)
+        return hrf_grid_tissue(grid, sums, x, y) >= min;
+    touched_range(x, grid->patch_width, grid->width, sums->width, &left, &right);
+    touched_range(y, grid->patch_height, grid->height, sums->height, &top, &bottom);
+    return count_tissue(sums, left, right, top, bottom) > 0;
 }

@@ -10,22 +10,20 @@
 #include <string.h>
 
 /* A patch smaller than this has no blur that could be measured. */
-enum { LEAST_SIDE = 16 };
+enum { MIN_SIDE = 16 };
 
 struct dropping {
     struct hrf_tile_plan *plan;
     size_t capacity; /* of plan->dropped */
 };
 
-static enum hrf_status drop(struct dropping *d, const struct hrf_patch *patch,
-                            enum hrf_drop_reason reason, struct hrf_error *err)
+static void drop(struct dropping *d, const struct hrf_patch *patch, enum hrf_drop_reason reason)
 {
     struct hrf_tile_plan *plan = d->plan;
-    HRF_TRY(hrf_array_reserve((void **)&plan->dropped, &d->capacity, (size_t)plan->n_dropped + 1,
-                              sizeof plan->dropped[0], err));
+    hrf_array_reserve((void **)&plan->dropped, &d->capacity, (size_t)plan->n_dropped + 1,
+                      sizeof plan->dropped[0]);
     plan->dropped[plan->n_dropped++] = (struct hrf_dropped_patch){ .at = *patch,
                                                                    .reason = (int32_t)reason };
-    return HRF_OK;
 }
 
 /* Drops patches of which more than `limit` is covered by the mask. */
@@ -37,28 +35,27 @@ static enum hrf_status drop_covered(struct dropping *d, const struct hrf_tissue_
     const double w = (double)plan->width, h = (double)plan->height;
     struct hrf_mask_sums sums;
     int64_t kept = 0;
-    enum hrf_status status = HRF_OK;
     HRF_TRY(hrf_mask_sums_make(mask, image->width, image->height, &sums, err));
-    for (int64_t i = 0; i < plan->n_patches && status == HRF_OK; i++) {
+    for (int64_t i = 0; i < plan->n_patches; i++) {
         const struct hrf_patch p = plan->patches[i];
         const double part = hrf_mask_fraction(
             &sums, (double)p.x / w, (double)(p.x + plan->patch_width0) / w, (double)p.y / h,
             (double)(p.y + plan->patch_height0) / h);
         if (part > limit)
-            status = drop(d, &p, reason, err);
+            drop(d, &p, reason);
         else
             plan->patches[kept++] = p;
     }
     hrf_mask_sums_release(&sums);
     plan->n_patches = kept;
-    return status;
+    return HRF_OK;
 }
 
-static enum hrf_status drop_artefacts(struct dropping *d, const struct hrf_job_quality *limits,
+static enum hrf_status drop_artefacts(struct dropping *d, const struct hrf_workflow_quality *limits,
                                       const struct hrf_tissue_image *image,
                                       const unsigned char *tissue, struct hrf_error *err)
 {
-    HRF_AUTO_FREE unsigned char *mask = hrf_alloc((size_t)(image->width * image->height));
+    HRF_AUTO_FREE unsigned char *mask = hrf_try_alloc((size_t)(image->width * image->height));
     HRF_CHECK_MEMORY(mask != NULL, err, "no memory for an overview of %lld x %lld px",
                      (long long)image->width, (long long)image->height);
     if (limits->pen > 0) {
@@ -88,7 +85,7 @@ static enum hrf_status drop_blurred(struct dropping *d, struct hrf_patch_reader 
         hrf_patch_reader_done(reader, p.x, p.y, 0, plan->patch_size);
         HRF_TRY(hrf_blur_measure(rgb, plan->patch_size, plan->patch_size, &blur, err));
         if (blur > limit)
-            HRF_TRY(drop(d, &p, HRF_DROP_BLUR, err));
+            drop(d, &p, HRF_DROP_BLUR);
         else
             plan->patches[kept++] = p;
     }
@@ -101,9 +98,9 @@ static enum hrf_status find_blurred(struct dropping *d, struct hrf_slide *slide,
 {
     const struct hrf_tile_plan *plan = d->plan;
     HRF_AUTO(hrf_patch_reader) reader = NULL;
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array(
+    HRF_AUTO_FREE unsigned char *rgb = hrf_try_alloc_array(
         (size_t)(plan->patch_size * plan->patch_size), 3);
-    if (limit <= 0 || plan->patch_size < LEAST_SIDE)
+    if (limit <= 0 || plan->patch_size < MIN_SIDE)
         return HRF_OK;
     HRF_CHECK_MEMORY(rgb != NULL, err, "no memory for a patch");
     HRF_TRY(hrf_patch_reader_create(slide, plan->mpp_x, plan->mpp_y, plan->patch_size,
@@ -116,12 +113,12 @@ static enum hrf_status find_blurred(struct dropping *d, struct hrf_slide *slide,
     return status;
 }
 
-static enum hrf_status warn(struct hrf_tile_plan *plan, int64_t n_before, struct hrf_error *err)
+static void warn(struct hrf_tile_plan *plan, int64_t n_before)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     const char *comma = "";
     if (plan->n_dropped == 0)
-        return HRF_OK;
+        return;
     hrf_strbuf_addf(&text,
                     "%lld of %lld patches of tissue are left out: ", (long long)plan->n_dropped,
                     (long long)n_before);
@@ -135,14 +132,11 @@ static enum hrf_status warn(struct hrf_tile_plan *plan, int64_t n_before, struct
                         hrf_drop_reason_name((enum hrf_drop_reason)reason));
         comma = ", ";
     }
-    enum hrf_status status = hrf_strbuf_status(&text, err);
-    if (status == HRF_OK)
-        status = hrf_plan_warn(plan, text.text, err);
+    hrf_plan_warn(plan, text.text);
     hrf_strbuf_release(&text);
-    return status;
 }
 
-enum hrf_status hrf_plan_drop(struct hrf_slide *slide, const struct hrf_job_quality *limits,
+enum hrf_status hrf_plan_drop(struct hrf_slide *slide, const struct hrf_workflow_quality *limits,
                               const struct hrf_tissue_image *image, const unsigned char *tissue,
                               struct hrf_tile_plan *plan, struct hrf_error *err)
 {
@@ -151,5 +145,6 @@ enum hrf_status hrf_plan_drop(struct hrf_slide *slide, const struct hrf_job_qual
     if (limits->pen > 0 || limits->bubble > 0 || limits->fold > 0)
         HRF_TRY(drop_artefacts(&d, limits, image, tissue, err));
     HRF_TRY(find_blurred(&d, slide, limits->blur, err));
-    return warn(plan, n_before, err);
+    warn(plan, n_before);
+    return HRF_OK;
 }

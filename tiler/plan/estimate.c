@@ -1,7 +1,7 @@
 /* estimate.c - see estimate.h. */
 #include "tiler/plan/estimate.h"
 
-#include "base/png_write.h"
+#include "image/png_write.h"
 #include "tiler/coords/coords.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/overview.h"
@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_OVERVIEW = 1 << 20, MOST_READ = 1 << 25 }; /* px */
+enum { MAX_OVERVIEW = 1 << 20, MAX_READ = 1 << 25 }; /* px */
 
 struct look {
     struct hrf_slide *slide;
-    const struct hrf_job_tiler *params;
+    const struct hrf_workflow_tiler *params;
     double mpp_x, mpp_y;
     struct hrf_grid grid;
     struct hrf_overview overview;
@@ -26,20 +26,18 @@ struct look {
 
 static const char *method_of(const struct look *look)
 {
-    const char *method = look->params->tissue_method;
-    return strcmp(method, HRF_TISSUE_BY_NETWORK) == 0 ? "otsu" : method;
+    const enum hrf_tissue_method method = look->params->tissue.method;
+    return hrf_tissue_method_name(method == HRF_TISSUE_ONNX ? HRF_TISSUE_OTSU : method);
 }
 
 static enum hrf_status lay_grid(struct look *look, struct hrf_error *err)
 {
     const struct hrf_slide_info *info = hrf_slide_info(look->slide);
-    const struct hrf_job_tiler *p = look->params;
-    enum hrf_grid_edge edge;
-    HRF_TRY(hrf_grid_make(info->width, info->height, look->mpp_x, look->mpp_y, p->patch_size,
-                          p->patch_mpp, p->patch_stride, &look->grid, err));
-    if (look->is_frame || !hrf_grid_edge_parse(p->edge, &edge))
-        return HRF_OK;
-    return hrf_grid_cover_edge(&look->grid, edge, err);
+    const struct hrf_tile_region r = hrf_tiler_region(look->params);
+    HRF_TRY(hrf_grid_make(info->width, info->height, look->mpp_x, look->mpp_y, r.size, r.mpp,
+                          r.stride, &look->grid, err));
+    return look->is_frame ? HRF_OK
+                          : hrf_grid_cover_edge(&look->grid, look->params->patch.edge, err);
 }
 
 static enum hrf_status read_overview(struct look *look, struct hrf_error *err)
@@ -49,16 +47,16 @@ static enum hrf_status read_overview(struct look *look, struct hrf_error *err)
     double reduction;
     HRF_TRY(hrf_tissue_reduction(method_of(look), info->width, info->height,
                                  sqrt(look->mpp_x * look->mpp_y), &reduction, err));
-    reduction = fmax(reduction, sqrt(area / MOST_OVERVIEW));
+    reduction = fmax(reduction, sqrt(area / MAX_OVERVIEW));
     const int32_t level = hrf_overview_level(info, llround((double)info->width / reduction),
                                              llround((double)info->height / reduction));
     const int64_t n_px = info->level[level].width * info->level[level].height;
-    if (n_px > MOST_READ)
+    if (n_px > MAX_READ)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "the level for an overview has %lld megapixels: it is not looked at",
                              (long long)(n_px / 1000000));
     HRF_TRY(hrf_overview_read(look->slide, reduction, &look->overview, err));
-    look->mask = hrf_alloc((size_t)(look->overview.width * look->overview.height));
+    look->mask = hrf_try_alloc((size_t)(look->overview.width * look->overview.height));
     HRF_CHECK_MEMORY(look->mask != NULL, err, "no memory for a tissue mask");
     return HRF_OK;
 }
@@ -71,11 +69,9 @@ static enum hrf_status count_kept(struct look *look, double min_tissue, int64_t 
         hrf_mask_sums_make(look->mask, look->overview.width, look->overview.height, &sums, err));
     *n = 0;
     for (int32_t i = 0; i < look->grid.columns; i++)
-        for (int32_t j = 0; j < look->grid.rows; j++) {
-            const double tissue = hrf_grid_tissue(&look->grid, &sums, hrf_grid_x(&look->grid, i),
-                                                  hrf_grid_y(&look->grid, j));
-            *n += tissue > 0 && tissue >= min_tissue;
-        }
+        for (int32_t j = 0; j < look->grid.rows; j++)
+            *n += hrf_grid_keeps(&look->grid, &sums, hrf_grid_x(&look->grid, i),
+                                 hrf_grid_y(&look->grid, j), min_tissue);
     hrf_mask_sums_release(&sums);
     return HRF_OK;
 }
@@ -105,10 +101,10 @@ static enum hrf_status detect(struct look *look, bool relaxed, double min_tissue
 static enum hrf_status count_tissue(struct look *look, int64_t *n, struct hrf_error *err)
 {
     int64_t relaxed;
-    const double min_tissue = look->params->min_tissue;
+    const double min_tissue = look->params->tissue.min_tissue;
     HRF_TRY(read_overview(look, err));
     HRF_TRY(detect(look, false, min_tissue, n, err));
-    if (*n >= (look->is_frame ? 1 : look->params->min_patches))
+    if (*n >= (look->is_frame ? 1 : look->params->tissue.min_patches))
         return HRF_OK;
     HRF_TRY(detect(look, true, min_tissue / 2, &relaxed, err));
     *n = relaxed > *n ? relaxed : *n;
@@ -121,13 +117,13 @@ static enum hrf_status count_outlined(struct look *look, const char *path, int64
     HRF_TRY(read_overview(look, err));
     HRF_AUTO_FREE char *others = NULL; /* the tiling will say what it passes over */
     HRF_TRY(hrf_coords_draw_tissue(path, look->grid.width, look->grid.height,
-                                   look->params->outline_classes, look->mask, look->overview.width,
+                                   &look->params->tissue.classes, look->mask, look->overview.width,
                                    look->overview.height, &others, err));
     if (look->is_frame) {
         *n = 1;
         return HRF_OK;
     }
-    return count_kept(look, look->params->min_tissue, n, err);
+    return count_kept(look, look->params->tissue.min_tissue, n, err);
 }
 
 static enum hrf_status count(struct look *look, const char *slide_path, int64_t *n,
@@ -162,7 +158,7 @@ static enum hrf_status measure_picture(const struct look *look, double *per_pixe
     return status;
 }
 
-enum hrf_status hrf_tile_estimate_slide(const char *path, const struct hrf_job_tiler *params,
+enum hrf_status hrf_tile_estimate_slide(const char *path, const struct hrf_workflow_tiler *params,
                                         double csv_mpp, double workflow_mpp,
                                         struct hrf_tile_estimate *out, struct hrf_error *err)
 {
@@ -172,7 +168,7 @@ enum hrf_status hrf_tile_estimate_slide(const char *path, const struct hrf_job_t
     HRF_TRY(hrf_slide_open(path, &slide, err));
     struct look look = { .slide = slide,
                          .params = params,
-                         .is_frame = strcmp(params->mode, "slide") == 0 };
+                         .is_frame = params->mode == HRF_TILER_SLIDE };
     HRF_TRY(
         hrf_slide_resolution(slide, csv_mpp, workflow_mpp, &look.mpp_x, &look.mpp_y, &source, err));
     enum hrf_status status = lay_grid(&look, err);

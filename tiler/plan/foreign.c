@@ -28,7 +28,7 @@ static enum hrf_status check_side(const char *path, const struct hrf_coords *coo
         return HRF_OK;
     return hrf_error_set(err, HRF_E_USER,
                          "'%s' (form %s) has patches of %lld level-0 px, and tiler.patch, %lld px "
-                         "at %g um/px, is %lld px of this slide: set tiler.patch.mpp to %.4g for "
+                         "at %g um/px, is %lld px of this slide: set {tiler.patch.mpp} to %.4g for "
                          "patches of that size",
                          path, coords->form, (long long)coords->side0, (long long)plan->patch_size,
                          plan->patch_mpp, (long long)plan->patch_width0,
@@ -61,22 +61,19 @@ static bool share_a_cell(const struct hrf_tile_plan *plan, struct cell *cells)
 
 /* Neighbours and heat maps need a grid with one patch to a cell. Patches that lie on no common grid
  * (CLAM begins one at each contour) get a finer one. */
-static enum hrf_status choose_grid(struct hrf_tile_plan *plan, struct hrf_error *err)
+static void choose_grid(struct hrf_tile_plan *plan)
 {
     HRF_AUTO_FREE struct cell *cells = hrf_alloc_array((size_t)plan->n_patches + 1, sizeof *cells);
-    HRF_CHECK_MEMORY(cells != NULL, err, "no memory for %lld patches", (long long)plan->n_patches);
     while (plan->stride_x0 > 1 && share_a_cell(plan, cells)) {
         plan->stride_x0 = fmax(plan->stride_x0 / 2, 1);
         plan->stride_y0 = fmax(plan->stride_y0 / 2, 1);
     }
     plan->grid_columns = (int32_t)((double)plan->width / plan->stride_x0) + 1;
     plan->grid_rows = (int32_t)((double)plan->height / plan->stride_y0) + 1;
-    return HRF_OK;
 }
 
 /* In the order of plans, each once. */
-static enum hrf_status sort_patches(struct hrf_tile_plan *plan, const char *path,
-                                    struct hrf_error *err)
+static void sort_patches(struct hrf_tile_plan *plan, const char *path)
 {
     int64_t kept = 0;
     const int64_t n = plan->n_patches;
@@ -86,12 +83,10 @@ static enum hrf_status sort_patches(struct hrf_tile_plan *plan, const char *path
             plan->patches[kept++] = plan->patches[i];
     plan->n_patches = kept;
     if (kept == n)
-        return HRF_OK;
+        return;
     hrf_free(plan->warning);
     plan->warning = hrf_format("%lld patches stand twice in '%s' and are taken once",
                                (long long)(n - kept), path);
-    HRF_CHECK_MEMORY(plan->warning != NULL, err, "no memory for a warning");
-    return HRF_OK;
 }
 
 static void cover(const struct hrf_tile_plan *plan, unsigned char *mask, int64_t width,
@@ -119,13 +114,12 @@ enum hrf_status hrf_foreign_patches(const char *path, const struct hrf_slide_inf
     HRF_TRY(check_side(path, coords, plan, err));
     hrf_free(plan->tissue_method);
     plan->tissue_method = hrf_format("coords of %s", coords->form);
-    HRF_CHECK_MEMORY(plan->tissue_method != NULL, err, "no memory for a tile plan");
     hrf_free(plan->patches);
     plan->patches = coords->patches;
     plan->n_patches = coords->n_patches;
     coords->patches = NULL;
-    HRF_TRY(sort_patches(plan, path, err));
-    HRF_TRY(choose_grid(plan, err));
+    sort_patches(plan, path);
+    choose_grid(plan);
     cover(plan, mask, width, height);
     return HRF_OK;
 }

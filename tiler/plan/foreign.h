@@ -5,9 +5,10 @@
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
 
-/* Puts the patches of the file into a described plan, in the order of plans, and draws what they
- * cover into mask[height][width] of the slide. A patch that the file has twice is taken once, with
- * a warning. HRF_E_USER: as hrf_coords_read(), and patches of another size than the plan's. */
+/* Puts the patches of the file into a plan that is otherwise filled, in the order of plans, and
+ * draws the area that they cover into mask[height][width] of the slide. A patch that the file has
+ * twice is taken once, with a warning. HRF_E_USER: as hrf_coords_read(), or the patches have
+ * another size than the plan's. */
 HRF_CHECKED enum hrf_status hrf_foreign_patches(const char *path,
                                                 const struct hrf_slide_info *slide,
                                                 struct hrf_tile_plan *plan, unsigned char *mask,

@@ -1,9 +1,8 @@
 /* level_survey.c - compares the levels of a slide with each other, on the overview and at sample
- * places.
- * */
+ * places. */
 #include "tiler/plan/level_survey.h"
 
-#include "base/shrink.h"
+#include "image/downsample.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,6 +11,7 @@ enum {
     MIN_SIDE = 8, /* px of a level worth comparing */
     MAX_PIXELS =
         1 << 25,   /* of a finer level that is read only for this check: it takes about a second */
+    SQUARE = 8,    /* px of the overview, a side, that are compared at once */
     PLACE_UM = 64, /* side of a sample place */
     N_TISSUE = 16,
     N_GLASS = 16,
@@ -19,13 +19,10 @@ enum {
 };
 
 /* Copies an image and repeats its edge all around: [height + 2][width + 2][3]. */
-static enum hrf_status add_border(const struct hrf_overview *in, unsigned char **out,
-                                  struct hrf_error *err)
+static void add_border(const struct hrf_overview *in, unsigned char **out)
 {
     const int64_t w = in->width, h = in->height;
     *out = hrf_alloc_array((size_t)((w + 2) * (h + 2)), 3);
-    if (*out == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to compare two levels of a slide");
     for (int64_t y = 0; y < h + 2; y++) {
         const int64_t from = y < 1 ? 0 : y > h ? h - 1 : y - 1;
         const unsigned char *row = in->rgb + from * w * 3;
@@ -34,7 +31,6 @@ static enum hrf_status add_border(const struct hrf_overview *in, unsigned char *
         memcpy(to + 3, row, (size_t)w * 3);
         memcpy(to + (w + 1) * 3, row + (w - 1) * 3, 3);
     }
-    return HRF_OK;
 }
 
 /* Two levels of a slide to compare; the finer one is reduced to the size of the other. */
@@ -56,8 +52,8 @@ static enum hrf_status compare(const struct hrf_slide *slide, const struct pair 
     const int64_t w = pair->coarse.width, h = pair->coarse.height;
     HRF_AUTO_FREE unsigned char *around = NULL;
     struct hrf_level_difference d;
-    HRF_TRY(add_border(&pair->coarse, &around, err));
-    if (!hrf_level_difference_find(pair->fine.rgb, around, w, h, &d))
+    add_border(&pair->coarse, &around);
+    if (!hrf_level_difference_find(pair->fine.rgb, around, w, h, SQUARE, &d))
         return HRF_OK;
     const double x = (double)info->width / (double)w, y = (double)info->height / (double)h;
     const int64_t place[4] = { llround((double)d.column * x), llround((double)d.row * y),
@@ -83,9 +79,9 @@ static enum hrf_status copy_overview(const struct hrf_overview *in, int64_t widt
                                      struct hrf_overview *out, struct hrf_error *err)
 {
     *out = (struct hrf_overview){ .width = width, .height = height };
-    out->rgb = hrf_alloc_array((size_t)(width * height), 3);
+    out->rgb = hrf_try_alloc_array((size_t)(width * height), 3);
     HRF_CHECK_MEMORY(out->rgb != NULL, err, "no memory to compare two levels of a slide");
-    return hrf_shrink(in->rgb, in->width, in->height, 3, width, height, out->rgb, err);
+    return hrf_downsample(in->rgb, in->width, in->height, 3, width, height, out->rgb, err);
 }
 
 /* Compares the whole overview with another level. */
@@ -95,7 +91,6 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
     const struct hrf_slide_info *info = hrf_slide_info(slide);
     const int64_t width = overview->width, height = overview->height;
     const int32_t own = hrf_overview_level(info, width, height);
-    const int64_t white = hrf_slide_white_reads();
     const int32_t coarser = next_level(info, own, true), finer = next_level(info, own, false);
     HRF_AUTO_RELEASE(pair) pair = { .fine_level = own, .coarse_level = own };
     if (coarser >= 0 && info->level[coarser].width >= MIN_SIDE &&
@@ -104,7 +99,7 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
         const int64_t common_w = w < width ? w : width, common_h = h < height ? h : height;
         pair.coarse_level = coarser;
         HRF_TRY(hrf_overview_read_level(slide, coarser, common_w, common_h, &pair.coarse, err));
-        if (hrf_slide_white_reads() > white)
+        if (pair.coarse.met_white)
             return HRF_OK;
         HRF_TRY(copy_overview(overview, common_w, common_h, &pair.fine, err));
         return compare(slide, &pair, err);
@@ -114,7 +109,7 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
         return HRF_OK;
     pair.fine_level = finer;
     HRF_TRY(hrf_overview_read_level(slide, finer, width, height, &pair.fine, err));
-    if (hrf_slide_white_reads() > white)
+    if (pair.fine.met_white)
         return HRF_OK;
     HRF_TRY(copy_overview(overview, width, height, &pair.coarse, err));
     return compare(slide, &pair, err);
@@ -149,7 +144,7 @@ static enum kind kind_of(const struct places *p, int64_t place)
     return is_blank ? BLANK : GLASS;
 }
 
-/* Compares at most n places of each kind, spread evenly over the slide. */
+/* What the places are read and compared with. */
 struct looking {
     struct hrf_slide *slide;
     const struct hrf_tile_plan *plan;
@@ -175,18 +170,18 @@ static enum hrf_status look_at(struct looking *l, const struct places *p, int64_
     const double scale_y = (double)l->plan->height / (double)p->overview->height;
     int64_t x = llround((double)(place % p->columns * p->side_x) * scale_x);
     int64_t y = llround((double)(place / p->columns * p->side_y) * scale_y);
-    const int64_t white = hrf_slide_white_reads();
     hrf_patch_reader_move_into_tile(l->reader, &x, &y);
     HRF_TRY(hrf_patch_reader_expect(l->reader, x, y, 0, l->size, err));
     HRF_TRY(hrf_patch_reader_read(l->reader, x, y, l->rgb, NULL, NULL, err));
     hrf_patch_reader_done(l->reader, x, y, 0, l->size); /* its tile's memory is the next one's */
-    if (hrf_slide_white_reads() > white)
+    if (hrf_patch_reader_met_white(l->reader))
         return HRF_OK;
     return hrf_level_check_rows(l->check, x, y, 0, l->size, l->rgb, err);
 }
 
+/* Compares at most `max` places of a kind, spread evenly over the slide. */
 static enum hrf_status look_at_kind(struct looking *l, const struct places *p,
-                                    const unsigned char *kinds, enum kind kind, int64_t most,
+                                    const unsigned char *kinds, enum kind kind, int64_t max,
                                     struct hrf_error *err)
 {
     int64_t n = 0, k = 0;
@@ -195,7 +190,7 @@ static enum hrf_status look_at_kind(struct looking *l, const struct places *p,
     for (int64_t i = 0; i < p->columns * p->rows; i++) {
         if (kinds[i] != kind)
             continue;
-        if (n <= most || (k + 1) * most / n > k * most / n)
+        if (n <= max || (k + 1) * max / n > k * max / n)
             HRF_TRY(look_at(l, p, i, err));
         k++;
     }
@@ -206,7 +201,7 @@ static enum hrf_status look_at_places(struct looking *l, const struct places *p,
                                       struct hrf_error *err)
 {
     const int64_t n = p->columns * p->rows;
-    HRF_AUTO_FREE unsigned char *kinds = hrf_alloc((size_t)n + 1);
+    HRF_AUTO_FREE unsigned char *kinds = hrf_try_alloc((size_t)n + 1);
     HRF_CHECK_MEMORY(kinds != NULL, err, "no memory to compare levels in %lld places",
                      (long long)n);
     for (int64_t i = 0; i < n; i++)
@@ -237,7 +232,6 @@ static enum hrf_status check_places(struct hrf_slide *slide, const struct hrf_ti
     HRF_TRY(hrf_patch_reader_create(slide, plan->mpp_x, plan->mpp_y, l.size, plan->patch_mpp,
                                     &l.reader, err));
     l.rgb = hrf_alloc_array((size_t)(l.size * l.size), 3);
-    HRF_CHECK_MEMORY(l.rgb != NULL, err, "no memory for a patch of %lld px", (long long)l.size);
     return look_at_places(&l, &places, err);
 }
 

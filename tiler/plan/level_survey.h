@@ -10,11 +10,11 @@
 
 #include "tiler/plan/overview.h"
 
-/* Compares the whole overview with the next coarser level, or with the next finer one where there
- * is none and it has at most 2^25 px; then the level that patches are read from with a coarser one
- * in some places of 64 um: 16 of tissue, 16 of glass and 32 of glass that is of one colour, which
- * a lost tile is too. mask[height][width] of the overview: not 0 where there is tissue.
- * HRF_E_USER: two levels differ, or one of them cannot be read; the text says where. */
+/* Compares the whole overview with the next coarser level, or, if there is none, with the next
+ * finer one if that has at most 2^25 px. Then compares the level that patches are read from with a
+ * coarser one at some places of 64 um: 16 of tissue, 16 of glass, and 32 of glass of a single
+ * colour, which lost tiles have, too. mask[height][width] of the overview is not 0 where there is
+ * tissue. HRF_E_USER: two levels differ, or one of them cannot be read; the text says where. */
 HRF_CHECKED enum hrf_status hrf_slide_check_levels(struct hrf_slide *slide,
                                                    const struct hrf_tile_plan *plan,
                                                    const struct hrf_overview *overview,

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEAST_SIDE = 1024 }; /* of the overview: the report shows the thumbnail at that size */
+enum { MIN_SIDE = 1024 }; /* of the overview: the report shows the thumbnail at that size */
 
 struct finding {
     const struct hrf_tissue_network *network;
@@ -34,8 +34,8 @@ static int64_t choose_k(const struct hrf_slide_info *info, double reduction, dou
 {
     const double wide = (double)info->width / reduction, high = (double)info->height / reduction;
     const double longest = fmax(wide, high), shortest = fmin(wide, high);
-    const double wanted = fmin(coarsest / reduction, longest / LEAST_SIDE);
-    const double needed = ceil(longest / HRF_OVERVIEW_MOST);
+    const double wanted = fmin(coarsest / reduction, longest / MIN_SIDE);
+    const double needed = ceil(longest / HRF_OVERVIEW_MAX);
     const double k = fmin(fmax(floor(wanted), needed), floor(shortest));
     return k > 1 ? (int64_t)k : 1;
 }
@@ -60,14 +60,14 @@ static enum hrf_status finding_init(struct finding *f, const struct hrf_slide_in
     f->height = overview->height * f->k;
     f->band_width = (f->width + f->network->side - 1) / f->network->side * f->network->side;
     const size_t n_pixels = (size_t)(overview->width * overview->height);
-    overview->rgb = hrf_alloc_array(n_pixels, 3);
-    f->probability = hrf_calloc(n_pixels, sizeof *f->probability);
-    f->band = hrf_alloc_array((size_t)f->band_width * side, 3);
+    overview->rgb = hrf_try_alloc_array(n_pixels, 3);
+    f->probability = hrf_try_calloc(n_pixels, sizeof *f->probability);
+    f->band = hrf_try_alloc_array((size_t)f->band_width * side, 3);
     f->images = hrf_alloc_array(batch * side * side, 3);
     f->answers = hrf_alloc_array(batch * side * side, sizeof *f->answers);
-    f->colours = hrf_calloc((size_t)overview->width * 3, sizeof *f->colours);
+    f->colours = hrf_try_calloc((size_t)overview->width * 3, sizeof *f->colours);
     HRF_CHECK_MEMORY(overview->rgb != NULL && f->probability != NULL && f->band != NULL &&
-                         f->images != NULL && f->answers != NULL && f->colours != NULL,
+                         f->colours != NULL,
                      err, "no memory to find tissue on %lld x %lld px", (long long)f->width,
                      (long long)f->height);
     memset(f->band, 255, (size_t)f->band_width * side * 3);
@@ -145,7 +145,8 @@ enum hrf_status hrf_network_tissue_find(struct hrf_slide *slide, double reductio
     struct finding f = { .network = network, .overview = &whole };
     enum hrf_status status = finding_init(&f, hrf_slide_info(slide), reduction, coarsest, err);
     if (status == HRF_OK)
-        status = hrf_overview_each_row(slide, f.width, f.height, take_row, &f, err);
+        status = hrf_overview_each_row(slide, f.width, f.height, take_row, &f, &whole.met_white,
+                                       err);
     if (status == HRF_OK) {
         *overview = whole;
         *probability = f.probability;

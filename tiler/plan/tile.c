@@ -2,8 +2,9 @@
 #include "tiler/plan/tile.h"
 
 #include "base/clock.h"
-#include "base/png_write.h"
-#include "base/shrink.h"
+#include "base/message.h"
+#include "image/downsample.h"
+#include "image/png_write.h"
 #include "tiler/coords/coords.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/drop.h"
@@ -29,10 +30,9 @@ static const double finest_slack = 0.98;
 
 struct tiling {
     struct hrf_slide *slide;
-    const struct hrf_job_tiler *params;
+    const struct hrf_workflow_tiler *params;
     const struct hrf_tissue_network *network; /* NULL: the method needs none */
     struct hrf_overview overview;
-    bool overview_is_hit; /* it has white for tiles that do not decode */
     float *probability; /* [height][width] of the overview: the network's; NULL: it was not asked */
     unsigned char *mask;
     bool is_frame; /* in mode slide: the only patch, which is the whole frame */
@@ -40,26 +40,20 @@ struct tiling {
     struct hrf_tile_plan *plan;
 };
 
-static enum hrf_status copy_text(const char *text, char **out, struct hrf_error *err)
+static void copy_text(const char *text, char **out)
 {
     *out = hrf_strdup(text);
-    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a tile plan");
 }
 
 static enum hrf_status cover_edge(struct tiling *t, struct hrf_error *err)
 {
-    enum hrf_grid_edge edge;
-    if (!hrf_grid_edge_parse(t->params->edge, &edge))
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "the edge '%s' is not known; set tiler.patch.edge to drop, pad or "
-                             "shift",
-                             t->params->edge);
+    const enum hrf_edge edge = t->params->patch.edge;
     if (t->is_frame) { /* there is one frame, or none */
         t->grid.columns = t->grid.rows = 1;
         return HRF_OK;
     }
-    if (edge != HRF_GRID_DROP)
-        HRF_TRY(copy_text(t->params->edge, &t->plan->edge, err));
+    if (edge != HRF_EDGE_DROP)
+        copy_text(hrf_edge_name(edge), &t->plan->edge);
     return hrf_grid_cover_edge(&t->grid, edge, err);
 }
 
@@ -71,17 +65,17 @@ static enum hrf_status describe(struct tiling *t, const char *path, double csv_m
     enum hrf_mpp_source source;
     HRF_TRY(hrf_slide_resolution(t->slide, csv_mpp, workflow_mpp, &plan->mpp_x, &plan->mpp_y,
                                  &source, err));
-    HRF_TRY(copy_text(path, &plan->slide_path, err));
-    HRF_TRY(copy_text(info->vendor, &plan->vendor, err));
-    HRF_TRY(copy_text(info->quickhash, &plan->quickhash, err));
-    HRF_TRY(copy_text(hrf_mpp_source_name(source), &plan->mpp_source, err));
-    HRF_TRY(copy_text(t->params->tissue_method, &plan->tissue_method, err));
+    copy_text(path, &plan->slide_path);
+    copy_text(info->vendor, &plan->vendor);
+    copy_text(hrf_mpp_source_name(source), &plan->mpp_source);
+    copy_text(hrf_tissue_method_name(t->params->tissue.method), &plan->tissue_method);
     plan->width = info->width;
     plan->height = info->height;
     plan->n_levels = info->n_levels;
-    plan->patch_size = t->params->patch_size;
-    plan->patch_mpp = t->params->patch_mpp;
-    plan->patch_stride = t->params->patch_stride;
+    const struct hrf_tile_region region = hrf_tiler_region(t->params);
+    plan->patch_size = region.size;
+    plan->patch_mpp = region.mpp;
+    plan->patch_stride = region.stride;
     HRF_TRY(hrf_grid_make(info->width, info->height, plan->mpp_x, plan->mpp_y, plan->patch_size,
                           plan->patch_mpp, plan->patch_stride, &t->grid, err));
     HRF_TRY(cover_edge(t, err));
@@ -113,11 +107,10 @@ static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct 
         int64_t x = hrf_grid_x(&t->grid, i);
         for (int32_t j = 0; j < t->grid.rows && status == HRF_OK; j++) {
             int64_t y = hrf_grid_y(&t->grid, j);
-            const double tissue = hrf_grid_tissue(&t->grid, &sums, x, y);
-            if (tissue <= 0 || tissue < min_tissue)
+            if (!hrf_grid_keeps(&t->grid, &sums, x, y, min_tissue))
                 continue;
-            status = hrf_array_reserve((void **)&plan->patches, &capacity,
-                                       (size_t)plan->n_patches + 1, sizeof plan->patches[0], err);
+            hrf_array_reserve((void **)&plan->patches, &capacity, (size_t)plan->n_patches + 1,
+                              sizeof plan->patches[0]);
             if (status == HRF_OK)
                 plan->patches[plan->n_patches++] = (struct hrf_patch){ .x = (int32_t)x,
                                                                        .y = (int32_t)y };
@@ -177,7 +170,7 @@ static double tissue_in_frame(const struct tiling *t, const struct hrf_patch *at
 
 /* The frame in which the whole slide is scored as one patch. A warning names the tissue that does
  * not fit. */
-static enum hrf_status keep_frame(struct tiling *t, struct hrf_error *err)
+static void keep_frame(struct tiling *t)
 {
     struct hrf_tile_plan *plan = t->plan;
     const struct box box = mask_box(t);
@@ -187,9 +180,8 @@ static enum hrf_status keep_frame(struct tiling *t, struct hrf_error *err)
     plan->patches = NULL;
     plan->n_patches = 0;
     if (box.x0 >= box.x1)
-        return HRF_OK;
+        return;
     plan->patches = hrf_alloc(sizeof plan->patches[0]);
-    HRF_CHECK_MEMORY(plan->patches != NULL, err, "no memory for a tile plan");
     struct hrf_patch at = {
         .x = (int32_t)place_frame(plan->width, plan->patch_width0, (double)box.x0 * scale_x,
                                   (double)box.x1 * scale_x),
@@ -200,14 +192,12 @@ static enum hrf_status keep_frame(struct tiling *t, struct hrf_error *err)
     plan->n_patches = 1;
     double inside = tissue_in_frame(t, &at, scale_x, scale_y);
     if (inside >= 1)
-        return HRF_OK;
+        return;
     hrf_free(plan->warning);
-    plan->warning = hrf_format(
+    plan->warning = hrf_message_format(
         "the frame of %lld px at %g um/px holds %.1f %% of the tissue; take a "
-        "larger tiler.slide.size or a coarser tiler.slide.mpp",
+        "larger {tiler.slide.size} or a coarser {tiler.slide.mpp}",
         (long long)plan->patch_size, plan->patch_mpp, 100 * inside);
-    return plan->warning != NULL ? HRF_OK
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for a warning");
 }
 
 static struct hrf_tissue_image overview_image(const struct tiling *t)
@@ -248,20 +238,24 @@ static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_er
         HRF_TRY(hrf_tissue_detect(&image, plan->tissue_method, relaxed, t->mask, &result, err));
     plan->tissue_fraction = result.fraction;
     plan->tissue_threshold = result.threshold;
-    if (t->is_frame)
-        return keep_frame(t, err);
-    return keep_patches(t, relaxed ? t->params->min_tissue / 2 : t->params->min_tissue, err);
+    if (t->is_frame) {
+        keep_frame(t);
+        return HRF_OK;
+    }
+    return keep_patches(
+        t, relaxed ? t->params->tissue.min_tissue / 2 : t->params->tissue.min_tissue, err);
 }
 
-static enum hrf_status warn(struct tiling *t, int64_t strict, struct hrf_error *err)
+static void warn(struct tiling *t, int64_t strict)
 {
     struct hrf_tile_plan *plan = t->plan;
-    int64_t minimum = t->params->min_patches;
+    int64_t minimum = t->params->tissue.min_patches;
     if (t->grid.columns == 0 || t->grid.rows == 0)
-        plan->warning = hrf_format("the slide is %lld x %lld px, smaller than one patch of "
-                                   "%lld x %lld px (tiler.patch.edge: pad scores it all the same)",
-                                   (long long)plan->width, (long long)plan->height,
-                                   (long long)plan->patch_width0, (long long)plan->patch_height0);
+        plan->warning = hrf_message_format(
+            "the slide is %lld x %lld px, smaller than one patch of "
+            "%lld x %lld px ({tiler.patch.edge=pad} scores it all the same)",
+            (long long)plan->width, (long long)plan->height, (long long)plan->patch_width0,
+            (long long)plan->patch_height0);
     else if (plan->n_patches > strict)
         plan->warning = hrf_format("faint: only %lld patches of tissue (minimum %lld), %lld with "
                                    "the relaxed threshold, which is used",
@@ -271,9 +265,7 @@ static enum hrf_status warn(struct tiling *t, int64_t strict, struct hrf_error *
         plan->warning = hrf_format("only %lld patches of tissue (minimum %lld)",
                                    (long long)plan->n_patches, (long long)minimum);
     else
-        return HRF_OK;
-    return plan->warning != NULL ? HRF_OK
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for a warning");
+        return;
 }
 
 static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
@@ -286,11 +278,11 @@ static enum hrf_status make_pictures(struct tiling *t, struct hrf_error *err)
         width = width > 0 ? width : 1;
         height = height > 0 ? height : 1;
     }
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(width * height), 3);
-    HRF_AUTO_FREE unsigned char *gray = hrf_alloc((size_t)(width * height));
+    HRF_AUTO_FREE unsigned char *rgb = hrf_try_alloc_array((size_t)(width * height), 3);
+    HRF_AUTO_FREE unsigned char *gray = hrf_try_alloc((size_t)(width * height));
     HRF_CHECK_MEMORY(rgb != NULL && gray != NULL, err, "no memory for a thumbnail");
-    HRF_TRY(hrf_shrink(t->overview.rgb, w, h, 3, width, height, rgb, err));
-    HRF_TRY(hrf_shrink(t->mask, w, h, 1, width, height, gray, err));
+    HRF_TRY(hrf_downsample(t->overview.rgb, w, h, 3, width, height, rgb, err));
+    HRF_TRY(hrf_downsample(t->mask, w, h, 1, width, height, gray, err));
     for (int64_t i = 0; i < width * height; i++)
         gray[i] = gray[i] >= 128 ? 255 : 0;
     t->plan->thumbnail_downsample = (double)t->plan->width / (double)width;
@@ -306,10 +298,10 @@ static enum hrf_status ask_network(struct tiling *t, double mpp, struct hrf_erro
     const double wanted = t->params->tissue.mpp;
     if (t->network == NULL || t->params->coords != NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "the tissue method 'onnx' needs a network and no tiler.coords");
+                             "the tissue method 'onnx' needs a network and no {tiler.coords}");
     if (wanted < mpp * finest_slack)
         return hrf_error_set(err, HRF_E_USER,
-                             "tiler.tissue.mpp %g is finer than the slide's %g um/px: take a "
+                             "{tiler.tissue.mpp} %g is finer than the slide's %g um/px: take a "
                              "network for coarser images",
                              wanted, mpp);
     return hrf_network_tissue_find(t->slide, fmax(1, wanted / mpp), overview_mpp / mpp, t->network,
@@ -320,19 +312,17 @@ static enum hrf_status read_overview(struct tiling *t, struct hrf_error *err)
 {
     const struct hrf_tile_plan *plan = t->plan;
     double mpp = sqrt(plan->mpp_x * plan->mpp_y), reduction;
-    const bool by_network = strcmp(plan->tissue_method, HRF_TISSUE_BY_NETWORK) == 0;
-    const int64_t white = hrf_slide_white_reads();
+    const bool by_network = t->params->tissue.method == HRF_TISSUE_ONNX;
     if (by_network) {
         HRF_TRY(ask_network(t, mpp, err));
     } else {
         HRF_TRY(hrf_tissue_reduction(plan->tissue_method, plan->width, plan->height, mpp,
                                      &reduction, err));
-        if (strcmp(plan->tissue_method, "otsu") == 0)
+        if (t->params->tissue.method == HRF_TISSUE_OTSU)
             reduction = hrf_overview_snap(hrf_slide_info(t->slide), reduction, overview_slack);
         HRF_TRY(hrf_overview_read(t->slide, reduction, &t->overview, err));
     }
-    t->overview_is_hit = hrf_slide_white_reads() > white;
-    t->mask = hrf_alloc((size_t)(t->overview.width * t->overview.height));
+    t->mask = hrf_try_alloc((size_t)(t->overview.width * t->overview.height));
     return t->mask != NULL ? HRF_OK
                            : hrf_error_set(err, HRF_E_NOMEM, "no memory for a tissue mask");
 }
@@ -345,13 +335,14 @@ static enum hrf_status choose_patches(struct tiling *t, struct hrf_error *err)
     int64_t strict = t->plan->n_patches;
     if (t->is_frame) /* there is one frame, or none */
         return strict > 0 ? HRF_OK : find_tissue(t, true, err);
-    if (strict >= t->params->min_patches)
+    if (strict >= t->params->tissue.min_patches)
         return HRF_OK;
     HRF_TRY(find_tissue(t, true, err));
     if (t->plan->n_patches <=
         strict) /* the relaxed threshold found no more: the first result stays */
         HRF_TRY(find_tissue(t, false, err));
-    return warn(t, strict, err);
+    warn(t, strict);
+    return HRF_OK;
 }
 
 /* The tissue of the mask, as a fraction of the slide. */
@@ -368,19 +359,22 @@ static enum hrf_status choose_outlined(struct tiling *t, const char *path, struc
 {
     struct hrf_tile_plan *plan = t->plan;
     HRF_AUTO_FREE char *others = NULL;
-    HRF_TRY(hrf_coords_draw_tissue(path, plan->width, plan->height, t->params->outline_classes,
+    HRF_TRY(hrf_coords_draw_tissue(path, plan->width, plan->height, &t->params->tissue.classes,
                                    t->mask, t->overview.width, t->overview.height, &others, err));
     hrf_free(plan->tissue_method);
     plan->tissue_method = NULL;
-    HRF_TRY(copy_text("outlines of geojson", &plan->tissue_method, err));
-    HRF_TRY(t->is_frame ? keep_frame(t, err) : keep_patches(t, t->params->min_tissue, err));
-    if (!t->is_frame && plan->n_patches < t->params->min_patches)
-        HRF_TRY(warn(t, plan->n_patches, err));
+    copy_text("outlines of geojson", &plan->tissue_method);
+    if (t->is_frame)
+        keep_frame(t);
+    else
+        HRF_TRY(keep_patches(t, t->params->tissue.min_tissue, err));
+    if (!t->is_frame && plan->n_patches < t->params->tissue.min_patches)
+        warn(t, plan->n_patches);
     if (others == NULL)
         return HRF_OK;
     HRF_AUTO_FREE char *text = hrf_format("outlines that are not taken as tissue: %s", others);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a warning");
-    return hrf_plan_warn(plan, text, err);
+    hrf_plan_warn(plan, text);
+    return HRF_OK;
 }
 
 /* Patches, or tissue, that another program chose (tiler.coords). */
@@ -398,29 +392,24 @@ static enum hrf_status take_patches(struct tiling *t, const char *slide_path, st
 }
 
 /* What is doubtful about the resolution. */
-static enum hrf_status warn_of_resolution(struct tiling *t, struct hrf_error *err)
+static void warn_of_resolution(const struct tiling *t)
 {
     const struct hrf_tile_plan *plan = t->plan;
     const double finest = plan->mpp_x < plan->mpp_y ? plan->mpp_x : plan->mpp_y;
     char text[160];
     if (strcmp(plan->mpp_source, hrf_mpp_source_name(HRF_MPP_OBJECTIVE)) == 0) {
-        snprintf(text, sizeof text,
-                 "%g um/px is guessed from the objective's power, which may be wrong by a factor "
-                 "of 2; dataset.mpp or a csv can say it",
-                 plan->mpp_x);
-        HRF_TRY(hrf_plan_warn(t->plan, text, err));
+        HRF_AUTO_FREE char *guessed = hrf_message_format(
+            "%g um/px is guessed from the objective's power, which may be wrong by a factor of 2; "
+            "{dataset.mpp} or a csv can say it",
+            plan->mpp_x);
+        hrf_plan_warn(t->plan, guessed);
     }
     if (plan->patch_mpp >= finest * finest_slack)
-        return HRF_OK;
+        return;
     snprintf(text, sizeof text,
              "patches of %g um/px are finer than the slide (%g um/px): pixels are made up",
              plan->patch_mpp, finest);
-    return hrf_plan_warn(t->plan, text, err);
-}
-
-static bool are_bad_tiles_white(const struct hrf_job_tiler *params)
-{
-    return params->on_bad_tile != NULL && strcmp(params->on_bad_tile, "white") == 0;
+    hrf_plan_warn(t->plan, text);
 }
 
 static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,
@@ -429,33 +418,29 @@ static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, 
     HRF_TRY(describe(t, path, csv_mpp, workflow_mpp, err));
     HRF_TRY(read_overview(t, err));
     HRF_TRY(t->params->coords != NULL ? take_patches(t, path, err) : choose_patches(t, err));
-    HRF_TRY(warn_of_resolution(t, err));
-    if (!t->overview_is_hit) /* else the levels differ there */
+    warn_of_resolution(t);
+    if (!t->overview.met_white) /* else the levels differ there */
         HRF_TRY(hrf_slide_check_levels(t->slide, t->plan, &t->overview, t->mask, err));
     const struct hrf_tissue_image image = overview_image(t);
     if (!t->is_frame)
         HRF_TRY(hrf_plan_drop(t->slide, &t->params->quality, &image, t->mask, t->plan, err));
-    if (are_bad_tiles_white(t->params))
-        HRF_TRY(hrf_verify_patches(t->slide, t->overview_is_hit, t->plan, err));
+    if (t->params->on_bad_tile == HRF_BAD_TILE_IS_WHITE)
+        HRF_TRY(hrf_verify_patches(t->slide, t->overview.met_white, t->plan, err));
     HRF_TRY(make_pictures(t, err));
     return hrf_tile_plan_seal(t->plan, err);
 }
 
-enum hrf_status hrf_tile_slide(const char *path, const struct hrf_job_tiler *params, double csv_mpp,
-                               double workflow_mpp, const struct hrf_tissue_network *network,
-                               struct hrf_tile_plan **out, struct hrf_error *err)
+enum hrf_status hrf_tile_slide(const char *path, const struct hrf_workflow_tiler *params,
+                               double csv_mpp, double workflow_mpp,
+                               const struct hrf_tissue_network *network, struct hrf_tile_plan **out,
+                               struct hrf_error *err)
 {
-    bool is_frame = strcmp(params->mode, "slide") == 0;
-    if (!is_frame && strcmp(params->mode, "patch") != 0)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "tiler mode '%s' is not known; set tiler.mode to patch or slide",
-                             params->mode);
+    const bool is_frame = params->mode == HRF_TILER_SLIDE;
     double start = hrf_clock_seconds();
     HRF_AUTO(hrf_slide) slide = NULL;
     HRF_AUTO(hrf_tile_plan) plan = hrf_calloc(1, sizeof *plan);
-    HRF_CHECK_MEMORY(plan != NULL, err, "no memory for a tile plan");
     HRF_TRY(hrf_slide_open(path, &slide, err));
-    if (are_bad_tiles_white(params))
+    if (params->on_bad_tile == HRF_BAD_TILE_IS_WHITE)
         hrf_slide_set_bad_tiles(slide, HRF_BAD_TILES_ARE_WHITE);
     struct tiling t = {
         .slide = slide, .params = params, .network = network, .is_frame = is_frame, .plan = plan

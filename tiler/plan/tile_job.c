@@ -7,16 +7,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "tiler/plan/tile.h"
-
-#include <stdio.h>
-
-enum { EXIT_TRY_AGAIN = 75 }; /* EX_TEMPFAIL of sysexits.h */
-
-static bool may_be_retried(enum hrf_status status)
-{
-    return status == HRF_E_AGAIN || status == HRF_E_NOMEM || status == HRF_E_NOSPACE ||
-           status == HRF_E_EXTERNAL;
-}
+#include "tiler/slide/content.h"
 
 static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf_job_task *task,
                                const struct hrf_tissue_network *network, const char *directory,
@@ -29,18 +20,19 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     double start = hrf_clock_seconds();
     hrf_task_progress_write(directory, task->id, 0, 1);
     hrf_crash_point("tile.task.begin");
-    enum hrf_status status = hrf_tile_slide(task->slide_path, &spec->tiler, task->mpp_override,
-                                            task->mpp_fallback, network, &plan, &cause);
+    enum hrf_status status = hrf_tile_slide(task->slide_path, &spec->settings->tiler,
+                                            task->mpp_override, task->mpp_fallback, network, &plan,
+                                            &cause);
+    if (status == HRF_OK)
+        status = hrf_slide_content_check(task->slide_path, task->identity.slide, &cause);
     if (status == HRF_OK) {
         plan->identity = task->identity;
         status = hrf_tile_plan_encode(plan, &record, &cause);
     }
     if (status != HRF_OK) {
-        HRF_AUTO_FREE char *name = hrf_text_printable(task->slide_name);
+        HRF_AUTO_FREE char *name = hrf_text_escaped(task->slide_name);
         hrf_log_error("tiler", "%s: %s", name != NULL ? name : task->id, cause.text);
-        outcome.outcome = HRF_TASK_FAILED;
-        outcome.retryable = may_be_retried(status);
-        outcome.reason = hrf_strdup(cause.text);
+        hrf_task_status_fail(&outcome, spec, task, &cause);
     } else if (plan->n_patches == 0) {
         outcome.outcome = HRF_TASK_NO_TISSUE;
     }
@@ -57,7 +49,6 @@ enum hrf_status hrf_tile_job_do(const struct hrf_job_spec *spec, const char *spe
                                 const struct hrf_tissue_network *network, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *directory = hrf_path_directory(spec_path);
-    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     for (size_t i = 0; i < spec->n_tasks; i++)
         HRF_TRY(do_task(spec, &spec->tasks[i], network, directory, err));
     return HRF_OK;
@@ -81,16 +72,9 @@ static enum hrf_status do_job(const char *spec_path, struct hrf_error *err)
     return hrf_tile_job_do(spec, spec_path, NULL, err);
 }
 
-int hrf_tile_job_exit_code(enum hrf_status status)
-{
-    return status == HRF_OK ? 0 : may_be_retried(status) ? EXIT_TRY_AGAIN : 1;
-}
-
 int hrf_tile_job_main(const char *spec_path)
 {
     struct hrf_error err = { .status = HRF_OK };
-    enum hrf_status status = do_job(spec_path, &err);
-    if (status != HRF_OK)
-        fprintf(stderr, "tile job: %s\n", err.text);
-    return hrf_tile_job_exit_code(status);
+    const enum hrf_status status = hrf_tile_job_end(do_job(spec_path, &err));
+    return hrf_job_worker_end("hires-flow", "tile-job", spec_path, status, &err);
 }

@@ -5,15 +5,14 @@
 #include "schema/record/tile_plan.h"
 #include "tiler/slide/slide.h"
 
-/* Fills plan->white, and adds a warning that names places, for a slide whose bad tiles are white.
- * overview_is_hit: the overview that tissue was found on has white for such tiles. HRF_E_USER: more
- * than half of the patches are white, or there are none and the overview is hit, so that what can
- * be scored of the slide would say little of it. */
+/* Fills plan->white, and adds a warning that names the places, for a slide whose bad tiles are
+ * white. `overview_is_hit` says that the overview on which tissue was found has such tiles.
+ * HRF_E_USER: more than half of the patches are white, or there are no patches and the overview is
+ * hit, so that scores would say little of the slide. */
 HRF_CHECKED enum hrf_status hrf_verify_patches(struct hrf_slide *slide, bool overview_is_hit,
                                                struct hrf_tile_plan *plan, struct hrf_error *err);
 
 /* Adds a sentence to the plan's warning. */
-HRF_CHECKED enum hrf_status hrf_plan_warn(struct hrf_tile_plan *plan, const char *text,
-                                          struct hrf_error *err);
+void hrf_plan_warn(struct hrf_tile_plan *plan, const char *text);
 
 #endif

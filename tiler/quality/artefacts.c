@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const double fold_density = 1.7, fold_area = 5000, bubble_area = 40000, line_gap = 24;
-enum { LINE_DARK = 35, LINE_GRAY = 30, BLACK = 45, LIGHT_DEFAULT = 245, LEAST_GLASS = 100 };
+enum { LINE_DARK = 35, LINE_GRAY = 30, BLACK = 45, LIGHT_DEFAULT = 245, MIN_GLASS = 100 };
 
 /* The value below which half of the histogram lies. */
 static int median_of(const int64_t histogram[256])
@@ -61,7 +61,7 @@ enum hrf_status hrf_fold_find(const struct hrf_tissue_image *image, const unsign
                               unsigned char *mask, struct hrf_error *err)
 {
     int glass[3], stained[3], limit[3];
-    if (medians(image, tissue, false, glass) < LEAST_GLASS)
+    if (medians(image, tissue, false, glass) < MIN_GLASS)
         glass[0] = glass[1] = glass[2] = LIGHT_DEFAULT;
     memset(mask, 0, (size_t)(image->width * image->height));
     if (medians(image, tissue, true, stained) == 0)
@@ -109,14 +109,12 @@ static bool is_round(const struct box *b, int64_t area)
 }
 
 /* Marks the regions that lines surround and that are round: with 1 + their index in `keep`. */
-static enum hrf_status judge_regions(const struct hrf_tissue_image *image,
-                                     const struct hrf_regions *inside, bool *keep,
-                                     struct hrf_error *err)
+static void judge_regions(const struct hrf_tissue_image *image, const struct hrf_regions *inside,
+                          bool *keep)
 {
     const int64_t n = image->width * image->height;
     const double pixel = image->mpp_x * image->mpp_y;
     HRF_AUTO_FREE struct box *boxes = hrf_alloc_array((size_t)inside->n_regions + 1, sizeof *boxes);
-    HRF_CHECK_MEMORY(boxes != NULL, err, "no memory for %d regions", inside->n_regions);
     for (int32_t i = 0; i < inside->n_regions; i++)
         boxes[i] = (struct box){ INT64_MAX, 0, INT64_MAX, 0 };
     for (int64_t i = 0; i < n; i++) {
@@ -133,7 +131,6 @@ static enum hrf_status judge_regions(const struct hrf_tissue_image *image,
         keep[i] = !inside->region[i].touches_border &&
                   (double)inside->region[i].area * pixel >= bubble_area &&
                   is_round(&boxes[i], inside->region[i].area);
-    return HRF_OK;
 }
 
 enum hrf_status hrf_bubble_find(const struct hrf_tissue_image *image, unsigned char *mask,
@@ -146,8 +143,7 @@ enum hrf_status hrf_bubble_find(const struct hrf_tissue_image *image, unsigned c
     HRF_TRY(hrf_mask_close(mask, image->width, image->height, gap, err));
     HRF_TRY(hrf_regions_find(mask, image->width, image->height, 0, false, &inside, err));
     HRF_AUTO_FREE bool *keep = hrf_calloc((size_t)inside.n_regions + 1, sizeof *keep);
-    HRF_CHECK_MEMORY(keep != NULL, err, "no memory for %d regions", inside.n_regions);
-    HRF_TRY(judge_regions(image, &inside, keep, err));
+    judge_regions(image, &inside, keep);
     for (int64_t i = 0; i < n; i++)
         mask[i] = inside.label[i] > 0 && keep[inside.label[i] - 1] ? 255 : 0;
     return hrf_mask_spread(mask, image->width, image->height, gap, gap, 255, err); /* the line */

@@ -69,8 +69,8 @@ enum hrf_status hrf_blur_measure(const unsigned char *rgb, int64_t width, int64_
 {
     const size_t n = (size_t)(width * height);
     assert(width >= 4 && height >= 4);
-    HRF_AUTO_FREE float *gray = hrf_alloc_array(n, sizeof *gray);
-    HRF_AUTO_FREE float *blurred = hrf_alloc_array(n, sizeof *blurred);
+    HRF_AUTO_FREE float *gray = hrf_try_alloc_array(n, sizeof *gray);
+    HRF_AUTO_FREE float *blurred = hrf_try_alloc_array(n, sizeof *blurred);
     HRF_CHECK_MEMORY(gray != NULL && blurred != NULL, err, "no memory to measure blur");
     for (size_t i = 0; i < n; i++)
         gray[i] = (float)((0.2125 * rgb[3 * i] + 0.7154 * rgb[3 * i + 1] +

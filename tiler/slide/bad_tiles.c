@@ -13,27 +13,15 @@
 #include <tiffio.h>
 
 enum {
-    MOST_BAD = 1000,
-    MOST_TRIED = 64, /* tiles of a region that are tried one by one */
-    SMALLEST = 128   /* px: a region of this size that cannot be read is white as a whole */
+    MAX_BAD = 1000,
+    MAX_TRIED = 64, /* tiles of a region that are tried one by one */
+    MIN_SIDE = 128  /* px: a region of this size that cannot be read is white as a whole */
 };
 
 struct hrf_bad_list {
-    struct hrf_bad_tile items[MOST_BAD];
+    struct hrf_bad_tile items[MAX_BAD];
     int64_t n;
 };
-
-static _Thread_local int64_t white_reads;
-
-int64_t hrf_slide_white_reads(void)
-{
-    return white_reads;
-}
-
-void hrf_count_white_read(void)
-{
-    white_reads++;
-}
 
 void hrf_slide_set_bad_tiles(struct hrf_slide *slide, enum hrf_bad_tiles policy)
 {
@@ -120,15 +108,15 @@ static bool find_among(struct hrf_slide *slide, const struct tile_grid *grid,
                        const int64_t range[4], struct hrf_bad_tile *tile)
 {
     const double downsample = slide->info.level[tile->level].downsample;
-    HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(grid->width * grid->height),
-                                                   sizeof *argb);
+    HRF_AUTO_FREE uint32_t *argb = hrf_try_alloc_array((size_t)(grid->width * grid->height),
+                                                       sizeof *argb);
     openslide_t *handle = NULL;
     bool found = range[0] == range[2] && range[1] == range[3];
     tile->column = range[0];
     tile->row = range[1];
     int64_t tried = 0;
     for (int64_t row = range[1]; row <= range[3] && !found && argb != NULL; row++)
-        for (int64_t column = range[0]; column <= range[2] && !found && tried < MOST_TRIED;
+        for (int64_t column = range[0]; column <= range[2] && !found && tried < MAX_TRIED;
              column++, tried++) {
             char reason[256];
             try_read(slide, &handle, tile->level,
@@ -224,29 +212,24 @@ bool hrf_bad_tile_is_listed(struct hrf_slide *slide, int32_t level, int64_t colu
 enum hrf_status hrf_bad_tile_add(struct hrf_slide *slide, const struct hrf_bad_tile *tile,
                                  struct hrf_error *err)
 {
-    enum hrf_status status = HRF_OK;
     pthread_mutex_lock(&slide->lock);
-    if (slide->bad == NULL && (slide->bad = hrf_calloc(1, sizeof *slide->bad)) == NULL)
-        status = HRF_E_NOMEM;
-    bool found = false;
-    for (int64_t i = 0; status == HRF_OK && i < slide->bad->n && !found; i++)
-        found = is_same(&slide->bad->items[i], tile);
-    if (status == HRF_OK && !found && slide->bad->n == MOST_BAD)
-        status = HRF_E_USER;
-    else if (status == HRF_OK && !found)
+    if (slide->bad == NULL)
+        slide->bad = hrf_calloc(1, sizeof *slide->bad);
+    bool is_new = true;
+    for (int64_t i = 0; i < slide->bad->n && is_new; i++)
+        is_new = !is_same(&slide->bad->items[i], tile);
+    const bool has_room = slide->bad->n < MAX_BAD;
+    if (is_new && has_room)
         slide->bad->items[slide->bad->n++] = *tile;
     pthread_mutex_unlock(&slide->lock);
-    if (status == HRF_E_NOMEM)
-        return hrf_error_set(err, status, "no memory for the list of bad tiles of '%s'",
-                             slide->shown);
-    if (status == HRF_OK)
+    if (!is_new || has_room)
         return HRF_OK;
     char text[512];
     hrf_bad_tile_text(tile, text, sizeof text);
-    return hrf_error_set(err, status,
+    return hrf_error_set(err, HRF_E_USER,
                          "slide '%s' is damaged: more than %d of its tiles do not decode, the last "
                          "at %s; copy it again",
-                         slide->shown, MOST_BAD, text);
+                         slide->shown, MAX_BAD, text);
 }
 
 void hrf_bad_list_destroy(struct hrf_bad_list *list)
@@ -269,6 +252,7 @@ struct around {
     uint32_t *argb;     /* scratch of the region's size */
     unsigned char *rgb; /* the region */
     unsigned char *piece;
+    bool *met_white;
 };
 
 static enum hrf_status be_white(const struct around *a, const struct part *p, int64_t x, int64_t y,
@@ -278,7 +262,8 @@ static enum hrf_status be_white(const struct around *a, const struct part *p, in
     hrf_bad_tile_find(a->slide, a->level, x, y, p->width, p->height, &tile);
     snprintf(tile.reason, sizeof tile.reason, "%s", reason);
     HRF_TRY(hrf_bad_tile_add(a->slide, &tile, err));
-    hrf_count_white_read();
+    if (a->met_white != NULL)
+        *a->met_white = true;
     for (int64_t row = 0; row < p->height; row++)
         memset(a->rgb + ((p->y + row) * a->width + p->x) * 3, 255, (size_t)p->width * 3);
     return HRF_OK;
@@ -300,7 +285,7 @@ static enum hrf_status read_part(const struct around *a, const struct part *p,
                    (size_t)p->width * 3);
         return HRF_OK;
     }
-    if (p->width <= SMALLEST && p->height <= SMALLEST)
+    if (p->width <= MIN_SIDE && p->height <= MIN_SIDE)
         return be_white(a, p, x, y, reason, err);
     struct part first = *p, second = *p;
     if (p->width >= p->height) {
@@ -318,10 +303,10 @@ static enum hrf_status read_part(const struct around *a, const struct part *p,
 
 enum hrf_status hrf_slide_read_around(struct hrf_slide *slide, int32_t level, int64_t x0,
                                       int64_t y0, int64_t width, int64_t height, uint32_t *argb,
-                                      unsigned char *rgb, struct hrf_error *err)
+                                      unsigned char *rgb, bool *met_white, struct hrf_error *err)
 {
     const struct part all = { 0, 0, width, height };
-    HRF_AUTO_FREE unsigned char *piece = hrf_alloc_array((size_t)(width * height), 3);
+    HRF_AUTO_FREE unsigned char *piece = hrf_try_alloc_array((size_t)(width * height), 3);
     HRF_CHECK_MEMORY(piece != NULL, err, "no memory to read around bad tiles of '%s'",
                      slide->shown);
     const struct around a = { .slide = slide,
@@ -331,7 +316,8 @@ enum hrf_status hrf_slide_read_around(struct hrf_slide *slide, int32_t level, in
                               .width = width,
                               .argb = argb,
                               .rgb = rgb,
-                              .piece = piece };
+                              .piece = piece,
+                              .met_white = met_white };
     HRF_TRY(read_part(&a, &all, err));
     return hrf_slide_reopen(slide, err);
 }

@@ -7,7 +7,7 @@
 #include <tiffio.h>
 #include <unistd.h>
 
-enum { MOST_DIRECTORIES = 256 };
+enum { MAX_DIRECTORIES = 256 };
 
 struct chain {
     int fd;
@@ -43,7 +43,7 @@ static bool follow(struct chain *chain, uint64_t *lost)
     const int word = chain->is_big ? 8 : 4, entry = chain->is_big ? 20 : 12;
     if (!read_number(chain, chain->is_big ? 8 : 4, word, &offset))
         return false;
-    for (int i = 0; i < MOST_DIRECTORIES && offset != 0; i++) {
+    for (int i = 0; i < MAX_DIRECTORIES && offset != 0; i++) {
         const int count = chain->is_big ? 8 : 2;
         const uint64_t at = offset;
         *lost = at;

@@ -74,37 +74,32 @@ static bool comes_out_blank(TIFF *tiff, int64_t width, int64_t height)
            (width < tile_width || height < tile_height);
 }
 
-static enum hrf_status load_level(TIFF *tiff, struct level_tiles *tiles, int64_t width,
-                                  int64_t height, struct hrf_error *err)
+static void load_level(TIFF *tiff, struct level_tiles *tiles, int64_t width, int64_t height)
 {
     uint32_t tile_width = 0, tile_height = 0, n_missing = 0;
     TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &tile_width);
     TIFFGetField(tiff, TIFFTAG_TILELENGTH, &tile_height);
     if (tile_width == 0 || tile_height == 0)
-        return HRF_OK;
+        return;
     int64_t columns = (width + tile_width - 1) / tile_width;
     int64_t rows = (height + tile_height - 1) / tile_height, n = columns * rows;
     if (n > (int64_t)TIFFNumberOfTiles(tiff))
-        return HRF_OK;
+        return;
     for (int64_t i = 0; i < n; i++)
         n_missing += TIFFGetStrileByteCount(tiff, (uint32_t)i) == 0;
     if (n_missing == 0)
-        return HRF_OK;
+        return;
     tiles->is_missing = hrf_alloc((size_t)n);
-    HRF_CHECK_MEMORY(tiles->is_missing != NULL, err, "no memory for the table of %lld tiles",
-                     (long long)n);
     for (int64_t i = 0; i < n; i++)
         tiles->is_missing[i] = TIFFGetStrileByteCount(tiff, (uint32_t)i) == 0;
     tiles->tile_width = tile_width;
     tiles->tile_height = tile_height;
     tiles->columns = columns;
     tiles->rows = rows;
-    return HRF_OK;
 }
 
 /* The levels of a generic TIFF are its tiled directories, ordered by size. */
-static enum hrf_status load(TIFF *tiff, struct hrf_slide_info *info, struct hrf_sparse *sparse,
-                            struct hrf_error *err)
+static void load(TIFF *tiff, struct hrf_slide_info *info, struct hrf_sparse *sparse)
 {
     do {
         uint32_t width = 0, height = 0;
@@ -116,10 +111,9 @@ static enum hrf_status load(TIFF *tiff, struct hrf_slide_info *info, struct hrf_
             if (comes_out_blank(tiff, width, height))
                 info->n_levels = i;
             else if (sparse->level[i].is_missing == NULL)
-                HRF_TRY(load_level(tiff, &sparse->level[i], width, height, err));
+                load_level(tiff, &sparse->level[i], width, height);
         }
     } while (TIFFReadDirectory(tiff));
-    return HRF_OK;
 }
 
 static bool has_missing(const struct hrf_sparse *sparse)
@@ -140,12 +134,8 @@ enum hrf_status hrf_generic_tiff_load(const char *path, struct hrf_slide *slide,
     if (tiff == NULL)
         return HRF_OK; /* OpenSlide could open the file, so it reports what is wrong */
     slide->sparse = hrf_calloc(1, sizeof *slide->sparse);
-    enum hrf_status status = slide->sparse != NULL
-                                 ? load(tiff, info, slide->sparse, err)
-                                 : hrf_error_set(err, HRF_E_NOMEM, "no memory for '%s'",
-                                                 slide->shown);
+    load(tiff, info, slide->sparse);
     TIFFClose(tiff);
-    HRF_TRY(status);
     if (!has_missing(slide->sparse)) {
         hrf_sparse_destroy(slide->sparse);
         slide->sparse = NULL;
@@ -236,8 +226,8 @@ bool hrf_sparse_read(const struct hrf_slide *slide, int32_t level, int64_t x0, i
     };
     if (!meets_missing(t, range))
         return false;
-    HRF_AUTO_FREE uint32_t *piece = hrf_alloc_array((size_t)(t->tile_width * t->tile_height),
-                                                    sizeof *piece);
+    HRF_AUTO_FREE uint32_t *piece = hrf_try_alloc_array((size_t)(t->tile_width * t->tile_height),
+                                                        sizeof *piece);
     *status = piece != NULL ? HRF_OK : HRF_E_NOMEM;
     memset(argb, 0, (size_t)(width * height) * sizeof *argb); /* transparent, as OpenSlide has it */
     int64_t left = llround(x), top = llround(y);

@@ -52,11 +52,12 @@ static void say_nothing(const char *text, void *context)
 
 static bool is_good(const opj_image_t *image, const struct hrf_jp2k_form *form, char reason[256])
 {
+    const int64_t r = form->reduction > 1 ? form->reduction : 1;
     bool good = image->numcomps == 1 || image->numcomps >= 3;
     for (OPJ_UINT32 c = 0; good && c < (image->numcomps == 1 ? 1 : 3); c++) {
         const opj_image_comp_t *comp = &image->comps[c];
         good = comp->w >= 1 && comp->h >= 1 && comp->dx >= 1 && comp->dy >= 1 && comp->prec >= 1 &&
-               comp->prec <= 16 && comp->w <= form->width && comp->h <= form->height;
+               comp->prec <= 16 && comp->w <= form->width / r && comp->h <= form->height / r;
     }
     if (!good)
         snprintf(reason, 256, "a JPEG 2000 of %u channels, %u x %u px, in a tile of %lld x %lld",
@@ -71,10 +72,10 @@ static int value_at(const opj_image_comp_t *comp, const opj_image_comp_t *first,
 {
     const int64_t u = x * (int64_t)first->dx / comp->dx, v = y * (int64_t)first->dy / comp->dy;
     const int64_t column = u < comp->w ? u : comp->w - 1, row = v < comp->h ? v : comp->h - 1;
-    const int most = (1 << comp->prec) - 1;
+    const int max = (1 << comp->prec) - 1;
     int value = comp->data[row * comp->w + column] + (comp->sgnd ? 1 << (comp->prec - 1) : 0);
-    value = value < 0 ? 0 : value > most ? most : value;
-    return comp->prec == 8 ? value : (value * 255 + most / 2) / most;
+    value = value < 0 ? 0 : value > max ? max : value;
+    return comp->prec == 8 ? value : (value * 255 + max / 2) / max;
 }
 
 static unsigned char clamped(double value)
@@ -82,18 +83,29 @@ static unsigned char clamped(double value)
     return (unsigned char)(value <= 0 ? 0 : value >= 255 ? 255 : value + 0.5);
 }
 
-static void put_pixels(const opj_image_t *image, const struct hrf_jp2k_form *form,
+/* A codestream whose channels are transformed into three others before they are coded (ISO/IEC
+ * 15444-1, annex G) is of RGB: OpenJPEG has transformed them back. */
+static bool says_rgb(opj_codec_t *codec)
+{
+    opj_codestream_info_v2_t *info = opj_get_cstr_info(codec);
+    const bool is_transformed = info != NULL && info->m_default_tile_info.mct == 1;
+    opj_destroy_cstr_info(&info);
+    return is_transformed;
+}
+
+static void put_pixels(const opj_image_t *image, const struct hrf_jp2k_form *form, bool is_ycc,
                        unsigned char *rgb)
 {
     const opj_image_comp_t *comps = image->comps;
+    const int64_t stride = form->width / (form->reduction > 1 ? form->reduction : 1);
     const bool is_gray = image->numcomps == 1;
     for (int64_t y = 0; y < comps[0].h; y++)
         for (int64_t x = 0; x < comps[0].w; x++) {
-            unsigned char *out = rgb + (y * form->width + x) * 3;
+            unsigned char *out = rgb + (y * stride + x) * 3;
             int v[3];
             for (int c = 0; c < 3; c++)
                 v[c] = value_at(&comps[is_gray ? 0 : c], &comps[0], x, y);
-            if (form->is_ycc && !is_gray) { /* ITU-R BT.601, full range */
+            if (is_ycc && !is_gray) { /* ITU-R BT.601, full range */
                 out[0] = clamped(v[0] + 1.402 * (v[2] - 128));
                 out[1] = clamped(v[0] - 0.344136 * (v[1] - 128) - 0.714136 * (v[2] - 128));
                 out[2] = clamped(v[0] + 1.772 * (v[1] - 128));
@@ -110,6 +122,8 @@ static bool decode(opj_codec_t *codec, opj_stream_t *stream, const struct hrf_jp
 {
     opj_dparameters_t parameters;
     opj_set_default_decoder_parameters(&parameters);
+    for (int32_t r = form->reduction; r > 1; r /= 2)
+        parameters.cp_reduce++;
     if (!opj_setup_decoder(codec, &parameters) || !opj_read_header(stream, codec, image))
         return false;
     /* before memory is taken: the size that the file states */
@@ -123,7 +137,7 @@ static bool decode(opj_codec_t *codec, opj_stream_t *stream, const struct hrf_jp
     if (!opj_decode(codec, stream, *image) || !opj_end_decompress(codec, stream) ||
         !is_good(*image, form, reason))
         return false;
-    put_pixels(*image, form, rgb);
+    put_pixels(*image, form, form->is_ycc && !says_rgb(codec), rgb);
     return true;
 }
 

@@ -145,7 +145,7 @@ static bool copy_tables(const struct hrf_jpeg_form *form, struct stream *s)
     return copy_segments(form, s, &has_frame, &last) && last == END && !has_frame;
 }
 
-size_t hrf_jpeg_stream_most(const struct hrf_jpeg_form *form, size_t n_bytes)
+size_t hrf_jpeg_stream_max(const struct hrf_jpeg_form *form, size_t n_bytes)
 {
     return 2 + (form->tables != NULL ? form->n_tables : 0) + n_bytes;
 }
@@ -167,7 +167,7 @@ size_t hrf_jpeg_stream_make(const struct hrf_jpeg_form *form, const void *data, 
 
 bool hrf_jpeg_form_is_plain(const struct hrf_jpeg_form *form)
 {
-    HRF_AUTO_FREE unsigned char *scratch = hrf_alloc(hrf_jpeg_stream_most(form, 0));
+    HRF_AUTO_FREE unsigned char *scratch = hrf_try_alloc(hrf_jpeg_stream_max(form, 0));
     struct stream s = { .out = scratch };
     return scratch != NULL && copy_tables(form, &s);
 }

@@ -19,9 +19,9 @@ struct hrf_jpeg_form {
 
 enum { HRF_JPEG_MAX_REDUCTION = 4 };
 
-/* rgb[height / reduction][width / reduction][3]; reduction: 1, 2 or 4, which the inverse DCT makes,
- * and which divides width and height. False: the data is not a sound JPEG of three channels and
- * that size; a warning of libjpeg counts as unsound. */
+/* Decodes a tile to rgb[height / reduction][width / reduction][3]. The inverse DCT makes the
+ * reduction of 1, 2 or 4, which must divide width and height. False: the data is not a sound JPEG
+ * of three channels and that size; a warning of libjpeg counts as unsound. */
 bool hrf_jpeg_tile_decode(const struct hrf_jpeg_form *form, const void *data, size_t n_bytes,
                           int32_t reduction, unsigned char *rgb);
 

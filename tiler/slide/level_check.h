@@ -1,12 +1,14 @@
 /* level_check.h - checks that two levels of a slide show the same picture.
  *
- * If tiles of a level are lost, empty or wrongly decoded, OpenSlide returns white or garbage
- * without an error, while the tissue was found on another level. Therefore pixels read from one
- * level are compared with a coarser level, by the mean colours of overlapping squares of 8 x 8
- * cells; a cell is a pixel of about 8 um. The other level gives a range of means, for shifts of up
- * to one cell. Two levels differ if the mean of a square lies outside that range by more than a
- * tolerance. Pixels that pass are therefore right to within the tolerance in every square of 64 um.
- * The tolerances and the reasons for them are in level_check.c.
+ * If tiles of a level are lost, empty, misplaced or wrongly decoded, OpenSlide returns white,
+ * garbage or other tissue without an error, while the tissue was found on another level. Therefore
+ * pixels read from one level are compared with a coarser level, in overlapping squares of 64 um of
+ * cells of about 4 um. The other level may be shifted by up to one cell. Two levels differ in a
+ * square
+ * - if its mean colour lies outside the range of the other level's means by more than a tolerance,
+ * - or if both levels have texture there, and their cells do not correlate at any of the shifts.
+ * Pixels that pass are therefore right to within the tolerance in every square of 64 um. The
+ * tolerances and the reasons for them are in level_check.c.
  */
 #ifndef HRF_TILER_SLIDE_LEVEL_CHECK_H
 #define HRF_TILER_SLIDE_LEVEL_CHECK_H
@@ -24,14 +26,18 @@ struct hrf_level_check; /* opaque: scratch of one thread */
 struct hrf_level_difference {
     int64_t column, row, width, height; /* in cells */
     unsigned char one[3], other[3];     /* mean RGB of each image in it */
+    bool has_colour;                    /* the means differ; else the texture does */
+    double correlation;                 /* of the texture */
 };
-/* one[height][width][3]; other[height + 2][width + 2][3] has one cell more on every side. False:
- * they show the same, *out is untouched. Pure. */
+/* Compares one[height][width][3] with other[height + 2][width + 2][3], which has one cell more on
+ * every side, in squares of square x square cells, 16 at most. False: they show the same picture,
+ * and *out is unchanged. Pure. */
 bool hrf_level_difference_find(const unsigned char *one, const unsigned char *other, int64_t width,
-                               int64_t height, struct hrf_level_difference *out);
+                               int64_t height, int64_t square, struct hrf_level_difference *out);
 
-/* For patches of `size` px at `mpp` um/px as hrf_patch_reader reads them; mpp_x and mpp_y belong to
- * the slide's level 0. *out is NULL if the slide has no coarser level to compare with. */
+/* Creates a check for patches of `size` px at `mpp` um/px as hrf_patch_reader reads them; mpp_x and
+ * mpp_y belong to the slide's level 0. *out is NULL if the slide has no coarser level to compare
+ * with. */
 HRF_CHECKED enum hrf_status hrf_level_check_create(struct hrf_slide *slide, double mpp_x,
                                                    double mpp_y, int64_t size, double mpp,
                                                    struct hrf_level_check **out,
@@ -44,14 +50,15 @@ HRF_DEFINE_AUTO(hrf_level_check)
 HRF_CHECKED enum hrf_status hrf_level_check_rows(struct hrf_level_check *check, int64_t x0,
                                                  int64_t y0, int64_t first_row, int64_t n_rows,
                                                  const unsigned char *rgb, struct hrf_error *err);
-/* The same while the patch is read: begin, every row from first_row on in order, counted from it,
- * and the end once all were shown. */
+/* The same in steps, while the patch is read: begin, then all rows in order, which
+ * hrf_take_rows (patch_reader.h) describes, then the end. */
 void hrf_level_check_begin(struct hrf_level_check *check, int64_t first_row);
-void hrf_level_check_row(struct hrf_level_check *check, int64_t row, const unsigned char *rgb);
+void hrf_level_check_take(struct hrf_level_check *check, int64_t row, int64_t n,
+                          const unsigned char *rgb, int64_t stride);
 HRF_CHECKED enum hrf_status hrf_level_check_end(struct hrf_level_check *check, int64_t x0,
                                                 int64_t y0, struct hrf_error *err);
-/* HRF_E_USER with that text, for levels compared by the caller; x0, y0, width and height of the
- * place in level-0 px. */
+/* Returns HRF_E_USER with such a text, for levels that the caller has compared; `place` is x0, y0,
+ * width and height in level-0 px. */
 enum hrf_status hrf_level_check_refuse(const struct hrf_slide *slide, int32_t one_level,
                                        int32_t other_level, const int64_t place[4],
                                        const struct hrf_level_difference *difference,

@@ -2,6 +2,9 @@
 #include "tiler/slide/level_read.h"
 
 #include "base/clock.h"
+#include "base/guard.h"
+#include "base/min_max.h"
+#include "tiler/slide/jp2k_tile.h"
 #include "tiler/slide/jpeg_stream.h"
 #include "tiler/slide/slide_private.h"
 
@@ -13,9 +16,12 @@ bool hrf_level_has_tiles(const struct hrf_slide *slide, int32_t level, int32_t r
 {
     const struct hrf_level_table *table = &slide->table.level[level];
     if (table->width == 0 || reduction == 1)
-        return table->width > 0;
-    return table->offsets != NULL && reduction <= HRF_JPEG_MAX_REDUCTION &&
-           table->tile_width % reduction == 0 && table->tile_height % reduction == 0;
+        return table->width > 0 && !table->is_by_strips;
+    const int32_t max = table->offsets != NULL        ? HRF_JPEG_MAX_REDUCTION
+                        : table->jp2k_offsets != NULL ? HRF_JP2K_MAX_REDUCTION
+                                                      : 1;
+    return reduction <= max && table->tile_width % reduction == 0 &&
+           table->tile_height % reduction == 0;
 }
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -121,9 +127,9 @@ static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_til
     const struct hrf_level_table *table = &slide->table.level[grid.level];
     const int64_t width = table->tile_width, height = table->tile_height, r = grid.reduction;
     const bool is_raster = slide->raster != NULL;
-    HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array(is_raster ? 1 : (size_t)(width * height),
-                                                   sizeof *argb);
-    HRF_AUTO_FREE unsigned char *whole = r > 1 ? hrf_alloc_array((size_t)(width * height), 3)
+    HRF_AUTO_FREE uint32_t *argb = hrf_try_alloc_array(is_raster ? 1 : (size_t)(width * height),
+                                                       sizeof *argb);
+    HRF_AUTO_FREE unsigned char *whole = r > 1 ? hrf_try_alloc_array((size_t)(width * height), 3)
                                                : NULL;
     HRF_CHECK_MEMORY(argb != NULL && (r == 1 || whole != NULL), err, "no memory for a tile of '%s'",
                      slide->shown);
@@ -163,9 +169,13 @@ static enum hrf_status load_tile(void *context, struct hrf_tile_grid grid, int64
 {
     struct hrf_slide *slide = context;
     const struct hrf_level_table *table = &slide->table.level[grid.level];
+    HRF_GUARD_NOTE(slide->path);
     if (table->offsets != NULL &&
         (decode_ahead(slide, grid, row * table->columns + column, rgb) ||
          hrf_tile_table_decode(&slide->table, grid.level, column, row, grid.reduction, rgb)))
+        return HRF_OK;
+    if (table->jp2k_offsets != NULL && grid.reduction > 1 &&
+        hrf_tile_table_decode_jp2k(&slide->table, grid.level, column, row, grid.reduction, rgb))
         return HRF_OK;
     return load_by_openslide(slide, grid, column, row, rgb, err);
 }
@@ -189,7 +199,7 @@ static const unsigned char *part_row(const struct part *part, int64_t v)
 }
 
 static enum hrf_status get_part(struct hrf_slide *slide, const struct hrf_level_region *region,
-                                int64_t column, int64_t row, struct part *out,
+                                int64_t column, int64_t row, struct part *out, bool *met_white,
                                 struct hrf_error *err)
 {
     const struct hrf_level_table *table = &slide->table.level[region->grid.level];
@@ -205,8 +215,8 @@ static enum hrf_status get_part(struct hrf_slide *slide, const struct hrf_level_
     HRF_TRY(hrf_tile_cache_get(slide->cache, region->grid, column, row,
                                (size_t)(part.width * height * 3), load_tile, slide, &part.tile,
                                &part.pixels, err));
-    if (hrf_bad_tile_is_listed(slide, region->grid.level, column, row))
-        hrf_count_white_read();
+    if (met_white != NULL && hrf_bad_tile_is_listed(slide, region->grid.level, column, row))
+        *met_white = true;
     *out = part;
     return HRF_OK;
 }
@@ -218,11 +228,11 @@ static void put_part(struct hrf_slide *slide, const struct part *part)
 }
 
 static enum hrf_status copy_tile(struct hrf_slide *slide, const struct hrf_level_region *region,
-                                 int64_t column, int64_t row, unsigned char *rgb,
+                                 int64_t column, int64_t row, unsigned char *rgb, bool *met_white,
                                  struct hrf_error *err)
 {
     struct part part;
-    HRF_TRY(get_part(slide, region, column, row, &part, err));
+    HRF_TRY(get_part(slide, region, column, row, &part, met_white, err));
     for (int64_t v = part.y.begin; v < part.y.end && part.tile != NULL; v++)
         memcpy(rgb + (v * region->width + part.x.begin) * 3, part_row(&part, v),
                (size_t)(part.x.end - part.x.begin) * 3);
@@ -247,7 +257,7 @@ static bool is_covered(const struct hrf_slide *slide, const struct hrf_level_reg
 }
 
 enum hrf_status hrf_level_read(struct hrf_slide *slide, const struct hrf_level_region *region,
-                               unsigned char *rgb, struct hrf_error *err)
+                               unsigned char *rgb, bool *met_white, struct hrf_error *err)
 {
     assert(hrf_level_has_tiles(slide, region->grid.level, region->grid.reduction));
     const struct hrf_tile_range range = tiles_of(slide, region);
@@ -256,7 +266,7 @@ enum hrf_status hrf_level_read(struct hrf_slide *slide, const struct hrf_level_r
     HRF_TRY(hrf_slide_check_damage(slide, err));
     for (int64_t row = range.top; row < range.bottom; row++)
         for (int64_t column = range.left; column < range.right; column++)
-            HRF_TRY(copy_tile(slide, region, column, row, rgb, err));
+            HRF_TRY(copy_tile(slide, region, column, row, rgb, met_white, err));
     return HRF_OK;
 }
 
@@ -264,45 +274,50 @@ enum hrf_status hrf_level_read(struct hrf_slide *slide, const struct hrf_level_r
 struct visit {
     struct hrf_slide *slide;
     const struct hrf_level_region *region;
-    struct part *parts;  /* of one row of tiles */
-    unsigned char *line; /* [region->width][3] */
-    hrf_take_row *take;
+    struct part *parts;   /* of one row of tiles */
+    unsigned char *lines; /* [AT_ONCE][region->width][3] */
+    hrf_take_rows *take;
     void *context;
+    bool *met_white;
 };
+enum { AT_ONCE = 8 }; /* rows that are handed over together */
 
 static void take_white(const struct visit *visit, int64_t begin, int64_t end)
 {
+    const int64_t stride = visit->region->width * 3;
     if (begin < end)
-        memset(visit->line, 255, (size_t)visit->region->width * 3);
-    for (int64_t v = begin; v < end; v++)
-        visit->take(visit->context, v, visit->line);
+        memset(visit->lines, 255, (size_t)(AT_ONCE * stride));
+    for (int64_t v = begin; v < end; v += AT_ONCE)
+        visit->take(visit->context, v, hrf_min(AT_ONCE, end - v), visit->lines, stride);
 }
 
-/* Rows of a patch are short and far apart: the processor's own prefetching does not follow them. */
-static void prefetch(const unsigned char *row, int64_t n_bytes)
+/* Rows of the region that lie in one tile as a whole: they are taken from the tile's memory. */
+static void take_tile_rows(const struct visit *visit, const struct part *part)
 {
-    for (int64_t at = 0; at < n_bytes; at += 64)
-        __builtin_prefetch(row + at);
+    const int64_t width = visit->region->width;
+    for (int64_t v = part->y.begin; v < part->y.end; v += AT_ONCE) {
+        for (int64_t next = v + AT_ONCE; next < hrf_min(v + AT_ONCE + HRF_ROWS_AHEAD, part->y.end);
+             next++)
+            hrf_prefetch_row(part_row(part, next), width * 3);
+        visit->take(visit->context, v, hrf_min(AT_ONCE, part->y.end - v), part_row(part, v),
+                    part->width * 3);
+    }
 }
 
-/* The rows of one row of tiles, n of which the region meets: where one tile has all of a row, the
- * tile's own memory. */
-static void take_rows(const struct visit *visit, int64_t n, struct span y)
+/* Rows of the region that n tiles have parts of. */
+static void take_joined_rows(const struct visit *visit, int64_t n, struct span y)
 {
-    enum { AHEAD = 2 }; /* rows */
-    const struct part *parts = visit->parts;
-    const bool is_one = n == 1 && parts[0].tile != NULL && parts[0].x.begin == 0 &&
-                        parts[0].x.end == visit->region->width;
-    if (!is_one)
-        memset(visit->line, 255, (size_t)visit->region->width * 3);
-    for (int64_t v = y.begin; v < y.end; v++) {
-        if (is_one && v + AHEAD < y.end)
-            prefetch(part_row(&parts[0], v + AHEAD), visit->region->width * 3);
-        for (int64_t i = 0; i < n && !is_one; i++)
-            if (parts[i].tile != NULL)
-                memcpy(visit->line + parts[i].x.begin * 3, part_row(&parts[i], v),
-                       (size_t)(parts[i].x.end - parts[i].x.begin) * 3);
-        visit->take(visit->context, v, is_one ? part_row(&parts[0], v) : visit->line);
+    const int64_t stride = visit->region->width * 3;
+    memset(visit->lines, 255, (size_t)(AT_ONCE * stride));
+    for (int64_t first = y.begin; first < y.end; first += AT_ONCE) {
+        const int64_t end = hrf_min(first + AT_ONCE, y.end);
+        for (int64_t i = 0; i < n; i++) {
+            const struct part *part = &visit->parts[i];
+            for (int64_t v = first; v < end && part->tile != NULL; v++)
+                memcpy(visit->lines + (v - first) * stride + part->x.begin * 3, part_row(part, v),
+                       (size_t)(part->x.end - part->x.begin) * 3);
+        }
+        visit->take(visit->context, first, end - first, visit->lines, stride);
     }
 }
 
@@ -314,13 +329,18 @@ static enum hrf_status visit_tiles(const struct visit *visit, struct hrf_tile_ra
     enum hrf_status status = HRF_OK;
     int64_t i = 0;
     for (; i < n && status == HRF_OK; i++)
-        status = get_part(visit->slide, visit->region, range.left + i, row, &visit->parts[i], err);
+        status = get_part(visit->slide, visit->region, range.left + i, row, &visit->parts[i],
+                          visit->met_white, err);
     *decode_ns += hrf_clock_ns() - start;
     if (status == HRF_OK && n > 0) {
-        const struct span y = visit->parts[0].y;
-        take_white(visit, *next, y.begin);
-        take_rows(visit, n, y);
-        *next = y.end;
+        const struct part *first = &visit->parts[0];
+        take_white(visit, *next, first->y.begin);
+        if (n == 1 && first->tile != NULL && first->x.begin == 0 &&
+            first->x.end == visit->region->width)
+            take_tile_rows(visit, first);
+        else
+            take_joined_rows(visit, n, first->y);
+        *next = first->y.end;
     }
     while (--i >= 0)
         put_part(visit->slide, &visit->parts[i]);
@@ -328,17 +348,16 @@ static enum hrf_status visit_tiles(const struct visit *visit, struct hrf_tile_ra
 }
 
 enum hrf_status hrf_level_visit(struct hrf_slide *slide, const struct hrf_level_region *region,
-                                hrf_take_row *take, void *context, int64_t *decode_ns,
-                                struct hrf_error *err)
+                                hrf_take_rows *take, void *context, int64_t *decode_ns,
+                                bool *met_white, struct hrf_error *err)
 {
     assert(hrf_level_has_tiles(slide, region->grid.level, region->grid.reduction));
     const struct hrf_tile_range range = tiles_of(slide, region);
     const size_t n = (size_t)(range.right - range.left);
     HRF_AUTO_FREE struct part *parts = hrf_calloc(n + 1, sizeof *parts);
-    HRF_AUTO_FREE unsigned char *line = hrf_alloc_array((size_t)region->width, 3);
-    HRF_CHECK_MEMORY(parts != NULL && line != NULL, err, "no memory for a row of '%s'",
-                     slide->shown);
-    const struct visit visit = { slide, region, parts, line, take, context };
+    HRF_AUTO_FREE unsigned char *lines = hrf_try_alloc_array((size_t)region->width, 3 * AT_ONCE);
+    HRF_CHECK_MEMORY(lines != NULL, err, "no memory for rows of '%s'", slide->shown);
+    const struct visit visit = { slide, region, parts, lines, take, context, met_white };
     int64_t next = 0;
     HRF_TRY(hrf_slide_check_damage(slide, err));
     for (int64_t row = range.top; row < range.bottom; row++)
@@ -384,8 +403,8 @@ enum hrf_status hrf_level_parts(const struct hrf_slide *slide,
                                                 .tile_y = y.skip,
                                                 .width = x.end - x.begin,
                                                 .height = y.end - y.begin,
-                                                .n_bytes = hrf_jpeg_stream_most(&table->form,
-                                                                                length) };
+                                                .n_bytes = hrf_jpeg_stream_max(&table->form,
+                                                                               length) };
             if (part.width > 0 && part.height > 0 && length > 0)
                 HRF_TRY(take(context, &part, err));
         }
@@ -413,7 +432,7 @@ enum hrf_status hrf_level_tile_check(struct hrf_slide *slide, int32_t level, int
                                      int64_t row, struct hrf_error *err)
 {
     const struct hrf_level_table *table = &slide->table.level[level];
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array(
+    HRF_AUTO_FREE unsigned char *rgb = hrf_try_alloc_array(
         (size_t)(table->tile_width * table->tile_height), 3);
     HRF_CHECK_MEMORY(rgb != NULL, err, "no memory for a tile of '%s'", slide->shown);
     return load_tile(slide, (struct hrf_tile_grid){ level, 1 }, column, row, rgb, err);
@@ -455,8 +474,7 @@ static enum hrf_status list_tiles(struct hrf_slide *slide, struct hrf_tile_grid 
         for (int64_t column = range.left; column < range.right; column++) {
             const int64_t i = row * table->columns + column;
             if (table->offsets[i] <= end && table->lengths[i] <= end - table->offsets[i])
-                HRF_TRY(
-                    hrf_read_ahead_add(slide->ahead, i, table->offsets[i], table->lengths[i], err));
+                hrf_read_ahead_add(slide->ahead, i, table->offsets[i], table->lengths[i]);
         }
     return HRF_OK;
 }

@@ -26,13 +26,13 @@ static enum hrf_status read_band(struct hrf_slide *slide, int32_t level, int64_t
     const int64_t wide = slide->info.level[level].width, high = slide->info.level[level].height;
     const int64_t top = y * skip,
                   rows = (n - 1) * skip + 1 < high - top ? (n - 1) * skip + 1 : high - top;
-    HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(rows * wide), sizeof *argb);
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(rows * wide), 3);
+    HRF_AUTO_FREE uint32_t *argb = hrf_try_alloc_array((size_t)(rows * wide), sizeof *argb);
+    HRF_AUTO_FREE unsigned char *rgb = hrf_try_alloc_array((size_t)(rows * wide), 3);
     if (argb == NULL || rgb == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for %lld x %lld px of '%s'",
                              (long long)wide, (long long)rows, slide->shown);
     const int64_t y0 = llround((double)top * slide->info.level[level].downsample);
-    HRF_TRY(hrf_slide_read_argb(slide, level, 0, y0, wide, rows, argb, rgb, err));
+    HRF_TRY(hrf_slide_read_argb(slide, level, 0, y0, wide, rows, argb, rgb, NULL, err));
     for (int64_t i = 0; i < n; i++)
         for (int64_t x = 0; x < width; x++)
             out[i * width + x] = (unsigned char)(argb[i * skip * wide + x * skip] >> 16 & 255);
@@ -51,7 +51,7 @@ enum hrf_status hrf_slide_read_mask(struct hrf_slide *slide, int32_t step, unsig
     const int64_t wide = slide->info.level[level].width, high = slide->info.level[level].height;
     const int64_t w = (wide + skip - 1) / skip, h = (high + skip - 1) / skip;
     const int64_t band = BAND_PIXELS / (wide * skip) > 0 ? BAND_PIXELS / (wide * skip) : 1;
-    HRF_AUTO_FREE unsigned char *pixels = hrf_alloc_array((size_t)w, (size_t)h);
+    HRF_AUTO_FREE unsigned char *pixels = hrf_try_alloc_array((size_t)w, (size_t)h);
     if (pixels == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the mask '%s'", slide->shown);
     for (int64_t y = 0; y < h; y += band) {

@@ -4,9 +4,10 @@
 
 #include "tiler/slide/slide.h"
 
-/* *out (heap): [height][width] of the level whose downsample is `step` (within 1 %), or every k-th
- * pixel of a finer one where there is none; the red channel. Where the file has no data the value
- * is 0: a mask is not composited on white. HRF_E_USER: no level fits, or the data is damaged. */
+/* Reads the red channel of the level whose downsample is `step` (within 1 %), or of every k-th
+ * pixel of a finer level if there is none, into *out (heap, [height][width]). Where the file has no
+ * data the value is 0: a mask is not composited on white. HRF_E_USER: no level fits, or the data is
+ * damaged. */
 HRF_CHECKED enum hrf_status hrf_slide_read_mask(struct hrf_slide *slide, int32_t step,
                                                 unsigned char **out, int64_t *width,
                                                 int64_t *height, struct hrf_error *err);

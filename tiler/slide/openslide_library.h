@@ -1,9 +1,9 @@
 /* openslide_library.h - OpenSlide's functions, of the newest version that is found.
  *
- * It is loaded by the first who asks for it: with what it brings along, loading takes longer than
- * all else that the programs do at their start, and most processes of a run open no slide. The file
- * that $HRF_OPENSLIDE names, else version 4, which reads DICOM, where the loader finds it (Debian
- * 13; the wheel `openslide-bin` of PyPI brings it as a file), else Debian 12's version 3.4.
+ * It is loaded at the first call, because loading it with its dependencies takes longer than the
+ * rest of a program's start, and most processes of a run open no slide. The file is the one that
+ * $HRF_OPENSLIDE names, else version 4, which reads DICOM, if the loader finds it (Debian 13; the
+ * wheel `openslide-bin` of PyPI has it as a file), else Debian 12's version 3.4.
  */
 #ifndef HRF_TILER_SLIDE_OPENSLIDE_LIBRARY_H
 #define HRF_TILER_SLIDE_OPENSLIDE_LIBRARY_H
@@ -23,11 +23,11 @@ struct hrf_openslide {
     void (*read_region)(openslide_t *slide, uint32_t *argb, int64_t x, int64_t y, int32_t level,
                         int64_t width, int64_t height);
     const char *version; /* "3.4.1" */
-    const char *file;    /* it was loaded from */
+    const char *file;    /* the file that it was loaded from */
     /* Why there is none, or why the file that $HRF_OPENSLIDE names is not used; then no function
      * may be called. "": nothing went wrong. */
     char trouble[512];
-    bool is_3; /* with what version 3 does wrong (generic_tiff.c) */
+    bool is_3; /* version 3, whose errors generic_tiff.c works around */
 };
 
 /* Any thread. Never NULL. */

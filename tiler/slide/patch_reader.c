@@ -2,6 +2,7 @@
 #include "tiler/slide/patch_reader.h"
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "tiler/slide/level_read.h"
 #include "tiler/slide/resample.h"
 #include "tiler/slide/slide_private.h"
@@ -15,6 +16,7 @@ static const double level_slack = 1.02;
 
 enum {
     MAX_REDUCTION = 64,
+    MAX_TILE_REDUCTION = 8,
     STRIP_PIXELS =
         1 << 20 /* pixels of the level that are read at once: 4 MiB of ARGB and 3 MiB of RGB */
 };
@@ -27,6 +29,7 @@ struct hrf_patch_reader {
     bool has_tiles;    /* else read by OpenSlide */
     int64_t size;
     bool is_copy;                  /* nothing is resampled */
+    bool met_white;                /* in the rows that were read last */
     double centring_x, centring_y; /* not resampled: half of the extents' difference, in level px */
     struct hrf_resampler resampler;
     /* Read by OpenSlide, else NULL: */
@@ -38,6 +41,11 @@ struct hrf_patch_reader {
 int32_t hrf_patch_reader_level(const struct hrf_patch_reader *reader)
 {
     return reader->level;
+}
+
+bool hrf_patch_reader_met_white(const struct hrf_patch_reader *reader)
+{
+    return reader->met_white;
 }
 
 void hrf_patch_reader_scale(const struct hrf_patch_reader *reader, double *scale_x, double *scale_y)
@@ -56,12 +64,16 @@ static int32_t best_level(const struct hrf_slide_info *info, double wanted)
     return best;
 }
 
-/* The largest reduction of JPEG tiles that keeps the resolution that is wanted. */
-static int32_t best_reduction(const struct hrf_slide *slide, int32_t level, double wanted)
+/* The largest reduction of tiles that keeps the resolution that is wanted. Pixels that are scored
+ * are made of whole JPEG 2000 tiles; a reduced one, of other pixels, serves for comparing. */
+static int32_t best_reduction(const struct hrf_slide *slide, int32_t level, double wanted,
+                              bool is_for_comparing)
 {
     const double downsample = slide->info.level[level].downsample;
     int32_t best = 1;
-    for (int32_t r = 2; r <= HRF_JPEG_MAX_REDUCTION; r *= 2)
+    if (slide->table.level[level].jp2k_offsets != NULL && !is_for_comparing)
+        return 1;
+    for (int32_t r = 2; r <= MAX_TILE_REDUCTION; r *= 2)
         if (downsample * r <= wanted * level_slack && hrf_level_has_tiles(slide, level, r))
             best = r;
     return best;
@@ -77,7 +89,7 @@ void hrf_patch_reader_destroy(struct hrf_patch_reader *reader)
     hrf_free(reader);
 }
 
-static enum hrf_status alloc_strip(struct hrf_patch_reader *reader, struct hrf_error *err)
+static void alloc_strip(struct hrf_patch_reader *reader)
 {
     const int64_t width = reader->resampler.x.extent, height = reader->resampler.y.extent;
     const int64_t rows = width < STRIP_PIXELS ? STRIP_PIXELS / width : 1;
@@ -85,14 +97,11 @@ static enum hrf_status alloc_strip(struct hrf_patch_reader *reader, struct hrf_e
     const size_t n = (size_t)(reader->strip_rows * width);
     reader->argb = hrf_alloc_array(n, sizeof reader->argb[0]);
     reader->strip = hrf_alloc_array(n, 3);
-    HRF_CHECK_MEMORY(reader->argb != NULL && reader->strip != NULL, err,
-                     "no memory to read patches of %lld px", (long long)reader->size);
-    return HRF_OK;
 }
 
-enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, double mpp_y,
-                                        int64_t size, double mpp, struct hrf_patch_reader **out,
-                                        struct hrf_error *err)
+static enum hrf_status create(struct hrf_slide *slide, double mpp_x, double mpp_y, int64_t size,
+                              double mpp, bool is_for_comparing, struct hrf_patch_reader **out,
+                              struct hrf_error *err)
 {
     if (size < 1 || size > INT16_MAX || !(mpp > 0) || !(mpp_x > 0) || !(mpp_y > 0))
         return hrf_error_set(err, HRF_E_USER,
@@ -100,13 +109,12 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
                              "possible; 1 to %d px and resolutions above 0 are",
                              (long long)size, mpp, slide->shown, mpp_x, mpp_y, INT16_MAX);
     HRF_AUTO(hrf_patch_reader) reader = hrf_calloc(1, sizeof *reader);
-    HRF_CHECK_MEMORY(reader != NULL, err, "no memory for a patch reader");
     reader->slide = slide;
     reader->size = size;
     const double wanted = mpp / fmax(mpp_x, mpp_y);
     reader->level = best_level(&slide->info, wanted);
-    reader->has_tiles = hrf_level_has_tiles(slide, reader->level, 1);
-    reader->reduction = best_reduction(slide, reader->level, wanted);
+    reader->reduction = best_reduction(slide, reader->level, wanted, is_for_comparing);
+    reader->has_tiles = hrf_level_has_tiles(slide, reader->level, reader->reduction);
     reader->downsample = slide->info.level[reader->level].downsample * reader->reduction;
     double scale_x = mpp / (mpp_x * reader->downsample);
     double scale_y = mpp / (mpp_y * reader->downsample);
@@ -114,17 +122,32 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "'%s' has no level near %g um/px: its coarsest is %g um/px, and "
                              "reducing more than %d times is refused; give the slide a pyramid "
-                             "or take a finer tiler.patch.mpp",
+                             "or take a finer {tiler.patch.mpp}",
                              slide->shown, mpp, mpp_x * slide->info.level[reader->level].downsample,
                              MAX_REDUCTION);
     reader->is_copy = fmax(fabs(scale_x - 1), fabs(scale_y - 1)) * (double)size < 1;
     reader->centring_x = (scale_x - 1) * (double)size / 2;
     reader->centring_y = (scale_y - 1) * (double)size / 2;
-    HRF_TRY(hrf_resampler_init(&reader->resampler, size, scale_x, scale_y, err));
+    hrf_resampler_init(&reader->resampler, size, scale_x, scale_y);
     if (!reader->has_tiles)
-        HRF_TRY(alloc_strip(reader, err));
+        alloc_strip(reader);
     HRF_MOVE(*out, reader);
     return HRF_OK;
+}
+
+enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, double mpp_y,
+                                        int64_t size, double mpp, struct hrf_patch_reader **out,
+                                        struct hrf_error *err)
+{
+    return create(slide, mpp_x, mpp_y, size, mpp, false, out, err);
+}
+
+enum hrf_status hrf_patch_reader_create_for_comparing(struct hrf_slide *slide, double mpp_x,
+                                                      double mpp_y, int64_t size, double mpp,
+                                                      struct hrf_patch_reader **out,
+                                                      struct hrf_error *err)
+{
+    return create(slide, mpp_x, mpp_y, size, mpp, true, out, err);
 }
 
 /* The rows [first, first + n) of a patch or of a region. */
@@ -151,7 +174,7 @@ static struct hrf_level_region part_of(const struct hrf_patch_reader *reader,
 /* OpenSlide's strips begin at the same rows for every part of a region, so that a row's bytes do
  * not depend on which rows are asked for. */
 static enum hrf_status visit_strips(struct hrf_patch_reader *reader, const struct region *region,
-                                    struct rows rows, hrf_take_row *take, void *context,
+                                    struct rows rows, hrf_take_rows *take, void *context,
                                     int64_t *decode_ns, struct hrf_error *err)
 {
     const int64_t strip = reader->strip_rows, end = rows.first + rows.n;
@@ -160,22 +183,24 @@ static enum hrf_status visit_strips(struct hrf_patch_reader *reader, const struc
         const int64_t y0 = region->y0 + llround((double)row * reader->downsample);
         const int64_t start = hrf_clock_ns();
         HRF_TRY(hrf_slide_read_argb(reader->slide, reader->level, region->x0, y0, region->width, n,
-                                    reader->argb, reader->strip, err));
+                                    reader->argb, reader->strip, &reader->met_white, err));
         *decode_ns += hrf_clock_ns() - start;
-        for (int64_t r = row > rows.first ? row : rows.first; r < row + n && r < end; r++)
-            take(context, r - rows.first, reader->strip + 3 * (r - row) * region->width);
+        const int64_t from = hrf_max(row, rows.first), to = hrf_min(row + n, end);
+        take(context, from - rows.first, to - from,
+             reader->strip + 3 * (from - row) * region->width, 3 * region->width);
     }
     return HRF_OK;
 }
 
 /* Hands over rows of a region of the level, counted from the first of them. */
 static enum hrf_status visit_region(struct hrf_patch_reader *reader, const struct region *region,
-                                    struct rows rows, hrf_take_row *take, void *context,
+                                    struct rows rows, hrf_take_rows *take, void *context,
                                     int64_t *decode_ns, struct hrf_error *err)
 {
     const struct hrf_level_region part = part_of(reader, region, rows.first, rows.n);
     if (reader->has_tiles)
-        return hrf_level_visit(reader->slide, &part, take, context, decode_ns, err);
+        return hrf_level_visit(reader->slide, &part, take, context, decode_ns, &reader->met_white,
+                               err);
     return visit_strips(reader, region, rows, take, context, decode_ns, err);
 }
 
@@ -229,14 +254,16 @@ struct resampling {
     int64_t first, width; /* row and px of the region */
 };
 
-static void resample_row(void *context, int64_t row, const unsigned char *rgb)
+static void resample_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
+                          int64_t stride)
 {
     const struct resampling *r = context;
-    hrf_resampler_row(r->resampler, r->first + row, rgb, r->width);
+    for (int64_t k = 0; k < n; k++)
+        hrf_resampler_row(r->resampler, r->first + row + k, rgb + k * stride, r->width);
 }
 
 static enum hrf_status visit_resampled(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
-                                       struct rows rows, hrf_take_row *take, void *context,
+                                       struct rows rows, hrf_take_rows *take, void *context,
                                        int64_t *decode_ns, struct hrf_error *err)
 {
     const struct region region = resampled_region(reader, x0, y0);
@@ -245,15 +272,16 @@ static enum hrf_status visit_resampled(struct hrf_patch_reader *reader, int64_t 
     const struct rows input = { first, hrf_axis_last(y, rows.first + rows.n - 1) + 1 - first };
     struct resampling resampling = { &reader->resampler, first, region.width };
     hrf_resampler_begin(&reader->resampler, rows.first, rows.n, take, context);
-    return visit_region(reader, &region, input, resample_row, &resampling, decode_ns, err);
+    return visit_region(reader, &region, input, resample_rows, &resampling, decode_ns, err);
 }
 
 enum hrf_status hrf_patch_reader_visit(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
-                                       int64_t first_row, int64_t n_rows, hrf_take_row *take,
+                                       int64_t first_row, int64_t n_rows, hrf_take_rows *take,
                                        void *context, int64_t *decode_ns, struct hrf_error *err)
 {
     const struct rows rows = { first_row, n_rows };
     assert(first_row >= 0 && n_rows >= 1 && first_row + n_rows <= reader->size);
+    reader->met_white = false;
     if (!reader->is_copy)
         return visit_resampled(reader, x0, y0, rows, take, context, decode_ns, err);
     const struct region region = copied_region(reader, x0, y0);
@@ -265,10 +293,13 @@ struct copying {
     size_t row_bytes;
 };
 
-static void copy_row(void *context, int64_t row, const unsigned char *rgb)
+static void copy_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
+                      int64_t stride)
 {
     const struct copying *copying = context;
-    memcpy(copying->rgb + (size_t)row * copying->row_bytes, rgb, copying->row_bytes);
+    for (int64_t k = 0; k < n; k++)
+        memcpy(copying->rgb + (size_t)(row + k) * copying->row_bytes, rgb + k * stride,
+               copying->row_bytes);
 }
 
 enum hrf_status hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
@@ -279,7 +310,7 @@ enum hrf_status hrf_patch_reader_read_rows(struct hrf_patch_reader *reader, int6
     const int64_t start = hrf_clock_ns();
     int64_t decode = 0;
     struct copying copying = { rgb, 3 * (size_t)reader->size };
-    HRF_TRY(hrf_patch_reader_visit(reader, x0, y0, first_row, n_rows, copy_row, &copying, &decode,
+    HRF_TRY(hrf_patch_reader_visit(reader, x0, y0, first_row, n_rows, copy_rows, &copying, &decode,
                                    err));
     const int64_t all = hrf_clock_ns() - start;
     if (decode_ns != NULL)

@@ -83,8 +83,8 @@ bool hrf_png_read(FILE *file, struct hrf_picture_header *header, unsigned char *
         if (rgb != NULL) {
             ask_for_rgba(png, info);
             const bool is_whole = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;
-            rgba = hrf_alloc_array((size_t)header->width * 4,
-                                   is_whole ? (size_t)header->height : 1);
+            rgba = hrf_try_alloc_array((size_t)header->width * 4,
+                                       is_whole ? (size_t)header->height : 1);
             if (rgba == NULL)
                 png_error(png, "no memory for its pixels");
             read_rows(png, info, rgba, rgb);

@@ -18,15 +18,15 @@
 
 enum {
     HRF_RASTER_LEVELS = 32,
-    HRF_RASTER_MOST_PIXELS = 1 << 27,  /* of a tile or strip: 400 MB of RGB */
-    HRF_RASTER_MOST_PICTURE = 1 << 28, /* of a PNG or JPEG: 800 MB */
-    HRF_RASTER_MOST_TILES = 1 << 26
+    HRF_RASTER_MAX_PIXELS = 1 << 27,  /* of a tile or strip: 400 MB of RGB */
+    HRF_RASTER_MAX_PICTURE = 1 << 28, /* of a PNG or JPEG: 800 MB */
+    HRF_RASTER_MAX_TILES = 1 << 26
 };
 
 struct hrf_raster {
     void (*close)(struct hrf_raster *raster);
-    /* rgb[tile_height][tile_width][3]: a tile; what of it lies beyond the image is left as it is.
-     * Any thread. HRF_E_USER: it does not decode, *reason says why; HRF_E_NOMEM. */
+    /* Decodes a tile to rgb[tile_height][tile_width][3]; its part beyond the image is unchanged.
+     * Any thread. HRF_E_USER: it does not decode, and `reason` says why. HRF_E_NOMEM. */
     enum hrf_status (*read)(struct hrf_raster *raster, int32_t level, int64_t column, int64_t row,
                             unsigned char *rgb, char reason[256]);
     char vendor[16]; /* "tiff", "ome-tiff", "png", "jpeg" */
@@ -34,12 +34,12 @@ struct hrf_raster {
     struct {
         int64_t width, height, tile_width, tile_height; /* px */
     } level[HRF_RASTER_LEVELS];
-    char *description;      /* of a TIFF; heap, NULL: none */
+    char *description;      /* a TIFF's; heap, NULL: none */
     char resolution[2][32]; /* x and y, px per unit, as text; "": none */
     const char *unit;       /* "inch", "centimeter"; NULL: none */
 };
 
-/* HRF_E_USER: the file is no such image, or one that cannot be read; the text says why, without the
+/* HRF_E_USER: the file is not such an image or cannot be read; the text says why, without the
  * file's name. */
 HRF_CHECKED enum hrf_status hrf_raster_open(const char *path, struct hrf_raster **out,
                                             struct hrf_error *err);
@@ -52,7 +52,7 @@ HRF_DEFINE_AUTO(hrf_raster)
 /* True for an OME-TIFF with smaller levels in SubIFDs, which OpenSlide does not see. */
 bool hrf_raster_has_sub_levels(const char *path);
 
-/* Of raster_tiff.c and raster_picture.c: the same for a file of that format. */
+/* In raster_tiff.c and raster_picture.c: hrf_raster_open() for a file of that format. */
 HRF_CHECKED enum hrf_status hrf_raster_open_tiff(const char *path, struct hrf_raster **out,
                                                  struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_raster_open_picture(const char *path, bool is_png,

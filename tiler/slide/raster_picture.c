@@ -46,7 +46,7 @@ static enum hrf_status decode(struct picture *p)
 {
     struct hrf_picture_header header;
     const int64_t width = p->base.level[0].width, height = p->base.level[0].height;
-    unsigned char *rgb = hrf_alloc_array((size_t)width * (size_t)height, 3);
+    unsigned char *rgb = hrf_try_alloc_array((size_t)width * (size_t)height, 3);
     if (rgb == NULL)
         return HRF_E_NOMEM;
     if (!read_file(p, &header, rgb, p->failure)) {
@@ -93,24 +93,22 @@ enum hrf_status hrf_raster_open_picture(const char *path, bool is_png, struct hr
     struct hrf_picture_header header = { .width = 0 };
     char reason[256] = "";
     struct picture *p = hrf_calloc(1, sizeof *p);
-    HRF_CHECK_MEMORY(p != NULL, err, "no memory to open a picture");
     pthread_mutex_init(&p->lock, NULL);
     p->base.close = close_picture;
     p->base.read = read_picture;
     p->is_png = is_png;
     HRF_AUTO(hrf_raster) raster = &p->base;
     p->path = hrf_strdup(path);
-    HRF_CHECK_MEMORY(p->path != NULL, err, "no memory to open a picture");
     if (!read_file(p, &header, NULL, reason))
         return hrf_error_set(err, HRF_E_USER, "it is damaged: %s", reason);
     if (header.width < 1 || header.height < 1)
         return hrf_error_set(err, HRF_E_USER, "it has no pixels");
-    if (header.width > HRF_RASTER_MOST_PICTURE / header.height)
+    if (header.width > HRF_RASTER_MAX_PICTURE / header.height)
         return hrf_error_set(err, HRF_E_USER,
                              "it is %lld x %lld px, and a %s is decoded as a whole: %d Mpx are the "
                              "limit; store it in tiles ('vips tiffsave --tile --pyramid')",
                              (long long)header.width, (long long)header.height,
-                             is_png ? "PNG" : "JPEG", HRF_RASTER_MOST_PICTURE >> 20);
+                             is_png ? "PNG" : "JPEG", HRF_RASTER_MAX_PICTURE >> 20);
     snprintf(raster->vendor, sizeof raster->vendor, "%s", is_png ? "png" : "jpeg");
     raster->n_levels = 1;
     raster->level[0].width = header.width;

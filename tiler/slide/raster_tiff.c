@@ -12,7 +12,7 @@
 #include <string.h>
 #include <tiffio.h>
 
-enum { GROUP_ROWS = 256, MOST_PAGES = 256 };
+enum { GROUP_ROWS = 256, MAX_PAGES = 256 };
 /* Smaller pages are levels if their shape is that of the first within this. */
 static const double shape_slack = 0.02;
 
@@ -59,11 +59,12 @@ static struct handle *take_handle(struct tiff_raster *r, int32_t level)
     if (handle != NULL)
         *at = handle->next;
     pthread_mutex_unlock(&r->lock);
-    if (handle == NULL && (handle = hrf_calloc(1, sizeof *handle)) != NULL) {
+    if (handle == NULL) {
+        handle = hrf_calloc(1, sizeof *handle);
         handle->tiff = TIFFOpen(r->path, "rm");
         handle->level = -1;
     }
-    if (handle == NULL || (handle->tiff != NULL && handle->level == level))
+    if (handle->tiff != NULL && handle->level == level)
         return handle;
     if (handle->tiff == NULL || !TIFFSetSubDirectory(handle->tiff, r->directory[level])) {
         if (handle->tiff != NULL)
@@ -98,12 +99,12 @@ static void put_row(const uint32_t *rgba, int64_t n, unsigned char *rgb)
 static bool read_jp2k(TIFF *tiff, const struct tiff_raster *r, int32_t level, uint32_t piece,
                       int64_t height, unsigned char *rgb, char reason[256])
 {
-    enum { MOST_BYTES = 1 << 28 };
+    enum { MAX_BYTES = 1 << 28 };
     const struct hrf_jp2k_form form = { .width = r->base.level[level].tile_width,
                                         .height = height,
                                         .is_ycc = r->is_ycc[level] };
     const uint64_t n = TIFFGetStrileByteCount(tiff, piece);
-    HRF_AUTO_FREE unsigned char *data = n > 0 && n < MOST_BYTES ? hrf_alloc((size_t)n) : NULL;
+    HRF_AUTO_FREE unsigned char *data = n > 0 && n < MAX_BYTES ? hrf_try_alloc((size_t)n) : NULL;
     if (data == NULL) {
         snprintf(reason, 256, "its data has %llu bytes", (unsigned long long)n);
         return false;
@@ -164,8 +165,8 @@ static enum hrf_status read_tiff_raster(struct hrf_raster *raster, int32_t level
     struct tiff_raster *r = (struct tiff_raster *)(void *)raster;
     const int64_t rows = r->is_tiled[level] ? raster->level[level].tile_height
                                             : r->strip_rows[level];
-    HRF_AUTO_FREE uint32_t *rgba = hrf_alloc_array((size_t)(raster->level[level].tile_width * rows),
-                                                   sizeof *rgba);
+    HRF_AUTO_FREE uint32_t *rgba = hrf_try_alloc_array(
+        (size_t)(raster->level[level].tile_width * rows), sizeof *rgba);
     if (rgba == NULL)
         return HRF_E_NOMEM;
     hrf_tiff_take_messages();
@@ -193,16 +194,16 @@ static enum hrf_status check_size(TIFF *tiff, int64_t width, int64_t height, int
     if (width < 1 || height < 1 || tile_width < 1 || tile_height < 1)
         return hrf_error_set(err, HRF_E_USER, "it has no pixels");
     if (width > INT32_MAX || height > INT32_MAX || tile_width > INT32_MAX ||
-        tile_height > INT32_MAX || tile_width * tile_height > HRF_RASTER_MOST_PIXELS)
+        tile_height > INT32_MAX || tile_width * tile_height > HRF_RASTER_MAX_PIXELS)
         return hrf_error_set(err, HRF_E_USER,
                              "it is %lld x %lld px in pieces of %lld x %lld px; pieces of %d Mpx "
                              "are the limit: store it in tiles ('vips tiffsave --tile --pyramid')",
                              (long long)width, (long long)height, (long long)tile_width,
-                             (long long)tile_height, HRF_RASTER_MOST_PIXELS >> 20);
+                             (long long)tile_height, HRF_RASTER_MAX_PIXELS >> 20);
     const int64_t n = ((width + tile_width - 1) / tile_width) *
                       ((height + tile_height - 1) / tile_height);
     const int64_t there = TIFFIsTiled(tiff) ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
-    if (n > HRF_RASTER_MOST_TILES || (TIFFIsTiled(tiff) && n > there))
+    if (n > HRF_RASTER_MAX_TILES || (TIFFIsTiled(tiff) && n > there))
         return hrf_error_set(err, HRF_E_USER,
                              "it is %lld x %lld px in %lld pieces of %lld x %lld px, of which the "
                              "file has %lld",
@@ -215,7 +216,7 @@ static enum hrf_status check_size(TIFF *tiff, int64_t width, int64_t height, int
 static int64_t group_rows(int64_t width, int64_t height, int64_t strip_rows)
 {
     int64_t rows = strip_rows;
-    while (rows < GROUP_ROWS && rows < height && 2 * rows * width <= HRF_RASTER_MOST_PIXELS)
+    while (rows < GROUP_ROWS && rows < height && 2 * rows * width <= HRF_RASTER_MAX_PIXELS)
         rows += strip_rows;
     return rows < height ? rows : height;
 }
@@ -224,14 +225,16 @@ static int64_t group_rows(int64_t width, int64_t height, int64_t strip_rows)
 static enum hrf_status check_pixels(TIFF *tiff, struct tiff_raster *r, int32_t level,
                                     uint16_t compression, struct hrf_error *err)
 {
-    enum { JP2K = 34712, APERIO_YCC = 33003, APERIO_RGB = 33005 };
+    /* 33003 and 33005 are Aperio's, of YCbCr and of RGB; Bio-Formats writes RGB as 33003 (lossless)
+     * and 33004 (lossy). The codestream decides between them (jp2k_tile.h). */
+    enum { JP2K = 34712, APERIO_YCC = 33003, BIO_FORMATS_LOSSY = 33004, APERIO_RGB = 33005 };
     uint16_t planar = PLANARCONFIG_CONTIG, photometric = 0;
     char why[1024];
     TIFFGetFieldDefaulted(tiff, TIFFTAG_PLANARCONFIG, &planar);
     TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &photometric);
     r->is_jp2k[level] = planar == PLANARCONFIG_CONTIG &&
                         (compression == JP2K || compression == APERIO_YCC ||
-                         compression == APERIO_RGB);
+                         compression == BIO_FORMATS_LOSSY || compression == APERIO_RGB);
     r->is_ycc[level] = compression == APERIO_YCC ||
                        (compression == JP2K && photometric == PHOTOMETRIC_YCBCR);
     if (r->is_jp2k[level])
@@ -306,23 +309,21 @@ static void add_page(TIFF *tiff, struct tiff_raster *r)
 }
 
 /* SubIFDs of the first directory if it has any, else the pages after it. */
-static enum hrf_status add_smaller_levels(TIFF *tiff, struct tiff_raster *r, struct hrf_error *err)
+static void add_smaller_levels(TIFF *tiff, struct tiff_raster *r)
 {
     uint16_t n = 0;
     const uint64_t *offsets = NULL;
     if (!TIFFGetField(tiff, TIFFTAG_SUBIFD, &n, &offsets) || n == 0) {
-        for (int i = 0; i < MOST_PAGES && TIFFReadDirectory(tiff); i++)
+        for (int i = 0; i < MAX_PAGES && TIFFReadDirectory(tiff); i++)
             add_page(tiff, r);
-        return HRF_OK;
+        return;
     }
-    n = n < MOST_PAGES ? n : MOST_PAGES;
+    n = n < MAX_PAGES ? n : MAX_PAGES;
     HRF_AUTO_FREE uint64_t *copy = hrf_alloc_array(n, sizeof *copy); /* setting one frees them */
-    HRF_CHECK_MEMORY(copy != NULL, err, "no memory for %d SubIFDs", n);
     memcpy(copy, offsets, n * sizeof *copy);
     for (uint16_t i = 0; i < n; i++)
         if (TIFFSetSubDirectory(tiff, copy[i]))
             add_page(tiff, r);
-    return HRF_OK;
 }
 
 static void take_texts(TIFF *tiff, struct hrf_raster *raster)
@@ -345,7 +346,7 @@ static enum hrf_status open_levels(TIFF *tiff, struct tiff_raster *r, struct hrf
 {
     HRF_TRY(add_level(tiff, r, err));
     take_texts(tiff, &r->base);
-    HRF_TRY(add_smaller_levels(tiff, r, err));
+    add_smaller_levels(tiff, r);
     const bool is_ome = r->base.description != NULL && strstr(r->base.description, "<OME") != NULL;
     snprintf(r->base.vendor, sizeof r->base.vendor, "%s", is_ome ? "ome-tiff" : "tiff");
     return HRF_OK;
@@ -355,13 +356,11 @@ enum hrf_status hrf_raster_open_tiff(const char *path, struct hrf_raster **out,
                                      struct hrf_error *err)
 {
     struct tiff_raster *r = hrf_calloc(1, sizeof *r);
-    HRF_CHECK_MEMORY(r != NULL, err, "no memory to open a TIFF");
     r->base.close = close_tiff_raster;
     r->base.read = read_tiff_raster;
     pthread_mutex_init(&r->lock, NULL);
     HRF_AUTO(hrf_raster) raster = &r->base;
     r->path = hrf_strdup(path);
-    HRF_CHECK_MEMORY(r->path != NULL, err, "no memory to open a TIFF");
     hrf_tiff_take_messages();
     TIFF *tiff = TIFFOpen(path, "rm");
     if (tiff == NULL)

@@ -12,7 +12,7 @@
  * bytes between two tiles that are read rather than asked for apart. PIECE: of one read. THREADS:
  * reads under way, for tiles that lie apart. */
 enum { GROUP_BYTES = 4 << 20, GAP_BYTES = 64 << 10, PIECE_BYTES = 2 << 20, THREADS = 4 };
-enum { MOST_SPARE = HRF_READ_AHEAD_BYTES / PIECE_BYTES };
+enum { MAX_SPARE = HRF_READ_AHEAD_BYTES / PIECE_BYTES };
 
 struct span {
     uint64_t offset;
@@ -49,8 +49,8 @@ struct hrf_read_ahead {
     bool stop;
     pthread_mutex_t lock;
     pthread_cond_t has_read,
-        has_room; /* those who decode wait for a piece, the threads for memory */
-    unsigned char *spare[MOST_SPARE]; /* [n_spare] of PIECE_BYTES: their pages are there */
+        has_room;                    /* those who decode wait for a piece, the threads for memory */
+    unsigned char *spare[MAX_SPARE]; /* [n_spare] of PIECE_BYTES: their pages are there */
     int n_spare;
     size_t held; /* bytes of pieces and spare memory */
     struct hrf_read_counts counts;
@@ -60,14 +60,13 @@ enum hrf_status hrf_read_ahead_create(int fd, int64_t n_tiles, struct hrf_read_a
                                       struct hrf_error *err)
 {
     struct hrf_read_ahead *ahead = hrf_calloc(1, sizeof *ahead);
-    HRF_CHECK_MEMORY(ahead != NULL, err, "no memory to read ahead");
     pthread_mutex_init(&ahead->lock, NULL);
     pthread_cond_init(&ahead->has_read, NULL);
     pthread_cond_init(&ahead->has_room, NULL);
     ahead->fd = fd;
     ahead->n_tiles = n_tiles;
     ahead->wanted = -1;
-    ahead->span_of = hrf_calloc((size_t)n_tiles + 1, sizeof ahead->span_of[0]);
+    ahead->span_of = hrf_try_calloc((size_t)n_tiles + 1, sizeof ahead->span_of[0]);
     if (ahead->span_of == NULL) {
         hrf_read_ahead_destroy(ahead);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to read %lld tiles ahead",
@@ -107,19 +106,17 @@ void hrf_read_ahead_destroy(struct hrf_read_ahead *ahead)
     hrf_free(ahead);
 }
 
-enum hrf_status hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile, uint64_t offset,
-                                   uint32_t n_bytes, struct hrf_error *err)
+void hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile, uint64_t offset,
+                        uint32_t n_bytes)
 {
     void *spans = ahead->spans;
     if (tile < 0 || tile >= ahead->n_tiles || ahead->span_of[tile] != 0 || n_bytes == 0 ||
         ahead->pieces != NULL)
-        return HRF_OK;
-    HRF_TRY(
-        hrf_array_reserve(&spans, &ahead->capacity, ahead->n_spans + 1, sizeof *ahead->spans, err));
+        return;
+    hrf_array_reserve(&spans, &ahead->capacity, ahead->n_spans + 1, sizeof *ahead->spans);
     ahead->spans = spans;
     ahead->spans[ahead->n_spans++] = (struct span){ offset, n_bytes, 0, tile, false };
     ahead->span_of[tile] = (int64_t)ahead->n_spans;
-    return HRF_OK;
 }
 
 /* ---- pieces ---- */
@@ -157,12 +154,10 @@ static bool joins(const struct piece *piece, const struct span *span)
            span->offset + span->n_bytes - piece->offset <= PIECE_BYTES;
 }
 
-static enum hrf_status make_pieces(struct hrf_read_ahead *ahead, struct hrf_error *err)
+static void make_pieces(struct hrf_read_ahead *ahead)
 {
     ahead->piece_of = hrf_alloc_array(ahead->n_spans + 1, sizeof ahead->piece_of[0]);
     ahead->pieces = hrf_calloc(ahead->n_spans + 1, sizeof ahead->pieces[0]);
-    HRF_CHECK_MEMORY(ahead->piece_of != NULL && ahead->pieces != NULL, err,
-                     "no memory to read %zu tiles ahead", ahead->n_spans);
     sort_spans(ahead);
     for (size_t i = 0; i < ahead->n_spans; i++) {
         const struct span *span = &ahead->spans[i];
@@ -176,7 +171,6 @@ static enum hrf_status make_pieces(struct hrf_read_ahead *ahead, struct hrf_erro
         piece->n_left++;
         ahead->piece_of[i] = ahead->n_pieces - 1;
     }
-    return HRF_OK;
 }
 
 /* ---- the threads that read ---- */
@@ -207,7 +201,7 @@ static size_t memory_of(const struct piece *piece)
 static void drop(struct hrf_read_ahead *ahead, struct piece *piece)
 {
     const size_t n_bytes = memory_of(piece);
-    if (n_bytes == PIECE_BYTES && piece->data != NULL && ahead->n_spare < MOST_SPARE) {
+    if (n_bytes == PIECE_BYTES && piece->data != NULL && ahead->n_spare < MAX_SPARE) {
         ahead->spare[ahead->n_spare++] = piece->data;
     } else {
         ahead->held -= n_bytes;
@@ -249,7 +243,7 @@ static unsigned char *take_memory(struct hrf_read_ahead *ahead, size_t n_bytes)
     ahead->held += n_bytes;
     if ((int64_t)ahead->held > ahead->counts.peak_bytes)
         ahead->counts.peak_bytes = (int64_t)ahead->held;
-    return hrf_alloc(n_bytes);
+    return hrf_try_alloc(n_bytes);
 }
 
 /* Reads the next piece. Called with the lock, which it gives up meanwhile. */
@@ -291,7 +285,7 @@ enum hrf_status hrf_read_ahead_start(struct hrf_read_ahead *ahead, struct hrf_er
 {
     if (ahead->pieces != NULL) /* it has begun */
         return HRF_OK;
-    HRF_TRY(make_pieces(ahead, err));
+    make_pieces(ahead);
     for (int i = 0; i < THREADS && i < ahead->n_pieces; i++) {
         const int native = pthread_create(&ahead->threads[i], NULL, reader_main, ahead);
         if (native != 0 && i == 0)

@@ -1,9 +1,10 @@
-/* read_ahead.h - compressed tiles, read from the file before the threads that decode them ask.
+/* read_ahead.h - reads compressed tiles from the file before the threads that decode them ask for
+ * them.
  *
  * The tiles are listed in the order in which they will be asked for. Threads read them in that
- * order, neighbours in the file in one piece of up to 2 MiB, so that a disk that answers late is
- * asked seldom and early. Pieces that are read and not yet asked for take at most
- * HRF_READ_AHEAD_BYTES. Nothing depends on it but time: what is not there, its caller reads.
+ * order, neighbours in the file in one piece of up to 2 MiB, so that a disk of high latency gets
+ * few and early requests. Pieces that were read and not yet asked for take at most
+ * HRF_READ_AHEAD_BYTES. Only time depends on it: the caller reads a tile that is not there.
  */
 #ifndef HRF_TILER_SLIDE_READ_AHEAD_H
 #define HRF_TILER_SLIDE_READ_AHEAD_H
@@ -18,24 +19,23 @@ enum { HRF_READ_AHEAD_BYTES = 32 << 20 };
 
 struct hrf_read_ahead; /* opaque */
 
-/* For tiles numbered from 0 to n_tiles - 1 of the file `fd`, which is borrowed. */
+/* Creates a list for tiles that are numbered from 0 to n_tiles - 1, of the file `fd` (borrowed). */
 HRF_CHECKED enum hrf_status
 hrf_read_ahead_create(int fd, int64_t n_tiles, struct hrf_read_ahead **out, struct hrf_error *err);
-/* Ends its threads. NULL is fine. */
+/* Ends the threads. NULL is fine. */
 void hrf_read_ahead_destroy(struct hrf_read_ahead *ahead);
 HRF_DEFINE_AUTO(hrf_read_ahead)
 /* Adds a tile to the end of the list, unless it is there or reading has begun. */
-HRF_CHECKED enum hrf_status hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile,
-                                               uint64_t offset, uint32_t n_bytes,
-                                               struct hrf_error *err);
-/* Ends the reading early: whoever waits gets false. */
+void hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile, uint64_t offset,
+                        uint32_t n_bytes);
+/* Stops reading early; a thread that waits for a tile gets NULL. */
 void hrf_read_ahead_stop(struct hrf_read_ahead *ahead);
-/* Begins to read. Pieces that nobody will ask for (tiles that were skipped) are left out or dropped
- * when the memory is needed. */
+/* Starts reading. Pieces that nobody will ask for (of tiles that were skipped) are not read, or are
+ * dropped when the memory is needed. */
 HRF_CHECKED enum hrf_status hrf_read_ahead_start(struct hrf_read_ahead *ahead,
                                                  struct hrf_error *err);
-/* Waits for the tile and lends its bytes until they are put back, once. NULL: it is not listed, was
- * asked for before, was dropped, or could not be read. Any thread. */
+/* Waits for the tile and returns its bytes, which hrf_read_ahead_put() gives back. NULL: the tile
+ * is not listed, was asked for before, was dropped, or could not be read. Any thread. */
 const unsigned char *hrf_read_ahead_take(struct hrf_read_ahead *ahead, int64_t tile);
 void hrf_read_ahead_put(struct hrf_read_ahead *ahead, int64_t tile);
 

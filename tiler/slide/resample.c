@@ -43,8 +43,7 @@ static void set_phase(struct hrf_axis *axis, int64_t size, double phase)
     }
 }
 
-static enum hrf_status init_axis(struct hrf_axis *axis, int64_t size, double scale,
-                                 struct hrf_error *err)
+static void init_axis(struct hrf_axis *axis, int64_t size, double scale)
 {
     axis->scale = scale;
     axis->phase = -1; /* no table yet */
@@ -52,9 +51,6 @@ static enum hrf_status init_axis(struct hrf_axis *axis, int64_t size, double sca
     axis->extent = (int64_t)ceil((double)size * scale) + axis->n_taps + 4;
     axis->first = hrf_alloc_array((size_t)size, sizeof axis->first[0]);
     axis->weights = hrf_alloc_array((size_t)size, (size_t)axis->n_taps * sizeof axis->weights[0]);
-    HRF_CHECK_MEMORY(axis->first != NULL && axis->weights != NULL, err,
-                     "no memory to resample patches of %lld px", (long long)size);
-    return HRF_OK;
 }
 
 /* Adds an input row to the sums of an output row; the first input row sets them. */
@@ -100,19 +96,15 @@ int64_t hrf_axis_last(const struct hrf_axis *y, int64_t j)
     return y->first[j] + t;
 }
 
-enum hrf_status hrf_resampler_init(struct hrf_resampler *r, int64_t size, double scale_x,
-                                   double scale_y, struct hrf_error *err)
+void hrf_resampler_init(struct hrf_resampler *r, int64_t size, double scale_x, double scale_y)
 {
     r->size = size;
-    HRF_TRY(init_axis(&r->x, size, scale_x, err));
-    HRF_TRY(init_axis(&r->y, size, scale_y, err));
+    init_axis(&r->x, size, scale_x);
+    init_axis(&r->y, size, scale_y);
     const double per_row = ceil(1 / scale_y); /* output rows that begin in one input row */
     r->n_open = 2 * (int32_t)per_row + 2;
     r->sums = hrf_alloc_array((size_t)r->n_open * (size_t)r->x.extent, 3 * sizeof r->sums[0]);
     r->line = hrf_alloc_array((size_t)size, 3);
-    HRF_CHECK_MEMORY(r->sums != NULL && r->line != NULL, err,
-                     "no memory to resample patches of %lld px", (long long)size);
-    return HRF_OK;
 }
 
 void hrf_resampler_release(struct hrf_resampler *r)
@@ -131,7 +123,7 @@ void hrf_resampler_set_phase(struct hrf_resampler *r, double phase_x, double pha
     set_phase(&r->y, r->size, phase_y);
 }
 
-void hrf_resampler_begin(struct hrf_resampler *r, int64_t first, int64_t n, hrf_take_row *take,
+void hrf_resampler_begin(struct hrf_resampler *r, int64_t first, int64_t n, hrf_take_rows *take,
                          void *context)
 {
     assert(first >= 0 && n >= 1 && first + n <= r->size);
@@ -152,6 +144,6 @@ void hrf_resampler_row(struct hrf_resampler *r, int64_t row, const unsigned char
     }
     while (r->done < r->end && hrf_axis_last(y, r->done) <= row) {
         emit_row(&r->x, r->size, r->sums + r->done % r->n_open * r->x.extent * 3, r->line);
-        r->take(r->context, r->done++ - r->first, r->line);
+        r->take(r->context, r->done++ - r->first, 1, r->line, 3 * r->size);
     }
 }

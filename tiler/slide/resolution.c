@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The resolutions of possible microscope slides. Scanners that do not know it write 72 dpi, which
- * is 353 um/px. */
-static const double mpp_min = 0.05, mpp_max = 10.0;
-
 const char *hrf_mpp_source_name(enum hrf_mpp_source source)
 {
     static const char *const names[] = { [HRF_MPP_NONE] = "none",
@@ -27,7 +23,7 @@ const char *hrf_mpp_source_name(enum hrf_mpp_source source)
 
 static bool is_sane(double mpp)
 {
-    return mpp >= mpp_min && mpp <= mpp_max; /* false for NaN */
+    return mpp >= HRF_MPP_MIN && mpp <= HRF_MPP_MAX; /* false for NaN */
 }
 
 static bool property_number(const struct hrf_slide *slide, const char *name, double *out)
@@ -194,10 +190,11 @@ static enum hrf_status refuse_none(const struct hrf_slide *slide, struct hrf_err
                  : source == HRF_MPP_JPEG ? "JFIF header says"
                                           : "TIFF tags say",
                  is_sane(x) ? y : x);
-    return hrf_error_set(err, HRF_E_USER,
-                         "'%s' does not say its resolution%s; give it to infer or tile as "
-                         "--slide-mpp, or as 'mpp' in the csv or dataset.mpp in the workflow",
-                         slide->shown, tags);
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "'%s' does not say its resolution%s: give it in um/px as {dataset.mpp}, or "
+        "as the column mpp of a csv of slides",
+        slide->shown, tags);
 }
 
 static enum hrf_status refuse(const struct hrf_slide *slide, double value,
@@ -206,7 +203,8 @@ static enum hrf_status refuse(const struct hrf_slide *slide, double value,
     return hrf_error_set(err, HRF_E_USER,
                          "'%s': a resolution of %g um/px (source: %s) cannot be right; %g to %g "
                          "are accepted",
-                         slide->shown, value, hrf_mpp_source_name(source), mpp_min, mpp_max);
+                         slide->shown, value, hrf_mpp_source_name(source), HRF_MPP_MIN,
+                         HRF_MPP_MAX);
 }
 
 enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp, double workflow_mpp,

@@ -2,6 +2,7 @@
 #include "tiler/slide/slide.h"
 
 #include "base/file.h"
+#include "base/guard.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "tiler/slide/level_read.h"
@@ -113,7 +114,7 @@ static void fill_scanner(struct hrf_slide *slide)
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0] && slide->info.scanner[0] == '\0'; i++) {
         const char *value = hrf_slide_property(slide, names[i]);
-        HRF_AUTO_FREE char *shown = value != NULL ? hrf_text_printable(value) : NULL;
+        HRF_AUTO_FREE char *shown = value != NULL ? hrf_text_escaped(value) : NULL;
         snprintf(slide->info.scanner, sizeof slide->info.scanner, "%s", shown != NULL ? shown : "");
     }
 }
@@ -123,9 +124,7 @@ static enum hrf_status fill_info(struct hrf_slide *slide, struct hrf_error *err)
     struct hrf_slide_info *info = &slide->info;
     openslide_t *os = slide->handle;
     const char *vendor = hrf_openslide()->property(os, OPENSLIDE_PROPERTY_NAME_VENDOR);
-    const char *hash = hrf_openslide()->property(os, OPENSLIDE_PROPERTY_NAME_QUICKHASH1);
     snprintf(info->vendor, sizeof info->vendor, "%s", vendor != NULL ? vendor : "unknown");
-    snprintf(info->quickhash, sizeof info->quickhash, "%s", hash != NULL ? hash : "");
     fill_scanner(slide);
     hrf_openslide()->level0_dimensions(os, &info->width, &info->height);
     info->n_levels = hrf_openslide()->level_count(os);
@@ -218,17 +217,17 @@ static enum hrf_status open_pixels(struct hrf_slide *slide, struct hrf_error *er
 
 enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct hrf_error *err)
 {
+    HRF_GUARD_NOTE(path);
     HRF_AUTO(hrf_slide) slide = hrf_calloc(1, sizeof *slide);
-    if (slide == NULL || (slide->path = hrf_strdup(path)) == NULL ||
-        (slide->shown = hrf_text_printable(path)) == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to open a slide");
+    slide->path = hrf_strdup(path);
+    slide->shown = hrf_text_escaped(path);
     slide->fd = -1;
     pthread_mutex_init(&slide->lock, NULL);
     pthread_rwlock_init(&slide->handle_lock, NULL);
     pthread_rwlock_init(&slide->ahead_lock, NULL);
     HRF_TRY(open_file(path, slide->shown, &slide->fd, err));
     HRF_TRY(open_pixels(slide, err));
-    HRF_TRY(hrf_tile_cache_create(CACHE_BYTES, &slide->cache, err));
+    hrf_tile_cache_create(CACHE_BYTES, &slide->cache);
     HRF_MOVE(*out, slide);
     return HRF_OK;
 }
@@ -239,18 +238,16 @@ void hrf_slide_close(struct hrf_slide *slide)
         return;
     if (slide->handle != NULL)
         hrf_openslide()->close(slide->handle);
-    if (slide->shown != NULL) {
-        pthread_mutex_destroy(&slide->lock);
-        pthread_rwlock_destroy(&slide->handle_lock);
-        pthread_rwlock_destroy(&slide->ahead_lock);
-    }
+    pthread_mutex_destroy(&slide->lock);
+    pthread_rwlock_destroy(&slide->handle_lock);
+    pthread_rwlock_destroy(&slide->ahead_lock);
     hrf_raster_close(slide->raster);
     hrf_sparse_destroy(slide->sparse);
     hrf_bad_list_destroy(slide->bad);
     hrf_tile_table_release(&slide->table);
     hrf_read_ahead_destroy(slide->ahead);
     hrf_tile_cache_destroy(slide->cache);
-    if (slide->shown != NULL && slide->fd >= 0)
+    if (slide->fd >= 0)
         close(slide->fd);
     hrf_free(slide->path);
     hrf_free(slide->shown);
@@ -353,6 +350,7 @@ enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t level, int6
                                     int64_t width, int64_t height, uint32_t *argb,
                                     unsigned char *rgb, char reason[256], struct hrf_error *err)
 {
+    HRF_GUARD_NOTE(slide->path);
     pthread_rwlock_rdlock(&slide->handle_lock);
     enum hrf_status status = try_read(slide, level, x0, y0, width, height, argb, reason);
     pthread_rwlock_unlock(&slide->handle_lock);
@@ -372,7 +370,7 @@ enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t level, int6
 /* The same of an image that OpenSlide does not read: opaque, and white outside. */
 static enum hrf_status read_raster_argb(struct hrf_slide *slide, int32_t level, int64_t x0,
                                         int64_t y0, int64_t width, int64_t height, uint32_t *argb,
-                                        unsigned char *rgb, struct hrf_error *err)
+                                        unsigned char *rgb, bool *met_white, struct hrf_error *err)
 {
     const double downsample = slide->info.level[level].downsample;
     const struct hrf_level_region region = { .grid = { level, 1 },
@@ -380,7 +378,7 @@ static enum hrf_status read_raster_argb(struct hrf_slide *slide, int32_t level, 
                                              .y = llround((double)y0 / downsample),
                                              .width = width,
                                              .height = height };
-    HRF_TRY(hrf_level_read(slide, &region, rgb, err));
+    HRF_TRY(hrf_level_read(slide, &region, rgb, met_white, err));
     for (int64_t i = 0; i < width * height; i++)
         argb[i] = 0xff000000u | (uint32_t)rgb[3 * i] << 16 | (uint32_t)rgb[3 * i + 1] << 8 |
                   rgb[3 * i + 2];
@@ -389,17 +387,18 @@ static enum hrf_status read_raster_argb(struct hrf_slide *slide, int32_t level, 
 
 enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                                     int64_t width, int64_t height, uint32_t *argb,
-                                    unsigned char *rgb, struct hrf_error *err)
+                                    unsigned char *rgb, bool *met_white, struct hrf_error *err)
 {
     struct hrf_bad_tile tile;
     if (slide->raster != NULL)
-        return read_raster_argb(slide, level, x0, y0, width, height, argb, rgb, err);
+        return read_raster_argb(slide, level, x0, y0, width, height, argb, rgb, met_white, err);
     HRF_TRY(hrf_slide_check_damage(slide, err));
     HRF_TRY(hrf_slide_read_once(slide, level, x0, y0, width, height, argb, rgb, tile.reason, err));
     if (tile.reason[0] == '\0')
         return HRF_OK;
     if (slide->bad_policy == HRF_BAD_TILES_ARE_WHITE)
-        return hrf_slide_read_around(slide, level, x0, y0, width, height, argb, rgb, err);
+        return hrf_slide_read_around(slide, level, x0, y0, width, height, argb, rgb, met_white,
+                                     err);
     char reason[sizeof tile.reason];
     memcpy(reason, tile.reason, sizeof reason);
     hrf_bad_tile_find(slide, level, x0, y0, width, height, &tile);
@@ -417,7 +416,7 @@ static bool whole_pixel(int64_t x0, double downsample, int64_t *out)
 }
 
 enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
-                               int64_t width, int64_t height, unsigned char *rgb,
+                               int64_t width, int64_t height, unsigned char *rgb, bool *met_white,
                                struct hrf_error *err)
 {
     enum { CHUNK_PIXELS = 1 << 20 }; /* 4 MiB of ARGB at a time */
@@ -428,17 +427,17 @@ enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x
     struct hrf_level_region region = { .grid = { level, 1 }, .width = width, .height = height };
     if (hrf_level_has_tiles(slide, level, 1) && whole_pixel(x0, downsample, &region.x) &&
         whole_pixel(y0, downsample, &region.y))
-        return hrf_level_read(slide, &region, rgb, err);
+        return hrf_level_read(slide, &region, rgb, met_white, err);
     int64_t rows = width < CHUNK_PIXELS ? CHUNK_PIXELS / width : 1;
     rows = rows < height ? rows : height;
-    HRF_AUTO_FREE uint32_t *argb = hrf_alloc_array((size_t)(rows * width), sizeof *argb);
+    HRF_AUTO_FREE uint32_t *argb = hrf_try_alloc_array((size_t)(rows * width), sizeof *argb);
     HRF_CHECK_MEMORY(argb != NULL, err, "no memory for %lld x %lld px of '%s'", (long long)width,
                      (long long)rows, slide->shown);
     for (int64_t y = 0; y < height; y += rows) {
         int64_t n = height - y < rows ? height - y : rows;
         int64_t at = y0 + llround((double)y * downsample);
-        HRF_TRY(
-            hrf_slide_read_argb(slide, level, x0, at, width, n, argb, rgb + y * width * 3, err));
+        HRF_TRY(hrf_slide_read_argb(slide, level, x0, at, width, n, argb, rgb + y * width * 3,
+                                    met_white, err));
     }
     return HRF_OK;
 }

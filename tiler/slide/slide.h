@@ -1,6 +1,6 @@
-/* slide.h - one whole-slide image, read through OpenSlide (the only folder that includes it); what
- * OpenSlide does not take (striped TIFFs, OME-TIFF's SubIFDs, JPEG 2000 in TIFF, PNG, JPEG) through
- * the readers of raster.h.
+/* slide.h - one whole-slide image, read by OpenSlide (no other folder includes it), or by the
+ * readers of raster.h if OpenSlide does not support it (striped TIFFs, OME-TIFF's SubIFDs, JPEG
+ * 2000 in TIFF, PNG, JPEG).
  *
  * An open slide may be read by any number of threads at once. Pixels are 8-bit RGB, row-major,
  * composited on white: sparse tiles, transparent pixels and everything outside the image are
@@ -22,8 +22,7 @@ struct hrf_slide; /* opaque */
 #define HRF_SLIDE_MAX_LEVELS 32
 struct hrf_slide_info {
     char vendor[64];
-    char quickhash[80];    /* "" when OpenSlide gives none */
-    char scanner[64];      /* model, "" when the file does not say it */
+    char scanner[64];      /* the scanner's model, "" if the file does not state it */
     int64_t n_cut_off;     /* tiles whose data lies beyond the end of the file, as far as known */
     int64_t width, height; /* level-0 px */
     int32_t n_levels;
@@ -33,7 +32,7 @@ struct hrf_slide_info {
     } level[HRF_SLIDE_MAX_LEVELS];
 };
 
-/* Which OpenSlide is used (openslide_library.h). */
+/* The version of OpenSlide that is used (openslide_library.h). */
 struct hrf_slide_library {
     const char *version; /* "3.4.1" */
     const char *file;    /* "libopenslide.so.0" */
@@ -46,8 +45,8 @@ void hrf_slide_library(struct hrf_slide_library *out);
  * which. HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
 HRF_CHECKED enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out,
                                            struct hrf_error *err);
-/* True for a TIFF whose directories or tiles should go on beyond the end of the file; the text says
- * which ("is cut short: ..."). */
+/* True for a TIFF whose directories or tiles lie beyond the end of the file; the text says which
+ * ("is cut short: ..."). */
 bool hrf_slide_is_cut_short(const char *path, char *text, size_t n_text);
 void hrf_slide_close(struct hrf_slide *slide);
 static inline void hrf_slide_destroy(struct hrf_slide *slide)
@@ -57,13 +56,15 @@ static inline void hrf_slide_destroy(struct hrf_slide *slide)
 HRF_DEFINE_AUTO(hrf_slide)
 const struct hrf_slide_info *hrf_slide_info(const struct hrf_slide *slide);
 
-/* rgb[height][width][3]: the region of `level` whose top-left is (x0, y0) in level-0 px, which may
- * be negative. Width and height are px of that level. Read in pieces of 4 MiB, so memory does not
- * grow with the region. An origin between two pixels of the level is interpolated by OpenSlide.
- * HRF_E_USER when the slide's data is damaged: the text names the place. */
+/* Reads into rgb[height][width][3] the region of `level` whose top-left is (x0, y0) in level-0 px,
+ * which may be negative. Width and height are px of that level. Read in pieces of 4 MiB, so memory
+ * does not grow with the region. An origin between two pixels of the level is interpolated by
+ * OpenSlide. *met_white (if not NULL) becomes true where a tile does not decode and is white
+ * (bad_tiles.h). HRF_E_USER when the slide's data is damaged: the text names the place. */
 HRF_CHECKED enum hrf_status hrf_slide_read(struct hrf_slide *slide, int32_t level, int64_t x0,
                                            int64_t y0, int64_t width, int64_t height,
-                                           unsigned char *rgb, struct hrf_error *err);
+                                           unsigned char *rgb, bool *met_white,
+                                           struct hrf_error *err);
 
 enum hrf_mpp_source {
     HRF_MPP_NONE,
@@ -79,8 +80,13 @@ enum hrf_mpp_source {
 };
 const char *hrf_mpp_source_name(enum hrf_mpp_source source);
 
-/* Resolution in um/px at level 0, from the first source that has one, in the order of the enum;
- * csv and workflow: 0 = not given. Outside 0.05..10 um/px it is refused (HRF_E_USER, naming
+/* The resolutions of possible microscope slides, in um/px. Scanners that do not know it write 72
+ * dpi, which is 353. */
+#define HRF_MPP_MIN 0.05
+#define HRF_MPP_MAX 10.0
+
+/* Finds the resolution in um/px at level 0, from the first source that has one, in the order of the
+ * enum; csv and workflow: 0 = not given. Outside 0.05..10 um/px it is refused (HRF_E_USER, naming
  * value and source), and so is a slide for which no source has any. Only TIFF tags outside that
  * range are ignored, because writers that do not know the resolution put 72 dpi (353 um/px) there;
  * if nothing else is found, they are quoted. */
@@ -90,6 +96,7 @@ HRF_CHECKED enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double
                                                  struct hrf_error *err);
 
 #include "tiler/slide/bad_tiles.h"
+#include "tiler/slide/content.h"
 #include "tiler/slide/level_check.h"
 #include "tiler/slide/patch_reader.h" /* the patches of a slide */
 

@@ -45,11 +45,13 @@ HRF_CHECKED enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t
                                                 uint32_t *argb, unsigned char *rgb,
                                                 char reason[256], struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_slide_reopen(struct hrf_slide *slide, struct hrf_error *err);
-/* Reads a region in smaller and smaller parts; what cannot be read is white and listed. */
+/* Reads a region in smaller and smaller parts. What cannot be read is white and listed, and
+ * *met_white (if not NULL) becomes true. */
 HRF_CHECKED enum hrf_status hrf_slide_read_around(struct hrf_slide *slide, int32_t level,
                                                   int64_t x0, int64_t y0, int64_t width,
                                                   int64_t height, uint32_t *argb,
-                                                  unsigned char *rgb, struct hrf_error *err);
+                                                  unsigned char *rgb, bool *met_white,
+                                                  struct hrf_error *err);
 /* Of the region's tiles the first that does not decode, without its reason. */
 void hrf_bad_tile_find(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                        int64_t width, int64_t height, struct hrf_bad_tile *out);
@@ -57,17 +59,17 @@ void hrf_bad_tile_find(struct hrf_slide *slide, int32_t level, int64_t x0, int64
 HRF_CHECKED enum hrf_status
 hrf_bad_tile_add(struct hrf_slide *slide, const struct hrf_bad_tile *tile, struct hrf_error *err);
 bool hrf_bad_tile_is_listed(struct hrf_slide *slide, int32_t level, int64_t column, int64_t row);
-void hrf_count_white_read(void); /* of this thread */
 void hrf_bad_list_destroy(struct hrf_bad_list *list);
 /* Remembers where reading failed, and says it. */
 enum hrf_status hrf_slide_report_damage(struct hrf_slide *slide, const struct hrf_bad_tile *tile,
                                         struct hrf_error *err);
 
 /* hrf_slide_read in one piece, with the caller's scratch: argb[height][width]. What does not decode
- * fails, or is white, by the slide's policy; argb is then of no use. */
+ * fails, or is white, by the slide's policy; *met_white (if not NULL) then becomes true, and argb
+ * is of no use. */
 HRF_CHECKED enum hrf_status hrf_slide_read_argb(struct hrf_slide *slide, int32_t level, int64_t x0,
                                                 int64_t y0, int64_t width, int64_t height,
-                                                uint32_t *argb, unsigned char *rgb,
+                                                uint32_t *argb, unsigned char *rgb, bool *met_white,
                                                 struct hrf_error *err);
 
 /* HRF_E_USER if an earlier read has failed. */

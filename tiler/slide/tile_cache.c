@@ -36,16 +36,13 @@ struct hrf_tile_cache {
     struct hrf_tile_counts counts;
 };
 
-enum hrf_status hrf_tile_cache_create(size_t max_bytes, struct hrf_tile_cache **out,
-                                      struct hrf_error *err)
+void hrf_tile_cache_create(size_t max_bytes, struct hrf_tile_cache **out)
 {
     struct hrf_tile_cache *cache = hrf_calloc(1, sizeof *cache);
-    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for a cache of tiles");
     cache->max_bytes = max_bytes;
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->ready, NULL);
     *out = cache;
-    return HRF_OK;
 }
 
 static void free_tile(struct hrf_tile_cache *cache, struct hrf_tile *tile)
@@ -151,7 +148,8 @@ static struct hrf_tile *start_tile(struct hrf_tile_cache *cache, struct hrf_tile
     struct hrf_tile *tile = take_spare(cache, n_bytes);
     if (tile == NULL) {
         tile = hrf_calloc(1, sizeof *tile);
-        if (tile == NULL || (tile->rgb = hrf_alloc(n_bytes)) == NULL) {
+        tile->rgb = hrf_try_alloc(n_bytes);
+        if (tile->rgb == NULL) {
             hrf_free(tile);
             return NULL;
         }
@@ -272,7 +270,7 @@ enum hrf_status hrf_tile_cache_expect(struct hrf_tile_cache *cache, struct hrf_t
     pthread_mutex_lock(&cache->lock);
     if (e->left == NULL) {
         *e = (struct expected){ .grid = grid, .columns = columns, .rows = rows };
-        e->left = hrf_calloc((size_t)(columns * rows), sizeof e->left[0]);
+        e->left = hrf_try_calloc((size_t)(columns * rows), sizeof e->left[0]);
     }
     const bool has_memory = e->left != NULL;
     for (int64_t row = range.top; row < range.bottom && has_memory; row++)

@@ -2,6 +2,7 @@
 #include "tiler/slide/tile_table.h"
 
 #include "base/alloc.h"
+#include "tiler/slide/jp2k_tile.h"
 #include "tiler/slide/jpeg_stream.h"
 #include "tiler/slide/slide.h"
 
@@ -14,6 +15,8 @@
 /* A compressed tile longer than this is not read raw: 64 MiB are 16 times the pixels of a tile of
  * 2,048 px. */
 enum { MAX_TILE_BYTES = 1 << 26, MAX_TILE_SIDE = 8192 };
+/* Aperio's numbers for JPEG 2000. */
+enum { JP2K_YCC = 33003, JP2K_RGB = 33005 };
 
 _Static_assert(HRF_TILE_TABLE_LEVELS == HRF_SLIDE_MAX_LEVELS, "a table has all levels of a slide");
 
@@ -23,6 +26,8 @@ void hrf_tile_table_release(struct hrf_tile_table *table)
         struct hrf_level_table *level = &table->level[i];
         hrf_free(level->offsets);
         hrf_free(level->lengths);
+        hrf_free(level->jp2k_offsets);
+        hrf_free(level->jp2k_lengths);
         hrf_free((void *)(uintptr_t)level->form.tables);
     }
     *table = (struct hrf_tile_table){ .fd = -1 };
@@ -74,7 +79,7 @@ static enum hrf_status take_form(TIFF *tiff, const char *name, struct hrf_level_
                                           .height = level->tile_height };
     if (!TIFFGetField(tiff, TIFFTAG_JPEGTABLES, &n_tables, &tables) || n_tables == 0)
         return HRF_OK;
-    void *copy = hrf_alloc(n_tables);
+    void *copy = hrf_try_alloc(n_tables);
     if (copy == NULL)
         return no_memory(name, err);
     memcpy(copy, tables, n_tables);
@@ -85,8 +90,9 @@ static enum hrf_status take_form(TIFF *tiff, const char *name, struct hrf_level_
 
 /* The places of the tiles. Aperio's scanner leaves tiles out that OpenSlide makes from the next
  * finer level, so such a level is left to it. */
-static enum hrf_status take_places(TIFF *tiff, const struct hrf_slide_info *info, const char *name,
-                                   struct hrf_level_table *level, struct hrf_error *err)
+static enum hrf_status take_offsets(TIFF *tiff, const struct hrf_slide_info *info, const char *name,
+                                    struct hrf_level_table *level, uint64_t **out_offsets,
+                                    uint32_t **out_lengths, struct hrf_error *err)
 {
     const int64_t n = level->columns * level->rows;
     uint32_t image_width = 0;
@@ -94,8 +100,8 @@ static enum hrf_status take_places(TIFF *tiff, const struct hrf_slide_info *info
     const int64_t pitch = (image_width + level->tile_width - 1) / level->tile_width;
     if (pitch * level->rows > (int64_t)TIFFNumberOfTiles(tiff))
         return HRF_OK;
-    HRF_AUTO_FREE uint64_t *offsets = hrf_alloc_array((size_t)n, sizeof *offsets);
-    HRF_AUTO_FREE uint32_t *lengths = hrf_alloc_array((size_t)n, sizeof *lengths);
+    HRF_AUTO_FREE uint64_t *offsets = hrf_try_alloc_array((size_t)n, sizeof *offsets);
+    HRF_AUTO_FREE uint32_t *lengths = hrf_try_alloc_array((size_t)n, sizeof *lengths);
     if (offsets == NULL || lengths == NULL)
         return no_memory(name, err);
     for (int64_t i = 0; i < n; i++) {
@@ -106,9 +112,8 @@ static enum hrf_status take_places(TIFF *tiff, const struct hrf_slide_info *info
         offsets[i] = TIFFGetStrileOffset(tiff, tile);
         lengths[i] = (uint32_t)length;
     }
-    HRF_TRY(take_form(tiff, name, level, err));
-    HRF_MOVE(level->offsets, offsets);
-    HRF_MOVE(level->lengths, lengths);
+    HRF_MOVE(*out_offsets, offsets);
+    HRF_MOVE(*out_lengths, lengths);
     return HRF_OK;
 }
 
@@ -137,11 +142,20 @@ static enum hrf_status take_level(TIFF *tiff, const struct hrf_slide_info *info,
     level->tile_height = tile_height;
     level->columns = (level->width + tile_width - 1) / tile_width;
     level->rows = (level->height + tile_height - 1) / tile_height;
-    if (is_plain_jpeg(tiff))
-        HRF_TRY(take_places(tiff, info, name, level, err));
+    uint16_t compression = 0;
+    TIFFGetField(tiff, TIFFTAG_COMPRESSION, &compression);
+    if (is_plain_jpeg(tiff)) {
+        HRF_TRY(take_form(tiff, name, level, err));
+        HRF_TRY(take_offsets(tiff, info, name, level, &level->offsets, &level->lengths, err));
+    } else if (compression == JP2K_YCC || compression == JP2K_RGB) {
+        level->is_jp2k_ycc = compression == JP2K_YCC;
+        HRF_TRY(
+            take_offsets(tiff, info, name, level, &level->jp2k_offsets, &level->jp2k_lengths, err));
+    }
     /* OpenSlide reads whole pixels only where each is a whole number of level 0's */
     const double downsample = info->level[i].downsample;
-    if (level->offsets == NULL && downsample != (double)(int64_t)downsample)
+    level->is_by_strips = level->offsets == NULL && downsample != (double)(int64_t)downsample;
+    if (level->is_by_strips && level->jp2k_offsets == NULL)
         level->width = 0;
     return HRF_OK;
 }
@@ -216,14 +230,13 @@ static bool read_at(int fd, unsigned char *out, size_t n, uint64_t offset)
 }
 
 /* The bytes of a tile, heap; NULL: they cannot be read. */
-static unsigned char *read_tile(const struct hrf_tile_table *table, const struct hrf_level_table *t,
-                                int64_t i)
+static unsigned char *read_tile(const struct hrf_tile_table *table, uint64_t offset, size_t length)
 {
     const uint64_t end = (uint64_t)table->file_bytes;
-    if (t->offsets[i] > end || t->lengths[i] > end - t->offsets[i])
+    if (offset > end || length > end - offset)
         return NULL;
-    unsigned char *data = hrf_alloc(t->lengths[i]);
-    if (data != NULL && read_at(table->fd, data, t->lengths[i], t->offsets[i]))
+    unsigned char *data = hrf_try_alloc(length);
+    if (data != NULL && read_at(table->fd, data, length, offset))
         return data;
     hrf_free(data);
     return NULL;
@@ -234,8 +247,22 @@ bool hrf_tile_table_decode(const struct hrf_tile_table *table, int32_t level, in
 {
     const struct hrf_level_table *t = &table->level[level];
     const int64_t i = row * t->columns + column;
-    HRF_AUTO_FREE unsigned char *data = read_tile(table, t, i);
+    HRF_AUTO_FREE unsigned char *data = read_tile(table, t->offsets[i], t->lengths[i]);
     return data != NULL && hrf_jpeg_tile_decode(&t->form, data, t->lengths[i], reduction, rgb);
+}
+
+bool hrf_tile_table_decode_jp2k(const struct hrf_tile_table *table, int32_t level, int64_t column,
+                                int64_t row, int32_t reduction, unsigned char *rgb)
+{
+    const struct hrf_level_table *t = &table->level[level];
+    const int64_t i = row * t->columns + column;
+    HRF_AUTO_FREE unsigned char *data = read_tile(table, t->jp2k_offsets[i], t->jp2k_lengths[i]);
+    const struct hrf_jp2k_form form = { .width = t->tile_width,
+                                        .height = t->tile_height,
+                                        .reduction = reduction,
+                                        .is_ycc = t->is_jp2k_ycc };
+    char reason[256];
+    return data != NULL && hrf_jp2k_tile_decode(&form, data, t->jp2k_lengths[i], rgb, reason);
 }
 
 size_t hrf_tile_table_stream(const struct hrf_tile_table *table, int32_t level, int64_t column,
@@ -243,6 +270,6 @@ size_t hrf_tile_table_stream(const struct hrf_tile_table *table, int32_t level, 
 {
     const struct hrf_level_table *t = &table->level[level];
     const int64_t i = row * t->columns + column;
-    HRF_AUTO_FREE unsigned char *data = read_tile(table, t, i);
+    HRF_AUTO_FREE unsigned char *data = read_tile(table, t->offsets[i], t->lengths[i]);
     return data != NULL ? hrf_jpeg_stream_make(&t->form, data, t->lengths[i], out) : 0;
 }

@@ -63,7 +63,6 @@ enum hrf_status hrf_synth_write_pyramid(const char *path, unsigned char *rgb, in
                                         int64_t height, double mpp, struct hrf_error *err)
 {
     HRF_AUTO_FREE unsigned char *tile = hrf_alloc((size_t)TILE * TILE * 3);
-    HRF_CHECK_MEMORY(tile != NULL, err, "no memory for a tile");
     TIFF *tiff = TIFFOpen(path, "w8");
     if (tiff == NULL)
         return hrf_error_set(err, HRF_E_EXTERNAL, "cannot write '%s'", path);

@@ -15,7 +15,7 @@
 struct hrf_synth_params {
     int n_slides; /* >= 4: the last but one is almost empty, the last is cut short on purpose */
     uint64_t seed;
-    int64_t size; /* px a side, about: each slide varies by a sixth */
+    int64_t size; /* side in px; the slides vary by a sixth around it */
     /* 0: every lesion is plain tumour, and nothing else resembles it. Above: benign look-alikes
      * stand in all slides, and the cells of lesions and look-alikes are drawn from two
      * distributions that overlap the more, the larger it is (synth_cohort.c). */
@@ -29,7 +29,8 @@ HRF_CHECKED enum hrf_status hrf_synth_cohort(const char *directory,
                                              hrf_synth_progress *progress, void *context,
                                              struct hrf_error *err);
 
-/* An RGB image as such a pyramid; `mpp` um/px. The image is used up (halved in place). */
+/* Writes an RGB image of `mpp` um/px as such a pyramid. The image's pixels are overwritten (it is
+ * halved in place). */
 HRF_CHECKED enum hrf_status hrf_synth_write_pyramid(const char *path, unsigned char *rgb,
                                                     int64_t width, int64_t height, double mpp,
                                                     struct hrf_error *err);

@@ -56,15 +56,15 @@ static struct hrf_blob random_blob(struct hrf_random *random, double x, double y
 static void make_hard(struct hrf_synth_slide *s, const struct hrf_synth_params *params, int i)
 {
     static const double lookalike_mean = 0.2, lesion_loss = 0.25, deviation = 0.12;
-    static const double least_radius = 260; /* px */
+    static const double min_radius = 260; /* px */
     const double difficulty = params->difficulty;
     struct hrf_random random = hrf_random_init(params->seed * 7368787u + (uint64_t)i * 104729u);
-    double least = (double)(s->width < s->height ? s->width : s->height);
+    double min = (double)(s->width < s->height ? s->width : s->height);
     double drawn = 1 - difficulty * (lesion_loss + deviation * hrf_random_normal(&random));
     for (int l = 0; l < s->n_lesions; l++) {
         s->lesions[l].atypia = fmin(fmax(drawn, 0), 1);
-        s->lesions[l].rx = fmax(s->lesions[l].rx, least_radius);
-        s->lesions[l].ry = fmax(s->lesions[l].ry, least_radius);
+        s->lesions[l].rx = fmax(s->lesions[l].rx, min_radius);
+        s->lesions[l].ry = fmax(s->lesions[l].ry, min_radius);
     }
     int n = s->n_tissue == 1 ? 0 : 1 + (int)hrf_random_below(&random, 2);
     while (s->n_lookalikes < n) {
@@ -72,7 +72,7 @@ static void make_hard(struct hrf_synth_slide *s, const struct hrf_synth_params *
         struct hrf_blob blob = random_blob(
             &random, tissue->x + tissue->rx * (hrf_random_unit(&random) - 0.5),
             tissue->y + tissue->ry * (hrf_random_unit(&random) - 0.5),
-            least * (0.07 + 0.06 * hrf_random_unit(&random)));
+            min * (0.07 + 0.06 * hrf_random_unit(&random)));
         drawn = lookalike_mean + difficulty * deviation * hrf_random_normal(&random);
         blob.atypia = fmin(fmax(drawn, 0), 1);
         s->lookalikes[s->n_lookalikes++] = blob;
@@ -89,18 +89,18 @@ static struct hrf_synth_slide plain_slide(const struct hrf_synth_params *params,
         .height = (int64_t)(size * (0.84 + 0.32 * hrf_random_unit(&random))),
         .seed = hrf_random_u64(&random),
     };
-    double w = (double)s.width, h = (double)s.height, least = w < h ? w : h;
+    double w = (double)s.width, h = (double)s.height, min = w < h ? w : h;
     if (kind == EMPTY) {
-        s.tissue[s.n_tissue++] = random_blob(&random, w * 0.3, h * 0.6, least * 0.06);
+        s.tissue[s.n_tissue++] = random_blob(&random, w * 0.3, h * 0.6, min * 0.06);
         s.faint = 0.6;
         return s;
     }
     s.tissue[s.n_tissue++] = random_blob(&random, w * (0.38 + 0.1 * hrf_random_unit(&random)),
-                                         h * (0.4 + 0.1 * hrf_random_unit(&random)), least * 0.28);
-    s.tissue[s.n_tissue++] = random_blob(&random, w * 0.74, h * 0.76, least * 0.13);
+                                         h * (0.4 + 0.1 * hrf_random_unit(&random)), min * 0.28);
+    s.tissue[s.n_tissue++] = random_blob(&random, w * 0.74, h * 0.76, min * 0.13);
     if (kind == NORMAL)
         return s;
-    double r = least * (kind == MICRO ? 0.06 : 0.14);
+    double r = min * (kind == MICRO ? 0.06 : 0.14);
     s.lesions[s.n_lesions++] = random_blob(
         &random, s.tissue[0].x + 0.3 * s.tissue[0].rx * hrf_random_unit(&random),
         s.tissue[0].y - 0.3 * s.tissue[0].ry * hrf_random_unit(&random), r);
@@ -143,9 +143,7 @@ static enum hrf_status write_annotation(const char *path, const struct hrf_synth
     hrf_strbuf_adds(&xml, "\t</Annotations>\n\t<AnnotationGroups>\n\t\t<Group Name=\"Tumor\" "
                           "PartOfGroup=\"None\" Color=\"#64FE2E\">\n\t\t\t<Attributes />\n\t\t"
                           "</Group>\n\t</AnnotationGroups>\n</ASAP_Annotations>\n");
-    enum hrf_status status = hrf_strbuf_status(&xml, err);
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, xml.text, xml.length, err);
+    enum hrf_status status = hrf_file_write_atomic(path, xml.text, xml.length, err);
     hrf_strbuf_release(&xml);
     return status;
 }
@@ -156,13 +154,12 @@ static enum hrf_status write_slide(const struct job *job, int i, struct hrf_erro
     HRF_AUTO_FREE char *path = hrf_format("%s/testing/images/test_%03d.tif", job->directory, i + 1);
     HRF_AUTO_FREE char *xml = hrf_format("%s/testing/lesion_annotations/test_%03d.xml",
                                          job->directory, i + 1);
-    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(slide.width * slide.height), 3);
-    HRF_CHECK_MEMORY(path != NULL && xml != NULL && rgb != NULL, err,
-                     "no memory for a slide of %lld x %lld px", (long long)slide.width,
-                     (long long)slide.height);
+    HRF_AUTO_FREE unsigned char *rgb = hrf_try_alloc_array((size_t)(slide.width * slide.height), 3);
+    HRF_CHECK_MEMORY(rgb != NULL, err, "no memory for a slide of %lld x %lld px",
+                     (long long)slide.width, (long long)slide.height);
     HRF_AUTO_FREE char *temporary = NULL;
     HRF_AUTO_CLOSE int fd = -1;
-    HRF_TRY(hrf_synth_draw(&slide, rgb, err));
+    hrf_synth_draw(&slide, rgb);
     HRF_TRY(hrf_file_temporary(path, &temporary, &fd, err));
     HRF_TRY(hrf_synth_write_pyramid(temporary, rgb, slide.width, slide.height, slide_mpp, err));
     if (kind_of(job->params, i) == TRUNCATED &&
@@ -229,11 +226,7 @@ static enum hrf_status write_reference(const char *directory, const struct hrf_s
                         : kind == MICRO ? "Micro"
                                         : "Macro");
     }
-    enum hrf_status status = hrf_strbuf_status(&csv, err);
-    if (status == HRF_OK && path == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, csv.text, csv.length, err);
+    const enum hrf_status status = hrf_file_write_atomic(path, csv.text, csv.length, err);
     hrf_strbuf_release(&csv);
     return status;
 }
@@ -258,11 +251,7 @@ static enum hrf_status write_drawn(const char *directory, const struct hrf_synth
         add_drawn(&csv, i, "lesion", s.lesions, s.n_lesions);
         add_drawn(&csv, i, "look-alike", s.lookalikes, s.n_lookalikes);
     }
-    enum hrf_status status = hrf_strbuf_status(&csv, err);
-    if (status == HRF_OK && path == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, csv.text, csv.length, err);
+    const enum hrf_status status = hrf_file_write_atomic(path, csv.text, csv.length, err);
     hrf_strbuf_release(&csv);
     return status;
 }
@@ -273,7 +262,6 @@ enum hrf_status hrf_synth_cohort(const char *directory, const struct hrf_synth_p
     static const char *const folders[] = { "testing/images", "testing/lesion_annotations" };
     for (size_t i = 0; i < 2; i++) {
         HRF_AUTO_FREE char *folder = hrf_path_join(directory, folders[i]);
-        HRF_CHECK_MEMORY(folder != NULL, err, "no memory for a path");
         HRF_TRY(hrf_path_make_directories(folder, err));
     }
     struct job job = {

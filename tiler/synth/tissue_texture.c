@@ -260,15 +260,13 @@ static struct palette make_palette(struct hrf_random *random)
     return p;
 }
 
-enum hrf_status hrf_synth_draw(const struct hrf_synth_slide *slide, unsigned char *rgb,
-                               struct hrf_error *err)
+void hrf_synth_draw(const struct hrf_synth_slide *slide, unsigned char *rgb)
 {
     struct hrf_random random = hrf_random_init(slide->seed);
     struct canvas c = { .slide = slide, .rgb = rgb };
     HRF_AUTO_FREE float *noise = hrf_alloc_array((size_t)NOISE * NOISE, sizeof *noise);
     HRF_AUTO_FREE struct ground *line = hrf_alloc_array((size_t)(slide->width / LATTICE + 2),
                                                         sizeof *line);
-    HRF_CHECK_MEMORY(noise != NULL && line != NULL, err, "no memory to draw a slide");
     make_noise(noise, hrf_random_u64(&random));
     c.noise = noise;
     c.palette = make_palette(&random);
@@ -276,5 +274,4 @@ enum hrf_status hrf_synth_draw(const struct hrf_synth_slide *slide, unsigned cha
     for (int64_t gy = 0; gy * CELL < slide->height; gy++)
         for (int64_t gx = 0; gx * CELL < slide->width; gx++)
             draw_cell(&c, gx, gy);
-    return HRF_OK;
 }

@@ -9,8 +9,7 @@
 /* An ellipse with a wavy rim, px. */
 struct hrf_blob {
     double x, y, rx, ry, phase;
-    double
-        atypia; /* of a lesion or look-alike: 0 = cells as in lymphoid tissue, 1 = plain tumour */
+    double atypia; /* of lesions and look-alikes: 0 = cells of lymphoid tissue, 1 = plain tumour */
 };
 
 enum { HRF_SYNTH_MAX_BLOBS = 8 };
@@ -23,10 +22,9 @@ struct hrf_synth_slide {
     double faint; /* 0 = full stain, towards 1 = paler */
 };
 
-/* How deep (x, y) lies inside: > 0 inside, 0 on the rim. */
+/* Returns how deep (x, y) lies inside the blob: > 0 inside, 0 on the rim. */
 double hrf_blob_depth(const struct hrf_blob *blob, double x, double y);
 /* rgb[height][width][3]. */
-HRF_CHECKED enum hrf_status hrf_synth_draw(const struct hrf_synth_slide *slide, unsigned char *rgb,
-                                           struct hrf_error *err);
+void hrf_synth_draw(const struct hrf_synth_slide *slide, unsigned char *rgb);
 
 #endif

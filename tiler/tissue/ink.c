@@ -94,7 +94,6 @@ static enum hrf_status follow_edges(const struct hrf_tissue_image *image, unsign
 {
     int64_t n = image->width * image->height, done = 0;
     HRF_AUTO_FREE int32_t *queue = hrf_alloc_array((size_t)n, sizeof *queue);
-    HRF_CHECK_MEMORY(queue != NULL, err, "no memory to follow ink on %lld px", (long long)n);
     struct growth growth = { .image = image, .ink = ink, .queue = queue };
     for (int64_t i = 0; i < n; i++)
         if (ink[i])

@@ -2,7 +2,7 @@
 #include "tiler/tissue/morphology.h"
 
 #include "base/alloc.h"
-#include "base/pixel_runs.h"
+#include "tiler/outline/pixel_runs.h"
 
 #include <string.h>
 
@@ -43,8 +43,8 @@ enum hrf_status hrf_median_3x3(unsigned char *plane, int64_t width, int64_t heig
                                struct hrf_error *err)
 {
     size_t n = (size_t)(width * height), row = (size_t)width + 2;
-    HRF_AUTO_FREE unsigned char *copy = hrf_alloc(n);
-    HRF_AUTO_FREE unsigned char *sorted = hrf_alloc_array(row, 3);
+    HRF_AUTO_FREE unsigned char *copy = hrf_try_alloc(n);
+    HRF_AUTO_FREE unsigned char *sorted = hrf_try_alloc_array(row, 3);
     HRF_CHECK_MEMORY(copy != NULL && sorted != NULL, err, "no memory to filter %lld x %lld px",
                      (long long)width, (long long)height);
     memcpy(copy, plane, n);
@@ -77,10 +77,10 @@ static void count_row(const unsigned char *row, int64_t n, int radius, unsigned 
 enum hrf_status hrf_mask_majority(unsigned char *mask, int64_t width, int64_t height, int size,
                                   struct hrf_error *err)
 {
-    HRF_AUTO_FREE unsigned char *counts = hrf_alloc((size_t)(width * height));
+    HRF_AUTO_FREE unsigned char *counts = hrf_try_alloc((size_t)(width * height));
     HRF_AUTO_FREE int32_t *sums = hrf_calloc((size_t)width, sizeof *sums);
-    HRF_CHECK_MEMORY(counts != NULL && sums != NULL, err, "no memory to filter %lld x %lld px",
-                     (long long)width, (long long)height);
+    HRF_CHECK_MEMORY(counts != NULL, err, "no memory to filter %lld x %lld px", (long long)width,
+                     (long long)height);
     int radius = size / 2, half = size * size / 2;
     for (int64_t y = 0; y < height; y++)
         count_row(mask + y * width, width, radius, counts + y * width);
@@ -132,11 +132,10 @@ static void spread_step(const unsigned char *in, unsigned char *out, int64_t n, 
 enum hrf_status hrf_mask_spread(unsigned char *mask, int64_t width, int64_t height, int before,
                                 int after, unsigned char value, struct hrf_error *err)
 {
-    HRF_AUTO_FREE unsigned char *copy = hrf_alloc((size_t)(width * height));
+    HRF_AUTO_FREE unsigned char *copy = hrf_try_alloc((size_t)(width * height));
     HRF_AUTO_FREE int32_t *since = hrf_alloc_array((size_t)width, 2 * sizeof *since);
-    HRF_CHECK_MEMORY(copy != NULL && since != NULL, err,
-                     "no memory to spread a mask of %lld x %lld px", (long long)width,
-                     (long long)height);
+    HRF_CHECK_MEMORY(copy != NULL, err, "no memory to spread a mask of %lld x %lld px",
+                     (long long)width, (long long)height);
     memcpy(copy, mask, (size_t)(width * height));
     for (int64_t y = 0; y < height; y++)
         spread_row(copy + y * width, mask + y * width, width, before, after, value);
@@ -191,10 +190,9 @@ enum hrf_status hrf_regions_find(const unsigned char *mask, int64_t width, int64
     HRF_TRY(
         hrf_pixel_runs_find(mask, (int32_t)width, (int32_t)height, value, diagonal, &runs, err));
     HRF_AUTO_RELEASE(hrf_regions) regions = { .n_regions = (int32_t)runs.n_regions };
-    regions.label = hrf_calloc((size_t)n, sizeof regions.label[0]);
+    regions.label = hrf_try_calloc((size_t)n, sizeof regions.label[0]);
+    HRF_CHECK_MEMORY(regions.label != NULL, err, "no memory to label %lld px", (long long)n);
     regions.region = hrf_calloc(runs.n_regions + 1, sizeof regions.region[0]);
-    HRF_CHECK_MEMORY(regions.label != NULL && regions.region != NULL, err,
-                     "no memory to label %lld px", (long long)n);
     for (size_t i = 0; i < runs.n; i++)
         measure_region(&regions, &runs.items[i], width, height);
     *out = regions;

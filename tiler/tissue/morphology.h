@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Median over 3 x 3 px, edges repeated. */
+/* Replaces each pixel by the median of 3 x 3 px, with edges repeated. */
 HRF_CHECKED enum hrf_status hrf_median_3x3(unsigned char *plane, int64_t width, int64_t height,
                                            struct hrf_error *err);
-/* A pixel is set when more than half of the size x size px (odd, at most 15) around it are, edges
- * repeated. A median filter followed by a threshold is the threshold followed by this. */
+/* Sets a pixel if more than half of the size x size px (odd, at most 15) around it are set, with
+ * edges repeated. A median filter followed by a threshold equals the threshold followed by this. */
 HRF_CHECKED enum hrf_status hrf_mask_majority(unsigned char *mask, int64_t width, int64_t height,
                                               int size, struct hrf_error *err);
 /* Sets to `value` every pixel that lies up to `before` px right of or below, or up to `after` px
@@ -19,8 +19,8 @@ HRF_CHECKED enum hrf_status hrf_mask_majority(unsigned char *mask, int64_t width
 HRF_CHECKED enum hrf_status hrf_mask_spread(unsigned char *mask, int64_t width, int64_t height,
                                             int before, int after, unsigned char value,
                                             struct hrf_error *err);
-/* Dilation, then erosion by the reflected square of size x size, so that nothing moves where the
- * size is even; outside the image nothing grows or shrinks. */
+/* Dilates by a square of size x size, then erodes by the reflected square, so that nothing moves if
+ * the size is even; the area outside the image neither grows nor shrinks the mask. */
 HRF_CHECKED enum hrf_status hrf_mask_close(unsigned char *mask, int64_t width, int64_t height,
                                            int size, struct hrf_error *err);
 
@@ -35,8 +35,8 @@ struct hrf_regions {
     struct hrf_region *region;
     int32_t n_regions;
 };
-/* diagonal: pixels that touch at a corner are connected (8 neighbours), else not (4). At most
- * 2^31 - 1 px. */
+/* Finds the connected regions of `value` in a mask of at most 2^31 - 1 px. If `diagonal`, pixels
+ * that touch at a corner are connected (8 neighbours), otherwise they are not (4). */
 HRF_CHECKED enum hrf_status hrf_regions_find(const unsigned char *mask, int64_t width,
                                              int64_t height, unsigned char value, bool diagonal,
                                              struct hrf_regions *out, struct hrf_error *err);

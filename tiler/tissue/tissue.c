@@ -1,4 +1,5 @@
-/* tissue.c - the tissue detection methods otsu, wsinfer, clam and ncrf. */
+/* tissue.c - the tissue detection methods otsu, wsinfer, clam and ncrf; with none, all is tissue.
+ */
 #include "tiler/tissue/tissue.h"
 
 #include "base/alloc.h"
@@ -15,7 +16,7 @@ enum {
     LIGHT = 170,      /* a pixel of glass has no channel below this */
     GLASS_MAX = 40,   /* and no more saturation than this, however yellow the mounting medium */
     ABOVE_GLASS = 15, /* smallest saturation that counts as tissue */
-    ABOVE_MOST = 45,  /* upper limit, so that a slide full of tissue does not lose its paler half */
+    ABOVE_MAX = 45,   /* upper limit, so that a slide full of tissue does not lose its paler half */
     ABOVE_EMPTY = 27, /* if Otsu's method finds no two classes */
     ABOVE_RELAXED = 7, /* relaxed threshold for a faint slide */
     CONTRAST = 14      /* if the means of two classes differ by less, there is only one class */
@@ -43,6 +44,7 @@ static const struct preset presets[] = {
     { "wsinfer", OVERVIEW_LONGEST, 2048, 7, 7, 6, 0, 200.0 * 200, 190.0 * 190, 0, 0, false },
     { "clam", OVERVIEW_REDUCTION, 64, 8, 7, 4, 0, 100, 16, 512, 10, true },
     { "ncrf", OVERVIEW_REDUCTION, 64, 0, 0, 0, 0, 0, 0, 0, 0, true },
+    { "none", OVERVIEW_UM, 8, 0, 0, 0, 0, 0, 0, 0, 0, true },
 };
 
 static enum hrf_status find_preset(const char *method, const struct preset **out,
@@ -55,7 +57,7 @@ static enum hrf_status find_preset(const char *method, const struct preset **out
         return HRF_OK;
     }
     return hrf_error_set(err, HRF_E_USER,
-                         "unknown tissue method '%s'; there are otsu, wsinfer, clam and ncrf",
+                         "unknown tissue method '%s'; there are otsu, wsinfer, clam, ncrf and none",
                          method);
 }
 
@@ -65,14 +67,14 @@ enum hrf_status hrf_tissue_reduction(const char *method, int64_t width, int64_t 
     const struct preset *preset = NULL;
     HRF_TRY(find_preset(method, &preset, err));
     double longest = (double)(width > height ? width : height);
-    double wanted = preset->overview_size, least_side = 512;
+    double wanted = preset->overview_size, min_side = 512;
     if (preset->overview == OVERVIEW_UM) {
         wanted = preset->overview_size / mpp;
-        least_side = 1024; /* the report shows the thumbnail at that size */
+        min_side = 1024; /* the report shows the thumbnail at that size */
     } else if (preset->overview == OVERVIEW_LONGEST) {
         wanted = longest / preset->overview_size;
     }
-    *reduction = fmax(1, fmin(wanted, longest / least_side));
+    *reduction = fmax(1, fmin(wanted, longest / min_side));
     return HRF_OK;
 }
 
@@ -151,7 +153,7 @@ static int own_threshold(const struct hrf_tissue_image *image, const unsigned ch
     if (contrast < CONTRAST)
         return glass + ABOVE_EMPTY;
     int half = (otsu - glass) / 2;
-    return glass + (half < ABOVE_GLASS ? ABOVE_GLASS : half > ABOVE_MOST ? ABOVE_MOST : half);
+    return glass + (half < ABOVE_GLASS ? ABOVE_GLASS : half > ABOVE_MAX ? ABOVE_MAX : half);
 }
 
 static enum hrf_status own_mask(const struct hrf_tissue_image *image, unsigned char *plane,
@@ -159,7 +161,7 @@ static enum hrf_status own_mask(const struct hrf_tissue_image *image, unsigned c
                                 struct hrf_error *err)
 {
     int64_t n = image->width * image->height;
-    HRF_AUTO_FREE unsigned char *ink = hrf_alloc((size_t)n);
+    HRF_AUTO_FREE unsigned char *ink = hrf_try_alloc((size_t)n);
     HRF_CHECK_MEMORY(ink != NULL, err, "no memory for the ink on %lld px", (long long)n);
     HRF_TRY(hrf_ink_find(image, ink, err));
     HRF_TRY(hrf_median_3x3(plane, image->width, image->height, err));
@@ -203,14 +205,14 @@ static void ncrf_mask(const struct hrf_tissue_image *image, const unsigned char 
     *threshold = s;
 }
 
-/* Removes objects of fewer than `least` px. */
-static enum hrf_status drop_objects(const struct hrf_tissue_image *image, bool diagonal,
-                                    double least, unsigned char *mask, struct hrf_error *err)
+/* Removes objects of fewer than `min` px. */
+static enum hrf_status drop_objects(const struct hrf_tissue_image *image, bool diagonal, double min,
+                                    unsigned char *mask, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_regions) objects = { .n_regions = 0 };
     HRF_TRY(hrf_regions_find(mask, image->width, image->height, 255, diagonal, &objects, err));
     for (int64_t i = 0; i < image->width * image->height; i++)
-        if (mask[i] && (double)objects.region[objects.label[i] - 1].area < least)
+        if (mask[i] && (double)objects.region[objects.label[i] - 1].area < min)
             mask[i] = 0;
     return HRF_OK;
 }
@@ -238,7 +240,6 @@ static enum hrf_status mark_surplus(const unsigned char *mask, const struct hrf_
 {
     HRF_AUTO_RELEASE(hrf_regions) objects = { .n_regions = 0 };
     HRF_AUTO_FREE struct hole *list = hrf_alloc_array((size_t)holes->n_regions, sizeof *list);
-    HRF_CHECK_MEMORY(list != NULL, err, "no memory for %d holes", holes->n_regions);
     HRF_TRY(hrf_regions_find(mask, image->width, image->height, 255, true, &objects, err));
     size_t n = 0;
     for (int32_t i = 0; i < holes->n_regions; i++) {
@@ -255,16 +256,15 @@ static enum hrf_status mark_surplus(const unsigned char *mask, const struct hrf_
     return HRF_OK;
 }
 
-/* Fills holes of fewer than `least` px, and surplus ones. */
+/* Fills holes of fewer than `min` px, and surplus ones. */
 static enum hrf_status fill_holes(const struct hrf_tissue_image *image, const struct preset *preset,
-                                  double least, unsigned char *mask, struct hrf_error *err)
+                                  double min, unsigned char *mask, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_regions) holes = { .n_regions = 0 };
     HRF_TRY(hrf_regions_find(mask, image->width, image->height, 0, false, &holes, err));
     HRF_AUTO_FREE bool *fill = hrf_calloc((size_t)holes.n_regions, sizeof *fill);
-    HRF_CHECK_MEMORY(fill != NULL, err, "no memory for %d holes", holes.n_regions);
     for (int32_t i = 0; i < holes.n_regions; i++)
-        fill[i] = (double)holes.region[i].area < least &&
+        fill[i] = (double)holes.region[i].area < min &&
                   !(preset->diagonal && holes.region[i].touches_border);
     if (preset->max_holes > 0)
         HRF_TRY(mark_surplus(mask, image, &holes, preset->max_holes, fill, err));
@@ -279,7 +279,7 @@ static enum hrf_status clean(const struct preset *preset, const struct hrf_tissu
 {
     double pixel = image->mpp_x * image->mpp_y; /* um2 */
     double unit = preset->reference > 0 ? pow(preset->reference * image->level0_mpp, 2) : 1;
-    double least_object = preset->min_object * unit / pixel / (relaxed ? 16 : 1);
+    double min_object = preset->min_object * unit / pixel / (relaxed ? 16 : 1);
     double in_px = preset->close_um / sqrt(pixel);
     int size = preset->close;
     if (in_px > size)
@@ -287,7 +287,7 @@ static enum hrf_status clean(const struct preset *preset, const struct hrf_tissu
     if (size > 0)
         HRF_TRY(hrf_mask_close(mask, image->width, image->height, size, err));
     if (preset->min_object > 0)
-        HRF_TRY(drop_objects(image, preset->diagonal, least_object, mask, err));
+        HRF_TRY(drop_objects(image, preset->diagonal, min_object, mask, err));
     if (preset->max_hole > 0)
         HRF_TRY(fill_holes(image, preset, preset->max_hole * unit / pixel, mask, err));
     return HRF_OK;
@@ -301,13 +301,15 @@ enum hrf_status hrf_tissue_detect(const struct hrf_tissue_image *image, const ch
     struct hrf_tissue_result found = { 0 };
     HRF_TRY(find_preset(method, &preset, err));
     int64_t n = image->width * image->height;
-    HRF_AUTO_FREE unsigned char *plane = hrf_alloc((size_t)n);
+    HRF_AUTO_FREE unsigned char *plane = hrf_try_alloc((size_t)n);
     HRF_CHECK_MEMORY(plane != NULL, err, "no memory for an overview of %lld px", (long long)n);
     fill_saturation(image, plane);
     if (preset->threshold > 0) {
         int t = preset->threshold / (relaxed ? 2 : 1);
         HRF_TRY(fixed_mask(preset, image, plane, t, mask, err));
         found.threshold = t;
+    } else if (strcmp(preset->name, "none") == 0) {
+        memset(mask, 255, (size_t)n);
     } else if (strcmp(preset->name, "ncrf") == 0) {
         ncrf_mask(image, plane, relaxed, mask, &found.threshold);
     } else {

@@ -1,4 +1,4 @@
-/* tissue.h - where on an overview image there is tissue.
+/* tissue.h - finds tissue on an overview image.
  *
  * Input: 8-bit RGB, row-major, with its resolution. Output: a mask of 0 and 255. Saturation is
  * OpenCV's 8-bit HSV: S = 255 (max - min) / max, rounded as it does. Pure; any number of threads.
@@ -32,26 +32,26 @@ struct hrf_tissue_image {
 
 struct hrf_tissue_result {
     double threshold; /* on S, 0..255 */
-    double fraction;  /* of the image's pixels that are tissue */
+    double fraction;  /* the fraction of the image's pixels that are tissue */
 };
 
-/* Level-0 px per px of the overview that the method wants, at least 1. width and height: of the
- * slide at level 0; mpp: its um/px. HRF_E_USER for an unknown method. */
+/* Computes how many level-0 px a px of the overview has that the method wants, at least 1, for a
+ * slide of width x height level-0 px at `mpp` um/px. HRF_E_USER: the method is unknown. */
 HRF_CHECKED enum hrf_status hrf_tissue_reduction(const char *method, int64_t width, int64_t height,
                                                  double mpp, double *reduction,
                                                  struct hrf_error *err);
 
-/* `relaxed`: take fainter and smaller tissue, for a slide on which the method found too little
- * (otsu: 7 over the glass; the others: half their threshold; all: objects of 1/16 of the area).
- * mask[height][width]. HRF_E_USER for an unknown method. */
+/* Sets mask[height][width]. `relaxed` also takes fainter and smaller tissue, for a slide on which
+ * the method found too little: a threshold of 7 over the glass (otsu) or half the threshold (the
+ * others), and objects of 1/16 of the area. HRF_E_USER: the method is unknown. */
 HRF_CHECKED enum hrf_status hrf_tissue_detect(const struct hrf_tissue_image *image,
                                               const char *method, bool relaxed, unsigned char *mask,
                                               struct hrf_tissue_result *result,
                                               struct hrf_error *err);
 
-/* Otsu's threshold of a 256-bin histogram: the t that maximises the variance between {<= t} and
- * {> t}; 0 when fewer than two bins are filled. *contrast (may be NULL): distance of the two
- * means. Source: Otsu 1979. */
+/* Returns Otsu's threshold of a 256-bin histogram: the t that maximises the variance between {<= t}
+ * and {> t}, or 0 if fewer than two bins are filled. *contrast (may be NULL) gets the distance of
+ * the two means. Source: Otsu 1979. */
 int hrf_otsu(const int64_t histogram[256], double *contrast);
 
 #endif

@@ -11,15 +11,15 @@
 
 #include <stdint.h>
 
-/* The name of the tissue method that a network decides. */
+/* The name of the tissue method in which a network decides. */
 #define HRF_TISSUE_BY_NETWORK "onnx"
 
 struct hrf_tissue_network {
     void *context;
     int64_t side;  /* px: height and width of the images that it takes, at least 1 */
     int64_t batch; /* most images of one call, at least 1 */
-    /* For images[n][side][side][3], 8-bit RGB: probability[n][side][side], 0 to 1, that the pixel
-     * is tissue. 1 <= n <= batch. */
+    /* Computes for images[n][side][side][3], 8-bit RGB, the probability[n][side][side], 0 to 1,
+     * that each pixel is tissue. 1 <= n <= batch. */
     enum hrf_status (*find)(void *context, const unsigned char *images, int64_t n,
                             float *probability, struct hrf_error *err);
 };

@@ -219,6 +219,11 @@ def check(engine, row, full, golden):
     y_file = os.path.join(folder, name + ".y.npy")
     weights = save(net, weights, golden is not None)
     heads = [] if full else heads_of(net)
+    if heads and encoder != "vit":  # a name stands for its full size
+        arguments = [*arguments, *(["--pool", "cls+mean"] if output is both else [])]
+        encoder = "vit"
+    if not full and encoder == "clam-resnet50":
+        arguments, encoder = ["--pool", "stage3"], "resnet"
     with tempfile.TemporaryDirectory() as here:
         model, ours = os.path.join(here, "m.onnx"), os.path.join(here, "y.npy")
         x = torch.randn(1 if full or golden else 2, 3, size, size)

@@ -12,7 +12,7 @@ import argparse, glob, json, os, subprocess, sys, tempfile
 import numpy as np
 from PIL import Image
 
-METHODS = ("minmax", "percentile", "entropy", "mse", "best")
+METHODS = ("minmax", "percentile", "entropy", "mse", "auto")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 WORKFLOW = """version: 1
 name: fit-methods

@@ -2,11 +2,11 @@
 """Whole networks by PyTorch, to check the engine against.
 
   torch_nets.py list                        names of the networks that `export` knows
-  torch_nets.py export NET DIR              DIR/NET.onnx, NET.input.npy, NET.output.npy: torchvision's
+  torch_nets.py export DIR NET...           DIR/NET.onnx, NET.input.npy, NET.output.npy: torchvision's
                                             network, seeded random weights and BatchNorm statistics
-  torch_nets.py run-made NET MODEL.onnx DIR NET.input.npy and NET.output.npy for a file written by
-                                            `model make NET`, computed by PyTorch's own definition
-                                            of the network with the file's weights
+  torch_nets.py run-made DIR NET...         DIR/NET.input.npy and NET.output.npy for DIR/NET.onnx, which
+                                            `model make NET` has written, computed by PyTorch's own
+                                            definition of the network with the file's weights
 
 PyTorch 1.13 and torchvision 0.14 (Debian 12: python3-torch, python3-torchvision). The ONNX file is
 read by a small reader here, which shares no code with the engine's.
@@ -72,7 +72,7 @@ def example(height, width, batch=2):
     return torch.randn(batch, 3, height, width, generator=torch.Generator().manual_seed(11))
 
 
-def export(name, directory):
+def export(directory, name):
     model = make_torchvision(name, narrow=True)
     x = example(*SIZES[name])
     with torch.no_grad():
@@ -423,8 +423,8 @@ def made_model(name, weights):
     return model, SIZES[other]
 
 
-def run_made(name, path, directory):
-    weights = read_weights(path)
+def run_made(directory, name):
+    weights = read_weights(os.path.join(directory, name + ".onnx"))
     model, size = made_model(name, weights)
     model.eval()
     own = model.state_dict()
@@ -447,10 +447,9 @@ def main(arguments):
     torch.set_num_threads(2)
     if arguments[:1] == ["list"]:
         print("\n".join(SIZES))
-    elif arguments[:1] == ["export"] and len(arguments) == 3:
-        export(arguments[1], arguments[2])
-    elif arguments[:1] == ["run-made"] and len(arguments) == 4:
-        run_made(*arguments[1:])
+    elif arguments[:1] in (["export"], ["run-made"]) and len(arguments) > 2:
+        for name in arguments[2:]:
+            (export if arguments[0] == "export" else run_made)(arguments[1], name)
     else:
         sys.exit(__doc__)
 

@@ -16,7 +16,7 @@ import torchvision
 from torch import nn
 import train_demo
 
-METHODS = ("minmax", "percentile", "entropy", "mse", "best")
+METHODS = ("minmax", "percentile", "entropy", "mse", "auto")
 
 
 def engine_labels(args, images, *more):

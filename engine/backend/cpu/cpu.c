@@ -2,14 +2,20 @@
 
 #include "engine/backend/cpu/cpu_private.h"
 
-#include <assert.h>
 #include <omp.h>
 #include <stdio.h>
+
+/* What a row of loops needs. */
+struct loop {
+    hrf_cpu_function *function;
+    hrf_cpu_workspace *workspace;                                             /* NULL: none */
+    enum hrf_status (*prepare)(struct hrf_spec *spec, struct hrf_error *err); /* NULL: nothing */
+};
 
 struct loop_kernel {
     struct hrf_kernel base;
     struct hrf_spec *spec;
-    hrf_cpu_function *function;
+    const struct loop *loop;
 };
 
 enum hrf_status hrf_dnnl_error(struct hrf_error *err, dnnl_status_t status, const char *node,
@@ -57,74 +63,26 @@ static bool is_floating(enum hrf_dtype dtype)
 bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const enum hrf_dtype y = graph->values[node->outputs[0]].dtype;
-    const bool adds = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
+    const bool adds = hrf_node_has_input(node, HRF_CONV_RESIDUAL);
     return is_floating(graph->values[node->inputs[HRF_CONV_X]].dtype) && is_floating(y) &&
            (!adds || graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype == y);
 }
 
-bool hrf_cpu_avx512_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+const char *hrf_cpu_avx512_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return hrf_cpu_has_avx512() && hrf_cpu_comes_at_run_time(graph, node) &&
-           hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL &&
-           hrf_cpu_types_fit(graph, node) &&
-           hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0;
+    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
+    if (!hrf_cpu_comes_at_run_time(graph, node) || w->data == NULL || w->dtype == HRF_S8)
+        return "its image or residual is a constant, or its weights are no constant floats";
+    if (!hrf_cpu_types_fit(graph, node))
+        return "its residual is of another type than its output";
+    return hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0 ? NULL
+                                                                       : "its output is empty";
 }
 
 bool hrf_cpu_is_as_fast(const struct hrf_graph *graph, const struct hrf_node *node, bool pairs)
 {
     const double native = hrf_cpu_native_speed(graph, node);
     return native <= 1 || (pairs && native < HRF_CPU_AMX_SPEED);
-}
-
-static hrf_cpu_function *find_function(enum hrf_op op)
-{
-    if (hrf_op_is_unary(op))
-        return hrf_cpu_unary;
-    if (hrf_op_is_binary(op))
-        return hrf_cpu_binary;
-    if (hrf_op_is_reduction(op))
-        return hrf_cpu_reduction;
-    switch (op) {
-    case HRF_OP_GEMM:
-        return hrf_cpu_gemm;
-    case HRF_OP_MATMUL:
-        return hrf_cpu_matmul;
-    case HRF_OP_BATCH_NORM:
-        return hrf_cpu_batch_norm;
-    case HRF_OP_SOFTMAX:
-    case HRF_OP_LOG_SOFTMAX:
-        return hrf_cpu_softmax;
-    case HRF_OP_MAX_POOL:
-        return hrf_cpu_max_pool;
-    case HRF_OP_AVERAGE_POOL:
-        return hrf_cpu_average_pool;
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-        return hrf_cpu_global_pool;
-    case HRF_OP_LRN:
-        return hrf_cpu_lrn;
-    case HRF_OP_LAYER_NORM:
-    case HRF_OP_RMS_NORM:
-        return hrf_cpu_layer_norm;
-    case HRF_OP_GROUP_NORM:
-        return hrf_cpu_group_norm;
-    case HRF_OP_ATTENTION:
-        return hrf_cpu_softmax_attention;
-    case HRF_OP_SWIGLU:
-        return hrf_cpu_swiglu;
-    case HRF_OP_WHERE:
-        return hrf_cpu_where;
-    case HRF_OP_SELECT_MAX:
-        return hrf_cpu_select_max;
-    case HRF_OP_PERFORMER_MAX:
-        return hrf_cpu_performer_max;
-    case HRF_OP_PERFORMER_STATE:
-        return hrf_cpu_performer_state;
-    case HRF_OP_PERFORMER_APPLY:
-        return hrf_cpu_performer_apply;
-    default:
-        return NULL;
-    }
 }
 
 static void destroy(struct hrf_backend *backend)
@@ -147,8 +105,6 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
                              "device cpu needs AVX2, which this processor does not have (or "
                              "ONEDNN_MAX_CPU_ISA forbids); device ref computes on any, slowly");
     struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
-    if (backend == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
     backend->n_threads = config->n_threads;
     dnnl_status_t status = dnnl_engine_create(&backend->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
@@ -167,41 +123,11 @@ static void enter(struct hrf_backend *backend)
     omp_set_num_threads(backend->n_threads);
 }
 
-static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
-                        struct hrf_error *err)
-{
-    if (hrf_is_partial(node->op))
-        return true;
-    if (hrf_node_check_common(graph, node, err) != HRF_OK)
-        return false;
-    if (node->op == HRF_OP_CONV_TRANSPOSE && !hrf_cpu_conv_transpose_fits(graph, node)) {
-        hrf_error_set(err, HRF_E_UNSUPPORTED,
-                      "node '%s' (ConvTranspose): the output is padded by a stride or more beyond "
-                      "the last window, for which there is no CPU kernel (device ref has one)",
-                      node->name);
-        return false;
-    }
-    if (hrf_cpu_byte_attention_fits(graph, node))
-        return true;
-    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
-        return hrf_integer_supports(graph, node, err);
-    if (hrf_node_form(graph, node) == HRF_FORM_HALF && node->op == HRF_OP_CAST)
-        return true;
-    if (hrf_cpu_attention_long_fits(graph, node))
-        return true;
-    if (hrf_op_is_move(node->op) || node->op == HRF_OP_RESIZE || node->op == HRF_OP_CONV ||
-        node->op == HRF_OP_CONV_TRANSPOSE || find_function(node->op) != NULL)
-        return true;
-    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no CPU kernel",
-                  node->name, hrf_op_name(node->op));
-    return false;
-}
-
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
     struct loop_kernel *kernel = (struct loop_kernel *)base;
-    return kernel->function(kernel->spec, call, err);
+    return kernel->loop->function(kernel->spec, call, err);
 }
 
 static void destroy_kernel(struct hrf_kernel *base)
@@ -210,245 +136,242 @@ static void destroy_kernel(struct hrf_kernel *base)
     hrf_free(base);
 }
 
-/* Constants as the loops want them, and scratch. */
-static enum hrf_status prepare(struct loop_kernel *kernel, struct hrf_error *err)
+static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                               const struct hrf_graph *graph, const struct hrf_node *node,
+                               struct hrf_kernel **out, struct hrf_error *err)
 {
-    struct hrf_spec *spec = kernel->spec;
-    if (hrf_op_is_reduction(spec->op)) /* a sum and, maybe, a maximum per output */
-        kernel->base.workspace_bytes = 2 * (size_t)hrf_shape_count(&spec->output.shape) *
-                                       sizeof(double);
-    switch (spec->op) {
-    case HRF_OP_MATMUL:
-        kernel->base.workspace_bytes = hrf_cpu_matmul_workspace(spec);
-        break;
-    case HRF_OP_LAYER_NORM:
-    case HRF_OP_RMS_NORM:
-        kernel->base.workspace_bytes = hrf_cpu_layer_norm_workspace(spec);
-        break;
-    case HRF_OP_ATTENTION:
-        kernel->base.workspace_bytes = hrf_cpu_softmax_attention_workspace(spec);
-        break;
-    case HRF_OP_BATCH_NORM:
-        hrf_cpu_prepare_batch_norm(spec);
-        break;
-    case HRF_OP_PERFORMER_MAX:
-    case HRF_OP_PERFORMER_STATE:
-    case HRF_OP_PERFORMER_APPLY:
-        HRF_TRY(hrf_cpu_prepare_attention(spec, err));
-        kernel->base.workspace_bytes = hrf_cpu_attention_workspace(spec);
-        break;
-    default:
-        break;
-    }
-    kernel->base.weight_bytes = hrf_spec_constant_bytes(spec);
-    return HRF_OK;
-}
-
-/* What computes a CONV in floats, those of 16 bits included. */
-enum way {
-    BY_PRODUCT, /* windows of one pixel */
-    BY_WINDOWS, /* larger ones */
-    BY_GROUPS,  /* groups of few channels */
-    BY_DEPTH,   /* as many groups as channels */
-    BY_STRIPS,  /* the prologue first, then whatever computes the CONV without one */
-    BY_ONEDNN,
-    WIDENED, /* 16 bits as floats, then as those */
-};
-
-/* The one place where that is chosen, so that whoever asks beforehand and who compiles agree. Own
- * kernels widen and narrow by themselves. */
-static enum way way_of(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    if (hrf_cpu_product_fits(graph, node))
-        return BY_PRODUCT;
-    if (hrf_cpu_groups_fit(graph, node))
-        return BY_GROUPS;
-    if (hrf_cpu_windows_fits(graph, node))
-        return BY_WINDOWS;
-    if (hrf_node_has_prologue(node))
-        return BY_STRIPS;
-    if (hrf_cpu_depthwise_fits(graph, node))
-        return BY_DEPTH;
-    if (hrf_cpu_native_speed(graph, node) <= 1 && hrf_node_form(graph, node) == HRF_FORM_HALF)
-        return WIDENED;
-    return BY_ONEDNN;
-}
-
-static enum hrf_status compile_conv(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                    const struct hrf_node *node, struct hrf_kernel **out,
-                                    struct hrf_error *err)
-{
-    switch (way_of(graph, node)) {
-    case BY_PRODUCT:
-        return hrf_cpu_product_compile(backend, graph, node, out, err);
-    case BY_WINDOWS:
-        return hrf_cpu_windows_compile(backend, graph, node, out, err);
-    case BY_GROUPS:
-        return hrf_cpu_groups_compile(backend, graph, node, out, err);
-    case BY_DEPTH:
-        return hrf_cpu_depthwise_compile(backend, graph, node, out, err);
-    case BY_STRIPS:
-        return hrf_cpu_strips_compile(backend, graph, node, out, err);
-    case WIDENED:
-        return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
-    case BY_ONEDNN:
-        break;
-    }
-    return hrf_cpu_conv_compile(backend, graph, node, out, err);
-}
-
-static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)
-{
-    return hrf_node_form(graph, conv) != HRF_FORM_INTEGER &&
-           hrf_cpu_comes_at_run_time(graph, conv) &&
-           hrf_cpu_constant(graph, conv, HRF_CONV_WEIGHTS) != NULL;
-}
-
-/* Own kernels apply it to sums in registers; oneDNN's would need a pass of its own over the result,
- * as the operator does. */
-static bool takes_activation(const struct hrf_graph *graph, const struct hrf_node *node,
-                             enum hrf_activation activation)
-{
-    (void)activation;
-    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER)
-        return false;
-    if (hrf_product_rounds_rows(graph, node))
-        return true;
-    if (node->op == HRF_OP_GEMM)
-        return hrf_cpu_product_fits_gemm(graph, node);
-    const enum way way = way_of(graph, node);
-    return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_GROUPS || way == BY_DEPTH;
-}
-
-/* Whether the loop for this node reads and writes 16 bits by itself. */
-static bool takes_halves(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    if (hrf_op_is_binary(node->op))
-        return hrf_cpu_binary_takes_halves(graph, node);
-    return (node->op == HRF_OP_GLOBAL_AVERAGE_POOL || node->op == HRF_OP_MAX_POOL ||
-            node->op == HRF_OP_AVERAGE_POOL) &&
-           hrf_cpu_has_avx512();
-}
-
-static bool conv_accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    if (hrf_node_form(graph, node) == HRF_FORM_INTEGER || hrf_product_rounds_rows(graph, node))
-        return false;
-    const enum way way = way_of(graph, node);
-    return way == BY_PRODUCT || way == BY_WINDOWS || way == BY_GROUPS;
-}
-
-static bool accepts_pixel_stride(const struct hrf_graph *graph, const struct hrf_node *node,
-                                 int32_t k)
-{
-    const enum hrf_node_form form = hrf_node_form(graph, node);
-    const bool by_loop = form == HRF_FORM_FLOAT ||
-                         (form == HRF_FORM_HALF && takes_halves(graph, node));
-    switch (node->op) {
-    case HRF_OP_CONV:
-        return conv_accepts_pixel_stride(graph, node);
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_AVERAGE_POOL:
-        return by_loop;
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-        return by_loop && k == 0;
-    case HRF_OP_RESIZE:
-        return form == HRF_FORM_FLOAT;
-    case HRF_OP_CONCAT:
-        return node->attributes.axis == 1 && hrf_moves_as_is(graph, node);
-    case HRF_OP_DEPTH_TO_SPACE:
-    case HRF_OP_SPACE_TO_DEPTH:
-        return hrf_moves_as_is(graph, node);
-    default:
-        return false;
-    }
-}
-
-static inline bool pixel_strides_are_taken(const struct hrf_graph *graph,
-                                           const struct hrf_node *node)
-{
-    for (int32_t k = -1; k < node->n_inputs; k++) {
-        const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
-        if (value >= 0 && graph->values[value].pixel_stride > 0 &&
-            !accepts_pixel_stride(graph, node, k))
-            return false;
-    }
-    return true;
-}
-
-/* Of what find_function() gives. */
-static const char *loop_name(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    const bool is_pool = node->op == HRF_OP_MAX_POOL || node->op == HRF_OP_AVERAGE_POOL ||
-                         node->op == HRF_OP_GLOBAL_AVERAGE_POOL ||
-                         node->op == HRF_OP_GLOBAL_MAX_POOL;
-    if (is_pool && hrf_cpu_has_avx512())
-        return "pool:avx512";
-    if (hrf_op_is_binary(node->op) && hrf_cpu_binary_takes_halves(graph, node))
-        return "arithmetic:avx512";
-    return "loop";
-}
-
-static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_kernel **out,
-                               struct hrf_error *err)
-{
-    const enum hrf_node_form form = hrf_node_form(graph, node);
-    assert(pixel_strides_are_taken(graph, node));
-    if (hrf_is_partial(node->op))
-        return hrf_partial_compile(graph, node, out, err);
-    if (form == HRF_FORM_INTEGER && hrf_cpu_integer_winograd_fits(graph, node))
-        return hrf_cpu_integer_winograd_compile(backend, graph, node, out, err);
-    if (form == HRF_FORM_INTEGER && hrf_cpu_depthwise_bytes_fit(graph, node))
-        return hrf_cpu_depthwise_bytes_compile(backend, graph, node, out, err);
-    if (form == HRF_FORM_INTEGER && hrf_cpu_depthwise_fits(graph, node))
-        return hrf_cpu_depthwise_compile(backend, graph, node, out, err);
-    if (form == HRF_FORM_INTEGER && hrf_cpu_conv_integer_fits(graph, node))
-        return hrf_cpu_conv_compile(backend, graph, node, out, err);
-    if (hrf_cpu_byte_attention_fits(graph, node))
-        return hrf_cpu_byte_attention_compile(backend, graph, node, out, err);
-    if (form == HRF_FORM_INTEGER && !hrf_moves_as_is(graph, node))
-        return hrf_integer_compile(graph, node, out, err);
-    if (hrf_op_is_move(node->op) && hrf_moves_as_is(graph, node))
-        return hrf_move_compile(graph, node, out, err);
-    if (hrf_product_rounds_rows(graph, node))
-        return hrf_cpu_token_product_compile(backend, graph, node, out, err);
-    if (node->op == HRF_OP_CONV)
-        return compile_conv(backend, graph, node, out, err);
-    if (node->op == HRF_OP_GEMM && hrf_cpu_product_fits_gemm(graph, node))
-        return hrf_cpu_product_compile(backend, graph, node, out, err);
-    if (hrf_cpu_gate_fits(graph, node))
-        return hrf_cpu_gate_compile(backend, graph, node, out, err);
-    if (hrf_cpu_token_rows_fit(graph, node))
-        return hrf_cpu_token_rows_compile(graph, node, out, err);
-    if (hrf_cpu_attention_long_fits(graph, node))
-        return hrf_cpu_attention_long_compile(backend, graph, node, out, err);
-    if (node->op == HRF_OP_ATTENTION && hrf_cpu_attention_heads_fit(graph, node))
-        return hrf_cpu_attention_heads_compile(backend, graph, node, out, err);
-    if (form == HRF_FORM_HALF && !takes_halves(graph, node))
-        return hrf_half_compile(&hrf_backend_cpu, backend, graph, node, out, err);
-    if (node->op == HRF_OP_RESIZE)
-        return hrf_resize_compile(graph, node, out, err);
-    if (node->op == HRF_OP_CONV_TRANSPOSE)
-        return hrf_cpu_conv_compile(backend, graph, node, out, err);
-    HRF_AUTO(hrf_spec) spec = NULL;
-    HRF_TRY(hrf_spec_create(graph, node, &spec, err));
+    (void)backend;
     struct loop_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    if (kernel == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    kernel->base = (struct hrf_kernel){ .run = run,
-                                        .destroy = destroy_kernel,
-                                        .implementation = loop_name(graph, node) };
+    kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy_kernel };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
-    kernel->function = find_function(node->op);
-    kernel->spec = spec;
-    spec = NULL;
-    HRF_TRY(prepare(kernel, err));
+    kernel->loop = row->own;
+    HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
+    if (kernel->loop->prepare != NULL)
+        HRF_TRY(kernel->loop->prepare(kernel->spec, err));
+    if (kernel->loop->workspace != NULL)
+        kernel->base.workspace_bytes = kernel->loop->workspace(kernel->spec);
+    kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
     *out = owned;
     owned = NULL;
     return HRF_OK;
 }
+
+/* ---- the table ---- */
+
+/* A sum and, maybe, a maximum for each output. */
+static size_t reduction_workspace(const struct hrf_spec *spec)
+{
+    return 2 * (size_t)hrf_shape_count(&spec->output.shape) * sizeof(double);
+}
+
+static const char *move_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_moves_as_is(graph, node) ? NULL : "its inputs have other types or scales";
+}
+
+static const char *join_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->op != HRF_OP_CONCAT || node->attributes.axis == 1 ? move_misfit(graph, node)
+                                                                   : "it does not join channels";
+}
+
+static const char *gemm_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_product_rounds_rows(graph, node) ? HRF_CPU_ROUNDS_ROWS : NULL;
+}
+
+static const char *wide_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return node->op == HRF_OP_CONV_TRANSPOSE ? hrf_cpu_conv_transpose_misfit(graph, node)
+                                             : gemm_misfit(graph, node);
+}
+
+#ifdef HRF_BUILD_AVX512
+static const char *binary_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_cpu_binary_takes_halves(graph, node) ? NULL : "its numbers do not lie side by side";
+}
+#endif
+
+static bool has_floats(enum hrf_op op)
+{
+    return hrf_kernels_have(&hrf_cpu_kernels, op, HRF_FORM_FLOAT);
+}
+
+static bool has_isa(enum hrf_isa isa)
+{
+    switch (isa) {
+    case HRF_ISA_ANY:
+        return true;
+    case HRF_ISA_AVX512:
+        return hrf_cpu_has_avx512();
+    case HRF_ISA_AVX512_VNNI:
+        return hrf_cpu_has_avx512_vnni();
+    case HRF_ISA_AVX512_BF16:
+        return hrf_cpu_has_avx512_bf16();
+    }
+    return false;
+}
+
+#define ROW &(const struct hrf_kernel_row)
+#define LOOP(...)                                                                                  \
+    .forms = HRF_FORM_FLOAT, .compile = compile, .own = &(const struct loop)                       \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+/* Halves as they stand, by AVX-512. */
+#define LOOP_AVX512(...)                                                                           \
+    .forms = HRF_FORM_FLOAT | HRF_FORM_HALF, .isa = HRF_ISA_AVX512, .compile = compile,            \
+    .own = &(const struct loop)                                                                    \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+static const struct hrf_kernel_row *const rows[] = {
+#ifdef HRF_BUILD_AVX512
+    &hrf_cpu_token_product_avx512,
+#endif
+    &hrf_cpu_token_product,
+#ifdef HRF_BUILD_AVX512
+    /* Convolutions and products */
+    &hrf_cpu_integer_winograd,
+    &hrf_cpu_depthwise_bytes,
+    &hrf_cpu_product_of_pairs,
+    &hrf_cpu_product,
+    &hrf_cpu_groups_of_pairs,
+    &hrf_cpu_groups,
+    &hrf_cpu_windows_of_pairs,
+    &hrf_cpu_windows,
+#endif
+    &hrf_cpu_strips,
+#ifdef HRF_BUILD_AVX512
+    &hrf_cpu_depthwise_avx512,
+#endif
+    &hrf_cpu_depthwise,
+    &hrf_cpu_onednn_integer,
+    &hrf_cpu_onednn,
+    &hrf_cpu_onednn_transposed,
+/* Transformers */
+#ifdef HRF_BUILD_AVX512
+    &hrf_cpu_byte_attention_avx512,
+#endif
+    &hrf_cpu_byte_attention,
+#ifdef HRF_BUILD_AVX512
+    &hrf_cpu_attention_long,
+    &hrf_cpu_attention_fixed,
+    &hrf_cpu_attention_of_pairs,
+    &hrf_cpu_attention_heads,
+    &hrf_cpu_token_rows,
+    &hrf_cpu_gate,
+    /* Loops */
+    ROW{ .name = "pool:avx512",
+         HRF_ROW_OPS(HRF_OP_MAX_POOL),
+         .extras = HRF_STRIDED,
+         LOOP_AVX512(.function = hrf_cpu_max_pool) },
+    ROW{ .name = "pool:avx512",
+         HRF_ROW_OPS(HRF_OP_AVERAGE_POOL),
+         .extras = HRF_STRIDED,
+         LOOP_AVX512(.function = hrf_cpu_average_pool) },
+    ROW{ .name = "pool:avx512",
+         HRF_ROW_OPS(HRF_OP_GLOBAL_AVERAGE_POOL),
+         .extras = HRF_STRIDED_INPUT,
+         LOOP_AVX512(.function = hrf_cpu_global_pool) },
+    ROW{ .name = "arithmetic:avx512",
+         .is_op = hrf_op_is_binary,
+         .misfit = binary_misfit,
+         LOOP_AVX512(.function = hrf_cpu_binary) },
+#endif
+    ROW{ .name = "pool",
+         HRF_ROW_OPS(HRF_OP_MAX_POOL),
+         .extras = HRF_STRIDED,
+         LOOP(.function = hrf_cpu_max_pool) },
+    ROW{ .name = "pool",
+         HRF_ROW_OPS(HRF_OP_AVERAGE_POOL),
+         .extras = HRF_STRIDED,
+         LOOP(.function = hrf_cpu_average_pool) },
+    ROW{ .name = "pool",
+         HRF_ROW_OPS(HRF_OP_GLOBAL_AVERAGE_POOL, HRF_OP_GLOBAL_MAX_POOL),
+         .extras = HRF_STRIDED_INPUT,
+         LOOP(.function = hrf_cpu_global_pool) },
+    ROW{ .name = "move",
+         HRF_ROW_OPS(HRF_OP_CONCAT, HRF_OP_DEPTH_TO_SPACE, HRF_OP_SPACE_TO_DEPTH),
+         .extras = HRF_STRIDED,
+         .misfit = join_misfit,
+         .compile = hrf_move_compile },
+    ROW{ .name = "move",
+         .is_op = hrf_op_is_move,
+         .misfit = move_misfit,
+         .compile = hrf_move_compile },
+    ROW{ .name = "partial", .is_op = hrf_is_partial, .compile = hrf_partial_compile },
+    ROW{ .name = "integer",
+         .is_op = hrf_integer_has,
+         .forms = HRF_FORM_INTEGER,
+         .compile = hrf_integer_compile },
+    ROW{ .name = "cast",
+         HRF_ROW_OPS(HRF_OP_CAST),
+         .forms = HRF_FORM_HALF,
+         .compile = hrf_half_compile },
+    ROW{ .name = "widened",
+         .is_op = has_floats,
+         .forms = HRF_FORM_HALF,
+         .misfit = wide_misfit,
+         .compile = hrf_half_compile },
+    ROW{ .name = "resize",
+         HRF_ROW_OPS(HRF_OP_RESIZE),
+         .forms = HRF_FORM_FLOAT,
+         .extras = HRF_STRIDED,
+         .compile = hrf_resize_compile },
+    ROW{ .name = "functions", .is_op = hrf_op_is_unary, LOOP(.function = hrf_cpu_unary) },
+    ROW{ .name = "arithmetic", .is_op = hrf_op_is_binary, LOOP(.function = hrf_cpu_binary) },
+    ROW{ .name = "reduction",
+         .is_op = hrf_op_is_reduction,
+         LOOP(.function = hrf_cpu_reduction, .workspace = reduction_workspace) },
+    ROW{ .name = "sgemm",
+         HRF_ROW_OPS(HRF_OP_GEMM),
+         .misfit = gemm_misfit,
+         LOOP(.function = hrf_cpu_gemm) },
+    ROW{ .name = "sgemm",
+         HRF_ROW_OPS(HRF_OP_MATMUL),
+         LOOP(.function = hrf_cpu_matmul, .workspace = hrf_cpu_matmul_workspace) },
+    ROW{ .name = "batch norm",
+         HRF_ROW_OPS(HRF_OP_BATCH_NORM),
+         LOOP(.function = hrf_cpu_batch_norm, .prepare = hrf_cpu_prepare_batch_norm) },
+    ROW{ .name = "layer norm",
+         HRF_ROW_OPS(HRF_OP_LAYER_NORM, HRF_OP_RMS_NORM),
+         LOOP(.function = hrf_cpu_layer_norm, .workspace = hrf_cpu_layer_norm_workspace) },
+    ROW{ .name = "group norm",
+         HRF_ROW_OPS(HRF_OP_GROUP_NORM),
+         LOOP(.function = hrf_cpu_group_norm) },
+    ROW{ .name = "softmax",
+         HRF_ROW_OPS(HRF_OP_SOFTMAX, HRF_OP_LOG_SOFTMAX),
+         LOOP(.function = hrf_cpu_softmax) },
+    ROW{ .name = "lrn", HRF_ROW_OPS(HRF_OP_LRN), LOOP(.function = hrf_cpu_lrn) },
+    &hrf_cpu_attention_plain,
+    ROW{ .name = "swiglu", HRF_ROW_OPS(HRF_OP_SWIGLU), LOOP(.function = hrf_cpu_swiglu) },
+    ROW{ .name = "where", HRF_ROW_OPS(HRF_OP_WHERE), LOOP(.function = hrf_cpu_where) },
+    ROW{ .name = "select max",
+         HRF_ROW_OPS(HRF_OP_SELECT_MAX),
+         LOOP(.function = hrf_cpu_select_max) },
+    ROW{ .name = "performer",
+         HRF_ROW_OPS(HRF_OP_PERFORMER_MAX),
+         LOOP(.function = hrf_cpu_performer_max, .workspace = hrf_cpu_performer_workspace,
+              .prepare = hrf_cpu_prepare_performer) },
+    ROW{ .name = "performer",
+         HRF_ROW_OPS(HRF_OP_PERFORMER_STATE),
+         LOOP(.function = hrf_cpu_performer_state, .workspace = hrf_cpu_performer_workspace,
+              .prepare = hrf_cpu_prepare_performer) },
+    ROW{ .name = "performer",
+         HRF_ROW_OPS(HRF_OP_PERFORMER_APPLY),
+         LOOP(.function = hrf_cpu_performer_apply, .workspace = hrf_cpu_performer_workspace,
+              .prepare = hrf_cpu_prepare_performer) },
+    NULL,
+};
+
+const struct hrf_kernel_table hrf_cpu_kernels = {
+    .device = "cpu",
+    .rows = rows,
+    .has_isa = has_isa,
+};
 
 static const char *isa_name(dnnl_cpu_isa_t isa)
 {
@@ -486,12 +409,6 @@ const struct hrf_backend_ops hrf_backend_cpu = {
     .identify = identify,
     .create = create,
     .destroy = destroy,
-    .fuses_transformers = true,
-    .looks_up = true,
-    .supports_op = supports_op,
-    .compile = compile,
-    .takes_activation = takes_activation,
-    .takes_prologue = takes_prologue,
-    .accepts_pixel_stride = accepts_pixel_stride,
+    .kernels = &hrf_cpu_kernels,
     .enter = enter,
 };

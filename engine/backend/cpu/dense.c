@@ -25,15 +25,16 @@ static void small_product(const struct hrf_attributes *t, const float *a, const 
                           int64_t rows, int64_t columns, int64_t depth, float *y)
 {
     enum { MANY_ROWS = 256 };
-    const int64_t a_row = t->transpose_a ? 1 : depth, a_step = t->transpose_a ? rows : 1;
-    const int64_t b_column = t->transpose_b ? depth : 1, b_step = t->transpose_b ? 1 : columns;
+    const int64_t a_row = t->gemm.transpose_a ? 1 : depth, a_step = t->gemm.transpose_a ? rows : 1;
+    const int64_t b_column = t->gemm.transpose_b ? depth : 1,
+                  b_step = t->gemm.transpose_b ? 1 : columns;
 #pragma omp parallel for schedule(static) if (rows >= MANY_ROWS)
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {
             double sum = 0;
             for (int64_t k = 0; k < depth; k++)
                 sum += (double)a[i * a_row + k * a_step] * (double)b[k * b_step + j * b_column];
-            y[i * columns + j] = (float)((double)t->alpha * sum + (double)y[i * columns + j]);
+            y[i * columns + j] = (float)((double)t->gemm.alpha * sum + (double)y[i * columns + j]);
         }
 }
 
@@ -45,7 +46,7 @@ enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kerne
     const float *c = hrf_spec_data(spec, call, 2), *residual = hrf_spec_data(spec, call, 3);
     const struct hrf_shape *shape = &spec->output.shape, *a_shape = &spec->inputs[0].shape;
     int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
-    int64_t depth = t->transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
+    int64_t depth = t->gemm.transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
     int64_t cs[HRF_MAX_RANK] = { 0 };
     float *y = call->output;
     if (c != NULL)
@@ -54,15 +55,15 @@ enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kerne
         const int64_t first = row_offset(shape, cs, i), step = cs[shape->rank - 1];
         for (int64_t j = 0; j < columns; j++)
             y[i * columns + j] = (residual != NULL ? residual[i * columns + j] : 0) +
-                                 (c != NULL ? t->beta * c[first + j * step] : 0);
+                                 (c != NULL ? t->gemm.beta * c[first + j * step] : 0);
     }
     dnnl_status_t status = dnnl_success;
     if (columns <= SMALL_COLUMNS && depth * columns <= SMALL_PRODUCT)
         small_product(t, a, b, rows, columns, depth, y);
     else
-        status = dnnl_sgemm(t->transpose_a ? 'T' : 'N', t->transpose_b ? 'T' : 'N', rows, columns,
-                            depth, t->alpha, a, t->transpose_a ? rows : depth, b,
-                            t->transpose_b ? depth : columns, 1.0f, y, columns);
+        status = dnnl_sgemm(t->gemm.transpose_a ? 'T' : 'N', t->gemm.transpose_b ? 'T' : 'N', rows,
+                            columns, depth, t->gemm.alpha, a, t->gemm.transpose_a ? rows : depth, b,
+                            t->gemm.transpose_b ? depth : columns, 1.0f, y, columns);
     if (status != dnnl_success)
         return hrf_dnnl_error(err, status, spec->name, "matrix product");
     hrf_cpu_activate(t, y, rows * columns);
@@ -130,16 +131,17 @@ enum hrf_status hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel
     const float *x = hrf_spec_data(spec, call, 0);
     int64_t channels = spec->output.shape.dims[1];
     int64_t pixels = hrf_shape_count(&spec->output.shape) / channels;
-    float factor = a->alpha / (float)a->size;
+    float factor = a->lrn.alpha / (float)a->lrn.size;
 #pragma omp parallel for schedule(static)
     for (int64_t p = 0; p < pixels; p++) {
         const float *in = x + p * channels;
         for (int64_t c = 0; c < channels; c++) {
-            int64_t low = c - (a->size - 1) / 2, high = c + a->size / 2;
+            int64_t low = c - (a->lrn.size - 1) / 2, high = c + a->lrn.size / 2;
             float sum = 0;
             for (int64_t k = low < 0 ? 0 : low; k <= high && k < channels; k++)
                 sum += in[k] * in[k];
-            hrf_floats(call)[p * channels + c] = in[c] / powf(a->bias + factor * sum, a->beta);
+            hrf_floats(call)[p * channels + c] = in[c] /
+                                                 powf(a->lrn.bias + factor * sum, a->lrn.beta);
         }
     }
     return HRF_OK;

@@ -172,8 +172,6 @@ static enum hrf_status widen(const struct hrf_graph *graph, const struct hrf_nod
     HRF_AUTO(hrf_graph) wide = NULL;
     HRF_TRY(hrf_graph_create(node->name, &wide, err));
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)node->n_inputs + 1, sizeof *inputs);
-    if (inputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     for (int32_t i = 0; i <= node->n_inputs; i++) {
         const int32_t index = i < node->n_inputs ? node->inputs[i] : node->outputs[0];
         inputs[i] = index;
@@ -212,15 +210,15 @@ static void note_inputs(const struct hrf_graph *graph, const struct hrf_node *no
         k->base.workspace_bytes += padded(k->out_count);
 }
 
-static enum hrf_status compile_inner(const struct hrf_backend_ops *ops, struct hrf_backend *backend,
-                                     const struct hrf_graph *graph, const struct hrf_node *node,
-                                     struct half_kernel *k, struct hrf_error *err)
+static enum hrf_status compile_inner(struct hrf_backend *backend, const struct hrf_graph *graph,
+                                     const struct hrf_node *node, struct half_kernel *k,
+                                     struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) wide = NULL;
     /* 0: all of a tensor, whatever its first dimension is. */
     const int64_t n_images = k->n_groups > 1 ? images_at_once(graph, node) : 0;
     HRF_TRY(widen(graph, node, n_images, &wide, err));
-    HRF_TRY(ops->compile(backend, wide, &wide->nodes[0], &k->inner, err));
+    HRF_TRY(hrf_kernel_compile(&hrf_cpu_kernels, backend, wide, &wide->nodes[0], &k->inner, err));
     k->base.workspace_bytes += aligned(k->inner->workspace_bytes);
     k->base.weight_bytes = k->inner->weight_bytes;
     const char *prefix = k->out_type == HRF_F16 ? "f16 in " : "bf16 in ";
@@ -232,21 +230,18 @@ static enum hrf_status compile_inner(const struct hrf_backend_ops *ops, struct h
     return HRF_OK;
 }
 
-enum hrf_status hrf_half_compile(const struct hrf_backend_ops *ops, struct hrf_backend *backend,
+enum hrf_status hrf_half_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
                                  const struct hrf_graph *graph, const struct hrf_node *node,
                                  struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)row;
     struct half_kernel *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "cast" };
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->n_inputs = node->n_inputs;
     k->types = hrf_calloc((size_t)node->n_inputs, sizeof *k->types);
     k->counts = hrf_calloc((size_t)node->n_inputs, sizeof *k->counts);
     k->pointers = hrf_calloc((size_t)node->n_inputs, sizeof *k->pointers);
-    if (k->types == NULL || k->counts == NULL || k->pointers == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->n_groups = y->rank > 0 && y->dims[0] > 0 ? y->dims[0] / images_at_once(graph, node) : 1;
     note_inputs(graph, node, k);
@@ -254,7 +249,7 @@ enum hrf_status hrf_half_compile(const struct hrf_backend_ops *ops, struct hrf_b
         k->base.run = run_cast;
         k->base.workspace_bytes = 0;
     } else {
-        HRF_TRY(compile_inner(ops, backend, graph, node, k, err));
+        HRF_TRY(compile_inner(backend, graph, node, k, err));
     }
     *out = owned;
     owned = NULL;

@@ -9,6 +9,8 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_PART_QUEUES_H
 #define HRF_ENGINE_BACKEND_CPU_PART_QUEUES_H
 
+#include "engine/backend/backend.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +36,14 @@ struct hrf_part_queues hrf_part_queues_begin(struct hrf_part_queue *of, int64_t 
                                              int64_t n);
 /* A part that no thread has taken yet, for the OpenMP thread that calls; -1: there is none. */
 int64_t hrf_part_queues_take(const struct hrf_part_queues *stretches);
+
+/* Does n parts by all threads. Each has scratch_bytes of the workspace to itself, aligned to
+ * HRF_BUFFER_ALIGNMENT, which keep from one of its parts to the next what the last one left there;
+ * `before`: that part, -1: this is the thread's first. */
+typedef void hrf_part_function(const void *context, int64_t part, int64_t before, void *scratch);
+void hrf_parts_run(void *workspace, int64_t n_threads, int64_t n, size_t scratch_bytes,
+                   hrf_part_function *function, const void *context);
+/* Bytes of the workspace. */
+size_t hrf_parts_workspace(int64_t n_threads, size_t scratch_bytes);
 
 #endif

@@ -1,5 +1,4 @@
 /* pointwise.c - operators that read each element once: activations, sums, scale and shift. */
-#include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/plain/binary.h"
 #include "engine/backend/cpu/plain/functions.h"
@@ -10,20 +9,24 @@
 enum { PIECE = 1 << 14 };
 
 #ifdef HRF_BUILD_AVX2 /* which the back end asks for */
-#define run_functions hrf_functions_run_avx2
+#define FUNCTIONS(what) hrf_functions_##what##_avx2
 #else
-#define run_functions hrf_functions_run_plain
+#define FUNCTIONS(what) hrf_functions_##what##_plain
 #endif
 
 static void unary_piece(enum hrf_op op, const struct hrf_attributes *a, const float *x, float *y,
                         int64_t n)
 {
+#ifdef HRF_BUILD_AVX512
     if (hrf_functions_have_avx512(op) && hrf_cpu_has_avx512()) {
-        hrf_functions_avx512(op, a, HRF_F32, x, HRF_F32, y, n);
+        hrf_functions_run_avx512(op, a, HRF_F32, x, HRF_F32, y, n);
         return;
     }
-    if (run_functions(op, a->alpha, x, y, n))
+#endif
+    if (FUNCTIONS(have)(op)) {
+        FUNCTIONS(run)(op, a, HRF_F32, x, HRF_F32, y, n);
         return;
+    }
     switch (op) {
     case HRF_OP_RELU:
         for (int64_t i = 0; i < n; i++)
@@ -162,7 +165,7 @@ bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf
     const struct hrf_value *a = &graph->values[node->inputs[0]];
     const struct hrf_value *b = &graph->values[node->inputs[1]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    if (!is_arithmetic(node->op) || !hrf_cpu_has_avx512())
+    if (!is_arithmetic(node->op))
         return false;
     struct hrf_walk walk;
     const int32_t last = init_walk(&a->shape, &b->shape, &y->shape, &walk);
@@ -231,8 +234,9 @@ enum hrf_status hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_ker
 }
 
 /* scale and bias become what multiplies and adds: y = x * s + t. */
-void hrf_cpu_prepare_batch_norm(struct hrf_spec *spec)
+enum hrf_status hrf_cpu_prepare_batch_norm(struct hrf_spec *spec, struct hrf_error *err)
 {
+    (void)err;
     float *p[4]; /* scale, bias, mean, variance */
     for (int32_t i = 0; i < 4; i++)
         p[i] = spec->inputs[i + 1].constant;
@@ -242,6 +246,7 @@ void hrf_cpu_prepare_batch_norm(struct hrf_spec *spec)
         p[1][c] = (float)((double)p[1][c] - (double)p[2][c] * s);
         p[0][c] = (float)s;
     }
+    return HRF_OK;
 }
 
 /* The usual case in one pass: what a pre-activation net does before each convolution. */

@@ -252,7 +252,7 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < dims[0] * blocks; i++) {
         const int64_t first = i % blocks * block, at = i / blocks;
-        const int64_t n = hrf_least(channels - first, block);
+        const int64_t n = hrf_min(channels - first, block);
         const char *from = x + at * image * x_size;
         char *out = (char *)call->output + at * channels * y_size;
         if (spec->op == HRF_OP_GLOBAL_MAX_POOL)

@@ -12,7 +12,10 @@
 
 static bool has(dnnl_cpu_isa_t isa)
 {
-#ifdef HRF_BUILD_AVX512
+#if defined(HRF_EMULATE_AVX512)
+    (void)isa;
+    return true;
+#elif defined(HRF_BUILD_AVX512)
     return (dnnl_get_effective_cpu_isa() & isa) == isa;
 #else
     (void)isa;
@@ -23,6 +26,11 @@ static bool has(dnnl_cpu_isa_t isa)
 bool hrf_cpu_has_avx512(void)
 {
     return has(dnnl_cpu_isa_avx512_core);
+}
+
+bool hrf_cpu_has_avx512_vnni(void)
+{
+    return has(dnnl_cpu_isa_avx512_core_vnni);
 }
 
 bool hrf_cpu_has_avx512_bf16(void)
@@ -76,10 +84,10 @@ size_t hrf_product_packed_count(int64_t depth, int64_t columns)
     return (size_t)(count_registers(columns) * LANES * depth);
 }
 
-/* Turns a panel whose columns are contiguous in `w`, in tiles of 4 x 4 floats: the first k of its
- * depth, which are returned. */
-static int64_t turn_panel(const float *w, int64_t column_stride, int64_t depth, int64_t width,
-                          float *packed)
+/* Transposes a panel whose columns are contiguous in `w`, in tiles of 4 x 4 floats: the first k of
+ * its depth, which are returned. */
+static int64_t transpose_panel(const float *w, int64_t column_stride, int64_t depth, int64_t width,
+                               float *packed)
 {
     int64_t k = 0;
 #ifdef __SSE__
@@ -111,7 +119,8 @@ void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride
         const int64_t end = hrf_product_panel_begin(columns, panel + 1);
         int64_t done = 0;
         if (words != HRF_PAIRS && depth_stride == 1 && end <= columns)
-            done = turn_panel(w + begin * column_stride, column_stride, depth, end - begin, floats);
+            done = transpose_panel(w + begin * column_stride, column_stride, depth, end - begin,
+                                   floats);
         floats += done * (end - begin);
         for (int64_t k = done; k < depth; k += per_word)
             for (int64_t c = begin; c < end; c++)

@@ -60,7 +60,8 @@ struct hrf_epilogue {
 
 /* True when the processor has AVX-512 and oneDNN may use it (ONEDNN_MAX_CPU_ISA lowers both). */
 bool hrf_cpu_has_avx512(void);
-/* The same of its instructions for bfloat16. */
+/* The same of its instructions for products of bytes, and of bfloat16. */
+bool hrf_cpu_has_avx512_vnni(void);
 bool hrf_cpu_has_avx512_bf16(void);
 /* Of floats, that a core can begin: 32, or 16 where 512 bits go through in two halves. */
 int hrf_cpu_multiply_adds_per_cycle(void);

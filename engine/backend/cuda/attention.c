@@ -10,7 +10,7 @@ static struct hrf_k_heads tokens_of(const struct hrf_spec *spec, int32_t input)
     const struct hrf_attributes *a = &spec->attributes;
     const struct hrf_shape *x = is_y ? &spec->output.shape : &spec->inputs[input].shape;
     return (struct hrf_k_heads){ .image = x->dims[1] * x->dims[2],
-                                 .head = is_y ? a->size : a->steps[input],
+                                 .head = is_y ? a->attention.head_size : a->attention.stride[input],
                                  .token = x->dims[2],
                                  .channel = 1,
                                  .shared = 1 };
@@ -33,8 +33,7 @@ static struct hrf_k_heads last_axes_of(const struct hrf_shape *x, int64_t n_head
 static void set_mask(const struct hrf_spec *spec, struct hrf_k_attention *f)
 {
     const struct hrf_shape *x = &spec->inputs[HRF_ATTENTION_MASK].shape;
-    const bool has_heads = hrf_attention_is_of_tokens(&spec->attributes) ||
-                           spec->output.shape.rank == 4;
+    const bool has_heads = spec->op != HRF_OP_ATTENTION || spec->output.shape.rank == 4;
     int64_t own[HRF_MAX_RANK], strides[4] = { 0 }; /* of image, head, query, key */
     hrf_layout_strides(x, own);
     for (int32_t i = 0; i < x->rank; i++) {
@@ -55,13 +54,15 @@ static struct hrf_k_attention attention_of(const struct hrf_spec *spec)
     const struct hrf_attributes *a = &spec->attributes;
     const struct hrf_shape *q = &spec->inputs[HRF_ATTENTION_Q].shape, *y = &spec->output.shape;
     const struct hrf_shape *v = &spec->inputs[HRF_ATTENTION_V].shape;
-    struct hrf_k_attention f = { .scale = a->scale, .causal = a->causal, .mask = { .shared = 1 } };
+    struct hrf_k_attention f = { .scale = a->attention.scale,
+                                 .causal = a->attention.causal,
+                                 .mask = { .shared = 1 } };
     f.images = q->dims[0];
     f.n_queries = q->dims[q->rank - 2];
     f.n_keys = v->dims[v->rank - 2];
-    if (hrf_attention_is_of_tokens(a)) {
-        f.heads = a->group;
-        f.depth = f.channels = a->size;
+    if (spec->op != HRF_OP_ATTENTION) { /* heads in the channels */
+        f.heads = a->attention.heads;
+        f.depth = f.channels = a->attention.head_size;
         f.q = tokens_of(spec, HRF_ATTENTION_Q);
         f.k = tokens_of(spec, HRF_ATTENTION_K);
         f.v = tokens_of(spec, HRF_ATTENTION_V);
@@ -76,7 +77,7 @@ static struct hrf_k_attention attention_of(const struct hrf_spec *spec)
     f.k = last_axes_of(&spec->inputs[HRF_ATTENTION_K].shape, f.heads);
     f.v = last_axes_of(v, f.heads);
     f.y = last_axes_of(y, f.heads);
-    if (a->transpose_b) {
+    if (a->attention.transpose_k) {
         const int64_t token = f.k.channel;
         f.k.channel = f.k.token;
         f.k.token = token;
@@ -90,9 +91,10 @@ static struct hrf_k_array head_of(const struct hrf_cuda_kernel *kernel,
 {
     struct hrf_k_array array = hrf_cuda_input(kernel, call, input);
     const struct hrf_attributes *a = &kernel->spec->attributes;
-    if (hrf_attention_is_of_tokens(a))
+    if (kernel->spec->op != HRF_OP_ATTENTION)
         array.data = (char *)array.data +
-                     a->starts[input] * (int64_t)hrf_dtype_size(kernel->spec->inputs[input].dtype);
+                     a->attention.first[input] *
+                         (int64_t)hrf_dtype_size(kernel->spec->inputs[input].dtype);
     return array;
 }
 
@@ -116,25 +118,22 @@ static struct hrf_k_attention describe(const struct hrf_cuda_kernel *kernel,
     return f;
 }
 
-enum hrf_status hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
+void hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel)
 {
     const struct hrf_spec *spec = kernel->spec;
     struct hrf_backend *backend = kernel->backend;
     const struct hrf_k_attention f = describe(kernel, NULL);
-    if (spec->op != HRF_OP_ATTENTION || hrf_spec_has(spec, HRF_ATTENTION_MASK) ||
-        !hrf_attention_is_of_tokens(&spec->attributes))
-        return HRF_OK;
+    if (hrf_spec_has(spec, HRF_ATTENTION_MASK))
+        return;
     for (int32_t i = HRF_ATTENTION_Q; i <= HRF_ATTENTION_V; i++)
-        if (spec->attributes.starts[i] % 8 != 0 || spec->inputs[i].constant != NULL)
-            return HRF_OK;
-    HRF_TRY(hrf_cudnn_attention_plan(&backend->attentions, backend->device, backend->cudnn,
-                                     backend->properties, &f, &backend->lines, &kernel->attention,
-                                     err));
+        if (spec->attributes.attention.first[i] % 8 != 0 || spec->inputs[i].constant != NULL)
+            return;
+    hrf_cudnn_attention_plan(&backend->attentions, backend->device, backend->cudnn,
+                             backend->properties, &f, &backend->lines, &kernel->attention);
     if (kernel->attention == NULL)
-        return HRF_OK;
+        return;
     kernel->base.implementation = "cudnn attention";
     kernel->base.workspace_bytes = (size_t)kernel->attention->workspace_bytes;
-    return HRF_OK;
 }
 
 enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel *kernel,

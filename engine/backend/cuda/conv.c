@@ -295,8 +295,8 @@ static enum hrf_status upload_weights(struct conv_kernel *k, struct hrf_error *e
     const enum hrf_dtype type = w->dtype == HRF_F32 ? k->spec->inputs[HRF_CONV_X].dtype : w->dtype;
     const size_t n = (size_t)(conv->w[0] * conv->w[1] * conv->w[2] * conv->w[3]);
     const size_t size = hrf_dtype_size(w->dtype);
-    HRF_AUTO_FREE char *ordered = hrf_calloc(n, size);
-    HRF_AUTO_FREE char *low = hrf_calloc(n, hrf_dtype_size(type));
+    HRF_AUTO_FREE char *ordered = hrf_try_calloc(n, size);
+    HRF_AUTO_FREE char *low = hrf_try_calloc(n, hrf_dtype_size(type));
     HRF_CHECK_MEMORY(ordered != NULL && low != NULL, err, "weights of node '%s'", k->spec->name);
     hrf_cuda_order_weights(k->spec, conv, k->in_channels, k->out_channels, ordered);
     hrf_free(w->constant); /* a copy of all weights on the host is one too many */
@@ -311,7 +311,7 @@ static enum hrf_status upload_weights(struct conv_kernel *k, struct hrf_error *e
 static enum hrf_status upload_row(struct conv_kernel *k, const float *from, int64_t n, int64_t wide,
                                   float factor, float **out, struct hrf_error *err)
 {
-    HRF_AUTO_FREE float *row = hrf_calloc((size_t)wide, sizeof *row);
+    HRF_AUTO_FREE float *row = hrf_try_calloc((size_t)wide, sizeof *row);
     void *on_device = NULL;
     HRF_CHECK_MEMORY(row != NULL, err, "weights of node '%s'", k->spec->name);
     for (int64_t i = 0; i < n; i++)
@@ -346,8 +346,7 @@ static enum hrf_status upload_prologue(struct conv_kernel *k, const struct hrf_g
  * bias is in y's steps. */
 static enum hrf_status upload_requantize(struct conv_kernel *k, struct hrf_error *err)
 {
-    struct hrf_requantize *r = NULL;
-    HRF_TRY(hrf_requantize_create(k->spec, &r, err));
+    struct hrf_requantize *r = hrf_requantize_create(k->spec);
     const bool is_own = k->planned.plan == NULL;
     for (int64_t c = 0; c < r->n_channels && !is_own; c++)
         r->bias[c] *= r->multiplier[c];
@@ -391,7 +390,7 @@ static enum hrf_status upload_constants(struct conv_kernel *k, struct hrf_error 
         HRF_TRY(upload_filters(k, k->spec->inputs[HRF_CONV_SCALES].constant, 1, &k->scale, err));
     if (hrf_spec_has(k->spec, HRF_CONV_BIAS))
         return upload_filters(k, k->spec->inputs[HRF_CONV_BIAS].constant,
-                              k->spec->op == HRF_OP_GEMM ? t->beta : 1.0f, &k->bias, err);
+                              k->spec->op == HRF_OP_GEMM ? t->gemm.beta : 1.0f, &k->bias, err);
     return HRF_OK;
 }
 
@@ -531,7 +530,6 @@ enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct
 {
     HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)graph->n_nodes + 1,
                                                                  sizeof *convs);
-    HRF_CHECK_MEMORY(convs != NULL, err, "no memory for %d nodes", (int)graph->n_nodes);
     for (int in_strips = 0; in_strips < 2; in_strips++) {
         const struct hrf_conv_target target = target_of(backend);
         int32_t n = 0;
@@ -549,12 +547,12 @@ enum hrf_status hrf_cuda_prepare_convs(struct hrf_backend *backend, const struct
 static void fold_alpha(struct hrf_spec *spec)
 {
     struct hrf_operand *w = &spec->inputs[HRF_CONV_WEIGHTS];
-    if (spec->op != HRF_OP_GEMM || w->dtype != HRF_F32 || spec->attributes.alpha == 1.0f)
+    if (spec->op != HRF_OP_GEMM || w->dtype != HRF_F32 || spec->attributes.gemm.alpha == 1.0f)
         return;
     float *weights = w->constant;
     const int64_t n = hrf_shape_count(&w->shape);
     for (int64_t i = 0; i < n; i++)
-        weights[i] *= spec->attributes.alpha;
+        weights[i] *= spec->attributes.gemm.alpha;
 }
 
 enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
@@ -568,7 +566,6 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
             : hrf_node_has_prologue(node))
         return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);
-    HRF_CHECK_MEMORY(k != NULL, err, "no memory for the kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run,
                                    .destroy = destroy,
                                    .can_fuse = can_fuse,

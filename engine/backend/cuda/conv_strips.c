@@ -209,13 +209,11 @@ enum hrf_status hrf_cuda_strips_compile(struct hrf_backend *backend, const struc
 {
     HRF_AUTO(hrf_graph) strip = NULL;
     struct strips_kernel *k = hrf_calloc(1, sizeof *k);
-    HRF_CHECK_MEMORY(k != NULL, err, "no memory for the kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     k->type = graph->values[node->inputs[HRF_CONV_X]].dtype;
     k->name = hrf_strdup(node->name);
-    HRF_CHECK_MEMORY(k->name != NULL, err, "no memory for the kernel of node '%s'", node->name);
     HRF_TRY(hrf_cuda_strips_graph(graph, node, hrf_cuda_strip_bytes(backend->device->memory_bytes),
                                   &k->at, &strip, err));
     HRF_TRY(upload_prologue(k, graph, node, err));

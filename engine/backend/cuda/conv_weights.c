@@ -15,7 +15,7 @@ static int64_t weight_at(const struct hrf_spec *spec, const struct sizes *s, int
                          int64_t i)
 {
     const struct hrf_operand *w = &spec->inputs[HRF_CONV_WEIGHTS];
-    if (spec->op == HRF_OP_GEMM && !spec->attributes.transpose_b)
+    if (spec->op == HRF_OP_GEMM && !spec->attributes.gemm.transpose_b)
         return c * s->out_channels + m;
     if (spec->op == HRF_OP_CONV_TRANSPOSE && w->dtype == HRF_F32) {
         const int64_t per_group = s->out_channels / spec->attributes.group;

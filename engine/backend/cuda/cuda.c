@@ -48,7 +48,7 @@ struct hrf_k_epilogue hrf_cuda_epilogue(const struct hrf_attributes *attributes)
                                                          [HRF_ACT_RELU] = HRF_K_RELU,
                                                          [HRF_ACT_CLIP] = HRF_K_CLIP,
                                                          [HRF_ACT_LEAKY_RELU] = HRF_K_LEAKY_RELU,
-                                                         /* conv.c runs those of takes_activation()
+                                                         /* conv.c runs those of the rows below
                                                             that no epilogue has. */
                                                          [HRF_ACT_GELU_TANH] = HRF_K_NONE };
     return (struct hrf_k_epilogue){ .activation = activations[attributes->activation],
@@ -121,8 +121,6 @@ static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct h
 {
     const struct hrf_spec *spec = kernel->spec;
     kernel->constants = hrf_calloc((size_t)spec->n_inputs + 1, sizeof *kernel->constants);
-    HRF_CHECK_MEMORY(kernel->constants != NULL, err, "no memory for the kernel of node '%s'",
-                     spec->name);
     for (int32_t i = 0; i < spec->n_inputs && spec->op != HRF_OP_BATCH_NORM; i++) {
         if (!is_uploaded(spec, i))
             continue;
@@ -168,18 +166,23 @@ static size_t workspace_of(const struct hrf_spec *spec)
                : 0;
 }
 
-static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_kernel **out,
-                               struct hrf_error *err)
+static enum hrf_status compile_conv(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                    const struct hrf_graph *graph, const struct hrf_node *node,
+                                    struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)row;
     HRF_TRY(hrf_cuda_device_enter(backend->device, err));
-    if (hrf_cuda_conv_fits(graph, node))
-        return hrf_cuda_conv_compile(backend, graph, node, out, err);
+    return hrf_cuda_conv_compile(backend, graph, node, out, err);
+}
+
+static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                               const struct hrf_graph *graph, const struct hrf_node *node,
+                               struct hrf_kernel **out, struct hrf_error *err)
+{
+    (void)row;
+    HRF_TRY(hrf_cuda_device_enter(backend->device, err));
     struct hrf_cuda_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    HRF_CHECK_MEMORY(kernel != NULL, err, "no memory for the kernel of node '%s'", node->name);
-    kernel->base = (struct hrf_kernel){ .run = run,
-                                        .destroy = destroy_kernel,
-                                        .implementation = "cuda" };
+    kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy_kernel };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     kernel->backend = backend;
     kernel->launch = find_launch(node->op);
@@ -193,39 +196,14 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
         kernel->base.implementation = "cublasLt";
         kernel->base.workspace_bytes = hrf_cuda_product_workspace(kernel->product);
     }
-    if (node->op == HRF_OP_ATTENTION)
-        HRF_TRY(hrf_cuda_plan_attention(kernel, err));
+    if (node->op == HRF_OP_TOKEN_ATTENTION)
+        hrf_cuda_plan_attention(kernel);
     hrf_cuda_rows_fuse(kernel);
     HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 
-static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
-                        struct hrf_error *err)
-{
-    if (hrf_is_partial(node->op)) /* its sums have types of their own */
-        return true;
-    if (hrf_node_check_common(graph, node, err) != HRF_OK)
-        return false;
-    if (node->op == HRF_OP_GEMM && graph->values[node->inputs[0]].shape.rank != 2 &&
-        !hrf_cuda_conv_fits(graph, node)) {
-        hrf_error_set(err, HRF_E_UNSUPPORTED,
-                      "node '%s' (Gemm): a product of rows over several axes whose bias is no row "
-                      "has no CUDA "
-                      "kernel: run it with --device cpu",
-                      node->name);
-        return false;
-    }
-    const bool pads_otherwise = node->op == HRF_OP_PAD &&
-                                node->attributes.pad_mode != HRF_PAD_CONSTANT;
-    if (!pads_otherwise && (node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
-                            find_launch(node->op) != NULL))
-        return true;
-    hrf_error_set(err, HRF_E_UNSUPPORTED,
-                  "node '%s': the operator %s has no CUDA kernel: run it with --device cpu",
-                  node->name, hrf_op_name(node->op));
-    return false;
-}
+/* ---- the table ---- */
 
 static bool is_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
 {
@@ -233,31 +211,81 @@ static bool is_constant(const struct hrf_graph *graph, const struct hrf_node *no
            graph->values[node->inputs[i]].data != NULL;
 }
 
-static bool takes_prologue(const struct hrf_graph *graph, const struct hrf_node *conv)
+static const char *conv_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return hrf_node_form(graph, conv) != HRF_FORM_INTEGER &&
-           !hrf_product_rounds_rows(graph, conv) && !is_constant(graph, conv, HRF_CONV_X) &&
-           is_constant(graph, conv, HRF_CONV_WEIGHTS) &&
-           !is_constant(graph, conv, HRF_CONV_RESIDUAL);
+    if (!hrf_cuda_conv_fits(graph, node))
+        return "a product of rows over several axes whose bias is no row";
+    const bool takes_prologue = !hrf_product_rounds_rows(graph, node) &&
+                                !is_constant(graph, node, HRF_CONV_X) &&
+                                is_constant(graph, node, HRF_CONV_WEIGHTS) &&
+                                !is_constant(graph, node, HRF_CONV_RESIDUAL);
+    return hrf_node_has_prologue(node) && !takes_prologue
+               ? "its prologue is not that of an image that is computed"
+               : NULL;
 }
 
-static bool takes_second(const struct hrf_graph *graph, const struct hrf_node *conv,
-                         const struct hrf_node *norm)
+/* cuDNN's engines have these in their epilogues, but those for convolutions in groups. */
+static const char *fused_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    struct hrf_cudnn_conv conv;
+    return hrf_cudnn_conv_describe(graph, node, false, &conv) && conv.w[1] == conv.x[1]
+               ? conv_misfit(graph, node)
+               : "no engine computes it with an activation";
+}
+
+static bool takes_norm(const struct hrf_graph *graph, const struct hrf_node *conv,
+                       const struct hrf_node *norm)
 {
     struct hrf_cudnn_conv both;
     return hrf_cudnn_conv_describe_both(graph, conv, norm, false, &both);
 }
 
-/* cuDNN's engines have these in their epilogues, but those for convolutions in groups. */
-static bool takes_activation(const struct hrf_graph *graph, const struct hrf_node *node,
-                             enum hrf_activation activation)
+static const char *gemm_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    struct hrf_cudnn_conv conv;
-    return (activation == HRF_ACT_GELU || activation == HRF_ACT_GELU_TANH ||
-            activation == HRF_ACT_SWISH) &&
-           hrf_node_form(graph, node) != HRF_FORM_INTEGER &&
-           hrf_cudnn_conv_describe(graph, node, false, &conv) && conv.w[1] == conv.x[1];
+    return graph->values[node->inputs[0]].shape.rank == 2
+               ? NULL
+               : "a product of rows over several axes whose bias is no row";
 }
+
+static const char *pad_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph;
+    return node->attributes.pad.mode == HRF_PAD_CONSTANT ? NULL : "it pads by numbers of the image";
+}
+
+static bool has_launch(enum hrf_op op)
+{
+    return op != HRF_OP_GEMM && op != HRF_OP_PAD && find_launch(op) != NULL;
+}
+
+#define ROW &(const struct hrf_kernel_row)
+static const struct hrf_kernel_row *const rows[] = {
+    ROW{ .name = "cudnn",
+         HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_GEMM),
+         .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
+         .extras = HRF_TAKES_PROLOGUE,
+         .epilogues = HRF_EPILOGUE(HRF_ACT_GELU) | HRF_EPILOGUE(HRF_ACT_GELU_TANH) |
+                      HRF_EPILOGUE(HRF_ACT_SWISH),
+         .misfit = fused_misfit,
+         .takes_norm = takes_norm,
+         .compile = compile_conv },
+    ROW{ .name = "cudnn in groups, of bytes",
+         HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_GEMM),
+         .extras = HRF_TAKES_PROLOGUE,
+         .misfit = conv_misfit,
+         .takes_norm = takes_norm,
+         .compile = compile_conv },
+    ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_GEMM), .misfit = gemm_misfit, .compile = compile },
+    ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_PAD), .misfit = pad_misfit, .compile = compile },
+    ROW{ .name = "cuda", .is_op = has_launch, .compile = compile },
+    NULL,
+};
+
+static const struct hrf_kernel_table kernels = {
+    .device = "cuda",
+    .rows = rows,
+    .advice = ": run it with --device cpu",
+};
 
 /* ---- the back end ---- */
 
@@ -313,7 +341,7 @@ static char *plans_beside_the_module(void)
     if (dladdr(&hrf_backend_cuda, &self) == 0 || self.dli_fname == NULL)
         return NULL;
     HRF_AUTO_FREE char *folder = hrf_path_directory(self.dli_fname);
-    return folder != NULL ? hrf_path_join(folder, "cuda-plans") : NULL;
+    return hrf_path_join(folder, "cuda-plans");
 }
 
 static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error *err)
@@ -324,8 +352,8 @@ static enum hrf_status start_cudnn(struct hrf_backend *backend, struct hrf_error
     HRF_TRY(hrf_cudnn_device_of(backend->cudnn, &backend->properties, err));
     HRF_AUTO_FREE char *directory = NULL;
     HRF_TRY(hrf_cache_folder(NULL, "cuda-plans", &directory, err));
-    HRF_TRY(hrf_plan_cache_create(directory, backend->device, backend->cudnn, backend->properties,
-                                  &backend->plans, err));
+    backend->plans = hrf_plan_cache_create(directory, backend->device, backend->cudnn,
+                                           backend->properties);
     HRF_AUTO_FREE char *sets = plans_beside_the_module();
     return sets != NULL ? hrf_plan_cache_use_sets(backend->plans, sets, err) : HRF_OK;
 }
@@ -382,7 +410,6 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
                               struct hrf_error *err)
 {
     struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
-    HRF_CHECK_MEMORY(backend != NULL, err, "no memory for a back end");
     backend->allow_tf32 = config->allow_tf32;
     backend->notes = backend->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
     enum hrf_status status = hrf_cuda_device_open(config->place, &backend->device, err);
@@ -422,16 +449,11 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .device = &hrf_cuda_queue,
     .signed_only = true,
     .has_tf32 = true,
-    .fuses_transformers = true,
-    .narrows_tokens = true,
+    .token_type = HRF_B16,
+    .kernels = &kernels,
     .identify = identify,
     .create = create,
     .destroy = destroy,
-    .supports_op = supports_op,
-    .compile = compile,
     .prepare = hrf_cuda_prepare_convs,
-    .takes_activation = takes_activation,
-    .takes_prologue = takes_prologue,
-    .takes_second = takes_second,
     .enter = enter,
 };

@@ -65,7 +65,6 @@ enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, st
 {
     HRF_AUTO(hrf_cuda_device) device = hrf_calloc(1, sizeof *device);
     int n_devices = 0;
-    HRF_CHECK_MEMORY(device != NULL, err, "no memory for a device");
     if (cudaDriverGetVersion(&device->driver) != cudaSuccess)
         device->driver = 0;
     (void)cudaRuntimeGetVersion(&device->runtime);
@@ -134,7 +133,7 @@ enum hrf_status hrf_cuda_allocate(const struct hrf_cuda_device *device, size_t n
         (void)cudaMemGetInfo(&free_bytes, &all_bytes);
         return hrf_error_set(err, HRF_E_NOMEM,
                              "%s has %.2f of its %.2f GiB free and %.2f GiB are needed; use a "
-                             "smaller batch, set engine.memory, or end what else runs on it",
+                             "smaller batch, set {engine.memory}, or end what else runs on it",
                              device->name, (double)free_bytes / 0x1p30, (double)all_bytes / 0x1p30,
                              (double)n_bytes / 0x1p30);
     }

@@ -120,8 +120,7 @@ hrf_cuda_launch hrf_cuda_launch_performer;
 /* ATTENTION, ATTENTION_PART. */
 hrf_cuda_launch hrf_cuda_launch_attention;
 /* Sets kernel->attention where cuDNN is to run it. */
-HRF_CHECKED enum hrf_status hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel,
-                                                    struct hrf_error *err);
+void hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel);
 HRF_CHECKED enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel *kernel,
                                                    const struct hrf_kernel_call *call,
                                                    struct hrf_error *err);

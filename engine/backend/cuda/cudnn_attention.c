@@ -159,8 +159,8 @@ static enum hrf_status compare(const struct hrf_cuda_device *device, const struc
     const enum hrf_dtype type = item->key.type == HRF_K_F16 ? HRF_F16 : HRF_B16;
     const int64_t all = f->images * f->n_queries * f->heads * f->channels;
     const int64_t n = all < MOST ? all : MOST;
-    HRF_AUTO_FREE char *raw = hrf_alloc_array((size_t)n, 2);
-    HRF_AUTO_FREE float *numbers = hrf_alloc_array(2 * (size_t)n, sizeof *numbers);
+    HRF_AUTO_FREE char *raw = hrf_try_alloc_array((size_t)n, 2);
+    HRF_AUTO_FREE float *numbers = hrf_try_alloc_array(2 * (size_t)n, sizeof *numbers);
     int64_t n_wrong = 0;
     HRF_CHECK_MEMORY(raw != NULL && numbers != NULL, err, "no memory for an attention's results");
     for (int i = 0; i < 2; i++) {
@@ -194,27 +194,25 @@ static enum hrf_status try_plan(const struct hrf_cuda_device *device, cudnnHandl
     return status;
 }
 
-enum hrf_status hrf_cudnn_attention_plan(struct hrf_attention_plans **plans,
-                                         const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
-                                         const struct hrf_cudnn_device *properties,
-                                         const struct hrf_k_attention *f, struct hrf_strbuf *lines,
-                                         const struct hrf_cudnn_plan **out, struct hrf_error *err)
+void hrf_cudnn_attention_plan(struct hrf_attention_plans **plans,
+                              const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
+                              const struct hrf_cudnn_device *properties,
+                              const struct hrf_k_attention *f, struct hrf_strbuf *lines,
+                              const struct hrf_cudnn_plan **out)
 {
     struct key key;
     struct hrf_error why = { .status = HRF_OK };
     *out = NULL;
     if (!find_key(f, &key))
-        return HRF_OK;
+        return;
     if (*plans == NULL)
         *plans = hrf_calloc(1, sizeof **plans);
-    HRF_CHECK_MEMORY(*plans != NULL, err, "no memory for plans of attention");
     for (const struct item *i = (*plans)->first; i != NULL; i = i->next)
         if (memcmp(&i->key, &key, sizeof key) == 0) {
             *out = i->is_good ? &i->plan : NULL;
-            return HRF_OK;
+            return;
         }
     struct item *item = hrf_calloc(1, sizeof *item);
-    HRF_CHECK_MEMORY(item != NULL, err, "no memory for a plan of attention");
     item->key = key;
     item->next = (*plans)->first;
     (*plans)->first = item;
@@ -225,5 +223,4 @@ enum hrf_status hrf_cudnn_attention_plan(struct hrf_attention_plans **plans,
     if (!item->is_good)
         hrf_strbuf_addf(lines, "attention runs by an own kernel, not by cuDNN: %s\n", why.text);
     *out = item->is_good ? &item->plan : NULL;
-    return HRF_OK;
 }

@@ -16,11 +16,11 @@ void hrf_attention_plans_destroy(struct hrf_attention_plans *plans);
 
 /* For what lies as `attention` says, its arrays' types included; *out stays NULL where the own
  * kernel is to run it, `lines` has the reason if that is a fault. *plans may be NULL at first. */
-HRF_CHECKED enum hrf_status
-hrf_cudnn_attention_plan(struct hrf_attention_plans **plans, const struct hrf_cuda_device *device,
-                         cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
-                         const struct hrf_k_attention *attention, struct hrf_strbuf *lines,
-                         const struct hrf_cudnn_plan **out, struct hrf_error *err);
+void hrf_cudnn_attention_plan(struct hrf_attention_plans **plans,
+                              const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
+                              const struct hrf_cudnn_device *properties,
+                              const struct hrf_k_attention *attention, struct hrf_strbuf *lines,
+                              const struct hrf_cudnn_plan **out);
 HRF_CHECKED enum hrf_status hrf_cudnn_attention_run(const struct hrf_cudnn_plan *plan,
                                                     cudnnHandle_t cudnn,
                                                     const struct hrf_k_attention *attention,

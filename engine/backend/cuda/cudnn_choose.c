@@ -35,7 +35,7 @@ static bool is_pixel_product(const struct hrf_graph *graph, const struct hrf_nod
     const struct hrf_value *w = value_of(graph, node, HRF_CONV_WEIGHTS);
     const struct hrf_value *bias = value_of(graph, node, HRF_CONV_BIAS);
     const int64_t columns = hrf_shape_last(&graph->values[node->outputs[0]].shape);
-    if (node->attributes.transpose_a || w->data == NULL || w->shape.rank != 2)
+    if (node->attributes.gemm.transpose_a || w->data == NULL || w->shape.rank != 2)
         return false;
     return bias == NULL || (bias->data != NULL && hrf_shape_count(&bias->shape) == columns &&
                             hrf_shape_last(&bias->shape) == columns);

@@ -64,7 +64,6 @@ static enum hrf_status create_device(cudnnBackendAttributeName_t name,
                                      struct hrf_cudnn_device **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cudnn_device) device = hrf_calloc(1, sizeof *device);
-    HRF_CHECK_MEMORY(device != NULL, err, "no memory for a device's properties");
     HRF_TRY_CUDNN(
         cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device->descriptor),
         "device properties");
@@ -99,7 +98,6 @@ enum hrf_status hrf_cudnn_device_json(const struct hrf_cudnn_device *device, cha
     enum { MOST = 1 << 16 };
     HRF_AUTO_FREE char *text = hrf_calloc(MOST, 1);
     int64_t n = 0;
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a device's properties");
     HRF_TRY_CUDNN(cudnnBackendGetAttribute(device->descriptor,
                                            CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
                                            CUDNN_TYPE_CHAR, MOST - 1, &n, text),

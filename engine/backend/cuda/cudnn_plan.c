@@ -101,7 +101,6 @@ enum hrf_status hrf_cudnn_plan_json(const struct hrf_cudnn_plan *plan, char **ou
                                            CUDNN_TYPE_CHAR, 0, &n, NULL),
                   what);
     HRF_AUTO_FREE char *text = hrf_calloc((size_t)n + 1, 1);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for a plan of %lld bytes", (long long)n);
     HRF_TRY_CUDNN(cudnnBackendGetAttribute(plan->descriptor,
                                            CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
                                            CUDNN_TYPE_CHAR, n, &n, text),

@@ -149,7 +149,7 @@ static enum hrf_status fill_table(const struct hrf_cudnn_trial *t, int32_t k)
     const bool is_pre = t->ids[k] == HRF_CUDNN_PRE_SCALE || t->ids[k] == HRF_CUDNN_PRE_SHIFT;
     const bool is_one = t->ids[k] == HRF_CUDNN_RESIDUAL_SCALE || t->ids[k] == HRF_CUDNN_ROUNDER;
     const int64_t n = is_one ? 1 : is_pre ? t->conv->x[1] : t->conv->y[1];
-    HRF_AUTO_FREE float *row = hrf_alloc_array((size_t)n, sizeof *row);
+    HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)n, sizeof *row);
     if (row == NULL)
         return HRF_E_NOMEM;
     for (int64_t i = 0; i < n; i++)
@@ -322,13 +322,11 @@ static int64_t telling_pixel(const struct hrf_cudnn_conv *c)
     return c->y[2] / 2 * c->y[3] + c->y[3] / 2;
 }
 
-static enum hrf_status choose_biases(struct hrf_cudnn_trial *t)
+static void choose_biases(struct hrf_cudnn_trial *t)
 {
     const struct hrf_cudnn_conv *c = t->conv;
     const int64_t pixel = telling_pixel(c);
     t->bias = hrf_calloc((size_t)c->y[1], sizeof *t->bias);
-    if (t->bias == NULL)
-        return HRF_E_NOMEM;
     for (int64_t k = 0; k < c->y[1] && c->has_bias; k++)
         t->bias[k] = table_at(c, HRF_CUDNN_BIAS, k);
     t->n_telling = c->y[1] < HRF_TRIAL_TELLING ? (int)c->y[1] : HRF_TRIAL_TELLING;
@@ -350,7 +348,6 @@ static enum hrf_status choose_biases(struct hrf_cudnn_trial *t)
             terms->bias = t->bias[k] = hrf_arithmetic_telling_bias(c, terms);
         t->channels[i] = k;
     }
-    return HRF_OK;
 }
 
 bool hrf_cudnn_trial_init(const struct hrf_cuda_device *device, const struct hrf_cudnn_conv *conv,
@@ -363,7 +360,9 @@ bool hrf_cudnn_trial_init(const struct hrf_cuda_device *device, const struct hrf
         return false;
     lay_out(out);
     compute_sums(out);
-    return (conv->type != HRF_S8 || choose_biases(out) == HRF_OK) && fill(out);
+    if (conv->type == HRF_S8)
+        choose_biases(out);
+    return fill(out);
 }
 
 /* ---- comparing ---- */
@@ -374,7 +373,7 @@ static enum hrf_status read_pixel(const struct hrf_cudnn_trial *t, const void *y
 {
     const struct hrf_cudnn_conv *c = t->conv;
     const size_t n_bytes = (size_t)c->y[1] * hrf_dtype_size(c->out_type);
-    HRF_AUTO_FREE signed char *raw = hrf_alloc(n_bytes);
+    HRF_AUTO_FREE signed char *raw = hrf_try_alloc(n_bytes);
     HRF_CHECK_MEMORY(raw != NULL, err, "no memory for a convolution's results");
     HRF_TRY(hrf_cuda_read(t->device, (const char *)y + (size_t)pixel * n_bytes, n_bytes, raw, err));
     for (int64_t k = 0; k < c->y[1] && c->out_type == HRF_S8; k++)
@@ -388,7 +387,7 @@ static enum hrf_status compare(const struct hrf_cudnn_trial *t, const void *y, c
                                struct hrf_error *err)
 {
     const struct hrf_cudnn_conv *c = t->conv;
-    HRF_AUTO_FREE float *row = hrf_alloc_array((size_t)c->y[1], sizeof *row);
+    HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)c->y[1], sizeof *row);
     HRF_CHECK_MEMORY(row != NULL, err, "no memory for a convolution's results");
     int n = 0, n_wrong = 0;
     for (int i = 0; i < HRF_TRIAL_PIXELS; i++) {
@@ -430,8 +429,8 @@ static enum hrf_status compare_seconds(const struct hrf_cudnn_trial *t, int64_t 
 {
     const enum hrf_dtype type = t->conv->out_type;
     const size_t size = hrf_dtype_size(type), n_bytes = (size_t)n * size, at = (size_t)first * size;
-    HRF_AUTO_FREE signed char *raw = hrf_alloc(2 * n_bytes);
-    HRF_AUTO_FREE float *y = hrf_alloc_array(2 * (size_t)n, sizeof *y);
+    HRF_AUTO_FREE signed char *raw = hrf_try_alloc(2 * n_bytes);
+    HRF_AUTO_FREE float *y = hrf_try_alloc_array(2 * (size_t)n, sizeof *y);
     HRF_CHECK_MEMORY(raw != NULL && y != NULL, err, "no memory for a convolution's results");
     HRF_TRY(hrf_cuda_read(t->device, (const char *)t->pointers[t->second] + at, n_bytes, raw, err));
     HRF_TRY(hrf_cuda_read(t->device, (const char *)t->expected + at, n_bytes, raw + n_bytes, err));
@@ -520,7 +519,7 @@ enum hrf_status hrf_cudnn_trial_arithmetic(const struct hrf_cudnn_trial *trial,
                                            enum hrf_arithmetic *out, struct hrf_error *err)
 {
     const struct hrf_cudnn_conv *c = trial->conv;
-    HRF_AUTO_FREE float *row = hrf_alloc_array((size_t)c->y[1], sizeof *row);
+    HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)c->y[1], sizeof *row);
     HRF_CHECK_MEMORY(row != NULL, err, "no memory for a convolution's results");
     *out = HRF_AS_WRITTEN;
     if (trial->n_telling == 0)

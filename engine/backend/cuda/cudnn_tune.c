@@ -102,6 +102,7 @@ static void drop_wrong_ones(const struct hrf_cudnn_trial *trial, cudnnHandle_t c
             hrf_strbuf_addf(lines, "cuDNN's engine %d for a convolution is left out: %s\n",
                             (int)c->plans[i].engine, why.text);
             take_away(c, i, times);
+            times->n_wrong++;
         }
 }
 

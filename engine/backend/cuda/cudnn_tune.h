@@ -23,6 +23,7 @@ struct hrf_candidate_times {
     float taken_ms;                 /* of the same; < 0: unknown */
     float pass_ms;       /* of a pass that makes the second output of the first; < 0: unknown */
     int32_t n_otherwise; /* engines that are right, but round in another way than it */
+    int32_t n_wrong;     /* engines that were left out, since their results are wrong */
 };
 /* The fastest of those whose results are right (cudnn_trial.h), taken over; the others are
  * released. Where there is no memory to run them in, the first, untried. False: none is right;

@@ -104,7 +104,6 @@ static enum hrf_status open(struct hrf_backend *backend, const char **name, stru
 {
     if (backend->decoder == NULL) {
         HRF_AUTO(hrf_cuda_decoder) decoder = hrf_calloc(1, sizeof *decoder);
-        HRF_CHECK_MEMORY(decoder != NULL, err, "no memory for a JPEG decoder");
         HRF_TRY(hrf_cuda_device_enter(backend->device, err));
         HRF_TRY(hrf_nvjpeg_load(&decoder->nvjpeg, err));
         HRF_TRY(create_handle(decoder, err));
@@ -169,7 +168,6 @@ static enum hrf_status make_room(struct hrf_backend *backend, struct decoder_slo
         hrf_free(slot->images);
         slot->images_room = 0;
         slot->images = hrf_calloc(n, sizeof slot->images[0]);
-        HRF_CHECK_MEMORY(slot->images != NULL, err, "no memory to decode %d tiles", b->most_tiles);
         slot->images_room = b->most_tiles;
     }
     if (seen > slot->seen_room) {
@@ -306,7 +304,7 @@ static enum hrf_status check_witness(const struct hrf_tile_batch *b, const unsig
             return hrf_error_set(err, HRF_E_UNSUPPORTED,
                                  "nvJPEG's %s of a patch differs by %.2f of 255 in the mean (%+.2f "
                                  "with the sign) from the processor's, where %g (%g) is the most "
-                                 "that rounding explains; use engine.decode=cpu",
+                                 "that rounding explains; use {engine.decode=cpu}",
                                  c == 0   ? "red"
                                  : c == 1 ? "green"
                                           : "blue",

@@ -197,6 +197,11 @@ static void record_destroy(struct hrf_backend *backend, void *recording)
         (void)cudaGraphExecDestroy(recording);
 }
 
+static int32_t n_wrong_engines(const struct hrf_backend *backend)
+{
+    return hrf_plan_cache_n_wrong(backend->plans);
+}
+
 static const char *notes(struct hrf_backend *backend)
 {
     hrf_strbuf_clear(&backend->notes);
@@ -241,6 +246,7 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .is_done = is_done,
     .times = times,
     .notes = notes,
+    .n_wrong_engines = n_wrong_engines,
     .describe = describe,
     .copy_box = hrf_cuda_copy_box,
     .address = hrf_cuda_address,

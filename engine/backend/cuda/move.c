@@ -74,7 +74,7 @@ static cudaError_t launch_reshape(const struct hrf_cuda_kernel *kernel,
     const struct hrf_k_array x = hrf_cuda_input(kernel, call, 0);
     const struct hrf_k_array y = hrf_cuda_output(kernel, call);
     const struct hrf_k_walk from_onnx = onnx_order(out, false), to_onnx = onnx_order(in, true);
-    if (spec->attributes.of_pixels) { /* in the memory's order, which is each side's own */
+    if (spec->attributes.channels_last) { /* in the memory's order, which is each side's own */
         const struct hrf_k_walk dense = {
             .rank = 1, .dims = { hrf_shape_count(out) }, .y = { 1 }, .a = { 1 }
         };
@@ -113,8 +113,8 @@ static cudaError_t launch_slice(const struct hrf_cuda_kernel *kernel,
     hrf_layout_strides(&spec->output.shape, to);
     for (int32_t i = 0; i < t->n_axes; i++) {
         const int64_t axis = t->axes[i];
-        first += t->starts[i] * from[axis];
-        from[axis] *= t->steps[i] != 0 ? t->steps[i] : 1;
+        first += t->slice.starts[i] * from[axis];
+        from[axis] *= t->slice.steps[i] != 0 ? t->slice.steps[i] : 1;
     }
     return copy_box(kernel, &spec->output.shape, hrf_cuda_output(kernel, call), to,
                     shifted(hrf_cuda_input(kernel, call, 0), first), from);
@@ -124,7 +124,7 @@ enum hrf_status hrf_cuda_prepare_gather(struct hrf_cuda_kernel *kernel, struct h
 {
     const struct hrf_operand *rows = &kernel->spec->inputs[1];
     const size_t n_bytes = (size_t)hrf_shape_count(&rows->shape) * sizeof(int32_t);
-    if (!kernel->spec->attributes.of_pixels)
+    if (!kernel->spec->attributes.channels_last)
         return HRF_OK;
     HRF_TRY(
         hrf_cuda_upload(kernel->backend->device, rows->constant, n_bytes, &kernel->tables[0], err));
@@ -138,10 +138,10 @@ static cudaError_t launch_gather(const struct hrf_cuda_kernel *kernel,
                                  const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
-    if (spec->attributes.of_pixels)
+    if (spec->attributes.channels_last)
         return hrf_k_gather_rows(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
                                  kernel->tables[0], hrf_shape_count(&spec->inputs[1].shape),
-                                 spec->attributes.size, kernel->backend->device->stream);
+                                 spec->attributes.row_size, kernel->backend->device->stream);
     const struct hrf_gather gather = hrf_gather_of(spec);
     for (int64_t i = 0; i < gather.n; i++) {
         int64_t offsets[2];
@@ -167,12 +167,12 @@ static cudaError_t launch_pad(const struct hrf_cuda_kernel *kernel,
     hrf_layout_strides(&spec->output.shape, to);
     for (int32_t i = 0; i < t->n_axes; i++) {
         const int64_t axis = t->n_axes == spec->output.shape.rank ? i : t->axes[i];
-        const int64_t begin = t->pads[i], end = t->pads[t->n_axes + i];
+        const int64_t begin = t->pad.sizes[i], end = t->pad.sizes[t->n_axes + i];
         first += begin > 0 ? begin * to[axis] : 0;
         skipped += begin < 0 ? -begin * from[axis] : 0;
         kept.dims[axis] += (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
     }
-    const cudaError_t status = hrf_k_fill(y, hrf_shape_count(&spec->output.shape), t->value,
+    const cudaError_t status = hrf_k_fill(y, hrf_shape_count(&spec->output.shape), t->pad.value,
                                           kernel->backend->device->stream);
     if (status != cudaSuccess)
         return status;
@@ -184,7 +184,7 @@ static cudaError_t launch_pad(const struct hrf_cuda_kernel *kernel,
 static bool has_whole_blocks(const struct hrf_spec *spec)
 {
     const int64_t *x = spec->inputs[0].shape.dims, *y = spec->output.shape.dims;
-    const int64_t block = spec->attributes.size;
+    const int64_t block = spec->attributes.block.size;
     return spec->op == HRF_OP_SPACE_TO_DEPTH || (y[2] == x[2] * block && y[3] == x[3] * block);
 }
 
@@ -201,9 +201,9 @@ static cudaError_t launch_part_of_blocks(const struct hrf_cuda_kernel *kernel,
         .out_rows = y[2],
         .out_columns = y[3],
         .out_channels = y[1],
-        .block = t->size,
-        .skip = { t->window.pad_begin[0], t->window.pad_begin[1] },
-        .column_row_depth = t->column_row_depth,
+        .block = t->block.size,
+        .skip = { t->block.skip[0], t->block.skip[1] },
+        .column_row_depth = t->block.column_row_depth,
     };
     return hrf_k_depth_to_space(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
                                 &form, kernel->backend->device->stream);

@@ -9,7 +9,7 @@ static void parameter_strides(const struct hrf_spec *spec, int64_t strides[HRF_M
 {
     int64_t own[HRF_MAX_RANK] = { 0 };
     const int32_t k = hrf_spec_has(spec, 1) ? 1 : 2, axis = (int32_t)spec->attributes.axis;
-    if (spec->attributes.of_pixels) {
+    if (spec->attributes.of_each_pixel) {
         strides[1] = 1;
         return;
     }
@@ -30,7 +30,7 @@ static struct hrf_k_norm_form layers_of(const struct hrf_spec *spec, const int64
     int64_t parameter[HRF_MAX_RANK] = { 0 };
     parameter_strides(spec, parameter);
     for (int32_t i = 0; i < shape->rank; i++) {
-        const bool is_term = spec->attributes.of_pixels ? i == 1 : i >= spec->attributes.axis;
+        const bool is_term = spec->attributes.of_each_pixel ? i == 1 : i >= spec->attributes.axis;
         hrf_cuda_walk_add(is_term ? &form.terms : &form.groups, shape->dims[i], y[i], x[i],
                           parameter[i]);
     }
@@ -43,7 +43,7 @@ static struct hrf_k_norm_form groups_of(const struct hrf_spec *spec, const int64
 {
     const struct hrf_shape *shape = &spec->output.shape;
     const int64_t channels = shape->dims[1];
-    const int64_t n_groups = spec->attributes.group > 0 ? spec->attributes.group : channels;
+    const int64_t n_groups = spec->attributes.n_groups > 0 ? spec->attributes.n_groups : channels;
     const int64_t own = channels / n_groups;
     struct hrf_k_norm_form form = { .n_groups = n_groups, .group_parameters = own };
     hrf_cuda_walk_add(&form.groups, shape->dims[0], y[0], x[0], 0);
@@ -63,8 +63,8 @@ static bool are_rows(const struct hrf_spec *spec, const struct hrf_cuda_rows *ro
     if (spec->op == HRF_OP_SWIGLU)
         return shape->rank != 4 && hrf_shape_last(shape) == rows->depth &&
                hrf_shape_count(shape) == rows->n_rows * rows->depth;
-    const int64_t depth = spec->attributes.of_pixels ? shape->dims[1] : hrf_shape_last(shape);
-    const bool is_last = spec->attributes.of_pixels ||
+    const int64_t depth = spec->attributes.of_each_pixel ? shape->dims[1] : hrf_shape_last(shape);
+    const bool is_last = spec->attributes.of_each_pixel ||
                          (shape->rank != 4 && spec->attributes.axis == shape->rank - 1);
     for (int32_t i = 1; i <= 2; i++)
         if (hrf_spec_has(spec, i) &&

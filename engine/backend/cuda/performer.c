@@ -20,14 +20,14 @@ static struct hrf_k_performer attention_of(const struct hrf_spec *spec)
     return (struct hrf_k_performer){
         .m = p->dims[0],
         .d = p->dims[1],
-        .heads = spec->attributes.group,
+        .heads = spec->attributes.performer.heads,
         .tokens = x->dims[2] * x->dims[3],
         .channels = x->dims[1],
         .images = x->dims[0],
-        .exponential = spec->attributes.exponential,
+        .exponential = spec->attributes.performer.exponential,
         .scale = 1 / sqrt(sqrt((double)p->dims[1])),
         .half_inverse_root = 1 / (2 * sqrt((double)p->dims[1])),
-        .epsilon = (double)spec->attributes.epsilon,
+        .epsilon = (double)spec->attributes.performer.epsilon,
         .magic = 1.5 * 0x1p52 * HRF_PERFORMER_GRID,
     };
 }

@@ -55,6 +55,7 @@ struct hrf_plan_cache {
     struct hrf_strbuf lines;         /* on entries that were replaced, and engines that failed */
     struct hrf_plan_set *beforehand; /* NULL: none fits this device */
     int32_t n_read, n_tuned, n_beforehand, n_taken; /* taken: from another rank */
+    int32_t n_wrong;                                /* engines that were left out */
     int32_t n_otherwise; /* INT8 engines that were not timed, since they round otherwise */
     double tuning_seconds;
     bool cannot_write;
@@ -83,22 +84,18 @@ void hrf_plan_cache_destroy(struct hrf_plan_cache *cache)
     hrf_free(cache);
 }
 
-enum hrf_status hrf_plan_cache_create(const char *directory, const struct hrf_cuda_device *device,
-                                      cudnnHandle_t cudnn,
-                                      const struct hrf_cudnn_device *properties,
-                                      struct hrf_plan_cache **out, struct hrf_error *err)
+struct hrf_plan_cache *hrf_plan_cache_create(const char *directory,
+                                             const struct hrf_cuda_device *device,
+                                             cudnnHandle_t cudnn,
+                                             const struct hrf_cudnn_device *properties)
 {
-    HRF_AUTO(hrf_plan_cache) cache = hrf_calloc(1, sizeof *cache);
-    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for the tuned plans");
+    struct hrf_plan_cache *cache = hrf_calloc(1, sizeof *cache);
     cache->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
     cache->device = device;
     cache->cudnn = cudnn;
     cache->properties = properties;
     cache->directory = hrf_strdup(directory);
-    if (directory != NULL && cache->directory == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the tuned plans");
-    HRF_MOVE(*out, cache);
-    return HRF_OK;
+    return cache;
 }
 
 enum hrf_status hrf_plan_cache_use_sets(struct hrf_plan_cache *cache, const char *directory,
@@ -222,7 +219,6 @@ static enum hrf_status write_entry(const struct hrf_plan_cache *cache, const cha
 {
     HRF_AUTO_FREE char *path = path_of(cache, entry->hash);
     HRF_AUTO_JSON file = NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_TRY(encode(key, entry, times, &file, err));
     HRF_TRY(hrf_private_directory_open(cache->directory, err));
     return hrf_json_write_file(path, file, err);
@@ -300,28 +296,21 @@ static void compare_arithmetics(struct hrf_plan_cache *cache, const struct entry
     }
 }
 
-static enum hrf_status reserve_entry(struct hrf_plan_cache *cache, struct hrf_error *err)
-{
-    void *entries = cache->entries;
-    const enum hrf_status status = hrf_array_reserve(
-        &entries, &cache->capacity, cache->n_entries + 1, sizeof(struct entry *), err);
-    cache->entries = entries;
-    return status;
-}
-
-/* Takes the job's entry over, for which there is room. */
+/* Takes the job's entry over. */
 static void add_entry(struct hrf_plan_cache *cache, struct job *job)
 {
+    void *entries = cache->entries;
+    hrf_array_reserve(&entries, &cache->capacity, cache->n_entries + 1, sizeof(struct entry *));
+    cache->entries = entries;
     compare_arithmetics(cache, job->entry);
     cache->entries[cache->n_entries++] = job->entry;
     job->entry = NULL;
 }
 
 /* Times what was built, keeps the best and takes the entry over. */
-static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, struct hrf_error *err)
+static void end_job(struct hrf_plan_cache *cache, struct job *job)
 {
     struct entry *entry = job->entry;
-    HRF_TRY(reserve_entry(cache, err));
     show_progress(cache);
     cache->n_read += job->is_read;
     cache->n_tuned += !job->is_read;
@@ -335,6 +324,7 @@ static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, st
     entry->ms = is_tried ? (double)job->times.taken_ms : entry->ms;
     entry->pass_ms = is_tried ? (double)job->times.pass_ms : entry->pass_ms;
     cache->n_otherwise += job->times.n_otherwise;
+    cache->n_wrong += job->times.n_wrong;
     hrf_strbuf_adds(&cache->lines, job->lines.text);
     if (!entry->has_plan)
         entry->conv = job->asked;
@@ -342,7 +332,6 @@ static enum hrf_status end_job(struct hrf_plan_cache *cache, struct job *job, st
     if (!job->is_read && (entry->has_plan || !is_tried))
         keep(cache, job->key, entry, &job->times);
     add_entry(cache, job);
-    return HRF_OK;
 }
 
 static void release_job(struct job *job)
@@ -363,7 +352,6 @@ static enum hrf_status init_job(const struct hrf_plan_cache *cache,
     *job = (struct job){ .lines = HRF_STRBUF_INIT };
     write_key(cache, conv, job->key);
     job->entry = hrf_calloc(1, sizeof *job->entry);
-    HRF_CHECK_MEMORY(job->entry != NULL, err, "no memory for a tuned plan");
     job->entry->conv = job->asked = *conv;
     job->entry->plan.engine = -1;
     job->entry->ms = job->entry->pass_ms = -1;
@@ -406,7 +394,7 @@ enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache, const struct hr
     if (status == HRF_OK)
         status = start_job(cache, &builder, &job, err);
     if (status == HRF_OK)
-        status = end_job(cache, &job, err);
+        end_job(cache, &job);
     if (status == HRF_OK)
         give(entry, out);
     if (!job.is_read)
@@ -491,7 +479,6 @@ enum hrf_status hrf_plan_cache_prepare(struct hrf_plan_cache *cache,
     int32_t n_jobs = 0;
     const double start = hrf_clock_seconds();
     HRF_AUTO_FREE struct job *jobs = hrf_calloc((size_t)n + 1, sizeof *jobs);
-    HRF_CHECK_MEMORY(jobs != NULL, err, "no memory for %d convolutions", (int)n);
     enum hrf_status status = find_new(cache, convs, n, jobs, &n_jobs, err);
     if (n_threads > MOST_THREADS)
         n_threads = MOST_THREADS;
@@ -501,7 +488,7 @@ enum hrf_status hrf_plan_cache_prepare(struct hrf_plan_cache *cache,
         start_all(cache, jobs, n_jobs, n_threads);
     for (int32_t i = 0; i < n_jobs; i++) {
         if (status == HRF_OK && n_threads > 1 && jobs[i].status == HRF_OK)
-            status = end_job(cache, &jobs[i], err);
+            end_job(cache, &jobs[i]);
         release_job(&jobs[i]);
     }
     if (n_threads > 1)
@@ -535,8 +522,6 @@ enum hrf_status hrf_plan_cache_import(struct hrf_plan_cache *cache,
     enum hrf_status status = init_job(cache, conv, &job, err);
     if (status == HRF_OK && find(cache, job.entry->hash) == NULL) {
         status = decode(cache->cudnn, entry, where, job.key, job.entry, err);
-        if (status == HRF_OK)
-            status = reserve_entry(cache, err);
         if (status == HRF_OK) {
             cache->n_taken++;
             add_entry(cache, &job);
@@ -556,6 +541,11 @@ void hrf_plan_cache_show_progress(struct hrf_plan_cache *cache, void (*progress)
 void hrf_plan_cache_note(struct hrf_plan_cache *cache, const char *lines)
 {
     hrf_strbuf_adds(&cache->lines, lines);
+}
+
+int32_t hrf_plan_cache_n_wrong(const struct hrf_plan_cache *cache)
+{
+    return cache->n_wrong;
 }
 
 void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes)

@@ -18,11 +18,12 @@
 
 struct hrf_plan_cache;
 
-/* `directory` may be NULL: nothing is kept. All pointers stay borrowed. */
-HRF_CHECKED enum hrf_status
-hrf_plan_cache_create(const char *directory, const struct hrf_cuda_device *device,
-                      cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
-                      struct hrf_plan_cache **out, struct hrf_error *err);
+/* `directory` may be NULL: nothing is kept. All pointers stay borrowed; the caller owns the result.
+ */
+struct hrf_plan_cache *hrf_plan_cache_create(const char *directory,
+                                             const struct hrf_cuda_device *device,
+                                             cudnnHandle_t cudnn,
+                                             const struct hrf_cudnn_device *properties);
 void hrf_plan_cache_destroy(struct hrf_plan_cache *cache);
 HRF_DEFINE_AUTO(hrf_plan_cache)
 
@@ -67,6 +68,8 @@ void hrf_plan_cache_show_progress(struct hrf_plan_cache *cache, void (*progress)
                                   void *context);
 /* Adds to the notes: whole lines, or "". */
 void hrf_plan_cache_note(struct hrf_plan_cache *cache, const char *lines);
+/* How many engines were left out because their results were wrong. */
+int32_t hrf_plan_cache_n_wrong(const struct hrf_plan_cache *cache);
 /* A few lines on what was read, tuned and replaced since the last call; "" when nothing. */
 void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes);
 

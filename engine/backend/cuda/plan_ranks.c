@@ -32,7 +32,6 @@ static enum hrf_status receive_text(const struct hrf_backend_ranks *ranks, int32
     if (n_bytes < 1 || n_bytes > MOST_PLAN_BYTES)
         return hrf_error_set(err, HRF_E_BUG, "plans of %llu bytes", (unsigned long long)n_bytes);
     HRF_AUTO_FREE char *text = hrf_alloc(n_bytes);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for another rank's plans");
     HRF_TRY(ranks->receive(ranks->context, from, text, n_bytes, err));
     text[n_bytes - 1] = '\0';
     HRF_MOVE(*out, text);
@@ -81,7 +80,6 @@ static enum hrf_status send_plans(struct hrf_plan_cache *cache,
             return hrf_error_set(err, HRF_E_NOMEM, "no memory for plans");
     }
     HRF_AUTO_FREE char *text = hrf_json_text(list);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for plans");
     return send_text(ranks, to, text, err);
 }
 
@@ -94,7 +92,6 @@ static enum hrf_status tune(struct hrf_plan_cache *cache, const struct hrf_backe
     for (int32_t r = 0; r < ranks->n_ranks; r++)
         n += tuner_of(all, r) == ranks->rank ? all[r].n_convs : 0;
     HRF_AUTO_FREE struct hrf_cudnn_conv *convs = hrf_alloc_array((size_t)n + 1, sizeof *convs);
-    HRF_CHECK_MEMORY(convs != NULL, err, "no memory for %d convolutions", (int)n);
     memcpy(convs, own, (size_t)first * sizeof *convs);
     for (int32_t r = ranks->rank + 1, at = first; r < ranks->n_ranks; r++) {
         if (tuner_of(all, r) != ranks->rank || all[r].n_convs == 0)
@@ -176,7 +173,6 @@ enum hrf_status hrf_plan_cache_prepare_ranks(struct hrf_plan_cache *cache,
 {
     struct introduction own = { .n_convs = n };
     HRF_AUTO_FREE struct introduction *all = hrf_calloc((size_t)ranks->n_ranks, sizeof *all);
-    HRF_CHECK_MEMORY(all != NULL, err, "no memory for %d ranks", (int)ranks->n_ranks);
     hrf_plan_cache_device(cache, own.kind);
     HRF_TRY(introduce_all(ranks, &own, all, err));
     const int32_t tuner = tuner_of(all, ranks->rank);

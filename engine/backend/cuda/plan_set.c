@@ -90,10 +90,8 @@ enum hrf_status hrf_plan_set_open(const char *folder, const struct hrf_cudnn_dev
     char why[256];
     struct hrf_error unread = { .text = "" };
     *out = NULL;
-    HRF_CHECK_MEMORY(path != NULL && found != NULL, err, "no memory for plans");
     HRF_TRY(read_device(properties, &here, err));
     found->folder = hrf_strdup(folder);
-    HRF_CHECK_MEMORY(found->folder != NULL, err, "no memory for plans");
     if (hrf_json_read_file(path, &set, &unread) != HRF_OK)
         hrf_strbuf_addf(lines, "plans made beforehand are not used: %s\n", unread.text);
     else if (!fits(set, here, why, sizeof why))
@@ -116,8 +114,7 @@ enum hrf_status hrf_plan_set_find(const char *directory, const struct hrf_cudnn_
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < names.n_items && *out == NULL && status == HRF_OK; i++) {
         HRF_AUTO_FREE char *folder = hrf_path_join(directory, names.items[i]);
-        status = folder != NULL ? hrf_plan_set_open(folder, properties, out, &unfit, err)
-                                : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+        status = hrf_plan_set_open(folder, properties, out, &unfit, err);
     }
     if (*out == NULL)
         hrf_strbuf_adds(lines, unfit.text);
@@ -134,7 +131,6 @@ static enum hrf_status path_of(const char *folder, const char *text, char **out,
     char hash[HRF_HASH_HEX];
     HRF_TRY(hrf_hash_buffer(text, strlen(text), hash, err));
     HRF_AUTO_FREE char *path = hrf_format("%s/%s.json", folder, hash);
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
     HRF_MOVE(*out, path);
     return HRF_OK;
 }
@@ -207,7 +203,7 @@ enum hrf_status hrf_plan_set_begin(const char *folder, const char *properties_js
     HRF_AUTO_FREE char *path = hrf_path_join(folder, "set.json");
     HRF_AUTO_JSON set = json_pack("{sisIsO}", "format", (int)SET_FORMAT, "cudnn",
                                   (json_int_t)cudnnGetVersion(), "device", device);
-    HRF_CHECK_MEMORY(path != NULL && set != NULL, err, "no memory for a set of plans");
+    HRF_CHECK_MEMORY(set != NULL, err, "no memory for a set of plans");
     return hrf_json_write_file(path, set, err);
 }
 

@@ -84,15 +84,16 @@ static void view_gemm(struct hrf_product_plan *p)
     const struct hrf_spec *spec = p->spec;
     const struct hrf_attributes *t = &spec->attributes;
     const int64_t *y = spec->output.shape.dims;
-    const int64_t depth = spec->inputs[A].shape.dims[t->transpose_a ? 0 : 1];
+    const int64_t depth = spec->inputs[A].shape.dims[t->gemm.transpose_a ? 0 : 1];
     const int64_t rows = y[0], columns = y[1];
-    p->m[A] = t->transpose_a ? matrix_of(rows, depth, 1, rows) : matrix_of(rows, depth, depth, 1);
-    p->m[B] = t->transpose_b ? matrix_of(depth, columns, 1, depth)
-                             : matrix_of(depth, columns, columns, 1);
+    p->m[A] = t->gemm.transpose_a ? matrix_of(rows, depth, 1, rows)
+                                  : matrix_of(rows, depth, depth, 1);
+    p->m[B] = t->gemm.transpose_b ? matrix_of(depth, columns, 1, depth)
+                                  : matrix_of(depth, columns, columns, 1);
     p->m[Y] = matrix_of(rows, columns, columns, 1);
     p->n_products = 1;
-    p->alpha = t->alpha;
-    p->beta = hrf_spec_has(spec, C) ? t->beta : hrf_spec_has(spec, RESIDUAL) ? 1 : 0;
+    p->alpha = t->gemm.alpha;
+    p->beta = hrf_spec_has(spec, C) ? t->gemm.beta : hrf_spec_has(spec, RESIDUAL) ? 1 : 0;
 }
 
 static void view_matmul(struct hrf_product_plan *p)
@@ -267,7 +268,6 @@ enum hrf_status hrf_cuda_product_plan(struct hrf_backend *backend, const struct 
 {
     bool found = false;
     HRF_AUTO(hrf_product_plan) p = hrf_calloc(1, sizeof *p);
-    HRF_CHECK_MEMORY(p != NULL, err, "no memory for the kernel of node '%s'", spec->name);
     if (backend->cublas == NULL)
         HRF_TRY_CUBLAS(cublasLtCreate(&backend->cublas));
     p->backend = backend;

@@ -192,7 +192,7 @@ enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel, stru
     const int64_t channels = spec->output.shape.dims[1];
     const size_t n_bytes = (size_t)channels * sizeof(float);
     const float *p[4]; /* scale, bias, mean, variance */
-    HRF_AUTO_FREE float *factors = hrf_alloc_array(2 * (size_t)channels, sizeof *factors);
+    HRF_AUTO_FREE float *factors = hrf_try_alloc_array(2 * (size_t)channels, sizeof *factors);
     HRF_CHECK_MEMORY(factors != NULL, err, "no memory for the kernel of node '%s'", spec->name);
     for (int32_t i = 0; i < 4; i++)
         p[i] = spec->inputs[i + 1].constant;
@@ -252,7 +252,7 @@ static cudaError_t launch_lrn(const struct hrf_cuda_kernel *kernel,
     const struct hrf_attributes *t = &kernel->spec->attributes;
     const struct hrf_shape *shape = &kernel->spec->output.shape;
     const struct hrf_k_lrn_form form = {
-        .size = t->size, .alpha = t->alpha, .beta = t->beta, .bias = t->bias
+        .size = t->lrn.size, .alpha = t->lrn.alpha, .beta = t->lrn.beta, .bias = t->lrn.bias
     };
     return hrf_k_lrn(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
                      hrf_shape_count(shape) / shape->dims[1], shape->dims[1], &form,
@@ -337,7 +337,7 @@ static cudaError_t launch_pool_finish(const struct hrf_cuda_kernel *kernel,
     const struct hrf_spec *spec = kernel->spec;
     return hrf_k_pool_finish(hrf_cuda_output(kernel, call), call->inputs[0],
                              spec->inputs[0].dtype == HRF_S32, spec->inputs[0].quantization.scale,
-                             spec->attributes.size, hrf_shape_count(&spec->output.shape),
+                             spec->attributes.n_pixels, hrf_shape_count(&spec->output.shape),
                              stream_of(kernel));
 }
 
@@ -370,7 +370,6 @@ enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel, struct h
     for (int axis = 0; axis < 2; axis++) {
         const size_t n = (size_t)spec->output.shape.dims[2 + axis];
         HRF_AUTO_FREE struct hrf_resize_tap *taps = hrf_alloc_array(n, sizeof *taps);
-        HRF_CHECK_MEMORY(taps != NULL, err, "no memory for the kernel of node '%s'", spec->name);
         hrf_resize_taps(spec, axis, taps);
         HRF_TRY(upload_table(kernel, axis, taps, n * sizeof *taps, err));
     }
@@ -405,7 +404,7 @@ static cudaError_t launch_gemm(const struct hrf_cuda_kernel *kernel,
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_attributes *t = &spec->attributes;
     const int64_t *y = spec->output.shape.dims;
-    const int64_t depth = spec->inputs[0].shape.dims[t->transpose_a ? 0 : 1];
+    const int64_t depth = spec->inputs[0].shape.dims[t->gemm.transpose_a ? 0 : 1];
     int64_t c[HRF_MAX_RANK] = { 0 };
     if (hrf_spec_has(spec, 2))
         hrf_layout_broadcast_strides(&spec->inputs[2].shape, &spec->output.shape, c);
@@ -413,16 +412,16 @@ static cudaError_t launch_gemm(const struct hrf_cuda_kernel *kernel,
         .rows = y[0],
         .columns = y[1],
         .depth = depth,
-        .a_row = t->transpose_a ? 1 : depth,
-        .a_depth = t->transpose_a ? y[0] : 1,
-        .b_depth = t->transpose_b ? 1 : y[1],
-        .b_column = t->transpose_b ? depth : 1,
+        .a_row = t->gemm.transpose_a ? 1 : depth,
+        .a_depth = t->gemm.transpose_a ? y[0] : 1,
+        .b_depth = t->gemm.transpose_b ? 1 : y[1],
+        .b_column = t->gemm.transpose_b ? depth : 1,
         .c_row = c[0],
         .c_column = c[1],
         .y_row = y[1],
         .y_column = 1,
-        .alpha = t->alpha,
-        .beta = t->beta,
+        .alpha = t->gemm.alpha,
+        .beta = t->gemm.beta,
         .epilogue = hrf_cuda_epilogue(t),
     };
     return hrf_k_product(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
@@ -485,6 +484,7 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
     case HRF_OP_SWIGLU:
         return launch_swiglu;
     case HRF_OP_ATTENTION:
+    case HRF_OP_TOKEN_ATTENTION:
     case HRF_OP_ATTENTION_PART:
         return hrf_cuda_launch_attention;
     case HRF_OP_RESIZE:

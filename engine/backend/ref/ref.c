@@ -40,6 +40,7 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
         [HRF_OP_RMS_NORM] = hrf_ref_layer_norm,
         [HRF_OP_GROUP_NORM] = hrf_ref_group_norm,
         [HRF_OP_ATTENTION] = hrf_ref_attention,
+        [HRF_OP_TOKEN_ATTENTION] = hrf_ref_attention,
         [HRF_OP_ATTENTION_PART] = hrf_ref_attention_part,
         [HRF_OP_SWIGLU] = hrf_ref_swiglu,
         [HRF_OP_WHERE] = hrf_ref_where,
@@ -62,9 +63,10 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
 static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err)
 {
+    (void)err;
     (void)config;
     *out = hrf_calloc(1, sizeof **out);
-    return *out != NULL ? HRF_OK : hrf_error_set(err, HRF_E_NOMEM, "no memory for a back end");
+    return HRF_OK;
 }
 
 static void destroy(struct hrf_backend *backend)
@@ -72,19 +74,14 @@ static void destroy(struct hrf_backend *backend)
     hrf_free(backend);
 }
 
-static bool supports_op(const struct hrf_graph *graph, const struct hrf_node *node,
-                        struct hrf_error *err)
+static bool has_bytes(enum hrf_op op)
 {
-    const bool is_integer = hrf_node_form(graph, node) == HRF_FORM_INTEGER;
-    if (hrf_is_partial(node->op))
-        return true;
-    if (hrf_node_check_common(graph, node, err) != HRF_OK)
-        return false;
-    if (find_function(node->op, is_integer) != NULL)
-        return true;
-    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no %skernel", node->name,
-                  hrf_op_name(node->op), is_integer ? "INT8 " : "");
-    return false;
+    return find_function(op, true) != NULL;
+}
+
+static bool has_floats(enum hrf_op op)
+{
+    return find_function(op, false) != NULL;
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -123,34 +120,29 @@ static struct hrf_ref_tensor tensor_of(const struct hrf_value *value)
                                     .quantization = value->quantization };
 }
 
-static enum hrf_status add_input(struct hrf_ref_node *node, struct hrf_ref_tensor *x,
-                                 const struct hrf_value *value, struct hrf_error *err)
+static void add_input(struct hrf_ref_node *node, struct hrf_ref_tensor *x,
+                      const struct hrf_value *value)
 {
     const size_t n = (size_t)hrf_shape_count(&value->shape);
     *x = tensor_of(value);
     if (value->data == NULL) {
         node->base.workspace_bytes += n * sizeof(double);
-        return HRF_OK;
+        return;
     }
     x->constant = hrf_alloc_array(n > 0 ? n : 1, sizeof *x->constant);
-    HRF_CHECK_MEMORY(x->constant != NULL, err, "no memory for constant '%s' of %zu numbers",
-                     value->name, n);
     hrf_ref_load(x, value->data, true, x->constant);
     x->numbers = x->constant;
     node->base.weight_bytes += n * sizeof *x->constant;
-    return HRF_OK;
 }
 
-static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                               const struct hrf_node *from, struct hrf_kernel **out,
-                               struct hrf_error *err)
+static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                               const struct hrf_graph *graph, const struct hrf_node *from,
+                               struct hrf_kernel **out, struct hrf_error *err)
 {
-    (void)backend;
+    (void)err;
+    (void)row, (void)backend;
     struct hrf_ref_node *node = hrf_calloc(1, sizeof *node);
-    HRF_CHECK_MEMORY(node != NULL, err, "no memory for the kernel of node '%s'", from->name);
-    node->base = (struct hrf_kernel){ .run = run,
-                                      .destroy = destroy_kernel,
-                                      .implementation = "ref" };
+    node->base = (struct hrf_kernel){ .run = run, .destroy = destroy_kernel };
     HRF_AUTO(hrf_kernel) owned = &node->base;
     node->op = from->op;
     node->attributes = from->attributes;
@@ -158,12 +150,10 @@ static enum hrf_status compile(struct hrf_backend *backend, const struct hrf_gra
     node->output = tensor_of(&graph->values[from->outputs[0]]);
     node->base.workspace_bytes = (size_t)hrf_shape_count(&node->output.shape) * sizeof(double);
     node->inputs = hrf_calloc((size_t)from->n_inputs + 1, sizeof *node->inputs);
-    HRF_CHECK_MEMORY(node->inputs != NULL, err, "no memory for the kernel of node '%s'",
-                     from->name);
     node->n_inputs = from->n_inputs;
     for (int32_t i = 0; i < from->n_inputs; i++)
         if (from->inputs[i] != HRF_NO_VALUE)
-            HRF_TRY(add_input(node, &node->inputs[i], &graph->values[from->inputs[i]], err));
+            add_input(node, &node->inputs[i], &graph->values[from->inputs[i]]);
     *out = owned;
     owned = NULL;
     return HRF_OK;
@@ -177,12 +167,29 @@ static enum hrf_status identify(struct hrf_device_identity *out, struct hrf_erro
     return HRF_OK;
 }
 
+static const struct hrf_kernel_row bytes = {
+    .name = "ref",
+    .is_op = has_bytes,
+    .forms = HRF_FORM_INTEGER,
+    .compile = compile,
+};
+
+static const struct hrf_kernel_row floats = {
+    .name = "ref",
+    .is_op = has_floats,
+    .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
+    .compile = compile,
+};
+
+static const struct hrf_kernel_table kernels = {
+    .device = "ref",
+    .rows = (const struct hrf_kernel_row *const[]){ &bytes, &floats, NULL },
+};
+
 const struct hrf_backend_ops hrf_backend_ref = {
     .name = "ref",
     .identify = identify,
     .create = create,
     .destroy = destroy,
-    .fuses_transformers = true,
-    .supports_op = supports_op,
-    .compile = compile,
+    .kernels = &kernels,
 };

@@ -19,9 +19,9 @@ static struct attention attention_of(const struct hrf_ref_node *node, int32_t pr
                                .projection = node->inputs[projection].numbers,
                                .m = p[0],
                                .d = p[1],
-                               .n_heads = node->attributes.group,
+                               .n_heads = node->attributes.performer.heads,
                                .n_tokens = x[2] * x[3],
-                               .n_pairs = x[0] * node->attributes.group };
+                               .n_pairs = x[0] * node->attributes.performer.heads };
 }
 
 /* Channel 0 of token t of pair i; its other channels are n_tokens apart. */
@@ -50,9 +50,9 @@ static double largest(const struct attention *a, const double *u)
 
 static double feature(const struct attention *a, int64_t f, const double *u, double most)
 {
-    const double l = project(a, f, u), epsilon = (double)a->attributes->epsilon;
+    const double l = project(a, f, u), epsilon = (double)a->attributes->performer.epsilon;
     double square = 0;
-    if (!a->attributes->exponential)
+    if (!a->attributes->performer.exponential)
         return (l < 0 ? 0 : l) + epsilon;
     for (int64_t c = 0; c < a->d; c++)
         square += u[c * a->n_tokens] * u[c * a->n_tokens];
@@ -103,7 +103,7 @@ void hrf_ref_performer_apply(const struct hrf_ref_node *node)
     for (int64_t i = 0; i < a.n_pairs; i++, state += (a.d + 1) * a.m)
         for (int64_t t = 0; t < a.n_tokens; t++) {
             const double *q = node->inputs[0].numbers + token(&a, i, t);
-            const double most = a.attributes->exponential ? largest(&a, q) : 0;
+            const double most = a.attributes->performer.exponential ? largest(&a, q) : 0;
             double sums[HRF_PERFORMER_MAX_HEAD + 1] = { 0 };
             for (int64_t f = 0; f < a.m; f++) {
                 const double phi = feature(&a, f, q, most);

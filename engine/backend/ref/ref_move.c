@@ -12,7 +12,8 @@
 static void move_block(const struct hrf_ref_node *node, const int64_t *at, int64_t *from)
 {
     const struct hrf_attributes *a = &node->attributes;
-    const int64_t block = a->size, *out = node->output.shape.dims, *in = node->inputs[0].shape.dims;
+    const int64_t block = a->block.size, *out = node->output.shape.dims,
+                  *in = node->inputs[0].shape.dims;
     from[0] = at[0];
     if (node->op == HRF_OP_SPACE_TO_DEPTH) {
         const int64_t place = at[1] / in[1]; /* in the block */
@@ -21,9 +22,9 @@ static void move_block(const struct hrf_ref_node *node, const int64_t *at, int64
         from[3] = at[3] * block + place % block;
         return;
     }
-    const int64_t y = at[2] + a->window.pad_begin[0], u = at[3] + a->window.pad_begin[1];
+    const int64_t y = at[2] + a->block.skip[0], u = at[3] + a->block.skip[1];
     const int64_t place = y % block * block + u % block;
-    from[1] = a->column_row_depth ? at[1] * block * block + place : place * out[1] + at[1];
+    from[1] = a->block.column_row_depth ? at[1] * block * block + place : place * out[1] + at[1];
     from[2] = y / block;
     from[3] = u / block;
 }
@@ -68,12 +69,13 @@ static bool source_of(const struct hrf_ref_node *node, const int64_t *at, int32_
         break;
     case HRF_OP_SLICE:
         for (int32_t i = 0; i < a->n_axes; i++)
-            from[a->axes[i]] = a->starts[i] + at[a->axes[i]] * (a->steps[i] != 0 ? a->steps[i] : 1);
+            from[a->axes[i]] = a->slice.starts[i] +
+                               at[a->axes[i]] * (a->slice.steps[i] != 0 ? a->slice.steps[i] : 1);
         break;
     case HRF_OP_PAD:
         for (int32_t i = 0; i < a->n_axes; i++) {
             const int64_t axis = a->n_axes == node->output.shape.rank ? i : a->axes[i];
-            from[axis] = fold_back(a->pad_mode, from[axis] - a->pads[i],
+            from[axis] = fold_back(a->pad.mode, from[axis] - a->pad.sizes[i],
                                    node->inputs[0].shape.dims[axis]);
             inside &= from[axis] >= 0 && from[axis] < node->inputs[0].shape.dims[axis];
         }
@@ -149,7 +151,7 @@ static int64_t pixel_order(const struct hrf_shape *shape, int64_t i, bool from_p
 /* Of a move that is of_pixels: the input's element that becomes element `i` of the output. */
 static int64_t moved_from(const struct hrf_ref_node *node, int64_t i)
 {
-    const int64_t size = node->attributes.size;
+    const int64_t size = node->attributes.row_size;
     int64_t at = pixel_order(&node->output.shape, i, false);
     if (node->op == HRF_OP_GATHER)
         at = (int64_t)node->inputs[1].numbers[at / size] * size + at % size;
@@ -167,7 +169,7 @@ void hrf_ref_move(const struct hrf_ref_node *node)
                 node, i,
                 hrf_ref_real(node, 0,
                              hrf_ref_broadcast(&node->inputs[0].shape, &node->output.shape, at)));
-        else if (node->attributes.of_pixels)
+        else if (node->attributes.channels_last)
             hrf_ref_put(node, i, hrf_ref_real(node, 0, moved_from(node, i)));
         else if (keeps_order(node->op))
             hrf_ref_put(node, i, hrf_ref_real(node, 0, i));
@@ -175,7 +177,7 @@ void hrf_ref_move(const struct hrf_ref_node *node)
             hrf_ref_put(node, i,
                         hrf_ref_real(node, k, hrf_ref_index(&node->inputs[k].shape, from)));
         else
-            hrf_ref_put(node, i, (double)node->attributes.value);
+            hrf_ref_put(node, i, (double)node->attributes.pad.value);
     }
 }
 
@@ -188,19 +190,23 @@ struct taps {
     double weight[4];
 };
 
-/* Where output i of n_out lies among the n_in of the input. */
+/* Where output i of n_out lies among the n_in of the input. Nearest pixels are chosen by floats, as
+ * in ONNX Runtime, for pixels in the middle of two. */
 static double coordinate(const struct hrf_resize *r, double scale, int64_t i, int64_t n_in,
                          int64_t n_out)
 {
+    const float at = (float)i, s = (float)scale;
     const double x = (double)i;
+    const bool is_nearest = r->mode == HRF_RESIZE_NEAREST;
     if (n_out == 1 && (r->coordinates == HRF_RESIZE_PYTORCH_HALF_PIXEL ||
                        r->coordinates == HRF_RESIZE_ALIGN_CORNERS))
         return 0;
     if (r->coordinates == HRF_RESIZE_ALIGN_CORNERS)
-        return x * (double)(n_in - 1) / ((double)n_in * scale - 1);
+        return is_nearest ? (double)(at * (float)(n_in - 1) / (float)(n_out - 1))
+                          : x * (double)(n_in - 1) / (double)(n_out - 1);
     if (r->coordinates == HRF_RESIZE_ASYMMETRIC)
-        return x / scale;
-    return (x + 0.5) / scale - 0.5;
+        return is_nearest ? (double)(at / s) : x / scale;
+    return is_nearest ? (double)((at + 0.5f) / s - 0.5f) : (x + 0.5) / scale - 0.5;
 }
 
 static double round_to_pixel(enum hrf_resize_rounding rounding, double x)

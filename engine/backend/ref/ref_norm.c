@@ -48,7 +48,7 @@ void hrf_ref_layer_norm(const struct hrf_ref_node *node)
     const struct hrf_shape *shape = &node->output.shape;
     const double *scale = hrf_ref_numbers(node, 1), *bias = hrf_ref_numbers(node, 2);
     const double epsilon = (double)node->attributes.epsilon;
-    if (node->attributes.of_pixels) {
+    if (node->attributes.of_each_pixel) {
         norm_pixels(node);
         return;
     }
@@ -75,7 +75,7 @@ void hrf_ref_group_norm(const struct hrf_ref_node *node)
     const struct hrf_shape *shape = &node->output.shape;
     const double *scale = hrf_ref_numbers(node, 1), *bias = hrf_ref_numbers(node, 2);
     const int64_t channels = shape->dims[1];
-    const int64_t groups = node->attributes.group > 0 ? node->attributes.group : channels;
+    const int64_t groups = node->attributes.n_groups > 0 ? node->attributes.n_groups : channels;
     const int64_t pixels = hrf_shape_count(shape) / (shape->dims[0] * channels);
     const int64_t n = channels / groups * pixels;
     for (int64_t first = 0; first < hrf_shape_count(shape); first += n) {
@@ -95,11 +95,11 @@ void hrf_ref_group_norm(const struct hrf_ref_node *node)
 static double score(const struct hrf_ref_node *node, const double *q, const double *k, int64_t s,
                     int64_t n_keys, int64_t channels)
 {
-    const bool is_turned = node->attributes.transpose_b;
+    const bool is_turned = node->attributes.attention.transpose_k;
     double sum = 0;
     for (int64_t i = 0; i < channels; i++)
         sum += q[i] * k[is_turned ? i * n_keys + s : s * channels + i];
-    return sum * (double)node->attributes.scale;
+    return sum * (double)node->attributes.attention.scale;
 }
 
 /* Of a head of `x` that belongs to the head at position `at` of q: k and v may have fewer. */
@@ -120,7 +120,7 @@ static int64_t mask_index(const struct hrf_ref_node *node, const struct hrf_shap
     int64_t place[HRF_MAX_RANK];
     for (int32_t i = 0; i < scores->rank; i++)
         place[i] = at[i];
-    if (node->attributes.mask_repeats && mask->rank == 4 && scores->rank == 4) {
+    if (node->attributes.attention.mask_repeats && mask->rank == 4 && scores->rank == 4) {
         part.dims[0] = mask->dims[0];
         place[0] %= mask->dims[0];
     }
@@ -132,34 +132,35 @@ static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
 {
     const struct hrf_attributes *a = &node->attributes;
     const struct hrf_ref_tensor *x = node->inputs;
-    const int64_t n_keys = x[HRF_ATTENTION_K].shape.dims[1], h = at[2] / a->size;
+    const int64_t n_keys = x[HRF_ATTENTION_K].shape.dims[1], h = at[2] / a->attention.head_size;
     const double *row[3], *mask = hrf_ref_numbers(node, HRF_ATTENTION_MASK);
     int64_t width[3];
     for (int k = 0; k < 3; k++) {
         width[k] = x[k].shape.dims[2];
         const int64_t token = at[0] * x[k].shape.dims[1] + (k == HRF_ATTENTION_Q ? at[1] : 0);
-        row[k] = x[k].numbers + token * width[k] + a->starts[k] + h * a->steps[k];
+        row[k] = x[k].numbers + token * width[k] + a->attention.first[k] +
+                 h * a->attention.stride[k];
     }
     const struct hrf_shape scores = {
-        4, { node->output.shape.dims[0], a->group, node->output.shape.dims[1], n_keys }
+        4, { node->output.shape.dims[0], a->attention.heads, node->output.shape.dims[1], n_keys }
     };
     double most = -INFINITY, sum = 0, y = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t s = 0; s < n_keys; s++) {
             const int64_t place[] = { at[0], h, at[1], s };
             double v = 0;
-            for (int64_t c = 0; c < a->size; c++)
+            for (int64_t c = 0; c < a->attention.head_size; c++)
                 v += row[0][c] * row[1][s * width[1] + c];
-            v *= (double)a->scale;
+            v *= (double)a->attention.scale;
             if (mask != NULL)
                 v += mask[mask_index(node, &scores, place)];
-            if (a->causal && s > at[1])
+            if (a->attention.causal && s > at[1])
                 v = -INFINITY;
             if (pass == 0) {
                 most = v <= most ? most : v; /* a NaN, too, which fmax() would leave out */
             } else if (most != -INFINITY) {
                 sum += exp(v - most);
-                y += exp(v - most) * row[2][s * width[2] + at[2] % a->size];
+                y += exp(v - most) * row[2][s * width[2] + at[2] % a->attention.head_size];
             }
         }
     return most != -INFINITY ? y / sum : 0;
@@ -188,7 +189,7 @@ static double attend(const struct hrf_ref_node *node, const int64_t *at)
             double x = score(node, query, keys, s, n_keys, channels);
             if (mask != NULL)
                 x += mask[mask_index(node, &scores, place)];
-            if (node->attributes.causal && s > at[last - 1])
+            if (node->attributes.attention.causal && s > at[last - 1])
                 x = -INFINITY;
             if (pass == 0) {
                 most = x <= most ? most : x;
@@ -208,8 +209,8 @@ void hrf_ref_attention(const struct hrf_ref_node *node)
         int64_t at[HRF_MAX_RANK];
         hrf_ref_position(&node->output.shape, i, at);
         hrf_ref_put(node, i,
-                    hrf_attention_is_of_tokens(&node->attributes) ? attend_tokens(node, at)
-                                                                  : attend(node, at));
+                    node->op == HRF_OP_TOKEN_ATTENTION ? attend_tokens(node, at)
+                                                       : attend(node, at));
     }
 }
 
@@ -217,9 +218,9 @@ void hrf_ref_attention(const struct hrf_ref_node *node)
 static double part_score(const struct hrf_ref_node *node, const double *const row[3], int64_t s)
 {
     double sum = 0;
-    for (int64_t c = 0; c < node->attributes.size; c++)
+    for (int64_t c = 0; c < node->attributes.attention.head_size; c++)
         sum += row[0][c] * row[1][s * node->inputs[1].shape.dims[2] + c];
-    return sum * (double)node->attributes.scale;
+    return sum * (double)node->attributes.attention.scale;
 }
 
 /* A head of one query: what it has seen with these keys added, by the formulas of graph.h. */
@@ -227,14 +228,15 @@ static void see(const struct hrf_ref_node *node, int64_t image, int64_t query, i
 {
     const struct hrf_attributes *a = &node->attributes;
     const struct hrf_ref_tensor *x = node->inputs;
-    const int64_t n_queries = x[0].shape.dims[1], n_keys = x[1].shape.dims[1], d = a->size;
+    const int64_t n_queries = x[0].shape.dims[1], n_keys = x[1].shape.dims[1],
+                  d = a->attention.head_size;
     const int64_t token = image * n_queries + query;
     const double *state = hrf_ref_numbers(node, HRF_ATTENTION_SEEN), *row[3];
     for (int k = 0; k < 3; k++)
         row[k] = x[k].numbers + (k == 0 ? token : image * n_keys) * x[k].shape.dims[2] +
-                 a->starts[k] + h * a->steps[k];
+                 a->attention.first[k] + h * a->attention.stride[k];
     if (state != NULL)
-        state += (token * a->group + h) * (d + HRF_ATTENTION_STATE);
+        state += (token * a->attention.heads + h) * (d + HRF_ATTENTION_STATE);
     double most = state != NULL ? state[d] : -INFINITY;
     for (int64_t s = 0; s < n_keys; s++)
         most = fmax(most, part_score(node, row, s));
@@ -247,12 +249,13 @@ static void see(const struct hrf_ref_node *node, int64_t image, int64_t query, i
         double y = state != NULL ? state[c] * before : 0;
         for (int64_t s = 0; s < n_keys; s++)
             y += exp(part_score(node, row, s) - most) * row[2][s * x[2].shape.dims[2] + c];
-        hrf_ref_put(node, (token * a->group + h) * (is_last ? d : d + HRF_ATTENTION_STATE) + c,
+        hrf_ref_put(node,
+                    (token * a->attention.heads + h) * (is_last ? d : d + HRF_ATTENTION_STATE) + c,
                     is_last ? (sum != 0 ? y / sum : 0) : y);
     }
     if (is_last)
         return;
-    const int64_t end = (token * a->group + h) * (d + HRF_ATTENTION_STATE) + d;
+    const int64_t end = (token * a->attention.heads + h) * (d + HRF_ATTENTION_STATE) + d;
     hrf_ref_put(node, end, most);
     hrf_ref_put(node, end + 1, sum);
 }
@@ -260,9 +263,10 @@ static void see(const struct hrf_ref_node *node, int64_t image, int64_t query, i
 void hrf_ref_attention_part(const struct hrf_ref_node *node)
 {
     const struct hrf_shape *q = &node->inputs[0].shape;
-    for (int64_t i = 0; i < q->dims[0] * q->dims[1] * node->attributes.group; i++)
-        see(node, i / node->attributes.group / q->dims[1], i / node->attributes.group % q->dims[1],
-            i % node->attributes.group);
+    for (int64_t i = 0; i < q->dims[0] * q->dims[1] * node->attributes.attention.heads; i++)
+        see(node, i / node->attributes.attention.heads / q->dims[1],
+            i / node->attributes.attention.heads % q->dims[1],
+            i % node->attributes.attention.heads);
 }
 
 void hrf_ref_swiglu(const struct hrf_ref_node *node)

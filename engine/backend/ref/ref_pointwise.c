@@ -202,11 +202,12 @@ void hrf_ref_lrn(const struct hrf_ref_node *node)
     for (int64_t i = 0; i < hrf_shape_count(shape); i++) {
         const int64_t c = i / area % channels;
         double sum = 0;
-        for (int64_t k = c - (a->size - 1) / 2; k <= c + a->size / 2; k++)
+        for (int64_t k = c - (a->lrn.size - 1) / 2; k <= c + a->lrn.size / 2; k++)
             if (k >= 0 && k < channels)
                 sum += x[i + (k - c) * area] * x[i + (k - c) * area];
         hrf_ref_put(node, i,
-                    x[i] / pow((double)a->bias + (double)a->alpha / (double)a->size * sum,
-                               (double)a->beta));
+                    x[i] /
+                        pow((double)a->lrn.bias + (double)a->lrn.alpha / (double)a->lrn.size * sum,
+                            (double)a->lrn.beta));
     }
 }

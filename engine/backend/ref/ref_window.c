@@ -188,7 +188,7 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
     const struct hrf_shape *shape = &node->output.shape;
     const struct hrf_shape *a_shape = &node->inputs[0].shape;
     const int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
-    const int64_t depth = t->transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
+    const int64_t depth = t->gemm.transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
     const bool rounds_rows = rounds_rows_of(node);
     for (int64_t i = 0; i < rows && rounds_rows; i++)
         put_rounded_row(node,
@@ -199,15 +199,16 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
         hrf_ref_position(shape, i, place);
         double sum = 0;
         for (int64_t k = 0; k < depth; k++)
-            sum += a[t->transpose_a ? k * rows + at[0] : at[0] * depth + k] *
-                   b[t->transpose_b ? at[1] * depth + k : k * columns + at[1]];
+            sum += a[t->gemm.transpose_a ? k * rows + at[0] : at[0] * depth + k] *
+                   b[t->gemm.transpose_b ? at[1] * depth + k : k * columns + at[1]];
         if (hrf_ref_is_8_bit(&node->inputs[0])) {
             put_integer_sum(node, i, at[1], sum);
             continue;
         }
-        sum *= (double)t->alpha;
+        sum *= (double)t->gemm.alpha;
         if (c != NULL)
-            sum += (double)t->beta * c[hrf_ref_broadcast(&node->inputs[2].shape, shape, place)];
+            sum += (double)t->gemm.beta *
+                   c[hrf_ref_broadcast(&node->inputs[2].shape, shape, place)];
         if (residual != NULL)
             sum += residual[i];
         hrf_ref_put(node, i, hrf_ref_activate(t, sum));
@@ -290,8 +291,8 @@ void hrf_ref_pool_finish(const struct hrf_ref_node *node)
     const struct hrf_ref_tensor *x = &node->inputs[0];
     for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
         if (x->dtype == HRF_S32)
-            hrf_ref_put_steps(node, i, mean_steps(node, x->numbers[i], node->attributes.size));
+            hrf_ref_put_steps(node, i, mean_steps(node, x->numbers[i], node->attributes.n_pixels));
         else
-            hrf_ref_put(node, i, x->numbers[i] / (double)node->attributes.size);
+            hrf_ref_put(node, i, x->numbers[i] / (double)node->attributes.n_pixels);
     }
 }

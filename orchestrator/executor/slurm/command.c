@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static bool is_passed(const char *variable)
     return false;
 }
 
-/* A heap array of borrowed strings; NULL if memory ran out. */
+/* A heap array of borrowed strings. */
 static const char **make_environment(void)
 {
     static const char *const added[] = { "LC_ALL=C", "SLURM_TIME_FORMAT=standard",
@@ -86,8 +87,6 @@ static const char **make_environment(void)
     while (environ[n] != NULL)
         n++;
     const char **out = hrf_alloc_array(n + N_ADDED + 1, sizeof *out);
-    if (out == NULL)
-        return NULL;
     for (size_t i = 0; i < n; i++)
         if (is_passed(environ[i]))
             out[kept++] = environ[i];
@@ -102,11 +101,8 @@ enum hrf_status hrf_slurm_run(const char *const argv[], int64_t deadline_ms,
 {
     *out = (struct hrf_slurm_output){ .output = HRF_STRBUF_INIT, .errors = HRF_STRBUF_INIT };
     HRF_AUTO_FREE const char **environment = make_environment();
-    HRF_CHECK_MEMORY(environment != NULL, err, "no memory to start %s", argv[0]);
     enum hrf_status status = hrf_process_run(argv, environment, NULL, deadline_ms, OUTPUT_LIMIT,
                                              &out->output, &out->errors, &out->result, err);
-    if (status == HRF_OK)
-        status = hrf_strbuf_status(&out->output, err);
     if (status != HRF_OK)
         hrf_slurm_output_release(out);
     return status;
@@ -141,12 +137,9 @@ static void forget_words(struct hrf_slurm_query *query)
     }
 }
 
-enum hrf_status hrf_slurm_query_create(struct hrf_slurm_query **out, struct hrf_error *err)
+struct hrf_slurm_query *hrf_slurm_query_create(void)
 {
-    struct hrf_slurm_query *query = hrf_calloc(1, sizeof *query);
-    HRF_CHECK_MEMORY(query != NULL, err, "no memory for a query");
-    *out = query;
-    return HRF_OK;
+    return hrf_calloc(1, sizeof(struct hrf_slurm_query));
 }
 
 void hrf_slurm_query_destroy(struct hrf_slurm_query *query)
@@ -167,7 +160,7 @@ bool hrf_slurm_query_is_busy(const struct hrf_slurm_query *query)
     return query->is_busy;
 }
 
-static void *work(void *context)
+static void *run_query(void *context)
 {
     struct hrf_slurm_query *query = context;
     query->status = hrf_slurm_run((const char *const *)query->words, HRF_SLURM_DEADLINE_MS,
@@ -180,11 +173,12 @@ enum hrf_status hrf_slurm_query_start(struct hrf_slurm_query *query, const char 
                                       struct hrf_error *err)
 {
     forget_words(query);
-    for (size_t i = 0; argv[i] != NULL; i++)
-        if (i == MAX_WORDS || (query->words[i] = hrf_strdup(argv[i])) == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
+    for (size_t i = 0; argv[i] != NULL; i++) {
+        assert(i < MAX_WORDS);
+        query->words[i] = hrf_strdup(argv[i]);
+    }
     atomic_store(&query->done, false);
-    const int native = pthread_create(&query->thread, NULL, work, query);
+    const int native = pthread_create(&query->thread, NULL, run_query, query);
     if (native != 0)
         return hrf_error_set_errno(err, native, "cannot start a thread for %s", argv[0]);
     query->is_busy = true;

@@ -43,8 +43,7 @@ bool hrf_slurm_ask(const char *const argv[], struct hrf_slurm_output *out);
 /* Runs one command at a time in a thread, so that the caller never waits for a controller that does
  * not answer. Not thread-safe itself. */
 struct hrf_slurm_query;
-HRF_CHECKED enum hrf_status hrf_slurm_query_create(struct hrf_slurm_query **out,
-                                                   struct hrf_error *err);
+struct hrf_slurm_query *hrf_slurm_query_create(void);
 /* Waits for a command that still runs, at most until its deadline. NULL is fine. */
 void hrf_slurm_query_destroy(struct hrf_slurm_query *query);
 bool hrf_slurm_query_is_busy(const struct hrf_slurm_query *query);

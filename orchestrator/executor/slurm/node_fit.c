@@ -60,9 +60,9 @@ void hrf_slurm_nodes_parse(const char *text, const struct hrf_slurm_need *need,
         cpus = cpus > 0 ? cpus : number_of(here, "CPUTot");
         const int64_t memory = number_of(here, "RealMemory") << 20, gpus = count_gpus(gres);
         out->n_nodes++;
-        out->most_cpus = cpus > out->most_cpus ? cpus : out->most_cpus;
-        out->most_gpus = gpus > out->most_gpus ? gpus : out->most_gpus;
-        out->most_memory_bytes = memory > out->most_memory_bytes ? memory : out->most_memory_bytes;
+        out->max_cpus = cpus > out->max_cpus ? cpus : out->max_cpus;
+        out->max_gpus = gpus > out->max_gpus ? gpus : out->max_gpus;
+        out->max_memory_bytes = memory > out->max_memory_bytes ? memory : out->max_memory_bytes;
         out->n_fitting += need != NULL && need->n_cpus <= cpus && need->n_gpus <= gpus &&
                           need->memory_bytes <= memory;
     }
@@ -73,26 +73,26 @@ static enum hrf_status refuse(const struct hrf_slurm_need *need,
                               const struct hrf_slurm_offer *offer, struct hrf_error *err)
 {
     struct hrf_strbuf asked = HRF_STRBUF_INIT, there = HRF_STRBUF_INIT, keys = HRF_STRBUF_INIT;
-    const bool memory = need->memory_bytes > offer->most_memory_bytes;
-    const bool cpus = need->n_cpus > offer->most_cpus, gpus = need->n_gpus > offer->most_gpus;
+    const bool memory = need->memory_bytes > offer->max_memory_bytes;
+    const bool cpus = need->n_cpus > offer->max_cpus, gpus = need->n_gpus > offer->max_gpus;
     const bool all = !memory && !cpus && !gpus; /* no node has everything */
     if (memory || all) {
         hrf_strbuf_addf(&asked, "%.3g GiB", (double)need->memory_bytes / 0x1p30);
-        hrf_strbuf_addf(&there, "%.3g GiB", (double)offer->most_memory_bytes / 0x1p30);
+        hrf_strbuf_addf(&there, "%.3g GiB", (double)offer->max_memory_bytes / 0x1p30);
         hrf_strbuf_adds(&keys, "mem_per_node");
     }
     if (cpus || all) {
         hrf_strbuf_addf(&asked, "%s%lld processors", asked.length > 0 ? " and " : "",
                         (long long)need->n_cpus);
         hrf_strbuf_addf(&there, "%s%lld processors", there.length > 0 ? " and " : "",
-                        (long long)offer->most_cpus);
+                        (long long)offer->max_cpus);
         hrf_strbuf_addf(&keys, "%scpus_per_rank", keys.length > 0 ? ", " : "");
     }
     if (gpus || (all && need->n_gpus > 0)) {
         hrf_strbuf_addf(&asked, "%s%lld GPUs", asked.length > 0 ? " and " : "",
                         (long long)need->n_gpus);
         hrf_strbuf_addf(&there, "%s%lld GPUs", there.length > 0 ? " and " : "",
-                        (long long)offer->most_gpus);
+                        (long long)offer->max_gpus);
         hrf_strbuf_addf(&keys, "%sgpus_per_rank", keys.length > 0 ? ", " : "");
     }
     if (need->n_ranks > 1)
@@ -121,18 +121,18 @@ enum hrf_status hrf_slurm_fit(const struct hrf_slurm_need *need,
                              p->state);
     if (p->max_minutes > 0 && need->minutes > p->max_minutes)
         return hrf_error_set(err, HRF_E_USER,
-                             "it would wait for ever: executor.slurm.time is %lld minutes, "
+                             "it would wait for ever: {executor.slurm.time} is %lld minutes, "
                              "partition %s gives at most %lld",
                              (long long)need->minutes, p->name, (long long)p->max_minutes);
     if (p->n_nodes > 0 && need->n_nodes > p->n_nodes)
         return hrf_error_set(err, HRF_E_USER,
-                             "it would wait for ever: executor.slurm.nodes is %lld, partition %s "
+                             "it would wait for ever: {executor.slurm.nodes} is %lld, partition %s "
                              "has %lld",
                              (long long)need->n_nodes, p->name, (long long)p->n_nodes);
     if (p->max_mem_bytes > 0 && need->memory_bytes > p->max_mem_bytes)
         return hrf_error_set(err, HRF_E_USER,
                              "%.3g GiB of a node asked for %lld rank%s, partition %s gives at most "
-                             "%.3g GiB; lower executor.slurm.mem_per_node",
+                             "%.3g GiB; lower {executor.slurm.mem_per_node}",
                              (double)need->memory_bytes / 0x1p30, (long long)need->n_ranks,
                              need->n_ranks == 1 ? "" : "s", p->name,
                              (double)p->max_mem_bytes / 0x1p30);
@@ -161,9 +161,9 @@ bool hrf_slurm_offer_ask(const char *name, const struct hrf_slurm_need *need,
 
 void hrf_slurm_offer_limits(const struct hrf_slurm_offer *offer, struct hrf_slurm_job *job)
 {
-    const int64_t given = offer->partition.max_mem_bytes, most = offer->most_memory_bytes;
+    const int64_t given = offer->partition.max_mem_bytes, max = offer->max_memory_bytes;
     job->max_minutes = offer->partition.max_minutes;
-    job->max_memory_bytes = given > 0 && (most == 0 || given < most) ? given : most;
+    job->max_memory_bytes = given > 0 && (max == 0 || given < max) ? given : max;
 }
 
 enum hrf_status hrf_slurm_fit_ask(const struct hrf_workflow_executor *settings, const char *kind,

@@ -56,21 +56,18 @@ struct builder {
     struct hrf_slurm_entry line; /* the values that all entries of the current line share */
 };
 
-static enum hrf_status add(struct builder *b, int64_t place, struct hrf_error *err)
+static void add_entry(struct builder *b, int64_t place)
 {
     void *entries = b->table->entries;
-    HRF_TRY(hrf_array_reserve(&entries, &b->capacity, b->table->n_entries + 1,
-                              sizeof b->table->entries[0], err));
+    hrf_array_reserve(&entries, &b->capacity, b->table->n_entries + 1, sizeof b->table->entries[0]);
     b->table->entries = entries;
     b->line.place = place;
     b->table->entries[b->table->n_entries++] = b->line;
-    return HRF_OK;
 }
 
 /* Adds an entry for each index of a list such as "3,5-9,10-20:2%4]"; the number after '%' (how many
  * run at once) is ignored. Returns false if the text is not such a list. */
-static bool add_places(struct builder *b, const char *at, enum hrf_status *status,
-                       struct hrf_error *err)
+static bool add_places(struct builder *b, const char *at)
 {
     for (;;) {
         int64_t first, last, step = 1;
@@ -83,8 +80,8 @@ static bool add_places(struct builder *b, const char *at, enum hrf_status *statu
             return false;
         if (last >= MAX_INDEX || step < 1)
             return false;
-        for (int64_t i = first; i <= last && *status == HRF_OK; i += step)
-            *status = add(b, i, err);
+        for (int64_t i = first; i <= last; i += step)
+            add_entry(b, i);
         if (*at != ',')
             return *at == ']' || *at == '%';
         at++;
@@ -92,25 +89,23 @@ static bool add_places(struct builder *b, const char *at, enum hrf_status *statu
 }
 
 /* Adds the entries of "12", "12_7" or "12_[3-9%2]". Returns false for anything else. */
-static bool add_id(struct builder *b, const char *at, enum hrf_status *status,
-                   struct hrf_error *err)
+static bool add_id(struct builder *b, const char *at)
 {
     int64_t place = 0;
     if (!take_number(&at, &b->line.id))
         return false;
     if (*at == '_' && at[1] == '[')
-        return add_places(b, at + 2, status, err);
+        return add_places(b, at + 2);
     if (*at == '_' && (at++, !take_number(&at, &place)))
         return false;
     if (*at != '\0' || place >= MAX_INDEX)
         return false;
-    *status = add(b, place, err);
+    add_entry(b, place);
     return true;
 }
 
 /* Returns true for a line in our format; entries are added only for jobs of this run. */
-static bool read_line(struct builder *b, char *line, const char *run_id, enum hrf_status *status,
-                      struct hrf_error *err)
+static bool read_line(struct builder *b, char *line, const char *run_id)
 {
     char *fields[N_FIELDS];
     for (int i = 0; i < N_FIELDS; i++) {
@@ -132,10 +127,10 @@ static bool read_line(struct builder *b, char *line, const char *run_id, enum hr
         b->line.observed = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
         b->table->unknown = b->line.state;
     }
-    return add_id(b, fields[FIELD_ID], status, err);
+    return add_id(b, fields[FIELD_ID]);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
     const struct hrf_slurm_entry *x = a, *y = b;
     if (x->submission != y->submission)
@@ -150,29 +145,26 @@ enum hrf_status hrf_slurm_table_parse(char *text, size_t n_bytes, const char *ru
 {
     struct hrf_slurm_table table = { .text = text };
     struct builder b = { .table = &table };
-    enum hrf_status status = HRF_OK;
     bool is_cut = n_bytes > 0 && text[n_bytes - 1] != '\n';
     if (strlen(text) != n_bytes) {
         hrf_slurm_table_release(&table);
         return hrf_error_set(err, HRF_E_AGAIN, "squeue printed a NUL byte");
     }
-    for (char *line = text; *line != '\0' && status == HRF_OK;) {
+    for (char *line = text; *line != '\0';) {
         char *end = strchr(line, '\n');
         if (end == NULL)
             break;
         *end = '\0';
-        const bool is_ours = read_line(&b, line, run_id, &status, err);
+        const bool is_ours = read_line(&b, line, run_id);
         is_cut |= !is_ours && end[1] == '\0' && strstr(line, HRF_SLURM_NAME_PREFIX) != NULL;
         line = end + 1;
     }
-    if (status == HRF_OK && is_cut)
-        status = hrf_error_set(err, HRF_E_AGAIN, "the output of squeue is cut off");
-    if (status != HRF_OK) {
+    if (is_cut) {
         hrf_slurm_table_release(&table);
-        return status;
+        return hrf_error_set(err, HRF_E_AGAIN, "the output of squeue is cut off");
     }
     if (table.n_entries > 0)
-        qsort(table.entries, table.n_entries, sizeof table.entries[0], compare);
+        qsort(table.entries, table.n_entries, sizeof table.entries[0], compare_entries);
     *out = table;
     return HRF_OK;
 }
@@ -184,7 +176,7 @@ const struct hrf_slurm_entry *hrf_slurm_table_find(const struct hrf_slurm_table 
     size_t low = 0, high = table->n_entries;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (compare(&table->entries[middle], &key) < 0)
+        if (compare_entries(&table->entries[middle], &key) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -288,4 +280,39 @@ enum hrf_slurm_answer hrf_slurm_sbatch_answer(bool exited_well, const char *outp
     if (has_any(errors, full))
         return HRF_SLURM_FULL;
     return has_any(errors, refused) ? HRF_SLURM_REFUSED : HRF_SLURM_UNSURE;
+}
+
+/* ---- sinfo ---- */
+
+bool hrf_slurm_node_is_silent(const char *text, char *state, size_t size)
+{
+    static const char *const down[] = { "down", "fail", "failing", "unknown", "powered_down" };
+    const size_t n = strcspn(text, " \n");
+    if (n == 0 || n >= size)
+        return false;
+    snprintf(state, size, "%.*s", (int)n, text);
+    if (state[n - 1] == '*')
+        return true;
+    for (size_t i = 0; i < sizeof down / sizeof down[0]; i++)
+        if (strcmp(state, down[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- what stands in logs ---- */
+
+bool hrf_slurm_says_out_of_memory(const char *text)
+{
+    /* slurmstepd/mgr.c, jobacct_gather, mm/oom_kill.c */
+    static const char *const marks[] = { "oom-kill",
+                                         "oom_kill",
+                                         "Out Of Memory",
+                                         "Exceeded job memory limit",
+                                         "Exceeded step memory limit",
+                                         "memory limit",
+                                         "Out of memory: Kill" };
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        if (strstr(text, marks[i]) != NULL)
+            return true;
+    return false;
 }

@@ -74,6 +74,13 @@ enum hrf_slurm_answer hrf_slurm_sbatch_answer(bool exited_well, const char *outp
  * first line if there is none. For messages to users. */
 void hrf_slurm_error_line(const char *errors, char *out, size_t size);
 
+/* Reads the first line of `sinfo -h -o %T` about one node. True if it does not respond (the
+ * controller adds a '*') or is down; `state` is then its state. */
+bool hrf_slurm_node_is_silent(const char *text, char *state, size_t size);
+
+/* True if the end of a log holds a message of slurmstepd or the kernel about too little memory. */
+bool hrf_slurm_says_out_of_memory(const char *text);
+
 /* ---- scontrol, sacct ---- */
 
 struct hrf_slurm_limits {
@@ -93,7 +100,7 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out);
 
 /* Largest number of elements in one array: the site's limits on arrays, and at most half of the
  * jobs that its controller holds; 1000 if the limits are not known. */
-int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits);
+int64_t hrf_slurm_max_array(const struct hrf_slurm_limits *limits);
 
 /* The value of "KEY=" in one line of `scontrol show ... -o`, up to the next space. False: it is not
  * there; `out` is then "". */

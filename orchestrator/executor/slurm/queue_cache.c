@@ -64,13 +64,10 @@ static char *own_folder(void)
     return hrf_format("/tmp/hires-flow-%ld", (long)getuid());
 }
 
-static enum hrf_status set_place(struct hrf_queue_cache *cache, const char *folder,
-                                 const char *name, struct hrf_error *err)
+static void set_place(struct hrf_queue_cache *cache, const char *folder, const char *name)
 {
     cache->path = hrf_path_join(folder, name);
-    cache->lock_path = cache->path != NULL ? hrf_format("%s.turn", cache->path) : NULL;
-    return cache->lock_path != NULL ? HRF_OK
-                                    : hrf_error_set(err, HRF_E_NOMEM, "no memory for a path");
+    cache->lock_path = hrf_format("%s.turn", cache->path);
 }
 
 /* With HRF_OK, `err` is empty, or says why the directory of this machine is used. */
@@ -81,12 +78,14 @@ static enum hrf_status find_place(struct hrf_queue_cache *cache, const char *sha
     struct hrf_error other = { .status = HRF_OK };
     HRF_AUTO_FREE char *preferred = shared != NULL ? hrf_strdup(shared) : hrf_cache_directory(NULL);
     HRF_AUTO_FREE char *fallback = own != NULL ? hrf_strdup(own) : own_folder();
-    HRF_CHECK_MEMORY(preferred != NULL && fallback != NULL, err, "no memory for a path");
     HRF_TRY(name_cache(site, name, err));
-    if (check_folder(preferred, err) == HRF_OK)
-        return set_place(cache, preferred, name, err);
+    if (check_folder(preferred, err) == HRF_OK) {
+        set_place(cache, preferred, name);
+        return HRF_OK;
+    }
     HRF_TRY(check_folder(fallback, &other));
-    return set_place(cache, fallback, name, &other);
+    set_place(cache, fallback, name);
+    return HRF_OK;
 }
 
 static bool read_text(const char *path, char *out, size_t size)
@@ -97,21 +96,18 @@ static bool read_text(const char *path, char *out, size_t size)
     return n >= 0;
 }
 
-enum hrf_status hrf_queue_cache_open(const char *shared, const char *own, const char *site,
-                                     struct hrf_queue_cache **out, struct hrf_error *err)
+struct hrf_queue_cache *hrf_queue_cache_open(const char *shared, const char *own, const char *site,
+                                             struct hrf_error *err)
 {
     struct hrf_queue_cache *cache = hrf_calloc(1, sizeof *cache);
-    HRF_CHECK_MEMORY(cache != NULL, err, "no memory for the cache of squeue's answers");
     cache->self = hrf_owner_self();
-    *out = NULL;
     if (cache->self.boot[0] == '\0' || find_place(cache, shared, own, site, err) != HRF_OK) {
         hrf_queue_cache_close(cache);
-        return HRF_OK;
+        return NULL;
     }
     read_text(cache->path, cache->last_remote_head, sizeof cache->last_remote_head); /* is old */
     cache->last_remote_head[strcspn(cache->last_remote_head, "\n")] = '\0';
-    *out = cache;
-    return HRF_OK;
+    return cache;
 }
 
 void hrf_queue_cache_close(struct hrf_queue_cache *cache)
@@ -192,9 +188,9 @@ bool hrf_queue_cache_read(struct hrf_queue_cache *cache, int64_t since_ms,
      * text. */
     if (hrf_file_read(cache->path, LIMIT_BYTES, &text, &n_bytes, NULL) != HRF_OK ||
         !read_head(cache, text, &answer, &at) || answer.n_bytes != n_bytes - at ||
-        !is_new(cache, &answer, text, at, since_ms) ||
-        (answer.text = hrf_strndup(text + at, answer.n_bytes)) == NULL)
+        !is_new(cache, &answer, text, at, since_ms))
         return false;
+    answer.text = hrf_strndup(text + at, answer.n_bytes);
     if (answer.is_from_other_host)
         snprintf(cache->last_remote_head, sizeof cache->last_remote_head, "%.*s", (int)at - 1,
                  text);

@@ -36,11 +36,10 @@ struct hrf_queue_answer {
 
 /* `site` describes the controller (hrf_slurm_limits). `shared` is the directory to try first (NULL:
  * the user's cache directory), `own` the one to try next (NULL: this machine's directory for the
- * user). If neither can be written, the result is HRF_OK with *out NULL. `err` also says in the
- * case of HRF_OK which directory could not be used. The only failure is HRF_E_NOMEM. */
-HRF_CHECKED enum hrf_status hrf_queue_cache_open(const char *shared, const char *own,
-                                                 const char *site, struct hrf_queue_cache **out,
-                                                 struct hrf_error *err);
+ * user). Returns NULL if neither can be written. `err` says which directory could not be
+ * used. */
+struct hrf_queue_cache *hrf_queue_cache_open(const char *shared, const char *own, const char *site,
+                                             struct hrf_error *err);
 /* All functions below accept NULL. */
 void hrf_queue_cache_close(struct hrf_queue_cache *cache);
 const char *hrf_queue_cache_path(const struct hrf_queue_cache *cache); /* NULL if there is none */

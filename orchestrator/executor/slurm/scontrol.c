@@ -74,17 +74,17 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
         out->max_array_tasks = strtoll(tasks + strlen("max_array_tasks="), NULL, 10);
 }
 
-int64_t hrf_slurm_most(const struct hrf_slurm_limits *limits)
+int64_t hrf_slurm_max_array(const struct hrf_slurm_limits *limits)
 {
     enum { DEFAULT_ARRAY = 1000 };
-    int64_t most = limits->max_array_size > 0 ? limits->max_array_size : DEFAULT_ARRAY;
-    if (limits->max_array_tasks > 0 && limits->max_array_tasks < most)
-        most = limits->max_array_tasks;
+    int64_t max = limits->max_array_size > 0 ? limits->max_array_size : DEFAULT_ARRAY;
+    if (limits->max_array_tasks > 0 && limits->max_array_tasks < max)
+        max = limits->max_array_tasks;
     /* At most half of the jobs that the controller holds, so that other users and a second array
      * have room. */
-    if (limits->max_job_count > 0 && limits->max_job_count / 2 < most)
-        most = limits->max_job_count / 2;
-    return most > 0 ? most : 1;
+    if (limits->max_job_count > 0 && limits->max_job_count / 2 < max)
+        max = limits->max_job_count / 2;
+    return max > 0 ? max : 1;
 }
 
 bool hrf_slurm_find_word(const char *line, const char *key, char *out, size_t size)

@@ -48,7 +48,8 @@ char *hrf_slurm_output_path(int64_t number, int64_t place)
     return hrf_format("jobs/array-%04lld/%lld.out", (long long)number, (long long)place);
 }
 
-void hrf_slurm_quote(const char *text, struct hrf_strbuf *out)
+/* Appends `text` in single quotes, escaped for bash. */
+static void add_quoted(const char *text, struct hrf_strbuf *out)
 {
     hrf_strbuf_addc(out, '\'');
     for (; *text != '\0'; text++) {
@@ -74,46 +75,41 @@ void hrf_slurm_script(const struct hrf_slurm_job *job, struct hrf_strbuf *out)
                     s->n_jobs == 1 ? "" : "s");
     for (size_t i = 0; i < job->settings->slurm.modules.n_items; i++) {
         hrf_strbuf_adds(out, "module load ");
-        hrf_slurm_quote(job->settings->slurm.modules.items[i], out);
+        add_quoted(job->settings->slurm.modules.items[i], out);
         hrf_strbuf_adds(out, " || exit 75\n");
     }
     for (size_t i = 0; i < job->settings->slurm.prologue.n_items; i++)
         hrf_strbuf_addf(out, "%s\n", job->settings->slurm.prologue.items[i]);
     hrf_strbuf_adds(out, "directory=");
-    hrf_slurm_quote(s->run_directory, out);
+    add_quoted(s->run_directory, out);
     hrf_strbuf_adds(out, "\nspecs=(\n");
     for (size_t i = 0; i < s->n_jobs; i++) {
         hrf_strbuf_adds(out, "    ");
-        hrf_slurm_quote(below(s->spec_paths[i], s->run_directory), out);
+        add_quoted(below(s->spec_paths[i], s->run_directory), out);
         hrf_strbuf_addc(out, '\n');
     }
     hrf_strbuf_adds(out, ")\nexec ");
-    hrf_slurm_quote(job->program, out);
+    add_quoted(job->program, out);
     hrf_strbuf_adds(out, " launch \"$directory/${specs[SLURM_ARRAY_TASK_ID]}\"\n");
 }
 
-static enum hrf_status add(struct hrf_text_list *list, struct hrf_error *err, const char *format,
-                           ...) HRF_PRINTF(3, 4);
+static void add_format(struct hrf_text_list *list, const char *format, ...) HRF_PRINTF(2, 3);
 
-static enum hrf_status add(struct hrf_text_list *list, struct hrf_error *err, const char *format,
-                           ...)
+static void add_format(struct hrf_text_list *list, const char *format, ...)
 {
     struct hrf_strbuf word = HRF_STRBUF_INIT;
     va_list args;
     va_start(args, format);
     hrf_strbuf_vaddf(&word, format, args);
     va_end(args);
-    enum hrf_status status = hrf_strbuf_status(&word, err);
-    if (status == HRF_OK)
-        status = hrf_text_list_add(list, word.text, err);
+    hrf_text_list_add(list, word.text);
     hrf_strbuf_release(&word);
-    return status;
 }
 
-static enum hrf_status add_text(struct hrf_text_list *list, const char *option, const char *value,
-                                struct hrf_error *err)
+static void add_text(struct hrf_text_list *list, const char *option, const char *value)
 {
-    return value != NULL && value[0] != '\0' ? add(list, err, "%s=%s", option, value) : HRF_OK;
+    if (value != NULL && value[0] != '\0')
+        add_format(list, "%s=%s", option, value);
 }
 
 static int64_t at_most(int64_t value, int64_t limit)
@@ -141,8 +137,7 @@ struct hrf_slurm_need hrf_slurm_need_of(const struct hrf_slurm_job *job)
     };
 }
 
-static enum hrf_status add_resources(const struct hrf_slurm_job *job, struct hrf_text_list *out,
-                                     struct hrf_error *err)
+static void add_resources(const struct hrf_slurm_job *job, struct hrf_text_list *out)
 {
     const struct hrf_submission *s = job->submission;
     const struct hrf_slurm_need need = hrf_slurm_need_of(job);
@@ -150,77 +145,72 @@ static enum hrf_status add_resources(const struct hrf_slurm_job *job, struct hrf
                                           job->max_memory_bytes);
     const int64_t minutes = hrf_state_grow(need.minutes, s->time_level, job->max_minutes);
     const int64_t lead = minutes * 15 < SIGNAL_LEAD_S ? minutes * 15 : SIGNAL_LEAD_S;
-    HRF_TRY(add(out, err, "--nodes=%lld", (long long)need.n_nodes));
-    HRF_TRY(add(out, err, "--ntasks=%lld", (long long)(need.n_nodes * need.n_ranks)));
-    HRF_TRY(add(out, err, "--ntasks-per-node=%lld", (long long)need.n_ranks));
-    HRF_TRY(add(out, err, "--cpus-per-task=%lld", (long long)(need.n_cpus / need.n_ranks)));
-    HRF_TRY(add(out, err, "--mem=%lldM", (long long)(memory >> 20)));
-    HRF_TRY(add(out, err, "--time=%lld", (long long)minutes));
-    HRF_TRY(add(out, err, "--signal=B:USR1@%lld", (long long)lead));
-    return need.n_gpus > 0 ? add(out, err, "--gres=gpu:%lld", (long long)need.n_gpus) : HRF_OK;
+    add_format(out, "--nodes=%lld", (long long)need.n_nodes);
+    add_format(out, "--ntasks=%lld", (long long)(need.n_nodes * need.n_ranks));
+    add_format(out, "--ntasks-per-node=%lld", (long long)need.n_ranks);
+    add_format(out, "--cpus-per-task=%lld", (long long)(need.n_cpus / need.n_ranks));
+    add_format(out, "--mem=%lldM", (long long)(memory >> 20));
+    add_format(out, "--time=%lld", (long long)minutes);
+    add_format(out, "--signal=B:USR1@%lld", (long long)lead);
+    if (need.n_gpus > 0)
+        add_format(out, "--gres=gpu:%lld", (long long)need.n_gpus);
 }
 
-static enum hrf_status add_site(const struct hrf_slurm_job *job, struct hrf_text_list *out,
-                                struct hrf_error *err)
+static void add_site(const struct hrf_slurm_job *job, struct hrf_text_list *out)
 {
     const struct hrf_text_list *options = &job->settings->slurm.options;
-    HRF_TRY(add_text(out, "--partition", job->settings->slurm.partition, err));
-    HRF_TRY(add_text(out, "--account", job->settings->slurm.account, err));
-    HRF_TRY(add_text(out, "--qos", job->settings->slurm.qos, err));
-    HRF_TRY(add_text(out, "--constraint", job->settings->slurm.constraint, err));
-    HRF_TRY(add_text(out, "--exclude", job->submission->exclude, err));
+    add_text(out, "--partition", job->settings->slurm.partition);
+    add_text(out, "--account", job->settings->slurm.account);
+    add_text(out, "--qos", job->settings->slurm.qos);
+    add_text(out, "--constraint", job->settings->slurm.constraint);
+    add_text(out, "--exclude", job->submission->exclude);
     for (size_t i = 0; i < options->n_items; i++)
-        HRF_TRY(hrf_text_list_add(out, options->items[i], err));
-    return HRF_OK;
+        hrf_text_list_add(out, options->items[i]);
 }
 
-enum hrf_status hrf_slurm_sbatch(const struct hrf_slurm_job *job, struct hrf_text_list *out,
-                                 struct hrf_error *err)
+void hrf_slurm_sbatch(const struct hrf_slurm_job *job, struct hrf_text_list *out)
 {
     const struct hrf_submission *s = job->submission;
     char name[96], limit[32] = "";
     HRF_AUTO_FREE char *directory = hrf_slurm_directory(s->number);
-    HRF_CHECK_MEMORY(directory != NULL, err, "no memory for a path");
     hrf_slurm_name(s->run_id, s->number, name);
     if (job->at_once > 0 && (int64_t)s->n_jobs > job->at_once)
         snprintf(limit, sizeof limit, "%%%lld", (long long)job->at_once);
-    HRF_TRY(hrf_text_list_add(out, "sbatch", err));
-    HRF_TRY(hrf_text_list_add(out, "--parsable", err));
-    HRF_TRY(add(out, err, "--job-name=%s", name));
-    HRF_TRY(add(out, err, "--comment=hires-flow %s", s->kind));
-    HRF_TRY(add(out, err, "--array=0-%zu%s", s->n_jobs - 1, limit));
-    HRF_TRY(add(out, err, "--chdir=%s", s->run_directory));
-    HRF_TRY(add(out, err, "--output=%s/%%a.out", directory));
-    HRF_TRY(hrf_text_list_add(out, "--open-mode=append", err));
-    HRF_TRY(hrf_text_list_add(out, "--requeue", err));
+    hrf_text_list_add(out, "sbatch");
+    hrf_text_list_add(out, "--parsable");
+    add_format(out, "--job-name=%s", name);
+    add_format(out, "--comment=hires-flow %s", s->kind);
+    add_format(out, "--array=0-%zu%s", s->n_jobs - 1, limit);
+    add_format(out, "--chdir=%s", s->run_directory);
+    add_format(out, "--output=%s/%%a.out", directory);
+    hrf_text_list_add(out, "--open-mode=append");
+    hrf_text_list_add(out, "--requeue");
     /* ALL is the environment of sbatch, which hrf_slurm_run() has filtered. A list of names after
      * --export= would make Slurm start the user's login shell on the node to get the other
      * variables, and hold the job if that takes too long (sbatch(1), --get-user-env). */
-    HRF_TRY(hrf_text_list_add(out, "--export=ALL", err));
-    HRF_TRY(add_resources(job, out, err));
-    HRF_TRY(add_site(job, out, err));
-    return add(out, err, "%s/%s/job.sh", s->run_directory, directory);
+    hrf_text_list_add(out, "--export=ALL");
+    add_resources(job, out);
+    add_site(job, out);
+    add_format(out, "%s/%s/job.sh", s->run_directory, directory);
 }
 
-enum hrf_status hrf_slurm_wrap(const struct hrf_workflow_executor *settings, const char *kind,
-                               struct hrf_text_list *out, struct hrf_error *err)
+void hrf_slurm_wrap(const struct hrf_workflow_executor *settings, const char *kind,
+                    struct hrf_text_list *out)
 {
     const struct hrf_text_list *container = &settings->slurm.container;
     const int64_t ranks = hrf_slurm_ranks(settings, kind);
     if (ranks > 1) {
-        HRF_TRY(hrf_text_list_add(out, "srun", err));
-        HRF_TRY(hrf_text_list_add(out, "--mpi=pmix", err));
-        HRF_TRY(hrf_text_list_add(out, "--kill-on-bad-exit=1", err));
-        HRF_TRY(hrf_text_list_add(out, "--export=ALL", err));
-        HRF_TRY(add(out, err, "--nodes=%lld", (long long)settings->slurm.nodes));
-        HRF_TRY(add(out, err, "--ntasks=%lld", (long long)ranks));
-        HRF_TRY(add(out, err, "--ntasks-per-node=%lld", (long long)settings->slurm.ranks_per_node));
-        HRF_TRY(add(out, err, "--cpus-per-task=%lld", (long long)settings->slurm.cpus_per_rank));
+        hrf_text_list_add(out, "srun");
+        hrf_text_list_add(out, "--mpi=pmix");
+        hrf_text_list_add(out, "--kill-on-bad-exit=1");
+        hrf_text_list_add(out, "--export=ALL");
+        add_format(out, "--nodes=%lld", (long long)settings->slurm.nodes);
+        add_format(out, "--ntasks=%lld", (long long)ranks);
+        add_format(out, "--ntasks-per-node=%lld", (long long)settings->slurm.ranks_per_node);
+        add_format(out, "--cpus-per-task=%lld", (long long)settings->slurm.cpus_per_rank);
         if (settings->slurm.gpus_per_rank > 0)
-            HRF_TRY(
-                add(out, err, "--gpus-per-task=%lld", (long long)settings->slurm.gpus_per_rank));
+            add_format(out, "--gpus-per-task=%lld", (long long)settings->slurm.gpus_per_rank);
     }
     for (size_t i = 0; i < container->n_items; i++)
-        HRF_TRY(hrf_text_list_add(out, container->items[i], err));
-    return HRF_OK;
+        hrf_text_list_add(out, container->items[i]);
 }

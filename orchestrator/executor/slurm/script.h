@@ -34,15 +34,11 @@ char *hrf_slurm_output_path(int64_t number, int64_t place); /* heap */
 /* The batch script. */
 void hrf_slurm_script(const struct hrf_slurm_job *job, struct hrf_strbuf *out);
 /* The command line of sbatch; its last word is the path of the script. *out is released with
- * hrf_text_list_release(), also after a failure. */
-HRF_CHECKED enum hrf_status hrf_slurm_sbatch(const struct hrf_slurm_job *job,
-                                             struct hrf_text_list *out, struct hrf_error *err);
+ * hrf_text_list_release(). */
+void hrf_slurm_sbatch(const struct hrf_slurm_job *job, struct hrf_text_list *out);
 /* The words before the worker's command line: srun if there is more than one rank, then the site's
  * container. *out as above. */
-HRF_CHECKED enum hrf_status hrf_slurm_wrap(const struct hrf_workflow_executor *settings,
-                                           const char *kind, struct hrf_text_list *out,
-                                           struct hrf_error *err);
-/* Appends `text` in single quotes, escaped for bash. */
-void hrf_slurm_quote(const char *text, struct hrf_strbuf *out);
+void hrf_slurm_wrap(const struct hrf_workflow_executor *settings, const char *kind,
+                    struct hrf_text_list *out);
 
 #endif

@@ -23,7 +23,7 @@ int64_t hrf_slurm_array_limit(void)
         hrf_slurm_config_parse(out.output.text, &limits);
         hrf_slurm_output_release(&out);
     }
-    return hrf_slurm_most(&limits);
+    return hrf_slurm_max_array(&limits);
 }
 
 static void add_words(const struct hrf_text_list *words, struct hrf_strbuf *out)
@@ -35,15 +35,15 @@ static void add_words(const struct hrf_text_list *words, struct hrf_strbuf *out)
     hrf_strbuf_addc(out, '\n');
 }
 
-enum hrf_status hrf_slurm_describe(const struct hrf_workflow_executor *settings, const char *kind,
-                                   int64_t n_jobs, int64_t most, const char *directory,
-                                   int64_t *number, struct hrf_strbuf *out, struct hrf_error *err)
+void hrf_slurm_describe(const struct hrf_workflow_executor *settings, const char *kind,
+                        int64_t n_jobs, int64_t max, const char *directory, int64_t *number,
+                        struct hrf_strbuf *out)
 {
     struct hrf_slurm_offer offer;
     const bool is_known = n_jobs > 0 &&
                           hrf_slurm_offer_ask(settings->slurm.partition, NULL, &offer);
-    for (int64_t left = n_jobs; left > 0; left -= most) {
-        const int64_t n = left < most ? left : most;
+    for (int64_t left = n_jobs; left > 0; left -= max) {
+        const int64_t n = left < max ? left : max;
         struct hrf_text_list words = { NULL, 0 };
         const struct hrf_submission submission = { .run_directory = directory,
                                                    .run_id = "RUN",
@@ -54,14 +54,11 @@ enum hrf_status hrf_slurm_describe(const struct hrf_workflow_executor *settings,
         struct hrf_slurm_job job = { .settings = settings, .submission = &submission };
         if (is_known)
             hrf_slurm_offer_limits(&offer, &job);
-        const enum hrf_status status = hrf_slurm_sbatch(&job, &words, err);
-        if (status == HRF_OK)
-            add_words(&words, out);
+        hrf_slurm_sbatch(&job, &words);
+        add_words(&words, out);
         hrf_text_list_release(&words);
-        HRF_TRY(status);
         *number += n;
     }
-    return hrf_strbuf_status(out, err);
 }
 
 /* Makes a temporary directory with a script as a run would have it. sbatch reads the script but
@@ -76,7 +73,6 @@ static enum hrf_status make_test_directory(const struct hrf_slurm_job *job, char
         return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make a folder '%s'", directory);
     HRF_AUTO_FREE char *jobs = hrf_format("%s/jobs/array-0001", directory);
     HRF_AUTO_FREE char *path = hrf_format("%s/jobs/array-0001/job.sh", directory);
-    HRF_CHECK_MEMORY(jobs != NULL && path != NULL, err, "no memory for a path");
     HRF_TRY(hrf_path_make_directories(jobs, err));
     hrf_slurm_script(job, &script);
     enum hrf_status status = hrf_file_write_atomic(path, script.text, script.length, err);
@@ -84,14 +80,13 @@ static enum hrf_status make_test_directory(const struct hrf_slurm_job *job, char
     return status;
 }
 
-static enum hrf_status ask(const struct hrf_text_list *words, struct hrf_strbuf *out,
-                           struct hrf_error *err)
+static enum hrf_status ask_test_only(const struct hrf_text_list *words, struct hrf_strbuf *out,
+                                     struct hrf_error *err)
 {
     struct hrf_slurm_output answer;
     char line[400], cluster[64];
     int64_t id;
     HRF_AUTO_FREE const char **argv = hrf_calloc(words->n_items + 2, sizeof *argv);
-    HRF_CHECK_MEMORY(argv != NULL, err, "no memory for a command line");
     argv[0] = words->items[0];
     argv[1] = "--test-only";
     for (size_t i = 1; i < words->n_items; i++)
@@ -134,10 +129,9 @@ enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, cons
      * site sets EnforcePartLimits. */
     HRF_TRY(hrf_slurm_fit_ask(settings, kind, err));
     enum hrf_status status = make_test_directory(&job, directory, sizeof directory, err);
+    hrf_slurm_sbatch(&job, &words);
     if (status == HRF_OK)
-        status = hrf_slurm_sbatch(&job, &words, err);
-    if (status == HRF_OK)
-        status = ask(&words, out, err);
+        status = ask_test_only(&words, out, err);
     hrf_text_list_release(&words);
     struct hrf_error ignored;
     const enum hrf_status removed = hrf_path_remove_tree(directory, &ignored);

@@ -38,7 +38,7 @@ static struct slurm *slurm_of(struct hrf_executor *executor)
     return (struct slurm *)executor;
 }
 
-static void destroy(struct hrf_executor *executor)
+static void slurm_destroy(struct hrf_executor *executor)
 {
     struct slurm *s = slurm_of(executor);
     hrf_slurm_queue_destroy(s->queue);
@@ -65,29 +65,29 @@ static void find_limits(struct slurm *s)
         s->has_offer = hrf_slurm_offer_ask(s->settings->slurm.partition, NULL, &s->offer);
 }
 
-static int64_t limit(struct hrf_executor *executor)
+static int64_t slurm_limit(struct hrf_executor *executor)
 {
     struct slurm *s = slurm_of(executor);
     find_limits(s);
-    return hrf_slurm_most(&s->limits);
+    return hrf_slurm_max_array(&s->limits);
 }
 
 /* ---- submit ---- */
 
-static enum hrf_status wrap(struct hrf_executor *executor, const char *kind,
-                            struct hrf_text_list *out, struct hrf_error *err)
+static void slurm_wrap(struct hrf_executor *executor, const char *kind, struct hrf_text_list *out)
 {
-    return hrf_slurm_wrap(slurm_of(executor)->settings, kind, out, err);
+    hrf_slurm_wrap(slurm_of(executor)->settings, kind, out);
 }
 
-static int64_t threads(const struct hrf_executor *executor, const char *kind, int64_t most_jobs)
+static int64_t slurm_threads(const struct hrf_executor *executor, const char *kind,
+                             int64_t max_jobs)
 {
-    (void)most_jobs; /* each job has its own allocation */
+    (void)max_jobs; /* each job has its own allocation */
     const struct slurm *s = (const struct slurm *)executor;
     return strcmp(kind, "tile") == 0 ? 1 : s->settings->slurm.cpus_per_rank;
 }
 
-static int64_t ranks(const struct hrf_executor *executor, const char *kind)
+static int64_t slurm_ranks(const struct hrf_executor *executor, const char *kind)
 {
     return hrf_slurm_ranks(((const struct slurm *)executor)->settings, kind);
 }
@@ -97,17 +97,12 @@ static int64_t ranks(const struct hrf_executor *executor, const char *kind)
 static enum hrf_status write_script(const struct hrf_slurm_job *job, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *name = hrf_slurm_directory(job->submission->number);
-    HRF_AUTO_FREE char *directory = name != NULL
-                                        ? hrf_path_join(job->submission->run_directory, name)
-                                        : NULL;
-    HRF_AUTO_FREE char *path = directory != NULL ? hrf_path_join(directory, "job.sh") : NULL;
-    HRF_CHECK_MEMORY(path != NULL, err, "no memory for a path");
+    HRF_AUTO_FREE char *directory = hrf_path_join(job->submission->run_directory, name);
+    HRF_AUTO_FREE char *path = hrf_path_join(directory, "job.sh");
     HRF_TRY(hrf_path_make_directories(directory, err));
     struct hrf_strbuf script = HRF_STRBUF_INIT;
     hrf_slurm_script(job, &script);
-    enum hrf_status status = hrf_strbuf_status(&script, err);
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, script.text, script.length, err);
+    enum hrf_status status = hrf_file_write_atomic(path, script.text, script.length, err);
     hrf_strbuf_release(&script);
     return status;
 }
@@ -158,56 +153,50 @@ static enum hrf_status explain_refusal(const struct slurm *s, const char *kind,
     if (hrf_slurm_fit_ask(s->settings, kind, &why) != HRF_E_USER || err == NULL)
         return HRF_E_USER;
     HRF_AUTO_FREE char *answer = hrf_strdup(err->text);
-    return hrf_error_set(err, HRF_E_USER, "%s (%s)", why.text, answer != NULL ? answer : "");
+    return hrf_error_set(err, HRF_E_USER, "%s (%s)", why.text, answer);
 }
 
-static enum hrf_status submit(struct hrf_executor *executor,
-                              const struct hrf_submission *submission,
-                              struct hrf_job_handle *handles, enum hrf_submit_outcome *outcome,
-                              struct hrf_error *err)
+static enum hrf_status slurm_submit(struct hrf_executor *executor,
+                                    const struct hrf_submission *submission,
+                                    struct hrf_job_handle *handles,
+                                    enum hrf_submit_outcome *outcome, struct hrf_error *err)
 {
     struct slurm *s = slurm_of(executor);
-    struct hrf_text_list words = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_text_list) words = { NULL, 0 };
     struct hrf_slurm_output out;
     struct hrf_slurm_job job = { .settings = s->settings,
                                  .submission = submission,
                                  .program = s->program };
     hrf_slurm_offer_limits(&s->offer, &job);
     HRF_TRY(write_script(&job, err));
-    enum hrf_status status = hrf_slurm_sbatch(&job, &words, err);
-    const char **argv = status == HRF_OK ? hrf_calloc(words.n_items + 1, sizeof *argv) : NULL;
-    if (status == HRF_OK && argv == NULL)
-        status = hrf_error_set(err, HRF_E_NOMEM, "no memory for a command line");
-    for (size_t i = 0; i < words.n_items && status == HRF_OK; i++)
+    hrf_slurm_sbatch(&job, &words);
+    HRF_AUTO_FREE const char **argv = hrf_calloc(words.n_items + 1, sizeof *argv);
+    for (size_t i = 0; i < words.n_items; i++)
         argv[i] = words.items[i];
-    if (status == HRF_OK)
-        status = hrf_slurm_run(argv, HRF_SLURM_SUBMIT_DEADLINE_MS, &out, err);
-    hrf_free(argv);
-    hrf_text_list_release(&words);
-    HRF_TRY(status);
+    HRF_TRY(hrf_slurm_run(argv, HRF_SLURM_SUBMIT_DEADLINE_MS, &out, err));
     hrf_crash_point("slurm.sbatch.after");
     for (size_t i = 0; i < submission->n_jobs; i++)
         handles[i].since_ms = hrf_clock_ms();
-    status = judge_answer(s, &out, handles, submission->n_jobs, outcome, err);
+    const enum hrf_status status = judge_answer(s, &out, handles, submission->n_jobs, outcome, err);
     hrf_slurm_output_release(&out);
     return status == HRF_E_USER ? explain_refusal(s, submission->kind, err) : status;
 }
 
 /* ---- watching ---- */
 
-static void poll_squeue(struct hrf_executor *executor, bool *is_new)
+static void slurm_poll(struct hrf_executor *executor, bool *is_new)
 {
     *is_new = hrf_slurm_queue_poll(slurm_of(executor)->queue);
 }
 
-static void look(struct hrf_executor *executor, const struct hrf_job_handle *handle,
-                 struct hrf_job_view *out)
+static void slurm_look(struct hrf_executor *executor, const struct hrf_job_handle *handle,
+                       struct hrf_job_view *out)
 {
     hrf_slurm_queue_look(slurm_of(executor)->queue, handle, out);
 }
 
-static void explain(struct hrf_executor *executor, const struct hrf_job_handle *handle,
-                    struct hrf_job_view *view)
+static void slurm_explain(struct hrf_executor *executor, const struct hrf_job_handle *handle,
+                          struct hrf_job_view *view)
 {
     struct slurm *s = slurm_of(executor);
     find_limits(s);
@@ -275,13 +264,11 @@ static void add_cancel(struct cancel_list *list, int64_t id, int64_t place)
                                     (long long)id, (long long)place);
 }
 
-static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles, size_t n,
-                   bool hard)
+static void slurm_cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles,
+                         size_t n, bool hard)
 {
     struct slurm *s = slurm_of(executor);
     struct cancel_list *list = hrf_calloc(1, sizeof *list);
-    if (list == NULL)
-        return; /* the caller sees that the jobs do not end, and reports it */
     list->hard = hard;
     for (size_t i = 0; i < n; i++) {
         const int64_t id = hrf_slurm_queue_live_id(s->queue, &handles[i]);
@@ -294,40 +281,55 @@ static void cancel(struct hrf_executor *executor, const struct hrf_job_handle *h
     hrf_slurm_queue_ask_soon(s->queue, 0);
 }
 
-static char *output_path(struct hrf_executor *executor, const char *run_directory,
-                         const struct hrf_job_handle *handle)
+static char *slurm_output_path(struct hrf_executor *executor, const char *run_directory,
+                               const struct hrf_job_handle *handle)
 {
     (void)executor;
     HRF_AUTO_FREE char *name = hrf_slurm_output_path(handle->submission, handle->place);
-    return name != NULL ? hrf_path_join(run_directory, name) : NULL;
+    return hrf_path_join(run_directory, name);
 }
 
-static const char *waiting_reason(const struct hrf_job_view *view, bool *never)
+static bool slurm_node_is_silent(struct hrf_executor *executor, const char *node, char *state,
+                                 size_t size)
+{
+    (void)executor;
+    const char *const argv[] = { "sinfo", "-h", "-n", node, "-o", "%T", NULL };
+    struct hrf_slurm_output out;
+    if (!hrf_slurm_ask(argv, &out))
+        return false;
+    const bool is_silent = hrf_slurm_node_is_silent(out.output.text, state, size);
+    hrf_slurm_output_release(&out);
+    return is_silent;
+}
+
+static const char *slurm_waiting_reason(const struct hrf_job_view *view, bool *never)
 {
     const char *text = hrf_slurm_reason(view->reason[0] != '\0' ? view->reason : "None", never);
     return text != NULL ? text : "for a reason that is not known here";
 }
 
-static const char *trouble(const struct hrf_executor *executor)
+static const char *slurm_trouble(const struct hrf_executor *executor)
 {
     return hrf_slurm_queue_trouble(((const struct slurm *)executor)->queue);
 }
 
 static const struct hrf_executor_ops ops = {
     .name = "slurm",
-    .destroy = destroy,
-    .limit = limit,
-    .wrap = wrap,
-    .threads = threads,
-    .ranks = ranks,
-    .submit = submit,
-    .poll = poll_squeue,
-    .look = look,
-    .explain = explain,
-    .cancel = cancel,
-    .output_path = output_path,
-    .waiting_reason = waiting_reason,
-    .trouble = trouble,
+    .destroy = slurm_destroy,
+    .limit = slurm_limit,
+    .wrap = slurm_wrap,
+    .threads = slurm_threads,
+    .ranks = slurm_ranks,
+    .submit = slurm_submit,
+    .poll = slurm_poll,
+    .look = slurm_look,
+    .explain = slurm_explain,
+    .cancel = slurm_cancel,
+    .output_path = slurm_output_path,
+    .node_is_silent = slurm_node_is_silent,
+    .says_out_of_memory = hrf_slurm_says_out_of_memory,
+    .waiting_reason = slurm_waiting_reason,
+    .trouble = slurm_trouble,
 };
 
 enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *settings,
@@ -335,7 +337,6 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
                                           struct hrf_error *err)
 {
     struct slurm *s = hrf_calloc(1, sizeof *s);
-    HRF_CHECK_MEMORY(s != NULL, err, "no memory for the Slurm executor");
     s->base = (struct hrf_executor){ .ops = &ops,
                                      .quiet_ms = hrf_slurm_wait_ms(QUIET_MS),
                                      .grace_ms = hrf_slurm_wait_ms(GRACE_MS),
@@ -345,11 +346,10 @@ enum hrf_status hrf_executor_slurm_create(const struct hrf_workflow_executor *se
                                      .can_grow = true };
     s->settings = settings;
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
-    enum hrf_status status = hrf_process_self(&s->program, err);
-    if (status == HRF_OK)
-        status = hrf_slurm_queue_create(run_id, &s->limits, &s->queue, err);
+    s->queue = hrf_slurm_queue_create(run_id, &s->limits);
+    const enum hrf_status status = hrf_process_self(&s->program, err);
     if (status != HRF_OK) {
-        destroy(&s->base);
+        slurm_destroy(&s->base);
         return status;
     }
     *out = &s->base;

@@ -43,21 +43,14 @@ struct hrf_slurm_queue {
     char unknown[64]; /* the last unknown job state that a warning was logged for */
 };
 
-enum hrf_status hrf_slurm_queue_create(const char *run_id, struct hrf_slurm_limits *limits,
-                                       struct hrf_slurm_queue **out, struct hrf_error *err)
+struct hrf_slurm_queue *hrf_slurm_queue_create(const char *run_id, struct hrf_slurm_limits *limits)
 {
     struct hrf_slurm_queue *q = hrf_calloc(1, sizeof *q);
-    HRF_CHECK_MEMORY(q != NULL, err, "no memory for the queue's table");
     snprintf(q->run_id, sizeof q->run_id, "%s", run_id);
     q->limits = limits;
     q->last_asked_ms = hrf_clock_ms(); /* earlier answers may be older than our own jobs */
-    const enum hrf_status status = hrf_slurm_query_create(&q->query, err);
-    if (status != HRF_OK) {
-        hrf_slurm_queue_destroy(q);
-        return status;
-    }
-    *out = q;
-    return HRF_OK;
+    q->query = hrf_slurm_query_create();
+    return q;
 }
 
 void hrf_slurm_queue_destroy(struct hrf_slurm_queue *q)
@@ -93,14 +86,14 @@ static bool note_failure(struct hrf_slurm_queue *q, const char *text)
 static void note_answer(struct hrf_slurm_queue *q, bool changed, int64_t took_ms)
 {
     const int64_t now = hrf_clock_ms(), slow = hrf_slurm_wait_ms(SLOW_MS);
-    const int64_t least = slow > QUERY_SHARE * took_ms ? slow : QUERY_SHARE * took_ms;
+    const int64_t min = slow > QUERY_SHARE * took_ms ? slow : QUERY_SHARE * took_ms;
     if (q->failing_since_ms != 0)
         hrf_log_info("slurm", "the controller answers again after %.0f s",
                      (double)(now - q->failing_since_ms) / 1000);
     q->failing_since_ms = 0;
     q->trouble[0] = '\0';
     if (changed || q->interval_ms == 0)
-        q->interval_ms = least;
+        q->interval_ms = min;
     else
         q->interval_ms += q->interval_ms / 2;
     if (q->interval_ms > hrf_slurm_wait_ms(IDLE_MS))
@@ -172,14 +165,14 @@ static bool accept_answer(struct hrf_slurm_queue *q, struct hrf_queue_answer *an
 
 /* ---- the controller's limits and the queue cache ---- */
 
-static void open_cache(struct hrf_slurm_queue *q)
+static void open_queue_cache(struct hrf_slurm_queue *q)
 {
     struct hrf_error why = { .status = HRF_OK };
     if (q->has_opened_cache || q->limits->site[0] == '\0')
         return;
     q->has_opened_cache = true;
-    if (hrf_queue_cache_open(NULL, NULL, q->limits->site, &q->cache, &why) != HRF_OK ||
-        q->cache == NULL)
+    q->cache = hrf_queue_cache_open(NULL, NULL, q->limits->site, &why);
+    if (q->cache == NULL)
         hrf_log_warning("slurm",
                         "this run queries squeue by itself instead of sharing the answers with "
                         "your other runs: %s",
@@ -224,7 +217,7 @@ static bool ask_limits(struct hrf_slurm_queue *q)
 
 /* ---- asking ---- */
 
-/* What squeue printed, or why there is no answer. Heap; NULL if memory ran out. */
+/* What squeue printed, or why there is no answer. Heap. */
 static char *text_of(struct hrf_slurm_output *out, struct hrf_queue_answer *answer)
 {
     char line[300];
@@ -256,10 +249,6 @@ static bool take_answer(struct hrf_slurm_queue *q)
     } else {
         answer.text = hrf_strdup(err.text);
         answer.n_bytes = strlen(err.text);
-    }
-    if (answer.text == NULL) { /* out of memory: behave as if nothing had been asked */
-        hrf_queue_cache_unlock(q->cache);
-        return false;
     }
     hrf_queue_cache_put(q->cache, &answer);
     return accept_answer(q, &answer);
@@ -309,7 +298,7 @@ bool hrf_slurm_queue_poll(struct hrf_slurm_queue *q)
         is_new = take_answer(q);
     if (hrf_slurm_query_is_busy(q->query) || ask_limits(q))
         return is_new;
-    open_cache(q);
+    open_queue_cache(q);
     is_new |= read_cache(q);
     if (is_due(q) &&
         hrf_queue_cache_lock(q->cache, hrf_clock_ms(), HRF_SLURM_DEADLINE_MS + SLOW_MS))
@@ -334,9 +323,6 @@ static void fill_view(const struct hrf_slurm_entry *e, struct hrf_job_view *out)
         out->observed = HRF_JOB_ENDED;
         out->cause = HRF_CAUSE_NODE;
     }
-    /* The start failed; the usual reason is the machine. */
-    if (strcmp(e->reason, "JobLaunchFailure") == 0 && e->cause == HRF_CAUSE_FAILED)
-        out->cause = HRF_CAUSE_NODE;
 }
 
 void hrf_slurm_queue_look(struct hrf_slurm_queue *q, const struct hrf_job_handle *handle,

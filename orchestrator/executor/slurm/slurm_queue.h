@@ -17,10 +17,7 @@ struct hrf_slurm_queue; /* opaque */
 
 /* `limits` is borrowed. If it is still empty, the first question fills it in, because only the
  * controller knows which queue cache belongs to it. */
-HRF_CHECKED enum hrf_status hrf_slurm_queue_create(const char *run_id,
-                                                   struct hrf_slurm_limits *limits,
-                                                   struct hrf_slurm_queue **out,
-                                                   struct hrf_error *err);
+struct hrf_slurm_queue *hrf_slurm_queue_create(const char *run_id, struct hrf_slurm_limits *limits);
 void hrf_slurm_queue_destroy(struct hrf_slurm_queue *queue); /* NULL is fine */
 /* If the question that fills `limits` is under way, waits until it has ended, so that the caller
  * need not ask the same again. */

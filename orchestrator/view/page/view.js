@@ -19,12 +19,7 @@ function tell(text) {
   at("message").hidden = text === "";
 }
 
-// Viridis (van der Walt and Smith, 2015) at nine places; blue to red for differences.
-const VIRIDIS = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141], [39, 173, 129],
-  [92, 200, 99], [170, 220, 50], [253, 231, 37]];
-const DIVERGING = [[33, 102, 172], [103, 169, 207], [209, 229, 240], [247, 247, 247], [253, 219, 199], [239, 138, 98],
-  [178, 24, 43]];
-
+// The colour at t (0 to 1) of a map of run.colours, whose entries are at even steps.
 function colour(table, t) {
   const x = Math.min(Math.max(t, 0), 1) * (table.length - 1);
   const i = Math.min(Math.floor(x), table.length - 2);
@@ -50,7 +45,7 @@ function layerOf() {
   const k = Number(number);
   const own = (i) => scores.values[i * scores.classes + k];
   if (kind === "class") {
-    return { low: 0, high: 1, zero: 0, table: VIRIDIS, name: run.classes[k] || "output " + k, of: own };
+    return { low: 0, high: 1, zero: 0, table: run.colours.rising, name: run.classes[k] || "output " + k, of: own };
   }
   const first = shown.scores[run.precisions[0]];
   if (!first) return null;
@@ -58,7 +53,7 @@ function layerOf() {
   let most = 0;
   for (let i = 0; i < shown.patches.xy.length / 2; i++) most = Math.max(most, Math.abs(of(i)));
   const name = precision + " less " + run.precisions[0] + ", " + run.classes[k];
-  return { low: -(most || 1), high: most || 1, zero: 0.5, table: DIVERGING, name, of };
+  return { low: -(most || 1), high: most || 1, zero: 0.5, table: run.colours.diverging, name, of };
 }
 
 // Which patch is at each place of the patches' grid, so that nothing is searched for at every move of the pointer.
@@ -90,15 +85,7 @@ function patchAt(x, y) {
   return -1;
 }
 
-// One pixel for each place of the patches' grid: as quick for a hundred thousand as for ten.
 // The labels of a segmentation network, each class in a colour of its own, the positive one red.
-const CLASS_COLOURS = [[47, 120, 183], [44, 138, 87], [132, 82, 201], [168, 106, 0], [15, 143, 154], [194, 59, 142], [91, 98, 112]];
-
-function classColour(k) {
-  const positive = run.classes.indexOf(run.positive);
-  return k === positive ? [200, 69, 47] : CLASS_COLOURS[(k > positive ? k - 1 : k) % CLASS_COLOURS.length];
-}
-
 async function drawPixels() {
   const asked = shown, precision = at("precision").value;
   const image = new Image();
@@ -116,7 +103,7 @@ async function drawPixels() {
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
   const pixels = context.getImageData(0, 0, image.width, image.height), data = pixels.data;
-  const colours = run.classes.map((name, k) => [...classColour(k), 200]);
+  const colours = run.colours.classes.map((rgb) => [...rgb, 200]);
   for (let i = 0; i < data.length; i += 4) data.set(colours[data[i] - 1] || [0, 0, 0, 0], i);
   context.putImageData(pixels, 0, 0);
   const bounds = L.latLngBounds(point(0, 0), point(asked.patches.width, asked.patches.height));
@@ -125,6 +112,7 @@ async function drawPixels() {
   asked.overlay.addTo(map);
 }
 
+// One pixel for each place of the patches' grid: as quick for a hundred thousand as for ten.
 function drawOverlay() {
   if (shown.overlay) shown.overlay.remove();
   shown.overlay = null;
@@ -336,9 +324,11 @@ function choose(select, entries) {
   select.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
 }
 
+// As hrf_duration_text() of the programs: "12.3 s", "4 min 05 s", "3 h 07 min".
 function duration(seconds) {
-  const s = Math.ceil(seconds), two = (n) => String(n).padStart(2, "0");
-  return s < 3600 ? Math.floor(s / 60) + ":" + two(s % 60) + " min" : Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + " h";
+  if (seconds < 60) return seconds.toFixed(seconds < 10 ? 2 : 1) + " s";
+  const s = Math.round(seconds), two = (n) => String(n).padStart(2, "0");
+  return s < 3600 ? Math.floor(s / 60) + " min " + two(s % 60) + " s" : Math.floor(s / 3600) + " h " + two(Math.floor(s / 60) % 60) + " min";
 }
 
 // A line for each job that lives, and its log at a click.

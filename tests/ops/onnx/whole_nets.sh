@@ -17,20 +17,20 @@ if ! $python -c 'import torch, torchvision' 2>/dev/null; then
 fi
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT INT TERM
-bad=0
-for net in "$@"; do
-    rm -f "$work"/*
-    case $kind in
-    exported) $python "$script" export "$net" "$work" || exit 1 ;;
-    made)
+if [ "$kind" = made ]; then
+    for net in "$@"; do
         classes=1000
         case $net in *hires | unet* | hct*) classes=5 ;; esac
         size=0
         case $net in *hires) size=64 ;; esac
-        "$engine" model make "$net" --output "$work/$net.onnx" --classes "$classes" --size "$size" >/dev/null &&
-            $python "$script" run-made "$net" "$work/$net.onnx" "$work" || exit 1
-        ;;
-    esac
+        "$engine" model make "$net" --output "$work/$net.onnx" --classes "$classes" --size "$size" >/dev/null || exit 1
+    done
+    $python "$script" run-made "$work" "$@" || exit 1
+else
+    $python "$script" export "$work" "$@" || exit 1
+fi
+bad=0
+for net in "$@"; do
     for device in cpu ${HRF_ALSO_REF:+ref}; do
         "$engine" eval "$work/$net.onnx" --input "$work/$net.input.npy" \
             --output "$work/$net-$kind-$device.npy" --device $device --precision fp32 >/dev/null &&

@@ -1,5 +1,5 @@
 # fault: none, the documentation
-# how: every command of docs/slurm.md and docs/night.md, on the login node, in a folder that all nodes see
+# how: every command of docs/slurm.md, slurm-trouble.md and night.md, on the login node, in a folder that all nodes see
 # on: cluster
 # promise: each ends as the page says; a command that is new on the pages is missing here
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
@@ -73,7 +73,7 @@ does 0 'hires-flow cancel DIR'
 run=$site/night
 same
 
-python3 - "$scratch/carried-out" "$HRF_SOURCE_DIR/docs/slurm.md" "$HRF_SOURCE_DIR/docs/night.md" <<'PY' || tell "commands of the pages that are not tried here"
+python3 - "$scratch/carried-out" "$HRF_SOURCE_DIR/docs/slurm.md" "$HRF_SOURCE_DIR/docs/slurm-trouble.md" "$HRF_SOURCE_DIR/docs/night.md" <<'PY' || tell "commands of the pages that are not tried here"
 import re, sys
 tried = open(sys.argv[1]).read()
 for page in sys.argv[2:]:

@@ -7,4 +7,5 @@ one_does 'exit 7'
 start
 ended 3
 told 'exit code 7' || tell "the code is not named"
+says 'scored [0-9]+/[0-9]+ patches \([1-9][0-9]* could not be\), ended 4/4' || tell "patches that failed count as scored"
 again

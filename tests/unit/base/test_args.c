@@ -14,7 +14,9 @@ struct values {
     int64_t number;
     double real;
     struct hrf_option_list list;
+    enum { RED, GREEN, BLUE } colour;
 };
+static const char *const colours[] = { "red", "green", "blue", NULL };
 
 static int unused(const struct hrf_command *command, int argc, char **argv)
 {
@@ -45,6 +47,8 @@ static struct hrf_args parse(struct values *v, int argc, const char *const *word
         { "item", "I",
           "again and again, in words that go on for longer than the line of a terminal is wide",
           HRF_OPTION_LIST, &v->list },
+        { "colour", "C", "(default red)", HRF_OPTION_WORD,
+          &(struct hrf_option_word){ &v->colour, colours } },
         { NULL },
     };
     return hrf_args_parse("prog", &command, options, argc, (char **)(uintptr_t)words);
@@ -86,7 +90,9 @@ static void values_follow_a_space_or_an_equal_sign(void **state)
     (void)state;
     struct values v = { .number = 7 };
     const struct hrf_args args = PARSE(&v, "--text", "a b", "in", "--real=2.5", "--flag",
-                                       "--item=x", "--item", "y", "--number", "-3", "out");
+                                       "--item=x", "--item", "y", "--number", "-3", "--colour",
+                                       "blue", "out");
+    assert_int_equal(v.colour, BLUE);
     assert_false(args.done);
     assert_int_equal(args.n_operands, 2);
     assert_string_equal(args.operands[0], "in");
@@ -98,6 +104,51 @@ static void values_follow_a_space_or_an_equal_sign(void **state)
     assert_int_equal(v.list.n_items, 2);
     assert_string_equal(v.list.items[0], "x");
     assert_string_equal(v.list.items[1], "y");
+}
+
+/* A request that is written as words and parsed again is the same; what is as by default is left
+ * out. */
+static void a_request_becomes_words_and_back(void **state)
+{
+    (void)state;
+    static const struct hrf_request_option table[] = {
+        { "text", "T", "", HRF_OPTION_OF(struct values, text) },
+        { "number", "N", "", HRF_OPTION_OF(struct values, number) },
+        { "real", "R", "", HRF_OPTION_OF(struct values, real) },
+        { "flag", NULL, "", HRF_OPTION_OF(struct values, flag) },
+        { "item", "I", "", HRF_OPTION_OF(struct values, list) },
+        { "colour", "C", "", HRF_OPTION_WORD_OF(struct values, colour, colours) },
+        { NULL },
+    };
+    const struct values initial = { .number = 7, .real = 0.1 };
+    const struct values asked = { .text = "--flag",
+                                  .number = 7,
+                                  .real = 1.0 / 3,
+                                  .flag = true,
+                                  .list = { { "x", "y=z" }, 2 },
+                                  .colour = GREEN };
+    static const char *const first[] = { "model", "check", NULL };
+    char **words = hrf_args_write_request(first, table, &asked, &initial, NULL);
+    static const char *const wanted[] = { "model",  "check",  "--text",
+                                          "--flag", "--real", "0.33333333333333331",
+                                          "--flag", "--item", "x",
+                                          "--item", "y=z",    "--colour",
+                                          "green" };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        assert_string_equal(words[i], wanted[i]);
+    assert_null(words[sizeof wanted / sizeof wanted[0]]);
+    struct values back = initial;
+    const struct hrf_command asked_command = {
+        .name = "model", .operands = "", .summary = "", .max_operands = -1
+    };
+    assert_false(hrf_args_parse_request("t", &asked_command, table, &back, 13, words).done);
+    assert_int_equal(back.colour, GREEN);
+    assert_string_equal(back.text, asked.text);
+    assert_true(back.real >= asked.real && back.real <= asked.real && back.number == 7 &&
+                back.flag);
+    assert_int_equal(back.list.n_items, 2);
+    assert_string_equal(back.list.items[1], "y=z");
+    hrf_args_free_words(words);
 }
 
 static void an_option_not_given_keeps_its_default(void **state)
@@ -142,6 +193,8 @@ static void wrong_use_ends_with_2_and_says_what(void **state)
         { { "in", "out", "--text" }, "a value must follow '--text'" },
         { { "in", "out", "more" }, "one argument too many: 'more'" },
         { { "--flag", "--flag", "--flag" }, "it needs 'FILE'" },
+        { { "in", "--colour", "gren" }, "--colour takes red, green or blue, not 'gren'" },
+        { { "in", "--colour", "gren" }, "did you mean 'green'?" },
         { { "in", "--numbr", "3" }, "did you mean --number?" },
         { { "in", "--unheard-of", "3" }, "unknown option '--unheard-of'; see 'prog cut --help'" },
     };
@@ -186,6 +239,7 @@ static void help_names_operands_and_options_on_stdout(void **state)
     assert_int_equal(args.exit_code, 0);
     assert_non_null(strstr(c.text, "usage: prog cut [options] FILE\n"));
     assert_non_null(strstr(c.text, "--number N"));
+    assert_non_null(strstr(c.text, " red, green or blue (default red)\n"));
     assert_non_null(strstr(c.text, "again and again, in words that go on for longer than the line "
                                    "of a\n                               terminal is wide\n"));
     assert_non_null(
@@ -227,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_follow_a_space_or_an_equal_sign),
+        cmocka_unit_test(a_request_becomes_words_and_back),
         cmocka_unit_test(an_option_not_given_keeps_its_default),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(an_empty_value_is_a_value),

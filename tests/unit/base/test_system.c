@@ -198,11 +198,12 @@ static void random_numbers_are_the_same_everywhere(void **state)
     struct hrf_random random = hrf_random_init(1234567);
     assert_true(hrf_random_u64(&random) == 6457827717110365317u); /* splitmix64's own check value */
     assert_true(hrf_random_u64(&random) == 3203168211198807973u);
-    int seen[5] = { 0 };
+    int seen[5 + 1] = { 0 };
     for (int i = 0; i < 1000; i++)
         seen[hrf_random_below(&random, 5)]++;
     for (int i = 0; i < 5; i++)
         assert_in_range(seen[i], 150, 250);
+    assert_int_equal(seen[5], 0);
 }
 
 static void a_crash_point_kills_at_the_pass_asked_for(void **state)

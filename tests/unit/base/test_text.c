@@ -1,9 +1,10 @@
 /* Errors, string buffers, CSV, JSON and nearest words: what turns bytes into messages. */
 #include "base/args.h"
 #include "base/csv.h"
-#include "base/error.h"
+#include "base/error_record.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/quantity.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "tests/unit/unit.h"
@@ -11,6 +12,8 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void an_error_keeps_the_outermost_context_first(void **state)
 {
@@ -24,21 +27,62 @@ static void an_error_keeps_the_outermost_context_first(void **state)
     assert_int_equal(hrf_error_set(NULL, HRF_E_USER, "nobody listens"), HRF_E_USER);
 }
 
-static void a_buffer_that_ran_out_of_memory_says_so_once_at_the_end(void **state)
+/* Every row is whole, and found by its name; what another version wrote keeps its text. */
+static void an_error_crosses_processes_as_a_record(void **state)
 {
     (void)state;
-    struct hrf_strbuf buf = HRF_STRBUF_INIT;
-    hrf_strbuf_addf(&buf, "%d-%s", 5, "x");
-    assert_string_equal(buf.text, "5-x");
-    hrf_alloc_fail_after(1);
-    for (int i = 0; i < 100; i++)
-        hrf_strbuf_adds(&buf, "0123456789");
-    hrf_alloc_fail_after(0);
-    assert_int_equal(hrf_strbuf_status(&buf, NULL), HRF_E_NOMEM);
-    assert_null(hrf_strbuf_detach(&buf));
-    hrf_strbuf_adds(&buf, "usable again");
-    assert_int_equal(hrf_strbuf_status(&buf, NULL), HRF_OK);
-    hrf_strbuf_release(&buf);
+    for (int i = 0; i < HRF_N_ERROR_IDS; i++) {
+        const struct hrf_error_row *row = hrf_error_row((enum hrf_error_id)i);
+        struct hrf_error err = { .status = HRF_OK }, back;
+        assert_int_equal(hrf_error_id_find(row->name), i);
+        assert_int_equal(hrf_error_raise(&err, (enum hrf_error_id)i, "'{engine.batch}' %d", i),
+                         row->status);
+        assert_int_not_equal(row->status, HRF_OK);
+        HRF_AUTO_JSON record = hrf_error_to_json(&err);
+        assert_true(hrf_error_from_json(record, &back));
+        assert_int_equal(back.id, i);
+        assert_int_equal(back.status, err.status);
+        assert_string_equal(back.setting, "engine.batch");
+        assert_string_equal(back.text, err.text);
+        HRF_AUTO_FREE char *line = hrf_json_text(record);
+        HRF_AUTO_FREE char *said = hrf_format("a warning\n%s\n", line);
+        assert_int_equal(hrf_error_parse(said, "it", &back), err.status);
+        assert_int_equal(back.id, i);
+    }
+    struct hrf_error told;
+    assert_int_equal(
+        hrf_error_parse("{\"status\":\"user\",\"id\":\"of-2031\",\"text\":\"no\"}\n", "it", &told),
+        HRF_E_USER);
+    assert_int_equal(told.id, HRF_ERROR_OTHER);
+    assert_string_equal(told.text, "no");
+    assert_int_equal(hrf_error_parse("one\nKilled by {us}\n\n", "it", &told), HRF_E_EXTERNAL);
+    assert_int_equal(told.id, HRF_ERROR_NO_ANSWER);
+    assert_string_equal(told.text, "Killed by {us}");
+    (void)hrf_error_parse("\n", "it", &told);
+    assert_string_equal(told.text, "it ended without a message");
+}
+
+static void a_small_allocation_that_fails_ends_the_process_with_one_line(void **state)
+{
+    (void)state;
+    int ends[2], end = 0;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        volatile size_t count = SIZE_MAX / 2; /* its bytes do not fit into a size_t */
+        _exit(hrf_alloc_array(count, 8) == NULL ? 0 : 1);
+    }
+    close(ends[1]);
+    char line[200] = "";
+    assert_true(read(ends[0], line, sizeof line - 1) > 0);
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &end, 0), child);
+    assert_true(WIFEXITED(end));
+    assert_int_equal(WEXITSTATUS(end), HRF_EXIT_NO_MEMORY);
+    assert_non_null(strstr(line, "out of memory"));
+    assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    assert_null(hrf_try_alloc_array(SIZE_MAX / 2, 8)); /* what the input sizes is told */
 }
 
 static void csv_reads_quotes_newlines_and_crlf(void **state)
@@ -105,7 +149,7 @@ static void json_numbers_read_back_exactly_and_nan_is_null(void **state)
 static void names_of_any_bytes_become_printable_and_safe(void **state)
 {
     (void)state;
-    char *text = hrf_text_printable("a\n\"\xf0\x9f\x98\x90\xff\x01");
+    char *text = hrf_text_escaped("a\n\"\xf0\x9f\x98\x90\xff\x01");
     assert_string_equal(text, "a\\n\"\xf0\x9f\x98\x90\\xff\\x01");
     hrf_free(text);
     text = hrf_text_file_name("../a b\n\xf0\x9f\x98\x90%\xff");
@@ -117,17 +161,19 @@ static void names_of_any_bytes_become_printable_and_safe(void **state)
 static void what_is_shown_does_nothing_where_it_is_shown(void **state)
 {
     (void)state;
-    static const char raw[] = "a\x1b[2J\r\nb\xc2\x9b\xe2\x80\xae\xe2\x81\xa6\x7f\xc3\xa9";
-    static const char shown[] = "a\\x1b[2J\\x0d\\nb\\xc2\\x9b\\u202e\\u2066\\x7f\xc3\xa9";
+    static const char raw[] =
+        "a\x1b[2J\r\nb\xc2\x9b\xe2\x80\xaa\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa9\x7f\xc3\xa9";
+    static const char shown[] =
+        "a\\x1b[2J\\x0d\\nb\\xc2\\x9b\\u202a\\u202e\\u2066\\u2069\\x7f\xc3\xa9";
     struct hrf_error err = { .status = HRF_OK };
     char small[8];
-    HRF_AUTO_FREE char *text = hrf_text_printable(raw);
+    HRF_AUTO_FREE char *text = hrf_text_escaped(raw);
     assert_string_equal(text, shown);
-    HRF_AUTO_FREE char *again = hrf_text_printable(text);
+    HRF_AUTO_FREE char *again = hrf_text_escaped(text);
     assert_string_equal(again, shown);
-    hrf_text_show(raw, small, sizeof small);
+    hrf_text_escape(raw, small, sizeof small);
     assert_string_equal(small, "a\\x1b[2");
-    hrf_text_show(raw, small, 5); /* no half of "\\x1b" */
+    hrf_text_escape(raw, small, 5); /* no half of "\\x1b" */
     assert_string_equal(small, "a");
     hrf_error_set(&err, HRF_E_USER, "no '%s'", raw);
     assert_string_equal(strstr(err.text, "'") + 1 + strlen(shown), "'");
@@ -208,14 +254,14 @@ static void a_long_name_is_cut_and_stays_apart(void **state)
     memset(a, 'a', sizeof a - 1);
     a[sizeof a - 1] = '\0';
     a[180] = '\0';
-    assert_null(hrf_text_shortened(a));
+    assert_null(hrf_text_cut_file_name(a));
     HRF_AUTO_FREE char *whole = hrf_text_file_name(a);
     assert_string_equal(whole, a);
     a[180] = 'a';
     memcpy(b, a, sizeof b);
     b[398] = 'b';
     HRF_AUTO_FREE char *first = hrf_text_file_name(a), *second = hrf_text_file_name(b);
-    HRF_AUTO_FREE char *told = hrf_text_shortened(a);
+    HRF_AUTO_FREE char *told = hrf_text_cut_file_name(a);
     assert_int_equal(strlen(first), 180);
     assert_string_not_equal(first, second);
     assert_string_equal(told, first);
@@ -223,7 +269,7 @@ static void a_long_name_is_cut_and_stays_apart(void **state)
         memset(a, 'a', n);
         memcpy(a + n, "\xf0\x9f\x98\x90 ", 5);
         HRF_AUTO_FREE char *cut = hrf_text_file_name(a);
-        HRF_AUTO_FREE char *shown = hrf_text_printable(cut);
+        HRF_AUTO_FREE char *shown = hrf_text_escaped(cut);
         assert_string_equal(shown, cut); /* valid UTF-8 */
         const char *percent = strchr(cut, '%');
         assert_true(percent == NULL || strncmp(percent, "%20", 3) == 0);
@@ -240,11 +286,25 @@ static void the_nearest_word_is_near(void **state)
     assert_null(hrf_nearest_word("zzzzz", words));
 }
 
+static void quantities_are_written_for_people(void **state)
+{
+    (void)state;
+    assert_string_equal(hrf_duration_text(0.5).text, "0.50 s");
+    assert_string_equal(hrf_duration_text(59.44).text, "59.4 s");
+    assert_string_equal(hrf_duration_text(245).text, "4 min 05 s");
+    assert_string_equal(hrf_duration_text(100 * 3600.0 + 7 * 60).text, "100 h 07 min");
+    assert_string_equal(hrf_bytes_text(999).text, "999 B");
+    assert_string_equal(hrf_bytes_text(1234567890).text, "1.2 GB");
+    assert_string_equal(hrf_count_text(-1234567).text, "-1,234,567");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantities_are_written_for_people),
         cmocka_unit_test(an_error_keeps_the_outermost_context_first),
-        cmocka_unit_test(a_buffer_that_ran_out_of_memory_says_so_once_at_the_end),
+        cmocka_unit_test(an_error_crosses_processes_as_a_record),
+        cmocka_unit_test(a_small_allocation_that_fails_ends_the_process_with_one_line),
         cmocka_unit_test(csv_reads_quotes_newlines_and_crlf),
         cmocka_unit_test(csv_names_the_line_of_an_open_quote),
         cmocka_unit_test(json_errors_name_document_key_and_types),

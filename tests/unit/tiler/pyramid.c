@@ -146,21 +146,3 @@ int remove_test_folder(void **state)
     pyramid_remove_folder(test_folder);
     return 0;
 }
-
-static const char *real_folder(void)
-{
-    const char *folder = getenv("HRF_SHARED_DATA");
-    return folder != NULL ? folder : "../shared/data";
-}
-
-bool pyramid_has_real(void)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/slides/cmu-1-small-region.svs", real_folder());
-    return hrf_path_exists(path);
-}
-
-void pyramid_real(const char *name, char out[512])
-{
-    snprintf(out, 512, "%s/slides/%s", real_folder(), name);
-}

@@ -47,8 +47,5 @@ void pyramid_remove_folder(const char *folder);
 extern char test_folder[64];
 int make_test_folder(void **state);
 int remove_test_folder(void **state);
-/* Path of a real slide or picture. Tests that need them call skip() unless has_real. */
-void pyramid_real(const char *name, char out[512]);
-bool pyramid_has_real(void);
 
 #endif

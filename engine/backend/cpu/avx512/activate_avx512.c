@@ -71,11 +71,11 @@ static void activate_shortly(float *sums, int64_t n_registers, const struct hrf_
 {
     switch (e->activation) {
     case HRF_ACT_SIGMOID:
-        EACH(hrf_short_sigmoid_avx512(x))
+        EACH(hrf_v_sigmoid_b16(x))
     case HRF_ACT_SWISH:
-        EACH(_mm512_mul_ps(x, hrf_short_sigmoid_avx512(x)))
+        EACH(x * hrf_v_sigmoid_b16(x))
     case HRF_ACT_GELU_TANH:
-        EACH(_mm512_mul_ps(x, hrf_short_sigmoid_avx512(hrf_gelu_tanh_argument_avx512(x))))
+        EACH(x * hrf_v_sigmoid_b16(hrf_v_gelu_tanh_argument(x)))
     default:
         break;
     }
@@ -83,7 +83,7 @@ static void activate_shortly(float *sums, int64_t n_registers, const struct hrf_
 
 void hrf_activate_sums_avx512(float *sums, int64_t n_registers, const struct hrf_epilogue *e)
 {
-    const __m512 alpha = HRF_ALL(e->slope), beta = HRF_ALL(e->offset);
+    const __m512 alpha = hrf_v_all(e->slope), beta = hrf_v_all(e->offset);
     const enum hrf_activation short_ones = e->type == HRF_B16 ? e->activation : HRF_ACT_NONE;
     if (short_ones == HRF_ACT_SIGMOID || short_ones == HRF_ACT_SWISH ||
         short_ones == HRF_ACT_GELU_TANH) {
@@ -92,17 +92,17 @@ void hrf_activate_sums_avx512(float *sums, int64_t n_registers, const struct hrf
     }
     switch (e->activation) {
     case HRF_ACT_SIGMOID:
-        EACH(hrf_sigmoid_avx512(x))
+        EACH(hrf_v_sigmoid(x))
     case HRF_ACT_HARD_SIGMOID:
-        EACH(hrf_hard_sigmoid_avx512(x, alpha, beta))
+        EACH(hrf_v_hard_sigmoid(x, alpha, beta))
     case HRF_ACT_SWISH:
-        EACH(_mm512_mul_ps(x, hrf_sigmoid_avx512(x)))
+        EACH(x * hrf_v_sigmoid(x))
     case HRF_ACT_HARD_SWISH:
-        EACH(hrf_hard_swish_avx512(x))
+        EACH(hrf_v_hard_swish(x))
     case HRF_ACT_GELU:
-        EACH(hrf_gelu_avx512(x))
+        EACH(hrf_v_gelu(x))
     case HRF_ACT_GELU_TANH:
-        EACH(hrf_gelu_tanh_avx512(x))
+        EACH(hrf_v_gelu_tanh(x))
     default:
         break;
     }

@@ -20,16 +20,14 @@ enum {
 
 /* ---- rounding ---- */
 
-#define ALWAYS static inline __attribute__((always_inline))
-
 /* Numbers of a row that are rounded together. */
 struct piece {
     __m512 x[4];
 };
 
 /* is_whole: known when this is compiled; the last piece of a row may end before its end. */
-ALWAYS struct piece load_piece(const struct hrf_byte_product *p, const float *x, int64_t k,
-                               const bool is_whole)
+HRF_ALWAYS_INLINE struct piece load_piece(const struct hrf_byte_product *p, const float *x,
+                                          int64_t k, const bool is_whole)
 {
     struct piece piece;
 #pragma GCC unroll 4
@@ -44,7 +42,7 @@ ALWAYS struct piece load_piece(const struct hrf_byte_product *p, const float *x,
 }
 
 /* The magnitudes' bits are ordered as the magnitudes are, a NaN's above all. */
-ALWAYS void take_largest(const struct piece piece, __m512i most[4])
+HRF_ALWAYS_INLINE void take_largest(const struct piece piece, __m512i most[4])
 {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
@@ -66,7 +64,7 @@ static inline float largest(const struct hrf_byte_product *p, const float *x)
 }
 
 /* As bytes: packing leaves fours of each register beside those of the others. */
-ALWAYS __m512i round_piece(const struct piece piece, __m512 inverse)
+HRF_ALWAYS_INLINE __m512i round_piece(const struct piece piece, __m512 inverse)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i q[4];
@@ -165,7 +163,7 @@ static void store(const struct tile *t, int n_registers, float *numbers)
 #define START(i, c)   __m512 x##i##c = start_of(p, AT(c));
 #define ASK_Y(i, c)   _mm_prefetch((const char *)Y(i, c), _MM_HINT_T0);
 #define SCALE(i, c)   x##i##c = scale(p, AT(c), t->row_scales[i], x##i##c);
-#define GELU(i, c)    x##i##c = hrf_gelu_avx512(x##i##c);
+#define GELU(i, c)    x##i##c = hrf_v_gelu(x##i##c);
 #define STORE(i, c)   _mm512_mask_storeu_ps(Y(i, c), MASK(c), x##i##c);
 #define KEEP(i, c)    _mm512_store_ps(numbers + ((i)*REGISTERS + (c)) * LANES, x##i##c);
 #define RESIDUAL(i, c)                                                                             \
@@ -174,43 +172,16 @@ static void store(const struct tile *t, int n_registers, float *numbers)
 /* Weights of a deep product come from the second level. */
 #define ASK_W(step, c)                                                                             \
     _mm_prefetch(w + ((WEIGHTS_AHEAD + (step)) * REGISTERS + (c)) * LINE, _MM_HINT_T0);
-#define START_1(i)    ONE_1(START, i)
-#define START_2(i)    ONE_2(START, i)
-#define START_3(i)    ONE_3(START, i)
-#define START_4(i)    ONE_4(START, i)
-#define ASK_Y_1(i)    ONE_1(ASK_Y, i)
-#define ASK_Y_2(i)    ONE_2(ASK_Y, i)
-#define ASK_Y_3(i)    ONE_3(ASK_Y, i)
-#define ASK_Y_4(i)    ONE_4(ASK_Y, i)
-#define SCALE_1(i)    ONE_1(SCALE, i)
-#define SCALE_2(i)    ONE_2(SCALE, i)
-#define SCALE_3(i)    ONE_3(SCALE, i)
-#define SCALE_4(i)    ONE_4(SCALE, i)
-#define GELU_1(i)     ONE_1(GELU, i)
-#define GELU_2(i)     ONE_2(GELU, i)
-#define GELU_3(i)     ONE_3(GELU, i)
-#define GELU_4(i)     ONE_4(GELU, i)
-#define STORE_1(i)    ONE_1(STORE, i)
-#define STORE_2(i)    ONE_2(STORE, i)
-#define STORE_3(i)    ONE_3(STORE, i)
-#define STORE_4(i)    ONE_4(STORE, i)
-#define KEEP_1(i)     ONE_1(KEEP, i)
-#define KEEP_2(i)     ONE_2(KEEP, i)
-#define KEEP_3(i)     ONE_3(KEEP, i)
-#define KEEP_4(i)     ONE_4(KEEP, i)
-#define RESIDUAL_1(i) ONE_1(RESIDUAL, i)
-#define RESIDUAL_2(i) ONE_2(RESIDUAL, i)
-#define RESIDUAL_3(i) ONE_3(RESIDUAL, i)
-#define RESIDUAL_4(i) ONE_4(RESIDUAL, i)
 
 /* 16 sums, as the bits of integers. */
-ALWAYS __m512 start_of(const struct hrf_byte_product *p, int64_t column)
+HRF_ALWAYS_INLINE __m512 start_of(const struct hrf_byte_product *p, int64_t column)
 {
     return _mm512_castsi512_ps(
         _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(p->sums + column)));
 }
 
-ALWAYS __m512 scale(const struct hrf_byte_product *p, int64_t column, float row_scale, __m512 sums)
+HRF_ALWAYS_INLINE __m512 scale(const struct hrf_byte_product *p, int64_t column, float row_scale,
+                               __m512 sums)
 {
     const __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_castps_si512(sums)),
                                    _mm512_loadu_ps(p->scales + column));
@@ -233,7 +204,7 @@ static inline bool ends_in_registers(const struct tile *t)
         const struct hrf_byte_product *const p = t->product;                                       \
         const char *w = (const char *)t->w, *far = t->far;                                         \
         int64_t offset = 0, left = t->steps;                                                       \
-        ROWS_6(CHOOSE_ROW) ROWS_6(ASK_Y_##registers) ROWS_6(START_##registers)                     \
+        ROWS_6(CHOOSE_ROW) TILE_6(registers, ASK_Y) TILE_6(registers, START)                     \
         for (; left >= UNROLL; left -= UNROLL) {                                                   \
             ASK(0)                                                                                 \
             ONE_##registers(ASK_W, 0) STEP(BYTES, 6, registers, 0)                                 \
@@ -249,20 +220,20 @@ static inline bool ends_in_registers(const struct tile *t)
             w += REGISTERS * LINE;                                                                 \
             offset += WORD;                                                                        \
         }                                                                                          \
-        ROWS_6(SCALE_##registers)                                                                  \
+        TILE_6(registers, SCALE)                                                                  \
         if (!ends_in_registers(t)) {                                                               \
             _Alignas(LINE) float numbers[ROWS * REGISTERS * LANES];                                \
-            ROWS_6(KEEP_##registers)                                                               \
+            TILE_6(registers, KEEP)                                                               \
             store(t, REGISTERS, numbers);                                                          \
             return;                                                                                \
         }                                                                                          \
         if (t->residual != NULL) {                                                                 \
-            ROWS_6(RESIDUAL_##registers)                                                           \
+            TILE_6(registers, RESIDUAL)                                                           \
         }                                                                                          \
         if (p->epilogue.activation == HRF_ACT_GELU) {                                              \
-            ROWS_6(GELU_##registers)                                                               \
+            TILE_6(registers, GELU)                                                               \
         }                                                                                          \
-        ROWS_6(STORE_##registers)                                                                  \
+        TILE_6(registers, STORE)                                                                  \
     }
 DEFINE_TILE(1)
 DEFINE_TILE(2)

@@ -4,9 +4,13 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { ROWS = HRF_QUAD_ROWS, QUARTERS = HRF_QUAD_QUARTERS, BYTES = HRF_QUAD_BYTES };
+enum {
+    ROWS = HRF_INTERLEAVED_ROWS,
+    QUARTERS = HRF_INTERLEAVED_QUARTERS,
+    BYTES = HRF_REGISTER_BYTES
+};
 
-static int64_t least_of(int64_t a, int64_t b)
+static int64_t min_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -19,13 +23,13 @@ static __mmask64 first_bytes(int64_t n)
 /* ---- lines ---- */
 
 /* Columns from first on whose phase is `phase`, counted among those of the phase. */
-static int64_t count_before(const struct hrf_quad_lines *l, int64_t column, int64_t phase)
+static int64_t count_before(const struct hrf_interleaved_lines *l, int64_t column, int64_t phase)
 {
     return column <= phase ? 0 : (column - phase + l->stride - 1) / l->stride;
 }
 
-static inline __attribute__((always_inline)) void store_quads(const __m512i x[ROWS], uint8_t *to,
-                                                              int64_t quarter_step)
+static inline __attribute__((always_inline)) void
+store_interleaved(const __m512i x[ROWS], uint8_t *to, int64_t quarter_step)
 {
     const __m512i low01 = _mm512_unpacklo_epi8(x[0], x[1]);
     const __m512i high01 = _mm512_unpackhi_epi8(x[0], x[1]);
@@ -58,8 +62,9 @@ load_pixels(const uint8_t *x, int64_t step, const int n_pixels, int64_t n, __mma
 }
 
 /* Inlined for each number of pixels, and for bytes that are taken as they are. */
-static inline __attribute__((always_inline)) void
-fill_phase(const struct hrf_quad_lines *l, int64_t phase, const int n_pixels, const bool flips)
+static inline __attribute__((always_inline)) void fill_phase(const struct hrf_interleaved_lines *l,
+                                                             int64_t phase, const int n_pixels,
+                                                             const bool flips)
 {
     const int64_t begin = count_before(l, l->begin, phase), end = count_before(l, l->end, phase);
     const int64_t unit = BYTES / n_pixels;
@@ -81,13 +86,14 @@ fill_phase(const struct hrf_quad_lines *l, int64_t phase, const int n_pixels, co
                 x[r] = _mm512_xor_si512(x[r], flip);
             from[r] += n_pixels * step[r];
         }
-        store_quads(x, to, l->quarter_step);
+        store_interleaved(x, to, l->quarter_step);
     }
 }
 
 /* Of columns [first, last) of a phase, whole registers: what they overwrite behind is filled later.
  */
-static void fill_border(const struct hrf_quad_lines *l, int64_t phase, int64_t first, int64_t last)
+static void fill_border(const struct hrf_interleaved_lines *l, int64_t phase, int64_t first,
+                        int64_t last)
 {
     const int64_t unit = BYTES / l->n_pixels;
     const __m512i border = _mm512_set1_epi8((char)l->border);
@@ -98,7 +104,7 @@ static void fill_border(const struct hrf_quad_lines *l, int64_t phase, int64_t f
     }
 }
 
-void hrf_quad_lines_fill(const struct hrf_quad_lines *l)
+void hrf_interleaved_lines_fill(const struct hrf_interleaved_lines *l)
 {
     for (int64_t phase = 0; phase < l->stride; phase++) {
         fill_border(l, phase, 0, count_before(l, l->begin, phase));
@@ -116,12 +122,12 @@ void hrf_quad_lines_fill(const struct hrf_quad_lines *l)
 
 /* ---- outputs ---- */
 
-enum { MOST_REGISTERS = 12 }; /* of sums */
+enum { MAX_REGISTERS = 12 }; /* of sums */
 
 /* n registers of a row of outputs, the first of them its register i. Of the last one pixels beyond
  * the row's end are not there. */
-static void store_bytes(const struct hrf_quad_outputs *o, const uint8_t (*y)[BYTES], int64_t row,
-                        int64_t i, int64_t n)
+static void store_bytes(const struct hrf_interleaved_outputs *o, const uint8_t (*y)[BYTES],
+                        int64_t row, int64_t i, int64_t n)
 {
     const int64_t n_pixels = o->n_pixels, step = o->pixel_step;
     char *to = (char *)o->y + row * o->row_step + i * n_pixels * step;
@@ -131,7 +137,7 @@ static void store_bytes(const struct hrf_quad_outputs *o, const uint8_t (*y)[BYT
             _mm512_mask_storeu_epi8(to, channels, _mm512_load_si512(y[k]));
         return;
     }
-    const int64_t count = least_of(n * n_pixels, o->n - i * n_pixels), unit = BYTES / n_pixels;
+    const int64_t count = min_of(n * n_pixels, o->n - i * n_pixels), unit = BYTES / n_pixels;
     const uint8_t *from = y[0];
     if (step == unit && o->n_channels == unit) {
         memcpy(to, from, (size_t)(count * unit));
@@ -143,8 +149,8 @@ static void store_bytes(const struct hrf_quad_outputs *o, const uint8_t (*y)[BYT
 }
 
 /* Register i of a row; lane l of the quarters' four has 16 channels in their order. */
-static void store_floats(const struct hrf_quad_outputs *o,
-                         const float steps[QUARTERS][HRF_QUAD_SUMS], int64_t row, int64_t i)
+static void store_floats(const struct hrf_interleaved_outputs *o,
+                         const float steps[QUARTERS][HRF_REGISTER_SUMS], int64_t row, int64_t i)
 {
     __m512 q[QUARTERS];
 #pragma GCC unroll 4
@@ -161,13 +167,12 @@ static void store_floats(const struct hrf_quad_outputs *o,
         _mm512_shuffle_f32x4(high01, high23, 0xdd),
     };
     char *to = (char *)o->y + row * o->row_step + i * o->n_pixels * o->pixel_step;
-    const int64_t n = least_of(o->n_pixels, o->n - i * o->n_pixels), of_pixel = 4 / o->n_pixels;
+    const int64_t n = min_of(o->n_pixels, o->n - i * o->n_pixels), of_pixel = 4 / o->n_pixels;
     for (int64_t l = 0; l < n * of_pixel; l++) {
         const int64_t c = l % of_pixel * 16;
         if (c < o->n_channels)
             _mm512_mask_storeu_ps(to + l / of_pixel * o->pixel_step + c * 4,
-                                  (__mmask16)first_bytes(least_of(o->n_channels - c, 16)),
-                                  lanes[l]);
+                                  (__mmask16)first_bytes(min_of(o->n_channels - c, 16)), lanes[l]);
     }
 }
 
@@ -175,15 +180,23 @@ static void store_floats(const struct hrf_quad_outputs *o,
  */
 static inline __attribute__((always_inline)) __m512i load(const void *x)
 {
+#ifdef HRF_EMULATE_AVX512
+    return _mm512_loadu_si512(x);
+#else
     __m512i y;
     __asm__("vmovdqu64 %1, %0" : "=v"(y) : "m"(*(const __m512i_u *)x));
     return y;
+#endif
 }
 
 static inline __attribute__((always_inline)) void add_products(__m512i *sum, __m512i pixels,
                                                                __m512i weights)
 {
+#ifdef HRF_EMULATE_AVX512
+    *sum = _mm512_dpbusd_epi32(*sum, pixels, weights);
+#else
     __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(pixels), "v"(weights));
+#endif
 }
 
 /* Of n neighbouring registers in each of `rows` rows. */
@@ -206,12 +219,11 @@ static inline __attribute__((always_inline)) void add_tap(const int rows, const 
 
 /* Sums of quarter q of `rows` rows of n registers, the first of them register i of its row. With
  * is_3x3 all taps are of one group, and three. */
-static inline __attribute__((always_inline)) void sum_quarter(const struct hrf_quad_outputs *o,
-                                                              const bool is_3x3, const int rows,
-                                                              const int n, int64_t i, int q,
-                                                              __m512i *sum)
+static inline __attribute__((always_inline)) void
+sum_quarter(const struct hrf_interleaved_outputs *o, const bool is_3x3, const int rows, const int n,
+            int64_t i, int q, __m512i *sum)
 {
-    const __m512i start = _mm512_loadu_si512(o->start + q * HRF_QUAD_SUMS);
+    const __m512i start = _mm512_loadu_si512(o->start + q * HRF_REGISTER_SUMS);
 #pragma GCC unroll 12
     for (int k = 0; k < rows * n; k++)
         sum[k] = start;
@@ -229,19 +241,19 @@ static inline __attribute__((always_inline)) void sum_quarter(const struct hrf_q
             add_tap(rows, n, line + o->taps[t], w, of_row, sum);
 }
 
-static inline __attribute__((always_inline)) __m512 scale(const struct hrf_quad_outputs *o, int q,
-                                                          __m512i sum)
+static inline __attribute__((always_inline)) __m512 scale(const struct hrf_interleaved_outputs *o,
+                                                          int q, __m512i sum)
 {
-    const __m512 bias = _mm512_loadu_ps(o->bias + q * HRF_QUAD_SUMS);
-    const __m512 multiplier = _mm512_loadu_ps(o->multiplier + q * HRF_QUAD_SUMS);
+    const __m512 bias = _mm512_loadu_ps(o->bias + q * HRF_REGISTER_SUMS);
+    const __m512 multiplier = _mm512_loadu_ps(o->multiplier + q * HRF_REGISTER_SUMS);
     return _mm512_mul_ps(_mm512_add_ps(_mm512_cvtepi32_ps(sum), bias), multiplier);
 }
 
-static inline __attribute__((always_inline)) void tile_of_bytes(const struct hrf_quad_outputs *o,
-                                                                const bool is_3x3, const int rows,
-                                                                const int n, int64_t i)
+static inline __attribute__((always_inline)) void
+tile_of_bytes(const struct hrf_interleaved_outputs *o, const bool is_3x3, const int rows,
+              const int n, int64_t i)
 {
-    __m512i sum[MOST_REGISTERS], first[MOST_REGISTERS], words[2][MOST_REGISTERS];
+    __m512i sum[MAX_REGISTERS], first[MAX_REGISTERS], words[2][MAX_REGISTERS];
     const __m512i zero = _mm512_set1_epi16(o->zero);
 #pragma GCC unroll 4
     for (int q = 0; q < QUARTERS; q++) {
@@ -255,13 +267,13 @@ static inline __attribute__((always_inline)) void tile_of_bytes(const struct hrf
                 words[q / 2][k] = _mm512_adds_epi16(_mm512_packs_epi32(first[k], steps), zero);
         }
     }
-    const __m512i least = _mm512_set1_epi8((char)o->least), most = _mm512_set1_epi8((char)o->most);
+    const __m512i min = _mm512_set1_epi8((char)o->min), max = _mm512_set1_epi8((char)o->max);
     const __m512i flip = _mm512_set1_epi8((char)o->flip);
-    _Alignas(64) uint8_t y[MOST_REGISTERS + 1][BYTES]; /* the last: read behind one of 16 bytes */
+    _Alignas(64) uint8_t y[MAX_REGISTERS + 1][BYTES]; /* the last: read behind one of 16 bytes */
 #pragma GCC unroll 12
     for (int k = 0; k < rows * n; k++) {
         const __m512i all = _mm512_packus_epi16(words[0][k], words[1][k]);
-        const __m512i clipped = _mm512_min_epu8(_mm512_max_epu8(all, least), most);
+        const __m512i clipped = _mm512_min_epu8(_mm512_max_epu8(all, min), max);
         _mm512_store_si512(y[k], _mm512_xor_si512(clipped, flip));
     }
     for (int r = 0; r < rows; r++)
@@ -269,10 +281,10 @@ static inline __attribute__((always_inline)) void tile_of_bytes(const struct hrf
 }
 
 static inline __attribute__((always_inline)) void
-tile_of_floats(const struct hrf_quad_outputs *o, const int rows, const int n, int64_t i)
+tile_of_floats(const struct hrf_interleaved_outputs *o, const int rows, const int n, int64_t i)
 {
-    __m512i sum[MOST_REGISTERS];
-    _Alignas(64) float y[MOST_REGISTERS][QUARTERS][HRF_QUAD_SUMS];
+    __m512i sum[MAX_REGISTERS];
+    _Alignas(64) float y[MAX_REGISTERS][QUARTERS][HRF_REGISTER_SUMS];
     const __m512 low = _mm512_set1_ps(o->low), high = _mm512_set1_ps(o->high);
 #pragma GCC unroll 4
     for (int q = 0; q < QUARTERS; q++) {
@@ -283,26 +295,26 @@ tile_of_floats(const struct hrf_quad_outputs *o, const int rows, const int n, in
     }
     for (int r = 0; r < rows; r++)
         for (int k = 0; k < n; k++)
-            store_floats(o, (const float(*)[HRF_QUAD_SUMS])y[r * n + k], r, i + k);
+            store_floats(o, (const float(*)[HRF_REGISTER_SUMS])y[r * n + k], r, i + k);
 }
 
-typedef void tile_function(const struct hrf_quad_outputs *o, int64_t i);
+typedef void tile_function(const struct hrf_interleaved_outputs *o, int64_t i);
 
 /* A function each, so that one's registers do not depend on another's. */
 #define TILE_OF_3X3(rows, n)                                                                       \
-    static __attribute__((noinline)) void bytes_3x3_##rows##_##n(const struct hrf_quad_outputs *o, \
-                                                                 int64_t i)                        \
+    static __attribute__((noinline)) void bytes_3x3_##rows##_##n(                                  \
+        const struct hrf_interleaved_outputs *o, int64_t i)                                        \
     {                                                                                              \
         tile_of_bytes(o, true, rows, n, i);                                                        \
     }
 #define TILE(rows, n)                                                                              \
-    static __attribute__((noinline)) void bytes_##rows##_##n(const struct hrf_quad_outputs *o,     \
-                                                             int64_t i)                            \
+    static __attribute__((noinline)) void bytes_##rows##_##n(                                      \
+        const struct hrf_interleaved_outputs *o, int64_t i)                                        \
     {                                                                                              \
         tile_of_bytes(o, false, rows, n, i);                                                       \
     }                                                                                              \
-    static __attribute__((noinline)) void floats_##rows##_##n(const struct hrf_quad_outputs *o,    \
-                                                              int64_t i)                           \
+    static __attribute__((noinline)) void floats_##rows##_##n(                                     \
+        const struct hrf_interleaved_outputs *o, int64_t i)                                        \
     {                                                                                              \
         tile_of_floats(o, rows, n, i);                                                             \
     }
@@ -320,27 +332,27 @@ enum tile_kind { OF_BYTES, OF_FLOATS, OF_BYTES_3X3 };
 #define BYTES_NAME(rows, n)  bytes_##rows##_##n,
 #define FLOATS_NAME(rows, n) floats_##rows##_##n,
 #define NAME_3X3(rows, n)    bytes_3x3_##rows##_##n,
-enum { MOST_REGISTERS_OF_1 = 8, MOST_REGISTERS_OF_2 = 6, MOST_REGISTERS_OF_4 = 3 };
-static tile_function *const tiles_of_1[3][MOST_REGISTERS_OF_1] = { { EACH_OF_1(BYTES_NAME) },
-                                                                   { EACH_OF_1(FLOATS_NAME) },
-                                                                   { EACH_OF_1(NAME_3X3) } };
-static tile_function *const tiles_of_2[3][MOST_REGISTERS_OF_2] = { { EACH_OF_2(BYTES_NAME) },
-                                                                   { EACH_OF_2(FLOATS_NAME) },
-                                                                   { EACH_OF_2(NAME_3X3) } };
-static tile_function *const tiles_of_4[3][MOST_REGISTERS_OF_4] = { { EACH_OF_4(BYTES_NAME) },
-                                                                   { EACH_OF_4(FLOATS_NAME) },
-                                                                   { EACH_OF_4(BYTES_NAME) } };
+enum { MAX_REGISTERS_OF_1 = 8, MAX_REGISTERS_OF_2 = 6, MAX_REGISTERS_OF_4 = 3 };
+static tile_function *const tiles_of_1[3][MAX_REGISTERS_OF_1] = { { EACH_OF_1(BYTES_NAME) },
+                                                                  { EACH_OF_1(FLOATS_NAME) },
+                                                                  { EACH_OF_1(NAME_3X3) } };
+static tile_function *const tiles_of_2[3][MAX_REGISTERS_OF_2] = { { EACH_OF_2(BYTES_NAME) },
+                                                                  { EACH_OF_2(FLOATS_NAME) },
+                                                                  { EACH_OF_2(NAME_3X3) } };
+static tile_function *const tiles_of_4[3][MAX_REGISTERS_OF_4] = { { EACH_OF_4(BYTES_NAME) },
+                                                                  { EACH_OF_4(FLOATS_NAME) },
+                                                                  { EACH_OF_4(BYTES_NAME) } };
 
-void hrf_quad_outputs_compute(const struct hrf_quad_outputs *o)
+void hrf_interleaved_outputs_compute(const struct hrf_interleaved_outputs *o)
 {
     const bool is_3x3 = o->n_groups == 1 && o->n_taps == 3;
     const enum tile_kind kind = o->to_floats ? OF_FLOATS : is_3x3 ? OF_BYTES_3X3 : OF_BYTES;
     tile_function *const *tiles = o->n_rows == 4   ? tiles_of_4[kind]
                                   : o->n_rows == 2 ? tiles_of_2[kind]
                                                    : tiles_of_1[kind];
-    const int64_t most = o->n_rows == 4   ? MOST_REGISTERS_OF_4
-                         : o->n_rows == 2 ? MOST_REGISTERS_OF_2
-                                          : MOST_REGISTERS_OF_1;
+    const int64_t most = o->n_rows == 4   ? MAX_REGISTERS_OF_4
+                         : o->n_rows == 2 ? MAX_REGISTERS_OF_2
+                                          : MAX_REGISTERS_OF_1;
     const int64_t n = (o->n + o->n_pixels - 1) / o->n_pixels, n_tiles = (n + most - 1) / most;
     for (int64_t t = 0; t < n_tiles; t++) {
         const int64_t first = n * t / n_tiles;

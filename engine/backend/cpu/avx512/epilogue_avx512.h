@@ -3,7 +3,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_EPILOGUE_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_EPILOGUE_AVX512_H
 
-#include "engine/backend/cpu/avx512/number_avx512.h"
+#include "engine/backend/cpu/avx512/vector_avx512.h"
 #include "engine/backend/cpu/product.h"
 
 /* An activation beyond LEAKY_RELU of n_registers times 16 sums, in place; with the digits that

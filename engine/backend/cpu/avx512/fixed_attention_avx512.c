@@ -1,69 +1,72 @@
-/* fixed_attention_avx512.c - see fixed_attention_avx512.h. Compiled with -mavx512vnni, optimised
- * always. */
-#include "engine/backend/cpu/avx512/fixed_attention_avx512.h"
-
-#include "engine/backend/cpu/avx512/number_avx512.h"
+/* fixed_attention_avx512.c - attention (attention.h) whose products are of 16-bit integers, for
+ * networks in INT8: VNNI multiplies twice as many of them as floats in the same time. Compiled with
+ * -mavx512vnni, optimised always.
+ *
+ * With queries q[t][d], keys k[s][d] and values v[s][e] of a head, each in float32:
+ *
+ *   Q[t], K[s]  rows rounded by a scale of their own to at most M = sqrt((2^31 - 1) / d), 32767 at
+ *               most: their product is exact in 32 bits
+ *   x[t][s]     = scale * (Q[t] . K[s]) * their scales + mask[t][s]
+ *   P[t][s]     = round(exp(x[t][s] - the row's largest x) * F[t]), with F the largest number for
+ *               which P is at most 32767 and, before rounding, has a sum of at most 2^18
+ *   V[s][c]     columns rounded by a scale of their own to at most 4095
+ *   y[t][c]     = (sum over s of P V) * V's scale / (F * the sum of the exponentials)
+ *
+ * So a number is off by less than 2^-12 of the largest in its row of q or k or its column of v, and
+ * a weight by 2^-19, or by 2^-16 of the row's largest weight if that is more. What a query gets
+ * depends neither on the other queries nor on the number of threads. A row or column that holds a
+ * NaN or an infinite number gives NaNs wherever it counts.
+ */
+#include "engine/backend/cpu/avx512/math_avx512.h"
 #include "engine/backend/cpu/avx512/product_tile_avx512.h"
 #include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
+#include "engine/backend/cpu/avx512/softmax_avx512.h"
+#include "engine/backend/cpu/cpu_private.h"
 
-#include <immintrin.h>
 #include <math.h>
 
 enum {
-    ROWS = HRF_FIXED_ROWS,
+    ROWS = 6,            /* queries that are multiplied together */
     PER_ROW = 2 * LANES, /* numbers that are rounded together */
-    MOST_VALUE = 4095,   /* of V: times SUM_OF_WEIGHTS and a half for each key below 2^31 */
-    SUM_OF_WEIGHTS = 1 << 18,
-    MOST_WEIGHT = 32767,
+    MAX_VALUE = 4095,    /* of V: times the largest sum of weights and a half for each key < 2^31 */
+    MAX_KEYS = 1 << 18,  /* beyond, a sum of P V could pass 32 bits */
+    MAX_NUMBER = 32767,
 };
 
-#define ALWAYS static inline __attribute__((always_inline))
-
-static int64_t up_to(int64_t n, int64_t step)
+/* Numbers from one rounded row to the next. */
+static int64_t row_of(int64_t n)
 {
-    return (n + step - 1) / step * step;
+    return hrf_ceil_div(n, PER_ROW) * PER_ROW;
 }
 
-int64_t hrf_fixed_stride(int64_t n)
+static int64_t packed_count(int64_t depth, int64_t columns)
 {
-    return up_to(n, PER_ROW);
-}
-
-int64_t hrf_fixed_packed_count(int64_t depth, int64_t columns)
-{
-    return (depth + 1) / 2 * 2 * up_to(columns, LANES);
+    return hrf_ceil_div(depth, 2) * 2 * hrf_whole_lines(columns);
 }
 
 /* ---- rounding ---- */
 
 /* The magnitudes' bits are ordered as the magnitudes are, a NaN's above all. */
-ALWAYS __m512i larger(__m512i most, __m512 x)
+HRF_ALWAYS_INLINE __m512i larger(__m512i most, __m512 x)
 {
     return _mm512_max_epi32(most, _mm512_castps_si512(_mm512_abs_ps(x)));
 }
 
-/* 32 integers of two registers, in order. */
-ALWAYS __m512i join(__m512i low, __m512i high)
-{
-    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-    return _mm512_permutexvar_epi64(order, _mm512_packs_epi32(low, high));
-}
-
-static float most_of_keys(int64_t d)
+static float max_of_keys(int64_t d)
 {
     const float most = floorf(sqrtf(0x1.fffffep30f / (float)d));
-    return most > MOST_WEIGHT ? MOST_WEIGHT : most;
+    return most > MAX_NUMBER ? MAX_NUMBER : most;
 }
 
 /* What rounds to at most `most`, and its scale, which is not 0 even if all numbers are. */
-ALWAYS float inverse_of(float largest, float most, float *scale)
+HRF_ALWAYS_INLINE float inverse_of(float largest, float most, float *scale)
 {
     const bool is_zero = largest < 0x1p-100f, is_broken = !(largest < INFINITY);
     *scale = is_broken ? NAN : is_zero ? 1.0f : largest / most;
     return is_zero || is_broken ? 0.0f : most / largest;
 }
 
-ALWAYS float largest_of(const float *x, int64_t d)
+HRF_ALWAYS_INLINE float largest_of(const float *x, int64_t d)
 {
     __m512i most = _mm512_setzero_si512();
     for (int64_t k = 0; k < d; k += LANES)
@@ -81,16 +84,17 @@ static void round_row(const float *x, int64_t d, float inverse_number, int16_t *
             q[i] = _mm512_cvtps_epi32(
                 _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + k + i * LANES), inverse));
         }
-        _mm512_storeu_si512(to + k, join(q[0], q[1]));
+        _mm512_storeu_si512(to + k, hrf_join_i16_avx512(q[0], q[1]));
     }
 }
 
-/* Six by six: a row's largest number comes late, and meanwhile the processor works on others. */
-void hrf_fixed_round_rows_avx512(const float *x, int64_t x_stride, int64_t n_rows, int64_t d,
-                                 int16_t *to, float *scales)
+/* Rows of d floats, x_stride apart, to rows of row_of(d), zeros beyond d. Six by six: a row's
+ * largest number comes late, and meanwhile the processor works on others. */
+static void round_rows(const float *x, int64_t x_stride, int64_t n_rows, int64_t d, int16_t *to,
+                       float *scales)
 {
-    const int64_t stride = hrf_fixed_stride(d);
-    const float bound = most_of_keys(d);
+    const int64_t stride = row_of(d);
+    const float bound = max_of_keys(d);
     float inverses[ROWS];
     for (int64_t first = 0; first < n_rows; first += ROWS) {
         const int64_t n = n_rows - first < ROWS ? n_rows - first : ROWS;
@@ -102,20 +106,21 @@ void hrf_fixed_round_rows_avx512(const float *x, int64_t x_stride, int64_t n_row
     }
 }
 
-void hrf_fixed_pack_keys_avx512(const int16_t *rows, int64_t n_keys, int64_t d, int16_t *to)
+/* The rounded rows of all keys: panels of keys, [pairs of d][panel's keys][2]. */
+static void pack_keys(const int16_t *rows, int64_t n_keys, int64_t d, int16_t *to)
 {
-    const int64_t steps = (d + 1) / 2, words = hrf_fixed_stride(d) / 2;
+    const int64_t steps = (d + 1) / 2, words = row_of(d) / 2;
     for (int64_t p = 0; p < hrf_product_count_panels(n_keys); p++) {
         const int64_t begin = hrf_product_panel_begin(n_keys, p);
         const int64_t width = hrf_product_panel_begin(n_keys, p + 1) - begin;
         /* Pairs of integers are moved as if they were floats. */
-        hrf_turn_avx512(HRF_F32, rows + begin * 2 * words, words, n_keys - begin, steps, width,
-                        (float *)(void *)(to + begin * 2 * steps));
+        hrf_transpose_avx512(HRF_F32, rows + begin * 2 * words, words, n_keys - begin, steps, width,
+                             (float *)(void *)(to + begin * 2 * steps));
     }
 }
 
 /* Columns [first, first + 16) of two rows, pair by pair. */
-ALWAYS __m512i pair(const float *x, const float *next, __mmask16 mask, __m512 inverse)
+HRF_ALWAYS_INLINE __m512i pair(const float *x, const float *next, __mmask16 mask, __m512 inverse)
 {
     const __m512i low = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x), inverse));
     if (next == NULL)
@@ -134,14 +139,15 @@ static void pack_columns(const float *x, int64_t x_stride, int64_t n_keys, __mma
         most = larger(most, _mm512_maskz_loadu_ps(mask, x + k * x_stride));
     _mm512_store_si512(largest, most);
     for (int i = 0; i < LANES; i++)
-        inverses[i] = inverse_of(largest[i], MOST_VALUE, &scales[i]);
+        inverses[i] = inverse_of(largest[i], MAX_VALUE, &scales[i]);
     const __m512 inverse = _mm512_load_ps(inverses);
     for (int64_t k = 0; k < n_keys; k += 2, x += 2 * x_stride, to += 2 * width)
         _mm512_storeu_si512(to, pair(x, k + 1 < n_keys ? x + x_stride : NULL, mask, inverse));
 }
 
-void hrf_fixed_pack_values_avx512(const float *x, int64_t x_stride, int64_t n_keys, int64_t e,
-                                  int16_t *to, float *scales)
+/* Panels of e: [pairs of keys][panel's columns][2]. */
+static void pack_values(const float *x, int64_t x_stride, int64_t n_keys, int64_t e, int16_t *to,
+                        float *scales)
 {
     const int64_t steps = (n_keys + 1) / 2;
     for (int64_t p = 0; p < hrf_product_count_panels(e); p++) {
@@ -161,7 +167,7 @@ struct tile {
     const char *w;
     int64_t steps;
     const float *column_scales;
-    const struct hrf_fixed_row *rows; /* whose factors are applied, too; NULL: none */
+    const struct hrf_score_row *rows; /* whose factors are applied, too; NULL: none */
     int n_rows;
     float *y; /* of the panel's first column */
     int64_t y_stride;
@@ -175,27 +181,11 @@ struct tile {
                             _mm512_loadu_ps(t->column_scales + (c)*LANES));
 #define FACTOR(i, c) x##i##c = _mm512_mul_ps(x##i##c, _mm512_set1_ps(t->rows[i].factor));
 #define STORE(i, c)  _mm512_mask_storeu_ps(t->y + (i)*t->y_stride + (c)*LANES, t->mask[c], x##i##c);
-#define START_1(i)   ONE_1(START, i)
-#define START_2(i)   ONE_2(START, i)
-#define START_3(i)   ONE_3(START, i)
-#define START_4(i)   ONE_4(START, i)
-#define SCALE_1(i)   ONE_1(SCALE, i)
-#define SCALE_2(i)   ONE_2(SCALE, i)
-#define SCALE_3(i)   ONE_3(SCALE, i)
-#define SCALE_4(i)   ONE_4(SCALE, i)
-#define FACTOR_1(i)  ONE_1(FACTOR, i)
-#define FACTOR_2(i)  ONE_2(FACTOR, i)
-#define FACTOR_3(i)  ONE_3(FACTOR, i)
-#define FACTOR_4(i)  ONE_4(FACTOR, i)
 #define FINISH(registers, i)                                                                       \
     if ((i) < t->n_rows) {                                                                         \
-        SCALE_##registers(i) if (t->rows != NULL){ FACTOR_##registers(i) } ONE_##registers(STORE,  \
-                                                                                           i)      \
+        ONE_##registers(                                                                           \
+            SCALE, i) if (t->rows != NULL){ ONE_##registers(FACTOR, i) } ONE_##registers(STORE, i) \
     }
-#define FINISH_1(i) FINISH(1, i)
-#define FINISH_2(i) FINISH(2, i)
-#define FINISH_3(i) FINISH(3, i)
-#define FINISH_4(i) FINISH(4, i)
 
 /* clang-format off */
 #define DEFINE_TILE(registers)                                                                     \
@@ -203,7 +193,7 @@ struct tile {
     {                                                                                              \
         const char *w = t->w;                                                                      \
         int64_t offset = 0, left = t->steps;                                                       \
-        ROWS_6(CHOOSE_ROW) ROWS_6(START_##registers)                                               \
+        ROWS_6(CHOOSE_ROW) TILE_6(registers, START)                                                \
         for (; left >= UNROLL; left -= UNROLL) {                                                   \
             STEP(WORDS, 6, registers, 0)                                                           \
             STEP(WORDS, 6, registers, 1)                                                           \
@@ -217,7 +207,8 @@ struct tile {
             w += registers * LINE;                                                                 \
             offset += WORD;                                                                        \
         }                                                                                          \
-        ROWS_6(FINISH_##registers)                                                                 \
+        FINISH(registers, 0) FINISH(registers, 1) FINISH(registers, 2)                             \
+        FINISH(registers, 3) FINISH(registers, 4) FINISH(registers, 5)                             \
     }
 DEFINE_TILE(1)
 DEFINE_TILE(2)
@@ -227,27 +218,16 @@ DEFINE_TILE(4)
 
 enum { AHEAD_ROWS = 2 }; /* of each matrix, with each tile: a head has fewer rows than tiles */
 
-static void ask(struct hrf_fixed_ahead *ahead)
-{
-    for (int m = 0; m < HRF_FIXED_MATRICES; m++)
-        for (int i = 0; i < AHEAD_ROWS && ahead->n_rows[m] > 0; i++) {
-            for (int64_t at = 0; at < ahead->n_bytes[m]; at += LINE)
-                _mm_prefetch(ahead->at[m] + at, _MM_HINT_T1);
-            ahead->at[m] += ahead->stride[m];
-            ahead->n_rows[m]--;
-        }
-}
-
 /* Rows of integers by packed ones. */
 struct product {
     const int16_t *a, *packed;
     int64_t a_stride, depth, columns, n_rows;
     bool is_padded; /* y has whole registers of columns */
     const float *column_scales;
-    const struct hrf_fixed_row *rows; /* as a tile's */
+    const struct hrf_score_row *rows; /* as a tile's */
     float *y;
     int64_t y_stride;
-    struct hrf_fixed_ahead *ahead;
+    struct hrf_rows_ahead *ahead;
 };
 
 /* Each panel stays in the first-level cache while all rows are multiplied by it. */
@@ -270,126 +250,133 @@ static void multiply(const struct product *p)
                 t.a[i] = (const char *)(p->a + (r + (i < t.n_rows ? i : 0)) * p->a_stride);
             t.rows = p->rows != NULL ? p->rows + r : NULL;
             t.y = p->y + r * t.y_stride + first;
-            ask(p->ahead);
+            hrf_rows_prefetch(p->ahead, AHEAD_ROWS);
             run[registers](&t);
         }
     }
 }
 
-void hrf_fixed_scores_avx512(const struct hrf_fixed_head *head, const int16_t *queries,
-                             int64_t n_rows, float *scores, int64_t stride)
+/* ---- the form ---- */
+
+static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
 {
-    multiply(&(struct product){ .a = queries,
-                                .a_stride = hrf_fixed_stride(head->d),
-                                .packed = head->keys,
-                                .depth = head->d,
-                                .columns = head->n_keys,
-                                .n_rows = n_rows,
+    const int64_t d = k->view.of[HRF_HEAD_Q].columns, e = k->view.of[HRF_HEAD_V].columns;
+    bytes[HRF_PACKED_KEYS] = packed_count(d, k->keys) * 2;
+    bytes[HRF_PACKED_VALUES] = packed_count(k->keys, e) * 2;
+    bytes[HRF_KEY_TERMS] = hrf_whole_lines(k->keys) * 4;
+    bytes[HRF_VALUE_TERMS] = hrf_whole_lines(e) * 4;
+    bytes[HRF_QUERIES] = hrf_max(k->keys, k->block) * row_of(d) * 2; /* first of all keys */
+    bytes[HRF_QUERY_TERMS] = k->block * 4;
+    bytes[HRF_SCORES] = k->block * k->score_row * 4;
+    bytes[HRF_WEIGHTS] = k->block * row_of(k->keys) * 2;
+}
+
+/* Rows of float32 of a matrix of the head. */
+static const float *floats_of(const struct hrf_attention_tile *t, int which, int64_t first)
+{
+    return (const float *)(const void *)hrf_head_rows(t, which, first, 0).at;
+}
+
+static void pack(struct hrf_attention_tile *t)
+{
+    const struct hrf_head_matrix *m = t->of->view.of;
+    const int64_t n = t->n_keys, d = m[HRF_HEAD_Q].columns;
+    float *scales = t->buffer[HRF_KEY_TERMS];
+    for (int64_t i = n; i < hrf_whole_lines(n); i++)
+        scales[i] = 0;
+    round_rows(floats_of(t, HRF_HEAD_K, 0), m[HRF_HEAD_K].row, n, d, t->buffer[HRF_QUERIES],
+               scales);
+    pack_keys(t->buffer[HRF_QUERIES], n, d, t->buffer[HRF_PACKED_KEYS]);
+    pack_values(floats_of(t, HRF_HEAD_V, 0), m[HRF_HEAD_V].row, n, m[HRF_HEAD_V].columns,
+                t->buffer[HRF_PACKED_VALUES], t->buffer[HRF_VALUE_TERMS]);
+}
+
+static void load(struct hrf_attention_tile *t)
+{
+    const struct hrf_head_matrix *q = &t->of->view.of[HRF_HEAD_Q];
+    round_rows(floats_of(t, HRF_HEAD_Q, t->first), q->row, t->n, q->columns, t->buffer[HRF_QUERIES],
+               t->buffer[HRF_QUERY_TERMS]);
+}
+
+static void score(struct hrf_attention_tile *t)
+{
+    const int64_t d = t->of->view.of[HRF_HEAD_Q].columns;
+    multiply(&(struct product){ .a = t->buffer[HRF_QUERIES],
+                                .a_stride = row_of(d),
+                                .packed = t->buffer[HRF_PACKED_KEYS],
+                                .depth = d,
+                                .columns = t->n_keys,
+                                .n_rows = t->n,
                                 .is_padded = true,
-                                .column_scales = head->key_scales,
-                                .y = scores,
-                                .y_stride = stride,
-                                .ahead = head->ahead });
+                                .column_scales = t->buffer[HRF_KEY_TERMS],
+                                .y = t->buffer[HRF_SCORES],
+                                .y_stride = t->of->score_row,
+                                .ahead = &t->ahead });
 }
 
-void hrf_fixed_values_avx512(const struct hrf_fixed_head *head, const struct hrf_fixed_row *rows,
-                             int64_t n_rows, float *y, int64_t y_stride)
+static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
 {
-    multiply(&(struct product){ .a = rows[0].weights,
-                                .a_stride = hrf_fixed_stride(head->n_keys),
-                                .packed = head->values,
-                                .depth = head->n_keys,
-                                .columns = head->e,
-                                .n_rows = n_rows,
-                                .column_scales = head->value_scales,
-                                .rows = rows,
+    const int64_t first = rows - t->rows, row = row_of(t->n_keys);
+    const float *scales = t->buffer[HRF_QUERY_TERMS];
+    for (int64_t i = 0; i < n_rows; i++) {
+        rows[i].scale *= scales[first + i];
+        rows[i].weights = (int16_t *)t->buffer[HRF_WEIGHTS] + (first + i) * row;
+    }
+    hrf_rows_softmax_i16_avx512(rows, n_rows, t->n_keys);
+}
+
+static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row)
+{
+    (void)type; /* float32 */
+    multiply(&(struct product){ .a = t->buffer[HRF_WEIGHTS],
+                                .a_stride = row_of(t->n_keys),
+                                .packed = t->buffer[HRF_PACKED_VALUES],
+                                .depth = t->n_keys,
+                                .columns = t->of->view.of[HRF_HEAD_V].columns,
+                                .n_rows = t->n,
+                                .column_scales = t->buffer[HRF_VALUE_TERMS],
+                                .rows = t->rows,
                                 .y = y,
-                                .y_stride = y_stride,
-                                .ahead = head->ahead });
+                                .y_stride = y_row,
+                                .ahead = &t->ahead });
 }
 
-/* ---- weights ---- */
-
-/* The largest score, those that are not seen being -INFINITY. With a mask, scores become those of
- * the softmax. */
-static float prepare(struct hrf_fixed_row *row, int64_t n_padded)
+static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const __m512 scale = _mm512_set1_ps(row->scale), none = _mm512_set1_ps(-INFINITY);
-    const int64_t n_whole = row->mask != NULL ? 0 : row->n_seen / LANES * LANES;
-    __m512 most = none;
-    for (int64_t i = 0; i < n_whole; i += LANES)
-        most = _mm512_max_ps(most, _mm512_load_ps(row->scores + i));
-    for (int64_t i = n_whole; i < n_padded; i += LANES) {
-        const __mmask16 seen = hrf_first_lanes_avx512(row->n_seen - i);
-        __m512 x = _mm512_load_ps(row->scores + i);
-        if (row->mask != NULL)
-            x = _mm512_fmadd_ps(x, scale, _mm512_maskz_loadu_ps(seen, row->mask + i));
-        x = _mm512_mask_mov_ps(none, seen, x);
-        _mm512_store_ps(row->scores + i, x);
-        most = _mm512_max_ps(most, x);
+    const struct hrf_attributes *a = &node->attributes;
+    struct hrf_head_view view;
+    if (hrf_shape_count(&graph->values[node->outputs[0]].shape) <= 0)
+        return "its output is empty";
+    hrf_head_view(graph, node, &view);
+    for (int which = HRF_HEAD_Q; which <= HRF_HEAD_Y; which++) {
+        const int32_t value = which == HRF_HEAD_Y ? node->outputs[0] : node->inputs[which];
+        if (!hrf_head_is_dense(&view, which) || graph->values[value].dtype != HRF_F32)
+            return "its numbers are no rows of float32";
     }
-    return _mm512_reduce_max_ps(most);
+    return a->attention.fixed_point && a->attention.scale > 0 &&
+                   view.of[HRF_HEAD_K].rows <= MAX_KEYS
+               ? NULL
+               : "its products are not of 16-bit integers";
 }
 
-/* 2^t for t <= 0 (or a little above): relative error 3e-6; 2^-100 where it is less, which rounds to
- * 0 and, unlike subnormal numbers, takes no more cycles. A NaN stays one: it is the second operand
- * of the maximum, and its last bits, which are shifted to the exponent, are zeros. */
-ALWAYS __m512 power(__m512 t)
-{
-    const __m512 whole = _mm512_set1_ps(0x1.8p23f);
-    t = _mm512_max_ps(_mm512_set1_ps(-100.0f), t);
-    const __m512 n = _mm512_add_ps(t, whole);
-    const __m512 f = _mm512_sub_ps(t, _mm512_sub_ps(n, whole));
-    __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(0x1.3997d2p-7f), f, _mm512_set1_ps(0x1.ca1440p-5f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ec06dap-3f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.62e0dcp-1f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ffffe8p-1f));
-    return _mm512_castsi512_ps(
-        _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
-}
-
-/* scores = exp((scores - most) * scale); their sum. */
-static float exponentials(const struct hrf_fixed_row *row, int64_t n_padded, float most)
-{
-    const float scale = (row->mask != NULL ? 1 : row->scale) * 0x1.715476p+0f;
-    const __m512 s = _mm512_set1_ps(scale), off = _mm512_set1_ps(-most * scale);
-    __m512 sum = _mm512_setzero_ps();
-    for (int64_t i = 0; i < n_padded; i += LANES) {
-        const __m512 e = power(_mm512_fmadd_ps(_mm512_load_ps(row->scores + i), s, off));
-        _mm512_store_ps(row->scores + i, e);
-        sum = _mm512_add_ps(sum, e);
-    }
-    return _mm512_reduce_add_ps(sum);
-}
-
-static void round_weights(struct hrf_fixed_row *row, int64_t n_keys, int64_t n_padded, float sum)
-{
-    const float most = sum * MOST_WEIGHT < SUM_OF_WEIGHTS ? MOST_WEIGHT : SUM_OF_WEIGHTS / sum;
-    const __m512 f = _mm512_set1_ps(most);
-    row->factor = 1 / (most * sum);
-    for (int64_t i = 0; i < n_keys; i += PER_ROW) {
-        const __m512i low = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_load_ps(row->scores + i), f));
-        const __m512i high = i + LANES < n_padded ? _mm512_cvtps_epi32(_mm512_mul_ps(
-                                                        _mm512_load_ps(row->scores + i + LANES), f))
-                                                  : _mm512_setzero_si512();
-        _mm512_store_si512(row->weights + i, join(low, high));
-    }
-}
-
-/* Each loop over all rows: a row's largest number and its sum come late, and meanwhile the
- * processor works on other rows. */
-void hrf_fixed_weights_avx512(struct hrf_fixed_row *rows, int64_t n_rows, int64_t n_keys)
-{
-    const int64_t n_padded = up_to(n_keys, LANES);
-    float most[ROWS], sums[ROWS];
-    for (int64_t first = 0; first < n_rows; first += ROWS) {
-        struct hrf_fixed_row *some = rows + first;
-        const int64_t n = n_rows - first < ROWS ? n_rows - first : ROWS;
-        for (int64_t r = 0; r < n; r++)
-            most[r] = prepare(&some[r], n_padded);
-        for (int64_t r = 0; r < n; r++)
-            sums[r] = exponentials(&some[r], n_padded, most[r] > -INFINITY ? most[r] : 0);
-        for (int64_t r = 0; r < n; r++)
-            round_weights(&some[r], n_keys, n_padded, sums[r]);
-    }
-}
+const struct hrf_kernel_row hrf_cpu_attention_fixed = {
+    .name = "int16 heads:avx512_vnni",
+    HRF_ROW_OPS(HRF_OP_ATTENTION, HRF_OP_TOKEN_ATTENTION),
+    .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
+    .isa = HRF_ISA_AVX512_VNNI,
+    .misfit = misfit,
+    .compile = hrf_attention_compile,
+    .own =
+        &(const struct hrf_attention_form){
+            /* The first-level cache holds so many queries' scores. */
+            .min_queries = 4 * ROWS,
+            .max_queries = 4 * ROWS,
+            .step = ROWS,
+            .measure = measure,
+            .pack = pack,
+            .load = load,
+            .score = score,
+            .weigh = weigh,
+            .sum = sum,
+        },
+};

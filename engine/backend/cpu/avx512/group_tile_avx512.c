@@ -31,8 +31,12 @@ INLINE __m512 multiply_add(struct form f, __m512 x, __m512 w, __m512 sum)
 {
     if (f.words == HRF_FLOATS)
         return _mm512_fmadd_ps(x, w, sum);
+#ifdef HRF_EMULATE_AVX512
+    return hrf_emulated_dpbf16(sum, x, w);
+#else
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
     return sum;
+#endif
 }
 
 /* One word of a pixel in each lane. `word`: where it stands; of divided lanes, it is `at` that says

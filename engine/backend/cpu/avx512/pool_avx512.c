@@ -1,7 +1,7 @@
 /* pool_avx512.c - the inner loops of pooling, for AVX-512. Compiled with -mavx512f. */
 #include "engine/backend/cpu/avx512/pool_avx512.h"
 
-#include "engine/backend/cpu/avx512/number_avx512.h"
+#include "engine/backend/cpu/avx512/vector_avx512.h"
 
 #include <immintrin.h>
 #include <math.h>

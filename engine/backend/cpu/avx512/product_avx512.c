@@ -16,6 +16,9 @@
 #include <immintrin.h>
 #include <math.h>
 
+#define INLINE   static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 32")
+
 /* Words of the depth that follow each other in the rows and in the weights. */
 struct segment {
     int64_t offset; /* bytes from a row's pointer */
@@ -29,49 +32,114 @@ struct tile {
     char *const *y; /* [rows], of the panel's first column; only the last chain stores there */
     const struct segment *segments;
     int64_t n_segments;
-    const float *bias; /* of the panel's columns; NULL: none */
-    float *sums;       /* [rows][registers][LANES] */
-    const char *far;   /* memory to ask for */
+    const float *bias;    /* of the panel's columns; NULL: none */
+    float *sums;          /* [rows][registers][LANES] */
+    const char *prefetch; /* memory to ask for */
     bool is_first, is_last;
-    bool is_plain;   /* the end of a tile of pairs is what FINISH_PAIRS() does in registers */
+    bool is_plain;   /* the end of a tile of pairs is what finish_pairs() does in registers */
     float low, high; /* then: what its activation clips to */
     __mmask16 mask[MOST_REGISTERS]; /* which of the panel's columns exist */
 };
 
-#define DECLARE_ROW(i)  const char *const p##i = t->a[i];
-#define DECLARE(i, c)   __m512 x##i##c;
-#define BIAS(i, c)      x##i##c = _mm512_add_ps(x##i##c, hrf_bias(t->bias, (c)*LANES, t->mask[c]));
-#define CLEAR(i, c)     x##i##c = _mm512_setzero_ps();
-#define SUMS(i, c)      (t->sums + ((i)*REGISTERS + (c)) * LANES)
-#define JOIN(i, c)      x##i##c = _mm512_add_ps(x##i##c, _mm512_load_ps(SUMS(i, c)));
-#define KEEP(i, c)      _mm512_store_ps(SUMS(i, c), x##i##c);
-#define TAKE_BACK(i, c) x##i##c = _mm512_load_ps(SUMS(i, c));
-#define SIZE            (e->type == HRF_F32 ? 4 : 2)
-#define PLACE(i, c)     (t->y[i] + (c)*LANES * SIZE)
-#define RESIDUAL(i, c)                                                                             \
-    x##i##c = _mm512_add_ps(x##i##c, hrf_load_avx512(e->type, PLACE(i, c), t->mask[c]));
-#define ACTIVATE(i, c)   x##i##c = hrf_activate_avx512(x##i##c, e);
-#define STORE(i, c)      _mm512_mask_storeu_ps(PLACE(i, c), t->mask[c], x##i##c);
-#define STORE_HALF(i, c) hrf_store_avx512(e->type, PLACE(i, c), t->mask[c], x##i##c);
-/* The lines that the tile will write. */
-#define ASK_Y(i, c) _mm_prefetch(PLACE(i, c), _MM_HINT_T0);
+/* What a tile is compiled for. */
+struct form {
+    enum hrf_words words;
+    int rows, registers;
+};
 
-#define LOAD_MASK(i, c) const __mmask16 mask##c = t->mask[c];
-#define LOAD_BIAS(i, c) const __m512 bias##c = hrf_bias(t->bias, (c)*LANES, mask##c);
-#define ADD_BIAS(i, c)  x##i##c = _mm512_add_ps(x##i##c, bias##c);
-#define PLACE_B16(i, c) (t->y[i] + (c)*LANES * 2)
-#define ADD_B16(i, c)                                                                              \
-    x##i##c = _mm512_add_ps(x##i##c, hrf_load_avx512(HRF_B16, PLACE_B16(i, c), mask##c));
-#define STORE_B16(i, c)                                                                            \
-    _mm256_mask_storeu_epi16(                                                                      \
-        PLACE_B16(i, c), mask##c,                                                                  \
-        hrf_narrow_b16_avx512(_mm512_min_ps(high, _mm512_max_ps(low, x##i##c))));
+/* Each sum of a tile, row by row: number i is of row i / f.registers, register i % f.registers. */
+#define EACH_SUM UNROLLED for (int i = 0; i < f.rows * f.registers; i++)
+#define MASK     (t->mask[i % f.registers])
+
+/* Where a sum goes; `size` of a number there. */
+INLINE char *output_at(struct form f, const struct tile *t, int i, int64_t size)
+{
+    return t->y[i / f.registers] + i % f.registers * LANES * size;
+}
+
+/* ---- products ---- */
+
+/* One step of the depth, `at` steps (a constant) beyond where the pointers are. */
+INLINE void add_step(struct form f, const char *const p[], int64_t offset, const char *w,
+                     const int at, __m512 *x)
+{
+    __m512 weights[MOST_REGISTERS];
+    UNROLLED for (int c = 0; c < f.registers; c++)
+        weights[c] = _mm512_load_ps(w + (at * f.registers + c) * LINE);
+    UNROLLED for (int i = 0; i < f.rows; i++)
+    {
+        __m512 *row = x + i * f.registers;
+        if (f.words == HRF_PAIRS)
+            hrf_tile_add_pairs(f.registers, row, p[i], offset, at * WORD, weights);
+        else
+            hrf_tile_add_floats(f.registers, row, p[i], offset, at * WORD, weights);
+    }
+}
+
+/* Sums of all segments, from zero. */
+INLINE void add_segments(struct form f, const struct tile *t, __m512 *x)
+{
+    const char *p[MOST_ROWS], *prefetch = t->prefetch;
+    UNROLLED for (int i = 0; i < f.rows; i++) p[i] = t->a[i];
+    EACH_SUM x[i] = _mm512_setzero_ps();
+    for (int64_t s = 0; s < t->n_segments; s++) {
+        int64_t offset = t->segments[s].offset, left = t->segments[s].depth;
+        const char *w = t->segments[s].w;
+        for (; left >= UNROLL; left -= UNROLL) {
+            hrf_tile_prefetch(prefetch, 0);
+            add_step(f, p, offset, w, 0, x);
+            hrf_tile_prefetch(prefetch, 1);
+            add_step(f, p, offset, w, 1, x);
+            hrf_tile_prefetch(prefetch, 2);
+            add_step(f, p, offset, w, 2, x);
+            hrf_tile_prefetch(prefetch, 3);
+            add_step(f, p, offset, w, 3, x);
+            w += UNROLL * f.registers * LINE;
+            prefetch += UNROLL * LINE;
+            offset += UNROLL * WORD;
+        }
+        for (; left > 0; left--) {
+            add_step(f, p, offset, w, 0, x);
+            w += f.registers * LINE;
+            offset += WORD;
+        }
+    }
+}
+
+INLINE void store_sums(struct form f, const struct tile *t, const __m512 *x)
+{
+    EACH_SUM _mm512_store_ps(t->sums + i * LANES, x[i]);
+}
+
+/* ---- ends ---- */
+
+INLINE void finish_floats(struct form f, const struct tile *t, const struct hrf_epilogue *e,
+                          __m512 *x)
+{
+    const int64_t size = e->type == HRF_F32 ? 4 : 2;
+    if (t->bias != NULL)
+        EACH_SUM x[i] = _mm512_add_ps(x[i], hrf_bias(t->bias, i % f.registers * LANES, MASK));
+    if (e->accumulate)
+        EACH_SUM x[i] = _mm512_add_ps(x[i],
+                                      hrf_load_avx512(e->type, output_at(f, t, i, size), MASK));
+    if (hrf_has_function(e)) {
+        store_sums(f, t, x);
+        hrf_activate_sums_avx512(t->sums, f.rows * f.registers, e);
+        EACH_SUM x[i] = _mm512_load_ps(t->sums + i * LANES);
+    } else if (e->activation != HRF_ACT_NONE) {
+        EACH_SUM x[i] = hrf_activate_avx512(x[i], e);
+    }
+    if (e->type == HRF_F32)
+        EACH_SUM _mm512_mask_storeu_ps(output_at(f, t, i, 4), MASK, x[i]);
+    else
+        EACH_SUM hrf_store_avx512(e->type, output_at(f, t, i, 2), MASK, x[i]);
+}
 
 /* What is rarer, of a tile of pairs whose sums are in memory, with their bias. */
 static __attribute__((noinline)) void
 finish_apart(const struct tile *t, const struct hrf_epilogue *e, int64_t rows, int64_t registers)
 {
-    const int64_t step = LANES * SIZE;
+    const int64_t step = LANES * (e->type == HRF_F32 ? 4 : 2);
     for (int64_t i = 0; i < rows && e->accumulate; i++)
         for (int64_t c = 0; c < registers; c++) {
             float *sums = t->sums + (i * registers + c) * LANES;
@@ -92,151 +160,75 @@ finish_apart(const struct tile *t, const struct hrf_epilogue *e, int64_t rows, i
         }
 }
 
-#define DEFINE_TILE(KIND, n, registers)                                                            \
-    static void KIND##_##n##_##registers(const struct tile *t, const struct hrf_epilogue *e)       \
-    {                                                                                              \
-        enum { REGISTERS = registers };                                                            \
-        ROWS_##n(DECLARE_ROW) const char *far = t->far;                                            \
-        ROWS_##n(DECLARE_##registers) ROWS_##n(CLEAR_##registers) if (t->is_last)                  \
-        {                                                                                          \
-            ROWS_##n(ASK_Y_##registers)                                                            \
-        }                                                                                          \
-        for (int64_t s = 0; s < t->n_segments; s++) {                                              \
-            int64_t offset = t->segments[s].offset, left = t->segments[s].depth;                   \
-            const char *w = t->segments[s].w;                                                      \
-            for (; left >= UNROLL; left -= UNROLL) {                                               \
-                STEPS(KIND, n, registers)                                                          \
-                w += UNROLL * REGISTERS * LINE;                                                    \
-                far += UNROLL * LINE;                                                              \
-                offset += UNROLL * WORD;                                                           \
-            }                                                                                      \
-            for (; left > 0; left--) {                                                             \
-                STEP(KIND, n, registers, 0)                                                        \
-                w += REGISTERS * LINE;                                                             \
-                offset += WORD;                                                                    \
-            }                                                                                      \
-        }                                                                                          \
-        if (!t->is_first) {                                                                        \
-            ROWS_##n(JOIN_##registers)                                                             \
-        }                                                                                          \
-        if (!t->is_last) {                                                                         \
-            ROWS_##n(KEEP_##registers) return;                                                     \
-        }                                                                                          \
-        FINISH_##KIND(n, registers)                                                                \
-    }
-
-#define FINISH_FLOATS(n, registers)                                                                \
-    if (t->bias != NULL) {                                                                         \
-        ROWS_##n(BIAS_##registers)                                                                 \
-    }                                                                                              \
-    if (e->accumulate) {                                                                           \
-        ROWS_##n(RESIDUAL_##registers)                                                             \
-    }                                                                                              \
-    if (hrf_has_function(e)) {                                                                     \
-        ROWS_##n(KEEP_##registers) hrf_activate_sums_avx512(t->sums, (n)*REGISTERS, e);            \
-        ROWS_##n(TAKE_BACK_##registers)                                                            \
-    } else if (e->activation != HRF_ACT_NONE) {                                                    \
-        ROWS_##n(ACTIVATE_##registers)                                                             \
-    }                                                                                              \
-    if (e->type == HRF_F32) {                                                                      \
-        ROWS_##n(STORE_##registers)                                                                \
-    } else {                                                                                       \
-        ROWS_##n(STORE_HALF_##registers)                                                           \
-    }
-
 /* Pairs mostly become bfloat16, by one instruction; its ten others would make a short depth take a
  * third longer. Masks are in registers, which the compiler does not know to be free of stores. */
-#define FINISH_PAIRS(n, registers)                                                                 \
-    ONE_##registers(LOAD_MASK, _) ONE_##registers(LOAD_BIAS, _)                                    \
-        ROWS_##n(ADD_BIAS_##registers) if (!t->is_plain)                                           \
-    {                                                                                              \
-        ROWS_##n(KEEP_##registers) finish_apart(t, e, n, registers);                               \
-        return;                                                                                    \
-    }                                                                                              \
-    if (e->accumulate) {                                                                           \
-        ROWS_##n(ADD_B16_##registers)                                                              \
-    }                                                                                              \
-    const __m512 low = _mm512_set1_ps(t->low), high = _mm512_set1_ps(t->high);                     \
-    ROWS_##n(STORE_B16_##registers)
+INLINE void finish_pairs(struct form f, const struct tile *t, const struct hrf_epilogue *e,
+                         __m512 *x)
+{
+    __mmask16 mask[MOST_REGISTERS];
+    __m512 bias[MOST_REGISTERS];
+    UNROLLED for (int c = 0; c < f.registers; c++)
+    {
+        mask[c] = t->mask[c];
+        bias[c] = hrf_bias(t->bias, c * LANES, mask[c]);
+    }
+    EACH_SUM x[i] = _mm512_add_ps(x[i], bias[i % f.registers]);
+    if (!t->is_plain) {
+        store_sums(f, t, x);
+        finish_apart(t, e, f.rows, f.registers);
+        return;
+    }
+    if (e->accumulate)
+        EACH_SUM x[i] = _mm512_add_ps(
+            x[i], hrf_load_avx512(HRF_B16, output_at(f, t, i, 2), mask[i % f.registers]));
+    const __m512 low = _mm512_set1_ps(t->low), high = _mm512_set1_ps(t->high);
+    EACH_SUM _mm256_mask_storeu_epi16(
+        output_at(f, t, i, 2), mask[i % f.registers],
+        hrf_narrow_b16_avx512(_mm512_min_ps(high, _mm512_max_ps(low, x[i]))));
+}
 
-/* Each of the above over the registers of a row. */
-#define DECLARE_1(i)    ONE_1(DECLARE, i)
-#define DECLARE_2(i)    ONE_2(DECLARE, i)
-#define DECLARE_3(i)    ONE_3(DECLARE, i)
-#define DECLARE_4(i)    ONE_4(DECLARE, i)
-#define BIAS_1(i)       ONE_1(BIAS, i)
-#define BIAS_2(i)       ONE_2(BIAS, i)
-#define BIAS_3(i)       ONE_3(BIAS, i)
-#define BIAS_4(i)       ONE_4(BIAS, i)
-#define CLEAR_1(i)      ONE_1(CLEAR, i)
-#define CLEAR_2(i)      ONE_2(CLEAR, i)
-#define CLEAR_3(i)      ONE_3(CLEAR, i)
-#define CLEAR_4(i)      ONE_4(CLEAR, i)
-#define JOIN_1(i)       ONE_1(JOIN, i)
-#define JOIN_2(i)       ONE_2(JOIN, i)
-#define JOIN_3(i)       ONE_3(JOIN, i)
-#define JOIN_4(i)       ONE_4(JOIN, i)
-#define TAKE_BACK_1(i)  ONE_1(TAKE_BACK, i)
-#define TAKE_BACK_2(i)  ONE_2(TAKE_BACK, i)
-#define TAKE_BACK_3(i)  ONE_3(TAKE_BACK, i)
-#define TAKE_BACK_4(i)  ONE_4(TAKE_BACK, i)
-#define KEEP_1(i)       ONE_1(KEEP, i)
-#define KEEP_2(i)       ONE_2(KEEP, i)
-#define KEEP_3(i)       ONE_3(KEEP, i)
-#define KEEP_4(i)       ONE_4(KEEP, i)
-#define RESIDUAL_1(i)   ONE_1(RESIDUAL, i)
-#define RESIDUAL_2(i)   ONE_2(RESIDUAL, i)
-#define RESIDUAL_3(i)   ONE_3(RESIDUAL, i)
-#define RESIDUAL_4(i)   ONE_4(RESIDUAL, i)
-#define ACTIVATE_1(i)   ONE_1(ACTIVATE, i)
-#define ACTIVATE_2(i)   ONE_2(ACTIVATE, i)
-#define ACTIVATE_3(i)   ONE_3(ACTIVATE, i)
-#define ACTIVATE_4(i)   ONE_4(ACTIVATE, i)
-#define STORE_1(i)      ONE_1(STORE, i)
-#define STORE_2(i)      ONE_2(STORE, i)
-#define STORE_3(i)      ONE_3(STORE, i)
-#define STORE_4(i)      ONE_4(STORE, i)
-#define STORE_HALF_1(i) ONE_1(STORE_HALF, i)
-#define STORE_HALF_2(i) ONE_2(STORE_HALF, i)
-#define STORE_HALF_3(i) ONE_3(STORE_HALF, i)
-#define STORE_HALF_4(i) ONE_4(STORE_HALF, i)
-#define ADD_BIAS_1(i)   ONE_1(ADD_BIAS, i)
-#define ADD_BIAS_2(i)   ONE_2(ADD_BIAS, i)
-#define ADD_BIAS_3(i)   ONE_3(ADD_BIAS, i)
-#define ADD_BIAS_4(i)   ONE_4(ADD_BIAS, i)
-#define ADD_B16_1(i)    ONE_1(ADD_B16, i)
-#define ADD_B16_2(i)    ONE_2(ADD_B16, i)
-#define ADD_B16_3(i)    ONE_3(ADD_B16, i)
-#define ADD_B16_4(i)    ONE_4(ADD_B16, i)
-#define STORE_B16_1(i)  ONE_1(STORE_B16, i)
-#define STORE_B16_2(i)  ONE_2(STORE_B16, i)
-#define STORE_B16_3(i)  ONE_3(STORE_B16, i)
-#define STORE_B16_4(i)  ONE_4(STORE_B16, i)
-#define ASK_Y_1(i)      ONE_1(ASK_Y, i)
-#define ASK_Y_2(i)      ONE_2(ASK_Y, i)
-#define ASK_Y_3(i)      ONE_3(ASK_Y, i)
-#define ASK_Y_4(i)      ONE_4(ASK_Y, i)
+INLINE void run(struct form f, const struct tile *t, const struct hrf_epilogue *e)
+{
+    __m512 x[MOST_ROWS * MOST_REGISTERS];
+    const int64_t size = e->type == HRF_F32 ? 4 : 2;
+    if (t->is_last) /* asks for the lines that it will write */
+        EACH_SUM _mm_prefetch(output_at(f, t, i, size), _MM_HINT_T0);
+    add_segments(f, t, x);
+    if (!t->is_first)
+        EACH_SUM x[i] = _mm512_add_ps(x[i], _mm512_load_ps(t->sums + i * LANES));
+    if (!t->is_last)
+        store_sums(f, t, x);
+    else if (f.words == HRF_PAIRS)
+        finish_pairs(f, t, e, x);
+    else
+        finish_floats(f, t, e, x);
+}
+
+/* ---- tiles by words, registers and rows ---- */
 
 typedef void tile_function(const struct tile *t, const struct hrf_epilogue *e);
+
+#define DEFINE(words, registers, rows)                                                             \
+    static void words##_##rows##_##registers(const struct tile *t, const struct hrf_epilogue *e)   \
+    {                                                                                              \
+        run((struct form){ HRF_##words, rows, registers }, t, e);                                  \
+    }
+#define NAME(words, registers, rows) words##_##rows##_##registers,
 /* clang-format off */
-#define DEFINE_UP_TO_6(KIND, registers)                                                            \
-    DEFINE_TILE(KIND, 1, registers) DEFINE_TILE(KIND, 2, registers)                                \
-    DEFINE_TILE(KIND, 3, registers) DEFINE_TILE(KIND, 4, registers)                                \
-    DEFINE_TILE(KIND, 5, registers) DEFINE_TILE(KIND, 6, registers)
-#define DEFINE_UP_TO_9(KIND, registers)                                                            \
-    DEFINE_UP_TO_6(KIND, registers) DEFINE_TILE(KIND, 7, registers)                                \
-    DEFINE_TILE(KIND, 8, registers) DEFINE_TILE(KIND, 9, registers)
-#define DEFINE_TILES(KIND)                                                                         \
-    DEFINE_UP_TO_9(KIND, 1) DEFINE_UP_TO_9(KIND, 2) DEFINE_UP_TO_9(KIND, 3) DEFINE_UP_TO_6(KIND, 4)
-#define UP_TO_6(KIND, registers)                                                                   \
-    NULL, KIND##_1_##registers, KIND##_2_##registers, KIND##_3_##registers, KIND##_4_##registers,  \
-    KIND##_5_##registers, KIND##_6_##registers
-#define UP_TO_9(KIND, registers)                                                                   \
-    UP_TO_6(KIND, registers), KIND##_7_##registers, KIND##_8_##registers, KIND##_9_##registers
-#define TILES(KIND)                                                                                \
-    { NULL }, { UP_TO_9(KIND, 1) }, { UP_TO_9(KIND, 2) }, { UP_TO_9(KIND, 3) }, { UP_TO_6(KIND, 4) }
-DEFINE_TILES(FLOATS)
-DEFINE_TILES(PAIRS)
+#define UP_TO_6(DO, words, registers)                                                              \
+    DO(words, registers, 1) DO(words, registers, 2) DO(words, registers, 3)                        \
+    DO(words, registers, 4) DO(words, registers, 5) DO(words, registers, 6)
+#define UP_TO_9(DO, words, registers)                                                              \
+    UP_TO_6(DO, words, registers)                                                                  \
+    DO(words, registers, 7) DO(words, registers, 8) DO(words, registers, 9)
+#define DEFINE_ALL(words)                                                                          \
+    UP_TO_9(DEFINE, words, 1) UP_TO_9(DEFINE, words, 2) UP_TO_9(DEFINE, words, 3)                  \
+    UP_TO_6(DEFINE, words, 4)
+DEFINE_ALL(FLOATS)
+DEFINE_ALL(PAIRS)
+#define TILES(words)                                                                               \
+    { NULL }, { NULL, UP_TO_9(NAME, words, 1) }, { NULL, UP_TO_9(NAME, words, 2) },                \
+    { NULL, UP_TO_9(NAME, words, 3) }, { NULL, UP_TO_6(NAME, words, 4) }
 /* clang-format on */
 static tile_function *const tiles[][MOST_REGISTERS + 1][MOST_ROWS + 1] = {
     [HRF_FLOATS] = { TILES(FLOATS) },
@@ -375,7 +367,7 @@ static void run_chain(const struct panel *panel, struct tile *t, const struct ch
         if (select_segments(c, present[i], all, some, t)) {
             t->a = rows->a + row;
             t->y = y + row;
-            t->far = memory->n_bytes > 0 ? memory->at : c->segments[0].w;
+            t->prefetch = memory->n_bytes > 0 ? memory->at : c->segments[0].w;
             memory->at += c->depth * LINE;
             memory->n_bytes -= c->depth * LINE;
             panel->tiles[size](t, e);

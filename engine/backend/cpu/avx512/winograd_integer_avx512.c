@@ -2,8 +2,8 @@
  * Formulas: Lavin and Gray, "Fast
  * algorithms for convolutional neural networks", CVPR 2016, rows scaled to whole numbers. Compiled
  * with -mavx512vnni, optimised always. */
-#include "engine/backend/cpu/avx512/number_avx512.h"
 #include "engine/backend/cpu/avx512/rows_avx512.h"
+#include "engine/backend/cpu/avx512/vector_avx512.h"
 #include "engine/backend/cpu/conv/winograd_integer.h"
 
 #include <immintrin.h>
@@ -105,6 +105,11 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
 
 #define ZERO(i, pointer, offset)                                                                   \
     __m512i x##i = _mm512_setzero_si512(), y##i = _mm512_setzero_si512();
+#ifdef HRF_EMULATE_AVX512
+#define MULTIPLY(i, pointer, offset)                                                               \
+    two = hrf_emulated_broadcast((pointer) + (offset) + at);                                       \
+    x##i = _mm512_dpwssd_epi32(x##i, two, w0), y##i = _mm512_dpwssd_epi32(y##i, two, w1);
+#else
 #define MULTIPLY(i, pointer, offset)                                                               \
     __asm__ volatile("vpbroadcastd %c7(%5,%6), %2\n\t"                                             \
                      "vpdpwssd %3, %2, %0\n\t"                                                     \
@@ -112,6 +117,7 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
                      : "+v"(x##i), "+v"(y##i), "=&v"(two)                                          \
                      : "v"(w0), "v"(w1), "r"(pointer), "r"(offset), "i"(at)                        \
                      : "memory");
+#endif
 #define STORE(i, pointer, offset)                                                                  \
     _mm512_store_si512(sums + (i)*PANEL, x##i);                                                    \
     _mm512_store_si512(sums + (i)*PANEL + 16, y##i);

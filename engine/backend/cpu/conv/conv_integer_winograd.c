@@ -6,6 +6,7 @@
  * transformed first, by all threads, a megabyte or so at a time; then each thread takes its panels
  * through all of them.
  */
+#include "engine/backend/cpu/conv/own_conv.h"
 #include "engine/backend/cpu/conv/winograd_integer.h"
 #include "engine/backend/cpu/cpu_private.h"
 
@@ -23,66 +24,64 @@ enum {
 };
 
 struct integer_winograd {
-    struct hrf_kernel base;
-    struct hrf_backend *backend; /* borrowed */
-    int64_t n, rows, columns, channels, out_rows, out_columns, out_channels;
-    int64_t pad[2];
+    struct hrf_own_conv own; /* weights: [n_panels][9][channels / 2][PANEL][2] bytes, with slack */
     int64_t tile_rows, tile_columns, n_tiles;
     int64_t tile_stride, block_stride; /* shorts from one tile, one block of TILES to the next */
     int64_t n_blocks, chunk, n_panels; /* blocks in all and at a time */
     int64_t n_parts;                   /* that the blocks of a chunk are cut into for a panel */
-    bool is_signed, has_residual;
+    bool is_signed;
     int32_t zero_point;
-    struct hrf_integer_epilogue epilogue;
-    float *arrays;   /* the epilogue's */
-    int8_t *weights; /* [n_panels][9][channels / 2][PANEL][2], with slack */
+    struct hrf_integer_epilogue epilogue; /* of the sums in 32 bits */
+    float *multiplier;
 };
 
-struct place {
-    int64_t image, row, column; /* of the tile's first output */
+struct tile {
+    int64_t image, row, column; /* of its first output */
 };
 
-static struct place place_of(const struct integer_winograd *k, int64_t tile)
+static struct tile tile_at(const struct integer_winograd *k, int64_t index)
 {
     const int64_t per_image = k->tile_rows * k->tile_columns;
-    return (struct place){ .image = tile / per_image,
-                           .row = tile % per_image / k->tile_columns * HRF_INTEGER_OUT,
-                           .column = tile % k->tile_columns * HRF_INTEGER_OUT };
+    return (struct tile){ .image = index / per_image,
+                          .row = index % per_image / k->tile_columns * HRF_INTEGER_OUT,
+                          .column = index % k->tile_columns * HRF_INTEGER_OUT };
 }
 
-static void read_tile(const struct integer_winograd *k, const uint8_t *x, int64_t tile, int16_t *v)
+static void read_tile(const struct integer_winograd *k, const uint8_t *x, int64_t index, int16_t *v)
 {
-    const struct place at = place_of(k, tile);
-    const uint8_t *pixels[POINTS], *image = x + at.image * k->rows * k->columns * k->channels;
+    const struct hrf_conv_shape *s = &k->own.shape;
+    const struct tile tile = tile_at(k, index);
+    const int64_t top = hrf_window_first(&s->window, 0, tile.row);
+    const int64_t left = hrf_window_first(&s->window, 1, tile.column);
+    const uint8_t *pixels[POINTS], *image = x + tile.image * s->rows * s->columns * s->channels;
     for (int64_t i = 0; i < POINTS; i++) {
-        const int64_t y = at.row - k->pad[0] + i / HRF_INTEGER_IN;
-        const int64_t u = at.column - k->pad[1] + i % HRF_INTEGER_IN;
-        const bool inside = y >= 0 && y < k->rows && u >= 0 && u < k->columns;
-        pixels[i] = inside ? image + (y * k->columns + u) * k->channels : NULL;
+        const int64_t y = top + i / HRF_INTEGER_IN, u = left + i % HRF_INTEGER_IN;
+        const bool inside = y >= 0 && y < s->rows && u >= 0 && u < s->columns;
+        pixels[i] = inside ? image + (y * s->columns + u) * s->channels : NULL;
     }
-    hrf_integer_winograd_input(pixels, k->channels, k->is_signed, k->zero_point, v,
+    hrf_integer_winograd_input(pixels, s->channels, k->is_signed, k->zero_point, v,
                                TILES * k->tile_stride);
 }
 
-static void write_tile(const struct integer_winograd *k, const int32_t *sums, int64_t tile,
+static void write_tile(const struct integer_winograd *k, const int32_t *sums, int64_t index,
                        int64_t column, uint8_t *out)
 {
-    const struct place at = place_of(k, tile);
-    const int64_t n = k->out_channels - column < PANEL ? k->out_channels - column : PANEL;
+    const struct hrf_conv_shape *s = &k->own.shape;
+    const struct tile tile = tile_at(k, index);
+    const int64_t n = hrf_min(s->out_channels - column, PANEL);
     uint8_t *outputs[HRF_INTEGER_OUTPUTS];
-    uint8_t *image = out + at.image * k->out_rows * k->out_columns * k->out_channels + column;
+    uint8_t *image = out + tile.image * s->out_rows * s->out_columns * s->out_channels + column;
     for (int64_t i = 0; i < HRF_INTEGER_OUTPUTS; i++) {
-        const int64_t y = at.row + i / HRF_INTEGER_OUT, u = at.column + i % HRF_INTEGER_OUT;
-        const bool inside = y < k->out_rows && u < k->out_columns;
-        outputs[i] = inside ? image + (y * k->out_columns + u) * k->out_channels : NULL;
+        const int64_t y = tile.row + i / HRF_INTEGER_OUT, u = tile.column + i % HRF_INTEGER_OUT;
+        const bool inside = y < s->out_rows && u < s->out_columns;
+        outputs[i] = inside ? image + (y * s->out_columns + u) * s->out_channels : NULL;
     }
     hrf_integer_winograd_output(sums, n, column, outputs, &k->epilogue);
 }
 
 static int64_t tiles_of_block(const struct integer_winograd *k, int64_t block)
 {
-    const int64_t rest = k->n_tiles - block * TILES;
-    return rest < TILES ? rest : TILES;
+    return hrf_min(k->n_tiles - block * TILES, TILES);
 }
 
 static void read_block(const struct integer_winograd *k, const uint8_t *x, int64_t block,
@@ -100,7 +99,7 @@ static void run_blocks(const struct integer_winograd *k, const int16_t *v, const
     for (int64_t block = first; block < end; block++) {
         const int64_t n = tiles_of_block(k, block);
         hrf_integer_winograd_multiply(v + (block - base) * k->block_stride, TILES * k->tile_stride,
-                                      k->tile_stride, n, u, k->channels, sums);
+                                      k->tile_stride, n, u, k->own.shape.channels, sums);
         for (int64_t i = 0; i < n; i++)
             write_tile(k, sums + i * PANEL, block * TILES + i, panel * PANEL, out);
     }
@@ -109,7 +108,7 @@ static void run_blocks(const struct integer_winograd *k, const int16_t *v, const
 /* Of a panel's weights, transformed. */
 static int64_t panel_numbers(const struct integer_winograd *k)
 {
-    return POINTS * hrf_integer_weights_stride(k->channels);
+    return POINTS * hrf_integer_weights_stride(k->own.shape.channels);
 }
 
 static void run_chunk(const struct integer_winograd *k, const struct hrf_kernel_call *call,
@@ -132,8 +131,9 @@ static void run_chunk(const struct integer_winograd *k, const struct hrf_kernel_
             const int64_t n = end - base;
             if (panel != ready)
                 hrf_integer_winograd_weights(
-                    k->weights + panel * 9 * hrf_integer_weights_stride(k->channels), k->channels,
-                    u);
+                    (const int8_t *)k->own.weights +
+                        panel * 9 * hrf_integer_weights_stride(k->own.shape.channels),
+                    k->own.shape.channels, u);
             ready = panel;
             run_blocks(k, v, u, sums, panel, base, base + n * part / k->n_parts,
                        base + n * (part + 1) / k->n_parts, call->output);
@@ -141,25 +141,16 @@ static void run_chunk(const struct integer_winograd *k, const struct hrf_kernel_
     }
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
 {
-    (void)err;
-    const struct integer_winograd *k = (const struct integer_winograd *)base;
-    if (k->has_residual && call->inputs[HRF_CONV_RESIDUAL] != call->output)
-        memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL],
-               (size_t)(k->n * k->out_rows * k->out_columns * k->out_channels));
+    const struct integer_winograd *k = (const struct integer_winograd *)own;
     for (int64_t block = 0; block < k->n_blocks; block += k->chunk)
-        run_chunk(k, call, block, block + k->chunk < k->n_blocks ? block + k->chunk : k->n_blocks);
-    return HRF_OK;
+        run_chunk(k, call, block, hrf_min(block + k->chunk, k->n_blocks));
 }
 
-static void destroy(struct hrf_kernel *base)
+static void release(struct hrf_own_conv *own)
 {
-    struct integer_winograd *k = (struct integer_winograd *)base;
-    hrf_free(k->weights);
-    hrf_free(k->arrays);
-    hrf_free(k);
+    hrf_free(((struct integer_winograd *)own)->multiplier);
 }
 
 /* ---- choosing ---- */
@@ -204,37 +195,32 @@ static bool is_faster(const struct hrf_shape *y, int64_t c)
            margin * pixels * 9 * channels * (double)y->dims[1] / (128 * 0.85);
 }
 
-bool hrf_cpu_integer_winograd_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if (node->op != HRF_OP_CONV || !hrf_cpu_has_vnni() || !hrf_cpu_comes_at_run_time(graph, node))
-        return false;
     const struct hrf_window *window = &node->attributes.window;
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
     const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    const bool has_residual = node->n_inputs > HRF_CONV_RESIDUAL &&
-                              node->inputs[HRF_CONV_RESIDUAL] >= 0;
     const bool plain = w->shape.dims[2] == 3 && w->shape.dims[3] == 3 && window->stride[0] == 1 &&
                        window->stride[1] == 1 && window->dilation[0] == 1 &&
                        window->dilation[1] == 1 && node->attributes.group == 1;
-    return plain && (y->dtype == HRF_S8 || y->dtype == HRF_U8) &&
-           x->shape.dims[1] % HRF_INTEGER_CHANNELS == 0 && hrf_shape_count(&y->shape) > 0 &&
-           (!has_residual ||
-            graph->values[node->inputs[HRF_CONV_RESIDUAL]].quantization.zero_point == 0) &&
-           is_faster(&y->shape, x->shape.dims[1]) && sums_come_out_right(x, w);
+    if (!plain)
+        return "its windows are not 3 x 3 side by side in one group";
+    if (!hrf_cpu_has_vnni())
+        return "AMX multiplies bytes eight times as fast";
+    if (!hrf_cpu_comes_at_run_time(graph, node) || hrf_shape_count(&y->shape) <= 0)
+        return "its image or residual is a constant, or its output is empty";
+    if ((y->dtype != HRF_S8 && y->dtype != HRF_U8) ||
+        x->shape.dims[1] % HRF_INTEGER_CHANNELS != 0 ||
+        (hrf_node_has_input(node, HRF_CONV_RESIDUAL) &&
+         graph->values[node->inputs[HRF_CONV_RESIDUAL]].quantization.zero_point != 0))
+        return "its output, channels or residual are not as it takes them";
+    if (!is_faster(&y->shape, x->shape.dims[1]))
+        return HRF_CPU_ONEDNN_IS_FASTER;
+    return sums_come_out_right(x, w) ? NULL : "its sums may not fit";
 }
 
 /* ---- compiling ---- */
-
-static float larger(float a, float b)
-{
-    return a > b ? a : b;
-}
-
-static float smaller(float a, float b)
-{
-    return a < b ? a : b;
-}
 
 /* Whether every sum, in steps of y, stays far inside 32 bits. */
 static bool stays_small(const struct hrf_requantize *r)
@@ -247,29 +233,27 @@ static bool stays_small(const struct hrf_requantize *r)
     return true;
 }
 
-static enum hrf_status prepare_epilogue(struct integer_winograd *k, const struct hrf_spec *spec,
-                                        struct hrf_error *err)
+static void prepare_epilogue(struct integer_winograd *k, const struct hrf_spec *spec)
 {
     const struct hrf_operand *y = &spec->output;
     const size_t padded = (size_t)(k->n_panels * PANEL);
-    HRF_AUTO(hrf_requantize) r = NULL;
-    HRF_TRY(hrf_requantize_create(spec, &r, err));
-    k->arrays = hrf_calloc(2 * padded, sizeof *k->arrays);
-    if (k->arrays == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "scales of node '%s'", spec->name);
-    memcpy(k->arrays, r->bias, (size_t)r->n_channels * sizeof *k->arrays);
-    memcpy(k->arrays + padded, r->multiplier, (size_t)r->n_channels * sizeof *k->arrays);
+    HRF_AUTO(hrf_requantize) r = hrf_requantize_create(spec);
+    k->multiplier = hrf_calloc(padded, sizeof *k->multiplier);
+    k->own.base.weight_bytes += padded * sizeof *k->multiplier;
+    memcpy(k->own.bias, r->bias, (size_t)r->n_channels * sizeof *k->own.bias);
+    memcpy(k->multiplier, r->multiplier, (size_t)r->n_channels * sizeof *k->multiplier);
     const float lowest = (y->dtype == HRF_S8 ? -128.0f : 0.0f) - (float)y->quantization.zero_point;
     struct hrf_integer_epilogue *e = &k->epilogue;
     *e = (struct hrf_integer_epilogue){
-        .bias = k->arrays,
-        .multiplier = k->arrays + padded,
-        .accumulate = k->has_residual,
-        .residual_is_signed = k->has_residual && spec->inputs[HRF_CONV_RESIDUAL].dtype == HRF_S8,
+        .bias = k->own.bias,
+        .multiplier = k->multiplier,
+        .accumulate = k->own.shape.has_residual,
+        .residual_is_signed = k->own.shape.has_residual &&
+                              spec->inputs[HRF_CONV_RESIDUAL].dtype == HRF_S8,
         .residual_scale = r->residual_scale,
         .is_leaky = r->activation == HRF_ACT_LEAKY_RELU,
         .slope = r->slope,
-        .low = r->activation == HRF_ACT_RELU ? larger(lowest, 0) : lowest,
+        .low = r->activation == HRF_ACT_RELU ? fmaxf(lowest, 0) : lowest,
         .high = lowest + 255.0f,
         .zero_point = y->quantization.zero_point,
         .is_signed = y->dtype == HRF_S8,
@@ -278,89 +262,74 @@ static enum hrf_status prepare_epilogue(struct integer_winograd *k, const struct
                   (r->activation == HRF_ACT_NONE ||
                    (r->activation == HRF_ACT_RELU && !e->is_signed));
     if (r->activation == HRF_ACT_CLIP) { /* limits beyond the other end: that end */
-        e->low = smaller(larger(e->low, r->low), e->high);
-        e->high = larger(smaller(e->high, r->high), e->low);
+        e->low = fminf(fmaxf(e->low, r->low), e->high);
+        e->high = fmaxf(fminf(e->high, r->high), e->low);
     }
-    return HRF_OK;
 }
 
-static enum hrf_status pack_weights(struct integer_winograd *k, const int8_t *w, const char *name,
-                                    struct hrf_error *err)
+static void pack_weights(struct integer_winograd *k, const int8_t *w)
 {
-    const int64_t stride = hrf_integer_weights_stride(k->channels);
-    const size_t n_bytes = (size_t)(k->n_panels * 9 * stride);
-    k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
-    if (k->weights == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "weights of node '%s': %zu bytes", name, n_bytes);
-    memset(k->weights, 0, n_bytes); /* columns beyond the last, and the slack */
-    for (int64_t m = 0; m < k->out_channels; m++)
+    const struct hrf_conv_shape *s = &k->own.shape;
+    const int64_t stride = hrf_integer_weights_stride(s->channels);
+    int8_t *packed = k->own.weights;
+    for (int64_t m = 0; m < s->out_channels; m++)
         for (int64_t i = 0; i < 9; i++)
-            for (int64_t c = 0; c < k->channels; c++)
-                k->weights[(m / PANEL * 9 + i) * stride + (c / 2 * PANEL + m % PANEL) * 2 + c % 2] =
-                    w[(m * k->channels + c) * 9 + i];
-    k->base.weight_bytes = n_bytes + (size_t)(2 * k->n_panels * PANEL) * sizeof(float);
-    return HRF_OK;
+            for (int64_t c = 0; c < s->channels; c++)
+                packed[(m / PANEL * 9 + i) * stride + (c / 2 * PANEL + m % PANEL) * 2 + c % 2] =
+                    w[(m * s->channels + c) * 9 + i];
 }
 
 static void choose_blocks(struct integer_winograd *k)
 {
-    const int64_t n_threads = k->backend->n_threads;
-    k->tile_stride = k->channels + STRIDE_SLACK;
+    const struct hrf_conv_shape *s = &k->own.shape;
+    const int64_t n_threads = k->own.n_threads;
+    k->tile_rows = hrf_ceil_div(s->out_rows, HRF_INTEGER_OUT);
+    k->tile_columns = hrf_ceil_div(s->out_columns, HRF_INTEGER_OUT);
+    k->n_tiles = s->n_images * k->tile_rows * k->tile_columns;
+    k->tile_stride = s->channels + STRIDE_SLACK;
     k->block_stride = POINTS * TILES * k->tile_stride;
     k->n_blocks = hrf_ceil_div(k->n_tiles, TILES);
-    k->n_panels = hrf_ceil_div(k->out_channels, PANEL);
-    int64_t chunk = CHUNK_BYTES / 2 / k->block_stride;
-    chunk = chunk < n_threads ? n_threads : chunk;
-    chunk = chunk < k->n_blocks ? chunk : k->n_blocks;
+    k->n_panels = hrf_ceil_div(s->out_channels, PANEL);
+    const int64_t chunk = hrf_min(hrf_max(CHUNK_BYTES / 2 / k->block_stride, n_threads),
+                                  k->n_blocks);
     k->chunk = hrf_ceil_div(k->n_blocks, hrf_ceil_div(k->n_blocks, chunk)); /* all of one size */
     k->n_parts = k->n_panels % n_threads == 0 || k->n_panels > 4 * n_threads ? 1 : n_threads;
-    k->base.workspace_bytes = (size_t)(k->chunk * k->block_stride +
-                                       n_threads * (panel_numbers(k) + 2 * SUMS)) *
-                              sizeof(int16_t);
+    k->own.base.workspace_bytes = (size_t)(k->chunk * k->block_stride +
+                                           n_threads * (panel_numbers(k) + 2 * SUMS)) *
+                                  sizeof(int16_t);
 }
 
-static void take_shapes(struct integer_winograd *k, const struct hrf_graph *graph,
-                        const struct hrf_node *node)
+static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
+                               const struct hrf_node *node, struct hrf_error *err)
 {
-    const struct hrf_value *input = &graph->values[node->inputs[HRF_CONV_X]];
-    const struct hrf_shape *x = &input->shape, *y = &graph->values[node->outputs[0]].shape;
-    k->n = y->dims[0];
-    k->channels = x->dims[1];
-    k->rows = x->dims[2];
-    k->columns = x->dims[3];
-    k->out_channels = y->dims[1];
-    k->out_rows = y->dims[2];
-    k->out_columns = y->dims[3];
-    k->pad[0] = node->attributes.window.pad_begin[0];
-    k->pad[1] = node->attributes.window.pad_begin[1];
-    k->tile_rows = hrf_ceil_div(k->out_rows, HRF_INTEGER_OUT);
-    k->tile_columns = hrf_ceil_div(k->out_columns, HRF_INTEGER_OUT);
-    k->n_tiles = count_tiles(y);
-    k->is_signed = input->dtype == HRF_S8;
-    k->zero_point = input->quantization.zero_point;
-    k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
-}
-
-enum hrf_status hrf_cpu_integer_winograd_compile(struct hrf_backend *backend,
-                                                 const struct hrf_graph *graph,
-                                                 const struct hrf_node *node,
-                                                 struct hrf_kernel **out, struct hrf_error *err)
-{
-    struct integer_winograd *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    k->base = (struct hrf_kernel){ .run = run,
-                                   .destroy = destroy,
-                                   .implementation = "int8 winograd_4x4:avx512_vnni" };
-    HRF_AUTO(hrf_kernel) owned = &k->base;
+    struct integer_winograd *k = (struct integer_winograd *)own;
+    const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
     HRF_AUTO(hrf_spec) spec = NULL;
-    k->backend = backend;
-    take_shapes(k, graph, node);
-    choose_blocks(k);
     HRF_TRY(hrf_spec_create(graph, node, &spec, err));
-    HRF_TRY(prepare_epilogue(k, spec, err));
-    HRF_TRY(pack_weights(k, spec->inputs[HRF_CONV_WEIGHTS].constant, node->name, err));
-    *out = owned;
-    owned = NULL;
+    k->is_signed = x->dtype == HRF_S8;
+    k->zero_point = x->quantization.zero_point;
+    choose_blocks(k);
+    const size_t n_bytes = (size_t)(k->n_panels * 9 *
+                                    hrf_integer_weights_stride(own->shape.channels));
+    HRF_TRY(hrf_own_conv_make_weights(own, graph, node, n_bytes, k->n_panels * PANEL, err));
+    memset(own->weights, 0, n_bytes); /* columns beyond the last, and the slack */
+    prepare_epilogue(k, spec);
+    pack_weights(k, spec->inputs[HRF_CONV_WEIGHTS].constant);
     return HRF_OK;
 }
+
+static const struct hrf_own_conv_type type = {
+    .size = sizeof(struct integer_winograd),
+    .compute = run,
+    .prepare = prepare,
+    .release = release,
+};
+const struct hrf_kernel_row hrf_cpu_integer_winograd = {
+    .name = "int8 winograd_4x4:avx512_vnni",
+    HRF_ROW_OPS(HRF_OP_CONV),
+    .forms = HRF_FORM_INTEGER,
+    .isa = HRF_ISA_AVX512_VNNI,
+    .misfit = misfit,
+    .compile = hrf_own_conv_compile,
+    .own = &type,
+};

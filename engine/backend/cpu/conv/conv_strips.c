@@ -49,11 +49,13 @@ static void fill_row(const struct strips_kernel *k, const char *row, char *to)
         memset(to, 0, (size_t)n * hrf_dtype_size(k->strip_type));
         return;
     }
+#ifdef HRF_BUILD_AVX512 /* else a strip is of floats */
     if (k->strip_type == HRF_B16) {
         hrf_prologue_b16_lines_avx512(&k->prologue, (const uint16_t *)(const void *)row,
                                       (uint16_t *)(void *)to, channels, channels, k->at.columns);
         return;
     }
+#endif
     if (k->type != HRF_F32) {
         hrf_floats_from(k->type, row, floats, n);
         x = floats;
@@ -156,21 +158,31 @@ static void take_sizes(struct strips_kernel *k, const struct hrf_graph *graph,
     k->base.weight_bytes = k->inner->weight_bytes + 2 * (size_t)k->at.channels * sizeof(float);
 }
 
-enum hrf_status hrf_cpu_strips_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                       const struct hrf_node *node, struct hrf_kernel **out,
-                                       struct hrf_error *err)
+static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
+    if (!hrf_node_has_prologue(node))
+        return "it has no prologue";
+    return hrf_cpu_comes_at_run_time(graph, node) &&
+                   hrf_cpu_constant(graph, node, HRF_CONV_WEIGHTS) != NULL
+               ? NULL
+               : "its image or residual is a constant, or its weights are none";
+}
+
+static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                               const struct hrf_graph *graph, const struct hrf_node *node,
+                               struct hrf_kernel **out, struct hrf_error *err)
+{
+    (void)row;
     static const char prefix[] = "strips of ";
     HRF_AUTO(hrf_graph) strip = NULL;
     struct strips_kernel *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     describe(k, graph, node, backend->n_threads);
-    HRF_TRY(hrf_cpu_prologue_init(&k->prologue, graph, node, err));
+    hrf_cpu_prologue_init(&k->prologue, graph, node);
     HRF_TRY(hrf_strips_graph(&k->at, graph, node, k->strip_type, &strip, err));
-    HRF_TRY(hrf_backend_cpu.compile(backend, strip, &strip->nodes[0], &k->inner, err));
+    HRF_TRY(
+        hrf_backend_compile(&hrf_backend_cpu, backend, strip, &strip->nodes[0], &k->inner, err));
     take_sizes(k, graph, node);
     const size_t n = sizeof prefix - 1, room = sizeof k->implementation - 1 - n;
     const size_t m = strlen(k->inner->implementation);
@@ -181,3 +193,12 @@ enum hrf_status hrf_cpu_strips_compile(struct hrf_backend *backend, const struct
     owned = NULL;
     return HRF_OK;
 }
+
+const struct hrf_kernel_row hrf_cpu_strips = {
+    .name = "strips",
+    HRF_ROW_OPS(HRF_OP_CONV),
+    .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
+    .extras = HRF_TAKES_PROLOGUE,
+    .misfit = misfit,
+    .compile = compile,
+};

@@ -1,7 +1,7 @@
 /* depthwise.h - inner loops of depth-wise convolution: lines of blocks of 16 channels as floats.
  *
  * A window is multiplied in float32 whatever the numbers are stored in. Of 8-bit numbers all sums
- * are exact: an area of at most HRF_DEPTHWISE_MOST_8BIT products of 8 bits stays below 2^24. The
+ * are exact: an area of at most HRF_DEPTHWISE_MAX_8BIT products of 8 bits stays below 2^24. The
  * order in which a window is summed is that of its rows and columns, each product by one fused
  * multiply-add, so an output is off by at most n u / (1 - n u) times the sum of its products'
  * magnitudes, with n the area plus one for a bias and one for a residual, u = 2^-24.
@@ -15,8 +15,8 @@
 #include "engine/backend/cpu/product.h"
 
 enum {
-    HRF_DEPTHWISE_LANES = 16,      /* channels of a block */
-    HRF_DEPTHWISE_MOST_8BIT = 512, /* products in a window of 8-bit numbers */
+    HRF_DEPTHWISE_LANES = 16,     /* channels of a block */
+    HRF_DEPTHWISE_MAX_8BIT = 512, /* products in a window of 8-bit numbers */
 };
 
 /* Where the windows of a line's outputs stand. */

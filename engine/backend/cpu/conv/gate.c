@@ -5,16 +5,14 @@
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/part_queues.h"
 
-#include <omp.h>
-
 enum { PART_BYTES = 64 * 1024 };
 
 struct gate_kernel {
     struct hrf_kernel base;
-    struct hrf_backend *backend; /* borrowed */
-    int32_t image, factors;      /* which input is which */
-    int64_t n_pixels;            /* of all images */
-    int64_t part;                /* pixels */
+    int64_t n_threads;
+    int32_t image, factors; /* which input is which */
+    int64_t n_pixels;       /* of all images */
+    int64_t part;           /* pixels */
     struct hrf_cpu_gate gate;
 };
 
@@ -25,7 +23,7 @@ void hrf_cpu_gate_pixels(const struct hrf_cpu_gate *g, int64_t first, int64_t n,
     char *y = to;
     while (n > 0) {
         const int64_t image = first / g->image_pixels, at = first % g->image_pixels;
-        const int64_t count = hrf_least(n, g->image_pixels - at);
+        const int64_t count = hrf_min(n, g->image_pixels - at);
         hrf_gate_lines_avx512(g->type, g->x + first * g->channels * size,
                               g->factors + image * g->channels * size, y, to_stride, g->channels,
                               count);
@@ -43,21 +41,33 @@ static struct hrf_cpu_gate gate_of(const struct gate_kernel *k, const struct hrf
     return gate;
 }
 
+/* What a run works on. */
+struct work {
+    const struct gate_kernel *kernel;
+    struct hrf_cpu_gate gate;
+    char *y;
+};
+
+static void run_part(const void *context, int64_t i, int64_t before, void *scratch)
+{
+    const struct work *w = context;
+    const struct gate_kernel *k = w->kernel;
+    const int64_t first = i * k->part;
+    (void)before;
+    (void)scratch;
+    hrf_cpu_gate_pixels(&w->gate, first, hrf_min(k->part, k->n_pixels - first),
+                        w->y + first * w->gate.channels * (int64_t)hrf_dtype_size(w->gate.type),
+                        w->gate.channels);
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
-    (void)err;
     const struct gate_kernel *k = (const struct gate_kernel *)base;
-    const struct hrf_cpu_gate gate = gate_of(k, call);
-    const int64_t pixel_bytes = gate.channels * (int64_t)hrf_dtype_size(gate.type);
-    const struct hrf_part_queues parts = hrf_part_queues_begin(
-        call->workspace, k->backend->n_threads, hrf_ceil_div(k->n_pixels, k->part));
-#pragma omp parallel
-    for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
-        const int64_t first = i * k->part;
-        hrf_cpu_gate_pixels(&gate, first, hrf_least(k->part, k->n_pixels - first),
-                            (char *)call->output + first * pixel_bytes, gate.channels);
-    }
+    const struct work work = { k, gate_of(k, call), call->output };
+    (void)err;
+    hrf_parts_run(call->workspace, k->n_threads, hrf_ceil_div(k->n_pixels, k->part), 0, run_part,
+                  &work);
     return HRF_OK;
 }
 
@@ -99,39 +109,36 @@ static int32_t image_of(const struct hrf_graph *graph, const struct hrf_node *no
     return -1;
 }
 
-bool hrf_cpu_gate_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    if (node->op != HRF_OP_MUL || !hrf_cpu_has_avx512() || y->shape.rank != 4 ||
-        hrf_shape_count(&y->shape) == 0 || image_of(graph, node) < 0 ||
-        (y->dtype != HRF_F32 && y->dtype != HRF_F16 && y->dtype != HRF_B16))
-        return false;
+    if (y->shape.rank != 4 || hrf_shape_count(&y->shape) == 0 || image_of(graph, node) < 0)
+        return "it is no product of an image and a factor a channel";
     for (int32_t i = 0; i < 2; i++) {
         const struct hrf_value *x = &graph->values[node->inputs[i]];
         if (x->data != NULL || x->dtype != y->dtype)
-            return false;
+            return "its inputs are constants or of another type";
     }
-    return true;
+    return NULL;
 }
 
-enum hrf_status hrf_cpu_gate_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
-                                     const struct hrf_node *node, struct hrf_kernel **out,
-                                     struct hrf_error *err)
+static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                               const struct hrf_graph *graph, const struct hrf_node *node,
+                               struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)err;
+    (void)row;
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     const int64_t *dims = y->shape.dims;
     struct gate_kernel *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){
         .run = run,
         .destroy = destroy,
         .can_fuse = can_fuse,
         .run_fused = run_fused,
-        .implementation = HRF_CPU_NAME(y->dtype, "gate:avx512"),
-        .workspace_bytes = (size_t)backend->n_threads * sizeof(struct hrf_part_queue),
+        .workspace_bytes = hrf_parts_workspace(backend->n_threads, 0),
     };
-    k->backend = backend;
+    k->n_threads = backend->n_threads;
     k->image = image_of(graph, node);
     k->factors = 1 - k->image;
     k->gate = (struct hrf_cpu_gate){ .type = y->dtype,
@@ -145,3 +152,12 @@ enum hrf_status hrf_cpu_gate_compile(struct hrf_backend *backend, const struct h
     *out = &k->base;
     return HRF_OK;
 }
+
+const struct hrf_kernel_row hrf_cpu_gate = {
+    .name = "gate:avx512",
+    HRF_ROW_OPS(HRF_OP_MUL),
+    .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
+    .isa = HRF_ISA_AVX512,
+    .misfit = misfit,
+    .compile = compile,
+};

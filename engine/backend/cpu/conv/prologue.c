@@ -5,24 +5,21 @@
 
 #include <string.h>
 
-enum hrf_status hrf_cpu_prologue_init(struct hrf_cpu_prologue *p, const struct hrf_graph *graph,
-                                      const struct hrf_node *node, struct hrf_error *err)
+void hrf_cpu_prologue_init(struct hrf_cpu_prologue *p, const struct hrf_graph *graph,
+                           const struct hrf_node *node)
 {
     const struct hrf_prologue *a = &node->attributes.prologue;
     *p = (struct hrf_cpu_prologue){ .factors = NULL };
     if (!hrf_node_has_prologue(node))
-        return HRF_OK;
+        return;
     const size_t n = (size_t)graph->values[node->inputs[HRF_CONV_X]].shape.dims[1];
     p->factors = hrf_alloc_array(n + 1, sizeof *p->factors);
     p->shifts = hrf_alloc_array(n + 1, sizeof *p->shifts);
-    if (p->factors == NULL || p->shifts == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "prologue of node '%s'", node->name);
     memcpy(p->factors, hrf_cpu_constant(graph, node, HRF_CONV_FACTORS), n * sizeof *p->factors);
     memcpy(p->shifts, hrf_cpu_constant(graph, node, HRF_CONV_SHIFTS), n * sizeof *p->shifts);
     p->activation = (struct hrf_epilogue){
         .activation = a->activation, .low = a->low, .high = a->high, .slope = a->slope
     };
-    return HRF_OK;
 }
 
 void hrf_cpu_prologue_release(struct hrf_cpu_prologue *p)

@@ -13,11 +13,9 @@ struct hrf_cpu_prologue {
     struct hrf_epilogue activation; /* only what it says of the activation */
 };
 
-/* Copies the node's, if it has one. Release also after a failure. */
-HRF_CHECKED enum hrf_status hrf_cpu_prologue_init(struct hrf_cpu_prologue *prologue,
-                                                  const struct hrf_graph *graph,
-                                                  const struct hrf_node *node,
-                                                  struct hrf_error *err);
+/* Copies the node's, if it has one. */
+void hrf_cpu_prologue_init(struct hrf_cpu_prologue *prologue, const struct hrf_graph *graph,
+                           const struct hrf_node *node);
 void hrf_cpu_prologue_release(struct hrf_cpu_prologue *prologue);
 static inline bool hrf_cpu_prologue_is_there(const struct hrf_cpu_prologue *prologue)
 {

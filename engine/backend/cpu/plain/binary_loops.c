@@ -3,7 +3,7 @@
 #include "engine/backend/cpu/plain/binary.h"
 
 #ifdef __AVX512F__
-#include "engine/backend/cpu/avx512/number_avx512.h"
+#include "engine/backend/cpu/avx512/vector_avx512.h"
 #endif
 
 #define JOIN(what, set)   hrf_binary_##what##_##set

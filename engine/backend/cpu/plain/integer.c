@@ -409,15 +409,9 @@ static void (*function_of(enum hrf_op op, bool along_axis))(const struct hrf_int
     }
 }
 
-bool hrf_integer_supports(const struct hrf_graph *graph, const struct hrf_node *node,
-                          struct hrf_error *err)
+bool hrf_integer_has(enum hrf_op op)
 {
-    (void)graph;
-    if (function_of(node->op, false) != NULL || hrf_op_is_move(node->op))
-        return true;
-    hrf_error_set(err, HRF_E_UNSUPPORTED, "node '%s': the operator %s has no INT8 kernel",
-                  node->name, hrf_op_name(node->op));
-    return false;
+    return function_of(op, false) != NULL;
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -457,28 +451,26 @@ static void prepare_batch_norm(struct hrf_integer_kernel *kernel)
     }
 }
 
-static enum hrf_status prepare(struct hrf_integer_kernel *kernel, struct hrf_error *err)
+static void prepare(struct hrf_integer_kernel *kernel)
 {
     const struct hrf_spec *spec = kernel->spec;
-    if (kernel->function == run_conv)
-        return hrf_requantize_create(spec, &kernel->requantize, err);
+    if (kernel->function == run_conv) {
+        kernel->requantize = hrf_requantize_create(spec);
+        return;
+    }
     if (spec->op == HRF_OP_BATCH_NORM) {
         const size_t channels = (size_t)spec->output.shape.dims[1];
         kernel->factors = hrf_alloc_array(channels, sizeof(float));
         kernel->shifts = hrf_alloc_array(channels, sizeof(float));
-        if (kernel->factors == NULL || kernel->shifts == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
         prepare_batch_norm(kernel);
-        return HRF_OK;
+        return;
     }
     if (kernel->function == hrf_integer_binary) {
         if (!hrf_integer_looks_pairs_up(spec))
-            return HRF_OK;
+            return;
         kernel->pairs = hrf_alloc_array(256, 256);
-        if (kernel->pairs == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
         hrf_integer_fill_pairs(spec, kernel->pairs);
-        return HRF_OK;
+        return;
     }
     if (kernel->function == hrf_integer_pool || kernel->function == hrf_integer_global_pool) {
         kernel->slots = SLOTS;
@@ -486,31 +478,26 @@ static enum hrf_status prepare(struct hrf_integer_kernel *kernel, struct hrf_err
                                        sizeof(int32_t);
     }
     if (spec->inputs[0].dtype == HRF_F32 || spec->output.dtype == HRF_F32)
-        return HRF_OK;
+        return;
     kernel->tables = hrf_alloc_array((size_t)spec->n_inputs, sizeof *kernel->tables);
-    if (kernel->tables == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
     for (int32_t i = 0; i < spec->n_inputs && spec->op != HRF_OP_LOOKUP; i++)
         fill_table(spec, i, kernel->tables[i]);
     if (spec->op == HRF_OP_LOOKUP)
         memcpy(kernel->tables[0], spec->inputs[1].constant, sizeof kernel->tables[0]);
-    return HRF_OK;
 }
 
-enum hrf_status hrf_integer_compile(const struct hrf_graph *graph, const struct hrf_node *node,
+enum hrf_status hrf_integer_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                    const struct hrf_graph *graph, const struct hrf_node *node,
                                     struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)row, (void)backend;
     struct hrf_integer_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    if (kernel == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    kernel->base = (struct hrf_kernel){ .run = run,
-                                        .destroy = destroy,
-                                        .implementation = "integer" };
+    kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
     kernel->function = function_of(node->op,
                                    graph->values[node->outputs[0]].quantization.scale <= 0);
-    HRF_TRY(prepare(kernel, err));
+    prepare(kernel);
     kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
     *out = owned;
     owned = NULL;

@@ -8,7 +8,7 @@
 /* One output pixel: every channel side by side. */
 struct pooled {
     int32_t *sums; /* [channels]; NULL: the largest are asked for */
-    uint8_t *most; /* [channels], as ordered bytes (signed ones with their top bit turned) */
+    uint8_t *most; /* [channels], as ordered bytes (signed ones with their top bit transposed) */
     int64_t count;
 };
 

@@ -103,6 +103,8 @@ static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
                      const int64_t out_strides[HRF_MAX_RANK])
 {
     int64_t strides[2][HRF_MAX_RANK];
+    if (hrf_shape_count(shape) == 0)
+        return;
     memcpy(strides[0], out_strides, sizeof strides[0]);
     memcpy(strides[1], in_strides, sizeof strides[1]);
     struct hrf_walk walk;
@@ -188,7 +190,7 @@ static void run_reshape(const struct hrf_spec *spec, const struct hrf_kernel_cal
     const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
     const size_t size = element_size(spec);
     const void *x = hrf_spec_data(spec, call, 0);
-    if (spec->attributes.of_pixels) { /* which is the memory's */
+    if (spec->attributes.channels_last) { /* which is the memory's */
         copy_all(x, call->output, hrf_shape_count(out) * (int64_t)size);
     } else if (hrf_layout_is_onnx(in)) {
         hrf_layout_from_onnx(out, size, x, call->output);
@@ -220,22 +222,22 @@ static void run_slice(const struct hrf_spec *spec, const struct hrf_kernel_call 
     hrf_layout_strides(&spec->output.shape, out);
     for (int32_t i = 0; i < attributes->n_axes; i++) {
         const int64_t axis = attributes->axes[i];
-        first += attributes->starts[i] * in[axis];
-        in[axis] *= attributes->steps[i] != 0 ? attributes->steps[i] : 1;
+        first += attributes->slice.starts[i] * in[axis];
+        in[axis] *= attributes->slice.steps[i] != 0 ? attributes->slice.steps[i] : 1;
     }
-    if (hrf_shape_count(&spec->output.shape) > 0)
-        copy_box(&spec->output.shape, element_size(spec), x + first * (int64_t)element_size(spec),
-                 in, call->output, out);
+    copy_box(&spec->output.shape, element_size(spec), x + first * (int64_t)element_size(spec), in,
+             call->output, out);
 }
 
-/* A part of the pixels that DEPTH_TO_SPACE gives: those behind window.pad_begin. */
+/* A part of the pixels that DEPTH_TO_SPACE gives: those behind block.skip. */
 static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
     const struct hrf_attributes *a = &spec->attributes;
-    const int64_t block = a->size, channels = out->dims[1], size = (int64_t)element_size(spec);
+    const int64_t block = a->block.size, channels = out->dims[1],
+                  size = (int64_t)element_size(spec);
     const int64_t from = spec->inputs[0].pixel_stride, to = spec->output.pixel_stride;
-    const int64_t *cut = a->window.pad_begin;
+    const int64_t *cut = a->block.skip;
     const char *x = hrf_spec_data(spec, call, 0);
     char *y = call->output;
 #pragma omp parallel for schedule(static)
@@ -247,8 +249,8 @@ static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_
             const int64_t column = u + cut[1], place = at % block * block + column % block;
             const char *pixel = line + column / block * from * size;
             copy_strided((size_t)size, channels, y + (row * out->dims[3] + u) * to * size, 1,
-                         pixel + place * (a->column_row_depth ? 1 : channels) * size,
-                         a->column_row_depth ? block * block : 1);
+                         pixel + place * (a->block.column_row_depth ? 1 : channels) * size,
+                         a->block.column_row_depth ? block * block : 1);
         }
     }
 }
@@ -256,8 +258,10 @@ static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_
 static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     if (spec->op == HRF_OP_DEPTH_TO_SPACE &&
-        (spec->output.shape.dims[2] != spec->inputs[0].shape.dims[2] * spec->attributes.size ||
-         spec->output.shape.dims[3] != spec->inputs[0].shape.dims[3] * spec->attributes.size)) {
+        (spec->output.shape.dims[2] !=
+             spec->inputs[0].shape.dims[2] * spec->attributes.block.size ||
+         spec->output.shape.dims[3] !=
+             spec->inputs[0].shape.dims[3] * spec->attributes.block.size)) {
         run_cut_blocks(spec, call);
         return;
     }
@@ -270,7 +274,7 @@ static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call
 static void gather_rows(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     enum { PIECE = 64 }; /* rows */
-    const int64_t bytes = spec->attributes.size * (int64_t)element_size(spec);
+    const int64_t bytes = spec->attributes.row_size * (int64_t)element_size(spec);
     const int64_t n = hrf_shape_count(&spec->inputs[1].shape);
     const int32_t *from = spec->inputs[1].constant;
     const char *x = hrf_spec_data(spec, call, 0);
@@ -288,7 +292,7 @@ static void gather_rows(const struct hrf_spec *spec, const struct hrf_kernel_cal
 
 static void run_gather(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    if (spec->attributes.of_pixels) {
+    if (spec->attributes.channels_last) {
         gather_rows(spec, call);
         return;
     }
@@ -385,13 +389,13 @@ static void copy_outwards(const struct hrf_spec *spec, const struct hrf_kernel_c
         int64_t first = 0;
         for (int32_t i = axis + 1; i < rank; i++) {
             slab.dims[i] = spec->inputs[0].shape.dims[i];
-            first += a->pads[i] * out[i];
+            first += a->pad.sizes[i] * out[i];
         }
         slab.dims[axis] = 1;
         for (int64_t k = 0; k < spec->output.shape.dims[axis]; k++) {
-            if (k >= a->pads[axis] && k < a->pads[axis] + size)
+            if (k >= a->pad.sizes[axis] && k < a->pad.sizes[axis] + size)
                 continue;
-            const int64_t from = copied_from(a->pad_mode, k, a->pads[axis], size);
+            const int64_t from = copied_from(a->pad.mode, k, a->pad.sizes[axis], size);
             char *y = call->output;
             copy_box(&slab, (size_t)bytes, y + (first + from * out[axis]) * bytes, out,
                      y + (first + k * out[axis]) * bytes, out);
@@ -406,22 +410,23 @@ static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     const int64_t bytes = (int64_t)element_size(spec);
     hrf_layout_strides(&spec->inputs[0].shape, in);
     hrf_layout_strides(&spec->output.shape, out);
-    if (attributes->pad_mode == HRF_PAD_CONSTANT)
-        fill(spec, attributes->value, call->output);
+    if (attributes->pad.mode == HRF_PAD_CONSTANT)
+        fill(spec, attributes->pad.value, call->output);
     struct hrf_shape kept = spec->inputs[0].shape; /* what negative pads leave of it */
     int64_t skipped = 0;
     for (int32_t i = 0; i < attributes->n_axes; i++) {
         const int32_t axis = attributes->n_axes == spec->output.shape.rank
                                  ? i
                                  : (int32_t)attributes->axes[i];
-        const int64_t begin = attributes->pads[i], end = attributes->pads[attributes->n_axes + i];
+        const int64_t begin = attributes->pad.sizes[i],
+                      end = attributes->pad.sizes[attributes->n_axes + i];
         first += begin > 0 ? begin * out[axis] : 0;
         skipped += begin < 0 ? -begin * in[axis] : 0;
         kept.dims[axis] += (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
     }
     copy_box(&kept, (size_t)bytes, (const char *)hrf_spec_data(spec, call, 0) + skipped * bytes, in,
              (char *)call->output + first * bytes, out);
-    if (attributes->pad_mode != HRF_PAD_CONSTANT)
+    if (attributes->pad.mode != HRF_PAD_CONSTANT)
         copy_outwards(spec, call);
 }
 
@@ -473,20 +478,19 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(base);
 }
 
-enum hrf_status hrf_move_compile(const struct hrf_graph *graph, const struct hrf_node *node,
+enum hrf_status hrf_move_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                 const struct hrf_graph *graph, const struct hrf_node *node,
                                  struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)row, (void)backend;
     HRF_AUTO(hrf_spec) spec = NULL;
     HRF_TRY(hrf_spec_create(graph, node, &spec, err));
     struct move_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    if (kernel == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     kernel->base = (struct hrf_kernel){ .run = run,
                                         .destroy = destroy,
-                                        .implementation = "move",
                                         .weight_bytes = hrf_spec_constant_bytes(spec) };
     if (spec->op != HRF_OP_DEPTH_TO_SPACE && spec->op != HRF_OP_SPACE_TO_DEPTH &&
-        !spec->attributes.of_pixels && !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
+        !spec->attributes.channels_last && !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
         !hrf_layout_is_onnx(&spec->output.shape))
         kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
                                        element_size(spec);

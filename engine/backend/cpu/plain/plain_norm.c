@@ -62,7 +62,7 @@ static void find_moments(const float *x, const int64_t *offsets, bool is_dense, 
 static struct hrf_shape norm_shape(const struct hrf_spec *spec)
 {
     const struct hrf_shape *y = &spec->output.shape;
-    if (!spec->attributes.of_pixels)
+    if (!spec->attributes.of_each_pixel)
         return *y;
     return (struct hrf_shape){ .rank = 2,
                                .dims = { y->dims[0] * y->dims[2] * y->dims[3], y->dims[1] } };
@@ -120,7 +120,7 @@ enum hrf_status hrf_cpu_group_norm(const struct hrf_spec *spec, const struct hrf
     (void)err;
     const struct hrf_shape *shape = &spec->output.shape;
     const int64_t channels = shape->dims[1], pixels = inner_count(shape, 2);
-    const int64_t groups = spec->attributes.group > 0 ? spec->attributes.group : channels;
+    const int64_t groups = spec->attributes.n_groups > 0 ? spec->attributes.n_groups : channels;
     const int64_t each = channels / groups, n = each * pixels;
     /* Of rank 4 the channels of a pixel lie side by side, otherwise the pixels of a channel. */
     const int64_t pixel_step = shape->rank == 4 ? channels : 1;

@@ -57,21 +57,19 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-enum hrf_status hrf_resize_compile(const struct hrf_graph *graph, const struct hrf_node *node,
+enum hrf_status hrf_resize_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                   const struct hrf_graph *graph, const struct hrf_node *node,
                                    struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)row, (void)backend;
     struct resize_kernel *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy, .implementation = "resize" };
+    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     k->n_taps = hrf_resize_n(&k->spec->attributes.resize);
     for (int axis = 0; axis < 2; axis++) {
         const size_t n_out = (size_t)k->spec->output.shape.dims[2 + axis];
         k->taps[axis] = hrf_alloc_array(n_out, sizeof *k->taps[axis]);
-        if (k->taps[axis] == NULL)
-            return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
         hrf_resize_taps(k->spec, axis, k->taps[axis]);
     }
     *out = owned;

@@ -77,7 +77,7 @@ static void finish_integers(const struct hrf_spec *spec, const int32_t *sums, ui
     const float ratio = x->quantization.scale / y->quantization.scale;
     const int64_t n = hrf_shape_count(&y->shape);
     for (int64_t i = 0; i < n; i++) {
-        const float steps = (float)sums[i] * ratio / (float)spec->attributes.size;
+        const float steps = (float)sums[i] * ratio / (float)spec->attributes.n_pixels;
         out[i] = (uint8_t)(hrf_saturate(steps, y->dtype, y->quantization.zero_point) & 0xff);
     }
 }
@@ -87,7 +87,7 @@ static void finish_floats(const struct hrf_spec *spec, const double *sums, char 
     const int64_t n = hrf_shape_count(&spec->output.shape);
     const int64_t size = (int64_t)hrf_dtype_size(spec->output.dtype);
     for (int64_t i = 0; i < n; i++) {
-        const float mean = (float)(sums[i] / (double)spec->attributes.size);
+        const float mean = (float)(sums[i] / (double)spec->attributes.n_pixels);
         if (spec->output.dtype == HRF_F32)
             ((float *)out)[i] = mean;
         else
@@ -115,15 +115,13 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(base);
 }
 
-enum hrf_status hrf_partial_compile(const struct hrf_graph *graph, const struct hrf_node *node,
+enum hrf_status hrf_partial_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                    const struct hrf_graph *graph, const struct hrf_node *node,
                                     struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)row, (void)backend;
     struct partial_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    if (kernel == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
-    kernel->base = (struct hrf_kernel){ .run = run,
-                                        .destroy = destroy,
-                                        .implementation = "partial" };
+    kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
     *out = owned;

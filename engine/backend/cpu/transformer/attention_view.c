@@ -1,34 +1,5 @@
-/* attention_view.c - see attention.h. */
+/* attention_view.c - where the matrices of a head lie (attention.h). */
 #include "engine/backend/cpu/transformer/attention.h"
-
-static const struct hrf_shape *shape_of(const struct hrf_spec *spec, int which)
-{
-    return which == HRF_HEAD_Y      ? &spec->output.shape
-           : which == HRF_HEAD_MASK ? &spec->inputs[HRF_ATTENTION_MASK].shape
-                                    : &spec->inputs[which].shape;
-}
-
-/* The heads stand in the channels of [N][T][C]. */
-static bool is_of_tokens(const struct hrf_spec *spec)
-{
-    return hrf_attention_is_of_tokens(&spec->attributes);
-}
-
-/* What the leading axes of the scores are. */
-static struct hrf_shape leads_of(const struct hrf_spec *spec)
-{
-    struct hrf_shape leads = spec->output.shape;
-    leads.rank -= 2;
-    if (is_of_tokens(spec))
-        leads = (struct hrf_shape){ .rank = 2, .dims = { leads.dims[0], spec->attributes.group } };
-    return leads;
-}
-
-static struct hrf_head_matrix tokens_matrix(const struct hrf_spec *spec, int which)
-{
-    const struct hrf_shape *shape = shape_of(spec, which);
-    return (struct hrf_head_matrix){ shape->dims[1], spec->attributes.size, shape->dims[2], 1 };
-}
 
 static struct hrf_head_matrix last_axes(const struct hrf_shape *shape)
 {
@@ -39,10 +10,9 @@ static struct hrf_head_matrix last_axes(const struct hrf_shape *shape)
                                      strides[last] };
 }
 
-static struct hrf_head_matrix mask_matrix(const struct hrf_spec *spec, int64_t queries,
+static struct hrf_head_matrix mask_matrix(const struct hrf_shape *mask, int64_t queries,
                                           int64_t keys)
 {
-    const struct hrf_shape *mask = shape_of(spec, HRF_HEAD_MASK);
     int64_t strides[HRF_MAX_RANK];
     hrf_layout_strides(mask, strides);
     struct hrf_head_matrix m = { queries, keys, 0, 0 };
@@ -53,44 +23,82 @@ static struct hrf_head_matrix mask_matrix(const struct hrf_spec *spec, int64_t q
     return m;
 }
 
-void hrf_head_view(const struct hrf_spec *spec, struct hrf_head_view *out)
+/* The leading axes of a tensor are the view's, and may be shorter: each head of it then serves as
+ * many. The masks of windows repeat for each image instead. */
+static void find_axes(struct hrf_head_view *view, int which, const struct hrf_shape *shape,
+                      bool repeats)
 {
-    const struct hrf_shape leads = leads_of(spec);
-    *out = (struct hrf_head_view){ .n_heads = hrf_shape_count(&leads) };
-    for (int i = HRF_HEAD_Q; i <= HRF_HEAD_Y; i++)
-        out->of[i] = is_of_tokens(spec) ? tokens_matrix(spec, i) : last_axes(shape_of(spec, i));
-    if (spec->attributes.transpose_b) {
-        const struct hrf_head_matrix k = out->of[HRF_HEAD_K];
-        out->of[HRF_HEAD_K] = (struct hrf_head_matrix){ k.columns, k.rows, k.column, k.row };
+    int64_t strides[HRF_MAX_RANK];
+    const int32_t n_missing = view->n_axes + 2 - shape->rank;
+    hrf_layout_strides(shape, strides);
+    for (int32_t i = 0; i < view->n_axes; i++) {
+        struct hrf_head_axis *axis = &view->axes[which][i];
+        *axis = (struct hrf_head_axis){ 1, 1, 0 };
+        if (i < n_missing || shape->dims[i - n_missing] == 0)
+            continue;
+        axis->size = shape->dims[i - n_missing];
+        axis->step = strides[i - n_missing];
+        axis->divisor = repeats && i == 0 ? 1 : view->dims[i] / axis->size;
     }
-    if (hrf_spec_has(spec, HRF_ATTENTION_MASK))
-        out->of[HRF_HEAD_MASK] = mask_matrix(spec, out->of[HRF_HEAD_Q].rows,
-                                             out->of[HRF_HEAD_K].rows);
 }
 
-int64_t hrf_head_begin(const struct hrf_spec *spec, int which, int64_t head)
+/* Q, K, V or Y whose heads stand in the channels of [N][T][C]. */
+static void find_tokens(const struct hrf_attributes *a, int which, const struct hrf_shape *shape,
+                        struct hrf_head_view *view)
 {
-    const struct hrf_attributes *a = &spec->attributes;
-    const struct hrf_shape *x = shape_of(spec, which);
-    if (is_of_tokens(spec) && which != HRF_HEAD_MASK) {
-        const int64_t image = head / a->group * x->dims[1] * x->dims[2], place = head % a->group;
-        return image +
-               (which == HRF_HEAD_Y ? place * a->size : a->starts[which] + place * a->steps[which]);
-    }
-    const struct hrf_shape leads = leads_of(spec);
-    int64_t strides[HRF_MAX_RANK], at = 0;
-    const int32_t missing = leads.rank + 2 - x->rank;
-    hrf_layout_strides(x, strides);
-    /* Leading axes may be shorter, or 1: each head of x then serves as many. */
-    for (int32_t i = leads.rank - 1; i >= 0; i--) {
-        const int64_t place = head % leads.dims[i];
-        head /= leads.dims[i];
-        if (i < missing)
+    const bool is_y = which == HRF_HEAD_Y;
+    view->of[which] = (struct hrf_head_matrix){ shape->dims[1], a->attention.head_size,
+                                                shape->dims[2], 1 };
+    view->first[which] = is_y ? 0 : a->attention.first[which];
+    view->axes[which][0] = (struct hrf_head_axis){ 1, shape->dims[0],
+                                                   shape->dims[1] * shape->dims[2] };
+    view->axes[which][1] = (struct hrf_head_axis){ 1, a->attention.heads,
+                                                   is_y ? a->attention.head_size
+                                                        : a->attention.stride[which] };
+}
+
+void hrf_head_view(const struct hrf_graph *graph, const struct hrf_node *node,
+                   struct hrf_head_view *out)
+{
+    const struct hrf_attributes *a = &node->attributes;
+    const bool of_tokens = node->op != HRF_OP_ATTENTION;
+    const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
+    struct hrf_shape axes = *y;
+    axes.rank -= 2;
+    if (of_tokens)
+        axes = (struct hrf_shape){ .rank = 2, .dims = { y->dims[0], a->attention.heads } };
+    *out = (struct hrf_head_view){ .n_heads = hrf_shape_count(&axes), .n_axes = axes.rank };
+    for (int32_t i = 0; i < axes.rank; i++)
+        out->dims[i] = axes.dims[i];
+    for (int which = HRF_HEAD_Q; which <= HRF_HEAD_Y; which++) {
+        const struct hrf_shape *shape = which == HRF_HEAD_Y
+                                            ? y
+                                            : &graph->values[node->inputs[which]].shape;
+        if (of_tokens) {
+            find_tokens(a, which, shape, out);
             continue;
-        const int64_t size = x->dims[i - missing];
-        /* The masks of windows repeat for each image. */
-        const bool repeats = which == HRF_HEAD_MASK && i == 0 && a->mask_repeats;
-        at += (repeats ? place % size : place / (leads.dims[i] / size)) * strides[i - missing];
+        }
+        out->of[which] = last_axes(shape);
+        find_axes(out, which, shape, false);
+    }
+    struct hrf_head_matrix *k = &out->of[HRF_HEAD_K];
+    if (a->attention.transpose_k)
+        *k = (struct hrf_head_matrix){ k->columns, k->rows, k->column, k->row };
+    const int32_t mask = hrf_node_input(node, HRF_ATTENTION_MASK);
+    if (mask != HRF_NO_VALUE) {
+        const struct hrf_shape *shape = &graph->values[mask].shape;
+        out->of[HRF_HEAD_MASK] = mask_matrix(shape, out->of[HRF_HEAD_Q].rows, k->rows);
+        find_axes(out, HRF_HEAD_MASK, shape, a->attention.mask_repeats);
+    }
+}
+
+int64_t hrf_head_begin(const struct hrf_head_view *view, int which, int64_t head)
+{
+    int64_t at = view->first[which];
+    for (int32_t i = view->n_axes - 1; i >= 0; i--) {
+        const struct hrf_head_axis *axis = &view->axes[which][i];
+        at += head % view->dims[i] / axis->divisor % axis->size * axis->step;
+        head /= view->dims[i];
     }
     return at;
 }

@@ -1,7 +1,7 @@
-/* byte_attention_loops.c - one head of byte_attention.h, for one instruction set. */
+/* byte_attention_loops.c - the form of byte_attention.h, for one instruction set, whose name is
+ * HRF_INSTRUCTION_SET. */
 #include "engine/backend/cpu/transformer/byte_attention.h"
 
-#include <math.h>
 #include <string.h>
 
 #ifdef __AVX512VNNI__
@@ -13,76 +13,96 @@
 
 enum { COLUMNS = 16, ROWS = 4 }; /* that stand together on the right side */
 
-static int64_t up(int64_t n, int64_t multiple)
+/* Keys, and channels of a head, filled up to whole columns. */
+static int64_t keys_of(const struct hrf_attention *k)
 {
-    return (n + multiple - 1) / multiple * multiple;
+    return hrf_whole_lines(k->keys);
 }
 
-/* The parts of the workspace. */
-struct buffers {
-    int8_t *k, *v;                         /* right sides */
-    int32_t *k_terms, *v_terms;            /* what each of their columns adds to a sum */
-    uint8_t *q, *weights;                  /* left sides, HRF_BYTE_QUERIES rows */
-    int32_t *sums;                         /* [HRF_BYTE_QUERIES][columns] */
-    uint32_t *exponentials;                /* of one query */
-    int64_t q_row, weights_row, n_columns; /* bytes; sums of a row */
-};
-
-static struct buffers lay_out(const struct hrf_byte_attention *a)
+static int64_t channels_of(const struct hrf_attention *k)
 {
-    const int64_t keys = up(a->n_keys, COLUMNS), depth = up(a->depth, COLUMNS);
-    const int64_t wide = keys > depth ? keys : depth;
-    char *at = a->workspace;
-    struct buffers b = { .q_row = depth, .weights_row = keys, .n_columns = wide };
-    b.k_terms = (int32_t *)(void *)at, at += keys * 4;
-    b.v_terms = (int32_t *)(void *)at, at += depth * 4;
-    b.sums = (int32_t *)(void *)at, at += HRF_BYTE_QUERIES * wide * 4;
-    b.exponentials = (uint32_t *)(void *)at, at += keys * 4;
-    b.k = (int8_t *)at, at += keys * depth;
-    b.v = (int8_t *)at, at += keys * depth;
-    b.q = (uint8_t *)at, at += HRF_BYTE_QUERIES * depth;
-    b.weights = (uint8_t *)at;
-    return b;
+    return hrf_whole_lines(k->view.of[HRF_HEAD_V].columns);
 }
 
-/* Row i of the matrix, depth bytes of it that exist, as a column of a right side. */
-static void pack_keys(const struct hrf_byte_attention *a, const struct buffers *b)
+static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
 {
-    const int64_t keys = up(a->n_keys, COLUMNS), depth = up(a->depth, COLUMNS);
-    memset(b->k, 0, (size_t)(keys * depth));
-    for (int64_t i = 0; i < a->n_keys; i++) {
-        const uint8_t *x = a->k.data + i * a->k.row;
-        int8_t *to = b->k + i / COLUMNS * COLUMNS * depth + i % COLUMNS * ROWS;
+    const int64_t keys = keys_of(k), channels = channels_of(k);
+    bytes[HRF_PACKED_KEYS] = bytes[HRF_PACKED_VALUES] = keys * channels;
+    bytes[HRF_KEY_TERMS] = bytes[HRF_OF_KEYS] = keys * 4; /* exponentials of a query */
+    bytes[HRF_VALUE_TERMS] = channels * 4;
+    bytes[HRF_QUERIES] = k->block * channels;
+    bytes[HRF_WEIGHTS] = k->block * keys;
+    bytes[HRF_SCORES] = k->block * k->score_row * 4;
+}
+
+static const uint8_t *row_of(const struct hrf_attention_tile *t, int which, int64_t i)
+{
+    return (const uint8_t *)hrf_spec_data(t->of->spec, t->call, which) + t->begin[which] +
+           i * t->of->view.of[which].row;
+}
+
+/* Row i of the matrix as a column of a right side. A term is what its column adds to a sum. */
+static void pack_keys(struct hrf_attention_tile *t)
+{
+    const struct hrf_byte_attention *a = t->of->constants;
+    const int64_t depth = t->of->view.of[HRF_HEAD_K].columns, channels = channels_of(t->of);
+    int32_t *terms = t->buffer[HRF_KEY_TERMS];
+    memset(t->buffer[HRF_PACKED_KEYS], 0, (size_t)(keys_of(t->of) * channels));
+    for (int64_t i = 0; i < t->n_keys; i++) {
+        const uint8_t *x = row_of(t, HRF_HEAD_K, i);
+        int8_t *to = (int8_t *)t->buffer[HRF_PACKED_KEYS] + i / COLUMNS * COLUMNS * channels +
+                     i % COLUMNS * ROWS;
         int32_t sum = 0;
-        for (int64_t c = 0; c < a->depth; c++) {
+        for (int64_t c = 0; c < depth; c++) {
             const int8_t byte = (int8_t)(x[c] ^ a->k.flip);
             to[c / ROWS * COLUMNS * ROWS + c % ROWS] = byte;
             sum += byte;
         }
-        b->k_terms[i] = a->q.zero * ((int32_t)a->depth * a->k.zero - sum);
+        terms[i] = a->q.zero * ((int32_t)depth * a->k.zero - sum);
     }
 }
 
-static void pack_values(const struct hrf_byte_attention *a, const struct buffers *b)
+static void pack_values(struct hrf_attention_tile *t)
 {
-    const int64_t keys = up(a->n_keys, COLUMNS), depth = up(a->depth, COLUMNS);
-    memset(b->v, 0, (size_t)(keys * depth));
-    for (int64_t c = 0; c < a->depth; c++)
-        b->v_terms[c] = 0;
-    for (int64_t i = 0; i < a->n_keys; i++) {
-        const uint8_t *x = a->v.data + i * a->v.row;
-        for (int64_t c0 = 0; c0 < a->depth; c0 += COLUMNS) {
-            const int64_t n = a->depth - c0 < COLUMNS ? a->depth - c0 : COLUMNS;
-            int8_t *to = b->v + c0 * keys + i / ROWS * COLUMNS * ROWS + i % ROWS;
+    const struct hrf_byte_attention *a = t->of->constants;
+    const int64_t depth = t->of->view.of[HRF_HEAD_V].columns, keys = keys_of(t->of);
+    int32_t *terms = t->buffer[HRF_VALUE_TERMS];
+    memset(t->buffer[HRF_PACKED_VALUES], 0, (size_t)(keys * channels_of(t->of)));
+    memset(terms, 0, (size_t)depth * sizeof *terms);
+    for (int64_t i = 0; i < t->n_keys; i++) {
+        const uint8_t *x = row_of(t, HRF_HEAD_V, i);
+        for (int64_t c0 = 0; c0 < depth; c0 += COLUMNS) {
+            const int64_t n = depth - c0 < COLUMNS ? depth - c0 : COLUMNS;
+            int8_t *to = (int8_t *)t->buffer[HRF_PACKED_VALUES] + c0 * keys +
+                         i / ROWS * COLUMNS * ROWS + i % ROWS;
             for (int64_t c = 0; c < n; c++) {
                 const int8_t byte = (int8_t)(x[c0 + c] ^ a->v.flip);
                 to[c * ROWS] = byte;
-                b->v_terms[c0 + c] += byte;
+                terms[c0 + c] += byte;
             }
         }
     }
-    for (int64_t c = 0; c < a->depth; c++)
-        b->v_terms[c] = a->weights_zero * ((int32_t)a->n_keys * a->v.zero - b->v_terms[c]);
+    for (int64_t c = 0; c < depth; c++)
+        terms[c] = a->weights.zero * ((int32_t)t->n_keys * a->v.zero - terms[c]);
+}
+
+static void pack(struct hrf_attention_tile *t)
+{
+    pack_keys(t);
+    pack_values(t);
+    memset(t->buffer[HRF_QUERIES], 0, (size_t)(t->of->block * channels_of(t->of)));
+    memset(t->buffer[HRF_WEIGHTS], 0, (size_t)(t->of->block * keys_of(t->of)));
+}
+
+static void load(struct hrf_attention_tile *t)
+{
+    const uint8_t flip = ((const struct hrf_byte_attention *)t->of->constants)->q.flip;
+    for (int64_t i = 0; i < t->n; i++) {
+        const uint8_t *x = row_of(t, HRF_HEAD_Q, t->first + i);
+        uint8_t *to = (uint8_t *)t->buffer[HRF_QUERIES] + i * channels_of(t->of);
+        for (int64_t c = 0; c < t->of->view.of[HRF_HEAD_Q].columns; c++)
+            to[c] = x[c] ^ flip;
+    }
 }
 
 /* sums = left [HRF_BYTE_QUERIES][depth] times right, for n_columns, both filled up with zeros. */
@@ -134,9 +154,16 @@ static void multiply(const uint8_t *left, int64_t left_row, const int8_t *right,
                       sums + c, sums_row);
 }
 
+static void score(struct hrf_attention_tile *t)
+{
+    const int64_t channels = channels_of(t->of);
+    multiply(t->buffer[HRF_QUERIES], channels, t->buffer[HRF_PACKED_KEYS], channels, keys_of(t->of),
+             t->buffer[HRF_SCORES], t->of->score_row);
+}
+
 static inline int32_t round_to(const struct hrf_byte_steps *s, float t)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding and taking it off rounds half to even */
+    const float magic = 0x1.8p23f; /* adding and taking it off rounds half to even */
     t = t < s->low ? s->low : t;
     t = t > s->high ? s->high : t;
     return (int32_t)((t + magic) - magic) + s->zero;
@@ -151,64 +178,65 @@ static inline int32_t sum_row(const uint8_t *x, int64_t n)
 }
 
 /* Rounds a row of scores, and the softmax of it as weights. */
-static void weigh(const struct hrf_byte_attention *a, const struct buffers *b, int32_t *scores,
-                  int32_t term, uint8_t *weights)
+static void weigh_row(const struct hrf_attention_tile *t, int64_t query, int32_t *scores,
+                      uint8_t *weights)
 {
-    int32_t most = 0;
-    for (int64_t i = 0; i < a->n_keys; i++) {
-        const float t = (float)(scores[i] + b->k_terms[i] + term) * a->scores.factor;
-        scores[i] = round_to(&a->scores, t);
-        most = scores[i] > most ? scores[i] : most;
+    const struct hrf_byte_attention *a = t->of->constants;
+    const int64_t depth = t->of->view.of[HRF_HEAD_Q].columns;
+    const int32_t *terms = t->buffer[HRF_KEY_TERMS];
+    const uint8_t *q = (const uint8_t *)t->buffer[HRF_QUERIES] + query * channels_of(t->of);
+    const int32_t term = -a->k.zero * sum_row(q, depth);
+    uint32_t *exponentials = t->buffer[HRF_OF_KEYS], sum = 0;
+    int32_t largest = 0;
+    for (int64_t i = 0; i < t->n_keys; i++) {
+        scores[i] = round_to(&a->scores, (float)(scores[i] + terms[i] + term) * a->scores.factor);
+        largest = scores[i] > largest ? scores[i] : largest;
     }
-    uint32_t sum = 0;
-    for (int64_t i = 0; i < a->n_keys; i++) {
-        b->exponentials[i] = a->exponentials[most - scores[i]];
-        sum += b->exponentials[i];
+    for (int64_t i = 0; i < t->n_keys; i++) {
+        exponentials[i] = a->exponentials[largest - scores[i]];
+        sum += exponentials[i];
     }
     const float factor = (float)(1 / ((double)sum * a->weight_scale));
-    for (int64_t i = 0; i < a->n_keys; i++)
-        weights[i] = (uint8_t)round_to(&a->weights, (float)(int32_t)b->exponentials[i] * factor);
+    for (int64_t i = 0; i < t->n_keys; i++)
+        weights[i] = (uint8_t)round_to(&a->weights, (float)(int32_t)exponentials[i] * factor);
 }
 
-static void finish(const struct hrf_byte_attention *a, const struct buffers *b, const int32_t *sums,
-                   int32_t term, uint8_t *y)
+static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
 {
-    for (int64_t c = 0; c < a->depth; c++) {
-        const float t = (float)(sums[c] + b->v_terms[c] + term) * a->output.factor;
-        y[c] = (uint8_t)round_to(&a->output, t);
+    for (int64_t i = 0; i < n_rows; i++) {
+        const int64_t query = rows + i - t->rows;
+        weigh_row(t, query, rows[i].scores,
+                  (uint8_t *)t->buffer[HRF_WEIGHTS] + query * keys_of(t->of));
     }
 }
 
-static void load_queries(const struct hrf_byte_attention *a, const struct buffers *b, int64_t first,
-                         int64_t n)
+static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row)
 {
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t *x = a->q.data + (first + i) * a->q.row;
-        for (int64_t c = 0; c < a->depth; c++)
-            b->q[i * b->q_row + c] = x[c] ^ a->q.flip;
+    const struct hrf_byte_attention *a = t->of->constants;
+    const int64_t keys = keys_of(t->of);
+    const int32_t *terms = t->buffer[HRF_VALUE_TERMS], *sums = t->buffer[HRF_SCORES];
+    const uint8_t *weights = t->buffer[HRF_WEIGHTS];
+    uint8_t *to = y;
+    (void)type; /* 8 bits */
+    multiply(weights, keys, t->buffer[HRF_PACKED_VALUES], keys, channels_of(t->of),
+             t->buffer[HRF_SCORES], t->of->score_row);
+    for (int64_t i = 0; i < t->n; i++, weights += keys, sums += t->of->score_row, to += y_row) {
+        const int32_t term = -a->v.zero * sum_row(weights, t->n_keys);
+        for (int64_t c = 0; c < t->of->view.of[HRF_HEAD_V].columns; c++)
+            to[c] = (uint8_t)round_to(&a->output,
+                                      (float)(sums[c] + terms[c] + term) * a->output.factor);
     }
 }
 
-void EXPAND(hrf_byte_attention, HRF_INSTRUCTION_SET)(const struct hrf_byte_attention *a)
-{
-    const struct buffers b = lay_out(a);
-    const int64_t keys = up(a->n_keys, COLUMNS), depth = up(a->depth, COLUMNS);
-    pack_keys(a, &b);
-    pack_values(a, &b);
-    memset(b.q, 0, (size_t)(HRF_BYTE_QUERIES * b.q_row));
-    memset(b.weights, 0, (size_t)(HRF_BYTE_QUERIES * b.weights_row));
-    for (int64_t first = 0; first < a->n_queries; first += HRF_BYTE_QUERIES) {
-        const int64_t rest = a->n_queries - first;
-        const int64_t n = rest < HRF_BYTE_QUERIES ? rest : HRF_BYTE_QUERIES;
-        load_queries(a, &b, first, n);
-        multiply(b.q, b.q_row, b.k, depth, keys, b.sums, b.n_columns);
-        for (int64_t i = 0; i < n; i++)
-            weigh(a, &b, b.sums + i * b.n_columns,
-                  -a->k.zero * sum_row(b.q + i * b.q_row, a->depth), b.weights + i * b.weights_row);
-        multiply(b.weights, b.weights_row, b.v, keys, depth, b.sums, b.n_columns);
-        for (int64_t i = 0; i < n; i++)
-            finish(a, &b, b.sums + i * b.n_columns,
-                   -a->v.zero * sum_row(b.weights + i * b.weights_row, a->n_keys),
-                   a->y + (first + i) * a->y_row);
-    }
-}
+const struct hrf_attention_form EXPAND(hrf_byte_attention, HRF_INSTRUCTION_SET) = {
+    .min_queries = HRF_BYTE_QUERIES,
+    .max_queries = HRF_BYTE_QUERIES,
+    .step = HRF_BYTE_QUERIES,
+    .prepare = hrf_byte_attention_prepare,
+    .measure = measure,
+    .pack = pack,
+    .load = load,
+    .score = score,
+    .weigh = weigh,
+    .sum = sum,
+};

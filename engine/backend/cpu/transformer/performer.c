@@ -8,33 +8,33 @@
 
 #ifdef HRF_BUILD_AVX512
 #define CALL(what, ...)                                                                            \
-    (hrf_cpu_has_avx512() ? hrf_attention_##what##_avx512(__VA_ARGS__)                             \
-                          : hrf_attention_##what##_plain(__VA_ARGS__))
+    (hrf_cpu_has_avx512() ? hrf_performer_##what##_avx512(__VA_ARGS__)                             \
+                          : hrf_performer_##what##_plain(__VA_ARGS__))
 #else
-#define CALL(what, ...) hrf_attention_##what##_plain(__VA_ARGS__)
+#define CALL(what, ...) hrf_performer_##what##_plain(__VA_ARGS__)
 #endif
 
 enum { STRETCH = 1 << 10 }; /* tokens of one piece of work */
 
 struct job {
-    struct hrf_attention a;
+    struct hrf_performer a;
     int64_t n_heads, n_tokens, n_channels, n; /* n: heads of all images */
 };
 
-/* The projection turned and scaled stands in the spec as the constant of its input. */
+/* The projection transposed and scaled stands in the spec as the constant of its input. */
 static struct job job_of(const struct hrf_spec *spec, int32_t projection)
 {
     const struct hrf_shape *x = &spec->inputs[0].shape, *p = &spec->inputs[projection].shape;
-    struct job j = { .n_heads = spec->attributes.group,
+    struct job j = { .n_heads = spec->attributes.performer.heads,
                      .n_tokens = x->dims[2] * x->dims[3],
                      .n_channels = x->dims[1],
-                     .n = x->dims[0] * spec->attributes.group };
-    j.a = (struct hrf_attention){ .projection = spec->inputs[projection].constant,
+                     .n = x->dims[0] * spec->attributes.performer.heads };
+    j.a = (struct hrf_performer){ .projection = spec->inputs[projection].constant,
                                   .d = p->dims[1],
                                   .m = p->dims[0],
                                   .token_stride = x->dims[1],
-                                  .epsilon = (double)spec->attributes.epsilon,
-                                  .exponential = spec->attributes.exponential };
+                                  .epsilon = (double)spec->attributes.performer.epsilon,
+                                  .exponential = spec->attributes.performer.exponential };
     return j;
 }
 
@@ -44,27 +44,26 @@ static int64_t first_of(const struct job *j, int64_t i)
     return i / j->n_heads * j->n_tokens * j->n_channels + i % j->n_heads * j->a.d;
 }
 
-enum hrf_status hrf_cpu_prepare_attention(struct hrf_spec *spec, struct hrf_error *err)
+enum hrf_status hrf_cpu_prepare_performer(struct hrf_spec *spec, struct hrf_error *err)
 {
     const int32_t index = spec->op == HRF_OP_PERFORMER_MAX ? 1 : HRF_STATE_PROJECTION;
     struct hrf_operand *p = &spec->inputs[index];
     const int64_t m = p->shape.dims[0], d = p->shape.dims[1];
     const float *given = p->constant;
-    double *turned = hrf_alloc_array((size_t)(m * d), sizeof *turned);
-    if (turned == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", spec->name);
+    double *transposed = hrf_try_alloc_array((size_t)(m * d), sizeof *transposed);
+    HRF_CHECK_MEMORY(transposed != NULL, err, "projection of node '%s'", spec->name);
     const double scale = 1 / sqrt(sqrt((double)d));
     for (int64_t f = 0; f < m; f++)
         for (int64_t c = 0; c < d; c++)
-            turned[c * m + f] = (double)given[f * d + c] * scale;
+            transposed[c * m + f] = (double)given[f * d + c] * scale;
     hrf_free(p->constant);
-    p->constant = turned;
+    p->constant = transposed;
     p->dtype = HRF_F64;
     return HRF_OK;
 }
 
-/* STATE: sums of each piece of work. APPLY: the state of every head, turned. */
-size_t hrf_cpu_attention_workspace(const struct hrf_spec *spec)
+/* STATE: sums of each piece of work. APPLY: the state of every head, transposed. */
+size_t hrf_cpu_performer_workspace(const struct hrf_spec *spec)
 {
     if (spec->op == HRF_OP_PERFORMER_MAX)
         return 0;
@@ -120,17 +119,17 @@ enum hrf_status hrf_cpu_performer_apply(const struct hrf_spec *spec,
     const double *state = hrf_spec_data(spec, call, 1);
     const int64_t pieces = (j.n_tokens + STRETCH - 1) / STRETCH, width = j.a.d + 1;
     const int64_t size = width * j.a.m;
-    double *turned = call->workspace;
+    double *transposed = call->workspace;
     for (int64_t i = 0; i < j.n; i++)
         for (int64_t c = 0; c < width; c++)
             for (int64_t f = 0; f < j.a.m; f++)
-                turned[i * size + f * width + c] = state[i * size + c * j.a.m + f];
+                transposed[i * size + f * width + c] = state[i * size + c * j.a.m + f];
 #pragma omp parallel for schedule(dynamic)
     for (int64_t w = 0; w < j.n * pieces; w++) {
         const int64_t i = w / pieces, t = w % pieces * STRETCH;
         const int64_t n = j.n_tokens - t < STRETCH ? j.n_tokens - t : STRETCH;
         const int64_t at = first_of(&j, i) + t * j.n_channels;
-        CALL(apply, &j.a, q + at, turned + i * size, n, hrf_floats(call) + at);
+        CALL(apply, &j.a, q + at, transposed + i * size, n, hrf_floats(call) + at);
     }
     return HRF_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "engine/ir/graph.h"
 
-struct hrf_attention {
+struct hrf_performer {
     const double *projection;   /* [d][m], divided by d^(1/4) */
     int64_t d, m, token_stride; /* token_stride: floats from one token to the next */
     double epsilon;
@@ -13,17 +13,17 @@ struct hrf_attention {
 };
 
 /* For each instruction set NAME:
- * float hrf_attention_max_NAME(): the largest feature before the exponential.
- * void hrf_attention_state_NAME(): sums [d + 1][m]; `high`: hrf_attention_max()'s result, or NULL.
- * void hrf_attention_apply_NAME(): `turned` is the state as [m][d + 1]. */
-#define HRF_ATTENTION_DECLARE(name)                                                                \
-    float hrf_attention_max_##name(const struct hrf_attention *a, const float *k,                  \
+ * float hrf_performer_max_NAME(): the largest feature before the exponential.
+ * void hrf_performer_state_NAME(): sums [d + 1][m]; `high`: hrf_performer_max()'s result, or NULL.
+ * void hrf_performer_apply_NAME(): `transposed` is the state as [m][d + 1]. */
+#define HRF_PERFORMER_DECLARE(name)                                                                \
+    float hrf_performer_max_##name(const struct hrf_performer *a, const float *k,                  \
                                    int64_t n_tokens);                                              \
-    void hrf_attention_state_##name(const struct hrf_attention *a, const float *k, const float *v, \
+    void hrf_performer_state_##name(const struct hrf_performer *a, const float *k, const float *v, \
                                     const float *high, int64_t n_tokens, double *sums);            \
-    void hrf_attention_apply_##name(const struct hrf_attention *a, const float *q,                 \
-                                    const double *turned, int64_t n_tokens, float *y);
-HRF_ATTENTION_DECLARE(plain)
-HRF_ATTENTION_DECLARE(avx512)
+    void hrf_performer_apply_##name(const struct hrf_performer *a, const float *q,                 \
+                                    const double *transposed, int64_t n_tokens, float *y);
+HRF_PERFORMER_DECLARE(plain)
+HRF_PERFORMER_DECLARE(avx512)
 
 #endif

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-#define JOIN(what, set)     hrf_attention_##what##_##set
+#define JOIN(what, set)     hrf_performer_##what##_##set
 #define EXPAND(what, set)   JOIN(what, set)
-#define HRF_ATTENTION(what) EXPAND(what, HRF_INSTRUCTION_SET)
+#define HRF_PERFORMER(what) EXPAND(what, HRF_INSTRUCTION_SET)
 
 /* out[f] = row f of the projection times token u. */
-static void project(const struct hrf_attention *a, const float *u, double *restrict out)
+static void project(const struct hrf_performer *a, const float *u, double *restrict out)
 {
     memset(out, 0, (size_t)a->m * sizeof *out);
     for (int64_t c = 0; c < a->d; c++) {
@@ -22,7 +22,7 @@ static void project(const struct hrf_attention *a, const float *u, double *restr
     }
 }
 
-static double largest(const struct hrf_attention *a, const double *l)
+static double largest(const struct hrf_performer *a, const double *l)
 {
     double high = -INFINITY;
     for (int64_t f = 0; f < a->m; f++)
@@ -31,7 +31,7 @@ static double largest(const struct hrf_attention *a, const double *l)
 }
 
 /* `high`: NULL for a query, whose own it is. */
-static void features(const struct hrf_attention *a, const float *u, const float *high,
+static void features(const struct hrf_performer *a, const float *u, const float *high,
                      double *restrict out)
 {
     project(a, u, out);
@@ -49,7 +49,7 @@ static void features(const struct hrf_attention *a, const float *u, const float 
         out[f] = exp(out[f] - off - most) + a->epsilon;
 }
 
-float HRF_ATTENTION(max)(const struct hrf_attention *a, const float *k, int64_t n_tokens)
+float HRF_PERFORMER(max)(const struct hrf_performer *a, const float *k, int64_t n_tokens)
 {
     double l[HRF_PERFORMER_MAX_FEATURES], high = -INFINITY;
     for (int64_t t = 0; t < n_tokens; t++) {
@@ -59,7 +59,7 @@ float HRF_ATTENTION(max)(const struct hrf_attention *a, const float *k, int64_t 
     return (float)high;
 }
 
-void HRF_ATTENTION(state)(const struct hrf_attention *a, const float *k, const float *v,
+void HRF_PERFORMER(state)(const struct hrf_performer *a, const float *k, const float *v,
                           const float *high, int64_t n_tokens, double *restrict sums)
 {
     const double magic = 1.5 * 0x1p52 * HRF_PERFORMER_GRID;
@@ -76,7 +76,7 @@ void HRF_ATTENTION(state)(const struct hrf_attention *a, const float *k, const f
     }
 }
 
-void HRF_ATTENTION(apply)(const struct hrf_attention *a, const float *q, const double *turned,
+void HRF_PERFORMER(apply)(const struct hrf_performer *a, const float *q, const double *transposed,
                           int64_t n_tokens, float *y)
 {
     double phi[HRF_PERFORMER_MAX_FEATURES], sums[HRF_PERFORMER_MAX_HEAD + 1];
@@ -86,7 +86,7 @@ void HRF_ATTENTION(apply)(const struct hrf_attention *a, const float *q, const d
         memset(sums, 0, (size_t)width * sizeof *sums);
         for (int64_t f = 0; f < a->m; f++) {
             const double x = phi[f];
-            const double *restrict row = turned + f * width;
+            const double *restrict row = transposed + f * width;
             for (int64_t c = 0; c < width; c++)
                 sums[c] += x * row[c];
         }

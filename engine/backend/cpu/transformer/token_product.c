@@ -25,6 +25,7 @@ struct token_kernel {
     struct hrf_attributes attributes;
     int64_t n_rows, block, n_blocks, n_slices; /* rows x columns are cut into blocks x slices */
     bool has_residual;
+    bool is_fast;                   /* by AVX-512 VNNI */
     float *factors, *scales, *bias; /* owned; what `product` names */
     int8_t *weights;                /* packed, or of the plain loops [columns][depth] */
     int32_t *sums;
@@ -108,9 +109,9 @@ static void run_from(const struct token_kernel *k, const struct hrf_row_norm *no
 #pragma omp parallel
     for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
         const int64_t first = i % k->n_blocks * k->block, slice = i / k->n_blocks;
-        const int64_t n = hrf_least(k->block, k->n_rows - first), next = first + n;
+        const int64_t n = hrf_min(k->block, k->n_rows - first), next = first + n;
         const struct hrf_ahead ahead = { .memory = (const char *)(x + next * k->product.depth),
-                                         .n_bytes = hrf_least(n, k->n_rows - next) *
+                                         .n_bytes = hrf_min(n, k->n_rows - next) *
                                                     k->product.depth * (int64_t)sizeof(float) };
         char *scratch = (char *)(parts.of + parts.n_threads) +
                         omp_get_thread_num() * scratch_bytes(k);
@@ -149,8 +150,8 @@ static void choose_blocks(struct token_kernel *k)
     const int64_t n_panels = hrf_product_count_panels(k->product.columns);
     const bool is_small = k->product.depth * k->product.columns <= SMALL_WEIGHTS;
     int64_t block = (is_small ? SMALL_SCRATCH : SCRATCH_BYTES) / k->product.depth;
-    block = hrf_least(block < HRF_BYTE_ROWS ? HRF_BYTE_ROWS : block,
-                      is_small ? SMALL_BLOCK : MOST_BLOCK);
+    block = hrf_min(block < HRF_BYTE_ROWS ? HRF_BYTE_ROWS : block,
+                    is_small ? SMALL_BLOCK : MOST_BLOCK);
     k->n_slices = 1;
     if (k->n_rows < n_threads * 2 * HRF_BYTE_ROWS && n_panels >= n_threads)
         k->n_slices = n_threads;
@@ -158,7 +159,7 @@ static void choose_blocks(struct token_kernel *k)
         block = hrf_ceil_div(k->n_rows,
                              hrf_ceil_div(hrf_ceil_div(k->n_rows, block), n_threads) * n_threads);
     block = hrf_ceil_div(block, HRF_BYTE_ROWS) * HRF_BYTE_ROWS;
-    k->block = hrf_least(block, k->n_rows);
+    k->block = hrf_min(block, k->n_rows);
     k->n_blocks = hrf_ceil_div(k->n_rows, k->block);
     k->base.workspace_bytes = (size_t)n_threads *
                               (sizeof(struct hrf_part_queue) + (size_t)scratch_bytes(k));
@@ -200,7 +201,7 @@ static void destroy(struct hrf_kernel *base)
 static enum hrf_status copy_row(const struct hrf_node *node, const float *from, int64_t n,
                                 int64_t n_room, float **out, struct hrf_error *err)
 {
-    *out = hrf_calloc((size_t)n_room, sizeof **out);
+    *out = hrf_try_calloc((size_t)n_room, sizeof **out);
     HRF_CHECK_MEMORY(*out != NULL, err, "no memory for the kernel of node '%s'", node->name);
     if (from != NULL)
         memcpy(*out, from, (size_t)n * sizeof **out);
@@ -212,7 +213,7 @@ static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_g
 {
     struct hrf_byte_product *p = &k->product;
     const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
-    const bool packs = hrf_cpu_token_product_is_fast();
+    const bool packs = k->is_fast;
     const int64_t registers = hrf_ceil_div(p->columns, 16);
     const size_t n_bytes = packs ? (size_t)(registers * 16 * hrf_byte_steps(p->depth) * 4)
                                  : (size_t)(p->columns * p->depth);
@@ -225,8 +226,8 @@ static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_g
         HRF_TRY(copy_row(node, factors, p->depth, p->depth, &k->factors, err));
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
     k->sums = hrf_calloc((size_t)registers * 16, sizeof *k->sums);
-    HRF_CHECK_MEMORY(k->weights != NULL && k->sums != NULL, err, "weights of node '%s': %zu bytes",
-                     node->name, n_bytes);
+    HRF_CHECK_MEMORY(k->weights != NULL, err, "weights of node '%s': %zu bytes", node->name,
+                     n_bytes);
     k->base.weight_bytes = n_bytes + (size_t)p->columns * 3 * sizeof(float);
     memcpy(k->weights, w->data, packs ? 0 : n_bytes);
 #ifdef HRF_BUILD_AVX512
@@ -241,23 +242,16 @@ static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_g
     return HRF_OK;
 }
 
-bool hrf_cpu_token_product_is_fast(void)
+static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-#ifdef HRF_BUILD_AVX512
-    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
-#else
-    return false;
-#endif
+    return hrf_product_rounds_rows(graph, node) ? NULL : "it rounds no rows to 8 bits";
 }
 
-enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *backend,
-                                              const struct hrf_graph *graph,
-                                              const struct hrf_node *node, struct hrf_kernel **out,
-                                              struct hrf_error *err)
+static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                               const struct hrf_graph *graph, const struct hrf_node *node,
+                               struct hrf_kernel **out, struct hrf_error *err)
 {
     struct token_kernel *k = hrf_calloc(1, sizeof *k);
-    HRF_CHECK_MEMORY(k != NULL, err, "no memory for the kernel of node '%s'", node->name);
     k->base.destroy = destroy;
     HRF_AUTO(hrf_kernel) owned = &k->base;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
@@ -268,13 +262,12 @@ enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *backend,
     k->n_rows = hrf_shape_count(y) / k->product.columns;
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
     k->base.run = run_plainly;
-    k->base.implementation = "int8 tokens";
     k->base.workspace_bytes = (size_t)(backend->n_threads * k->product.depth);
+    k->is_fast = row->isa == HRF_ISA_AVX512_VNNI;
     HRF_TRY(take_constants(k, graph, node, err));
 #ifdef HRF_BUILD_AVX512
-    if (hrf_cpu_token_product_is_fast()) {
+    if (k->is_fast) {
         k->base.run = run;
-        k->base.implementation = "int8 tokens:avx512_vnni";
         choose_blocks(k);
     }
 #endif
@@ -282,3 +275,15 @@ enum hrf_status hrf_cpu_token_product_compile(struct hrf_backend *backend,
     owned = NULL;
     return HRF_OK;
 }
+
+#define TOKEN_ROW(title, which)                                                                    \
+    {                                                                                              \
+        .name = title, HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_GEMM),                                      \
+        .forms = HRF_FORM_FLOAT | HRF_FORM_HALF, .isa = which, .epilogues = HRF_ANY_EPILOGUE,      \
+        .misfit = misfit, .compile = compile                                                       \
+    }
+#ifdef HRF_BUILD_AVX512
+const struct hrf_kernel_row hrf_cpu_token_product_avx512 = TOKEN_ROW("int8 tokens:avx512_vnni",
+                                                                     HRF_ISA_AVX512_VNNI);
+#endif
+const struct hrf_kernel_row hrf_cpu_token_product = TOKEN_ROW("int8 tokens", HRF_ISA_ANY);

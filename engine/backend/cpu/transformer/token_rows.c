@@ -1,8 +1,8 @@
 /* token_rows.c - with AVX-512, what transformers do to each token by itself: normalisation, SwiGLU
  * and functions of one number, on floats of 32 or 16 bits as they are stored. */
-#include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/plain/functions.h"
 
 /* Numbers per piece of work: enough to hide the scheduling. */
 enum { PIECE = 1 << 14 };
@@ -97,9 +97,9 @@ static enum hrf_status run_function(struct hrf_kernel *base, const struct hrf_ke
     const void *from = hrf_spec_data(k->spec, call, 0);
 #pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < n; first += PIECE)
-        hrf_functions_avx512(k->spec->op, &k->spec->attributes, x, row_of(from, x, first), y,
-                             (char *)call->output + first * (int64_t)hrf_dtype_size(y),
-                             hrf_least(PIECE, n - first));
+        hrf_functions_run_avx512(k->spec->op, &k->spec->attributes, x, row_of(from, x, first), y,
+                                 (char *)call->output + first * (int64_t)hrf_dtype_size(y),
+                                 hrf_min(PIECE, n - first));
     return HRF_OK;
 }
 
@@ -121,7 +121,7 @@ static int64_t count_from(const struct hrf_shape *shape, int64_t axis)
 /* Numbers that are normalised together. */
 static int64_t norm_count(const struct hrf_shape *shape, const struct hrf_attributes *attributes)
 {
-    return attributes->of_pixels ? shape->dims[1] : count_from(shape, attributes->axis);
+    return attributes->of_each_pixel ? shape->dims[1] : count_from(shape, attributes->axis);
 }
 
 /* Scale and bias: floats, one for each number of a row. */
@@ -139,31 +139,26 @@ static bool parameters_fit(const struct hrf_graph *graph, const struct hrf_node 
 }
 
 /* Rows of rank 4 do not lie side by side in memory, but the channels of a pixel do. */
-bool hrf_cpu_token_rows_fit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
-    if (!hrf_cpu_has_avx512() || hrf_shape_count(y) <= 0 || y->rank < 1 ||
-        hrf_node_form(graph, node) == HRF_FORM_INTEGER)
-        return false;
-    switch (node->op) {
-    case HRF_OP_LAYER_NORM:
-    case HRF_OP_RMS_NORM:
-        return (y->rank != 4 || node->attributes.of_pixels) &&
-               parameters_fit(graph, node, norm_count(y, &node->attributes));
-    case HRF_OP_SWIGLU:
-        return y->rank != 4;
-    default:
-        return hrf_functions_have_avx512(node->op);
-    }
+    const bool is_norm = node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM;
+    if (hrf_shape_count(y) <= 0 || y->rank < 1)
+        return "its output is empty or of rank 0";
+    if ((is_norm || node->op == HRF_OP_SWIGLU) && y->rank == 4 &&
+        !(is_norm && node->attributes.of_each_pixel))
+        return "its rows do not lie side by side";
+    return !is_norm || parameters_fit(graph, node, norm_count(y, &node->attributes))
+               ? NULL
+               : "its scale or bias are not a float for each number";
 }
 
-enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,
-                                           const struct hrf_node *node, struct hrf_kernel **out,
-                                           struct hrf_error *err)
+static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                               const struct hrf_graph *graph, const struct hrf_node *node,
+                               struct hrf_kernel **out, struct hrf_error *err)
 {
+    (void)row, (void)backend;
     struct rows_kernel *k = hrf_calloc(1, sizeof *k);
-    if (k == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "kernel of node '%s'", node->name);
     k->base = (struct hrf_kernel){
         .run = run, .destroy = destroy, .can_fuse = can_fuse, .run_fused = run_fused
     };
@@ -175,8 +170,17 @@ enum hrf_status hrf_cpu_token_rows_compile(const struct hrf_graph *graph,
     if (!is_norm(k->spec) && node->op != HRF_OP_SWIGLU)
         k->base.run = run_function;
     k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
-    k->base.implementation = HRF_CPU_NAME(k->spec->output.dtype, "rows:avx512");
     *out = owned;
     owned = NULL;
     return HRF_OK;
 }
+
+const struct hrf_kernel_row hrf_cpu_token_rows = {
+    .name = "rows:avx512",
+    HRF_ROW_OPS(HRF_OP_LAYER_NORM, HRF_OP_RMS_NORM, HRF_OP_SWIGLU),
+    .is_op = hrf_functions_have_avx512,
+    .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
+    .isa = HRF_ISA_AVX512,
+    .misfit = misfit,
+    .compile = compile,
+};

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/strbuf.h"
+#include "tests/unit/real_data.h"
 #include "tests/unit/unit.h"
 
 #include <dirent.h>
@@ -155,20 +156,13 @@ static void count_in_lesion(const char *folder, const char *prefix, const struct
 static void real_tumour_patches_lie_in_the_real_lesions(void **state)
 {
     (void)state;
-    const char *shared = getenv("HRF_SHARED_DATA");
-    HRF_AUTO_FREE char *polygons = hrf_path_join(shared != NULL ? shared : ".",
-                                                 "camelyon16-polygons");
-    HRF_AUTO_FREE char *patches = hrf_path_join(shared != NULL ? shared : ".",
-                                                "camelyon16-patches");
-    if (!hrf_path_exists(polygons) || !hrf_path_exists(patches)) {
-        print_message("skipped: '%s' is not there\n", polygons);
-        skip();
-    }
+    char polygons[REAL_DATA_PATH], tumor[REAL_DATA_PATH], normal[REAL_DATA_PATH];
+    real_data("camelyon16-polygons", polygons);
+    real_data("camelyon16-patches/tumor", tumor);
+    real_data("camelyon16-patches/normal", normal);
     static const struct {
         const char *file, *slide;
     } cases[] = { { "Tumor_001.json", "tumor_001" }, { "Tumor_064.json", "tumor_064" } };
-    HRF_AUTO_FREE char *tumor = hrf_path_join(patches, "tumor");
-    HRF_AUTO_FREE char *normal = hrf_path_join(patches, "normal");
     for (size_t i = 0; i < 2; i++) {
         HRF_AUTO_FREE char *file = hrf_path_join(polygons, cases[i].file);
         struct hrf_outlines *all = real_outlines(file);

@@ -1,6 +1,6 @@
 /* FROC by value, its quirks by rule, and the csv files of both tasks. */
+#include "aggregate/camelyon16/detections.h"
 #include "aggregate/camelyon16/exclusions.h"
-#include "aggregate/camelyon16/froc.h"
 #include "aggregate/camelyon16/slide_scores.h"
 #include "tests/unit/unit.h"
 
@@ -56,7 +56,31 @@ static void the_curve_by_value(void **state)
         sum += at[i];
     }
     assert_true(near(f.score, sum / 6));
-    assert_true(f.interval.low <= f.score && f.score <= f.interval.high);
+    hrf_froc_release(&f);
+}
+
+static void the_interval_needs_20_slides_with_lesions_and_a_spread(void **state)
+{
+    (void)state;
+    struct hrf_froc_slide many[41], hit[41];
+    for (size_t i = 0; i < 41; i++)
+        many[i] = slides[i < 20 ? i % 2 : 2];
+    struct hrf_froc f = compute(many, 41, HRF_FROC_OFFICIAL);
+    assert_string_equal(f.no_interval, "");
+    assert_true(f.interval.low < f.score && f.score < f.interval.high && f.n_resamples == 200);
+    hrf_froc_release(&f);
+    f = compute(&many[1], 40, HRF_FROC_OFFICIAL); /* one slide less */
+    assert_string_equal(f.no_interval, "37 lesions on 19 slides are too few: a bootstrap over "
+                                       "slides needs 20 slides with lesions");
+    assert_true(isnan(f.interval.low) && isnan(f.interval.high) && f.n_resamples == 0);
+    hrf_froc_release(&f);
+    double all = 0.9;
+    bool no_itc = false;
+    for (size_t i = 0; i < 41; i++)
+        hit[i] = (struct hrf_froc_slide){ i < 20, &all, &no_itc, i < 20, NULL, 0, 0 };
+    f = compute(hit, 41, HRF_FROC_STRICT);
+    assert_true(f.score == 1 && isnan(f.interval.low));
+    assert_non_null(strstr(f.no_interval, "has no width"));
     hrf_froc_release(&f);
 }
 
@@ -231,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_curve_by_value),
+        cmocka_unit_test(the_interval_needs_20_slides_with_lesions_and_a_spread),
         cmocka_unit_test(single_precision_makes_another_threshold),
         cmocka_unit_test(jama_counts_false_positives_of_negative_slides_only),
         cmocka_unit_test(the_smallest_confidence_is_dropped_by_the_script_only),

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/random.h"
+#include "tests/unit/real_data.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -254,11 +255,8 @@ static void real_lesions_are_those_of_scikit_image(void **state)
                   { "Tumor_015.json", 17286, 3, 0, { 148.148629, 46.495295 } },
                   { "Tumor_026.json", 839091, 11, 1, { 361.805008, 982.254094 } },
                   { "Tumor_064.json", 161358, 8, 3, { 228.202833, 31.800364 } } };
-    const char *shared = getenv("HRF_SHARED_DATA");
-    HRF_AUTO_FREE char *folder = hrf_path_join(shared != NULL ? shared : ".",
-                                               "camelyon16-polygons");
-    if (!hrf_path_is_directory(folder))
-        skip();
+    char folder[REAL_DATA_PATH];
+    real_data("camelyon16-polygons", folder);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(folder, cases[i].file);
         HRF_AUTO_JSON json = NULL;

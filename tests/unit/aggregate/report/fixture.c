@@ -277,7 +277,7 @@ static void score_slide(const struct fixture *fixture, size_t i)
             continue;
         score->known = true;
         MUST(source->scores(source->context, i, p, &scores[p], err));
-        MUST(hrf_cohort_add_scores(&cohort->precisions[p], scores[p], err));
+        hrf_cohort_add_scores(&cohort->precisions[p], scores[p]);
         MUST(hrf_cohort_add_difference(cohort, p, i, plan, scores[p], scores[0], err));
         MUST(hrf_slide_score_compute(plan, scores[p]->probabilities + 1, 2, &cohort->rule,
                                      &score->value, err));

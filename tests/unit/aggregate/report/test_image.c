@@ -50,6 +50,12 @@ static void lines_reach_their_ends_and_survive_the_outside(void **state)
     hrf_image_line(&image, -100.0, 7.0, 100.0, 7.0, 1, black);
     assert_int_equal(at(&image, 0, 7)[0], 0);
     assert_int_equal(at(&image, 7, 7)[0], 0);
+    hrf_image_line(&image, 5.0, -9e8 + 0.5, 5.0, 9e8 + 0.5, 1,
+                   black); /* only what is on the picture is drawn */
+    for (int32_t y = 0; y < 8; y++)
+        assert_int_equal(at(&image, 5, y)[0], 0);
+    hrf_image_line(&image, 8.5, -9e8, 9.0, 9e8, 1, black); /* beside it */
+    assert_int_equal(at(&image, 7, 0)[0], 255);
     hrf_image_release(&image);
 }
 
@@ -59,13 +65,13 @@ static void shrinking_takes_the_mean_and_never_grows(void **state)
     struct hrf_image image = make(4, 2, 1), small = { 0 };
     const unsigned char values[] = { 0, 10, 200, 100, 20, 30, 100, 0 };
     memcpy(image.pixels, values, sizeof values);
-    assert_int_equal(hrf_image_shrink(&image, 2, &small, NULL), HRF_OK);
+    assert_int_equal(hrf_image_downsample(&image, 2, &small, NULL), HRF_OK);
     assert_int_equal(small.width, 2);
     assert_int_equal(small.height, 1);
     assert_int_equal(small.pixels[0], 15);
     assert_int_equal(small.pixels[1], 100);
     hrf_image_release(&small);
-    assert_int_equal(hrf_image_shrink(&image, 100, &small, NULL), HRF_OK);
+    assert_int_equal(hrf_image_downsample(&image, 100, &small, NULL), HRF_OK);
     assert_memory_equal(small.pixels, values, sizeof values);
     hrf_image_release(&small);
     hrf_image_release(&image);

@@ -6,6 +6,7 @@
 #include "aggregate/report/out.h"
 #include "aggregate/report/page.h"
 #include "aggregate/report/tables.h"
+#include "aggregate/study/figure_rows.h"
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -14,6 +15,7 @@
 #include "base/process.h"
 #include "base/strbuf.h"
 #include "tests/unit/aggregate/report/fixture.h"
+#include "tests/unit/figure_docs.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -75,6 +77,65 @@ static char *unzip(const char *path, size_t *n_bytes)
     text[n] = '\0';
     *n_bytes = (size_t)n;
     return text;
+}
+
+/* ---- rows of figures ---- */
+
+static const struct figure_table {
+    const struct hrf_figure_row *rows;
+    const char *object; /* of report.json; NULL: by part */
+} figure_tables[] = { { hrf_precision_rows, NULL },
+                      { hrf_class_rows, "classes" },
+                      { hrf_confusion_rows, "confusion" },
+                      { hrf_region_rows, "segmentation" },
+                      { hrf_traffic_rows, "communication" },
+                      { hrf_head_study_rows, "slide_heads" },
+                      { hrf_job_rows, "jobs" } };
+
+static const char *object_of(const struct figure_table *table, const struct hrf_figure_row *row)
+{
+    return table->object != NULL                 ? table->object
+           : row->part == HRF_FIGURES_TIMING     ? "timing"
+           : row->part == HRF_FIGURES_EMBEDDING  ? "embedding"
+           : row->part == HRF_FIGURES_REGRESSION ? "regression"
+           : row->part == HRF_FIGURES_LESIONS    ? "froc"
+                                                 : "";
+}
+
+static void every_figure_states_what_it_is(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < sizeof figure_tables / sizeof figure_tables[0]; t++) {
+        const struct hrf_figure_row *rows = figure_tables[t].rows;
+        for (const struct hrf_figure_row *row = rows; row->key != NULL; row++) {
+            if (row->unit == 0 || row->better == 0 || row->shown == 0 || row->column == 0 ||
+                row->type == 0 || row->help == NULL ||
+                (rows == hrf_precision_rows) != (row->part > 0))
+                fail_msg("the row of '%s' does not state its part, unit, direction, places or help",
+                         row->key);
+            const bool is_column = (row->shown & HRF_IN_PAGE) != 0 && row->below_at == 0;
+            if (is_column != (row->heading != NULL) ||
+                ((row->shown & HRF_IN_TEXT) != 0) != (row->short_heading != NULL))
+                fail_msg("the row of '%s' has no heading where it is shown, or one where not",
+                         row->key);
+            for (const struct hrf_figure_row *other = rows; other < row; other++)
+                if (other->column == row->column ||
+                    (other->part == row->part && strcmp(other->key, row->key) == 0))
+                    fail_msg("'%s' and '%s' have one place or one name", other->key, row->key);
+        }
+    }
+}
+
+static void the_page_of_results_has_every_figure(void **state)
+{
+    (void)state;
+    struct hrf_strbuf rows = HRF_STRBUF_INIT;
+    for (size_t t = 0; t < sizeof figure_tables / sizeof figure_tables[0]; t++)
+        for (const struct hrf_figure_row *row = figure_tables[t].rows; row->key != NULL; row++)
+            docs_add_figure(&rows, object_of(&figure_tables[t], row), row);
+    docs_compare("docs/results.md", "test_report",
+                 "| in `report.json` | in `study.csv` | unit | | what |", &rows);
+    hrf_strbuf_release(&rows);
 }
 
 static void the_small_cohort_gives_the_golden_files(void **state)
@@ -189,8 +250,8 @@ static void two_runs_write_the_same_bytes_and_stale_files_go(void **state)
     assert_int_equal(count_files(f.directory, "results"), 2 + 2 * 3 * 4); /* 4 slides are done */
     /* A writer that was killed, a slide that is done no more, a form not wanted any longer. */
     HRF_AUTO_FREE char *left = hrf_path_join(g.directory,
-                                             "results/int8/heatmaps/test_004.png.tmp.4321.17");
-    HRF_AUTO_FREE char *random = NULL; /* as this version names them */
+                                             "results/int8/heatmaps/test_004.png.tmp.0123456789ab");
+    HRF_AUTO_FREE char *random = NULL; /* as hrf_file_temporary() names them */
     int fd = -1;
     HRF_AUTO_FREE char *map = hrf_path_join(g.directory, "results/int8/heatmaps/test_004.png");
     assert_int_equal(hrf_file_temporary(map, &random, &fd, NULL), HRF_OK);
@@ -422,37 +483,6 @@ static void scores_of_other_patches_are_refused(void **state)
     fixture_release(&f);
 }
 
-static void a_failed_allocation_leaves_no_half_file(void **state)
-{
-    (void)state;
-    struct fixture f;
-    fixture_init_small(&f);
-    struct hrf_tile_plan *plan = NULL;
-    struct hrf_scores *scores = NULL;
-    assert_int_equal(f.source.tile_plan(NULL, 0, &plan, NULL), HRF_OK);
-    assert_int_equal(f.source.scores(NULL, 0, 0, &scores, NULL), HRF_OK);
-    HRF_AUTO_FREE char *path = hrf_path_join(f.directory, "x.geojson.gz");
-    bool done = false;
-    int64_t nth = 1;
-    for (; !done && nth < 500; nth++) {
-        hrf_alloc_fail_after(nth);
-        enum hrf_status status = hrf_report_patch_geojson(f.cohort, "s", plan, scores, NULL, path,
-                                                          NULL);
-        hrf_alloc_fail_after(0);
-        done = status == HRF_OK;
-        if (!done) {
-            assert_int_equal(status, HRF_E_NOMEM);
-            /* Only the last step, the sync after the rename, may leave the (whole) file. */
-            assert_int_equal(count_files(f.directory, "."), hrf_path_exists(path));
-            unlink(path);
-        }
-    }
-    assert_true(done && nth > 10);
-    hrf_scores_destroy(scores);
-    hrf_tile_plan_destroy(plan);
-    fixture_release(&f);
-}
-
 /* Every tenth slide is positive; three labels are wrong, by 0.4, 0.1 and 0.2. */
 static struct hrf_cohort *make_large_cohort(size_t n, const size_t wrong[3])
 {
@@ -505,7 +535,7 @@ static void a_large_page_shows_what_is_looked_at_first(void **state)
     HRF_AUTO(hrf_cohort) cohort = make_large_cohort(N, wrong);
     HRF_AUTO_FREE struct hrf_page_slide *extras = hrf_calloc(N, sizeof *extras);
     HRF_AUTO_FREE char *path = hrf_path_join(f.directory, "large.html");
-    assert_int_equal(hrf_page_choose_slides(cohort, extras, &err), HRF_OK);
+    hrf_page_choose_slides(cohort, extras);
     size_t n_shown = 0;
     for (size_t i = 0; i < N; i++) {
         n_shown += !extras[i].is_left_out;
@@ -571,6 +601,8 @@ static void a_browser_shows_the_page(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_figure_states_what_it_is),
+        cmocka_unit_test(the_page_of_results_has_every_figure),
         cmocka_unit_test(the_small_cohort_gives_the_golden_files),
         cmocka_unit_test(numbers_are_written_as_python_writes_them),
         cmocka_unit_test(markup_escapes_texts_and_nothing_else),
@@ -583,7 +615,6 @@ int main(void)
         cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
         cmocka_unit_test(a_slide_that_cannot_be_written_keeps_no_other_from_it),
         cmocka_unit_test(scores_of_other_patches_are_refused),
-        cmocka_unit_test(a_failed_allocation_leaves_no_half_file),
         cmocka_unit_test(a_large_page_shows_what_is_looked_at_first),
         cmocka_unit_test(a_browser_shows_the_page),
     };

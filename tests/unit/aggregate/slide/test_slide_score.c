@@ -216,20 +216,6 @@ static void names_read_back(void **state)
     assert_false(hrf_slide_rule_parse("maximum", &kind));
 }
 
-static void no_memory_is_a_status(void **state)
-{
-    (void)state;
-    struct grid grid;
-    grid_init(&grid, 10.0);
-    grid_add(&grid, 0, 0, 0.5f);
-    struct hrf_slide_rule rule = { .kind = HRF_SLIDE_RULE_MAX_SMOOTHED };
-    double value = 0.0;
-    hrf_alloc_fail_after(1);
-    enum hrf_status status = hrf_slide_score_compute(&grid.plan, grid.p, 1, &rule, &value, NULL);
-    hrf_alloc_fail_after(0);
-    assert_int_equal(status, HRF_E_NOMEM);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,7 +227,6 @@ int main(void)
         cmocka_unit_test(the_step_picks_one_class_of_many),
         cmocka_unit_test(bad_input_is_named),
         cmocka_unit_test(names_read_back),
-        cmocka_unit_test(no_memory_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The cohort's figures by value, and the way from a real store's records to them. */
 #include "aggregate/study/cohort.h"
+#include "aggregate/study/patch_task.h"
 
 #include "schema/store/tasks.h"
 #include "tests/unit/aggregate/study/stored.h"
@@ -70,18 +71,19 @@ static void figures_by_value(void **state)
     assert_int_equal(counts->no_tissue + counts->failed + counts->excluded + counts->pending, 4);
     const struct hrf_cohort_precision *fp32 = &cohort->precisions[0];
     const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
-    assert_int_equal(fp32->n_labelled, 4);
-    assert_int_equal(fp32->n_unscored, 3); /* no tissue, failed, pending: of the labelled ones */
-    assert_true(fp32->slide_auc.value == 0.75); /* 0.9 beats both, 0.6 beats one of two */
-    assert_true(int8->slide_auc.value == 1.0);
-    assert_true(fp32->slide_accuracy.value == 0.75); /* 0.7 is wrong */
-    assert_true(int8->slide_accuracy.value == 0.75); /* 0.4 is wrong */
-    assert_int_equal(fp32->confusion.false_positive, 1);
-    assert_int_equal(int8->confusion.false_negative, 1);
-    assert_int_equal(fp32->n_flips, 0);
-    assert_int_equal(int8->n_flips, 2);
-    assert_int_equal(int8->flips[0], 1);
-    assert_int_equal(int8->flips[1], 2);
+    assert_int_equal(fp32->slides.n_labelled, 4);
+    assert_int_equal(fp32->slides.n_unscored,
+                     3); /* no tissue, failed, pending: of the labelled ones */
+    assert_true(fp32->slides.auc.value == 0.75); /* 0.9 beats both, 0.6 beats one of two */
+    assert_true(int8->slides.auc.value == 1.0);
+    assert_true(fp32->slides.accuracy.value == 0.75); /* 0.7 is wrong */
+    assert_true(int8->slides.accuracy.value == 0.75); /* 0.4 is wrong */
+    assert_int_equal(fp32->slides.confusion.false_positive, 1);
+    assert_int_equal(int8->slides.confusion.false_negative, 1);
+    assert_int_equal(fp32->slides.n_flips, 0);
+    assert_int_equal(int8->slides.n_flips, 2);
+    assert_int_equal(int8->slides.flips[0], 1);
+    assert_int_equal(int8->slides.flips[1], 2);
     assert_string_equal(hrf_cohort_label(cohort, true), "tumor");
     assert_string_equal(hrf_cohort_label(cohort, false), "normal");
     hrf_cohort_destroy(cohort);
@@ -126,14 +128,15 @@ static void many_classes_by_value(void **state)
     assert_string_equal(hrf_cohort_truth_label(cohort, &cohort->slides[5]), "negative");
     assert_true(hrf_cohort_is_wrong(cohort, &cohort->slides[3], 0));
     assert_true(hrf_cohort_is_right(cohort, &cohort->slides[5], 0)); /* it is not called b */
-    assert_true(fabs(p->slide_accuracy.value - 5.0 / 6.0) < 1e-12);
-    assert_true(fabs(p->balanced_accuracy.value - (1 + 1 + 0.5 + 1) / 4) < 1e-12);
-    assert_int_equal(p->class_confusion[2 * 4 + 0], 1); /* a slide of c, called a */
-    assert_int_equal(p->by_class[2].n_slides, 2);
+    assert_true(fabs(p->slides.accuracy.value - 5.0 / 6.0) < 1e-12);
+    assert_true(fabs(p->slides.balanced_accuracy.value - (1 + 1 + 0.5 + 1) / 4) < 1e-12);
+    assert_int_equal(p->slides.class_confusion[2 * 4 + 0], 1); /* a slide of c, called a */
+    assert_int_equal(p->slides.by_class[2].n_slides, 2);
     /* c: 0.6 and 0.3 against 0.2, 0.1, 0.2: all six pairs. a: 0.5 beats all. */
-    assert_true(p->by_class[2].auc.value == 1.0 && p->by_class[0].auc.value == 1.0);
-    assert_true(p->macro_auc.value == 1.0);
-    assert_true(p->by_class[2].auc_interval.low > 0.1 && p->by_class[2].auc_interval.low < 0.9);
+    assert_true(p->slides.by_class[2].auc.value == 1.0 && p->slides.by_class[0].auc.value == 1.0);
+    assert_true(p->slides.macro_auc.value == 1.0);
+    assert_true(p->slides.by_class[2].auc_interval.low > 0.1 &&
+                p->slides.by_class[2].auc_interval.low < 0.9);
     hrf_cohort_destroy(cohort);
 }
 
@@ -146,12 +149,13 @@ static void a_degenerate_comparison_has_no_p(void **state)
                                              { HRF_TRUTH_NEGATIVE, HRF_SLIDE_DONE, 0.1, 0.1 } };
     struct hrf_cohort *cohort = cohort_by_hand(slides, 4);
     const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
-    assert_true(int8->auc_difference.value == 0.0);
-    assert_true(isnan(int8->delong_p.value));
-    assert_non_null(strstr(int8->delong_p.reason, "degenerate: both precisions order every pair"));
+    assert_true(int8->slides.auc_difference.value == 0.0);
+    assert_true(isnan(int8->slides.delong_p.value));
+    assert_non_null(
+        strstr(int8->slides.delong_p.reason, "degenerate: both precisions order every pair"));
     /* An AUC of 1 has an interval, and says that its bootstrap has none. */
-    assert_true(int8->slide_auc.value == 1.0 && int8->slide_auc_interval.low < 0.5);
-    assert_true(int8->slide_auc_bootstrap.low == 1.0);
+    assert_true(int8->slides.auc.value == 1.0 && int8->slides.auc_interval.low < 0.5);
+    assert_true(int8->slides.auc_bootstrap.low == 1.0);
     hrf_cohort_destroy(cohort);
 }
 
@@ -166,11 +170,11 @@ static void calibration_error_by_hand(void **state)
                                              { HRF_TRUTH_UNKNOWN, HRF_SLIDE_DONE, 0.5, 0.5 } };
     struct hrf_cohort *cohort = cohort_by_hand(slides, 4);
     const struct hrf_cohort_precision *fp32 = &cohort->precisions[0];
-    assert_true(fabs(fp32->calibration_error.value - 0.9 / 3) < 1e-12);
-    assert_int_equal(fp32->reliability[9].n_slides, 2);
-    assert_int_equal(fp32->reliability[9].n_positive, 1);
-    assert_int_equal(fp32->reliability[1].n_slides, 1);
-    assert_true(cohort->precisions[1].calibration_error.value ==
+    assert_true(fabs(fp32->slides.calibration_error.value - 0.9 / 3) < 1e-12);
+    assert_int_equal(fp32->slides.reliability[9].n_slides, 2);
+    assert_int_equal(fp32->slides.reliability[9].n_positive, 1);
+    assert_int_equal(fp32->slides.reliability[1].n_slides, 1);
+    assert_true(cohort->precisions[1].slides.calibration_error.value ==
                 0.0); /* 1.0 is in the last tenth */
     hrf_cohort_destroy(cohort);
 }
@@ -181,24 +185,24 @@ static void what_is_gained_is_told_against_the_reference(void **state)
     struct hrf_cohort *cohort = NULL;
     MUST(hrf_cohort_create(&params, 1, &cohort, err));
     struct hrf_cohort_precision *p = cohort->precisions;
-    p[0].n_patches = 100;
-    p[0].timing = (struct hrf_timing){ .compute = 8.0, .total = 10.0 };
-    p[0].peak_memory_bytes = 4000;
-    p[0].energy_joules = p[0].gpu_energy_joules = p[0].timing.kernels = NAN;
-    p[1].n_patches = 50;
-    p[1].timing = (struct hrf_timing){ .compute = 0.5, .total = 1.0 };
-    p[1].peak_memory_bytes = 1000;
-    p[1].energy_joules = 25.0;
-    p[1].gpu_energy_joules = 6.25;
+    p[0].jobs.n_patches = 100;
+    p[0].jobs.timing = (struct hrf_timing){ .compute = 8.0, .total = 10.0 };
+    p[0].speed.peak_memory.value = 4000;
+    p[0].jobs.energy_joules = p[0].jobs.gpu_energy_joules = p[0].jobs.timing.kernels = NAN;
+    p[1].jobs.n_patches = 50;
+    p[1].jobs.timing = (struct hrf_timing){ .compute = 0.5, .total = 1.0 };
+    p[1].speed.peak_memory.value = 1000;
+    p[1].jobs.energy_joules = 25.0;
+    p[1].jobs.gpu_energy_joules = 6.25;
     MUST(hrf_cohort_finish(cohort, err));
-    assert_true(p[0].speedup.value == 1.0 && p[1].speedup.value == 5.0);
-    assert_true(p[1].compute_speedup.value == 8.0);
-    assert_true(p[1].memory_ratio.value == 0.25);
-    assert_true(p[1].energy.value == 0.5);
-    assert_true(isnan(p[0].energy.value));
-    assert_non_null(strstr(p[0].energy.reason, "not measured"));
-    assert_true(p[1].gpu_energy.value == 0.125);
-    assert_string_equal(p[0].gpu_energy.reason, "no GPU computed");
+    assert_true(p[0].speed.speedup.value == 1.0 && p[1].speed.speedup.value == 5.0);
+    assert_true(p[1].speed.compute_speedup.value == 8.0);
+    assert_true(p[1].speed.memory_ratio.value == 0.25);
+    assert_true(p[1].speed.energy.value == 0.5);
+    assert_true(isnan(p[0].speed.energy.value));
+    assert_non_null(strstr(p[0].speed.energy.reason, "not measured"));
+    assert_true(p[1].speed.gpu_energy.value == 0.125);
+    assert_string_equal(p[0].speed.gpu_energy.reason, "no GPU computed");
     hrf_cohort_destroy(cohort);
 }
 
@@ -211,35 +215,15 @@ static void what_cannot_be_computed_has_a_reason(void **state)
     struct hrf_cohort *cohort = cohort_by_hand(slides, 3);
     const struct hrf_cohort_precision *fp32 = &cohort->precisions[0];
     const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
-    assert_true(isnan(fp32->slide_auc.value));
-    assert_string_equal(fp32->slide_auc.reason,
+    assert_true(isnan(fp32->slides.auc.value));
+    assert_string_equal(fp32->slides.auc.reason,
                         "only one class among the 3 labelled slides (all negative)");
-    assert_true(fp32->slide_accuracy.value == 1.0 && fp32->slide_accuracy.reason == NULL);
-    assert_string_equal(int8->slide_auc.reason, "no slide with a label was scored");
-    assert_string_equal(int8->slide_accuracy.reason, "no slide with a label was scored");
-    assert_string_equal(int8->patches_per_second.reason, "no patch was scored");
-    assert_non_null(int8->patch_agreement.reason);
+    assert_true(fp32->slides.accuracy.value == 1.0 && fp32->slides.accuracy.reason == NULL);
+    assert_string_equal(int8->slides.auc.reason, "no slide with a label was scored");
+    assert_string_equal(int8->slides.accuracy.reason, "no slide with a label was scored");
+    assert_string_equal(int8->speed.patches_per_second.reason, "no patch was scored");
+    assert_non_null(int8->moved.patch_agreement.reason);
     hrf_cohort_destroy(cohort);
-}
-
-static void every_failed_allocation_is_a_status(void **state)
-{
-    (void)state;
-    bool done = false;
-    int64_t nth = 1;
-    for (; !done && nth < 500; nth++) {
-        struct hrf_cohort *cohort = NULL;
-        hrf_alloc_fail_after(nth);
-        enum hrf_status status = hrf_cohort_create(&params, 3, &cohort, NULL);
-        if (status == HRF_OK)
-            status = hrf_cohort_finish(cohort, NULL);
-        hrf_alloc_fail_after(0);
-        done = status == HRF_OK;
-        hrf_cohort_destroy(cohort);
-        if (!done)
-            assert_int_equal(status, HRF_E_NOMEM);
-    }
-    assert_true(done && nth > 10);
 }
 
 static void senseless_params_are_refused(void **state)
@@ -333,8 +317,8 @@ static void a_failure_of_one_precision_leaves_the_others(void **state)
     assert_false(slide->scores[1].known);
     assert_int_equal(hrf_cohort_outcome(slide, 1, &said), HRF_SLIDE_FAILED);
     assert_string_equal(said, why);
-    assert_int_equal(cohort->precisions[0].n_patches, 6);
-    assert_int_equal(cohort->precisions[1].n_patches, 3);
+    assert_int_equal(cohort->precisions[0].jobs.n_patches, 6);
+    assert_int_equal(cohort->precisions[1].jobs.n_patches, 3);
     assert_int_equal(hrf_cohort_outcome(&cohort->slides[2], 0, &said), HRF_SLIDE_NO_TISSUE);
     assert_string_equal(said, "no tissue");
     hrf_cohort_destroy(cohort);
@@ -362,20 +346,54 @@ static void the_cohort_is_what_the_store_says(void **state)
     assert_false(cohort->slides[3].scores[0].known);
     assert_int_equal(cohort->slides[3].n_patches, -1);
     const struct hrf_cohort_precision *int8 = &cohort->precisions[1];
-    assert_int_equal(int8->n_patches, 6);
-    assert_true(int8->timing.total == 4.0 && int8->patches_per_second.value == 1.5);
-    assert_int_equal(int8->n_slides, 2);
-    assert_true(int8->slides_per_hour.value == 1800.0);
-    assert_int_equal(int8->peak_memory_bytes, 2000);
-    assert_string_equal(int8->device, "cpu");
+    assert_int_equal(int8->jobs.n_patches, 6);
+    assert_true(int8->jobs.timing.total == 4.0 && int8->speed.patches_per_second.value == 1.5);
+    assert_int_equal(int8->jobs.n_slides, 2);
+    assert_true(int8->speed.slides_per_hour.value == 1800.0);
+    assert_true(int8->speed.peak_memory.value == 2000);
+    assert_string_equal(int8->jobs.device, "cpu");
     /* Patch 1 of slide a: 0.5 against 0.5 at fp32 is class 0 (the first of equals), as at int8. */
-    assert_true(int8->patch_agreement.value == 1.0);
-    assert_true(int8->max_abs_difference.value == 0.25);
-    assert_true(cohort->precisions[0].max_abs_difference.value == 0.0);
-    assert_true(int8->slide_auc.value == 1.0);
+    assert_true(int8->moved.patch_agreement.value == 1.0);
+    assert_true(int8->moved.max_abs_difference.value == 0.25);
+    assert_true(cohort->precisions[0].moved.max_abs_difference.value == 0.0);
+    assert_true(int8->slides.auc.value == 1.0);
     assert_int_equal(cohort->n_phases, 1);
     assert_true(cohort->phases[0].seconds == 2.5);
     hrf_cohort_destroy(cohort);
+}
+
+/* Of a lesion in the first four columns, 128 px wide, and six rows. */
+static void a_patch_is_positive_from_half_of_its_area_on(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t x, y;
+        bool is_positive;
+    } cases[] = {
+        { 63, 0, true },     /* 65 of 130 px, exactly half */
+        { 64, 0, false },    /* 49.2 %, and the centres of two pixels in four */
+        { 0, 0, true },      /* nearly all of it */
+        { 63, 64, false },   /* half, and a part below the lesion */
+        { -30, 0, true },    /* what is outside of the slide does not count */
+        { 10, 140, false },  /* 52 of 130 rows */
+        { 700, 700, false }, /* beyond the mask */
+    };
+    enum { N = sizeof cases / sizeof cases[0] };
+    unsigned char pixels[6 * 4];
+    struct hrf_patch patches[N];
+    struct hrf_error err = { .status = HRF_OK };
+    memset(pixels, 1, sizeof pixels);
+    for (size_t i = 0; i < N; i++)
+        patches[i] = (struct hrf_patch){ cases[i].x, cases[i].y };
+    const struct hrf_lesion_mask mask = { .width = 4, .height = 6, .pixels = pixels };
+    const struct hrf_tile_plan plan = {
+        .patch_width0 = 130, .patch_height0 = 130, .n_patches = N, .patches = patches
+    };
+    struct hrf_cohort cohort = { .n_precisions = 0 };
+    assert_int_equal(hrf_patch_task_add_slide(&cohort, 0, &plan, &mask, &err), HRF_OK);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(cohort.patches.is_positive[i], cases[i].is_positive);
+    hrf_patch_task_release(&cohort);
 }
 
 int main(void)
@@ -383,11 +401,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_by_value),
         cmocka_unit_test(many_classes_by_value),
+        cmocka_unit_test(a_patch_is_positive_from_half_of_its_area_on),
         cmocka_unit_test(a_degenerate_comparison_has_no_p),
         cmocka_unit_test(calibration_error_by_hand),
         cmocka_unit_test(what_is_gained_is_told_against_the_reference),
         cmocka_unit_test(what_cannot_be_computed_has_a_reason),
-        cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(senseless_params_are_refused),
         cmocka_unit_test_setup_teardown(a_slide_is_scored_from_its_shards, open_store, close_store),
         cmocka_unit_test_setup_teardown(a_failure_of_one_precision_leaves_the_others, open_store,

@@ -20,7 +20,7 @@ static void cosines_by_hand(void **state)
     for (size_t i = 0; i < 6; i++)
         assert_true(fabsf(d.cosines[i] - wanted[i]) < 1e-6f);
     assert_true(fabs(s.mean - 1.6 / 6) < 1e-6 && fabs(s.median - 0.3) < 1e-6);
-    assert_true(s.least == -1 && s.percentile1 == -1);
+    assert_true(s.min == -1 && s.percentile1 == -1);
     hrf_drift_release(&d);
 }
 
@@ -34,7 +34,7 @@ static void the_first_percentile_of_many(void **state)
         assert_int_equal(hrf_drift_add(&d, a, b, 1, 2, NULL), HRF_OK);
     }
     const struct hrf_drift_summary s = hrf_drift_summarise(&d);
-    assert_true(fabs(s.least - cos(0.999)) < 1e-6 && fabs(s.percentile1 - cos(0.990)) < 1e-6);
+    assert_true(fabs(s.min - cos(0.999)) < 1e-6 && fabs(s.percentile1 - cos(0.990)) < 1e-6);
     assert_true(fabs(s.median - (cos(0.4995))) < 1e-6);
     hrf_drift_release(&d);
 }

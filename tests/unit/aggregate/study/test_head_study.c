@@ -12,8 +12,7 @@ static void differences_and_figures_are_of_slides_with_both_scores(void **state)
         { 0.1, 0.5, true, false }, { 0.7, 0.7, false, false }, { NAN, 0.1, true, true },
         { 0.3, NAN, true, false },
     };
-    struct hrf_head_study s;
-    assert_int_equal(hrf_head_study_compute(pairs, 7, 0.5, &s, NULL), HRF_OK);
+    struct hrf_head_study s = hrf_head_study_of(pairs, 7, 0.5);
     assert_int_equal(s.n_slides, 5);
     assert_int_equal(s.n_labelled, 4);
     assert_int_equal(s.n_flips, 2); /* 0.6 to 0.4, 0.1 to 0.5 */
@@ -29,11 +28,10 @@ static void what_cannot_be_computed_says_why(void **state)
 {
     (void)state;
     const struct hrf_head_pair pairs[] = { { 0.9, 0.8, true, true }, { 0.6, 0.4, true, true } };
-    struct hrf_head_study s;
-    assert_int_equal(hrf_head_study_compute(pairs, 2, 0.5, &s, NULL), HRF_OK);
+    struct hrf_head_study s = hrf_head_study_of(pairs, 2, 0.5);
     assert_true(isnan(s.auc) && isnan(s.auc_difference) && s.why[0] != '\0');
     assert_int_equal(s.n_flips, 1);
-    assert_int_equal(hrf_head_study_compute(pairs, 0, 0.5, &s, NULL), HRF_OK);
+    s = hrf_head_study_of(pairs, 0, 0.5);
     assert_true(isnan(s.mean_difference) && s.n_slides == 0);
 }
 

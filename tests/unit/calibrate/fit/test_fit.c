@@ -20,7 +20,7 @@ static void fill_normal(struct hrf_random *random, float outlier)
     numbers[N / 2] = outlier;
 }
 
-static struct hrf_fit fit(enum hrf_fit_kind kind)
+static struct hrf_fit fit(enum hrf_fit_method kind)
 {
     struct hrf_observations all = { .items = NULL };
     struct hrf_fit out;
@@ -48,7 +48,7 @@ static void minmax_takes_all(void **state)
     (void)state;
     struct hrf_random random = hrf_random_init(1);
     fill_normal(&random, -40);
-    const struct hrf_fit f = fit(HRF_FIT_KIND_MINMAX);
+    const struct hrf_fit f = fit(HRF_FIT_MINMAX);
     assert_true(f.high == 40 && f.low == -40);
 }
 
@@ -58,12 +58,12 @@ static void the_others_leave_an_outlier_out(void **state)
     struct hrf_random random = hrf_random_init(2);
     fill_normal(&random, 300);
     const double all = real_error(&(struct hrf_fit){ .low = -300, .high = 300 });
-    for (int k = HRF_FIT_KIND_PERCENTILE; k < HRF_FIT_KIND_MSE; k++) {
-        const struct hrf_fit f = fit((enum hrf_fit_kind)k);
+    for (int k = HRF_FIT_PERCENTILE; k < HRF_FIT_MSE; k++) {
+        const struct hrf_fit f = fit((enum hrf_fit_method)k);
         assert_true(f.high < 20 && f.high > 2);
     }
     /* One number in 200,000 that is off by 100 costs as much as all the rounding does. */
-    const struct hrf_fit mse = fit(HRF_FIT_KIND_MSE);
+    const struct hrf_fit mse = fit(HRF_FIT_MSE);
     assert_true(real_error(&mse) <= all * 1.01);
 }
 
@@ -72,7 +72,7 @@ static void mse_is_near_the_best_clip_there_is(void **state)
     (void)state;
     struct hrf_random random = hrf_random_init(3);
     fill_normal(&random, 0);
-    const struct hrf_fit f = fit(HRF_FIT_KIND_MSE);
+    const struct hrf_fit f = fit(HRF_FIT_MSE);
     double least = INFINITY;
     for (float clip = 1; clip < 7; clip += 0.05f)
         least = fmin(least, real_error(&(struct hrf_fit){ .low = -clip, .high = clip }));
@@ -86,10 +86,10 @@ static void best_is_no_worse_than_any(void **state)
     (void)state;
     struct hrf_random random = hrf_random_init(4);
     fill_normal(&random, 30);
-    const struct hrf_fit best = fit(HRF_FIT_KIND_AUTO);
-    assert_true(best.high >= fit(HRF_FIT_KIND_MSE).high);
-    for (int k = 0; k < HRF_FIT_KIND_AUTO; k++)
-        assert_true(best.sqnr_db >= fit((enum hrf_fit_kind)k).sqnr_db - 0.61);
+    const struct hrf_fit best = fit(HRF_FIT_AUTO);
+    assert_true(best.high >= fit(HRF_FIT_MSE).high);
+    for (int k = 0; k < HRF_FIT_AUTO; k++)
+        assert_true(best.sqnr_db >= fit((enum hrf_fit_method)k).sqnr_db - 0.61);
 }
 
 static void positive_tensors_use_all_255_steps(void **state)
@@ -98,7 +98,7 @@ static void positive_tensors_use_all_255_steps(void **state)
     struct hrf_random random = hrf_random_init(5);
     for (int i = 0; i < N; i++)
         numbers[i] = (float)hrf_random_unit(&random);
-    const struct hrf_fit f = fit(HRF_FIT_KIND_MSE);
+    const struct hrf_fit f = fit(HRF_FIT_MSE);
     assert_true(f.low == 0 && f.high > 0.99f);
     assert_true(fabs(f.sqnr_db - 10 * log10(1.0 / 3 * 12 * 255 * 255)) < 1);
 }
@@ -113,11 +113,11 @@ static void broken_empty_and_zero_tensors_have_their_words(void **state)
     assert_int_equal(hrf_observe(&all, "nan", nan, 2, 1, NULL), HRF_OK);
     assert_int_equal(hrf_observe(&all, "zeros", zeros, 2, 1, NULL), HRF_OK);
     assert_int_equal(hrf_observe(&all, "none", zeros, 0, 1, NULL), HRF_OK);
-    assert_int_equal(hrf_fit_range(&all.items[0], HRF_FIT_KIND_MSE, &f, &err), HRF_E_USER);
+    assert_int_equal(hrf_fit_range(&all.items[0], HRF_FIT_MSE, &f, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "'nan' held 1 numbers that are NaN"));
-    assert_int_equal(hrf_fit_range(&all.items[1], HRF_FIT_KIND_MSE, &f, &err), HRF_OK);
+    assert_int_equal(hrf_fit_range(&all.items[1], HRF_FIT_MSE, &f, &err), HRF_OK);
     assert_true(f.low == 0 && f.high == 0);
-    assert_int_equal(hrf_fit_range(&all.items[2], HRF_FIT_KIND_MSE, &f, &err), HRF_E_USER);
+    assert_int_equal(hrf_fit_range(&all.items[2], HRF_FIT_MSE, &f, &err), HRF_E_USER);
     hrf_observations_release(&all);
 }
 
@@ -130,8 +130,8 @@ static void sparse_tensors_keep_their_large_numbers(void **state)
     fill_normal(&random, 0);
     for (int i = 0; i < N; i++)
         numbers[i] = i % 10 == 0 ? fabsf(numbers[i]) : 0;
-    for (int k = 0; k <= HRF_FIT_KIND_AUTO; k++) {
-        const struct hrf_fit f = fit((enum hrf_fit_kind)k);
+    for (int k = 0; k <= HRF_FIT_AUTO; k++) {
+        const struct hrf_fit f = fit((enum hrf_fit_method)k);
         assert_true(f.low == 0 && f.high > 2.5f);
         assert_true(f.sqnr_db > 30);
     }
@@ -150,12 +150,12 @@ static void a_tensor_that_8_bits_cannot_hold_is_kept(void **state)
     for (int i = 0; i < N; i++)
         numbers[i] = i % 20000 == 0 ? 3000.0f : 10.0f + numbers[i];
     assert_int_equal(hrf_observe(&all, "bad", numbers, N, 1, NULL), HRF_OK);
-    assert_int_equal(hrf_fit_all(&all, HRF_FIT_KIND_MINMAX, &c, NULL), HRF_OK);
+    assert_int_equal(hrf_fit_all(&all, HRF_FIT_MINMAX, &c, NULL), HRF_OK);
     const double bad = c->tensors[1].sqnr_db;
     assert_true(c->tensors[0].sqnr_db > bad + 10);
-    assert_int_equal(hrf_fit_keep_noisy(c, bad, NULL), HRF_OK); /* not under it */
+    hrf_fit_keep_noisy(c, bad); /* not under it */
     assert_int_equal(c->n_keep, 0);
-    assert_int_equal(hrf_fit_keep_noisy(c, bad + 0.1, NULL), HRF_OK);
+    hrf_fit_keep_noisy(c, bad + 0.1);
     assert_int_equal(c->n_keep, 1);
     assert_string_equal(c->keep[0].name, "bad");
     assert_non_null(strstr(c->keep[0].reason, "dB of signal to noise"));
@@ -170,7 +170,7 @@ static void a_tensor_of_zeros_has_no_scale_and_is_kept(void **state)
     const float zeros[] = { 0, 0, 0 }, others[] = { -1, 0, 2 };
     assert_int_equal(hrf_observe(&all, "zeros", zeros, 3, 1, NULL), HRF_OK);
     assert_int_equal(hrf_observe(&all, "others", others, 3, 1, NULL), HRF_OK);
-    assert_int_equal(hrf_fit_all(&all, HRF_FIT_KIND_AUTO, &c, NULL), HRF_OK);
+    assert_int_equal(hrf_fit_all(&all, HRF_FIT_AUTO, &c, NULL), HRF_OK);
     assert_int_equal(c->n_keep, 1);
     assert_string_equal(c->keep[0].name, "zeros");
     assert_string_equal(c->keep[0].reason, "it held nothing but zeros");
@@ -192,8 +192,8 @@ static void what_is_fitted_is_never_in_doubt(void **state)
             numbers[i] = (float)(size * pow(hrf_random_unit(&random), power) *
                                  (round % 2 == 0 && i % 3 == 0 ? -1 : 1));
         assert_int_equal(hrf_observe(&all, "x", numbers, N, 1, NULL), HRF_OK);
-        assert_int_equal(hrf_fit_all(&all, (enum hrf_fit_kind)(round % HRF_N_FIT_KINDS), &c, NULL),
-                         HRF_OK);
+        assert_int_equal(
+            hrf_fit_all(&all, (enum hrf_fit_method)(round % HRF_N_FIT_METHODS), &c, NULL), HRF_OK);
         const char *doubt = hrf_calibration_doubt(&c->tensors[0]);
         if (doubt != NULL)
             fail_msg("round %d: %g to %g of %g to %g: %s", round, (double)c->tensors[0].low,

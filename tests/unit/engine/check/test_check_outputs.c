@@ -17,7 +17,7 @@ static void must(enum hrf_status status, const struct hrf_error *err)
 
 static void outputs_are_carried_and_compared(void **state)
 {
-    const struct hrf_check_network network = { "resnet18", "fp32", 32, 9 };
+    const struct hrf_check_network network = { "resnet18", HRF_FP32, 32, 9 };
     struct hrf_graph *graph = NULL;
     struct hrf_expected made, carried;
     struct hrf_error err = { .text = "" };
@@ -42,17 +42,17 @@ static void outputs_are_carried_and_compared(void **state)
     for (int i = 0; i < 9 * 4; i++)
         outputs[i] = made.outputs[i];
     struct hrf_likeness likeness = hrf_expected_compare(&carried, outputs, each);
-    assert_true(hrf_likeness_is_good(&likeness, "fp32") && likeness.cosine > 0.99999);
+    assert_true(hrf_likeness_is_good(&likeness, HRF_FP32) && likeness.cosine > 0.99999);
     /* Each image in its neighbour's place: in a network of random weights they are much alike. */
     for (int i = 0; i < 9 * 4; i++)
         outputs[i] = made.outputs[(i + 4) % (9 * 4)];
     likeness = hrf_expected_compare(&carried, outputs, each);
     assert_true(likeness.cosine < 0.5);
-    assert_false(hrf_likeness_is_good(&likeness, "int8"));
+    assert_false(hrf_likeness_is_good(&likeness, HRF_INT8));
     for (int i = 0; i < 9 * 4; i++)
         outputs[i] = i == 7 ? NAN : made.outputs[i];
     likeness = hrf_expected_compare(&carried, outputs, each);
-    assert_false(hrf_likeness_is_good(&likeness, "int8"));
+    assert_false(hrf_likeness_is_good(&likeness, HRF_INT8));
     hrf_expected_release(&carried);
 
     /* A file of another network is refused. */

@@ -80,7 +80,7 @@ static void every_message_arrives_as_it_was_sent(void **state)
     struct hrf_loop *loop = NULL;
     struct worker workers[RANKS];
     pthread_t threads[RANKS];
-    assert_int_equal(hrf_loop_create(RANKS, DEADLINE_MS, &loop, NULL), HRF_OK);
+    hrf_loop_create(RANKS, DEADLINE_MS, &loop);
     start(loop, workers, threads, 0, run_talk);
     for (int i = 0; i < RANKS; i++) {
         pthread_join(threads[i], NULL);
@@ -98,7 +98,7 @@ static void an_abort_reaches_all_that_wait_and_all_that_come(void **state)
     struct worker workers[RANKS];
     pthread_t threads[RANKS];
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_loop_create(RANKS, DEADLINE_MS, &loop, NULL), HRF_OK);
+    hrf_loop_create(RANKS, DEADLINE_MS, &loop);
     struct hrf_comm *first = hrf_loop_comm(loop, 0);
     start(loop, workers, threads, 1, run_wait);
     first->ops->abort(first, "the disk is on fire");
@@ -119,7 +119,7 @@ static void a_rank_that_stands_still_is_named(void **state)
     struct hrf_loop *loop = NULL;
     struct hrf_error err = { .status = HRF_OK };
     unsigned char byte;
-    assert_int_equal(hrf_loop_create(2, 80, &loop, NULL), HRF_OK);
+    hrf_loop_create(2, 80, &loop);
     struct hrf_comm *second = hrf_loop_comm(loop, 1);
     assert_int_equal(second->ops->receive(second, 0, 7, &byte, 1, &err), HRF_E_AGAIN);
     assert_non_null(strstr(err.text, "rank 0 has made no progress"));
@@ -132,7 +132,7 @@ static void a_message_of_another_size_is_a_bug_of_ours(void **state)
     struct hrf_loop *loop = NULL;
     struct hrf_error err = { .status = HRF_OK };
     unsigned char bytes[8];
-    assert_int_equal(hrf_loop_create(2, DEADLINE_MS, &loop, NULL), HRF_OK);
+    hrf_loop_create(2, DEADLINE_MS, &loop);
     struct hrf_comm *first = hrf_loop_comm(loop, 0), *second = hrf_loop_comm(loop, 1);
     assert_int_equal(first->ops->send(first, 1, 7, "four", 4, &err), HRF_OK);
     assert_int_equal(second->ops->receive(second, 0, 7, bytes, 8, &err), HRF_E_BUG);

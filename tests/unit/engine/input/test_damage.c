@@ -32,8 +32,6 @@ enum { STEP = 1 };
 #endif
 static const double mpp = 0.5;
 
-static char mode_patch[] = "patch", otsu[] = "otsu";
-
 /* Stained tissue, a disc of 0.5 mm across on noisy glass. Its texture is coarser than a pixel of
  * the coarsest level, so that a pixel of any level is its value in the middle. */
 static void slide_pixel(const void *context, int level, uint32_t x, uint32_t y,
@@ -288,13 +286,10 @@ static enum hrf_status read_all(struct hrf_slide *slide, const struct hrf_tile_p
 /* Tiles the slide and reads its patches, as a run does. */
 static enum hrf_status use(const char *path, struct patches *out, struct hrf_error *err)
 {
-    const struct hrf_job_tiler params = { .mode = mode_patch,
-                                          .patch_size = PATCH,
-                                          .patch_stride = PATCH,
-                                          .patch_mpp = mpp,
-                                          .tissue_method = otsu,
-                                          .min_tissue = 0.5,
-                                          .min_patches = 4 };
+    const struct hrf_workflow_tiler params = {
+        .patch = { .size = PATCH, .stride = PATCH, .mpp = mpp },
+        .tissue = { .min_tissue = 0.5, .min_patches = 4 }
+    };
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_slide) slide = NULL;
     HRF_TRY(hrf_tile_slide(path, &params, mpp, 0, NULL, &plan, err));
@@ -421,19 +416,14 @@ static void damage_to_levels_above_the_overview_is_told_or_harmless(void **state
 
 /* ---- on_bad_tile: white ---- */
 
-static enum hrf_status tile_white(const char *path, const char *choice, struct hrf_tile_plan **plan,
-                                  struct hrf_error *err)
+static enum hrf_status tile_white(const char *path, enum hrf_on_bad_tile choice,
+                                  struct hrf_tile_plan **plan, struct hrf_error *err)
 {
-    char on_bad_tile[8];
-    snprintf(on_bad_tile, sizeof on_bad_tile, "%s", choice);
-    const struct hrf_job_tiler params = { .mode = mode_patch,
-                                          .patch_size = PATCH,
-                                          .patch_stride = PATCH / 2,
-                                          .patch_mpp = mpp,
-                                          .tissue_method = otsu,
-                                          .min_tissue = 0.5,
-                                          .min_patches = 4,
-                                          .on_bad_tile = on_bad_tile };
+    const struct hrf_workflow_tiler params = {
+        .on_bad_tile = choice,
+        .patch = { .size = PATCH, .stride = PATCH / 2, .mpp = mpp },
+        .tissue = { .min_tissue = 0.5, .min_patches = 4 }
+    };
     return hrf_tile_slide(path, &params, mpp, 0, NULL, plan, err);
 }
 
@@ -470,10 +460,10 @@ static void assert_listed_and_white(const char *sound_path, const char *bad_path
     struct hrf_error err = { .status = HRF_OK };
     int64_t n_met = 0;
     char words[64];
-    assert_int_equal(tile_white(sound_path, "white", &sound, &err), HRF_OK);
+    assert_int_equal(tile_white(sound_path, HRF_BAD_TILE_IS_WHITE, &sound, &err), HRF_OK);
     assert_int_equal(sound->n_white, 0);
     assert_null(sound->warning);
-    if (tile_white(bad_path, "white", &plan, &err) != HRF_OK)
+    if (tile_white(bad_path, HRF_BAD_TILE_IS_WHITE, &plan, &err) != HRF_OK)
         fail_msg("%s", err.text);
     assert_int_equal(plan->n_patches, sound->n_patches);
     snprintf(words, sizeof words, "level 0, tile %d, %d (bytes ", tile, tile);
@@ -558,7 +548,7 @@ static void a_slide_of_bad_tiles_fails_where_they_may_be_white(void **state)
     for (uint32_t tile = 0; tile < d.offsets.n; tile++)
         zero_data(&f, &d, tile, 0);
     write_file(&f, path);
-    assert_int_equal(tile_white(path, "white", &plan, &err), HRF_E_USER);
+    assert_int_equal(tile_white(path, HRF_BAD_TILE_IS_WHITE, &plan, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "the slide is damaged: "));
     assert_non_null(strstr(err.text, "copy it again"));
     hrf_free(bytes);

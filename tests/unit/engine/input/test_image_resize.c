@@ -31,11 +31,13 @@ struct made {
     int64_t row_bytes, n_rows;
 };
 
-static void take(void *context, int64_t row, const unsigned char *rgb)
+static void take(void *context, int64_t row, int64_t n, const unsigned char *rgb, int64_t stride)
 {
     struct made *made = context;
-    assert_int_equal(row, made->n_rows++);
-    memcpy(made->rgb + row * made->row_bytes, rgb, (size_t)made->row_bytes);
+    assert_int_equal(row, made->n_rows);
+    for (int64_t k = 0; k < n; k++)
+        memcpy(made->rgb + (row + k) * made->row_bytes, rgb + k * stride, (size_t)made->row_bytes);
+    made->n_rows += n;
 }
 
 /* Output rows [first, first + n) of an image, from only the rows that they need. */
@@ -70,7 +72,7 @@ static void images_have_the_bytes_of_pillow(void **state)
         HRF_AUTO_FREE unsigned char *whole = hrf_alloc(n), *part = hrf_alloc(n);
         struct made made = { whole, 3 * how.size, 0 };
         assert_true(how.interpolation < HRF_N_INTERPOLATIONS);
-        assert_int_equal(hrf_image_resizer_create(side, &how, &resizer, NULL), HRF_OK);
+        hrf_image_resizer_create(side, &how, &resizer);
         make_rows(resizer, image, side, 0, how.size, &made);
         assert_int_equal(hrf_hash_buffer(whole, n, hex, NULL), HRF_OK);
         if (strcmp(hex, cells[4]) != 0)

@@ -228,7 +228,7 @@ static void only_plain_jpegs_become_streams(void **state)
     (void)state;
     HRF_AUTO(hrf_slide) slide = open_slide("jpeg.tif");
     const struct hrf_level_table *table = &slide->table.level[0];
-    const size_t n = table->lengths[0], most = hrf_jpeg_stream_most(&table->form, n + 64);
+    const size_t n = table->lengths[0], most = hrf_jpeg_stream_max(&table->form, n + 64);
     unsigned char *data = hrf_alloc(n + 64), *out = hrf_alloc(most), *whole = hrf_alloc(most);
     assert_int_equal(pread(slide->table.fd, data, n, (off_t)table->offsets[0]), (ssize_t)n);
     const size_t length = hrf_jpeg_stream_make(&table->form, data, n, whole);

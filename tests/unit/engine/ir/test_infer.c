@@ -1,5 +1,6 @@
 /* Shape inference by value. The whole-file cases are in test_onnx.c. */
 #include "engine/ir/graph.h"
+#include "engine/ir/resize.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -91,7 +92,8 @@ static void convolutions_check_their_weights(void **state)
     a.group = 4;
     infer(HRF_OP_CONV, &a, in, 2, text);
     assert_string_equal(text, "node 'n' (Conv): the weights do not fit 6 channels in 4 groups; "
-                              "inputs: 2x6x9x11, 8x3x3x5");
+                              "inputs: 2x6x9x11, 8x3x3x5: the file is no valid ONNX: export "
+                              "the model again");
     a.group = 2;
     in[2].dims[0] = 7;
     infer(HRF_OP_CONV, &a, in, 3, text);
@@ -147,7 +149,7 @@ static void gemm_takes_transposed_factors_and_a_broadcast_term(void **state)
     (void)state;
     char text[1024];
     struct hrf_attributes a = hrf_attributes_default();
-    a.transpose_a = a.transpose_b = true;
+    a.gemm.transpose_a = a.gemm.transpose_b = true;
     struct hrf_shape in[3] = { { .rank = 2, .dims = { 4, 3 } },
                                { .rank = 2, .dims = { 5, 4 } },
                                { .rank = 2, .dims = { 3, 1 } } };
@@ -271,18 +273,18 @@ static void steps_beyond_an_axis_take_one_element(void **state)
         struct hrf_attributes a = hrf_attributes_default();
         a.n_axes = 1;
         a.axes[0] = 2;
-        a.starts[0] = steps[i] > 0 ? 1 : 4;
-        a.ends[0] = steps[i] > 0 ? 5 : INT64_MIN;
-        a.steps[0] = steps[i];
+        a.slice.starts[0] = steps[i] > 0 ? 1 : 4;
+        a.slice.ends[0] = steps[i] > 0 ? 5 : INT64_MIN;
+        a.slice.steps[0] = steps[i];
         const int32_t x = value(g, HRF_F32, shape4(1, 2, 5, 3), NULL);
         const int32_t y = node(g, HRF_OP_SLICE, &x, 1, &a);
         assert_int_equal(hrf_graph_set_io(g, &x, 1, &y, 1, NULL), HRF_OK);
         for (int round = 0; round < 2; round++) {
             assert_int_equal(hrf_graph_infer_shapes(g, NULL), HRF_OK);
             assert_int_equal(g->values[y].shape.dims[2], 1);
-            assert_int_equal(g->nodes[0].attributes.starts[0], steps[i] > 0 ? 1 : 4);
+            assert_int_equal(g->nodes[0].attributes.slice.starts[0], steps[i] > 0 ? 1 : 4);
             /* Offsets of elements are products with it: they must not overflow. */
-            assert_int_equal(g->nodes[0].attributes.steps[0], steps[i] > 0 ? 5 : -5);
+            assert_int_equal(g->nodes[0].attributes.slice.steps[0], steps[i] > 0 ? 5 : -5);
         }
     }
 }
@@ -317,10 +319,24 @@ static void windows_and_sizes_have_bounds(void **state)
         infer_image(HRF_OP_RESIZE, &a, text);
         assert_true(strstr(text, "supported") != NULL || strstr(text, "cannot be resized") != NULL);
         a = hrf_attributes_default();
-        a.size = large[i] == (int64_t)1 << 20 ? large[i] + 1 : large[i];
+        a.lrn.size = large[i] == (int64_t)1 << 20 ? large[i] + 1 : large[i];
         infer_image(HRF_OP_LRN, &a, text);
-        assert_non_null(strstr(text, "needs a rank-4 input and a size of 1 to 1048576"));
+        assert_non_null(strstr(text, "needs a size of 1 to 1048576"));
     }
+}
+
+/* Of operators that are computed when the model is loaded, those whose result would be float32. */
+static void what_must_be_known_may_not_depend_on_the_image(void **state)
+{
+    (void)state;
+    const struct hrf_shape image = shape4(1, 3, 8, 8), matrix = { .rank = 2, .dims = { 8, 8 } };
+    const struct hrf_attributes trilu = hrf_attributes_default();
+    char text[1024];
+    infer(HRF_OP_TRILU, &trilu, &matrix, 1, text);
+    assert_non_null(strstr(text, "node 'n' (Trilu): it is computed of constants and shapes only"));
+    infer(HRF_OP_CUM_SUM, &trilu, (const struct hrf_shape[]){ image, { .rank = 0 } }, 2, text);
+    assert_non_null(
+        strstr(text, "node 'n' (CumSum): input 1, an input of the model, must be known"));
 }
 
 static void a_clip_with_min_above_max_is_that_of_max(void **state)
@@ -340,6 +356,48 @@ static void a_clip_with_min_above_max_is_that_of_max(void **state)
     a.activation_min = NAN;
     infer_image(HRF_OP_CLIP, &a, text);
     assert_non_null(strstr(text, "they must be numbers"));
+}
+
+/* The numbers are PyTorch 2.15's, F.interpolate of 0, 1, 2 ... by a scale, and ONNX Runtime 1.32's
+ * for the exported file. ONNX's reference code has 12 for 10 by 1.3, and 0.2775 for 17 by 3.45. */
+static void a_resize_by_a_scale_is_that_of_pytorch(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hrf_resize_mode mode;
+        enum hrf_resize_coordinates coordinates;
+        int64_t n_in;
+        float scale;
+        int64_t n_out, i;
+        double result;
+    } rows[] = {
+        { HRF_RESIZE_LINEAR, HRF_RESIZE_ALIGN_CORNERS, 10, 1.3f, 13, 1, 0.75 },
+        { HRF_RESIZE_LINEAR, HRF_RESIZE_ALIGN_CORNERS, 17, 3.45f, 58, 1, 16.0 / 57 },
+        { HRF_RESIZE_LINEAR, HRF_RESIZE_ALIGN_CORNERS, 17, 3.45f, 58, 57, 16 },
+        { HRF_RESIZE_LINEAR, HRF_RESIZE_HALF_PIXEL, 10, 1.3f, 13, 1, 1.5 / 1.3 - 0.5 },
+        { HRF_RESIZE_NEAREST, HRF_RESIZE_ASYMMETRIC, 10, 1.3f, 13, 10, 7 },
+        { HRF_RESIZE_NEAREST, HRF_RESIZE_ASYMMETRIC, 33, 1.2f, 39, 12, 10 },
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct hrf_attributes a = hrf_attributes_default();
+        struct hrf_shape x = shape4(1, 1, rows[k].n_in, 4);
+        char text[1024], expected[64];
+        double sum = 0;
+        a.resize.mode = rows[k].mode;
+        a.resize.coordinates = rows[k].coordinates;
+        a.resize.rounding = HRF_RESIZE_FLOOR;
+        for (int i = 0; i < 4; i++)
+            a.resize.scales[i] = i == 2 ? rows[k].scale : 1;
+        infer(HRF_OP_RESIZE, &a, &x, 1, text);
+        snprintf(expected, sizeof expected, "1x1x%lldx4", (long long)rows[k].n_out);
+        assert_string_equal(text, expected);
+        const struct hrf_resize_tap tap = hrf_resize_tap_at(&a.resize, 0, rows[k].n_in,
+                                                            rows[k].n_out, rows[k].i);
+        for (int32_t t = 0; t < hrf_resize_n(&a.resize); t++)
+            sum += tap.weight[t] * (double)tap.index[t];
+        if (fabs(sum - rows[k].result) > 1e-6)
+            fail_msg("row %zu: %.9g, and PyTorch has %.9g", k, sum, rows[k].result);
+    }
 }
 
 /* x -> RESIZE to 64 x 64 -> RELU, n images. */
@@ -400,6 +458,82 @@ static void what_is_computed_at_loading_has_a_bound(void **state)
     assert_non_null(strstr(err.text, "computed when the model is loaded"));
 }
 
+static int32_t constant(struct hrf_graph *g, int64_t n, const int64_t *numbers)
+{
+    return value(g, HRF_S64, (struct hrf_shape){ .rank = 1, .dims = { n } }, numbers);
+}
+
+/* Networks of a file that fixes 2 x 3 x 8 x 8, and which other inputs they may be given. Reshape
+ * and Slice have constant inputs. */
+static void a_fixed_input_may_change_where_nothing_needs_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        enum hrf_op op;
+        int64_t
+            numbers[4]; /* the Reshape's shape; a window's side, pads at the begin and the end */
+        bool any_batch, any_size;
+    } rows[] = {
+        { "pointwise", HRF_OP_RELU, { 0 }, true, true },
+        { "a mean", HRF_OP_GLOBAL_AVERAGE_POOL, { 0 }, true, true },
+        { "a small window", HRF_OP_MAX_POOL, { 3, 1, 1 }, true, true },
+        { "a window of uneven pads", HRF_OP_MAX_POOL, { 3, 0, 1 }, true, false },
+        { "the window of all", HRF_OP_AVERAGE_POOL, { 8, 0, 0 }, true, false },
+        { "an adaptive pooling to 2 x 2", HRF_OP_AVERAGE_POOL, { 4, 0, 0 }, true, false },
+        { "average windows of 2 px", HRF_OP_AVERAGE_POOL, { 2, 0, 0 }, true, true },
+        { "images to rows", HRF_OP_FLATTEN, { 1 }, true, true },
+        { "all to one row", HRF_OP_FLATTEN, { 0 }, false, true },
+        { "a Reshape to the batch", HRF_OP_RESHAPE, { 2, 3, -1, 1 }, false, true },
+        { "pixels to one axis", HRF_OP_RESHAPE, { 0, 3, -1, 1 }, true, true },
+        { "pixels cut at 8", HRF_OP_RESHAPE, { 0, 3, -1, 8 }, true, false },
+        { "a Reshape to the size", HRF_OP_RESHAPE, { 0, 3, 8, 8 }, true, false },
+        { "a Reshape that mixes images", HRF_OP_RESHAPE, { 1, 3, -1, 1 }, false, false },
+        { "rows to the front", HRF_OP_TRANSPOSE, { 2, 0, 1, 3 }, false, true },
+        { "softmax over the batch", HRF_OP_SOFTMAX, { 0 }, false, true },
+        { "softmax over channels", HRF_OP_SOFTMAX, { 1 }, true, true },
+        { "an operator without a rule", HRF_OP_TOP_K, { 1 }, false, false },
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        HRF_AUTO(hrf_graph) g = NULL;
+        struct hrf_attributes a = hrf_attributes_default();
+        const int64_t *n = rows[k].numbers;
+        const bool is_window = rows[k].op == HRF_OP_AVERAGE_POOL || rows[k].op == HRF_OP_MAX_POOL;
+        assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+        int32_t in[2] = { value(g, HRF_F32, shape4(2, 3, 8, 8), NULL) };
+        for (int i = 0; i < 2 && is_window; i++) {
+            a.window.kernel[i] = n[0];
+            a.window.stride[i] = rows[k].op == HRF_OP_MAX_POOL ? 2 : n[0];
+            a.window.pad_begin[i] = n[1];
+            a.window.pad_end[i] = n[2];
+        }
+        a.axis = n[0];
+        a.block.size = 1;
+        a.keep_dims = true;
+        a.n_axes = rows[k].op == HRF_OP_TRANSPOSE ? 4 : 0;
+        memcpy(a.axes, n, 4 * sizeof *n);
+        if (rows[k].op == HRF_OP_RESHAPE)
+            in[1] = constant(g, 4, n);
+        const int32_t y = node(g, rows[k].op, in, rows[k].op == HRF_OP_RESHAPE ? 2 : 1, &a);
+        assert_int_equal(hrf_graph_set_io(g, in, 1, &y, 1, NULL), HRF_OK);
+        g->file_shape = shape4(2, 3, 8, 8);
+        const struct hrf_shape images = shape4(5, 3, 8, 8), size = shape4(2, 3, 16, 16);
+        struct hrf_error err = { .status = HRF_OK };
+        if ((hrf_graph_set_input_shape(g, 0, &images, &err) == HRF_OK) != rows[k].any_batch)
+            fail_msg("%s, batch: %s", rows[k].what, err.text);
+        assert_int_equal(hrf_graph_fixed_batch(g, &images), rows[k].any_batch ? 0 : 2);
+        assert_int_equal(hrf_graph_images(g, &images), rows[k].any_batch ? 5 : 2);
+        err.text[0] = '\0';
+        if ((hrf_graph_set_input_shape(g, 0, &size, &err) == HRF_OK) != rows[k].any_size)
+            fail_msg("%s, size: %s", rows[k].what, err.text);
+        if (!rows[k].any_size)
+            assert_non_null(strstr(err.text, "node 'n' ("));
+        g->file_shape.dims[0] = g->file_shape.dims[2] = g->file_shape.dims[3] = -1;
+        assert_int_equal(hrf_graph_set_input_shape(g, 0, &images, NULL), HRF_OK);
+        assert_int_equal(hrf_graph_set_input_shape(g, 0, &size, NULL), HRF_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,7 +549,10 @@ int main(void)
         cmocka_unit_test(operations_are_two_for_each_multiply_add),
         cmocka_unit_test(steps_beyond_an_axis_take_one_element),
         cmocka_unit_test(windows_and_sizes_have_bounds),
+        cmocka_unit_test(a_resize_by_a_scale_is_that_of_pytorch),
+        cmocka_unit_test(what_must_be_known_may_not_depend_on_the_image),
         cmocka_unit_test(a_clip_with_min_above_max_is_that_of_max),
+        cmocka_unit_test(a_fixed_input_may_change_where_nothing_needs_it),
         cmocka_unit_test(a_model_has_bounds_in_bytes_and_operations),
         cmocka_unit_test(what_is_computed_at_loading_has_a_bound),
     };

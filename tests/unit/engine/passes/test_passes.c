@@ -2,8 +2,10 @@
  * which must give the same numbers with and without them. */
 #include "tests/unit/unit.h"
 
+#include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
 #include "tests/ops/build.h"
+#include "tests/unit/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -112,20 +114,30 @@ static void a_norm_before_the_convolution_is_not_folded(void **state)
     assert_string_equal(passed(&b, &y, 1), "BatchNormalization+relu Conv+residual");
 }
 
-static bool takes_any(const struct hrf_graph *graph, const struct hrf_node *conv)
+/* A back end whose only kernel takes prologues before windows that it takes. */
+#define TABLE(table, ...)                                                                          \
+    static const struct hrf_kernel_row table##_row = { .name = "conv",                             \
+                                                       HRF_ROW_OPS(HRF_OP_CONV),                   \
+                                                       .forms = HRF_FORM_ANY,                      \
+                                                       .isa = HRF_ISA_ANY,                         \
+                                                       .extras = HRF_TAKES_PROLOGUE,               \
+                                                       __VA_ARGS__ };                              \
+    static const struct hrf_kernel_table table = {                                                 \
+        .device = "test",                                                                          \
+        .rows = (const struct hrf_kernel_row *const[]){ &table##_row, NULL },                      \
+    }
+
+static const char *pointwise_misfit(const struct hrf_graph *graph, const struct hrf_node *conv)
 {
-    (void)graph;
-    (void)conv;
-    return true;
+    return graph->values[conv->inputs[HRF_CONV_WEIGHTS]].shape.dims[2] == 1 ? NULL
+                                                                            : "large windows";
 }
 
-static bool takes_pointwise(const struct hrf_graph *graph, const struct hrf_node *conv)
-{
-    return graph->values[conv->inputs[HRF_CONV_WEIGHTS]].shape.dims[2] == 1;
-}
+TABLE(takes_any, .misfit = NULL);
+TABLE(takes_pointwise, .misfit = pointwise_misfit);
 
 /* The passes, and then the prologues. */
-static const char *prefixed(struct build *b, int32_t y, hrf_takes_prologue *takes)
+static const char *prefixed(struct build *b, int32_t y, const struct hrf_kernel_table *takes)
 {
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_graph) graph = build_finish(b, &y, 1);
@@ -144,18 +156,18 @@ static void a_convolution_takes_in_what_stands_before_it(void **state)
     struct build b = start(&x); /* a pre-activation block */
     int32_t y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
     y = build_binary(&b, HRF_OP_ADD, conv(&b, y), x);
-    assert_string_equal(prefixed(&b, y, takes_any), "prologue+Conv+residual");
+    assert_string_equal(prefixed(&b, y, &takes_any), "prologue+Conv+residual");
     b = start(&x); /* two that read it: its first and its shortcut */
     y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
     y = build_binary(&b, HRF_OP_ADD, conv(&b, y), conv(&b, y));
-    assert_string_equal(prefixed(&b, y, takes_any), "prologue+Conv prologue+Conv+residual");
+    assert_string_equal(prefixed(&b, y, &takes_any), "prologue+Conv prologue+Conv+residual");
     b = start(&x); /* an activation alone */
     y = conv(&b, build_unary(&b, HRF_OP_LEAKY_RELU, x));
-    assert_string_equal(prefixed(&b, y, takes_any), "prologue+Conv");
+    assert_string_equal(prefixed(&b, y, &takes_any), "prologue+Conv");
     b = start(&x); /* one of each is enough: the sum's Relu stays a tensor for the last sum */
     y = build_unary(&b, HRF_OP_RELU, build_binary(&b, HRF_OP_ADD, x, x));
     y = build_binary(&b, HRF_OP_ADD, conv(&b, y), y);
-    assert_string_equal(prefixed(&b, y, takes_any), "Add Relu Conv+residual");
+    assert_string_equal(prefixed(&b, y, &takes_any), "Add Relu Conv+residual");
 }
 
 static void a_tensor_that_one_reader_needs_is_there_for_all(void **state)
@@ -165,22 +177,24 @@ static void a_tensor_that_one_reader_needs_is_there_for_all(void **state)
     struct build b = start(&x); /* one of two back ends' convolutions cannot */
     int32_t y = build_unary(&b, HRF_OP_RELU, build_batch_norm(&b, x, 4));
     y = build_binary(&b, HRF_OP_ADD, conv(&b, y), build_plain_conv(&b, y, 4, 4, 1, 1, true));
-    assert_string_equal(prefixed(&b, y, takes_pointwise),
+    assert_string_equal(prefixed(&b, y, &takes_pointwise),
                         "BatchNormalization+relu Conv Conv+residual");
     b = start(&x); /* a pool, and the end */
     y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, build_batch_norm(&b, x, 4));
-    assert_string_equal(prefixed(&b, y, takes_any), "BatchNormalization GlobalAveragePool");
+    assert_string_equal(prefixed(&b, y, &takes_any), "BatchNormalization GlobalAveragePool");
     b = start(&x);
     y = build_batch_norm(&b, x, 4);
-    assert_string_equal(prefixed(&b, y, takes_any), "BatchNormalization");
+    assert_string_equal(prefixed(&b, y, &takes_any), "BatchNormalization");
 }
 
-static bool takes_both(const struct hrf_graph *graph, const struct hrf_node *conv,
-                       const struct hrf_node *norm)
+static bool takes_other_names(const struct hrf_graph *graph, const struct hrf_node *conv,
+                              const struct hrf_node *norm)
 {
     (void)graph;
     return strcmp(conv->name, norm->name) != 0;
 }
+
+TABLE(takes_both, .takes_norm = takes_other_names);
 
 /* Two convolutions; the norm of the first one's stands behind the second, until it is marked. */
 static void a_norm_that_others_read_around_is_a_second_output(void **state)
@@ -192,7 +206,7 @@ static void a_norm_that_others_read_around_is_a_second_output(void **state)
     const int32_t norm = build_batch_norm(&b, raw, 4);
     int32_t y = build_binary(&b, HRF_OP_MUL, build_binary(&b, HRF_OP_MUL, norm, other), raw);
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
-    assert_int_equal(hrf_pass_mark_second_outputs(graph, takes_both, NULL), HRF_OK);
+    hrf_pass_mark_second_outputs(graph, &takes_both);
     assert_string_equal(words(graph), "Conv BatchNormalization Conv Mul Mul");
     assert_ptr_equal(hrf_graph_second_of(graph, &graph->nodes[0]), &graph->nodes[1]);
     assert_true(hrf_graph_is_second(graph, &graph->nodes[1]));
@@ -200,7 +214,7 @@ static void a_norm_that_others_read_around_is_a_second_output(void **state)
     b = start(&x); /* nobody else reads what is before the norm: it need not be stored */
     y = build_batch_norm(&b, conv(&b, x), 4);
     HRF_AUTO(hrf_graph) alone = build_finish(&b, &y, 1);
-    assert_int_equal(hrf_pass_mark_second_outputs(alone, takes_both, NULL), HRF_OK);
+    hrf_pass_mark_second_outputs(alone, &takes_both);
     assert_null(hrf_graph_second_of(alone, &alone->nodes[0]));
 }
 
@@ -222,7 +236,7 @@ static void the_prologue_s_numbers_are_those_of_the_norm(void **state)
     const int32_t norm = build_node(&b, HRF_OP_BATCH_NORM, inputs, 5, &a);
     const int32_t y = build_plain_conv(&b, norm, 2, 2, 1, 1, true);
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
-    assert_int_equal(hrf_pass_fuse_prologue(graph, takes_any, &err), HRF_OK);
+    assert_int_equal(hrf_pass_fuse_prologue(graph, &takes_any, &err), HRF_OK);
     assert_int_equal(graph->n_nodes, 1);
     const float *factors = graph->values[graph->nodes[0].inputs[HRF_CONV_FACTORS]].data;
     const float *shifts = graph->values[graph->nodes[0].inputs[HRF_CONV_SHIFTS]].data;
@@ -436,7 +450,7 @@ static void no_allocation_may_fail_unseen(void **state)
         hrf_alloc_fail_after(n);
         enum hrf_status status = hrf_passes_run(graph, &err);
         if (status == HRF_OK)
-            status = hrf_pass_fuse_prologue(graph, takes_any, &err);
+            status = hrf_pass_fuse_prologue(graph, &takes_any, &err);
         const bool failed = hrf_alloc_count() >= n;
         hrf_alloc_fail_after(0);
         hrf_graph_destroy(graph);
@@ -514,8 +528,8 @@ static void attention_becomes_a_sum_over_pixels_and_what_pixels_make_of_it(void 
         int32_t x;
         struct build b = start(&x);
         struct hrf_attributes a = hrf_attributes_default();
-        a.group = 2;
-        a.exponential = exponential != 0;
+        a.performer.heads = 2;
+        a.performer.exponential = exponential != 0;
         const int32_t p = build_constant(&b, SHAPE(5, 2), -1, 1), inputs[] = { x, x, x, p };
         const int32_t y = build_node(&b, HRF_OP_PERFORMER, inputs, 4, &a);
         assert_string_equal(passed(&b, &y, 1), exponential
@@ -664,6 +678,71 @@ static void what_exporters_write_becomes_one_operator(void **state)
     }
 }
 
+/* ---- refusals ---- */
+
+static void refuses(const struct hrf_graph *graph, enum hrf_status status,
+                    const struct hrf_error *err, const char *text)
+{
+    if (status == HRF_OK || strstr(err->text, text) == NULL || !check_has_way(err->text))
+        fail_msg("'%s' expected, with a way out: %s", text, status == HRF_OK ? "ok" : err->text);
+    check_words(text, status, graph, err->text);
+}
+
+/* Shape inference lets through what is no node's result, and graphs that passes made. */
+static void outputs_of_other_types_are_refused_by_node(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) g = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    const struct hrf_shape shape = SHAPE(1, 4);
+    int32_t x, y;
+    assert_int_equal(hrf_graph_create("g", &g, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(g, "x", HRF_U8, &shape, NULL, &x, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(g, "made up", HRF_S8, &shape, NULL, &y, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_node(g, HRF_OP_RELU, "act", &x, 1, &y, 1, NULL, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_set_io(g, &x, 1, &x, 1, NULL), HRF_OK);
+    enum hrf_status status = hrf_pass_float_outputs(g, &err);
+    assert_int_equal(status, HRF_E_UNSUPPORTED);
+    refuses(g, status, &err, "output 0 of the model is uint8, from its input");
+    assert_int_equal(hrf_graph_set_io(g, &x, 1, &y, 1, NULL), HRF_OK);
+    status = hrf_pass_float_outputs(g, &err);
+    assert_int_equal(status, HRF_E_UNSUPPORTED);
+    refuses(g, status, &err, "output 0 of the model is int8, from node 'act' (Relu)");
+}
+
+static void lowering_refuses_by_node(void **state)
+{
+    (void)state;
+    int32_t x;
+    struct build b = start(&x);
+    const int32_t inner = conv(&b, x), y = conv(&b, inner);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    struct hrf_graph *low = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_range ranges[] = { { .value = graph->values[x].name, .low = -1, .high = 1 },
+                                  { .value = graph->values[inner].name, .low = -1, .high = NAN } };
+    struct hrf_lowering how = { .type = HRF_S8, .ranges = ranges };
+    HRF_AUTO_FREE char *node = hrf_format("what node '%s' (Conv) gives", graph->nodes[0].name);
+    refuses(graph, hrf_pass_lower(graph, &how, &low, NULL, &err), &err,
+            "the INT8 scales have no range for input 'v");
+    how.n_ranges = 1;
+    HRF_AUTO_FREE char *none = hrf_format("the INT8 scales have no range for %s", node);
+    refuses(graph, hrf_pass_lower(graph, &how, &low, NULL, &err), &err, none);
+    how.n_ranges = 2;
+    HRF_AUTO_FREE char *wild = hrf_format("%s was seen to reach from -1 to nan", node);
+    refuses(graph, hrf_pass_lower(graph, &how, &low, NULL, &err), &err, wild);
+    how.keep = (const char *const[]){ "nothing like it" };
+    how.n_keep = 1;
+    refuses(graph, hrf_pass_lower(graph, &how, &low, NULL, &err), &err,
+            "'nothing like it' is to stay in float32");
+    assert_null(low);
+    /* The way out of the second and third: another precision. */
+    how = (struct hrf_lowering){ .type = HRF_B16 };
+    assert_int_equal(hrf_pass_lower(graph, &how, &low, NULL, &err), HRF_OK);
+    hrf_graph_destroy(low);
+    hrf_graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -687,6 +766,8 @@ int main(void)
         cmocka_unit_test(windows_side_by_side_become_a_convolution_and_a_move),
         cmocka_unit_test(a_mean_over_rows_and_columns_becomes_a_pool),
         cmocka_unit_test(attention_becomes_a_sum_over_pixels_and_what_pixels_make_of_it),
+        cmocka_unit_test(outputs_of_other_types_are_refused_by_node),
+        cmocka_unit_test(lowering_refuses_by_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

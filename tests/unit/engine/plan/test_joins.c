@@ -9,11 +9,17 @@
 
 enum { C = 32, MOST = 8 };
 
-static bool takes(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k)
-{
-    (void)graph, (void)k;
-    return node->op == HRF_OP_CONV || node->op == HRF_OP_CONCAT || node->op == HRF_OP_MAX_POOL;
-}
+static const struct hrf_kernel_row strided = {
+    .name = "strided",
+    HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_CONCAT, HRF_OP_MAX_POOL),
+    .forms = HRF_FORM_ANY,
+    .isa = HRF_ISA_ANY,
+    .extras = HRF_STRIDED,
+};
+static const struct hrf_kernel_table takes = {
+    .device = "test",
+    .rows = (const struct hrf_kernel_row *const[]){ &strided, NULL },
+};
 
 static int32_t conv(struct build *b, int32_t x, int64_t in, int64_t out)
 {
@@ -38,7 +44,7 @@ static struct build start(int32_t *x)
 static int64_t set_and_plan(struct hrf_graph *graph)
 {
     HRF_AUTO(hrf_plan) plan = NULL;
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(hrf_plan_create(graph, NULL, &plan, NULL), HRF_OK);
     assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_OK);
     struct hrf_join *joins = hrf_alloc_array((size_t)graph->n_values, sizeof *joins);
@@ -194,7 +200,7 @@ static void a_wrong_place_is_found(void **state)
     const int32_t y = conv(&b, all, 2 * C, C);
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     HRF_AUTO(hrf_plan) plan = NULL;
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(hrf_plan_create(graph, NULL, &plan, NULL), HRF_OK);
     plan->place_of[parts[1]] = 0; /* over the first one */
     assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_E_BUG);

@@ -1,5 +1,6 @@
 /* Layouts, what a part needs, and who gets it from whom, by value; and that faults are found. */
 #include "tests/unit/unit.h"
+#include "tests/unit/words.h"
 
 #include "engine/plan/bands.h"
 #include "engine/plan/line_cache.h"
@@ -226,13 +227,13 @@ static void both_directions_keep_both_ranks_busy(void **state)
     struct hrf_pipeline_slot turns[4];
     assert_int_equal(hrf_layout_parse("stages=2,microbatches=4,bidirectional", &both, NULL),
                      HRF_OK);
-    assert_int_equal(hrf_schedule(&both, 0, turns, NULL), HRF_OK);
+    hrf_schedule(&both, 0, turns);
     int n_mirrored = 0;
     for (int i = 0; i < 4; i++)
         n_mirrored += turns[i].is_mirrored;
     assert_int_equal(n_mirrored, 2);
     assert_false(turns[0].is_mirrored); /* the first rank begins its own pipeline ... */
-    assert_int_equal(hrf_schedule(&both, 1, turns, NULL), HRF_OK);
+    hrf_schedule(&both, 1, turns);
     assert_true(turns[0].is_mirrored); /* ... and the last one the other */
 }
 
@@ -259,9 +260,32 @@ static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
     assert_int_equal(plan.cut, 4); /* of the last convolution only sums cross */
     options.limit_bytes = 1000;
     assert_int_equal(hrf_bands_choose(graph, &options, &plan, &err), HRF_E_NOMEM);
+    assert_true(check_has_way(err.text));
     assert_non_null(strstr(err.text, "even"));
     hrf_plan_destroy(whole);
     hrf_graph_destroy(graph);
+}
+
+/* A graph that is broken is no reason to look for another cut. */
+static void an_error_ends_the_search_for_bands(void **state)
+{
+    (void)state;
+    struct build b = build_start(1);
+    int32_t y = build_input(&b, SHAPE(1, 3, 256, 64));
+    for (int i = 0; i < 4; i++)
+        y = build_plain_conv(&b, y, i == 0 ? 3 : 16, 16, 3, 1, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
+    HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
+    const struct hrf_bands_options options = { .rows = HRF_BANDS_RECOMPUTE };
+    struct hrf_bands_plan plan;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_value *weights = &graph->values[graph->nodes[3].inputs[HRF_CONV_WEIGHTS]];
+    const enum hrf_dtype type = weights->dtype;
+    weights->dtype = HRF_DTYPE_NONE;
+    assert_int_equal(hrf_bands_choose(graph, &options, &plan, &err), HRF_E_BUG);
+    assert_non_null(strstr(err.text, "has no type"));
+    weights->dtype = type;
+    assert_int_equal(hrf_bands_choose(graph, &options, &plan, &err), HRF_OK);
 }
 
 /* 256 rows of 64 pixels and 16 channels; 2 * 64 * 16 * 16 * 9 operations a row and convolution. */
@@ -273,6 +297,29 @@ static struct hrf_graph *three_convolutions(void)
         y = build_plain_conv(&b, y, 16, 16, 3, 1, true);
     y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
     return build_finish(&b, &y, 1);
+}
+
+/* A reduction over rows is the first node: there is no cut before it. */
+static void a_network_without_a_cut_is_refused_by_node(void **state)
+{
+    (void)state;
+    struct build b = build_start(3);
+    struct hrf_attributes a = hrf_attributes_default();
+    const int32_t x = build_input(&b, SHAPE(1, 4, 16, 8));
+    a.keep_dims = true;
+    a.n_axes = 1;
+    a.axes[0] = 2;
+    const int32_t most = build_node(&b, HRF_OP_REDUCE_MAX, &x, 1, &a);
+    const int32_t y = build_unary(&b, HRF_OP_RELU, most);
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    const struct hrf_bands_options options = { .limit_bytes = 1000 };
+    struct hrf_bands_plan plan;
+    struct hrf_error err = { .status = HRF_OK };
+    const enum hrf_status status = hrf_bands_choose(graph, &options, &plan, &err);
+    assert_int_equal(status, HRF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "(ReduceMax), which needs all of its input"));
+    check_words("bands", status, graph, err.text);
+    hrf_graph_destroy(graph);
 }
 
 /* 256 rows in 4 bands, two convolutions of 3x3 before the one whose rows are shared out: a band in
@@ -455,8 +502,10 @@ int main(void)
         cmocka_unit_test(a_ring_without_long_attention_is_refused),
         cmocka_unit_test(more_stages_than_nodes_are_refused_with_what_would_do),
         cmocka_unit_test(both_directions_keep_both_ranks_busy),
+        cmocka_unit_test(an_error_ends_the_search_for_bands),
         cmocka_unit_test(bands_are_predicted_to_the_row),
         cmocka_unit_test(bands_take_less_memory_and_say_what_they_compute_twice),
+        cmocka_unit_test(a_network_without_a_cut_is_refused_by_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

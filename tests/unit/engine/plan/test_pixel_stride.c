@@ -11,19 +11,29 @@
 
 enum { WIDE = 1024, NARROW = 8, STRIDE = WIDE + 16 };
 
-/* Images of convolutions of one pixel, anything of theirs. */
-static bool takes(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k)
+/* Images of convolutions of one pixel, anything of theirs, or outputs only. */
+static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    (void)k;
-    return node->op == HRF_OP_CONV && node->inputs[HRF_CONV_WEIGHTS] >= 0 &&
-           graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape.dims[2] == 1;
+    return node->inputs[HRF_CONV_WEIGHTS] >= 0 &&
+                   graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape.dims[2] == 1
+               ? NULL
+               : "large windows";
 }
 
-static bool takes_outputs_only(const struct hrf_graph *graph, const struct hrf_node *node,
-                               int32_t k)
-{
-    return takes(graph, node, k) && k == -1;
-}
+#define ROW(kinds)                                                                                 \
+    &(const struct hrf_kernel_row)                                                                 \
+    {                                                                                              \
+        .name = "conv", HRF_ROW_OPS(HRF_OP_CONV), .forms = HRF_FORM_ANY, .isa = HRF_ISA_ANY,       \
+        .extras = (kinds), .misfit = misfit                                                        \
+    }
+static const struct hrf_kernel_table takes = {
+    .device = "test",
+    .rows = (const struct hrf_kernel_row *const[]){ ROW(HRF_STRIDED), NULL },
+};
+static const struct hrf_kernel_table takes_outputs_only = {
+    .device = "test",
+    .rows = (const struct hrf_kernel_row *const[]){ ROW(HRF_STRIDED_OUTPUT), NULL },
+};
 
 static int32_t conv(struct build *b, int32_t x, int64_t in, int64_t out)
 {
@@ -95,11 +105,11 @@ static void images_between_nodes_that_take_it_get_a_pixel_stride(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
-    assert_int_equal(hrf_pixel_stride_set(graph, takes_outputs_only, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes_outputs_only, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 0);
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 4);
-    assert_int_equal(hrf_pixel_stride_settle(graph, NULL), HRF_OK);
+    hrf_pixel_stride_settle(graph);
     assert_int_equal(count_strided(graph), 4);
 }
 
@@ -109,7 +119,7 @@ static void residuals_go_with_their_outputs(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(true);
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 0);
 }
 
@@ -125,7 +135,7 @@ static void what_would_not_gain_stays_dense(void **state)
     y = conv(&b, y, WIDE / 2, WIDE); /* leaves */
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
     graph->values[half].dtype = HRF_F16;
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(count_strided(graph), 0);
 }
 
@@ -143,7 +153,7 @@ static void a_plan_counts_the_gaps(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     const int64_t dense = arena_of(graph, NULL);
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(arena_of(graph, NULL), dense + 2 * 8 * 6 * (STRIDE - WIDE) * 4);
     graph->values[graph->nodes[0].outputs[0]].pixel_stride = 0; /* so the next one lies elsewhere */
     assert_true(arena_of(graph, NULL) > 2 * (2 * 8 * 6 * WIDE * 4));
@@ -162,7 +172,7 @@ static void a_ranks_graph_has_the_pixel_strides_that_are_its_alone(void **state)
                   { "stages=2", 0, 3 },
                   { "stages=8", 0, 0 } };
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hrf_layout_plan layout;
         HRF_AUTO(hrf_partition) p = NULL;
@@ -186,7 +196,7 @@ static void halves_have_the_pixel_strides_that_are_theirs_alone(void **state)
     (void)state;
     HRF_AUTO(hrf_graph) graph = bottlenecks(false);
     struct hrf_halves halves;
-    assert_int_equal(hrf_pixel_stride_set(graph, takes, NULL), HRF_OK);
+    assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(graph->n_nodes, 10);
     for (int32_t cut = 1; cut < graph->n_nodes; cut++) {
         assert_int_equal(hrf_halves_create(graph, cut, false, &halves, NULL), HRF_OK);

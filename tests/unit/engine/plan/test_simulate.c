@@ -20,7 +20,7 @@ struct scene {
 
 static void add(struct scene *scene, int32_t rank, struct hrf_sim_step step)
 {
-    assert_int_equal(hrf_sim_add(&scene->programs[rank], &step, NULL), HRF_OK);
+    hrf_sim_add(&scene->programs[rank], &step);
 }
 
 static struct hrf_sim_step compute(double seconds)
@@ -199,7 +199,8 @@ static void a_message_that_nobody_takes_is_named(void **state)
     add(&scene, 0, sending(1, 5, 1));
     assert_int_equal(hrf_simulate(scene.programs, 2, &m, &s, &err), HRF_E_USER);
     assert_string_equal(err.text,
-                        "machine 'm' has no link between ranks 0 and 1 (placement 'network')");
+                        "machine 'm' has no link between ranks 0 and 1 (placement 'network'): "
+                        "give it one in the machine file, or measure (tune-comm)");
     m.ranks_per_node = 2;
     assert_int_equal(hrf_simulate(scene.programs, 2, &m, &s, &err), HRF_E_BUG);
     assert_string_equal(err.text, "rank 1 never takes a message of rank 0 (tag 5)");

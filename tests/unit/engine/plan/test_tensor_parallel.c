@@ -44,14 +44,13 @@ static struct hrf_graph *block(int64_t n_heads)
     const int32_t x = add_value(g, SHAPE(1, TOKENS, CHANNELS), NULL);
     const int32_t qkv = product(g, x, CHANNELS, 3 * CHANNELS, -1);
     const int32_t inputs[] = { qkv, qkv, qkv };
-    a.n_axes = 3;
-    a.group = n_heads;
-    a.size = CHANNELS / n_heads;
+    a.attention.heads = n_heads;
+    a.attention.head_size = CHANNELS / n_heads;
     for (int k = 0; k < 3; k++) {
-        a.starts[k] = (int64_t)k * CHANNELS;
-        a.steps[k] = a.size;
+        a.attention.first[k] = (int64_t)k * CHANNELS;
+        a.attention.stride[k] = a.attention.head_size;
     }
-    int32_t y = add_node(g, HRF_OP_ATTENTION, inputs, 3, CHANNELS, &a);
+    int32_t y = add_node(g, HRF_OP_TOKEN_ATTENTION, inputs, 3, CHANNELS, &a);
     const int32_t sum = product(g, y, CHANNELS, CHANNELS, x);
     y = product(g, sum, CHANNELS, HIDDEN, -1);
     y = add_node(g, HRF_OP_GELU, &y, 1, HIDDEN, NULL);
@@ -113,10 +112,10 @@ static void each_rank_has_its_share_of_weights_and_four_joins(void **state)
         assert_int_equal(hrf_partition_graph(p, r, &mine, &map, NULL), HRF_OK);
         assert_int_equal(2 * constant_bytes(mine), constant_bytes(graph));
         assert_int_equal(count_nodes(mine, HRF_OP_GEMM), 4);
-        assert_int_equal(count_nodes(mine, HRF_OP_ATTENTION), 1);
+        assert_int_equal(count_nodes(mine, HRF_OP_TOKEN_ATTENTION), 1);
         for (int32_t n = 0; n < mine->n_nodes; n++)
-            if (mine->nodes[n].op == HRF_OP_ATTENTION)
-                assert_int_equal(mine->nodes[n].attributes.group, HEADS / 2);
+            if (mine->nodes[n].op == HRF_OP_TOKEN_ATTENTION)
+                assert_int_equal(mine->nodes[n].attributes.attention.heads, HEADS / 2);
     }
 }
 
@@ -132,7 +131,7 @@ static void a_rank_may_have_no_head(void **state)
         HRF_AUTO(hrf_graph) mine = NULL;
         HRF_AUTO(hrf_rank_map) map = NULL;
         assert_int_equal(hrf_partition_graph(p, r, &mine, &map, NULL), HRF_OK);
-        n_heads += count_nodes(mine, HRF_OP_ATTENTION);
+        n_heads += count_nodes(mine, HRF_OP_TOKEN_ATTENTION);
         n_products += count_nodes(mine, HRF_OP_GEMM);
     }
     assert_int_equal(n_heads, 2);

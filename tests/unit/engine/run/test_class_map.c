@@ -43,8 +43,8 @@ static struct hrf_graph *network(enum hrf_op pool, bool transpose_b, float alpha
     struct hrf_attributes plain = hrf_attributes_default(), conv = plain, gemm = plain;
     struct hrf_attributes flatten = plain;
     conv.window.pad_begin[0] = conv.window.pad_end[0] = 1;
-    gemm.transpose_b = transpose_b;
-    gemm.alpha = alpha;
+    gemm.gemm.transpose_b = transpose_b;
+    gemm.gemm.alpha = alpha;
     flatten.axis = 1;
     int32_t x = value(graph, "x", (struct hrf_shape){ 4, { 1, CHANNELS, ROWS, COLUMNS } }, false);
     int32_t w = value(graph, "w", (struct hrf_shape){ 4, { FEATURES, CHANNELS, 3, 3 } }, true);
@@ -69,7 +69,7 @@ static void check_mean(bool transpose_b, float alpha)
     HRF_AUTO(hrf_session) session = NULL;
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_class_map_add(graph, &err), HRF_OK);
-    struct hrf_session_config config = { .device = "ref", .precision = "fp32", .n_threads = 1 };
+    struct hrf_session_config config = { .device = "ref", .precision = HRF_FP32, .n_threads = 1 };
     assert_int_equal(hrf_session_create(graph, &config, &session, &err), HRF_OK);
     for (int i = 0; i < CHANNELS * ROWS * COLUMNS; i++)
         hrf_session_input(session, 0)[i] = (float)hrf_random_normal(&numbers);

@@ -16,7 +16,7 @@ static struct hrf_graph *make_graph(void)
     return build_finish(&b, &second, 1);
 }
 
-static struct hrf_session *open(const struct hrf_graph *graph, const char *precision)
+static struct hrf_session *open(const struct hrf_graph *graph, enum hrf_precision precision)
 {
     /* More ranges than there are values, by the names that build.h and the passes give. */
     struct hrf_session_config config = { .device = "ref", .precision = precision, .n_threads = 1 };
@@ -44,11 +44,11 @@ static void run(struct hrf_session *session)
 }
 
 /* The least of all tensors' but the input's; fails when one has not been compared. */
-static double least_sqnr(const char *precision, int32_t *n)
+static double least_sqnr(enum hrf_precision precision, int32_t *n)
 {
     HRF_AUTO(hrf_graph) graph = make_graph();
     struct hrf_noise noise = { .items = NULL };
-    HRF_AUTO(hrf_session) full = open(graph, "fp32");
+    HRF_AUTO(hrf_session) full = open(graph, HRF_FP32);
     HRF_AUTO(hrf_session) low = open(graph, precision);
     hrf_noise_record(full, &noise);
     run(full);
@@ -69,8 +69,8 @@ static void fewer_bits_make_more_noise(void **state)
 {
     (void)state;
     int32_t n;
-    const double fp16 = least_sqnr("fp16", &n), bf16 = least_sqnr("bf16", &n);
-    const double int8 = least_sqnr("int8", &n);
+    const double fp16 = least_sqnr(HRF_FP16, &n), bf16 = least_sqnr(HRF_BF16, &n);
+    const double int8 = least_sqnr(HRF_INT8, &n);
     assert_int_equal(n, 3); /* the input and two fused convolutions */
     assert_true(fp16 > 60 && fp16 < 85);
     assert_true(bf16 > 42 && bf16 < 65);
@@ -81,7 +81,7 @@ static void the_same_precision_makes_none(void **state)
 {
     (void)state;
     int32_t n;
-    assert_true(isinf(least_sqnr("fp32", &n)));
+    assert_true(isinf(least_sqnr(HRF_FP32, &n)));
 }
 
 int main(void)

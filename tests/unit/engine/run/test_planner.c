@@ -56,7 +56,7 @@ static void compare(const struct hrf_graph *graph, const struct hrf_session_conf
     }
 }
 
-static void check(const char *text, const char *precision, int64_t batch)
+static void check(const char *text, enum hrf_precision precision, int64_t batch)
 {
     const struct hrf_machine machine = machine_of(1e9);
     struct hrf_cost_table costs = { .rates = machine.rates };
@@ -91,25 +91,25 @@ static void check(const char *text, const char *precision, int64_t batch)
 static void what_ranks_hold_and_send_is_predicted_exactly(void **state)
 {
     (void)state;
-    check("spatial=3", "fp32", 1);
-    check("spatial=2x2", "fp32", 2);
-    check("stages=3,microbatches=4", "fp32", 4);
-    check("stages=2,microbatches=4,bidirectional", "fp32", 5);
-    check("data=2,spatial=2,stages=2,microbatches=2", "fp32", 4);
-    check("spatial=2", "int8", 1);
-    check("spatial=3,halos=overlap", "int8", 1);
-    check("spatial=2,stages=2,halos=overlap", "fp32", 1);
-    check("spatial=2x2,halos=overlap", "int8", 2);
-    check("spatial=2,halos=overlap", "fp32", 2);
-    check("spatial=2,stages=2", "int8", 1);
-    check("tensor=3", "int8", 1);
-    check("spatial=2,tensor=2", "fp32", 1);
+    check("spatial=3", HRF_FP32, 1);
+    check("spatial=2x2", HRF_FP32, 2);
+    check("stages=3,microbatches=4", HRF_FP32, 4);
+    check("stages=2,microbatches=4,bidirectional", HRF_FP32, 5);
+    check("data=2,spatial=2,stages=2,microbatches=2", HRF_FP32, 4);
+    check("spatial=2", HRF_INT8, 1);
+    check("spatial=3,halos=overlap", HRF_INT8, 1);
+    check("spatial=2,stages=2,halos=overlap", HRF_FP32, 1);
+    check("spatial=2x2,halos=overlap", HRF_INT8, 2);
+    check("spatial=2,halos=overlap", HRF_FP32, 2);
+    check("spatial=2,stages=2", HRF_INT8, 1);
+    check("tensor=3", HRF_INT8, 1);
+    check("spatial=2,tensor=2", HRF_FP32, 1);
 }
 
 /* Nothing was measured: the back end is asked. */
 static void weights_are_counted_as_kernels_hold_them_without_a_profile(void **state)
 {
-    static const char *const precisions[] = { "fp32", "int8" };
+    static const enum hrf_precision precisions[] = { HRF_FP32, HRF_INT8 };
     (void)state;
     const struct hrf_machine machine = machine_of(1e9);
     const struct hrf_cost_table costs = { .rates = machine.rates };
@@ -159,7 +159,7 @@ static void free_messages_give_the_speed_up_that_arithmetic_allows(void **state)
     HRF_AUTO(hrf_planner) planner = NULL;
     machine.copy_rate = 1e18;
     machine.links[0] = hrf_link_simple("loop", HRF_PLACE_NODE, 0, 1e18);
-    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL, NULL };
+    const struct hrf_planner_config planning = { graph, HRF_FP32, &costs, &machine, 0, NULL, NULL };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     const double one = seconds_of(planner, "single");
     assert_true(fabs(one - hrf_planner_operations(planner) / 1e11) < 1e-6 * one);
@@ -187,7 +187,7 @@ static void the_fastest_layout_that_fits_is_chosen(void **state)
     HRF_AUTO(hrf_prediction) best = NULL;
     HRF_AUTO(hrf_prediction) small = NULL;
     HRF_AUTO(hrf_prediction) image = NULL;
-    struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL, NULL };
+    struct hrf_planner_config planning = { graph, HRF_FP32, &costs, &machine, 0, NULL, NULL };
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &best, NULL), HRF_OK);
@@ -217,10 +217,11 @@ static void a_machine_with_too_few_ranks_is_named(void **state)
     struct hrf_error err = { .status = HRF_OK };
     machine.n_nodes = 1;
     machine.ranks_per_node = 2;
-    const struct hrf_planner_config planning = { graph, "fp32", &costs, &machine, 0, NULL, NULL };
+    const struct hrf_planner_config planning = { graph, HRF_FP32, &costs, &machine, 0, NULL, NULL };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &none, &err), HRF_E_USER);
-    assert_string_equal(err.text, "4 ranks on machine 'm', which has room for 2 (1 nodes of 2)");
+    assert_string_equal(err.text,
+                        "4 ranks on machine 'm', which has room for 2 (1 nodes of 2): use fewer");
 }
 
 int main(void)

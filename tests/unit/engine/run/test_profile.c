@@ -20,7 +20,7 @@ static struct hrf_graph *network(int64_t size)
     return graph;
 }
 
-static void profile(int64_t size, const char *precision, int32_t at_once,
+static void profile(int64_t size, enum hrf_precision precision, int32_t at_once,
                     struct hrf_cost_table *table)
 {
     HRF_AUTO(hrf_graph) graph = network(size);
@@ -45,7 +45,7 @@ static void every_kind_of_node_is_measured(void **state)
 {
     (void)state;
     struct hrf_cost_table table = { .entries = NULL };
-    profile(64, "fp32", 2, &table);
+    profile(64, HRF_FP32, 2, &table);
     const struct hrf_cost_entry *stem = find(&table, "Conv float32>float32 c3>64 k7x7 s2x2");
     assert_true(stem->work == 32 * 32);
     for (int32_t i = 0; i < table.n_entries; i++)
@@ -54,7 +54,7 @@ static void every_kind_of_node_is_measured(void **state)
     find(&table, "GlobalAveragePool");
     find(&table, "Gemm");
     const int32_t n = table.n_entries;
-    profile(96, "fp32", 1, &table);
+    profile(96, HRF_FP32, 1, &table);
     assert_true(table.n_entries > n + n / 2); /* other sizes of the same kinds */
     hrf_cost_table_release(&table);
 }
@@ -63,7 +63,7 @@ static void int8_is_profiled_without_a_calibration_in_the_types_that_one_would_g
 {
     (void)state;
     struct hrf_cost_table table = { .entries = NULL };
-    profile(64, "int8", 1, &table);
+    profile(64, HRF_INT8, 1, &table);
     find(&table, "Conv uint8>uint8 c64>64 k3x3 s1x1 d1x1 g1 relu"); /* after a ReLU */
     find(&table, "Conv int8>uint8 c3>64 k7x7");                     /* the image itself */
     assert_int_equal(find(&table, "c64>64 k3x3")->rate, HRF_RATE_INT8);
@@ -82,7 +82,7 @@ static void a_cost_file_keeps_a_table(void **state)
     assert_non_null(strstr(path, ".cpu.t1.r2.json"));
     assert_int_equal(hrf_cost_file_read(path, &back, &err), HRF_OK); /* not there yet */
     assert_int_equal(back.n_entries, 0);
-    profile(64, "fp32", 1, &table);
+    profile(64, HRF_FP32, 1, &table);
     assert_int_equal(hrf_cost_file_write(path, &table, &err), HRF_OK);
     assert_int_equal(hrf_cost_file_read(path, &back, &err), HRF_OK);
     assert_int_equal(back.n_entries, table.n_entries);

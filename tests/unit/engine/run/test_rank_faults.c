@@ -112,7 +112,7 @@ static void *run(void *context)
 {
     struct worker *w = context;
     const struct hrf_session_config config = { .device = "cpu",
-                                               .precision = "fp32",
+                                               .precision = HRF_FP32,
                                                .n_threads = 1 };
     struct hrf_rank *rank = NULL;
     float *outputs[] = { w->output };
@@ -140,7 +140,7 @@ static struct hrf_graph *small_net(void)
 static void start_ranks(struct group *g, const struct hrf_work *work, const float *images)
 {
     const int64_t deadline_ms = g->fault == FAULT_HANGS ? HANG_MS : PATIENCE_MS;
-    assert_int_equal(hrf_loop_create(RANKS, deadline_ms, &g->loop, NULL), HRF_OK);
+    hrf_loop_create(RANKS, deadline_ms, &g->loop);
     memset(g->n, 0, sizeof g->n);
     g->n_ended = 0;
     for (int i = 0; i < RANKS; i++) {
@@ -204,7 +204,7 @@ static void every_fault_at_every_message_ends_every_rank(void **state)
     (void)state;
     struct hrf_graph *graph = small_net();
     const struct hrf_session_config config = { .device = "cpu",
-                                               .precision = "fp32",
+                                               .precision = HRF_FP32,
                                                .n_threads = 1 };
     struct hrf_layout_plan layout;
     struct hrf_work *work = NULL;

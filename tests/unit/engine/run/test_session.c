@@ -4,7 +4,7 @@
 
 #include "engine/ir/number.h"
 #include "engine/passes/passes.h"
-#include "engine/run/banded.h"
+#include "engine/run/network.h"
 #include "engine/run/session.h"
 #include "tests/ops/build.h"
 
@@ -27,6 +27,34 @@ static struct hrf_graph *small_net(void)
     return build_finish(&b, &y, 1);
 }
 
+/* A refusal says what to do, and of the graph's values names inputs and outputs alone: names of
+ * others are the exporter's own. */
+static void check_text(const struct hrf_graph *graph, const char *text, const char *said)
+{
+    static const char *const ways[] = { ": use ", ": give ",  ": export ",
+                                        ": run ", ": start ", ": leave ",
+                                        "; use ", "; allow ", "docs/models.md" };
+    bool has_way = false;
+    if (strstr(text, said) == NULL)
+        fail_msg("'%s' was said, not '%s'", text, said);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        has_way = has_way || strstr(text, ways[i]) != NULL;
+    if (!has_way)
+        fail_msg("no way out in: %s", text);
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        HRF_AUTO_FREE char *quoted = hrf_format("'%s'", graph->values[v].name);
+        bool is_known = false;
+        for (int32_t i = 0; i < graph->n_inputs; i++)
+            is_known = is_known || graph->inputs[i] == v;
+        for (int32_t i = 0; i < graph->n_outputs; i++)
+            is_known = is_known || graph->outputs[i] == v;
+        for (int32_t n = 0; n < graph->n_nodes; n++)
+            is_known = is_known || strcmp(graph->nodes[n].name, graph->values[v].name) == 0;
+        if (!is_known && strstr(text, quoted) != NULL)
+            fail_msg("names the tensor %s: %s", quoted, text);
+    }
+}
+
 static void refused(const struct hrf_graph *graph, struct hrf_session_config config,
                     enum hrf_status with, const char *said)
 {
@@ -34,21 +62,86 @@ static void refused(const struct hrf_graph *graph, struct hrf_session_config con
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_session_create(graph, &config, &session, &err), with);
     assert_null(session);
-    if (strstr(err.text, said) == NULL)
-        fail_msg("'%s' was said, not '%s'", err.text, said);
+    check_text(graph, err.text, said);
+}
+
+static void network_refused(const struct hrf_graph *graph, struct hrf_network_config config,
+                            enum hrf_status with, const char *said)
+{
+    struct hrf_network *network = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    config.session.device = config.session.device != NULL ? config.session.device : "cpu";
+    config.session.n_threads = 1;
+    assert_int_equal(hrf_network_create(graph, &config, &network, &err), with);
+    assert_null(network);
+    check_text(graph, err.text, said);
 }
 
 static void what_this_build_lacks_is_named(void **state)
 {
     (void)state;
     struct hrf_graph *graph = small_net();
-    refused(graph, (struct hrf_session_config){ .device = "tpu", .precision = "fp32" },
+    refused(graph, (struct hrf_session_config){ .device = "tpu", .precision = HRF_FP32 },
             HRF_E_UNSUPPORTED, "device 'tpu' is not in this build");
-    refused(graph, (struct hrf_session_config){ .device = "cpu", .precision = "fp8" },
-            HRF_E_UNSUPPORTED, "precision 'fp8' is not in this build");
-    refused(graph, (struct hrf_session_config){ .device = "cpu", .precision = "int8" }, HRF_E_USER,
-            "int8 needs the ranges of a calibration");
+    refused(graph, (struct hrf_session_config){ .device = "cpu", .precision = HRF_INT8 },
+            HRF_E_USER, "int8 needs the ranges of a calibration");
+    refused(graph, (struct hrf_session_config){ .device = "cpu", .precision = HRF_TF32 },
+            HRF_E_UNSUPPORTED, "tf32 is a precision of NVIDIA GPUs, and the device is cpu");
+    const struct hrf_pixel_form form = { .scale = { 1, 1, 1 } };
+    refused(graph, (struct hrf_session_config){ .device = "cpu", .pixels = &form },
+            HRF_E_UNSUPPORTED, "device cpu takes images as floats");
+    refused(graph, (struct hrf_session_config){ .device = "cpu", .memory_limit_bytes = 1 },
+            HRF_E_NOMEM, "the model needs at least ");
     hrf_graph_destroy(graph);
+}
+
+/* Layouts and bands that a network cannot have. */
+static void a_layout_that_does_not_fit_the_network_is_refused(void **state)
+{
+    (void)state;
+    struct hrf_layout_plan two = hrf_layout_single(), strips = two, shares = two;
+    two.stages = 2;
+    strips.rows = 2;
+    shares.data = 2;
+    struct hrf_comm three = { .n_ranks = 3 };
+    HRF_AUTO(hrf_graph) net = small_net();
+    network_refused(net, (struct hrf_network_config){ .layout = &two, .n_bands = 2 }, HRF_E_USER,
+                    "bands are for one rank, and the layout has 2");
+    network_refused(net, (struct hrf_network_config){ .layout = &strips, .comm = &three },
+                    HRF_E_USER, "the layout is for 2 ranks and the job was started with 3");
+    network_refused(
+        net,
+        (struct hrf_network_config){ .layout = &strips, .session.transport = HRF_TRANSPORT_NCCL },
+        HRF_E_USER, "--comm nccl carries what lies on GPUs");
+    network_refused(net, (struct hrf_network_config){ .session.memory_limit_bytes = 64 },
+                    HRF_E_NOMEM, "of activations are allowed, and even ");
+
+    struct build b = build_start(1);
+    int32_t y = build_unary(&b, HRF_OP_RELU, build_input(&b, SHAPE(2, 3, 8, 8)));
+    const int32_t constant = build_constant(&b, SHAPE(2), 0, 1);
+    HRF_AUTO(hrf_graph) same = build_finish(&b, (int32_t[]){ y, constant }, 2);
+    network_refused(same, (struct hrf_network_config){ .layout = &strips }, HRF_E_UNSUPPORTED,
+                    "is the same for every input");
+
+    b = build_start(1);
+    y = build_unary(&b, HRF_OP_RELU, build_input(&b, SHAPE(2, 3)));
+    struct hrf_attributes columns_first = hrf_attributes_default();
+    columns_first.axes[0] = 1;
+    columns_first.axes[1] = 0;
+    columns_first.n_axes = 2;
+    y = build_node(&b, HRF_OP_TRANSPOSE, &y, 1, &columns_first);
+    HRF_AUTO(hrf_graph) mixed = build_finish(&b, &y, 1);
+    network_refused(mixed, (struct hrf_network_config){ .layout = &shares }, HRF_E_USER,
+                    "does not have the batch as its first dimension");
+    network_refused(mixed, (struct hrf_network_config){ .n_bands = 2 }, HRF_E_UNSUPPORTED,
+                    "the network cannot be run in bands of rows: up to node '");
+
+    b = build_start(1);
+    const int32_t x = build_input(&b, SHAPE(1, 3, 8, 8));
+    y = build_binary(&b, HRF_OP_ADD, x, build_input(&b, SHAPE(1, 3, 8, 8)));
+    HRF_AUTO(hrf_graph) sum = build_finish(&b, &y, 1);
+    network_refused(sum, (struct hrf_network_config){ .n_bands = 2 }, HRF_E_UNSUPPORTED,
+                    "the model has 2 inputs, and only models of one are computed in bands");
 }
 
 static void a_limit_is_kept_to_the_byte(void **state)
@@ -56,7 +149,7 @@ static void a_limit_is_kept_to_the_byte(void **state)
     (void)state;
     struct hrf_graph *graph = small_net();
     struct hrf_session *session = NULL;
-    struct hrf_session_config config = { .device = "cpu", .precision = "fp32", .n_threads = 1 };
+    struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32, .n_threads = 1 };
     assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
     const struct hrf_session_memory m = hrf_session_memory(session);
     hrf_session_destroy(session);
@@ -76,7 +169,7 @@ static void run_once(const struct hrf_graph *graph, const struct hrf_session_con
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_session) session = NULL;
     if (hrf_session_create(graph, config, &session, &err) != HRF_OK)
-        fail_msg("%s: %s", config->precision, err.text);
+        fail_msg("%s: %s", hrf_precision_name(config->precision), err.text);
     const struct hrf_feed_form form = hrf_session_feed_form(session);
     assert_int_equal(form.type == HRF_F32, !config->narrow_input);
     _Alignas(64) uint8_t batch[2 * 3 * 8 * 8 * 4];
@@ -100,7 +193,7 @@ static void a_spent_graph_is_emptied_and_the_numbers_stay(void **state)
 {
     (void)state;
     struct hrf_graph *kept = small_net(), *spent = small_net();
-    struct hrf_session_config config = { .device = "cpu", .precision = "fp32", .n_threads = 1 };
+    struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32, .n_threads = 1 };
     float want[4], got[4];
     int64_t bytes;
     run_once(kept, &config, want, &bytes);
@@ -118,7 +211,7 @@ static void a_spent_graph_is_emptied_and_the_numbers_stay(void **state)
 static void an_input_in_the_networks_own_type_gives_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const precisions[] = { "int8", "bf16", "fp16" };
+    static const enum hrf_precision precisions[] = { HRF_INT8, HRF_BF16, HRF_FP16 };
     struct hrf_range ranges[32];
     struct hrf_graph *graph = small_net(), *fused = NULL;
     assert_int_equal(hrf_graph_copy(graph, &fused, NULL), HRF_OK);
@@ -162,7 +255,7 @@ static void a_batch_that_is_fed_gives_the_bits_of_one_that_is_copied(void **stat
     struct hrf_graph *graphs[] = { small_net(), in_place_net() };
     for (int g = 0; g < 2; g++) {
         const struct hrf_session_config config = { .device = "cpu",
-                                                   .precision = "fp32",
+                                                   .precision = HRF_FP32,
                                                    .n_threads = 1 };
         struct hrf_error err = { .status = HRF_OK };
         HRF_AUTO(hrf_session) session = NULL;
@@ -206,7 +299,7 @@ static struct hrf_graph *two_products(double first, double second)
     return build_finish(&b, &y, 1);
 }
 
-static enum hrf_status run_products(const struct hrf_graph *graph, const char *precision,
+static enum hrf_status run_products(const struct hrf_graph *graph, enum hrf_precision precision,
                                     struct hrf_session **session, struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = "cpu",
@@ -225,8 +318,8 @@ static void weights_that_16_bits_do_not_hold_stay_in_float32(void **state)
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_session) wide = NULL;
     HRF_AUTO(hrf_session) half = NULL;
-    assert_int_equal(run_products(graph, "fp32", &wide, &err), HRF_OK);
-    assert_int_equal(run_products(graph, "fp16", &half, &err), HRF_OK);
+    assert_int_equal(run_products(graph, HRF_FP32, &wide, &err), HRF_OK);
+    assert_int_equal(run_products(graph, HRF_FP16, &half, &err), HRF_OK);
     assert_memory_equal(hrf_session_output(wide, 0), hrf_session_output(half, 0), 8 * 4);
     assert_non_null(strstr(hrf_session_notes(half), "stays in float32: its weights go up to "));
     assert_non_null(strstr(hrf_session_notes(half), ", float16 to 65504"));
@@ -237,13 +330,13 @@ static void weights_that_16_bits_do_not_hold_stay_in_float32(void **state)
 static void inputs_that_are_no_numbers_and_constant_outputs_are_refused(void **state)
 {
     (void)state;
-    const struct hrf_session_config config = { .device = "ref", .precision = "fp32" };
+    const struct hrf_session_config config = { .device = "ref", .precision = HRF_FP32 };
     struct build b = build_start(1);
     int32_t x = build_input(&b, SHAPE(1, 3, 4, 4));
     const int32_t constant = build_constant(&b, SHAPE(2), 0, 1);
     struct hrf_graph *graph = build_finish(
         &b, (int32_t[]){ build_unary(&b, HRF_OP_RELU, x), constant }, 2);
-    refused(graph, config, HRF_E_UNSUPPORTED, "is a constant");
+    refused(graph, config, HRF_E_UNSUPPORTED, "is the same for every input");
     hrf_graph_destroy(graph);
     b = build_start(1);
     x = build_input(&b, SHAPE(1, 3, 4, 4));
@@ -259,7 +352,7 @@ static void the_callers_graph_is_left_as_it_was(void **state)
     char before[65], after[65];
     struct hrf_graph *graph = small_net();
     struct hrf_session *session = NULL;
-    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    const struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     assert_int_equal(hrf_graph_hash(graph, before, NULL), HRF_OK);
     assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
     assert_int_equal(hrf_graph_hash(graph, after, NULL), HRF_OK);
@@ -302,7 +395,7 @@ static void check_one_colour(enum hrf_bands_rows rows, int64_t n_first, int64_t 
         y = build_plain_conv(&b, y, i == 0 ? 3 : 8, 8, 3, 1, true);
     y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, y);
     HRF_AUTO(hrf_graph) graph = build_finish(&b, &y, 1);
-    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    const struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     HRF_AUTO(hrf_session) whole = NULL;
     const struct hrf_banded_options options = { .n_bands = 16, .rows = rows };
     HRF_AUTO(hrf_banded) banded = NULL;
@@ -361,7 +454,7 @@ static void an_observer_sees_the_input_and_every_value_and_may_say_no(void **sta
     struct hrf_session *session = NULL;
     struct hrf_error err = { .status = HRF_OK };
     struct seen seen = { .n = 0 };
-    const struct hrf_session_config config = { .device = "ref", .precision = "fp32" };
+    const struct hrf_session_config config = { .device = "ref", .precision = HRF_FP32 };
     assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);
     hrf_session_observe(session, look, &seen);
     assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
@@ -393,10 +486,11 @@ static void fail_each(const struct hrf_graph *graph, const struct hrf_session_co
             status = hrf_session_run(session, &err);
         hrf_session_destroy(session);
         if (status != (failed ? HRF_E_NOMEM : HRF_OK))
-            fail_msg("%s %s, allocation %d: status %d, %s", config->device, config->precision,
-                     (int)n, (int)status, err.text);
+            fail_msg("%s %s, allocation %d: status %d, %s", config->device,
+                     hrf_precision_name(config->precision), (int)n, (int)status, err.text);
         if (!failed) {
-            printf("%s %s: %d allocations\n", config->device, config->precision, (int)n - 1);
+            printf("%s %s: %d allocations\n", config->device, hrf_precision_name(config->precision),
+                   (int)n - 1);
             assert_true(n > 30);
             return;
         }
@@ -415,11 +509,11 @@ static void no_allocation_may_fail_unseen(void **state)
                                                      .low = -4,
                                                      .high = 4 };
     const struct hrf_session_config cases[] = {
-        { .device = "ref", .precision = "fp32", .n_threads = 1 },
-        { .device = "cpu", .precision = "fp32", .n_threads = 1 },
-        { .device = "cpu", .precision = "bf16", .n_threads = 1 },
+        { .device = "ref", .precision = HRF_FP32, .n_threads = 1 },
+        { .device = "cpu", .precision = HRF_FP32, .n_threads = 1 },
+        { .device = "cpu", .precision = HRF_BF16, .n_threads = 1 },
         { .device = "cpu",
-          .precision = "int8",
+          .precision = HRF_INT8,
           .n_threads = 1,
           .ranges = ranges,
           .n_ranges = n_ranges },
@@ -433,6 +527,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_this_build_lacks_is_named),
+        cmocka_unit_test(a_layout_that_does_not_fit_the_network_is_refused),
         cmocka_unit_test(a_limit_is_kept_to_the_byte),
         cmocka_unit_test(a_spent_graph_is_emptied_and_the_numbers_stay),
         cmocka_unit_test(an_input_in_the_networks_own_type_gives_the_same_bits),

@@ -84,8 +84,8 @@ static int32_t enlarge(struct build *b, int32_t x, int64_t in, int64_t out)
     struct hrf_attributes a = hrf_attributes_default();
     if (build_pick(b, 0, 1)) {
         const int32_t y = conv(b, x, in, 4 * out);
-        a.size = 2;
-        a.column_row_depth = build_pick(b, 0, 1) == 0;
+        a.block.size = 2;
+        a.block.column_row_depth = build_pick(b, 0, 1) == 0;
         return build_node(b, HRF_OP_DEPTH_TO_SPACE, &y, 1, &a);
     }
     const int32_t y = conv(b, x, in, out);
@@ -136,8 +136,8 @@ struct result {
     int32_t n_strided; /* images */
 };
 
-static struct result run(const struct hrf_graph *graph, const char *precision, int32_t n_threads,
-                         bool is_dense)
+static struct result run(const struct hrf_graph *graph, enum hrf_precision precision,
+                         int32_t n_threads, bool is_dense)
 {
     const struct hrf_session_config config = { .device = "cpu",
                                                .precision = precision,
@@ -174,10 +174,10 @@ static struct result run(const struct hrf_graph *graph, const char *precision, i
 static void nothing_to_copy_changes_no_bit_and_takes_no_memory(void **state)
 {
     (void)state;
-    static const char *const precisions[] = { "fp32", "bf16", "fp16" };
+    static const enum hrf_precision precisions[] = { HRF_FP32, HRF_BF16, HRF_FP16 };
     int32_t n_strided = 0;
     for (uint64_t seed = 0; seed < N_NETWORKS; seed++) {
-        const char *precision = precisions[seed % 3];
+        enum hrf_precision precision = precisions[seed % 3];
         HRF_AUTO(hrf_graph) graph = network(seed);
         struct result joined = run(graph, precision, 1 + (int32_t)(seed % 4), false);
         struct result dense = run(graph, precision, 1, true);
@@ -202,9 +202,9 @@ static void ranks_and_bands_give_what_one_session_gives(void **state)
         int64_t n, n_shared, n_banded;
         HRF_AUTO(hrf_graph) graph = network(seed);
         HRF_AUTO_FREE float *alone = run_graph(graph, "cpu", 1, seed, 2, &n);
-        HRF_AUTO_FREE float *shared = run_layout_in(graph, "cpu", "fp32", layouts[seed % N_LAYOUTS],
-                                                    NULL, seed, &n_shared);
-        HRF_AUTO_FREE float *banded = run_bands_in(graph, "cpu", "fp32", 2, HRF_BANDS_AUTO, seed,
+        HRF_AUTO_FREE float *shared = run_layout_in(
+            graph, "cpu", HRF_FP32, layouts[seed % N_LAYOUTS], NULL, seed, &n_shared);
+        HRF_AUTO_FREE float *banded = run_bands_in(graph, "cpu", HRF_FP32, 2, HRF_BANDS_AUTO, seed,
                                                    &n_banded);
         HRF_AUTO_FREE float *right = run_unchanged(graph, seed, &n_shared);
         assert_int_equal(n, n_shared);

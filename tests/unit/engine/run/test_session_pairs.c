@@ -144,7 +144,7 @@ static void count_pairs(const struct hrf_session *session, struct pairs *pairs)
 }
 
 /* Adds to *pairs those that there were. */
-static void check(const struct hrf_graph *graph, const char *precision, int32_t n_threads,
+static void check(const struct hrf_graph *graph, enum hrf_precision precision, int32_t n_threads,
                   uint64_t seed, struct pairs *pairs)
 {
     const struct hrf_session_config config = { .device = "cpu",
@@ -153,7 +153,7 @@ static void check(const struct hrf_graph *graph, const char *precision, int32_t 
     HRF_AUTO(hrf_session) session = NULL;
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_session_create(graph, &config, &session, &err) != HRF_OK)
-        fail_msg("%s: %s", precision, err.text);
+        fail_msg("%s: %s", hrf_precision_name(precision), err.text);
     fill(session, seed);
     assert_int_equal(hrf_session_run(session, &err), HRF_OK);
     const size_t n_bytes = (size_t)hrf_shape_count(hrf_session_output_shape(session, 0)) *
@@ -170,7 +170,7 @@ static void check(const struct hrf_graph *graph, const char *precision, int32_t 
 /* In every precision that pairs, with 1 to 4 threads. */
 static struct pairs check_networks(struct hrf_graph *(*make)(uint64_t seed))
 {
-    static const char *const precisions[] = { "fp32", "bf16", "fp16" };
+    static const enum hrf_precision precisions[] = { HRF_FP32, HRF_BF16, HRF_FP16 };
     struct pairs pairs = { .n = 0 };
     for (uint64_t seed = 0; seed < N_NETWORKS; seed++) {
         struct hrf_graph *graph = make(seed);

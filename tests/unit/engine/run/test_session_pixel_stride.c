@@ -43,7 +43,7 @@ static float *run(const struct hrf_graph *graph, int32_t n_threads, bool is_dens
                   int32_t *n_strided)
 {
     const struct hrf_session_config config = {
-        .device = "cpu", .precision = "fp32", .n_threads = n_threads, .every_tensor = is_dense
+        .device = "cpu", .precision = HRF_FP32, .n_threads = n_threads, .every_tensor = is_dense
     };
     HRF_AUTO(hrf_session) session = NULL;
     struct hrf_error err = { .status = HRF_OK };
@@ -93,9 +93,9 @@ static void ranks_and_bands_give_what_one_session_gives(void **state)
         int64_t n, n_shared, n_banded;
         HRF_AUTO(hrf_graph) graph = network(seed);
         HRF_AUTO_FREE float *alone = run_graph(graph, "cpu", 1, seed, 2, &n);
-        HRF_AUTO_FREE float *shared = run_layout_in(graph, "cpu", "fp32", layouts[seed % N_LAYOUTS],
-                                                    NULL, seed, &n_shared);
-        HRF_AUTO_FREE float *banded = run_bands_in(graph, "cpu", "fp32", 2, HRF_BANDS_AUTO, seed,
+        HRF_AUTO_FREE float *shared = run_layout_in(
+            graph, "cpu", HRF_FP32, layouts[seed % N_LAYOUTS], NULL, seed, &n_shared);
+        HRF_AUTO_FREE float *banded = run_bands_in(graph, "cpu", HRF_FP32, 2, HRF_BANDS_AUTO, seed,
                                                    &n_banded);
         assert_int_equal(n, n_shared);
         assert_true(relative_difference(shared, alone, n) <= 1e-5);
@@ -116,10 +116,10 @@ static void a_prediction_counts_the_gaps(void **state)
                                                     .bytes = 1e10 } };
     const struct hrf_cost_table costs = { .rates = machine.rates };
     const struct hrf_layout_plan single = hrf_layout_single();
-    const struct hrf_session_config config = { .device = "cpu", .precision = "fp32" };
+    const struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     HRF_AUTO(hrf_graph) graph = network(1);
     const struct hrf_planner_config planning = {
-        .graph = graph, .precision = "fp32", .costs = &costs, .machine = &machine
+        .graph = graph, .precision = HRF_FP32, .costs = &costs, .machine = &machine
     };
     HRF_AUTO(hrf_planner) planner = NULL;
     HRF_AUTO(hrf_prediction) prediction = NULL;

@@ -31,7 +31,7 @@ static void no_memory_ends_both_sides(void **state)
     struct hrf_link link = { .n_points = -1 };
     struct hrf_error err = { .status = HRF_OK };
     /* Both sides take the same steps, so whichever allocation fails first tells the other. */
-    for (int n = 4; n < 12; n++) {
+    for (int n = 1; n < 9; n++) {
         hrf_alloc_fail_after(n);
         const enum hrf_status status = hrf_tune_loop(4096, &link, &err);
         hrf_alloc_fail_after(0);

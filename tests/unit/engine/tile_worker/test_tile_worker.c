@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "engine/onnx/onnx.h"
 #include "schema/record/tile_plan.h"
+#include "tests/unit/settings.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 
@@ -111,56 +112,67 @@ static void write_model(const struct form *form)
 
 /* ---- a job ---- */
 
-static struct hrf_job_tissue settings(int64_t class, double threshold)
+struct network {
+    const char *model, *sha256;
+    double mpp, threshold;
+    int64_t size, class;
+};
+
+static struct network settings(int64_t class, double threshold)
 {
-    struct hrf_job_tissue s = { .model_file = model_path,
-                                .model_sha256 = model_hash,
-                                .mpp = 0.5,
-                                .threshold = threshold,
-                                .class = class,
-                                .n_threads = 1 };
-    memcpy(s.mean, mean, sizeof mean);
-    memcpy(s.std, std, sizeof std);
-    return s;
+    return (struct network){ .model = model_path,
+                             .sha256 = model_hash,
+                             .mpp = 0.5,
+                             .threshold = threshold,
+                             .class = class };
 }
 
-static int run_job(const struct hrf_job_tissue *tissue, struct hrf_error *err)
+static void set_network(const struct network *network, struct hrf_workflow_tissue *out)
 {
-    static char mode[] = "patch", method[] = "onnx", word[] = "j", id[] = "t1";
+    out->method = HRF_TISSUE_ONNX;
+    set_text(&out->model, network->model);
+    out->mpp = network->mpp;
+    out->threshold = network->threshold;
+    out->size = network->size;
+    out->class = network->class;
+    memcpy(out->mean, mean, sizeof mean);
+    memcpy(out->std, std, sizeof std);
+}
+
+static int run_job(const struct network *network, struct hrf_error *err)
+{
+    static char word[] = "j", id[] = "t1";
     struct hrf_job_task task = { .id = id, .slide_name = id, .slide_path = slide_path };
+    HRF_AUTO(hrf_workflow) set = default_settings();
+    HRF_AUTO_FREE char *sha256 = hrf_strdup(network->sha256);
     const struct hrf_job_spec spec = { .run_id = word,
                                        .job_id = word,
                                        .attempt = 1,
                                        .kind = HRF_JOB_TILE,
-                                       .tiler = { .mode = mode,
-                                                  .patch_size = 32,
-                                                  .patch_stride = 32,
-                                                  .patch_mpp = 0.5,
-                                                  .tissue_method = method,
-                                                  .tissue = *tissue,
-                                                  .min_tissue = 0.5,
-                                                  .min_patches = min_patches },
+                                       .tissue_sha256 = sha256,
+                                       .n_threads = 1,
                                        .tasks = &task,
                                        .n_tasks = 1 };
-    int code = -1;
+    set->tiler.patch.size = set->tiler.patch.stride = 32;
+    set->tiler.tissue.min_patches = min_patches;
+    set_network(network, &set->tiler.tissue);
     pyramid_path(test_folder, "job", job_path);
     pyramid_path(job_path, "spec.json", spec_path);
     assert_int_equal(hrf_path_remove_tree(job_path, NULL), HRF_OK);
     assert_int_equal(hrf_path_make_directories(job_path, NULL), HRF_OK);
-    assert_int_equal(hrf_job_spec_write(&spec, spec_path, NULL), HRF_OK);
-    (void)!hrf_tile_worker_run(spec_path, &code, err);
-    return code;
+    assert_int_equal(hrf_job_spec_write(&spec, set, spec_path, NULL), HRF_OK);
+    return hrf_status_row(hrf_tile_worker_run(spec_path, err))->worker_exit_code;
 }
 
 /* What the job's task left: a plan, or the reason why there is none, in `reason`. */
 static struct hrf_tile_plan *collect(char reason[512])
 {
-    struct hrf_task_status status = { .reason = NULL };
+    struct hrf_task_status status = { .outcome = HRF_TASK_DONE };
     struct hrf_tile_plan *plan = NULL;
     char *record = NULL;
     size_t n_bytes = 0;
     assert_int_equal(hrf_task_collect(job_path, "t1", &status, &record, &n_bytes, NULL), HRF_OK);
-    snprintf(reason, 512, "%s", status.reason != NULL ? status.reason : "");
+    snprintf(reason, 512, "%.511s", status.failure.error.text);
     if (record != NULL)
         assert_int_equal(hrf_tile_plan_decode(record, n_bytes, NULL, "record", &plan, NULL),
                          HRF_OK);
@@ -246,7 +258,7 @@ static void check_job(const struct form *form, double threshold, int64_t width, 
     struct hrf_error err = { .status = HRF_OK };
     char reason[512];
     write_model(form);
-    const struct hrf_job_tissue tissue = settings(form->class, threshold);
+    const struct network tissue = settings(form->class, threshold);
     if (run_job(&tissue, &err) != 0)
         fail_msg("%s", err.text);
     HRF_AUTO(hrf_tile_plan) plan = collect(reason);
@@ -288,7 +300,7 @@ static void fewer_patches_than_asked_for_are_looked_for_with_half_the_threshold(
     char reason[512];
     write_slide(300, 200);
     write_model(&map);
-    struct hrf_job_tissue tissue = settings(-1, 1);
+    struct network tissue = settings(-1, 1);
     min_patches = 16;
     const int code = run_job(&tissue, NULL);
     min_patches = 0;
@@ -299,7 +311,7 @@ static void fewer_patches_than_asked_for_are_looked_for_with_half_the_threshold(
     check_mask(plan, &map, 0.5, 300, 200, 1);
 }
 
-static void expect_refusal(const struct hrf_job_tissue *tissue, const char *expected)
+static void expect_refusal(const struct network *tissue, const char *expected)
 {
     struct hrf_error err = { .status = HRF_OK };
     const int code = run_job(tissue, &err);
@@ -312,21 +324,18 @@ static void what_cannot_be_used_is_refused_in_words(void **state)
 {
     (void)state;
     static const struct form map = { 2, -1, false, 1, true };
-    static char missing[] = "/nowhere/tissue.onnx";
+    static const char missing[] = "/nowhere/tissue.onnx";
     char reason[512];
     write_slide(300, 200);
     write_model(&map);
-    struct hrf_job_tissue tissue = settings(2, 0.5);
+    struct network tissue = settings(2, 0.5);
     expect_refusal(&tissue, "tiler.tissue.class is 2, and the model's output 'v3' is 4x2x64x64: it "
                             "has the classes 0 to 1");
     tissue = settings(-1, 0.5);
-    tissue.size = 32;
-    expect_refusal(&tissue, "cannot take images of 32x32 px");
-    tissue = settings(-1, 0.5);
-    tissue.model_sha256 = missing;
+    tissue.sha256 = missing;
     expect_refusal(&tissue, "has changed since the run planned with it");
     tissue = settings(-1, 0.5);
-    tissue.model_file = missing;
+    tissue.model = missing;
     expect_refusal(&tissue, "'/nowhere/tissue.onnx'");
     tissue = settings(-1, 0.5); /* the slide's, not the job's */
     tissue.mpp = 0.25;
@@ -335,7 +344,9 @@ static void what_cannot_be_used_is_refused_in_words(void **state)
     assert_non_null(strstr(reason, "tiler.tissue.mpp 0.25 is finer than the slide's 0.5 um/px"));
     tissue = settings(-1, 0.5);
     int64_t side = 0;
-    assert_int_equal(hrf_tile_worker_check_model(&tissue, &side, NULL), HRF_OK);
+    HRF_AUTO(hrf_workflow) set = default_settings();
+    set_network(&tissue, &set->tiler.tissue);
+    assert_int_equal(hrf_tile_worker_check_model(&set->tiler.tissue, &side, NULL), HRF_OK);
     assert_int_equal(side, SIDE);
 }
 

@@ -1,88 +1,10 @@
 /* Slide heads against PyTorch: tests/golden/heads/KIND.bin are losses, scores, attention and
  * gradients that tools/reference/head_goldens.py computed in double precision, on weights and bags
  * that both sides draw by the same numbers. */
-#include "base/file.h"
-#include "heads/model/head.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/heads/model/golden.h"
 
-#include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* -scale .. scale, exact in both languages. */
-static void fill(float *x, int64_t n, uint32_t seed, float scale)
-{
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 1664525U + 1013904223U;
-        x[i] = ((float)(seed >> 8) / 8388608.0F - 1.0F) * scale;
-    }
-}
-
-/* A golden file: 10 int32 (kind, N, D, K, hidden, attention, landmarks, heads, samples, label),
- * then float32: loss, scores [K], attention [rows][N], gradients of all parameters in their order.
- */
-struct golden {
-    int32_t head[10];
-    const float *values;
-    size_t n_values;
-    char *bytes;
-};
-
-static struct golden load(const char *kind)
-{
-    const char *folder = getenv("HRF_HEAD_GOLDENS"); /* others: head_goldens.py --large */
-    char path[512];
-    size_t n = 0;
-    struct golden g;
-    snprintf(path, sizeof path, "%s/%s.bin", folder != NULL ? folder : "tests/golden/heads", kind);
-    assert_int_equal(hrf_file_read(path, SIZE_MAX, &g.bytes, &n, NULL), HRF_OK);
-    assert_true(n > sizeof g.head && n % sizeof(float) == 0);
-    memcpy(g.head, g.bytes, sizeof g.head);
-    g.values = (const float *)(const void *)(g.bytes + sizeof g.head);
-    g.n_values = (n - sizeof g.head) / sizeof(float);
-    return g;
-}
-
-static struct hrf_head *make_head(const int32_t h[10])
-{
-    const struct hrf_head_form form = { .kind = (enum hrf_head_kind)h[0],
-                                        .width = h[2],
-                                        .n_classes = h[3],
-                                        .hidden = h[4],
-                                        .attention = h[5],
-                                        .landmarks = h[6],
-                                        .heads = h[7],
-                                        .samples = h[8],
-                                        .dropout = 0,
-                                        .instance_weight = 0.3 };
-    struct hrf_head *head = NULL;
-    assert_int_equal(hrf_head_create(&form, 1, &head, NULL), HRF_OK);
-    for (int32_t i = 0; i < head->n_parameters; i++) {
-        const struct hrf_tensor *p = &head->parameters[i];
-        fill(p->data, hrf_tensor_count(p), 77U + (uint32_t)i,
-             p->rows > 1 ? 1.0F / sqrtf((float)p->columns) : 0.5F);
-    }
-    return head;
-}
-
-static float largest(const float *x, size_t n)
-{
-    float most = 0;
-    for (size_t i = 0; i < n; i++)
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    return most;
-}
-
-/* The largest difference, in parts of `scale`. */
-static float difference(const float *a, const float *b, size_t n, float scale)
-{
-    float most = 0;
-    for (size_t i = 0; i < n; i++)
-        most = fabsf(a[i] - b[i]) > most ? fabsf(a[i] - b[i]) : most;
-    return most / scale;
-}
 
 static void compare(const char *kind)
 {
@@ -94,7 +16,7 @@ static void compare(const char *kind)
     float *bag = hrf_alloc((size_t)(n * d) * sizeof *bag);
     assert_non_null(bag);
     fill(bag, n * d, 5, 1);
-    assert_int_equal(hrf_tape_create(&tape, NULL), HRF_OK);
+    hrf_tape_create(&tape);
     hrf_tape_clear(tape, 0, true);
     assert_int_equal(
         hrf_head_run(head, tape, hrf_tape_input(tape, bag, n, d), g.head[9], 1.5, &r, NULL),
@@ -137,7 +59,7 @@ static void gradients_are_pytorchs(void **state)
 {
     (void)state;
     for (int i = 0; i < HRF_N_HEADS; i++)
-        compare(hrf_head_words[i]);
+        compare(hrf_head_kind_names[i]);
 }
 
 /* Loss and gradients of a bag long enough for every way of cutting the work. */
@@ -160,7 +82,7 @@ static void run_threads(enum hrf_head_kind kind, int n_threads, float **grads, s
     fill(bag, BAG * 48, 3, 1);
     omp_set_num_threads(n_threads);
     assert_int_equal(hrf_head_create(&form, 7, &head, NULL), HRF_OK);
-    assert_int_equal(hrf_tape_create(&tape, NULL), HRF_OK);
+    hrf_tape_create(&tape);
     hrf_tape_clear(tape, 9, true);
     assert_int_equal(hrf_head_run(head, tape, hrf_tape_input(tape, bag, BAG, 48), 0, 1, &r, NULL),
                      HRF_OK);
@@ -189,6 +111,49 @@ static void bits_do_not_depend_on_the_threads(void **state)
     }
 }
 
+static double tape_bytes(struct hrf_head *head, int64_t n, bool is_training)
+{
+    struct hrf_tape *tape = NULL;
+    struct hrf_head_result r;
+    float *bag = hrf_calloc((size_t)n, 48 * sizeof *bag);
+    hrf_tape_create(&tape);
+    hrf_tape_clear(tape, 0, is_training);
+    hrf_head_forget_grads(head);
+    assert_int_equal(hrf_head_run(head, tape, hrf_tape_input(tape, bag, n, 48),
+                                  is_training ? 0 : -1, 1, &r, NULL),
+                     HRF_OK);
+    if (is_training)
+        assert_int_equal(hrf_tape_backward(tape, r.loss, NULL), HRF_OK);
+    const double n_bytes = (double)hrf_tape_bytes(tape);
+    hrf_tape_destroy(tape);
+    hrf_free(bag);
+    return n_bytes;
+}
+
+/* By which a training tells beforehand that a bag will not fit. */
+static void what_a_tape_takes_grows_by_a_straight_line(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2 * HRF_N_HEADS; k++) {
+        const struct hrf_head_form form = { .kind = (enum hrf_head_kind)(k / 2),
+                                            .width = 48,
+                                            .n_classes = 2,
+                                            .hidden = 64,
+                                            .attention = 32,
+                                            .landmarks = 16 };
+        struct hrf_head *head = NULL;
+        assert_int_equal(hrf_head_create(&form, 7, &head, NULL), HRF_OK);
+        const bool trains = k % 2 == 1;
+        const double small = tape_bytes(head, 1024, trains),
+                     larger = tape_bytes(head, 4096, trains);
+        const double found = tape_bytes(head, 20000, trains);
+        const double wanted = small + (20000 - 1024) * (larger - small) / (4096 - 1024);
+        if (fabs(found - wanted) > 0.02 * found + 4096)
+            fail_msg("%s: %.0f bytes, not %.0f", hrf_head_kind_names[k / 2], found, wanted);
+        hrf_head_destroy(head);
+    }
+}
+
 static void sizes_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -208,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_pytorchs),
         cmocka_unit_test(bits_do_not_depend_on_the_threads),
+        cmocka_unit_test(what_a_tape_takes_grows_by_a_straight_line),
         cmocka_unit_test(sizes_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

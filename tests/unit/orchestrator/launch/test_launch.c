@@ -10,8 +10,10 @@
 #include "schema/record/sentinel.h"
 #include "schema/record/start.h"
 #include "tests/unit/directory.h"
+#include "tests/unit/settings.h"
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +35,7 @@ static char *text_of(const char *name)
 static void prepare(const char *script)
 {
     static char run_id[] = "r", job[] = "infer-0001", text[] = "x", id[2][8] = { "t0000", "t0001" };
-    struct hrf_job_network network = { .precision = text };
+    struct hrf_job_network network = { .precision = HRF_FP32 };
     struct hrf_job_task tasks[2];
     for (int i = 0; i < 2; i++)
         tasks[i] = (struct hrf_job_task){ .id = id[i],
@@ -45,17 +47,16 @@ static void prepare(const char *script)
                                  .job_id = job,
                                  .attempt = 2,
                                  .kind = HRF_JOB_INFER,
-                                 .engine = { .model_file = text,
-                                             .model_sha256 = text,
-                                             .n_classes = 2,
-                                             .device = text,
-                                             .batch = 1 },
+                                 .model_sha256 = text,
                                  .networks = &network,
                                  .n_networks = 1,
                                  .tasks = tasks,
                                  .n_tasks = 2 };
     HRF_AUTO_FREE char *body = hrf_format("#!/bin/sh\ncd '%s'\n%s\n", directory, script);
-    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    HRF_AUTO(hrf_workflow) settings = default_settings();
+    set_text(&settings->model.file, file("model"));
+    assert_int_equal(hrf_file_write_atomic(file("model"), "x", 1, NULL), HRF_OK);
+    assert_int_equal(hrf_job_spec_write(&spec, settings, file("spec.json"), NULL), HRF_OK);
     assert_int_equal(hrf_file_write_atomic(file("worker"), body, strlen(body), NULL), HRF_OK);
     assert_int_equal(chmod(file("worker"), 0755), 0);
 }
@@ -120,8 +121,9 @@ static struct hrf_sentinel done(void)
 }
 
 #define STATUS(outcome)                                                                            \
-    "'{\"version\":1,\"outcome\":\"" outcome "\",\"retryable\":false,\"reason\":null,"             \
-    "\"record_sha256\":\"\",\"record_bytes\":0,\"seconds\":1}'"
+    "'{\"version\":1,\"outcome\":\"" outcome "\",\"failure\":{\"lacks\":null,\"lacks_errno\":0,"   \
+    "\"host\":\"\",\"error\":{\"status\":\"user\",\"text\":\"no\"}},"                              \
+    "\"record_sha256\":\"\",\"record_bytes\":0,\"seconds\":1,\"task_key\":\"\"}'"
 
 static void a_worker_that_ends_well_is_told_with_its_tasks(void **state)
 {
@@ -307,6 +309,22 @@ static void a_worker_that_cannot_be_started_is_told_with_the_reason(void **state
     assert_int_equal(end.tasks.n_missing, 2);
 }
 
+/* Before a worker is started that would fail: with what the machine lacks. */
+static void a_job_whose_model_is_not_on_its_machine_starts_no_worker(void **state)
+{
+    (void)state;
+    struct hrf_failure failure;
+    prepare("touch started");
+    assert_int_equal(unlink(file("model")), 0);
+    assert_int_equal(launch(), 127);
+    assert_false(hrf_path_exists(file("started")));
+    assert_int_equal(hrf_failure_read(directory, &failure, NULL), HRF_OK);
+    assert_string_equal(failure.lacks, file("model"));
+    assert_int_equal(failure.lacks_errno, ENOENT);
+    assert_int_equal(failure.error.id, HRF_ERROR_FILE_MISSING);
+    hrf_failure_release(&failure);
+}
+
 static bool is_file(const char *name)
 {
     return hrf_path_exists(file(name));
@@ -387,7 +405,7 @@ static void words_of_the_spec_stand_before_the_worker(void **state)
     spec->wrap[0] = hrf_strdup("env");
     spec->wrap[1] = hrf_strdup("A=it's one word");
     spec->n_wrap = 2;
-    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_job_spec_write(spec, spec->settings, file("spec.json"), NULL), HRF_OK);
     assert_int_equal(launch(), 0);
     assert_true(is_file("done.json"));
 }
@@ -397,8 +415,8 @@ static void prepare_ranks(const char *script, int64_t n)
     HRF_AUTO(hrf_job_spec) spec = NULL;
     prepare(script);
     assert_int_equal(hrf_job_spec_read(file("spec.json"), &spec, NULL), HRF_OK);
-    spec->engine.n_ranks = n;
-    assert_int_equal(hrf_job_spec_write(spec, file("spec.json"), NULL), HRF_OK);
+    spec->n_ranks = n;
+    assert_int_equal(hrf_job_spec_write(spec, spec->settings, file("spec.json"), NULL), HRF_OK);
 }
 
 static void the_rank_that_failed_first_is_blamed(void **state)
@@ -624,6 +642,7 @@ int main(void)
         TEST(a_worker_that_does_nothing_is_told_with_the_beats),
         TEST(a_worker_that_works_is_not_idle),
         TEST(a_worker_that_cannot_be_started_is_told_with_the_reason),
+        TEST(a_job_whose_model_is_not_on_its_machine_starts_no_worker),
         TEST(a_spec_that_cannot_be_read_starts_nothing),
         TEST(dying_at_any_point_leaves_whole_files_and_no_worker),
     };

@@ -23,6 +23,9 @@ static void an_end_is_judged_by_both_sources(void **state)
         { { .has_sentinel = true, .exited = true, .exit_code = 7 }, HRF_END_ERROR },
         { { .has_sentinel = true, .exited = true, .exit_code = 7, .cause = HRF_CAUSE_FAILED },
           HRF_END_ERROR },
+        { { .has_sentinel = true, .exited = true, .exit_code = 5 }, HRF_END_MEMORY },
+        { { .has_sentinel = true, .exited = true, .exit_code = 127, .node_lacks = true },
+          HRF_END_NODE_LACKS },
         { { .has_sentinel = true, .exited = true, .exit_code = 75 }, HRF_END_TRY_AGAIN },
         { { .has_sentinel = true, .exited = true, .exit_code = 75, .was_asked = true },
           HRF_END_KILLED },
@@ -41,7 +44,8 @@ static void an_end_is_judged_by_both_sources(void **state)
         { { .has_sentinel = true, .cause = HRF_CAUSE_TIME_LIMIT }, HRF_END_TIME_LIMIT },
         { { .has_sentinel = true, .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
         { { .cause = HRF_CAUSE_NONE }, HRF_END_LOST }, /* it says "completed": not believed */
-        { { .cause = HRF_CAUSE_FAILED }, HRF_END_LOST },
+        { { .cause = HRF_CAUSE_FAILED, .has_begun = true }, HRF_END_LOST },
+        { { .cause = HRF_CAUSE_FAILED }, HRF_END_NOT_BEGUN },
         { { .cause = HRF_CAUSE_NODE }, HRF_END_LOST },
         { { .cause = HRF_CAUSE_TIME_LIMIT }, HRF_END_TIME_LIMIT },
         { { .cause = HRF_CAUSE_MEMORY }, HRF_END_MEMORY },
@@ -96,6 +100,8 @@ static void each_kind_of_end_has_its_own_patience(void **state)
         { HRF_END_LOST, 11, FOR_EVER },
         { HRF_END_PREEMPTED, 101, FOR_EVER },
         { HRF_END_CANCELLED, 1, 1 },
+        { HRF_END_NOT_BEGUN, 6, FOR_EVER },
+        { HRF_END_NODE_LACKS, 6, FOR_EVER },
         { HRF_END_WITHDRAWN, FOR_EVER, FOR_EVER }, /* each is a command of the user's */
     };
     for (size_t i = 0; i < HRF_N_ENDS; i++) {
@@ -206,6 +212,23 @@ static void the_same_fault_in_a_row_opens_the_breaker(void **state)
     assert_false(hrf_breaker_failed(&breaker, "another", 100));
 }
 
+/* A bad node is left out after two failures; more of them in a row mean that this does not help. */
+static void one_bad_node_opens_no_breaker_but_two_do(void **state)
+{
+    (void)state;
+    struct hrf_node_breaker one = { .node = "" }, two = { .node = "" }, unknown = { .node = "" };
+    for (int i = 1; i <= 6; i++)
+        assert_int_equal(hrf_node_breaker_failed(&one, "/data", "n1"), i == 6);
+    assert_false(hrf_node_breaker_failed(&two, "/data", "n1"));
+    assert_false(hrf_node_breaker_failed(&two, "/data", "n1"));
+    assert_true(hrf_node_breaker_failed(&two, "/data", "n2"));
+    hrf_breaker_succeeded(&two.failures);
+    assert_false(hrf_node_breaker_failed(&two, "/data", "n2"));
+    assert_false(hrf_node_breaker_failed(&two, "/models", "n3"));
+    for (int i = 1; i <= 3; i++)
+        assert_int_equal(hrf_node_breaker_failed(&unknown, "", ""), i == 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +239,7 @@ int main(void)
         cmocka_unit_test(more_is_given_of_what_was_wanting),
         cmocka_unit_test(a_machine_that_lost_two_jobs_is_excluded_for_an_hour),
         cmocka_unit_test(the_same_fault_in_a_row_opens_the_breaker),
+        cmocka_unit_test(one_bad_node_opens_no_breaker_but_two_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,18 @@
 /* Job specs, task results and the fence, through real files with the oddest names. */
 #include "base/alloc.h"
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "schema/record/job.h"
 #include "schema/record/rank_record.h"
 #include "schema/record/sentinel.h"
 #include "tests/unit/directory.h"
+#include "tests/unit/settings.h"
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,13 +32,23 @@ static char *const odd_names[] = { (char[]){ "with space.svs" },
                                    (char[]){ "{\"base16\":\"41\"}" } };
 enum { N_ODD = sizeof odd_names / sizeof odd_names[0] };
 
+static struct hrf_workflow *infer_settings(void)
+{
+    struct hrf_workflow *settings = default_settings();
+    set_text(&settings->model.file, "/m/\xE9.onnx");
+    settings->engine.memory_bytes = 8LL << 30;
+    settings->tiler.tissue.method = HRF_TISSUE_CLAM;
+    settings->engine.parallel.spatial_rows = 2;
+    return settings;
+}
+
 static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids[N_ODD][16])
 {
-    static char model[] = "/m/\xE9.onnx", sha[] = "abc", precision[] = "fp32", device[] = "cpu";
-    static char plan[] = "/p", int8[] = "int8", scales[] = "/scales";
+    static char sha[] = "abc";
+    static char plan[] = "/p", scales[] = "/scales";
     static struct hrf_job_network networks[] = {
-        { .precision = precision, .stain_jitter = 0.05, .jitter_seed = 7 },
-        { .precision = int8, .scales = scales }
+        { .precision = HRF_FP32, .stain_jitter = 0.05, .jitter_seed = 7 },
+        { .precision = HRF_INT8, .scales = scales }
     };
     for (int i = 0; i < N_ODD; i++) {
         snprintf(ids[i], sizeof ids[i], "t%04d", i);
@@ -52,15 +66,8 @@ static struct hrf_job_spec infer_spec(struct hrf_job_task tasks[N_ODD], char ids
                                   .job_id = job_id,
                                   .attempt = 3,
                                   .kind = HRF_JOB_INFER,
-                                  .engine = { .model_file = model,
-                                              .model_sha256 = sha,
-                                              .n_classes = 2,
-                                              .mean = { 0.485, 0.456, 0.406 },
-                                              .std = { 0.229, 0.224, 0.225 },
-                                              .device = device,
-                                              .batch = 32,
-                                              .memory_bytes = 8LL << 30,
-                                              .n_threads = 2 },
+                                  .model_sha256 = sha,
+                                  .n_threads = 2,
                                   .networks = networks,
                                   .n_networks = 2,
                                   .tasks = tasks,
@@ -73,19 +80,25 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
     struct hrf_job_task tasks[N_ODD];
     char ids[N_ODD][16];
     struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
-    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    HRF_AUTO(hrf_workflow) settings = infer_settings();
+    assert_int_equal(hrf_job_spec_write(&spec, settings, file("spec.json"), NULL), HRF_OK);
     assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, NULL), HRF_OK);
     assert_string_equal(back->run_id, run_id);
     assert_string_equal(back->job_id, job_id);
     assert_int_equal(back->attempt, 3);
     assert_int_equal(back->kind, HRF_JOB_INFER);
-    assert_string_equal(back->engine.model_file, spec.engine.model_file);
-    assert_memory_equal(back->engine.mean, spec.engine.mean, sizeof spec.engine.mean);
-    assert_memory_equal(back->engine.std, spec.engine.std, sizeof spec.engine.std);
-    assert_true(back->engine.memory_bytes == 8LL << 30 && back->engine.batch == 32 &&
-                back->engine.n_threads == 2 && back->engine.n_classes == 2);
+    assert_string_equal(back->settings->model.file, settings->model.file);
+    assert_string_equal(back->layout, "spatial=2");
+    assert_memory_equal(&back->settings->model.input, &settings->model.input,
+                        sizeof settings->model.input);
+    assert_true(back->settings->engine.memory_bytes == 8LL << 30 && back->n_threads == 2 &&
+                back->settings->tiler.tissue.method == HRF_TISSUE_CLAM &&
+                hrf_workflow_n_scores(back->settings) == 2);
+    HRF_AUTO_JSON told = hrf_settings_json(settings);
+    HRF_AUTO_JSON read = hrf_settings_json(back->settings);
+    assert_true(json_equal(told, read));
     assert_int_equal(back->n_networks, 2);
-    assert_string_equal(back->networks[0].precision, "fp32");
+    assert_int_equal(back->networks[0].precision, HRF_FP32);
     assert_null(back->networks[0].scales);
     assert_true(back->networks[0].stain_jitter == 0.05 && back->networks[0].jitter_seed == 7);
     assert_string_equal(hrf_job_network_name(&back->networks[0]), "jitter");
@@ -106,7 +119,8 @@ static void an_infer_spec_comes_back_with_any_names(void **state)
 static void a_tile_spec_comes_back(void **state)
 {
     (void)state;
-    char mode[] = "patch", method[] = "otsu", model[] = "m.onnx", id[] = "t0001", name[] = "s";
+    char id[] = "t0001", name[] = "s";
+    HRF_AUTO(hrf_workflow) settings = default_settings();
     struct hrf_job_task task = { .id = id,
                                  .identity = { .task = "k" },
                                  .slide_name = name,
@@ -116,96 +130,92 @@ static void a_tile_spec_comes_back(void **state)
                                  .job_id = job_id,
                                  .attempt = 1,
                                  .kind = HRF_JOB_TILE,
-                                 .tiler = { .mode = mode,
-                                            .patch_size = 256,
-                                            .patch_stride = 128,
-                                            .patch_mpp = 0.5,
-                                            .tissue_method = method,
-                                            .tissue = { .model_file = model,
-                                                        .model_sha256 = id,
-                                                        .mpp = 8,
-                                                        .threshold = 0.25,
-                                                        .size = 224,
-                                                        .class = -1,
-                                                        .mean = { 0, 0.5, 1 },
-                                                        .std = { 1, 2, 3 },
-                                                        .n_threads = 2 },
-                                            .min_tissue = 0.3,
-                                            .min_patches = 16 },
+                                 .tissue_sha256 = id,
                                  .tasks = &task,
                                  .n_tasks = 1 },
                         *back = NULL;
-    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    settings->tiler.tissue.method = HRF_TISSUE_ONNX;
+    set_text(&settings->tiler.tissue.model, "m.onnx");
+    settings->tiler.tissue.min_tissue = 0.3;
+    settings->tiler.tissue.std[2] = 3;
+    settings->tiler.patch.edge = HRF_EDGE_SHIFT;
+    settings->tiler.quality.fold = 0.25;
+    assert_int_equal(hrf_job_spec_write(&spec, settings, file("spec.json"), NULL), HRF_OK);
     assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, NULL), HRF_OK);
-    assert_string_equal(back->tiler.mode, "patch");
-    assert_string_equal(back->tiler.tissue_method, "otsu");
-    assert_true(back->tiler.patch_size == 256 && back->tiler.patch_stride == 128 &&
-                back->tiler.patch_mpp == 0.5 && back->tiler.min_tissue == 0.3 &&
-                back->tiler.min_patches == 16);
     assert_null(back->tasks[0].tile_plan);
     assert_true(back->tasks[0].mpp_fallback == 0.25);
-    const struct hrf_job_tissue *tissue = &back->tiler.tissue;
-    assert_string_equal(tissue->model_file, model);
-    assert_string_equal(tissue->model_sha256, id);
-    assert_true(tissue->mpp == 8 && tissue->threshold == 0.25 && tissue->size == 224 &&
-                tissue->class == -1 && tissue->n_threads == 2);
-    assert_memory_equal(tissue->mean, spec.tiler.tissue.mean, sizeof tissue->mean);
-    assert_memory_equal(tissue->std, spec.tiler.tissue.std, sizeof tissue->std);
+    HRF_AUTO_JSON told = hrf_settings_json(settings);
+    HRF_AUTO_JSON read = hrf_settings_json(back->settings);
+    assert_true(json_equal(told, read));
+    assert_string_equal(back->tissue_sha256, id);
     hrf_job_spec_destroy(back);
-    spec.tiler.tissue.std[2] = 0;
-    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    settings->tiler.tissue.std[2] = 0;
+    assert_int_equal(hrf_job_spec_write(&spec, settings, file("spec.json"), NULL), HRF_OK);
     assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, NULL), HRF_E_USER);
 }
 
-#define ENGINE                                                                                     \
-    "\"engine\":{\"model_file\":\"m\",\"model_sha256\":\"a\",\"n_classes\":2,\"mean\":[0,0,0],"    \
-    "\"std\":[1,1,1],\"precision\":\"fp32\",\"device\":\"cpu\",\"batch\":1,\"memory_bytes\":0,"    \
-    "\"n_threads\":0,\"scales\":null,\"class_map\":false,\"layout\":null}"
-#define TASK(id, plan, first)                                                                      \
-    "{\"id\":\"" id "\",\"key\":\"k\",\"slide_name\":\"s\",\"slide_path\":\"s\","                  \
-    "\"mpp_override\":0,\"mpp_fallback\":0,\"tile_plan\":" plan ",\"first_patch\":" first ","      \
-    "\"n_patches\":1}"
-#define SPEC(version, job, kind, engine, task)                                                     \
-    "{\"version\":" version ",\"run_id\":\"r\",\"job_id\":\"" job                                  \
-    "\",\"attempt\":1,\"kind\":\"" kind "\"," engine ",\"tasks\":[" task "]}"
+/* Sets `path` ("settings/engine.batch", "tasks/0/id") of a good spec to a JSON text; "": removes
+ * it. */
+static void write_changed(const char *path, const char *value)
+{
+    struct hrf_job_task tasks[N_ODD];
+    char ids[N_ODD][16], part[64];
+    const struct hrf_job_spec spec = infer_spec(tasks, ids);
+    HRF_AUTO(hrf_workflow) settings = infer_settings();
+    HRF_AUTO_JSON root = NULL;
+    assert_int_equal(hrf_job_spec_write(&spec, settings, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_json_read_file(file("spec.json"), &root, NULL), HRF_OK);
+    json_t *at = root;
+    for (; strchr(path, '/') != NULL; path = strchr(path, '/') + 1) {
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(path, "/"), path);
+        at = json_is_array(at) ? json_array_get(at, (size_t)strtol(part, NULL, 10))
+                               : json_object_get(at, part);
+    }
+    if (value[0] != '\0')
+        json_object_set_new(at, path, json_loads(value, JSON_DECODE_ANY, NULL));
+    else
+        json_object_del(at, path);
+    json_object_del(root, "sha256");
+    assert_int_equal(hrf_fields_seal(root, NULL), HRF_OK);
+    assert_int_equal(hrf_json_write_file(file("spec.json"), root, NULL), HRF_OK);
+}
 
 static void a_spec_that_cannot_be_used_is_refused_by_name(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *expected;
+        const char *path, *value, *expected;
     } cases[] = {
-        { SPEC("1", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")), "" },
-        { SPEC("3", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")),
-          "version 3 of the job's spec, this build reads 2" },
-        { SPEC("2", "j", "infer", ENGINE, TASK("t", "\"p\"", "0")),
-          "'networks' must be an array, it is missing" },
-        { SPEC("2", "j", "infer", ENGINE ",\"networks\":[]", TASK("t", "\"p\"", "0")),
-          "'networks' has 0, not 1 to 8" },
-        { SPEC("2", "j", "infer", ENGINE ",\"networks\":[{\"precision\":\"fp32\",\"scales\":null}]",
-               TASK("t", "\"p\",\"network\":1", "0")),
-          "task t asks for network 1 of 1" },
-        { SPEC("1", "j", "sleep", ENGINE, TASK("t", "\"p\"", "0")), "unknown kind 'sleep'" },
-        { SPEC("1", "j", "tile", ENGINE, TASK("t", "\"p\"", "0")),
-          "'tiler' must be an object, it is missing" },
-        { SPEC("1", "j", "infer", ENGINE, TASK("t", "null", "0")), "'tile_plan' is null" },
-        { SPEC("1", "j", "infer", ENGINE, TASK("../t", "\"p\"", "0")),
+        { "attempt", "2", "" },
+        { "version", "2",
+          "a job's spec of version 2, and this hires-flow reads version 1; use "
+          "the hires-flow that wrote it, or have it made again" },
+        { "networks", "", "'networks' must be an array, it is missing" },
+        { "networks", "[]", "'networks' has 0, not 1 to 8" },
+        { "tasks/1/network", "2", "task t0001 asks for network 2 of 2" },
+        { "kind", "\"sleep\"", "unknown kind 'sleep'" },
+        { "tasks/0/tile_plan", "null", "'tile_plan' is null" },
+        { "tasks/0/id", "\"../t\"",
           "'../t' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
-        { SPEC("1", "j", "infer", ENGINE, TASK("", "\"p\"", "0")),
-          "'' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
-        { SPEC("1", "a/b", "infer", ENGINE, TASK("t", "\"p\"", "0")),
-          "'a/b' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
-        { SPEC("1", "j", "infer", ENGINE, TASK("t", "\"p\"", "-5")),
-          "task t: patches -5 and on, 1 of them" },
-        { SPEC("1", "j", "infer", "\"engine\":3", TASK("t", "\"p\"", "0")),
-          "'engine' must be an object, it is an integer" },
-        { SPEC("1", "j", "infer", ENGINE, "3"), "'id' must be a string, it is missing" },
-        { "[]", "'version' must be an integer, it is missing" },
+        { "tasks/0/id", "\"\"", "'' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
+        { "job_id", "\"a/b\"", "'a/b' cannot be an id: 1 to 63 letters, digits, '_' and '-'" },
+        { "tasks/0/first_patch", "-5", "task t0000: patches -5 and on, 7 of them" },
+        { "tasks/0/id", "", "'id' is missing" },
+        { "settings", "3", "'settings' must be an object, it is an integer" },
+        { "settings/engine.batch", "", "'engine.batch' is missing" },
+        { "settings/engine.batch", "0", "'engine.batch' is out of its range, or of another type" },
+        { "settings/tiler.mode", "\"cube\"",
+          "'tiler.mode' is out of its range, or of another type" },
+        { "settings/model.input.std", "[1, 1, 0]",
+          "'model.input.std' is out of its range, or of another type" },
+        { "settings/engine.color", "1", "1 settings that this build does not know" },
+        { "settings/model.file", "null", "the model or its hash is missing" },
+        { "n_threads", "-1", "0 ranks of -1 threads" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hrf_job_spec *back = NULL;
         struct hrf_error err = { .status = HRF_OK };
-        write_text("spec.json", cases[i].text);
+        write_changed(cases[i].path, cases[i].value);
         enum hrf_status status = hrf_job_spec_read(file("spec.json"), &back, &err);
         assert_int_equal(status, cases[i].expected[0] == '\0' ? HRF_OK : HRF_E_USER);
         if (status != HRF_OK)
@@ -221,10 +231,11 @@ static void a_spec_that_changed_or_is_gone_is_to_be_written_again(void **state)
     struct hrf_job_task tasks[N_ODD];
     char ids[N_ODD][16];
     struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
+    HRF_AUTO(hrf_workflow) settings = infer_settings();
     struct hrf_error err = { .status = HRF_OK };
     char *text = NULL;
     size_t n_bytes;
-    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
+    assert_int_equal(hrf_job_spec_write(&spec, settings, file("spec.json"), NULL), HRF_OK);
     assert_int_equal(hrf_file_read(file("spec.json"), 1 << 20, &text, &n_bytes, NULL), HRF_OK);
     char *digit = strstr(text, "\"n_patches\": ");
     assert_non_null(digit);
@@ -240,24 +251,6 @@ static void a_spec_that_changed_or_is_gone_is_to_be_written_again(void **state)
     assert_int_equal(unlink(file("spec.json")), 0);
     assert_int_equal(hrf_job_spec_read(file("spec.json"), &back, &err), HRF_E_AGAIN);
     hrf_free(text);
-}
-
-static void reading_a_spec_survives_every_failed_allocation(void **state)
-{
-    (void)state;
-    struct hrf_job_task tasks[N_ODD];
-    char ids[N_ODD][16];
-    struct hrf_job_spec spec = infer_spec(tasks, ids), *back = NULL;
-    assert_int_equal(hrf_job_spec_write(&spec, file("spec.json"), NULL), HRF_OK);
-    enum hrf_status status = HRF_E_NOMEM;
-    for (int64_t n = 1; status != HRF_OK; n++) {
-        hrf_alloc_fail_after(n);
-        status = hrf_job_spec_read(file("spec.json"), &back, NULL);
-        assert_true(status == HRF_OK || (status == HRF_E_NOMEM && back == NULL));
-    }
-    hrf_alloc_fail_after(0);
-    assert_string_equal(back->tasks[4].slide_name, odd_names[4]);
-    hrf_job_spec_destroy(back);
 }
 
 /* Texts are cut where a message is cut: in the middle of a character, whose bytes are then written
@@ -316,7 +309,7 @@ static void a_committed_task_is_collected(void **state)
     assert_int_equal(back.record_bytes, sizeof record);
     assert_string_equal(back.record_sha256, status.record_sha256);
     assert_string_equal(back.task_key, "key");
-    assert_true(back.seconds == 1.5 && back.reason == NULL);
+    assert_true(back.seconds == 1.5 && back.failure.error.status == HRF_OK);
     assert_int_equal(n, sizeof record);
     assert_memory_equal(bytes, record, sizeof record);
     hrf_free(bytes);
@@ -328,21 +321,56 @@ static void a_failed_task_keeps_its_reason_whatever_it_holds(void **state)
     (void)state;
     char id[] = "t2";
     const struct hrf_job_task task = { .id = id, .identity = { .task = "key" } };
-    char reason[] = "cannot read 'a\nb\xFF.svs': \"TIFF\" error";
+    static const char reason[] = "cannot read 'a\nb\xFF.svs': \"TIFF\" error";
     struct hrf_task_status status = { .outcome = HRF_TASK_FAILED,
-                                      .retryable = true,
-                                      .reason = reason },
+                                      .failure = { .error = { .status = HRF_E_AGAIN,
+                                                              .id = HRF_ERROR_FILE_STALE,
+                                                              .domain = "errno",
+                                                              .native = ESTALE,
+                                                              .setting = "dataset.files" } } },
                            back;
+    const struct hrf_error *error = &back.failure.error;
     char *bytes = NULL;
     size_t n = 1;
+    snprintf(status.failure.error.text, sizeof status.failure.error.text, "%s", reason);
     assert_int_equal(hrf_task_commit(directory, &task, NULL, 0, &status, NULL), HRF_OK);
     assert_int_equal(hrf_task_collect(directory, "t2", &back, &bytes, &n, NULL), HRF_OK);
     assert_int_equal(back.outcome, HRF_TASK_FAILED);
-    assert_true(back.retryable);
-    assert_string_equal(back.reason, reason);
+    assert_int_equal(error->status, HRF_E_AGAIN);
+    assert_int_equal(error->id, HRF_ERROR_FILE_STALE);
+    assert_string_equal(error->domain, "errno");
+    assert_int_equal(error->native, ESTALE);
+    assert_string_equal(error->setting, "dataset.files");
+    assert_string_equal(error->text, reason);
     assert_null(bytes);
     assert_int_equal(n, 0);
     hrf_task_status_release(&back);
+}
+
+static void a_failure_names_the_file_that_its_machine_lacks(void **state)
+{
+    (void)state;
+    char slide[] = "/nowhere/a.svs";
+    const struct hrf_error error = { .status = HRF_E_EXTERNAL, .text = "cannot open it" };
+    const char *const paths[] = { NULL, directory, slide };
+    struct hrf_failure failure = { .lacks = NULL }, back;
+    hrf_failure_fill(&failure, &error, paths, 2);
+    assert_null(failure.lacks);
+    hrf_failure_fill(&failure, &error, paths, 3);
+    assert_string_equal(failure.lacks, slide);
+    assert_int_equal(failure.lacks_errno, ENOENT);
+    assert_int_equal(hrf_failure_read(directory, &back, NULL), HRF_E_AGAIN);
+    hrf_failure_write(directory, &failure);
+    assert_int_equal(hrf_failure_read(directory, &back, NULL), HRF_OK);
+    assert_string_equal(back.lacks, slide);
+    assert_int_equal(back.lacks_errno, ENOENT);
+    assert_string_equal(back.host, failure.host);
+    assert_string_equal(back.error.text, error.text);
+    hrf_failure_release(&back);
+    hrf_failure_release(&failure);
+    write_text("error.json", "{\"error\": 3}");
+    assert_int_equal(hrf_failure_read(directory, &back, NULL), HRF_E_USER);
+    assert_int_equal(unlink(file("error.json")), 0);
 }
 
 static void a_record_that_is_not_the_committed_one_is_refused(void **state)
@@ -424,11 +452,11 @@ int main(void)
         cmocka_unit_test(a_tile_spec_comes_back),
         cmocka_unit_test(a_spec_that_cannot_be_used_is_refused_by_name),
         cmocka_unit_test(a_spec_that_changed_or_is_gone_is_to_be_written_again),
-        cmocka_unit_test(reading_a_spec_survives_every_failed_allocation),
         cmocka_unit_test(the_longest_reason_of_a_rank_is_read_whatever_it_holds),
         cmocka_unit_test(processor_time_is_of_all_ranks_or_not_known),
         cmocka_unit_test(a_committed_task_is_collected),
         cmocka_unit_test(a_failed_task_keeps_its_reason_whatever_it_holds),
+        cmocka_unit_test(a_failure_names_the_file_that_its_machine_lacks),
         cmocka_unit_test(a_record_that_is_not_the_committed_one_is_refused),
         cmocka_unit_test(a_revoked_attempt_commits_nothing),
         cmocka_unit_test(progress_is_read_as_it_was_last_written),

@@ -68,7 +68,6 @@ void fixture_tile_plan(struct hrf_store *store, int64_t slide_id, int64_t n_patc
     struct hrf_patch *patches = hrf_calloc((size_t)n_patches, sizeof patches[0]);
     struct hrf_tile_plan plan = { .slide_path = text,
                                   .vendor = text,
-                                  .quickhash = text,
                                   .width = 1,
                                   .height = 1,
                                   .mpp_x = 1,

@@ -220,8 +220,7 @@ static enum hrf_status read_embeddings(struct hrf_store *store, float out[14],
     return HRF_OK;
 }
 
-/* One shard is a file, the other one a record of an earlier version, which has its rows itself. */
-static void embeddings_come_from_files_and_from_old_records(void **state)
+static void embeddings_come_from_the_files_that_records_name(void **state)
 {
     (void)state;
     const struct hrf_task_row tasks[2] = { fixture_task(HRF_TASK_INFER, 1, "fp32", 0, 4, 'a'),
@@ -238,10 +237,10 @@ static void embeddings_come_from_files_and_from_old_records(void **state)
     assert_int_equal(hrf_store_get_tasks(store, &rows, NULL), HRF_OK);
     put_embeddings(store, &tasks[0], rows.items[1].id);
     assert_int_equal(read_embeddings(store, got, &err), HRF_E_AGAIN);
-    put_shard(store, &tasks[1], rows.items[2].id);
+    put_embeddings(store, &tasks[1], rows.items[2].id);
     assert_int_equal(read_embeddings(store, got, &err), HRF_OK);
     for (int i = 0; i < 14; i++)
-        assert_true(got[i] == (float)(i < 8 ? i : 4 + i - 8));
+        assert_true(got[i] == (float)(i < 8 ? i : 40 + i - 8));
     assert_int_equal(hrf_store_get_score_facts(store, 1, "fp32", &facts, NULL), HRF_OK);
     assert_true(facts->n_patches == 7 && facts->n_classes == 2 && facts->probabilities == NULL);
     assert_int_equal(hrf_store_get_scores(store, 1, "fp32", &scores, &err), HRF_E_USER);
@@ -390,7 +389,7 @@ int main(void)
         TEST(a_slide_changes_its_state_and_tiling_and_leaves_a_smaller_cohort),
         TEST(scores_and_phases_come_back_in_order),
         TEST(shards_are_joined_and_a_missing_one_is_told),
-        TEST(embeddings_come_from_files_and_from_old_records),
+        TEST(embeddings_come_from_the_files_that_records_name),
         TEST(a_key_that_is_no_name_is_refused),
         TEST(a_rolled_back_transaction_leaves_nothing),
         TEST(a_reader_sees_one_moment_and_stops_nobody),

@@ -360,12 +360,12 @@ static int count_traces(void)
 static void a_tick_is_whole_or_not_at_all_when_the_process_dies(void **state)
 {
     (void)state;
-    /* the first commit is the migration's, the second the tick's */
+    /* the first commit makes the tables, the second the tick's */
     static const struct {
         const char *point;
         int n_traces;
-    } cases[] = { { "store.migrate.before", 0 },  { "store.commit.before", 0 },
-                  { "store.commit.after", 0 },    { "store.migrate.after", 0 },
+    } cases[] = { { "store.create.before", 0 },   { "store.commit.before", 0 },
+                  { "store.commit.after", 0 },    { "store.create.after", 0 },
                   { "store.commit.before:2", 0 }, { "store.commit.after:2", 2 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(fixture_remove(NULL), 0);

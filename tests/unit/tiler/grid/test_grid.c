@@ -97,20 +97,20 @@ static void edges_cover_every_pixel_that_they_promise(void **state)
         const int64_t stride = 1 + hrf_random_below(&random, size); /* no gaps between patches */
         const double mpp_x = 0.1 + hrf_random_unit(&random);
         const double mpp = mpp_x * (1 + hrf_random_unit(&random));
-        for (int edge = HRF_GRID_PAD; edge <= HRF_GRID_SHIFT; edge++) {
+        for (int edge = HRF_EDGE_PAD; edge <= HRF_EDGE_SHIFT; edge++) {
             struct hrf_grid grid = make(w, w, mpp_x, mpp_x, size, mpp, stride);
             const int32_t whole = grid.columns;
-            assert_int_equal(hrf_grid_cover_edge(&grid, (enum hrf_grid_edge)edge, NULL), HRF_OK);
+            assert_int_equal(hrf_grid_cover_edge(&grid, (enum hrf_edge)edge, NULL), HRF_OK);
             assert_true(grid.columns == whole || grid.columns == whole + 1);
             int64_t covered = 0;
             for (int32_t c = 0; c < grid.columns; c++) {
                 const int64_t x = hrf_grid_x(&grid, c);
                 assert_true(x >= 0 && x < w && x <= covered + 1); /* strides are not rounded */
-                assert_true(edge == HRF_GRID_PAD || x + grid.patch_width <= w);
+                assert_true(edge == HRF_EDGE_PAD || x + grid.patch_width <= w);
                 assert_true(c == 0 || x > hrf_grid_x(&grid, c - 1));
                 covered = x + grid.patch_width;
             }
-            if (edge == HRF_GRID_SHIFT && w < grid.patch_width)
+            if (edge == HRF_EDGE_SHIFT && w < grid.patch_width)
                 assert_int_equal(grid.columns, 0);
             else
                 assert_true(covered + 1 >= w);
@@ -174,6 +174,31 @@ static void a_rectangle_smaller_than_a_mask_pixel_takes_the_one_it_lies_on(void 
     hrf_alloc_fail_after(0);
 }
 
+/* A mask pixel is 100 px of a slide of 1000; patches of 70 px, one of them with 1 px of tissue. */
+static void with_least_0_a_patch_that_touches_tissue_is_kept(void **state)
+{
+    (void)state;
+    unsigned char mask[100] = { 0 };
+    struct hrf_mask_sums sums;
+    const struct hrf_grid grid = make(1000, 1000, 0.5, 0.5, 70, 0.5, 70);
+    int n = 0;
+    mask[5 * 10 + 3] = 255; /* x 300 to 399, y 500 to 599 */
+    assert_int_equal(hrf_mask_sums_make(mask, 10, 10, &sums, NULL), HRF_OK);
+    for (int64_t x = 0; x <= 930; x++)
+        for (int64_t y = 480; y < 482; y++) {
+            const bool touches = x + 70 > 300 && x < 400;
+            assert_int_equal(hrf_grid_keeps(&grid, &sums, x, y, 0), touches);
+            assert_true(touches || !hrf_grid_keeps(&grid, &sums, x, y, 1e-9));
+            n += touches && hrf_grid_tissue(&grid, &sums, x, y) == 0;
+        }
+    assert_true(n > 0); /* which a fraction of whole mask pixels leaves out */
+    assert_false(hrf_grid_keeps(&grid, &sums, 310, 430, 0));
+    assert_true(hrf_grid_keeps(&grid, &sums, 310, 431, 0));
+    assert_true(hrf_grid_keeps(&grid, &sums, 310, 599, 0));
+    assert_false(hrf_grid_keeps(&grid, &sums, 310, 600, 0));
+    hrf_mask_sums_release(&sums);
+}
+
 static void what_no_slide_can_hold_is_refused_and_not_counted(void **state)
 {
     (void)state;
@@ -202,6 +227,7 @@ int main(void)
         cmocka_unit_test(what_makes_no_grid_is_refused),
         cmocka_unit_test(tissue_under_a_rectangle_is_what_counting_gives),
         cmocka_unit_test(a_rectangle_smaller_than_a_mask_pixel_takes_the_one_it_lies_on),
+        cmocka_unit_test(with_least_0_a_patch_that_touches_tissue_is_kept),
         cmocka_unit_test(what_no_slide_can_hold_is_refused_and_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,11 +2,14 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
-#include "base/shrink.h"
+#include "image/downsample.h"
+#include "tests/unit/real_data.h"
+#include "tests/unit/settings.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/plan/estimate.h"
 #include "tiler/plan/overview.h"
+#include "tiler/plan/patch_pixels.h"
 #include "tiler/plan/tile.h"
 #include "tiler/plan/tile_job.h"
 
@@ -18,34 +21,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char mode_patch[] = "patch", otsu[] = "otsu";
-
-static struct hrf_job_tiler parameters(int64_t size, double mpp)
+static struct hrf_workflow_tiler parameters(int64_t size, double mpp)
 {
-    return (struct hrf_job_tiler){ .mode = mode_patch,
-                                   .patch_size = size,
-                                   .patch_stride = size,
-                                   .patch_mpp = mpp,
-                                   .tissue_method = otsu,
-                                   .min_tissue = 0.5,
-                                   .min_patches = 4 };
+    return (struct hrf_workflow_tiler){ .patch = { .size = size, .stride = size, .mpp = mpp },
+                                        .slide = { .size = size, .mpp = mpp },
+                                        .tissue = { .min_tissue = 0.5, .min_patches = 4 } };
 }
 
-static struct hrf_tile_plan *tile(const char *path, const struct hrf_job_tiler *params, double csv)
+static struct hrf_tile_plan *tile(const char *path, const struct hrf_workflow_tiler *params,
+                                  double csv)
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_tile_plan *plan = NULL;
     if (hrf_tile_slide(path, params, csv, 0, NULL, &plan, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return plan;
-}
-
-static void need_real(void)
-{
-    if (!pyramid_has_real()) {
-        print_message("skipped: no real slides in HRF_SHARED_DATA\n");
-        skip();
-    }
 }
 
 /* The picture's size; its bytes must be a PNG of that many channels. */
@@ -63,11 +53,10 @@ static void png_size(const struct hrf_bytes *bytes, uint32_t format, uint32_t *w
 static void a_real_slide_gives_its_tissue_as_patches(void **state)
 {
     (void)state;
-    need_real();
-    char path[512];
+    char path[REAL_DATA_PATH];
     uint32_t w, h, mw, mh;
-    pyramid_real("cmu-1-small-region.svs", path);
-    struct hrf_job_tiler params = parameters(256, 0.5);
+    real_data("slides/cmu-1-small-region.svs", path);
+    struct hrf_workflow_tiler params = parameters(256, 0.5);
     struct hrf_tile_estimate estimate;
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(hrf_tile_estimate_slide(path, &params, 0, 0, &estimate, NULL), HRF_OK);
@@ -100,35 +89,14 @@ static void a_real_slide_gives_its_tissue_as_patches(void **state)
     assert_int_equal(strlen(plan->hash), 64);
 }
 
-static void the_hash_names_the_tiling_and_not_the_file(void **state)
-{
-    (void)state;
-    need_real();
-    char path[512], link_path[128];
-    pyramid_real("cmu-1-small-region.svs", path);
-    pyramid_path(test_folder, "other name.svs", link_path);
-    HRF_AUTO_FREE char *target = NULL;
-    assert_int_equal(hrf_path_absolute(path, &target, NULL), HRF_OK);
-    assert_int_equal(symlink(target, link_path), 0);
-    struct hrf_job_tiler params = parameters(256, 0.5);
-    HRF_AUTO(hrf_tile_plan) a = tile(path, &params, 0);
-    HRF_AUTO(hrf_tile_plan) b = tile(link_path, &params, 0);
-    params.patch_stride = 128;
-    HRF_AUTO(hrf_tile_plan) c = tile(path, &params, 0);
-    assert_string_equal(a->hash, b->hash);
-    assert_string_not_equal(a->hash, c->hash);
-    assert_true(c->n_patches > 3 * a->n_patches);
-}
-
 static void a_slide_without_a_resolution_is_refused_unless_it_is_given(void **state)
 {
     (void)state;
-    need_real();
-    char path[512];
+    char path[REAL_DATA_PATH];
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_tile_plan *none = NULL;
-    struct hrf_job_tiler params = parameters(256, 0.5);
-    pyramid_real("tcga-cr-7395-01a-01-ts1.svs", path);
+    struct hrf_workflow_tiler params = parameters(256, 0.5);
+    real_data("slides/tcga-cr-7395-01a-01-ts1.svs", path);
     assert_int_equal(hrf_tile_slide(path, &params, 0, 0, NULL, &none, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "does not say its resolution"));
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0.25);
@@ -145,7 +113,6 @@ static void a_slide_without_a_resolution_is_refused_unless_it_is_given(void **st
 static void what_cannot_be_tiled_says_why(void **state)
 {
     (void)state;
-    need_real();
     static const struct {
         const char *name, *word;
         enum hrf_status status;
@@ -153,29 +120,17 @@ static void what_cannot_be_tiled_says_why(void **state)
                   { "unopenable.tiff", "Unsupported TIFF compression", HRF_E_USER },
                   { "unreadable.svs", "is damaged: reading fails at x 0, y 0", HRF_E_USER },
                   { "no-such.svs", "does not exist", HRF_E_USER } };
-    struct hrf_job_tiler params = parameters(8, 0.5);
+    struct hrf_workflow_tiler params = parameters(8, 0.5);
+    char slides[REAL_DATA_PATH], path[REAL_DATA_PATH + 64];
+    real_data("slides", slides);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char path[512];
         struct hrf_error err = { .status = HRF_OK };
         struct hrf_tile_plan *plan = NULL;
-        pyramid_real(cases[i].name, path);
+        snprintf(path, sizeof path, "%s/%s", slides, cases[i].name);
         assert_int_equal(hrf_tile_slide(path, &params, 0.5, 0, NULL, &plan, &err), cases[i].status);
         if (strstr(err.text, cases[i].word) == NULL)
             fail_msg("'%s' does not hold '%s'", err.text, cases[i].word);
     }
-}
-
-static void an_unknown_mode_is_refused_by_name(void **state)
-{
-    (void)state;
-    char cube[] = "cube";
-    struct hrf_job_tiler params = parameters(256, 0.5);
-    struct hrf_tile_plan *plan = NULL;
-    struct hrf_error err = { .status = HRF_OK };
-    params.mode = cube;
-    assert_int_equal(hrf_tile_slide("any.svs", &params, 0, 0, NULL, &plan, &err),
-                     HRF_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "tiler mode 'cube' is not known"));
 }
 
 /* A made slide: tissue inside a rectangle given in level-0 px, glass elsewhere. */
@@ -212,6 +167,29 @@ static struct pyramid scene_pyramid(struct scene *scene, uint32_t width, uint32_
     return p;
 }
 
+static void the_hash_names_the_tiling_and_not_the_file(void **state)
+{
+    (void)state;
+    struct scene scene = { NULL, 200, 300, 1900, 2000, { 205, 130, 185 }, { 243, 242, 244 } };
+    struct pyramid p = scene_pyramid(&scene, 2048, 2304);
+    char path[128], link_path[128];
+    scene.pyramid = &p;
+    pyramid_path(test_folder, "named.tif", path);
+    pyramid_write(&p, path);
+    pyramid_path(test_folder, "other name.tif", link_path);
+    HRF_AUTO_FREE char *target = NULL;
+    assert_int_equal(hrf_path_absolute(path, &target, NULL), HRF_OK);
+    assert_int_equal(symlink(target, link_path), 0);
+    struct hrf_workflow_tiler params = parameters(256, 0.5);
+    HRF_AUTO(hrf_tile_plan) a = tile(path, &params, 0);
+    HRF_AUTO(hrf_tile_plan) b = tile(link_path, &params, 0);
+    params.patch.stride = 128;
+    HRF_AUTO(hrf_tile_plan) c = tile(path, &params, 0);
+    assert_string_equal(a->hash, b->hash);
+    assert_string_not_equal(a->hash, c->hash);
+    assert_true(c->n_patches > 3 * a->n_patches);
+}
+
 static void patches_are_those_with_tissue_under_them(void **state)
 {
     (void)state;
@@ -221,7 +199,7 @@ static void patches_are_those_with_tissue_under_them(void **state)
     scene.pyramid = &p;
     pyramid_path(test_folder, "scene.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(128, 1.0); /* 256 level-0 px */
+    struct hrf_workflow_tiler params = parameters(128, 1.0); /* 256 level-0 px */
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_string_equal(plan->mpp_source, "tiff-tags");
     assert_int_equal(plan->grid_columns, 8);
@@ -231,7 +209,7 @@ static void patches_are_those_with_tissue_under_them(void **state)
     struct hrf_tile_estimate estimate;
     assert_int_equal(hrf_tile_estimate_slide(path, &params, 0, 0, &estimate, NULL), HRF_OK);
     assert_true(estimate.n_patches == 12 && estimate.n_cells == 48 && estimate.picture_bytes > 0);
-    params.mode = (char[]){ "slide" };
+    params.mode = HRF_TILER_SLIDE;
     assert_int_equal(hrf_tile_estimate_slide(path, &params, 0, 0, &estimate, NULL), HRF_OK);
     assert_true(estimate.n_patches == 1 && estimate.n_cells == 1);
     for (int64_t i = 0; i < 12; i++) {
@@ -247,13 +225,13 @@ static void a_slide_as_one_image_gets_a_frame_around_its_tissue(void **state)
     (void)state;
     struct scene scene = { NULL, 1024, 512, 1536, 1024, { 205, 130, 185 }, { 243, 242, 244 } };
     struct pyramid p = scene_pyramid(&scene, 2048, 1152);
-    char path[128], whole[] = "slide";
+    char path[128];
     scene.pyramid = &p;
     pyramid_path(test_folder, "frame.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(640, 1.0); /* 1280 level-0 px at 0.5 um/px */
-    params.mode = whole;
-    params.min_patches = 16; /* does not count */
+    struct hrf_workflow_tiler params = parameters(640, 1.0); /* 1280 level-0 px at 0.5 um/px */
+    params.mode = HRF_TILER_SLIDE;
+    params.tissue.min_patches = 16; /* does not count */
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(plan->n_patches, 1);
     assert_int_equal(plan->patch_width0, 1280);
@@ -264,7 +242,7 @@ static void a_slide_as_one_image_gets_a_frame_around_its_tissue(void **state)
     assert_null(plan->warning);
     assert_int_equal(plan->grid_columns * plan->grid_rows, 1);
     /* Half of the tissue's width and height: a quarter of it fits. */
-    params.patch_size = 128;
+    params.slide.size = 128;
     HRF_AUTO(hrf_tile_plan) small = tile(path, &params, 0);
     assert_int_equal(small->n_patches, 1);
     assert_true(abs(small->patches[0].x - (1280 - 128)) <= 16);
@@ -282,14 +260,13 @@ static void a_slide_without_tissue_has_no_patches_and_is_no_error(void **state)
     scene.pyramid = &p;
     pyramid_path(test_folder, "empty.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(128, 0.5);
+    struct hrf_workflow_tiler params = parameters(128, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(plan->n_patches, 0);
     assert_true(plan->tissue_fraction == 0);
     assert_null(plan->warning);
     assert_true(plan->mask_png.n_bytes > 0);
-    char whole[] = "slide";
-    params.mode = whole;
+    params.mode = HRF_TILER_SLIDE;
     HRF_AUTO(hrf_tile_plan) framed = tile(path, &params, 0);
     assert_int_equal(framed->n_patches, 0);
 }
@@ -303,13 +280,13 @@ static void a_faint_slide_is_kept_with_a_warning(void **state)
     scene.pyramid = &p;
     pyramid_path(test_folder, "faint.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(128, 0.5);
+    struct hrf_workflow_tiler params = parameters(128, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(plan->n_patches, 16);
     assert_string_equal(plan->warning, "faint: only 0 patches of tissue (minimum 4), 16 with the "
                                        "relaxed threshold, which is used");
     /* Enough of it for what was asked, and nothing to warn of. */
-    params.min_patches = 0;
+    params.tissue.min_patches = 0;
     HRF_AUTO(hrf_tile_plan) strict = tile(path, &params, 0);
     assert_int_equal(strict->n_patches, 0);
     assert_null(strict->warning);
@@ -324,7 +301,7 @@ static void a_slide_with_little_tissue_says_so(void **state)
     scene.pyramid = &p;
     pyramid_path(test_folder, "little.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(128, 0.5);
+    struct hrf_workflow_tiler params = parameters(128, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(plan->n_patches, 3);
     assert_string_equal(plan->warning, "only 3 patches of tissue (minimum 4)");
@@ -339,7 +316,7 @@ static void a_slide_smaller_than_a_patch_says_so(void **state)
     scene.pyramid = &p;
     pyramid_path(test_folder, "small.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(256, 0.5);
+    struct hrf_workflow_tiler params = parameters(256, 0.5);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(plan->n_patches, 0);
     assert_string_equal(plan->warning,
@@ -352,10 +329,12 @@ static void the_strip_at_the_edge_is_dropped_padded_or_shifted(void **state)
 {
     (void)state;
     static const struct {
-        char word[8];
+        enum hrf_edge edge;
         int64_t n;
         int32_t last_x, last_y;
-    } cases[] = { { "drop", 21, 768, 256 }, { "pad", 32, 896, 384 }, { "shift", 32, 872, 372 } };
+    } cases[] = { { HRF_EDGE_DROP, 21, 768, 256 },
+                  { HRF_EDGE_PAD, 32, 896, 384 },
+                  { HRF_EDGE_SHIFT, 32, 872, 372 } };
     struct scene scene = { NULL, 0, 0, 1000, 500, { 205, 130, 185 }, { 243, 242, 244 } };
     struct pyramid p = scene_pyramid(&scene, 1000, 500);
     char path[128];
@@ -363,10 +342,8 @@ static void the_strip_at_the_edge_is_dropped_padded_or_shifted(void **state)
     pyramid_path(test_folder, "strip.tif", path);
     pyramid_write(&p, path);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char word[8];
-        struct hrf_job_tiler params = parameters(128, 0.5);
-        memcpy(word, cases[i].word, sizeof word);
-        params.edge = word;
+        struct hrf_workflow_tiler params = parameters(128, 0.5);
+        params.patch.edge = cases[i].edge;
         HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
         assert_int_equal(plan->n_patches, cases[i].n);
         const struct hrf_patch *last = &plan->patches[plan->n_patches - 1];
@@ -377,15 +354,9 @@ static void the_strip_at_the_edge_is_dropped_padded_or_shifted(void **state)
             assert_int_equal(at.column, cell / plan->grid_rows);
             assert_int_equal(at.row, cell % plan->grid_rows);
         }
-        assert_true(plan->edge == NULL ? i == 0 : strcmp(plan->edge, word) == 0);
+        assert_true(plan->edge == NULL ? i == 0
+                                       : strcmp(plan->edge, hrf_edge_name(cases[i].edge)) == 0);
     }
-    char unknown[] = "wrap";
-    struct hrf_job_tiler params = parameters(128, 0.5);
-    struct hrf_tile_plan *none = NULL;
-    struct hrf_error err = { .status = HRF_OK };
-    params.edge = unknown;
-    assert_int_equal(hrf_tile_slide(path, &params, 0, 0, NULL, &none, &err), HRF_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "set tiler.patch.edge to drop, pad or shift"));
 }
 
 static bool outside_scene(const void *context, int level, uint32_t column, uint32_t row)
@@ -406,7 +377,7 @@ static void left_out_tiles_are_glass(void **state)
     p.is_sparse = outside_scene;
     pyramid_path(test_folder, "sparse.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(128, 1.0);
+    struct hrf_workflow_tiler params = parameters(128, 1.0);
     HRF_AUTO(hrf_tile_plan) plan = tile(path, &params, 0);
     assert_int_equal(plan->n_patches, 12);
     assert_int_equal(plan->patches[0].x, 512);
@@ -420,7 +391,7 @@ static void an_overview_is_the_mean_of_the_pixels_it_covers(void **state)
     static const unsigned char in[5 * 4] = { 0, 10, 20, 30, 40, 2, 12, 22, 32, 42,
                                              4, 14, 24, 34, 44, 6, 16, 26, 36, 46 };
     unsigned char out[4];
-    assert_int_equal(hrf_shrink(in, 5, 4, 1, 2, 2, out, NULL), HRF_OK);
+    assert_int_equal(hrf_downsample(in, 5, 4, 1, 2, 2, out, NULL), HRF_OK);
     assert_int_equal(out[0], (0 + 10 + 2 + 12) / 4);
     assert_int_equal(out[1], (20 + 30 + 40 + 22 + 32 + 42) / 6);
     assert_int_equal(out[2], (4 + 14 + 6 + 16) / 4);
@@ -465,6 +436,51 @@ static void a_slide_without_levels_is_read_in_strips(void **state)
     hrf_overview_release(&overview);
 }
 
+/* Noise, with one pixel of level 0 changed. */
+struct spot {
+    uint32_t x, y;
+};
+
+static void spot_pixel(const void *context, int level, uint32_t x, uint32_t y,
+                       unsigned char rgba[4])
+{
+    const struct spot *spot = context;
+    const bool is_hit = level == 0 && x == spot->x && y == spot->y;
+    for (int c = 0; c < 3; c++)
+        rgba[c] = (unsigned char)(pyramid_noise(level, x, y, c) ^ is_hit);
+    rgba[3] = 255;
+}
+
+/* The scales of INT8 go by it: a pyramid that differs in a pixel of level 0 alone is another, if
+ * the pixel is one of a patch. */
+static void the_pixels_of_patches_are_hashed_each(void **state)
+{
+    (void)state;
+    static const struct spot spots[] = {
+        { 0, 0 }, { 100, 100 }, { 419, 399 }, { 420, 399 }, { 1000, 90 }
+    };
+    static const bool is_inside[] = { false, true, true, false, false };
+    char path[128], first[HRF_HASH_HEX], hash[HRF_HASH_HEX];
+    struct hrf_patch patches[] = { { 100, 100 } };
+    pyramid_path(test_folder, "spot.tif", path);
+    struct hrf_tile_plan plan = { .slide_path = path,
+                                  .width = 1100,
+                                  .height = 600,
+                                  .patch_width0 = 320,
+                                  .patch_height0 = 300,
+                                  .n_patches = 1,
+                                  .patches = patches };
+    for (size_t i = 0; i < sizeof spots / sizeof spots[0]; i++) {
+        struct pyramid p = { .pixel = spot_pixel, .context = &spots[i] };
+        pyramid_halve(&p, 1100, 600, 300);
+        pyramid_write(&p, path);
+        assert_int_equal(hrf_tile_plan_hash_pixels(&plan, i == 0 ? first : hash, NULL), HRF_OK);
+        if (i > 0 && (strcmp(first, hash) != 0) != is_inside[i])
+            fail_msg("the pixel at %u, %u is%s hashed", spots[i].x, spots[i].y,
+                     is_inside[i] ? " not" : "");
+    }
+}
+
 static void running_out_of_memory_is_a_status(void **state)
 {
     (void)state;
@@ -474,7 +490,7 @@ static void running_out_of_memory_is_a_status(void **state)
     scene.pyramid = &p;
     pyramid_path(test_folder, "memory.tif", path);
     pyramid_write(&p, path);
-    struct hrf_job_tiler params = parameters(128, 0.5);
+    struct hrf_workflow_tiler params = parameters(128, 0.5);
     enum hrf_status status = HRF_E_NOMEM;
     for (int n = 1; status != HRF_OK; n++) {
         struct hrf_tile_plan *plan = NULL;
@@ -508,19 +524,19 @@ static void write_spec(const char *directory, enum hrf_job_kind kind)
                                           .identity = { .task = "00" },
                                           .slide_name = slides[i],
                                           .slide_path = slides[i] };
-    struct hrf_job_spec spec = { .run_id = run_id,
-                                 .job_id = job_id,
-                                 .attempt = 1,
-                                 .kind = kind,
-                                 .tiler = parameters(128, 0.5),
-                                 .tasks = tasks,
-                                 .n_tasks = 3 };
+    struct hrf_job_spec spec = {
+        .run_id = run_id, .job_id = job_id, .attempt = 1, .kind = kind, .tasks = tasks, .n_tasks = 3
+    };
     char empty[] = "";
-    if (kind == HRF_JOB_INFER)
-        spec.engine = (struct hrf_job_engine){ .model_file = empty,
-                                               .model_sha256 = empty,
-                                               .device = empty };
-    struct hrf_job_network network = { .precision = empty };
+    HRF_AUTO(hrf_workflow) settings = default_settings();
+    const struct hrf_workflow_tiler wanted = parameters(128, 0.5);
+    settings->tiler.patch.size = wanted.patch.size;
+    settings->tiler.patch.stride = wanted.patch.stride;
+    settings->tiler.patch.mpp = wanted.patch.mpp;
+    settings->tiler.tissue.min_patches = wanted.tissue.min_patches;
+    set_text(&settings->model.file, "/m");
+    spec.model_sha256 = empty;
+    struct hrf_job_network network = { .precision = HRF_FP32 };
     spec.networks = &network;
     spec.n_networks = 1;
     for (int i = 0; i < 3 && kind == HRF_JOB_INFER; i++)
@@ -528,7 +544,7 @@ static void write_spec(const char *directory, enum hrf_job_kind kind)
     struct hrf_error err = { .status = HRF_OK };
     pyramid_path(directory, "spec.json", path);
     if (hrf_path_make_directories(directory, &err) != HRF_OK ||
-        hrf_job_spec_write(&spec, path, &err) != HRF_OK)
+        hrf_job_spec_write(&spec, settings, path, &err) != HRF_OK)
         fail_msg("%s", err.text);
 }
 
@@ -545,14 +561,14 @@ static void a_job_gives_every_task_its_own_end(void **state)
     static const char *const ids[3] = { "t1", "t2", "t3" };
     static const int64_t n_patches[3] = { 16, 0, -1 };
     for (int i = 0; i < 3; i++) {
-        struct hrf_task_status status = { .reason = NULL };
+        struct hrf_task_status status = { .outcome = HRF_TASK_DONE };
         struct hrf_error err = { .status = HRF_OK };
         char *record = NULL;
         size_t n_bytes = 0;
         if (hrf_task_collect(directory, ids[i], &status, &record, &n_bytes, &err) != HRF_OK)
             fail_msg("%s", err.text);
         assert_int_equal(status.outcome, want[i]);
-        assert_false(status.retryable);
+        assert_false(hrf_status_row(status.failure.error.status)->may_end_otherwise);
         if (n_patches[i] >= 0) {
             HRF_AUTO(hrf_tile_plan) plan = NULL;
             assert_int_equal(hrf_tile_plan_decode(record, n_bytes, NULL, "record", &plan, &err),
@@ -560,7 +576,7 @@ static void a_job_gives_every_task_its_own_end(void **state)
             assert_int_equal(plan->n_patches, n_patches[i]);
         } else {
             assert_null(record);
-            assert_non_null(strstr(status.reason, "job-missing.tif' does not exist"));
+            assert_non_null(strstr(status.failure.error.text, "job-missing.tif' does not exist"));
         }
         hrf_free(record);
         hrf_task_status_release(&status);
@@ -590,7 +606,7 @@ static void a_spec_that_cannot_be_used_ends_with_1(void **state)
     pyramid_path(directory, "spec.json", path);
     assert_int_equal(hrf_tile_job_main(path), 1);
     assert_int_equal(hrf_file_write_atomic(path, "{}", 2, NULL), HRF_OK);
-    assert_int_equal(hrf_tile_job_main(path), 1);
+    assert_int_equal(hrf_tile_job_main(path), 75); /* damaged: a new one is to be written */
 }
 
 int main(void)
@@ -600,7 +616,6 @@ int main(void)
         cmocka_unit_test(the_hash_names_the_tiling_and_not_the_file),
         cmocka_unit_test(a_slide_without_a_resolution_is_refused_unless_it_is_given),
         cmocka_unit_test(what_cannot_be_tiled_says_why),
-        cmocka_unit_test(an_unknown_mode_is_refused_by_name),
         cmocka_unit_test(patches_are_those_with_tissue_under_them),
         cmocka_unit_test(a_slide_as_one_image_gets_a_frame_around_its_tissue),
         cmocka_unit_test(a_slide_without_tissue_has_no_patches_and_is_no_error),
@@ -611,6 +626,7 @@ int main(void)
         cmocka_unit_test(left_out_tiles_are_glass),
         cmocka_unit_test(an_overview_is_the_mean_of_the_pixels_it_covers),
         cmocka_unit_test(a_slide_without_levels_is_read_in_strips),
+        cmocka_unit_test(the_pixels_of_patches_are_hashed_each),
         cmocka_unit_test(running_out_of_memory_is_a_status),
         cmocka_unit_test(a_job_gives_every_task_its_own_end),
         cmocka_unit_test(a_job_that_was_revoked_commits_nothing),

@@ -82,18 +82,14 @@ static void scene_pixel(const void *context, int level, uint32_t x, uint32_t y,
         rgba[c] = (unsigned char)fmin(fmax(rgb[c], 0), 255);
 }
 
-static struct hrf_tile_plan *tile_scene(const char *path, struct hrf_job_quality limits)
+static struct hrf_tile_plan *tile_scene(const char *path, struct hrf_workflow_quality limits)
 {
-    static char mode[] = "patch", wsinfer[] = "wsinfer";
     struct hrf_tile_plan *plan = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    const struct hrf_job_tiler params = { .mode = mode,
-                                          .patch_size = 128,
-                                          .patch_stride = 128,
-                                          .patch_mpp = 0.5,
-                                          .tissue_method = wsinfer,
-                                          .min_tissue = 0.5,
-                                          .quality = limits };
+    const struct hrf_workflow_tiler params = { .patch = { .size = 128, .stride = 128, .mpp = 0.5 },
+                                               .tissue = { .method = HRF_TISSUE_WSINFER,
+                                                           .min_tissue = 0.5 },
+                                               .quality = limits };
     if (hrf_tile_slide(path, &params, 0.5, 0, NULL, &plan, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return plan;
@@ -118,9 +114,9 @@ static void folds_and_bubbles_are_left_out_and_nothing_else(void **state)
     p.context = &p;
     pyramid_path(test_folder, "scene.tif", path);
     pyramid_write(&p, path);
-    HRF_AUTO(hrf_tile_plan) all = tile_scene(path, (struct hrf_job_quality){ 0 });
+    HRF_AUTO(hrf_tile_plan) all = tile_scene(path, (struct hrf_workflow_quality){ 0 });
     HRF_AUTO(hrf_tile_plan)
-    plan = tile_scene(path, (struct hrf_job_quality){ .fold = 0.5, .bubble = 0.3 });
+    plan = tile_scene(path, (struct hrf_workflow_quality){ .fold = 0.5, .bubble = 0.3 });
     assert_int_equal(all->n_dropped, 0);
     assert_null(all->warning);
     assert_int_equal(plan->n_patches + plan->n_dropped, all->n_patches);

@@ -1,6 +1,11 @@
 /* Levels compared: what sound pyramids differ by passes, lost and garbled tiles do not. */
+#include "base/min_max.h"
+#include "base/random.h"
+#include "tests/unit/real_data.h"
 #include "tests/unit/tiler/pyramid.h"
+#include "tests/unit/tiler/synthetic_patches.h"
 #include "tests/unit/unit.h"
+#include "tiler/slide/column_sums.h"
 #include "tiler/slide/slide.h"
 
 #include <stdio.h>
@@ -34,7 +39,7 @@ static void paint(struct images *images, int x0, int y0, int side, int r, int g,
 
 static bool differ(const struct images *images, struct hrf_level_difference *d)
 {
-    return hrf_level_difference_find(images->one[0][0], images->other[0][0], WIDTH, HEIGHT, d);
+    return hrf_level_difference_find(images->one[0][0], images->other[0][0], WIDTH, HEIGHT, 8, d);
 }
 
 static void a_white_square_on_tissue_is_found_where_it_is(void **state)
@@ -94,6 +99,52 @@ static void a_shift_by_a_cell_passes(void **state)
     assert_false(differ(&images, &d));
 }
 
+/* ---- sums ---- */
+
+/* Cells of all widths and places, rows of all numbers, by an instance and by hand. */
+static void check_sums(const struct hrf_column_sums *adder)
+{
+    enum { PIXELS = 70, STRIDE = 3 * PIXELS + 7, ROWS = HRF_COLUMN_SUMS_MAX_ROWS };
+    static unsigned char rgb[ROWS * STRIDE];
+    struct hrf_random random = hrf_random_init(5);
+    for (size_t i = 0; i < sizeof rgb; i++) /* many of the largest values: sums that overflow */
+        rgb[i] = (unsigned char)(i % 3 == 0 ? 255 : hrf_random_below(&random, 256));
+    for (int round = 0; round < 3000; round++) {
+        const int64_t n_pixels = 1 + hrf_random_below(&random, PIXELS);
+        const int64_t n_rows = 1 + hrf_random_below(&random, ROWS);
+        uint16_t columns[6 * PIXELS] = { 0 };
+        int32_t begins[PIXELS + 1] = { (int32_t)hrf_random_below(&random, n_pixels) };
+        int32_t found[3 * PIXELS] = { 0 }, wanted[3 * PIXELS] = { 0 };
+        int64_t n = 0;
+        for (; begins[n] < n_pixels; n++)
+            begins[n + 1] = (int32_t)hrf_min(
+                n_pixels, begins[n] + 1 + hrf_random_below(&random, round % 2 == 0 ? 70 : 20));
+        assert_true(hrf_column_sums_size(n_pixels) <= 6 * PIXELS);
+        adder->add(rgb, STRIDE, n_rows, n_pixels, columns);
+        adder->fold(columns, n_pixels, begins, n, found);
+        for (int64_t y = 0; y < n_rows; y++)
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t k = 3 * begins[i]; k < 3 * begins[i + 1]; k++)
+                    wanted[3 * i + k % 3] += rgb[y * STRIDE + k];
+        assert_memory_equal(found, wanted, (size_t)n * 3 * sizeof found[0]);
+        for (int64_t i = 0; i < hrf_column_sums_size(n_pixels); i++)
+            assert_int_equal(columns[i], 0);
+    }
+}
+
+static void every_instance_sums_up_every_pixel(void **state)
+{
+    (void)state;
+    check_sums(&hrf_column_sums_plain);
+#ifdef HRF_BUILD_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2"))
+        check_sums(&hrf_column_sums_avx2);
+    if (__builtin_cpu_supports("avx512bw"))
+        check_sums(&hrf_column_sums_avx512);
+#endif
+}
+
 /* ---- slides ---- */
 
 /* A pyramid whose levels are made from the image of the level before: `filter` of 'm' mean of four
@@ -136,34 +187,80 @@ static void made_pixel(const void *context, int level, uint32_t x, uint32_t y,
     memcpy(rgba, at(context, level, x, y), 3);
 }
 
-/* From the pixels of a real slide's level 0, as JPEG at libtiff's quality of 75. */
-static void make_pyramid(const char *real, char filter, const char *path)
+static unsigned char *draw_picture(int64_t *w, int64_t *h)
 {
-    struct hrf_slide *slide = NULL;
-    char from[512];
-    struct made m = { .filter = filter };
-    pyramid_real(real, from);
+    *w = *h = 2400;
+    unsigned char *rgb = synthetic_patches(1, *h, true);
+    assert_non_null(rgb);
+    return rgb;
+}
+
+/* The picture of a real slide, or a made-up one where that is not there: w x h RGB. */
+static unsigned char *read_picture(int64_t *w, int64_t *h)
+{
+    const char *folder = getenv("HRF_SHARED_DATA");
+    HRF_AUTO(hrf_slide) slide = NULL;
+    char from[REAL_DATA_PATH];
+    snprintf(from, sizeof from, "%s/slides/cmu-1-small-region.svs",
+             folder != NULL ? folder : "../shared/data");
+    if (!hrf_path_exists(from)) {
+        print_message("skipped: '%s' is not there; a made-up slide instead\n", from);
+        return draw_picture(w, h);
+    }
     assert_int_equal(hrf_slide_open(from, &slide, NULL), HRF_OK);
-    const struct hrf_slide_info *info = hrf_slide_info(slide);
+    *w = hrf_slide_info(slide)->width;
+    *h = hrf_slide_info(slide)->height;
+    unsigned char *rgb = hrf_alloc_array((size_t)(*w * *h), 3);
+    assert_int_equal(hrf_slide_read(slide, 0, 0, 0, *w, *h, rgb, NULL, NULL), HRF_OK);
+    return rgb;
+}
+
+/* Of level 0 alone: every odd row white, black or mirrored, or the right half moved by 64 px. */
+static void do_damage(unsigned char *rgb, int64_t width, int64_t height, char damage)
+{
+    for (int64_t y = 0; y < height; y++) {
+        unsigned char *row = rgb + y * width * 3;
+        if (damage == 'h')
+            memmove(row + width / 2 * 3, row + (width / 2 + 64) * 3,
+                    (size_t)(width - width / 2 - 64) * 3);
+        if (y % 2 == 0)
+            continue;
+        if (damage == 'w' || damage == 'b')
+            memset(row, damage == 'w' ? 255 : 0, (size_t)width * 3);
+        for (int64_t x = 0; damage == 'm' && x < width / 2; x++) {
+            unsigned char pixel[3];
+            memcpy(pixel, row + 3 * x, 3);
+            memcpy(row + 3 * x, row + 3 * (width - 1 - x), 3);
+            memcpy(row + 3 * (width - 1 - x), pixel, 3);
+        }
+    }
+}
+
+/* `damage`: do_damage(); 0: none. A pyramid over a picture, which it takes over, as JPEG at
+ * libtiff's quality of 75. */
+static void make_pyramid(unsigned char *rgb, int64_t width, int64_t height, char filter,
+                         char damage, const char *path)
+{
+    struct made m = { .filter = filter };
     m.pyramid = (struct pyramid){ .tile = 256, .jpeg = true, .pixel = made_pixel, .context = &m };
-    pyramid_halve(&m.pyramid, (uint32_t)info->width, (uint32_t)info->height, 128);
-    for (int level = 0; level < m.pyramid.n_levels; level++) {
+    pyramid_halve(&m.pyramid, (uint32_t)width, (uint32_t)height, 128);
+    m.pixels[0] = rgb;
+    for (int level = 1; level < m.pyramid.n_levels; level++) {
         const int64_t w = m.pyramid.level[level].width, h = m.pyramid.level[level].height;
         m.pixels[level] = hrf_alloc_array((size_t)(w * h), 3);
         assert_non_null(m.pixels[level]);
-        if (level == 0)
-            assert_int_equal(hrf_slide_read(slide, 0, 0, 0, w, h, m.pixels[0], NULL), HRF_OK);
-        for (int64_t i = 0; level > 0 && i < w * h * 3; i++)
+        for (int64_t i = 0; i < w * h * 3; i++)
             m.pixels[level][i] = filtered(&m, level - 1, i / 3 % w, i / 3 / w, (int)(i % 3));
     }
+    do_damage(rgb, width, height, damage);
     pyramid_write(&m.pyramid, path);
     for (int level = 0; level < m.pyramid.n_levels; level++)
         hrf_free(m.pixels[level]);
-    hrf_slide_close(slide);
 }
 
-/* Compares every patch of a slide; the number compared. */
-static int64_t check_all(const char *path, double mpp, int64_t size, double patch_mpp)
+/* Compares every patch of a slide; the number compared. n_refused NULL: none may be. */
+static int64_t compare_all(const char *path, double mpp, int64_t size, double patch_mpp,
+                           int64_t *n_refused)
 {
     HRF_AUTO(hrf_slide) slide = NULL;
     HRF_AUTO(hrf_patch_reader) reader = NULL;
@@ -182,45 +279,90 @@ static int64_t check_all(const char *path, double mpp, int64_t size, double patc
     for (int64_t y = 0; y < hrf_slide_info(slide)->height; y += side)
         for (int64_t x = 0; x < hrf_slide_info(slide)->width; x += side, n++) {
             assert_int_equal(hrf_patch_reader_read(reader, x, y, rgb, NULL, NULL, NULL), HRF_OK);
-            if (hrf_level_check_rows(check, x, y, 0, size, rgb, &err) != HRF_OK)
+            if (hrf_level_check_rows(check, x, y, 0, size, rgb, &err) == HRF_OK)
+                continue;
+            if (n_refused == NULL)
                 fail_msg("%lld px at %g: %s", (long long)size, patch_mpp, err.text);
+            ++*n_refused;
         }
     return n;
 }
 
-static void need_real(void)
+static int64_t check_all(const char *path, double mpp, int64_t size, double patch_mpp)
 {
-    if (!pyramid_has_real()) {
-        print_message("skipped: no real slides in HRF_SHARED_DATA\n");
-        skip();
-    }
+    return compare_all(path, mpp, size, patch_mpp, NULL);
 }
 
 static void real_slides_agree_with_themselves(void **state)
 {
     (void)state;
-    char path[512];
-    need_real();
-    pyramid_real("tcga-cr-7395-01a-01-ts1.svs", path); /* two levels, 2.0005 apart */
+    char path[REAL_DATA_PATH];
+    real_data("slides/tcga-cr-7395-01a-01-ts1.svs", path); /* two levels, 2.0005 apart */
     assert_true(check_all(path, 0.5, 256, 0.5) > 200);
-    pyramid_real("cmu-1-small-region.svs", path); /* one level: nothing to compare */
+    real_data("slides/cmu-1-small-region.svs", path); /* one level: nothing to compare */
     assert_int_equal(check_all(path, 0.499, 256, 0.5), 0);
 }
 
-static void pyramids_of_real_slides_pass_however_they_are_reduced(void **state)
+static void pyramids_of_a_slide_pass_however_they_are_reduced(void **state)
 {
     (void)state;
     static const char filters[] = "mnsx";
     char path[128];
-    need_real();
+    int64_t w, h;
     for (const char *filter = filters; *filter != '\0'; filter++) {
         pyramid_path(test_folder, "made.tif", path);
-        make_pyramid("cmu-1-small-region.svs", *filter, path);
+        unsigned char *rgb = read_picture(&w, &h);
+        make_pyramid(rgb, w, h, *filter, 0, path);
         assert_true(check_all(path, 0.499, 256, 0.5) > 90);
         assert_true(check_all(path, 0.499, 224, 0.25) > 400);
         assert_true(check_all(path, 0.499, 64, 0.5) > 1500);
         assert_true(check_all(path, 0.499, 512, 2) > 1);
     }
+}
+
+/* Half of the rows are sound; the half that is not counts as much. */
+static void level_0_of_which_every_other_row_is_wrong_is_refused(void **state)
+{
+    (void)state;
+    static const char damages[] = "wbmh";
+    char path[128];
+    pyramid_path(test_folder, "wrong.tif", path);
+    for (const char *damage = damages; *damage != '\0'; damage++) {
+        int64_t w, h, n_refused = 0;
+        unsigned char *rgb = read_picture(&w, &h);
+        for (int64_t i = 0; i < w * h; i++) /* glass: a made-up slide is the same everywhere */
+            if (i % w < w / 3 || (i % w > w * 7 / 10 && i % w < w * 8 / 10))
+                memset(rgb + 3 * i, 240, 3);
+        make_pyramid(rgb, w, h, 'm', *damage, path);
+        const int64_t n = compare_all(path, 0.499, 256, 0.5, &n_refused);
+        print_message("damage '%c': %lld of %lld patches refused\n", *damage, (long long)n_refused,
+                      (long long)n);
+        assert_true(n_refused >= 3);
+    }
+}
+
+/* Tissue of one colour everywhere: no mean tells that half of the level is moved by 64 px (32 um),
+ * its texture does. */
+static void a_move_within_even_tissue_is_refused(void **state)
+{
+    (void)state;
+    unsigned char *(*const pictures[])(int64_t *, int64_t *) = { draw_picture, read_picture };
+    char path[128];
+    pyramid_path(test_folder, "moved.tif", path);
+    for (const char *filter = "mnx"; *filter != '\0'; filter++)
+        for (int i = 0; i < 2; i++) {
+            int64_t w, h, n_refused = 0, n_squares = 0;
+            unsigned char *rgb = pictures[i](&w, &h);
+            make_pyramid(rgb, w, h, *filter, 'h', path);
+            const int64_t n = compare_all(path, 0.499, 256, 0.5, &n_refused);
+            const int64_t all = compare_all(path, 0.499, 128, 0.5, &n_squares);
+            print_message(
+                "filter '%c', picture %d: %lld of %lld patches of 128 um refused, %lld of "
+                "%lld of one square\n",
+                *filter, i, (long long)n_refused, (long long)n, (long long)n_squares,
+                (long long)all);
+            assert_true(n_refused >= 10 && n_squares >= 20);
+        }
 }
 
 /* Tissue on the left; the tile in column 1, row 1 of level 0 is left out. */
@@ -271,7 +413,7 @@ static void a_left_out_tile_is_told_in_tissue_and_passes_on_glass(void **state)
     (void)state;
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(check_with_a_lost_tile(1, 1, 0, 512, &err), HRF_E_USER);
-    assert_non_null(strstr(err.text, "lost.tif' is damaged: levels 0 and 5 do not show the same at "
+    assert_non_null(strstr(err.text, "lost.tif' is damaged: levels 0 and 4 do not show the same at "
                                      "x 256, y 256 (256 x 256 px of level 0): R 255 G 255 B 255 on "
                                      "level 0, R 18"));
     assert_int_equal(check_with_a_lost_tile(6, 1, 0, 512, &err), HRF_OK);
@@ -293,8 +435,11 @@ int main(void)
         cmocka_unit_test(the_last_columns_and_rows_are_compared_too),
         cmocka_unit_test(left_out_glass_passes_and_pale_tissue_does_not),
         cmocka_unit_test(a_shift_by_a_cell_passes),
+        cmocka_unit_test(every_instance_sums_up_every_pixel),
         cmocka_unit_test(real_slides_agree_with_themselves),
-        cmocka_unit_test(pyramids_of_real_slides_pass_however_they_are_reduced),
+        cmocka_unit_test(pyramids_of_a_slide_pass_however_they_are_reduced),
+        cmocka_unit_test(level_0_of_which_every_other_row_is_wrong_is_refused),
+        cmocka_unit_test(a_move_within_even_tissue_is_refused),
         cmocka_unit_test(a_left_out_tile_is_told_in_tissue_and_passes_on_glass),
         cmocka_unit_test(rows_of_a_patch_are_checked_by_themselves),
     };

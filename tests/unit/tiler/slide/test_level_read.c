@@ -1,6 +1,7 @@
 /* Pixels taken from the file's JPEG tiles, against OpenSlide's, bit for bit. */
 #include "base/file.h"
 #include "base/random.h"
+#include "tests/unit/real_data.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/slide/level_read.h"
@@ -56,11 +57,14 @@ struct visited {
     int64_t width, n_rows;
 };
 
-static void take_row(void *context, int64_t row, const unsigned char *rgb)
+static void take_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
+                      int64_t stride)
 {
     struct visited *v = context;
-    assert_int_equal(row, v->n_rows++);
-    memcpy(v->rgb + row * v->width * 3, rgb, (size_t)v->width * 3);
+    assert_int_equal(row, v->n_rows);
+    for (int64_t k = 0; k < n; k++)
+        memcpy(v->rgb + (row + k) * v->width * 3, rgb + k * stride, (size_t)v->width * 3);
+    v->n_rows += n;
 }
 
 static void check_visit(struct hrf_slide *slide, const struct hrf_level_region *region,
@@ -69,7 +73,7 @@ static void check_visit(struct hrf_slide *slide, const struct hrf_level_region *
     static unsigned char rgb[SIDE * SIDE * 3];
     struct visited v = { .rgb = rgb, .width = region->width };
     int64_t decode_ns = 0;
-    assert_int_equal(hrf_level_visit(slide, region, take_row, &v, &decode_ns, NULL), HRF_OK);
+    assert_int_equal(hrf_level_visit(slide, region, take_rows, &v, &decode_ns, NULL, NULL), HRF_OK);
     assert_int_equal(v.n_rows, region->height);
     assert_memory_equal(rgb, expected, (size_t)(region->width * region->height * 3));
 }
@@ -89,7 +93,7 @@ static void compare_level(struct hrf_slide *slide, openslide_t *os, int32_t leve
             .height = 1 + hrf_random_below(&random, SIDE)
         };
         struct hrf_error err = { .status = HRF_OK };
-        if (hrf_level_read(slide, &region, ours, &err) != HRF_OK)
+        if (hrf_level_read(slide, &region, ours, NULL, &err) != HRF_OK)
             fail_msg("%s", err.text);
         read_openslide(os, &region, theirs);
         if (memcmp(ours, theirs, (size_t)(region.width * region.height * 3)) != 0)
@@ -120,14 +124,11 @@ static int compare_slide(struct hrf_slide *slide, const char *path)
 static void real_slides_have_openslide_s_pixels(void **state)
 {
     (void)state;
-    static const char *const names[] = { "cmu-1-small-region.svs", "tcga-cr-7395-01a-01-ts1.svs" };
-    if (!pyramid_has_real()) {
-        print_message("skipped: no real slides in HRF_SHARED_DATA\n");
-        skip();
-    }
+    static const char *const names[] = { "slides/cmu-1-small-region.svs",
+                                         "slides/tcga-cr-7395-01a-01-ts1.svs" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[512];
-        pyramid_real(names[i], path);
+        char path[REAL_DATA_PATH];
+        real_data(names[i], path);
         HRF_AUTO(hrf_slide) slide = open_path(path);
         print_message("%s: %d levels raw\n", names[i], compare_slide(slide, path));
     }
@@ -219,8 +220,8 @@ static double mean_difference(struct hrf_slide *slide, int32_t r, int64_t x, int
         .grid = { 0, r }, .x = x, .y = y, .width = side, .height = side
     };
     double sum = 0;
-    assert_int_equal(hrf_level_read(slide, &all, whole, NULL), HRF_OK);
-    assert_int_equal(hrf_level_read(slide, &part, reduced, NULL), HRF_OK);
+    assert_int_equal(hrf_level_read(slide, &all, whole, NULL, NULL), HRF_OK);
+    assert_int_equal(hrf_level_read(slide, &part, reduced, NULL, NULL), HRF_OK);
     for (int64_t i = 0; i < side * side * 3; i++) {
         double mean = 0;
         for (int64_t k = 0; k < r * r; k++)
@@ -266,7 +267,7 @@ static void *read_rows_of_regions(void *context)
             const struct hrf_level_region region = {
                 .grid = { 0, 1 }, .x = x, .y = y, .width = 100, .height = 100
             };
-            if (hrf_level_read(readers->slide, &region, rgb, NULL) != HRF_OK)
+            if (hrf_level_read(readers->slide, &region, rgb, NULL, NULL) != HRF_OK)
                 readers->differs = true;
             hrf_level_done(readers->slide, &region);
         }
@@ -333,8 +334,8 @@ static void a_damaged_tile_fails_by_name_and_place(void **state)
     HRF_AUTO(hrf_slide) slide = open_path(path);
     unsigned char rgb[3];
     struct hrf_error err = { .status = HRF_OK };
-    assert_int_equal(hrf_slide_read(slide, 0, 10, 10, 1, 1, rgb, NULL), HRF_OK);
-    assert_int_equal(hrf_slide_read(slide, 0, 130, 100, 1, 1, rgb, &err), HRF_E_USER);
+    assert_int_equal(hrf_slide_read(slide, 0, 10, 10, 1, 1, rgb, NULL, NULL), HRF_OK);
+    assert_int_equal(hrf_slide_read(slide, 0, 130, 100, 1, 1, rgb, NULL, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "bad.tif' is damaged: reading fails at x 128, y 64, level 0"));
 }
 

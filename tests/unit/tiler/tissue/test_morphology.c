@@ -176,20 +176,19 @@ static void regions_are_those_of_a_flood_fill(void **state)
 static void running_out_of_memory_is_a_status(void **state)
 {
     (void)state;
-    for (int n = 1; n < 5; n++) {
+    for (int n = 1; n < 3; n++) {
         unsigned char mask[MAX * MAX] = { 255 };
         struct hrf_regions regions = { .n_regions = 0 };
         enum hrf_status status[4];
         hrf_alloc_fail_after(n);
         status[0] = hrf_regions_find(mask, MAX, MAX, 255, true, &regions, NULL);
-        hrf_alloc_fail_after(n <= 2 ? n : 2);
         status[1] = hrf_median_3x3(mask, MAX, MAX, NULL);
-        hrf_alloc_fail_after(n <= 2 ? n : 2);
+        hrf_alloc_fail_after(1);
         status[2] = hrf_mask_majority(mask, MAX, MAX, 7, NULL);
-        hrf_alloc_fail_after(n <= 2 ? n : 2);
+        hrf_alloc_fail_after(1);
         status[3] = hrf_mask_close(mask, MAX, MAX, 3, NULL);
         hrf_alloc_fail_after(0);
-        assert_int_equal(status[0], n <= 3 ? HRF_E_NOMEM : HRF_OK);
+        assert_int_equal(status[0], n <= 1 ? HRF_E_NOMEM : HRF_OK);
         for (int i = 1; i < 4; i++)
             assert_int_equal(status[i], HRF_E_NOMEM);
         hrf_regions_release(&regions);

@@ -1,6 +1,7 @@
 /* Tissue detection on made pictures, by value, and on real ones with pen marks. */
 #include "base/alloc.h"
 #include "base/random.h"
+#include "tests/unit/real_data.h"
 #include "tests/unit/tiler/pyramid.h"
 #include "tests/unit/unit.h"
 #include "tiler/tissue/tissue.h"
@@ -180,6 +181,7 @@ static void an_empty_slide_s_noise_is_not_tissue(void **state)
         add_noise(&p, 5, i);
         assert_true(fraction(&p, "otsu", false) == 0);
         assert_true(fraction(&p, "otsu", true) < 0.02);
+        assert_true(fraction(&p, "none", false) == 1);
         release(&p);
     }
 }
@@ -281,8 +283,8 @@ static void an_unknown_method_is_refused_with_the_known_ones(void **state)
     struct hrf_error err = { .status = HRF_OK };
     double reduction = -1;
     assert_int_equal(hrf_tissue_reduction("otus", 100, 100, 0.25, &reduction, &err), HRF_E_USER);
-    assert_string_equal(err.text,
-                        "unknown tissue method 'otus'; there are otsu, wsinfer, clam and ncrf");
+    assert_string_equal(
+        err.text, "unknown tissue method 'otus'; there are otsu, wsinfer, clam, ncrf and none");
     assert_true(reduction == -1);
 }
 
@@ -330,10 +332,10 @@ static void running_out_of_memory_is_a_status(void **state)
 
 static struct picture load(const char *name, double mpp)
 {
-    char path[512];
+    char path[REAL_DATA_PATH];
     png_image png = { .version = PNG_IMAGE_VERSION };
     png_color white = { 255, 255, 255 };
-    pyramid_real(name, path);
+    real_data(name, path);
     assert_true(png_image_begin_read_from_file(&png, path));
     png.format = PNG_FORMAT_RGB;
     struct picture p = make(png.width, png.height, mpp, 0, 0, 0);
@@ -344,11 +346,7 @@ static struct picture load(const char *name, double mpp)
 static void real_pen_marks_are_not_tissue(void **state)
 {
     (void)state;
-    if (!pyramid_has_real()) {
-        print_message("skipped: no real pictures in HRF_SHARED_DATA\n");
-        skip();
-    }
-    struct picture blue = load("wsi-blue-pen.png", 100);
+    struct picture blue = load("slides/wsi-blue-pen.png", 100);
     fraction(&blue, "otsu", false);
     int64_t n_ink = 0, n_taken = 0, n_pink = 0, n_kept = 0;
     for (int64_t i = 0; i < blue.width * blue.height; i++) {
@@ -361,7 +359,7 @@ static void real_pen_marks_are_not_tissue(void **state)
                   (int)n_taken, (int)n_pink, (int)n_kept);
     assert_true(n_ink > 300 && n_taken == 0);
     assert_true(n_pink > 1000 && (double)n_kept > 0.97 * (double)n_pink);
-    struct picture red = load("tcga-red-pen.png", 50);
+    struct picture red = load("slides/tcga-red-pen.png", 50);
     fraction(&red, "otsu", false);
     assert_true(inside(&red, 60, 180, 80, 120) == 0);     /* ink */
     assert_true(inside(&red, 260, 150, 200, 100) > 0.97); /* tissue */

@@ -1,145 +1,211 @@
 /* Attention of bytes: plain loops against sums in double, and AVX-512 VNNI against plain loops. */
-#include "tests/unit/unit.h"
-
-#include "base/alloc.h"
-#include "engine/backend/cpu/conv/winograd_integer.h"
-#include "engine/backend/cpu/transformer/byte_attention.h"
+#include "engine/backend/cpu/cpu_private.h"
+#include "tests/unit/engine/backend/cpu/integer_layer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 80, ROW = 96 };
+enum { MAX_SIZE = 80 };
 
-static uint32_t state;
+static struct hrf_random numbers;
 
 static int32_t pick(int32_t low, int32_t high)
 {
-    state = state * 1664525u + 1013904223u;
-    return low + (int32_t)((state >> 8) % (uint32_t)(high - low + 1));
+    return low + (int32_t)hrf_random_below(&numbers, high - low + 1);
 }
 
+/* Q, K, V and Y as a TOKEN_ATTENTION has them. */
 struct problem {
-    struct hrf_byte_attention a;
-    uint8_t q[MOST * ROW], k[MOST * ROW], v[MOST * ROW];
-    uint32_t exponentials[256];
-    double score_step;
+    int64_t n_queries, n_keys, depth, heads;
+    struct hrf_attributes attributes;
+    struct hrf_graph *graph;
+    uint8_t *x[3];
 };
 
-static struct hrf_byte_matrix matrix(uint8_t *data, bool is_left)
+static int32_t add_bytes(struct problem *p, const char *name, int64_t rows, int64_t columns,
+                         double scale)
 {
-    for (int i = 0; i < MOST * ROW; i++)
-        data[i] = (uint8_t)pick(0, 255);
-    const uint8_t flip = pick(0, 1) != 0 ? 128 : 0;
-    return (struct hrf_byte_matrix){
-        .data = data, .row = ROW, .flip = flip, .zero = is_left ? pick(0, 255) : pick(-128, 127)
-    };
+    const bool is_signed = pick(0, 1) != 0;
+    return add_value(p->graph, name, is_signed ? HRF_S8 : HRF_U8, SHAPE(1, rows, columns), NULL,
+                     (float)scale, is_signed ? pick(-128, 127) : pick(0, 255));
 }
 
-static struct hrf_byte_steps steps(double factor, int32_t zero)
+static struct problem make(void)
 {
-    return (struct hrf_byte_steps){ (float)factor, (float)-zero, (float)(255 - zero), zero };
-}
-
-static void make(struct problem *p)
-{
-    struct hrf_byte_attention *a = &p->a;
-    *a = (struct hrf_byte_attention){ .n_queries = pick(1, MOST),
-                                      .n_keys = pick(1, MOST),
-                                      .depth = pick(1, MOST),
-                                      .q = matrix(p->q, true),
-                                      .k = matrix(p->k, false),
-                                      .v = matrix(p->v, false),
-                                      .y_row = ROW };
-    p->score_step = 0.001 * pick(1, 100);
-    a->scores = steps(1e-6 * pick(100, 4000), pick(0, 255));
-    a->weight_scale = pick(0, 1) != 0 ? 1 / 255.0 : 0.02;
-    a->weights_zero = pick(0, 3) != 0 ? 0 : pick(0, 255);
-    a->weights = steps(1, a->weights_zero);
-    a->output = steps(1e-4 * pick(1, 40), pick(0, 255));
-    for (int i = 0; i < 256; i++)
-        p->exponentials[i] = (uint32_t)rint(exp(-i * p->score_step) * HRF_BYTE_EXPONENTIAL);
-    a->exponentials = p->exponentials;
-}
-
-static double number(const struct hrf_byte_matrix *m, bool is_left, int64_t i, int64_t c)
-{
-    const uint8_t byte = m->data[i * m->row + c] ^ m->flip;
-    return (is_left ? byte : (int8_t)byte) - m->zero;
-}
-
-static double round_to(const struct hrf_byte_steps *s, double x)
-{
-    x = x * (double)s->factor;
-    return rint(fmin(fmax(x, (double)s->low), (double)s->high));
-}
-
-/* How far the bytes of y are from the operators in double, one after the other. */
-static int64_t worst(const struct problem *p, const uint8_t *y)
-{
-    const struct hrf_byte_attention *a = &p->a;
-    double scores[MOST];
-    int64_t most_apart = 0;
-    for (int64_t i = 0; i < a->n_queries; i++) {
-        double most = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < a->n_keys; j++) {
-            double dot = 0;
-            for (int64_t c = 0; c < a->depth; c++)
-                dot += number(&a->q, true, i, c) * number(&a->k, false, j, c);
-            scores[j] = p->score_step * round_to(&a->scores, dot);
-            most = fmax(most, scores[j]);
-        }
-        for (int64_t j = 0; j < a->n_keys; j++)
-            sum += exp(scores[j] - most);
-        for (int64_t c = 0; c < a->depth; c++) {
-            double dot = 0;
-            for (int64_t j = 0; j < a->n_keys; j++)
-                dot += round_to(&a->weights, exp(scores[j] - most) / sum / a->weight_scale) *
-                       number(&a->v, false, j, c);
-            const int64_t want = (int64_t)round_to(&a->output, dot) + a->output.zero;
-            const int64_t apart = llabs(want - y[i * ROW + c]);
-            most_apart = apart > most_apart ? apart : most_apart;
-        }
+    struct problem p = { .n_queries = pick(1, MAX_SIZE),
+                         .n_keys = pick(1, MAX_SIZE),
+                         .depth = pick(1, MAX_SIZE),
+                         .heads = pick(1, 2),
+                         .attributes = hrf_attributes_default() };
+    struct hrf_attributes *a = &p.attributes;
+    const double score_step = 0.001 * pick(1, 100), value_step = 0.01 * pick(1, 9);
+    int32_t inputs[3], output;
+    must(hrf_graph_create("bytes", &p.graph, &err));
+    a->attention.scale = 0.5f;
+    a->attention.heads = p.heads;
+    a->attention.head_size = p.depth;
+    a->attention.scores = (struct hrf_inner_form){ .dtype = pick(0, 1) != 0 ? HRF_S8 : HRF_U8,
+                                                   .scale = (float)score_step };
+    a->attention.scores.zero_point = a->attention.scores.dtype == HRF_S8 ? pick(-128, 127)
+                                                                         : pick(0, 255);
+    a->attention.weights = (struct hrf_inner_form){ .dtype = HRF_U8,
+                                                    .scale = pick(0, 1) != 0 ? 1 / 255.0f : 0.02f,
+                                                    .zero_point = pick(0, 3) != 0 ? 0
+                                                                                  : pick(0, 255) };
+    const double scales[] = { 2e-6 * pick(100, 4000) * score_step, 1, value_step };
+    for (int i = 0; i < 3; i++) {
+        a->attention.first[i] = pick(0, 5);
+        a->attention.stride[i] = p.depth + pick(0, 2);
+        const int64_t rows = i == HRF_ATTENTION_Q ? p.n_queries : p.n_keys;
+        const int64_t columns = a->attention.first[i] + p.heads * a->attention.stride[i];
+        inputs[i] = add_bytes(&p, i == 0 ? "q" : i == 1 ? "k" : "v", rows, columns, scales[i]);
+        p.x[i] = hrf_alloc((size_t)(rows * columns));
+        for (int64_t k = 0; k < rows * columns; k++)
+            p.x[i][k] = (uint8_t)pick(0, 255);
     }
+    output = add_bytes(&p, "y", p.n_queries, p.heads * p.depth,
+                       (double)a->attention.weights.scale * value_step / (1e-4 * pick(1, 40)));
+    must(hrf_graph_add_node(p.graph, HRF_OP_TOKEN_ATTENTION, "node", inputs, 3, &output, 1, a,
+                            &err));
+    return p;
+}
+
+static void release(struct problem *p)
+{
+    hrf_graph_destroy(p->graph);
+    for (int i = 0; i < 3; i++)
+        hrf_free(p->x[i]);
+}
+
+static double byte_of(enum hrf_dtype type, uint8_t byte)
+{
+    return type == HRF_S8 ? (int8_t)byte : byte;
+}
+
+/* A number of a head, less its zero point. */
+static double number(const struct problem *p, int which, int64_t head, int64_t i, int64_t c)
+{
+    const struct hrf_value *v = &p->graph->values[p->graph->nodes[0].inputs[which]];
+    const struct hrf_attributes *a = &p->attributes;
+    const int64_t at = i * v->shape.dims[2] + a->attention.first[which] +
+                       head * a->attention.stride[which] + c;
+    return byte_of(v->dtype, p->x[which][at]) - v->quantization.zero_point;
+}
+
+/* In steps from the zero point; sums of bytes are exact floats. */
+static double round_to(enum hrf_dtype type, int32_t zero_point, double factor, double x)
+{
+    const double min = (type == HRF_S8 ? -128 : 0) - zero_point;
+    return rint(fmin(fmax((double)((float)x * (float)factor), min), min + 255));
+}
+
+/* The bytes of a query as the operators make them in double, one after the other. */
+static void attend(const struct problem *p, int64_t head, int64_t i, double *y)
+{
+    const struct hrf_value *values = p->graph->values;
+    const struct hrf_node *node = &p->graph->nodes[0];
+    const struct hrf_value *out = &values[node->outputs[0]];
+    const struct hrf_inner_form *s = &p->attributes.attention.scores;
+    const struct hrf_inner_form *w = &p->attributes.attention.weights;
+    const double of_scores = (double)values[node->inputs[0]].quantization.scale *
+                             (double)values[node->inputs[1]].quantization.scale *
+                             (double)p->attributes.attention.scale / (double)s->scale;
+    const double of_values = (double)w->scale * (double)values[node->inputs[2]].quantization.scale /
+                             (double)out->quantization.scale;
+    double scores[MAX_SIZE], largest = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < p->n_keys; j++) {
+        double dot = 0;
+        for (int64_t c = 0; c < p->depth; c++)
+            dot += number(p, HRF_ATTENTION_Q, head, i, c) * number(p, HRF_ATTENTION_K, head, j, c);
+        scores[j] = (double)s->scale * round_to(s->dtype, s->zero_point, of_scores, dot);
+        largest = fmax(largest, scores[j]);
+    }
+    for (int64_t j = 0; j < p->n_keys; j++)
+        sum += exp(scores[j] - largest);
+    for (int64_t c = 0; c < p->depth; c++) {
+        double dot = 0;
+        for (int64_t j = 0; j < p->n_keys; j++)
+            dot += round_to(w->dtype, w->zero_point, 1,
+                            exp(scores[j] - largest) / sum / (double)w->scale) *
+                   number(p, HRF_ATTENTION_V, head, j, c);
+        y[c] = round_to(out->dtype, out->quantization.zero_point, of_values, dot) +
+               out->quantization.zero_point;
+    }
+}
+
+/* How far the bytes of y are from those. */
+static double worst(const struct problem *p, const uint8_t *y)
+{
+    const enum hrf_dtype type = p->graph->values[p->graph->nodes[0].outputs[0]].dtype;
+    double wanted[MAX_SIZE], most_apart = 0;
+    for (int64_t i = 0; i < p->n_queries; i++)
+        for (int64_t head = 0; head < p->heads; head++) {
+            attend(p, head, i, wanted);
+            for (int64_t c = 0; c < p->depth; c++)
+                most_apart = fmax(
+                    most_apart,
+                    fabs(wanted[c] - byte_of(type, y[(i * p->heads + head) * p->depth + c])));
+        }
     return most_apart;
+}
+
+static uint8_t *compute(const struct hrf_kernel_row *row, const struct problem *p)
+{
+    struct hrf_backend backend = { .n_threads = 2 };
+    const struct hrf_node *node = &p->graph->nodes[0];
+    struct hrf_kernel *kernel = NULL;
+    uint8_t *y = hrf_alloc((size_t)(p->n_queries * p->heads * p->depth));
+    assert_null(row->misfit(p->graph, node));
+    must(row->compile(row, &backend, p->graph, node, &kernel, &err));
+    void *workspace = hrf_alloc_aligned(kernel->workspace_bytes, HRF_BUFFER_ALIGNMENT);
+    assert_non_null(workspace);
+    memset(workspace, 0xff, kernel->workspace_bytes);
+    const struct hrf_kernel_call call = { (const void *const *)p->x, y, workspace };
+    must(kernel->run(kernel, &call, &err));
+    hrf_free(workspace);
+    hrf_kernel_destroy(kernel);
+    return y;
 }
 
 static void attention_of_bytes_is_what_the_operators_say(void **unused)
 {
     (void)unused;
-    struct problem *p = hrf_calloc(1, sizeof *p);
-    uint8_t *y[2] = { hrf_calloc(MOST, ROW), hrf_calloc(MOST, ROW) };
     int n_exact = 0;
-    assert_true(p != NULL && y[0] != NULL && y[1] != NULL);
     for (int i = 0; i < 150; i++) {
-        state = (uint32_t)i;
-        make(p);
-        p->a.workspace = hrf_alloc_aligned(
-            (size_t)hrf_byte_attention_bytes(p->a.n_keys, p->a.depth), 64);
-        assert_non_null(p->a.workspace);
-        p->a.y = y[0];
-        hrf_byte_attention_plain(&p->a);
-        const int64_t apart = worst(p, y[0]);
+        numbers = hrf_random_init((uint64_t)i);
+        struct problem p = make();
+        uint8_t *y = compute(&hrf_cpu_byte_attention, &p);
+        const double apart = worst(&p, y);
         assert_true(apart <= 2); /* a weight near a half of a step */
         n_exact += apart == 0;
-        if (hrf_cpu_has_vnni()) {
-            p->a.y = y[1];
-            hrf_byte_attention_avx512(&p->a);
-            for (int64_t q = 0; q < p->a.n_queries; q++)
-                assert_memory_equal(y[0] + q * ROW, y[1] + q * ROW, (size_t)p->a.depth);
+        if (hrf_cpu_has_avx512_vnni()) {
+            uint8_t *fast = compute(&hrf_cpu_byte_attention_avx512, &p);
+            assert_memory_equal(y, fast, (size_t)(p.n_queries * p.heads * p.depth));
+            hrf_free(fast);
         }
-        hrf_free(p->a.workspace);
+        hrf_free(y);
+        release(&p);
     }
     assert_true(n_exact >= 120);
-    hrf_free(y[0]);
-    hrf_free(y[1]);
-    hrf_free(p);
+}
+
+/* No row computes it, so that it would not be silently the attention of all keys. */
+static void causal_attention_of_bytes_is_refused(void **unused)
+{
+    (void)unused;
+    numbers = hrf_random_init(1);
+    struct problem p = make();
+    p.graph->nodes[0].attributes.attention.causal = true;
+    assert_non_null(hrf_cpu_byte_attention.misfit(p.graph, &p.graph->nodes[0]));
+    release(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_of_bytes_is_what_the_operators_say),
+        cmocka_unit_test(causal_attention_of_bytes_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

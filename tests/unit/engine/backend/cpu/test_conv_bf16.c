@@ -86,8 +86,8 @@ static void check_node(const struct hrf_graph *graph, const struct hrf_node *nod
                        struct hrf_backend *cpu, struct hrf_backend *ref)
 {
     struct hrf_kernel *fast = NULL, *truth = NULL;
-    must(hrf_cpu_conv_compile(cpu, graph, node, &fast, &err));
-    must(hrf_backend_ref.compile(ref, graph, node, &truth, &err));
+    must(hrf_cpu_onednn.compile(&hrf_cpu_onednn, cpu, graph, node, &fast, &err));
+    must(hrf_backend_compile(&hrf_backend_ref, ref, graph, node, &truth, &err));
     float *a = run_kernel(graph, node, fast), *b = run_kernel(graph, node, truth);
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     /* One step of bfloat16 where the sums' last bits decide the rounding. */

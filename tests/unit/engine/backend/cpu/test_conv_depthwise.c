@@ -163,7 +163,7 @@ static void *compute(const struct hrf_backend_ops *ops, const struct hrf_graph *
     must(ops->create(&config, &backend, &err));
     if (ops->enter != NULL)
         ops->enter(backend);
-    must(ops->compile(backend, graph, node, &kernel, &err));
+    must(hrf_backend_compile(ops, backend, graph, node, &kernel, &err));
     if (implementation != NULL && strstr(kernel->implementation, implementation) == NULL)
         fail_msg("computed by %s, not %s", kernel->implementation, implementation);
     HRF_AUTO_FREE void *workspace = hrf_alloc_aligned(kernel->workspace_bytes + 1,
@@ -240,7 +240,8 @@ static void floats_agree_with_the_reference(void **state)
 static bool takes_activation(const struct layer *l)
 {
     HRF_AUTO(hrf_graph) graph = make(l, 1);
-    return hrf_backend_cpu.takes_activation(graph, &graph->nodes[0], l->activation);
+    return hrf_kernels_take_activation(hrf_backend_cpu.kernels, graph, &graph->nodes[0],
+                                       l->activation);
 }
 
 /* Windows of one pixel and of several, whose sums are those of a matrix product. */
@@ -305,24 +306,24 @@ static void integers_equal_the_reference(void **state)
         l.residual = pick(&r, 0, 2) == 0 ? HRF_DTYPE_NONE : pick(&r, 0, 1) == 0 ? HRF_S8 : HRF_U8;
         l.residual_zero = l.residual == HRF_U8 ? (int32_t)pick(&r, 0, 255) : 0;
         l.activation = (enum hrf_activation)pick(&r, 0, HRF_ACT_LEAKY_RELU);
-        check_bytes(&l, (uint64_t)i, "int8");
+        check_bytes(&l, (uint64_t)i, "depthwise");
     }
 }
 
-/* What quads of bytes take, where the processor multiplies them; results beyond 32 bits they leave
- * to the others. */
-static void quads_equal_the_reference(void **state)
+/* What interleaved rows of bytes take, where the processor multiplies them; results beyond 32 bits
+ * they leave to the others. */
+static void interleaved_bytes_equal_the_reference(void **state)
 {
     (void)state;
     struct hrf_random r = hrf_random_init(6);
-    const bool has_quads = hrf_cpu_token_product_is_fast();
+    const bool has_vnni = hrf_cpu_has_avx512_vnni();
     for (int i = 0; i < N_CASES; i++) {
         struct layer l = pick_layer(&r);
         const bool is_wild = pick(&r, 0, 9) == 0;
         pick_bytes(&r, &l);
         l.activation = (enum hrf_activation)pick(&r, 0, HRF_ACT_CLIP);
         l.weight_scale *= is_wild ? 1e9 : 1;
-        check_bytes(&l, (uint64_t)i, has_quads && !is_wild ? "avx512_vnni int8" : "int8");
+        check_bytes(&l, (uint64_t)i, has_vnni && !is_wild ? "avx512_vnni" : "depthwise");
     }
 }
 
@@ -332,7 +333,7 @@ int main(void)
         cmocka_unit_test(floats_agree_with_the_reference),
         cmocka_unit_test(products_compute_functions),
         cmocka_unit_test(integers_equal_the_reference),
-        cmocka_unit_test(quads_equal_the_reference),
+        cmocka_unit_test(interleaved_bytes_equal_the_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

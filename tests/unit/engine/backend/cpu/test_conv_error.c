@@ -220,7 +220,7 @@ static float *compute(const struct layer *l, enum hrf_dtype type, const struct d
     float *y = floats(n);
     must(hrf_backend_cpu.create(&config, &backend, &err));
     hrf_backend_cpu.enter(backend);
-    must(hrf_backend_cpu.compile(backend, graph, &graph->nodes[0], &kernel, &err));
+    must(hrf_backend_compile(&hrf_backend_cpu, backend, graph, &graph->nodes[0], &kernel, &err));
     if (hrf_cpu_has_avx512() && strstr(kernel->implementation, l->implementation) == NULL &&
         !by_onednn(graph, kernel))
         fail_msg("computed by %s, not %s", kernel->implementation, l->implementation);

@@ -139,7 +139,7 @@ static void *compute(const struct layer *l, enum hrf_dtype in, enum hrf_dtype ou
     void *y = in_type(out, r, n_y);
     must(hrf_backend_cpu.create(&config, &backend, &err));
     hrf_backend_cpu.enter(backend);
-    must(hrf_backend_cpu.compile(backend, graph, node, &kernel, &err));
+    must(hrf_backend_compile(&hrf_backend_cpu, backend, graph, node, &kernel, &err));
     if (strstr(kernel->implementation, l->implementation) == NULL)
         fail_msg("computed by %s, not %s", kernel->implementation, l->implementation);
     HRF_AUTO_FREE void *workspace = hrf_alloc_aligned(kernel->workspace_bytes + 1,

@@ -120,8 +120,9 @@ static void check(const struct layer *l, int32_t n_threads, bool in_place)
     int64_t n;
     must(hrf_backend_cpu.create(&config, &backend, &err));
     hrf_backend_cpu.enter(backend);
-    must(hrf_cpu_integer_winograd_compile(backend, graph, node, &own, &err));
-    must(hrf_integer_compile(graph, node, &truth, &err));
+    must(hrf_cpu_integer_winograd.compile(&hrf_cpu_integer_winograd, backend, graph, node, &own,
+                                          &err));
+    must(hrf_integer_compile(NULL, NULL, graph, node, &truth, &err));
     HRF_AUTO_FREE uint8_t *got = run_kernel(graph, own, in_place, l->largest == 127, &n);
     HRF_AUTO_FREE uint8_t *want = run_kernel(graph, truth, false, l->largest == 127, &n);
     int64_t n_wrong = 0;
@@ -180,10 +181,10 @@ static void weights_that_are_too_large_together_are_left_to_others(void **state)
         8, 128, 32, 32, 128, { 1, 1, 1, 1 }, HRF_U8, HRF_U8, 0, 0, HRF_DTYPE_NONE, HRF_ACT_RELU, 100
     };
     HRF_AUTO(hrf_graph) usual = make(&l, 1);
-    assert_true(hrf_cpu_integer_winograd_fits(usual, &usual->nodes[0]));
+    assert_null(hrf_cpu_integer_winograd.misfit(usual, &usual->nodes[0]));
     l.largest = 127;
     HRF_AUTO(hrf_graph) large = make(&l, 1);
-    assert_false(hrf_cpu_integer_winograd_fits(large, &large->nodes[0]));
+    assert_non_null(hrf_cpu_integer_winograd.misfit(large, &large->nodes[0]));
 }
 
 int main(void)

@@ -44,7 +44,7 @@ static struct hrf_attributes attributes_of(const struct layer *l)
             a.window.pad_begin[i] = a.window.pad_end[i] = l->kernel / 2;
         }
     } else {
-        a.transpose_b = true;
+        a.gemm.transpose_b = true;
     }
     a.activation = l->activation;
     a.activation_min = -0.3f;
@@ -122,18 +122,22 @@ static void check(const struct layer *l, enum hrf_dtype type, int32_t n_threads)
     size_t n_bytes;
     must(hrf_backend_cpu.create(&config, &backend, &err));
     hrf_backend_cpu.enter(backend);
-    must(hrf_backend_cpu.compile(backend, graph, &graph->nodes[0], &fast, &err));
-    must(hrf_integer_compile(graph, &graph->nodes[0], &truth, &err));
+    must(hrf_backend_compile(&hrf_backend_cpu, backend, graph, &graph->nodes[0], &fast, &err));
+    must(hrf_integer_compile(NULL, NULL, graph, &graph->nodes[0], &truth, &err));
     HRF_AUTO_FREE uint8_t *got = run_kernel(graph, fast, &n_bytes);
     HRF_AUTO_FREE uint8_t *want = run_kernel(graph, truth, &n_bytes);
     size_t n_wrong = 0;
     for (size_t i = 0; i < n_bytes; i++)
         n_wrong += got[i] != want[i];
-    if (strcmp(fast->implementation, "integer") == 0 || n_wrong > 0)
+    /* Groups with a zero point: oneDNN would give other numbers. */
+    const bool is_slow = l->group == 1 && strcmp(fast->implementation, "integer") == 0;
+    if (n_wrong > 0 || is_slow)
         fail_msg("%lld channels of %lld pixels to %lld, kernel %lld, group %lld by '%s': %zu of "
                  "%zu bytes differ",
                  (long long)l->channels, (long long)l->size, (long long)l->out_channels,
                  (long long)l->kernel, (long long)l->group, fast->implementation, n_wrong, n_bytes);
+    if (strncmp(fast->implementation, "brgconv:avx512_core_amx", 23) == 0)
+        fail_msg("'%s' reads beside an array while it is made (conv.c)", fast->implementation);
     hrf_kernel_destroy(fast);
     hrf_kernel_destroy(truth);
     hrf_backend_cpu.destroy(backend);
@@ -156,7 +160,8 @@ static const struct layer layers[] = {
 static void results_are_those_of_the_integer_reference_by_a_fast_kernel(void **state)
 {
     (void)state;
-    if (!hrf_cpu_has_vnni()) {
+    const dnnl_cpu_isa_t vnni = dnnl_cpu_isa_avx512_core_vnni;
+    if ((dnnl_get_effective_cpu_isa() & vnni) != vnni) {
         print_message("this processor has no AVX-512 VNNI (or better): loops run here\n");
         skip();
     }

@@ -3,7 +3,6 @@
 #include "tests/unit/unit.h"
 
 #include "engine/backend/cpu/avx512/epilogue_avx512.h"
-#include "engine/backend/cpu/avx512/functions_avx512.h"
 #include "engine/backend/cpu/plain/functions.h"
 #include "engine/backend/cpu/product.h"
 #include "engine/ir/op.h"
@@ -42,7 +41,7 @@ static double exact(enum hrf_op op, const struct hrf_attributes *a, double x)
     }
 }
 
-/* Bounds of avx512/math_avx512.h: relative, in units of 2^-24, and absolute (subnormal numbers
+/* Bounds of base/elementary.h: relative, in units of 2^-24, and absolute (subnormal numbers
  * are rounded to multiples of 2^-149). */
 static const struct bound {
     enum hrf_op op;
@@ -108,7 +107,7 @@ static void functions_keep_within_their_bounds(void **state)
     for (size_t k = 0; k < sizeof bounds / sizeof bounds[0]; k++) {
         const struct hrf_attributes a = attributes_of(bounds[k].op);
         assert_true(hrf_functions_have_avx512(bounds[k].op));
-        hrf_functions_avx512(bounds[k].op, &a, HRF_F32, x, HRF_F32, y, 2 * N_NUMBERS);
+        hrf_functions_run_avx512(bounds[k].op, &a, HRF_F32, x, HRF_F32, y, 2 * N_NUMBERS);
         for (uint32_t i = 0; i < 2 * N_NUMBERS; i++)
             check_bound(&bounds[k], x[i], y[i]);
     }
@@ -158,7 +157,7 @@ static void infinities_and_nan_are_those_of_the_formula(void **state)
         const struct hrf_attributes a = attributes_of(bounds[k].op);
         if (bounds[k].op == HRF_OP_GELU || bounds[k].op == HRF_OP_GELU_TANH)
             continue; /* 0 times infinity in some orders of the same formula */
-        hrf_functions_avx512(bounds[k].op, &a, HRF_F32, ends, HRF_F32, y, N);
+        hrf_functions_run_avx512(bounds[k].op, &a, HRF_F32, ends, HRF_F32, y, N);
         for (int i = 0; i < N; i++)
             check_bound(&bounds[k], ends[i], y[i]);
     }
@@ -174,9 +173,9 @@ static void a_number_gives_the_same_bits_wherever_it_stands(void **state)
         x[i] = (float)(i - 20) * 0.37f;
     for (size_t k = 0; k < sizeof bounds / sizeof bounds[0]; k++) {
         const struct hrf_attributes a = attributes_of(bounds[k].op);
-        hrf_functions_avx512(bounds[k].op, &a, HRF_F32, x, HRF_F32, all, N);
+        hrf_functions_run_avx512(bounds[k].op, &a, HRF_F32, x, HRF_F32, all, N);
         for (int i = 0; i < N; i++) {
-            hrf_functions_avx512(bounds[k].op, &a, HRF_F32, x + i, HRF_F32, &one, 1);
+            hrf_functions_run_avx512(bounds[k].op, &a, HRF_F32, x + i, HRF_F32, &one, 1);
             assert_memory_equal(&one, all + i, sizeof one);
         }
     }
@@ -199,17 +198,19 @@ static void functions_with_avx2_keep_them_too(void **state)
         const bool is_gelu = bounds[k].op == HRF_OP_GELU || bounds[k].op == HRF_OP_GELU_TANH ||
                              bounds[k].op == HRF_OP_SWISH;
         const int n = 2 * N_NUMBERS + (is_gelu ? 0 : 5);
+        const struct hrf_attributes a = attributes_of(bounds[k].op);
         float one;
-        assert_true(hrf_functions_run_avx2(bounds[k].op, 1.0f, x, y, n));
+        assert_true(hrf_functions_have_avx2(bounds[k].op));
+        hrf_functions_run_avx2(bounds[k].op, &a, HRF_F32, x, HRF_F32, y, n);
         for (int i = 0; i < n; i++)
             check_bound(&bounds[k], x[i], y[i]);
         for (int i = 0; i < n; i += 997) {
-            assert_true(hrf_functions_run_avx2(bounds[k].op, 1.0f, x + i, &one, 1));
+            hrf_functions_run_avx2(bounds[k].op, &a, HRF_F32, x + i, HRF_F32, &one, 1);
             if (!isnan(one))
                 assert_memory_equal(&one, y + i, sizeof one);
         }
     }
-    assert_false(hrf_functions_run_avx2(HRF_OP_HARD_SWISH, 1.0f, x, y, 1));
+    assert_false(hrf_functions_have_avx2(HRF_OP_HARD_SWISH));
 }
 
 int main(void)

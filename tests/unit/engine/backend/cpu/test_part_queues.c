@@ -1,7 +1,10 @@
 /* Parts shared out among threads: each is taken once, a thread's own first. */
 #include "tests/unit/unit.h"
 
+#include "base/alloc.h"
 #include "engine/backend/cpu/part_queues.h"
+
+#include <omp.h>
 
 enum { MOST_THREADS = 5, MOST_PARTS = 40 };
 
@@ -40,6 +43,40 @@ static void a_thread_takes_its_own_parts_in_order_before_the_others(void **state
         assert_int_equal(hrf_part_queues_take(&parts), left[i]);
 }
 
+/* Counts in each thread's scratch: what a part finds there is what the thread's last one left. */
+struct counted {
+    int times[MOST_PARTS], wrong;
+};
+
+static void count_part(const void *context, int64_t part, int64_t before, void *scratch)
+{
+    struct counted *counted = (struct counted *)(uintptr_t)context;
+    int64_t *last = scratch;
+    const bool is_wrong = (uintptr_t)scratch % HRF_BUFFER_ALIGNMENT != 0 ||
+                          (before >= 0 && *last != before);
+    *last = part;
+#pragma omp atomic
+    counted->times[part]++;
+#pragma omp atomic
+    counted->wrong += is_wrong;
+}
+
+static void parts_run_once_with_the_scratch_of_their_thread(void **state)
+{
+    (void)state;
+    for (int64_t n_threads = 1; n_threads <= MOST_THREADS; n_threads++) {
+        struct counted counted = { .wrong = 0 };
+        void *workspace = hrf_alloc_aligned(hrf_parts_workspace(n_threads, sizeof(int64_t)),
+                                            HRF_BUFFER_ALIGNMENT);
+        omp_set_num_threads((int)n_threads);
+        hrf_parts_run(workspace, n_threads, MOST_PARTS, sizeof(int64_t), count_part, &counted);
+        hrf_free(workspace);
+        assert_int_equal(counted.wrong, 0);
+        for (int64_t i = 0; i < MOST_PARTS; i++)
+            assert_int_equal(counted.times[i], 1);
+    }
+}
+
 static void threads_that_idle_for_more_than_an_eighth_are_uneven(void **state)
 {
     (void)state;
@@ -55,6 +92,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_is_taken_once),
         cmocka_unit_test(a_thread_takes_its_own_parts_in_order_before_the_others),
+        cmocka_unit_test(parts_run_once_with_the_scratch_of_their_thread),
         cmocka_unit_test(threads_that_idle_for_more_than_an_eighth_are_uneven),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

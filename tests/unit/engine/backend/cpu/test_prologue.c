@@ -53,14 +53,15 @@ static void check_fused(const struct hrf_graph *graph, const struct kind *kind)
     const struct hrf_backend_config config = { .n_threads = 1 };
     assert_int_equal(hrf_graph_copy(graph, &fused, NULL), HRF_OK);
     assert_int_equal(hrf_passes_run(fused, NULL), HRF_OK);
-    assert_int_equal(hrf_pass_fuse_prologue(fused, hrf_backend_cpu.takes_prologue, NULL), HRF_OK);
+    assert_int_equal(hrf_pass_fuse_prologue(fused, hrf_backend_cpu.kernels, NULL), HRF_OK);
     assert_int_equal(fused->n_nodes, 1);
     assert_true(hrf_node_has_prologue(&fused->nodes[0]));
     assert_int_equal(hrf_backend_cpu.create(&config, &backend, NULL), HRF_OK);
     hrf_backend_cpu.enter(backend);
-    assert_true(hrf_backend_cpu.supports_op(fused, &fused->nodes[0], NULL));
-    assert_int_equal(hrf_backend_cpu.compile(backend, fused, &fused->nodes[0], &kernel, NULL),
-                     HRF_OK);
+    assert_true(hrf_backend_supports(&hrf_backend_cpu, fused, &fused->nodes[0], NULL));
+    assert_int_equal(
+        hrf_backend_compile(&hrf_backend_cpu, backend, fused, &fused->nodes[0], &kernel, NULL),
+        HRF_OK);
     const char *wanted = kind->implementation;
     if (strncmp(kernel->implementation, wanted, strlen(wanted)) != 0 &&
         strncmp(kernel->implementation, "strips", 6) != 0)
@@ -69,7 +70,7 @@ static void check_fused(const struct hrf_graph *graph, const struct kind *kind)
     hrf_backend_cpu.destroy(backend);
 }
 
-static void check(const struct hrf_graph *graph, const char *precision, int32_t n_threads,
+static void check(const struct hrf_graph *graph, enum hrf_precision precision, int32_t n_threads,
                   double limit, int kind, int act)
 {
     int64_t n, n_truth;
@@ -79,7 +80,7 @@ static void check(const struct hrf_graph *graph, const char *precision, int32_t 
     const double difference = relative_difference(y, truth, n);
     if (!(difference <= limit))
         fail_msg("kind %d, activation %d, %s, %d threads: %g of the largest output apart", kind,
-                 act, precision, n_threads, difference);
+                 act, hrf_precision_name(precision), n_threads, difference);
     hrf_free(truth);
     hrf_free(y);
 }
@@ -93,7 +94,7 @@ static void every_kind_of_convolution_computes_what_stood_before_it(void **state
             HRF_AUTO(hrf_graph)
             graph = make(&kinds[kind].conv, act, has_norm, (kind + act) % 2 == 0);
             check_fused(graph, &kinds[kind]);
-            check(graph, "fp32", 1 + act % 2, 1e-5, kind, act);
+            check(graph, HRF_FP32, 1 + act % 2, 1e-5, kind, act);
         }
 }
 
@@ -102,8 +103,8 @@ static void in_16_bits_the_result_is_as_near_as_16_bits_are(void **state)
     (void)state;
     for (int kind = 0; kind < N_KINDS; kind++) {
         HRF_AUTO(hrf_graph) graph = make(&kinds[kind].conv, kind % 3, true, kind % 2 == 0);
-        check(graph, "fp16", 2, 2e-3, kind, kind % 3);
-        check(graph, "bf16", 1, 2e-2, kind, kind % 3);
+        check(graph, HRF_FP16, 2, 2e-3, kind, kind % 3);
+        check(graph, HRF_BF16, 1, 2e-2, kind, kind % 3);
     }
 }
 
@@ -114,18 +115,18 @@ static void eight_bits_keep_their_own_kernels(void **state)
     HRF_AUTO(hrf_graph) fused = NULL;
     assert_int_equal(hrf_graph_copy(graph, &fused, NULL), HRF_OK);
     assert_int_equal(hrf_passes_run(fused, NULL), HRF_OK);
-    assert_int_equal(hrf_pass_fuse_prologue(fused, hrf_backend_cpu.takes_prologue, NULL), HRF_OK);
+    assert_int_equal(hrf_pass_fuse_prologue(fused, hrf_backend_cpu.kernels, NULL), HRF_OK);
     assert_true(hrf_node_has_prologue(&fused->nodes[0]));
     fused->values[fused->inputs[0]].dtype = HRF_U8;
     struct hrf_error err = { .status = HRF_OK };
-    assert_false(hrf_backend_cpu.supports_op(fused, &fused->nodes[0], &err));
+    assert_false(hrf_backend_supports(&hrf_backend_cpu, fused, &fused->nodes[0], &err));
     assert_non_null(strstr(err.text, "a prologue in 8-bit integers is not computed"));
 }
 
 static int64_t activation_bytes(const struct hrf_graph *graph, bool every_tensor)
 {
     const struct hrf_session_config config = {
-        .device = "cpu", .precision = "fp32", .n_threads = 1, .every_tensor = every_tensor
+        .device = "cpu", .precision = HRF_FP32, .n_threads = 1, .every_tensor = every_tensor
     };
     HRF_AUTO(hrf_session) session = NULL;
     assert_int_equal(hrf_session_create(graph, &config, &session, NULL), HRF_OK);

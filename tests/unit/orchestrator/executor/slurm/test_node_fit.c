@@ -35,9 +35,9 @@ static void nodes_of_all_real_versions_are_counted(void **state)
         hrf_slurm_nodes_parse(text, &need, &offer);
         assert_int_equal(offer.n_nodes, 4);
         assert_int_equal(offer.n_fitting, 4);
-        assert_int_equal(offer.most_cpus, 4);
-        assert_int_equal(offer.most_gpus, 2);
-        assert_int_equal(offer.most_memory_bytes, 4000LL << 20);
+        assert_int_equal(offer.max_cpus, 4);
+        assert_int_equal(offer.max_gpus, 2);
+        assert_int_equal(offer.max_memory_bytes, 4000LL << 20);
         struct hrf_slurm_offer none = { .partition = { .name = "mai" } };
         hrf_slurm_nodes_parse(text, &need, &none);
         assert_int_equal(none.n_nodes, 0);
@@ -58,7 +58,7 @@ static void says(const struct hrf_slurm_need *need, const char *wanted)
     struct hrf_error err = { .text = "" };
     hrf_slurm_nodes_parse(mixed, need, &offer);
     assert_int_equal(offer.n_nodes, 2);
-    assert_int_equal(offer.most_gpus, 4);
+    assert_int_equal(offer.max_gpus, 4);
     assert_int_equal(hrf_slurm_fit(need, &offer, &err), wanted == NULL ? HRF_OK : HRF_E_USER);
     if (wanted != NULL && strstr(err.text, wanted) == NULL)
         fail_msg("'%s' does not say '%s'", err.text, wanted);
@@ -89,7 +89,7 @@ static void unset_keys_are_cut_to_what_there_is(void **state)
     };
     const struct hrf_submission infer = { .kind = "infer" };
     struct hrf_slurm_offer offer = { .partition = { .max_minutes = 30, .max_mem_bytes = 0 },
-                                     .most_memory_bytes = 1LL << 30 };
+                                     .max_memory_bytes = 1LL << 30 };
     struct hrf_slurm_job job = { .settings = &settings, .submission = &infer };
     assert_int_equal(hrf_slurm_need_of(&job).memory_bytes, 8LL << 30);
     assert_int_equal(hrf_slurm_need_of(&job).minutes, 60);

@@ -319,6 +319,46 @@ static void the_line_that_says_why_is_found(void **state)
     assert_string_equal(line, "");
 }
 
+/* What `sinfo -h -o %T` says of one node: a line for each state or partition. */
+static void a_node_that_does_not_respond_is_told_by_its_star(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *state;
+        bool is_silent;
+    } cases[] = {
+        { "idle\n", "idle", false },
+        { "allocated\n", "allocated", false },
+        { "allocated*\n", "allocated*", true },
+        { "idle*\nidle*\n", "idle*", true },
+        { "down\n", "down", true },
+        { "down*\n", "down*", true },
+        { "draining\n", "draining", false },
+        { "drained*\n", "drained*", true },
+        { "", "", false },
+        { "\n", "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char word[32] = "";
+        assert_int_equal(hrf_slurm_node_is_silent(cases[i].text, word, sizeof word),
+                         cases[i].is_silent);
+        assert_string_equal(word, cases[i].state);
+    }
+    char small[4] = "";
+    assert_false(hrf_slurm_node_is_silent("allocated*", small, sizeof small));
+}
+
+static void too_little_memory_is_told_by_slurm_and_the_kernel_alone(void **state)
+{
+    (void)state;
+    assert_true(hrf_slurm_says_out_of_memory(
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.batch"));
+    assert_true(hrf_slurm_says_out_of_memory(
+        "slurmstepd: error: Exceeded job memory limit at some point."));
+    assert_false(hrf_slurm_says_out_of_memory("slide 'a' has no memory of it"));
+    assert_false(hrf_slurm_says_out_of_memory(""));
+}
+
 static void the_limits_of_a_site_are_read(void **state)
 {
     (void)state;
@@ -411,6 +451,8 @@ int main(void)
         cmocka_unit_test(reasons_are_sentences_and_some_never_end),
         cmocka_unit_test(what_sbatch_says_is_judged),
         cmocka_unit_test(the_line_that_says_why_is_found),
+        cmocka_unit_test(a_node_that_does_not_respond_is_told_by_its_star),
+        cmocka_unit_test(too_little_memory_is_told_by_slurm_and_the_kernel_alone),
         cmocka_unit_test(the_limits_of_a_site_are_read),
         cmocka_unit_test(the_limits_of_a_partition_are_read),
         cmocka_unit_test(the_end_of_a_job_is_read_from_the_controller_and_from_accounting),

@@ -1,0 +1,41 @@
+/* words.h - what every refusal of a model says: the node and its operator, or what of the model it
+ * is, and a way out; and no name of a tensor, which an exporter or a pass made up. */
+#ifndef HRF_TESTS_UNIT_WORDS_H
+#define HRF_TESTS_UNIT_WORDS_H
+
+#include "engine/ir/graph.h"
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+static inline bool check_has_way(const char *text)
+{
+    static const char *const ways[] = { "export",  "set ",     "give ",     "docs/models.md",
+                                        "without", "quantise", "calibrate", "use ",
+                                        "keep ",   "take " };
+    bool has_way = false;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        has_way = has_way || strstr(text, ways[i]) != NULL;
+    return has_way;
+}
+
+/* `graph`, where there is one, is what the text is about; `name` is the test's case. */
+static inline void check_words(const char *name, enum hrf_status status,
+                               const struct hrf_graph *graph, const char *text)
+{
+    const char *node = strstr(text, "node '");
+    if (node != NULL && (strchr(node, '(') == NULL || strstr(text, "hrf_") != NULL ||
+                         (status == HRF_E_UNSUPPORTED && !check_has_way(text))))
+        fail_msg("%s: no operator or no way out in: %s", name, text);
+    for (int32_t v = 0; graph != NULL && v < graph->n_values; v++) {
+        const struct hrf_value *value = &graph->values[v];
+        HRF_AUTO_FREE char *quoted = hrf_format("'%s'", value->name);
+        bool is_known = value->producer < 0;
+        for (int32_t n = 0; n < graph->n_nodes; n++)
+            is_known = is_known || strcmp(graph->nodes[n].name, value->name) == 0;
+        if (!is_known && strstr(text, quoted) != NULL)
+            fail_msg("%s: names the tensor %s: %s", name, quoted, text);
+    }
+}
+
+#endif
