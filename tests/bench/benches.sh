@@ -63,8 +63,6 @@ expect_code 0 "$HRF_SOURCE_DIR/tools/compare-builds" --turns 1 --runs 1 --size 3
 [ "$(grep -cE '^(resnet18 (fp32|bf16|int8)|one reader, bytes) +[0-9.e-]+ +[0-9.e-]+ +[0-9.]+$' "$scratch/out")" -eq 4 ] ||
     { cat "$scratch/out"; fail "compare-builds: rows are missing"; }
 
-expect_code 0 "$HRF_SOURCE_DIR/tools/plant-faults" --list
-
 if "$python" -c 'import h5py, torch, torchvision' 2>/dev/null; then
     export OMP_NUM_THREADS=1
     expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/head_training.py" "$HRF_BIN_DIR" --kinds mean --slides 4 \
