@@ -284,7 +284,8 @@ char *hrf_fit_loss_text(const struct hrf_calibration *c)
         hrf_strbuf_addf(&text, "; calibrate.budget allows %.3g: allow less, or use bf16 or fp16",
                         1 - c->budget.min);
     } else {
-        hrf_strbuf_adds(&text, "; set calibrate.budget (on a processor), or use bf16 or fp16");
+        hrf_strbuf_adds(&text, "; set calibrate.budget (of patches, on a "
+                               "processor), name layers in calibrate.keep, or use bf16 or fp16");
     }
     return hrf_strbuf_detach(&text);
 }

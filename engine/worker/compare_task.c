@@ -25,24 +25,38 @@ static int64_t output_count(const struct hrf_network *network)
     return hrf_shape_count(&shape);
 }
 
+/* Keeps float32's output of the images that both networks are run on. */
+static void keep_exact(struct comparison *c)
+{
+    const struct hrf_network *full = c->job->networks[FULL].network;
+    const size_t n_values = (size_t)output_count(full);
+    if (c->exact == NULL)
+        c->exact = hrf_alloc_array(n_values, sizeof *c->exact);
+    memcpy(c->exact, hrf_network_output(full, 0), n_values * sizeof *c->exact);
+}
+
+/* What the other network has made of the first n images, each of n_values. */
+static void add_loss(struct comparison *c, int64_t n, int64_t n_values)
+{
+    const struct hrf_network *low = c->job->networks[LOW].network;
+    for (int64_t i = 0; i < n; i++)
+        hrf_output_loss_add(&c->seen.lost, c->exact + i * n_values,
+                            hrf_network_output(low, 0) + i * n_values, n_values,
+                            hrf_workflow_n_scores(c->job->spec->settings));
+}
+
 static enum hrf_status compare_batch(struct comparison *c, const struct hrf_feed_batch *batch,
                                      const struct hrf_task_source *source, struct hrf_error *err)
 {
     struct hrf_worker *job = c->job;
     struct hrf_network *full = job->networks[FULL].network, *low = job->networks[LOW].network;
-    const int64_t n_values = output_count(full) / job->batch;
     struct hrf_batch_source pixels = {
         .pixels = batch->pixels[0], .n = batch->n, .size = job->size, .fed = source->fed
     };
-    if (c->exact == NULL)
-        c->exact = hrf_alloc_array((size_t)output_count(full), sizeof *c->exact);
     HRF_TRY(hrf_network_run(full, hrf_worker_read_batch, &pixels, err));
-    memcpy(c->exact, hrf_network_output(full, 0), (size_t)output_count(full) * sizeof *c->exact);
+    keep_exact(c);
     HRF_TRY(hrf_network_run(low, hrf_worker_read_batch, &pixels, err));
-    for (int64_t i = 0; i < batch->n; i++)
-        hrf_output_loss_add(&c->seen.lost, c->exact + i * n_values,
-                            hrf_network_output(low, 0) + i * n_values, n_values,
-                            hrf_workflow_n_scores(job->spec->settings));
+    add_loss(c, batch->n, output_count(low) / job->batch);
     return c->task->measures_layers ? hrf_worker_keep_images(job, full, batch->pixels[0], batch->n,
                                                              &c->images, &c->seen, err)
                                     : HRF_OK;
@@ -60,6 +74,17 @@ static bool both_fit(const struct hrf_worker *job)
     return limit == 0 || n_bytes <= limit;
 }
 
+/* A slide that is one image. Its layers are not measured: each would take as long as the slide. */
+static enum hrf_status compare_slide(struct comparison *c, struct hrf_task_source *source,
+                                     struct hrf_error *err)
+{
+    HRF_TRY(hrf_worker_run_slide(c->job, c->task, FULL, source, err));
+    keep_exact(c);
+    HRF_TRY(hrf_worker_run_slide(c->job, c->task, LOW, source, err));
+    add_loss(c, 1, output_count(c->job->networks[LOW].network));
+    return HRF_OK;
+}
+
 static enum hrf_status compare(struct comparison *c, struct hrf_task_source *source,
                                struct hrf_error *err)
 {
@@ -70,6 +95,8 @@ static enum hrf_status compare(struct comparison *c, struct hrf_task_source *sou
     HRF_TRY(hrf_worker_make_network(job, FULL, job->size, job->batch, err));
     if (!both_fit(job))
         return HRF_OK; /* and nothing was compared */
+    if (hrf_workflow_is_slides(job->spec->settings))
+        return compare_slide(c, source, err);
     HRF_TRY(hrf_worker_start_feed(job, &group, source, err));
     for (int64_t done = 0; done < task->n_patches;) {
         struct hrf_feed_batch batch;

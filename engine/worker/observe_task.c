@@ -43,7 +43,7 @@ static enum hrf_status observe_slide(struct hrf_worker *job, const struct hrf_jo
                                      struct hrf_calibrator *calibrator, struct hrf_error *err)
 {
     calibrator->n_images = 1;
-    return hrf_worker_run_slide(job, task, source, err);
+    return hrf_worker_run_slide(job, task, (int)task->network, source, err);
 }
 
 static enum hrf_status measure_layers(struct hrf_worker *job, const struct hrf_layer_images *images,

@@ -265,7 +265,7 @@ static enum hrf_status score_slide(const struct scoring *s, struct hrf_error *er
     const struct hrf_job_task *task = s->group->tasks[0];
     double start = hrf_clock_seconds();
     const int64_t n_constant = count_constant(network);
-    HRF_TRY(hrf_worker_run_slide(s->job, task, s->source, err));
+    HRF_TRY(hrf_worker_run_slide(s->job, task, s->group->networks[0], s->source, err));
     const double all = hrf_clock_seconds() - start;
     tell_bands(network, task, n_constant);
     struct hrf_comm_count counts[HRF_N_COMM_USES] = { { 0 } };

@@ -356,8 +356,7 @@ static enum hrf_status run_image(struct hrf_worker *job, struct hrf_network *net
     return hrf_network_run(network, hrf_slide_source_read, image, err);
 }
 
-/* The slide as one image, through the network. */
-enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_job_task *task,
+enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_job_task *task, int i,
                                      struct hrf_task_source *source, struct hrf_error *err)
 {
     const struct hrf_workflow *settings = job->spec->settings;
@@ -365,7 +364,7 @@ enum hrf_status hrf_worker_run_slide(struct hrf_worker *job, const struct hrf_jo
         return hrf_error_set(err, HRF_E_USER,
                              "task %s asks for %lld patches where a slide is one image", task->id,
                              (long long)task->n_patches);
-    struct hrf_network *network = job->networks[task->network].network;
+    struct hrf_network *network = job->networks[i].network;
     const int32_t n_ranks = hrf_network_n_ranks(network);
     struct hrf_rows_config rows = { .slide = source->slide,
                                     .plan = source->plan,

@@ -139,9 +139,9 @@ HRF_CHECKED enum hrf_status hrf_worker_start_feed(const struct hrf_worker *job,
                                                   const struct hrf_task_group *group,
                                                   struct hrf_task_source *source,
                                                   struct hrf_error *err);
-/* The slide as one image, through the task's network. */
+/* The task's slide as one image, through network i. */
 HRF_CHECKED enum hrf_status hrf_worker_run_slide(struct hrf_worker *job,
-                                                 const struct hrf_job_task *task,
+                                                 const struct hrf_job_task *task, int i,
                                                  struct hrf_task_source *source,
                                                  struct hrf_error *err);
 /* A batch of square patches as a source (hrf_source), for networks in bands or on several ranks;

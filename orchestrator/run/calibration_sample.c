@@ -111,7 +111,6 @@ static enum hrf_status draw(struct run *run, struct run_sample *sample, int64_t 
     struct hrf_random random = hrf_random_init((uint64_t)seed);
     const int64_t max = total - total / HELD_OUT_SHARE;
     int64_t left = total, need = want < max ? want : max;
-    size_t kept_parts = 0;
     sample->n_patches = need;
     for (size_t i = 0; i < sample->n_parts; i++) {
         struct run_sample_part *part = &sample->parts[i];
@@ -124,14 +123,9 @@ static enum hrf_status draw(struct run *run, struct run_sample *sample, int64_t 
             part->plan->patches[kept++] = part->plan->patches[k];
             need--;
         }
-        if (kept == 0)
-            continue;
-        const struct run_sample_part chosen = *part;
-        part->plan = NULL; /* it moves forward, perhaps to where it is */
-        chosen.plan->n_patches = kept;
-        sample->parts[kept_parts++] = chosen;
+        if (part->plan != NULL)
+            part->plan->n_patches = kept;
     }
-    sample->n_parts = kept_parts;
     return HRF_OK;
 }
 
@@ -158,25 +152,43 @@ static void leave_others(struct hrf_tile_plan *plan, const struct hrf_tile_plan 
     plan->n_patches = n;
 }
 
-/* A slide that is one image has no others; its loss would take as long as scoring it. */
+/* True if patches of the slide may be held out: of one that the sample has others of, so that few
+ * slides are opened; a slide that is one image has no others. */
+static bool may_hold_out(const struct run *run, const struct run_sample_part *part)
+{
+    return run->setup.workflow->tiler.mode == HRF_TILER_SLIDE
+               ? part->plan == NULL && part->n_patches > 0
+               : part->plan != NULL && part->n_patches > part->plan->n_patches;
+}
+
 static enum hrf_status hold_out(struct run *run, struct run_sample *sample, struct hrf_error *err)
 {
     int64_t n = 0, i = 0;
     for (size_t k = 0; k < sample->n_parts; k++)
-        n += sample->parts[k].n_patches > sample->parts[k].plan->n_patches;
+        n += may_hold_out(run, &sample->parts[k]);
     const int64_t n_parts = n < RUN_HELD_OUT_PARTS ? n : RUN_HELD_OUT_PARTS;
-    for (size_t k = 0; k < sample->n_parts && run->setup.workflow->tiler.mode != HRF_TILER_SLIDE;
-         k++) {
+    for (size_t k = 0; k < sample->n_parts; k++) {
         const struct run_sample_part *part = &sample->parts[k];
-        if (part->n_patches == part->plan->n_patches || !is_spread(i++, n, n_parts))
+        if (!may_hold_out(run, part) || !is_spread(i++, n, n_parts))
             continue;
         struct run_sample_part *held = &sample->held_out[sample->n_held_out++];
         *held = (struct run_sample_part){ .slide_id = part->slide_id };
         HRF_TRY(load_plan(run, held, err));
-        leave_others(held->plan, part->plan, RUN_HELD_OUT_PATCHES / n_parts);
+        if (part->plan != NULL)
+            leave_others(held->plan, part->plan, RUN_HELD_OUT_PATCHES / n_parts);
         HRF_TRY(hrf_tile_plan_seal(held->plan, err));
     }
     return HRF_OK;
+}
+
+/* Slides of which nothing was drawn are no parts of it. */
+static void drop_others(struct run_sample *sample)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sample->n_parts; i++)
+        if (sample->parts[i].plan != NULL)
+            sample->parts[n++] = sample->parts[i];
+    sample->n_parts = n;
 }
 
 /* ---- what the sample shows ---- */
@@ -325,10 +337,11 @@ enum hrf_status run_sample_make(struct run *run, struct run_sample *sample, stru
     HRF_TRY(count_parts(run, sample, &total, err));
     HRF_TRY(draw(run, sample, total, run->setup.workflow->calibrate.samples,
                  run->setup.workflow->calibrate.seed, err));
+    HRF_TRY(hold_out(run, sample, err));
+    drop_others(sample);
     warn_of_leak(run, sample);
     HRF_TRY(look_at_pixels(run, sample, err));
-    HRF_TRY(identify(sample, err));
-    return hold_out(run, sample, err);
+    return identify(sample, err);
 }
 
 void run_sample_hash_settings(const struct run *run, unsigned phases, struct hrf_hash *hash)
@@ -431,16 +444,19 @@ enum hrf_status run_held_out_plan(struct run *run, const struct run_sample *samp
                                   const char *calibration_key, struct hrf_error *err)
 {
     HRF_TRY(hrf_store_begin(run->setup.store, err));
-    for (size_t h = 0, i = 0; h < sample->n_held_out; h++) {
+    for (size_t h = 0; h < sample->n_held_out; h++) {
         const struct run_sample_part *held = &sample->held_out[h];
-        struct hrf_task_row rows[2] = { { .n_patches = 0 }, { .precision = "int8" } };
-        while (sample->parts[i].slide_id != held->slide_id)
-            i++;
-        HRF_TRY(run_sample_part_key(run, sample, i, rows[0].key, err));
-        HRF_TRY(run_held_out_key(run, held, calibration_key, rows[1].key, err));
-        HRF_TRY(plan_part(run, &sample->parts[i], &rows[0], err));
-        HRF_TRY(plan_part(run, held, &rows[1], err));
-        HRF_TRY(hrf_store_plan_tasks(run->setup.store, held->slide_id, HRF_TASK_CALIBRATE, rows, 2,
+        struct hrf_task_row rows[2] = { { .precision = "int8" }, { .n_patches = 0 } };
+        size_t n = 1;
+        HRF_TRY(run_held_out_key(run, held, calibration_key, rows[0].key, err));
+        HRF_TRY(plan_part(run, held, &rows[0], err));
+        for (size_t i = 0; i < sample->n_parts; i++) { /* the slide's task that observes stays */
+            if (sample->parts[i].slide_id != held->slide_id)
+                continue;
+            HRF_TRY(run_sample_part_key(run, sample, i, rows[n].key, err));
+            HRF_TRY(plan_part(run, &sample->parts[i], &rows[n++], err));
+        }
+        HRF_TRY(hrf_store_plan_tasks(run->setup.store, held->slide_id, HRF_TASK_CALIBRATE, rows, n,
                                      err));
     }
     return run_commit_plan(run, err);

@@ -21,8 +21,9 @@ struct run_sample {
     size_t n_parts;
     int64_t n_patches;
     char identity[HRF_HASH_HEX];
-    /* Patches of some of these slides that are not in the sample, on which INT8 is compared with
-     * float32 once it is calibrated; none where there are no others. */
+    /* Patches of some of these slides, or, where each slide is one image, other slides, that are
+     * not in the sample, on which INT8 is compared with float32 once it is calibrated; none where
+     * there are no others. */
     struct run_sample_part held_out[RUN_HELD_OUT_PARTS];
     size_t n_held_out;
 };

@@ -203,9 +203,10 @@ static enum hrf_status find_loss(struct run *run, const struct run_sample *sampl
     if (calibration->lost.n_images > 0)
         return HRF_OK;
     calibration->lost.reason = hrf_strdup(
-        run->setup.workflow->tiler.mode == HRF_TILER_SLIDE ? "slides are images as a whole"
-        : sample->n_held_out == 0 ? "fewer than 8 patches, of which none could be held out"
-                                  : "float32 and INT8 do not fit into engine.memory together");
+        sample->n_held_out > 0 ? "float32 and INT8 do not fit into engine.memory together"
+        : run->setup.workflow->tiler.mode == HRF_TILER_SLIDE
+            ? "fewer than 8 slides, of which none could be held out"
+            : "fewer than 8 patches, of which none could be held out");
     return HRF_OK;
 }
 

@@ -53,6 +53,24 @@ int8 "$scratch/i2" --set engine.parallel.spatial=2
 int8 "$scratch/i3" --set engine.memory=3MiB
 diff "$scratch/i1/results/labels.csv" "$scratch/i2/results/labels.csv" || fail "ranks change INT8"
 diff "$scratch/i1/results/labels.csv" "$scratch/i3/results/labels.csv" || fail "bands change INT8"
+# What INT8 loses is measured on a slide that did not calibrate: it is that of one of the slides' scores.
+"$flow" demo-data "$scratch/many" --slides 10 --size 1100 --difficulty 0 >/dev/null 2>&1
+sed "s|$scratch/cohort|$scratch/many|" "$scratch/w.yaml" >"$scratch/many.yaml"
+expect_code 3 "$flow" run "$scratch/many.yaml" --out "$scratch/held" --set 'precision=[fp32, int8]'
+/usr/bin/python3 - "$scratch/held" <<'END' || fail "no loss, or another one, of a slide that was held out"
+import csv, json, math, sys
+held = json.load(open(sys.argv[1] + "/report/report.json"))["calibration"]["held_out"]
+scores = {}
+for row in csv.DictReader(open(sys.argv[1] + "/results/labels.csv")):
+    if row["score"]:
+        scores.setdefault(row["slide"], {})[row["precision"]] = float(row["score"])
+assert held["patches"] == held["labels"] == 1, held
+def sqnr(p, q):
+    noise = 2 * (p - q) ** 2
+    return 10 * math.log10((p * p + (1 - p) ** 2) / noise) if noise > 0 else math.inf
+losses = {slide: sqnr(s["fp32"], s["int8"]) for slide, s in scores.items()}
+assert any(abs(loss - held["sqnr_db"]) < 0.1 for loss in losses.values()), (held, losses)
+END
 expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/bad" --set engine.parallel.data=2
 expect_text "a slide is one image, so 'data' has nothing to share"
 
