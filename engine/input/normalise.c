@@ -1,24 +1,10 @@
 #include "engine/input/normalise.h"
 
+#include "engine/backend/cpu/processor.h"
+
 #include <string.h>
 
-#if defined(HRF_EMULATE_AVX512)
-static bool has_avx512(void)
-{
-    return true;
-}
-#elif defined(HRF_BUILD_AVX512)
-static bool has_avx512(void)
-{
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-}
-#else
-static bool has_avx512(void)
-{
-    return false;
-}
-
+#ifndef HRF_BUILD_AVX512
 int64_t hrf_normalise_avx512(const struct hrf_normaliser *normaliser, const unsigned char *rgb,
                              int64_t n, float *out)
 {
@@ -53,7 +39,7 @@ void hrf_normaliser_init(struct hrf_normaliser *normaliser, const double mean[3]
         normaliser->scale[i] = 1 / (255 * std[i % 3]);
         normaliser->shift[i] = -mean[i % 3] / std[i % 3];
     }
-    normaliser->is_wide = has_avx512() && is_the_table(normaliser);
+    normaliser->is_wide = hrf_cpu_has_avx512() && is_the_table(normaliser);
 }
 
 void hrf_normalise_part(const struct hrf_normaliser *normaliser, const unsigned char *rgb,

@@ -100,7 +100,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
                               struct hrf_error *err)
 {
     /* oneDNN 2.6's depthwise convolutions jump into nowhere with SSE4.1 and AVX alone. */
-    if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) != dnnl_cpu_isa_avx2)
+    if (!hrf_cpu_has_avx2())
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "device cpu needs AVX2, which this processor does not have (or "
                              "ONEDNN_MAX_CPU_ISA forbids); device ref computes on any, slowly");

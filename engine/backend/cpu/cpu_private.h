@@ -4,6 +4,7 @@
 
 #include "base/min_max.h"
 #include "engine/backend/cpu/plain/plain.h"
+#include "engine/backend/cpu/processor.h"
 #include "engine/backend/cpu/product.h"
 
 #include <oneapi/dnnl/dnnl.h>

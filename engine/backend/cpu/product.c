@@ -1,53 +1,11 @@
 #include "engine/backend/cpu/product.h"
 
+#include "engine/backend/cpu/processor.h"
 #include "engine/ir/number.h"
 
-#include <oneapi/dnnl/dnnl.h>
-#ifdef HRF_BUILD_AVX512
-#include <cpuid.h>
-#endif
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
-
-static bool has(dnnl_cpu_isa_t isa)
-{
-#if defined(HRF_EMULATE_AVX512)
-    (void)isa;
-    return true;
-#elif defined(HRF_BUILD_AVX512)
-    return (dnnl_get_effective_cpu_isa() & isa) == isa;
-#else
-    (void)isa;
-    return false;
-#endif
-}
-
-bool hrf_cpu_has_avx512(void)
-{
-    return has(dnnl_cpu_isa_avx512_core);
-}
-
-bool hrf_cpu_has_avx512_vnni(void)
-{
-    return has(dnnl_cpu_isa_avx512_core_vnni);
-}
-
-bool hrf_cpu_has_avx512_bf16(void)
-{
-    return has(dnnl_cpu_isa_avx512_core_bf16);
-}
-
-int hrf_cpu_multiply_adds_per_cycle(void)
-{
-#ifdef HRF_BUILD_AVX512
-    enum { FP256 = 1 << 2, FP512 = 1 << 3 }; /* width of the datapath: in eax of this leaf */
-    unsigned int eax, ebx, ecx, edx;
-    if (__get_cpuid(0x8000001a, &eax, &ebx, &ecx, &edx) != 0 && (eax & (FP256 | FP512)) == FP256)
-        return 16;
-#endif
-    return 32;
-}
 
 /* Asked once: a hypervisor answers instead of the processor, which takes it long. */
 int64_t hrf_product_chain(enum hrf_words words)

@@ -58,14 +58,6 @@ struct hrf_epilogue {
     float offset;    /* HARD_SIGMOID: beta */
 };
 
-/* True when the processor has AVX-512 and oneDNN may use it (ONEDNN_MAX_CPU_ISA lowers both). */
-bool hrf_cpu_has_avx512(void);
-/* The same of its instructions for products of bytes, and of bfloat16. */
-bool hrf_cpu_has_avx512_vnni(void);
-bool hrf_cpu_has_avx512_bf16(void);
-/* Of floats, that a core can begin: 32, or 16 where 512 bits go through in two halves. */
-int hrf_cpu_multiply_adds_per_cycle(void);
-
 /* Rows that share the weights of a chain in the first-level cache: at most, in one call of
  * hrf_product_rows_avx512(). */
 enum { HRF_PRODUCT_ROWS = 252 };

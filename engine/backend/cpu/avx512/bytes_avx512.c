@@ -2,18 +2,8 @@
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
 
 #include "engine/backend/cpu/avx512/vector_avx512.h"
-#include "engine/backend/cpu/product.h"
 
 #include <immintrin.h>
-
-bool hrf_bytes_are_permuted(void)
-{
-#ifdef HRF_EMULATE_AVX512
-    return true;
-#else
-    return hrf_cpu_has_avx512() && __builtin_cpu_supports("avx512vbmi");
-#endif
-}
 
 void hrf_bytes_by_table_avx512(const uint8_t table[256], const uint8_t *x, uint8_t *y, int64_t n)
 {

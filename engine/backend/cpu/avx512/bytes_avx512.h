@@ -5,9 +5,7 @@
 
 #include "engine/ir/graph.h"
 
-/* True if the processor permutes bytes (AVX-512 VBMI): for the next function. */
-bool hrf_bytes_are_permuted(void);
-/* y[i] = table[x[i]]; y may be x. */
+/* y[i] = table[x[i]]; y may be x. Only to be called where hrf_cpu_has_avx512_vbmi() says so. */
 void hrf_bytes_by_table_avx512(const uint8_t table[256], const uint8_t *x, uint8_t *y, int64_t n);
 
 /* Steps of y: a * b * factor, or a * a_factor + b * b_factor, where a and b are numbers less their

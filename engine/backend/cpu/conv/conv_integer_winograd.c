@@ -206,7 +206,7 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
                        window->dilation[1] == 1 && node->attributes.group == 1;
     if (!plain)
         return "its windows are not 3 x 3 side by side in one group";
-    if (!hrf_cpu_has_vnni())
+    if (hrf_cpu_has_amx())
         return "AMX multiplies bytes eight times as fast";
     if (!hrf_cpu_comes_at_run_time(graph, node) || hrf_shape_count(&y->shape) <= 0)
         return "its image or residual is a constant, or its output is empty";

@@ -7,7 +7,8 @@
  * comes out wherever it lies within +-2^25, which the weights tell beforehand. A 16-bit product
  * instruction does half as many products as an 8-bit one, but a quarter of them is left.
  *
- * One thread each. Only to be called where hrf_cpu_has_vnni() says so. Knows nothing of tensors.
+ * One thread each. Only to be called where hrf_cpu_has_avx512_vnni() says so. Knows nothing of
+ * tensors.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_CONV_WINOGRAD_INTEGER_H
 #define HRF_ENGINE_BACKEND_CPU_CONV_WINOGRAD_INTEGER_H
@@ -50,10 +51,6 @@ struct hrf_integer_epilogue {
      * and no float too large for 32 bits on the way. */
     bool is_plain;
 };
-
-/* True when the processor has AVX-512 VNNI and nothing better for 8-bit products (AMX), and
- * oneDNN may use it (ONEDNN_MAX_CPU_ISA lowers both). */
-bool hrf_cpu_has_vnni(void);
 
 /* From a panel's 8-bit weights, [9][channels / 2][HRF_INTEGER_PANEL][2], to the 16-bit
  * [36][channels / 2][HRF_INTEGER_PANEL][2] that are multiplied; both with the slack. */

@@ -6,7 +6,7 @@
  */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
-#include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/processor.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
 
@@ -179,7 +179,7 @@ typedef void table_function(const uint8_t table[256], const uint8_t *x, uint8_t 
 static table_function *best_by_table(void)
 {
 #ifdef HRF_BUILD_AVX512
-    if (hrf_bytes_are_permuted())
+    if (hrf_cpu_has_avx512_vbmi())
         return hrf_bytes_by_table_avx512;
 #endif
     return plain_by_table;

@@ -2,7 +2,7 @@
  * the results of all pairs. */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
-#include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/processor.h"
 
 #include <math.h>
 

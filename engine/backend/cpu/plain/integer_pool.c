@@ -1,7 +1,7 @@
 /* integer_pool.c - pools of 8-bit values: exact sums, and the largest as bytes in order. */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
-#include "engine/backend/cpu/product.h"
+#include "engine/backend/cpu/processor.h"
 
 #include <string.h>
 

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "engine/backend/cpu/conv/winograd_integer.h"
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "tests/unit/engine/backend/cpu/integer_layer.h"

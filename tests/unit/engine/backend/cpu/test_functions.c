@@ -4,6 +4,7 @@
 
 #include "engine/backend/cpu/avx512/epilogue_avx512.h"
 #include "engine/backend/cpu/plain/functions.h"
+#include "engine/backend/cpu/processor.h"
 #include "engine/backend/cpu/product.h"
 #include "engine/ir/op.h"
 

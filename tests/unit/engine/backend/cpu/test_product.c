@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "engine/backend/cpu/processor.h"
 #include "engine/backend/cpu/product.h"
 
 #include <math.h>

@@ -1,0 +1,64 @@
+#include "engine/backend/cpu/processor.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#ifdef HRF_BUILD_AVX512
+#include <cpuid.h>
+#endif
+
+#if defined(HRF_EMULATE_AVX512)
+enum { IS_EMULATED = true };
+#define IF_BUILT(has) true
+#else
+enum { IS_EMULATED = false };
+#ifdef HRF_BUILD_AVX512
+#define IF_BUILT(has) (has)
+#else
+#define IF_BUILT(has) false
+#endif
+#endif
+
+static bool has(dnnl_cpu_isa_t isa)
+{
+    return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
+bool hrf_cpu_has_avx2(void)
+{
+    return has(dnnl_cpu_isa_avx2);
+}
+
+bool hrf_cpu_has_avx512(void)
+{
+    return IF_BUILT(has(dnnl_cpu_isa_avx512_core));
+}
+
+bool hrf_cpu_has_avx512_vnni(void)
+{
+    return IF_BUILT(has(dnnl_cpu_isa_avx512_core_vnni));
+}
+
+bool hrf_cpu_has_avx512_vbmi(void)
+{
+    return IF_BUILT(has(dnnl_cpu_isa_avx512_core) && __builtin_cpu_supports("avx512vbmi"));
+}
+
+bool hrf_cpu_has_avx512_bf16(void)
+{
+    return IF_BUILT(has(dnnl_cpu_isa_avx512_core_bf16));
+}
+
+bool hrf_cpu_has_amx(void)
+{
+    return !IS_EMULATED && has(dnnl_cpu_isa_avx512_core_amx);
+}
+
+int hrf_cpu_multiply_adds_per_cycle(void)
+{
+#ifdef HRF_BUILD_AVX512
+    enum { FP256 = 1 << 2, FP512 = 1 << 3 }; /* width of the datapath: in eax of this leaf */
+    unsigned int eax, ebx, ecx, edx;
+    if (__get_cpuid(0x8000001a, &eax, &ebx, &ecx, &edx) != 0 && (eax & (FP256 | FP512)) == FP256)
+        return 16;
+#endif
+    return 32;
+}
