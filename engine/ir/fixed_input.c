@@ -2,50 +2,6 @@
 
 #include "engine/ir/op.h"
 
-/* How an operator may treat an axis whose length follows the rows or columns of the input ("open"
- * below). */
-enum size_rule {
-    NEEDS_SIZE = 1, /* not known: it counts as made for the file's size */
-    STAYS,          /* every open axis is one of the output, counted from the last */
-    WINDOW, /* every axis is one of the output; windows or pads that a fixed size explains fail */
-    MEANS,  /* it may vanish: a mean or extreme over whatever is there */
-    MOVES,  /* TRANSPOSE */
-    VIEW,   /* the same elements in other axes */
-    PARTS,  /* SLICE */
-    PRODUCT /* of matrices: not over an open axis */
-};
-
-/* What the class of an operator says; 0: it does not occur where shapes depend on the input. */
-static const enum size_rule rules_of_classes[HRF_N_CLASSES] = {
-    [HRF_CLASS_UNARY] = STAYS,   [HRF_CLASS_BINARY] = STAYS, [HRF_CLASS_PRODUCT] = PRODUCT,
-    [HRF_CLASS_NORM] = STAYS,    [HRF_CLASS_POOL] = WINDOW,  [HRF_CLASS_REDUCE] = STAYS,
-    [HRF_CLASS_VIEW] = VIEW,     [HRF_CLASS_MOVE] = STAYS,   [HRF_CLASS_ATTENTION] = NEEDS_SIZE,
-    [HRF_CLASS_CONVERT] = STAYS, [HRF_CLASS_OTHER] = STAYS,
-};
-/* Exceptions. */
-static const enum size_rule rules[HRF_N_OPS] = {
-    [HRF_OP_CONV] = WINDOW,
-    [HRF_OP_CONV_TRANSPOSE] = WINDOW,
-    [HRF_OP_PAD] = WINDOW,
-    [HRF_OP_PERFORMER] = STAYS,
-    [HRF_OP_GATHER] = NEEDS_SIZE,
-    [HRF_OP_TILE] = NEEDS_SIZE,
-    [HRF_OP_SELECT_MAX] = NEEDS_SIZE,
-    [HRF_OP_TOP_K] = NEEDS_SIZE,
-    [HRF_OP_SLICE] = PARTS,
-    [HRF_OP_TRANSPOSE] = MOVES,
-    [HRF_OP_GLOBAL_AVERAGE_POOL] = MEANS,
-    [HRF_OP_GLOBAL_MAX_POOL] = MEANS,
-    [HRF_OP_REDUCE_MEAN] = MEANS,
-    [HRF_OP_REDUCE_MAX] = MEANS,
-    [HRF_OP_REDUCE_MIN] = MEANS,
-};
-
-static enum size_rule rule_of(enum hrf_op op)
-{
-    return rules[op] != 0 ? rules[op] : rules_of_classes[hrf_op_info(op)->op_class];
-}
-
 /* The same graph for two input shapes, the file's and another one. */
 struct pair {
     struct hrf_graph *of[2];
@@ -207,23 +163,25 @@ static bool product_is_free(const struct pair *p, const struct hrf_node *node)
 
 static bool is_free_of_size(const struct pair *p, const struct hrf_node *node)
 {
-    switch (rule_of(node->op)) {
-    case STAYS:
+    switch (hrf_op_sizes(node->op)) {
+    case HRF_SIZE_STAYS:
         return axes_stay(p, node);
-    case WINDOW: /* the two may meet here, e.g. at one row */
+    case HRF_SIZE_WINDOW: /* the two may meet here, e.g. at one row */
         return window_is_free(p, node);
-    case VIEW:
+    case HRF_SIZE_VIEW:
         return view_is_free(p, node);
-    case PARTS:
+    case HRF_SIZE_SLICE:
         return axes_stay(p, node) && parts_are_free(p, node);
-    case PRODUCT:
+    case HRF_SIZE_PRODUCT:
         return product_is_free(p, node);
-    case MEANS:
-    case MOVES:
+    case HRF_SIZE_ANY:
         return true;
-    default:
+    case HRF_SIZE_FIXED:
+    case HRF_SIZE_UNMET:
+    case HRF_N_SIZE_RULES:
         return false;
     }
+    return false;
 }
 
 /* ---- the batch ---- */
@@ -246,12 +204,12 @@ static bool is_of_images(const struct pair *p, int32_t value)
 static bool is_free_of_batch(const struct pair *p, const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
-    if (rule_of(node->op) == 0)
+    if (hrf_op_sizes(node->op) == HRF_SIZE_UNMET)
         return false;
-    if (HRF_OP_HAS(node->op, axis) && a->axis == 0 && node->op != HRF_OP_QUANTIZE &&
-        node->op != HRF_OP_DEQUANTIZE)
+    if (HRF_OP_HAS(node->op, axis) && a->axis == 0 &&
+        hrf_op_info(node->op)->op_class != HRF_CLASS_CONVERT)
         return false;
-    for (int32_t i = 0; node->op == HRF_OP_SLICE && i < a->n_axes; i++)
+    for (int32_t i = 0; hrf_op_sizes(node->op) == HRF_SIZE_SLICE && i < a->n_axes; i++)
         if (a->axes[i] == 0)
             return false;
     for (int32_t k = 0; k < node->n_inputs; k++)

@@ -4,8 +4,7 @@
  *
  * A network may be run with another batch, rows or columns only if nothing in it is seen to stand
  * for those of the file: a Reshape to a constant shape, a position for each token, a window that is
- * as large as the whole image. What follows is a proof by the rules of a table (fixed_input.c): an
- * operator that it does not know counts as one that needs the file's shape.
+ * as large as the whole image. What follows is a proof by the operators' rules of sizes (op.h).
  */
 #ifndef HRF_ENGINE_IR_FIXED_INPUT_H
 #define HRF_ENGINE_IR_FIXED_INPUT_H

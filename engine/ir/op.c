@@ -238,22 +238,27 @@ static const struct hrf_attribute pool_finish[] = { { INT(NULL, n_pixels) } };
 /* What a class says of its operators where their rows say nothing else. */
 static const struct {
     enum hrf_precision_rule precision;
+    enum hrf_row_rule rows;
+    enum hrf_size_rule sizes;
     uint32_t in_place;
 } classes[HRF_N_CLASSES] = {
-    [HRF_CLASS_UNARY] = { HRF_PRECISION_FOLLOWS, BIT(0) },
+#define CLASS(NAME, PRECISION, ROWS, SIZES, IN_PLACE)                                              \
+    [HRF_CLASS_##NAME] = { HRF_PRECISION_##PRECISION, HRF_ROWS_##ROWS, HRF_SIZE_##SIZES, IN_PLACE }
+    CLASS(UNARY, FOLLOWS, POINT, STAYS, BIT(0)),
     /* Even if both sides are the same value: each element is made of those at its own place. */
-    [HRF_CLASS_BINARY] = { HRF_PRECISION_HALF, BIT(0) | BIT(1) },
-    [HRF_CLASS_PRODUCT] = { HRF_PRECISION_PRODUCT, 0 },
-    [HRF_CLASS_NORM] = { HRF_PRECISION_HALF, 0 },
-    [HRF_CLASS_POOL] = { HRF_PRECISION_FOLLOWS, 0 },
-    [HRF_CLASS_REDUCE] = { HRF_PRECISION_HALF, 0 },
-    [HRF_CLASS_VIEW] = { HRF_PRECISION_SELECTS, BIT(0) },
-    [HRF_CLASS_MOVE] = { HRF_PRECISION_SELECTS, 0 },
-    [HRF_CLASS_ATTENTION] = { HRF_PRECISION_HALF, 0 },
-    [HRF_CLASS_CONVERT] = { HRF_PRECISION_FLOAT, 0 }, /* lowering makes and removes these itself */
-    [HRF_CLASS_KNOWN] = { HRF_PRECISION_HALF, 0 },
-    [HRF_CLASS_MESSAGE] = { HRF_PRECISION_HALF, 0 },
-    [HRF_CLASS_OTHER] = { HRF_PRECISION_HALF, 0 },
+    CLASS(BINARY, HALF, POINT, STAYS, BIT(0) | BIT(1)),
+    CLASS(PRODUCT, PRODUCT, WHOLE, PRODUCT, 0),
+    CLASS(NORM, HALF, WHOLE, STAYS, 0),
+    CLASS(POOL, FOLLOWS, WHOLE, WINDOW, 0),
+    CLASS(REDUCE, HALF, REDUCE, STAYS, 0),
+    CLASS(VIEW, SELECTS, VIEW, VIEW, BIT(0)),
+    CLASS(MOVE, SELECTS, WHOLE, STAYS, 0),
+    CLASS(ATTENTION, HALF, WHOLE, FIXED, 0),
+    CLASS(CONVERT, FLOAT, WHOLE, STAYS, 0), /* lowering makes and removes these itself */
+    CLASS(KNOWN, HALF, WHOLE, UNMET, 0),
+    CLASS(MESSAGE, HALF, WHOLE, UNMET, 0),
+    CLASS(OTHER, HALF, WHOLE, STAYS, 0),
+#undef CLASS
 };
 
 #define ROW(OP, NAME, CLASS, REGION, TOKENS, MIN, MAX, OUT, FIRST, SINCE, ...)                     \
@@ -271,6 +276,9 @@ static const struct {
 #define UNARY_ROW(OP, NAME, ATTRIBUTES, SINCE, ACTIVATION)                                         \
     ROW(OP, NAME, UNARY, POINT, POINT, 1, 1, 1, 0, SINCE, ATTRIBUTES,                              \
         .activation = HRF_ACT_##ACTIVATION),
+#define REDUCTION_ROW(OP, NAME, JOINING, SIZES, LINEAR)                                            \
+    ROW(OP, NAME, REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction),                            \
+        .joining = HRF_JOIN_##JOINING, .sizes = HRF_SIZE_##SIZES, .linear = LINEAR)
 
 /* Passes add the last inputs of CONV and GEMM: the residual, the scales of the weights and the
  * prologue, of which a GEMM has only the factors. Further outputs of BATCH_NORM and Dropout exist
@@ -278,32 +286,33 @@ static const struct {
 static const struct hrf_op_info table[] = {
     ROW(CONV, "Conv", PRODUCT, WINDOW, WHOLE, 2, HRF_CONV_MAX_INPUTS, 1, 0, 0, LIST(conv),
         .rank = 4, .in_place = BIT(HRF_CONV_RESIDUAL),
-        INPUTS(DATA, WEIGHTS, WEIGHTS, DATA, WEIGHTS, WEIGHTS, WEIGHTS)),
+        INPUTS(DATA, WEIGHTS, WEIGHTS, DATA, WEIGHTS, WEIGHTS, WEIGHTS), .sizes = HRF_SIZE_WINDOW),
     ROW(CONV_TRANSPOSE, "ConvTranspose", PRODUCT, SPREAD, WHOLE, 2, 5, 1, 0, 0,
-        LIST(conv_transpose), .rank = 4, INPUTS(DATA, WEIGHTS, WEIGHTS, PARAMETER, WEIGHTS)),
+        LIST(conv_transpose), .rank = 4, INPUTS(DATA, WEIGHTS, WEIGHTS, PARAMETER, WEIGHTS),
+        .sizes = HRF_SIZE_WINDOW),
     ROW(GEMM, "Gemm", PRODUCT, WHOLE, PRODUCT, 2, HRF_CONV_FACTORS + 1, 1, 0, 0, LIST(gemm),
         .in_place = BIT(HRF_CONV_RESIDUAL),
-        INPUTS(DATA, PARAMETER, PARAMETER, DATA, WEIGHTS, WEIGHTS)),
+        INPUTS(DATA, PARAMETER, PARAMETER, DATA, WEIGHTS, WEIGHTS), .rows = HRF_ROWS_PRODUCT),
     ROW(MATMUL, "MatMul", PRODUCT, WHOLE, PRODUCT, 2, 2, 1, 0, 0, NO_LIST,
-        .precision = HRF_PRECISION_HALF),
+        .precision = HRF_PRECISION_HALF, .rows = HRF_ROWS_PRODUCT),
     ROW(BATCH_NORM, "BatchNormalization", NORM, POINT, WHOLE, 5, 5, 1, 0, 0, LIST(batch_norm),
         .precision = HRF_PRECISION_FOLLOWS, .in_place = BIT(0),
-        INPUTS(DATA, WEIGHTS, WEIGHTS, WEIGHTS, WEIGHTS)),
+        INPUTS(DATA, WEIGHTS, WEIGHTS, WEIGHTS, WEIGHTS), .rows = HRF_ROWS_CHANNELS),
     HRF_UNARY_OPS(UNARY_ROW) ROW(CLIP, "Clip", UNARY, POINT, POINT, 1, 3, 1, 1, 0, LIST(clip),
                                  .activation = HRF_ACT_CLIP),
     ROW(LOOKUP, "Lookup", UNARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, WEIGHTS),
         .is_made = true),
     ROW(SOFTMAX, "Softmax", NORM, CHANNELS, CHANNELS, 1, 1, 1, 0, 0, LIST(softmax),
-        .precision = HRF_PRECISION_FLOAT),
+        .precision = HRF_PRECISION_FLOAT, .rows = HRF_ROWS_SOFTMAX),
     ROW(LOG_SOFTMAX, "LogSoftmax", NORM, CHANNELS, CHANNELS, 1, 1, 1, 0, 0, LIST(softmax),
-        .precision = HRF_PRECISION_FLOAT),
+        .precision = HRF_PRECISION_FLOAT, .rows = HRF_ROWS_AXIS),
     ROW(ADD, "Add", BINARY, POINT, POINT, 2, 2, 1, 0, 0, LIST(sum),
         .precision = HRF_PRECISION_FOLLOWS),
     ROW(SUB, "Sub", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST,
         .precision = HRF_PRECISION_FOLLOWS),
     ROW(MUL, "Mul", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST,
-        .precision = HRF_PRECISION_FOLLOWS),
-    ROW(DIV, "Div", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
+        .precision = HRF_PRECISION_FOLLOWS, .linear = BIT(0) | BIT(1)),
+    ROW(DIV, "Div", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, .linear = BIT(0)),
     ROW(POW, "Pow", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
     ROW(MAX, "Max", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
     ROW(MIN, "Min", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
@@ -313,55 +322,62 @@ static const struct hrf_op_info table[] = {
     ROW(AVERAGE_POOL, "AveragePool", POOL, WINDOW, WHOLE, 1, 1, 1, 0, 0, LIST(average_pool),
         .rank = 4),
     ROW(GLOBAL_AVERAGE_POOL, "GlobalAveragePool", POOL, SUM, WHOLE, 1, 1, 1, 0, 0, NO_LIST,
-        .rank = 4),
+        .rank = 4, .sizes = HRF_SIZE_ANY),
     ROW(GLOBAL_MAX_POOL, "GlobalMaxPool", POOL, SUM, WHOLE, 1, 1, 1, 0, 0, NO_LIST, .rank = 4,
-        .precision = HRF_PRECISION_SELECTS),
+        .precision = HRF_PRECISION_SELECTS, .sizes = HRF_SIZE_ANY),
     ROW(LRN, "LRN", NORM, POINT, WHOLE, 1, 1, 1, 0, 0, LIST(lrn), .rank = 4),
     ROW(CONCAT, "Concat", MOVE, CHANNELS, CONCAT, 1, ANY, 1, 0, 0, LIST(concat),
-        .precision = HRF_PRECISION_FOLLOWS),
+        .precision = HRF_PRECISION_FOLLOWS, .rows = HRF_ROWS_CONCAT),
     ROW(FLATTEN, "Flatten", VIEW, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(flatten)),
     ROW(RESHAPE, "Reshape", VIEW, WHOLE, RESHAPE, 2, 2, 1, 0, 0, LIST(reshape),
         INPUTS(DATA, KNOWN)),
-    ROW(TRANSPOSE, "Transpose", MOVE, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(transpose)),
+    ROW(TRANSPOSE, "Transpose", MOVE, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(transpose),
+        .rows = HRF_ROWS_TRANSPOSE, .sizes = HRF_SIZE_ANY),
     ROW(SQUEEZE, "Squeeze", VIEW, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(squeeze)),
     ROW(UNSQUEEZE, "Unsqueeze", VIEW, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(squeeze)),
     ROW(IDENTITY, "Identity", VIEW, POINT, EACH, 1, 1, 1, 0, 0, NO_LIST),
-    ROW(PAD, "Pad", MOVE, PAD, WHOLE, 1, 4, 1, 1, 0, LIST(pad)),
-    ROW(GATHER, "Gather", MOVE, CHANNELS, GATHER, 2, 2, 1, 0, 0, LIST(gather), INPUTS(DATA, INDEX)),
-    ROW(SLICE, "Slice", MOVE, SLICE, SLICE, 1, 5, 1, 1, 0, LIST(slice)),
+    ROW(PAD, "Pad", MOVE, PAD, WHOLE, 1, 4, 1, 1, 0, LIST(pad), .sizes = HRF_SIZE_WINDOW),
+    ROW(GATHER, "Gather", MOVE, CHANNELS, GATHER, 2, 2, 1, 0, 0, LIST(gather), INPUTS(DATA, INDEX),
+        .rows = HRF_ROWS_LATER, .sizes = HRF_SIZE_FIXED),
+    ROW(SLICE, "Slice", MOVE, SLICE, SLICE, 1, 5, 1, 1, 0, LIST(slice), .rows = HRF_ROWS_SLICE,
+        .sizes = HRF_SIZE_SLICE),
     ROW(EXPAND, "Expand", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN)),
-    ROW(TILE, "Tile", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN)),
+    ROW(TILE, "Tile", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN),
+        .sizes = HRF_SIZE_FIXED),
     ROW(DEPTH_TO_SPACE, "DepthToSpace", MOVE, UNBLOCK, WHOLE, 1, 1, 1, 0, 0, LIST(depth_to_space),
         .rank = 4),
     ROW(RESIZE, "Resize", OTHER, RESIZE, WHOLE, 1, 4, 1, 1, 0, LIST(resize), .rank = 4),
     ROW(SPACE_TO_DEPTH, "SpaceToDepth", MOVE, BLOCK, WHOLE, 1, 1, 1, 0, 0, LIST(space_to_depth),
         .rank = 4),
-    ROW(REDUCE_MEAN, "ReduceMean", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_SUM, "ReduceSum", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_MAX, "ReduceMax", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_MIN, "ReduceMin", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_PROD, "ReduceProd", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_L1, "ReduceL1", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_L2, "ReduceL2", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_SUM_SQUARE, "ReduceSumSquare", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_LOG_SUM, "ReduceLogSum", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction)),
-    ROW(REDUCE_LOG_SUM_EXP, "ReduceLogSumExp", REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0,
-        LIST(reduction)),
+    REDUCTION_ROW(REDUCE_MEAN, "ReduceMean", MEAN, ANY, BIT(0)),
+    REDUCTION_ROW(REDUCE_SUM, "ReduceSum", SUM, STAYS, BIT(0)),
+    REDUCTION_ROW(REDUCE_MAX, "ReduceMax", MAX, ANY, 0),
+    REDUCTION_ROW(REDUCE_MIN, "ReduceMin", MIN, ANY, 0),
+    REDUCTION_ROW(REDUCE_PROD, "ReduceProd", NONE, STAYS, 0),
+    REDUCTION_ROW(REDUCE_L1, "ReduceL1", SUM, STAYS, 0),
+    REDUCTION_ROW(REDUCE_L2, "ReduceL2", NONE, STAYS, 0),
+    REDUCTION_ROW(REDUCE_SUM_SQUARE, "ReduceSumSquare", SUM, STAYS, 0),
+    REDUCTION_ROW(REDUCE_LOG_SUM, "ReduceLogSum", NONE, STAYS, 0),
+    REDUCTION_ROW(REDUCE_LOG_SUM_EXP, "ReduceLogSumExp", LOG_SUM_EXP, STAYS, 0),
     ROW(LAYER_NORM, "LayerNormalization", NORM, PIXEL, CHANNELS, 1, 3, 1, 0, 17, LIST(layer_norm),
-        INPUTS(DATA, PARAMETER, PARAMETER)),
+        INPUTS(DATA, PARAMETER, PARAMETER), .rows = HRF_ROWS_LATER),
     ROW(RMS_NORM, "RMSNormalization", NORM, PIXEL, CHANNELS, 1, 2, 1, 0, 23, LIST(layer_norm),
-        INPUTS(DATA, PARAMETER)),
+        INPUTS(DATA, PARAMETER), .rows = HRF_ROWS_LATER),
     ROW(GROUP_NORM, "GroupNormalization", NORM, WHOLE, WHOLE, 3, 3, 1, 0, 0, LIST(group_norm),
         INPUTS(DATA, WEIGHTS, WEIGHTS)),
     ROW(ATTENTION, "Attention", ATTENTION, WHOLE, ATTENTION, 3, 4, 1, 0, 23, LIST(attention)),
     ROW(TOKEN_ATTENTION, "TokenAttention", ATTENTION, WHOLE, ATTENTION, 3, 4, 1, 0, 0,
         LIST(token_attention), .is_made = true),
-    ROW(SWIGLU, "SwiGLU", OTHER, WHOLE, EACH, 1, 1, 1, 0, 0, NO_LIST, .is_made = true),
-    ROW(WHERE, "Where", OTHER, WHOLE, WHOLE, 3, 3, 1, 0, 0, NO_LIST, INPUTS(INDEX)),
-    ROW(SELECT_MAX, "SelectMax", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, .is_made = true),
-    ROW(TOP_K, "TopK", OTHER, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(top_k), .is_made = true),
+    ROW(SWIGLU, "SwiGLU", OTHER, WHOLE, EACH, 1, 1, 1, 0, 0, NO_LIST, .is_made = true,
+        .rows = HRF_ROWS_LAST),
+    ROW(WHERE, "Where", OTHER, WHOLE, WHOLE, 3, 3, 1, 0, 0, NO_LIST, INPUTS(INDEX),
+        .rows = HRF_ROWS_POINT),
+    ROW(SELECT_MAX, "SelectMax", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, .is_made = true,
+        .rows = HRF_ROWS_SELECT, .sizes = HRF_SIZE_FIXED, .joining = HRF_JOIN_SELECT_MAX),
+    ROW(TOP_K, "TopK", OTHER, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(top_k), .is_made = true,
+        .sizes = HRF_SIZE_FIXED),
     ROW(PERFORMER, "PerformerAttention", ATTENTION, WHOLE, WHOLE, 4, 4, 1, 0, 0, LIST(performer),
-        .precision = HRF_PRECISION_FLOAT),
+        .precision = HRF_PRECISION_FLOAT, .sizes = HRF_SIZE_STAYS),
     ROW(PERFORMER_MAX, "PerformerMax", ATTENTION, SUM, WHOLE, 2, 2, 1, 0, 0, LIST(performer),
         .precision = HRF_PRECISION_FLOAT, INPUTS(DATA, WEIGHTS), .is_made = true),
     ROW(PERFORMER_STATE, "PerformerState", ATTENTION, SUM, WHOLE, 3, 4, 1, 0, 0, LIST(performer),
@@ -370,7 +386,7 @@ static const struct hrf_op_info table[] = {
         .precision = HRF_PRECISION_FLOAT, INPUTS(DATA, PARAMETER, WEIGHTS), .is_made = true),
     ROW(CONSTANT, "Constant", KNOWN, WHOLE, WHOLE, 0, 0, 1, 0, 0, NO_LIST),
     ROW(SHAPE, "Shape", KNOWN, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(shape)),
-    ROW(CAST, "Cast", CONVERT, POINT, EACH, 1, 1, 1, 0, 0, LIST(cast)),
+    ROW(CAST, "Cast", CONVERT, POINT, EACH, 1, 1, 1, 0, 0, LIST(cast), .rows = HRF_ROWS_POINT),
     ROW(CONSTANT_OF_SHAPE, "ConstantOfShape", KNOWN, WHOLE, WHOLE, 1, 1, 1, 0, 0,
         LIST(constant_of_shape), INPUTS(KNOWN)),
     ROW(EQUAL, "Equal", KNOWN, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST),
@@ -432,6 +448,23 @@ enum hrf_precision_rule hrf_op_precision(enum hrf_op op)
 {
     const struct hrf_op_info *info = hrf_op_info(op);
     return info->precision != 0 ? info->precision : classes[info->op_class].precision;
+}
+
+enum hrf_row_rule hrf_op_rows(enum hrf_op op)
+{
+    const struct hrf_op_info *info = hrf_op_info(op);
+    return info->rows != 0 ? info->rows : classes[info->op_class].rows;
+}
+
+enum hrf_size_rule hrf_op_sizes(enum hrf_op op)
+{
+    const struct hrf_op_info *info = hrf_op_info(op);
+    return info->sizes != 0 ? info->sizes : classes[info->op_class].sizes;
+}
+
+bool hrf_op_is_linear(enum hrf_op op, int32_t input)
+{
+    return input < 32 && (hrf_op_info(op)->linear & BIT(input)) != 0;
 }
 
 const char *hrf_op_name(enum hrf_op op)

@@ -61,6 +61,54 @@ enum hrf_token_rule {
     HRF_N_TOKEN_RULES
 };
 
+/* Which rows of its inputs a row of the output is made of, in a network that is computed on some
+ * rows of a bag, [N][D], at a time; each kind is a rule of engine/run/row_rules.c. */
+enum hrf_row_rule {
+    HRF_ROWS_WHOLE = 1, /* of all rows */
+    HRF_ROWS_POINT,     /* of the same rows, of inputs that broadcast */
+    HRF_ROWS_VIEW,      /* of the same rows, if they are an axis of the output, too */
+    HRF_ROWS_TRANSPOSE, /* of the same rows, which become another axis */
+    HRF_ROWS_REDUCE,    /* of the same rows, or what blocks of them are joined to */
+    HRF_ROWS_PRODUCT,   /* of the same rows or columns, or the sum over blocks of them */
+    HRF_ROWS_SOFTMAX,   /* of the same rows, or weights of the rows */
+    HRF_ROWS_AXIS,      /* of the same rows, if `axis` is another axis */
+    HRF_ROWS_LATER,     /* of the same rows, if `axis` comes after them */
+    HRF_ROWS_CHANNELS,  /* of the same rows, if they are not axis 1 */
+    HRF_ROWS_LAST,      /* of the same rows, if they are not the last axis */
+    HRF_ROWS_SLICE,     /* of the same rows, if it cuts other axes */
+    HRF_ROWS_CONCAT,    /* of the same rows, if it joins along another axis */
+    HRF_ROWS_SELECT,    /* of the rows of the greatest scores */
+    HRF_N_ROW_RULES
+};
+
+/* How results of several blocks of rows make the result of all rows. */
+enum hrf_joining {
+    HRF_JOIN_NONE, /* they do not */
+    HRF_JOIN_SUM,
+    HRF_JOIN_MEAN, /* weighted by the numbers of rows */
+    HRF_JOIN_MAX,
+    HRF_JOIN_MIN,
+    HRF_JOIN_LOG_SUM_EXP,
+    HRF_JOIN_SOFTMAX,    /* a sum that is linear in the weights of a softmax over the rows */
+    HRF_JOIN_SELECT_MAX, /* SELECT_MAX's rows: those of the block with the greatest score */
+    HRF_N_JOININGS
+};
+
+/* For which rows and columns an operator computes the same function, other than those that the
+ * model's file fixes; each kind is a rule of engine/ir/fixed_input.c. An axis is open if its length
+ * follows the rows or columns of the input. */
+enum hrf_size_rule {
+    HRF_SIZE_FIXED = 1, /* not known: it counts as made for the file's size */
+    HRF_SIZE_STAYS,     /* any: every open axis is one of the output, counted from the last */
+    HRF_SIZE_WINDOW,    /* any, unless a fixed size explains its windows or pads */
+    HRF_SIZE_ANY,       /* any: an axis may move, or vanish in a mean or extreme of what is there */
+    HRF_SIZE_VIEW,      /* any, if an open axis is not cut at a number */
+    HRF_SIZE_SLICE,     /* any, if all of an open axis is taken, or every step-th of it */
+    HRF_SIZE_PRODUCT,   /* any, if the sums are not along an open axis */
+    HRF_SIZE_UNMET,     /* it does not occur where shapes depend on the input */
+    HRF_N_SIZE_RULES
+};
+
 /* What lowering to 16 or 8 bits (engine/passes/lower.h) does with an operator. One that follows
  * computes in fewer bits if all of its inputs that come at run time are in fewer bits. */
 enum hrf_precision_rule {
@@ -131,7 +179,11 @@ struct hrf_op_info {
      * what the class says; read hrf_op_may_overwrite(). */
     uint32_t in_place;
     enum hrf_precision_rule precision; /* 0: that of the class; read hrf_op_precision() */
-    enum hrf_activation activation;    /* what it becomes when it is fused into another operator */
+    enum hrf_row_rule rows;            /* the same; read hrf_op_rows() */
+    enum hrf_size_rule sizes;          /* the same; read hrf_op_sizes() */
+    enum hrf_joining joining;          /* where the rule of rows is REDUCE or SELECT */
+    uint32_t linear; /* bit k: the output is linear in input k; stated where rules of rows ask */
+    enum hrf_activation activation; /* what it becomes when it is fused into another operator */
     const struct hrf_attribute *attributes;
     int32_t n_attributes;
     /* Inputs from this index on stand for attributes (newer opsets): they must be constants, and
@@ -144,6 +196,9 @@ struct hrf_op_info {
 const struct hrf_op_info *hrf_op_info(enum hrf_op op);
 /* Where a row does not state one of these, the operator's class does. */
 enum hrf_precision_rule hrf_op_precision(enum hrf_op op);
+enum hrf_row_rule hrf_op_rows(enum hrf_op op);
+enum hrf_size_rule hrf_op_sizes(enum hrf_op op);
+bool hrf_op_is_linear(enum hrf_op op, int32_t input);
 enum hrf_input_role hrf_op_role(enum hrf_op op, int32_t input);
 /* True if the output may take the memory of that input, as far as the operator is concerned. */
 bool hrf_op_may_overwrite(enum hrf_op op, int32_t input);

@@ -1,8 +1,8 @@
-/* row_rules.c - follows the rows of the bag through the network, node by node (row_rules.h). */
+/* row_rules.c - follows the rows of the bag through the network, node by node (row_rules.h), with a
+ * rule for each kind in the operator table. */
 #include "engine/run/row_rules.h"
 
 #include "base/min_max.h"
-#include "engine/ir/op.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,25 +76,27 @@ static bool names(const struct hrf_attributes *a, int32_t axis)
     return false;
 }
 
-/* The output's axis of the rows of input 0, or of its branches, for operators of one input that
- * keep both; -1: the operator does something else with them. */
-static int32_t kept_axis(const struct walk *w, int32_t axis)
+/* The output's axis of an axis of input 0, for operators that keep both; -1: there is none. */
+typedef int32_t kept_axis(const struct walk *w, int32_t axis);
+
+static int32_t kept_in_view(const struct walk *w, int32_t axis)
 {
-    const struct hrf_attributes *a = &w->node->attributes;
-    const struct hrf_shape *from = shape_of(w, w->node->inputs[0]);
     const struct hrf_shape *to = shape_of(w, w->node->outputs[0]);
-    const struct hrf_row_layout l = hrf_row_layout_of(from, axis);
-    if (w->node->op == HRF_OP_TRANSPOSE) {
-        for (int32_t i = 0; i < a->n_axes; i++)
-            if (a->axes[i] == axis)
-                return i;
-        return -1;
-    }
-    for (int32_t i = 0; i < to->rank; i++) { /* views */
+    const struct hrf_row_layout l = hrf_row_layout_of(shape_of(w, w->node->inputs[0]), axis);
+    for (int32_t i = 0; i < to->rank; i++) {
         const struct hrf_row_layout m = hrf_row_layout_of(to, i);
         if (m.outer == l.outer && m.size == l.size && m.inner == l.inner)
             return i;
     }
+    return -1;
+}
+
+static int32_t kept_in_transpose(const struct walk *w, int32_t axis)
+{
+    const struct hrf_attributes *a = &w->node->attributes;
+    for (int32_t i = 0; i < a->n_axes; i++)
+        if (a->axes[i] == axis)
+            return i;
     return -1;
 }
 
@@ -106,19 +108,28 @@ static bool keep_branches(const struct walk *w, const struct hrf_row_value *from
     return from->branch < 0 || axis >= 0;
 }
 
-static bool is_rearranged(const struct walk *w)
+static bool is_rearranged(const struct walk *w, kept_axis *kept)
 {
     const struct hrf_row_value *x = input(w, 0);
-    w->out->axis = kept_axis(w, x->axis);
+    w->out->axis = kept(w, x->axis);
     return w->out->axis >= 0 &&
-           (x->softmax < 0 || keep_branches(w, x, x->branch < 0 ? -1 : kept_axis(w, x->branch)));
+           (x->softmax < 0 || keep_branches(w, x, x->branch < 0 ? -1 : kept(w, x->branch)));
+}
+
+static bool is_view(const struct walk *w)
+{
+    return is_rearranged(w, kept_in_view);
+}
+
+static bool is_transposed(const struct walk *w)
+{
+    return is_rearranged(w, kept_in_transpose);
 }
 
 /* Rows that meet the same rows, or what broadcasts over them. */
 static bool is_pointwise(const struct walk *w)
 {
     const int32_t rank = shape_of(w, w->node->outputs[0])->rank;
-    const enum hrf_op op = w->node->op;
     int32_t axis = -1;
     for (int32_t k = 0; k < w->node->n_inputs; k++) {
         const struct hrf_row_value *x = input(w, k);
@@ -130,7 +141,7 @@ static bool is_pointwise(const struct walk *w)
         axis = at;
         if (x->softmax < 0)
             continue;
-        if (w->out->softmax >= 0 || !(op == HRF_OP_MUL || (op == HRF_OP_DIV && k == 0)) ||
+        if (w->out->softmax >= 0 || !hrf_op_is_linear(w->node->op, k) ||
             !keep_branches(w, x, x->branch + rank - rank_of(w, k)))
             return false;
     }
@@ -161,15 +172,7 @@ static bool join(const struct walk *w, enum hrf_joining how, int32_t scores)
 
 static bool is_reduction(const struct walk *w)
 {
-    static const int8_t joinings[HRF_N_OPS] = {
-        [HRF_OP_REDUCE_SUM] = 1 + HRF_JOIN_SUM,
-        [HRF_OP_REDUCE_L1] = 1 + HRF_JOIN_SUM,
-        [HRF_OP_REDUCE_SUM_SQUARE] = 1 + HRF_JOIN_SUM,
-        [HRF_OP_REDUCE_MEAN] = 1 + HRF_JOIN_MEAN,
-        [HRF_OP_REDUCE_MAX] = 1 + HRF_JOIN_MAX,
-        [HRF_OP_REDUCE_MIN] = 1 + HRF_JOIN_MIN,
-        [HRF_OP_REDUCE_LOG_SUM_EXP] = 1 + HRF_JOIN_LOG_SUM_EXP
-    };
+    const enum hrf_joining joining = hrf_op_info(w->node->op)->joining;
     const struct hrf_attributes *a = &w->node->attributes;
     const struct hrf_row_value *x = input(w, 0);
     if (!names(a, x->axis)) {
@@ -177,9 +180,9 @@ static bool is_reduction(const struct walk *w)
         return x->softmax < 0;
     }
     if (x->softmax < 0)
-        return joinings[w->node->op] > 0 &&
-               join(w, (enum hrf_joining)(joinings[w->node->op] - 1), -1);
-    return w->node->op == HRF_OP_REDUCE_SUM && (x->branch < 0 || !names(a, x->branch)) &&
+        return joining != HRF_JOIN_NONE && join(w, joining, -1);
+    return joining == HRF_JOIN_SUM && hrf_op_is_linear(w->node->op, 0) &&
+           (x->branch < 0 || !names(a, x->branch)) &&
            keep_branches(w, x, x->branch < 0 ? -1 : axis_after_reduction(a, x->branch)) &&
            join(w, HRF_JOIN_SOFTMAX, -1);
 }
@@ -190,12 +193,10 @@ static bool is_product(const struct walk *w)
 {
     const struct hrf_attributes *at = &w->node->attributes;
     const struct hrf_row_value *a = input(w, 0), *b = input(w, 1);
-    const bool is_gemm = w->node->op == HRF_OP_GEMM;
-    const bool transposed_a = is_gemm && at->gemm.transpose_a,
-               transposed_b = is_gemm && at->gemm.transpose_b;
+    const bool transposed_a = at->gemm.transpose_a, transposed_b = at->gemm.transpose_b;
     const int32_t rank_a = rank_of(w, 0), rank_b = rank_of(w, 1);
     const int32_t rank = shape_of(w, w->node->outputs[0])->rank;
-    if (rank_a < 2 || rank_b < 2 || (is_gemm && input(w, 2)->axis >= 0))
+    if (rank_a < 2 || rank_b < 2 || input(w, 2)->axis >= 0)
         return false;
     const int32_t row_a = rank_a - (transposed_a ? 1 : 2), sum_a = rank_a - (transposed_a ? 2 : 1);
     const int32_t sum_b = rank_b - (transposed_b ? 1 : 2),
@@ -217,32 +218,6 @@ static bool is_product(const struct walk *w)
     return (is_rows ? a->axis == row_a : b->axis == column_b) && a->softmax < 0 && b->softmax < 0;
 }
 
-static bool is_softmax(const struct walk *w)
-{
-    struct hrf_row_rules *r = w->rules;
-    const struct hrf_row_value *x = input(w, 0);
-    const struct hrf_shape *shape = shape_of(w, w->node->inputs[0]);
-    int64_t n_branches = 1;
-    w->out->axis = x->axis;
-    if (w->node->attributes.axis != x->axis)
-        return x->softmax < 0;
-    if (w->node->op != HRF_OP_SOFTMAX || x->softmax >= 0 || shape->rank > 3 ||
-        r->probe->values[w->node->inputs[0]].dtype != HRF_F32 ||
-        r->probe->values[w->node->inputs[0]].producer < 0)
-        return false;
-    for (int32_t i = 0; i < shape->rank; i++)
-        if (i != x->axis && shape->dims[i] != 1) {
-            if (n_branches > 1)
-                return false;
-            n_branches = shape->dims[i];
-            w->out->branch = i;
-        }
-    w->out->softmax = r->n_softmaxes;
-    r->softmaxes[r->n_softmaxes++] = (struct hrf_row_softmax){ w->node->inputs[0], w->out->level,
-                                                               n_branches };
-    return true;
-}
-
 /* Operators whose first input alone has rows, which the output keeps where they are: true if the
  * node does not work along them. */
 static bool keeps_rows(const struct walk *w)
@@ -254,12 +229,17 @@ static bool keeps_rows(const struct walk *w)
     return w->out->axis >= 0;
 }
 
+static bool is_over_another_axis(const struct walk *w)
+{
+    return keeps_rows(w) && w->node->attributes.axis != w->out->axis;
+}
+
 static bool is_over_later_axes(const struct walk *w)
 {
     return keeps_rows(w) && w->node->attributes.axis > w->out->axis;
 }
 
-static bool is_batch_norm(const struct walk *w)
+static bool is_over_channels(const struct walk *w)
 {
     return keeps_rows(w) && w->out->axis != 1;
 }
@@ -284,43 +264,57 @@ static bool is_concat(const struct walk *w)
     return w->node->attributes.axis != w->out->axis;
 }
 
+/* Over another axis, or weights of the rows. */
+static bool is_softmax(const struct walk *w)
+{
+    struct hrf_row_rules *r = w->rules;
+    const struct hrf_row_value *x = input(w, 0);
+    const struct hrf_shape *shape = shape_of(w, w->node->inputs[0]);
+    int64_t n_branches = 1;
+    if (w->node->attributes.axis != x->axis)
+        return is_over_another_axis(w);
+    w->out->axis = x->axis;
+    if (x->softmax >= 0 || shape->rank > 3 ||
+        r->probe->values[w->node->inputs[0]].dtype != HRF_F32 ||
+        r->probe->values[w->node->inputs[0]].producer < 0)
+        return false;
+    for (int32_t i = 0; i < shape->rank; i++)
+        if (i != x->axis && shape->dims[i] != 1) {
+            if (n_branches > 1)
+                return false;
+            n_branches = shape->dims[i];
+            w->out->branch = i;
+        }
+    w->out->softmax = r->n_softmaxes;
+    r->softmaxes[r->n_softmaxes++] = (struct hrf_row_softmax){ w->node->inputs[0], w->out->level,
+                                                               n_branches };
+    return true;
+}
+
 static bool is_selection(const struct walk *w)
 {
     const int32_t scores = w->node->inputs[1];
     return input(w, 0)->axis == 0 && input(w, 1)->axis == 0 && input(w, 0)->softmax < 0 &&
            input(w, 1)->softmax < 0 && w->rules->probe->values[scores].producer >= 0 &&
-           join(w, HRF_JOIN_SELECT_MAX, scores);
+           join(w, hrf_op_info(w->node->op)->joining, scores);
 }
 
 typedef bool row_rule(const struct walk *w);
-static row_rule *const class_rules[HRF_N_CLASSES] = { [HRF_CLASS_UNARY] = is_pointwise,
-                                                      [HRF_CLASS_BINARY] = is_pointwise,
-                                                      [HRF_CLASS_VIEW] = is_rearranged,
-                                                      [HRF_CLASS_REDUCE] = is_reduction };
-/* Of operators that their class does not speak for. One that neither names needs all rows. */
-static row_rule *const rules[HRF_N_OPS] = { [HRF_OP_TRANSPOSE] = is_rearranged,
-                                            [HRF_OP_CAST] = is_pointwise,
-                                            [HRF_OP_WHERE] = is_pointwise,
-                                            [HRF_OP_GEMM] = is_product,
-                                            [HRF_OP_MATMUL] = is_product,
-                                            [HRF_OP_SOFTMAX] = is_softmax,
-                                            [HRF_OP_LOG_SOFTMAX] = is_softmax,
-                                            [HRF_OP_SELECT_MAX] = is_selection,
-                                            [HRF_OP_LAYER_NORM] = is_over_later_axes,
-                                            [HRF_OP_RMS_NORM] = is_over_later_axes,
-                                            [HRF_OP_GATHER] = is_over_later_axes,
-                                            [HRF_OP_BATCH_NORM] = is_batch_norm,
-                                            [HRF_OP_SWIGLU] = is_over_last_axis,
-                                            [HRF_OP_SLICE] = is_slice,
-                                            [HRF_OP_CONCAT] = is_concat };
-
-static bool follow(const struct walk *w)
-{
-    row_rule *const rule = rules[w->node->op] != NULL
-                               ? rules[w->node->op]
-                               : class_rules[hrf_op_info(w->node->op)->op_class];
-    return rule != NULL && rule(w);
-}
+static row_rule *const rules[HRF_N_ROW_RULES] = {
+    [HRF_ROWS_POINT] = is_pointwise,
+    [HRF_ROWS_VIEW] = is_view,
+    [HRF_ROWS_TRANSPOSE] = is_transposed,
+    [HRF_ROWS_REDUCE] = is_reduction,
+    [HRF_ROWS_PRODUCT] = is_product,
+    [HRF_ROWS_SOFTMAX] = is_softmax,
+    [HRF_ROWS_AXIS] = is_over_another_axis,
+    [HRF_ROWS_LATER] = is_over_later_axes,
+    [HRF_ROWS_CHANNELS] = is_over_channels,
+    [HRF_ROWS_LAST] = is_over_last_axis,
+    [HRF_ROWS_SLICE] = is_slice,
+    [HRF_ROWS_CONCAT] = is_concat,
+    [HRF_ROWS_SELECT] = is_selection,
+};
 
 /* ---- the network ---- */
 
@@ -372,7 +366,8 @@ static bool walk_node(struct hrf_row_rules *r, const struct hrf_graph *other,
         has_rows = has_rows || x->axis >= 0;
         out->level = (int32_t)hrf_max(out->level, x->level);
     }
-    if (has_rows && !follow(&w))
+    row_rule *const rule = rules[hrf_op_rows(node->op)];
+    if (has_rows && (rule == NULL || !rule(&w)))
         return false;
     return is_like && out->axis == found.axis; /* the rule and the shapes say the same */
 }

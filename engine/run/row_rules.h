@@ -10,17 +10,7 @@
 #ifndef HRF_ENGINE_RUN_ROW_RULES_H
 #define HRF_ENGINE_RUN_ROW_RULES_H
 
-#include "engine/ir/graph.h"
-
-enum hrf_joining {
-    HRF_JOIN_SUM,
-    HRF_JOIN_MEAN, /* weighted by the numbers of rows */
-    HRF_JOIN_MAX,
-    HRF_JOIN_MIN,
-    HRF_JOIN_LOG_SUM_EXP,
-    HRF_JOIN_SOFTMAX,   /* a sum that is linear in the weights of a softmax over the rows */
-    HRF_JOIN_SELECT_MAX /* SELECT_MAX's rows: those of the block with the greatest score */
-};
+#include "engine/ir/op.h"
 
 /* What is known of a value of the network, by its index. */
 struct hrf_row_value {

@@ -96,6 +96,9 @@ static void every_operator_says_what_its_regions_are(void **state)
         assert_in_range(row->op_class, HRF_CLASS_UNARY, HRF_N_CLASSES - 1); /* 0: not stated */
         assert_in_range(row->tokens, HRF_TOKENS_WHOLE, HRF_N_TOKEN_RULES - 1);
         assert_in_range(hrf_op_precision(row->op), HRF_PRECISION_FLOAT, HRF_N_PRECISION_RULES - 1);
+        assert_in_range(hrf_op_rows(row->op), HRF_ROWS_WHOLE, HRF_N_ROW_RULES - 1);
+        assert_in_range(hrf_op_sizes(row->op), HRF_SIZE_FIXED, HRF_N_SIZE_RULES - 1);
+        assert_in_range(row->joining, HRF_JOIN_NONE, HRF_N_JOININGS - 1);
         assert_true(row->n_roles <= row->max_inputs);
         if (region < HRF_REGION_WHOLE || region >= HRF_N_REGIONS)
             fail_msg("%s states no region (engine/ir/op.c)", hrf_op_name((enum hrf_op)op));

@@ -250,6 +250,27 @@ static int32_t make_top_patches(struct build *b, int32_t x, int32_t *n, int32_t 
     return outputs[(*n)++] = scores;
 }
 
+/* Operators that work along the columns and keep the rows where they are. */
+static int32_t make_columns(struct build *b, int32_t x, int32_t *n, int32_t *outputs)
+{
+    static const int64_t chosen[] = { 7, 0, 7, 3 };
+    const int32_t h = linear(b, x, WIDTH, HIDDEN);
+    const int32_t norm[] = { h, build_constant(b, SHAPE(HIDDEN), 0.5, 1.5) };
+    const int32_t gather[] = { h, build_integers(b, 4, chosen) };
+    const struct hrf_attributes slice = hrf_attributes_slice(1, 2, 6);
+    struct hrf_attributes a = hrf_attributes_default();
+    a.axis = 1;
+    const int32_t parts[] = { build_node(b, HRF_OP_LAYER_NORM, norm, 2, &a),
+                              build_node(b, HRF_OP_LOG_SOFTMAX, &h, 1, &a),
+                              build_node(b, HRF_OP_GATHER, gather, 2, &a),
+                              build_node(b, HRF_OP_SLICE, &h, 1, &slice),
+                              build_unary(b, HRF_OP_SWIGLU, h),
+                              build_batch_norm(b, h, HIDDEN) };
+    const int32_t y = build_node(b, HRF_OP_CONCAT, parts, sizeof parts / sizeof parts[0], &a);
+    outputs[(*n)++] = along(b, HRF_OP_REDUCE_MEAN, y, 0, true);
+    return outputs[(*n)++] = y;
+}
+
 /* A pass for the mean, one for the deviation, one for what is computed of both. */
 static int32_t make_levels(struct build *b, int32_t x, int32_t *n, int32_t *outputs)
 {
@@ -315,6 +336,7 @@ static const struct {
     { "batch", make_batch, 3, NULL },
     { "pools", make_pools, 2, NULL },
     { "top patches", make_top_patches, 2, NULL },
+    { "columns", make_columns, 2, NULL },
     { "levels", make_levels, 2, NULL },
     { "attention", make_attention, 2, "(MatMul) needs all embeddings at once" },
     { "count", make_count, 2, "(Div) needs all embeddings at once" },
@@ -334,15 +356,21 @@ static struct hrf_graph *make_network(size_t i)
     return b.graph;
 }
 
+/* Each rule of the operator table is met. */
 static void others_are_what_the_whole_bag_gives(void **state)
 {
     (void)state;
+    bool is_met[HRF_N_ROW_RULES] = { [HRF_ROWS_WHOLE] = true };
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
         struct hrf_graph *graph = make_network(i);
+        for (int32_t k = 0; k < graph->n_nodes && networks[i].why_not == NULL; k++)
+            is_met[hrf_op_rows(graph->nodes[k].op)] = true;
         if (networks[i].why_not == NULL)
             compare_sizes(graph, WIDTH, networks[i].name);
         hrf_graph_destroy(graph);
     }
+    for (int rule = HRF_ROWS_WHOLE; rule < HRF_N_ROW_RULES; rule++)
+        assert_true(is_met[rule]);
 }
 
 static void what_needs_all_rows_is_named(void **state)
