@@ -1,7 +1,7 @@
-/* formulas.h - functions of one number (engine/ir/graph.h), once for the CPU, which computes
- * them in double, and for CUDA, which computes them in float: both include it where exp() and the
- * others are functions of the type of x, and clip(x, low, high) too. Those that are activations
- * (Relu, LeakyRelu, Clip) are not here: every back end has them in its epilogue.
+/* formulas.h - functions of one number (engine/ir/graph.h) and of two, once for the CPU, which
+ * computes them in double, and for CUDA, which computes them in float: both include it where exp()
+ * and the others are functions of the type of x, and clip(x, low, high) too. Those that are
+ * activations (Relu, LeakyRelu, Clip) are not here: every back end has them in its epilogue.
  */
 #ifndef HRF_ENGINE_BACKEND_FORMULAS_H
 #define HRF_ENGINE_BACKEND_FORMULAS_H
@@ -36,10 +36,24 @@
     F(MISH, x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))))                                  \
     F(ROUND, rint(x))                                                                              \
     F(SIGN, x > 0 ? 1 : x < 0 ? -1 : x)
+
+/* Where a or b is a NaN, the larger and the smaller are one. */
+#define HRF_BINARY_FORMULAS(F)                                                                     \
+    F(ADD, a + b)                                                                                  \
+    F(SUB, a - b)                                                                                  \
+    F(MUL, a * b)                                                                                  \
+    F(DIV, a / b)                                                                                  \
+    F(POW, pow(a, b))                                                                              \
+    F(MAX, a > b || a != a ? a : b)                                                                \
+    F(MIN, a < b || a != a ? a : b)                                                                \
+    F(PRELU, a < 0 ? a * b : a)
 /* clang-format on */
 
 #define HRF_COUNT_FORMULA(OP, FORMULA) +1
-enum { HRF_N_FORMULAS = HRF_FORMULAS(HRF_COUNT_FORMULA) };
+enum {
+    HRF_N_FORMULAS = HRF_FORMULAS(HRF_COUNT_FORMULA),
+    HRF_N_BINARY_FORMULAS = HRF_BINARY_FORMULAS(HRF_COUNT_FORMULA)
+};
 #undef HRF_COUNT_FORMULA
 
 #endif

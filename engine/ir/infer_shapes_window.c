@@ -1,5 +1,6 @@
 /* infer_shapes_window.c - shape inference for operators with a window: convolution and pooling. */
 #include "engine/ir/infer_shapes_private.h"
+#include "engine/ir/op.h"
 
 #include <stdint.h>
 
@@ -196,7 +197,9 @@ enum hrf_status hrf_infer_pool(struct hrf_inference *in)
 {
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
     const struct hrf_window *w = &in->node->attributes.window;
-    in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], x->dims[1] } };
+    in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], x->dims[1], 1, 1 } };
+    if (!HRF_OP_HAS(in->node->op, window.kernel)) /* of the whole image */
+        return HRF_OK;
     HRF_TRY(slide_window(in, x));
     /* A pooling window that covers padding only has no maximum and no mean. */
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
@@ -206,13 +209,5 @@ enum hrf_status hrf_infer_pool(struct hrf_inference *in)
                                   (long long)w->pad_begin[i], (long long)w->pad_end[i],
                                   axis_name[i], (long long)extent);
     }
-    return HRF_OK;
-}
-
-enum hrf_status hrf_infer_global_pool(struct hrf_inference *in)
-{
-    in->shape = hrf_infer_input(in, 0)->shape;
-    in->shape.dims[2] = 1;
-    in->shape.dims[3] = 1;
     return HRF_OK;
 }

@@ -4,6 +4,7 @@
  * more memory than 16-bit floats save, and leave the caches. */
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
+#include "engine/ir/op.h"
 
 #include <string.h>
 
@@ -117,19 +118,9 @@ static void destroy(struct hrf_kernel *base)
 /* Each image's result depends on that image and the constants alone. */
 static bool works_by_image(enum hrf_op op)
 {
-    switch (op) {
-    case HRF_OP_CONV:
-    case HRF_OP_CONV_TRANSPOSE:
-    case HRF_OP_BATCH_NORM:
-    case HRF_OP_ADD:
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-        return true;
-    default:
-        return hrf_op_is_unary(op);
-    }
+    const enum hrf_region region = hrf_op_info(op)->region;
+    return region == HRF_REGION_POINT || region == HRF_REGION_WINDOW ||
+           region == HRF_REGION_SPREAD || region == HRF_REGION_SUM;
 }
 
 static bool is_image(const struct hrf_value *value, int64_t n_images)
@@ -142,7 +133,6 @@ static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_no
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     const int64_t n_images = y->shape.rank > 0 ? y->shape.dims[0] : 1;
-    const bool adds = node->op == HRF_OP_ADD;
     int64_t n_floats = hrf_shape_count(&y->shape);
     if (!works_by_image(node->op) || !is_image(y, n_images))
         return n_images;
@@ -152,7 +142,7 @@ static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_no
         const struct hrf_value *x = &graph->values[node->inputs[i]];
         const bool is_constant = x->data != NULL;
         /* A constant image belongs to the batch as a whole. */
-        if (is_constant && (i == HRF_CONV_X || i == HRF_CONV_RESIDUAL || adds))
+        if (is_constant && hrf_op_role(node->op, i) == HRF_INPUT_DATA)
             return n_images;
         if (!is_constant && !is_image(x, n_images))
             return n_images;

@@ -50,17 +50,9 @@ struct hrf_k_walk {
 enum hrf_k_math {
     HRF_K_COPY, /* of a, converted to y's type; the same integers when scales agree */
 #define HRF_K_NAME(OP, FORMULA) HRF_K_##OP,
-    HRF_FORMULAS(HRF_K_NAME)
+    HRF_FORMULAS(HRF_K_NAME) HRF_BINARY_FORMULAS(HRF_K_NAME)
 #undef HRF_K_NAME
-        HRF_K_ADD, /* from here on of two */
-    HRF_K_SUB,
-    HRF_K_MUL,
-    HRF_K_DIV,
-    HRF_K_POW,
-    HRF_K_LARGER,
-    HRF_K_SMALLER,
-    HRF_K_PRELU, /* of x and a slope */
-    HRF_K_SWIGLU /* x / (1 + exp(-x)) times the other */
+        HRF_K_SWIGLU /* of two: x / (1 + exp(-x)) times the other */
 };
 struct hrf_k_function {
     enum hrf_k_math math;
@@ -137,7 +129,7 @@ struct hrf_k_window {
     int64_t kernel[2], stride[2], dilation[2], pad_begin[2], pad_end[2];
     int32_t count_include_pad; /* average: outside of the image counts, beyond the pads never */
 };
-enum hrf_k_pool { HRF_K_MAX, HRF_K_AVERAGE };
+enum hrf_k_pool { HRF_K_POOL_MAX, HRF_K_POOL_AVERAGE };
 cudaError_t hrf_k_pool_window(enum hrf_k_pool kind, struct hrf_k_array y, struct hrf_k_array x,
                               const struct hrf_k_window *window, cudaStream_t stream);
 /* y[n][c] over `pixels` pixels of x[n][pixels][c]: parts of them first, into the workspace. */

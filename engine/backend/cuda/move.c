@@ -1,5 +1,6 @@
 /* move.c - operators that only move numbers, as strided copies. */
 #include "engine/backend/cuda/cuda_private.h"
+#include "engine/ir/op.h"
 
 #include <string.h>
 
@@ -271,31 +272,16 @@ static cudaError_t launch_tile(const struct hrf_cuda_kernel *kernel,
 
 hrf_cuda_launch *hrf_cuda_move(enum hrf_op op)
 {
-    switch (op) {
-    case HRF_OP_EXPAND:
-        return launch_expand;
-    case HRF_OP_TILE:
-        return launch_tile;
-    case HRF_OP_CONCAT:
-        return launch_concat;
-    case HRF_OP_TRANSPOSE:
-        return launch_transpose;
-    case HRF_OP_SLICE:
-        return launch_slice;
-    case HRF_OP_GATHER:
-        return launch_gather;
-    case HRF_OP_PAD:
-        return launch_pad;
-    case HRF_OP_DEPTH_TO_SPACE:
-    case HRF_OP_SPACE_TO_DEPTH:
-        return launch_blocks;
-    case HRF_OP_FLATTEN:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-    case HRF_OP_IDENTITY:
-        return launch_reshape;
-    default:
-        return NULL;
-    }
+    static hrf_cuda_launch *const launches[HRF_N_OPS] = {
+        [HRF_OP_EXPAND] = launch_expand,
+        [HRF_OP_TILE] = launch_tile,
+        [HRF_OP_CONCAT] = launch_concat,
+        [HRF_OP_TRANSPOSE] = launch_transpose,
+        [HRF_OP_SLICE] = launch_slice,
+        [HRF_OP_GATHER] = launch_gather,
+        [HRF_OP_PAD] = launch_pad,
+        [HRF_OP_DEPTH_TO_SPACE] = launch_blocks,
+        [HRF_OP_SPACE_TO_DEPTH] = launch_blocks,
+    };
+    return hrf_op_info(op)->op_class == HRF_CLASS_VIEW ? launch_reshape : launches[op];
 }

@@ -8,44 +8,30 @@ DEVICE float clip(float v, float low, float high)
     return v < low ? low : v > high ? high : v;
 }
 
-DEVICE float of_two(hrf_k_math math, float a, float b)
-{
-    switch (math) {
-    case HRF_K_ADD:
-        return a + b;
-    case HRF_K_SUB:
-        return a - b;
-    case HRF_K_MUL:
-        return a * b;
-    case HRF_K_DIV:
-        return a / b;
-    case HRF_K_POW:
-        return powf(a, b);
-    case HRF_K_LARGER:
-        return a > b ? a : b;
-    case HRF_K_SMALLER:
-        return a < b ? a : b;
-    case HRF_K_SWIGLU:
-        return swiglu(a, b);
-    default: /* PRELU */
-        return a < 0 ? a * b : a;
-    }
-}
-
 /* exp() and the others are those of float: C++ chooses them by their argument. */
-DEVICE float of_one(const hrf_k_function &f, float x)
-{
-    const float alpha = f.alpha, beta = f.beta;
 #define CASE(OP, FORMULA)                                                                          \
     case HRF_K_##OP:                                                                               \
         return FORMULA;
+
+DEVICE float of_two(hrf_k_math math, float a, float b)
+{
+    switch (math) {
+        HRF_BINARY_FORMULAS(CASE)
+    default: /* SWIGLU */
+        return swiglu(a, b);
+    }
+}
+
+DEVICE float of_one(const hrf_k_function &f, float x)
+{
+    const float alpha = f.alpha, beta = f.beta;
     switch (f.math) {
         HRF_FORMULAS(CASE)
     default: /* COPY */
         return x;
     }
-#undef CASE
 }
+#undef CASE
 
 KERNEL pointwise(hrf_k_function function, hrf_k_array y, hrf_k_array a, hrf_k_array b,
                  hrf_k_walk walk, hrf_k_epilogue epilogue, int64_t n)

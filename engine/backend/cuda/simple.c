@@ -59,16 +59,8 @@ static const struct hrf_k_epilogue nothing = { .activation = HRF_K_NONE };
 #define MATH(OP, FORMULA) [HRF_OP_##OP] = HRF_K_##OP,
 static enum hrf_k_math math_of(enum hrf_op op)
 {
-    static const enum hrf_k_math maths[HRF_N_OPS] = {
-        HRF_FORMULAS(MATH)[HRF_OP_ADD] = HRF_K_ADD,
-        [HRF_OP_SUB] = HRF_K_SUB,
-        [HRF_OP_MUL] = HRF_K_MUL,
-        [HRF_OP_DIV] = HRF_K_DIV,
-        [HRF_OP_POW] = HRF_K_POW,
-        [HRF_OP_MAX] = HRF_K_LARGER,
-        [HRF_OP_MIN] = HRF_K_SMALLER,
-        [HRF_OP_PRELU] = HRF_K_PRELU,
-    };
+    static const enum hrf_k_math maths[HRF_N_OPS] = { HRF_FORMULAS(MATH)
+                                                          HRF_BINARY_FORMULAS(MATH) };
     return maths[op]; /* COPY for those that are an activation, or a change of type */
 }
 
@@ -307,7 +299,7 @@ static cudaError_t launch_pool(const struct hrf_cuda_kernel *kernel,
     const struct hrf_spec *spec = kernel->spec;
     const struct hrf_k_window window = hrf_cuda_window(&spec->inputs[0].shape, &spec->output.shape,
                                                        &spec->attributes.window);
-    return hrf_k_pool_window(spec->op == HRF_OP_MAX_POOL ? HRF_K_MAX : HRF_K_AVERAGE,
+    return hrf_k_pool_window(spec->op == HRF_OP_MAX_POOL ? HRF_K_POOL_MAX : HRF_K_POOL_AVERAGE,
                              hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
                              &window, stream_of(kernel));
 }
@@ -316,10 +308,10 @@ static cudaError_t launch_global_pool(const struct hrf_cuda_kernel *kernel,
                                       const struct hrf_kernel_call *call)
 {
     const struct hrf_shape *in = &kernel->spec->inputs[0].shape;
-    return hrf_k_pool_global(kernel->spec->op == HRF_OP_GLOBAL_MAX_POOL ? HRF_K_MAX : HRF_K_AVERAGE,
-                             hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
-                             in->dims[0], in->dims[2] * in->dims[3], in->dims[1], call->workspace,
-                             stream_of(kernel));
+    return hrf_k_pool_global(
+        kernel->spec->op == HRF_OP_GLOBAL_MAX_POOL ? HRF_K_POOL_MAX : HRF_K_POOL_AVERAGE,
+        hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0), in->dims[0],
+        in->dims[2] * in->dims[3], in->dims[1], call->workspace, stream_of(kernel));
 }
 
 static cudaError_t launch_pool_sum(const struct hrf_cuda_kernel *kernel,
@@ -464,46 +456,30 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
         return has_math(op) ? launch_binary : NULL;
     if (hrf_op_is_reduction(op))
         return launch_reduction;
-    switch (op) {
-    case HRF_OP_CAST:
-    case HRF_OP_DEQUANTIZE:
-        return launch_unary;
-    case HRF_OP_QUANTIZE:
-        return launch_quantize;
-    case HRF_OP_BATCH_NORM:
-        return launch_batch_norm;
-    case HRF_OP_SOFTMAX:
-    case HRF_OP_LOG_SOFTMAX:
-        return launch_softmax;
-    case HRF_OP_LRN:
-        return launch_lrn;
-    case HRF_OP_LAYER_NORM:
-    case HRF_OP_RMS_NORM:
-    case HRF_OP_GROUP_NORM:
-        return hrf_cuda_launch_norm;
-    case HRF_OP_SWIGLU:
-        return launch_swiglu;
-    case HRF_OP_ATTENTION:
-    case HRF_OP_TOKEN_ATTENTION:
-    case HRF_OP_ATTENTION_PART:
-        return hrf_cuda_launch_attention;
-    case HRF_OP_RESIZE:
-        return launch_resize;
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_AVERAGE_POOL:
-        return launch_pool;
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-        return launch_global_pool;
-    case HRF_OP_POOL_SUM:
-        return launch_pool_sum;
-    case HRF_OP_POOL_FINISH:
-        return launch_pool_finish;
-    case HRF_OP_GEMM:
-        return launch_gemm;
-    case HRF_OP_MATMUL:
-        return launch_matmul;
-    default:
-        return NULL;
-    }
+    static hrf_cuda_launch *const launches[HRF_N_OPS] = {
+        [HRF_OP_CAST] = launch_unary,
+        [HRF_OP_DEQUANTIZE] = launch_unary,
+        [HRF_OP_QUANTIZE] = launch_quantize,
+        [HRF_OP_BATCH_NORM] = launch_batch_norm,
+        [HRF_OP_SOFTMAX] = launch_softmax,
+        [HRF_OP_LOG_SOFTMAX] = launch_softmax,
+        [HRF_OP_LRN] = launch_lrn,
+        [HRF_OP_LAYER_NORM] = hrf_cuda_launch_norm,
+        [HRF_OP_RMS_NORM] = hrf_cuda_launch_norm,
+        [HRF_OP_GROUP_NORM] = hrf_cuda_launch_norm,
+        [HRF_OP_SWIGLU] = launch_swiglu,
+        [HRF_OP_ATTENTION] = hrf_cuda_launch_attention,
+        [HRF_OP_TOKEN_ATTENTION] = hrf_cuda_launch_attention,
+        [HRF_OP_ATTENTION_PART] = hrf_cuda_launch_attention,
+        [HRF_OP_RESIZE] = launch_resize,
+        [HRF_OP_MAX_POOL] = launch_pool,
+        [HRF_OP_AVERAGE_POOL] = launch_pool,
+        [HRF_OP_GLOBAL_AVERAGE_POOL] = launch_global_pool,
+        [HRF_OP_GLOBAL_MAX_POOL] = launch_global_pool,
+        [HRF_OP_POOL_SUM] = launch_pool_sum,
+        [HRF_OP_POOL_FINISH] = launch_pool_finish,
+        [HRF_OP_GEMM] = launch_gemm,
+        [HRF_OP_MATMUL] = launch_matmul,
+    };
+    return launches[op];
 }

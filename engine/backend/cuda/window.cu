@@ -50,7 +50,7 @@ DEVICE void take(pooled &p, const hrf_k_array &x, int64_t at)
 DEVICE void give(const pooled &p, hrf_k_pool kind, const hrf_k_array &y, const hrf_k_array &x,
                  int64_t at)
 {
-    if (kind == HRF_K_MAX)
+    if (kind == HRF_K_POOL_MAX)
         store(y, at, p.most);
     else if (p.count == 0)
         store(y, at, 0.0f);
@@ -157,7 +157,7 @@ cudaError_t hrf_k_pool_window(enum hrf_k_pool kind, struct hrf_k_array y, struct
     const int64_t n = window->n * window->out_rows * window->out_columns * window->channels;
     if (n == 0)
         return cudaSuccess;
-    if (kind == HRF_K_MAX && same_form(y, x) && has_packs(y, x, window->channels))
+    if (kind == HRF_K_POOL_MAX && same_form(y, x) && has_packs(y, x, window->channels))
         return pool_max_packs(y, x, *window, stream);
     return LAUNCH(pool_window, n, stream, kind, y, x, *window, n);
 }
@@ -196,7 +196,7 @@ static pool_shape pool_shape_of(int64_t pixels, int64_t channels)
 
 DEVICE double joined(hrf_k_pool kind, double a, double b)
 {
-    if (kind == HRF_K_AVERAGE)
+    if (kind == HRF_K_POOL_AVERAGE)
         return a + b;
     return b > a || b != b ? b : a;
 }
@@ -209,7 +209,7 @@ KERNEL pool_parts(hrf_k_pool kind, double *parts, hrf_k_array x, pool_shape s, i
         const int64_t image = i / s.channels / s.parts;
         const int64_t first = part * s.part;
         const int64_t end = first + s.part < s.pixels ? first + s.part : s.pixels;
-        double sum = kind == HRF_K_AVERAGE ? 0 : -(double)INFINITY;
+        double sum = kind == HRF_K_POOL_AVERAGE ? 0 : -(double)INFINITY;
         for (int64_t p = first; p < end; p++) {
             const int64_t at = (image * s.pixels + p) * s.channels + c;
             sum = joined(kind, sum,
@@ -237,7 +237,7 @@ KERNEL pool_global(hrf_k_pool kind, hrf_k_array y, hrf_k_array x, const double *
         const double sum = join_parts(kind, parts, s, i);
         pooled p = { sum, (float)sum, 0, s.pixels };
         if (is_integer(x)) {
-            p.integers = kind == HRF_K_AVERAGE ? (int64_t)sum : 0;
+            p.integers = kind == HRF_K_POOL_AVERAGE ? (int64_t)sum : 0;
             p.most = (float)sum * x.scale;
         }
         give(p, kind, y, x, i);
@@ -248,7 +248,7 @@ KERNEL pool_sum(void *y, hrf_k_array x, const double *parts, pool_shape s, int64
 {
     FOR_EACH(i, n)
     {
-        const double sum = join_parts(HRF_K_AVERAGE, parts, s, i);
+        const double sum = join_parts(HRF_K_POOL_AVERAGE, parts, s, i);
         if (is_integer(x))
             static_cast<int32_t *>(y)[i] = (int32_t)sum;
         else
@@ -279,7 +279,7 @@ cudaError_t hrf_k_pool_sum(void *y, struct hrf_k_array x, int64_t n, int64_t pix
     double *parts = static_cast<double *>(workspace);
     if (all == 0)
         return cudaSuccess;
-    const cudaError_t status = LAUNCH(pool_parts, n_parts, stream, HRF_K_AVERAGE, parts, x, shape,
+    const cudaError_t status = LAUNCH(pool_parts, n_parts, stream, HRF_K_POOL_AVERAGE, parts, x, shape,
                                       n_parts);
     if (status != cudaSuccess)
         return status;

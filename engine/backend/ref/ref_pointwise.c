@@ -9,72 +9,65 @@ static double clip(double x, double low, double high)
     return x > high ? high : x;
 }
 
+/* clang-format off */
+/* Of x. */
+#define FUNCTIONS(F)                                                                               \
+    F(RELU, x <= 0 ? 0 : x) /* a NaN stays */                                                      \
+    F(LEAKY_RELU, x >= 0 ? x : alpha * x)                                                          \
+    F(CLIP, clip(x, (double)a->activation_min, (double)a->activation_max))                         \
+    F(SIGMOID, 1 / (1 + exp(-x)))                                                                  \
+    F(TANH, tanh(x))                                                                               \
+    F(EXP, exp(x))                                                                                 \
+    F(LOG, log(x))                                                                                 \
+    F(SQRT, sqrt(x))                                                                               \
+    F(NEG, -x)                                                                                     \
+    F(ABS, fabs(x))                                                                                \
+    F(RECIPROCAL, 1 / x)                                                                           \
+    F(FLOOR, floor(x))                                                                             \
+    F(CEIL, ceil(x))                                                                               \
+    F(ERF, erf(x))                                                                                 \
+    F(ELU, x < 0 ? alpha * (exp(x) - 1) : x)                                                       \
+    F(SELU, x > 0 ? beta * x : beta * (alpha * exp(x) - alpha))                                    \
+    F(HARD_SIGMOID, clip(alpha * x + beta, 0, 1))                                                  \
+    F(HARD_SWISH, x * clip(x / 6 + 0.5, 0, 1))                                                     \
+    F(SOFTPLUS, fmax(x, 0) + log1p(exp(-fabs(x)))) /* log(1 + exp(x)), without overflow */         \
+    F(SOFTSIGN, x / (1 + fabs(x)))                                                                 \
+    F(CELU, fmax(0, x) + fmin(0, alpha * (exp(x / alpha) - 1)))                                    \
+    F(THRESHOLDED_RELU, x > alpha ? x : 0)                                                         \
+    F(SIN, sin(x))                                                                                 \
+    F(COS, cos(x))                                                                                 \
+    F(ATAN, atan(x))                                                                               \
+    F(GELU, x * (1 + erf(x / sqrt(2))) / 2)                                                        \
+    F(GELU_TANH, x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3)))) / 2)              \
+    F(SWISH, x / (1 + exp(-alpha * x)))                                                            \
+    F(MISH, x * tanh(fmax(x, 0) + log1p(exp(-fabs(x)))))                                           \
+    F(ROUND, rint(x))                                                                              \
+    F(SIGN, (double)(x > 0) - (double)(x < 0))
+/* Of a and b. */
+#define FUNCTIONS_OF_TWO(F)                                                                        \
+    F(ADD, a + b)                                                                                  \
+    F(SUB, a - b)                                                                                  \
+    F(MUL, a * b)                                                                                  \
+    F(DIV, a / b)                                                                                  \
+    F(POW, pow(a, b))                                                                              \
+    F(MAX, isnan(a) || a > b ? a : b)                                                              \
+    F(MIN, isnan(a) || a < b ? a : b)                                                              \
+    F(PRELU, a < 0 ? a * b : a)
+/* clang-format on */
+#define COUNT(OP, FORMULA) +1
+_Static_assert(FUNCTIONS(COUNT) == HRF_OP_CLIP + 1 - HRF_OP_RELU &&
+                   FUNCTIONS_OF_TWO(COUNT) == HRF_OP_PRELU + 1 - HRF_OP_ADD,
+               "every function of one number and of two");
+#undef COUNT
+#define CASE(OP, FORMULA)                                                                          \
+    case HRF_OP_##OP:                                                                              \
+        return FORMULA;
+
 double hrf_ref_value_of(enum hrf_op op, const struct hrf_attributes *a, double x)
 {
     const double alpha = (double)a->alpha, beta = (double)a->beta;
     switch (op) {
-    case HRF_OP_RELU: /* a NaN stays */
-        return x <= 0 ? 0 : x;
-    case HRF_OP_LEAKY_RELU:
-        return x >= 0 ? x : alpha * x;
-    case HRF_OP_CLIP:
-        return clip(x, (double)a->activation_min, (double)a->activation_max);
-    case HRF_OP_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case HRF_OP_TANH:
-        return tanh(x);
-    case HRF_OP_EXP:
-        return exp(x);
-    case HRF_OP_LOG:
-        return log(x);
-    case HRF_OP_SQRT:
-        return sqrt(x);
-    case HRF_OP_NEG:
-        return -x;
-    case HRF_OP_ABS:
-        return fabs(x);
-    case HRF_OP_RECIPROCAL:
-        return 1 / x;
-    case HRF_OP_FLOOR:
-        return floor(x);
-    case HRF_OP_CEIL:
-        return ceil(x);
-    case HRF_OP_ERF:
-        return erf(x);
-    case HRF_OP_ELU:
-        return x < 0 ? alpha * (exp(x) - 1) : x;
-    case HRF_OP_SELU:
-        return x > 0 ? beta * x : beta * (alpha * exp(x) - alpha);
-    case HRF_OP_HARD_SIGMOID:
-        return clip(alpha * x + beta, 0, 1);
-    case HRF_OP_HARD_SWISH:
-        return x * clip(x / 6 + 0.5, 0, 1);
-    case HRF_OP_SOFTPLUS: /* log(1 + exp(x)), without overflow for large x */
-        return fmax(x, 0) + log1p(exp(-fabs(x)));
-    case HRF_OP_SOFTSIGN:
-        return x / (1 + fabs(x));
-    case HRF_OP_CELU:
-        return fmax(0, x) + fmin(0, alpha * (exp(x / alpha) - 1));
-    case HRF_OP_THRESHOLDED_RELU:
-        return x > alpha ? x : 0;
-    case HRF_OP_SIN:
-        return sin(x);
-    case HRF_OP_COS:
-        return cos(x);
-    case HRF_OP_ATAN:
-        return atan(x);
-    case HRF_OP_GELU:
-        return x * (1 + erf(x / sqrt(2))) / 2;
-    case HRF_OP_GELU_TANH:
-        return x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3)))) / 2;
-    case HRF_OP_SWISH:
-        return x / (1 + exp(-alpha * x));
-    case HRF_OP_MISH:
-        return x * tanh(fmax(x, 0) + log1p(exp(-fabs(x))));
-    case HRF_OP_ROUND:
-        return rint(x);
-    case HRF_OP_SIGN:
-        return (double)(x > 0) - (double)(x < 0);
+        FUNCTIONS(CASE)
     default:
         return NAN;
     }
@@ -91,22 +84,7 @@ void hrf_ref_unary(const struct hrf_ref_node *node)
 static double binary(enum hrf_op op, double a, double b)
 {
     switch (op) {
-    case HRF_OP_ADD:
-        return a + b;
-    case HRF_OP_SUB:
-        return a - b;
-    case HRF_OP_MUL:
-        return a * b;
-    case HRF_OP_DIV:
-        return a / b;
-    case HRF_OP_POW:
-        return pow(a, b);
-    case HRF_OP_MAX:
-        return isnan(a) || a > b ? a : b;
-    case HRF_OP_MIN:
-        return isnan(a) || a < b ? a : b;
-    case HRF_OP_PRELU:
-        return a < 0 ? a * b : a;
+        FUNCTIONS_OF_TWO(CASE)
     default:
         return NAN;
     }

@@ -376,42 +376,33 @@ static void run_concat(const struct hrf_integer_kernel *kernel, const struct hrf
 
 /* ---- compiling ---- */
 
-static void (*function_of(enum hrf_op op, bool along_axis))(const struct hrf_integer_kernel *,
-                                                            const struct hrf_kernel_call *)
+typedef void integer_function(const struct hrf_integer_kernel *kernel,
+                              const struct hrf_kernel_call *call);
+
+static integer_function *function_of(enum hrf_op op)
 {
-    if (hrf_op_is_unary(op))
-        return run_table;
-    switch (op) {
-    case HRF_OP_CONV:
-    case HRF_OP_CONV_TRANSPOSE:
-    case HRF_OP_GEMM:
-        return run_conv;
-    case HRF_OP_QUANTIZE:
-        return along_axis ? run_quantize_along_axis : run_quantize;
-    case HRF_OP_DEQUANTIZE:
-        return run_dequantize;
-    case HRF_OP_ADD:
-    case HRF_OP_SUB:
-    case HRF_OP_MUL:
-        return hrf_integer_binary;
-    case HRF_OP_BATCH_NORM:
-        return run_batch_norm;
-    case HRF_OP_MAX_POOL:
-    case HRF_OP_AVERAGE_POOL:
-        return hrf_integer_pool;
-    case HRF_OP_GLOBAL_AVERAGE_POOL:
-    case HRF_OP_GLOBAL_MAX_POOL:
-        return hrf_integer_global_pool;
-    case HRF_OP_CONCAT:
-        return run_concat;
-    default:
-        return NULL;
-    }
+    static integer_function *const functions[HRF_N_OPS] = {
+        [HRF_OP_CONV] = run_conv,
+        [HRF_OP_CONV_TRANSPOSE] = run_conv,
+        [HRF_OP_GEMM] = run_conv,
+        [HRF_OP_QUANTIZE] = run_quantize,
+        [HRF_OP_DEQUANTIZE] = run_dequantize,
+        [HRF_OP_ADD] = hrf_integer_binary,
+        [HRF_OP_SUB] = hrf_integer_binary,
+        [HRF_OP_MUL] = hrf_integer_binary,
+        [HRF_OP_BATCH_NORM] = run_batch_norm,
+        [HRF_OP_MAX_POOL] = hrf_integer_pool,
+        [HRF_OP_AVERAGE_POOL] = hrf_integer_pool,
+        [HRF_OP_GLOBAL_AVERAGE_POOL] = hrf_integer_global_pool,
+        [HRF_OP_GLOBAL_MAX_POOL] = hrf_integer_global_pool,
+        [HRF_OP_CONCAT] = run_concat,
+    };
+    return hrf_op_is_unary(op) ? run_table : functions[op];
 }
 
 bool hrf_integer_has(enum hrf_op op)
 {
-    return function_of(op, false) != NULL;
+    return function_of(op) != NULL;
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -495,8 +486,9 @@ enum hrf_status hrf_integer_compile(const struct hrf_kernel_row *row, struct hrf
     kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
-    kernel->function = function_of(node->op,
-                                   graph->values[node->outputs[0]].quantization.scale <= 0);
+    kernel->function = function_of(node->op);
+    if (node->op == HRF_OP_QUANTIZE && graph->values[node->outputs[0]].quantization.scale <= 0)
+        kernel->function = run_quantize_along_axis;
     prepare(kernel);
     kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
     *out = owned;

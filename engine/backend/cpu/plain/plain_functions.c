@@ -13,41 +13,30 @@ static double clip(double x, double low, double high)
 
 _Static_assert(HRF_N_FORMULAS + 2 == HRF_OP_CLIP - HRF_OP_RELU,
                "a formula for every function of one number but RELU, LEAKY_RELU and CLIP");
+_Static_assert(HRF_N_BINARY_FORMULAS == HRF_OP_PRELU + 1 - HRF_OP_ADD,
+               "a formula for every function of two numbers");
+
+#define CASE(OP, FORMULA)                                                                          \
+    case HRF_OP_##OP:                                                                              \
+        return FORMULA;
 
 double hrf_unary_value(enum hrf_op op, const struct hrf_attributes *a, double x)
 {
     const double alpha = (double)a->alpha, beta = (double)a->beta;
-#define CASE(OP, FORMULA)                                                                          \
-    case HRF_OP_##OP:                                                                              \
-        return FORMULA;
     switch (op) {
         HRF_FORMULAS(CASE)
     default: /* activations are computed in float, by those who call this for the others */
         assert(false);
         return NAN;
     }
-#undef CASE
 }
 
-/* Where a or b is a NaN, the larger and the smaller are one. */
 double hrf_binary_value(enum hrf_op op, double a, double b)
 {
     switch (op) {
-    case HRF_OP_SUB:
-        return a - b;
-    case HRF_OP_MUL:
-        return a * b;
-    case HRF_OP_DIV:
-        return a / b;
-    case HRF_OP_POW:
-        return pow(a, b);
-    case HRF_OP_MAX:
-        return a > b || a != a ? a : b;
-    case HRF_OP_MIN:
-        return a < b || a != a ? a : b;
-    case HRF_OP_PRELU:
-        return a < 0 ? a * b : a;
+        HRF_BINARY_FORMULAS(CASE)
     default:
-        return a + b;
+        assert(false);
+        return NAN;
     }
 }

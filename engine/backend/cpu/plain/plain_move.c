@@ -1,11 +1,16 @@
 /* plain_move.c - operators that copy elements and change none. */
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
+#include "engine/ir/op.h"
 
+#include <assert.h>
 #include <string.h>
+
+typedef void move_function(const struct hrf_spec *spec, const struct hrf_kernel_call *call);
 
 struct move_kernel {
     struct hrf_kernel base;
+    move_function *function;
     struct hrf_spec *spec;
 };
 
@@ -430,46 +435,29 @@ static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *c
         copy_outwards(spec, call);
 }
 
+static move_function *function_of(enum hrf_op op)
+{
+    static move_function *const functions[HRF_N_OPS] = {
+        [HRF_OP_CONCAT] = run_concat,
+        [HRF_OP_TRANSPOSE] = run_transpose,
+        [HRF_OP_SLICE] = run_slice,
+        [HRF_OP_DEPTH_TO_SPACE] = run_blocks,
+        [HRF_OP_SPACE_TO_DEPTH] = run_blocks,
+        [HRF_OP_GATHER] = run_gather,
+        [HRF_OP_EXPAND] = run_expand,
+        [HRF_OP_TILE] = run_tile,
+        [HRF_OP_PAD] = run_pad,
+    };
+    return hrf_op_info(op)->op_class == HRF_CLASS_VIEW ? run_reshape : functions[op];
+}
+
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                            struct hrf_error *err)
 {
-    const struct hrf_spec *spec = ((struct move_kernel *)base)->spec;
-    switch (spec->op) {
-    case HRF_OP_CONCAT:
-        run_concat(spec, call);
-        return HRF_OK;
-    case HRF_OP_TRANSPOSE:
-        run_transpose(spec, call);
-        return HRF_OK;
-    case HRF_OP_SLICE:
-        run_slice(spec, call);
-        return HRF_OK;
-    case HRF_OP_DEPTH_TO_SPACE:
-    case HRF_OP_SPACE_TO_DEPTH:
-        run_blocks(spec, call);
-        return HRF_OK;
-    case HRF_OP_GATHER:
-        run_gather(spec, call);
-        return HRF_OK;
-    case HRF_OP_EXPAND:
-        run_expand(spec, call);
-        return HRF_OK;
-    case HRF_OP_TILE:
-        run_tile(spec, call);
-        return HRF_OK;
-    case HRF_OP_PAD:
-        run_pad(spec, call);
-        return HRF_OK;
-    case HRF_OP_FLATTEN:
-    case HRF_OP_RESHAPE:
-    case HRF_OP_SQUEEZE:
-    case HRF_OP_UNSQUEEZE:
-    case HRF_OP_IDENTITY:
-        run_reshape(spec, call);
-        return HRF_OK;
-    default:
-        return hrf_error_set(err, HRF_E_BUG, "node '%s' does not only move", spec->name);
-    }
+    const struct move_kernel *kernel = (const struct move_kernel *)base;
+    (void)err;
+    kernel->function(kernel->spec, call);
+    return HRF_OK;
 }
 
 static void destroy(struct hrf_kernel *base)
@@ -489,6 +477,8 @@ enum hrf_status hrf_move_compile(const struct hrf_kernel_row *row, struct hrf_ba
     kernel->base = (struct hrf_kernel){ .run = run,
                                         .destroy = destroy,
                                         .weight_bytes = hrf_spec_constant_bytes(spec) };
+    kernel->function = function_of(spec->op);
+    assert(kernel->function != NULL);
     if (spec->op != HRF_OP_DEPTH_TO_SPACE && spec->op != HRF_OP_SPACE_TO_DEPTH &&
         !spec->attributes.channels_last && !hrf_layout_is_onnx(&spec->inputs[0].shape) &&
         !hrf_layout_is_onnx(&spec->output.shape))
