@@ -30,6 +30,15 @@
     F(SIN, sin(x))                                                                                 \
     F(COS, cos(x))                                                                                 \
     F(ATAN, atan(x))                                                                               \
+    F(TAN, tan(x))                                                                                 \
+    F(SINH, sinh(x))                                                                               \
+    F(COSH, cosh(x))                                                                               \
+    F(ASIN, asin(x))                                                                               \
+    F(ACOS, acos(x))                                                                               \
+    F(ASINH, asinh(x))                                                                             \
+    F(ACOSH, acosh(x))                                                                             \
+    F(ATANH, atanh(x))                                                                             \
+    F(SHRINK, x < -alpha ? x + beta : x > alpha ? x - beta : 0)                                    \
     F(GELU, 0.5f * x * (1 + erf(x * 0.70710678118654752f)))                                        \
     F(GELU_TANH, 0.5f * x * (1 + tanh(0.79788456080286536f * (x + 0.044715f * x * x * x))))        \
     F(SWISH, x / (1 + exp(-alpha * x)))                                                            \

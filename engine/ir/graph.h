@@ -48,6 +48,15 @@
     ROW(SIN, "Sin", NO_LIST, 0, NONE)                                                              \
     ROW(COS, "Cos", NO_LIST, 0, NONE)                                                              \
     ROW(ATAN, "Atan", NO_LIST, 0, NONE)                                                            \
+    ROW(TAN, "Tan", NO_LIST, 0, NONE)                                                              \
+    ROW(SINH, "Sinh", NO_LIST, 0, NONE)                                                            \
+    ROW(COSH, "Cosh", NO_LIST, 0, NONE)                                                            \
+    ROW(ASIN, "Asin", NO_LIST, 0, NONE)                                                            \
+    ROW(ACOS, "Acos", NO_LIST, 0, NONE)                                                            \
+    ROW(ASINH, "Asinh", NO_LIST, 0, NONE)                                                          \
+    ROW(ACOSH, "Acosh", NO_LIST, 0, NONE)                                                          \
+    ROW(ATANH, "Atanh", NO_LIST, 0, NONE)                                                          \
+    ROW(SHRINK, "Shrink", LIST(shrink), 0, NONE)                                                   \
     ROW(GELU, "Gelu", NO_LIST, 20, GELU)                                                           \
     ROW(GELU_TANH, "GeluTanh", NO_LIST, 20, GELU_TANH) /* ONNX Gelu with approximate = "tanh" */   \
     ROW(SWISH, "Swish", LIST(elu), 24, SWISH)                                                      \

@@ -97,6 +97,10 @@ static const struct hrf_attribute selu[] = {
     { FLOAT("alpha", alpha), INITIAL(1.67326319217681884765625f) },
     { FLOAT("gamma", beta), INITIAL(1.05070102214813232421875f) },
 };
+static const struct hrf_attribute shrink[] = {
+    { FLOAT("lambd", alpha), INITIAL(0.5f) },
+    { FLOAT("bias", beta), INITIAL(0) },
+};
 static const struct hrf_attribute hard_sigmoid[] = {
     { FLOAT("alpha", alpha), INITIAL(0.2f) },
     { FLOAT("beta", beta), INITIAL(0.5f) },

@@ -314,12 +314,13 @@ static int32_t make_tanh(struct build *b)
 /* Functions of one number, several in a case; numbers that log and sqrt can take. */
 static int32_t make_functions(struct build *b)
 {
-    static const enum hrf_op ops[] = { HRF_OP_EXP,          HRF_OP_NEG,        HRF_OP_ABS,
-                                       HRF_OP_ERF,          HRF_OP_ELU,        HRF_OP_SELU,
-                                       HRF_OP_HARD_SIGMOID, HRF_OP_HARD_SWISH, HRF_OP_SOFTPLUS,
-                                       HRF_OP_SOFTSIGN,     HRF_OP_CELU,       HRF_OP_SIN,
-                                       HRF_OP_COS,          HRF_OP_GELU,       HRF_OP_GELU_TANH,
-                                       HRF_OP_SWISH,        HRF_OP_MISH,       HRF_OP_ATAN };
+    static const enum hrf_op ops[] = {
+        HRF_OP_EXP,   HRF_OP_NEG,          HRF_OP_ABS,        HRF_OP_ERF,      HRF_OP_ELU,
+        HRF_OP_SELU,  HRF_OP_HARD_SIGMOID, HRF_OP_HARD_SWISH, HRF_OP_SOFTPLUS, HRF_OP_SOFTSIGN,
+        HRF_OP_CELU,  HRF_OP_SIN,          HRF_OP_COS,        HRF_OP_GELU,     HRF_OP_GELU_TANH,
+        HRF_OP_SWISH, HRF_OP_MISH,         HRF_OP_ATAN,       HRF_OP_TAN,      HRF_OP_SINH,
+        HRF_OP_COSH,  HRF_OP_ASINH,        HRF_OP_SHRINK
+    };
     struct hrf_attributes a = hrf_attributes_default();
     a.alpha = 0.3f;
     a.beta = 0.6f;
@@ -337,11 +338,22 @@ static int32_t make_steps(struct build *b)
 
 static int32_t make_positive_functions(struct build *b)
 {
-    static const enum hrf_op ops[] = { HRF_OP_LOG, HRF_OP_SQRT, HRF_OP_RECIPROCAL };
+    static const enum hrf_op ops[] = { HRF_OP_LOG, HRF_OP_SQRT, HRF_OP_RECIPROCAL, HRF_OP_ACOSH };
     const struct hrf_shape one = SHAPE(1);
+    const enum hrf_op op = ops[build_pick(b, 0, 3)];
+    const double least = op == HRF_OP_ACOSH ? 1.25 : 0.5;
     int32_t x = build_unary(b, HRF_OP_ABS, build_input(b, pick_any(b)));
-    x = build_binary(b, HRF_OP_ADD, x, build_constant(b, one, 0.5, 1));
-    return build_unary(b, ops[build_pick(b, 0, 2)], x);
+    x = build_binary(b, HRF_OP_ADD, x, build_constant(b, one, least, least + 0.5));
+    return build_unary(b, op, x);
+}
+
+/* Of numbers between -1 and 1. */
+static int32_t make_bounded_functions(struct build *b)
+{
+    static const enum hrf_op ops[] = { HRF_OP_ASIN, HRF_OP_ACOS, HRF_OP_ATANH };
+    const int32_t x = build_unary(b, HRF_OP_TANH, build_input(b, pick_any(b)));
+    const int32_t less = build_binary(b, HRF_OP_MUL, x, build_constant(b, SHAPE(1), 0.5, 0.9));
+    return build_unary(b, ops[build_pick(b, 0, 2)], less);
 }
 
 static int32_t softmax_of(struct build *b, enum hrf_op op)
@@ -881,9 +893,10 @@ const struct op_case op_cases[] = {
     { "clip", HRF_OP_CLIP, make_clip, 10, 0, true },
     { "sigmoid", HRF_OP_SIGMOID, make_sigmoid, 10, 1e-6, true },
     { "tanh", HRF_OP_TANH, make_tanh, 10, 1e-6, true },
-    { "functions", HRF_OP_EXP, make_functions, 40, 1e-6, true },
+    { "functions", HRF_OP_EXP, make_functions, 50, 1e-6, true },
     { "functions with steps", HRF_OP_FLOOR, make_steps, 15, 0, true },
-    { "positive functions", HRF_OP_LOG, make_positive_functions, 15, 1e-6, true },
+    { "positive functions", HRF_OP_LOG, make_positive_functions, 20, 1e-6, true },
+    { "bounded functions", HRF_OP_ASIN, make_bounded_functions, 15, 1e-6, true },
     { "softmax", HRF_OP_SOFTMAX, make_softmax, 20, 1e-6, true },
     { "log softmax", HRF_OP_LOG_SOFTMAX, make_log_softmax, 20, 1e-6, true },
     { "add", HRF_OP_ADD, make_add, 30, 0, true },

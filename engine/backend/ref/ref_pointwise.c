@@ -37,6 +37,15 @@ static double clip(double x, double low, double high)
     F(SIN, sin(x))                                                                                 \
     F(COS, cos(x))                                                                                 \
     F(ATAN, atan(x))                                                                               \
+    F(TAN, tan(x))                                                                                 \
+    F(SINH, sinh(x))                                                                               \
+    F(COSH, cosh(x))                                                                               \
+    F(ASIN, asin(x))                                                                               \
+    F(ACOS, acos(x))                                                                               \
+    F(ASINH, asinh(x))                                                                             \
+    F(ACOSH, acosh(x))                                                                             \
+    F(ATANH, atanh(x))                                                                             \
+    F(SHRINK, x < -alpha ? x + beta : x > alpha ? x - beta : 0)                                    \
     F(GELU, x * (1 + erf(x / sqrt(2))) / 2)                                                        \
     F(GELU_TANH, x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3)))) / 2)              \
     F(SWISH, x / (1 + exp(-alpha * x)))                                                            \
