@@ -28,6 +28,11 @@ if [ -n "$found" ]; then
     printf '%s\n  -> %s\n' "$found" 'orchestrator/cli/cli.h: hrf_cli_printf makes control characters harmless'
     bad=1
 fi
+found=$(tests/lint/files.sh '\.(c|h|cu|cuh)' | grep -v '^tests/unit/unit.h$' | xargs grep -nF '<cmocka.h>')
+if [ -n "$found" ]; then
+    printf '%s\n  -> %s\n' "$found" 'tests/unit/unit.h: its fail_msg() has its format checked'
+    bad=1
+fi
 # A switch over operators is a second place for what their rows in engine/ir/op.c say: the number of
 # its labels may only fall. Whoever removes some lowers it here.
 most=88

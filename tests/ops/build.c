@@ -1,15 +1,9 @@
-/* cmocka.h wants these first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "tests/ops/build.h"
 
 #include "engine/run/banded.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/parallel.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,6 @@
 #include "tests/ops/odd_nets.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { MOST_SIDE = 24, MOST_CHANNELS = 12 };
 

@@ -1,10 +1,5 @@
 /* `hires-engine eval` on small models: outputs of other types than float32, several outputs, CLIP
  * with crossed bounds. The bytes of the array that it writes are what is looked at. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "base/path.h"
@@ -12,6 +7,7 @@
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

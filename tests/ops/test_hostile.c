@@ -3,15 +3,11 @@
  * and the ends of int64_t. Each is refused, or runs on the reference and on the processor within
  * small bounds. That nothing crashes, overflows or goes on for hours is what is tested; it is meant
  * for a build with sanitizers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/ir/op.h"
 #include "engine/run/session.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,17 +1,13 @@
 /* Every built-in network in every precision, at the smallest size that it takes: in INT8 the
  * processor's kernels give the bits of the integer reference; the other precisions stay near what
  * float32 gives. And what INT8 is for: a quarter of the memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/model/model.h"
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
 #include "engine/plan/plan.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

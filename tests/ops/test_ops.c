@@ -1,14 +1,10 @@
 /* Every operator that computes or moves, over random shapes: cpu against ref, twice the same bits,
  * one thread and two. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/backend.h"
 #include "engine/ir/number.h"
 #include "tests/ops/cases.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,5 @@
 /* Random networks by random layouts: what the ranks give together is what one gives alone. In INT8
  * the bits are the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/onnx/onnx.h"
 #include "engine/run/bench.h"
@@ -14,6 +9,7 @@
 #include "tests/ops/nets.h"
 #include "tests/ops/odd_nets.h"
 #include "tests/ops/pixel_nets.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,9 @@
 /* Every operator in the lower precisions, over random shapes: in INT8 cpu and the integer reference
  * give the same bits (unless a node had to stay in float32); every precision stays near what
  * float32 gives. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "tests/ops/cases.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,5 @@
 /* Models that were quantised elsewhere (tests/golden/qdq, made by
  * tools/reference/make_qdq_goldens.py): their own scales, in every precision, on both devices. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/compute.h"
 #include "engine/input/npy.h"
@@ -13,6 +8,7 @@
 #include "engine/passes/passes.h"
 #include "engine/run/session.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,15 +4,11 @@
  * The linker's --wrap puts the functions __wrap_X() below in the place of the helpers X, which stay
  * as they are until a test plants its fault. CMakeLists.txt lists the helpers, and check_helpers.sh
  * sees that the CPU back end uses no others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "tests/ops/cases.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <string.h>

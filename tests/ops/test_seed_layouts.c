@@ -1,13 +1,9 @@
 /* The networks of the papers, each by a spatial, a pipelined and a mixed layout and in bands: what
  * one rank gives with the whole image. In INT8 the bits are the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/model/model.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,14 +3,10 @@
 #include "base/strbuf.h"
 #include "calibrate/fit/budget.h"
 #include "calibrate/observe/observations.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void must(enum hrf_status status, const struct hrf_error *err)
 {

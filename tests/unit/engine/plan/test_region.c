@@ -5,12 +5,7 @@
 #include "engine/ir/resize.h"
 #include "engine/plan/region.h"
 #include "tests/ops/odd_nets.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 static int64_t pick(struct hrf_random *random, int64_t lo, int64_t hi)
 {

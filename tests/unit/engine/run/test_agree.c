@@ -1,15 +1,12 @@
 /* What ranks decide together, by threads: the first failure is everybody's, counts add up. */
 #include "engine/comm/loop.h"
 #include "engine/run/agree.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { RANKS = 4, TAG = 1 };
 

@@ -3,16 +3,12 @@
 #include "base/clock.h"
 #include "engine/comm/loop.h"
 #include "engine/run/work_queue.h"
+#include "tests/unit/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_RANKS = 4, MAX_BATCHES = 64, BATCH = 3, CLASSES = 2 };
 

@@ -2,14 +2,10 @@
 #include "orchestrator/run/rate.h"
 
 #include "base/random.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static void it_is_of_the_last_half_minute(void **state)
 {

@@ -1,13 +1,9 @@
 /* Judgement and retries, by value. */
 #include "orchestrator/state/state.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void an_end_is_judged_by_both_sources(void **state)
 {

@@ -1,10 +1,5 @@
 /* oneDNN's bfloat16 convolution against the reference. Processors with plain AVX-512 run it too
  * (oneDNN emulates it there), so it is tested where the engine itself would not choose it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
@@ -13,6 +8,7 @@
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 

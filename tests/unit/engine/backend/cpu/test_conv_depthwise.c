@@ -1,17 +1,13 @@
 /* Depth-wise convolutions of random shapes against the reference, in floats of 32 and 16 bits and,
  * bit for bit, in 8-bit integers; and the functions that epilogues compute, there and in products.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/ref/ref.h"
 #include "engine/ir/number.h"
 #include "tests/unit/engine/backend/cpu/integer_layer.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,16 +1,12 @@
 /* How exact the CPU's convolutions are beside plain sums, on data that are hard to sum: channels,
  * pixels and weights of very different sizes, one sign, sparse ones. The kernels are those that the
  * back end chooses. The bounds are those of product.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,15 +1,11 @@
 /* The own convolution kernels on 16-bit floats: bit for bit what the same kernels give on the
  * widened numbers, narrowed; NaNs, infinities, subnormals and overflow among them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <string.h>

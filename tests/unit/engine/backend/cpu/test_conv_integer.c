@@ -1,14 +1,10 @@
 /* The own 8-bit 3x3 convolution against the integer reference, byte for byte: every type, zero
  * point, residual and activation, sizes that fill no tile, numbers as large as there are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "tests/unit/engine/backend/cpu/integer_layer.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <string.h>

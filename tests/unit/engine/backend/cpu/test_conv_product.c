@@ -1,17 +1,13 @@
 /* Convolutions as products over pixels, as implicit products over windows and in groups: random
  * windows, strides, dilations, pads and pixel strides in every type against the reference, and the
  * same bits from any number of threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/ref/ref.h"
 #include "engine/ir/number.h"
 #include "tests/ops/build.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdlib.h>

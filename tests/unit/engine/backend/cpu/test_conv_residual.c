@@ -1,15 +1,11 @@
 /* 8-bit convolutions and matrix products with a residual, their results float32 or 8 bits: the
  * fast kernels against the integer reference, bit for bit: every type, zero point and activation,
  * windows, strides, groups. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "tests/unit/engine/backend/cpu/integer_layer.h"
+#include "tests/unit/unit.h"
 
 #include <string.h>
 

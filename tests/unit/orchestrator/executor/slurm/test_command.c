@@ -1,15 +1,11 @@
 /* Slurm's commands see nothing of an outer job, nor what a user set to change their words. */
 #include "base/alloc.h"
 #include "orchestrator/executor/slurm/command.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* The environment of a command, a variable a line, with a line's end before the first. */
 static char *environment(struct hrf_slurm_output *out)

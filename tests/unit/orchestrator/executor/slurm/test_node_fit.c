@@ -2,14 +2,10 @@
 #include "orchestrator/executor/slurm/node_fit.h"
 
 #include "base/file.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *const versions[] = { "20.11.9", "21.08", "22.05", "24.05", "24.05.8", "25.11" };
 

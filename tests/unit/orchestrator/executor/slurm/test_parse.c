@@ -2,15 +2,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "orchestrator/executor/slurm/parse.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Heap; "" when there is no such file: the command printed nothing. */
 static char *captured(const char *name, size_t *n)

@@ -1,15 +1,11 @@
 /* Scripts and command lines against tests/golden/slurm; HRF_REFRESH=1 writes them anew. */
 #include "base/file.h"
 #include "orchestrator/executor/slurm/script.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define RUN "0123456789abcdef0123456789abcdef"
 
