@@ -33,6 +33,20 @@ static void by_hand_on_five_slides(void **state)
     assert_true(fabs(d.p - erfc(1.0 / 6 / sqrt(2 * variance))) < 1e-15);
 }
 
+static void a_tie_counts_half(void **state)
+{
+    (void)state;
+    /* a gives the second positive and the first negative the same score: 3.5 of 4 pairs. */
+    static const struct hrf_paired items[] = {
+        { 0.9, 0.9, true }, { 0.5, 0.5, true }, { 0.5, 0.1, false }, { 0.2, 0.2, false }
+    };
+    struct hrf_delong d;
+    assert_int_equal(hrf_delong_test(items, 4, &d, NULL), HRF_OK);
+    assert_true(d.auc_a == 0.875 && d.auc_b == 1.0);
+    /* b - a of either class: 0 and 1/4, variance 1/32, over 2. */
+    assert_true(d.variance == 2 * (1.0 / 32 / 2));
+}
+
 static void two_scores_of_one_order_do_not_differ(void **state)
 {
     (void)state;
@@ -111,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_hand_on_five_slides),
+        cmocka_unit_test(a_tie_counts_half),
         cmocka_unit_test(two_scores_of_one_order_do_not_differ),
         cmocka_unit_test(p_is_small_as_often_as_it_says),
         cmocka_unit_test(what_cannot_be_tested_has_a_reason),

@@ -158,12 +158,16 @@ static void a_heatmap_tints_each_patch_where_it_lies(void **state)
     yes = at(&map, 2, 4), no = at(&map, 1, 1);
     assert_true(yes[0] > 230 && yes[2] < 130);           /* yellow */
     assert_true(no[0] > 190 && abs(no[0] - no[2]) < 40); /* faint */
+    const int surest = yes[2], faintest = no[1];
     hrf_image_release(&map);
     p[2] = p[3] = (float)NAN; /* no number, no colour */
     assert_int_equal(hrf_heatmap_draw(&plan, &scores, 1, HRF_HEAT_CENTRED, NULL, &map, NULL),
                      HRF_OK);
     yes = at(&map, 2, 4);
     assert_true(yes[0] == yes[1] && yes[1] == yes[2]);
+    const double tissue = yes[0]; /* what is sure hides it by three quarters, what is not, hardly */
+    assert_in_range(100 * (tissue - surest) / (tissue - hrf_colour_map(1).b), 75, 80);
+    assert_in_range(100 * (tissue - faintest) / (tissue - hrf_colour_map(0).g), 8, 12);
     hrf_image_release(&map);
     struct hrf_error err = { .status = HRF_OK };
     const struct hrf_scores fewer = { .n_patches = 1, .n_classes = 2, .probabilities = p };

@@ -92,15 +92,25 @@ static void best_is_no_worse_than_any(void **state)
         assert_true(best.sqnr_db >= fit((enum hrf_fit_method)k).sqnr_db - 0.61);
 }
 
+/* 0.03 dB is one step more or less of 255. */
 static void positive_tensors_use_all_255_steps(void **state)
 {
     (void)state;
-    struct hrf_random random = hrf_random_init(5);
     for (int i = 0; i < N; i++)
-        numbers[i] = (float)hrf_random_unit(&random);
+        numbers[i] = ((float)i + 0.5f) / N;
     const struct hrf_fit f = fit(HRF_FIT_MSE);
     assert_true(f.low == 0 && f.high > 0.99f);
-    assert_true(fabs(f.sqnr_db - 10 * log10(1.0 / 3 * 12 * 255 * 255)) < 1);
+    assert_true(fabs(f.sqnr_db - 10 * log10(1.0 / 3 * 12 * 255 * 255)) < 0.01);
+}
+
+static void signed_tensors_use_127_steps_on_either_side(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N; i++)
+        numbers[i] = ((float)i + 0.5f) / (N / 2) - 1;
+    const struct hrf_fit f = fit(HRF_FIT_MSE);
+    assert_true(f.low == -f.high && f.high > 0.99f);
+    assert_true(fabs(f.sqnr_db - 10 * log10(1.0 / 3 * 12 * 127 * 127)) < 0.01);
 }
 
 static void broken_empty_and_zero_tensors_have_their_words(void **state)
@@ -241,6 +251,7 @@ int main(void)
         cmocka_unit_test(mse_is_near_the_best_clip_there_is),
         cmocka_unit_test(best_is_no_worse_than_any),
         cmocka_unit_test(positive_tensors_use_all_255_steps),
+        cmocka_unit_test(signed_tensors_use_127_steps_on_either_side),
         cmocka_unit_test(broken_empty_and_zero_tensors_have_their_words),
         cmocka_unit_test(sparse_tensors_keep_their_large_numbers),
         cmocka_unit_test(a_tensor_that_8_bits_cannot_hold_is_kept),

@@ -27,19 +27,22 @@ static size_t make(int32_t from, int32_t to, int64_t tag, int round, unsigned ch
     return n;
 }
 
-/* Everybody sends to everybody, all tags, and takes them in another order. */
+/* Everybody sends to everybody, all tags, from the first to the last or back, and takes them in the
+ * opposite order. */
 static enum hrf_status talk(struct worker *w)
 {
     struct hrf_comm *c = w->comm;
     unsigned char sent[256], got[256];
     for (int round = 0; round < ROUNDS; round++) {
         for (int32_t to = 0; to < RANKS; to++)
-            for (int64_t tag = 0; tag < TAGS && to != c->rank; tag++) {
+            for (int64_t i = 0; i < TAGS && to != c->rank; i++) {
+                const int64_t tag = round % 2 == 0 ? i : TAGS - 1 - i;
                 const size_t n = make(c->rank, to, tag, round, sent);
                 HRF_TRY(c->ops->send(c, to, tag, sent, n, &w->err));
             }
-        for (int64_t tag = TAGS - 1; tag >= 0; tag--)
+        for (int64_t i = 0; i < TAGS; i++)
             for (int32_t from = RANKS - 1; from >= 0; from--) {
+                const int64_t tag = round % 2 == 0 ? TAGS - 1 - i : i;
                 if (from == c->rank)
                     continue;
                 const size_t n = make(from, c->rank, tag, round, sent);

@@ -315,6 +315,38 @@ static void a_tile_is_decoded_once_and_kept_no_longer_than_needed(void **state)
     assert_true(hrf_tile_cache_counts(alone->cache).peak_bytes <= 3 * 8 * 64 * 64 * 3);
 }
 
+static enum hrf_status fill_with_reduction(void *context, struct hrf_tile_grid grid, int64_t column,
+                                           int64_t row, unsigned char *rgb, struct hrf_error *err)
+{
+    (void)context, (void)column, (void)row, (void)err;
+    *rgb = (unsigned char)grid.reduction;
+    return HRF_OK;
+}
+
+/* Where patches of a level are announced at one reduction, tiles of the same level at another are
+ * neither taken for those nor let go as if nobody wanted them. */
+static void a_reduction_of_a_level_has_tiles_of_its_own(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_tile_cache) cache = NULL;
+    hrf_tile_cache_create(1 << 20, &cache);
+    const struct hrf_tile_range first = { 0, 1, 0, 1 };
+    assert_int_equal(
+        hrf_tile_cache_expect(cache, (struct hrf_tile_grid){ 0, 0 }, 2, 1, first, NULL), HRF_OK);
+    for (int32_t i = 0; i < 6; i++) {
+        const struct hrf_tile_grid grid = { 0, i % 3 };
+        struct hrf_tile *tile = NULL;
+        const unsigned char *rgb = NULL;
+        assert_int_equal(
+            hrf_tile_cache_get(cache, grid, 1, 0, 1, fill_with_reduction, NULL, &tile, &rgb, NULL),
+            HRF_OK);
+        assert_int_equal(*rgb, grid.reduction);
+        hrf_tile_cache_put(cache, tile);
+    }
+    assert_int_equal(hrf_tile_cache_counts(cache).hits, 2);  /* of the other two reductions */
+    assert_int_equal(hrf_tile_cache_counts(cache).loads, 4); /* (0, 1) was not announced */
+}
+
 /* Bytes of a tile that are no JPEG: the read fails and names the tile's place, as before. */
 static void a_damaged_tile_fails_by_name_and_place(void **state)
 {
@@ -348,6 +380,7 @@ int main(void)
         cmocka_unit_test(tiles_that_are_not_jpeg_are_openslide_s_too),
         cmocka_unit_test(half_and_quarter_are_near_the_means_and_in_their_place),
         cmocka_unit_test(a_tile_is_decoded_once_and_kept_no_longer_than_needed),
+        cmocka_unit_test(a_reduction_of_a_level_has_tiles_of_its_own),
         cmocka_unit_test(a_damaged_tile_fails_by_name_and_place),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);

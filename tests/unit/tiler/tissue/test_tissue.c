@@ -99,6 +99,12 @@ static void otsu_splits_a_histogram_where_the_classes_are_farthest_apart(void **
     histogram[100] = 60, histogram[110] = 40;
     assert_int_equal(hrf_otsu(histogram, &contrast), 12);
     assert_true(fabs(contrast - (104 - 11)) < 1e-9);
+    memset(histogram, 0, sizeof histogram);
+    histogram[180] = 60, histogram[253] = 20, histogram[255] = 20; /* as bright as glass is */
+    assert_int_equal(hrf_otsu(histogram, &contrast), 180);
+    assert_true(fabs(contrast - (254 - 180)) < 1e-9);
+    histogram[180] = 0;
+    assert_int_equal(hrf_otsu(histogram, NULL), 253);
 }
 
 static void saturation_is_rounded_as_opencv_rounds_it(void **state)

@@ -300,6 +300,17 @@ static void what_sbatch_says_is_judged(void **state)
     }
 }
 
+/* 2^64 + 1 would be job 1 of 64 bits: somebody else's, and cancelled in the end. */
+static void a_number_too_large_for_a_job_is_none(void **state)
+{
+    (void)state;
+    char cluster[64];
+    int64_t id = 0;
+    assert_int_equal(hrf_slurm_sbatch_answer(true, "18446744073709551617\n", "", &id, cluster),
+                     HRF_SLURM_UNSURE);
+    assert_int_equal(id, 0);
+}
+
 static void the_line_that_says_why_is_found(void **state)
 {
     (void)state;
@@ -446,6 +457,7 @@ int main(void)
         cmocka_unit_test(states_mean_what_the_manual_says),
         cmocka_unit_test(reasons_are_sentences_and_some_never_end),
         cmocka_unit_test(what_sbatch_says_is_judged),
+        cmocka_unit_test(a_number_too_large_for_a_job_is_none),
         cmocka_unit_test(the_line_that_says_why_is_found),
         cmocka_unit_test(a_node_that_does_not_respond_is_told_by_its_star),
         cmocka_unit_test(too_little_memory_is_told_by_slurm_and_the_kernel_alone),
