@@ -47,7 +47,7 @@ fields "$scratch/out" jobs:'>20' submit_seconds:'>0' idle_cpu_ms:'>=0' attach_se
     attach_calls:'>0' busy_cpu_ms:'>=0' busy_queries:'>=0' peak_memory_bytes:'>1e6'
 
 code=0
-HRF_ENGINE=$engine "$HRF_SOURCE_DIR/tools/measure-layouts" --quick --model resnet18 --runs 1 >"$scratch/out" 2>"$scratch/err" || code=$?
+HRF_ENGINE=$engine "$HRF_SOURCE_DIR/tools/measure-layouts" --quick --precision fp32 --model resnet18 --runs 1 >"$scratch/out" 2>"$scratch/err" || code=$?
 case $code in
 0)
     [ "$(grep -cE '^(single|spatial=2|stages=2[^ ]*) +[0-9]+ px, batch +[0-9]+: +[0-9.]+ images/s, predicted / taken [0-9.]+$' "$scratch/out")" -ge 5 ] ||

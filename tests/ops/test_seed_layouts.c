@@ -15,7 +15,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-    { "resnet-v2-101-hires", 64 },
+    { "resnet-v2-101-hires", 32 },
     { "resnet50", 64 },
     { "amoebanet-d:3,16", 64 },
     { "unet:3,8", 64 },
