@@ -146,7 +146,11 @@ static void check(int failed)
 
 void hrf_json_put(json_t *object, const char *key, json_t *value)
 {
-    check(json_object_set_new(object, key, value));
+    if (json_object_set(object, key, value) != 0) { /* ci-allow: the one place */
+        HRF_AUTO_JSON name = hrf_json_string(key);
+        check(json_object_set(object, json_string_value(name), value)); /* ci-allow: likewise */
+    }
+    json_decref(value);
 }
 
 void hrf_json_put_text(json_t *object, const char *key, const char *text)
@@ -171,7 +175,7 @@ void hrf_json_put_bool(json_t *object, const char *key, bool value)
 
 void hrf_json_add(json_t *array, json_t *value)
 {
-    check(json_array_append_new(array, value));
+    check(json_array_append_new(array, value)); /* ci-allow: the one place */
 }
 
 json_t *hrf_json_string(const char *text)
@@ -194,6 +198,34 @@ json_t *hrf_json_string(const char *text)
 json_t *hrf_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *hrf_json_numbers(const double *values, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < n; i++)
+        hrf_json_add(array, hrf_json_number(values[i]));
+    return array;
+}
+
+json_t *hrf_json_ints(const int64_t *values, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < n; i++)
+        hrf_json_add(array, json_integer(values[i]));
+    return array;
+}
+
+json_t *hrf_json_lines(const char *text)
+{
+    json_t *array = json_array();
+    while (*text != '\0') {
+        const size_t n = strcspn(text, "\n");
+        HRF_AUTO_FREE char *line = hrf_strndup(text, n);
+        hrf_json_add(array, hrf_json_string(line));
+        text += n + (text[n] != '\0');
+    }
+    return array;
 }
 
 json_t *hrf_json_bytes(const char *text)

@@ -49,7 +49,7 @@ HRF_CHECKED enum hrf_status hrf_json_get_object(const json_t *object, const char
                                                 const char *where, json_t **out,
                                                 struct hrf_error *err); /* borrowed */
 
-/* Sets a member of an object, and takes `value`. Keys are UTF-8. */
+/* Sets a member of an object, and takes `value`. The key is any bytes, as by hrf_json_string(). */
 void hrf_json_put(json_t *object, const char *key, json_t *value);
 /* Any bytes, as by hrf_json_string(); a text of NULL gives null. */
 void hrf_json_put_text(json_t *object, const char *key, const char *text);
@@ -64,6 +64,11 @@ void hrf_json_add(json_t *array, json_t *value);
 json_t *hrf_json_string(const char *text);
 /* Returns a JSON number, or null if the value is not finite. New reference. */
 json_t *hrf_json_number(double value);
+/* Return an array of such numbers, or of integers. New reference. */
+json_t *hrf_json_numbers(const double *values, size_t n);
+json_t *hrf_json_ints(const int64_t *values, size_t n);
+/* Returns the lines of a text, without their ends, as an array of strings. New reference. */
+json_t *hrf_json_lines(const char *text);
 
 /* Paths and names are bytes, JSON strings are UTF-8: a text that is not valid UTF-8 is written
  * as {"base16": "..."} and read back to the same bytes. */

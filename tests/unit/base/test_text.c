@@ -146,6 +146,22 @@ static void json_numbers_read_back_exactly_and_nan_is_null(void **state)
     json_decref(value);
 }
 
+static void json_takes_any_bytes_as_text_line_and_key(void **state)
+{
+    (void)state;
+    HRF_AUTO_JSON object = json_object();
+    hrf_json_put_int(object, "scanner \xff", 1);
+    hrf_json_put_text(object, "none", NULL);
+    hrf_json_put(object, "lines", hrf_json_lines("a\nb\xff\n\nc"));
+    hrf_json_put(object, "numbers", hrf_json_numbers((const double[]){ 0.5, NAN }, 2));
+    hrf_json_put(object, "ints", hrf_json_ints((const int64_t[]){ -1, INT64_MAX }, 2));
+    HRF_AUTO_FREE char *text = hrf_json_text(object);
+    assert_string_equal(text, "{\"ints\":[-1,9223372036854775807],"
+                              "\"lines\":[\"a\",\"b\xef\xbf\xbd\",\"\",\"c\"],"
+                              "\"none\":null,\"numbers\":[0.5,null],"
+                              "\"scanner \xef\xbf\xbd\":1}");
+}
+
 static void names_of_any_bytes_become_printable_and_safe(void **state)
 {
     (void)state;
@@ -309,6 +325,7 @@ int main(void)
         cmocka_unit_test(csv_names_the_line_of_an_open_quote),
         cmocka_unit_test(json_errors_name_document_key_and_types),
         cmocka_unit_test(json_numbers_read_back_exactly_and_nan_is_null),
+        cmocka_unit_test(json_takes_any_bytes_as_text_line_and_key),
         cmocka_unit_test(a_long_name_is_cut_and_stays_apart),
         cmocka_unit_test(names_of_any_bytes_become_printable_and_safe),
         cmocka_unit_test(what_is_shown_does_nothing_where_it_is_shown),
