@@ -152,10 +152,8 @@ void hrf_json_put_interval(json_t *object, const char *key, double value, const 
         hrf_json_put_reason(object, key, isnan(value) ? reason : no_spread);
         return;
     }
-    json_t *ends = json_array();
-    hrf_json_add(ends, hrf_json_number(interval->low));
-    hrf_json_add(ends, hrf_json_number(interval->high));
-    hrf_json_put(object, key, ends);
+    hrf_json_put(object, key,
+                 hrf_json_numbers((const double[]){ interval->low, interval->high }, 2));
 }
 
 void hrf_figures_put(json_t *object, const struct hrf_figure_row *rows, int part, const void *base)

@@ -100,11 +100,7 @@ static void put_froc(json_t *object, const struct hrf_cohort *cohort,
         hrf_json_put_reason(object, "froc", p->lesions.score.reason);
         return;
     }
-    json_t *froc = json_object(), *rates = json_array(), *sensitivities = json_array();
-    for (int i = 0; i < HRF_FROC_RATES; i++) {
-        hrf_json_add(rates, hrf_json_number(hrf_froc_rates[i]));
-        hrf_json_add(sensitivities, hrf_json_number(p->lesions.froc.sensitivity[i]));
-    }
+    json_t *froc = json_object();
     put(froc, HRF_FIGURES_LESIONS, p);
     if (p->lesions.froc.no_interval[0] == '\0') {
         hrf_json_put_interval(froc, "score_ci", p->lesions.score.value, NULL,
@@ -114,8 +110,10 @@ static void put_froc(json_t *object, const struct hrf_cohort *cohort,
         hrf_json_put_reason(froc, "score_ci", p->lesions.froc.no_interval);
     }
     hrf_json_put_text(froc, "evaluation", hrf_froc_rule_name(HRF_FROC_OFFICIAL));
-    hrf_json_put(froc, "false_positives_per_slide", rates);
-    hrf_json_put(froc, "sensitivities", sensitivities);
+    hrf_json_put(froc, "false_positives_per_slide",
+                 hrf_json_numbers(hrf_froc_rates, HRF_FROC_RATES));
+    hrf_json_put(froc, "sensitivities",
+                 hrf_json_numbers(p->lesions.froc.sensitivity, HRF_FROC_RATES));
     hrf_json_put_int(froc, "lesions", (int64_t)p->lesions.froc.n_lesions);
     hrf_json_put_int(froc, "itc", (int64_t)p->lesions.froc.n_itc);
     hrf_json_put_int(froc, "lesions_hit", (int64_t)p->lesions.froc.n_hits);

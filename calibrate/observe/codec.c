@@ -22,14 +22,6 @@ static json_t *bins_json(const struct hrf_observation *o)
     return list;
 }
 
-static json_t *numbers_json(const double *numbers, int64_t n)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < n; i++)
-        hrf_json_add(list, hrf_json_number(numbers[i]));
-    return list;
-}
-
 static json_t *observation_json(const struct hrf_observation *o)
 {
     json_t *object = json_object(), *peaks = json_array();
@@ -42,9 +34,9 @@ static json_t *observation_json(const struct hrf_observation *o)
     hrf_json_put_number(object, "high", (double)o->high);
     hrf_json_put_int(object, "exponent", o->exponent);
     hrf_json_put(object, "bins", bins_json(o));
-    hrf_json_put(object, "sums", numbers_json(o->sums, o->n_channels));
+    hrf_json_put(object, "sums", hrf_json_numbers(o->sums, (size_t)o->n_channels));
     hrf_json_put(object, "peaks", peaks);
-    hrf_json_put(object, "errors", numbers_json(o->errors, HRF_OBSERVE_STRENGTHS));
+    hrf_json_put(object, "errors", hrf_json_numbers(o->errors, HRF_OBSERVE_STRENGTHS));
     hrf_json_put_int(object, "tries", o->n_tries);
     return object;
 }
@@ -61,7 +53,7 @@ static json_t *layers_json(const struct hrf_observations *all)
         hrf_json_put_int(item, "images", layer->n_images);
         hrf_json_put_number(item, "bf16_loss", layer->bf16_loss);
         hrf_json_put_int(item, "bf16_images", layer->n_bf16_images);
-        hrf_json_put(item, "seconds", numbers_json(layer->seconds, HRF_OBSERVE_TIMES));
+        hrf_json_put(item, "seconds", hrf_json_numbers(layer->seconds, HRF_OBSERVE_TIMES));
         hrf_json_put_int(item, "timed", layer->n_timed);
         hrf_json_add(list, item);
     }
@@ -69,9 +61,9 @@ static json_t *layers_json(const struct hrf_observations *all)
     hrf_json_put_number(object, "whole_loss", all->whole_loss);
     hrf_json_put_int(object, "whole", all->n_whole);
     hrf_json_put(object, "list", list);
-    hrf_json_put(object, "seconds", numbers_json(all->seconds, HRF_OBSERVE_TIMES));
+    hrf_json_put(object, "seconds", hrf_json_numbers(all->seconds, HRF_OBSERVE_TIMES));
     hrf_json_put_int(object, "timed", all->n_timed);
-    hrf_json_put(object, "margins", numbers_json(all->margins, all->n_margins));
+    hrf_json_put(object, "margins", hrf_json_numbers(all->margins, (size_t)all->n_margins));
     return object;
 }
 
