@@ -95,8 +95,11 @@ static void run_layout(const struct hrf_check *check, int row, struct hrf_check_
     out->good = compare_layout(check, layouts[row].model, layouts[row].layout, &why) == HRF_OK;
     snprintf(out->text, sizeof out->text, "%-20s %4d px int8  %s: %s", layouts[row].model,
              (int)LAYOUT_SIZE, words_of(row), out->good ? "the same bytes" : why.text);
-    out->json = json_pack("{ssssssss}", "model", layouts[row].model, "precision",
-                          hrf_precision_name(HRF_INT8), "layout", words_of(row), "error", why.text);
+    out->json = json_object();
+    hrf_json_put_text(out->json, "model", layouts[row].model);
+    hrf_json_put_text(out->json, "precision", hrf_precision_name(HRF_INT8));
+    hrf_json_put_text(out->json, "layout", words_of(row));
+    hrf_json_put_text(out->json, "error", why.text);
 }
 
 bool hrf_check_layout(int i, struct hrf_check_network *out, const char **layout)

@@ -257,12 +257,17 @@ static void run_rounding(const struct hrf_check *check, int which, struct hrf_ch
                  t.leaves_out ? "; an engine was left out, its results were wrong" : "");
     else
         snprintf(out->text, sizeof out->text, "%-20s int8: %s", name, why.text);
-    out->json = json_pack("{ss sI sI sI sI sI so so sb ss}", "convolution", name, "results",
-                          (json_int_t)t.n, "saturated", (json_int_t)t.n_saturated, "halfway",
-                          (json_int_t)t.n_halfway, "halfway_to_even", (json_int_t)t.n_even, "wrong",
-                          (json_int_t)t.n_wrong, "worst_steps", hrf_json_number(t.worst),
-                          "mean_steps", hrf_json_number(t.mean), "leaves_out_engines",
-                          (int)t.leaves_out, "error", why.text);
+    out->json = json_object();
+    hrf_json_put_text(out->json, "convolution", name);
+    hrf_json_put_int(out->json, "results", t.n);
+    hrf_json_put_int(out->json, "saturated", t.n_saturated);
+    hrf_json_put_int(out->json, "halfway", t.n_halfway);
+    hrf_json_put_int(out->json, "halfway_to_even", t.n_even);
+    hrf_json_put_int(out->json, "wrong", t.n_wrong);
+    hrf_json_put_number(out->json, "worst_steps", t.worst);
+    hrf_json_put_number(out->json, "mean_steps", t.mean);
+    hrf_json_put_bool(out->json, "leaves_out_engines", t.leaves_out);
+    hrf_json_put_text(out->json, "error", why.text);
 }
 
 const struct hrf_check_part hrf_check_rounding = { "rounding", N_ROUNDINGS, N_ROUNDINGS,

@@ -163,19 +163,26 @@ static json_t *row_json(const struct speed *row, const struct measured *m, doubl
                         const char *error)
 {
     const double tops = speed > 0 ? m->operations / m->median * 1e-12 : NAN;
-    return json_pack(
-        "{ss sI sI ss so so so so sI sI sI so so so sb so so ss}", "model", row->model, "size",
-        (json_int_t)row->size, "batch", (json_int_t)row->batch, "precision",
-        hrf_precision_name(row->precision), "images_per_second", hrf_json_number(speed), "tops",
-        hrf_json_number(tops), "copy_seconds", hrf_json_number(m->per_batch.copy), "kernel_seconds",
-        hrf_json_number(m->per_batch.kernels), "peak_memory_bytes",
-        (json_int_t)hrf_session_memory_total(&m->memory), "weight_bytes",
-        (json_int_t)m->memory.weight_bytes, "process_bytes", (json_int_t)m->process_bytes,
-        "joules_per_image", hrf_json_number(m->joules / (double)row->batch), "build_seconds",
-        hrf_json_number(m->build), "build_again_seconds", hrf_json_number(m->again), "compared",
-        (int)m->is_compared, "difference",
-        hrf_json_number(m->is_compared ? m->likeness.difference : NAN), "cosine",
-        hrf_json_number(m->is_compared ? m->likeness.cosine : NAN), "error", error);
+    json_t *object = json_object();
+    hrf_json_put_text(object, "model", row->model);
+    hrf_json_put_int(object, "size", row->size);
+    hrf_json_put_int(object, "batch", row->batch);
+    hrf_json_put_text(object, "precision", hrf_precision_name(row->precision));
+    hrf_json_put_number(object, "images_per_second", speed);
+    hrf_json_put_number(object, "tops", tops);
+    hrf_json_put_number(object, "copy_seconds", m->per_batch.copy);
+    hrf_json_put_number(object, "kernel_seconds", m->per_batch.kernels);
+    hrf_json_put_int(object, "peak_memory_bytes", hrf_session_memory_total(&m->memory));
+    hrf_json_put_int(object, "weight_bytes", m->memory.weight_bytes);
+    hrf_json_put_int(object, "process_bytes", m->process_bytes);
+    hrf_json_put_number(object, "joules_per_image", m->joules / (double)row->batch);
+    hrf_json_put_number(object, "build_seconds", m->build);
+    hrf_json_put_number(object, "build_again_seconds", m->again);
+    hrf_json_put_bool(object, "compared", m->is_compared);
+    hrf_json_put_number(object, "difference", m->is_compared ? m->likeness.difference : NAN);
+    hrf_json_put_number(object, "cosine", m->is_compared ? m->likeness.cosine : NAN);
+    hrf_json_put_text(object, "error", error);
+    return object;
 }
 
 static void put_words(const struct speed *row, const struct measured *m, double speed,

@@ -69,14 +69,17 @@ static double busy_seconds(const struct hrf_prediction *prediction, int32_t rank
 
 static json_t *forecast_to_json(const struct forecast *f, const struct hrf_bench *b)
 {
-    HRF_AUTO_JSON busy = json_array();
+    json_t *busy = json_array();
     const struct hrf_prediction *p = f->prediction;
     for (int32_t i = 0; i < p->n_ranks; i++)
-        json_array_append_new(busy, hrf_json_number(busy_seconds(p, i)));
-    return json_pack("{sososososO}", "seconds", hrf_json_number(p->seconds), "images_per_second",
-                     hrf_json_number((double)p->n_images / p->seconds), "of_measured",
-                     hrf_json_number(p->seconds / b->median), "known", hrf_known_json(&f->known),
-                     "rank_busy_seconds", busy);
+        hrf_json_add(busy, hrf_json_number(busy_seconds(p, i)));
+    json_t *object = json_object();
+    hrf_json_put_number(object, "seconds", p->seconds);
+    hrf_json_put_number(object, "images_per_second", (double)p->n_images / p->seconds);
+    hrf_json_put_number(object, "of_measured", p->seconds / b->median);
+    hrf_json_put(object, "known", hrf_known_json(&f->known));
+    hrf_json_put(object, "rank_busy_seconds", busy);
+    return object;
 }
 
 static void print_forecast(const struct forecast *f, const struct hrf_bench *b)
@@ -95,28 +98,37 @@ static void print_forecast(const struct forecast *f, const struct hrf_bench *b)
 static json_t *to_json(const struct request *r, const struct hrf_bench *b)
 {
     double batch = (double)r->batch;
-    return json_pack("{sssIsIssssssss sosososososo sIsIsososIso}", "model", r->model, "size",
-                     (json_int_t)r->size, "batch", (json_int_t)r->batch, "precision",
-                     hrf_precision_name(r->precision), "device", b->device, "device_in_words",
-                     b->device_in_words, "layout", r->layout != NULL ? r->layout : "single",
-                     "images_per_second", hrf_json_number(batch / b->median),
-                     "images_per_second_min", hrf_json_number(batch / b->max),
-                     "images_per_second_max", hrf_json_number(batch / b->min), "gop_per_image",
-                     hrf_json_number(b->operations / batch * 1e-9), "tops",
-                     hrf_json_number(b->operations / b->median * 1e-12), "build_seconds",
-                     hrf_json_number(b->build_seconds), "peak_memory_bytes",
-                     (json_int_t)hrf_session_memory_total(&b->memory), "activation_bytes",
-                     (json_int_t)b->memory.activation_bytes, "convolutions_alone_seconds",
-                     hrf_json_number(b->convolutions), "fraction_of_convolutions_alone",
-                     hrf_json_number(b->convolutions / b->median), "runs", (json_int_t)b->n_runs,
-                     "processor_seconds", hrf_json_number(b->processor));
+    json_t *object = json_object();
+    hrf_json_put_text(object, "model", r->model);
+    hrf_json_put_int(object, "size", r->size);
+    hrf_json_put_int(object, "batch", r->batch);
+    hrf_json_put_text(object, "precision", hrf_precision_name(r->precision));
+    hrf_json_put_text(object, "device", b->device);
+    hrf_json_put_text(object, "device_in_words", b->device_in_words);
+    hrf_json_put_text(object, "layout", r->layout != NULL ? r->layout : "single");
+    hrf_json_put_number(object, "images_per_second", batch / b->median);
+    hrf_json_put_number(object, "images_per_second_min", batch / b->max);
+    hrf_json_put_number(object, "images_per_second_max", batch / b->min);
+    hrf_json_put_number(object, "gop_per_image", b->operations / batch * 1e-9);
+    hrf_json_put_number(object, "tops", b->operations / b->median * 1e-12);
+    hrf_json_put_number(object, "build_seconds", b->build_seconds);
+    hrf_json_put_int(object, "peak_memory_bytes", hrf_session_memory_total(&b->memory));
+    hrf_json_put_int(object, "activation_bytes", b->memory.activation_bytes);
+    hrf_json_put_number(object, "convolutions_alone_seconds", b->convolutions);
+    hrf_json_put_number(object, "fraction_of_convolutions_alone", b->convolutions / b->median);
+    hrf_json_put_int(object, "runs", b->n_runs);
+    hrf_json_put_number(object, "processor_seconds", b->processor);
+    return object;
 }
 
 static json_t *products_to_json(const struct hrf_products *p, const struct hrf_bench *b)
 {
-    return json_pack("{sisososo}", "layers", (int)p->n, "seconds", hrf_json_number(p->seconds),
-                     "operations", hrf_json_number(p->operations), "of_network",
-                     hrf_json_number(p->n > 0 ? p->seconds / b->median : NAN));
+    json_t *object = json_object();
+    hrf_json_put_int(object, "layers", p->n);
+    hrf_json_put_number(object, "seconds", p->seconds);
+    hrf_json_put_number(object, "operations", p->operations);
+    hrf_json_put_number(object, "of_network", p->n > 0 ? p->seconds / b->median : NAN);
+    return object;
 }
 
 static void print_products(const struct hrf_products *p, const struct hrf_bench *b)
@@ -136,18 +148,19 @@ static void print_products(const struct hrf_products *p, const struct hrf_bench 
 
 static json_t *layers_to_json(const struct hrf_bench *b)
 {
-    HRF_AUTO_JSON list = json_array();
+    json_t *list = json_array();
     for (int32_t i = 0; i < b->n_layers; i++) {
         const struct hrf_bench_layer *l = &b->layers[i];
-        if (json_array_append_new(list,
-                                  json_pack("{sssssssososo}", "name", l->name, "op",
-                                            hrf_op_name(l->op), "implementation", l->implementation,
-                                            "seconds", hrf_json_number(l->in_network),
-                                            "seconds_alone", hrf_json_number(l->alone),
-                                            "operations", hrf_json_number(l->operations))) != 0)
-            return NULL;
+        json_t *layer = json_object();
+        hrf_json_put_text(layer, "name", l->name);
+        hrf_json_put_text(layer, "op", hrf_op_name(l->op));
+        hrf_json_put_text(layer, "implementation", l->implementation);
+        hrf_json_put_number(layer, "seconds", l->in_network);
+        hrf_json_put_number(layer, "seconds_alone", l->alone);
+        hrf_json_put_number(layer, "operations", l->operations);
+        hrf_json_add(list, layer);
     }
-    return json_incref(list);
+    return list;
 }
 
 static void print_layers(const struct hrf_bench *b)
@@ -170,13 +183,15 @@ static json_t *counts_to_json(const struct hrf_comm_count *counts)
         const double seconds = c->sending + c->receiving;
         if (c->messages == 0 && c->receiving <= 0)
             continue;
-        json_array_append_new(
-            operations,
-            json_pack("{sssIsIsososo}", "operation", hrf_comm_use_name((enum hrf_comm_use)use),
-                      "messages", (json_int_t)c->messages, "bytes", (json_int_t)c->bytes,
-                      "sending_seconds", hrf_json_number(c->sending), "receiving_seconds",
-                      hrf_json_number(c->receiving), "gb_per_s",
-                      hrf_json_number(seconds > 0 ? (double)c->bytes / seconds * 1e-9 : NAN)));
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "operation", hrf_comm_use_name((enum hrf_comm_use)use));
+        hrf_json_put_int(entry, "messages", c->messages);
+        hrf_json_put_int(entry, "bytes", c->bytes);
+        hrf_json_put_number(entry, "sending_seconds", c->sending);
+        hrf_json_put_number(entry, "receiving_seconds", c->receiving);
+        hrf_json_put_number(entry, "gb_per_s",
+                            seconds > 0 ? (double)c->bytes / seconds * 1e-9 : NAN);
+        hrf_json_add(operations, entry);
     }
     return operations;
 }
@@ -187,16 +202,17 @@ static json_t *ranks_to_json(const struct hrf_bench *b)
     const double n_turns = (double)b->n_turns;
     for (int32_t i = 0; i < b->n_ranks; i++) {
         const struct hrf_rank_facts *f = &b->ranks[i];
-        json_array_append_new(
-            ranks,
-            json_pack("{sI sI sI sI so so so so so}", "peak_memory_bytes",
-                      (json_int_t)hrf_session_memory_total(&f->memory), "activation_bytes",
-                      (json_int_t)f->memory.activation_bytes, "messages", (json_int_t)f->n_messages,
-                      "sent_bytes", (json_int_t)f->sent_bytes, "waited_seconds",
-                      hrf_json_number(f->waited), "busy_seconds", hrf_json_number(f->busy),
-                      "processor_seconds", hrf_json_number(f->processor),
-                      "processor_seconds_a_batch", hrf_json_number(f->processor / n_turns),
-                      "operations", counts_to_json(f->counts)));
+        json_t *entry = json_object();
+        hrf_json_put_int(entry, "peak_memory_bytes", hrf_session_memory_total(&f->memory));
+        hrf_json_put_int(entry, "activation_bytes", f->memory.activation_bytes);
+        hrf_json_put_int(entry, "messages", f->n_messages);
+        hrf_json_put_int(entry, "sent_bytes", f->sent_bytes);
+        hrf_json_put_number(entry, "waited_seconds", f->waited);
+        hrf_json_put_number(entry, "busy_seconds", f->busy);
+        hrf_json_put_number(entry, "processor_seconds", f->processor);
+        hrf_json_put_number(entry, "processor_seconds_a_batch", f->processor / n_turns);
+        hrf_json_put(entry, "operations", counts_to_json(f->counts));
+        hrf_json_add(ranks, entry);
     }
     return ranks;
 }
@@ -281,23 +297,23 @@ static void print(const struct request *r, const struct hrf_bench *b,
     }
     HRF_AUTO_JSON value = to_json(r, b);
     if (b->bands.n_bands > 1) {
-        json_object_set_new(value, "bands", json_integer(b->bands.n_bands));
-        json_object_set_new(value, "rows", json_string(b->bands.keeps ? "kept" : "recomputed"));
-        json_object_set_new(value, "kept_bytes", json_integer(b->bands.line_cache_bytes));
-        json_object_set_new(value, "recomputed", hrf_json_number(b->bands.recomputed));
+        hrf_json_put_int(value, "bands", b->bands.n_bands);
+        hrf_json_put_text(value, "rows", b->bands.keeps ? "kept" : "recomputed");
+        hrf_json_put_int(value, "kept_bytes", b->bands.line_cache_bytes);
+        hrf_json_put_number(value, "recomputed", b->bands.recomputed);
     }
     if (b->resident_bytes > 0)
-        json_object_set_new(value, "resident_bytes", json_integer((json_int_t)b->resident_bytes));
+        hrf_json_put_int(value, "resident_bytes", b->resident_bytes);
     if (r->layers)
-        json_object_set_new(value, "layers", layers_to_json(b));
+        hrf_json_put(value, "layers", layers_to_json(b));
     if (r->products && b->n_layers > 0)
-        json_object_set_new(value, "products_alone", products_to_json(products, b));
+        hrf_json_put(value, "products_alone", products_to_json(products, b));
     if (b->ranks != NULL)
-        json_object_set_new(value, "ranks", ranks_to_json(b));
+        hrf_json_put(value, "ranks", ranks_to_json(b));
     if (b->transport != NULL)
-        json_object_set_new(value, "comm", json_string(b->transport));
+        hrf_json_put_text(value, "comm", b->transport);
     if (f->prediction != NULL)
-        json_object_set_new(value, "predicted", forecast_to_json(f, b));
+        hrf_json_put(value, "predicted", forecast_to_json(f, b));
     hrf_json_print(value);
 }
 

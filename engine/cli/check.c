@@ -85,10 +85,10 @@ static void run_row(void *context, const struct hrf_check_part *part, int row, c
     c->good &= out.good;
     if (!wanted->json)
         printf("%s %s\n", out.good ? "ok   " : "BAD  ", out.text);
-    json_object_set_new(out.json, "row", json_string(name));
-    json_object_set_new(out.json, "good", json_boolean(out.good));
-    json_array_append_new(json_object_get(c->all, part->name), out.json);
-    json_object_set_new(c->all, "good", json_boolean(c->good));
+    hrf_json_put_text(out.json, "row", name);
+    hrf_json_put_bool(out.json, "good", out.good);
+    hrf_json_add(json_object_get(c->all, part->name), out.json);
+    hrf_json_put_bool(c->all, "good", c->good);
     struct hrf_error err = { .text = "" };
     if (wanted->save != NULL && hrf_json_write_file(wanted->save, c->all, &err) != HRF_OK)
         fprintf(stderr, "check: %s\n", err.text); /* it is tried again with the next row */
@@ -108,12 +108,16 @@ static enum hrf_status check_all(struct checking *c, struct hrf_error *err)
         printf("%s: %s\n", wanted->device, text);
     c->check = (struct hrf_check){ wanted->device, identity.address, wanted->small,
                                    wanted->outputs };
-    c->all = json_pack("{si ss ss sb sb}", "version", 1, "device", wanted->device,
-                       "device_in_words", text, "good", 1, "complete", 0);
+    c->all = json_object();
+    hrf_json_put_int(c->all, "version", 1);
+    hrf_json_put_text(c->all, "device", wanted->device);
+    hrf_json_put_text(c->all, "device_in_words", text);
+    hrf_json_put_bool(c->all, "good", true);
+    hrf_json_put_bool(c->all, "complete", false);
     for (int p = 0; p < (int)N_PARTS; p++)
-        json_object_set_new(c->all, parts[p]->name, json_array());
+        hrf_json_put(c->all, parts[p]->name, json_array());
     for_every_row(wanted, run_row, c);
-    json_object_set_new(c->all, "complete", json_true()); /* rows left out are said by name */
+    hrf_json_put_bool(c->all, "complete", true); /* rows left out are said by name */
     if (wanted->json)
         hrf_json_print(c->all);
     return wanted->save != NULL ? hrf_json_write_file(wanted->save, c->all, err) : HRF_OK;

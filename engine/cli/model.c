@@ -81,7 +81,8 @@ static enum hrf_status print_input(const char *file, struct hrf_error *err)
     const struct hrf_shape *shape = &graph->file_shape;
     if (shape->rank != 4 || shape->dims[2] <= 0 || shape->dims[2] != shape->dims[3])
         return HRF_OK;
-    HRF_AUTO_JSON answer = json_pack("{sI}", "fixed_size", (json_int_t)shape->dims[2]);
+    HRF_AUTO_JSON answer = json_object();
+    hrf_json_put_int(answer, "fixed_size", shape->dims[2]);
     hrf_json_print(answer);
     return HRF_OK;
 }
@@ -114,11 +115,11 @@ static enum hrf_status print_json(const struct hrf_graph *graph,
         status = hrf_json_parse(text, n_bytes, "model", &value, err);
     free(text); /* ci-allow: open_memstream's own */
     HRF_TRY(status);
-    json_object_set_new(value, "memory",
-                        json_pack("{sIsIsI}", "activation_bytes",
-                                  (json_int_t)memory->activation_bytes, "weight_bytes",
-                                  (json_int_t)memory->weight_bytes, "workspace_bytes",
-                                  (json_int_t)memory->workspace_bytes));
+    json_t *object = json_object();
+    hrf_json_put_int(object, "activation_bytes", memory->activation_bytes);
+    hrf_json_put_int(object, "weight_bytes", memory->weight_bytes);
+    hrf_json_put_int(object, "workspace_bytes", memory->workspace_bytes);
+    hrf_json_put(value, "memory", object);
     hrf_json_print(value);
     return HRF_OK;
 }

@@ -152,16 +152,21 @@ static enum hrf_status write_timeline(const struct planning *p, const struct hrf
     json_t *ranks = json_array();
     for (int32_t r = 0; r < sim->n_ranks; r++) {
         json_t *spans = json_array();
-        json_array_append_new(ranks, spans);
+        hrf_json_add(ranks, spans);
         for (int32_t i = 0; i < sim->ranks[r].n_spans; i++) {
             const struct hrf_sim_span *span = &sim->ranks[r].spans[i];
-            json_array_append_new(
-                spans, json_pack("[sff]", hrf_sim_kind_name(span->kind), span->start, span->end));
+            json_t *entry = json_array();
+            hrf_json_add(entry, hrf_json_string(hrf_sim_kind_name(span->kind)));
+            hrf_json_add(entry, hrf_json_number(span->start));
+            hrf_json_add(entry, hrf_json_number(span->end));
+            hrf_json_add(spans, entry);
         }
     }
-    HRF_AUTO_JSON timeline = json_pack("{sososfso}", "title", hrf_json_string(title), "subtitle",
-                                       hrf_json_string(subtitle), "seconds", sim->seconds, "ranks",
-                                       ranks);
+    HRF_AUTO_JSON timeline = json_object();
+    hrf_json_put_text(timeline, "title", title);
+    hrf_json_put_text(timeline, "subtitle", subtitle);
+    hrf_json_put_number(timeline, "seconds", sim->seconds);
+    hrf_json_put(timeline, "ranks", ranks);
     return hrf_json_write_file(request->timeline, timeline, err);
 }
 
@@ -181,7 +186,7 @@ static enum hrf_status show(struct planning *p, const struct hrf_prediction *pre
     if (p->request->timeline != NULL)
         HRF_TRY(write_timeline(p, &outlook, err));
     if (p->request->json) {
-        json_array_append_new(p->layouts, hrf_outlook_json(&outlook, is_only));
+        hrf_json_add(p->layouts, hrf_outlook_json(&outlook, is_only));
         return HRF_OK;
     }
     hrf_outlook_print_line(&outlook, stdout);
@@ -203,8 +208,10 @@ static enum hrf_status show_refusal(struct planning *p, int32_t n_ranks,
         printf("%5d  %s\n", n_ranks, why->text);
         return HRF_OK;
     }
-    json_array_append_new(
-        p->layouts, json_pack("{siso}", "ranks", n_ranks, "error", hrf_json_string(why->text)));
+    json_t *entry = json_object();
+    hrf_json_put_int(entry, "ranks", n_ranks);
+    hrf_json_put_text(entry, "error", why->text);
+    hrf_json_add(p->layouts, entry);
     return HRF_OK;
 }
 
@@ -233,13 +240,18 @@ static enum hrf_status show_all(struct planning *p, struct hrf_error *err)
 static void print_json(struct planning *p)
 {
     const struct hrf_plan_request *r = p->request;
-    HRF_AUTO_JSON json = json_pack(
-        "{sisssIsIsssIsosososO}", "version", 1, "model", r->model, "size", (json_int_t)r->size,
-        "batch", (json_int_t)r->batch, "precision", hrf_precision_name(r->precision),
-        "outputs_per_image", (json_int_t)p->outputs_per_image, "gop_per_image",
-        hrf_json_number(hrf_planner_operations(p->single_planner) / (double)r->batch * 1e-9),
-        "known", hrf_known_json(&p->known), "single_seconds", hrf_json_number(p->single_seconds),
-        "layouts", p->layouts);
+    HRF_AUTO_JSON json = json_object();
+    hrf_json_put_int(json, "version", 1);
+    hrf_json_put_text(json, "model", r->model);
+    hrf_json_put_int(json, "size", r->size);
+    hrf_json_put_int(json, "batch", r->batch);
+    hrf_json_put_text(json, "precision", hrf_precision_name(r->precision));
+    hrf_json_put_int(json, "outputs_per_image", p->outputs_per_image);
+    hrf_json_put_number(json, "gop_per_image",
+                        hrf_planner_operations(p->single_planner) / (double)r->batch * 1e-9);
+    hrf_json_put(json, "known", hrf_known_json(&p->known));
+    hrf_json_put_number(json, "single_seconds", p->single_seconds);
+    hrf_json_put(json, "layouts", json_incref(p->layouts));
     hrf_json_print(json);
 }
 

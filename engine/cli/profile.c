@@ -32,7 +32,7 @@ static enum hrf_status measure(struct request *r, const char *device, struct hrf
 static void print_json(const struct hrf_cost_table *table, const char *path)
 {
     HRF_AUTO_JSON json = hrf_cost_encode(table);
-    json_object_set_new(json, "file", hrf_json_string(path));
+    hrf_json_put_text(json, "file", path);
     hrf_json_print(json);
 }
 

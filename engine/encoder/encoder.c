@@ -254,11 +254,11 @@ enum hrf_status hrf_encoder_make(const char *name, const char *weights,
 
 char *hrf_encoder_input_text(const struct hrf_encoder_input *input)
 {
-    HRF_AUTO_JSON object = json_pack(
-        "{sIsIss s[ooo]s[ooo]}", "size", (json_int_t)input->size, "resize",
-        (json_int_t)input->resize, "interpolation", input->interpolation, "mean",
-        hrf_json_number(input->mean[0]), hrf_json_number(input->mean[1]),
-        hrf_json_number(input->mean[2]), "std", hrf_json_number(input->std[0]),
-        hrf_json_number(input->std[1]), hrf_json_number(input->std[2]));
+    HRF_AUTO_JSON object = json_object();
+    hrf_json_put_int(object, "size", input->size);
+    hrf_json_put_int(object, "resize", input->resize);
+    hrf_json_put_text(object, "interpolation", input->interpolation);
+    hrf_json_put(object, "mean", hrf_json_numbers(input->mean, 3));
+    hrf_json_put(object, "std", hrf_json_numbers(input->std, 3));
     return hrf_json_text(object);
 }

@@ -277,8 +277,7 @@ static enum hrf_status open_shards(struct hrf_safetensors *all, const json_t *we
             return hrf_error_set(err, HRF_E_USER, "%s names more than %d files", all->path,
                                  MAX_SHARDS);
         HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
-        HRF_CHECK_MEMORY(json_object_set_new(files, name, json_true()) == 0, err,
-                         "no memory for '%s'", all->path);
+        hrf_json_put_bool(files, name, true);
         HRF_TRY(open_one(path, &shard, err));
         HRF_TRY(take_shard(all, shard, weight_map, name, err));
     }

@@ -82,22 +82,16 @@ void hrf_model_summary_release(struct hrf_model_summary *summary)
     *summary = (struct hrf_model_summary){ 0 };
 }
 
-static json_t *shape_json(const struct hrf_shape *shape)
-{
-    json_t *array = json_array();
-    for (int32_t i = 0; i < shape->rank; i++)
-        json_array_append_new(array, json_integer(shape->dims[i]));
-    return array;
-}
-
 static json_t *values_json(const struct hrf_graph *graph, const int32_t *indices, int32_t n)
 {
     json_t *array = json_array();
     for (int32_t i = 0; i < n; i++) {
         const struct hrf_value *value = &graph->values[indices[i]];
-        json_array_append_new(
-            array, json_pack("{s:o,s:s,s:o}", "name", hrf_json_string(value->name), "type",
-                             hrf_dtype_name(value->dtype), "shape", shape_json(&value->shape)));
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "name", value->name);
+        hrf_json_put_text(entry, "type", hrf_dtype_name(value->dtype));
+        hrf_json_put(entry, "shape", hrf_json_ints(value->shape.dims, (size_t)value->shape.rank));
+        hrf_json_add(array, entry);
     }
     return array;
 }
@@ -108,22 +102,28 @@ static enum hrf_status print_json(const struct hrf_graph *graph, const struct hr
     json_t *layers = json_array();
     for (int32_t i = 0; i < s->n_layers; i++) {
         const struct hrf_model_layer *l = &s->layers[i];
-        json_array_append_new(
-            layers, json_pack("{s:o,s:s,s:o,s:I,s:f,s:I}", "name", hrf_json_string(l->name), "op",
-                              hrf_op_name(l->op), "shape", shape_json(&l->shape), "parameters",
-                              (json_int_t)l->n_parameters, "gop", l->operations / 1e9,
-                              "activation_bytes", (json_int_t)l->activation_bytes));
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "name", l->name);
+        hrf_json_put_text(entry, "op", hrf_op_name(l->op));
+        hrf_json_put(entry, "shape", hrf_json_ints(l->shape.dims, (size_t)l->shape.rank));
+        hrf_json_put_int(entry, "parameters", l->n_parameters);
+        hrf_json_put_number(entry, "gop", l->operations / 1e9);
+        hrf_json_put_int(entry, "activation_bytes", l->activation_bytes);
+        hrf_json_add(layers, entry);
     }
-    HRF_AUTO_JSON root = json_pack(
-        "{s:i,s:o,s:o,s:o,s:o,s:I,s:f,s:I,s:I,s:I,s:s}", "version", 1, "name",
-        hrf_json_string(graph->name), "inputs", values_json(graph, graph->inputs, graph->n_inputs),
-        "outputs", values_json(graph, graph->outputs, graph->n_outputs), "layers", layers,
-        "parameters", (json_int_t)s->n_parameters, "gop_per_image", s->gop_per_image,
-        "activation_bytes", (json_int_t)s->activation_bytes, "largest_layer_bytes",
-        (json_int_t)s->largest_layer_bytes, "weight_bytes", (json_int_t)s->weight_bytes, "note",
-        note);
-    if (root == NULL || json_dumpf(root, out, JSON_INDENT(2) | JSON_SORT_KEYS) != 0 ||
-        fputc('\n', out) == EOF)
+    HRF_AUTO_JSON root = json_object();
+    hrf_json_put_int(root, "version", 1);
+    hrf_json_put_text(root, "name", graph->name);
+    hrf_json_put(root, "inputs", values_json(graph, graph->inputs, graph->n_inputs));
+    hrf_json_put(root, "outputs", values_json(graph, graph->outputs, graph->n_outputs));
+    hrf_json_put(root, "layers", layers);
+    hrf_json_put_int(root, "parameters", s->n_parameters);
+    hrf_json_put_number(root, "gop_per_image", s->gop_per_image);
+    hrf_json_put_int(root, "activation_bytes", s->activation_bytes);
+    hrf_json_put_int(root, "largest_layer_bytes", s->largest_layer_bytes);
+    hrf_json_put_int(root, "weight_bytes", s->weight_bytes);
+    hrf_json_put_text(root, "note", note);
+    if (json_dumpf(root, out, JSON_INDENT(2) | JSON_SORT_KEYS) != 0 || fputc('\n', out) == EOF)
         return hrf_error_set(err, HRF_E_EXTERNAL, "the summary of '%s' cannot be written",
                              graph->name);
     return HRF_OK;

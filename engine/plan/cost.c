@@ -392,14 +392,20 @@ json_t *hrf_cost_encode(const struct hrf_cost_table *table)
     json_t *entries = json_array();
     for (int32_t i = 0; i < table->n_entries; i++) {
         const struct hrf_cost_entry *e = &table->entries[i];
-        json_t *entry = json_pack(
-            "{sssososososssIsI}", "key", e->key, "work", hrf_json_number(e->work), "seconds",
-            hrf_json_number(e->seconds), "operations", hrf_json_number(e->operations), "bytes",
-            hrf_json_number(e->bytes), "rate", hrf_rate_name(e->rate), "workspace_bytes",
-            (json_int_t)e->workspace_bytes, "weight_bytes", (json_int_t)e->weight_bytes);
-        json_array_append_new(entries, entry);
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "key", e->key);
+        hrf_json_put_number(entry, "work", e->work);
+        hrf_json_put_number(entry, "seconds", e->seconds);
+        hrf_json_put_number(entry, "operations", e->operations);
+        hrf_json_put_number(entry, "bytes", e->bytes);
+        hrf_json_put_text(entry, "rate", hrf_rate_name(e->rate));
+        hrf_json_put_int(entry, "workspace_bytes", e->workspace_bytes);
+        hrf_json_put_int(entry, "weight_bytes", e->weight_bytes);
+        hrf_json_add(entries, entry);
     }
-    return json_pack("{so}", "entries", entries);
+    json_t *object = json_object();
+    hrf_json_put(object, "entries", entries);
+    return object;
 }
 
 static enum hrf_status decode_entry(const json_t *json, const char *where,

@@ -246,15 +246,15 @@ static json_t *link_json(const struct hrf_link *link)
     json_t *points = json_array();
     for (int32_t i = 0; i < link->n_points; i++) {
         const struct hrf_link_point *p = &link->points[i];
-        json_array_append_new(points, json_pack("[oooo]", hrf_json_number(p->bytes),
-                                                hrf_json_number(p->send * 1e6),
-                                                hrf_json_number(p->transit * 1e6),
-                                                hrf_json_number(p->receive * 1e6)));
+        const double point[] = { p->bytes, p->send * 1e6, p->transit * 1e6, p->receive * 1e6 };
+        hrf_json_add(points, hrf_json_numbers(point, 4));
     }
-    json_t *object = json_pack("{ssssso}", "comm", link->comm, "placement",
-                               hrf_placement_name(link->placement), "points", points);
-    if (object != NULL && link->is_gpus)
-        json_object_set_new(object, "gpus", json_true());
+    json_t *object = json_object();
+    hrf_json_put_text(object, "comm", link->comm);
+    hrf_json_put_text(object, "placement", hrf_placement_name(link->placement));
+    hrf_json_put(object, "points", points);
+    if (link->is_gpus)
+        hrf_json_put_bool(object, "gpus", true);
     return object;
 }
 
@@ -263,13 +263,15 @@ static json_t *device_json(const struct hrf_machine *m)
     json_t *tops = json_object();
     for (int r = 0; r < HRF_N_RATES; r++)
         if (m->rates.operations[r] > 0)
-            json_object_set_new(tops, hrf_rate_name((enum hrf_rate)r),
-                                hrf_json_number(m->rates.operations[r] * 1e-12));
-    json_t *device = json_pack("{sssososo}", "name", m->device, "memory_gib",
-                               hrf_json_number((double)m->memory_bytes / 0x1p30), "overhead_us",
-                               hrf_json_number(m->rates.overhead * 1e6), "tops", tops);
+            hrf_json_put_number(tops, hrf_rate_name((enum hrf_rate)r),
+                                m->rates.operations[r] * 1e-12);
+    json_t *device = json_object();
+    hrf_json_put_text(device, "name", m->device);
+    hrf_json_put_number(device, "memory_gib", (double)m->memory_bytes / 0x1p30);
+    hrf_json_put_number(device, "overhead_us", m->rates.overhead * 1e6);
+    hrf_json_put(device, "tops", tops);
     if (m->rates.bytes > 0)
-        json_object_set_new(device, "gb_per_s", hrf_json_number(m->rates.bytes * 1e-9));
+        hrf_json_put_number(device, "gb_per_s", m->rates.bytes * 1e-9);
     return device;
 }
 
@@ -277,12 +279,16 @@ json_t *hrf_machine_json(const struct hrf_machine *m)
 {
     json_t *links = json_array();
     for (int32_t i = 0; i < m->n_links; i++)
-        json_array_append_new(links, link_json(&m->links[i]));
-    json_t *json = json_pack("{sisssosisisbso}", "version", VERSION, "name", m->name, "device",
-                             device_json(m), "ranks_per_node", m->ranks_per_node, "ports_per_node",
-                             m->ports_per_node, "one_process", (int)m->is_one_process, "links",
-                             links);
-    if (json != NULL && m->n_nodes > 0)
-        json_object_set_new(json, "nodes", json_integer(m->n_nodes));
+        hrf_json_add(links, link_json(&m->links[i]));
+    json_t *json = json_object();
+    hrf_json_put_int(json, "version", VERSION);
+    hrf_json_put_text(json, "name", m->name);
+    hrf_json_put(json, "device", device_json(m));
+    hrf_json_put_int(json, "ranks_per_node", m->ranks_per_node);
+    hrf_json_put_int(json, "ports_per_node", m->ports_per_node);
+    hrf_json_put_bool(json, "one_process", m->is_one_process);
+    hrf_json_put(json, "links", links);
+    if (m->n_nodes > 0)
+        hrf_json_put_int(json, "nodes", m->n_nodes);
     return json;
 }

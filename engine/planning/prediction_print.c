@@ -95,18 +95,23 @@ static json_t *rank_json(const struct hrf_outlook *o, int32_t r)
     const struct hrf_predicted_rank *p = &o->prediction->ranks[r];
     const struct hrf_sim_rank *s = &o->prediction->simulation->ranks[r];
     const struct hrf_box *b = &p->input;
-    json_t *json = json_pack(
-        "{siss?ss?s[II]s[II]sIsIsIsIsI}", "stage", p->stage, "first_node",
-        p->first_node >= 0 ? o->graph->nodes[p->first_node].name : NULL, "last_node",
-        p->last_node >= 0 ? o->graph->nodes[p->last_node].name : NULL, "rows", (json_int_t)b->lo[0],
-        (json_int_t)b->hi[0], "columns", (json_int_t)b->lo[1], (json_int_t)b->hi[1],
-        "activation_bytes", (json_int_t)p->activation_bytes, "weight_bytes",
-        (json_int_t)p->weight_bytes, "workspace_bytes", (json_int_t)p->workspace_bytes,
-        "sent_bytes", (json_int_t)s->sent_bytes, "messages", (json_int_t)s->n_sent);
-    for (int k = 0; k < HRF_SIM_N_KINDS && json != NULL; k++) {
+    json_t *json = json_object();
+    hrf_json_put_int(json, "stage", p->stage);
+    hrf_json_put_text(json, "first_node",
+                      p->first_node >= 0 ? o->graph->nodes[p->first_node].name : NULL);
+    hrf_json_put_text(json, "last_node",
+                      p->last_node >= 0 ? o->graph->nodes[p->last_node].name : NULL);
+    hrf_json_put(json, "rows", hrf_json_ints((const int64_t[]){ b->lo[0], b->hi[0] }, 2));
+    hrf_json_put(json, "columns", hrf_json_ints((const int64_t[]){ b->lo[1], b->hi[1] }, 2));
+    hrf_json_put_int(json, "activation_bytes", p->activation_bytes);
+    hrf_json_put_int(json, "weight_bytes", p->weight_bytes);
+    hrf_json_put_int(json, "workspace_bytes", p->workspace_bytes);
+    hrf_json_put_int(json, "sent_bytes", s->sent_bytes);
+    hrf_json_put_int(json, "messages", s->n_sent);
+    for (int k = 0; k < HRF_SIM_N_KINDS; k++) {
         char key[32];
         snprintf(key, sizeof key, "%s_seconds", hrf_sim_kind_name((enum hrf_sim_kind)k));
-        json_object_set_new(json, key, hrf_json_number(s->seconds[k]));
+        hrf_json_put_number(json, key, s->seconds[k]);
     }
     return json;
 }
@@ -115,23 +120,29 @@ static json_t *origins_json(const struct hrf_prediction *p)
 {
     const double all = p->computing[HRF_COST_MEASURED] + p->computing[HRF_COST_SCALED] +
                        p->computing[HRF_COST_MODELLED];
-    return json_pack("{sososo}", "measured", hrf_json_number(p->computing[HRF_COST_MEASURED] / all),
-                     "scaled", hrf_json_number(p->computing[HRF_COST_SCALED] / all), "modelled",
-                     hrf_json_number(p->computing[HRF_COST_MODELLED] / all));
+    json_t *object = json_object();
+    hrf_json_put_number(object, "measured", p->computing[HRF_COST_MEASURED] / all);
+    hrf_json_put_number(object, "scaled", p->computing[HRF_COST_SCALED] / all);
+    hrf_json_put_number(object, "modelled", p->computing[HRF_COST_MODELLED] / all);
+    return object;
 }
 
 static json_t *bands_json(const struct hrf_outlook *o)
 {
     const struct hrf_bands_prediction *b = o->bands;
-    return json_pack(
-        "{sisssIsosososssIsIsIsI}", "bands", b->plan.n_bands, "rows",
-        b->plan.keeps ? "kept" : "recomputed", "kept_bytes", (json_int_t)b->plan.line_cache_bytes,
-        "recomputed", hrf_json_number(b->plan.recomputed), "seconds", hrf_json_number(b->seconds),
-        "images_per_second", hrf_json_number((double)o->prediction->n_images / b->seconds),
-        "first_node_whole", o->graph->nodes[b->plan.cut].name, "peak_memory_bytes",
-        (json_int_t)hrf_bands_memory_total(&b->memory), "activation_bytes",
-        (json_int_t)b->memory.activation_bytes, "weight_bytes", (json_int_t)b->memory.weight_bytes,
-        "workspace_bytes", (json_int_t)b->memory.workspace_bytes);
+    json_t *object = json_object();
+    hrf_json_put_int(object, "bands", b->plan.n_bands);
+    hrf_json_put_text(object, "rows", b->plan.keeps ? "kept" : "recomputed");
+    hrf_json_put_int(object, "kept_bytes", b->plan.line_cache_bytes);
+    hrf_json_put_number(object, "recomputed", b->plan.recomputed);
+    hrf_json_put_number(object, "seconds", b->seconds);
+    hrf_json_put_number(object, "images_per_second", (double)o->prediction->n_images / b->seconds);
+    hrf_json_put_text(object, "first_node_whole", o->graph->nodes[b->plan.cut].name);
+    hrf_json_put_int(object, "peak_memory_bytes", hrf_bands_memory_total(&b->memory));
+    hrf_json_put_int(object, "activation_bytes", b->memory.activation_bytes);
+    hrf_json_put_int(object, "weight_bytes", b->memory.weight_bytes);
+    hrf_json_put_int(object, "workspace_bytes", b->memory.workspace_bytes);
+    return object;
 }
 
 json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)
@@ -139,28 +150,33 @@ json_t *hrf_outlook_json(const struct hrf_outlook *o, bool with_ranks)
     char layout[128];
     const struct hrf_prediction *p = o->prediction;
     hrf_layout_text(&p->layout, layout);
-    json_t *json = json_pack(
-        "{sisssososososIsbsoso}", "ranks", p->n_ranks, "layout", layout, "seconds",
-        hrf_json_number(p->seconds), "images_per_second", hrf_json_number(images_per_second(o)),
-        "speedup", hrf_json_number(o->single_seconds / p->seconds), "efficiency",
-        hrf_json_number(hrf_outlook_efficiency(o)), "peak_memory_bytes",
-        (json_int_t)hrf_prediction_peak_bytes(p), "fits", (int)o->fits, "tops",
-        hrf_json_number(o->operations / p->seconds * 1e-12), "cost_origins", origins_json(p));
+    json_t *json = json_object();
+    hrf_json_put_int(json, "ranks", p->n_ranks);
+    hrf_json_put_text(json, "layout", layout);
+    hrf_json_put_number(json, "seconds", p->seconds);
+    hrf_json_put_number(json, "images_per_second", images_per_second(o));
+    hrf_json_put_number(json, "speedup", o->single_seconds / p->seconds);
+    hrf_json_put_number(json, "efficiency", hrf_outlook_efficiency(o));
+    hrf_json_put_int(json, "peak_memory_bytes", hrf_prediction_peak_bytes(p));
+    hrf_json_put_bool(json, "fits", o->fits);
+    hrf_json_put_number(json, "tops", o->operations / p->seconds * 1e-12);
+    hrf_json_put(json, "cost_origins", origins_json(p));
     const struct hrf_predicted_halos *h = &p->halos;
-    if (json != NULL)
-        json_object_set_new(json, "halos",
-                            json_pack("{sisisi}", "exchanges", h->n_exchanges, "overlapped",
-                                      h->n_overlapped, "fused_values", h->n_fused));
-    if (json != NULL && o->bands != NULL)
-        json_object_set_new(json, "in_bands", bands_json(o));
-    else if (json != NULL && o->bands_refusal != NULL)
-        json_object_set_new(json, "in_bands_error", json_string(o->bands_refusal));
-    if (!with_ranks || json == NULL)
+    json_t *halos = json_object();
+    hrf_json_put_int(halos, "exchanges", h->n_exchanges);
+    hrf_json_put_int(halos, "overlapped", h->n_overlapped);
+    hrf_json_put_int(halos, "fused_values", h->n_fused);
+    hrf_json_put(json, "halos", halos);
+    if (o->bands != NULL)
+        hrf_json_put(json, "in_bands", bands_json(o));
+    else if (o->bands_refusal != NULL)
+        hrf_json_put_text(json, "in_bands_error", o->bands_refusal);
+    if (!with_ranks)
         return json;
     json_t *ranks = json_array();
     for (int32_t r = 0; r < p->n_ranks; r++)
-        json_array_append_new(ranks, rank_json(o, r));
-    json_object_set_new(json, "per_rank", ranks);
+        hrf_json_add(ranks, rank_json(o, r));
+    hrf_json_put(json, "per_rank", ranks);
     return json;
 }
 
@@ -190,7 +206,10 @@ void hrf_known_print(const struct hrf_known *known, FILE *out)
 
 json_t *hrf_known_json(const struct hrf_known *known)
 {
-    return json_pack("{sosbssss}", "machine", hrf_machine_json(&known->machine), "assumed",
-                     (int)known->is_assumed, "machine_source", known->machine_source, "cost_source",
-                     known->cost_source);
+    json_t *object = json_object();
+    hrf_json_put(object, "machine", hrf_machine_json(&known->machine));
+    hrf_json_put_bool(object, "assumed", known->is_assumed);
+    hrf_json_put_text(object, "machine_source", known->machine_source);
+    hrf_json_put_text(object, "cost_source", known->cost_source);
+    return object;
 }

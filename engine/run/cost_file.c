@@ -46,7 +46,7 @@ enum hrf_status hrf_cost_file_write(const char *path, const struct hrf_cost_tabl
 {
     HRF_AUTO_JSON json = hrf_cost_encode(table);
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    json_object_set_new(json, "version", json_integer(VERSION));
+    hrf_json_put_int(json, "version", VERSION);
     HRF_TRY(hrf_private_directory_open(directory, err));
     return hrf_json_write_file(path, json, err);
 }

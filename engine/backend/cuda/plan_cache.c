@@ -10,6 +10,7 @@
 #include "engine/backend/cuda/plan_set.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -181,14 +182,15 @@ static enum hrf_status read_entry(const struct hrf_plan_cache *cache, cudnnHandl
     return HRF_OK;
 }
 
-/* Kept for people (tools/gpu-check's part 'sweep'): nothing reads them here. NULL: no memory. */
+/* Kept for people (tools/gpu-check's part 'sweep'): nothing reads them here. */
 static json_t *times_json(const struct hrf_candidate_times *times)
 {
     json_t *list = json_array();
     for (int32_t i = 0; i < times->n; i++) {
-        json_t *ms = times->ms[i] < 0 ? json_null() : json_real((double)times->ms[i]);
-        (void)json_array_append_new(
-            list, json_pack("{sIso}", "engine", (json_int_t)times->engines[i], "ms", ms));
+        json_t *entry = json_object();
+        hrf_json_put_int(entry, "engine", times->engines[i]);
+        hrf_json_put_number(entry, "ms", times->ms[i] < 0 ? (double)NAN : (double)times->ms[i]);
+        hrf_json_add(list, entry);
     }
     return list;
 }
@@ -203,13 +205,18 @@ static enum hrf_status encode(const char *key, const struct entry *entry,
         HRF_TRY(hrf_cudnn_plan_json(&entry->plan, &plan, err));
     const char *text = plan != NULL ? plan : "";
     HRF_TRY(hrf_hash_buffer(text, strlen(text), sum, err));
-    *out = json_pack("{ss sI sI sb sI si sf sf ss ss so}", "key", key, "in_channels",
-                     (json_int_t)entry->conv.x[1], "out_channels", (json_int_t)entry->conv.y[1],
-                     "has_engine", (int)entry->has_plan, "engine", (json_int_t)entry->plan.engine,
-                     "arithmetic", (int)entry->arithmetic, "ms", entry->ms, "pass_ms",
-                     entry->pass_ms, "plan", text, "plan_sha256", sum, "candidates",
-                     times_json(times));
-    HRF_CHECK_MEMORY(*out != NULL, err, "no memory for a tuned plan");
+    *out = json_object();
+    hrf_json_put_text(*out, "key", key);
+    hrf_json_put_int(*out, "in_channels", entry->conv.x[1]);
+    hrf_json_put_int(*out, "out_channels", entry->conv.y[1]);
+    hrf_json_put_bool(*out, "has_engine", entry->has_plan);
+    hrf_json_put_int(*out, "engine", entry->plan.engine);
+    hrf_json_put_int(*out, "arithmetic", entry->arithmetic);
+    hrf_json_put_number(*out, "ms", entry->ms);
+    hrf_json_put_number(*out, "pass_ms", entry->pass_ms);
+    hrf_json_put_text(*out, "plan", text);
+    hrf_json_put_text(*out, "plan_sha256", sum);
+    hrf_json_put(*out, "candidates", times_json(times));
     return HRF_OK;
 }
 

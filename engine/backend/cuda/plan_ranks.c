@@ -76,8 +76,7 @@ static enum hrf_status send_plans(struct hrf_plan_cache *cache,
     for (int32_t i = 0; i < n; i++) {
         json_t *entry = NULL;
         HRF_TRY(hrf_plan_cache_export(cache, &convs[i], &entry, err));
-        if (json_array_append_new(list, entry) != 0)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for plans");
+        hrf_json_add(list, entry);
     }
     HRF_AUTO_FREE char *text = hrf_json_text(list);
     return send_text(ranks, to, text, err);

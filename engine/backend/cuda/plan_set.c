@@ -201,9 +201,10 @@ enum hrf_status hrf_plan_set_begin(const char *folder, const char *properties_js
     HRF_TRY(hrf_json_parse(properties_json, strlen(properties_json), "the device's properties",
                            &device, err));
     HRF_AUTO_FREE char *path = hrf_path_join(folder, "set.json");
-    HRF_AUTO_JSON set = json_pack("{sisIsO}", "format", (int)SET_FORMAT, "cudnn",
-                                  (json_int_t)cudnnGetVersion(), "device", device);
-    HRF_CHECK_MEMORY(set != NULL, err, "no memory for a set of plans");
+    HRF_AUTO_JSON set = json_object();
+    hrf_json_put_int(set, "format", SET_FORMAT);
+    hrf_json_put_int(set, "cudnn", (int64_t)cudnnGetVersion());
+    hrf_json_put(set, "device", json_incref(device));
     return hrf_json_write_file(path, set, err);
 }
 
@@ -231,17 +232,19 @@ static enum hrf_status write_plans(const char *path, const char *text,
                                    const struct hrf_cudnn_conv *conv,
                                    const struct hrf_candidates *candidates, struct hrf_error *err)
 {
-    HRF_AUTO_JSON file = json_pack("{sssIsIs[]}", "convolution", text, "in_channels",
-                                   (json_int_t)conv->x[1], "out_channels", (json_int_t)conv->y[1],
-                                   "plans");
-    HRF_CHECK_MEMORY(file != NULL, err, "no memory for plans");
+    HRF_AUTO_JSON file = json_object();
+    hrf_json_put_text(file, "convolution", text);
+    hrf_json_put_int(file, "in_channels", conv->x[1]);
+    hrf_json_put_int(file, "out_channels", conv->y[1]);
+    json_t *plans = json_array();
+    hrf_json_put(file, "plans", plans);
     for (int32_t i = 0; i < candidates->n; i++) {
         HRF_AUTO_FREE char *plan = NULL;
         HRF_TRY(hrf_cudnn_plan_json(&candidates->plans[i], &plan, err));
-        json_t *item = json_pack("{sIss}", "engine", (json_int_t)candidates->plans[i].engine,
-                                 "plan", plan);
-        if (json_array_append_new(json_object_get(file, "plans"), item) != 0)
-            return hrf_error_set(err, HRF_E_NOMEM, "no memory for plans");
+        json_t *item = json_object();
+        hrf_json_put_int(item, "engine", candidates->plans[i].engine);
+        hrf_json_put_text(item, "plan", plan);
+        hrf_json_add(plans, item);
     }
     return hrf_json_write_file(path, file, err);
 }
