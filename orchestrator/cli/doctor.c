@@ -17,19 +17,29 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+static const struct {
+    const char *word, *mark; /* in JSON; before its line on a terminal */
+} verdicts[] = {
+    [HRF_GOOD] = { "good", "ok  " },
+    [HRF_WARNING] = { "warning", "!   " },
+    [HRF_BAD] = { "bad", "BAD " },
+};
+
 void hrf_doctor_add(struct hrf_doctor *doctor, enum hrf_verdict verdict, const char *subject,
                     const char *meaning, const char *format, ...)
 {
-    static const char *const words[] = { "good", "warning", "bad" };
     char found[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(found, sizeof found, format, args);
     va_end(args);
     doctor->is_bad |= verdict == HRF_BAD;
-    json_array_append_new(doctor->findings,
-                          json_pack("{ssssssso}", "subject", subject, "verdict", words[verdict],
-                                    "meaning", meaning, "found", hrf_json_string(found)));
+    json_t *entry = json_object();
+    hrf_json_put_text(entry, "subject", subject);
+    hrf_json_put_text(entry, "verdict", verdicts[verdict].word);
+    hrf_json_put_text(entry, "meaning", meaning);
+    hrf_json_put_text(entry, "found", found);
+    hrf_json_add(doctor->findings, entry);
 }
 
 enum hrf_status hrf_cli_ask_version(struct hrf_engine_version *out, struct hrf_error *err)
@@ -176,14 +186,13 @@ static void look_at_cores(struct hrf_doctor *doctor)
 
 static void print_doctor_text(const struct hrf_doctor *doctor, bool slurm)
 {
-    static const char *const marks[] = { "good", "ok  ", "warning", "!   ", "bad", "BAD " };
     for (size_t i = 0; i < json_array_size(doctor->findings); i++) {
         const json_t *f = json_array_get(doctor->findings, i);
         const char *verdict = json_string_value(json_object_get(f, "verdict"));
         const char *mark = "";
-        for (size_t k = 0; k < 6; k += 2)
-            if (strcmp(marks[k], verdict) == 0)
-                mark = marks[k + 1];
+        for (size_t k = 0; k < sizeof verdicts / sizeof verdicts[0]; k++)
+            if (strcmp(verdicts[k].word, verdict) == 0)
+                mark = verdicts[k].mark;
         hrf_cli_printf("%s %-11s %s (%s)\n", mark, json_string_value(json_object_get(f, "subject")),
                        json_string_value(json_object_get(f, "found")),
                        json_string_value(json_object_get(f, "meaning")));
@@ -195,8 +204,10 @@ static void print_doctor_text(const struct hrf_doctor *doctor, bool slurm)
 
 static void print_doctor_json(const struct hrf_doctor *doctor)
 {
-    HRF_AUTO_JSON value = json_pack("{sisbsO}", "version", 1, "good", (int)!doctor->is_bad,
-                                    "findings", doctor->findings);
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_bool(value, "good", !doctor->is_bad);
+    hrf_json_put(value, "findings", json_incref(doctor->findings));
     hrf_json_print(value);
 }
 

@@ -8,6 +8,7 @@
 #include "orchestrator/cli/slides_summary.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,12 +95,21 @@ static void print_patches(const struct hrf_workflow *w, const struct hrf_forecas
         hrf_cli_printf("          by otsu: the network that finds tissue is not asked here\n");
 }
 
-static void print_phase(const char *name, const struct hrf_forecast_time *t)
+static const struct {
+    const char *name;
+    size_t at; /* offset of its struct hrf_forecast_time */
+} phases[] = {
+    { "tile", offsetof(struct hrf_forecast, tile) },
+    { "calibrate", offsetof(struct hrf_forecast, calibrate) },
+    { "infer", offsetof(struct hrf_forecast, infer) },
+    { "train", offsetof(struct hrf_forecast, train) },
+    { "report", offsetof(struct hrf_forecast, report) },
+};
+enum { N_PHASES = sizeof phases / sizeof phases[0] };
+
+static const struct hrf_forecast_time *time_of(const struct hrf_forecast *f, int phase)
 {
-    if (t->from[0] == '\0')
-        return;
-    hrf_cli_printf("          %-9s %-8s from %s\n", name,
-                   isnan(t->seconds) ? "?" : hrf_duration_text(t->seconds).text, t->from);
+    return (const void *)((const char *)f + phases[phase].at);
 }
 
 static void print_time(const struct hrf_forecast *f)
@@ -108,11 +118,12 @@ static void print_time(const struct hrf_forecast *f)
     const double sum = hrf_forecast_seconds(f, &is_whole);
     hrf_cli_printf("time      %s %s, waiting in queues not counted\n",
                    is_whole ? "about" : "at least", hrf_duration_text(sum).text);
-    print_phase("tile", &f->tile);
-    print_phase("calibrate", &f->calibrate);
-    print_phase("infer", &f->infer);
-    print_phase("train", &f->train);
-    print_phase("report", &f->report);
+    for (int i = 0; i < N_PHASES; i++) {
+        const struct hrf_forecast_time *t = time_of(f, i);
+        if (t->from[0] != '\0')
+            hrf_cli_printf("          %-9s %-8s from %s\n", phases[i].name,
+                           isnan(t->seconds) ? "?" : hrf_duration_text(t->seconds).text, t->from);
+    }
 }
 
 static void print_disk(const char *directory, const struct hrf_forecast *f)
@@ -143,13 +154,6 @@ void hrf_cli_print_forecast(const struct hrf_workflow *w, const char *directory,
 
 /* ---- JSON ---- */
 
-static json_t *phase_json(const struct hrf_forecast_time *t)
-{
-    return json_pack("{soss}", "seconds",
-                     isnan(t->seconds) ? json_null() : hrf_json_number(t->seconds), "from",
-                     t->from);
-}
-
 json_t *hrf_cli_forecast_json(const struct hrf_workflow *w, const char *directory,
                               const struct hrf_forecast *f)
 {
@@ -158,23 +162,34 @@ json_t *hrf_cli_forecast_json(const struct hrf_workflow *w, const char *director
     const int64_t available = hrf_file_system_free(directory);
     json_t *disk = json_object(), *slides = json_object();
     for (int i = 0; i < HRF_N_ROOMS; i++)
-        json_object_set_new(disk, hrf_forecast_room_name((enum hrf_forecast_room)i),
-                            json_integer(f->n_bytes[i]));
+        hrf_json_put_int(disk, hrf_forecast_room_name((enum hrf_forecast_room)i), f->n_bytes[i]);
     struct hrf_slides_summary summary;
     hrf_slides_summary_make(w, &f->rows, &f->survey, &summary);
     hrf_slides_summary_json(&summary, slides);
-    json_t *patches = json_pack(
-        "{sosIsososIsI}", "expected", hrf_json_number(hrf_forecast_patches(w, f)), "known",
-        (json_int_t)f->known_patches, "estimated_a_precision",
-        hrf_json_number(f->n_untiled > 0 ? f->patches : 0), "two_standard_errors",
-        isnan(f->spread) ? json_null() : hrf_json_number(f->spread), "if_all_were_tissue",
-        (json_int_t)f->n_cells, "slides_looked_at", (json_int_t)f->n_looked);
-    json_t *time = json_pack("{sosbsososososo}", "seconds", hrf_json_number(seconds), "is_whole",
-                             (int)is_whole, "tile", phase_json(&f->tile), "calibrate",
-                             phase_json(&f->calibrate), "infer", phase_json(&f->infer), "train",
-                             phase_json(&f->train), "report", phase_json(&f->report));
-    return json_pack("{sIsIsosososIsoso}", "slides_to_tile", (json_int_t)f->n_untiled, "opened",
-                     (json_int_t)f->n_opened, "headers", slides, "patches", patches, "time", time,
-                     "bytes", (json_int_t)hrf_forecast_bytes(f), "disk", disk, "bytes_free",
-                     available >= 0 ? json_integer(available) : json_null());
+    json_t *patches = json_object();
+    hrf_json_put_number(patches, "expected", hrf_forecast_patches(w, f));
+    hrf_json_put_int(patches, "known", f->known_patches);
+    hrf_json_put_number(patches, "estimated_a_precision", f->n_untiled > 0 ? f->patches : 0);
+    hrf_json_put_number(patches, "two_standard_errors", f->spread);
+    hrf_json_put_int(patches, "if_all_were_tissue", f->n_cells);
+    hrf_json_put_int(patches, "slides_looked_at", f->n_looked);
+    json_t *time = json_object();
+    hrf_json_put_number(time, "seconds", seconds);
+    hrf_json_put_bool(time, "is_whole", is_whole);
+    for (int i = 0; i < N_PHASES; i++) {
+        json_t *phase = json_object();
+        hrf_json_put_number(phase, "seconds", time_of(f, i)->seconds);
+        hrf_json_put_text(phase, "from", time_of(f, i)->from);
+        hrf_json_put(time, phases[i].name, phase);
+    }
+    json_t *object = json_object();
+    hrf_json_put_int(object, "slides_to_tile", f->n_untiled);
+    hrf_json_put_int(object, "opened", f->n_opened);
+    hrf_json_put(object, "headers", slides);
+    hrf_json_put(object, "patches", patches);
+    hrf_json_put(object, "time", time);
+    hrf_json_put_int(object, "bytes", hrf_forecast_bytes(f));
+    hrf_json_put(object, "disk", disk);
+    hrf_json_put(object, "bytes_free", available >= 0 ? json_integer(available) : json_null());
+    return object;
 }

@@ -4,6 +4,7 @@
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/run/forecast.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +16,8 @@ static void count(struct hrf_tally *tally, const char *text)
     int i = 0;
     while (i < tally->n_items && strcmp(tally->items[i].text, text) != 0)
         i++;
-    if (i >= HRF_TALLY_MOST - 1) {
-        i = HRF_TALLY_MOST - 1;
+    if (i >= HRF_TALLY_MAX - 1) {
+        i = HRF_TALLY_MAX - 1;
         text = "others";
     }
     if (i >= tally->n_items) {
@@ -66,24 +67,30 @@ void hrf_slides_summary_make(const struct hrf_workflow *workflow, const struct h
         count_slide(out, i);
 }
 
-static void print_tally(const char *title, int indent, const struct hrf_tally *tally)
+/* What the slides are counted by. */
+static const struct {
+    const char *name;
+    size_t at; /* offset of its struct hrf_tally */
+} tallies[] = {
+    { "formats", offsetof(struct hrf_slides_summary, vendors) },
+    { "scanners", offsetof(struct hrf_slides_summary, scanners) },
+    { "resolutions", offsetof(struct hrf_slides_summary, resolutions) },
+};
+enum { N_TALLIES = sizeof tallies / sizeof tallies[0] };
+
+static const struct hrf_tally *tally_of(const struct hrf_slides_summary *all, int i)
 {
-    hrf_cli_printf("%*s%-12s", indent, "", title);
-    for (int i = 0; i < tally->n_items; i++)
-        hrf_cli_printf("%s%lld %s", i > 0 ? ", " : "", (long long)tally->items[i].n,
-                       tally->items[i].text);
-    hrf_cli_printf("\n");
+    return (const void *)((const char *)all + tallies[i].at);
 }
 
-/* The slides of a kind: the first few by name and reason. */
-static void print_kind(const struct hrf_slides_summary *all, enum hrf_finding_kind kind,
-                       const char *title)
+/* Prints the number of slides of a kind, and the first few by name and reason. */
+static void print_kind(const struct hrf_slides_summary *all, enum hrf_finding_kind kind)
 {
     enum { SHOWN = 5 };
     int64_t shown = 0;
     if (all->n[kind] == 0)
         return;
-    hrf_cli_printf("%lld %s\n", (long long)all->n[kind], title);
+    hrf_cli_printf("%lld %s\n", (long long)all->n[kind], hrf_finding_text(kind));
     for (size_t i = 0; i < all->survey->n_items && shown < SHOWN; i++) {
         if (all->survey->items[i].kind != kind)
             continue;
@@ -99,12 +106,9 @@ static void print_kind(const struct hrf_slides_summary *all, enum hrf_finding_ki
 void hrf_slides_summary_print_faults(const struct hrf_slides_summary *all)
 {
     const struct hrf_workflow *w = all->workflow;
-    print_kind(all, HRF_SLIDE_IS_EXCLUDED, "excluded");
-    print_kind(all, HRF_SLIDE_IS_MISSING, "missing");
-    print_kind(all, HRF_SLIDE_IS_UNREADABLE, "that cannot be opened");
-    print_kind(all, HRF_SLIDE_IS_CUT_SHORT, "cut short");
-    print_kind(all, HRF_SLIDE_IS_CHANGING, "still being copied");
-    print_kind(all, HRF_SLIDE_HAS_NO_MPP, "without a resolution");
+    for (int kind = 0; kind < HRF_N_FINDING_KINDS; kind++)
+        if (kind != HRF_SLIDE_IS_READY)
+            print_kind(all, (enum hrf_finding_kind)kind);
     if (all->n_upsampled > 0)
         hrf_cli_printf("%lld with pixels made up: patches of %g um/px are finer than the slide\n",
                        (long long)all->n_upsampled,
@@ -117,33 +121,33 @@ void hrf_slides_summary_print_kinds(const struct hrf_slides_summary *all, int in
 {
     if (all->largest == 0)
         return;
-    print_tally("formats", indent, &all->vendors);
-    print_tally("scanners", indent, &all->scanners);
-    print_tally("resolutions", indent, &all->resolutions);
+    for (int k = 0; k < N_TALLIES; k++) {
+        const struct hrf_tally *tally = tally_of(all, k);
+        hrf_cli_printf("%*s%-12s", indent, "", tallies[k].name);
+        for (int i = 0; i < tally->n_items; i++)
+            hrf_cli_printf("%s%lld %s", i > 0 ? ", " : "", (long long)tally->items[i].n,
+                           tally->items[i].text);
+        hrf_cli_printf("\n");
+    }
     hrf_cli_printf("%*s%-12s%.3g to %.3g megapixels\n", indent, "", "sizes",
                    (double)all->smallest / 1e6, (double)all->largest / 1e6);
-}
-
-static json_t *tally_json(const struct hrf_tally *tally)
-{
-    json_t *value = json_object();
-    for (int i = 0; i < tally->n_items; i++)
-        json_object_set_new(value, tally->items[i].text, json_integer(tally->items[i].n));
-    return value;
 }
 
 void hrf_slides_summary_json(const struct hrf_slides_summary *all, json_t *object)
 {
     json_t *counts = json_object();
-    json_object_set_new(counts, "total", json_integer((json_int_t)all->survey->n_items));
+    hrf_json_put_int(counts, "total", (int64_t)all->survey->n_items);
     for (int k = 0; k < HRF_N_FINDING_KINDS; k++)
-        json_object_set_new(counts, hrf_finding_word((enum hrf_finding_kind)k),
-                            json_integer(all->n[k]));
-    json_object_set_new(counts, "upsampled", json_integer(all->n_upsampled));
-    json_object_set_new(counts, "without_patches", json_integer(all->n_without_patches));
-    json_object_set_new(object, "counts", counts);
-    json_object_set_new(object, "formats", tally_json(&all->vendors));
-    json_object_set_new(object, "scanners", tally_json(&all->scanners));
-    json_object_set_new(object, "resolutions", tally_json(&all->resolutions));
-    json_object_set_new(object, "bytes", json_integer(all->bytes));
+        hrf_json_put_int(counts, hrf_finding_word((enum hrf_finding_kind)k), all->n[k]);
+    hrf_json_put_int(counts, "upsampled", all->n_upsampled);
+    hrf_json_put_int(counts, "without_patches", all->n_without_patches);
+    hrf_json_put(object, "counts", counts);
+    for (int k = 0; k < N_TALLIES; k++) {
+        const struct hrf_tally *tally = tally_of(all, k);
+        json_t *value = json_object();
+        for (int i = 0; i < tally->n_items; i++)
+            hrf_json_put_int(value, tally->items[i].text, tally->items[i].n);
+        hrf_json_put(object, tallies[k].name, value);
+    }
+    hrf_json_put_int(object, "bytes", all->bytes);
 }

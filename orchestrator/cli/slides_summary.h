@@ -12,9 +12,9 @@ struct hrf_tally_entry {
     int64_t n;
 };
 /* Counts how often each text occurs; texts beyond the last entry are counted as "others". */
-enum { HRF_TALLY_MOST = 24 };
+enum { HRF_TALLY_MAX = 24 };
 struct hrf_tally {
-    struct hrf_tally_entry items[HRF_TALLY_MOST];
+    struct hrf_tally_entry items[HRF_TALLY_MAX];
     int n_items;
 };
 

@@ -88,11 +88,20 @@ static void print_no_driver(const struct facts *f)
                                          : "the run has ended");
 }
 
-/* The text of a phase's tasks. What the store calls running is divided by what its job reports. */
+/* The states of a phase's tasks: what the store calls running is divided by what its job reports.
+ */
 enum { N_WORDS = 7 };
-static const char *const words[N_WORDS] = { "pending", "in the queue",          "running",
-                                            "silent",  "done and not imported", "done",
-                                            "failed" };
+static const struct {
+    const char *key, *text; /* in JSON; on a terminal */
+} words[N_WORDS] = {
+    { "pending", "pending" },
+    { "in_queue", "in the queue" },
+    { "running", "running" },
+    { "silent", "silent" },
+    { "not_imported", "done and not imported" },
+    { "done", "done" },
+    { "failed", "failed" },
+};
 
 static void count_words(const struct facts *f, int kind, int64_t out[N_WORDS])
 {
@@ -127,7 +136,7 @@ static int print_tasks(const struct facts *f)
         const char *before = " ";
         for (int i = N_WORDS - 1; i >= 0; i--)
             if (n[i] > 0) {
-                hrf_cli_printf("%s%lld %s", before, (long long)n[i], words[i]);
+                hrf_cli_printf("%s%lld %s", before, (long long)n[i], words[i].text);
                 before = ", ";
             }
         hrf_cli_printf("%s\n", all == 0 ? " none yet" : "");
@@ -193,41 +202,46 @@ static json_t *silent_json(const struct hrf_live_jobs *jobs)
         HRF_AUTO_FREE char *line = job->text != NULL ? hrf_format("%s: %s", job->id, job->text)
                                                      : NULL;
         if (line != NULL)
-            json_array_append_new(list, hrf_json_string(line));
+            hrf_json_add(list, hrf_json_string(line));
     }
     return list;
 }
 
 static json_t *tasks_json(const struct facts *f)
 {
-    static const char *const keys[N_WORDS] = { "pending",      "in_queue", "running", "silent",
-                                               "not_imported", "done",     "failed" };
     json_t *kinds = json_object();
     for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
         int64_t n[N_WORDS];
         json_t *states = json_object();
         count_words(f, k, n);
         for (int i = 0; i < N_WORDS; i++)
-            json_object_set_new(states, keys[i], json_integer((json_int_t)n[i]));
-        json_object_set_new(kinds, hrf_task_kind_name((enum hrf_task_kind)k), states);
+            hrf_json_put_int(states, words[i].key, n[i]);
+        hrf_json_put(kinds, hrf_task_kind_name((enum hrf_task_kind)k), states);
     }
     return kinds;
 }
 
 static json_t *json_of(const struct facts *f)
 {
-    return json_pack("{sisIsssososososfs{sIsIsIsIsI}s{sIsIsI}}", "version", 1, "driver",
-                     (json_int_t)f->driver, "queue", f->queue, "throttle",
-                     f->throttle >= 0 ? json_integer((json_int_t)f->throttle) : json_null(),
-                     "silent", silent_json(&f->jobs), "tasks", tasks_json(f), "jobs",
-                     hrf_live_jobs_json(&f->jobs), "patches_per_second", f->jobs.patches_per_second,
-                     "slides", "pending", (json_int_t)f->slides[HRF_SLIDE_PENDING], "done",
-                     (json_int_t)f->slides[HRF_SLIDE_DONE], "failed",
-                     (json_int_t)f->slides[HRF_SLIDE_FAILED], "no_tissue",
-                     (json_int_t)f->slides[HRF_SLIDE_NO_TISSUE], "excluded",
-                     (json_int_t)f->slides[HRF_SLIDE_EXCLUDED], "patches", "done",
-                     (json_int_t)(f->patches_imported + f->jobs.n_patches_written), "imported",
-                     (json_int_t)f->patches_imported, "total", (json_int_t)f->patches_total);
+    json_t *slides = json_object();
+    for (int i = 0; i < HRF_N_SLIDE_STATES; i++)
+        hrf_json_put_int(slides, hrf_slide_state_word((enum hrf_slide_state)i), f->slides[i]);
+    json_t *patches = json_object();
+    hrf_json_put_int(patches, "done", f->patches_imported + f->jobs.n_patches_written);
+    hrf_json_put_int(patches, "imported", f->patches_imported);
+    hrf_json_put_int(patches, "total", f->patches_total);
+    json_t *value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_int(value, "driver", f->driver);
+    hrf_json_put_text(value, "queue", f->queue);
+    hrf_json_put(value, "throttle", f->throttle >= 0 ? json_integer(f->throttle) : json_null());
+    hrf_json_put(value, "silent", silent_json(&f->jobs));
+    hrf_json_put(value, "tasks", tasks_json(f));
+    hrf_json_put(value, "jobs", hrf_live_jobs_json(&f->jobs));
+    hrf_json_put_number(value, "patches_per_second", f->jobs.patches_per_second);
+    hrf_json_put(value, "slides", slides);
+    hrf_json_put(value, "patches", patches);
+    return value;
 }
 
 json_t *hrf_cli_status_json(const char *directory)

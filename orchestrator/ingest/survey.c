@@ -18,11 +18,26 @@ struct opening {
     struct hrf_survey *survey;
 };
 
+static const struct {
+    const char *word, *text;
+} kinds[HRF_N_FINDING_KINDS] = {
+    [HRF_SLIDE_IS_READY] = { "ready", "that can be scored" },
+    [HRF_SLIDE_IS_EXCLUDED] = { "excluded", "excluded" },
+    [HRF_SLIDE_IS_MISSING] = { "missing", "missing" },
+    [HRF_SLIDE_IS_UNREADABLE] = { "unreadable", "that cannot be opened" },
+    [HRF_SLIDE_IS_CUT_SHORT] = { "cut-short", "cut short" },
+    [HRF_SLIDE_IS_CHANGING] = { "changing", "still being copied" },
+    [HRF_SLIDE_HAS_NO_MPP] = { "no-resolution", "without a resolution" },
+};
+
 const char *hrf_finding_word(enum hrf_finding_kind kind)
 {
-    static const char *const words[] = { "ready",     "excluded", "missing",      "unreadable",
-                                         "cut-short", "changing", "no-resolution" };
-    return words[kind];
+    return kinds[kind].word;
+}
+
+const char *hrf_finding_text(enum hrf_finding_kind kind)
+{
+    return kinds[kind].text;
 }
 
 void hrf_survey_release(struct hrf_survey *survey)

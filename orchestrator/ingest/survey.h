@@ -17,7 +17,10 @@ enum hrf_finding_kind {
     HRF_SLIDE_HAS_NO_MPP,
     HRF_N_FINDING_KINDS
 };
-const char *hrf_finding_word(enum hrf_finding_kind kind); /* "cut-short" */
+/* The finding's name in JSON ("cut-short"), and its text for users after a number of slides
+ * ("still being copied"). */
+const char *hrf_finding_word(enum hrf_finding_kind kind);
+const char *hrf_finding_text(enum hrf_finding_kind kind);
 
 struct hrf_slide_finding {
     enum hrf_finding_kind kind;
