@@ -72,11 +72,15 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
         struct hrf_error why = { .status = HRF_OK };
         const bool good = get(store, keys[i], &c, &why) == HRF_OK;
         n_bad += !good;
-        if (json && good)
-            json_array_append_new(all, json_pack("{sssssIsIss}", "key", c->key, "method", c->method,
-                                                 "samples", (json_int_t)c->n_samples, "tensors",
-                                                 (json_int_t)c->n_tensors, "created", c->created));
-        else if (good)
+        if (json && good) {
+            json_t *entry = json_object();
+            hrf_json_put_text(entry, "key", c->key);
+            hrf_json_put_text(entry, "method", c->method);
+            hrf_json_put_int(entry, "samples", c->n_samples);
+            hrf_json_put_int(entry, "tensors", (int64_t)c->n_tensors);
+            hrf_json_put_text(entry, "created", c->created);
+            hrf_json_add(all, entry);
+        } else if (good)
             hrf_cli_printf("%s  %-10s %6lld patches  %4zu tensors  %s\n", c->key, c->method,
                            (long long)c->n_samples, c->n_tensors, c->created);
         else
@@ -206,8 +210,10 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
         return hrf_error_set(err, HRF_E_AGAIN,
                              "interrupted; run the same command again to continue");
     if (r->json) {
-        HRF_AUTO_JSON answer = json_pack("{si sb ss}", "version", 1, "cached",
-                                         summary.calibration_cached, "key", summary.calibration);
+        HRF_AUTO_JSON answer = json_object();
+        hrf_json_put_int(answer, "version", 1);
+        hrf_json_put_bool(answer, "cached", summary.calibration_cached);
+        hrf_json_put_text(answer, "key", summary.calibration);
         hrf_json_print(answer);
     } else {
         hrf_cli_printf("%s %s\n",

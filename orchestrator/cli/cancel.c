@@ -127,8 +127,10 @@ static int cancel_main(const struct hrf_command *command, int argc, char **argv)
         return hrf_cli_fail(command->name, &err);
     const int ended = before > left ? before - left : 0;
     if (json) {
-        HRF_AUTO_JSON answer = json_pack("{si sb si}", "version", 1, "driver_ended", pid > 0,
-                                         "jobs_ended", ended);
+        HRF_AUTO_JSON answer = json_object();
+        hrf_json_put_int(answer, "version", 1);
+        hrf_json_put_bool(answer, "driver_ended", pid > 0);
+        hrf_json_put_int(answer, "jobs_ended", ended);
         hrf_json_print(answer);
     } else {
         hrf_cli_printf("cancelled: %s, %d job%s ended; run again to continue\n",

@@ -95,14 +95,21 @@ static json_t *verdict_json(const struct verdict *v)
         const struct hrf_finding *f = &v->findings.items[i];
         json_t *line = f->line > 0 ? json_integer(f->line) : json_null();
         json_t *column = f->column > 0 ? json_integer(f->column) : json_null();
-        json_array_append_new(list, json_pack("{sosososo}", "where", hrf_json_string(f->where),
-                                              "line", line, "column", column, "message",
-                                              hrf_json_string(f->message)));
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "where", f->where);
+        hrf_json_put(entry, "line", line);
+        hrf_json_put(entry, "column", column);
+        hrf_json_put_text(entry, "message", f->message);
+        hrf_json_add(list, entry);
     }
-    for (int i = 0; i < v->n_misfits; i++)
-        json_array_append_new(list,
-                              json_pack("{sssnsnso}", "where", v->misfits[i].where, "line",
-                                        "column", "message", hrf_json_string(v->misfits[i].text)));
+    for (int i = 0; i < v->n_misfits; i++) {
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "where", v->misfits[i].where);
+        hrf_json_put(entry, "line", json_null());
+        hrf_json_put(entry, "column", json_null());
+        hrf_json_put_text(entry, "message", v->misfits[i].text);
+        hrf_json_add(list, entry);
+    }
     return list;
 }
 
@@ -112,11 +119,14 @@ static void print_check_json(const char *path, const struct verdict *v)
     if (v->workflow != NULL)
         hrf_workflow_unsupported(v->workflow, &unsupported);
     json_t *list = verdict_json(v);
-    HRF_AUTO_JSON value = json_pack("{sisosbsosIsoso}", "version", 1, "file", hrf_json_string(path),
-                                    "valid", (int)(v->code == 0), "reason",
-                                    v->code == 0 ? json_null() : hrf_json_string(v->err.text),
-                                    "errors", (json_int_t)json_array_size(list), "findings", list,
-                                    "unsupported", hrf_cli_lines_json(unsupported.text));
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_text(value, "file", path);
+    hrf_json_put_bool(value, "valid", v->code == 0);
+    hrf_json_put(value, "reason", v->code == 0 ? json_null() : hrf_json_string(v->err.text));
+    hrf_json_put_int(value, "errors", (int64_t)json_array_size(list));
+    hrf_json_put(value, "findings", list);
+    hrf_json_put(value, "unsupported", hrf_json_lines(unsupported.text));
     hrf_json_print(value);
     hrf_strbuf_release(&unsupported);
 }

@@ -8,6 +8,7 @@
 #include "orchestrator/ingest/ingest.h"
 #include "orchestrator/ingest/survey.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,34 +42,35 @@ static json_t *slides_json(const struct hrf_slides_summary *all)
     for (size_t i = 0; i < all->survey->n_items; i++) {
         const struct hrf_slide_finding *f = &all->survey->items[i];
         const struct hrf_slide_row *row = &all->rows->items[i];
-        json_t *slide = json_pack("{sosossss}", "slide", hrf_json_string(row->name), "path",
-                                  hrf_json_string(row->path), "state", hrf_finding_word(f->kind),
-                                  "vendor", f->vendor);
-        json_object_set_new(slide, "reason",
-                            f->reason != NULL ? hrf_json_string(f->reason) : json_null());
-        json_object_set_new(slide, "scanner", hrf_json_string(f->scanner));
-        json_object_set_new(slide, "bytes", json_integer(row->n_bytes));
-        json_object_set_new(slide, "width", json_integer(f->width));
-        json_object_set_new(slide, "height", json_integer(f->height));
-        json_object_set_new(slide, "mpp_x", f->mpp_x > 0 ? json_real(f->mpp_x) : json_null());
-        json_object_set_new(slide, "mpp_y", f->mpp_y > 0 ? json_real(f->mpp_y) : json_null());
-        json_object_set_new(slide, "mpp_source", json_string(hrf_mpp_source_name(f->source)));
-        json_object_set_new(slide, "upsampled",
-                            json_boolean(hrf_slide_is_upsampled(all->workflow, f)));
-        json_array_append_new(list, slide);
+        json_t *slide = json_object();
+        hrf_json_put_text(slide, "slide", row->name);
+        hrf_json_put_text(slide, "path", row->path);
+        hrf_json_put_text(slide, "state", hrf_finding_word(f->kind));
+        hrf_json_put_text(slide, "vendor", f->vendor);
+        hrf_json_put_text(slide, "reason", f->reason);
+        hrf_json_put_text(slide, "scanner", f->scanner);
+        hrf_json_put_int(slide, "bytes", row->n_bytes);
+        hrf_json_put_int(slide, "width", f->width);
+        hrf_json_put_int(slide, "height", f->height);
+        hrf_json_put_number(slide, "mpp_x", f->mpp_x > 0 ? f->mpp_x : (double)NAN);
+        hrf_json_put_number(slide, "mpp_y", f->mpp_y > 0 ? f->mpp_y : (double)NAN);
+        hrf_json_put_text(slide, "mpp_source", hrf_mpp_source_name(f->source));
+        hrf_json_put_bool(slide, "upsampled", hrf_slide_is_upsampled(all->workflow, f));
+        hrf_json_add(list, slide);
     }
     return list;
 }
 
 static void print_check_slides_json(const struct hrf_slides_summary *all, const char *warnings)
 {
-    HRF_AUTO_JSON value = json_pack("{sisososIsIso}", "version", 1, "slides", slides_json(all),
-                                    "warnings", hrf_cli_lines_json(warnings), "patches_at_most",
-                                    (json_int_t)all->patches, "result_bytes_at_most",
-                                    (json_int_t)result_bytes(all), "seconds",
-                                    hrf_json_number(all->survey->seconds));
-    if (value != NULL)
-        hrf_slides_summary_json(all, value);
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put(value, "slides", slides_json(all));
+    hrf_json_put(value, "warnings", hrf_json_lines(warnings));
+    hrf_json_put_int(value, "patches_at_most", all->patches);
+    hrf_json_put_int(value, "result_bytes_at_most", result_bytes(all));
+    hrf_json_put_number(value, "seconds", all->survey->seconds);
+    hrf_slides_summary_json(all, value);
     hrf_json_print(value);
 }
 

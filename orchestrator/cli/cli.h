@@ -95,8 +95,6 @@ void hrf_cli_print_failed(const char *directory);
 HRF_CHECKED enum hrf_status hrf_cli_make_demo_cohort(const char *directory, struct hrf_error *err);
 /* Returns what `status --json` prints, or NULL if the run cannot be read. New reference. */
 json_t *hrf_cli_status_json(const char *directory);
-/* Returns the lines of a text, without their ends, as an array. New reference. */
-json_t *hrf_cli_lines_json(const char *text);
 /* Replaces this process by the hires-engine beside this program, with these arguments, under the
  * name `caller`. It returns only on failure. */
 int hrf_cli_exec_engine(const char *caller, const char *command, const char *verb, int argc,

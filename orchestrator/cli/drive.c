@@ -77,13 +77,12 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
 
 static void print_drive_json(const struct hrf_run_summary *s, const char *directory)
 {
-    static const char *const ends[] = { "done", "detached", "cancelled" };
-    HRF_AUTO_JSON value = json_pack(
-        "{sisssos{sIsIsIsIsI}sIsI}", "version", 1, "end", ends[s->end], "directory",
-        hrf_json_string(directory), "slides", "total", (json_int_t)s->n_slides, "done",
-        (json_int_t)s->n_done, "failed", (json_int_t)s->n_failed, "no_tissue",
-        (json_int_t)s->n_no_tissue, "excluded", (json_int_t)s->n_excluded, "tasks_run",
-        (json_int_t)s->n_tasks_run, "tasks_cached", (json_int_t)s->n_tasks_cached);
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_cli_put_summary(value, s);
+    hrf_json_put_text(value, "directory", directory);
+    hrf_json_put_int(value, "tasks_run", s->n_tasks_run);
+    hrf_json_put_int(value, "tasks_cached", s->n_tasks_cached);
     hrf_json_print(value);
 }
 

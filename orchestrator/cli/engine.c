@@ -33,8 +33,10 @@ static int run_version(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     if (json) {
-        HRF_AUTO_JSON answer = json_pack("{si ss ss}", "version", 1, "program", HRF_PROGRAM,
-                                         "release", HRF_VERSION);
+        HRF_AUTO_JSON answer = json_object();
+        hrf_json_put_int(answer, "version", 1);
+        hrf_json_put_text(answer, "program", HRF_PROGRAM);
+        hrf_json_put_text(answer, "release", HRF_VERSION);
         hrf_json_print(answer);
     } else {
         hrf_cli_printf("%s %s\n", HRF_PROGRAM, HRF_VERSION);

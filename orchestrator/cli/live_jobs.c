@@ -224,13 +224,19 @@ json_t *hrf_live_jobs_json(const struct hrf_live_jobs *jobs)
     json_t *list = json_array();
     for (size_t i = 0; i < jobs->n_items; i++) {
         const struct hrf_live_job *j = &jobs->items[i];
-        json_array_append_new(
-            list, json_pack("{ssssssss?ss?sfsIsIsIsIsf}", "job", j->id, "kind",
-                            hrf_task_kind_name(j->kind), "state", live_state_name(j->state), "host",
-                            j->host, "text", j->text, "seconds_since_sign_of_life", j->age_s,
-                            "tasks_done", (json_int_t)j->n_done, "tasks", (json_int_t)j->n_tasks,
-                            "patches_done", (json_int_t)j->n_patches_done, "patches",
-                            (json_int_t)j->n_patches, "patches_per_second", j->patches_per_second));
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "job", j->id);
+        hrf_json_put_text(entry, "kind", hrf_task_kind_name(j->kind));
+        hrf_json_put_text(entry, "state", live_state_name(j->state));
+        hrf_json_put_text(entry, "host", j->host);
+        hrf_json_put_text(entry, "text", j->text);
+        hrf_json_put_number(entry, "seconds_since_sign_of_life", j->age_s);
+        hrf_json_put_int(entry, "tasks_done", j->n_done);
+        hrf_json_put_int(entry, "tasks", j->n_tasks);
+        hrf_json_put_int(entry, "patches_done", j->n_patches_done);
+        hrf_json_put_int(entry, "patches", j->n_patches);
+        hrf_json_put_number(entry, "patches_per_second", j->patches_per_second);
+        hrf_json_add(list, entry);
     }
     return list;
 }

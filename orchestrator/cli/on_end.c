@@ -1,6 +1,7 @@
 /* on_end.c - starts the command that receives the summary of a run at its end (on_end.h). */
 #include "orchestrator/cli/on_end.h"
 
+#include "base/fields.h"
 #include "base/path.h"
 #include "base/process.h"
 #include "schema/yaml/tree.h"
@@ -48,7 +49,7 @@ enum hrf_status hrf_cli_notify_setting(const char *text, char **out, struct hrf_
     return HRF_OK;
 }
 
-/* The slides that failed, the first MOST_FAILED of them. */
+/* The slides that failed, the first MAX_FAILED of them. */
 static json_t *failed_json(const char *directory)
 {
     HRF_AUTO(hrf_store) store = NULL;
@@ -59,31 +60,50 @@ static json_t *failed_json(const char *directory)
         return list;
     for (size_t i = 0; i < slides.n_items && json_array_size(list) < MAX_FAILED; i++) {
         const struct hrf_slide_row *slide = &slides.items[i];
-        if (slide->state == HRF_SLIDE_FAILED)
-            json_array_append_new(
-                list,
-                json_pack("{soso}", "slide", hrf_json_string(slide->name), "reason",
-                          slide->reason != NULL ? hrf_json_string(slide->reason) : json_null()));
+        if (slide->state == HRF_SLIDE_FAILED) {
+            json_t *entry = json_object();
+            hrf_json_put_text(entry, "slide", slide->name);
+            hrf_json_put_text(entry, "reason", slide->reason);
+            hrf_json_add(list, entry);
+        }
     }
     return list;
 }
 
+void hrf_cli_put_summary(json_t *object, const struct hrf_run_summary *summary)
+{
+    static const char *const ends[] = { "done", "detached", "cancelled" };
+    static const struct hrf_field slides[] = {
+        HRF_FIELD(struct hrf_run_summary, "total", n_slides, HRF_FIELD_INT),
+        HRF_FIELD(struct hrf_run_summary, "done", n_done, HRF_FIELD_INT),
+        HRF_FIELD(struct hrf_run_summary, "failed", n_failed, HRF_FIELD_INT),
+        HRF_FIELD(struct hrf_run_summary, "no_tissue", n_no_tissue, HRF_FIELD_INT),
+        HRF_FIELD(struct hrf_run_summary, "excluded", n_excluded, HRF_FIELD_INT),
+    };
+    hrf_json_put_text(object, "end", ends[summary->end]);
+    hrf_json_put(object, "slides", hrf_fields_json(HRF_FIELDS(slides), summary));
+}
+
 static json_t *end_json(const struct hrf_end *end)
 {
-    static const char *const names[] = { "done", "detached", "cancelled" };
-    const struct hrf_run_summary *s = end->summary;
     HRF_AUTO_FREE char *directory = NULL;
+    json_t *value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_text(value, "program", HRF_PROGRAM);
+    hrf_json_put_text(value, "release", HRF_VERSION);
+    hrf_cli_put_summary(value, end->summary);
+    if (end->error != NULL)
+        hrf_json_put_text(value, "end", "failed");
+    hrf_json_put_text(value, "error", end->error);
+    hrf_json_put_text(value, "name", end->workflow->name);
     if (hrf_path_absolute(end->directory, &directory, NULL) != HRF_OK)
-        return NULL;
-    return json_pack(
-        "{sissssssso soso so s{sIsIsIsIsI}si sI}", "version", 1, "program", HRF_PROGRAM, "release",
-        HRF_VERSION, "end", end->error != NULL ? "failed" : names[s->end], "error",
-        end->error != NULL ? hrf_json_string(end->error) : json_null(), "name",
-        hrf_json_string(end->workflow->name), "directory", hrf_json_string(directory), "failed",
-        failed_json(end->directory), "slides", "total", (json_int_t)s->n_slides, "done",
-        (json_int_t)s->n_done, "failed", (json_int_t)s->n_failed, "no_tissue",
-        (json_int_t)s->n_no_tissue, "excluded", (json_int_t)s->n_excluded, "exit_code",
-        end->exit_code, "number", (json_int_t)s->n_ends);
+        directory = hrf_strdup(end->directory);
+    hrf_json_put_text(value, "directory", directory);
+    hrf_json_put(value, "failed", failed_json(end->directory));
+    hrf_json_put_int(value, "exit_code", end->exit_code);
+    hrf_json_put_int(value, "number", end->summary->n_ends);
+    hrf_json_put_text(value, "run_id", end->summary->run_id);
+    return value;
 }
 
 void hrf_cli_run_on_end(const struct hrf_end *end)
@@ -92,7 +112,6 @@ void hrf_cli_run_on_end(const struct hrf_end *end)
     if (words->n_items == 0)
         return;
     HRF_AUTO_JSON value = end_json(end);
-    json_object_set_new(value, "run_id", json_string(end->summary->run_id));
     HRF_AUTO_FREE char *text = hrf_json_text(value);
     HRF_AUTO_FREE const char **argv = hrf_calloc(words->n_items + 1, sizeof *argv);
     HRF_AUTO_RELEASE(hrf_strbuf) said = HRF_STRBUF_INIT;

@@ -23,4 +23,7 @@ HRF_CHECKED enum hrf_status hrf_cli_notify_setting(const char *text, char **out,
  * at most ten minutes. A failure is reported on stderr and has no other effect. */
 void hrf_cli_run_on_end(const struct hrf_end *end);
 
+/* Puts "end", how the run ended, and "slides", the number of slides by their state. */
+void hrf_cli_put_summary(json_t *object, const struct hrf_run_summary *summary);
+
 #endif

@@ -110,12 +110,13 @@ static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layou
         if (status == HRF_OK)
             status = hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, &why);
         if (status != HRF_OK) {
-            answer = json_pack("{ssss}", "precision", hrf_precision_name(w->precision[i]), "error",
-                               why.text);
+            answer = json_object();
+            hrf_json_put_text(answer, "precision", hrf_precision_name(w->precision[i]));
+            hrf_json_put_text(answer, "error", why.text);
             refusals->n++;
             refusals->last = why;
         }
-        json_array_append_new(list, answer);
+        hrf_json_add(list, answer);
         hrf_strbuf_release(&text);
     }
     return list;
@@ -313,11 +314,15 @@ static void print_plan_text(const struct hrf_workflow *w, const struct hrf_previ
 
 static json_t *task_json(const struct hrf_preview *preview, const struct hrf_preview_task *t)
 {
-    return json_pack("{sssssossss?sIsI}", "kind", hrf_task_kind_name(t->row.kind), "state",
-                     hrf_preview_reason_name(t->reason), "slide",
-                     hrf_json_string(task_slide(preview, t)), "precision", t->row.precision, "key",
-                     t->row.key[0] != '\0' ? t->row.key : NULL, "first_patch",
-                     (json_int_t)t->row.first_patch, "n_patches", (json_int_t)t->row.n_patches);
+    json_t *object = json_object();
+    hrf_json_put_text(object, "kind", hrf_task_kind_name(t->row.kind));
+    hrf_json_put_text(object, "state", hrf_preview_reason_name(t->reason));
+    hrf_json_put_text(object, "slide", task_slide(preview, t));
+    hrf_json_put_text(object, "precision", t->row.precision);
+    hrf_json_put_text(object, "key", t->row.key[0] != '\0' ? t->row.key : NULL);
+    hrf_json_put_int(object, "first_patch", t->row.first_patch);
+    hrf_json_put_int(object, "n_patches", t->row.n_patches);
+    return object;
 }
 
 static void print_plan_json(const struct hrf_workflow *w, const struct hrf_preview *preview,
@@ -326,26 +331,30 @@ static void print_plan_json(const struct hrf_workflow *w, const struct hrf_previ
 {
     json_t *tasks = json_array();
     for (size_t i = 0; i < preview->n_tasks; i++)
-        json_array_append_new(tasks, task_json(preview, &preview->tasks[i]));
-    HRF_AUTO_JSON value = json_pack(
-        "{sisosbs{sIsIsIsIsI}sosIso}", "version", 1, "directory", hrf_json_string(directory),
-        "continues", (int)preview->has_run, "slides", "total", (json_int_t)preview->slides.n_items,
-        "calibrating", (json_int_t)preview->slides.n_sample, "pending",
-        (json_int_t)slides_in(preview, HRF_SLIDE_PENDING), "excluded",
-        (json_int_t)slides_in(preview, HRF_SLIDE_EXCLUDED), "failed",
-        (json_int_t)slides_in(preview, HRF_SLIDE_FAILED), "tasks", tasks, "patches_to_score",
-        (json_int_t)count_tasks_by_reason(preview).patches, "layouts",
-        layouts_json(w, request, refusals));
-    if (value != NULL) {
-        HRF_AUTO_FREE char *lines = w->executor.type == HRF_EXECUTOR_SLURM
-                                        ? sbatch_lines(w, preview, directory)
-                                        : NULL;
-        json_object_set_new(value, "forecast", hrf_cli_forecast_json(w, directory, forecast));
-        json_object_set_new(value, "jobs",
-                            json_pack("{sIsI}", "tile", (json_int_t)preview->n_jobs[HRF_TASK_TILE],
-                                      "infer", (json_int_t)preview->n_jobs[HRF_TASK_INFER]));
-        json_object_set_new(value, "sbatch", hrf_cli_lines_json(lines != NULL ? lines : ""));
-    }
+        hrf_json_add(tasks, task_json(preview, &preview->tasks[i]));
+    json_t *slides = json_object();
+    hrf_json_put_int(slides, "total", (int64_t)preview->slides.n_items);
+    hrf_json_put_int(slides, "calibrating", (int64_t)preview->slides.n_sample);
+    hrf_json_put_int(slides, "pending", slides_in(preview, HRF_SLIDE_PENDING));
+    hrf_json_put_int(slides, "excluded", slides_in(preview, HRF_SLIDE_EXCLUDED));
+    hrf_json_put_int(slides, "failed", slides_in(preview, HRF_SLIDE_FAILED));
+    json_t *jobs = json_object();
+    hrf_json_put_int(jobs, "tile", preview->n_jobs[HRF_TASK_TILE]);
+    hrf_json_put_int(jobs, "infer", preview->n_jobs[HRF_TASK_INFER]);
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_text(value, "directory", directory);
+    hrf_json_put_bool(value, "continues", preview->has_run);
+    hrf_json_put(value, "slides", slides);
+    hrf_json_put(value, "tasks", tasks);
+    hrf_json_put_int(value, "patches_to_score", count_tasks_by_reason(preview).patches);
+    hrf_json_put(value, "layouts", layouts_json(w, request, refusals));
+    hrf_json_put(value, "forecast", hrf_cli_forecast_json(w, directory, forecast));
+    hrf_json_put(value, "jobs", jobs);
+    HRF_AUTO_FREE char *lines = w->executor.type == HRF_EXECUTOR_SLURM
+                                    ? sbatch_lines(w, preview, directory)
+                                    : NULL;
+    hrf_json_put(value, "sbatch", hrf_json_lines(lines != NULL ? lines : ""));
     hrf_json_print(value);
 }
 

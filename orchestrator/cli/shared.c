@@ -231,17 +231,6 @@ char *hrf_cli_default_directory(const struct hrf_workflow *workflow)
     return hrf_format("runs/%s", name);
 }
 
-json_t *hrf_cli_lines_json(const char *text)
-{
-    json_t *list = json_array();
-    while (*text != '\0') {
-        const size_t n = strcspn(text, "\n");
-        json_array_append_new(list, json_stringn(text, n));
-        text += n + (text[n] == '\n');
-    }
-    return list;
-}
-
 int hrf_cli_exec_engine(const char *caller, const char *command, const char *verb, int argc,
                         char **argv)
 {

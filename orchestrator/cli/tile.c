@@ -56,29 +56,36 @@ static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
 
 static void print_tile_json(const struct hrf_tile_plan *p)
 {
-    HRF_AUTO_JSON value = json_pack(
-        "{sissssssss?sIsIsisosososososIsIsisosbsI}", "version", 1, "vendor", p->vendor,
-        "mpp_source", p->mpp_source, "tissue_method", p->tissue_method, "warning", p->warning,
-        "width", (json_int_t)p->width, "height", (json_int_t)p->height, "levels", p->n_levels,
-        "mpp_x", hrf_json_number(p->mpp_x), "mpp_y", hrf_json_number(p->mpp_y), "tissue_fraction",
-        hrf_json_number(p->tissue_fraction), "tissue_threshold",
-        hrf_json_number((double)p->tissue_threshold), "patch_mpp", hrf_json_number(p->patch_mpp),
-        "patches", (json_int_t)p->n_patches, "patch_size", (json_int_t)p->patch_size, "read_level",
-        p->read_level, "seconds", hrf_json_number(p->seconds), "has_tissue",
-        (int)(p->n_patches > 0), "stride", (json_int_t)p->patch_stride);
-    if (value != NULL)
-        json_object_set_new(value, "white_patches", json_integer((json_int_t)p->n_white));
-    for (int reason = 0; reason < HRF_N_DROP_REASONS && value != NULL; reason++) {
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_text(value, "vendor", p->vendor);
+    hrf_json_put_text(value, "mpp_source", p->mpp_source);
+    hrf_json_put_text(value, "tissue_method", p->tissue_method);
+    hrf_json_put_text(value, "warning", p->warning);
+    hrf_json_put_int(value, "width", p->width);
+    hrf_json_put_int(value, "height", p->height);
+    hrf_json_put_int(value, "levels", p->n_levels);
+    hrf_json_put_number(value, "mpp_x", p->mpp_x);
+    hrf_json_put_number(value, "mpp_y", p->mpp_y);
+    hrf_json_put_number(value, "tissue_fraction", p->tissue_fraction);
+    hrf_json_put_number(value, "tissue_threshold", (double)p->tissue_threshold);
+    hrf_json_put_number(value, "patch_mpp", p->patch_mpp);
+    hrf_json_put_int(value, "patches", p->n_patches);
+    hrf_json_put_int(value, "patch_size", p->patch_size);
+    hrf_json_put_int(value, "read_level", p->read_level);
+    hrf_json_put_number(value, "seconds", p->seconds);
+    hrf_json_put_bool(value, "has_tissue", p->n_patches > 0);
+    hrf_json_put_int(value, "stride", p->patch_stride);
+    hrf_json_put_int(value, "white_patches", p->n_white);
+    for (int reason = 0; reason < HRF_N_DROP_REASONS; reason++) {
         int64_t n = 0;
         for (int64_t i = 0; i < p->n_dropped; i++)
             n += p->dropped[i].reason == reason;
         HRF_AUTO_FREE char *key = hrf_format("left_out_%s",
                                              hrf_drop_reason_name((enum hrf_drop_reason)reason));
-        if (key != NULL)
-            json_object_set_new(value, key, json_integer((json_int_t)n));
+        hrf_json_put_int(value, key, n);
     }
-    if (value != NULL)
-        json_object_set_new(value, "tiling", json_string(p->hash));
+    hrf_json_put_text(value, "tiling", p->hash);
     hrf_json_print(value);
 }
 

@@ -32,7 +32,10 @@ static void print_address(const struct hrf_viewer *viewer, bool json)
     const char *url = hrf_viewer_url(viewer);
     const int port = hrf_viewer_port(viewer);
     if (json) {
-        HRF_AUTO_JSON value = json_pack("{sisssi}", "version", 1, "url", url, "port", port);
+        HRF_AUTO_JSON value = json_object();
+        hrf_json_put_int(value, "version", 1);
+        hrf_json_put_text(value, "url", url);
+        hrf_json_put_int(value, "port", port);
         hrf_json_print(value);
     } else {
         hrf_cli_printf("open: %s\nfrom another computer first: ssh -N -L %d:127.0.0.1:%d "

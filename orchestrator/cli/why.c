@@ -152,27 +152,39 @@ static enum hrf_status print_events(struct hrf_store *store, const char *subject
     return HRF_OK;
 }
 
+static json_t *attempt_json(const struct hrf_attempt_row *a)
+{
+    json_t *object = json_object();
+    hrf_json_put_text(object, "job", a->job_id);
+    hrf_json_put_int(object, "attempt", a->attempt);
+    hrf_json_put_bool(object, "ended", a->state == HRF_ATTEMPT_ENDED);
+    hrf_json_put_text(object, "reason", a->reason);
+    hrf_json_put_text(object, "directory", a->directory);
+    return object;
+}
+
 static json_t *attempts_json(const struct evidence *e, int64_t task_id)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < e->attempts.n_items; i++) {
-        const struct hrf_attempt_row *a = &e->attempts.items[i];
-        if (hrf_attempt_has_task(a, task_id))
-            json_array_append_new(list, json_pack("{sssIsbss?ss}", "job", a->job_id, "attempt",
-                                                  (json_int_t)a->attempt, "ended",
-                                                  (int)(a->state == HRF_ATTEMPT_ENDED), "reason",
-                                                  a->reason, "directory", a->directory));
-    }
+    for (size_t i = 0; i < e->attempts.n_items; i++)
+        if (hrf_attempt_has_task(&e->attempts.items[i], task_id))
+            hrf_json_add(list, attempt_json(&e->attempts.items[i]));
     return list;
 }
 
 static json_t *task_json(const struct hrf_task_row *t)
 {
-    return json_pack("{sssssssssbsIsIsIss?}", "kind", hrf_task_kind_name(t->kind), "precision",
-                     t->precision, "state", hrf_task_state_name(t->state), "key", t->key, "cached",
-                     (int)t->cached, "first_patch", (json_int_t)t->first_patch, "n_patches",
-                     (json_int_t)t->n_patches, "failed_attempts", (json_int_t)t->n_attempts,
-                     "reason", t->reason);
+    json_t *object = json_object();
+    hrf_json_put_text(object, "kind", hrf_task_kind_name(t->kind));
+    hrf_json_put_text(object, "precision", t->precision);
+    hrf_json_put_text(object, "state", hrf_task_state_name(t->state));
+    hrf_json_put_text(object, "key", t->key);
+    hrf_json_put_bool(object, "cached", t->cached);
+    hrf_json_put_int(object, "first_patch", t->first_patch);
+    hrf_json_put_int(object, "n_patches", t->n_patches);
+    hrf_json_put_int(object, "failed_attempts", t->n_attempts);
+    hrf_json_put_text(object, "reason", t->reason);
+    return object;
 }
 
 static json_t *tasks_json(const struct evidence *e, int64_t slide_id)
@@ -183,8 +195,8 @@ static json_t *tasks_json(const struct evidence *e, int64_t slide_id)
         if (t->slide_id != slide_id)
             continue;
         json_t *task = task_json(t);
-        json_object_set_new(task, "jobs", attempts_json(e, t->id));
-        json_array_append_new(list, task);
+        hrf_json_put(task, "jobs", attempts_json(e, t->id));
+        hrf_json_add(list, task);
     }
     return list;
 }
@@ -199,13 +211,12 @@ static json_t *job_json(const struct evidence *e, const struct hrf_attempt_row *
             continue;
         json_t *task = task_json(t);
         HRF_AUTO_FREE char *subject = subject_of(e, t);
-        json_object_set_new(task, t->kind == HRF_TASK_TRAIN ? "training" : "slide",
-                            hrf_json_string(subject));
-        json_array_append_new(tasks, task);
+        hrf_json_put_text(task, t->kind == HRF_TASK_TRAIN ? "training" : "slide", subject);
+        hrf_json_add(tasks, task);
     }
-    return json_pack("{sssIsbss?ssso}", "job", a->job_id, "attempt", (json_int_t)a->attempt,
-                     "ended", (int)(a->state == HRF_ATTEMPT_ENDED), "reason", a->reason,
-                     "directory", a->directory, "tasks", tasks);
+    json_t *object = attempt_json(a);
+    hrf_json_put(object, "tasks", tasks);
+    return object;
 }
 
 static json_t *events_json(const struct hrf_event_rows *events)
@@ -214,8 +225,10 @@ static json_t *events_json(const struct hrf_event_rows *events)
     for (size_t i = 0; i < events->n_items; i++) {
         char at[24];
         hrf_clock_iso8601(events->items[i].at_ms, at);
-        json_array_append_new(
-            list, json_pack("{ssso}", "at", at, "text", hrf_json_string(events->items[i].text)));
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "at", at);
+        hrf_json_put_text(entry, "text", events->items[i].text);
+        hrf_json_add(list, entry);
     }
     return list;
 }
@@ -237,16 +250,19 @@ static enum hrf_status print_why_json(struct hrf_store *store, const struct evid
 {
     struct hrf_event_rows events = { NULL, 0 };
     HRF_TRY(hrf_store_get_events(store, s->name, &events, err));
-    HRF_AUTO_JSON value = json_pack("{sisossss?sosIsoso}", "version", 1, "slide",
-                                    hrf_json_string(s->name), "state",
-                                    hrf_slide_state_word(s->state), "reason", s->reason, "path",
-                                    hrf_json_string(s->path), "bytes", (json_int_t)s->n_bytes,
-                                    "tasks", tasks_json(e, s->id), "events", events_json(&events));
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_text(value, "slide", s->name);
+    hrf_json_put_text(value, "state", hrf_slide_state_word(s->state));
+    hrf_json_put_text(value, "reason", s->reason);
+    hrf_json_put_text(value, "path", s->path);
+    hrf_json_put_int(value, "bytes", s->n_bytes);
+    hrf_json_put(value, "tasks", tasks_json(e, s->id));
+    hrf_json_put(value, "events", events_json(&events));
     hrf_event_rows_release(&events);
     HRF_AUTO_FREE char *warning = tiler_warning(store, s), *fault = find_annotation_fault(e, s);
-    json_object_set_new(value, "warning", warning != NULL ? hrf_json_string(warning) : json_null());
-    json_object_set_new(value, "annotation_not_used",
-                        fault != NULL ? hrf_json_string(fault) : json_null());
+    hrf_json_put_text(value, "warning", warning);
+    hrf_json_put_text(value, "annotation_not_used", fault);
     hrf_json_print(value);
     return HRF_OK;
 }
@@ -295,13 +311,16 @@ static bool show_job(const struct evidence *e, const char *job_id, bool json)
             continue;
         found = true;
         if (json)
-            json_array_append_new(tries, job_json(e, a));
+            hrf_json_add(tries, job_json(e, a));
         else
             print_attempt_with_tasks(e, a);
     }
     if (!json || !found)
         return found;
-    HRF_AUTO_JSON value = json_pack("{sisssO}", "version", 1, "job", job_id, "attempts", tries);
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_text(value, "job", job_id);
+    hrf_json_put(value, "attempts", json_incref(tries));
     hrf_json_print(value);
     return true;
 }
@@ -321,9 +340,11 @@ static void show_run(const char *directory, const struct evidence *e, bool json)
         n_done += s->state == HRF_SLIDE_DONE;
         if (s->state == HRF_SLIDE_DONE)
             continue;
-        json_array_append_new(slides,
-                              json_pack("{sossss?}", "slide", hrf_json_string(s->name), "state",
-                                        hrf_slide_state_word(s->state), "reason", s->reason));
+        json_t *entry = json_object();
+        hrf_json_put_text(entry, "slide", s->name);
+        hrf_json_put_text(entry, "state", hrf_slide_state_word(s->state));
+        hrf_json_put_text(entry, "reason", s->reason);
+        hrf_json_add(slides, entry);
         if (!json)
             hrf_cli_printf("%s: %s%s%s\n", name, hrf_slide_state_text(s->state),
                            s->reason != NULL ? ": " : "", s->reason != NULL ? s->reason : "");
@@ -332,7 +353,7 @@ static void show_run(const char *directory, const struct evidence *e, bool json)
         const struct hrf_attempt_row *a = &e->attempts.items[i];
         if (a->reason == NULL)
             continue;
-        json_array_append_new(jobs, job_json(e, a));
+        hrf_json_add(jobs, job_json(e, a));
         if (!json)
             hrf_cli_printf("job %s, attempt %lld: %s (%s/log)\n", a->job_id, (long long)a->attempt,
                            a->reason, a->directory);
@@ -349,12 +370,17 @@ static void show_run(const char *directory, const struct evidence *e, bool json)
         hrf_cli_printf("%zu of %zu slides are done\n", n_done, e->slides.n_items);
         return;
     }
-    HRF_AUTO_JSON value = json_pack("{siso s{sIsI} sOsO}", "version", 1, "directory",
-                                    hrf_json_string(directory), "slides", "total",
-                                    (json_int_t)e->slides.n_items, "done", (json_int_t)n_done,
-                                    "not_done", slides, "jobs", jobs);
-    json_object_set_new(value, "annotations_not_used",
-                        json_is_array(unused) ? json_deep_copy(unused) : json_array());
+    json_t *counts = json_object();
+    hrf_json_put_int(counts, "total", (int64_t)e->slides.n_items);
+    hrf_json_put_int(counts, "done", (int64_t)n_done);
+    HRF_AUTO_JSON value = json_object();
+    hrf_json_put_int(value, "version", 1);
+    hrf_json_put_text(value, "directory", directory);
+    hrf_json_put(value, "slides", counts);
+    hrf_json_put(value, "not_done", json_incref(slides));
+    hrf_json_put(value, "jobs", json_incref(jobs));
+    hrf_json_put(value, "annotations_not_used",
+                 json_is_array(unused) ? json_deep_copy(unused) : json_array());
     hrf_json_print(value);
 }
 

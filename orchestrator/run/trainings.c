@@ -51,23 +51,25 @@ static void put(json_t *recipe, const char *key, json_t *value)
     const size_t n = strcspn(key, ".");
     snprintf(section, sizeof section, "%.*s", (int)n, key);
     if (json_object_get(recipe, section) == NULL)
-        json_object_set_new(recipe, section, json_object());
-    json_object_set_new(json_object_get(recipe, section), key + n + 1, value);
+        hrf_json_put(recipe, section, json_object());
+    hrf_json_put(json_object_get(recipe, section), key + n + 1, value);
 }
 
 /* The rows of settings say which of them the file has, too. */
 static json_t *make_recipe(const struct hrf_workflow *w, const char *precision)
 {
     const struct hrf_workflow_slide_head *h = &w->slide_head;
-    json_t *recipe = json_pack("{si ss}", "version", 1, "out", ".");
+    json_t *recipe = json_object();
+    hrf_json_put_int(recipe, "version", 1);
+    hrf_json_put_text(recipe, "out", ".");
     json_t *classes = json_array(), *seeds = json_array();
     for (size_t i = 0; i < hrf_n_settings; i++)
         if (hrf_settings[i].recipe != NULL)
             put(recipe, hrf_settings[i].recipe, hrf_setting_value(&hrf_settings[i], w));
     for (size_t i = 0; i < w->model.classes.n_items; i++)
-        json_array_append_new(classes, hrf_json_string(w->model.classes.items[i]));
+        hrf_json_add(classes, hrf_json_string(w->model.classes.items[i]));
     for (int64_t i = 0; i < h->repeats; i++)
-        json_array_append_new(seeds, json_integer(h->seed + i));
+        hrf_json_add(seeds, json_integer(h->seed + i));
     HRF_AUTO_FREE char *features = hrf_format("../../bags/%s", precision);
     put(recipe, "features.folder", json_string(features));
     put(recipe, "labels.csv", json_string("labels.csv"));

@@ -23,16 +23,6 @@ static enum hrf_status load_workflow(const char *directory, struct hrf_workflow 
     return status;
 }
 
-static json_t *text_or_null(const char *text)
-{
-    return text != NULL ? hrf_json_string(text) : json_null();
-}
-
-static json_t *number_or_null(double number)
-{
-    return isfinite(number) ? json_real(number) : json_null();
-}
-
 /* What patches have in a run with a slide head, in the place of classes. */
 static const char attention[] = "attention (rank)";
 
@@ -48,7 +38,7 @@ static size_t positive_class(const struct hrf_workflow *w)
 
 static json_t *colour(struct hrf_rgb rgb)
 {
-    return json_pack("[iii]", rgb.r, rgb.g, rgb.b);
+    return hrf_json_ints((const int64_t[]){ rgb.r, rgb.g, rgb.b }, 3);
 }
 
 /* The colours that the report has: maps at even steps from 0 to 1, and one for each class. */
@@ -57,12 +47,16 @@ static json_t *describe_colours(const struct hrf_workflow *w)
     enum { STEPS = 32 };
     json_t *rising = json_array(), *diverging = json_array(), *classes = json_array();
     for (int i = 0; i <= STEPS; i++) {
-        json_array_append_new(rising, colour(hrf_colour_map((double)i / STEPS)));
-        json_array_append_new(diverging, colour(hrf_colour_diverging((double)i / STEPS)));
+        hrf_json_add(rising, colour(hrf_colour_map((double)i / STEPS)));
+        hrf_json_add(diverging, colour(hrf_colour_diverging((double)i / STEPS)));
     }
     for (size_t i = 0; i < w->model.classes.n_items; i++)
-        json_array_append_new(classes, colour(hrf_colour_of_class(i, positive_class(w))));
-    return json_pack("{sososo}", "rising", rising, "diverging", diverging, "classes", classes);
+        hrf_json_add(classes, colour(hrf_colour_of_class(i, positive_class(w))));
+    json_t *object = json_object();
+    hrf_json_put(object, "rising", rising);
+    hrf_json_put(object, "diverging", diverging);
+    hrf_json_put(object, "classes", classes);
+    return object;
 }
 
 static json_t *describe_workflow(const struct hrf_workflow *w)
@@ -70,27 +64,36 @@ static json_t *describe_workflow(const struct hrf_workflow *w)
     json_t *classes = json_array(), *precisions = json_array();
     const bool has_head = hrf_slide_head_is_given(&w->slide_head); /* patches have its attention */
     for (size_t i = 0; i < w->model.classes.n_items && !has_head; i++)
-        json_array_append_new(classes, hrf_json_string(w->model.classes.items[i]));
+        hrf_json_add(classes, hrf_json_string(w->model.classes.items[i]));
     if (has_head)
-        json_array_append_new(classes, json_string(attention));
+        hrf_json_add(classes, json_string(attention));
     for (size_t i = 0; i < w->n_precisions; i++)
-        json_array_append_new(precisions, json_string(hrf_precision_name(w->precision[i])));
-    return json_pack("{sosososososbsbso}", "name", hrf_json_string(w->name), "classes", classes,
-                     "positive", text_or_null(has_head ? attention : w->model.positive),
-                     "precisions", precisions, "threshold", number_or_null(w->aggregate.threshold),
-                     "is_embedding", w->model.output == HRF_OUTPUT_EMBEDDING && !has_head,
-                     "is_segmentation", w->model.output == HRF_OUTPUT_SEGMENTATION, "colours",
-                     describe_colours(w));
+        hrf_json_add(precisions, json_string(hrf_precision_name(w->precision[i])));
+    json_t *object = json_object();
+    hrf_json_put_text(object, "name", w->name);
+    hrf_json_put(object, "classes", classes);
+    hrf_json_put_text(object, "positive", has_head ? attention : w->model.positive);
+    hrf_json_put(object, "precisions", precisions);
+    hrf_json_put_number(object, "threshold", w->aggregate.threshold);
+    hrf_json_put_bool(object, "is_embedding", w->model.output == HRF_OUTPUT_EMBEDDING && !has_head);
+    hrf_json_put_bool(object, "is_segmentation", w->model.output == HRF_OUTPUT_SEGMENTATION);
+    hrf_json_put(object, "colours", describe_colours(w));
+    return object;
 }
 
 static json_t *describe_slide(const struct hrf_slide_row *slide)
 {
     static const char *const truths[] = { "unknown", "negative", "positive" };
-    return json_pack(
-        "{sIsosssosssosbs{}}", "id", (json_int_t)slide->id, "name", hrf_json_string(slide->name),
-        "state", hrf_slide_state_text(slide->state), "reason", text_or_null(slide->reason), "truth",
-        truths[slide->truth - HRF_TRUTH_UNKNOWN], "label", text_or_null(slide->label_text),
-        "is_tiled", slide->tile_plan_hash != NULL, "scores");
+    json_t *object = json_object();
+    hrf_json_put_int(object, "id", slide->id);
+    hrf_json_put_text(object, "name", slide->name);
+    hrf_json_put_text(object, "state", hrf_slide_state_text(slide->state));
+    hrf_json_put_text(object, "reason", slide->reason);
+    hrf_json_put_text(object, "truth", truths[slide->truth - HRF_TRUTH_UNKNOWN]);
+    hrf_json_put_text(object, "label", slide->label_text);
+    hrf_json_put_bool(object, "is_tiled", slide->tile_plan_hash != NULL);
+    hrf_json_put(object, "scores", json_object());
+    return object;
 }
 
 static enum hrf_status add_scores(struct hrf_store *store, json_t *const by_id,
@@ -104,8 +107,8 @@ static enum hrf_status add_scores(struct hrf_store *store, json_t *const by_id,
         snprintf(id, sizeof id, "%lld", (long long)scores[i].slide_id);
         json_t *slide = json_object_get(by_id, id);
         if (slide != NULL)
-            json_object_set_new(json_object_get(slide, "scores"), scores[i].precision,
-                                number_or_null(scores[i].score));
+            hrf_json_put_number(json_object_get(slide, "scores"), scores[i].precision,
+                                scores[i].score);
     }
     hrf_free(scores);
     return HRF_OK;
@@ -126,11 +129,11 @@ enum hrf_status hrf_view_run(const char *directory, struct hrf_strbuf *out, stru
         char id[24];
         snprintf(id, sizeof id, "%lld", (long long)slides.items[i].id);
         json_t *slide = describe_slide(&slides.items[i]);
-        json_object_set(by_id, id, slide);
-        json_array_append_new(list, slide);
+        hrf_json_put(by_id, id, json_incref(slide));
+        hrf_json_add(list, slide);
     }
     hrf_slide_rows_release(&slides);
-    json_object_set_new(value, "slides", list);
+    hrf_json_put(value, "slides", list);
     HRF_TRY(add_scores(store, by_id, err));
     HRF_AUTO_FREE char *text = hrf_json_text(value);
     hrf_strbuf_adds(out, text);

@@ -26,9 +26,11 @@ enum hrf_status hrf_view_events(const char *directory, struct hrf_strbuf *out,
         const struct hrf_event_row *event = &events.items[i];
         if (strcmp(event->subject, "task") == 0) /* one for each result */
             continue;
-        json_array_append_new(list, json_pack("{sIsoso}", "at_ms", (json_int_t)event->at_ms,
-                                              "subject", hrf_json_string(event->subject), "text",
-                                              hrf_json_string(event->text)));
+        json_t *entry = json_object();
+        hrf_json_put_int(entry, "at_ms", event->at_ms);
+        hrf_json_put_text(entry, "subject", event->subject);
+        hrf_json_put_text(entry, "text", event->text);
+        hrf_json_add(list, entry);
     }
     HRF_AUTO_FREE char *text = hrf_json_text(list);
     hrf_strbuf_adds(out, text);

@@ -66,10 +66,10 @@ static json_t *watch_stop(struct watch since, int64_t n)
     const double seconds = hrf_clock_seconds() - since.wall;
     const double used = (double)(clock() - since.processor) / CLOCKS_PER_SEC;
     json_t *result = json_object();
-    json_object_set_new(result, "patches_per_second", hrf_json_number((double)n / seconds));
-    json_object_set_new(result, "per_processor_second", hrf_json_number((double)n / used));
-    json_object_set_new(result, "seconds", hrf_json_number(seconds));
-    json_object_set_new(result, "cores", hrf_json_number(used / seconds));
+    hrf_json_put_number(result, "patches_per_second", (double)n / seconds);
+    hrf_json_put_number(result, "per_processor_second", (double)n / used);
+    hrf_json_put_number(result, "seconds", seconds);
+    hrf_json_put_number(result, "cores", used / seconds);
     return result;
 }
 
@@ -198,11 +198,11 @@ static enum hrf_status measure_decoding(const struct bench *b, int64_t n_readers
     while (batch.n > 0)
         HRF_TRY(hrf_feed_next(feed, &batch, err));
     *out = watch_stop(since, b->n_patches);
-    json_object_set_new(*out, "readers", json_integer(n_readers));
-    json_object_set_new(*out, "form", json_string(raw ? "bytes" : "floats"));
+    hrf_json_put_int(*out, "readers", n_readers);
+    hrf_json_put_text(*out, "form", raw ? "bytes" : "floats");
     const struct hrf_tile_counts counts = hrf_tile_cache_counts(b->slide->cache);
-    json_object_set_new(*out, "tiles_decoded", json_integer(counts.loads - before.loads));
-    json_object_set_new(*out, "peak_tile_bytes", json_integer(counts.peak_bytes));
+    hrf_json_put_int(*out, "tiles_decoded", counts.loads - before.loads);
+    hrf_json_put_int(*out, "peak_tile_bytes", counts.peak_bytes);
     return HRF_OK;
 }
 
@@ -270,8 +270,7 @@ static enum hrf_status measure_check(const struct bench *b, json_t *result, stru
         HRF_TRY(read_all(b, reader, check, &both, err));
         shares[i] = both / alone - 1;
     }
-    json_object_set_new(result, "level_check_share",
-                        hrf_json_number(hrf_median(shares, (size_t)b->n_turns)));
+    hrf_json_put_number(result, "level_check_share", hrf_median(shares, (size_t)b->n_turns));
     return HRF_OK;
 }
 
@@ -300,10 +299,10 @@ static json_t *summary(json_t *const *turns, json_t *const *decoder, int64_t n)
                                         "cores" };
     json_t *result = json_copy(turns[n - 1]);
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-        json_object_set_new(result, keys[k], hrf_json_number(median(turns, NULL, n, keys[k])));
+        hrf_json_put_number(result, keys[k], median(turns, NULL, n, keys[k]));
     if (decoder != NULL)
-        json_object_set_new(result, "of_decoder",
-                            hrf_json_number(median(turns, decoder, n, "per_processor_second")));
+        hrf_json_put_number(result, "of_decoder",
+                            median(turns, decoder, n, "per_processor_second"));
     return result;
 }
 
@@ -326,13 +325,12 @@ static enum hrf_status measure_turns(const struct bench *b, json_t *result, stru
     for (int64_t turn = 0; turn < b->n_turns && status == HRF_OK; turn++)
         status = measure_turn(b, turn, found, err);
     const bool has_decoder = status == HRF_OK && found[0][0] != NULL;
-    json_object_set_new(result, "decoder",
-                        has_decoder ? summary(found[0], NULL, b->n_turns) : json_null());
+    hrf_json_put(result, "decoder",
+                 has_decoder ? summary(found[0], NULL, b->n_turns) : json_null());
     for (int form = 1; form < N_FORMS && status == HRF_OK; form++)
         if (found[form][0] != NULL)
-            json_array_append_new(decoding,
-                                  summary(found[form], has_decoder ? found[0] : NULL, b->n_turns));
-    json_object_set_new(result, "decoding", decoding);
+            hrf_json_add(decoding, summary(found[form], has_decoder ? found[0] : NULL, b->n_turns));
+    hrf_json_put(result, "decoding", decoding);
     for (int form = 0; form < N_FORMS; form++)
         for (int64_t turn = 0; turn < b->n_turns; turn++)
             json_decref(found[form][turn]);
@@ -368,12 +366,12 @@ static enum hrf_status measure_both(const struct bench *b, json_t **out, struct 
     const double seconds = hrf_clock_seconds() - since.wall;
     const struct hrf_feed_times times = hrf_feed_times(feed);
     *out = watch_stop(since, b->n_patches);
-    json_object_set_new(*out, "decode_seconds", hrf_json_number(times.decode));
-    json_object_set_new(*out, "prepare_seconds", hrf_json_number(times.prepare));
-    json_object_set_new(*out, "wait_fraction", hrf_json_number(times.wait / seconds));
+    hrf_json_put_number(*out, "decode_seconds", times.decode);
+    hrf_json_put_number(*out, "prepare_seconds", times.prepare);
+    hrf_json_put_number(*out, "wait_fraction", times.wait / seconds);
     /* There is nothing to do before the first batch is there. */
-    json_object_set_new(*out, "wait_fraction_after_the_first_batch",
-                        hrf_json_number((times.wait - first_wait) / seconds));
+    hrf_json_put_number(*out, "wait_fraction_after_the_first_batch",
+                        (times.wait - first_wait) / seconds);
     return HRF_OK;
 }
 
@@ -388,9 +386,9 @@ static enum hrf_status measure(struct bench *b, const char *path, json_t *result
         return HRF_OK;
     HRF_TRY(make_session(b, err));
     HRF_TRY(measure_compute(b, &part, err));
-    json_object_set_new(result, "compute", part);
+    hrf_json_put(result, "compute", part);
     HRF_TRY(measure_both(b, &part, err));
-    json_object_set_new(result, "both", part);
+    hrf_json_put(result, "both", part);
     return HRF_OK;
 }
 
@@ -441,10 +439,13 @@ static int run(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     pyramid_folder(folder);
     pyramid_path(folder, "slide.tif", path);
-    HRF_AUTO_JSON result = json_pack("{sosssIsIsIsI}", "model", hrf_json_string(b.model),
-                                     "precision", hrf_precision_name(b.precision), "size",
-                                     (json_int_t)b.size, "batch", (json_int_t)b.batch, "patches",
-                                     (json_int_t)b.n_patches, "threads", (json_int_t)b.n_threads);
+    HRF_AUTO_JSON result = json_object();
+    hrf_json_put_text(result, "model", b.model);
+    hrf_json_put_text(result, "precision", hrf_precision_name(b.precision));
+    hrf_json_put_int(result, "size", b.size);
+    hrf_json_put_int(result, "batch", b.batch);
+    hrf_json_put_int(result, "patches", b.n_patches);
+    hrf_json_put_int(result, "threads", b.n_threads);
     const enum hrf_status status = measure(&b, path, result, &err);
     hrf_session_destroy(b.session);
     hrf_slide_close(b.slide);

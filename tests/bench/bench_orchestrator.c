@@ -233,8 +233,8 @@ static enum hrf_status measure_ingest(struct bench *b, bool is_one_stem, const c
     HRF_MOVE(workflow->dataset.csv, csv);
     const double start = hrf_clock_seconds();
     HRF_TRY(hrf_ingest(workflow, NULL, &rows, NULL, err));
-    json_object_set_new(out, key, hrf_json_number(hrf_clock_seconds() - start));
-    json_object_set_new(out, "slides", json_integer((json_int_t)rows.n_items));
+    hrf_json_put_number(out, key, hrf_clock_seconds() - start);
+    hrf_json_put_int(out, "slides", (int64_t)rows.n_items);
     return HRF_OK;
 }
 
@@ -242,9 +242,9 @@ static enum hrf_status measure_plan(struct bench *b, json_t *out, struct hrf_err
 {
     const double start = hrf_clock_seconds(), cpu = own_seconds();
     HRF_TRY(run_plan_all_infer(&b->run, err));
-    json_object_set_new(out, "plan_cpu_seconds", hrf_json_number(own_seconds() - cpu));
-    json_object_set_new(out, "plan_seconds", hrf_json_number(hrf_clock_seconds() - start));
-    json_object_set_new(out, "tasks", json_integer((json_int_t)b->run.tasks.rows.n_items));
+    hrf_json_put_number(out, "plan_cpu_seconds", own_seconds() - cpu);
+    hrf_json_put_number(out, "plan_seconds", hrf_clock_seconds() - start);
+    hrf_json_put_int(out, "tasks", (int64_t)b->run.tasks.rows.n_items);
     return HRF_OK;
 }
 
@@ -264,9 +264,9 @@ static enum hrf_status measure_return(struct bench *b, json_t *out, struct hrf_e
         HRF_TRY(run_observe(&b->run, &changed, err));
         hrf_clock_sleep_ms(1);
     }
-    json_object_set_new(out, "return_seconds", hrf_json_number(hrf_clock_seconds() - start));
-    json_object_set_new(out, "return_calls", json_integer(calls(b)));
-    json_object_set_new(out, "jobs", json_integer((json_int_t)b->run.jobs.n));
+    hrf_json_put_number(out, "return_seconds", hrf_clock_seconds() - start);
+    hrf_json_put_int(out, "return_calls", calls(b));
+    hrf_json_put_int(out, "jobs", (int64_t)b->run.jobs.n);
     return HRF_OK;
 }
 
@@ -286,11 +286,11 @@ static enum hrf_status measure_ticks(struct bench *b, json_t *out, struct hrf_er
         hrf_clock_sleep_ms(b->run.setup.executor->tick_ms / 5);
         most_calls = calls(b) - before > most_calls ? calls(b) - before : most_calls;
     }
-    json_object_set_new(out, "ticks", json_integer(b->n_ticks));
-    json_object_set_new(out, "tick_cpu_ms_mean", hrf_json_number(1000 * sum / (double)b->n_ticks));
-    json_object_set_new(out, "tick_cpu_ms_max", hrf_json_number(1000 * worst));
-    json_object_set_new(out, "queries", json_integer(calls(b)));
-    json_object_set_new(out, "queries_per_tick_max", json_integer(most_calls));
+    hrf_json_put_int(out, "ticks", b->n_ticks);
+    hrf_json_put_number(out, "tick_cpu_ms_mean", 1000 * sum / (double)b->n_ticks);
+    hrf_json_put_number(out, "tick_cpu_ms_max", 1000 * worst);
+    hrf_json_put_int(out, "queries", calls(b));
+    hrf_json_put_int(out, "queries_per_tick_max", most_calls);
     return HRF_OK;
 }
 
@@ -310,7 +310,7 @@ static enum hrf_status measure(struct bench *b, json_t *out, struct hrf_error *e
     HRF_TRY(run_tasks_reload(&b->run.tasks, &b->run.setup, &b->run.slides, err));
     HRF_TRY(measure_return(b, out, err));
     HRF_TRY(measure_ticks(b, out, err));
-    json_object_set_new(out, "peak_memory_bytes", json_integer(hrf_process_peak_memory()));
+    hrf_json_put_int(out, "peak_memory_bytes", hrf_process_peak_memory());
     return HRF_OK;
 }
 

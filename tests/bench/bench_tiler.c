@@ -95,18 +95,18 @@ static json_t *measure_method(const char *path, enum hrf_tissue_method method, i
             _exit(1);
         }
         seconds[i] = hrf_clock_seconds() - start;
-        json_object_set_new(result, "patches", json_integer(plan->n_patches));
-        json_object_set_new(result, "tissue_fraction", hrf_json_number(plan->tissue_fraction));
+        hrf_json_put_int(result, "patches", plan->n_patches);
+        hrf_json_put_number(result, "tissue_fraction", plan->tissue_fraction);
     }
     double used = (double)(clock() - processor) / CLOCKS_PER_SEC / n_runs;
     qsort(seconds, (size_t)n_runs, sizeof seconds[0], compare_doubles);
-    json_object_set_new(result, "method", hrf_json_string(hrf_tissue_method_name(method)));
-    json_object_set_new(result, "seconds", hrf_json_number(seconds[n_runs / 2]));
-    json_object_set_new(result, "seconds_min", hrf_json_number(seconds[0]));
-    json_object_set_new(result, "seconds_max", hrf_json_number(seconds[n_runs - 1]));
-    json_object_set_new(result, "processor_seconds", hrf_json_number(used));
+    hrf_json_put_text(result, "method", hrf_tissue_method_name(method));
+    hrf_json_put_number(result, "seconds", seconds[n_runs / 2]);
+    hrf_json_put_number(result, "seconds_min", seconds[0]);
+    hrf_json_put_number(result, "seconds_max", seconds[n_runs - 1]);
+    hrf_json_put_number(result, "processor_seconds", used);
     /* Of the process so far: methods run in the order of what they need. */
-    json_object_set_new(result, "peak_memory_bytes", json_integer(hrf_process_peak_memory()));
+    hrf_json_put_int(result, "peak_memory_bytes", hrf_process_peak_memory());
     return result;
 }
 
@@ -119,13 +119,13 @@ static json_t *bench_plans(uint32_t side, int n_runs)
     pyramid_path(folder, "large.tif", path);
     write_slide(path, side);
     json_t *result = json_object(), *plans = json_array();
-    json_object_set_new(result, "side", json_integer(side));
-    json_object_set_new(result, "mpp", hrf_json_number(slide_mpp));
-    json_object_set_new(result, "file_bytes", json_integer(hrf_path_size(path)));
-    json_object_set_new(result, "runs", json_integer(n_runs));
+    hrf_json_put_int(result, "side", side);
+    hrf_json_put_number(result, "mpp", slide_mpp);
+    hrf_json_put_int(result, "file_bytes", hrf_path_size(path));
+    hrf_json_put_int(result, "runs", n_runs);
     for (int i = 0; i < 4; i++)
-        json_array_append_new(plans, measure_method(path, methods[i], n_runs));
-    json_object_set_new(result, "plans", plans);
+        hrf_json_add(plans, measure_method(path, methods[i], n_runs));
+    hrf_json_put(result, "plans", plans);
     pyramid_remove_folder(folder);
     return result;
 }
@@ -145,11 +145,11 @@ static enum hrf_status read_patches(struct hrf_slide *slide, double mpp, double 
         for (int64_t x = 0; x + step <= info->width && n < MOST; x += step, n++)
             HRF_TRY(hrf_patch_reader_read(reader, x, y, rgb, &decode, &resample, err));
     n = n > 0 ? n : 1;
-    json_object_set_new(result, "mpp", hrf_json_number(want));
-    json_object_set_new(result, "level", json_integer(hrf_patch_reader_level(reader)));
-    json_object_set_new(result, "patches", json_integer(n));
-    json_object_set_new(result, "decode_ms", hrf_json_number((double)decode / 1e6 / (double)n));
-    json_object_set_new(result, "resample_ms", hrf_json_number((double)resample / 1e6 / (double)n));
+    hrf_json_put_number(result, "mpp", want);
+    hrf_json_put_int(result, "level", hrf_patch_reader_level(reader));
+    hrf_json_put_int(result, "patches", n);
+    hrf_json_put_number(result, "decode_ms", (double)decode / 1e6 / (double)n);
+    hrf_json_put_number(result, "resample_ms", (double)resample / 1e6 / (double)n);
     return HRF_OK;
 }
 
@@ -164,7 +164,7 @@ static enum hrf_status bench_patches(const char *path, double mpp, json_t *list,
     HRF_TRY(hrf_slide_resolution(slide, mpp, 0, &mpp_x, &mpp_y, &source, err));
     for (size_t i = 0; i < sizeof ratios / sizeof ratios[0]; i++) {
         json_t *result = json_object();
-        json_array_append_new(list, result);
+        hrf_json_add(list, result);
         HRF_TRY(read_patches(slide, mpp_x, mpp_x * ratios[i], result, err));
     }
     return HRF_OK;
