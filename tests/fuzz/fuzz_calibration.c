@@ -39,7 +39,7 @@ static void try_resealed(const char *text, size_t size)
     HRF_AUTO_FREE char *body = hrf_json_text(root);
     if (body == NULL || hrf_hash_buffer(body, strlen(body), sum, &err) != HRF_OK)
         return;
-    json_object_set_new(root, "sha256", json_string(sum));
+    hrf_json_put_text(root, "sha256", sum);
     HRF_AUTO_FREE char *sealed = hrf_json_text(root);
     if (sealed != NULL)
         try_calibration(sealed, strlen(sealed));

@@ -16,6 +16,7 @@ ban 'atoi|atol|atof|sscanf' 'strtoll, strtod with their checks'
 ban 'strtok|localtime|gmtime|asctime|ctime|strerror' 'the reentrant forms'
 ban 'system|popen|mktemp|tmpnam' 'base/process.h from argv; mkstemp, hrf_file_temporary'
 ban 'rand|srand|random|drand48' 'base/random.h: seeded, the same on every machine'
+ban 'json_pack|json_object_set|json_object_set_new|json_array_append|json_array_append_new' 'base/json.h: hrf_json_put and its relatives, which check'
 ban 'abort|exit' 'a status: libraries never end the process'
 found=$(tests/lint/files.sh '\.[ch]' | grep -v '^schema/store/columns.c$\|^tests/' |
     xargs grep -nE 'sqlite3_column_(int|int64|double|text|blob|bytes|value) ?\(')

@@ -152,7 +152,7 @@ static void a_table_comes_back_and_a_false_one_is_refused(void **state)
         assert_int_equal(back.entries[i].weight_bytes, 7);
     }
     json_t *first = json_array_get(json_object_get(json, "entries"), 0);
-    json_object_set_new(first, "rate", json_string("fp8"));
+    hrf_json_put_text(first, "rate", "fp8");
     assert_int_equal(hrf_cost_decode(json, "costs", &back, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "costs: the cost of 'Conv float32>float32 c8>16"));
     hrf_cost_table_release(&table);

@@ -172,7 +172,7 @@ static void write_changed(const char *path, const char *value)
                                : json_object_get(at, part);
     }
     if (value[0] != '\0')
-        json_object_set_new(at, path, json_loads(value, JSON_DECODE_ANY, NULL));
+        hrf_json_put(at, path, json_loads(value, JSON_DECODE_ANY, NULL));
     else
         json_object_del(at, path);
     json_object_del(root, "sha256");

@@ -79,7 +79,7 @@ static void a_sentinel_that_lacks_a_field_is_refused_by_name(void **state)
     assert_int_equal(json_object_del(object, "sha256"), 0);
     body = hrf_json_text(object);
     assert_int_equal(hrf_hash_buffer(body, strlen(body), sha256, NULL), HRF_OK);
-    json_object_set_new(object, "sha256", json_string(sha256));
+    hrf_json_put_text(object, "sha256", sha256);
     line = hrf_json_text(object);
     assert_int_equal(hrf_file_write_atomic(path, line, strlen(line), NULL), HRF_OK);
     assert_int_equal(hrf_sentinel_read(directory, "start", &back, &err), HRF_E_USER);
