@@ -196,11 +196,11 @@ void hrf_known_print(const struct hrf_known *known, FILE *out)
     for (int32_t i = 0; i < m->n_links; i++) {
         const struct hrf_link_point small = hrf_link_at(&m->links[i], 0);
         const struct hrf_link_point large = hrf_link_at(&m->links[i], 1 << 20);
-        const double least = small.send + small.transit + small.receive;
-        const double most = large.send + large.transit + large.receive;
+        const double small_seconds = small.send + small.transit + small.receive;
+        const double large_seconds = large.send + large.transit + large.receive;
         fprintf(out, "link      %s, same %s: %.1f us, then %.1f GB/s\n", m->links[i].comm,
-                hrf_placement_name(m->links[i].placement), least * 1e6,
-                (1 << 20) / (most - least) * 1e-9);
+                hrf_placement_name(m->links[i].placement), small_seconds * 1e6,
+                (1 << 20) / (large_seconds - small_seconds) * 1e-9);
     }
 }
 

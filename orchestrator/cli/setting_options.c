@@ -33,7 +33,7 @@ void hrf_setting_options_init(struct hrf_setting_options *o, unsigned phases,
         const struct hrf_setting *s = &hrf_settings[i];
         if (s->option == NULL || (phases != 0 && (s->phases & phases) == 0))
             continue;
-        assert(o->n < HRF_MOST_OPTIONS);
+        assert(o->n < HRF_MAX_OPTIONS);
         const size_t same = find_option(o, s->option);
         add_help(o->help[same], s);
         if (same < o->n) {
@@ -52,7 +52,7 @@ void hrf_setting_options_init(struct hrf_setting_options *o, unsigned phases,
     }
     size_t n = o->n;
     for (; more->name != NULL; more++) {
-        assert(n < HRF_MOST_OPTIONS);
+        assert(n < HRF_MAX_OPTIONS);
         o->table[n++] = *more;
     }
     hrf_settings_name_by(HRF_NAMES_ARE_OPTIONS);

@@ -7,16 +7,16 @@
 #include "base/args.h"
 #include "schema/settings/settings.h"
 
-enum { HRF_MOST_OPTIONS = 96 };
+enum { HRF_MAX_OPTIONS = 96 };
 
 struct hrf_setting_options {
-    struct hrf_option table[HRF_MOST_OPTIONS + 1]; /* for hrf_args_parse(); NULL-terminated */
+    struct hrf_option table[HRF_MAX_OPTIONS + 1]; /* for hrf_args_parse(); NULL-terminated */
     size_t n; /* number of options of settings, which come first in the table */
-    const struct hrf_setting *settings[HRF_MOST_OPTIONS]; /* [n] */
-    const struct hrf_setting *twins[HRF_MOST_OPTIONS]; /* [n]: the same in the other tiler.mode */
-    const char *values[HRF_MOST_OPTIONS];              /* [n]; NULL: not given; of argv */
-    bool flags[HRF_MOST_OPTIONS];                      /* [n] */
-    char help[HRF_MOST_OPTIONS][512];                  /* [n] */
+    const struct hrf_setting *settings[HRF_MAX_OPTIONS]; /* [n] */
+    const struct hrf_setting *twins[HRF_MAX_OPTIONS];    /* [n]: the same in the other tiler.mode */
+    const char *values[HRF_MAX_OPTIONS];                 /* [n]; NULL: not given; of argv */
+    bool flags[HRF_MAX_OPTIONS];                         /* [n] */
+    char help[HRF_MAX_OPTIONS][512];                     /* [n] */
 };
 
 /* Makes the table: the options of all settings that have one and change results of one of `phases`

@@ -36,7 +36,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_TURNS = 99 };
+enum { MAX_TURNS = 99 };
 
 struct bench {
     const char *model, *path;
@@ -255,7 +255,7 @@ static enum hrf_status read_all(const struct bench *b, struct hrf_patch_reader *
 /* The median of what comparing adds to reading, as a share of it. */
 static enum hrf_status measure_check(const struct bench *b, json_t *result, struct hrf_error *err)
 {
-    double shares[MOST_TURNS];
+    double shares[MAX_TURNS];
     for (int64_t i = 0; i < b->n_turns; i++) {
         HRF_AUTO(hrf_patch_reader) reader = NULL;
         HRF_AUTO(hrf_level_check) check = NULL;
@@ -286,7 +286,7 @@ static double figure(const json_t *result, const char *key)
 /* The median of a figure over the turns; of its ratio to the decoder's if there is `over`. */
 static double median(json_t *const *turns, json_t *const *over, int64_t n, const char *key)
 {
-    double values[MOST_TURNS];
+    double values[MAX_TURNS];
     for (int64_t i = 0; i < n; i++)
         values[i] = figure(turns[i], key) / (over != NULL ? figure(over[i], key) : 1);
     return hrf_median(values, (size_t)n);
@@ -307,7 +307,7 @@ static json_t *summary(json_t *const *turns, json_t *const *decoder, int64_t n)
 }
 
 static enum hrf_status measure_turn(const struct bench *b, int64_t turn,
-                                    json_t *found[N_FORMS][MOST_TURNS], struct hrf_error *err)
+                                    json_t *found[N_FORMS][MAX_TURNS], struct hrf_error *err)
 {
     HRF_TRY(measure_decoder(b, &found[0][turn], err));
     for (int form = 1; form < N_FORMS; form++)
@@ -319,7 +319,7 @@ static enum hrf_status measure_turn(const struct bench *b, int64_t turn,
 
 static enum hrf_status measure_turns(const struct bench *b, json_t *result, struct hrf_error *err)
 {
-    json_t *found[N_FORMS][MOST_TURNS] = { { NULL } };
+    json_t *found[N_FORMS][MAX_TURNS] = { { NULL } };
     json_t *decoding = json_array();
     enum hrf_status status = HRF_OK;
     for (int64_t turn = 0; turn < b->n_turns && status == HRF_OK; turn++)
@@ -428,11 +428,11 @@ static int run(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     if (b.size < 16 || b.size > 4096 || b.batch < 1 || b.n_patches < 1 || b.n_patches > 100000 ||
         b.n_threads < 1 || b.n_levels < 1 || b.n_levels > 4 || b.n_turns < 1 ||
-        b.n_turns > MOST_TURNS) {
+        b.n_turns > MAX_TURNS) {
         fprintf(stderr,
                 "bench_feed: a size of 16 to 4096 px, 1 to 100000 patches, 1 to %d turns, "
                 "1 to 4 levels, a batch and threads from 1\n",
-                MOST_TURNS);
+                MAX_TURNS);
         return 2;
     }
     char folder[64], path[128];

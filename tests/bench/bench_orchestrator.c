@@ -273,7 +273,7 @@ static enum hrf_status measure_return(struct bench *b, json_t *out, struct hrf_e
 static enum hrf_status measure_ticks(struct bench *b, json_t *out, struct hrf_error *err)
 {
     double sum = 0, worst = 0;
-    int64_t most_calls = 0;
+    int64_t max_calls = 0;
     for (int64_t i = 0; i < b->n_ticks; i++) {
         bool changed, submitted;
         const int64_t before = calls(b);
@@ -284,13 +284,13 @@ static enum hrf_status measure_ticks(struct bench *b, json_t *out, struct hrf_er
         sum += took;
         worst = took > worst ? took : worst;
         hrf_clock_sleep_ms(b->run.setup.executor->tick_ms / 5);
-        most_calls = calls(b) - before > most_calls ? calls(b) - before : most_calls;
+        max_calls = calls(b) - before > max_calls ? calls(b) - before : max_calls;
     }
     hrf_json_put_int(out, "ticks", b->n_ticks);
     hrf_json_put_number(out, "tick_cpu_ms_mean", 1000 * sum / (double)b->n_ticks);
     hrf_json_put_number(out, "tick_cpu_ms_max", 1000 * worst);
     hrf_json_put_int(out, "queries", calls(b));
-    hrf_json_put_int(out, "queries_per_tick_max", most_calls);
+    hrf_json_put_int(out, "queries_per_tick_max", max_calls);
     return HRF_OK;
 }
 

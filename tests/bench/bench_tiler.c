@@ -133,7 +133,7 @@ static json_t *bench_plans(uint32_t side, int n_runs)
 static enum hrf_status read_patches(struct hrf_slide *slide, double mpp, double want,
                                     json_t *result, struct hrf_error *err)
 {
-    enum { SIZE = 256, MOST = 200 };
+    enum { SIZE = 256, MAX = 200 };
     const struct hrf_slide_info *info = hrf_slide_info(slide);
     HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc((size_t)SIZE * SIZE * 3);
@@ -141,8 +141,8 @@ static enum hrf_status read_patches(struct hrf_slide *slide, double mpp, double 
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a patch");
     HRF_TRY(hrf_patch_reader_create(slide, mpp, mpp, SIZE, want, &reader, err));
     int64_t step = (int64_t)(SIZE * want / mpp), decode = 0, resample = 0, n = 0;
-    for (int64_t y = 0; y + step <= info->height && n < MOST; y += step)
-        for (int64_t x = 0; x + step <= info->width && n < MOST; x += step, n++)
+    for (int64_t y = 0; y + step <= info->height && n < MAX; y += step)
+        for (int64_t x = 0; x + step <= info->width && n < MAX; x += step, n++)
             HRF_TRY(hrf_patch_reader_read(reader, x, y, rgb, &decode, &resample, err));
     n = n > 0 ? n : 1;
     hrf_json_put_number(result, "mpp", want);

@@ -73,11 +73,13 @@ size_t hrf_product_packed_count(int64_t depth, int64_t columns);
 void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed);
 
-/* What is asked for ahead of its use. Only hints: the memory need not exist. */
+/* What is prefetched during a product. These are only hints: the memory need not exist. */
 struct hrf_ahead {
-    const char *memory;   /* that the caller will read next: comes into the second-level cache */
-    int64_t n_bytes;      /* 0: nothing */
-    bool weights_are_far; /* weights come from beyond it: each chain's come during the last one */
+    const char *memory; /* what the caller will read next, into the second-level cache */
+    int64_t n_bytes;    /* of it; 0: nothing */
+    /* The weights are not in that cache yet: each chain's are prefetched while the chain before it
+     * is computed, and `memory` is not. */
+    bool prefetches_weights;
 };
 
 /* Panels [first_panel, end_panel) of y. a_stride: words from one row to the next, y_stride:

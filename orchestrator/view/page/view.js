@@ -50,10 +50,10 @@ function layerOf() {
   const first = shown.scores[run.precisions[0]];
   if (!first) return null;
   const of = (i) => own(i) - first.values[i * first.classes + k];
-  let most = 0;
-  for (let i = 0; i < shown.patches.xy.length / 2; i++) most = Math.max(most, Math.abs(of(i)));
+  let largest = 0;
+  for (let i = 0; i < shown.patches.xy.length / 2; i++) largest = Math.max(largest, Math.abs(of(i)));
   const name = precision + " less " + run.precisions[0] + ", " + run.classes[k];
-  return { low: -(most || 1), high: most || 1, zero: 0.5, table: run.colours.diverging, name, of };
+  return { low: -(largest || 1), high: largest || 1, zero: 0.5, table: run.colours.diverging, name, of };
 }
 
 // Which patch is at each place of the patches' grid, so that nothing is searched for at every move of the pointer.

@@ -387,7 +387,7 @@ static void choose_end(const struct hrf_epilogue *e, struct tile *t)
 
 static void run_panel(const struct panel *panel, const struct hrf_product_rows *rows,
                       const struct hrf_product_piece *pieces, int64_t n_pieces, int64_t columns,
-                      const struct hrf_epilogue *e, bool weights_are_far, float *sums,
+                      const struct hrf_epilogue *e, bool prefetches_weights, float *sums,
                       struct lines *memory)
 {
     const int64_t size = e->type == HRF_F32 ? 4 : 2;
@@ -409,9 +409,9 @@ static void run_panel(const struct panel *panel, const struct hrf_product_rows *
         take_chain(panel, pieces, n_pieces, &place, &chain);
         /* The next chain's weights, or the next panel's first. */
         const int64_t w_bytes = chain.depth * panel->registers * LINE;
-        struct lines next = { chain.segments[0].w + w_bytes, weights_are_far ? w_bytes : 0 };
+        struct lines next = { chain.segments[0].w + w_bytes, prefetches_weights ? w_bytes : 0 };
         run_chain(panel, &t, &chain, &tiling, present, all, rows, y, e,
-                  weights_are_far ? &next : memory);
+                  prefetches_weights ? &next : memory);
     }
 }
 
@@ -425,8 +425,8 @@ void hrf_product_rows_avx512(enum hrf_words words, const struct hrf_product_rows
     struct lines memory = { ahead->memory, ahead->n_bytes };
     for (int64_t i = first_panel; i < end_panel; i++) {
         const struct panel panel = panel_of(words, packed, packed_depth, columns, i);
-        run_panel(&panel, rows, pieces, n_pieces, columns, epilogue, ahead->weights_are_far, sums,
-                  &memory);
+        run_panel(&panel, rows, pieces, n_pieces, columns, epilogue, ahead->prefetches_weights,
+                  sums, &memory);
     }
 }
 

@@ -113,7 +113,7 @@ static struct hrf_ahead next_block(const struct product_kernel *k, const struct 
     const int64_t per_output = stride[0] * stride[1] * hrf_pixels_stride_bytes(&k->in);
     return (struct hrf_ahead){ .memory = p->x + next * per_output,
                                .n_bytes = n_next * per_output,
-                               .weights_are_far = p->prefetches_weights || k->is_large };
+                               .prefetches_weights = p->prefetches_weights || k->is_large };
 }
 
 /* The pixels under n outputs from `first` on, which is counted through all images. */

@@ -170,7 +170,7 @@ static void multiply(const struct windows_kernel *k, const struct hrf_conv_part 
                      const struct rows *rows)
 {
     const struct hrf_own_conv *own = &k->own;
-    const struct hrf_ahead ahead = { .weights_are_far = k->prefetches_weights };
+    const struct hrf_ahead ahead = { .prefetches_weights = k->prefetches_weights };
     struct rows ordered;
     order_rows(rows, &ordered);
     struct hrf_product_rows product_rows = {
