@@ -35,14 +35,6 @@ static enum hrf_status find_workflow(char **out, struct hrf_error *err)
         directory, places[0], directory, places[1]);
 }
 
-static enum hrf_status make_cohort(const char *cohort, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *labels = hrf_path_join(cohort, "testing/reference.csv");
-    return hrf_path_exists(labels) /* it is written last */
-               ? HRF_OK
-               : hrf_cli_make_demo_cohort(cohort, err);
-}
-
 /* Slides that failed; -1: not known. */
 static int count_failed(const char *run)
 {
@@ -118,7 +110,9 @@ static enum hrf_status run_demo(const struct hrf_cli_drive *drive, const char *d
     HRF_TRY(find_workflow(&workflow, err));
     HRF_TRY(hrf_path_absolute(directory, &base, err));
     HRF_AUTO_FREE char *cohort = hrf_path_join(base, "cohort"), *out = hrf_path_join(base, "run");
-    HRF_TRY(make_cohort(cohort, err));
+    HRF_AUTO_FREE char *labels = hrf_path_join(cohort, "testing/reference.csv");
+    if (!hrf_path_exists(labels)) /* it is written last */
+        HRF_TRY(hrf_cli_make_demo_cohort(cohort, err));
     HRF_AUTO_FREE char *quoted = hrf_yaml_quote(cohort);
     HRF_AUTO_FREE char *root = hrf_format("dataset.root=%s", quoted);
     if (set->n_items == HRF_OPTION_LIST_MAX)

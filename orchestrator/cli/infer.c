@@ -63,16 +63,6 @@ static enum hrf_status add_operand(struct hrf_strbuf *yaml, const char *operand,
     return HRF_OK;
 }
 
-/* What the operands say, as a workflow file; release it in any case. */
-static enum hrf_status write_operands(const struct hrf_args *args, struct hrf_strbuf *yaml,
-                                      struct hrf_error *err)
-{
-    hrf_strbuf_adds(yaml, "version: 1\nname: infer\ndataset:\n  layout: files\n  files:\n");
-    for (int i = 0; i < args->n_operands; i++)
-        HRF_TRY(add_operand(yaml, args->operands[i], err));
-    return HRF_OK;
-}
-
 /* The request as a workflow file says it: whatever is not a default. */
 static enum hrf_status write_request(const struct hrf_workflow *workflow, struct hrf_strbuf *yaml,
                                      struct hrf_error *err)
@@ -176,7 +166,9 @@ static enum hrf_status understand(const struct request *r, const struct hrf_args
     for (size_t i = 0; i < n; i++) /* --set comes last, and counts */
         overrides[i] = i < r->given.n_items ? r->given.items[i]
                                             : r->set.items[i - r->given.n_items];
-    HRF_TRY(write_operands(args, &yaml, err));
+    hrf_strbuf_adds(&yaml, "version: 1\nname: infer\ndataset:\n  layout: files\n  files:\n");
+    for (int i = 0; i < args->n_operands; i++)
+        HRF_TRY(add_operand(&yaml, args->operands[i], err));
     enum hrf_status status = hrf_workflow_parse(yaml.text, yaml.length, "request.yaml", overrides,
                                                 n, out, &findings, err);
     for (size_t i = 0; i < findings.n_items; i++) {

@@ -252,12 +252,6 @@ json_t *hrf_cli_status_json(const char *directory)
     return value;
 }
 
-static void print_status_json(const struct facts *f)
-{
-    HRF_AUTO_JSON value = json_of(f);
-    hrf_json_print(value);
-}
-
 static int status_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool watch = false, json = false;
@@ -281,8 +275,9 @@ static int status_main(const struct hrf_command *command, int argc, char **argv)
         is_first = false;
         if (lines > 0 && isatty(STDOUT_FILENO) == 1)
             fprintf(stdout, "\033[%dA\033[J", lines);
+        HRF_AUTO_JSON value = json ? json_of(&facts) : NULL;
         if (json)
-            print_status_json(&facts);
+            hrf_json_print(value);
         else
             lines = print_status_text(&facts);
         fflush(stdout);

@@ -234,14 +234,6 @@ static enum hrf_status read_dataset(struct ingest *ingest, struct hrf_error *err
     return name_and_check(ingest, err);
 }
 
-static bool wants_int8(const struct hrf_workflow *workflow)
-{
-    for (size_t i = 0; i < workflow->n_precisions; i++)
-        if (workflow->precision[i] == HRF_INT8)
-            return true;
-    return false;
-}
-
 /* Renames a slide of the sample that has the name of a slide of the cohort. `names`: the cohort's,
  * sorted. */
 static void name_sample(struct hrf_slide_row *row, const char *section, const char *const *names,
@@ -308,7 +300,7 @@ static enum hrf_status ingest_both(struct ingest *cohort, const struct hrf_workf
         return HRF_OK;
     enum hrf_status status = read_dataset(&sample, err);
     if (status == HRF_OK)
-        status = append(cohort, &sample, wants_int8(workflow), err);
+        status = append(cohort, &sample, hrf_workflow_has_precision(workflow, HRF_INT8), err);
     hrf_slide_rows_release(&sample.rows);
     hrf_free(sample.files);
     return status;

@@ -56,14 +56,6 @@ static void set_finding(struct hrf_slide_finding *finding, enum hrf_finding_kind
     finding->reason = hrf_strdup(reason);
 }
 
-static void describe_info(const struct hrf_slide_info *info, struct hrf_slide_finding *finding)
-{
-    snprintf(finding->vendor, sizeof finding->vendor, "%s", info->vendor);
-    snprintf(finding->scanner, sizeof finding->scanner, "%s", info->scanner);
-    finding->width = info->width;
-    finding->height = info->height;
-}
-
 static void survey_slide(const struct opening *opening, const struct hrf_slide_row *row,
                          struct hrf_slide_finding *finding)
 {
@@ -82,7 +74,10 @@ static void survey_slide(const struct opening *opening, const struct hrf_slide_r
         return;
     }
     const struct hrf_slide_info *info = hrf_slide_info(slide);
-    describe_info(info, finding);
+    snprintf(finding->vendor, sizeof finding->vendor, "%s", info->vendor);
+    snprintf(finding->scanner, sizeof finding->scanner, "%s", info->scanner);
+    finding->width = info->width;
+    finding->height = info->height;
     if (info->n_cut_off > 0) {
         HRF_AUTO_FREE char *text = hrf_format(
             "%lld tiles lie beyond the end of the file: it is cut short; copy it again",

@@ -173,14 +173,6 @@ static void add_group(const struct search *search, struct run_batch *batch,
     batch->n_patches += search->tasks->rows.items[group->tasks[0]].n_patches;
 }
 
-static void add_batch(struct run_batches *batches)
-{
-    void *items = batches->items;
-    hrf_array_reserve(&items, &batches->capacity, batches->n + 1, sizeof *batches->items);
-    batches->items = items;
-    batches->items[batches->n++] = (struct run_batch){ .tasks = NULL };
-}
-
 /* One pass over the tasks: each class of groups (the same precisions and resources) has one open
  * batch, its newest, which takes the groups that fit. */
 static void gather_groups(const struct search *search, enum hrf_task_kind kind, size_t max,
@@ -208,7 +200,10 @@ static void gather_groups(const struct search *search, enum hrf_task_kind kind, 
                     continue; /* a later group may still fit into an open batch */
                 break;
             }
-            add_batch(out);
+            void *items = out->items;
+            hrf_array_reserve(&items, &out->capacity, out->n + 1, sizeof *out->items);
+            out->items = items;
+            out->items[out->n++] = (struct run_batch){ .tasks = NULL };
             c = c < CLASSES ? c : 0;
             n_open = c == n_open ? n_open + 1 : n_open;
             open[c] = out->n - 1;

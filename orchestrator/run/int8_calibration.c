@@ -15,24 +15,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_int8(const struct hrf_workflow *w)
-{
-    for (size_t i = 0; i < w->n_precisions; i++)
-        if (w->precision[i] == HRF_INT8)
-            return true;
-    return false;
-}
-
 bool run_wants_calibration(const struct run *run)
 {
-    return has_int8(run->setup.workflow) && !run->setup.brings_scales;
+    return hrf_workflow_has_precision(run->setup.workflow, HRF_INT8) && !run->setup.brings_scales;
 }
 
 enum hrf_status run_find_own_scales(const struct hrf_workflow *workflow, bool *out,
                                     struct hrf_error *err)
 {
     *out = false;
-    if (!has_int8(workflow) || workflow->calibrate.keep.n_items > 0)
+    if (!hrf_workflow_has_precision(workflow, HRF_INT8) || workflow->calibrate.keep.n_items > 0)
         return HRF_OK;
     HRF_TRY(hrf_launch_model_brings_scales(workflow->model.file, out, err));
     return *out && hrf_workflow_has_budget(workflow)
@@ -227,16 +219,6 @@ static void describe_origin(const struct run *run, const struct run_sample *samp
                      : 0;
 }
 
-/* The tensors that stay in float32: those that the workflow names, and those that lose too much in
- * INT8. */
-static void choose_keep(const struct hrf_workflow_calibrate *how,
-                        struct hrf_calibration *calibration)
-{
-    for (size_t i = 0; i < how->keep.n_items; i++)
-        hrf_calibration_keep(calibration, how->keep.items[i], "asked for by calibrate.keep");
-    hrf_fit_keep_noisy(calibration, how->min_sqnr);
-}
-
 static void warn_of(const struct hrf_observations *all)
 {
     HRF_AUTO_FREE char *text = hrf_fit_warnings(all);
@@ -255,8 +237,11 @@ static enum hrf_status fit_ranges(struct run *run, const struct run_sample *samp
         warn_of(&all);
     if (status == HRF_OK)
         status = hrf_fit_all(&all, run->setup.workflow->calibrate.method, out, err);
-    if (status == HRF_OK)
-        choose_keep(how, *out);
+    if (status == HRF_OK) { /* what stays in float32: what is named, and what INT8 harms most */
+        for (size_t i = 0; i < how->keep.n_items; i++)
+            hrf_calibration_keep(*out, how->keep.items[i], "asked for by calibrate.keep");
+        hrf_fit_keep_noisy(*out, how->min_sqnr);
+    }
     if (status == HRF_OK && hrf_workflow_has_budget(run->setup.workflow))
         status = hrf_fit_budget(&all, how->budget.cosine + how->budget.agreement, *out, err);
     hrf_observations_release(&all);

@@ -187,11 +187,8 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     struct hrf_calibration_facts *facts = &p->aggregate.calibration;
     HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     HRF_AUTO_FREE char *cached = NULL, *own = NULL;
-    bool is_needed = false;
-    for (size_t i = 0; i < w->n_precisions; i++)
-        is_needed |= w->precision[i] == HRF_INT8;
     facts->reason = "no precision of this run needs one";
-    if (!is_needed)
+    if (!hrf_workflow_has_precision(w, HRF_INT8))
         return HRF_OK;
     HRF_TRY(hrf_store_get_fact(store, "own_scales", &own, err));
     facts->reason = "the model brings its own INT8 scales";

@@ -110,16 +110,6 @@ static enum hrf_status add_slide(struct run *run, const struct hrf_slide_row *sl
     return HRF_OK;
 }
 
-static enum hrf_status make_labels(struct run *run, const char *precision,
-                                   const struct run_head_table *table, struct hrf_strbuf *out,
-                                   struct hrf_error *err)
-{
-    hrf_strbuf_adds(out, "slide,label,patient,split,sha256\n");
-    for (size_t i = 0; i < run->slides.n_items; i++)
-        HRF_TRY(add_slide(run, &run->slides.items[i], precision, table, out, err));
-    return HRF_OK;
-}
-
 /* ---- planning ---- */
 
 /* JSON is YAML, too. */
@@ -155,7 +145,9 @@ static enum hrf_status plan_precision(struct run *run, const char *precision,
                                       size_t *n, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) labels = HRF_STRBUF_INIT;
-    HRF_TRY(make_labels(run, precision, table, &labels, err));
+    hrf_strbuf_adds(&labels, "slide,label,patient,split,sha256\n");
+    for (size_t i = 0; i < run->slides.n_items; i++)
+        HRF_TRY(add_slide(run, &run->slides.items[i], precision, table, &labels, err));
     HRF_TRY(write_files(run, precision, &labels, err));
     for (int64_t i = 0; i < run_n_trainings(run->setup.workflow); i++) {
         struct hrf_task_row *row = &rows[(*n)++];

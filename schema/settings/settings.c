@@ -343,6 +343,14 @@ int64_t hrf_workflow_seconds(const char *duration)
     return seconds;
 }
 
+bool hrf_workflow_has_precision(const struct hrf_workflow *w, enum hrf_precision precision)
+{
+    for (size_t i = 0; i < w->n_precisions; i++)
+        if (w->precision[i] == precision)
+            return true;
+    return false;
+}
+
 size_t hrf_workflow_n_variants(const struct hrf_workflow *w)
 {
     return w->n_precisions + (w->study.stain_jitter > 0);

@@ -468,6 +468,7 @@ bool hrf_workflow_compares_margins(const struct hrf_workflow *workflow);
 struct hrf_layout_plan hrf_workflow_layout_plan(const struct hrf_workflow *workflow);
 char *hrf_workflow_layout(const struct hrf_workflow *workflow);
 int64_t hrf_workflow_seconds(const char *duration); /* "D-HH:MM:SS" or "HH:MM:SS", as checked */
+bool hrf_workflow_has_precision(const struct hrf_workflow *workflow, enum hrf_precision precision);
 /* A variant is what patches are scored in: each precision and, with study.stain_jitter, the first
  * one again. */
 enum { HRF_MOST_VARIANTS = HRF_N_PRECISIONS + 1 };
