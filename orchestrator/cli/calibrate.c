@@ -51,7 +51,7 @@ static void print_tensors(const struct hrf_calibration *c)
         hrf_cli_printf("%s\n", lost);
 }
 
-/* The calibration of a key that is listed. */
+/* Reads the calibration of a key that is listed. */
 static enum hrf_status get(struct hrf_calibrations *store, const char *key,
                            struct hrf_calibration **out, struct hrf_error *err)
 {
@@ -100,7 +100,7 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
                                       n_bad, n);
 }
 
-/* The one key that begins with `prefix`. Heap. */
+/* Finds the only key that begins with `prefix`; *out is heap. */
 static enum hrf_status find_key(struct hrf_calibrations *store, const char *prefix, char **out,
                                 struct hrf_error *err)
 {
@@ -194,7 +194,8 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
                              HRF_OPTION_LIST_MAX, HRF_OPTION_LIST_MAX - 1);
     set.items[set.n_items++] = "precision=[fp32, int8]";
     HRF_TRY(hrf_cli_load(file, &set, &workflow, err));
-    if (r->cache != NULL) { /* as for the options that manage it: relative to where we are */
+    /* Relative to the working directory, as for the options that manage it. */
+    if (r->cache != NULL) {
         hrf_free(workflow->cache);
         workflow->cache = NULL;
         HRF_TRY(hrf_path_absolute(r->cache, &workflow->cache, err));

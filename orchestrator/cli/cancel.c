@@ -13,7 +13,7 @@
 /* Signals the driver as two Ctrl-C would. Without a driver, the jobs are ended here. */
 static enum hrf_status cancel_driver(struct hrf_store *store, int64_t pid, struct hrf_error *err)
 {
-    enum { PATIENCE = 600 }; /* of 50 ms */
+    enum { PATIENCE = 600 }; /* waits of 50 ms */
     for (int i = 0; i < PATIENCE && pid > 0; i++) {
         if (i < 2)
             kill((pid_t)pid, SIGINT);
@@ -61,7 +61,7 @@ static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *h
     return ended;
 }
 
-/* *left: jobs that were not seen to end. */
+/* Ends all jobs of the run. *left: jobs that were not seen to end. */
 static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, int *left,
                                 struct hrf_error *err)
 {
@@ -93,7 +93,7 @@ static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, 
     return status;
 }
 
-/* The jobs that run or wait, as far as they say. */
+/* Counts the jobs that run or wait, by their own files. */
 static enum hrf_status count_alive(struct hrf_store *store, const char *directory, int *out,
                                    struct hrf_error *err)
 {

@@ -21,7 +21,7 @@ static int print_schema(void)
 struct verdict {
     struct hrf_workflow *workflow; /* NULL: the file cannot be read */
     struct hrf_findings findings;
-    struct hrf_error err; /* why it is not */
+    struct hrf_error err; /* why the workflow is not right */
     int code;
     struct {
         const char *where; /* the keys that it is about */
@@ -38,7 +38,7 @@ static void verdict_release(struct verdict *v)
         hrf_free(v->misfits[i].text);
 }
 
-/* A misfit of the workflow and what it names, or what this machine lacks for it. */
+/* Notes where the workflow and what it names do not fit, or what this machine lacks for it. */
 static void note_misfit(struct verdict *v, const char *where, bool is_lack,
                         const struct hrf_error *why)
 {
@@ -50,7 +50,7 @@ static void note_misfit(struct verdict *v, const char *where, bool is_lack,
     }
 }
 
-/* The tables that the workflow names, also when the file has errors. */
+/* Checks the tables that the workflow names, even if the file has errors. */
 static void check_tables(const struct hrf_workflow *w, struct hrf_findings *findings)
 {
     struct run_head_table table;
@@ -82,7 +82,8 @@ static void check_file(const char *path, const struct hrf_option_list *set, bool
         status = hrf_cli_check_model(v->workflow, true, &why);
     if (status != HRF_OK)
         note_misfit(v, "model.file", status == HRF_E_EXTERNAL, &why);
-    if (asks_slurm && hrf_cli_check_slurm(v->workflow, &why) == HRF_E_USER) /* elsewhere it may */
+    /* HRF_E_EXTERNAL: Slurm may be elsewhere. */
+    if (asks_slurm && hrf_cli_check_slurm(v->workflow, &why) == HRF_E_USER)
         note_misfit(v, "executor.slurm", false, &why);
     if (hrf_cli_check_ranks(v->workflow, &why) != HRF_OK)
         note_misfit(v, "executor", true, &why);

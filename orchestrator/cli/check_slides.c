@@ -12,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* They wait for disks most of the time. */
+/* The children wait for disks most of the time. */
 enum { CHILDREN_PER_CORE = 4, MAX_CHILDREN = 64 };
-/* Scores as text and numbers, for each precision; heatmaps and embeddings come on top. */
+/* Returns the bytes of the scores, as text and as numbers, in all precisions. Heat maps and
+ * embeddings are not counted. */
 static int64_t result_bytes(const struct hrf_slides_summary *all)
 {
     enum { PER_PATCH = 120, PER_SCORE = 14 };

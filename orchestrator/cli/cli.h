@@ -72,11 +72,13 @@ HRF_CHECKED enum hrf_status hrf_cli_check_model(const struct hrf_workflow *workf
  * started here. HRF_OK if the executor is another one, or if the controller does not answer. */
 HRF_CHECKED enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *workflow,
                                                 struct hrf_error *err);
-/* Whether jobs of several ranks can be started: HRF_E_EXTERNAL with what is missing and what to do.
- * On Slurm only what the login node can know. HRF_OK where one rank is asked for. */
+/* Checks that jobs of several ranks can be started; on Slurm only as far as the login node can
+ * know. HRF_E_EXTERNAL: the text says what is missing and what to do. HRF_OK if one rank is asked
+ * for. */
 HRF_CHECKED enum hrf_status hrf_cli_check_ranks(const struct hrf_workflow *workflow,
                                                 struct hrf_error *err);
-/* What the engine consists of here. HRF_E_EXTERNAL: it cannot be asked. */
+/* Asks the engine for its release and its parts on this machine. HRF_E_EXTERNAL: it cannot be
+ * asked. */
 HRF_CHECKED enum hrf_status hrf_cli_ask_version(struct hrf_engine_version *out,
                                                 struct hrf_error *err);
 /* Reads a sentinel ("start", "beat" or "done") of the newest start of an attempt. False: the

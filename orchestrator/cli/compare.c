@@ -38,7 +38,7 @@ static enum hrf_status side_open(const char *directory, const struct hrf_option_
     return HRF_OK;
 }
 
-/* The columns of `compare`: speed, then what a precision changes. */
+/* Lists the columns of a table: those of speed, then the figures of the parts `from` to `to`. */
 static size_t columns_of(enum hrf_figure_part from, enum hrf_figure_part to,
                          const struct hrf_figure_row *out[HRF_MAX_COLUMNS])
 {

@@ -14,8 +14,8 @@ static const char details[] =
     "precisions cost and gain. One slide of the cohort is damaged on purpose, to show what a run\n"
     "does about it. The same command again continues where it ended.";
 
-/* The workflow that comes along: of an installation, or of the source tree that this program was
- * built in. */
+/* Finds the demo's workflow: of the installation, or of the source tree that this program was built
+ * in. */
 static enum hrf_status find_workflow(char **out, struct hrf_error *err)
 {
     static const char *const places[] = { "../share/hires-flow/workflows/demo.yaml",
@@ -35,7 +35,7 @@ static enum hrf_status find_workflow(char **out, struct hrf_error *err)
         directory, places[0], directory, places[1]);
 }
 
-/* Slides that failed; -1: not known. */
+/* Returns the number of slides that failed; -1: not known. */
 static int count_failed(const char *run)
 {
     HRF_AUTO(hrf_store) store = NULL;
@@ -50,7 +50,7 @@ static int count_failed(const char *run)
     return n;
 }
 
-/* Ends with 0 where the only slide that failed is the damaged one. */
+/* Returns the exit code: 0 if the only slide that failed is the damaged one. */
 static int report_damaged(int exit_code, const char *run, bool json)
 {
     if (exit_code != HRF_EXIT_PARTIAL || count_failed(run) != 1)
@@ -61,7 +61,7 @@ static int report_damaged(int exit_code, const char *run, bool json)
     return 0;
 }
 
-/* "; memory x 0.26" if the report has this figure. */
+/* Prints a figure after `before`, if the report has it: ", 1.90 x that of the job". */
 static void print_figure(const json_t *precision, const char *key, const char *before,
                          const char *format, double scale)
 {
@@ -73,7 +73,7 @@ static void print_figure(const json_t *precision, const char *key, const char *b
     hrf_cli_printf("%s%s", before, text);
 }
 
-/* What each precision costs and gains against the first one, and where all of it can be seen. */
+/* Prints what each precision costs and gains against the first one, and where the page is. */
 static void print_costs(const char *run)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(run, "report/report.json");

@@ -55,7 +55,7 @@ enum hrf_status hrf_cli_ask_version(struct hrf_engine_version *out, struct hrf_e
     return hrf_engine_version_read(answer, out, err);
 }
 
-/* What each part of the engine means for a run. */
+/* For each part of the engine: what it means for a run if it is there, and if it is not. */
 static const struct {
     const char *subject, *meaning, *without;
     bool is_named; /* what was found does not say what it is */
@@ -211,7 +211,7 @@ static void print_doctor_json(const struct hrf_doctor *doctor)
     hrf_json_print(value);
 }
 
-/* The Slurm settings of a workflow; without a workflow, the defaults. */
+/* Loads the Slurm settings of a workflow; without a workflow, the defaults. */
 static enum hrf_status load_settings(const char *file, const struct hrf_option_list *set,
                                      struct hrf_workflow **out, struct hrf_error *err)
 {

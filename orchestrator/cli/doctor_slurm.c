@@ -139,7 +139,7 @@ static int64_t look_at_config(struct hrf_doctor *doctor, const char *partition)
     return found ? p.n_nodes : 0;
 }
 
-/* What the partition's nodes have, and whether a tiling and an inference job fit them. */
+/* Reports what the partition's nodes have, and whether a tiling and an inference job fit them. */
 static void look_at_fit(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings)
 {
     static const char *const kinds[] = { "tile", "infer" };
@@ -180,8 +180,7 @@ static bool has_pmix(struct hrf_doctor *doctor)
     return found;
 }
 
-/* Checks that two ranks find each other, and compares their clocks with this machine's, from the
- * same files. */
+/* Checks that two ranks of a job can connect to each other. */
 static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
                         const char *directory, int64_t n_nodes)
 {
@@ -217,7 +216,8 @@ static void probe_ranks(struct hrf_doctor *doctor, const struct hrf_workflow_exe
     hrf_slurm_output_release(&out);
 }
 
-/* A job writes a file where runs are written, with the time of its machine. */
+/* Has a job write a file where runs are written: checks that it appears here, and compares the
+ * clock of the job's machine with this machine's. */
 static void probe_sharing(struct hrf_doctor *doctor, const struct hrf_workflow_executor *settings,
                           const char *directory)
 {

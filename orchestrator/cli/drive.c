@@ -66,7 +66,7 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
     if (status == HRF_OK)
         status = hrf_cli_check_ranks(w, &err);
     if (status == HRF_OK && w->model.output == HRF_OUTPUT_EMBEDDING)
-        status = hrf_hdf5_look(NULL, 0, &err); /* not after hours */
+        status = hrf_hdf5_look(NULL, 0, &err); /* a lack is found now, not after hours */
     if (status == HRF_OK)
         status = hrf_cli_check_model(w, false, &err);
     if (status == HRF_OK)
@@ -114,7 +114,7 @@ static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run
     return s->n_failed > 0 ? HRF_EXIT_PARTIAL : 0;
 }
 
-/* The exit code of a run that could not finish, with the reason on stderr. */
+/* Reports on stderr why a run could not finish, and returns its exit code. */
 static int fail_run(const struct hrf_cli_drive *drive, struct hrf_error *err)
 {
     fail(drive, err);
@@ -139,7 +139,7 @@ int hrf_cli_drive(const struct hrf_cli_drive *drive, const struct hrf_workflow *
                                  .summary = &summary,
                                  .error = status != HRF_OK ? err.text : NULL,
                                  .exit_code = code };
-    if (summary.run_id[0] != '\0') /* else it never began: another driver runs, for one */
+    if (summary.run_id[0] != '\0') /* "": it never began, for example because another driver runs */
         hrf_cli_run_on_end(&end);
     return code;
 }

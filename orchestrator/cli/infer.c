@@ -35,7 +35,7 @@ static void add_quoted(struct hrf_strbuf *yaml, const char *before, const char *
     hrf_strbuf_addc(yaml, '\n');
 }
 
-/* The path as a glob pattern that matches only this path. */
+/* Adds the path as a glob pattern that matches nothing else. */
 static void add_file(struct hrf_strbuf *yaml, const char *path)
 {
     struct hrf_strbuf pattern = HRF_STRBUF_INIT;
@@ -63,7 +63,7 @@ static enum hrf_status add_operand(struct hrf_strbuf *yaml, const char *operand,
     return HRF_OK;
 }
 
-/* The request as a workflow file says it: whatever is not a default. */
+/* Writes the request as a workflow file: the settings that are not defaults. */
 static enum hrf_status write_request(const struct hrf_workflow *workflow, struct hrf_strbuf *yaml,
                                      struct hrf_error *err)
 {
@@ -93,7 +93,7 @@ static char *operand_name(const char *operand)
 
 enum place { PLACE_FREE, PLACE_OURS, PLACE_OTHERS };
 
-/* What is in the directory: nothing that counts, results of this request, or of another one. */
+/* Returns what the directory holds: no run, results of this request, or results of another one. */
 static enum place look_into(const char *directory, const char *request)
 {
     enum { MAX = 1 << 26 };
@@ -108,7 +108,7 @@ static enum place look_into(const char *directory, const char *request)
     return strcmp(there, request) == 0 ? PLACE_OURS : PLACE_OTHERS;
 }
 
-/* Tells of the first slide that it is given. */
+/* Fails at the first slide. */
 static enum hrf_status found_slide(void *context, const char *path, struct hrf_error *err)
 {
     return hrf_error_set(err, HRF_E_USER,
@@ -155,7 +155,7 @@ static enum hrf_status choose_out(const char *operand, const char *request, char
                          name, name, MAX);
 }
 
-/* The settings that operands, options and --set make; what is wrong with them is printed. */
+/* Makes the settings from operands, options and --set, and prints what is wrong with them. */
 static enum hrf_status understand(const struct request *r, const struct hrf_args *args,
                                   struct hrf_workflow **out, struct hrf_error *err)
 {

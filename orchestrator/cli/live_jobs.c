@@ -45,7 +45,7 @@ int64_t hrf_live_jobs_count(const struct hrf_live_jobs *jobs, enum hrf_live_stat
 static bool is_gone(const struct hrf_attempt_row *attempt, const struct hrf_sentinel *start)
 {
     char host[128], boot[40];
-    if (attempt->start_time == 0) /* a scheduler's */
+    if (attempt->start_time == 0) /* the job is a scheduler's */
         return false;
     hrf_process_host_name(host, sizeof host);
     hrf_process_boot_id(boot);
@@ -85,7 +85,8 @@ static enum hrf_live_state judge_job(const char *directory, const struct hrf_att
     return out->text != NULL ? HRF_LIVE_SILENT : HRF_LIVE_RUNNING;
 }
 
-/* Whether a task of the job has ended, and how many of its patches are scored otherwise. */
+/* True if a task of the job has ended. Otherwise *done is the number of its patches that are
+ * scored. */
 static bool has_ended(const char *attempt, int n_starts, size_t index, int64_t *done)
 {
     char id[24];

@@ -52,8 +52,8 @@ static bool asks_for_ranks(const struct hrf_layout_request *request)
            request->timeline != NULL;
 }
 
-/* One rank has nothing to share: its speed and memory in one line. False: there are several
- * ranks, or the engine has no answer, and the table is to be printed. */
+/* Prints the speed and memory of a job of one rank in one line. False: there are several ranks, or
+ * the engine has no answer, and the table is to be printed. */
 static bool print_one_rank(const struct hrf_workflow *w, enum hrf_precision precision)
 {
     const struct hrf_layout_request request = { .json = true };
@@ -85,7 +85,7 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
         hrf_cli_printf("ranks     %s: %s\n", name, why.text);
         refusals->n++;
         refusals->last = why;
-        hrf_strbuf_release(&text); /* a table's head */
+        hrf_strbuf_release(&text); /* it may hold a table's head */
         return;
     }
     hrf_cli_printf("ranks     %s, predicted for one batch:\n", name);
@@ -97,7 +97,7 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
     hrf_strbuf_release(&text);
 }
 
-/* The engine's answer for each precision as JSON, or its message. */
+/* Returns the engine's answer for each precision, or why it has none. New reference. */
 static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layout_request *request,
                             struct refusals *refusals)
 {
@@ -129,7 +129,8 @@ static void print_counts(const char *phase, const int64_t reasons[5])
     int64_t total = 0;
     for (int i = 0; i < 5; i++)
         total += reasons[i];
-    if (total == 0 && strcmp(phase, "head") == 0) { /* which slides a trained head tests */
+    /* Which slides a trained head tests is not known yet. */
+    if (total == 0 && strcmp(phase, "head") == 0) {
         hrf_cli_printf("%-9s to be planned when what is before is done\n", phase);
         return;
     }
@@ -143,7 +144,7 @@ static void print_counts(const char *phase, const int64_t reasons[5])
     hrf_cli_printf("\n");
 }
 
-/* A training is of no slide. */
+/* Returns the slide's name; "" for a training, which belongs to no slide. */
 static const char *task_slide(const struct hrf_preview *preview, const struct hrf_preview_task *t)
 {
     return t->row.slide_id > 0 ? preview->slides.items[t->row.slide_id - 1].name : "";
@@ -167,8 +168,8 @@ static void print_tasks(const struct hrf_preview *preview)
     }
 }
 
-/* The arrays that the known tasks would be submitted as: one text, a line an sbatch. A kind of
- * which no task is known yet is shown by the line of one job. Heap. */
+/* Returns the sbatch command lines of the known tasks, one for each array; heap. A kind of which no
+ * task is known yet is shown by the line of one job. */
 static char *sbatch_lines(const struct hrf_workflow *w, const struct hrf_preview *preview,
                           const char *directory)
 {
@@ -207,7 +208,7 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
     }
 }
 
-/* What the networks of a job take together, as far as each can be predicted. */
+/* Prints the memory of the networks of a job together, if that of each can be predicted. */
 static void print_memory(const struct hrf_workflow *w)
 {
     enum { MIB = 1 << 20 };
@@ -217,7 +218,7 @@ static void print_memory(const struct hrf_workflow *w)
         const char *name = hrf_precision_name(w->precision[i]);
         struct hrf_error why = { .status = HRF_OK };
         if (hrf_cli_plan_memory(w, w->precision[i], &n_bytes, &why) != HRF_OK)
-            return; /* said with the ranks */
+            return; /* print_layout() has said why */
         hrf_strbuf_addf(&list, "%s%s %.1f", i > 0 ? " + " : "", name, (double)n_bytes / MIB);
         sum += n_bytes;
     }
@@ -230,7 +231,7 @@ static void print_memory(const struct hrf_workflow *w)
                            : ": each patch is read once for all precisions\n");
 }
 
-/* Slide heads: what is trained on what, and what they score. */
+/* Prints which slide heads are trained on what, and what they score. */
 static void print_heads(const struct hrf_workflow *w, const struct counts *c)
 {
     if (w->slide_head.train != HRF_TRAIN_NONE) {

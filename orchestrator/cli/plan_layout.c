@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Processes of an infer job, and how many of them are on one machine. */
+/* Returns the number of processes of an infer job; *per_node: of those on one machine. */
 static int64_t processes_of(const struct hrf_workflow *w, int64_t *per_node)
 {
     const bool slurm = w->executor.type == HRF_EXECUTOR_SLURM;
@@ -16,7 +16,7 @@ static int64_t processes_of(const struct hrf_workflow *w, int64_t *per_node)
     return slurm ? w->executor.slurm.nodes * *per_node : *per_node;
 }
 
-/* Ranks of a job: those that `parallel` gives, or those that "auto" may use. */
+/* Returns the number of ranks of a job: those of `parallel`, or as many as "auto" may use. */
 static int64_t ranks_of(const struct hrf_workflow *w)
 {
     int64_t per_node;

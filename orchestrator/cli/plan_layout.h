@@ -13,13 +13,13 @@ struct hrf_layout_request {
     bool json;
 };
 
-/* What hires-engine plan says of the workflow's network in one precision, appended to `out`. */
+/* Appends to `out` what `hires-engine plan` prints for the workflow's network in one precision. */
 HRF_CHECKED enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *workflow,
                                                 enum hrf_precision precision,
                                                 const struct hrf_layout_request *request,
                                                 struct hrf_strbuf *out, struct hrf_error *err);
 
-/* Bytes that a rank holds for the network in the workflow's own layout. */
+/* Asks for the bytes that a rank holds for the network in the workflow's own layout. */
 HRF_CHECKED enum hrf_status hrf_cli_plan_memory(const struct hrf_workflow *w,
                                                 enum hrf_precision precision, int64_t *n_bytes,
                                                 struct hrf_error *err);

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The report's JSON, or one line a precision. */
+/* Prints report.json, or one line for each precision. */
 static void print_figures(const char *directory, bool json)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/report.json");
@@ -35,7 +35,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
     HRF_TRY(hrf_store_take_lease(store, err));
     enum hrf_status status = hrf_run_report(workflow, store, directory, true, n_failed, err);
-    struct hrf_error ignored; /* a lease left behind is taken over */
+    struct hrf_error ignored; /* the next driver takes over a lease that is left behind */
     if (hrf_store_release_lease(store, &ignored) != HRF_OK)
         fprintf(stderr, "%s\n", ignored.text);
     return status;
@@ -75,7 +75,7 @@ static int report_main(const struct hrf_command *command, int argc, char **argv)
         hrf_cli_printf("labels: %s/results/labels.csv\nreport: %s%s\n", args.operands[0],
                        has_page ? args.operands[0] : "(not requested)",
                        has_page ? "/report/index.html" : "");
-    if (n_failed == 0) /* of what this command did */
+    if (n_failed == 0) /* slides whose files this command could not write */
         return 0;
     if (!json) /* `slides_not_done` is in there */
         hrf_cli_print_failed(args.operands[0]);

@@ -58,7 +58,7 @@ void hrf_setting_options_init(struct hrf_setting_options *o, unsigned phases,
     hrf_settings_name_by(HRF_NAMES_ARE_OPTIONS);
 }
 
-/* "a, b" as a list of YAML, in quotes or as it is. */
+/* Adds the items of "a, b" as a YAML list, in quotes or as they are. */
 static void add_list(struct hrf_strbuf *out, const char *list, bool in_quotes)
 {
     hrf_strbuf_addc(out, '[');

@@ -141,13 +141,13 @@ char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attem
     const int64_t age_ms = hrf_clock_wall_ms() - last.beat_ms;
     if (hrf_sentinel_silence(&last, age_ms > 0 ? age_ms : 0, text, sizeof text) == 0)
         return NULL;
-    /* A local launcher died; the next driver will notice. */
+    /* A launcher of this machine is gone if no process has its number and start time. */
     const bool is_gone = attempt->start_time != 0 &&
                          hrf_process_start_time((pid_t)attempt->pid) != attempt->start_time;
     return hrf_strdup(is_gone ? "its process is gone; the next driver imports its results" : text);
 }
 
-/* Asks `model check`. `key` and `file`: of the model that it is about. */
+/* Asks `hires-engine model check` about the model `file`, which the setting `key` names. */
 static enum hrf_status ask_check(const struct hrf_model_request *request, const char *key,
                                  const char *file, struct hrf_error *err)
 {
@@ -199,7 +199,7 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     request.max_operations = w->model.max_operations;
     request.layout = layout;
     request.activation = activation != NULL ? activation : "auto";
-    /* Where it is cut up, or is not the processor's, its memory is known where it runs. */
+    /* The memory of a network that ranks share, or that runs on a GPU, is checked where it runs. */
     request.shapes = shapes_only || whole || !one_rank || w->engine.device == HRF_DEVICE_CUDA;
     for (size_t i = 0; i < w->calibrate.keep.n_items && i < HRF_OPTION_LIST_MAX; i++)
         request.keep.items[request.keep.n_items++] = w->calibrate.keep.items[i];
@@ -210,7 +210,8 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
 enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_error *err)
 {
     static const char *const version[] = { "sbatch", "--version", NULL };
-    static const char *const kinds[] = { "infer", "tile" }; /* infer asks for more */
+    /* Infer jobs ask for more, so they come first. */
+    static const char *const kinds[] = { "infer", "tile" };
     struct hrf_slurm_output out;
     struct hrf_error why = { .status = HRF_OK };
     if (w->executor.type != HRF_EXECUTOR_SLURM)
@@ -273,7 +274,7 @@ void hrf_cli_printf(const char *format, ...)
     hrf_strbuf_release(&line);
 }
 
-/* ", embeddings of 1024 numbers, cosine 0.9991 (least 0.9950)" */
+/* Prints ", embeddings of 1024 numbers, cosine to the first precision's 0.9991 (least 0.9950)". */
 static void print_embedding(const json_t *embedding, bool is_reference)
 {
     const json_t *mean = json_object_get(embedding, "cosine_mean");
@@ -289,7 +290,7 @@ static void print_embedding(const json_t *embedding, bool is_reference)
                        json_number_value(json_object_get(embedding, "cosine_least")));
 }
 
-/* Of three or more classes: the mean of their AUCs, and each by its name. */
+/* Prints the mean AUC of three or more classes, and each one's by its name. */
 static void print_classes(const json_t *precision, const json_t *classes)
 {
     const json_t *macro = json_object_get(precision, "macro_auc");
@@ -353,7 +354,7 @@ void hrf_cli_print_figures(const json_t *report)
     }
 }
 
-/* A slide that a label file names and that is not there. */
+/* True for a slide that a label file names and that is not there. */
 static bool is_absent(const struct hrf_slide_row *slide)
 {
     return slide->state == HRF_SLIDE_FAILED && !hrf_path_exists(slide->path);
@@ -361,7 +362,8 @@ static bool is_absent(const struct hrf_slide_row *slide)
 
 enum { FEW = 3 }; /* so many missing slides are named one by one */
 
-/* One line for a data set of which only a part was copied. Returns how many there are. */
+/* Prints one line for all missing slides of a data set of which only a part was copied, if they are
+ * more than FEW. Returns how many are missing. */
 static size_t print_absent(const struct hrf_slide_rows *slides)
 {
     size_t n = 0, shown = 0;

@@ -67,7 +67,7 @@ void hrf_slides_summary_make(const struct hrf_workflow *workflow, const struct h
         count_slide(out, i);
 }
 
-/* What the slides are counted by. */
+/* The properties by which slides are counted. */
 static const struct {
     const char *name;
     size_t at; /* offset of its struct hrf_tally */

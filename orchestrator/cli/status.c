@@ -61,7 +61,7 @@ static enum hrf_status gather_facts(const char *directory, struct facts *f, stru
     return gather_tasks(store, directory, f, err);
 }
 
-/* Jobs that may still do something by themselves. */
+/* Returns the number of jobs that go on without a driver, or wait. */
 static int64_t n_alive(const struct facts *f)
 {
     return hrf_live_jobs_count(&f->jobs, HRF_LIVE_RUNNING) +
@@ -69,7 +69,7 @@ static int64_t n_alive(const struct facts *f)
            hrf_live_jobs_count(&f->jobs, HRF_LIVE_WAITING) + f->jobs.n_unread;
 }
 
-/* What it means that there is no driver. */
+/* Prints what it means that there is no driver. */
 static void print_no_driver(const struct facts *f)
 {
     const int64_t n = n_alive(f);
@@ -130,7 +130,7 @@ static int print_tasks(const struct facts *f)
         for (int i = 0; i < N_WORDS; i++)
             all += n[i];
         if (k != HRF_TASK_TILE && k != HRF_TASK_INFER && all == 0)
-            continue; /* no int8, or no slide head, in this run */
+            continue; /* this run has no INT8, or no slide head */
         lines++;
         hrf_cli_printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
         const char *before = " ";
@@ -193,7 +193,7 @@ static int print_status_text(const struct facts *f)
     return lines + hrf_live_jobs_print(&f->jobs);
 }
 
-/* A line "infer-0003: ..." for each job without signs of life. New reference. */
+/* Returns a line "infer-0003: ..." for each job without signs of life. New reference. */
 static json_t *silent_json(const struct hrf_live_jobs *jobs)
 {
     json_t *list = json_array();

@@ -43,7 +43,8 @@ static int throttle_main(const struct hrf_command *command, int argc, char **arg
                 off ? "--jobs and --off cannot be combined" : "--jobs must be 0 or more");
         return HRF_EXIT_USAGE;
     }
-    enum hrf_status status = hrf_store_open_run(directory, &store, &err); /* it is a run */
+    /* Fails if there is no run. */
+    enum hrf_status status = hrf_store_open_run(directory, &store, &err);
     if (status == HRF_OK && off)
         status = hrf_throttle_remove(directory, &err);
     else if (status == HRF_OK && jobs >= 0)

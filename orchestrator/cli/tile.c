@@ -89,7 +89,7 @@ static void print_tile_json(const struct hrf_tile_plan *p)
     hrf_json_print(value);
 }
 
-/* The settings that the options make; what is wrong with them is printed. */
+/* Makes the settings from the options, and prints what is wrong with them. */
 static enum hrf_status read_options(const struct hrf_setting_options *options,
                                     struct hrf_workflow **out, struct hrf_error *err)
 {

@@ -45,7 +45,8 @@ static void print_address(const struct hrf_viewer *viewer, bool json)
     fflush(stdout);
 }
 
-/* Until SIGINT or SIGTERM, which are blocked in every thread from before they were made. */
+/* Serves until SIGINT or SIGTERM. They are blocked before any thread is made, so that sigwait()
+ * gets them. */
 static int serve(const struct hrf_command *command, const struct hrf_viewer_config *config,
                  bool json)
 {

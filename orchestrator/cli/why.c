@@ -49,7 +49,7 @@ static enum hrf_status evidence_read(struct hrf_store *store, struct evidence *o
     return hrf_store_get_attempts(store, false, &out->attempts, err);
 }
 
-/* What a task is of: a slide, or a training of a slide head; heap. */
+/* Returns what a task works on: a slide, or a training of a slide head; heap. */
 static char *subject_of(const struct evidence *e, const struct hrf_task_row *task)
 {
     const struct hrf_slide_row *slide = hrf_slide_rows_find(&e->slides, task->slide_id);
@@ -57,8 +57,8 @@ static char *subject_of(const struct evidence *e, const struct hrf_task_row *tas
                          : hrf_format("training %lld", (long long)task->first_patch);
 }
 
-/* Why a slide's annotation was not used in the last report, or, if that has nothing of it, cannot
- * be used now; heap, NULL: nothing is wrong with it. */
+/* Returns why the last report did not use a slide's annotation, or, if that does not mention it,
+ * why it cannot be used now; heap. NULL: nothing is wrong with it. */
 static char *find_annotation_fault(const struct evidence *e, const struct hrf_slide_row *slide)
 {
     const json_t *unused = json_object_get(e->report, "annotations_not_used"), *gap;
@@ -76,7 +76,7 @@ static char *find_annotation_fault(const struct evidence *e, const struct hrf_sl
                : NULL;
 }
 
-/* What an attempt that has not ended says about itself; heap. */
+/* Describes an attempt that has not ended by its sentinels; heap. */
 static char *standing(const char *directory, const struct hrf_attempt_row *attempt)
 {
     struct hrf_sentinel word = { .start_ms = 0 };
@@ -98,7 +98,7 @@ static char *standing(const char *directory, const struct hrf_attempt_row *attem
                       silence != NULL ? "; " : "", silence != NULL ? silence : "");
 }
 
-/* How an attempt ended, or its present state; heap. */
+/* Describes how an attempt ended, or its present state; heap. */
 static char *describe_attempt(const char *directory, const struct hrf_attempt_row *attempt)
 {
     if (attempt->reason != NULL)
@@ -201,7 +201,7 @@ static json_t *tasks_json(const struct evidence *e, int64_t slide_id)
     return list;
 }
 
-/* One attempt of a job, with its tasks by slide. */
+/* Returns one attempt of a job, with its tasks and their slides. New reference. */
 static json_t *job_json(const struct evidence *e, const struct hrf_attempt_row *a)
 {
     json_t *tasks = json_array();
@@ -233,7 +233,7 @@ static json_t *events_json(const struct hrf_event_rows *events)
     return list;
 }
 
-/* What the tiler found doubtful about a slide; heap, NULL: nothing, or it is not tiled. */
+/* Returns what the tiler found doubtful about a slide; heap. NULL: nothing, or it is not tiled. */
 static char *tiler_warning(struct hrf_store *store, const struct hrf_slide_row *s)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;

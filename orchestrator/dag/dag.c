@@ -10,7 +10,7 @@
 struct infer_facts {
     struct hrf_infer_inputs inputs;
     const char *variant, *precision;
-    double stain_jitter; /* of the jittered variant; 0 and 0 of the others */
+    double stain_jitter; /* of the jittered variant; the others have 0 and 0 */
     int64_t seed, n_scores;
 };
 

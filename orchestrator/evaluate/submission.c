@@ -44,7 +44,7 @@ static void add_name(char ***list, size_t *n, const char *name)
     (*list)[(*n)++] = hrf_strdup(name);
 }
 
-/* Why the slide is left out of a task; NULL: it is not. */
+/* Returns why the slide is left out of a task; NULL: it is not. */
 static const char *reason_to_leave_out(const struct hrf_evaluation_params *params, const char *name,
                                        bool is_lesion_task, bool *lesions_only)
 {
@@ -84,7 +84,7 @@ static bool is_testing(const char *name)
 struct selection {
     const struct hrf_truth_set *truth;
     bool *is_submitted; /* [truth->n_slides] */
-    bool splits[2];     /* training, testing: is something of it submitted? */
+    bool splits[2];     /* [training, testing]: true if something of that split is submitted */
 };
 
 static void select_slides(const struct hrf_truth_set *truth, const char *const *names,
@@ -166,7 +166,7 @@ static enum hrf_status list_files(const char *directory, const struct hrf_truth_
     return n > 0 ? HRF_OK : hrf_error_set(err, HRF_E_USER, "'%s' has no csv file", directory);
 }
 
-/* Detections where no place of a slide can be. */
+/* Warns of detections at negative coordinates, which no slide has. */
 static void warn_of_outside(struct hrf_evaluation *e, const char *file,
                             const struct hrf_detection *detections, size_t n)
 {
@@ -195,7 +195,7 @@ static enum hrf_status find_lesions(struct hrf_evaluation *e, const struct hrf_t
     return HRF_OK;
 }
 
-/* file NULL: no detections. */
+/* Judges one slide by its file of detections. file NULL: there are none. */
 static enum hrf_status judge_slide(struct hrf_evaluation *e, const struct hrf_truth_slide *slide,
                                    const char *file, struct hrf_froc_slide *out,
                                    struct hrf_error *err)
@@ -286,7 +286,8 @@ static enum hrf_status judge_lesions(struct hrf_evaluation *e, const struct hrf_
 
 /* ---- the slide task ---- */
 
-/* Of the negative slides and the positive ones of one size. */
+/* Returns the AUC of the negative slides and the positive ones of one size; NaN if there is none.
+ */
 static double auc_of_size(const struct hrf_labelled *items, const enum hrf_metastasis_size *sizes,
                           size_t n, enum hrf_metastasis_size size)
 {

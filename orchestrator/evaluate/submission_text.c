@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* "12 without a file (test_001, test_002, ...)": one line, however many there are. */
+/* Adds "12 without a file (test_001, test_002, ...)": one line, however many there are. */
 static void add_names(struct hrf_strbuf *out, const char *what, char *const *names, size_t n)
 {
     enum { SHOWN = 5 };

@@ -15,7 +15,7 @@
 enum { MAX_DEPTH = 8 };
 #define XML_LIMIT ((size_t)256 << 20)
 
-/* Where a walk through the folders stands. */
+/* The state of a walk through the folders. */
 struct finding {
     struct hrf_truth_set *set;
     struct hrf_strbuf *warnings;
@@ -49,7 +49,7 @@ static void warn(const struct finding *f, const char *text, const char *path)
         hrf_strbuf_addf(f->warnings, "%s: %s\n", shown, text);
 }
 
-/* The index of the slide, or where it belongs. */
+/* Returns the index of the slide, or the one where it has to be inserted. */
 static size_t place_of(const struct hrf_truth_set *set, const char *name, bool *found)
 {
     size_t low = 0, high = set->n_slides;
@@ -73,7 +73,7 @@ const struct hrf_truth_slide *hrf_truth_set_find(const struct hrf_truth_set *set
     return found ? &set->slides[at] : NULL;
 }
 
-/* The slide of that name, which is added if it is new. It is valid until the next call. */
+/* Returns the slide of that name, and adds it if it is new. It is valid until the next call. */
 static struct hrf_truth_slide *get_slide(const struct finding *f, const char *name)
 {
     struct hrf_truth_set *set = f->set;
@@ -122,7 +122,7 @@ static void keep_path(const struct finding *f, char **place, const char *path)
 
 /* ---- files ---- */
 
-/* Archives are few: the list grows by one. */
+/* Adds an archive. They are few, so the list grows by one. */
 static enum hrf_status add_zip(const struct finding *f, const char *path)
 {
     struct hrf_truth_set *set = f->set;
@@ -159,7 +159,7 @@ static void add_tiff(const struct finding *f, const char *folder, const char *na
     keep_path(f, is_mask ? &slide->mask : &slide->image, path);
 }
 
-/* folder: the name of the folder that the file lies in. */
+/* Adds a file by its name. folder: the name of the folder that it lies in. */
 static enum hrf_status add_file(const struct finding *f, const char *folder, const char *name,
                                 const char *path)
 {
@@ -238,7 +238,7 @@ static enum hrf_status read_reference(const struct finding *f)
     return HRF_OK;
 }
 
-/* Labels that no file gives. */
+/* Derives the labels that no file gives. */
 static void derive_truths(const struct hrf_truth_set *set)
 {
     for (size_t i = 0; i < set->n_slides; i++) {
@@ -291,7 +291,7 @@ static enum hrf_status read_outlines(const struct hrf_truth_slide *slide, struct
     return hrf_outlines_parse(text, n_bytes, slide->entry->name, out, err);
 }
 
-/* The slide's size; zeros if it is not there or cannot be opened: it is only used for its edges. */
+/* Reads the slide's size, by which outlines are clipped; zeros if it cannot be opened. */
 static void read_size(const struct hrf_truth_slide *slide, int64_t *width, int64_t *height)
 {
     HRF_AUTO(hrf_slide) image = NULL;

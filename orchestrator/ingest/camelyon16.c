@@ -16,7 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The entry of `directory` with that name, ignoring case; NULL: there is none. */
+/* Returns the entry of `directory` with that name, ignoring case; NULL: there is none. */
 static char *find_child(const char *directory, const char *name)
 {
     struct hrf_name_list list;
@@ -123,8 +123,8 @@ struct named {
     size_t row;
 };
 
-/* The testing slides: those in the folder, sorted; and of every line of reference.csv that names
- * another one, the first line that does, and that one's row. */
+/* The testing slides: those in the folder, sorted by name. For a slide that only reference.csv
+ * names: the first line that names it, and its row. */
 struct testing {
     struct named *items; /* heap */
     size_t n_items;
@@ -158,7 +158,7 @@ static void sort_testing(const struct ingest *ingest, size_t first, struct testi
     qsort(out->items, n, sizeof *out->items, compare_named);
 }
 
-/* Of equal ones the first. */
+/* Returns the first of the slides with that name; NULL: there is none. */
 static struct hrf_slide_row *find_name(struct ingest *ingest, const struct testing *testing,
                                        const char *name)
 {
@@ -175,8 +175,8 @@ static struct hrf_slide_row *find_name(struct ingest *ingest, const struct testi
     return NULL;
 }
 
-/* The slide in the folder. Some copies keep the extension in the first column; *stem (heap) is the
- * name without it. */
+/* Returns the slide of a line if it is in the folder. Some copies keep the extension in the first
+ * column; *stem (heap) is the name without it. */
 static struct hrf_slide_row *find_row(struct ingest *ingest, const struct testing *testing,
                                       const char *name, char **stem)
 {
@@ -209,7 +209,8 @@ static void find_absent(struct ingest *ingest, const struct hrf_csv *csv, struct
         hrf_free((char *)(uintptr_t)items[i].name);
 }
 
-/* The row of a line's slide; one that is listed but missing is added, never dropped silently. */
+/* Returns the row of a line's slide. One that is listed but missing is added, never dropped
+ * silently. */
 static struct hrf_slide_row *row_of_line(struct ingest *ingest, struct testing *testing,
                                          const char *images, const char *name, size_t line)
 {

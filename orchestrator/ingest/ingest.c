@@ -42,7 +42,8 @@ enum hrf_truth ingest_truth(const char *word, bool *known)
     return HRF_TRUTH_UNKNOWN;
 }
 
-/* Of classes that do not exclude each other: "er;pr". "none" and "negative" are no class at all. */
+/* Reads the label of classes that do not exclude each other: "er;pr". "none" and "negative" stand
+ * for no class. */
 static enum hrf_truth several_labels(const struct hrf_workflow_model *model, const char *text,
                                      bool *known)
 {
@@ -145,7 +146,7 @@ static const char *path_of(void *context, size_t i)
     return all->rows[i].path;
 }
 
-/* In a child: many wait for the file system side by side. */
+/* Runs in a child process: many wait for the file system side by side. */
 static enum hrf_status identify_one(void *context, const void *question, struct hrf_strbuf *answer,
                                     struct hrf_error *err)
 {
@@ -269,7 +270,8 @@ static enum hrf_status append(struct ingest *cohort, struct ingest *sample, bool
 {
     const size_t n = cohort->rows.n_items;
     HRF_AUTO_FREE const char **names = hrf_alloc_array(n + 1, sizeof *names);
-    HRF_TRY(ingest_leave_out(cohort, sample, err)); /* a scale is judged by other slides */
+    /* INT8 must not be judged by slides that it was calibrated on. */
+    HRF_TRY(ingest_leave_out(cohort, sample, err));
     for (size_t i = 0; i < n; i++)
         names[i] = cohort->rows.items[i].name;
     qsort(names, n, sizeof *names, hrf_compare_texts);

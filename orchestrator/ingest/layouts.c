@@ -228,7 +228,7 @@ static void add_line(struct ingest *ingest, const char *path, size_t n_columns,
         return;
     }
     if (line->n_fields >
-        n_columns) /* after an unquoted comma in a name all later columns would be wrong */
+        n_columns) /* after an unquoted comma in a name all later columns are wrong */
         note(mistakes, line->line, "%zu fields, the header has %zu; quote a text that has a comma",
              line->n_fields, n_columns);
     HRF_AUTO_FREE char *full = beside(path, slide);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* names are taken from the end of path[0, length) */
+/* A path; names are taken from the end of path[0, length). */
 struct place {
     const char *path;
     size_t length, row;
@@ -76,7 +76,7 @@ static size_t common_parts(const struct place *a, const struct place *b)
     return n;
 }
 
-/* The last n parts. */
+/* Returns the last n components of a path; heap. */
 static char *last_parts(const struct place *place, size_t n)
 {
     size_t from = place->length;
@@ -120,7 +120,7 @@ void ingest_warn_of_long_names(struct ingest *ingest)
 
 /* ---- what is excluded ---- */
 
-/* A word of `exclude`. */
+/* A name that `exclude` lists. */
 struct word {
     const char *text;
     size_t n_names, n_stems; /* slides with that name; slides with that stem */

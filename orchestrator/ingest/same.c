@@ -116,7 +116,7 @@ static const struct sameness same_path = { .text = "one path",
                                               .sort = sort_by_content,
                                               .reads_content = true };
 
-/* Results go by the identity, so two slides may not share one. */
+/* Refuses two slides with one identity: results are stored by it. */
 static enum hrf_status cannot_tell_apart(const struct entry *a, const struct entry *b,
                                          struct hrf_error *err)
 {
@@ -183,7 +183,7 @@ static enum hrf_status list_entries(const struct ingest *cohort, const struct in
     return compare_deeper(out, HRF_CONTENT_WHOLE, err);
 }
 
-/* The end of the entries that equal the one at `begin`. */
+/* Returns the end of the entries that equal the one at `begin`. */
 static size_t end_of_equals(const struct entries *e, size_t begin, const struct sameness *way)
 {
     size_t end = begin + 1;
@@ -201,7 +201,7 @@ static const char *label_of(const struct hrf_slide_row *row)
                                               : "negative";
 }
 
-/* Fills in what only the second row knows. */
+/* Fills in what only the second row has. */
 static void adopt(struct hrf_slide_row *kept, struct hrf_slide_row *again)
 {
     if (kept->truth == HRF_TRUTH_UNKNOWN && again->truth != HRF_TRUTH_UNKNOWN) {

@@ -69,14 +69,14 @@ void hrf_skipped_files_text(const struct hrf_skipped_files *passed, struct hrf_s
 static enum hrf_status list_folder(const struct listing *l, const char *folder, int depth,
                                    struct hrf_error *err);
 
-/* What a run leaves has TIFFs, too: masks of labels. */
+/* True for the directory of a run, whose masks of labels are TIFFs, too. */
 static bool is_of_run(const char *path)
 {
     HRF_AUTO_FREE char *store = hrf_path_join(path, "run.db");
     return hrf_path_exists(store);
 }
 
-/* The folder of a MIRAX slide has its name without the ending. */
+/* True for the folder of a MIRAX slide, which has the slide's name without its extension. */
 static bool belongs_to_slide(const char *path)
 {
     HRF_AUTO_FREE char *slide = hrf_format("%s.mrxs", path);

@@ -89,7 +89,7 @@ static void survey_slide(const struct opening *opening, const struct hrf_slide_r
     }
 }
 
-/* In a child: the answer is the finding and its reason, which ends with a NUL. */
+/* Runs in a child process. The answer is the finding and its reason, which ends with a NUL. */
 static enum hrf_status survey_in_child(void *context, const void *question,
                                        struct hrf_strbuf *answer, struct hrf_error *err)
 {

@@ -28,12 +28,12 @@ enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* How a protobuf holds the key of an entry that says where external data lies: field 1, of 8 bytes.
- * Weights may hold these bytes by chance; then the engine is asked for nothing. */
+/* The key of an entry that names a file of external data, as a protobuf stores it: field 1, of 8
+ * bytes. Weights may contain these bytes by chance; then the engine is asked without need. */
 static const char location_key[] = "\n\x08location";
 enum { KEY_BYTES = sizeof location_key - 1, BLOCK_BYTES = 1 << 20 };
 
-/* One pass over the file: its hash, and whether the key is anywhere in it. */
+/* Computes in one pass the file's hash, and whether the key is anywhere in it. */
 static enum hrf_status hash_file(int fd, const char *path, char out[HRF_HASH_HEX], bool *has_key,
                                  struct hrf_error *err)
 {

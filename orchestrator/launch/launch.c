@@ -40,7 +40,7 @@ struct launch {
     struct hrf_job_spec *spec;
     char *directory, *spec_path, *log, *program;
     bool *is_past;     /* [spec->n_tasks]: the task was done by an earlier start */
-    size_t n_open;     /* the others */
+    size_t n_open;     /* number of the other tasks */
     int64_t end_by_ns; /* time by which the worker must have ended; 0: it still has work */
     bool is_overdue;
     struct {
@@ -180,8 +180,8 @@ static enum hrf_status prepare(struct launch *l, const char *spec_path, struct h
     return HRF_OK;
 }
 
-/* The number of patches that the worker reports as done. Its processes may run on other machines,
- * where their processor time cannot be seen. */
+/* Returns the number of patches that the worker reports as done. Its processes may run on other
+ * machines, where their processor time cannot be seen. */
 static int64_t count_patches(const struct launch *l)
 {
     int64_t sum = 0, done, total;
@@ -226,7 +226,7 @@ static void beat(struct launch *l)
     hrf_crash_point("launch.beat.after");
 }
 
-/* The next signal within `wait_ns`, 0 when there was none. */
+/* Returns the next signal within `wait_ns`; 0: there was none. */
 static int next_signal(const sigset_t *signals, int64_t wait_ns)
 {
     if (wait_ns < 0)
@@ -276,7 +276,8 @@ static bool is_rank_there(const struct launch *l, int64_t rank)
            hrf_process_start_time((pid_t)r.pid) != 0;
 }
 
-/* Twice the time that ranks wait for each other: all ranks that waited have ended by then. */
+/* Returns twice the time that ranks wait for each other: all ranks that waited have ended by then.
+ */
 static int64_t deadline_ns(void)
 {
     return 2 * hrf_rank_deadline_ms() * 1000000;
@@ -296,7 +297,7 @@ static void blame_late(struct launch *l)
              who, (long long)(deadline_ns() / 1000000000));
 }
 
-/* The signal to end the worker with: SIGTERM, once for each reason; 0: no new reason. */
+/* Returns the signal to end the worker with: SIGTERM, once for each reason; 0: no new reason. */
 static int find_reason_to_end(struct launch *l, int64_t now)
 {
     if (!l->sentinel.was_revoked && hrf_fence_is_set(l->directory)) {
@@ -376,7 +377,8 @@ static enum hrf_status write_done(struct launch *l, struct hrf_error *err)
         const bool are_elsewhere = l->sentinel.scheduler_job != 0 && l->spec->n_wrap > 0;
         l->sentinel.peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
         l->sentinel.cpu_ms = to_ms(usage.ru_utime) + to_ms(usage.ru_stime);
-        if (are_elsewhere) /* the children are srun; slurmd's are the ranks, which tell their own */
+        /* The child is srun; the ranks are slurmd's children and report their own usage. */
+        if (are_elsewhere)
             hrf_rank_sum_usage(l->directory, l->spec->n_ranks, &l->sentinel.cpu_ms,
                                &l->sentinel.peak_memory_bytes);
     }
@@ -396,14 +398,14 @@ static void quiet_waiting(void)
         setenv("GOMP_SPINCOUNT", "2000", 0);
 }
 
-/* The exit code of a launcher that fails with that status. */
+/* Returns the exit code of a launcher that fails with that status. */
 static int exit_code_of(enum hrf_status status, int otherwise)
 {
     const int code = hrf_status_row(status)->worker_exit_code;
     return code == HRF_EXIT_TRY_AGAIN || code == HRF_EXIT_NO_MEMORY ? code : otherwise;
 }
 
-/* Says why no worker runs, with the file that this machine lacks. */
+/* Writes error.json: why no worker runs, and the file that this machine lacks. */
 static void fail_before_work(const struct launch *l, const struct hrf_error *error)
 {
     const struct hrf_workflow *settings = l->spec->settings;
@@ -448,8 +450,8 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     return HRF_OK;
 }
 
-/* The signal that ended the ranks; mpirun and srun report it as exit code 128 + signal. 0: no
- * signal. */
+/* Returns the signal that ended the ranks, which mpirun and srun report as exit code 128 + signal;
+ * 0: no signal. */
 static int64_t signal_of_ranks(struct hrf_process_result result)
 {
     if (!result.exited)
@@ -473,8 +475,8 @@ static void blame_rank(struct launch *l, struct hrf_process_result result)
     s->signal = code != 0 ? 0 : signal_of_ranks(result);
 }
 
-/* How many processes the kernel has killed for lack of memory since the machine was started, in any
- * group; -1: unknown. */
+/* Returns how many processes the kernel has killed for lack of memory since the machine was
+ * started, in any group; -1: unknown. */
 static int64_t count_memory_kills(void)
 {
     char text[16384];
@@ -547,7 +549,7 @@ static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err
     hrf_crash_point("launch.start.before");
     HRF_TRY(hrf_sentinel_write(l->directory, "start", &l->sentinel, err));
     hrf_crash_point("launch.start.after");
-    l->sentinel.exited = true; /* when nothing is left to do */
+    l->sentinel.exited = true; /* nothing was left to do */
     l->sentinel.exit_code = 0;
     *code = l->n_open > 0 ? run_worker(l) : 0;
     return write_done(l, err);

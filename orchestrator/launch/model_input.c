@@ -12,7 +12,7 @@
 static const char key[] = HRF_MODEL_INPUT_KEY;
 enum { KEY_BYTES = sizeof key - 1, BLOCK_BYTES = 1 << 20 };
 
-/* Whether the key is anywhere in the file. */
+/* Finds out whether the key is anywhere in the file. */
 static enum hrf_status look_for_key(const char *path, bool *found, struct hrf_error *err)
 {
     int fd;

@@ -36,7 +36,7 @@ bool hrf_run_shares_reading(const struct hrf_workflow *w)
 struct group {
     size_t tasks[HRF_MOST_VARIANTS]; /* indices into the rows */
     size_t n;
-    unsigned precisions; /* a bit for each */
+    unsigned precisions; /* one bit for each */
 };
 
 /* A search for groups. */
@@ -45,8 +45,8 @@ struct search {
     const struct run_tasks *tasks;
     bool shares, looks_at_parts;
     int64_t now;
-    size_t begin, end; /* of the tasks of the kind: indices into the rows */
-    bool *taken;       /* [rows.n_items]: is in a group */
+    size_t begin, end; /* range of the tasks of the kind: indices into the rows */
+    bool *taken;       /* [rows.n_items]: the task is in a group */
 };
 
 static bool is_ready(const struct search *search, size_t i)
@@ -61,7 +61,7 @@ static unsigned precision_bit(const struct search *search, const struct hrf_task
     return p < HRF_MOST_VARIANTS ? 1U << p : 0;
 }
 
-/* True if interrupted attempts left parts of any task: then each task is looked at. */
+/* True if interrupted attempts left parts of any task. Only then is each task looked at. */
 static bool are_parts_there(const struct run_setup *setup)
 {
     if (setup->directory == NULL) /* a preview */
@@ -95,8 +95,8 @@ static bool shares_reading(const struct search *search, const struct hrf_task_ro
            (!search->looks_at_parts || has_part(search, a) == has_part(search, b));
 }
 
-/* The task at `first` and those after it that are scored with it; they are marked as taken. The
- * tasks of a slide stand next to each other. */
+/* Returns the task at `first` with those after it that are scored with it, and marks them as taken.
+ * The tasks of a slide stand next to each other. */
 static struct group find_group(const struct search *search, size_t first)
 {
     const struct hrf_task_row *items = search->tasks->rows.items;
@@ -121,7 +121,7 @@ static struct group find_group(const struct search *search, size_t first)
 
 /* ---- groups into batches ---- */
 
-/* How many groups one job may hold, so that all executor.max_jobs jobs get some. */
+/* Returns how many groups one job may hold, so that all executor.max_jobs jobs get some. */
 static int64_t groups_per_job(const struct search *search, enum hrf_task_kind kind)
 {
     struct search all = *search;
@@ -129,7 +129,7 @@ static int64_t groups_per_job(const struct search *search, enum hrf_task_kind ki
     all.looks_at_parts = false;
     int64_t n_pending = 0, places = search->setup->workflow->executor.max_jobs;
     const int64_t limit = kind == HRF_TASK_TILE    ? TILE_GROUPS_PER_JOB
-                          : kind == HRF_TASK_TRAIN ? 1 /* it takes as long as many slides */
+                          : kind == HRF_TASK_TRAIN ? 1 /* a training takes as long as many slides */
                                                    : MAX_GROUPS_PER_JOB;
     for (size_t i = search->begin; i < search->end && n_pending < limit * places; i++) {
         const struct hrf_task_row *task = &search->tasks->rows.items[i];
@@ -213,7 +213,8 @@ static void gather_groups(const struct search *search, enum hrf_task_kind kind, 
     }
 }
 
-/* Patches in a batch of the task's slide. A slide of several shards has whole batches. */
+/* Returns the number of patches in a batch of the task's slide. A slide of several shards has whole
+ * batches. */
 static int64_t batch_of(const struct search *search, size_t i)
 {
     const struct hrf_task_row *task = &search->tasks->rows.items[i];
@@ -221,8 +222,8 @@ static int64_t batch_of(const struct search *search, size_t i)
     return task->first_patch > 0 ? batch : hrf_job_batch(batch, task->n_patches);
 }
 
-/* The tasks of each job by the size of their batches, the largest first and otherwise in order: the
- * engine makes its networks again for every other size. Groups stay together. */
+/* Sorts the tasks of each job by the size of their batches, the largest first and otherwise in
+ * order, because the engine makes its networks again for every other size. Groups stay together. */
 static void order_tasks(const struct search *search, struct run_batches *batches)
 {
     for (size_t b = 0; b < batches->n; b++) {
@@ -237,7 +238,7 @@ static void order_tasks(const struct search *search, struct run_batches *batches
     }
 }
 
-/* Of the tasks from `begin` on, before `end`. */
+/* Gathers batches from the tasks [begin, end). */
 static void gather_between(const struct run_setup *setup, const struct run_tasks *tasks,
                            enum hrf_task_kind kind, size_t begin, size_t end, size_t max,
                            struct run_batches *out)

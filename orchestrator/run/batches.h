@@ -10,8 +10,8 @@
 struct run_batch {
     size_t *tasks;
     size_t n, capacity, n_groups;
-    unsigned precisions; /* of each group, a bit each; 0: not of an infer job */
-    int64_t n_patches;   /* that are read, by all groups together */
+    unsigned precisions; /* of each group, one bit for each; 0: no infer job */
+    int64_t n_patches;   /* patches that are read, by all groups together */
 };
 struct run_batches {
     struct run_batch *items;
@@ -27,10 +27,11 @@ bool hrf_run_shares_reading(const struct hrf_workflow *workflow);
  * zeroed. */
 void run_batches_gather(const struct run_setup *setup, const struct run_tasks *tasks,
                         enum hrf_task_kind kind, size_t max, struct run_batches *out);
-/* How many jobs the PENDING tasks of a kind among `rows` would become. */
+/* Returns how many jobs the PENDING tasks of a kind among `rows` would become. */
 int64_t run_batches_count_jobs(const struct hrf_workflow *workflow, struct hrf_task_row *rows,
                                size_t n_rows, enum hrf_task_kind kind);
-/* DIR/parts/<key>.rec, the partial result that interrupted attempts left of a task. Heap. */
+/* Returns DIR/parts/<key>.rec, the partial result that interrupted attempts left of a task. Heap.
+ */
 char *run_part_path(const struct run_setup *setup, const char *key);
 
 #endif

@@ -100,7 +100,8 @@ static enum hrf_status count_parts(struct run *run, struct run_sample *sample, i
     return HRF_OK;
 }
 
-/* Of a cohort that the sample would take whole, one patch of so many is left to compare INT8 on. */
+/* If the sample would take the whole cohort, one patch of so many is left out, to compare INT8 on.
+ */
 enum { HELD_OUT_SHARE = 8 };
 
 /* Selection sampling: each subset of `want` patches is equally likely. Source: Knuth, TAOCP
@@ -129,13 +130,14 @@ static enum hrf_status draw(struct run *run, struct run_sample *sample, int64_t 
     return HRF_OK;
 }
 
-/* Part i of n is one of `max` that are evenly spread. */
+/* True if part i of n is one of `max` that are evenly spread. */
 static bool is_spread(int64_t i, int64_t n, int64_t max)
 {
     return n <= max || i * max % n < max;
 }
 
-/* Leaves of the slide's patches `max` that are not in the sample. Both are in the plan's order. */
+/* Reduces the slide's patches to at most `max` that are not in the sample. Both are in the plan's
+ * order. */
 static void leave_others(struct hrf_tile_plan *plan, const struct hrf_tile_plan *sampled,
                          int64_t max)
 {
@@ -152,8 +154,8 @@ static void leave_others(struct hrf_tile_plan *plan, const struct hrf_tile_plan 
     plan->n_patches = n;
 }
 
-/* True if patches of the slide may be held out: of one that the sample has others of, so that few
- * slides are opened; a slide that is one image has no others. */
+/* True if patches of the slide may be held out. They are taken from slides of the sample, so that
+ * few slides are opened; a slide that is one image has no other patches, and is taken whole. */
 static bool may_hold_out(const struct run *run, const struct run_sample_part *part)
 {
     return run->setup.workflow->tiler.mode == HRF_TILER_SLIDE
@@ -198,7 +200,7 @@ struct look {
     struct run_sample *sample;
     size_t *unseen; /* the parts that are looked at */
     size_t n_unseen;
-    struct hrf_error why; /* of the last that failed */
+    struct hrf_error why; /* error of the last part that failed */
 };
 
 static struct run_sample_part *unseen_part(const struct look *look, size_t i)
@@ -211,7 +213,7 @@ static const char *path_of(void *context, size_t i)
     return unseen_part(context, i)->plan->slide_path;
 }
 
-/* In a child. */
+/* Runs in a child process. */
 static enum hrf_status look_aside(void *context, const void *question, struct hrf_strbuf *answer,
                                   struct hrf_error *err)
 {
@@ -232,7 +234,8 @@ static void take_look(void *context, size_t i, enum hrf_status status,
         look->why = *err;
 }
 
-/* What a part was seen as before: slide, its files' sizes and times, patches. */
+/* Computes the name under which a part was seen before: its slide, the sizes and times of that
+ * slide's files, and its patches. */
 static enum hrf_status name_part(const struct run *run, const struct run_sample_part *part,
                                  char out[HRF_HASH_HEX], struct hrf_error *err)
 {
@@ -246,7 +249,8 @@ static enum hrf_status name_part(const struct run *run, const struct run_sample_
     return HRF_OK;
 }
 
-/* Takes over what an earlier look has found; the rest is `unseen`. known: lines "NAME PIXELS". */
+/* Takes over the hashes that an earlier look has found; the other parts are `unseen`. known: lines
+ * "NAME PIXELS". */
 static enum hrf_status recall_pixels(struct look *look, const char *known, struct hrf_error *err)
 {
     for (size_t i = 0; i < look->sample->n_parts; i++) {
@@ -275,8 +279,9 @@ static enum hrf_status note_pixels(struct run *run, const struct run_sample *sam
     return hrf_store_set_fact(run->setup.store, "sample_pixels", text.text, err);
 }
 
-/* Scales go by what the patches show: the blocks that name a slide may miss a change of a few
- * tiles, and a slide that was written anew without a change keeps them. */
+/* Hashes what the patches show, by which INT8's scales are stored. The blocks that identify a slide
+ * may miss a change of a few tiles; and a slide that is written again without a change keeps its
+ * scales. */
 static enum hrf_status look_at_pixels(struct run *run, struct run_sample *sample,
                                       struct hrf_error *err)
 {
@@ -310,8 +315,8 @@ static enum hrf_status identify(struct run_sample *sample, struct hrf_error *err
     return HRF_OK;
 }
 
-/* Ranges that were fitted to slides know something of them: figures on the same slides may be too
- * good. */
+/* Warns if INT8 is judged on slides that its ranges were fitted to: such figures may be too good.
+ */
 static void warn_of_leak(const struct run *run, const struct run_sample *sample)
 {
     size_t n = 0;
@@ -351,7 +356,7 @@ void run_sample_hash_settings(const struct run *run, unsigned phases, struct hrf
     hrf_settings_hash(run->setup.workflow, phases, hash);
 }
 
-/* Layers are measured on part i of n: on a few, evenly spread. */
+/* True if layers are measured on part i of n: on a few, evenly spread. */
 static bool measures_part(const struct run *run, size_t i, size_t n)
 {
     enum { MEASURED_PARTS = 4 };
@@ -391,7 +396,7 @@ enum hrf_status run_sample_part_key(const struct run *run, const struct run_samp
     hrf_hash_text(hash, slide->content); /* as its record has it */
     hrf_hash_text(hash, part->plan->hash);
     hrf_hash_text(hash, part->pixels);
-    if (is_measured) /* which of the losses, not how much of it is allowed */
+    if (is_measured) /* the key has which loss is measured, not how much of it is allowed */
         hrf_hash_int(hash, hrf_workflow_compares_margins(run->setup.workflow));
     hrf_hash_hex(hash, out);
     return HRF_OK;

@@ -8,7 +8,7 @@
 /* The part of the sample that lies on one slide: its tile plan, reduced to the chosen patches. */
 struct run_sample_part {
     int64_t slide_id;
-    int64_t n_patches; /* that may be chosen, of the whole slide */
+    int64_t n_patches; /* patches of the whole slide that may be chosen */
     struct hrf_tile_plan *plan;
     char pixels[HRF_HASH_HEX]; /* hash of what the chosen patches show */
 };

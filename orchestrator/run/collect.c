@@ -41,8 +41,8 @@ static void found_release(struct found *found)
     hrf_free(found->embeddings);
 }
 
-/* `id`: of the task within the job. HRF_E_AGAIN: the task has not ended. `out` begins zeroed and is
- * the caller's to release, also on failure. */
+/* Finds what the job has left of a task. `id`: the task within the job. HRF_E_AGAIN: the task has
+ * not ended. `out` begins zeroed; the caller releases it, also on failure. */
 static enum hrf_status find_record(const struct run_setup *setup, const struct run_job *job,
                                    const char *id, struct found *out, struct hrf_error *err)
 {
@@ -116,7 +116,7 @@ static enum hrf_status take_embeddings(const struct run_setup *setup,
         return hrf_embedding_file_check(to, scores, true, err);
     const enum hrf_status status = hrf_embedding_file_check(found->embeddings, scores, true, err);
     if (status == HRF_E_USER)
-        unlink(found->embeddings); /* it is large, and of no use */
+        unlink(found->embeddings); /* the file is large and of no use */
     HRF_TRY(status);
     HRF_TRY(hrf_path_make_directories(folder, err));
     hrf_crash_point("run.embeddings.before_rename");
@@ -128,7 +128,7 @@ static enum hrf_status take_embeddings(const struct run_setup *setup,
 
 /* ---- a part ---- */
 
-/* Nobody needs the part of a task that has a result. */
+/* Removes the part of a task that has a result: nobody needs it. */
 static void remove_part(const struct run_setup *setup, const struct hrf_task_row *task)
 {
     HRF_AUTO_FREE char *part = run_part_path(setup, task->key);
@@ -156,8 +156,9 @@ bool run_take_part(const struct run_setup *setup, const struct run_job *job, siz
             unlink(rows); /* without a part nobody knows which of them are there */
             continue;
         }
-        /* Of a run of embeddings, the rows of the part move first. Beside an earlier part the next
-         * attempt takes those of them that have its sums. */
+        /* In a run of embeddings the rows of the part are moved first. If the driver dies in
+         * between, they lie beside an earlier part, and the next attempt takes those rows that
+         * match its checksums. */
         const bool is_ready = hrf_path_make_directories(parts, &err) == HRF_OK &&
                               (!hrf_path_exists(rows) || rename(rows, to_rows) == 0);
         hrf_crash_point("run.part.rows");
@@ -170,7 +171,7 @@ bool run_take_part(const struct run_setup *setup, const struct run_job *job, siz
 
 /* ---- what becomes of the task ---- */
 
-/* What events about a task are about. */
+/* Returns what an event about the task names: its slide or training. Heap. */
 static char *subject_of(struct run *run, const struct hrf_task_row *task)
 {
     const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides, task->slide_id);
@@ -179,8 +180,8 @@ static char *subject_of(struct run *run, const struct hrf_task_row *task)
                : hrf_format("training %lld in %s", (long long)task->first_patch, task->precision);
 }
 
-/* Why a task failed, with what explains it if the slide's file has another size by now than when
- * the run began; heap. */
+/* Returns why a task failed, with a note if the size of the slide's file has changed since the run
+ * began; heap. */
 static char *explain_reason(struct run *run, const struct hrf_task_row *task, const char *reason)
 {
     struct stat st;
@@ -280,7 +281,7 @@ static enum hrf_status accept_result(struct run *run, struct hrf_task_row *task,
     return run_plan_infer(run, task->slide_id, err);
 }
 
-/* What the task's own clock says; a record without times is a record all the same. */
+/* Notes the times of a task from its record. A record without times is valid, too. */
 static void note_times(struct run_job *job, const struct hrf_task_row *task, const char *record,
                        size_t n_bytes)
 {
@@ -294,8 +295,8 @@ static void note_times(struct run_job *job, const struct hrf_task_row *task, con
     }
 }
 
-/* The worker reported that the task failed. What its node lacks is the node's fault, and no try is
- * used up; each such job counts once against the node. */
+/* Ends a task of which the worker reported that it failed. What its node lacks is the node's fault,
+ * and no try is used up; each such job counts once against the node. */
 static enum hrf_status end_failed(struct run *run, struct run_job *job, struct hrf_task_row *task,
                                   const struct hrf_failure *failure, struct hrf_error *err)
 {

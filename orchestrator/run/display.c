@@ -22,8 +22,8 @@ void run_count_slides(struct run *run)
     }
 }
 
-/* Patches of running tasks that are already done, as their workers report. Only the first MAX jobs
- * are read, because this is just for display. */
+/* Returns how many patches of running tasks are done, as their workers report. Only the first MAX
+ * jobs are read, because this is just for display. */
 static int64_t count_hinted_patches(const struct run *run)
 {
     enum { MAX = 64 };

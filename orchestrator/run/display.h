@@ -12,14 +12,14 @@ struct run;
 
 struct run_display {
     struct hrf_progress *progress;
-    struct hrf_rate rate; /* of scored patches */
+    struct hrf_rate rate; /* rate of scored patches */
     int64_t next_show_ms, next_metrics_ms;
     bool has_metrics_trouble; /* the file cannot be written, and that was said */
 };
 
 /* To be called once per loop iteration. */
 void run_display_show(struct run *run);
-/* The last progress; and the last metrics, which say that no driver is left. */
+/* Shows the last progress, and writes the last metrics, which say that no driver is left. */
 void run_display_finish(struct run *run);
 void run_display_end_metrics(struct run *run);
 /* Counts the slides by their states into the summary. */

@@ -32,7 +32,7 @@ static void read_tail(const char *directory, const char *path, char *out, size_t
     out[n > 0 ? n : 0] = '\0';
 }
 
-/* The last line that says something: mpirun ends with a ruler. */
+/* Returns the last line that has words: mpirun ends its messages with a line of dashes. */
 static char *last_line(char *text)
 {
     char *end = text + strlen(text);
@@ -98,7 +98,7 @@ static void add_view(const struct hrf_job_view *view, struct hrf_strbuf *out)
         hrf_strbuf_addf(out, " on %s", view->node);
 }
 
-/* `worker_text`: by the worker itself; NULL: nothing. */
+/* Describes an end for users; heap. `worker_text`: what the worker said of it; NULL: nothing. */
 static char *describe_end(const struct hrf_sentinel *done, bool has_sentinel, enum hrf_end end,
                           const struct hrf_job_view *view, const char *worker_text,
                           const char *last)
@@ -219,8 +219,8 @@ enum hrf_status run_faults_trip_node(struct run_faults *faults, const struct run
     hrf_log_warning("run", "job %s (%lld): %s", job->row.job_id, (long long)job->handle.id, reason);
     hrf_free(faults->lacking);
     faults->lacking = hrf_strdup(reason);
-    /* What an earlier driver submitted may lack what has been mended since. Without its folder no
-     * node could begin a job; the next submission makes one. */
+    /* A job of an earlier driver may lack what has been mended since. Without the folder for its
+     * output no node could begin a job; the next submission makes one. */
     if (job->handle.since_ms == 0 || !has_output_folder(setup, job) ||
         !hrf_node_breaker_failed(&faults->launches, lacks, job->view.node))
         return HRF_OK;

@@ -10,7 +10,7 @@ struct run_faults {
     struct hrf_retry_policy policy;
     struct hrf_breaker breaker;       /* jobs that failed at once */
     struct hrf_node_breaker launches; /* jobs whose node lacked what they need */
-    char *lacking;                    /* of the last of them, why; NULL: there was none */
+    char *lacking;                    /* why the last of them failed; NULL: there was none */
     struct hrf_node_exclusion exclusion;
 };
 void run_faults_release(struct run_faults *faults);
@@ -30,8 +30,8 @@ void run_faults_judge_end(struct run_faults *faults, const struct run_setup *set
 /* True if the worker's node lacks a file that this machine sees. Never where jobs run on this
  * machine. */
 bool run_faults_is_lacking(const struct run_setup *setup, const struct hrf_failure *failure);
-/* What the worker said of its failure; if its node lacks something, with what each machine sees.
- * Heap. */
+/* Returns what the worker said of its failure, and, if its node lacks something, what each machine
+ * sees. Heap. */
 char *run_faults_explain(const struct run_setup *setup, const struct hrf_failure *failure);
 /* Counts a failure against the job's node, if it ran on one. */
 void run_faults_blame_node(struct run_faults *faults, const struct run_job *job);

@@ -22,7 +22,7 @@ enum { CHILDREN_PER_CORE = 4, MAX_CHILDREN = 64 }; /* headers wait for disks mos
 void hrf_forecast_release(struct hrf_forecast *f)
 {
     hrf_survey_release(&f->survey);
-    hrf_free(f->rows.items); /* what they hold is the preview's */
+    hrf_free(f->rows.items); /* the preview owns what they hold */
     *f = (struct hrf_forecast){ .n_untiled = 0 };
 }
 
@@ -46,7 +46,7 @@ double hrf_forecast_patches(const struct hrf_workflow *w, const struct hrf_forec
     return (double)f->known_patches + f->patches * (double)hrf_workflow_n_variants(w);
 }
 
-/* Images that the network computes for n patches of a slide. */
+/* Returns the number of images that the network computes for n patches of a slide. */
 static int64_t whole_batches(const struct hrf_workflow *w, int64_t n)
 {
     const bool is_whole = w->engine.device == HRF_DEVICE_CUDA; /* hrf_worker_batch() */
@@ -58,7 +58,7 @@ static int64_t whole_batches(const struct hrf_workflow *w, int64_t n)
 
 /* ---- headers ---- */
 
-/* The slides that a run would tile, evenly thinned out to as many as are opened. */
+/* Chooses the slides to open: those that a run would tile, evenly thinned out. */
 static void choose_slides(const struct hrf_preview *p, struct hrf_forecast *f)
 {
     for (size_t i = 0; i < p->n_tasks; i++)
@@ -113,8 +113,8 @@ struct looks {
     int n;
 };
 
-/* A slide that cannot be used gives no patches, which is known, too. One that would take long to
- * look at is not known. */
+/* Looks at one slide. One that cannot be used is known to give no patches; one whose look would
+ * take long stays unknown. */
 static void look_at(const struct looks *looks, struct look *look)
 {
     const struct hrf_slide_row *row = &looks->forecast->rows.items[look->slide];
@@ -127,7 +127,7 @@ static void look_at(const struct looks *looks, struct look *look)
         look->estimate = (struct hrf_tile_estimate){ .n_patches = 0 };
 }
 
-/* In a child; the answer is the look. */
+/* Runs in a child process; the answer is the look. */
 static enum hrf_status look_aside(void *context, const void *question, struct hrf_strbuf *answer,
                                   struct hrf_error *err)
 {
@@ -156,9 +156,9 @@ static void take_look(void *context, size_t i, enum hrf_status status,
         looks->items[i].is_known = status == HRF_E_USER; /* it ends the process that reads it */
 }
 
-/* The part of the grid that is tissue is the ratio of both sums over the slides that were looked
- * at. Its standard error is that of a ratio estimate, with the correction for a finite number of
- * slides (Cochran, Sampling Techniques, chapter 6). */
+/* Estimates the patches. The part of the grid that is tissue is the ratio of both sums over the
+ * slides that were looked at; its standard error is that of a ratio estimate, with the correction
+ * for a finite number of slides (Cochran, Sampling Techniques, chapter 6). */
 static void estimate_patches(const struct looks *looks, struct hrf_forecast *f)
 {
     double cells = 0, patches = 0, squares = 0, picture = 0, images = 0;
@@ -217,15 +217,15 @@ static enum hrf_status look_at_sample(const struct hrf_workflow *w, struct hrf_f
     return HRF_OK;
 }
 
-/* A tiling against a look at the slide, which reads less and draws nothing. */
+/* Time of a tiling as a multiple of a look at the slide, which reads less and draws nothing. */
 static const double tiling_per_look = 2;
 /* Patches of 256 px that a core reads in a second where the level has the resolution asked for:
  * JPEG tiles, decoded once (tests/bench/bench_feed.c). */
 static const double read_per_core = 1500;
-/* A job's processes, its network's weights brought into the form of its kernels (ResNet-50, 94 MB:
- * 0.6 s), and for each slide what aggregation and the pictures take. */
+/* Seconds to start a job's processes; bytes of weights that are packed for the kernels in a second
+ * (ResNet-50, 94 MB: 0.6 s); seconds of aggregation and pictures for each slide. */
 static const double job_start_s = 0.5, weights_per_s = 150e6, slide_report_s = 0.01;
-/* Observing a patch in float32 with its histograms, against scoring it. */
+/* Time of observing a patch in float32 with its histograms as a multiple of scoring it. */
 static const double observing = 2;
 
 const char *hrf_forecast_room_name(enum hrf_forecast_room room)
@@ -260,11 +260,11 @@ double hrf_forecast_seconds(const struct hrf_forecast *f, bool *is_whole)
 /* ---- what the run's own jobs took ---- */
 
 struct measured {
-    double seconds;             /* on the clock, while at least one of them ran */
-    int64_t n_tasks, n_patches; /* that they did */
+    double seconds;             /* on the clock, during which at least one of them ran */
+    int64_t n_tasks, n_patches; /* tasks and patches that they did */
 };
 
-/* The tasks that are done, by their id; NULL for all others. Heap. */
+/* Returns the tasks that are done, by their id, and NULL for all others. Heap. */
 static const struct hrf_task_row **index_done(const struct hrf_task_rows *tasks, int64_t *max)
 {
     *max = 0;
@@ -323,7 +323,7 @@ static enum hrf_status measure_all(const char *directory, const struct hrf_previ
 
 /* ---- time ---- */
 
-/* Jobs that work at the same time: on one machine they share it. */
+/* Returns how many machines compute at the same time: the jobs of a local run share one. */
 static double n_machines(const struct hrf_workflow *w, double n_jobs)
 {
     if (w->executor.type != HRF_EXECUTOR_SLURM)
@@ -357,8 +357,8 @@ static double start_seconds(const struct hrf_forecast_rates *rates)
     return job_start_s + (double)rates->weight_bytes / weights_per_s;
 }
 
-/* Seconds for which a machine reads n patches, and computes `images` in all precisions; NaN: not
- * known. */
+/* Returns the seconds in which a machine reads n patches and computes `images` in all precisions;
+ * NaN: not known. */
 static double work_seconds(const struct hrf_workflow *w, const struct hrf_forecast_rates *rates,
                            double n, double images)
 {
@@ -373,7 +373,7 @@ static double work_seconds(const struct hrf_workflow *w, const struct hrf_foreca
         const double rate = rates->patches_per_second[hrf_workflow_is_jitter(w, p) ? 0 : p];
         compute += rate > 0 ? images / rate : NAN;
     }
-    /* On a GPU reading goes on beside it; on a CPU both share the cores. */
+    /* A GPU computes while the CPU reads; on a CPU both share the cores. */
     return w->engine.device == HRF_DEVICE_CUDA ? fmax(read, compute) : read + compute;
 }
 
@@ -454,7 +454,7 @@ static enum hrf_status predict_time(const struct hrf_workflow *w, const char *di
 
 /* ---- disk ---- */
 
-/* Pixels of a slide's thumbnail, mask or heat map: at most 1024 px a side. */
+/* Returns the number of pixels of a slide's thumbnail, mask or heat map: at most 1024 px a side. */
 static double picture_pixels(const struct hrf_slide_finding *s)
 {
     const double w = (double)s->width, h = (double)s->height;
@@ -462,7 +462,7 @@ static double picture_pixels(const struct hrf_slide_finding *s)
     return w * h * shrink * shrink;
 }
 
-/* Mean of the slides that were opened; those of a run that is tiled already are taken as large. */
+/* Returns the mean over the slides that can be scored; the largest number if none was opened. */
 static double mean_picture(const struct hrf_forecast *f)
 {
     double sum = 0;
@@ -491,7 +491,7 @@ static double slides_to_score(const struct hrf_preview *preview, const struct hr
 static void predict_bytes(const struct hrf_workflow *w, const struct hrf_preview *preview,
                           const struct hrf_forecast_rates *rates, struct hrf_forecast *f)
 {
-    /* Bytes, as runs of the demo's cohort and of real slides have left them. A tile plan is kept in
+    /* Bytes that runs of the demo's cohort and of real slides have left. A tile plan is kept in
      * jobs/, in plans/ and in run.db, a record of scores in jobs/ and in run.db. */
     const double plan_copies = 3, record_copies = 2, per_record = 1024, patch_in_plan = 8;
     const double plan_pixel = f->picture_bytes > 0 ? f->picture_bytes : 1.2;

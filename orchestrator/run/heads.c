@@ -55,8 +55,8 @@ enum hrf_status run_heads_open(struct run_heads *heads, const struct run_setup *
 
 /* ---- bags ---- */
 
-/* *out: hash of the keys of the slide's infer tasks; "" unless all of them have a result, and its
- * tiling, too: until then there are those of an earlier tiling. */
+/* *out: hash of the keys of the slide's infer tasks; "" unless all of them and the tile task have a
+ * result: until then the tasks are those of an earlier tiling. */
 static enum hrf_status hash_parts(const struct run_tasks *tasks, int64_t slide_id,
                                   const char *precision, char out[HRF_HASH_HEX],
                                   struct hrf_error *err)
@@ -99,7 +99,7 @@ static enum hrf_status refer_to_parts(const struct run_setup *setup, const struc
     names = { hrf_calloc(e->n_shards, sizeof(char *)), e->n_shards };
     for (size_t i = 0; i < e->n_shards; i++) {
         const struct hrf_embedding_shard *shard = &e->shards[i];
-        names.items[i] = hrf_format("../../embeddings/%s", shard->key); /* as seen from the bag */
+        names.items[i] = hrf_format("../../embeddings/%s", shard->key); /* relative to the bag */
         parts[i] = (struct hrf_features_part){
             names.items[i], shard->sha256, shard->n_patches * e->width * (int64_t)sizeof(float)
         };
@@ -127,7 +127,7 @@ static enum hrf_status write_bag(const struct run_setup *setup, struct run_bag *
     return hrf_hash_file(bag->path, bag->sha256, err);
 }
 
-/* The store remembers of each bag what it was made of and the hash of its bytes. */
+/* Reads or writes the store's fact about a bag: what it was made of, and the hash of its bytes. */
 static enum hrf_status bag_fact(const struct run_setup *setup, struct run_bag *bag, bool is_new,
                                 struct hrf_error *err)
 {
@@ -194,9 +194,9 @@ static char *join_classes(const struct hrf_workflow *w)
     return hrf_strbuf_detach(&text);
 }
 
-/* The slot of the head's scores of a precision among the slide's tasks; -1: it scores none of it.
- * Heads of the first precision score all precisions, which is what the study compares; heads of
- * another one score their own. */
+/* Returns the place of the head's scores of a precision among the slide's tasks; -1: it does not
+ * score that precision. Heads of the first precision score all precisions, which is what the study
+ * compares; heads of another one score their own. */
 static int64_t find_slot(const struct run_head *head, size_t precision)
 {
     if (head->precision == 0)
@@ -204,15 +204,16 @@ static int64_t find_slot(const struct run_head *head, size_t precision)
     return head->precision == precision ? HRF_HEAD_OWN + head->index : -1;
 }
 
-/* Whether the slide is one that the head may score: `name` is of its file of embeddings. */
+/* True if the head may score the slide. `name`: its file of embeddings. */
 static bool is_tested(const struct run_head *head, const char *name, bool is_labelled)
 {
-    if (head->onnx.data == NULL) /* a file: the worker looks what it has seen */
+    /* A head from a file: the worker checks which slides it was trained on. */
+    if (head->onnx.data == NULL)
         return true;
     for (size_t i = 0; i < head->n_testing; i++)
         if (strcmp(head->testing[i], name) == 0)
             return true;
-    return !is_labelled; /* nobody could train with it */
+    return !is_labelled; /* no head was trained with a slide without a label */
 }
 
 static enum hrf_status make_row(const struct run *run, const struct run_bag *bag,
@@ -230,7 +231,7 @@ static enum hrf_status make_row(const struct run *run, const struct run_bag *bag
     return hrf_dag_head_key(run->setup.workflow, &inputs, row->key, err);
 }
 
-/* The tasks of one precision of a slide, appended to rows. */
+/* Appends the tasks of one precision of a slide to rows. */
 static enum hrf_status add_rows(struct run *run, const struct hrf_slide_row *slide,
                                 size_t precision, struct hrf_task_row *rows, size_t *n,
                                 struct hrf_error *err)
@@ -292,7 +293,7 @@ static const struct run_head *find_head(const struct run *run, const struct hrf_
     return NULL;
 }
 
-/* The file of a head that the run trained: it is made from the store. */
+/* Writes the file of a head that the run trained, from the store. */
 static enum hrf_status restore_head(const struct run_head *head, struct hrf_error *err)
 {
     char found[HRF_HASH_HEX];
@@ -320,7 +321,7 @@ enum hrf_status run_fill_bag(struct run *run, const struct hrf_task_row *row,
         status = run_bag_restore(&bag, &run->setup, err);
     if (status == HRF_OK)
         status = restore_head(head, err);
-    out->features = bag.path; /* the spec's to free, also on failure */
+    out->features = bag.path; /* the spec frees it, also on failure */
     HRF_TRY(status);
     out->features_sha256 = hrf_strdup(bag.sha256);
     out->head = hrf_strdup(head->path);

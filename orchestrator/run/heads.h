@@ -10,9 +10,9 @@ struct run;
 
 /* A slide head of the run. */
 struct run_head {
-    char *path;       /* of its file; heap */
+    char *path;       /* path of its file; heap */
     char sha256[65];  /* of the file */
-    size_t precision; /* index: of the features that it was trained on */
+    size_t precision; /* index of the precision of the features that it was trained on */
     int64_t index;    /* among those of a precision: seed by seed, fold by fold */
     /* Of one that the run trained: the file's bytes, and the slides that test it, by the names of
      * their files of embeddings. */
@@ -28,11 +28,11 @@ struct run_heads {
     bool are_known;
 };
 void run_heads_release(struct run_heads *heads);
-/* The head that the workflow names as a file, if it does, and its hash. */
+/* Opens the head that the workflow names as a file, if it does, and computes its hash. */
 HRF_CHECKED enum hrf_status run_heads_open(struct run_heads *heads, const struct run_setup *setup,
                                            struct hrf_error *err);
 
-/* The embeddings of a slide at one precision, as a file that refers to them. */
+/* The bag of a slide at one precision: a file that refers to its embeddings. */
 struct run_bag {
     const struct hrf_slide_row *slide;
     const char *precision;
@@ -53,24 +53,25 @@ HRF_CHECKED enum hrf_status run_bag_restore(struct run_bag *bag, const struct ru
 /* Plans the head tasks of a slide: of each precision whose embeddings are complete, one for each
  * head that may score it. Must be called in a transaction. */
 HRF_CHECKED enum hrf_status run_plan_head(struct run *run, int64_t slide_id, struct hrf_error *err);
-/* Those of every slide anew; a transaction of its own. */
+/* Plans the head tasks of every slide anew, in a transaction of its own. */
 HRF_CHECKED enum hrf_status run_plan_all_heads(struct run *run, struct hrf_error *err);
-/* What a head task needs; the file of embeddings is made again if it is lost. */
+/* Fills in what a head task needs. A bag that is lost is made again. */
 HRF_CHECKED enum hrf_status run_fill_bag(struct run *run, const struct hrf_task_row *row,
                                          struct hrf_job_bag *out, struct hrf_error *err);
 
 /* trainings.c */
-/* The class of a slide's truth, an index into model.classes; -1: it has none. */
+/* Returns the class of a slide's truth, an index into model.classes; -1: it has none. */
 int32_t run_class_of(const struct hrf_workflow *workflow, const struct hrf_slide_row *slide);
 /* True if heads are to be trained and are not known yet: slides wait for them. */
 bool run_waits_for_heads(const struct run *run);
-/* How many heads a precision's features train, and how many precisions do: the first ones. */
+/* Return how many heads are trained on a precision's features, and how many precisions, from the
+ * first on, train heads. */
 int64_t run_n_trainings(const struct hrf_workflow *workflow);
 size_t run_training_precisions(const struct hrf_workflow *workflow);
 /* Goes on with slide_head.train as far as the tasks allow: plans the trainings once all embeddings
  * are there, and the head tasks once all trainings have ended. */
 HRF_CHECKED enum hrf_status run_tend_trainings(struct run *run, struct hrf_error *err);
-/* What a train task needs; its files of embeddings are made again if they are lost. */
+/* Fills in what a train task needs. Bags that are lost are made again. */
 HRF_CHECKED enum hrf_status run_fill_training(struct run *run, const struct hrf_task_row *row,
                                               struct hrf_job_training *out, struct hrf_error *err);
 

@@ -41,7 +41,8 @@ bool run_waits_for_calibration(const struct run *run)
            run->calibration.failure == NULL;
 }
 
-/* What does not use INT8: what a budget takes out was asked for, the rest is a warning. */
+/* Logs which tensors do not use INT8. Those that a budget takes out were asked for; the others are
+ * a warning. */
 static void log_kept(const struct hrf_calibration *c)
 {
     HRF_AUTO_FREE char *words = hrf_fit_budget_text(c);
@@ -131,7 +132,8 @@ static enum hrf_status make_key(const struct run *run, const struct run_sample *
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
     run_sample_hash_settings(run, HRF_FOR_SCALES, hash);
-    hrf_hash_int(hash, hrf_workflow_n_scores(run->setup.workflow)); /* of the output's loss */
+    /* The loss of the output depends on it. */
+    hrf_hash_int(hash, hrf_workflow_n_scores(run->setup.workflow));
     hrf_hash_text(hash, sample->identity);
     hrf_hash_hex(hash, out);
     return HRF_OK;

@@ -23,7 +23,8 @@ struct run_calibration {
     char claim[HRF_HASH_HEX];
     bool is_awaited;
     double next_look; /* monotonic seconds, when to renew the claim or to check again */
-    double first_submit, last_result; /* monotonic seconds, of its tasks; 0 = none */
+    /* Monotonic seconds, first submission and last result of its tasks; 0 = none. */
+    double first_submit, last_result;
 };
 /* Gives up the claim, so that another run may make the calibration. */
 void run_calibration_give_up(struct run_calibration *calibration,
@@ -39,7 +40,7 @@ HRF_CHECKED enum hrf_status run_find_own_scales(const struct hrf_workflow *workf
  * parts, without calibrate.slides. */
 bool run_samples_training_part(const struct hrf_workflow *workflow,
                                const struct hrf_slide_rows *slides);
-/* The run's last calibration, from its database. *out stays NULL if there is none. */
+/* Reads the run's last calibration from its database. *out stays NULL if there is none. */
 HRF_CHECKED enum hrf_status
 run_read_calibration(struct hrf_store *store, struct hrf_calibration **out, struct hrf_error *err);
 

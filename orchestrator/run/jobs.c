@@ -101,8 +101,8 @@ void run_job_revoke(struct run_job *job, const struct run_setup *setup)
     run_job_find_starts(job, setup);
 }
 
-/* When the job ended, by its sentinel; now if there is none, or its clock is another one. A job
- * that never began took no time. */
+/* Returns when the job ended, by its sentinel; the present time if there is none or its clock
+ * differs. A job that never began took no time. */
 static int64_t find_end_time(const struct run_setup *setup, const struct run_job *job)
 {
     struct hrf_sentinel done;

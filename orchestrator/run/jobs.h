@@ -49,17 +49,18 @@ HRF_CHECKED enum hrf_status run_jobs_recover(struct run_jobs *jobs, const struct
                                              struct run_tasks *tasks, struct hrf_error *err);
 /* Ends all live jobs and waits until they have ended. Does not change the store. */
 void run_jobs_end_all(struct run_jobs *jobs, const struct run_setup *setup);
-/* The same, and their tasks are PENDING again in the store. */
+/* Ends all live jobs, and makes their tasks PENDING again in the store. */
 HRF_CHECKED enum hrf_status run_jobs_cancel_all(struct run_jobs *jobs,
                                                 const struct run_setup *setup,
                                                 const struct run_tasks *tasks,
                                                 struct hrf_error *err);
 
-/* A file of the job's directory; name NULL = the directory. Heap. */
+/* Returns the path of a file of the job's directory; name NULL: of the directory. Heap. */
 char *run_job_path(const struct run_setup *setup, const struct run_job *job, const char *name);
-/* The directory of the job's newest start: a scheduler may start a job several times. Heap. */
+/* Returns the directory of the job's newest start: a scheduler may start a job several times. Heap.
+ */
 char *run_job_start_path(const struct run_setup *setup, const struct run_job *job);
-/* That of its k-th start. Heap. */
+/* Returns the directory of its k-th start. Heap. */
 char *run_job_kth_start_path(const struct run_setup *setup, const struct run_job *job, int k);
 static inline int run_job_newest_start(const struct run_job *job)
 {

@@ -14,14 +14,15 @@ struct run_limits {
     char throttle_trouble[300]; /* last warning about throttle.json; "" = none */
 };
 
-/* How many jobs may exist at a time, waiting or running. */
+/* Returns how many jobs may exist at a time, waiting or running. */
 int64_t run_limits_max_jobs(const struct run_limits *limits, const struct run_setup *setup);
 /* True while the executor was full a short time ago. */
 bool run_limits_is_waiting(const struct run_limits *limits);
 /* Rate limit (token bucket): returns true, and takes a token, if another submission is allowed now.
  * On average one is allowed every executor->submit_ms, with short bursts. */
 bool run_limits_take_submission(struct run_limits *limits, const struct run_setup *setup);
-/* The executor had no room for n_jobs: the next submission is later, and of fewer jobs. */
+/* To be called if the executor had no room for n_jobs: the next submission is later, and of fewer
+ * jobs. */
 void run_limits_back_off(struct run_limits *limits, const struct run_setup *setup, size_t n_jobs,
                          const char *why, struct hrf_random *random);
 /* To be called once per loop iteration. Reads throttle.json, which `hires-flow throttle` writes,

@@ -40,8 +40,9 @@ static enum hrf_status report_silence(const struct run_setup *setup, struct run_
     return hrf_store_add_event(setup->store, job->row.job_id, event, err);
 }
 
-/* True if the scheduler, too, misses the node of a job that is silent: the job is over then, though
- * the scheduler waits much longer. Asked twice a beat at most, and not while it does not answer. */
+/* True if the scheduler, too, does not reach the node of a silent job: then the job is over, though
+ * the scheduler itself waits much longer. The scheduler is asked at most twice in a beat's period,
+ * and not while it does not answer. */
 static bool has_lost_node(const struct run_setup *setup, struct run_job *job,
                           const struct hrf_sentinel *last)
 {
@@ -60,9 +61,9 @@ static bool has_lost_node(const struct run_setup *setup, struct run_job *job,
     return true;
 }
 
-/* Of other jobs, only those of this machine are ended: after executor.local.hang_after, or at once
- * if the launcher is silent too and all results are there. (A live launcher ends such a worker by
- * itself.) */
+/* True if a silent job whose node is not lost is to be ended. Only jobs of this machine are: after
+ * executor.local.hang_after, or at once if the launcher is silent, too, and all results are there.
+ * (A live launcher ends such a worker by itself.) */
 static bool is_to_be_ended(const struct run_setup *setup, const struct run_job *job,
                            const struct hrf_sentinel *last, int64_t age_ms, int64_t silence_ms)
 {

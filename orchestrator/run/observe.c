@@ -18,7 +18,7 @@
  * however many jobs there are. The next iteration continues with the next jobs. */
 enum { LOOKS = 512 };
 
-/* What the job says of its host, times and memory. */
+/* Notes what the job reports of its host, times and memory. */
 static void note_usage(const struct run_setup *setup, struct run_job *job,
                        const struct hrf_sentinel *done)
 {

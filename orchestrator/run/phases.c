@@ -32,7 +32,8 @@ static bool has_own_task(struct run *run, const struct hrf_attempt_row *attempt)
     return false;
 }
 
-/* Jobs whose tasks were all planned anew since then made nothing that this run uses. */
+/* Computes how long a phase took. A job whose tasks were all planned anew since then does not
+ * count: nothing that it made is used. */
 static void phase_seconds(struct run *run, const struct hrf_attempt_rows *attempts,
                           enum hrf_task_kind kind, double *out)
 {

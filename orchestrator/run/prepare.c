@@ -14,7 +14,7 @@
 struct hrf_record_identity run_expect(const struct run *run, const struct hrf_task_row *task)
 {
     struct hrf_record_identity identity = { .task = "" };
-    if (task->kind == HRF_TASK_TRAIN) { /* of no slide */
+    if (task->kind == HRF_TASK_TRAIN) { /* a training belongs to no slide */
         snprintf(identity.task, sizeof identity.task, "%s", task->key);
         return identity;
     }
@@ -46,8 +46,8 @@ double run_fallback_mpp(const struct hrf_workflow *w, const struct hrf_slide_row
     return slide->calibrates ? w->calibrate.slides.mpp : w->dataset.mpp;
 }
 
-/* What names the foreign patches of a slide: the file's hash; "" while there is none, which fails
- * its tile task with a reason. */
+/* Computes the hash of the file with the foreign patches of a slide; "" if there is none or it
+ * cannot be read, which fails the slide's tile task with a reason. */
 static enum hrf_status hash_coords(const struct hrf_workflow *w, const struct hrf_slide_row *slide,
                                    char out[HRF_HASH_HEX], struct hrf_error *err)
 {

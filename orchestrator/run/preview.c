@@ -73,8 +73,8 @@ static void add_task(struct scene *scene, const struct hrf_task_row *row,
     p->tasks[p->n_tasks++] = (struct hrf_preview_task){ .row = *row, .reason = reason };
 }
 
-/* The tile plan that is stored under the tile task's key; NULL: the slide has not been tiled with
- * these settings. */
+/* Reads the tile plan that is stored under the tile task's key; NULL: the slide has not been tiled
+ * with these settings. */
 static enum hrf_status find_plan(const struct scene *scene, const struct hrf_preview_task *tile,
                                  struct hrf_tile_plan **out, struct hrf_error *err)
 {
@@ -148,7 +148,7 @@ static bool is_all_inferred(const struct scene *scene)
     return true;
 }
 
-/* What the store knows of a task whose key follows from embeddings. */
+/* Judges a task whose key follows from embeddings by what the store has. */
 static enum hrf_preview_reason judge_later(const struct scene *scene, struct hrf_task_row *row)
 {
     if (!scene->is_inferred)
@@ -184,8 +184,8 @@ static void add_trainings(struct scene *scene)
             add_later(scene, HRF_TASK_TRAIN, 0, p, i);
 }
 
-/* A head that is given scores every slide. Which slides a head that is trained tests is known
- * after its training: then the store has the tasks. */
+/* Adds head tasks. A head from a file scores every slide. Which slides a trained head tests is
+ * known after its training: then the store has the tasks. */
 static void add_heads(struct scene *scene, size_t n_tiles)
 {
     const struct hrf_workflow *w = scene->workflow;
@@ -210,7 +210,7 @@ static void add_heads(struct scene *scene, size_t n_tiles)
     }
 }
 
-/* The run's last calibration, unless the model brings its own scales. The keys of INT8 tasks
+/* Finds the run's last calibration, unless the model brings its own scales. The keys of INT8 tasks
  * contain its key as long as the sample stays the same. */
 static void find_scales(struct scene *scene)
 {

@@ -62,7 +62,8 @@ static char *excluded_text(const struct hrf_slide_rows *slides)
     return hrf_strdup(n > 0 && text.text != NULL ? text.text : "none");
 }
 
-/* One hash of all slides' tilings: equal if the same patches of the same slides were scored. */
+/* Computes one hash of all slides' tilings, which is equal if the same patches of the same slides
+ * were scored. */
 static enum hrf_status tiling_text(const struct hrf_slide_rows *slides, char **out,
                                    struct hrf_error *err)
 {

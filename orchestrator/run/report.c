@@ -28,7 +28,8 @@ struct params {
     struct hrf_calibration *calibration; /* owned */
     char *calibration_failure;           /* heap; NULL or "": none */
     char *budget_text, *loss_text;       /* heap; NULL: no calibrate.budget, nothing measured */
-    char *head_failure;                  /* likewise: why a slide head could not be trained */
+    /* Heap; NULL or "": none; why a slide head could not be trained. */
+    char *head_failure;
     struct run_forest_scores forest;     /* slide_head.forest */
     const struct hrf_slide_rows *slides; /* whose scores they are; valid during aggregation */
 };
@@ -45,7 +46,7 @@ static enum hrf_status find_model(const struct hrf_workflow *w, struct hrf_store
     return HRF_OK;
 }
 
-/* In a child; the answer is the struct and its pixels. */
+/* Runs in a child process; the answer is the struct and its pixels. */
 static enum hrf_status read_mask_aside(void *context, const void *path, struct hrf_strbuf *answer,
                                        struct hrf_error *err)
 {
@@ -132,7 +133,7 @@ static enum hrf_status aggregate_precision(struct hrf_store *store, const struct
     if (status == HRF_OK)
         return hrf_store_put_slide_score(store, &score, err);
     if (status == HRF_E_AGAIN && (p->aggregate.has_head || p->aggregate.has_forest)) {
-        /* They were trained on it, or failed. */
+        /* The heads or forests were trained on this slide, or failed. */
         const char *failure = p->aggregate.has_forest ? p->forest.failure : p->head_failure;
         if (failure != NULL && failure[0] != '\0' && failures->length == 0)
             hrf_strbuf_addf(failures, "there is no slide head: %s", failure);
@@ -180,7 +181,7 @@ static enum hrf_status aggregate(const struct hrf_workflow *w, struct hrf_store 
     return HRF_OK;
 }
 
-/* The outcome of the calibration. */
+/* Fills in the outcome of the calibration. */
 static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf_store *store,
                                         struct params *p, struct hrf_error *err)
 {

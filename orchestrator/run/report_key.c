@@ -19,7 +19,7 @@
 
 static const char fact[] = "report";
 
-/* The content of a file; of one that cannot be read that it cannot. */
+/* Hashes the content of a file, or that it cannot be read. */
 static void hash_content(struct hrf_hash *hash, const char *path)
 {
     char content[HRF_HASH_HEX] = "";

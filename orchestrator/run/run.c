@@ -73,7 +73,8 @@ static bool has_open_task(const struct run_tasks *tasks, int64_t slide_id)
     return false;
 }
 
-/* The store knows more tasks than the run's rows while those are still to be read again. */
+/* Sets the state of a slide whose tasks have all ended. The store decides: it has more tasks than
+ * the run's rows until those are read again. */
 static enum hrf_status settle_slide(struct run *run, int64_t slide_id, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *reason = NULL;
@@ -88,7 +89,7 @@ static enum hrf_status settle_slide(struct run *run, int64_t slide_id, struct hr
 }
 
 /* Sets the state of each slide whose tasks have all ended. Every slide ends in exactly one state.
- * Looked at are those of which a task has ended since the last time, or all. */
+ * Only slides of which a task has ended since the last time are looked at, or all. */
 static enum hrf_status settle_slides(struct run *run, struct hrf_error *err)
 {
     struct run_tasks *tasks = &run->tasks;

@@ -42,10 +42,10 @@ HRF_CHECKED enum hrf_status run_commit_plan(struct run *run, struct hrf_error *e
 struct hrf_record_identity run_expect(const struct run *run, const struct hrf_task_row *task);
 
 /* spec.c */
-/* What executors call tasks of this kind: hrf_task_kind_name(), or "tissue" for tile tasks whose
- * tissue a network finds. */
+/* Returns what executors call tasks of this kind: hrf_task_kind_name(), or "tissue" for tile tasks
+ * whose tissue a network finds. */
 const char *run_kind_name(const struct run_setup *setup, enum hrf_task_kind kind);
-/* DIR/plans/<key>.rec, the tile plan with that key. Heap. */
+/* Returns DIR/plans/<key>.rec, the path of the tile plan with that key. Heap. */
 char *run_plan_path(const struct run_setup *setup, const char *key);
 /* True if the file holds the expected tile plan. */
 bool run_has_plan(const char *path, const struct hrf_record_identity *expected);
@@ -82,15 +82,15 @@ bool run_take_part(const struct run_setup *setup, const struct run_job *job, siz
 struct run_span {
     int64_t from, to; /* ms */
 };
-/* Length of the union, in seconds. Sorts the spans. */
+/* Returns the length of the union of the spans in seconds, and sorts them. */
 double run_union_seconds(struct run_span *spans, size_t n);
 /* Stores how long each phase took and how much of it was cached. Must be called in a transaction.
  */
 HRF_CHECKED enum hrf_status run_record_phases(struct run *run, double ingest_seconds,
                                               struct hrf_error *err);
 
-/* report_key.c: whether the files of the last report are those that a report would write now; no
- * longer (before one is written); from now on. */
+/* report_key.c: tells whether the files of the last report are those that a report would write now;
+ * forgets them, before a report is written; and remembers those that were written. */
 HRF_CHECKED enum hrf_status run_report_is_kept(const struct run_setup *setup, bool *out,
                                                struct hrf_error *err);
 HRF_CHECKED enum hrf_status run_report_forget(struct hrf_store *store, struct hrf_error *err);

@@ -70,7 +70,7 @@ static enum hrf_status keep_workflow(const struct run_setup *setup, struct hrf_e
     return hrf_file_write_atomic(file, text.text, text.length, err);
 }
 
-/* The hashes and properties of the networks, which the store keeps for reports. */
+/* Finds the hashes and properties of the networks, and keeps them in the store for reports. */
 static enum hrf_status describe_models(struct run_setup *setup, struct hrf_error *err)
 {
     const struct hrf_workflow *w = setup->workflow;
@@ -97,7 +97,8 @@ enum hrf_status run_setup_open(struct run_setup *setup, const char *directory,
     HRF_AUTO_FREE char *db = hrf_path_join(setup->directory, "run.db");
     if (access(setup->directory, W_OK) != 0)
         return hrf_error_set_errno(err, errno, "cannot write into '%s'", setup->directory);
-    HRF_AUTO(hrf_store) store = NULL; /* no run_setup_release() gives back a lease of others */
+    /* Run_setup_release() must not give back the lease of another driver. */
+    HRF_AUTO(hrf_store) store = NULL;
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
     HRF_TRY(hrf_store_take_lease(store, err));
     HRF_MOVE(setup->store, store);

@@ -16,9 +16,9 @@
 /* A slide all of whose patches are scored in the first precision. */
 struct item {
     const struct hrf_slide_row *slide;
-    size_t place;        /* of the slide among all */
-    const char *patient; /* in the table, or the slide's name */
-    bool tests;          /* else it trains; of folds: not used */
+    size_t place;        /* index of the slide among all */
+    const char *patient; /* from the table, or the slide's name */
+    bool tests;          /* otherwise it trains; not used with folds */
     int64_t fold;
     bool *is_known; /* [n_variants]: it has features there, */
     double (*features)[HRF_MAP_FEATURES];
@@ -56,7 +56,7 @@ void run_forest_scores_release(struct run_forest_scores *scores)
 
 /* ---- features ---- */
 
-/* A slide that is not scored in this precision has none there. */
+/* Computes the features of a slide in one precision. A slide that is not scored in it has none. */
 static enum hrf_status find_features(const struct work *work, const struct hrf_tile_plan *plan,
                                      struct item *item, size_t variant, struct hrf_error *err)
 {

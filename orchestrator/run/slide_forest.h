@@ -15,7 +15,7 @@
 
 struct run_forest_scores {
     double *scores; /* [n_slides][variants of the workflow]; NaN: the slide has none. Heap */
-    char *failure;  /* why there is no forest; heap, NULL: there is */
+    char *failure;  /* why there is no forest; heap. NULL: there is one */
 };
 void run_forest_scores_release(struct run_forest_scores *scores);
 

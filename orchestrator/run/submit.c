@@ -159,7 +159,7 @@ static enum hrf_status start_jobs(struct run *run, const struct run_batch *batch
     hrf_crash_point("run.submit.before_start");
     enum hrf_status status = executor->ops->submit(executor, &submission, handles, &outcome, &why);
     if (status != HRF_OK && exclude[0] != '\0' && run->faults.lacking != NULL)
-        /* so none may be left */
+        /* Perhaps it was refused because every node is left out. */
         (void)hrf_error_wrap(&why, status, "left out are %s, because %s", exclude,
                              run->faults.lacking);
     hrf_crash_point("run.submit.after_start");
@@ -228,7 +228,7 @@ enum hrf_status run_submit(struct run *run, bool *submitted, struct hrf_error *e
         if ((waits && kinds[k] == HRF_TASK_INFER) ||
             (calibrate_only && kinds[k] != HRF_TASK_CALIBRATE && kinds[k] != HRF_TASK_TILE))
             continue;
-        /* There is room that no task known so far can fill. */
+        /* The jobs have room that no task known so far can fill. */
         if (kinds[k] == HRF_TASK_INFER && run->tasks.needs_reload &&
             run_limits_max_jobs(&run->limits, &run->setup) > (int64_t)run->jobs.n)
             HRF_TRY(run_tasks_reload(&run->tasks, &run->setup, &run->slides, err));

@@ -55,7 +55,7 @@ static void put(json_t *recipe, const char *key, json_t *value)
     hrf_json_put(json_object_get(recipe, section), key + n + 1, value);
 }
 
-/* The rows of settings say which of them the file has, too. */
+/* Makes the file. The rows of settings say which of them it contains. */
 static json_t *make_recipe(const struct hrf_workflow *w, const char *precision)
 {
     const struct hrf_workflow_slide_head *h = &w->slide_head;
@@ -82,7 +82,7 @@ static json_t *make_recipe(const struct hrf_workflow *w, const char *precision)
 
 /* ---- the labels ---- */
 
-/* One line of labels.csv for a slide that has a truth and embeddings. */
+/* Adds the line of labels.csv of a slide that has a truth and embeddings. */
 static enum hrf_status add_slide(struct run *run, const struct hrf_slide_row *slide,
                                  const char *precision, const struct run_head_table *table,
                                  struct hrf_strbuf *out, struct hrf_error *err)
@@ -112,7 +112,7 @@ static enum hrf_status add_slide(struct run *run, const struct hrf_slide_row *sl
 
 /* ---- planning ---- */
 
-/* JSON is YAML, too. */
+/* Writes labels.csv and head.yaml; the latter as JSON, which is YAML, too. */
 static enum hrf_status write_files(const struct run *run, const char *precision,
                                    const struct hrf_strbuf *labels, struct hrf_error *err)
 {
@@ -181,7 +181,7 @@ static enum hrf_status plan_trainings(struct run *run, struct hrf_error *err)
 
 /* ---- trained heads ---- */
 
-/* The slides whose part is testing, from predictions.csv. */
+/* Reads the slides whose part is testing from predictions.csv. */
 static enum hrf_status read_testing(const struct hrf_trained_head *trained, struct run_head *head,
                                     struct hrf_error *err)
 {

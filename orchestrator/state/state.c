@@ -62,7 +62,7 @@ const struct hrf_end_rule *hrf_state_rule(enum hrf_end end)
     return &rules[end];
 }
 
-/* The cause of a job's end if it left no sentinel. */
+/* Returns how a job ended that left no sentinel. */
 static enum hrf_end judge_silent(enum hrf_cause cause, bool has_begun)
 {
     switch (cause) {

@@ -21,7 +21,7 @@ struct open_slide {
     uint64_t used_at;
 };
 
-/* A child's; the parent's stays empty. */
+/* The open slides of a child; the parent's stays empty. */
 struct reader {
     struct open_slide open[OPEN_SLIDES];
     uint64_t clock;
@@ -35,7 +35,7 @@ struct hrf_slide_tiles {
     struct reader reader;
 };
 
-/* Of a tile, or of the range of zooms. The path follows, with its NUL. */
+/* A question about a tile, or about the range of zooms. The path follows, with its NUL. */
 struct question {
     bool is_tile;
     int64_t zoom, column, row;
@@ -50,7 +50,7 @@ static void close_slide(struct open_slide *entry)
     *entry = (struct open_slide){ .path = NULL };
 }
 
-/* The slide, which stays open in place of the one that was not used for longest. */
+/* Opens the slide, which then stays open in place of the one that was used least recently. */
 static enum hrf_status find_slide(struct reader *reader, const char *path, struct hrf_slide **out,
                                   struct hrf_error *err)
 {

@@ -23,10 +23,10 @@ static enum hrf_status load_workflow(const char *directory, struct hrf_workflow 
     return status;
 }
 
-/* What patches have in a run with a slide head, in the place of classes. */
+/* Stands in the place of classes in a run with a slide head, whose patches have attention. */
 static const char attention[] = "attention (rank)";
 
-/* n_items if the model has no positive class. */
+/* Returns the index of the positive class; n_items if the model has none. */
 static size_t positive_class(const struct hrf_workflow *w)
 {
     size_t i = 0;
@@ -41,7 +41,8 @@ static json_t *colour(struct hrf_rgb rgb)
     return hrf_json_ints((const int64_t[]){ rgb.r, rgb.g, rgb.b }, 3);
 }
 
-/* The colours that the report has: maps at even steps from 0 to 1, and one for each class. */
+/* Returns the report's colours: maps at even steps from 0 to 1, and one for each class. New
+ * reference. */
 static json_t *describe_colours(const struct hrf_workflow *w)
 {
     enum { STEPS = 32 };
@@ -170,7 +171,7 @@ static void put_values(struct hrf_strbuf *out, int n_classes, const float *value
     hrf_strbuf_addf(out, "]}");
 }
 
-/* The ranks of the patches' attention, as the values of one class. */
+/* Puts the ranks of the patches' attention, as the values of one class. */
 static enum hrf_status put_attention(const struct hrf_head_scores *head, size_t positive,
                                      struct hrf_strbuf *out, struct hrf_error *err)
 {

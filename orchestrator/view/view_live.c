@@ -24,7 +24,7 @@ enum hrf_status hrf_view_events(const char *directory, struct hrf_strbuf *out,
     HRF_TRY(hrf_store_get_events(store, NULL, &events, err));
     for (size_t i = events.n_items; i-- > 0 && json_array_size(list) < MAX_EVENTS;) {
         const struct hrf_event_row *event = &events.items[i];
-        if (strcmp(event->subject, "task") == 0) /* one for each result */
+        if (strcmp(event->subject, "task") == 0) /* there is one for each result */
             continue;
         json_t *entry = json_object();
         hrf_json_put_int(entry, "at_ms", event->at_ms);
@@ -37,7 +37,7 @@ enum hrf_status hrf_view_events(const char *directory, struct hrf_strbuf *out,
     return HRF_OK;
 }
 
-/* The folder of the job's newest attempt, relative to the run directory. Heap. */
+/* Finds the folder of the job's newest attempt, relative to the run directory; *out is heap. */
 static enum hrf_status find_attempt(const char *directory, const char *job_id, char **out,
                                     struct hrf_error *err)
 {
@@ -55,7 +55,7 @@ static enum hrf_status find_attempt(const char *directory, const char *job_id, c
     return HRF_OK;
 }
 
-/* Of the newest start that has one: a scheduler may start an attempt again. */
+/* Opens the log of the newest start that has one: a scheduler may start an attempt again. */
 static enum hrf_status open_log(const char *directory, const char *attempt, int *fd,
                                 struct hrf_error *err)
 {

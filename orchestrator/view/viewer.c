@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-extern const struct hrf_embedded hrf_view_files[]; /* of page/ */
+extern const struct hrf_embedded hrf_view_files[]; /* the files of page/ */
 
 enum { THREADS = HRF_VIEW_READERS, TOKEN_BYTES = 16 };
 /* A connection that has not shown the token is closed soon: anybody on this machine may make more
@@ -36,14 +36,15 @@ struct hrf_viewer {
     struct hrf_viewer_config config;
     struct hrf_slide_tiles *tiles;
     pthread_mutex_t lock;
-    struct shown_slide last; /* asked for last: most requests are of one slide */
+    /* The slide that was asked for last, because most requests are about one slide. */
+    struct shown_slide last;
     struct MHD_Daemon *daemon;
     char token[2 * TOKEN_BYTES + 1];
     char *url;
     int port;
 };
 
-/* What one request is answered with. */
+/* The answer to one request. */
 struct answer {
     unsigned code;
     const char *type;
@@ -63,7 +64,7 @@ static void answer_error(struct answer *a, enum hrf_status status, const struct 
     a->is_kept = false;
 }
 
-/* The number at *at, which is moved behind it. */
+/* Reads the number at *at and moves *at behind it. */
 static bool take_number(const char **at, int64_t *out)
 {
     char *end;
@@ -75,7 +76,7 @@ static bool take_number(const char **at, int64_t *out)
     return is_number;
 }
 
-/* The text at *at, which is moved behind it. */
+/* True if `text` stands at *at, which is then moved behind it. */
 static bool take_text(const char **at, const char *text)
 {
     const size_t n = strlen(text);
@@ -85,7 +86,7 @@ static bool take_text(const char **at, const char *text)
     return true;
 }
 
-/* "tile/ZOOM/COLUMN/ROW.jpg" */
+/* True for "tile/ZOOM/COLUMN/ROW.jpg"; place: the three numbers. */
 static bool is_tile(const char *what, int64_t place[3])
 {
     return take_text(&what, "tile/") && take_number(&what, &place[0]) && take_text(&what, "/") &&
@@ -93,7 +94,8 @@ static bool is_tile(const char *what, int64_t place[3])
            take_number(&what, &place[2]) && strcmp(what, ".jpg") == 0;
 }
 
-/* "scores/PRECISION.json": one of the precisions that there are; NULL: it is not that. */
+/* Returns the precision of "scores/PRECISION.json"; NULL: it is not such an address, or there is no
+ * such precision. */
 static const char *precision_of(const char *what, const char *folder, const char *suffix)
 {
     if (!take_text(&what, folder))
@@ -106,7 +108,7 @@ static const char *precision_of(const char *what, const char *folder, const char
     return NULL;
 }
 
-/* Another cohort may be run in the directory: the page's next reading of it asks anew. */
+/* Forgets the last slide, because another cohort may be run in the directory. */
 static void forget_slide(struct hrf_viewer *viewer)
 {
     pthread_mutex_lock(&viewer->lock);
@@ -115,7 +117,7 @@ static void forget_slide(struct hrf_viewer *viewer)
     pthread_mutex_unlock(&viewer->lock);
 }
 
-/* The path of the slide as the store has it, heap. */
+/* Reads the path of the slide from the store; *out is heap. */
 static enum hrf_status find_slide(const struct hrf_viewer *viewer, int64_t id, char **out,
                                   struct hrf_error *err)
 {
@@ -131,8 +133,8 @@ static enum hrf_status find_slide(const struct hrf_viewer *viewer, int64_t id, c
                         : hrf_error_set(err, HRF_E_USER, "there is no slide %lld", (long long)id);
 }
 
-/* The path of the slide, heap. A map asks for dozens of tiles at once: the rows of a large cohort
- * are not read for each. */
+/* Finds the path of the slide; *out is heap. A map asks for dozens of tiles at once, and the rows
+ * of a large cohort are not to be read for each. */
 static enum hrf_status slide_path(struct hrf_viewer *viewer, int64_t id, char **out,
                                   struct hrf_error *err)
 {
@@ -175,7 +177,7 @@ static enum hrf_status answer_tile(struct hrf_viewer *viewer, int64_t id, const 
                                 &a->n_bytes, err);
 }
 
-/* What belongs to a slide; `what` follows "slide/ID/". */
+/* Answers an address of a slide; `what` follows "slide/ID/". */
 static enum hrf_status answer_slide(struct hrf_viewer *viewer, int64_t id, const char *what,
                                     struct answer *a, struct hrf_error *err)
 {
@@ -225,7 +227,7 @@ static enum hrf_status answer_status(const struct hrf_viewer *viewer, struct ans
     return HRF_OK;
 }
 
-/* "JOB/log.txt", the rest of an address. */
+/* Answers "JOB/log.txt", the rest of an address. */
 static enum hrf_status answer_log(const struct hrf_viewer *viewer, const char *what,
                                   struct answer *a, struct hrf_error *err)
 {
@@ -247,7 +249,7 @@ static const char *type_of(const char *name)
                                          : "text/javascript; charset=utf-8";
 }
 
-/* `path` follows the token. */
+/* Answers an address; `path` follows the token. */
 static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, struct answer *a,
                                    struct hrf_error *err)
 {
@@ -280,7 +282,7 @@ static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, 
     return hrf_error_set(err, HRF_E_USER, "there is no '%s'", path);
 }
 
-/* Compares in a time that does not depend on how much is right. */
+/* Compares in a time that does not depend on how many characters are right. */
 static bool has_token(const struct hrf_viewer *viewer, const char *url)
 {
     unsigned char differs = 0;
@@ -292,7 +294,8 @@ static bool has_token(const struct hrf_viewer *viewer, const char *url)
     return differs == 0;
 }
 
-/* A page of somebody else that a browser was led to believe to be here has another Host. */
+/* True if the Host is this machine. A foreign page that reaches this server by DNS rebinding has
+ * another Host. */
 static bool is_local_host(const char *host)
 {
     static const char *const names[] = { "127.0.0.1", "localhost", "[::1]" };

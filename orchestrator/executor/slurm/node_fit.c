@@ -68,7 +68,8 @@ void hrf_slurm_nodes_parse(const char *text, const struct hrf_slurm_need *need,
     }
 }
 
-/* What is asked of a node and what the largest nodes have, of that which does not fit. */
+/* Refuses a request: the text names each resource that does not fit, with what is asked for and
+ * what the largest nodes have. */
 static enum hrf_status refuse(const struct hrf_slurm_need *need,
                               const struct hrf_slurm_offer *offer, struct hrf_error *err)
 {

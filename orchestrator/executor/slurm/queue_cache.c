@@ -105,7 +105,8 @@ struct hrf_queue_cache *hrf_queue_cache_open(const char *shared, const char *own
         hrf_queue_cache_close(cache);
         return NULL;
     }
-    read_text(cache->path, cache->last_remote_head, sizeof cache->last_remote_head); /* is old */
+    /* What is there now is old. */
+    read_text(cache->path, cache->last_remote_head, sizeof cache->last_remote_head);
     cache->last_remote_head[strcspn(cache->last_remote_head, "\n")] = '\0';
     return cache;
 }

@@ -125,8 +125,8 @@ enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, cons
     struct hrf_slurm_offer offer;
     if (hrf_slurm_offer_ask(settings->slurm.partition, NULL, &offer))
         hrf_slurm_offer_limits(&offer, &job);
-    /* Said first, for it has numbers. sbatch itself refuses a job that would never run only if the
-     * site sets EnforcePartLimits. */
+    /* This check comes first because its message has numbers. sbatch itself refuses a job that
+     * would never run only if the site sets EnforcePartLimits. */
     HRF_TRY(hrf_slurm_fit_ask(settings, kind, err));
     enum hrf_status status = make_test_directory(&job, directory, sizeof directory, err);
     hrf_slurm_sbatch(&job, &words);

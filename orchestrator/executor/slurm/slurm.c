@@ -145,7 +145,8 @@ static enum hrf_status judge_answer(struct slurm *s, const struct hrf_slurm_outp
                          line);
 }
 
-/* Adds what was asked and what there is, where that is why; sbatch names neither. */
+/* Adds what was asked for and what the nodes have if that is why sbatch refused; sbatch names
+ * neither. */
 static enum hrf_status explain_refusal(const struct slurm *s, const char *kind,
                                        struct hrf_error *err)
 {

@@ -217,7 +217,7 @@ static bool ask_limits(struct hrf_slurm_queue *q)
 
 /* ---- asking ---- */
 
-/* What squeue printed, or why there is no answer. Heap. */
+/* Returns what squeue printed, or why there is no answer; heap. */
 static char *text_of(struct hrf_slurm_output *out, struct hrf_queue_answer *answer)
 {
     char line[300];
