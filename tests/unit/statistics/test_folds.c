@@ -10,7 +10,7 @@
 enum { N = 200 }; /* items: four of every patient, of which the last has another label */
 
 struct cohort {
-    char names[N][8];
+    char names[N][16];
     const char *patients[N];
     int64_t labels[N];
 };
