@@ -351,9 +351,8 @@ static int32_t make_positive_functions(struct build *b)
 static int32_t make_bounded_functions(struct build *b)
 {
     static const enum hrf_op ops[] = { HRF_OP_ASIN, HRF_OP_ACOS, HRF_OP_ATANH };
-    const int32_t x = build_unary(b, HRF_OP_TANH, build_input(b, pick_any(b)));
-    const int32_t less = build_binary(b, HRF_OP_MUL, x, build_constant(b, SHAPE(1), 0.5, 0.9));
-    return build_unary(b, ops[build_pick(b, 0, 2)], less);
+    const int32_t x = build_unary(b, HRF_OP_SOFTSIGN, build_input(b, pick_any(b)));
+    return build_unary(b, ops[build_pick(b, 0, 2)], x);
 }
 
 static int32_t softmax_of(struct build *b, enum hrf_op op)
