@@ -249,6 +249,7 @@ static const struct hrf_kernel_row *const rows[] = {
 #endif
     &hrf_cpu_depthwise,
     &hrf_cpu_onednn_integer,
+    &hrf_cpu_integer_product,
     &hrf_cpu_onednn,
     &hrf_cpu_onednn_transposed,
 /* Transformers */

@@ -31,6 +31,7 @@ extern const struct hrf_kernel_row hrf_cpu_groups,
 extern const struct hrf_kernel_row hrf_cpu_windows, hrf_cpu_windows_of_pairs;
 extern const struct hrf_kernel_row hrf_cpu_depthwise, hrf_cpu_depthwise_avx512;
 extern const struct hrf_kernel_row hrf_cpu_depthwise_bytes, hrf_cpu_integer_winograd;
+extern const struct hrf_kernel_row hrf_cpu_integer_product; /* without VNNI */
 extern const struct hrf_kernel_row hrf_cpu_strips; /* the prologue first, then a row without one */
 extern const struct hrf_kernel_row hrf_cpu_gate;   /* MUL by a factor for each channel (gate.h) */
 /* Transformers. Rows of tokens: what is done to each token by itself. */

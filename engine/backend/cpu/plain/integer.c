@@ -93,14 +93,10 @@ static int32_t sum_at(const struct hrf_spec *spec, const struct conv_view *v, co
 static float finish_sum(const struct hrf_spec *spec, const struct hrf_requantize *r, int64_t m,
                         int32_t sum, const void *residual, int64_t at)
 {
-    float t = (float)sum + r->bias[m];
-    t = t * r->multiplier[m];
-    if (residual != NULL) {
-        const int32_t q = hrf_read8(spec->inputs[HRF_CONV_RESIDUAL].dtype, residual, at);
-        const float value = (float)(q - r->residual_zero_point);
-        t = r->residual_scale == 1.0f ? t + value : fmaf(value, r->residual_scale, t);
-    }
-    return hrf_integer_activate(r->activation, r->low, r->high, r->slope, t);
+    int32_t q = 0;
+    if (residual != NULL)
+        q = hrf_read8(spec->inputs[HRF_CONV_RESIDUAL].dtype, residual, at) - r->residual_zero_point;
+    return hrf_integer_steps(r, r->bias[m], r->multiplier[m], sum, residual != NULL ? &q : NULL);
 }
 
 static void run_conv(const struct hrf_integer_kernel *kernel, const struct hrf_kernel_call *call)

@@ -4,6 +4,8 @@
 
 #include "engine/backend/cpu/plain/plain.h"
 
+#include <math.h>
+
 struct hrf_integer_kernel {
     struct hrf_kernel base;
     struct hrf_spec *spec;
@@ -67,6 +69,20 @@ static inline float hrf_integer_activate(enum hrf_activation activation, float l
         break;
     }
     return t;
+}
+
+/* Steps of struct hrf_requantize for a sum; `residual`: less its zero point, NULL if
+ * there is none. */
+static inline float hrf_integer_steps(const struct hrf_requantize *r, float bias, float multiplier,
+                                      int32_t sum, const int32_t *residual)
+{
+    float t = (float)sum + bias;
+    t = t * multiplier;
+    if (residual != NULL) {
+        const float value = (float)*residual;
+        t = r->residual_scale == 1.0f ? t + value : fmaf(value, r->residual_scale, t);
+    }
+    return hrf_integer_activate(r->activation, r->low, r->high, r->slope, t);
 }
 
 /* ADD, SUB, MUL; and the table of their results, if they are looked up: filling one takes as long
