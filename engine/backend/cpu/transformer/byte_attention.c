@@ -72,5 +72,10 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 const struct hrf_kernel_row hrf_cpu_byte_attention_avx512 = BYTE_ROW(
     "bytes:avx512_vnni", HRF_ISA_AVX512_VNNI, hrf_byte_attention_avx512);
 #endif
+#ifdef HRF_BUILD_AVX2 /* which the back end asks for */
+const struct hrf_kernel_row hrf_cpu_byte_attention = BYTE_ROW("bytes:avx2", HRF_ISA_ANY,
+                                                              hrf_byte_attention_avx2);
+#else
 const struct hrf_kernel_row hrf_cpu_byte_attention = BYTE_ROW("bytes:plain", HRF_ISA_ANY,
                                                               hrf_byte_attention_plain);
+#endif

@@ -39,6 +39,7 @@ struct hrf_byte_attention {
 #define HRF_BYTE_EXPONENTIAL 0x1p19
 
 void *hrf_byte_attention_prepare(const struct hrf_spec *spec);
-extern const struct hrf_attention_form hrf_byte_attention_plain, hrf_byte_attention_avx512;
+extern const struct hrf_attention_form hrf_byte_attention_plain, hrf_byte_attention_avx2,
+    hrf_byte_attention_avx512;
 
 #endif

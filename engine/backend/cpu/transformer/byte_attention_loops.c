@@ -4,14 +4,18 @@
 
 #include <string.h>
 
-#ifdef __AVX512VNNI__
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
 #define PASTE(name, set)  name##_##set
 #define EXPAND(name, set) PASTE(name, set)
 
-enum { COLUMNS = 16, ROWS = 4 }; /* that stand together on the right side */
+enum {
+    COLUMNS = 16, /* that stand together on the right side */
+    ROWS = 4,
+    FEW_QUERIES = 2, /* whose sums and weights fill 12 registers of AVX2 */
+};
 
 /* Keys, and channels of a head, filled up to whole columns. */
 static int64_t keys_of(const struct hrf_attention *k)
@@ -130,6 +134,44 @@ static inline void product_block(const uint8_t *left, int64_t left_row, const in
         if (n > 1)
             _mm512_storeu_si512(sums + i * sums_row + COLUMNS, y[i][1]);
     }
+}
+#elif defined(__AVX2__)
+/* One block of columns for some queries at once: bytes are widened to 16 bits, in which pairs of
+ * products are added exactly. A register of sums has two for each of 4 columns. */
+static inline void product_of_few(const uint8_t *left, int64_t left_row, const int8_t *right,
+                                  int64_t depth, int32_t *sums, int64_t sums_row)
+{
+    __m256i y[FEW_QUERIES][4], w[4];
+    for (int i = 0; i < FEW_QUERIES; i++)
+        for (int c = 0; c < 4; c++)
+            y[i][c] = _mm256_setzero_si256();
+    for (int64_t k = 0; k < depth; k += ROWS) {
+        const __m128i *const four_rows = (const __m128i *)(const void *)(right + k * COLUMNS);
+        for (int c = 0; c < 4; c++)
+            w[c] = _mm256_cvtepi8_epi16(_mm_loadu_si128(four_rows + c));
+        for (int i = 0; i < FEW_QUERIES; i++) {
+            int32_t four;
+            memcpy(&four, left + i * left_row + k, sizeof four);
+            const __m256i x = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+            for (int c = 0; c < 4; c++)
+                y[i][c] = _mm256_add_epi32(y[i][c], _mm256_madd_epi16(x, w[c]));
+        }
+    }
+    for (int i = 0; i < FEW_QUERIES; i++)
+        for (int c = 0; c < 4; c += 2) {
+            const __m256i both = _mm256_hadd_epi32(y[i][c], y[i][c + 1]);
+            _mm256_storeu_si256((__m256i *)(void *)(sums + i * sums_row + c * 4),
+                                _mm256_permute4x64_epi64(both, 0xd8));
+        }
+}
+
+static inline void product_block(const uint8_t *left, int64_t left_row, const int8_t *right,
+                                 int64_t depth, int n, int32_t *sums, int64_t sums_row)
+{
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < HRF_BYTE_QUERIES; i += FEW_QUERIES)
+            product_of_few(left + i * left_row, left_row, right + c * COLUMNS * depth, depth,
+                           sums + i * sums_row + c * COLUMNS, sums_row);
 }
 #else
 static inline void product_block(const uint8_t *left, int64_t left_row, const int8_t *right,

@@ -16,6 +16,7 @@
 #define HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_PRODUCT_H
 
 #include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
+#include "engine/backend/cpu/plain/integer_product.h"
 #include "engine/backend/cpu/product.h"
 
 /* Rows are multiplied in groups of this many, of which registers hold all sums. */
@@ -25,11 +26,29 @@ struct hrf_byte_product {
     int64_t depth, columns;
     const float *factors; /* [depth]; NULL: none */
     const float *scales;  /* [columns], of the weights; as bias and sums up to a multiple of 16 */
+    struct hrf_epilogue epilogue; /* bias (not NULL) and activation; `accumulate` is not used */
+    /* With AVX-512 VNNI, else NULL: */
     const int8_t *packed; /* panels as those of product.h, in steps of four numbers of the depth,
                              which is filled up with zeros: [steps][panel's columns][4] */
     const int32_t *sums;  /* [columns]: 128 times the sum of each column's weights */
-    struct hrf_epilogue epilogue; /* bias (not NULL) and activation; `accumulate` is not used */
 };
+
+/* ---- products of integer_product.h ---- */
+
+/* For each instruction set NAME:
+ * hrf_byte_round_NAME(): a row as integers; returns its scale.
+ * hrf_byte_finish_NAME(): what becomes of sums before the activation. `residual` (may be NULL, or
+ * y): of the first row and column, as y. */
+#define HRF_BYTE_DECLARE(name)                                                                     \
+    float hrf_byte_round_##name(const struct hrf_byte_product *product, const float *x,            \
+                                int16_t *q);                                                       \
+    void hrf_byte_finish_##name(const struct hrf_byte_product *product,                            \
+                                const struct hrf_integer_rows *rows, int64_t column, int64_t n,    \
+                                const int32_t *sums, const float *residual, float *y);
+HRF_BYTE_DECLARE(plain)
+HRF_BYTE_DECLARE(avx2)
+
+/* ---- AVX-512 VNNI ---- */
 
 static inline int64_t hrf_byte_steps(int64_t depth)
 {

@@ -1,5 +1,5 @@
-/* token_product.c - the product of byte_product.h as a kernel: its constants, its share for each
- * thread, and the same arithmetic in plain loops where there is no VNNI. */
+/* token_product.c - the product of byte_product.h as a kernel: its constants and its share for each
+ * thread, by AVX-512 VNNI, or as a product of integers (integer_product.h). */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/part_queues.h"
 #include "engine/backend/cpu/transformer/byte_product.h"
@@ -25,67 +25,64 @@ struct token_kernel {
     struct hrf_attributes attributes;
     int64_t n_rows, block, n_blocks, n_slices; /* rows x columns are cut into blocks x slices */
     bool has_residual;
-    bool is_fast;                   /* by AVX-512 VNNI */
-    float *factors, *scales, *bias; /* owned; what `product` names */
-    int8_t *weights;                /* packed, or of the plain loops [columns][depth] */
-    int32_t *sums;
+    struct hrf_integer_product integers; /* without VNNI */
+    float *factors, *scales, *bias;      /* owned; what `product` names */
+    int8_t *weights;                     /* packed for either */
+    int32_t *sums;                       /* with VNNI */
 };
 
-/* ---- plain loops ---- */
+/* ---- products of integers ---- */
 
-static float round_row(const struct hrf_byte_product *p, const float *x, int8_t *q)
+struct context {
+    const struct token_kernel *kernel;
+    const struct hrf_kernel_call *call;
+};
+
+static void load_rows(const void *context, const struct hrf_integer_rows *rows)
 {
-    float most = 0;
-    for (int64_t k = 0; k < p->depth; k++) {
-        const float v = fabsf(p->factors != NULL ? x[k] * p->factors[k] : x[k]);
-        most = v > most || isnan(v) ? v : most;
-        if (isnan(most))
-            break;
-    }
-    const bool is_zero = most < 0x1p-100f, is_broken = !(most < INFINITY);
-    const float inverse = is_zero || is_broken ? 0.0f : 127.0f / most;
-    for (int64_t k = 0; k < p->depth && !is_broken; k++) {
-        const float v = p->factors != NULL ? x[k] * p->factors[k] : x[k];
-        q[k] = (int8_t)rintf(v * inverse);
-    }
-    return is_broken ? NAN : is_zero ? 0.0f : most / 127.0f;
+    const struct context *c = context;
+    const struct hrf_byte_product *p = &c->kernel->product;
+    const float *x = (const float *)c->call->inputs[HRF_CONV_X] + rows->first * p->depth;
+    for (int64_t r = 0; r < rows->n; r++)
+        rows->scales[r] = HRF_INTEGER_LOOPS(hrf_byte_round)(p, x + r * p->depth,
+                                                            rows->numbers + r * rows->stride);
 }
 
-static void multiply_row(const struct token_kernel *k, const int8_t *q, float scale,
-                         const float *residual, float *y)
+static void finish_sums(const void *context, const struct hrf_integer_rows *rows, int64_t column,
+                        int64_t n, const int32_t *sums)
 {
-    const struct hrf_byte_product *p = &k->product;
-    for (int64_t c = 0; c < p->columns; c++) {
-        const int8_t *w = k->weights + c * p->depth;
-        int32_t sum = 0;
-        for (int64_t i = 0; i < p->depth; i++)
-            sum += q[i] * w[i];
-        float t = (float)sum * p->scales[c];
-        t = t * scale;
-        t = t + k->bias[c];
-        y[c] = residual != NULL ? t + residual[c] : t;
-    }
-    hrf_cpu_activate(&k->attributes, y, p->columns);
+    const struct context *c = context;
+    const struct token_kernel *k = c->kernel;
+    const float *residual = k->has_residual ? c->call->inputs[HRF_CONV_RESIDUAL] : NULL;
+    const int64_t at = rows->first * k->product.columns + column;
+    HRF_INTEGER_LOOPS(hrf_byte_finish)
+    (&k->product, rows, column, n, sums, residual != NULL ? residual + at : NULL,
+     (float *)c->call->output + at);
 }
 
-static enum hrf_status run_plainly(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                                   struct hrf_error *err)
+static void activate_rows(const void *context, const struct hrf_integer_rows *rows, int64_t column,
+                          int64_t end)
+{
+    const struct context *c = context;
+    const struct token_kernel *k = c->kernel;
+    float *y = (float *)c->call->output + rows->first * k->product.columns;
+    for (int64_t r = 0; r < rows->n; r++, y += k->product.columns)
+        hrf_cpu_activate(&k->attributes, y + column, end - column);
+}
+
+static enum hrf_status run_integers(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                    struct hrf_error *err)
 {
     (void)err;
-    const struct token_kernel *k = (const struct token_kernel *)base;
-    const float *x = call->inputs[HRF_CONV_X];
-    const float *residual = k->has_residual ? call->inputs[HRF_CONV_RESIDUAL] : NULL;
-    const int64_t depth = k->product.depth, columns = k->product.columns;
-    float *y = call->output;
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < k->n_rows; r++) {
-        int8_t *q = (int8_t *)call->workspace + omp_get_thread_num() * depth;
-        memset(q, 0, (size_t)depth);
-        const float scale = round_row(&k->product, x + r * depth, q);
-        multiply_row(k, q, scale, residual != NULL ? residual + r * columns : NULL,
-                     y + r * columns);
-    }
+    const struct context context = { (const struct token_kernel *)base, call };
+    hrf_integer_product_run(&context.kernel->integers, &context, call->workspace);
     return HRF_OK;
+}
+
+static void pack_integers(struct token_kernel *k, const int8_t *w)
+{
+    for (int64_t c = 0; c < k->product.columns; c++)
+        hrf_integer_pack_column(&k->integers, 0, c, w + c * k->product.depth, k->weights);
 }
 
 /* ---- VNNI ---- */
@@ -165,7 +162,7 @@ static void choose_blocks(struct token_kernel *k)
                               (sizeof(struct hrf_part_queue) + (size_t)scratch_bytes(k));
 }
 
-static void pack(struct token_kernel *k, const int8_t *w)
+static void pack_for_vnni(struct token_kernel *k, const int8_t *w)
 {
     const int64_t depth = k->product.depth, columns = k->product.columns;
     const int64_t n_panels = hrf_product_count_panels(columns);
@@ -208,15 +205,13 @@ static enum hrf_status copy_row(const struct hrf_node *node, const float *from, 
     return HRF_OK;
 }
 
+/* And room for n_bytes of packed weights. */
 static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_graph *graph,
-                                      const struct hrf_node *node, struct hrf_error *err)
+                                      const struct hrf_node *node, size_t n_bytes,
+                                      struct hrf_error *err)
 {
     struct hrf_byte_product *p = &k->product;
-    const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
-    const bool packs = k->is_fast;
     const int64_t registers = hrf_ceil_div(p->columns, 16);
-    const size_t n_bytes = packs ? (size_t)(registers * 16 * hrf_byte_steps(p->depth) * 4)
-                                 : (size_t)(p->columns * p->depth);
     const float *scales = hrf_cpu_constant(graph, node, HRF_CONV_SCALES);
     const float *bias = hrf_cpu_constant(graph, node, HRF_CONV_BIAS);
     const float *factors = hrf_cpu_constant(graph, node, HRF_CONV_FACTORS);
@@ -225,19 +220,12 @@ static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_g
     if (factors != NULL)
         HRF_TRY(copy_row(node, factors, p->depth, p->depth, &k->factors, err));
     k->weights = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
-    k->sums = hrf_calloc((size_t)registers * 16, sizeof *k->sums);
     HRF_CHECK_MEMORY(k->weights != NULL, err, "weights of node '%s': %zu bytes", node->name,
                      n_bytes);
+    memset(k->weights, 0, n_bytes);
     k->base.weight_bytes = n_bytes + (size_t)p->columns * 3 * sizeof(float);
-    memcpy(k->weights, w->data, packs ? 0 : n_bytes);
-#ifdef HRF_BUILD_AVX512
-    if (packs)
-        pack(k, w->data);
-#endif
     p->factors = k->factors;
     p->scales = k->scales;
-    p->packed = k->weights;
-    p->sums = k->sums;
     p->epilogue = hrf_cpu_epilogue(&node->attributes, HRF_F32, k->bias, false);
     return HRF_OK;
 }
@@ -246,6 +234,43 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 {
     return hrf_product_rounds_rows(graph, node) ? NULL : "it rounds no rows to 8 bits";
 }
+
+static enum hrf_status prepare_integers(struct token_kernel *k, const struct hrf_graph *graph,
+                                        const struct hrf_node *node, const int8_t *w,
+                                        struct hrf_error *err)
+{
+    k->integers = (struct hrf_integer_product){ .n_rows = k->n_rows,
+                                                .depth = k->product.depth,
+                                                .n_groups = 1,
+                                                .n_columns = k->product.columns,
+                                                .load = load_rows,
+                                                .finish = finish_sums,
+                                                .end = activate_rows };
+    HRF_TRY(take_constants(k, graph, node, hrf_integer_packed_bytes(&k->integers), err));
+    pack_integers(k, w);
+    k->integers.packed = k->weights;
+    k->base.run = run_integers;
+    k->base.workspace_bytes = hrf_integer_product_plan(&k->integers, k->backend->n_threads);
+    return HRF_OK;
+}
+
+#ifdef HRF_BUILD_AVX512
+static enum hrf_status prepare_vnni(struct token_kernel *k, const struct hrf_graph *graph,
+                                    const struct hrf_node *node, const int8_t *w,
+                                    struct hrf_error *err)
+{
+    const int64_t registers = hrf_ceil_div(k->product.columns, 16);
+    HRF_TRY(take_constants(k, graph, node,
+                           (size_t)(registers * 16 * hrf_byte_steps(k->product.depth) * 4), err));
+    k->sums = hrf_calloc((size_t)registers * 16, sizeof *k->sums);
+    pack_for_vnni(k, w);
+    k->product.packed = k->weights;
+    k->product.sums = k->sums;
+    k->base.run = run;
+    choose_blocks(k);
+    return HRF_OK;
+}
+#endif
 
 static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
                                const struct hrf_graph *graph, const struct hrf_node *node,
@@ -261,18 +286,14 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     k->product.columns = hrf_shape_innermost(y);
     k->n_rows = hrf_shape_count(y) / k->product.columns;
     k->has_residual = node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0;
-    k->base.run = run_plainly;
-    k->base.workspace_bytes = (size_t)(backend->n_threads * k->product.depth);
-    k->is_fast = row->isa == HRF_ISA_AVX512_VNNI;
-    HRF_TRY(take_constants(k, graph, node, err));
+    const int8_t *w = graph->values[node->inputs[HRF_CONV_WEIGHTS]].data;
 #ifdef HRF_BUILD_AVX512
-    if (k->is_fast) {
-        k->base.run = run;
-        choose_blocks(k);
-    }
+    if (row->isa == HRF_ISA_AVX512_VNNI)
+        HRF_TRY(prepare_vnni(k, graph, node, w, err));
 #endif
-    *out = owned;
-    owned = NULL;
+    if (row->isa == HRF_ISA_ANY)
+        HRF_TRY(prepare_integers(k, graph, node, w, err));
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 
@@ -286,4 +307,5 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
 const struct hrf_kernel_row hrf_cpu_token_product_avx512 = TOKEN_ROW("int8 tokens:avx512_vnni",
                                                                      HRF_ISA_AVX512_VNNI);
 #endif
-const struct hrf_kernel_row hrf_cpu_token_product = TOKEN_ROW("int8 tokens", HRF_ISA_ANY);
+const struct hrf_kernel_row hrf_cpu_token_product = TOKEN_ROW("int8 tokens" HRF_INTEGER_LOOPS_NAME,
+                                                              HRF_ISA_ANY);
