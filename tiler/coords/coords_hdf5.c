@@ -14,8 +14,8 @@ struct open_file {
     int64_t n, n_columns;
 };
 
-/* A scalar attribute, or the first of a list, of `coords` or of the file; NaN: none, or no number
- * ("None" as text is TRIDENT's word for what is not known). */
+/* Returns a scalar attribute, or the first number of a list, of `coords` or of the file. NaN: there
+ * is none, or it is no number (TRIDENT writes the text "None" for what is not known). */
 static double number_of(const struct open_file *f, const char *key)
 {
     double value = (double)NAN;
@@ -68,7 +68,8 @@ static enum hrf_status check_size(const char *path, const struct hrf_slide_info 
         path, width, height, (long long)slide->width, (long long)slide->height);
 }
 
-/* Of CLAM and WSInfer: the patch's side is in px of one level. */
+/* Sets the form and the patches' side of a file by CLAM or WSInfer, which states the side in px of
+ * one level. */
 static enum hrf_status side_at_level(const char *path, const struct hrf_slide_info *slide,
                                      const struct open_file *f, struct hrf_coords *out,
                                      struct hrf_error *err)
@@ -89,7 +90,7 @@ static enum hrf_status side_at_level(const char *path, const struct hrf_slide_in
     return check_size(path, slide, size[0] * downsample, size[1] * downsample, 2 * downsample, err);
 }
 
-/* The form, the side of patches, and the factor from the file's places to level-0 px. */
+/* Finds the form, the side of patches, and the factor from the file's places to level-0 px. */
 static enum hrf_status find_form(const char *path, const struct hrf_slide_info *slide, double mpp_x,
                                  double mpp_y, const struct open_file *f, struct hrf_coords *out,
                                  double scale[2], struct hrf_error *err)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is not drawn, by the name of its class or kind. */
+/* How many objects of one class or kind are not drawn. */
 struct passed_over {
     char name[64];
     int64_t n;
@@ -96,8 +96,9 @@ static bool is_listed(const struct hrf_text_list *classes, const char *name)
     return false;
 }
 
-/* QuPath's name of an object's class, as it shows it: "Tumor: Positive" for a derived one, which
- * has `names` (earlier versions: `parentClass`); others have `name`. "" without a class. */
+/* Writes the name of an object's class as QuPath shows it: "Tumor: Positive" for a derived class,
+ * which has `names` (earlier versions: `parentClass`); other classes have `name`. An object without
+ * a class gets "". */
 static void class_name(const json_t *properties, char *out, size_t size)
 {
     const json_t *class = json_object_get(properties, "classification");
@@ -116,10 +117,10 @@ static void class_name(const json_t *properties, char *out, size_t size)
     }
 }
 
-/* QuPath's kind of an object; NULL: another program's. */
+/* Returns QuPath's kind of an object. NULL: another program wrote it. */
 static const char *kind_of(const json_t *feature)
 {
-    /* Version 0.2 said it in the id. */
+    /* QuPath 0.2 states the kind in the id. */
     static const char *const old[][2] = { { "PathAnnotationObject", "annotation" },
                                           { "PathDetectionObject", "detection" },
                                           { "PathCellObject", "cell" },
@@ -135,7 +136,7 @@ static const char *kind_of(const json_t *feature)
     return kind;
 }
 
-/* Whether a feature's outline is drawn. Other programs' features have neither kind nor class. */
+/* True if a feature's outline is drawn. Other programs' features have neither kind nor class. */
 static bool is_tissue(struct drawing *d, const json_t *feature)
 {
     const json_t *properties = json_object_get(feature, "properties");

@@ -65,7 +65,7 @@ enum hrf_status hrf_grid_make(int64_t width, int64_t height, double mpp_x, doubl
     return HRF_OK;
 }
 
-/* Whether n steps leave a strip of the extent uncovered that one more patch would cover. */
+/* True if n steps leave a strip of the extent uncovered that one more patch would cover. */
 static bool has_strip(int64_t extent, int64_t patch, double stride, int64_t n, enum hrf_edge edge)
 {
     if (extent < patch)
@@ -168,7 +168,7 @@ double hrf_mask_fraction(const struct hrf_mask_sums *sums, double x0, double x1,
            (double)((right - left) * (bottom - top));
 }
 
-/* Of a patch's area, what lies on the slide: 1 unless it is padded. */
+/* Returns the fraction of a patch's area that lies on the slide: below 1 only if it is padded. */
 static double part_on_slide(const struct hrf_grid *grid, int64_t x, int64_t y)
 {
     const double w = fmin((double)(grid->width - x), (double)grid->patch_width);
@@ -185,7 +185,7 @@ double hrf_grid_tissue(const struct hrf_grid *grid, const struct hrf_mask_sums *
                              (double)y / h, (double)(y + grid->patch_height) / h);
 }
 
-/* The pixels of n on a side that a stretch touches. */
+/* Gets the mask's pixels [*low, *high), of n on a side, that the patch at `at` touches. */
 static void touched_range(int64_t at, int64_t extent, int64_t side, int64_t n, int64_t *low,
                           int64_t *high)
 {

@@ -39,8 +39,8 @@ static double centre(const struct hrf_raster_axis *axis, int64_t pixel)
     return ((double)pixel + axis->phase) * axis->step;
 }
 
-/* The first pixel of a line of n, counted from `first`, whose centre is at or beyond `at`; n: none.
- * Exact, so that both ends of an edge agree on the rows between them. */
+/* Returns the first pixel of a line of n, counted from `first`, whose centre is at or beyond `at`;
+ * n if there is none. Exact, so that both ends of an edge agree on the rows between them. */
 static int32_t first_pixel(const struct hrf_raster_axis *axis, double at, int64_t first, int64_t n)
 {
     const double guess = ceil(at / axis->step - axis->phase) - (double)first;
@@ -165,7 +165,7 @@ static void advance(struct painter *p, int32_t row)
     }
 }
 
-/* The first pixel at or after `column` that has no paint yet. */
+/* Returns the first pixel at or after `column` that has no paint yet. */
 static int32_t find_free(int32_t *free_from, int32_t column)
 {
     int32_t found = column;

@@ -97,7 +97,8 @@ static enum hrf_status detect(struct look *look, bool relaxed, double min_tissue
     return count_kept(look, min_tissue, n, err);
 }
 
-/* As hrf_tile_slide(): too little tissue is looked for again, with a relaxed threshold. */
+/* If there is too little tissue, looks for it again with a relaxed threshold, as hrf_tile_slide()
+ * does. */
 static enum hrf_status count_tissue(struct look *look, int64_t *n, struct hrf_error *err)
 {
     int64_t relaxed;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Patches of other programs need not be of just this size: they round, or know the resolution a
- * little otherwise. */
+/* The size of another program's patches may differ from the plan's by this fraction: programs round
+ * it, or take the resolution to be a little different. */
 static const double size_slack = 0.01;
 
 static int by_place(const void *a, const void *b)
@@ -72,7 +72,7 @@ static void choose_grid(struct hrf_tile_plan *plan)
     plan->grid_rows = (int32_t)((double)plan->height / plan->stride_y0) + 1;
 }
 
-/* In the order of plans, each once. */
+/* Sorts the patches into the order of plans. A patch that the file has twice is kept once. */
 static void sort_patches(struct hrf_tile_plan *plan, const char *path)
 {
     int64_t kept = 0;

@@ -40,7 +40,8 @@ static int64_t choose_k(const struct hrf_slide_info *info, double reduction, dou
     return k > 1 ? (int64_t)k : 1;
 }
 
-/* Of a slide's side in level-0 px: the overview's, so that k times as many are on the slide. */
+/* Returns the overview's px along a side of `pixels` level-0 px, chosen so that k times as many px
+ * of the network lie on the slide. */
 static int64_t side_of(int64_t pixels, double reduction, int64_t k)
 {
     int64_t n = llround((double)pixels / (reduction * (double)k));

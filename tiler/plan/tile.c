@@ -213,7 +213,7 @@ static struct hrf_tissue_image overview_image(const struct tiling *t)
     };
 }
 
-/* Where the network is sure enough. */
+/* Makes the mask: tissue is where the network's probability reaches the threshold. */
 static void apply_threshold(struct tiling *t, bool relaxed, struct hrf_tissue_result *out)
 {
     const int64_t n = t->overview.width * t->overview.height;
@@ -377,7 +377,7 @@ static enum hrf_status choose_outlined(struct tiling *t, const char *path, struc
     return HRF_OK;
 }
 
-/* Patches, or tissue, that another program chose (tiler.coords). */
+/* Takes the patches, or the tissue, that another program chose (tiler.coords). */
 static enum hrf_status take_patches(struct tiling *t, const char *slide_path, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = NULL;
@@ -391,7 +391,7 @@ static enum hrf_status take_patches(struct tiling *t, const char *slide_path, st
     return HRF_OK;
 }
 
-/* What is doubtful about the resolution. */
+/* Warns if the resolution is a guess or is doubtful. */
 static void warn_of_resolution(const struct tiling *t)
 {
     const struct hrf_tile_plan *plan = t->plan;

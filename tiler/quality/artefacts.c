@@ -9,7 +9,7 @@
 static const double fold_density = 1.7, fold_area = 5000, bubble_area = 40000, line_gap = 24;
 enum { LINE_DARK = 35, LINE_GRAY = 30, BLACK = 45, LIGHT_DEFAULT = 245, MIN_GLASS = 100 };
 
-/* The value below which half of the histogram lies. */
+/* Returns the smallest value with at least half of the histogram at or below it. */
 static int median_of(const int64_t histogram[256])
 {
     int64_t all = 0, sum = 0;
@@ -23,7 +23,7 @@ static int median_of(const int64_t histogram[256])
     return LIGHT_DEFAULT;
 }
 
-/* Medians of the channels over pixels in tissue, or outside it. */
+/* Computes the channels' medians over the pixels in tissue, or over those outside it. */
 static int64_t medians(const struct hrf_tissue_image *image, const unsigned char *tissue,
                        bool inside, int out[3])
 {
@@ -77,7 +77,7 @@ enum hrf_status hrf_fold_find(const struct hrf_tissue_image *image, const unsign
     return drop_small(image, fold_area, mask, err);
 }
 
-/* Gray, darker than glass, lighter than dirt. */
+/* Marks what the line around a bubble looks like: gray, darker than glass and lighter than dirt. */
 static void find_lines(const struct hrf_tissue_image *image, unsigned char *mask)
 {
     int glass[3];

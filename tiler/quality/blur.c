@@ -27,7 +27,7 @@ static float at(const struct lines *l, int64_t i, int64_t j)
     return l->plane[mirrored(i, l->n) * l->step + mirrored(j, l->n_lines) * l->pitch];
 }
 
-/* The mean of WINDOW pixels along the line. */
+/* Writes the means of WINDOW pixels along line j. */
 static void blur_line(const struct lines *l, int64_t j, float *out)
 {
     double sum = 0;
@@ -39,7 +39,7 @@ static void blur_line(const struct lines *l, int64_t j, float *out)
     }
 }
 
-/* |Sobel| along the line at (i, j). */
+/* Returns the absolute value of Sobel's derivative along the line at (i, j). */
 static double edge(const struct lines *l, int64_t i, int64_t j)
 {
     double sum = 0;

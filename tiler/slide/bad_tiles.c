@@ -65,7 +65,7 @@ static TIFF *open_level(const struct hrf_slide *slide, int32_t level)
     return NULL;
 }
 
-/* Reads with a handle of its own; *reason: what OpenSlide says, "" where it can. */
+/* Reads with a handle of its own. *reason gets what OpenSlide says, "" if it can read. */
 static void try_read(const struct hrf_slide *slide, openslide_t **handle, int32_t level, int64_t x0,
                      int64_t y0, int64_t width, int64_t height, uint32_t *argb, char reason[256])
 {

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 32 reads a file: 10,000 slides on a network file system of 1 ms a read take 20 s by 16 threads,
- * and a change of a tenth of the file, wherever it is, meets three blocks. Up to WHOLE_BYTES all is
- * read. */
+/* A file takes 32 reads: 10,000 slides on a network file system of 1 ms a read take 20 s with 16
+ * threads. A change of a tenth of the file meets three blocks, wherever it is. A file of up to
+ * WHOLE_BYTES is read completely. */
 enum { N_BLOCKS = 32, BLOCK_BYTES = 8 << 10, WHOLE_BYTES = 1 << 20 };
 
 /* ---- one file ---- */
@@ -92,7 +92,7 @@ static enum hrf_status add_part(const struct parts *parts, const char *folder, c
     return hash_file(parts->hash, path, parts->depth, err);
 }
 
-/* MIRAX: everything in the folder of the same name. */
+/* Adds the parts of a MIRAX slide: all files in the folder of the same name. */
 static enum hrf_status add_mirax(const struct parts *parts, const char *path, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *folder = hrf_strdup(path);
@@ -108,7 +108,8 @@ static enum hrf_status add_mirax(const struct parts *parts, const char *path, st
     return status;
 }
 
-/* VMS and VMU: an INI file, some of whose values are names of files beside it. */
+/* Adds the parts of a VMS or VMU slide, which is an INI file: some of its values are names of files
+ * beside it. */
 static enum hrf_status add_hamamatsu(const struct parts *parts, const char *path,
                                      struct hrf_error *err)
 {
@@ -176,7 +177,8 @@ static bool read_series(const char *path, char uid[DICOM_UID + 1])
     return true;
 }
 
-/* DICOM: every file of the series in the folder; every DICOM file where none can be told. */
+/* Adds the parts of a DICOM slide: the files of its series in the folder, or all DICOM files there
+ * if it does not tell its series. */
 static enum hrf_status add_dicom(const struct parts *parts, const char *path, struct hrf_error *err)
 {
     char series[DICOM_UID + 1], other[DICOM_UID + 1];
@@ -195,7 +197,8 @@ static enum hrf_status add_dicom(const struct parts *parts, const char *path, st
     return status;
 }
 
-/* A format of several files; any other slide is one file, if it is no DICOM. */
+/* The formats whose slides have several files, apart from DICOM, which read_series() recognises by
+ * content. */
 static const struct {
     const char *extension;
     enum hrf_status (*add)(const struct parts *parts, const char *path, struct hrf_error *err);

@@ -28,8 +28,8 @@ static bool read_number(const struct chain *chain, uint64_t offset, int n_bytes,
     return true;
 }
 
-/* Follows the directories from one to the next. False: the file is no TIFF. *lost: where one should
- * be that is not there; 0: all are. */
+/* Follows the directories from one to the next. False: the file is no TIFF. *lost gets the offset
+ * of a directory that cannot be read, because the file ends before it; 0 if there is none. */
 static bool follow(struct chain *chain, uint64_t *lost)
 {
     uint64_t order = 0, version = 0, offset = 0, n = 0;

@@ -116,7 +116,7 @@ static void put_pixels(const opj_image_t *image, const struct hrf_jp2k_form *for
         }
 }
 
-/* Everything between making and freeing. */
+/* Decodes with a codec and a stream that the caller made and frees. */
 static bool decode(opj_codec_t *codec, opj_stream_t *stream, const struct hrf_jp2k_form *form,
                    unsigned char *rgb, opj_image_t **image, char reason[256])
 {

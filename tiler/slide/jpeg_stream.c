@@ -32,10 +32,11 @@ static void put(struct stream *s, const unsigned char *from, size_t n)
     s->out += n;
 }
 
-/* One segment: its marker, and behind it `n` bytes from its length on. False: there is none. */
+/* Steps over the next marker; its segment follows, of n bytes with the two of its length. False:
+ * there is none. */
 static bool next_segment(struct stream *s, unsigned char *marker, size_t *n)
 {
-    while (s->end - s->at >= 2 && s->at[0] == 0xff && s->at[1] == 0xff) /* filled up */
+    while (s->end - s->at >= 2 && s->at[0] == 0xff && s->at[1] == 0xff) /* fill bytes */
         s->at++;
     if (s->end - s->at < 2 || s->at[0] != 0xff)
         return false;
@@ -50,7 +51,7 @@ static bool next_segment(struct stream *s, unsigned char *marker, size_t *n)
     return *n >= 2 && *n <= (size_t)(s->end - s->at);
 }
 
-/* Baseline, of three channels of 8 bits. */
+/* True if the frame has three channels of 8 bits and the size of the tiles. */
 static bool is_plain_frame(const struct hrf_jpeg_form *form, const unsigned char *body, size_t n)
 {
     if (n != 17 || body[2] != 8 || body[7] != 3)
@@ -78,7 +79,8 @@ static bool number_channels(struct stream *s, size_t n, unsigned char marker)
     return true;
 }
 
-/* Copies what a decoder needs of the segments up to the end marker or the scan, which it tells. */
+/* Copies the segments that a decoder needs, up to the end marker or the scan's header; *last gets
+ * which of the two it was. */
 static bool copy_segments(const struct hrf_jpeg_form *form, struct stream *s, bool *has_frame,
                           unsigned char *last)
 {
@@ -112,7 +114,7 @@ static bool copy_segments(const struct hrf_jpeg_form *form, struct stream *s, bo
     return false;
 }
 
-/* The scan's bytes, its end marker included; what lies behind it is left. */
+/* Copies the scan's bytes and its end marker; what lies behind it is left out. */
 static bool copy_scan(struct stream *s)
 {
     const unsigned char *begin = s->at;
@@ -131,7 +133,7 @@ static bool copy_scan(struct stream *s)
     return false;
 }
 
-/* The tables of the TIFF behind a begin marker; without them the marker alone. */
+/* Writes a begin marker and the tables of the TIFF, if it has any. */
 static bool copy_tables(const struct hrf_jpeg_form *form, struct stream *s)
 {
     static const unsigned char begin[] = { 0xff, BEGIN };

@@ -29,7 +29,8 @@ static void say_nothing(j_common_ptr jpeg)
     (void)jpeg;
 }
 
-/* Everything between creating and destroying, which an error of libjpeg leaves. */
+/* Decodes with an object that the caller created and destroys; an error of libjpeg leaves this
+ * function by longjmp. */
 static bool decode(struct jpeg_decompress_struct *jpeg, const struct hrf_jpeg_form *form,
                    const void *data, size_t n_bytes, int32_t reduction, unsigned char *rgb)
 {

@@ -42,7 +42,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
 
-/* The tiles that the region meets. */
+/* Returns the tiles that the region meets. */
 static struct hrf_tile_range tiles_of(const struct hrf_slide *slide,
                                       const struct hrf_level_region *region)
 {
@@ -74,7 +74,8 @@ static struct span span_of(int64_t tile, int64_t tile_size_px, int64_t origin, i
     return span;
 }
 
-/* *reason: why it does not decode, "" where it does. */
+/* Decodes a tile by the library that reads the slide. *reason gets why it does not decode, "" if it
+ * does. */
 static enum hrf_status decode_tile(struct hrf_slide *slide, int32_t level, int64_t column,
                                    int64_t row, uint32_t *argb, unsigned char *rgb,
                                    char reason[256], struct hrf_error *err)
@@ -92,7 +93,7 @@ static enum hrf_status decode_tile(struct hrf_slide *slide, int32_t level, int64
     return HRF_OK;
 }
 
-/* One tile. What does not decode fails the slide, or is listed and white. */
+/* Reads one tile. A tile that does not decode fails the slide, or is listed and white. */
 static enum hrf_status read_tile(struct hrf_slide *slide, int32_t level, int64_t column,
                                  int64_t row, uint32_t *argb, unsigned char *rgb,
                                  struct hrf_error *err)
@@ -118,8 +119,8 @@ static enum hrf_status read_tile(struct hrf_slide *slide, int32_t level, int64_t
     return slide->raster == NULL ? hrf_slide_reopen(slide, err) : HRF_OK;
 }
 
-/* The pixels of a tile by OpenSlide, reduced by averaging: of tiles that are not JPEG, and of those
- * that are damaged, where it decides what can be saved. */
+/* Loads a tile by OpenSlide and reduces it by averaging: a tile that is not JPEG, or a damaged one,
+ * of which OpenSlide decides what can be saved. */
 static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_tile_grid grid,
                                          int64_t column, int64_t row, unsigned char *rgb,
                                          struct hrf_error *err)
@@ -145,7 +146,8 @@ static enum hrf_status load_by_openslide(struct hrf_slide *slide, struct hrf_til
     return HRF_OK;
 }
 
-/* A tile that was read ahead, from where it was read to. */
+/* Decodes a tile from the memory that it was read ahead into. False: it was not read ahead, or it
+ * is damaged. */
 static bool decode_ahead(struct hrf_slide *slide, struct hrf_tile_grid grid, int64_t tile,
                          unsigned char *rgb)
 {
@@ -270,7 +272,7 @@ enum hrf_status hrf_level_read(struct hrf_slide *slide, const struct hrf_level_r
     return HRF_OK;
 }
 
-/* A region on its way to whom it is for. */
+/* A region whose rows are passed to `take`. */
 struct visit {
     struct hrf_slide *slide;
     const struct hrf_level_region *region;
@@ -291,7 +293,7 @@ static void take_white(const struct visit *visit, int64_t begin, int64_t end)
         visit->take(visit->context, v, hrf_min(AT_ONCE, end - v), visit->lines, stride);
 }
 
-/* Rows of the region that lie in one tile as a whole: they are taken from the tile's memory. */
+/* Passes rows of the region that lie in one tile completely, from the tile's memory. */
 static void take_tile_rows(const struct visit *visit, const struct part *part)
 {
     const int64_t width = visit->region->width;
@@ -304,7 +306,7 @@ static void take_tile_rows(const struct visit *visit, const struct part *part)
     }
 }
 
-/* Rows of the region that n tiles have parts of. */
+/* Joins rows of the region from the parts of n tiles, and passes them. */
 static void take_joined_rows(const struct visit *visit, int64_t n, struct span y)
 {
     const int64_t stride = visit->region->width * 3;
@@ -411,7 +413,8 @@ enum hrf_status hrf_level_parts(const struct hrf_slide *slide,
     return HRF_OK;
 }
 
-/* A tile that was read ahead, from where it was read to; 0: it was not, or does not pass. */
+/* Makes a stream of a tile that was read ahead and returns its length. 0: it was not read ahead, or
+ * it cannot become a stream. */
 static size_t stream_ahead(struct hrf_slide *slide, int32_t level, int64_t tile, unsigned char *out)
 {
     const struct hrf_level_table *table = &slide->table.level[level];

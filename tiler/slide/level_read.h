@@ -42,8 +42,9 @@ HRF_CHECKED enum hrf_status hrf_level_visit(struct hrf_slide *slide,
                                             const struct hrf_level_region *region,
                                             hrf_take_rows *take, void *context, int64_t *decode_ns,
                                             bool *met_white, struct hrf_error *err);
-/* Announces that a region of that place and size will be read, and that it has been read: its tiles
- * are kept until the last announced region on them is done. */
+/* hrf_level_expect() announces that a region of that place and size will be read, hrf_level_done()
+ * that it has been read: the region's tiles are kept until the last announced region on them is
+ * done. */
 HRF_CHECKED enum hrf_status hrf_level_expect(struct hrf_slide *slide,
                                              const struct hrf_level_region *region,
                                              struct hrf_error *err);

@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-/* The coarsest level that `step` is a multiple of; -1: none. */
+/* Returns the coarsest level whose downsample divides `step`, -1 if there is none; *skip gets the
+ * quotient. */
 static int32_t find_level(const struct hrf_slide_info *info, int32_t step, int64_t *skip)
 {
     for (int32_t i = info->n_levels - 1; i >= 0; i--) {
@@ -18,7 +19,7 @@ static int32_t find_level(const struct hrf_slide_info *info, int32_t step, int64
     return -1;
 }
 
-/* Rows [y, y + n) of the result. */
+/* Reads rows [y, y + n) of the result. */
 static enum hrf_status read_band(struct hrf_slide *slide, int32_t level, int64_t skip, int64_t y,
                                  int64_t n, int64_t width, unsigned char *out,
                                  struct hrf_error *err)

@@ -248,7 +248,7 @@ static struct region resampled_region(struct hrf_patch_reader *reader, int64_t x
     return region;
 }
 
-/* A region on its way to the resampler. */
+/* A region whose rows are passed to the resampler. */
 struct resampling {
     struct hrf_resampler *resampler;
     int64_t first, width; /* row and px of the region */
@@ -328,7 +328,7 @@ enum hrf_status hrf_patch_reader_read(struct hrf_patch_reader *reader, int64_t x
                                       err);
 }
 
-/* What of the level's pixels those rows of a patch need, and perhaps a pixel or two more. */
+/* Returns the region of the level that those rows of a patch need, or one a little larger. */
 static struct hrf_level_region needed(const struct hrf_patch_reader *reader, int64_t x0, int64_t y0,
                                       struct rows rows)
 {

@@ -16,7 +16,7 @@ struct picture {
     bool is_png;
     pthread_mutex_t lock;
     unsigned char *rgb; /* NULL: not decoded yet */
-    char failure[256];  /* it cannot be */
+    char failure[256];  /* why it cannot be decoded */
 };
 
 static void close_picture(struct hrf_raster *raster)
@@ -41,7 +41,7 @@ static bool read_file(const struct picture *p, struct hrf_picture_header *header
     return is_read;
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static enum hrf_status decode(struct picture *p)
 {
     struct hrf_picture_header header;

@@ -48,7 +48,7 @@ static void close_tiff_raster(struct hrf_raster *raster)
     hrf_free(r);
 }
 
-/* A handle at the directory of the level, if there is one, else any, else a new one. */
+/* Takes a handle at the directory of the level, if there is one, else any, else a new one. */
 static struct handle *take_handle(struct tiff_raster *r, int32_t level)
 {
     pthread_mutex_lock(&r->lock);
@@ -95,7 +95,7 @@ static void put_row(const uint32_t *rgba, int64_t n, unsigned char *rgb)
     }
 }
 
-/* A tile or strip of JPEG 2000 as it stands in the file. */
+/* Decodes a JPEG 2000 tile or strip from its bytes in the file. */
 static bool read_jp2k(TIFF *tiff, const struct tiff_raster *r, int32_t level, uint32_t piece,
                       int64_t height, unsigned char *rgb, char reason[256])
 {
@@ -221,7 +221,7 @@ static int64_t group_rows(int64_t width, int64_t height, int64_t strip_rows)
     return rows < height ? rows : height;
 }
 
-/* Whether libtiff can convert the pixels, or they are JPEG 2000. */
+/* Fails unless libtiff can convert the pixels or they are JPEG 2000. */
 static enum hrf_status check_pixels(TIFF *tiff, struct tiff_raster *r, int32_t level,
                                     uint16_t compression, struct hrf_error *err)
 {
@@ -248,7 +248,7 @@ static enum hrf_status check_pixels(TIFF *tiff, struct tiff_raster *r, int32_t l
     return HRF_OK;
 }
 
-/* The directory that the handle is at, as the next level. */
+/* Adds the directory that the handle is at as the next level. */
 static enum hrf_status add_level(TIFF *tiff, struct tiff_raster *r, struct hrf_error *err)
 {
     const int32_t i = r->base.n_levels;
@@ -285,7 +285,7 @@ static enum hrf_status add_level(TIFF *tiff, struct tiff_raster *r, struct hrf_e
     return HRF_OK;
 }
 
-/* Whether the directory shows the first level's picture, smaller than the last level. */
+/* True if the directory shows the first level's picture, smaller than the last level. */
 static bool is_smaller_level(TIFF *tiff, const struct tiff_raster *r)
 {
     uint32_t width = 0, height = 0;
@@ -308,7 +308,7 @@ static void add_page(TIFF *tiff, struct tiff_raster *r)
         return;
 }
 
-/* SubIFDs of the first directory if it has any, else the pages after it. */
+/* Adds the SubIFDs of the first directory if it has any, else the pages after it. */
 static void add_smaller_levels(TIFF *tiff, struct tiff_raster *r)
 {
     uint16_t n = 0;

@@ -47,7 +47,7 @@ static bool from_file(const struct hrf_slide *slide, double *x, double *y)
            property_number(slide, OPENSLIDE_PROPERTY_NAME_MPP_Y, y);
 }
 
-/* Where a resolution of so many pixels an inch or centimetre is from. */
+/* Returns the source that a resolution in pixels per inch or centimetre comes from. */
 static enum hrf_mpp_source source_of_tags(const struct hrf_slide *slide)
 {
     return strcmp(slide->info.vendor, "png") == 0    ? HRF_MPP_PNG
@@ -178,7 +178,7 @@ static bool from_objective(const struct hrf_slide *slide, double *x, double *y)
     return is_sane(*x);
 }
 
-/* No source has a resolution; what the tags say is quoted. */
+/* Refuses a slide for which no source has a resolution, and quotes what the tags say. */
 static enum hrf_status refuse_none(const struct hrf_slide *slide, struct hrf_error *err)
 {
     double x = 0, y = 0;

@@ -179,7 +179,8 @@ static enum hrf_status open_by_openslide(struct hrf_slide *slide, struct hrf_err
     return HRF_OK;
 }
 
-/* By OpenSlide if it can, except OME-TIFFs, of which it sees the largest level alone. */
+/* Opens the file by OpenSlide if that can read it, except OME-TIFFs, of which it sees the largest
+ * level alone; else by the readers of raster.h. */
 static enum hrf_status open_pixels(struct hrf_slide *slide, struct hrf_error *err)
 {
     struct hrf_error why = { .text = "" };
@@ -331,7 +332,7 @@ enum hrf_status hrf_slide_reopen(struct hrf_slide *slide, struct hrf_error *err)
                                    slide->shown);
 }
 
-/* With the lock, for reading or for writing. */
+/* Called with the lock, for reading or for writing. */
 static enum hrf_status try_read(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                                 int64_t width, int64_t height, uint32_t *argb, char reason[256])
 {
@@ -367,7 +368,7 @@ enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t level, int6
     return HRF_OK;
 }
 
-/* The same of an image that OpenSlide does not read: opaque, and white outside. */
+/* Reads a region of an image that OpenSlide does not read: opaque, and white outside. */
 static enum hrf_status read_raster_argb(struct hrf_slide *slide, int32_t level, int64_t x0,
                                         int64_t y0, int64_t width, int64_t height, uint32_t *argb,
                                         unsigned char *rgb, bool *met_white, struct hrf_error *err)

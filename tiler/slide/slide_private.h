@@ -35,11 +35,12 @@ struct hrf_slide {
     struct hrf_bad_list *bad; /* NULL: none yet */
 };
 
-/* A property by OpenSlide's name of it; NULL: the slide has none. */
+/* Returns a property by OpenSlide's name of it, NULL if the slide has none. */
 const char *hrf_slide_property(const struct hrf_slide *slide, const char *name);
 
-/* *reason is what OpenSlide says of what does not decode, "" where it can read. HRF_E_NOMEM is the
- * only failure. After an error the handle is opened again, here or by the next read. */
+/* Reads a region once. *reason gets what OpenSlide says if a part does not decode, else "".
+ * HRF_E_NOMEM is the only failure. After an error the handle is opened again, here or by the next
+ * read. */
 HRF_CHECKED enum hrf_status hrf_slide_read_once(struct hrf_slide *slide, int32_t level, int64_t x0,
                                                 int64_t y0, int64_t width, int64_t height,
                                                 uint32_t *argb, unsigned char *rgb,
@@ -52,10 +53,10 @@ HRF_CHECKED enum hrf_status hrf_slide_read_around(struct hrf_slide *slide, int32
                                                   int64_t height, uint32_t *argb,
                                                   unsigned char *rgb, bool *met_white,
                                                   struct hrf_error *err);
-/* Of the region's tiles the first that does not decode, without its reason. */
+/* Finds the first of the region's tiles that does not decode; *out has no reason yet. */
 void hrf_bad_tile_find(struct hrf_slide *slide, int32_t level, int64_t x0, int64_t y0,
                        int64_t width, int64_t height, struct hrf_bad_tile *out);
-/* Each once. HRF_E_USER: there are too many. */
+/* Lists a bad tile unless it is listed. HRF_E_USER: there are too many. */
 HRF_CHECKED enum hrf_status
 hrf_bad_tile_add(struct hrf_slide *slide, const struct hrf_bad_tile *tile, struct hrf_error *err);
 bool hrf_bad_tile_is_listed(struct hrf_slide *slide, int32_t level, int64_t column, int64_t row);

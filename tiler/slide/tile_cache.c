@@ -178,7 +178,7 @@ static uint32_t *expected_on(struct hrf_tile_cache *cache, struct hrf_tile_grid 
     return &e->left[row * e->columns + column];
 }
 
-/* Nobody uses the tile any more. */
+/* Keeps a tile that nobody uses any more, or lets it go if it failed or no patch needs it. */
 static void settle(struct hrf_tile_cache *cache, struct hrf_tile *tile)
 {
     const uint32_t *left = expected_on(cache, tile->grid, tile->column, tile->row);

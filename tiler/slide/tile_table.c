@@ -33,7 +33,7 @@ void hrf_tile_table_release(struct hrf_tile_table *table)
     *table = (struct hrf_tile_table){ .fd = -1 };
 }
 
-/* Whether the directory is level `i` of the slide. Philips pads its levels to whole tiles. */
+/* True if the directory is level `i` of the slide. Philips pads its levels to whole tiles. */
 static bool is_level(TIFF *tiff, const struct hrf_slide_info *info, int32_t i)
 {
     uint32_t width = 0, height = 0, tile_width = 0, tile_height = 0;
@@ -88,8 +88,8 @@ static enum hrf_status take_form(TIFF *tiff, const char *name, struct hrf_level_
     return HRF_OK;
 }
 
-/* The places of the tiles. Aperio's scanner leaves tiles out that OpenSlide makes from the next
- * finer level, so such a level is left to it. */
+/* Gets the offsets and lengths of the tiles. Aperio's scanner leaves tiles out that OpenSlide makes
+ * from the next finer level, so OpenSlide reads such a level. */
 static enum hrf_status take_offsets(TIFF *tiff, const struct hrf_slide_info *info, const char *name,
                                     struct hrf_level_table *level, uint64_t **out_offsets,
                                     uint32_t **out_lengths, struct hrf_error *err)
@@ -117,7 +117,7 @@ static enum hrf_status take_offsets(TIFF *tiff, const struct hrf_slide_info *inf
     return HRF_OK;
 }
 
-/* Tiles of any form that the file is too short for. */
+/* Counts the tiles, of any form, whose bytes end beyond the end of the file. */
 static int64_t count_cut_off(TIFF *tiff, int64_t file_bytes)
 {
     int64_t n = 0;
@@ -229,7 +229,7 @@ static bool read_at(int fd, unsigned char *out, size_t n, uint64_t offset)
     return true;
 }
 
-/* The bytes of a tile, heap; NULL: they cannot be read. */
+/* Reads the bytes of a tile (heap). NULL: they cannot be read. */
 static unsigned char *read_tile(const struct hrf_tile_table *table, uint64_t offset, size_t length)
 {
     const uint64_t end = (uint64_t)table->file_bytes;

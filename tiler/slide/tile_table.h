@@ -38,9 +38,9 @@ struct hrf_tile_table {
     struct hrf_level_table level[HRF_TILE_TABLE_LEVELS];
 };
 
-/* What of the file is described by `info`. `fd` is borrowed and only read at positions; the caller
- * closes it after the table. HRF_E_NOMEM is the only failure: what the file does not say right is
- * left to OpenSlide. */
+/* Fills the table with those of the file's levels that `info` has. `fd` is borrowed and only read
+ * at positions; the caller closes it after the table. HRF_E_NOMEM is the only failure: OpenSlide
+ * reads the levels that the file does not describe correctly. */
 HRF_CHECKED enum hrf_status hrf_tile_table_load(const struct hrf_slide_info *info, int fd,
                                                 const char *name, struct hrf_tile_table *table,
                                                 struct hrf_error *err);

@@ -239,7 +239,8 @@ static void add_drawn(struct hrf_strbuf *csv, int i, const char *kind, const str
                         blobs[b].y, blobs[b].rx, blobs[b].ry, blobs[b].atypia);
 }
 
-/* What no model is told: where the lesions and look-alikes lie, and how atypical each is. */
+/* Writes drawn.csv, which no model is told: where the lesions and look-alikes lie, and how atypical
+ * each is. */
 static enum hrf_status write_drawn(const char *directory, const struct hrf_synth_params *params,
                                    struct hrf_error *err)
 {

@@ -88,7 +88,7 @@ static double deepest(const struct hrf_blob *blobs, int n, double x, double y,
     return depth;
 }
 
-/* The lesion at (x, y), else the look-alike there, else NULL. `rough` shifts their rims. */
+/* Returns the lesion at (x, y), else the look-alike there, else NULL. `rough` shifts their rims. */
 static const struct hrf_blob *atypical_at(const struct hrf_synth_slide *s, double x, double y,
                                           double rough)
 {
@@ -106,8 +106,7 @@ static double atypia_at(const struct canvas *c, const struct hrf_blob *blob, dou
     return blob->atypia >= 1 ? 1 : fmin(fmax(varied, 0), 1);
 }
 
-/* What is at (x, y): tissue, with a rim that noise makes rough; lesion or look-alike; the share of
- * lymphoid tissue. */
+/* What is drawn at a point. Noise makes the rim of tissue rough. */
 struct ground {
     bool is_tissue, is_atypical; /* is_atypical: in a lesion or a look-alike */
     double atypia;               /* there: 0 lymphoid .. 1 tumour; nothing else tells them apart */
@@ -137,7 +136,7 @@ static struct ground ground_at(const struct canvas *c, double x, double y)
  * um). */
 enum { LATTICE = 8 };
 
-/* Exactly `high` for a share of 1. */
+/* Returns exactly `high` for a share of 1. */
 static double between(double low, double high, double share)
 {
     return share * high + (1 - share) * low;
