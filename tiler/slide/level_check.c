@@ -45,17 +45,18 @@ struct hrf_level_check {
     int32_t level;                   /* the patch's */
     struct hrf_patch_reader *coarse; /* n + 2 cells, one of them a border on each side */
     const struct hrf_column_sums *adder;
-    int32_t *begins;   /* [n + 1]: where the cells begin, in px of the patch */
-    float *shares;     /* [n][3]: 1 / the width of the cells */
-    int32_t *sums;     /* [n][3]: of a row of cells */
-    uint16_t *columns; /* sums of rows of pixels */
+    int64_t block_width; /* px of the cells if adder->add_blocks() can add them; else 0 */
+    int32_t *begins;     /* [n + 1]: where the cells begin, in px of the patch */
+    float *shares;       /* [n][3]: 1 / the width of the cells */
+    int32_t *sums;       /* [n][3]: of a row of cells */
+    uint16_t *columns;   /* sums of rows of pixels */
     unsigned char *cells,
         *around; /* [n][n][3] means of the patch, [n + 2][n + 2][3] of the coarser level */
     /* The patch that is being shown: */
-    int64_t first_row;     /* of the patch, that is shown */
-    int64_t first, n_done; /* rows of cells: the first that is complete, and how many were */
-    int64_t n_columns_rows,
-        n_rows; /* rows of pixels in `columns`, and in all of the row of cells */
+    int64_t first_row;      /* of the patch, that is shown */
+    int64_t first, n_done;  /* rows of cells: the first that is complete, and how many were */
+    int64_t n_columns_rows; /* rows of pixels in `columns`, */
+    int64_t n_rows;         /* and in all of the row of cells */
 };
 
 void hrf_level_check_destroy(struct hrf_level_check *check)
@@ -81,57 +82,78 @@ struct square {
     int64_t width, height;
 };
 
-/* What of both is compared; of all channels together if it is not an array. */
+/* The moments by which two squares are compared. */
 struct moments {
-    double one[3], other[3];             /* means of R, G and B */
-    double one_variance, other_variance; /* of a cell's channel from its mean */
-    double covariance;
+    double one[3], other[3]; /* means of R, G and B */
+    double covariance;       /* of a cell's channels from their means */
 };
 
-static struct moments moments_of(const struct square *s)
+static inline __attribute__((always_inline)) struct moments moments_over(const struct square *s,
+                                                                         const int64_t n_columns)
 {
-    uint16_t one[3 * MAX_SQUARE] = { 0 }, other[3 * MAX_SQUARE] = { 0 }; /* by column */
-    int32_t one_squares = 0, other_squares = 0, products = 0;
-    const int64_t n_columns = 3 * s->width;
+    uint16_t one[3 * MAX_SQUARE], other[3 * MAX_SQUARE]; /* sums by column */
+    int32_t products = 0;
+    for (int64_t i = 0; i < n_columns; i++)
+        one[i] = other[i] = 0;
     for (int64_t y = 0; y < s->height; y++) {
         const unsigned char *a = s->one + y * s->one_stride, *b = s->other + y * s->other_stride;
+        int16_t u[3 * MAX_SQUARE], v[3 * MAX_SQUARE];
         for (int64_t i = 0; i < n_columns; i++) {
-            const int16_t u = a[i], v = b[i];
-            one[i] = (uint16_t)(one[i] + u);
-            other[i] = (uint16_t)(other[i] + v);
-            one_squares += u * u;
-            other_squares += v * v;
-            products += u * v;
+            one[i] = (uint16_t)(one[i] + a[i]);
+            other[i] = (uint16_t)(other[i] + b[i]);
+            u[i] = a[i];
+            v[i] = b[i];
         }
+        for (int64_t i = 0; i < n_columns; i++)
+            products += u[i] * v[i];
     }
-    struct moments m = { .one_variance = one_squares,
-                         .other_variance = other_squares,
-                         .covariance = products };
+    struct moments m = { .covariance = products };
     const double n = (double)(s->width * s->height);
-    for (int64_t i = 0; i < n_columns; i++) {
-        m.one[i % 3] += one[i];
-        m.other[i % 3] += other[i];
-    }
+    int32_t one_sums[3] = { 0 }, other_sums[3] = { 0 };
+    for (int64_t i = 0; i < n_columns; i += 3)
+        for (int c = 0; c < 3; c++) {
+            one_sums[c] += one[i + c];
+            other_sums[c] += other[i + c];
+        }
     for (int c = 0; c < 3; c++) {
-        m.one_variance -= m.one[c] * m.one[c] / n;
-        m.other_variance -= m.other[c] * m.other[c] / n;
-        m.covariance -= m.one[c] * m.other[c] / n;
-        m.one[c] /= n;
-        m.other[c] /= n;
+        m.covariance -= (double)one_sums[c] * (double)other_sums[c] / n;
+        m.one[c] = (double)one_sums[c] / n;
+        m.other[c] = (double)other_sums[c] / n;
     }
-    m.one_variance /= 3 * n;
-    m.other_variance /= 3 * n;
     m.covariance /= 3 * n;
     return m;
 }
 
-/* The same with the square of the other image moved by up to a cell; shift 0 to 8, 4: not at all.
+/* The usual width is a constant, so that a row takes a few instructions without a loop. */
+static struct moments moments_of(const struct square *s)
+{
+    return s->width == MAX_SQUARE ? moments_over(s, 3 * MAX_SQUARE) : moments_over(s, 3 * s->width);
+}
+
+/* Returns the variance of a cell's channels from their means, over a square of one image. */
+static double variance_of(const unsigned char *cells, int64_t stride, int64_t width, int64_t height)
+{
+    int32_t squares = 0, sums[3] = { 0 };
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t i = 0; i < 3 * width; i++) {
+            const int32_t u = cells[y * stride + i];
+            squares += u * u;
+            sums[i % 3] += u;
+        }
+    const double n = (double)(width * height);
+    double variance = squares;
+    for (int c = 0; c < 3; c++)
+        variance -= (double)sums[c] * (double)sums[c] / n;
+    return variance / (3 * n);
+}
+
+/* Returns the square of the other image moved by up to a cell; shift 0 to 8, where 4 moves nothing.
  */
-static struct moments shifted_moments(const struct square *s, int shift)
+static struct square shifted(const struct square *s, int shift)
 {
     struct square moved = *s;
     moved.other += (shift / 3 - 1) * s->other_stride + 3 * (shift % 3 - 1);
-    return moments_of(&moved);
+    return moved;
 }
 
 struct measures {
@@ -165,7 +187,8 @@ static double colour_distance(const struct square *s, const struct moments *m, d
     if (distance(m->one, &range) <= limit)
         return 0;
     for (int shift = 0; shift < 9; shift++) {
-        const struct measures there = measures_of(shifted_moments(s, shift).other);
+        const struct square moved = shifted(s, shift);
+        const struct measures there = measures_of(moments_of(&moved).other);
         for (int i = 0; i < N_MEASURES; i++) {
             range.low.value[i] = fmin(range.low.value[i], there.value[i]);
             range.high.value[i] = fmax(range.high.value[i], there.value[i]);
@@ -174,19 +197,31 @@ static double colour_distance(const struct square *s, const struct moments *m, d
     return distance(m->one, &range);
 }
 
-/* The correlation of the squares at the shift where it is best; 1 where there is no texture that
- * could be compared. */
+static double one_variance(const struct square *s)
+{
+    return variance_of(s->one, s->one_stride, s->width, s->height);
+}
+
+static double other_variance(const struct square *s)
+{
+    return variance_of(s->other, s->other_stride, s->width, s->height);
+}
+
+/* Returns the correlation of the squares at the shift where it is best; 1 if there is no texture
+ * that could be compared, or if they correlate without a shift, as most do. */
 static double texture_correlation(const struct square *s, const struct moments *m)
 {
     const double min_variance = MIN_CONTRAST * MIN_CONTRAST;
-    if (s->width < MIN_TEXTURE || s->height < MIN_TEXTURE || m->covariance > 0 ||
-        m->one_variance < min_variance || m->other_variance < min_variance)
+    if (s->width < MIN_TEXTURE || s->height < MIN_TEXTURE || m->covariance > 0)
+        return 1;
+    const double variance = one_variance(s);
+    if (variance < min_variance || other_variance(s) < min_variance)
         return 1;
     double best = -1;
     for (int shift = 0; shift < 9; shift++) {
-        const struct moments moved = shifted_moments(s, shift);
-        best = fmax(best, moved.covariance /
-                              sqrt(moved.one_variance * fmax(moved.other_variance, min_variance)));
+        const struct square moved = shifted(s, shift);
+        best = fmax(best, moments_of(&moved).covariance /
+                              sqrt(variance * fmax(other_variance(&moved), min_variance)));
     }
     return best;
 }
@@ -249,13 +284,17 @@ static enum hrf_status alloc_scratch(struct hrf_level_check *check, struct hrf_e
     check->begins = hrf_alloc_array(n + 1, sizeof check->begins[0]);
     check->shares = hrf_alloc_array(n, 3 * sizeof check->shares[0]);
     check->sums = hrf_alloc_array(n, 3 * sizeof check->sums[0]);
-    check->columns = hrf_alloc_array(n_columns, sizeof check->columns[0]);
+    check->columns = hrf_calloc(n_columns, sizeof check->columns[0]);
     check->cells = hrf_try_alloc_array(n * n, 3);
     check->around = hrf_try_alloc_array((n + 2) * (n + 2), 3);
     HRF_CHECK_MEMORY(check->cells != NULL && check->around != NULL, err,
                      "no memory to compare two levels of '%s'", check->slide->shown);
     for (int64_t i = 0; i <= check->n; i++)
         check->begins[i] = (int32_t)(i * check->size / check->n);
+    const int64_t width = check->size / check->n; /* if the cells are of one width */
+    if (check->adder->add_blocks != NULL && check->size % HRF_COLUMN_SUMS_BLOCK == 0 &&
+        check->size % check->n == 0 && (width == 8 || width == 16))
+        check->block_width = width;
     for (int64_t i = 0; i < 3 * check->n; i++)
         check->shares[i] = 1.0f / (float)(check->begins[i / 3 + 1] - check->begins[i / 3]);
     return HRF_OK;
@@ -331,20 +370,22 @@ enum hrf_status hrf_level_check_create(struct hrf_slide *slide, double mpp_x, do
 /* Moves what is in `columns` to the sums of the cells. */
 static void sum_columns(struct hrf_level_check *check)
 {
-    check->adder->fold(check->columns, check->size, check->begins, check->n, check->sums);
+    check->adder->fold(check->columns, check->size, check->begins, check->n,
+                       check->n_rows == check->n_columns_rows, check->sums);
     check->n_columns_rows = 0;
 }
 
 /* The mean colours of a row of cells whose rows of pixels were all shown. */
 static void finish_cells(struct hrf_level_check *check)
 {
-    unsigned char *restrict out = check->cells + check->n_done * check->n * 3;
+    const int64_t n = 3 * check->n;
+    unsigned char *restrict out = check->cells + check->n_done * n;
     const int32_t *restrict sums = check->sums;
     const float *restrict shares = check->shares, share = 1.0f / (float)check->n_rows;
-    sum_columns(check);
-    for (int64_t i = 0; i < 3 * check->n; i++)
+    if (check->n_columns_rows > 0)
+        sum_columns(check);
+    for (int64_t i = 0; i < n; i++)
         out[i] = (unsigned char)(int32_t)((float)sums[i] * (shares[i] * share) + 0.5f);
-    memset(check->sums, 0, (size_t)check->n * 3 * sizeof check->sums[0]);
     check->n_rows = 0;
     check->n_done++;
 }
@@ -357,8 +398,25 @@ void hrf_level_check_begin(struct hrf_level_check *check, int64_t first_row)
     check->first = check->n_done = check->n_rows = check->n_columns_rows = 0;
     while (check->begins[check->first] < first_row)
         check->first++;
-    memset(check->sums, 0, (size_t)check->n * 3 * sizeof check->sums[0]);
-    memset(check->columns, 0, (size_t)hrf_column_sums_size(check->size) * sizeof check->columns[0]);
+}
+
+/* Adds the first of n rows of pixels to the sums of a row of cells, and returns how many. */
+static int64_t add_rows(struct hrf_level_check *check, const unsigned char *rgb, int64_t stride,
+                        int64_t n)
+{
+    if (check->block_width > 0 && check->n_columns_rows == 0 && n >= 8) {
+        check->adder->add_blocks(rgb, stride, check->size, check->block_width, check->n_rows == 0,
+                                 check->sums);
+        check->n_rows += 8;
+        return 8;
+    }
+    if (check->n_columns_rows == HRF_COLUMN_SUMS_MAX_ROWS)
+        sum_columns(check);
+    n = hrf_min(n, HRF_COLUMN_SUMS_MAX_ROWS - check->n_columns_rows);
+    check->adder->add(rgb, stride, n, check->size, check->n_columns_rows == 0, check->columns);
+    check->n_columns_rows += n;
+    check->n_rows += n;
+    return n;
 }
 
 void hrf_level_check_take(struct hrf_level_check *check, int64_t row, int64_t n,
@@ -373,13 +431,8 @@ void hrf_level_check_take(struct hrf_level_check *check, int64_t row, int64_t n,
             k += cell[0] - y;
             continue;
         }
-        const int64_t room = HRF_COLUMN_SUMS_MAX_ROWS - check->n_columns_rows;
-        const int64_t n_rows = hrf_min(room, hrf_min(n - k, cell[1] - y));
-        check->adder->add(rgb + k * stride, stride, n_rows, check->size, check->columns);
-        check->n_columns_rows += n_rows;
-        check->n_rows += n_rows;
-        if (check->n_columns_rows == HRF_COLUMN_SUMS_MAX_ROWS)
-            sum_columns(check);
+        const int64_t n_rows = add_rows(check, rgb + k * stride, stride,
+                                        hrf_min(n - k, cell[1] - y));
         if (y + n_rows == cell[1])
             finish_cells(check);
         k += n_rows;

@@ -101,35 +101,79 @@ static void a_shift_by_a_cell_passes(void **state)
 
 /* ---- sums ---- */
 
-/* Cells of all widths and places, rows of all numbers, by an instance and by hand. */
+enum { PIXELS = 96, STRIDE = 3 * PIXELS + 7, ROWS = HRF_COLUMN_SUMS_MAX_ROWS };
+
+static void sum_by_hand(const unsigned char *rgb, int64_t n_rows, const int32_t *begins, int64_t n,
+                        int32_t *sums)
+{
+    for (int64_t y = 0; y < n_rows; y++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 3 * begins[i]; k < 3 * begins[i + 1]; k++)
+                sums[3 * i + k % 3] += rgb[y * STRIDE + k];
+}
+
+/* Cells of all widths and places, rows of all numbers in one or two parts, by an instance and by
+ * hand. */
+static void check_columns(const struct hrf_column_sums *adder, const unsigned char *rgb,
+                          struct hrf_random *random)
+{
+    for (int round = 0; round < 3000; round++) {
+        const int64_t n_pixels = 1 + hrf_random_below(random, PIXELS);
+        const int64_t n_rows = 1 + hrf_random_below(random, ROWS);
+        const int64_t n_before = hrf_random_below(random, n_rows);
+        const bool is_first = round % 4 != 0;
+        uint16_t columns[6 * PIXELS];
+        int32_t begins[PIXELS + 1] = { (int32_t)hrf_random_below(random, n_pixels) };
+        int32_t found[3 * PIXELS], wanted[3 * PIXELS];
+        int64_t n = 0;
+        for (; begins[n] < n_pixels; n++)
+            begins[n + 1] = (int32_t)hrf_min(
+                n_pixels, begins[n] + 1 + hrf_random_below(random, round % 2 == 0 ? 70 : 20));
+        for (int64_t i = 0; i < 3 * PIXELS; i++) {
+            found[i] = (int32_t)i;
+            wanted[i] = is_first && i < 3 * n ? 0 : found[i];
+        }
+        assert_true(hrf_column_sums_size(n_pixels) <= 6 * PIXELS);
+        memset(columns, 0xa5, sizeof columns);
+        adder->add(rgb, STRIDE, n_rows - n_before, n_pixels, true, columns);
+        adder->add(rgb + (n_rows - n_before) * STRIDE, STRIDE, n_before, n_pixels, false, columns);
+        adder->fold(columns, n_pixels, begins, n, is_first, found);
+        sum_by_hand(rgb, n_rows, begins, n, wanted);
+        assert_memory_equal(found, wanted, sizeof found);
+    }
+}
+
+/* Eight rows of whole blocks, for both widths of cells. */
+static void check_blocks(const struct hrf_column_sums *adder, const unsigned char *rgb,
+                         struct hrf_random *random)
+{
+    for (int round = 0; round < 300 && adder->add_blocks != NULL; round++) {
+        const int64_t n_pixels = HRF_COLUMN_SUMS_BLOCK * (1 + hrf_random_below(random, 3));
+        const int64_t width = round % 2 == 0 ? 8 : 16, n = n_pixels / width;
+        const unsigned char *rows = rgb + hrf_random_below(random, ROWS - 8) * STRIDE;
+        int32_t begins[PIXELS + 1], found[3 * PIXELS], wanted[3 * PIXELS];
+        for (int64_t i = 0; i <= n; i++)
+            begins[i] = (int32_t)(i * width);
+        for (int64_t i = 0; i < 3 * PIXELS; i++) {
+            found[i] = (int32_t)i;
+            wanted[i] = i < 3 * n ? 0 : found[i];
+        }
+        adder->add_blocks(rows, STRIDE, n_pixels, width, true, found);
+        adder->add_blocks(rgb, STRIDE, n_pixels, width, false, found);
+        sum_by_hand(rows, 8, begins, n, wanted);
+        sum_by_hand(rgb, 8, begins, n, wanted);
+        assert_memory_equal(found, wanted, sizeof found);
+    }
+}
+
 static void check_sums(const struct hrf_column_sums *adder)
 {
-    enum { PIXELS = 70, STRIDE = 3 * PIXELS + 7, ROWS = HRF_COLUMN_SUMS_MAX_ROWS };
     static unsigned char rgb[ROWS * STRIDE];
     struct hrf_random random = hrf_random_init(5);
     for (size_t i = 0; i < sizeof rgb; i++) /* many of the largest values: sums that overflow */
         rgb[i] = (unsigned char)(i % 3 == 0 ? 255 : hrf_random_below(&random, 256));
-    for (int round = 0; round < 3000; round++) {
-        const int64_t n_pixels = 1 + hrf_random_below(&random, PIXELS);
-        const int64_t n_rows = 1 + hrf_random_below(&random, ROWS);
-        uint16_t columns[6 * PIXELS] = { 0 };
-        int32_t begins[PIXELS + 1] = { (int32_t)hrf_random_below(&random, n_pixels) };
-        int32_t found[3 * PIXELS] = { 0 }, wanted[3 * PIXELS] = { 0 };
-        int64_t n = 0;
-        for (; begins[n] < n_pixels; n++)
-            begins[n + 1] = (int32_t)hrf_min(
-                n_pixels, begins[n] + 1 + hrf_random_below(&random, round % 2 == 0 ? 70 : 20));
-        assert_true(hrf_column_sums_size(n_pixels) <= 6 * PIXELS);
-        adder->add(rgb, STRIDE, n_rows, n_pixels, columns);
-        adder->fold(columns, n_pixels, begins, n, found);
-        for (int64_t y = 0; y < n_rows; y++)
-            for (int64_t i = 0; i < n; i++)
-                for (int64_t k = 3 * begins[i]; k < 3 * begins[i + 1]; k++)
-                    wanted[3 * i + k % 3] += rgb[y * STRIDE + k];
-        assert_memory_equal(found, wanted, (size_t)n * 3 * sizeof found[0]);
-        for (int64_t i = 0; i < hrf_column_sums_size(n_pixels); i++)
-            assert_int_equal(columns[i], 0);
-    }
+    check_columns(adder, rgb, &random);
+    check_blocks(adder, rgb, &random);
 }
 
 static void every_instance_sums_up_every_pixel(void **state)
