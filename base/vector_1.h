@@ -1,5 +1,6 @@
-/* vector_1.h - a register of one float in the words of elementary.h. Compilers turn loops over it
- * into vectors of any width: nothing branches or calls, and comparisons are choices.
+/* vector_1.h - a register of one float in the words of elementary.h, and from memory and back.
+ * Compilers turn loops over it into vectors of any width: nothing branches or calls, and
+ * comparisons are choices.
  *
  * Where a number is a NaN, bounds keep it, and the comparisons say in their names what they give.
  */
@@ -21,6 +22,16 @@ typedef bool hrf_vector_mask;
 HRF_ALWAYS_INLINE float hrf_v_all(float x)
 {
     return x;
+}
+
+HRF_ALWAYS_INLINE float hrf_v_load(const float *from)
+{
+    return *from;
+}
+
+HRF_ALWAYS_INLINE void hrf_v_store(float *to, float x)
+{
+    *to = x;
 }
 
 HRF_ALWAYS_INLINE float hrf_v_fma(float a, float b, float c) /* a b + c */

@@ -472,18 +472,3 @@ double relative_difference(const float *a, const float *b, int64_t n)
     }
     return difference / largest;
 }
-
-bool sums_are_fixed(void)
-{
-    const struct hrf_backend_ops *cpu = NULL;
-    assert_int_equal(hrf_backend_open("cpu", &cpu, NULL), HRF_OK);
-    return cpu->kernels->has_isa(HRF_ISA_AVX512);
-}
-
-void expect_same(const float *a, const float *b, int64_t n, double limit)
-{
-    if (sums_are_fixed())
-        assert_memory_equal(a, b, (size_t)n * sizeof *a);
-    else
-        assert_true(relative_difference(b, a, n) <= limit);
-}

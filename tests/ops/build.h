@@ -77,12 +77,4 @@ float *run_bands_in(const struct hrf_graph *graph, const char *device, enum hrf_
                     int32_t n_bands, enum hrf_bands_rows rows, uint64_t seed, int64_t *count);
 /* max |a - b| / max |b| (or / 1e-3, if that is larger). */
 double relative_difference(const float *a, const float *b, int64_t n);
-/* True if device cpu multiplies tokens by its own kernels, which need AVX-512. The sums of
- * oneDNN's sgemm, which computes them elsewhere, depend on the numbers of rows and threads in their
- * last bits. */
-bool sums_are_fixed(void);
-/* Fails unless both have the same bytes; where sums are not fixed, unless they are `limit` of the
- * largest number apart at most. */
-void expect_same(const float *a, const float *b, int64_t n, double limit);
-
 #endif

@@ -38,13 +38,15 @@ extern const struct hrf_kernel_row hrf_cpu_gate;   /* MUL by a factor for each c
 extern const struct hrf_kernel_row hrf_cpu_token_rows, hrf_cpu_token_product,
     hrf_cpu_token_product_avx512;
 extern const struct hrf_kernel_row hrf_cpu_attention_long, hrf_cpu_attention_fixed,
-    hrf_cpu_attention_of_pairs, hrf_cpu_attention_heads, hrf_cpu_attention_plain;
+    hrf_cpu_attention_of_pairs, hrf_cpu_attention_heads, hrf_cpu_attention_long_plain,
+    hrf_cpu_attention_plain;
 extern const struct hrf_kernel_row hrf_cpu_byte_attention, hrf_cpu_byte_attention_avx512;
 
 /* Misfits that several rows have (struct hrf_kernel_row). */
 #define HRF_CPU_ONEDNN_IS_FASTER "oneDNN multiplies these numbers faster"
 #define HRF_CPU_ROUNDS_ROWS      "it rounds its rows to 8 bits"
 #define HRF_CPU_NO_PAIRS         "its numbers are no pairs of bfloat16"
+#define HRF_CPU_FEW_KEYS         "its keys are few, or it has a mask"
 const char *hrf_cpu_conv_transpose_misfit(const struct hrf_graph *graph,
                                           const struct hrf_node *node);
 const char *hrf_cpu_depthwise_misfit(const struct hrf_graph *graph, const struct hrf_node *node);
@@ -93,11 +95,13 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
 /* True if hrf_cpu_binary() computes this node by AVX-512, in 16 bits as it stands. */
 bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf_node *node);
 
+/* Packs GEMM's second matrix, if it is a constant. */
+HRF_CHECKED enum hrf_status hrf_cpu_prepare_gemm(struct hrf_spec *spec, struct hrf_error *err);
 /* PERFORMER's parts: transposes the projection, once. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_performer(struct hrf_spec *spec, struct hrf_error *err);
 /* Scratch, in bytes. */
 typedef size_t hrf_cpu_workspace(const struct hrf_spec *spec);
-hrf_cpu_workspace hrf_cpu_matmul_workspace, hrf_cpu_performer_workspace,
+hrf_cpu_workspace hrf_cpu_gemm_workspace, hrf_cpu_matmul_workspace, hrf_cpu_performer_workspace,
     hrf_cpu_layer_norm_workspace;
 
 /* Makes BATCH_NORM's constants a factor (input 1) and a shift (input 2), once. */

@@ -1,7 +1,9 @@
-/* dense.c - matrix products through oneDNN's BLAS, LRN, softmax, means. */
+/* dense.c - products of matrices (float_product.h), LRN, softmax, means. */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/float_product.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 /* Where row i, counted over all axes but the last, begins in an operand of these strides. */
@@ -15,108 +17,246 @@ static int64_t row_offset(const struct hrf_shape *shape, const int64_t *strides,
     return at;
 }
 
-/* The second operand up to which a product is computed here: oneDNN makes its kernels at the first
- * call, which takes 40 ms, and the heads of classifiers of up to 2,048 features are this small. */
-enum { SMALL_COLUMNS = 16, SMALL_PRODUCT = 1 << 12 };
+/* ---- products ---- */
 
-/* y += alpha * A * B, each sum in double. Whether this is used depends on the weights' shape alone:
- * a row has the same bits in batches of any size. */
-static void small_product(const struct hrf_attributes *t, const float *a, const float *b,
-                          int64_t rows, int64_t columns, int64_t depth, float *y)
-{
-    enum { MANY_ROWS = 256 };
-    const int64_t a_row = t->gemm.transpose_a ? 1 : depth, a_step = t->gemm.transpose_a ? rows : 1;
-    const int64_t b_column = t->gemm.transpose_b ? depth : 1,
-                  b_step = t->gemm.transpose_b ? 1 : columns;
-#pragma omp parallel for schedule(static) if (rows >= MANY_ROWS)
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            double sum = 0;
-            for (int64_t k = 0; k < depth; k++)
-                sum += (double)a[i * a_row + k * a_step] * (double)b[k * b_step + j * b_column];
-            y[i * columns + j] = (float)((double)t->gemm.alpha * sum + (double)y[i * columns + j]);
-        }
-}
+enum {
+    BLOCK_BYTES = 320 * 1024, /* of rows: leaves the second level of the cache room for weights */
+    MIN_ROWS = 24,            /* of a block */
+    MAX_ROWS = 192,
+};
 
-enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                             struct hrf_error *err)
+/* A product shared out over threads: rows x panels of columns, cut into blocks x slices. */
+struct shares {
+    int64_t block, n_blocks, n_slices;
+};
+
+/* As many blocks for each thread, or, where rows are few, slices of the columns. */
+static struct shares share_out(const struct hrf_float_product *p)
 {
-    const struct hrf_attributes *t = &spec->attributes;
-    const float *a = hrf_spec_data(spec, call, 0), *b = hrf_spec_data(spec, call, 1);
-    const float *c = hrf_spec_data(spec, call, 2), *residual = hrf_spec_data(spec, call, 3);
-    const struct hrf_shape *shape = &spec->output.shape, *a_shape = &spec->inputs[0].shape;
-    int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
-    int64_t depth = t->gemm.transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
-    int64_t cs[HRF_MAX_RANK] = { 0 };
-    float *y = call->output;
-    if (c != NULL)
-        hrf_layout_broadcast_strides(&spec->inputs[2].shape, shape, cs);
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t first = row_offset(shape, cs, i), step = cs[shape->rank - 1];
-        for (int64_t j = 0; j < columns; j++)
-            y[i * columns + j] = (residual != NULL ? residual[i * columns + j] : 0) +
-                                 (c != NULL ? t->gemm.beta * c[first + j * step] : 0);
-    }
-    dnnl_status_t status = dnnl_success;
-    if (columns <= SMALL_COLUMNS && depth * columns <= SMALL_PRODUCT)
-        small_product(t, a, b, rows, columns, depth, y);
+    const int64_t n_threads = omp_get_max_threads(), n_rows = hrf_max(p->n_rows, 1);
+    const int64_t row_bytes = hrf_max(p->depth, 1) * (int64_t)sizeof(float);
+    const int64_t most = hrf_clamp(BLOCK_BYTES / row_bytes, MIN_ROWS, MAX_ROWS);
+    struct shares s = { .n_blocks = hrf_ceil_div(n_rows, most), .n_slices = 1 };
+    if (n_rows < n_threads * MIN_ROWS)
+        s.n_slices = hrf_clamp(hrf_float_product_count_panels(p->columns), 1, n_threads);
     else
-        status = dnnl_sgemm(t->gemm.transpose_a ? 'T' : 'N', t->gemm.transpose_b ? 'T' : 'N', rows,
-                            columns, depth, t->gemm.alpha, a, t->gemm.transpose_a ? rows : depth, b,
-                            t->gemm.transpose_b ? depth : columns, 1.0f, y, columns);
-    if (status != dnnl_success)
-        return hrf_dnnl_error(err, status, spec->name, "matrix product");
-    hrf_cpu_activate(t, y, rows * columns);
-    return HRF_OK;
+        s.n_blocks = hrf_ceil_div(s.n_blocks, n_threads) * n_threads;
+    s.block = hrf_ceil_div(n_rows, s.n_blocks);
+    return s;
 }
 
-/* Each matrix is copied to where its rows are dense, unless they are. */
-static bool is_dense(const int64_t strides[2], int64_t rows, int64_t columns)
+/* Share i of the product; its first row in *first_row. */
+static struct hrf_float_product share_of(const struct hrf_float_product *p, const struct shares *s,
+                                         int64_t i, int64_t *first_row)
 {
-    return (strides[1] == 1 || columns == 1) && (strides[0] == columns || rows == 1);
+    const int64_t slice = i / s->n_blocks;
+    const int64_t n_panels = hrf_float_product_count_panels(p->columns);
+    struct hrf_float_product share = *p;
+    *first_row = hrf_min(i % s->n_blocks * s->block, p->n_rows);
+    share.a += *first_row * p->a_stride;
+    share.y += *first_row * p->y_stride;
+    share.n_rows = hrf_min(s->block, p->n_rows - *first_row);
+    share.first_panel = n_panels * slice / s->n_slices;
+    share.end_panel = n_panels * (slice + 1) / s->n_slices;
+    return share;
 }
 
+/* By all threads, as pack(). */
 static void copy_matrix(const float *from, const int64_t strides[2], int64_t rows, int64_t columns,
                         float *to)
 {
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             to[i * columns + j] = from[i * strides[0] + j * strides[1]];
 }
 
+static void pack(const float *w, int64_t depth_stride, int64_t column_stride, int64_t depth,
+                 int64_t columns, float *packed)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t panel = 0; panel < hrf_float_product_count_panels(columns); panel++)
+        hrf_float_product_pack(w, depth_stride, column_stride, depth, columns, panel, panel + 1,
+                               packed);
+}
+
+/* ---- GEMM ---- */
+
+/* y's numbers before the product is added, where C is more than a row: residual + beta C. */
+static void fill(const struct hrf_spec *spec, const float *c, const float *residual,
+                 int64_t first_row, int64_t n_rows, int64_t begin, int64_t end, float *y)
+{
+    const struct hrf_shape *shape = &spec->output.shape;
+    const int64_t columns = hrf_shape_last(shape);
+    int64_t strides[HRF_MAX_RANK];
+    hrf_layout_broadcast_strides(&spec->inputs[2].shape, shape, strides);
+    const int64_t step = strides[shape->rank - 1];
+    for (int64_t i = first_row; i < first_row + n_rows; i++) {
+        const float *row = c + row_offset(shape, strides, i);
+        for (int64_t j = begin; j < end; j++)
+            y[i * columns + j] = (residual != NULL ? residual[i * columns + j] : 0) +
+                                 spec->attributes.gemm.beta * row[j * step];
+    }
+}
+
+/* True if C is a number for each column. */
+static bool has_bias_row(const struct hrf_spec *spec)
+{
+    const struct hrf_shape *c = &spec->inputs[2].shape;
+    const int64_t columns = hrf_shape_last(&spec->output.shape);
+    return spec->attributes.gemm.beta == 1 && hrf_shape_count(c) == columns &&
+           hrf_shape_last(c) == columns;
+}
+
+static int64_t gemm_depth(const struct hrf_spec *spec)
+{
+    const struct hrf_shape *a = &spec->inputs[0].shape;
+    return spec->attributes.gemm.transpose_a ? a->dims[0] : hrf_shape_last(a);
+}
+
+static size_t count_packed(const struct hrf_spec *spec)
+{
+    return hrf_product_packed_count(gemm_depth(spec), hrf_shape_last(&spec->output.shape));
+}
+
+/* B times alpha, packed. */
+static void pack_gemm(const struct hrf_spec *spec, const float *b, float *packed)
+{
+    const struct hrf_attributes *t = &spec->attributes;
+    const int64_t columns = hrf_shape_last(&spec->output.shape), depth = gemm_depth(spec);
+    pack(b, t->gemm.transpose_b ? 1 : columns, t->gemm.transpose_b ? depth : 1, depth, columns,
+         packed);
+    for (size_t i = 0; i < count_packed(spec) && t->gemm.alpha != 1; i++)
+        packed[i] *= t->gemm.alpha;
+}
+
+enum hrf_status hrf_cpu_prepare_gemm(struct hrf_spec *spec, struct hrf_error *err)
+{
+    struct hrf_operand *b = &spec->inputs[1];
+    if (b->constant == NULL)
+        return HRF_OK;
+    float *packed = hrf_alloc_aligned(count_packed(spec) * sizeof *packed, HRF_BUFFER_ALIGNMENT);
+    HRF_CHECK_MEMORY(packed != NULL, err, "weights of node '%s'", spec->name);
+    pack_gemm(spec, b->constant, packed);
+    hrf_free(b->constant);
+    b->constant = packed;
+    return HRF_OK;
+}
+
+/* B packed, unless it is a constant, and then A's rows, if they stand as columns. */
+size_t hrf_cpu_gemm_workspace(const struct hrf_spec *spec)
+{
+    const size_t packed = spec->inputs[1].constant == NULL ? count_packed(spec) : 0;
+    const size_t rows = spec->attributes.gemm.transpose_a
+                            ? (size_t)hrf_shape_count(&spec->inputs[0].shape)
+                            : 0;
+    return (packed + rows) * sizeof(float);
+}
+
+enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
+                             struct hrf_error *err)
+{
+    (void)err;
+    const struct hrf_attributes *t = &spec->attributes;
+    const float *a = hrf_spec_data(spec, call, 0), *packed = spec->inputs[1].constant;
+    const float *c = hrf_spec_data(spec, call, 2), *residual = hrf_spec_data(spec, call, 3);
+    const int64_t columns = hrf_shape_last(&spec->output.shape), depth = gemm_depth(spec);
+    const int64_t rows = hrf_shape_count(&spec->output.shape) / columns;
+    float *y = call->output, *memory = call->workspace;
+    if (packed == NULL) {
+        pack_gemm(spec, hrf_spec_data(spec, call, 1), memory);
+        packed = memory;
+        memory += count_packed(spec);
+    }
+    if (t->gemm.transpose_a) {
+        copy_matrix(a, (const int64_t[]){ 1, rows }, rows, depth, memory);
+        a = memory;
+    }
+    const bool fills = c != NULL && !has_bias_row(spec);
+    const bool copies = residual != NULL && residual != y && !fills;
+    const struct hrf_float_product whole = { .a = a,
+                                             .a_stride = depth,
+                                             .packed = packed,
+                                             .y = y,
+                                             .y_stride = columns,
+                                             .n_rows = rows,
+                                             .depth = depth,
+                                             .columns = columns,
+                                             .bias = fills ? NULL : c,
+                                             .accumulate = fills || residual != NULL };
+    const struct shares shares = share_out(&whole);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < shares.n_blocks * shares.n_slices; i++) {
+        int64_t first;
+        const struct hrf_float_product p = share_of(&whole, &shares, i, &first);
+        const int64_t begin = hrf_float_product_panel_begin(columns, p.first_panel);
+        const int64_t end = hrf_min(hrf_float_product_panel_begin(columns, p.end_panel), columns);
+        if (fills)
+            fill(spec, c, residual, first, p.n_rows, begin, end, y);
+        for (int64_t r = first; r < first + p.n_rows && copies; r++)
+            memcpy(y + r * columns + begin, residual + r * columns + begin,
+                   (size_t)(end - begin) * sizeof *y);
+        hrf_float_product(&p);
+        for (int64_t r = first; r < first + p.n_rows; r++)
+            hrf_cpu_activate(t, y + r * columns + begin, end - begin);
+    }
+    return HRF_OK;
+}
+
+/* ---- MATMUL ---- */
+
+static bool is_dense(const int64_t strides[2], int64_t columns)
+{
+    return strides[1] == 1 || columns == 1;
+}
+
+/* b packed, and a and y where the columns of their rows are no neighbours. */
 size_t hrf_cpu_matmul_workspace(const struct hrf_spec *spec)
 {
     struct hrf_matmul v;
     hrf_matmul_view(spec, &v);
-    return (size_t)(v.rows * v.depth + v.depth * v.columns + v.rows * v.columns) * sizeof(float);
+    return (hrf_product_packed_count(v.depth, v.columns) +
+            (size_t)(v.rows * v.depth + v.rows * v.columns)) *
+           sizeof(float);
 }
 
 enum hrf_status hrf_cpu_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
                                struct hrf_error *err)
 {
+    (void)err;
     struct hrf_matmul v;
     hrf_matmul_view(spec, &v);
-    float *own_a = call->workspace, *own_b = own_a + v.rows * v.depth;
-    float *own_y = own_b + v.depth * v.columns;
-    const bool dense_y = is_dense(v.y, v.rows, v.columns);
+    float *packed = call->workspace;
+    float *own_a = packed + hrf_product_packed_count(v.depth, v.columns);
+    float *own_y = own_a + v.rows * v.depth;
+    const bool dense_a = is_dense(v.a, v.depth), dense_y = is_dense(v.y, v.columns);
+    const float *packed_b = NULL;
     for (int64_t m = 0; m < v.n; m++) {
         int64_t at[3];
         hrf_matmul_seek(&v, m, at);
         const float *a = (const float *)hrf_spec_data(spec, call, 0) + at[0];
         const float *b = (const float *)hrf_spec_data(spec, call, 1) + at[1];
         float *y = hrf_floats(call) + at[2];
-        if (!is_dense(v.a, v.rows, v.depth)) {
+        if (b != packed_b) /* several products may have the same */
+            pack(b, v.b[0], v.b[1], v.depth, v.columns, packed);
+        packed_b = b;
+        if (!dense_a)
             copy_matrix(a, v.a, v.rows, v.depth, own_a);
-            a = own_a;
+        const struct hrf_float_product whole = { .a = dense_a ? a : own_a,
+                                                 .a_stride = dense_a ? v.a[0] : v.depth,
+                                                 .packed = packed,
+                                                 .y = dense_y ? y : own_y,
+                                                 .y_stride = dense_y ? v.y[0] : v.columns,
+                                                 .n_rows = v.rows,
+                                                 .depth = v.depth,
+                                                 .columns = v.columns };
+        const struct shares shares = share_out(&whole);
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < shares.n_blocks * shares.n_slices; i++) {
+            int64_t first;
+            const struct hrf_float_product p = share_of(&whole, &shares, i, &first);
+            hrf_float_product(&p);
         }
-        if (!is_dense(v.b, v.depth, v.columns)) {
-            copy_matrix(b, v.b, v.depth, v.columns, own_b);
-            b = own_b;
-        }
-        dnnl_status_t status = dnnl_sgemm('N', 'N', v.rows, v.columns, v.depth, 1.0f, a, v.depth, b,
-                                          v.columns, 0.0f, dense_y ? y : own_y, v.columns);
-        if (status != dnnl_success)
-            return hrf_dnnl_error(err, status, spec->name, "matrix product");
         for (int64_t i = 0; i < v.rows * v.columns && !dense_y; i++)
             y[i / v.columns * v.y[0] + i % v.columns * v.y[1]] = own_y[i];
     }

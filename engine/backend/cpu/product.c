@@ -3,6 +3,7 @@
 #include "engine/backend/cpu/processor.h"
 #include "engine/ir/number.h"
 
+#include <string.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
@@ -65,6 +66,15 @@ static int64_t transpose_panel(const float *w, int64_t column_stride, int64_t de
     return k;
 }
 
+/* Copies a panel whose rows are contiguous in `w`. */
+static void copy_panel(const float *w, int64_t depth_stride, int64_t depth, int64_t width,
+                       float *packed)
+{
+    for (int64_t k = 0; k < depth; k++, w += depth_stride)
+        for (int64_t c = 0; c < width; c += LANES, packed += LANES)
+            memcpy(packed, w + c, LANES * sizeof *packed);
+}
+
 void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed)
 {
@@ -76,9 +86,13 @@ void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride
         const int64_t begin = hrf_product_panel_begin(columns, panel);
         const int64_t end = hrf_product_panel_begin(columns, panel + 1);
         int64_t done = 0;
-        if (words != HRF_PAIRS && depth_stride == 1 && end <= columns)
+        if (words != HRF_PAIRS && depth_stride == 1 && end <= columns) {
             done = transpose_panel(w + begin * column_stride, column_stride, depth, end - begin,
                                    floats);
+        } else if (words != HRF_PAIRS && column_stride == 1 && end <= columns) {
+            copy_panel(w + begin, depth_stride, depth, end - begin, floats);
+            done = depth;
+        }
         floats += done * (end - begin);
         for (int64_t k = done; k < depth; k += per_word)
             for (int64_t c = begin; c < end; c++)

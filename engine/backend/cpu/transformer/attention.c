@@ -259,9 +259,9 @@ static void attend_in_blocks(struct hrf_attention_tile *t, int64_t n_keys)
     end_sums(t);
 }
 
-/* Queries [begin, end) of a head. Returns oneDNN's failure, 0 if there is none. */
-static int attend(const struct hrf_attention *k, const struct hrf_kernel_call *call, int64_t head,
-                  int64_t begin, int64_t end, char *memory)
+/* Queries [begin, end) of a head. */
+static void attend(const struct hrf_attention *k, const struct hrf_kernel_call *call, int64_t head,
+                   int64_t begin, int64_t end, char *memory)
 {
     const int64_t n_keys = k->view.of[HRF_HEAD_K].rows;
     const int n_matrices = hrf_spec_has(k->spec, HRF_ATTENTION_MASK) ? HRF_HEAD_MATRICES
@@ -270,7 +270,6 @@ static int attend(const struct hrf_attention *k, const struct hrf_kernel_call *c
     t.of = k;
     t.call = call;
     t.head = head;
-    t.failure = 0;
     for (int which = 0; which < n_matrices; which++)
         t.begin[which] = hrf_head_begin(&k->view, which, head);
     lay_out(k, memory, t.buffer);
@@ -283,7 +282,7 @@ static int attend(const struct hrf_attention *k, const struct hrf_kernel_call *c
         t.n_keys = n_keys;
         k->form->pack(&t);
     }
-    for (; t.first < end && t.failure == 0; t.first += k->block) {
+    for (; t.first < end; t.first += k->block) {
         t.n = hrf_min(k->block, end - t.first);
         if (is_in_blocks(k)) {
             attend_in_blocks(&t, n_keys);
@@ -294,7 +293,6 @@ static int attend(const struct hrf_attention *k, const struct hrf_kernel_call *c
         weigh(&t);
         sum_values(&t);
     }
-    return t.failure;
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -303,22 +301,17 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const struct hrf_attention *k = (const struct hrf_attention *)base;
     const struct hrf_part_queues parts = hrf_part_queues_begin(
         call->workspace, k->backend->n_threads, k->view.n_heads * k->n_parts);
-    int failure = 0;
+    (void)err;
 #pragma omp parallel
     for (int64_t i; (i = hrf_part_queues_take(&parts)) >= 0;) {
         const int64_t begin = i % k->n_parts * k->part;
         const int64_t end = hrf_min(begin + k->part, k->view.of[HRF_HEAD_Q].rows);
         char *memory = (char *)(parts.of + parts.n_threads) +
                        omp_get_thread_num() * k->scratch_bytes;
-        const int failed = begin < end ? attend(k, call, i / k->n_parts, begin, end, memory) : 0;
-        if (failed != 0) {
-#pragma omp atomic write
-            failure = failed;
-        }
+        if (begin < end)
+            attend(k, call, i / k->n_parts, begin, end, memory);
     }
-    return failure == 0
-               ? HRF_OK
-               : hrf_dnnl_error(err, (dnnl_status_t)failure, k->spec->name, "matrix product");
+    return HRF_OK;
 }
 
 static void destroy(struct hrf_kernel *base)

@@ -114,7 +114,6 @@ struct hrf_attention_tile {
     void *buffer[HRF_ATTENTION_BUFFERS];
     struct hrf_score_row rows[HRF_ATTENTION_MAX_QUERIES];
     struct hrf_rows_ahead ahead; /* of the next head */
-    int failure;                 /* of oneDNN; 0: none */
 };
 
 struct hrf_attention_form {

@@ -130,7 +130,7 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 
 static const char *long_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return hrf_attention_is_long(graph, node) ? NULL : "its keys are few, or it has a mask";
+    return hrf_attention_is_long(graph, node) ? NULL : HRF_CPU_FEW_KEYS;
 }
 
 /* Queries, keys and values must be pairs of bfloat16 as they stand. */

@@ -1,111 +1,121 @@
-/* attention_plain.c - attention (attention.h) by oneDNN's product of matrices, for any processor.
- */
+/* attention_plain.c - attention (attention.h) by float_product.h, for any processor: with all keys
+ * at once, and with keys in blocks. */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/float_product.h"
 #include "engine/backend/cpu/transformer/attention.h"
-
-#include <math.h>
+#include "engine/backend/cpu/transformer/softmax.h"
 
 static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
 {
-    const struct hrf_head_matrix *q = &k->view.of[HRF_HEAD_Q], *v = &k->view.of[HRF_HEAD_V];
-    bytes[HRF_PACKED_KEYS] = k->keys * q->columns * (int64_t)sizeof(float);
-    bytes[HRF_PACKED_VALUES] = k->keys * v->columns * (int64_t)sizeof(float);
-    bytes[HRF_QUERIES] = k->block * q->columns * (int64_t)sizeof(float);
-    bytes[HRF_SCORES] = k->block * k->score_row * (int64_t)sizeof(float);
+    const int64_t d = k->view.of[HRF_HEAD_Q].columns, e = k->view.of[HRF_HEAD_V].columns;
+    const int64_t size = sizeof(float);
+    bytes[HRF_PACKED_KEYS] = (int64_t)hrf_product_packed_count(d, k->keys) * size;
+    bytes[HRF_PACKED_VALUES] = (int64_t)hrf_product_packed_count(k->keys, e) * size;
+    bytes[HRF_QUERIES] = k->block * d * size;
+    bytes[HRF_SCORES] = k->block * k->score_row * size;
 }
 
-/* n rows of a matrix, dense. */
-static void gather(struct hrf_attention_tile *t, int which, int64_t first, int64_t n,
-                   enum hrf_attention_buffer to)
+/* Row `first` of a matrix of the tile's head. */
+static const float *row_of(const struct hrf_attention_tile *t, int which, int64_t first)
 {
-    const struct hrf_head_matrix *m = &t->of->view.of[which];
-    const float *from = (const float *)hrf_spec_data(t->of->spec, t->call, which) +
-                        t->begin[which] + first * m->row;
-    float *row = t->buffer[to];
-    for (int64_t i = 0; i < n; i++, from += m->row, row += m->columns)
-        for (int64_t c = 0; c < m->columns; c++)
-            row[c] = from[c * m->column];
+    return (const float *)hrf_spec_data(t->of->spec, t->call, which) + t->begin[which] +
+           first * t->of->view.of[which].row;
 }
 
+/* K as the right side of q k', [d][keys], and V as that of the second product, [keys][e]. */
 static void pack(struct hrf_attention_tile *t)
 {
-    gather(t, HRF_HEAD_K, 0, t->n_keys, HRF_PACKED_KEYS);
-    gather(t, HRF_HEAD_V, 0, t->n_keys, HRF_PACKED_VALUES);
+    const struct hrf_head_matrix *k = &t->of->view.of[HRF_HEAD_K], *v = &t->of->view.of[HRF_HEAD_V];
+    hrf_float_product_pack(row_of(t, HRF_HEAD_K, t->first_key), k->column, k->row, k->columns,
+                           t->n_keys, 0, hrf_float_product_count_panels(t->n_keys),
+                           t->buffer[HRF_PACKED_KEYS]);
+    hrf_float_product_pack(row_of(t, HRF_HEAD_V, t->first_key), v->row, v->column, t->n_keys,
+                           v->columns, 0, hrf_float_product_count_panels(v->columns),
+                           t->buffer[HRF_PACKED_VALUES]);
 }
 
 static void load(struct hrf_attention_tile *t)
 {
-    gather(t, HRF_HEAD_Q, t->first, t->n, HRF_QUERIES);
+    const struct hrf_head_matrix *q = &t->of->view.of[HRF_HEAD_Q];
+    const float *from = row_of(t, HRF_HEAD_Q, t->first);
+    const float scale = t->of->spec->attributes.attention.scale;
+    float *row = t->buffer[HRF_QUERIES];
+    for (int64_t i = 0; i < t->n; i++, from += q->row, row += q->columns)
+        for (int64_t c = 0; c < q->columns; c++)
+            row[c] = from[c * q->column] * scale;
 }
 
-/* y = scale a b, or a b' if `turned` is 'T'; y has its own rows. The tile keeps the first failure.
- */
-static void multiply(struct hrf_attention_tile *t, char turned, float scale, const float *a,
-                     int64_t a_row, int64_t depth, const float *b, int64_t b_row, int64_t columns,
-                     float *y, int64_t y_row)
+/* y = a b, by the tile's queries. */
+static void multiply(const struct hrf_attention_tile *t, const float *a, int64_t a_row,
+                     const float *packed, int64_t depth, int64_t columns, float *y, int64_t y_row)
 {
-    const dnnl_status_t status = dnnl_sgemm('N', turned, t->n, columns, depth, scale, a, a_row, b,
-                                            b_row, 0.0f, y, y_row);
-    if (t->failure == 0)
-        t->failure = (int)status;
+    const struct hrf_float_product product = { .a = a,
+                                               .a_stride = a_row,
+                                               .packed = packed,
+                                               .y = y,
+                                               .y_stride = y_row,
+                                               .n_rows = t->n,
+                                               .depth = depth,
+                                               .columns = columns,
+                                               .end_panel = hrf_float_product_count_panels(
+                                                   columns) };
+    hrf_float_product(&product);
 }
 
 static void score(struct hrf_attention_tile *t)
 {
     const int64_t d = t->of->view.of[HRF_HEAD_Q].columns;
-    multiply(t, 'T', t->of->spec->attributes.attention.scale, t->buffer[HRF_QUERIES], d, d,
-             t->buffer[HRF_PACKED_KEYS], d, t->n_keys, t->buffer[HRF_SCORES], t->of->score_row);
+    multiply(t, t->buffer[HRF_QUERIES], d, t->buffer[HRF_PACKED_KEYS], d, t->n_keys,
+             t->buffer[HRF_SCORES], t->of->score_row);
 }
 
-static void weigh_row(const struct hrf_score_row *row, int64_t n_keys)
-{
-    float *scores = row->scores, largest = -INFINITY;
-    double sum = 0;
-    for (int64_t s = 0; s < row->n_seen; s++) {
-        if (row->mask != NULL)
-            scores[s] += row->mask[s];
-        largest = scores[s] <= largest ? largest : scores[s]; /* a NaN, too */
-    }
-    for (int64_t s = 0; s < row->n_seen; s++) {
-        scores[s] = largest != -INFINITY ? expf(scores[s] - largest) : 0;
-        sum += (double)scores[s];
-    }
-    const float factor = sum == 0 ? 0 : (float)(1 / sum); /* 0: a query that sees no key */
-    for (int64_t s = 0; s < n_keys; s++)
-        scores[s] = s < row->n_seen ? scores[s] * factor : 0;
-}
+#ifdef HRF_BUILD_AVX2 /* which the back end asks for */
+#define SOFTMAX(what) hrf_softmax_##what##_avx2
+#else
+#define SOFTMAX(what) hrf_softmax_##what##_plain
+#endif
 
 static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
 {
-    for (int64_t i = 0; i < n_rows; i++)
-        weigh_row(&rows[i], t->n_keys);
+    SOFTMAX(rows)(rows, n_rows, t->n_keys);
+}
+
+static void weigh_block(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
+{
+    SOFTMAX(block)(rows, n_rows, t->n_keys);
 }
 
 static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row)
 {
     const int64_t e = t->of->view.of[HRF_HEAD_V].columns;
     (void)type; /* float32 */
-    multiply(t, 'N', 1.0f, t->buffer[HRF_SCORES], t->of->score_row, t->n_keys,
-             t->buffer[HRF_PACKED_VALUES], e, e, y, y_row);
+    multiply(t, t->buffer[HRF_SCORES], t->of->score_row, t->buffer[HRF_PACKED_VALUES], t->n_keys, e,
+             y, y_row);
 }
+
+static const char *long_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    return hrf_attention_is_long(graph, node) ? NULL : HRF_CPU_FEW_KEYS;
+}
+
+#define FORM(...)                                                                                  \
+    .forms = HRF_FORM_FLOAT, .isa = HRF_ISA_ANY, .compile = hrf_attention_compile,                 \
+    .own = &(const struct hrf_attention_form)                                                      \
+    {                                                                                              \
+        .measure = measure, .pack = pack, .load = load, .score = score, .sum = sum,                \
+        .scales_products = true, __VA_ARGS__                                                       \
+    }
+
+const struct hrf_kernel_row hrf_cpu_attention_long_plain = {
+    .name = "long",
+    HRF_ROW_OPS(HRF_OP_TOKEN_ATTENTION, HRF_OP_ATTENTION_PART),
+    .misfit = long_misfit,
+    FORM(.weigh = weigh_block, .keys = HRF_ATTENTION_KEYS, .step = 1,
+         .min_queries = HRF_ATTENTION_MAX_QUERIES, .max_queries = HRF_ATTENTION_MAX_QUERIES),
+};
 
 const struct hrf_kernel_row hrf_cpu_attention_plain = {
     .name = "attention",
     HRF_ROW_OPS(HRF_OP_ATTENTION, HRF_OP_TOKEN_ATTENTION),
-    .forms = HRF_FORM_FLOAT,
-    .isa = HRF_ISA_ANY,
-    .compile = hrf_attention_compile,
-    .own =
-        &(const struct hrf_attention_form){
-            .min_queries = 12,
-            .max_queries = 96,
-            .step = 1,
-            .scales_products = true,
-            .measure = measure,
-            .pack = pack,
-            .load = load,
-            .score = score,
-            .weigh = weigh,
-            .sum = sum,
-        },
+    FORM(.weigh = weigh, .min_queries = 12, .max_queries = 96, .step = 1),
 };

@@ -1,11 +1,12 @@
-/* The product of matrices of floats: random shapes against sums in double, the same bits however
- * rows and columns are cut, and the error bound on data that are hard to sum. */
+/* The products of matrices of floats, for AVX-512 and for AVX2: random shapes against sums in
+ * double, the same bits however rows and columns are cut, and the error bound on data that are hard
+ * to sum. */
 #include "tests/unit/unit.h"
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "engine/backend/cpu/float_product.h"
 #include "engine/backend/cpu/processor.h"
-#include "engine/backend/cpu/product.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,18 +46,57 @@ static void release(struct matrices *m)
     hrf_free(m->bias);
 }
 
-/* Rows [first, first + n) of the product, by all columns, `stride` from one to the next. */
-static void multiply_rows(const struct matrices *m, int64_t first, int64_t n, float *y,
-                          int64_t stride)
+/* A product of rows of `a`, whose bias and addend are added at the end. */
+typedef void product_function(const struct matrices *m, const float *a, int64_t n_rows, float *y,
+                              int64_t stride, bool accumulate);
+
+static void multiply_wide(const struct matrices *m, const float *a, int64_t n_rows, float *y,
+                          int64_t stride, bool accumulate)
 {
-    const struct hrf_epilogue epilogue = { .bias = m->bias, .type = HRF_F32 };
+    const struct hrf_epilogue epilogue = { .bias = m->bias,
+                                           .type = HRF_F32,
+                                           .accumulate = accumulate };
     const struct hrf_ahead nothing = { 0 };
     HRF_AUTO_FREE float *packed = hrf_alloc_aligned(
         hrf_product_packed_count(m->depth, m->columns) * sizeof(float), 64);
     assert_non_null(packed);
     hrf_product_pack(HRF_FLOATS, m->w, m->columns, 1, m->depth, m->columns, packed);
-    hrf_product_avx512(HRF_FLOATS, m->a + first * m->depth, m->depth, packed, m->depth, y, stride,
-                       n, m->columns, 0, hrf_product_count_panels(m->columns), &epilogue, &nothing);
+    hrf_product_avx512(HRF_FLOATS, a, m->depth, packed, m->depth, y, stride, n_rows, m->columns, 0,
+                       hrf_product_count_panels(m->columns), &epilogue, &nothing);
+}
+
+static void multiply_narrow(const struct matrices *m, const float *a, int64_t n_rows, float *y,
+                            int64_t stride, bool accumulate)
+{
+    HRF_AUTO_FREE float *packed = hrf_alloc_aligned(
+        hrf_product_packed_count(m->depth, m->columns) * sizeof(float), 64);
+    assert_non_null(packed);
+    struct hrf_float_product p = { .a = a,
+                                   .a_stride = m->depth,
+                                   .packed = packed,
+                                   .y = y,
+                                   .y_stride = stride,
+                                   .n_rows = n_rows,
+                                   .depth = m->depth,
+                                   .columns = m->columns,
+                                   .bias = m->bias,
+                                   .accumulate = accumulate };
+    for (int64_t c = 0; c < m->columns; c += HRF_NARROW_PANEL, p.end_panel++) {
+        const int64_t left = m->columns - c;
+        hrf_product_pack(HRF_FLOATS, m->w + c, m->columns, 1, m->depth,
+                         left < HRF_NARROW_PANEL ? left : HRF_NARROW_PANEL, packed + c * m->depth);
+    }
+    hrf_float_product_avx2(&p);
+}
+
+/* The one that is tested. */
+static product_function *tested;
+
+/* Rows [first, first + n) of the product, by all columns, `stride` from one to the next. */
+static void multiply_rows(const struct matrices *m, int64_t first, int64_t n, float *y,
+                          int64_t stride)
+{
+    tested(m, m->a + first * m->depth, n, y, stride, false);
 }
 
 static float *multiply(const struct matrices *m)
@@ -83,14 +123,6 @@ static struct exact exact_at(const struct matrices *m, int64_t i, int64_t j)
     return (struct exact){ sum, sqrt(a2 * w2) + fabs((double)m->bias[j]) };
 }
 
-static void skip_without_avx512(void)
-{
-    if (hrf_cpu_has_avx512())
-        return;
-    print_message("this processor has no AVX-512: these kernels are not used\n");
-    skip();
-}
-
 static void check_shape(const struct matrices *m)
 {
     HRF_AUTO_FREE float *y = multiply(m);
@@ -115,7 +147,6 @@ static void check_shape(const struct matrices *m)
 static void random_shapes_give_sums_and_the_same_bits_row_by_row(void **state)
 {
     (void)state;
-    skip_without_avx512();
     for (uint64_t seed = 0; seed < N_SHAPES; seed++) {
         struct hrf_random random = hrf_random_init(seed);
         const int64_t rows = 1 + hrf_random_below(&random, 40);
@@ -185,7 +216,6 @@ static void check_bound(const struct matrices *m, enum kind kind, float size)
 static void errors_stay_within_the_bound_whatever_the_data(void **state)
 {
     (void)state;
-    skip_without_avx512();
     for (int kind = ONE_LARGE_CHANNEL; kind <= MOSTLY_ZERO; kind++)
         for (int64_t depth = 16; depth <= 4096; depth *= 4)
             for (float size = 1; size <= 1e6f; size *= 100) {
@@ -202,7 +232,6 @@ static void errors_stay_within_the_bound_whatever_the_data(void **state)
 static void small_products_after_a_large_one_are_not_lost(void **state)
 {
     (void)state;
-    skip_without_avx512();
     for (int64_t depth = 1152; depth <= 4608; depth += 576) {
         struct hrf_random random = hrf_random_init(1);
         struct matrices m = make(15, depth, 40, &random);
@@ -222,7 +251,6 @@ static void small_products_after_a_large_one_are_not_lost(void **state)
 static void errors_of_random_sums_do_not_grow_with_the_depth(void **state)
 {
     (void)state;
-    skip_without_avx512();
     for (int64_t depth = 64; depth <= 4608; depth = depth < 256 ? 256 : depth * 9 / 4) {
         struct hrf_random random = hrf_random_init((uint64_t)depth);
         struct matrices m = make(40, depth, 64, &random);
@@ -243,7 +271,6 @@ static void errors_of_random_sums_do_not_grow_with_the_depth(void **state)
 static void weights_of_zero_give_zero(void **state)
 {
     (void)state;
-    skip_without_avx512();
     struct hrf_random random = hrf_random_init(3);
     struct matrices m = make(20, 256, 64, &random);
     memset(m.w, 0, 256 * 64 * sizeof *m.w);
@@ -252,6 +279,43 @@ static void weights_of_zero_give_zero(void **state)
     for (int i = 0; i < 20 * 64; i++)
         assert_true(y[i] == 0);
     release(&m);
+}
+
+/* Also where y is added, and where the device takes the one that the processor has. */
+static void every_product_gives_the_same_bits(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < N_SHAPES; seed++) {
+        struct hrf_random random = hrf_random_init(seed);
+        const int64_t rows = 1 + hrf_random_below(&random, 200);
+        const int64_t depth = 1 + hrf_random_below(&random, 400);
+        struct matrices m = make(rows, depth, 1 + hrf_random_below(&random, 100), &random);
+        const int64_t n = rows * m.columns;
+        HRF_AUTO_FREE float *y = floats(n);
+        HRF_AUTO_FREE float *narrow = floats(n);
+        HRF_AUTO_FREE float *packed = hrf_alloc_aligned(
+            hrf_product_packed_count(depth, m.columns) * sizeof(float), 64);
+        const bool accumulates = seed % 2 == 0;
+        for (int64_t i = 0; i < n; i++)
+            y[i] = narrow[i] = (float)hrf_random_normal(&random);
+        multiply_narrow(&m, m.a, rows, narrow, m.columns, accumulates);
+        const int64_t n_panels = hrf_float_product_count_panels(m.columns);
+        hrf_float_product_pack(m.w, m.columns, 1, depth, m.columns, 0, n_panels, packed);
+        const struct hrf_float_product p = { .a = m.a,
+                                             .a_stride = depth,
+                                             .packed = packed,
+                                             .y = y,
+                                             .y_stride = m.columns,
+                                             .n_rows = rows,
+                                             .depth = depth,
+                                             .columns = m.columns,
+                                             .end_panel = n_panels,
+                                             .bias = m.bias,
+                                             .accumulate = accumulates };
+        hrf_float_product(&p);
+        assert_memory_equal(y, narrow, (size_t)n * sizeof *y);
+        release(&m);
+    }
 }
 
 int main(void)
@@ -263,5 +327,11 @@ int main(void)
         cmocka_unit_test(errors_of_random_sums_do_not_grow_with_the_depth),
         cmocka_unit_test(weights_of_zero_give_zero),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest of_all[] = { cmocka_unit_test(every_product_gives_the_same_bits) };
+    tested = multiply_narrow;
+    int n_failed = cmocka_run_group_tests_name("AVX2", tests, NULL, NULL);
+    tested = multiply_wide;
+    if (hrf_cpu_has_avx512())
+        n_failed += cmocka_run_group_tests_name("AVX-512", tests, NULL, NULL);
+    return n_failed + cmocka_run_group_tests(of_all, NULL, NULL);
 }
