@@ -83,9 +83,9 @@ bool hrf_cpu_comes_at_run_time(const struct hrf_graph *graph, const struct hrf_n
 struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, enum hrf_dtype type,
                                      const float *bias, bool accumulate);
 
-/* Own loops: a function over the spec, run with the back end's threads. */
-typedef enum hrf_status hrf_cpu_function(const struct hrf_spec *spec,
-                                         const struct hrf_kernel_call *call, struct hrf_error *err);
+/* Computes the node of `spec` with the back end's threads. It cannot fail: what can (memory) is
+ * done by the row's `prepare`, when the node is compiled. */
+typedef void hrf_cpu_function(const struct hrf_spec *spec, const struct hrf_kernel_call *call);
 hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average_pool,
     hrf_cpu_global_pool, hrf_cpu_lrn, hrf_cpu_unary, hrf_cpu_binary, hrf_cpu_batch_norm,
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,

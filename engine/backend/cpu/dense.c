@@ -153,10 +153,8 @@ size_t hrf_cpu_gemm_workspace(const struct hrf_spec *spec)
     return (packed + rows) * sizeof(float);
 }
 
-enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                             struct hrf_error *err)
+void hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_attributes *t = &spec->attributes;
     const float *a = hrf_spec_data(spec, call, 0), *packed = spec->inputs[1].constant;
     const float *c = hrf_spec_data(spec, call, 2), *residual = hrf_spec_data(spec, call, 3);
@@ -200,7 +198,6 @@ enum hrf_status hrf_cpu_gemm(const struct hrf_spec *spec, const struct hrf_kerne
         for (int64_t r = first; r < first + p.n_rows; r++)
             hrf_cpu_activate(t, y + r * columns + begin, end - begin);
     }
-    return HRF_OK;
 }
 
 /* ---- MATMUL ---- */
@@ -220,10 +217,8 @@ size_t hrf_cpu_matmul_workspace(const struct hrf_spec *spec)
            sizeof(float);
 }
 
-enum hrf_status hrf_cpu_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                               struct hrf_error *err)
+void hrf_cpu_matmul(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     struct hrf_matmul v;
     hrf_matmul_view(spec, &v);
     float *packed = call->workspace;
@@ -260,13 +255,10 @@ enum hrf_status hrf_cpu_matmul(const struct hrf_spec *spec, const struct hrf_ker
         for (int64_t i = 0; i < v.rows * v.columns && !dense_y; i++)
             y[i / v.columns * v.y[0] + i % v.columns * v.y[1]] = own_y[i];
     }
-    return HRF_OK;
 }
 
-enum hrf_status hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                            struct hrf_error *err)
+void hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_attributes *a = &spec->attributes;
     const float *x = hrf_spec_data(spec, call, 0);
     int64_t channels = spec->output.shape.dims[1];
@@ -284,15 +276,12 @@ enum hrf_status hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel
                                                  powf(a->lrn.bias + factor * sum, a->lrn.beta);
         }
     }
-    return HRF_OK;
 }
 
 /* In double and in ref's order: heads are small, and their bits then agree with ref's, so that
  * whole networks in INT8 can be held to equality. */
-enum hrf_status hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                struct hrf_error *err)
+void hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const float *x = hrf_spec_data(spec, call, 0);
     const struct hrf_shape *shape = &spec->output.shape;
     int64_t strides[HRF_MAX_RANK];
@@ -314,7 +303,6 @@ enum hrf_status hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_ke
                                                                : v - log(sum));
         }
     }
-    return HRF_OK;
 }
 
 static double term_of(enum hrf_op op, double x, double high)
@@ -368,10 +356,8 @@ static void reduce_walk(const struct hrf_walk *walk, const float *x, enum hrf_op
 }
 
 /* Over any axes: rare and small (a head's global pooling), so one thread and one walk. */
-enum hrf_status hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                  struct hrf_error *err)
+void hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const float *x = hrf_spec_data(spec, call, 0);
     const struct hrf_shape *in = &spec->inputs[0].shape;
     int64_t strides[2][HRF_MAX_RANK], own[HRF_MAX_RANK],
@@ -404,5 +390,4 @@ enum hrf_status hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_
                                       : shifts && isinf(high[i])          ? high[i]
                                       : shifts                            ? log(sums[i]) + high[i]
                                                                           : sums[i]);
-    return HRF_OK;
 }

@@ -98,17 +98,14 @@ void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t
     }
 }
 
-enum hrf_status hrf_cpu_unary(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                              struct hrf_error *err)
+void hrf_cpu_unary(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const float *x = hrf_spec_data(spec, call, 0);
     int64_t n = hrf_shape_count(&spec->output.shape);
 #pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < n; first += PIECE)
         unary_piece(spec->op, &spec->attributes, x + first, hrf_floats(call) + first,
                     n - first < PIECE ? n - first : PIECE);
-    return HRF_OK;
 }
 
 static float binary_one(enum hrf_op op, float a, float b)
@@ -203,10 +200,8 @@ static void binary_piece(const struct binary *p, int64_t row, int64_t first, int
                                                   ((const float *)(const void *)b)[i * sb]);
 }
 
-enum hrf_status hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                               struct hrf_error *err)
+void hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     struct binary p = { .a = hrf_spec_data(spec, call, 0),
                         .b = hrf_spec_data(spec, call, 1),
                         .y = call->output };
@@ -230,7 +225,6 @@ enum hrf_status hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_ker
         const int64_t first = i % pieces * PIECE;
         binary_piece(&p, i / pieces, first, n - first < PIECE ? n - first : PIECE);
     }
-    return HRF_OK;
 }
 
 /* scale and bias become what multiplies and adds: y = x * s + t. */
@@ -260,10 +254,8 @@ static void scale_shift_relu(const float *x, const float *s, const float *t, flo
 
 /* y = act(x * s + t) with s and t per channel: a line is a pixel's channels, or (other ranks
  * than 4) a channel's elements. */
-enum hrf_status hrf_cpu_batch_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                   struct hrf_error *err)
+void hrf_cpu_batch_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_shape *shape = &spec->output.shape;
     int64_t channels = shape->dims[1], n = hrf_shape_count(shape), inner = 1;
     for (int32_t i = 2; i < shape->rank && shape->rank != 4; i++)
@@ -284,5 +276,4 @@ enum hrf_status hrf_cpu_batch_norm(const struct hrf_spec *spec, const struct hrf
             y[first + i] = inner > 1 ? x[first + i] * one_s + one_t : x[first + i] * s[i] + t[i];
         hrf_cpu_activate(&spec->attributes, y + first, length);
     }
-    return HRF_OK;
 }

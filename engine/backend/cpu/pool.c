@@ -151,10 +151,8 @@ static void average_at(const struct hrf_spec *spec, const char *x, int64_t n, in
     plain_average(&window, scale, (float *)(void *)out);
 }
 
-enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                 struct hrf_error *err)
+void hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_shape *out = &spec->output.shape;
     const int64_t size = (int64_t)hrf_dtype_size(spec->output.dtype);
     const char *x = hrf_spec_data(spec, call, 0);
@@ -169,13 +167,10 @@ enum hrf_status hrf_cpu_max_pool(const struct hrf_spec *spec, const struct hrf_k
                    (char *)call->output + (r * out->dims[3] + ox) * stride * size);
         }
     }
-    return HRF_OK;
 }
 
-enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
-                                     const struct hrf_kernel_call *call, struct hrf_error *err)
+void hrf_cpu_average_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_shape *out = &spec->output.shape;
     const int64_t size = (int64_t)hrf_dtype_size(spec->output.dtype);
     const char *x = hrf_spec_data(spec, call, 0);
@@ -185,7 +180,6 @@ enum hrf_status hrf_cpu_average_pool(const struct hrf_spec *spec,
         for (int64_t ox = 0; ox < out->dims[3]; ox++)
             average_at(spec, x, r / out->dims[2], r % out->dims[2], ox,
                        (char *)call->output + (r * out->dims[3] + ox) * stride * size);
-    return HRF_OK;
 }
 
 /* Of one image: n channels from `first` on. Runs of 2 KiB are read at a time, as each pixel's lie
@@ -235,10 +229,8 @@ static int64_t channels_at_once(int64_t n_images, int64_t channels)
     return even < CHANNEL_BLOCK ? even : CHANNEL_BLOCK;
 }
 
-enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                    struct hrf_error *err)
+void hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_operand *in = &spec->inputs[0];
     const int64_t *dims = in->shape.dims, channels = dims[1],
                   image = dims[2] * dims[3] * in->pixel_stride;
@@ -261,5 +253,4 @@ enum hrf_status hrf_cpu_global_pool(const struct hrf_spec *spec, const struct hr
         else
             average_image(in, from, first, n, add, spec->output.dtype, out);
     }
-    return HRF_OK;
 }

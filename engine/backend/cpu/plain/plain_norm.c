@@ -81,10 +81,8 @@ static void list_parameter_offsets(const struct hrf_spec *spec, int32_t k, int64
         list_offsets(&spec->inputs[k].shape, 0, offsets);
 }
 
-enum hrf_status hrf_cpu_layer_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                   struct hrf_error *err)
+void hrf_cpu_layer_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_shape own = norm_shape(spec), *shape = &own;
     const int64_t axis = spec->attributes.axis, n = inner_count(shape, axis);
     const int64_t lines = hrf_shape_count(shape) / n;
@@ -111,13 +109,10 @@ enum hrf_status hrf_cpu_layer_norm(const struct hrf_spec *spec, const struct hrf
             y[at] = (float)(v + (bias != NULL ? (double)bias[of_bias[i]] : 0));
         }
     }
-    return HRF_OK;
 }
 
-enum hrf_status hrf_cpu_group_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                   struct hrf_error *err)
+void hrf_cpu_group_norm(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_shape *shape = &spec->output.shape;
     const int64_t channels = shape->dims[1], pixels = inner_count(shape, 2);
     const int64_t groups = spec->attributes.n_groups > 0 ? spec->attributes.n_groups : channels;
@@ -147,15 +142,12 @@ enum hrf_status hrf_cpu_group_norm(const struct hrf_spec *spec, const struct hrf
                                            (double)bias[c]);
         }
     }
-    return HRF_OK;
 }
 
 /* ---- SwiGLU and Where ---- */
 
-enum hrf_status hrf_cpu_swiglu(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                               struct hrf_error *err)
+void hrf_cpu_swiglu(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_shape *shape = &spec->output.shape, *from = &spec->inputs[0].shape;
     const int64_t axis = shape->rank - 1, n = shape->dims[axis];
     const int64_t lines = hrf_shape_count(shape) / n;
@@ -172,14 +164,11 @@ enum hrf_status hrf_cpu_swiglu(const struct hrf_spec *spec, const struct hrf_ker
             y[i * out[axis]] = g / (1.0f + expf(-g)) * gate[(n + i) * in[axis]];
         }
     }
-    return HRF_OK;
 }
 
 /* Few columns, and a row is copied for each: no threads. */
-enum hrf_status hrf_cpu_select_max(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                                   struct hrf_error *err)
+void hrf_cpu_select_max(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const int64_t n = spec->inputs[1].shape.dims[0], n_columns = spec->inputs[1].shape.dims[1];
     const int64_t width = spec->output.shape.dims[1];
     const float *x = hrf_spec_data(spec, call, 0), *scores = hrf_spec_data(spec, call, 1);
@@ -192,13 +181,10 @@ enum hrf_status hrf_cpu_select_max(const struct hrf_spec *spec, const struct hrf
         }
         memcpy(hrf_floats(call) + column * width, x + best * width, (size_t)width * sizeof(float));
     }
-    return HRF_OK;
 }
 
-enum hrf_status hrf_cpu_where(const struct hrf_spec *spec, const struct hrf_kernel_call *call,
-                              struct hrf_error *err)
+void hrf_cpu_where(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct hrf_shape *shape = &spec->output.shape;
     int64_t strides[4][HRF_MAX_RANK];
     hrf_layout_strides(shape, strides[0]);
@@ -219,5 +205,4 @@ enum hrf_status hrf_cpu_where(const struct hrf_spec *spec, const struct hrf_kern
                     ? a[at[2] + i * walk.strides[2][last]]
                     : b[at[3] + i * walk.strides[3][last]];
     }
-    return HRF_OK;
 }

@@ -73,22 +73,17 @@ size_t hrf_cpu_performer_workspace(const struct hrf_spec *spec)
     return (size_t)(j.n * pieces * (j.a.d + 1) * j.a.m) * sizeof(double);
 }
 
-enum hrf_status hrf_cpu_performer_max(const struct hrf_spec *spec,
-                                      const struct hrf_kernel_call *call, struct hrf_error *err)
+void hrf_cpu_performer_max(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct job j = job_of(spec, 1);
     const float *k = hrf_spec_data(spec, call, 0);
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < j.n; i++)
         hrf_floats(call)[i] = CALL(max, &j.a, k + first_of(&j, i), j.n_tokens);
-    return HRF_OK;
 }
 
-enum hrf_status hrf_cpu_performer_state(const struct hrf_spec *spec,
-                                        const struct hrf_kernel_call *call, struct hrf_error *err)
+void hrf_cpu_performer_state(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct job j = job_of(spec, HRF_STATE_PROJECTION);
     const float *k = hrf_spec_data(spec, call, HRF_STATE_K);
     const float *v = hrf_spec_data(spec, call, HRF_STATE_V);
@@ -107,13 +102,10 @@ enum hrf_status hrf_cpu_performer_state(const struct hrf_spec *spec,
     for (int64_t w = 0; w < j.n * pieces; w++)
         for (int64_t e = 0; e < size; e++)
             sums[w / pieces * size + e] += parts[w * size + e];
-    return HRF_OK;
 }
 
-enum hrf_status hrf_cpu_performer_apply(const struct hrf_spec *spec,
-                                        const struct hrf_kernel_call *call, struct hrf_error *err)
+void hrf_cpu_performer_apply(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    (void)err;
     const struct job j = job_of(spec, HRF_STATE_PROJECTION);
     const float *q = hrf_spec_data(spec, call, 0);
     const double *state = hrf_spec_data(spec, call, 1);
@@ -131,5 +123,4 @@ enum hrf_status hrf_cpu_performer_apply(const struct hrf_spec *spec,
         const int64_t at = first_of(&j, i) + t * j.n_channels;
         CALL(apply, &j.a, q + at, transposed + i * size, n, hrf_floats(call) + at);
     }
-    return HRF_OK;
 }
