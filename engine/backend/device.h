@@ -77,21 +77,23 @@ struct hrf_device_peer_ops {
     enum hrf_status (*follow)(struct hrf_backend *backend, struct hrf_error *err);
     enum hrf_status (*join)(struct hrf_backend *backend, const struct hrf_device_join *join,
                             void *out, const void *parts, struct hrf_error *err);
-    /* Makes memory of allocate() available to others, as a whole. `is_far`: to another process. */
-    enum hrf_status (*share)(struct hrf_backend *backend, void *memory, bool is_far,
+    /* Makes memory of allocate() available to others, as a whole. `is_interprocess`:
+     * to other processes. */
+    enum hrf_status (*share)(struct hrf_backend *backend, void *memory, bool is_interprocess,
                              struct hrf_device_handle *out, struct hrf_error *err);
     /* Maps memory that the device at `address` shares. HRF_E_UNSUPPORTED: this device cannot reach
      * it; the text says why. It must be closed before its owner releases it. */
     enum hrf_status (*open)(struct hrf_backend *backend, const struct hrf_device_handle *handle,
-                            const char *address, bool is_far, void **out, struct hrf_error *err);
-    void (*close)(struct hrf_backend *backend, void *memory, bool is_far);
+                            const char *address, bool is_interprocess, void **out,
+                            struct hrf_error *err);
+    void (*close)(struct hrf_backend *backend, void *memory, bool is_interprocess);
     /* signal_set() sets a signal when its owner's queue gets there. signal_wait() makes this queue
      * wait for the last signal_set() that was called before it. */
-    enum hrf_status (*signal_create)(struct hrf_backend *backend, bool is_far, void **out,
+    enum hrf_status (*signal_create)(struct hrf_backend *backend, bool is_interprocess, void **out,
                                      struct hrf_device_handle *handle, struct hrf_error *err);
     enum hrf_status (*signal_open)(struct hrf_backend *backend,
-                                   const struct hrf_device_handle *handle, bool is_far, void **out,
-                                   struct hrf_error *err);
+                                   const struct hrf_device_handle *handle, bool is_interprocess,
+                                   void **out, struct hrf_error *err);
     /* For signals of signal_create(), and of signal_open() between processes. */
     void (*signal_destroy)(struct hrf_backend *backend, void *signal);
     enum hrf_status (*signal_set)(struct hrf_backend *backend, void *signal, struct hrf_error *err);

@@ -36,11 +36,12 @@ struct hrf_link_point hrf_link_at(const struct hrf_link *link, double n_bytes)
 struct hrf_link hrf_link_simple(const char *comm, enum hrf_placement placement, double latency,
                                 double bandwidth)
 {
-    const double far = 1e9;
+    const double n_bytes = 1e9;
     struct hrf_link link = { .placement = placement, .n_points = 2 };
     snprintf(link.comm, sizeof link.comm, "%s", comm);
     link.points[0] = (struct hrf_link_point){ .bytes = 0, .transit = latency };
-    link.points[1] = (struct hrf_link_point){ .bytes = far, .transit = latency + far / bandwidth };
+    link.points[1] = (struct hrf_link_point){ .bytes = n_bytes,
+                                              .transit = latency + n_bytes / bandwidth };
     return link;
 }
 

@@ -25,7 +25,7 @@ struct hrf_push_config {
     struct hrf_peers *peers;
     const struct hrf_device_ops *ops;
     struct hrf_backend *backend;
-    bool is_far; /* the ranks are processes */
+    bool is_interprocess; /* the ranks are processes */
     /* [n_ranks] with which ranks; both ends of a pair say the same. The devices' addresses. Both
      * are borrowed for the call. */
     const bool *is_pushed;

@@ -134,7 +134,7 @@ static enum hrf_status tell(struct hrf_push *p, int32_t peer, struct hrf_error *
     struct hrf_device_handle handle;
     int32_t n = 0;
     HRF_AUTO_FREE struct word *words = list_words(p, peer, &n);
-    HRF_TRY(c->ops->peers->share(c->backend, p->memory, c->is_far, &handle, err));
+    HRF_TRY(c->ops->peers->share(c->backend, p->memory, c->is_interprocess, &handle, err));
     HRF_TRY(hrf_device_send_message(c->peers, peer, &handle, sizeof handle, err));
     return hrf_device_send_message(c->peers, peer, words, (size_t)n * sizeof *words, err);
 }
@@ -147,7 +147,7 @@ static enum hrf_status hear(struct hrf_push *p, int32_t peer, struct hrf_error *
     HRF_AUTO_FREE struct word *words = list_words(p, peer, &n);
     HRF_TRY(hrf_device_receive_word(c->peers, peer, &handle, sizeof handle, err));
     HRF_TRY(hrf_device_receive_word(c->peers, peer, words, (size_t)n * sizeof *words, err));
-    HRF_TRY(c->ops->peers->open(c->backend, &handle, c->addresses[peer], c->is_far,
+    HRF_TRY(c->ops->peers->open(c->backend, &handle, c->addresses[peer], c->is_interprocess,
                                 &p->theirs[peer], err));
     for (int32_t i = 0; i < n; i++) {
         const struct word *word = &words[i];
@@ -242,7 +242,7 @@ void hrf_push_release(struct hrf_push *p)
 void hrf_push_close(struct hrf_push *p)
 {
     for (int32_t q = 0; p != NULL && p->theirs != NULL && q < p->n_ranks; q++) {
-        p->config.ops->peers->close(p->config.backend, p->theirs[q], p->config.is_far);
+        p->config.ops->peers->close(p->config.backend, p->theirs[q], p->config.is_interprocess);
         p->theirs[q] = NULL;
     }
 }

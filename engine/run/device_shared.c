@@ -62,7 +62,7 @@ struct neighbour {
 struct hrf_shared {
     struct hrf_shared_config config;
     int32_t n_ranks, me;
-    bool is_far, is_ending;
+    bool is_interprocess, is_ending;
     struct block *blocks;
     int32_t n_blocks;
     int64_t n_bytes;
@@ -114,7 +114,7 @@ static enum hrf_status add_block(struct hrf_shared *s, size_t n_bytes, struct hr
     HRF_TRY(c->ops->allocate(c->backend, n_bytes, &b->memory, err));
     s->n_blocks++;
     s->n_bytes += (int64_t)n_bytes;
-    return c->ops->peers->share(c->backend, b->memory, s->is_far, &b->handle, err);
+    return c->ops->peers->share(c->backend, b->memory, s->is_interprocess, &b->handle, err);
 }
 
 static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t block,
@@ -124,7 +124,8 @@ static enum hrf_status add_slot(struct hrf_shared *s, struct lane *lane, int32_t
     struct slot *slots = hrf_realloc_array(lane->slots, (size_t)lane->n_slots + 1, sizeof *slots);
     lane->slots = slots;
     slots[lane->n_slots] = (struct slot){ .block = block, .offset = offset };
-    HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_far, &slots[lane->n_slots].ready,
+    HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_interprocess,
+                                         &slots[lane->n_slots].ready,
                                          &slots[lane->n_slots].ready_handle, err));
     lane->n_slots++;
     return HRF_OK;
@@ -173,7 +174,8 @@ static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf
                              peer, word.slot, word.tag);
     struct slot *slot = &lane_of(s, word.tag, peer)->slots[word.slot];
     if (slot->taken == NULL && !s->is_ending)
-        HRF_TRY(c->ops->peers->signal_open(c->backend, &word.taken, s->is_far, &slot->taken, err));
+        HRF_TRY(c->ops->peers->signal_open(c->backend, &word.taken, s->is_interprocess,
+                                           &slot->taken, err));
     slot->is_full = false;
     return HRF_OK;
 }
@@ -267,8 +269,8 @@ static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t bl
             n->blocks[n->n_blocks] = NULL;
     }
     if (n->blocks[block] == NULL)
-        HRF_TRY(
-            c->ops->peers->open(c->backend, handle, n->address, s->is_far, &n->blocks[block], err));
+        HRF_TRY(c->ops->peers->open(c->backend, handle, n->address, s->is_interprocess,
+                                    &n->blocks[block], err));
     *out = n->blocks[block];
     return HRF_OK;
 }
@@ -289,9 +291,9 @@ static enum hrf_status see(struct hrf_shared *s, const struct hrf_device_part *p
         struct seen *fresh = &seen[lane->n_seen++];
         *fresh = (struct seen){ .at = NULL };
         HRF_TRY(open_block(s, part->peer, word->block, &word->memory, &block, err));
-        HRF_TRY(
-            c->ops->peers->signal_open(c->backend, &word->ready, s->is_far, &fresh->ready, err));
-        HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_far, &fresh->taken,
+        HRF_TRY(c->ops->peers->signal_open(c->backend, &word->ready, s->is_interprocess,
+                                           &fresh->ready, err));
+        HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_interprocess, &fresh->taken,
                                              &fresh->taken_handle, err));
         fresh->at = (char *)block + word->offset;
     }
@@ -357,7 +359,7 @@ static bool may_push(struct hrf_shared *s, const struct greeting *own, const str
     const struct hrf_shared_config *c = &s->config;
     struct hrf_error why = { .text = "" };
     if (block == NULL || !own->may_push || !other->may_push ||
-        (!s->is_far && strcmp(own->address, other->address) == 0))
+        (!s->is_interprocess && strcmp(own->address, other->address) == 0))
         return false;
     uint32_t *flag = (uint32_t *)block + 1 + s->me;
     const bool is_set = c->ops->peers->flags_write(c->backend, flag, 1, 1, &why) == HRF_OK;
@@ -452,7 +454,7 @@ static enum hrf_status make_push(struct hrf_shared *s, struct hrf_error *err)
     const struct hrf_push_config config = { .peers = c->peers,
                                             .ops = c->ops,
                                             .backend = c->backend,
-                                            .is_far = s->is_far,
+                                            .is_interprocess = s->is_interprocess,
                                             .is_pushed = is_pushed,
                                             .addresses = addresses };
     return is_any ? hrf_push_create(&config, &s->push, err) : HRF_OK;
@@ -477,7 +479,7 @@ enum hrf_status hrf_shared_create(const struct hrf_shared_config *config, struct
     s->config = *config;
     s->n_ranks = config->peers->partition->n_ranks;
     s->me = config->peers->rank;
-    s->is_far = !config->peers->comm->is_one_process;
+    s->is_interprocess = !config->peers->comm->is_one_process;
     const enum hrf_status status = build(s, err);
     if (status != HRF_OK) {
         hrf_shared_destroy(s, false);
@@ -497,9 +499,9 @@ static void close_all(struct hrf_shared *s)
     hrf_push_close(s->push);
     for (int32_t q = 0; s->neighbours != NULL && q < s->n_ranks; q++)
         for (int32_t i = 0; i < s->neighbours[q].n_blocks; i++)
-            c->ops->peers->close(c->backend, s->neighbours[q].blocks[i], s->is_far);
-    for (int32_t i = 0; s->lanes != NULL && s->is_far && i < c->peers->plan->n_tags * s->n_ranks;
-         i++) {
+            c->ops->peers->close(c->backend, s->neighbours[q].blocks[i], s->is_interprocess);
+    for (int32_t i = 0;
+         s->lanes != NULL && s->is_interprocess && i < c->peers->plan->n_tags * s->n_ranks; i++) {
         for (int32_t k = 0; k < s->lanes[i].n_seen; k++)
             c->ops->peers->signal_destroy(c->backend, s->lanes[i].seen[k].ready);
         for (int32_t k = 0; k < s->lanes[i].n_slots; k++)

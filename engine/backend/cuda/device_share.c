@@ -77,18 +77,18 @@ static enum hrf_status follow(struct hrf_backend *backend, struct hrf_error *err
 
 /* ---- memory ---- */
 
-static enum hrf_status share(struct hrf_backend *backend, void *memory, bool is_far,
+static enum hrf_status share(struct hrf_backend *backend, void *memory, bool is_interprocess,
                              struct hrf_device_handle *out, struct hrf_error *err)
 {
     struct hrf_device_handle handle = { { 0 } };
-    cudaIpcMemHandle_t far;
-    if (!is_far) {
+    cudaIpcMemHandle_t ipc;
+    if (!is_interprocess) {
         memcpy(handle.bytes, &memory, sizeof memory);
         *out = handle;
         return HRF_OK;
     }
     HRF_TRY(hrf_cuda_device_enter(backend->device, err));
-    const cudaError_t status = cudaIpcGetMemHandle(&far, memory);
+    const cudaError_t status = cudaIpcGetMemHandle(&ipc, memory);
     if (status != cudaSuccess) {
         (void)cudaGetLastError();
         return hrf_error_set_foreign(err, HRF_E_UNSUPPORTED, "cuda", (int)status,
@@ -96,15 +96,15 @@ static enum hrf_status share(struct hrf_backend *backend, void *memory, bool is_
                                      "(CUDA IPC): %s",
                                      cudaGetErrorString(status));
     }
-    memcpy(handle.bytes, &far, sizeof far);
+    memcpy(handle.bytes, &ipc, sizeof ipc);
     *out = handle;
     return HRF_OK;
 }
 
 /* The GPU at `address` from this one; one that this process does not see may be reached between
  * processes all the same (CUDA 10.1 on): opening tells. */
-static enum hrf_status reach(const struct hrf_cuda_device *device, const char *address, bool is_far,
-                             struct hrf_error *err)
+static enum hrf_status reach(const struct hrf_cuda_device *device, const char *address,
+                             bool is_interprocess, struct hrf_error *err)
 {
     int other = -1, can = 0;
     if (strcmp(address, device->address) == 0)
@@ -112,7 +112,7 @@ static enum hrf_status reach(const struct hrf_cuda_device *device, const char *a
     const cudaError_t seen = cudaDeviceGetByPCIBusId(&other, address);
     if (seen != cudaSuccess) {
         (void)cudaGetLastError();
-        return is_far ? HRF_OK : hrf_cuda_error(err, seen, "looking for a rank's GPU");
+        return is_interprocess ? HRF_OK : hrf_cuda_error(err, seen, "looking for a rank's GPU");
     }
     HRF_TRY_CUDA(cudaDeviceCanAccessPeer(&can, device->index, other),
                  "asking which GPUs reach each other");
@@ -121,7 +121,7 @@ static enum hrf_status reach(const struct hrf_cuda_device *device, const char *a
                              "the GPU at %s cannot reach the memory of the one at %s (no peer "
                              "access, nvidia-smi topo -p2p r)",
                              device->address, address);
-    const cudaError_t status = is_far ? cudaSuccess : cudaDeviceEnablePeerAccess(other, 0);
+    const cudaError_t status = is_interprocess ? cudaSuccess : cudaDeviceEnablePeerAccess(other, 0);
     if (status == cudaErrorPeerAccessAlreadyEnabled)
         (void)cudaGetLastError();
     else
@@ -131,18 +131,18 @@ static enum hrf_status reach(const struct hrf_cuda_device *device, const char *a
 
 static enum hrf_status open_memory(struct hrf_backend *backend,
                                    const struct hrf_device_handle *handle, const char *address,
-                                   bool is_far, void **out, struct hrf_error *err)
+                                   bool is_interprocess, void **out, struct hrf_error *err)
 {
     void *memory = NULL;
-    cudaIpcMemHandle_t far;
+    cudaIpcMemHandle_t ipc;
     HRF_TRY(hrf_cuda_device_enter(backend->device, err));
-    HRF_TRY(reach(backend->device, address, is_far, err));
-    if (!is_far) {
+    HRF_TRY(reach(backend->device, address, is_interprocess, err));
+    if (!is_interprocess) {
         memcpy(out, handle->bytes, sizeof *out);
         return HRF_OK;
     }
-    memcpy(&far, handle->bytes, sizeof far);
-    const cudaError_t status = cudaIpcOpenMemHandle(&memory, far, cudaIpcMemLazyEnablePeerAccess);
+    memcpy(&ipc, handle->bytes, sizeof ipc);
+    const cudaError_t status = cudaIpcOpenMemHandle(&memory, ipc, cudaIpcMemLazyEnablePeerAccess);
     if (status != cudaSuccess) {
         (void)cudaGetLastError();
         return hrf_error_set_foreign(err, HRF_E_UNSUPPORTED, "cuda", (int)status,
@@ -154,32 +154,32 @@ static enum hrf_status open_memory(struct hrf_backend *backend,
     return HRF_OK;
 }
 
-static void close_memory(struct hrf_backend *backend, void *memory, bool is_far)
+static void close_memory(struct hrf_backend *backend, void *memory, bool is_interprocess)
 {
     (void)backend;
-    if (is_far && memory != NULL)
+    if (is_interprocess && memory != NULL)
         (void)cudaIpcCloseMemHandle(memory);
 }
 
 /* ---- signals ---- */
 
-static enum hrf_status signal_create(struct hrf_backend *backend, bool is_far, void **out,
+static enum hrf_status signal_create(struct hrf_backend *backend, bool is_interprocess, void **out,
                                      struct hrf_device_handle *handle, struct hrf_error *err)
 {
     static const char what[] = "making a signal between ranks";
     struct hrf_device_handle made = { { 0 } };
-    cudaIpcEventHandle_t far;
+    cudaIpcEventHandle_t ipc;
     cudaEvent_t event = NULL;
-    const unsigned flags = cudaEventDisableTiming | (is_far ? cudaEventInterprocess : 0u);
+    const unsigned flags = cudaEventDisableTiming | (is_interprocess ? cudaEventInterprocess : 0u);
     HRF_TRY(hrf_cuda_device_enter(backend->device, err));
     HRF_TRY_CUDA(cudaEventCreateWithFlags(&event, flags), what);
-    if (is_far) {
-        const cudaError_t status = cudaIpcGetEventHandle(&far, event);
+    if (is_interprocess) {
+        const cudaError_t status = cudaIpcGetEventHandle(&ipc, event);
         if (status != cudaSuccess) {
             (void)cudaEventDestroy(event);
             return hrf_cuda_error(err, status, what);
         }
-        memcpy(made.bytes, &far, sizeof far);
+        memcpy(made.bytes, &ipc, sizeof ipc);
     } else {
         memcpy(made.bytes, &event, sizeof event);
     }
@@ -189,18 +189,18 @@ static enum hrf_status signal_create(struct hrf_backend *backend, bool is_far, v
 }
 
 static enum hrf_status signal_open(struct hrf_backend *backend,
-                                   const struct hrf_device_handle *handle, bool is_far, void **out,
-                                   struct hrf_error *err)
+                                   const struct hrf_device_handle *handle, bool is_interprocess,
+                                   void **out, struct hrf_error *err)
 {
-    cudaIpcEventHandle_t far;
+    cudaIpcEventHandle_t ipc;
     cudaEvent_t event = NULL;
-    if (!is_far) {
+    if (!is_interprocess) {
         memcpy(out, handle->bytes, sizeof *out);
         return HRF_OK;
     }
     HRF_TRY(hrf_cuda_device_enter(backend->device, err));
-    memcpy(&far, handle->bytes, sizeof far);
-    HRF_TRY_CUDA(cudaIpcOpenEventHandle(&event, far), "opening another rank's signal");
+    memcpy(&ipc, handle->bytes, sizeof ipc);
+    HRF_TRY_CUDA(cudaIpcOpenEventHandle(&event, ipc), "opening another rank's signal");
     *out = event;
     return HRF_OK;
 }

@@ -59,10 +59,10 @@ static void compare_with_whole(const struct hrf_graph *graph, struct hrf_tensor 
         int64_t count = 0;
         const float *y = hrf_row_blocks_output(blocks, i, &count);
         assert_int_equal(count, hrf_shape_count(hrf_session_output_shape(session, i)));
-        const double far = relative_difference(y, hrf_session_output(session, i), count);
-        if (!(far < 1e-5))
+        const double error = relative_difference(y, hrf_session_output(session, i), count);
+        if (!(error < 1e-5))
             fail_msg("%s: output %d of %lld rows differs by %g", what, (int)i, (long long)bag->rows,
-                     far);
+                     error);
     }
 }
 

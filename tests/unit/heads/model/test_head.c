@@ -40,11 +40,11 @@ static void compare(const char *kind)
         if (!p->has_grad) /* the other classes' instance classifiers */
             memset(p->grad, 0, count * sizeof *p->grad);
         const float scale = fmaxf(largest(v, count), 1e-2F * of_all);
-        const float far = difference(p->grad, v, count, scale);
-        if (far >= 1e-5F)
-            print_message("%s: %s differs by %g of %g\n", kind, p->name, (double)far,
+        const float error = difference(p->grad, v, count, scale);
+        if (error >= 1e-5F)
+            print_message("%s: %s differs by %g of %g\n", kind, p->name, (double)error,
                           (double)scale);
-        worst = fmaxf(worst, far);
+        worst = fmaxf(worst, error);
         v += count;
     }
     print_message("%s: gradients differ by %.2g at most\n", kind, (double)worst);

@@ -58,7 +58,7 @@ static void a_pixel_has_the_value_of_the_last_area_that_its_centre_is_in(void **
                 struct hrf_point *ring = points[a][r];
                 const size_t n = n_points[a][r] = 1 + (size_t)(hrf_random_unit(&random) * POINTS);
                 for (size_t i = 0; i < n; i++) {
-                    const double far = i == 3 && round % 4 == 0 ? HRF_PLACE_FARTHEST : 1.0;
+                    const double outside = i == 3 && round % 4 == 0 ? HRF_PLACE_FARTHEST : 1.0;
                     ring[i] = (struct hrf_point){
                         (hrf_random_unit(&random) * SIDE * 1.4 - 10) * grid.x.step,
                         (hrf_random_unit(&random) * SIDE * 1.4) * grid.y.step
@@ -68,8 +68,9 @@ static void a_pixel_has_the_value_of_the_last_area_that_its_centre_is_in(void **
                             (floor(ring[i].x / grid.x.step) + grid.x.phase) * grid.x.step,
                             (floor(ring[i].y / grid.y.step) + grid.y.phase) * grid.y.step
                         };
-                    if (far > 1.0)
-                        ring[i] = (struct hrf_point){ far, round % 8 == 0 ? far : -far };
+                    if (outside > 1.0)
+                        ring[i] = (struct hrf_point){ outside,
+                                                      round % 8 == 0 ? outside : -outside };
                 }
                 add(&raster, r == 0, (unsigned char)a, ring, n);
             }
