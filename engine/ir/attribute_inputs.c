@@ -196,7 +196,7 @@ static enum hrf_status check_known(struct hrf_inference *in)
         const struct hrf_value *value = hrf_infer_input(in, k);
         if (hrf_op_role(in->node->op, k) != HRF_INPUT_KNOWN || value == NULL || value->data != NULL)
             continue;
-        in->way = "export the model for one image size, or take the image's numbers out of it";
+        in->remedy = "export the model for one image size, or take the image's numbers out of it";
         return hrf_infer_refuse(in, "%s must be known when the model is loaded",
                                 hrf_infer_call(in, value).text);
     }

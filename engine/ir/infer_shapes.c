@@ -34,7 +34,8 @@ static enum hrf_status report(struct hrf_inference *in, enum hrf_status status, 
                             : "write it as other operators in the model and export again; "
                               "docs/models.md lists those that are computed";
     return hrf_error_set(in->err, status, "node '%s' (%s): %s: %s", in->node->name,
-                         hrf_op_name(in->node->op), text.text, in->way != NULL ? in->way : usual);
+                         hrf_op_name(in->node->op), text.text,
+                         in->remedy != NULL ? in->remedy : usual);
 }
 
 struct hrf_infer_called hrf_infer_call(const struct hrf_inference *in,
@@ -133,7 +134,7 @@ static enum hrf_status infer_softmax(struct hrf_inference *in)
             n_long++;
         }
     if (n_long > 1) {
-        in->way = "export the model with opset 13 or newer";
+        in->remedy = "export the model with opset 13 or newer";
         return hrf_infer_refuse(
             in,
             "before opset 13 this works on axes %lld and after as one, which is "

@@ -69,7 +69,7 @@ enum hrf_status hrf_infer_select_max(struct hrf_inference *in)
 /* The importer has replaced what can be computed. */
 enum hrf_status hrf_infer_top_k(struct hrf_inference *in)
 {
-    in->way = "write it as max or softmax in the model, and export again";
+    in->remedy = "write it as max or softmax in the model, and export again";
     return hrf_infer_refuse(in, "indices of the greatest elements are computed only to choose "
                                 "whole rows by the greatest score of a column (axis 0)");
 }

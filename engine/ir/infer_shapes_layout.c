@@ -296,7 +296,7 @@ enum hrf_status hrf_infer_resize(struct hrf_inference *in)
         if (i >= 2)
             HRF_TRY(hrf_infer_check_side(in, i - 2, in->shape.dims[i]));
         if (r->antialias && in->shape.dims[i] < x->dims[i]) {
-            in->way = "export with antialias=False";
+            in->remedy = "export with antialias=False";
             return hrf_infer_refuse(in, "antialias is not supported where the output is smaller");
         }
         if (i < 2 && in->shape.dims[i] != x->dims[i])

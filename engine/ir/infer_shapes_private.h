@@ -14,7 +14,7 @@ struct hrf_inference {
     struct hrf_shape shape;  /* of output 0; the rule sets it */
     enum hrf_dtype dtype;    /* of output 0; equal to that of input 0 before the rule runs */
     bool is_integer_weights; /* hrf_has_integer_weights(): output 0 is not computed */
-    const char *way;         /* out of the next refusal; NULL: the usual one */
+    const char *remedy;      /* of the next refusal; NULL: the usual one */
     struct hrf_error *err;
 };
 

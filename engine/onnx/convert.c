@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The way out where an operator cannot be read. */
-static const char *way_out(const char *type)
+/* What a user can do about an operator that cannot be read. */
+static const char *remedy_of(const char *type)
 {
     static const struct {
-        const char *type, *way;
-    } ways[] = {
+        const char *type, *remedy;
+    } remedies[] = {
         { "Loop", "unroll it in the model, and export again" },
         { "Scan", "unroll it in the model, and export again" },
         { "NonMaxSuppression", "export the model without its post-processing" },
@@ -21,9 +21,9 @@ static const char *way_out(const char *type)
         { "GRU", "only image encoders, segmentation networks and slide heads are computed" },
         { "DequantizeLinear", "quantise with a scale for each tensor or channel, in 8 bits" },
     };
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
-        if (strcmp(ways[i].type, type) == 0)
-            return ways[i].way;
+    for (size_t i = 0; i < sizeof remedies / sizeof remedies[0]; i++)
+        if (strcmp(remedies[i].type, type) == 0)
+            return remedies[i].remedy;
     return "write it as other operators in the model and export again; docs/models.md lists those "
            "that are computed";
 }
@@ -31,7 +31,7 @@ static const char *way_out(const char *type)
 static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char *type)
 {
     return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "the operator '%s' is not supported: %s", type,
-                           way_out(type));
+                           remedy_of(type));
 }
 
 static enum hrf_status name_output(struct hrf_onnx_conversion *c, const char *name, int32_t index)

@@ -62,11 +62,11 @@ static double copying(const struct chooser *c, const struct hrf_exchange *x, int
 
 /* Finds how long an exchange keeps a rank busy, and when its last message arrives. */
 static void exchange_seconds(const struct chooser *c, const struct hrf_partition *p, int32_t e,
-                             int32_t rank, double *busy, double *way)
+                             int32_t rank, double *busy, double *transit)
 {
     const struct hrf_exchange *x = &p->exchanges[e];
     *busy = copying(c, x, rank);
-    *way = 0;
+    *transit = 0;
     for (int32_t q = 0; q < p->n_ranks; q++) {
         const struct hrf_box parts[2] = { hrf_exchange_sent(x, rank, q),
                                           hrf_exchange_sent(x, q, rank) };
@@ -78,16 +78,16 @@ static void exchange_seconds(const struct chooser *c, const struct hrf_partition
                 continue;
             const struct hrf_link_point point = hrf_link_at(link, n_bytes);
             *busy += i == 0 ? point.send : point.receive;
-            *way = i == 1 ? fmax(*way, point.transit) : *way;
+            *transit = i == 1 ? fmax(*transit, point.transit) : *transit;
         }
     }
 }
 
 /* Finds the time of node n in parts (parts.h), image by image, including the wait for a message
- * that takes `way` seconds and arrives while the interior is computed. */
+ * that takes `transit` seconds and arrives while the interior is computed. */
 static enum hrf_status overlapped_seconds(const struct chooser *c, const struct hrf_partition *p,
                                           int32_t n, int32_t rank, const struct hrf_box *in,
-                                          double way, double *seconds, struct hrf_error *err)
+                                          double transit, double *seconds, struct hrf_error *err)
 {
     const struct hrf_node *node = &c->graph->nodes[n];
     const struct hrf_box *box = hrf_partition_box(p, node->outputs[0], rank);
@@ -101,7 +101,7 @@ static enum hrf_status overlapped_seconds(const struct chooser *c, const struct 
         (void)hrf_part_copies(c->graph, node, part, &of, &copied);
         if (!hrf_box_is_empty(&of) && c->machine->copy_rate > 0)
             one += (double)copied / n_images / c->machine->copy_rate;
-        sum += part == HRF_PART_INTERIOR ? fmax(one * n_images, way) : one * n_images;
+        sum += part == HRF_PART_INTERIOR ? fmax(one * n_images, transit) : one * n_images;
     }
     *seconds = sum;
     return HRF_OK;
@@ -130,16 +130,16 @@ static enum hrf_status node_seconds(const struct chooser *c, const struct hrf_pa
                 is_first = p->feeds[f] != e;
             if (!is_first)
                 continue;
-            double busy, way;
-            exchange_seconds(c, p, e, rank, &busy, &way);
+            double busy, transit;
+            exchange_seconds(c, p, e, rank, &busy, &transit);
             whole += busy;
-            waited += way;
+            waited += transit;
         }
         in_parts = whole + waited;
         if (waited > 0 && hrf_partition_interior(p, n, rank, &interior)) {
-            double busy, way;
-            exchange_seconds(c, p, p->feeds[p->first_feed[n]], rank, &busy, &way);
-            HRF_TRY(overlapped_seconds(c, p, n, rank, &interior, way, &in_parts, err));
+            double busy, transit;
+            exchange_seconds(c, p, p->feeds[p->first_feed[n]], rank, &busy, &transit);
+            HRF_TRY(overlapped_seconds(c, p, n, rank, &interior, transit, &in_parts, err));
             in_parts += busy;
         }
         *plain = fmax(*plain, whole + waited);
@@ -332,10 +332,10 @@ static enum hrf_status could_gain(const struct chooser *c, bool *out, struct hrf
 {
     double computing = 0, exchanging = 0;
     for (int32_t e = 0; e < c->plain->n_exchanges; e++) {
-        double busy, way, longest = 0;
+        double busy, transit, longest = 0;
         for (int32_t r = 0; r < c->plain->n_ranks; r++) {
-            exchange_seconds(c, c->plain, e, r, &busy, &way);
-            longest = fmax(longest, busy + way);
+            exchange_seconds(c, c->plain, e, r, &busy, &transit);
+            longest = fmax(longest, busy + transit);
         }
         exchanging += longest;
     }

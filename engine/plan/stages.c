@@ -70,7 +70,7 @@ static void find_memory(struct facts *f)
 /* The cost of a stage with a fixed end, while its begin moves back. */
 struct stage {
     int32_t begin, end;
-    double seconds, taken, given, way, constants, alive;
+    double seconds, taken, given, transit, constants, alive;
 };
 
 /* Adds node begin - 1 to the stage. */
@@ -88,7 +88,7 @@ static void grow(const struct facts *f, struct stage *s)
             continue;
         if (f->last_use[v] >= s->end) {
             s->given += transfer(f, v);
-            s->way += f->costs->way_seconds_per_byte * value_bytes(f->graph, v);
+            s->transit += f->costs->transit_seconds_per_byte * value_bytes(f->graph, v);
         }
         s->taken -= f->counted[v] == s->end ? transfer(f, v)
                                             : 0; /* the stage now makes the value itself */
@@ -110,7 +110,7 @@ static bool fits(const struct facts *f, const struct stage *s)
 
 static double seconds_of(const struct stage *s)
 {
-    return fmax(s->seconds + s->taken + s->given, s->way);
+    return fmax(s->seconds + s->taken + s->given, s->transit);
 }
 
 static void make_facts(const struct hrf_graph *graph, const struct hrf_stage_costs *costs,

@@ -15,9 +15,9 @@
 struct hrf_stage_costs {
     const double *seconds;   /* [nodes] */
     double seconds_per_byte; /* busy time of the sender, and of the receiver, per byte of a value */
-    double seconds_per_message;  /* busy time per message */
-    double way_seconds_per_byte; /* transit time per byte that is sent */
-    int64_t memory_bytes;        /* limit of a stage, see below; 0: none */
+    double seconds_per_message;      /* busy time per message */
+    double transit_seconds_per_byte; /* transit time per byte that is sent */
+    int64_t memory_bytes;            /* limit of a stage, see below; 0: none */
 };
 
 /* stage_of[nodes]: the cut for which the slowest of the n_stages is as fast as possible; every

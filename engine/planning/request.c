@@ -96,21 +96,21 @@ static enum hrf_status refuse_size(const struct hrf_value *input, int64_t size, 
                                    const char *why, struct hrf_error *err)
 {
     const int64_t rows = input->shape.dims[2], columns = input->shape.dims[3];
-    HRF_AUTO_FREE char *way = NULL;
+    HRF_AUTO_FREE char *remedy = NULL;
     char text[128];
     hrf_shape_text(&input->shape, text);
     if (rows == columns && is_run)
-        way = hrf_message_format(
+        remedy = hrf_message_format(
             ": use {model.input.size=%lld}, to which patches are then resized (or their middle is "
             "cut, after resizing them to {model.input.resize})",
             (long long)rows);
     else if (rows == columns)
-        way = hrf_format(": give %lld as the size", (long long)rows);
+        remedy = hrf_format(": give %lld as the size", (long long)rows);
     return hrf_error_set(err, HRF_E_USER,
                          "the model's input '%s' is %s; it cannot take images of %lldx%lld px%s "
                          "(%s)",
                          input->name, text, (long long)size, (long long)size,
-                         way != NULL ? way : "", why);
+                         remedy != NULL ? remedy : "", why);
 }
 
 static enum hrf_status set_image_input(struct hrf_graph *graph, int64_t batch, int64_t size,

@@ -16,28 +16,28 @@ static enum hrf_placement place_of(const struct hrf_device_peers *d, int32_t pee
     return hrf_shared_is_same_node(d->shared, peer) ? HRF_PLACE_NODE : HRF_PLACE_NETWORK;
 }
 
-static enum hrf_device_way message_way(const struct hrf_device_peers *d, int32_t peer,
-                                       int64_t n_bytes)
+static enum hrf_device_path message_path(const struct hrf_device_peers *d, int32_t peer,
+                                         int64_t n_bytes)
 {
     const bool is_reached = hrf_shared_reaches(d->shared, peer);
     if (d->transport == HRF_TRANSPORT_NCCL && d->uses_nccl)
-        return WAY_NCCL;
+        return PATH_NCCL;
     if (d->links != NULL) {
-        const char *const names[] = { [WAY_HOST] = d->peers->comm->ops->name,
-                                      [WAY_SHARED] = is_reached ? "ipc" : NULL,
-                                      [WAY_NCCL] = d->uses_nccl ? "nccl" : NULL };
-        const int way = hrf_machine_transport(d->links, place_of(d, peer), (double)n_bytes, names,
-                                              3);
-        if (way >= 0)
-            return (enum hrf_device_way)way;
+        const char *const names[] = { [PATH_HOST] = d->peers->comm->ops->name,
+                                      [PATH_SHARED] = is_reached ? "ipc" : NULL,
+                                      [PATH_NCCL] = d->uses_nccl ? "nccl" : NULL };
+        const int path = hrf_machine_transport(d->links, place_of(d, peer), (double)n_bytes, names,
+                                               3);
+        if (path >= 0)
+            return (enum hrf_device_path)path;
     }
-    return is_reached ? WAY_SHARED : WAY_HOST;
+    return is_reached ? PATH_SHARED : PATH_HOST;
 }
 
-static enum hrf_device_way part_way(const struct hrf_device_peers *d,
-                                    const struct hrf_device_part *part)
+static enum hrf_device_path part_path(const struct hrf_device_peers *d,
+                                      const struct hrf_device_part *part)
 {
-    return message_way(d, part->peer, hrf_area_bytes(&part->area));
+    return message_path(d, part->peer, hrf_area_bytes(&part->area));
 }
 
 /* ---- words ---- */
@@ -96,7 +96,7 @@ static enum hrf_status wait(struct hrf_device_peers *d, struct hrf_error *err)
 
 static bool is_staged(const struct hrf_device_peers *d, const struct hrf_device_part *part)
 {
-    return part_way(d, part) == WAY_HOST;
+    return part_path(d, part) == PATH_HOST;
 }
 
 /* All parts are copied at the same time, and the thread waits once. */
@@ -180,7 +180,7 @@ static int32_t split_off(const struct hrf_device_peers *d, struct hrf_device_par
 {
     int32_t n_nccl = 0, n_kept = 0;
     for (int32_t i = 0; i < *n; i++)
-        if (part_way(d, &parts[i]) == WAY_NCCL)
+        if (part_path(d, &parts[i]) == PATH_NCCL)
             nccl[n_nccl++] = parts[i];
         else
             parts[n_kept++] = parts[i];
@@ -393,7 +393,7 @@ enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
     struct hrf_comm *comm = d->peers->comm;
     if (comm == NULL)
         return HRF_OK;
-    if (begins) { /* Messages still under way must not overlap with what is replayed. */
+    if (begins) { /* Messages still in flight must not overlap with what is replayed. */
         memcpy(d->counted, comm->counts, sizeof d->counted);
         return d->ops->peers->follow(d->backend, err);
     }
@@ -429,7 +429,7 @@ static int64_t message_bytes(const struct hrf_plan *plan, int32_t i, bool is_out
 }
 
 /* The memory that the parts of the largest step by this transport take. */
-static size_t room_for(const struct hrf_device_peers *d, enum hrf_device_way way, bool is_out)
+static size_t room_for(const struct hrf_device_peers *d, enum hrf_device_path path, bool is_out)
 {
     const struct hrf_plan *plan = d->peers->plan;
     size_t most = 0;
@@ -438,7 +438,7 @@ static size_t room_for(const struct hrf_device_peers *d, enum hrf_device_way way
         size_t sum = 0;
         for (int32_t i = step->first_transfer; i < step->first_transfer + step->n_transfers; i++) {
             const int64_t n = message_bytes(plan, i, is_out);
-            if (n > 0 && message_way(d, plan->transfers[i].peer, n) == way)
+            if (n > 0 && message_path(d, plan->transfers[i].peer, n) == path)
                 sum += hrf_part_room(n);
         }
         most = sum > most ? sum : most;
@@ -450,7 +450,7 @@ static enum hrf_status make_staging(struct hrf_device_peers *d, struct hrf_stagi
                                     struct hrf_error *err)
 {
     void *host = NULL, *device = NULL;
-    s->n_bytes = room_for(d, WAY_HOST, is_out);
+    s->n_bytes = room_for(d, PATH_HOST, is_out);
     if (s->n_bytes == 0)
         return HRF_OK;
     HRF_TRY(d->ops->allocate(d->backend, s->n_bytes, &device, err));
@@ -486,12 +486,12 @@ static void measure_nccl(struct hrf_device_peers *d, bool *sends_to, bool *recei
         const bool is_out = i % 2 == 0;
         const int64_t n = message_bytes(plan, i / 2, is_out);
         const int32_t q = plan->transfers[i / 2].peer;
-        const bool is_nccl = n > 0 && message_way(d, q, n) == WAY_NCCL;
+        const bool is_nccl = n > 0 && message_path(d, q, n) == PATH_NCCL;
         d->only_nccl &= is_nccl || n == 0;
         *(is_out ? &sends_to[q] : &receives_from[q]) |= is_nccl;
     }
-    config->out_bytes = room_for(d, WAY_NCCL, true);
-    config->in_bytes = room_for(d, WAY_NCCL, false);
+    config->out_bytes = room_for(d, PATH_NCCL, true);
+    config->in_bytes = room_for(d, PATH_NCCL, false);
 }
 
 static bool wants_nccl(const struct hrf_device_peers *d)
@@ -532,7 +532,7 @@ static bool is_all_pushed(const struct hrf_device_peers *d, bool *is_any)
     for (int32_t i = 0; i < 2 * plan->n_transfers; i++) {
         const int64_t n = message_bytes(plan, i / 2, i % 2 == 0);
         const int32_t q = plan->transfers[i / 2].peer;
-        const bool is_pushed = n > 0 && message_way(d, q, n) == WAY_SHARED &&
+        const bool is_pushed = n > 0 && message_path(d, q, n) == PATH_SHARED &&
                                hrf_shared_pushes(d->shared, q);
         is_all &= is_pushed || n == 0;
         *is_any |= is_pushed;
@@ -592,7 +592,7 @@ static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_
 
 static const char *name_transports(const struct hrf_device_peers *d)
 {
-    enum { HOST = 1 << WAY_HOST, SHARED = 1 << WAY_SHARED, NCCL = 1 << WAY_NCCL };
+    enum { HOST = 1 << PATH_HOST, SHARED = 1 << PATH_SHARED, NCCL = 1 << PATH_NCCL };
     static const char *const names[][2] = { [HOST] = { "mpi", "loop" },
                                             [SHARED] = { "ipc", "ipc" },
                                             [SHARED | HOST] = { "ipc+mpi", "ipc+loop" },
@@ -606,7 +606,7 @@ static const char *name_transports(const struct hrf_device_peers *d)
     for (int32_t i = 0; i < 2 * plan->n_transfers; i++) {
         const int64_t n = message_bytes(plan, i / 2, i % 2 == 0);
         if (n > 0)
-            used |= 1U << message_way(d, plan->transfers[i / 2].peer, n);
+            used |= 1U << message_path(d, plan->transfers[i / 2].peer, n);
     }
     return names[used][d->peers->comm->is_one_process];
 }
@@ -706,9 +706,9 @@ int64_t hrf_device_peers_bytes(const struct hrf_device_peers *d)
 const char *hrf_device_peers_transport(const struct hrf_device_peers *d, int32_t rank,
                                        int64_t n_bytes)
 {
-    static const char *const names[] = { [WAY_SHARED] = "ipc", [WAY_NCCL] = "nccl" };
-    const enum hrf_device_way way = message_way(d, rank, n_bytes);
-    return way == WAY_HOST ? d->peers->comm->ops->name : names[way];
+    static const char *const names[] = { [PATH_SHARED] = "ipc", [PATH_NCCL] = "nccl" };
+    const enum hrf_device_path path = message_path(d, rank, n_bytes);
+    return path == PATH_HOST ? d->peers->comm->ops->name : names[path];
 }
 
 const char *hrf_device_peers_transports(const struct hrf_device_peers *d)

@@ -147,8 +147,8 @@ struct hrf_staging {
     size_t n_bytes;
 };
 
-/* The way of a message; both ends choose the same. */
-enum hrf_device_way { WAY_HOST, WAY_SHARED, WAY_NCCL };
+/* What carries a message; both ends choose the same. */
+enum hrf_device_path { PATH_HOST, PATH_SHARED, PATH_NCCL };
 
 struct hrf_device_peers {
     struct hrf_peers *peers;

@@ -32,41 +32,41 @@ static bool has_starter(void)
     return false;
 }
 
-static const struct way {
+static const struct comm_choice {
     const char *name;
     bool is_processes;
     enum hrf_transport transport;
-} ways[] = {
+} choices[] = {
     { "loop", false, HRF_TRANSPORT_AUTO }, { "mpi", true, HRF_TRANSPORT_HOST },
     { "ipc", true, HRF_TRANSPORT_IPC },    { "nccl", true, HRF_TRANSPORT_NCCL },
     { "auto", true, HRF_TRANSPORT_AUTO },
 };
 
-static const struct way *find_way(const char *name)
+static const struct comm_choice *find_choice(const char *name)
 {
     if (name == NULL || (strcmp(name, "auto") == 0 && !has_starter()))
-        return &ways[0];
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
-        if (strcmp(ways[i].name, name) == 0)
-            return &ways[i];
+        return &choices[0];
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++)
+        if (strcmp(choices[i].name, name) == 0)
+            return &choices[i];
     return NULL;
 }
 
 static enum hrf_status open_comm(const char *name, const char *layout, struct hrf_joined *joined,
                                  struct hrf_error *err)
 {
-    const struct way *way = find_way(name);
+    const struct comm_choice *choice = find_choice(name);
     struct hrf_layout_plan plan;
     *joined = (struct hrf_joined){ .mpi = NULL };
-    if (way == NULL)
+    if (choice == NULL)
         return hrf_error_set(err, HRF_E_USER,
                              "--comm '%s' is not known; loop (threads of this process), mpi "
                              "(processes, started by mpirun or srun --mpi=pmix), ipc (the same, "
                              "with GPUs of one node), nccl (the same, with a GPU each) and auto "
                              "are",
                              name);
-    joined->transport = way->transport;
-    if (!way->is_processes)
+    joined->transport = choice->transport;
+    if (!choice->is_processes)
         return HRF_OK;
     if (layout == NULL)
         return hrf_error_set(err, HRF_E_USER,

@@ -75,7 +75,7 @@ static void set_link_costs(const struct hrf_machine *machine, const struct hrf_l
     const double busy = (large.send + large.receive - small.send - small.receive) / 2;
     costs->seconds_per_message = (small.send + small.receive) / 2 * n;
     costs->seconds_per_byte = busy > 0 ? busy / LARGE : 0;
-    costs->way_seconds_per_byte = fmax(large.transit - small.transit, 0) / LARGE;
+    costs->transit_seconds_per_byte = fmax(large.transit - small.transit, 0) / LARGE;
 }
 
 /* If one rank computes each stage there is nothing to choose. Without measured costs a choice

@@ -22,7 +22,7 @@ static int64_t rounds_of(int64_t n_bytes)
 }
 
 struct figures {
-    double send[MAX_ROUNDS], one_way[MAX_ROUNDS], receive[MAX_ROUNDS];
+    double send[MAX_ROUNDS], transit[MAX_ROUNDS], receive[MAX_ROUNDS];
 };
 
 /* Rank 0: a message to rank 1 and its answer; then two messages from rank 1, of which the second is
@@ -34,7 +34,7 @@ static enum hrf_status play_first(struct hrf_comm *comm, char *bytes, size_t n, 
     HRF_TRY(comm->ops->send(comm, 1, TAG_PING, bytes, n, err));
     f->send[round] = hrf_clock_thread_seconds() - busy;
     HRF_TRY(comm->ops->receive(comm, 1, TAG_PING, bytes, n, err));
-    f->one_way[round] = (hrf_clock_seconds() - start) / 2;
+    f->transit[round] = (hrf_clock_seconds() - start) / 2;
     HRF_TRY(comm->ops->receive(comm, 1, TAG_SECOND, bytes, n, err));
     const double before = hrf_clock_thread_seconds();
     HRF_TRY(comm->ops->receive(comm, 1, TAG_FIRST, bytes, n, err));
@@ -68,9 +68,9 @@ static enum hrf_status tune_size(struct hrf_comm *comm, char *bytes, int64_t n_b
     *point = (struct hrf_link_point){ .bytes = (double)n_bytes,
                                       .send = hrf_median(f->send, (size_t)n_rounds),
                                       .receive = hrf_median(f->receive, (size_t)n_rounds) };
-    qsort(f->one_way, (size_t)n_rounds, sizeof f->one_way[0], hrf_compare_doubles);
+    qsort(f->transit, (size_t)n_rounds, sizeof f->transit[0], hrf_compare_doubles);
     /* The tenth percentile: the time that a message takes while nothing else uses the machine. */
-    const double rest = f->one_way[n_rounds / 10] - point->send - point->receive;
+    const double rest = f->transit[n_rounds / 10] - point->send - point->receive;
     point->transit = rest > 0 ? rest : 0;
     return HRF_OK;
 }

@@ -73,17 +73,17 @@ static enum hrf_status create_handle(struct hrf_cuda_decoder *decoder, struct hr
     static const struct {
         int backend;
         const char *name;
-    } ways[] = { { HRF_NVJPEG_BACKEND_HARDWARE, "JPEG engines" },
-                 { HRF_NVJPEG_BACKEND_GPU_HYBRID, "kernels" } };
+    } backends[] = { { HRF_NVJPEG_BACKEND_HARDWARE, "JPEG engines" },
+                     { HRF_NVJPEG_BACKEND_GPU_HYBRID, "kernels" } };
     const struct hrf_nvjpeg_library *n = &decoder->nvjpeg;
     int status = HRF_NVJPEG_SUCCESS;
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        status = n->create(ways[i].backend, NULL, NULL,
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        status = n->create(backends[i].backend, NULL, NULL,
                            HRF_NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION, &decoder->handle);
         if (status != HRF_NVJPEG_SUCCESS)
             continue;
         snprintf(decoder->name, sizeof decoder->name, "nvJPEG %d.%d.%d (%s)", n->version[0],
-                 n->version[1], n->version[2], ways[i].name);
+                 n->version[1], n->version[2], backends[i].name);
         return HRF_OK;
     }
     decoder->handle = NULL;

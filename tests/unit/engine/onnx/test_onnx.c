@@ -9,8 +9,8 @@
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/source.h"
 #include "tests/ops/odd_nets.h"
+#include "tests/unit/refusal_text.h"
 #include "tests/unit/unit.h"
-#include "tests/unit/words.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -385,7 +385,7 @@ static void every_fault_is_named(void **state)
         if (status != bad[i].status || strstr(err.text, bad[i].text) == NULL)
             fail_msg("%s: %s: %s", bad[i].name, hrf_status_row(status)->name,
                      status == HRF_OK ? "accepted" : err.text);
-        check_words(bad[i].name, status, g, err.text);
+        check_refusal_text(bad[i].name, status, g, err.text);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
 #include "tests/ops/build.h"
-#include "tests/unit/words.h"
+#include "tests/unit/refusal_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -683,9 +683,9 @@ static void what_exporters_write_becomes_one_operator(void **state)
 static void refuses(const struct hrf_graph *graph, enum hrf_status status,
                     const struct hrf_error *err, const char *text)
 {
-    if (status == HRF_OK || strstr(err->text, text) == NULL || !check_has_way(err->text))
+    if (status == HRF_OK || strstr(err->text, text) == NULL || !check_has_remedy(err->text))
         fail_msg("'%s' expected, with a way out: %s", text, status == HRF_OK ? "ok" : err->text);
-    check_words(text, status, graph, err->text);
+    check_refusal_text(text, status, graph, err->text);
 }
 
 /* Shape inference lets through what is no node's result, and graphs that passes made. */

@@ -1,6 +1,6 @@
 /* Layouts, what a part needs, and who gets it from whom, by value; and that faults are found. */
+#include "tests/unit/refusal_text.h"
 #include "tests/unit/unit.h"
-#include "tests/unit/words.h"
 
 #include "engine/plan/bands.h"
 #include "engine/plan/line_cache.h"
@@ -260,7 +260,7 @@ static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
     assert_int_equal(plan.cut, 4); /* of the last convolution only sums cross */
     options.limit_bytes = 1000;
     assert_int_equal(hrf_bands_choose(graph, &options, &plan, &err), HRF_E_NOMEM);
-    assert_true(check_has_way(err.text));
+    assert_true(check_has_remedy(err.text));
     assert_non_null(strstr(err.text, "even"));
     hrf_plan_destroy(whole);
     hrf_graph_destroy(graph);
@@ -318,7 +318,7 @@ static void a_network_without_a_cut_is_refused_by_node(void **state)
     const enum hrf_status status = hrf_bands_choose(graph, &options, &plan, &err);
     assert_int_equal(status, HRF_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "(ReduceMax), which needs all of its input"));
-    check_words("bands", status, graph, err.text);
+    check_refusal_text("bands", status, graph, err.text);
     hrf_graph_destroy(graph);
 }
 

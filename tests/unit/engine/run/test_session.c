@@ -31,15 +31,15 @@ static struct hrf_graph *small_net(void)
  * others are the exporter's own. */
 static void check_text(const struct hrf_graph *graph, const char *text, const char *said)
 {
-    static const char *const ways[] = { ": use ", ": give ",  ": export ",
-                                        ": run ", ": start ", ": leave ",
-                                        "; use ", "; allow ", "docs/models.md" };
-    bool has_way = false;
+    static const char *const remedies[] = { ": use ", ": give ",  ": export ",
+                                            ": run ", ": start ", ": leave ",
+                                            "; use ", "; allow ", "docs/models.md" };
+    bool has_remedy = false;
     if (strstr(text, said) == NULL)
         fail_msg("'%s' was said, not '%s'", text, said);
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
-        has_way = has_way || strstr(text, ways[i]) != NULL;
-    if (!has_way)
+    for (size_t i = 0; i < sizeof remedies / sizeof remedies[0]; i++)
+        has_remedy = has_remedy || strstr(text, remedies[i]) != NULL;
+    if (!has_remedy)
         fail_msg("no way out in: %s", text);
     for (int32_t v = 0; v < graph->n_values; v++) {
         HRF_AUTO_FREE char *quoted = hrf_format("'%s'", graph->values[v].name);
