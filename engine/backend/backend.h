@@ -22,10 +22,10 @@
 #include <stdint.h>
 
 struct hrf_backend_config {
-    int32_t n_threads; /* >= 1 */
-    int32_t place;     /* of several devices: this one (modulo their number); -1: as the starter of
-                          the ranks says */
-    bool allow_tf32;   /* float32 products by tensor cores, with 10 bits of mantissa */
+    int32_t n_threads;    /* >= 1 */
+    int32_t device_index; /* of several devices, modulo their number; -1: as the starter of the
+                             ranks says */
+    bool allow_tf32;      /* float32 products by tensor cores, with 10 bits of mantissa */
 };
 
 /* How the back ends of a network's ranks reach each other while they are made ready. Messages from

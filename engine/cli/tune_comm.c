@@ -81,7 +81,7 @@ static enum hrf_status find_partners(struct hrf_comm *comm, int32_t partners[HRF
     for (int p = 0; p < HRF_N_PLACEMENTS; p++)
         partners[p] = -1;
     for (int32_t i = comm->n_ranks - 1; i > 0; i--)
-        partners[is_same_node[i] ? HRF_PLACE_NODE : HRF_PLACE_NETWORK] = i;
+        partners[is_same_node[i] ? HRF_PLACEMENT_NODE : HRF_PLACEMENT_NETWORK] = i;
     return hrf_broadcast(comm, partners, HRF_N_PLACEMENTS * sizeof partners[0], err);
 }
 
@@ -94,7 +94,7 @@ static enum hrf_status measure_processes(const struct request *r, const struct h
                              "messages need two ranks: mpirun -n 2 hires-flow tune-comm --comm mpi "
                              "on one machine, srun --mpi=pmix -N 2 -n 3 ... also between two");
     HRF_TRY(find_partners(joined->comm, partners, err));
-    for (int p = HRF_PLACE_NODE; p <= HRF_PLACE_NETWORK; p++) {
+    for (int p = HRF_PLACEMENT_NODE; p <= HRF_PLACEMENT_NETWORK; p++) {
         struct hrf_comm *pair;
         struct hrf_link link;
         const bool plays = joined->comm->rank == 0 || joined->comm->rank == partners[p];

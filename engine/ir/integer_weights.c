@@ -18,7 +18,7 @@ static int32_t integer_at(const struct hrf_value *value, int64_t i)
     }
 }
 
-/* Neighbours that have the same place along the node's axis. */
+/* Number of neighbouring elements that have the same index along the node's axis. */
 static int64_t inside_of_axis(const struct hrf_node *node, const struct hrf_shape *shape)
 {
     int64_t inner = 1;
@@ -38,19 +38,19 @@ struct hrf_quantization hrf_quantization_at(const struct hrf_graph *graph,
 {
     const float *scales = graph->values[node->inputs[HRF_QUANTIZE_SCALE]].data;
     const struct hrf_value *zero = input_of(graph, node, HRF_QUANTIZE_ZERO_POINT);
-    int64_t place = 0;
+    int64_t index = 0;
     if (!has_one_scale(graph, node))
-        place = i / inside_of_axis(node, shape) % shape->dims[node->attributes.axis];
-    return (struct hrf_quantization){ .scale = scales[place],
-                                      .zero_point = zero != NULL ? integer_at(zero, place) : 0 };
+        index = i / inside_of_axis(node, shape) % shape->dims[node->attributes.axis];
+    return (struct hrf_quantization){ .scale = scales[index],
+                                      .zero_point = zero != NULL ? integer_at(zero, index) : 0 };
 }
 
-/* A constant of 8 or 32 bits as n_outer times a row of n_places runs of `inner` integers, each run
+/* A constant of 8 or 32 bits as n_outer times a row of n_indices runs of `inner` integers, each run
  * with a scale and a zero point of its own. */
 struct runs {
     const struct hrf_value *x, *zero; /* zero NULL: 0 */
     const float *scales;
-    int64_t n_outer, n_places, inner;
+    int64_t n_outer, n_indices, inner;
 };
 
 static struct runs runs_of(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -58,20 +58,20 @@ static struct runs runs_of(const struct hrf_graph *graph, const struct hrf_node 
     struct runs r = { .x = &graph->values[node->inputs[HRF_QUANTIZE_X]],
                       .zero = input_of(graph, node, HRF_QUANTIZE_ZERO_POINT),
                       .scales = graph->values[node->inputs[HRF_QUANTIZE_SCALE]].data,
-                      .n_places = 1 };
+                      .n_indices = 1 };
     const int64_t n = hrf_shape_count(&r.x->shape);
     r.inner = n;
     if (!has_one_scale(graph, node)) {
-        r.n_places = r.x->shape.dims[node->attributes.axis];
+        r.n_indices = r.x->shape.dims[node->attributes.axis];
         r.inner = inside_of_axis(node, &r.x->shape);
     }
-    r.n_outer = n > 0 ? n / (r.n_places * r.inner) : 0;
+    r.n_outer = n > 0 ? n / (r.n_indices * r.inner) : 0;
     return r;
 }
 
-static int32_t zero_at(const struct runs *r, int64_t place)
+static int32_t zero_at(const struct runs *r, int64_t index)
 {
-    return r->zero != NULL ? integer_at(r->zero, place) : 0;
+    return r->zero != NULL ? integer_at(r->zero, index) : 0;
 }
 
 float *hrf_dequantize_constant(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -80,10 +80,10 @@ float *hrf_dequantize_constant(const struct hrf_graph *graph, const struct hrf_n
     const size_t n = (size_t)hrf_shape_count(&r.x->shape);
     float *out = hrf_alloc_aligned(n * sizeof *out, sizeof(void *));
     for (int64_t outer = 0, i = 0; out != NULL && outer < r.n_outer; outer++)
-        for (int64_t place = 0; place < r.n_places; place++) {
-            const double zero = zero_at(&r, place);
+        for (int64_t index = 0; index < r.n_indices; index++) {
+            const double zero = zero_at(&r, index);
             for (int64_t end = i + r.inner; i < end; i++)
-                out[i] = (float)((double)integer_at(r.x, i) - zero) * r.scales[place];
+                out[i] = (float)((double)integer_at(r.x, i) - zero) * r.scales[index];
         }
     return out;
 }
@@ -91,8 +91,8 @@ float *hrf_dequantize_constant(const struct hrf_graph *graph, const struct hrf_n
 /* True if the constant and its zero points are S8 and the zero points 0, as most tools write it. */
 static bool is_symmetric(const struct runs *r)
 {
-    for (int64_t place = 0; place < r->n_places; place++)
-        if (zero_at(r, place) != 0)
+    for (int64_t index = 0; index < r->n_indices; index++)
+        if (zero_at(r, index) != 0)
             return false;
     return r->x->dtype == HRF_S8;
 }
@@ -100,8 +100,8 @@ static bool is_symmetric(const struct runs *r)
 static bool differences_fit(const struct runs *r)
 {
     for (int64_t outer = 0, i = 0; outer < r->n_outer; outer++)
-        for (int64_t place = 0; place < r->n_places; place++) {
-            const int32_t zero = zero_at(r, place);
+        for (int64_t index = 0; index < r->n_indices; index++) {
+            const int32_t zero = zero_at(r, index);
             for (int64_t end = i + r->inner; i < end; i++) {
                 const int32_t difference = integer_at(r->x, i) - zero;
                 if (difference < INT8_MIN || difference > INT8_MAX)
@@ -115,27 +115,27 @@ static bool differences_fit(const struct runs *r)
  * rounded, is the integer again. */
 static bool scales_are_usable(const struct runs *r)
 {
-    for (int64_t place = 0; place < r->n_places; place++)
-        if (!(r->scales[place] >= 0x1p-100f && r->scales[place] <= 0x1p100f))
+    for (int64_t index = 0; index < r->n_indices; index++)
+        if (!(r->scales[index] >= 0x1p-100f && r->scales[index] <= 0x1p100f))
             return false;
     return true;
 }
 
 enum hrf_status hrf_take_integer_weights(struct hrf_graph *graph, const struct hrf_node *node,
-                                         int32_t *index, struct hrf_error *err)
+                                         int32_t *value, struct hrf_error *err)
 {
     const struct runs r = runs_of(graph, node);
-    *index = node->inputs[HRF_QUANTIZE_X];
+    *value = node->inputs[HRF_QUANTIZE_X];
     if (is_symmetric(&r))
         return HRF_OK;
     HRF_AUTO_FREE void *data = hrf_try_alloc((size_t)hrf_shape_count(&r.x->shape));
     HRF_CHECK_MEMORY(data != NULL, err, "no memory for the weights of '%s'", node->name);
     for (int64_t outer = 0, i = 0; outer < r.n_outer; outer++)
-        for (int64_t place = 0; place < r.n_places; place++)
+        for (int64_t k = 0; k < r.n_indices; k++)
             for (int64_t end = i + r.inner; i < end; i++)
-                ((int8_t *)data)[i] = (int8_t)(integer_at(r.x, i) - zero_at(&r, place));
+                ((int8_t *)data)[i] = (int8_t)(integer_at(r.x, i) - zero_at(&r, k));
     const struct hrf_shape shape = r.x->shape;
-    return hrf_graph_take_value(graph, node->name, HRF_S8, &shape, &data, index, err);
+    return hrf_graph_take_value(graph, node->name, HRF_S8, &shape, &data, value, err);
 }
 
 /* True if the reader takes the node's result as its weights and as nothing else, and the scales of

@@ -21,7 +21,7 @@ struct change {
 };
 
 /* Axis of an image for each axis of [N][H][W][C]. */
-static const int64_t place_of[4] = { 0, 2, 3, 1 };
+static const int64_t image_axis[4] = { 0, 2, 3, 1 };
 static const int64_t to_image[4] = { 0, 3, 1, 2 }, from_image[4] = { 0, 2, 3, 1 };
 
 static struct hrf_node *node_of(const struct change *c)
@@ -308,13 +308,13 @@ static void transpose_axes(struct hrf_node *node)
     struct hrf_attributes *a = &node->attributes;
     const struct hrf_attributes old = *a;
     if (node->op == HRF_OP_CONCAT)
-        a->axis = place_of[old.axis];
+        a->axis = image_axis[old.axis];
     for (int32_t i = 0; i < old.n_axes && node->op == HRF_OP_SLICE; i++)
-        a->axes[i] = place_of[old.axes[i]];
+        a->axes[i] = image_axis[old.axes[i]];
     for (int32_t i = 0; i < 4 && node->op == HRF_OP_PAD; i++) {
-        a->axes[place_of[i]] = place_of[i];
-        a->pad.sizes[place_of[i]] = old.pad.sizes[i];
-        a->pad.sizes[4 + place_of[i]] = old.pad.sizes[4 + i];
+        a->axes[image_axis[i]] = image_axis[i];
+        a->pad.sizes[image_axis[i]] = old.pad.sizes[i];
+        a->pad.sizes[4 + image_axis[i]] = old.pad.sizes[4 + i];
     }
 }
 

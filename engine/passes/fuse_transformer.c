@@ -88,10 +88,10 @@ static void take_scale_or_bias(struct hrf_match *m, struct hrf_node *node)
         int32_t inputs[3] = { norm->inputs[0], HRF_NO_VALUE, HRF_NO_VALUE };
         for (int32_t i = 1; i < norm->n_inputs; i++)
             inputs[i] = norm->inputs[i];
-        const int32_t place = node->op == HRF_OP_MUL ? 1 : 2;
-        if (inputs[place] >= 0 || inputs[2] >= 0)
+        const int32_t input = node->op == HRF_OP_MUL ? 1 : 2;
+        if (inputs[input] >= 0 || inputs[2] >= 0)
             continue;
-        inputs[place] = own;
+        inputs[input] = own;
         hrf_match_become(node, HRF_OP_LAYER_NORM, inputs, 3, &norm->attributes);
         return;
     }

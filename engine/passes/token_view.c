@@ -83,17 +83,17 @@ static bool view_reshape(struct view *v, const struct hrf_shape *to)
     return n == 0;
 }
 
-/* Element `place` of axis i alone: the axis has size 1. */
-static void pick(struct view *v, int32_t i, int64_t place)
+/* Keeps element `element` of axis i, whose size becomes 1. */
+static void pick(struct view *v, int32_t i, int64_t element)
 {
     for (int32_t k = v->first[i] + v->n[i] - 1; k >= v->first[i]; k--) {
-        v->offset += place % v->atoms[k].size * v->atoms[k].stride;
-        place /= v->atoms[k].size;
+        v->offset += element % v->atoms[k].size * v->atoms[k].stride;
+        element /= v->atoms[k].size;
     }
     v->n[i] = 0;
 }
 
-/* A GATHER of one place of an axis, which goes away if the index has no axis. */
+/* A GATHER of one element of an axis, which goes away if the index has no axis. */
 static bool view_gathered(const struct hrf_match *m, const struct hrf_node *node, struct view *v)
 {
     const struct hrf_value *index = &m->graph->values[node->inputs[1]];
@@ -101,9 +101,9 @@ static bool view_gathered(const struct hrf_match *m, const struct hrf_node *node
     if (index->data == NULL || hrf_shape_count(&index->shape) != 1 || index->shape.rank > 1 ||
         node->attributes.channels_last)
         return false;
-    const int64_t place = index->dtype == HRF_S32 ? *(const int32_t *)index->data
-                                                  : *(const int64_t *)index->data;
-    pick(v, axis, place < 0 ? place + shape_of(m, node->inputs[0])->dims[axis] : place);
+    const int64_t element = index->dtype == HRF_S32 ? *(const int32_t *)index->data
+                                                    : *(const int64_t *)index->data;
+    pick(v, axis, element < 0 ? element + shape_of(m, node->inputs[0])->dims[axis] : element);
     if (index->shape.rank == 1)
         return true;
     for (int32_t i = axis; i + 1 < v->rank; i++) {

@@ -51,13 +51,13 @@ int32_t hrf_match_window_mask(const struct hrf_match *m, int32_t value, int32_t 
     return -1;
 }
 
-/* The number of a constant that broadcasts to the last axes of place `at` (5 of them). */
+/* The number of a constant that broadcasts to the last axes of the position `at` (5 of them). */
 static double number_at(const struct hrf_value *v, const int64_t at[5])
 {
     int64_t index = 0;
     for (int32_t i = 0; i < v->shape.rank; i++) {
-        const int64_t place = v->shape.dims[i] == 1 ? 0 : at[5 - v->shape.rank + i];
-        index = index * v->shape.dims[i] + place;
+        const int64_t element = v->shape.dims[i] == 1 ? 0 : at[5 - v->shape.rank + i];
+        index = index * v->shape.dims[i] + element;
     }
     return (double)((const float *)v->data)[index];
 }

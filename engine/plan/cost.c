@@ -224,10 +224,10 @@ static int32_t lower_bound(const struct hrf_cost_table *table, const char *key, 
 static void insert(struct hrf_cost_table *table, struct hrf_cost_entry entry)
 {
     const int32_t at = lower_bound(table, entry.key, entry.work);
-    struct hrf_cost_entry *place = at < table->n_entries ? &table->entries[at] : NULL;
-    if (place != NULL && place->work == entry.work && strcmp(place->key, entry.key) == 0) {
-        hrf_free(place->key);
-        *place = entry;
+    struct hrf_cost_entry *existing = at < table->n_entries ? &table->entries[at] : NULL;
+    if (existing != NULL && existing->work == entry.work && strcmp(existing->key, entry.key) == 0) {
+        hrf_free(existing->key);
+        *existing = entry;
         return;
     }
     hrf_array_reserve((void **)&table->entries, &table->capacity, (size_t)table->n_entries + 1,

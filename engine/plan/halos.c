@@ -30,8 +30,8 @@ struct chooser {
 static int32_t sample(const struct hrf_partition *p, int32_t stage, int32_t i)
 {
     const int32_t n = hrf_layout_stage_ranks(&p->layout);
-    const int32_t places[SAMPLES] = { 0, n > 1, n / 2, n - 1 };
-    return stage * n + places[i];
+    const int32_t ranks[SAMPLES] = { 0, n > 1, n / 2, n - 1 };
+    return stage * n + ranks[i];
 }
 
 /* Finds the seconds that the node takes for part `box` of its output, of n_images images at once.
@@ -55,7 +55,8 @@ static double copying(const struct chooser *c, const struct hrf_exchange *x, int
 {
     const struct hrf_box kept = hrf_box_intersect(&x->local[rank], &x->need[rank]);
     if (!hrf_exchange_takes(x, rank) ||
-        hrf_exchange_place(x, &x->need[rank], &x->local[rank]) >= 0 || !(c->machine->copy_rate > 0))
+        hrf_exchange_offset(x, &x->need[rank], &x->local[rank]) >= 0 ||
+        !(c->machine->copy_rate > 0))
         return 0;
     return (double)hrf_exchange_bytes(x, &kept) / c->machine->copy_rate;
 }

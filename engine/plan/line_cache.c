@@ -115,12 +115,12 @@ struct feeding {
     int32_t value;
     int32_t main;          /* the exchange that keeps */
     struct hrf_box *needs; /* [readers][bands] */
-    int32_t *feeds;        /* [readers] places in p->feeds */
+    int32_t *feeds;        /* [readers] indices in p->feeds */
     int32_t n_readers;
     bool are_served;
 };
 
-/* Readers of the same rows count once: their places in p->feeds are chained by their needs. */
+/* Readers of the same rows count once: their indices in p->feeds are chained by their needs. */
 static void add_reader(struct feeding *f, int32_t n, int32_t k)
 {
     const struct hrf_node *node = &f->p->graph->nodes[n];
@@ -275,7 +275,7 @@ struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, 
     const int64_t after[2] = { kept->lo[band], kept->hi[band] };
     const struct hrf_box there = rows_between(&whole, before[0], before[1]);
     const struct hrf_box none = { .lo = { 0 } };
-    struct hrf_line_cache_moves m = { .place_lo = { before[0], after[0] }, .room = kept->n_rows };
+    struct hrf_line_cache_moves m = { .first_row = { before[0], after[0] }, .room = kept->n_rows };
     m.loaded = m.stays = m.added = none;
     if (!hrf_box_is_empty(&x->need[band]) && !hrf_line_cache_reads_source(p, x, band))
         m.loaded = hrf_box_intersect(&there, &x->need[band]);
@@ -292,7 +292,7 @@ bool hrf_line_cache_is_used(const struct hrf_partition *p, int32_t exchange, int
         return false;
     const struct hrf_line_cache_moves m = hrf_line_cache_moves(p, exchange, band);
     return !hrf_box_is_empty(&m.loaded) || !hrf_box_is_empty(&m.added) ||
-           (!hrf_box_is_empty(&m.stays) && m.place_lo[0] != m.place_lo[1]);
+           (!hrf_box_is_empty(&m.stays) && m.first_row[0] != m.first_row[1]);
 }
 
 static bool are_moved_alike(const struct hrf_box *a, const struct hrf_box *b, int64_t from_a,
@@ -313,9 +313,9 @@ bool hrf_line_cache_are_alike(const struct hrf_partition *p, int32_t a, int32_t 
             continue;
         const struct hrf_line_cache_moves u = hrf_line_cache_moves(p, e, a),
                                           v = hrf_line_cache_moves(p, e, b);
-        if (!are_moved_alike(&u.loaded, &v.loaded, u.place_lo[0], v.place_lo[0]) ||
-            !are_moved_alike(&u.stays, &v.stays, u.place_lo[0], v.place_lo[0]) ||
-            !are_moved_alike(&u.added, &v.added, u.place_lo[1], v.place_lo[1]) ||
+        if (!are_moved_alike(&u.loaded, &v.loaded, u.first_row[0], v.first_row[0]) ||
+            !are_moved_alike(&u.stays, &v.stays, u.first_row[0], v.first_row[0]) ||
+            !are_moved_alike(&u.added, &v.added, u.first_row[1], v.first_row[1]) ||
             !are_moved_alike(&u.added, &v.added, x->local[a].lo[0], x->local[b].lo[0]))
             return false;
     }
@@ -366,27 +366,27 @@ bool hrf_line_cache_reach_alike(const struct hrf_partition *p, const struct hrf_
 
 /* ---- the proof ---- */
 
-static int64_t place_bytes(const struct hrf_partition *p, const struct hrf_cached_rows *kept)
+static int64_t cached_bytes(const struct hrf_partition *p, const struct hrf_cached_rows *kept)
 {
     const struct hrf_value *v = &p->graph->values[kept->value];
     return v->shape.dims[0] * kept->n_rows * v->shape.dims[3] * v->shape.dims[1] *
            (int64_t)hrf_dtype_size(v->dtype);
 }
 
-static enum hrf_status check_places(const struct hrf_partition *p, struct hrf_error *err)
+static enum hrf_status check_offsets(const struct hrf_partition *p, struct hrf_error *err)
 {
     for (int32_t i = 0; i < p->n_cached; i++) {
         const struct hrf_cached_rows *kept = &p->cached[i];
         const int64_t end = i + 1 < p->n_cached ? p->cached[i + 1].offset : p->line_cache_bytes;
         if (kept->offset % HRF_LINE_CACHE_ALIGNMENT != 0 ||
-            kept->offset + place_bytes(p, kept) > end)
+            kept->offset + cached_bytes(p, kept) > end)
             return hrf_error_set(err, HRF_E_BUG, "bands: the kept rows of '%s' run over others",
                                  p->graph->values[kept->value].name);
     }
     return HRF_OK;
 }
 
-/* rows[i]: the row of the image that stands in row i of the place; -1: none. */
+/* rows[i]: the row of the image that stands in row i of the cache; -1: none. */
 static enum hrf_status check_band(const struct hrf_partition *p, int32_t e, int32_t band,
                                   int64_t *rows, struct hrf_error *err)
 {
@@ -395,7 +395,7 @@ static enum hrf_status check_band(const struct hrf_partition *p, int32_t e, int3
     const char *name = p->graph->values[x->value].name;
     const struct hrf_box own = hrf_box_intersect(&x->local[band], &x->need[band]);
     for (int64_t y = x->need[band].lo[0]; y < x->need[band].hi[0]; y++) {
-        const int64_t at = y - m.place_lo[0];
+        const int64_t at = y - m.first_row[0];
         const bool is_loaded = y >= m.loaded.lo[0] && y < m.loaded.hi[0] && at >= 0 &&
                                at < m.room && rows[at] == y;
         if (!is_loaded && (hrf_box_is_empty(&own) || y < own.lo[0] || y >= own.hi[0]))
@@ -405,21 +405,21 @@ static enum hrf_status check_band(const struct hrf_partition *p, int32_t e, int3
                                  band, (long long)y, name);
     }
     for (int64_t y = m.stays.lo[0]; y < m.stays.hi[0]; y++) {
-        const int64_t from = y - m.place_lo[0], to = y - m.place_lo[1];
+        const int64_t from = y - m.first_row[0], to = y - m.first_row[1];
         if (from >= m.room || to < 0 || rows[from] != y)
             return hrf_error_set(err, HRF_E_BUG, "bands: band %d lost the kept row %lld of '%s'",
                                  band, (long long)y, name);
         rows[to] = y;
     }
     for (int64_t y = m.added.lo[0]; y < m.added.hi[0]; y++) {
-        const int64_t to = y - m.place_lo[1];
+        const int64_t to = y - m.first_row[1];
         if (y < x->local[band].lo[0] || y >= x->local[band].hi[0] || to < 0 || to >= m.room)
             return hrf_error_set(
                 err, HRF_E_BUG,
                 "bands: band %d cannot keep row %lld of '%s': it has %lld to %lld, "
                 "and there is room for %lld from %lld on",
                 band, (long long)y, name, (long long)x->local[band].lo[0],
-                (long long)x->local[band].hi[0], (long long)m.room, (long long)m.place_lo[1]);
+                (long long)x->local[band].hi[0], (long long)m.room, (long long)m.first_row[1]);
         rows[to] = y;
     }
     return HRF_OK;
@@ -441,7 +441,7 @@ static enum hrf_status check_value(const struct hrf_partition *p, int32_t i, str
 
 enum hrf_status hrf_line_cache_check(const struct hrf_partition *p, struct hrf_error *err)
 {
-    HRF_TRY(check_places(p, err));
+    HRF_TRY(check_offsets(p, err));
     for (int32_t i = 0; i < p->n_cached; i++)
         HRF_TRY(check_value(p, i, err));
     return HRF_OK;

@@ -20,7 +20,7 @@
 void hrf_fronts_find(struct hrf_partition *p, const int64_t *of_inputs);
 /* The rows of a value that a band computes. */
 struct hrf_box hrf_fronts_box(const struct hrf_partition *p, int32_t value, int32_t band);
-/* Adds the exchanges of a value that is kept, and its place in the line cache. */
+/* Adds the exchanges of a value that is kept, and its part of the line cache. */
 void hrf_line_cache_feed(struct hrf_partition *p, int32_t value);
 void hrf_partition_add_exchange(struct hrf_partition *p, int32_t value, const struct hrf_box *need,
                                 int32_t *index);
@@ -37,19 +37,19 @@ bool hrf_line_cache_reads_source(const struct hrf_partition *p, const struct hrf
                                  int32_t band);
 /* What an exchange moves between a tensor and the line cache, as rows of the image; each box may be
  * empty. `loaded`: kept rows that are needed now. `stays`: kept rows that stay, in front of
- * `added`, the rows that this band adds. place_lo: the first row in the value's place before [0]
- * and after [1] the exchange. */
+ * `added`, the rows that this band adds. first_row: the first row that the cache holds of the
+ * value, before [0] and after [1] the exchange. */
 struct hrf_line_cache_moves {
     struct hrf_box loaded, stays, added;
-    int64_t place_lo[2];
-    int64_t room; /* capacity of the place in rows of one image */
+    int64_t first_row[2];
+    int64_t room; /* capacity of the cache for this value, in rows of one image */
 };
 /* For an exchange with cache_entry >= 0. */
 struct hrf_line_cache_moves hrf_line_cache_moves(const struct hrf_partition *p, int32_t exchange,
                                                  int32_t band);
 /* True if the exchange reads or writes kept rows in this band. */
 bool hrf_line_cache_is_used(const struct hrf_partition *p, int32_t exchange, int32_t band);
-/* True if two bands move the same numbers of kept rows at the same places. */
+/* True if two bands move the same numbers of kept rows between the same offsets. */
 bool hrf_line_cache_are_alike(const struct hrf_partition *p, int32_t a, int32_t b);
 
 /* ---- the input rows that a band depends on ---- */

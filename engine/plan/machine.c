@@ -48,8 +48,8 @@ struct hrf_link hrf_link_simple(const char *comm, enum hrf_placement placement, 
 enum hrf_placement hrf_machine_placement(const struct hrf_machine *machine, int32_t a, int32_t b)
 {
     if (a / machine->ranks_per_node != b / machine->ranks_per_node)
-        return HRF_PLACE_NETWORK;
-    return machine->is_one_process ? HRF_PLACE_PROCESS : HRF_PLACE_NODE;
+        return HRF_PLACEMENT_NETWORK;
+    return machine->is_one_process ? HRF_PLACEMENT_PROCESS : HRF_PLACEMENT_NODE;
 }
 
 const struct hrf_link *hrf_machine_link(const struct hrf_machine *machine,
@@ -67,8 +67,8 @@ const struct hrf_link *hrf_machine_link(const struct hrf_machine *machine,
         best = link;
         soonest = seconds;
     }
-    if (best == NULL && placement == HRF_PLACE_PROCESS)
-        return hrf_machine_link(machine, HRF_PLACE_NODE, n_bytes);
+    if (best == NULL && placement == HRF_PLACEMENT_PROCESS)
+        return hrf_machine_link(machine, HRF_PLACEMENT_NODE, n_bytes);
     return best;
 }
 
@@ -90,7 +90,7 @@ int hrf_machine_transport(const struct hrf_machine *machine, enum hrf_placement 
         best = k;
         soonest = seconds;
     }
-    if (best < 0 && placement == HRF_PLACE_PROCESS)
-        return hrf_machine_transport(machine, HRF_PLACE_NODE, n_bytes, names, n_names);
+    if (best < 0 && placement == HRF_PLACEMENT_PROCESS)
+        return hrf_machine_transport(machine, HRF_PLACEMENT_NODE, n_bytes, names, n_names);
     return best;
 }

@@ -13,7 +13,12 @@
 
 #include "engine/plan/cost.h"
 
-enum hrf_placement { HRF_PLACE_PROCESS, HRF_PLACE_NODE, HRF_PLACE_NETWORK, HRF_N_PLACEMENTS };
+enum hrf_placement {
+    HRF_PLACEMENT_PROCESS,
+    HRF_PLACEMENT_NODE,
+    HRF_PLACEMENT_NETWORK,
+    HRF_N_PLACEMENTS
+};
 const char *hrf_placement_name(enum hrf_placement placement); /* "process" */
 
 struct hrf_link_point {

@@ -46,8 +46,8 @@ int64_t hrf_exchange_bytes(const struct hrf_exchange *x, const struct hrf_box *b
            (int64_t)x->element_bytes;
 }
 
-int64_t hrf_exchange_place(const struct hrf_exchange *x, const struct hrf_box *outer,
-                           const struct hrf_box *inner)
+int64_t hrf_exchange_offset(const struct hrf_exchange *x, const struct hrf_box *outer,
+                            const struct hrf_box *inner)
 {
     if (x->n_images != 1 || x->channels != x->all_channels || hrf_box_is_empty(inner) ||
         !hrf_box_contains(outer, inner) || inner->lo[1] != outer->lo[1] ||

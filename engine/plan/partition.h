@@ -43,7 +43,7 @@ struct hrf_exchange {
 };
 
 /* A value's rows in the line cache: after band r rows [lo[r], hi[r]) are kept, at the beginning of
- * the value's own place in that memory. */
+ * the value's own part of that memory. */
 struct hrf_cached_rows {
     int32_t value;
     int64_t n_rows;   /* capacity: the most rows kept after any band */
@@ -185,8 +185,8 @@ struct hrf_box hrf_exchange_sent(const struct hrf_exchange *exchange, int32_t fr
 int64_t hrf_exchange_bytes(const struct hrf_exchange *exchange, const struct hrf_box *box);
 /* The byte offset within box `outer` of the value at which box `inner` lies contiguously; -1: it
  * does not. */
-int64_t hrf_exchange_place(const struct hrf_exchange *exchange, const struct hrf_box *outer,
-                           const struct hrf_box *inner);
+int64_t hrf_exchange_offset(const struct hrf_exchange *exchange, const struct hrf_box *outer,
+                            const struct hrf_box *inner);
 /* True if the exchange makes a new value on this rank, because what it has differs from what it
  * needs. */
 bool hrf_exchange_takes(const struct hrf_exchange *exchange, int32_t rank);

@@ -186,8 +186,8 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     const struct hrf_box own = hrf_box_intersect(&x->local[b->rank], &x->need[b->rank]);
     if (!hrf_box_is_empty(&own))
         about(b)->own = within(&own, &x->need[b->rank]);
-    about(b)->input_at = hrf_exchange_place(x, &x->need[b->rank], &x->local[b->rank]);
-    about(b)->output_at = hrf_exchange_place(x, &x->local[b->rank], &x->need[b->rank]);
+    about(b)->input_at = hrf_exchange_offset(x, &x->need[b->rank], &x->local[b->rank]);
+    about(b)->output_at = hrf_exchange_offset(x, &x->local[b->rank], &x->need[b->rank]);
     return HRF_OK;
 }
 

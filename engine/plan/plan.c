@@ -12,7 +12,7 @@ void hrf_plan_destroy(struct hrf_plan *plan)
         return;
     hrf_free(plan->steps);
     hrf_free(plan->buffer_of);
-    hrf_free(plan->place_of);
+    hrf_free(plan->offset_in_buffer);
     hrf_free(plan->buffers);
     hrf_free(plan->n_uses);
     hrf_free(plan->transfers);
@@ -166,7 +166,7 @@ static void find_guests(const struct hrf_graph *graph, const struct hrf_rank_map
         const struct hrf_node *node = &graph->nodes[n];
         const int64_t input_at = hrf_rank_map_node(map, n)->input_at;
         if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || input_at < 0 ||
-            input_at % HRF_PLAN_PLACE_ALIGNMENT != 0)
+            input_at % HRF_PLAN_OFFSET_ALIGNMENT != 0)
             continue;
         struct life *guest = &lives[node->inputs[0]], *host = &lives[node->outputs[0]];
         if (guest->host >= 0 || guest->guest >= 0 || guest->view_of >= 0 || guest->pinned ||
@@ -203,7 +203,7 @@ static void find_views(const struct hrf_graph *graph, const struct hrf_rank_map 
         const struct hrf_node *node = &graph->nodes[n];
         const int64_t output_at = hrf_rank_map_node(map, n)->output_at;
         if (node->op != HRF_OP_EXCHANGE || node->n_inputs == 0 || output_at < 0 ||
-            output_at % HRF_PLAN_PLACE_ALIGNMENT != 0 || lives[node->outputs[0]].pinned ||
+            output_at % HRF_PLAN_OFFSET_ALIGNMENT != 0 || lives[node->outputs[0]].pinned ||
             lives[node->inputs[0]].pinned)
             continue;
         lives[node->outputs[0]].view_of = node->inputs[0];
@@ -268,11 +268,11 @@ static void add_buffer(struct hrf_plan *plan, const struct hrf_graph *graph,
 
 /* Assigns the value to a buffer, which then lives at least as long as the value. */
 static void put_into(struct hrf_plan *plan, const struct life *lives, int32_t value, int32_t buffer,
-                     int64_t place)
+                     int64_t offset)
 {
     struct hrf_buffer *b = &plan->buffers[buffer];
     plan->buffer_of[value] = buffer;
-    plan->place_of[value] = place;
+    plan->offset_in_buffer[value] = offset;
     b->last = lives[value].last > b->last ? lives[value].last : b->last;
 }
 
@@ -284,7 +284,7 @@ static void assign_output(struct hrf_plan *plan, const struct hrf_graph *graph,
         return; /* the host of a guest that was placed before */
     if (whole >= 0) {
         put_into(plan, lives, value, plan->buffer_of[whole],
-                 plan->place_of[whole] + hrf_rank_map_node(plan->map, n)->output_at);
+                 plan->offset_in_buffer[whole] + hrf_rank_map_node(plan->map, n)->output_at);
     } else if (host >= 0) { /* it is computed in place, so that the host exists from now on */
         if (plan->buffer_of[host] == HRF_NO_BUFFER) {
             add_buffer(plan, graph, lives, host);
@@ -292,7 +292,7 @@ static void assign_output(struct hrf_plan *plan, const struct hrf_graph *graph,
         }
         put_into(plan, lives, value, plan->buffer_of[host], lives[value].host_at);
     } else if (over >= 0) {
-        put_into(plan, lives, value, plan->buffer_of[over], plan->place_of[over]);
+        put_into(plan, lives, value, plan->buffer_of[over], plan->offset_in_buffer[over]);
     } else {
         add_buffer(plan, graph, lives, value);
     }
@@ -404,7 +404,7 @@ enum hrf_status hrf_plan_create(const struct hrf_graph *graph, const struct hrf_
     HRF_AUTO_FREE struct life *lives = hrf_alloc_array(n_values, sizeof *lives);
     plan->steps = hrf_calloc(HRF_PLAN_NODE_STEPS * (size_t)graph->n_nodes, sizeof plan->steps[0]);
     plan->buffer_of = hrf_alloc_array(n_values, sizeof plan->buffer_of[0]);
-    plan->place_of = hrf_calloc(n_values, sizeof plan->place_of[0]);
+    plan->offset_in_buffer = hrf_calloc(n_values, sizeof plan->offset_in_buffer[0]);
     plan->buffers = hrf_calloc(n_values, sizeof plan->buffers[0]);
     plan->n_uses = hrf_calloc(n_values, sizeof plan->n_uses[0]);
     plan->map = map;

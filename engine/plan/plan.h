@@ -50,7 +50,7 @@ static inline bool hrf_buffers_are_held_together(const struct hrf_buffer *a,
 }
 
 /* Bytes: alignment of buffers, and of a value within another's buffer (the least for cuDNN). */
-enum { HRF_PLAN_ALIGNMENT = 64, HRF_PLAN_PLACE_ALIGNMENT = 16 };
+enum { HRF_PLAN_ALIGNMENT = 64, HRF_PLAN_OFFSET_ALIGNMENT = 16 };
 /* The most steps of one node. Including the two steps of its exchange there are fewer than twice as
  * many. */
 enum { HRF_PLAN_NODE_STEPS = HRF_N_PARTS };
@@ -59,9 +59,9 @@ struct hrf_plan {
     const struct hrf_rank_map *map; /* borrowed; NULL: not the graph of one rank */
     struct hrf_step *steps;
     int32_t n_steps;
-    int32_t *buffer_of; /* [n_values]: buffer, or HRF_NO_BUFFER for constants */
-    int64_t *place_of;  /* [n_values]: offset of the value in its buffer, in bytes */
-    int32_t *n_uses;    /* [n_values]: reads by nodes, plus uses as an output of the graph */
+    int32_t *buffer_of;        /* [n_values]: buffer, or HRF_NO_BUFFER for constants */
+    int64_t *offset_in_buffer; /* [n_values]: offset of the value in its buffer, in bytes */
+    int32_t *n_uses;           /* [n_values]: reads by nodes, plus uses as an output of the graph */
     int32_t n_values;
     struct hrf_buffer *buffers;
     int32_t n_buffers;
@@ -99,7 +99,7 @@ HRF_CHECKED enum hrf_status hrf_plan_check(const struct hrf_plan *plan,
 
 static inline int64_t hrf_plan_offset(const struct hrf_plan *plan, int32_t value)
 {
-    return plan->buffers[plan->buffer_of[value]].offset + plan->place_of[value];
+    return plan->buffers[plan->buffer_of[value]].offset + plan->offset_in_buffer[value];
 }
 
 /* True if two values in the plan's buffers share some bytes. */

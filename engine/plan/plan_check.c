@@ -19,8 +19,8 @@ static bool share_pixels(const struct hrf_plan *plan, const struct hrf_graph *gr
 {
     const int64_t stride = stride_bytes(&graph->values[a]);
     return plan->buffer_of[a] == plan->buffer_of[b] && stride > 0 &&
-           stride == stride_bytes(&graph->values[b]) && plan->place_of[a] < stride &&
-           plan->place_of[b] < stride;
+           stride == stride_bytes(&graph->values[b]) && plan->offset_in_buffer[a] < stride &&
+           plan->offset_in_buffer[b] < stride;
 }
 
 bool hrf_plan_overlap(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
@@ -45,15 +45,16 @@ static bool is_joined(const struct hrf_plan *plan, const struct hrf_graph *graph
                       const struct hrf_node *node, int32_t value)
 {
     const int32_t y = node->outputs[0];
-    const int64_t begin = plan->place_of[value], end = begin + pixel_bytes(&graph->values[value]);
-    int64_t at = plan->place_of[y];
+    const int64_t begin = plan->offset_in_buffer[value],
+                  end = begin + pixel_bytes(&graph->values[value]);
+    int64_t at = plan->offset_in_buffer[y];
     if (node->op != HRF_OP_CONCAT || node->attributes.axis != 1 ||
         !share_pixels(plan, graph, value, y))
         return false;
     for (int32_t k = 0; k < node->n_inputs; k++) {
         const int32_t x = node->inputs[k];
         const int64_t next = at + pixel_bytes(&graph->values[x]);
-        const bool is_there = share_pixels(plan, graph, x, y) && plan->place_of[x] == at;
+        const bool is_there = share_pixels(plan, graph, x, y) && plan->offset_in_buffer[x] == at;
         if (!is_there && begin < next && at < end)
             return false;
         at = next;
@@ -67,7 +68,8 @@ static bool is_view(const struct hrf_plan *plan, const struct hrf_graph *graph, 
     const int64_t output_at = hrf_rank_map_node(plan->map, n)->output_at;
     return node->op == HRF_OP_EXCHANGE && node->n_inputs > 0 && output_at >= 0 &&
            plan->buffer_of[node->outputs[0]] == plan->buffer_of[node->inputs[0]] &&
-           plan->place_of[node->outputs[0]] == plan->place_of[node->inputs[0]] + output_at;
+           plan->offset_in_buffer[node->outputs[0]] ==
+               plan->offset_in_buffer[node->inputs[0]] + output_at;
 }
 
 bool hrf_plan_is_in_place(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t n)
@@ -225,8 +227,8 @@ static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph
         return true; /* nothing is written */
     if (node->op == HRF_OP_EXCHANGE)
         return node->n_inputs > 0 && value == node->inputs[0] &&
-               plan->place_of[value] ==
-                   plan->place_of[node->outputs[0]] + hrf_rank_map_node(plan->map, n)->input_at;
+               plan->offset_in_buffer[value] == plan->offset_in_buffer[node->outputs[0]] +
+                                                    hrf_rank_map_node(plan->map, n)->input_at;
     if (is_last_of_node(plan, step))
         return false;
     for (int32_t k = 0; k < node->n_inputs; k++)

@@ -8,9 +8,10 @@
 
 enum { LABEL_FEED = -1, LABEL_OUTPUT = -2, OUTPUT_TAG = 32765 };
 
-/* One place of the partition: the cost of one micro-batch, and its memory. */
-struct place {
-    struct hrf_sim_program program; /* peers are places; tags are exchanges and reductions */
+/* A rank of the partition: the program of one micro-batch, and its memory. */
+struct partition_rank {
+    struct hrf_sim_program
+        program; /* peers are ranks of the partition; tags are exchanges and reductions */
     struct hrf_predicted_rank facts;
     double computing[HRF_COST_N_ORIGINS];
 };
@@ -18,10 +19,10 @@ struct place {
 struct writer {
     const struct hrf_cost_table *costs;
     const struct hrf_machine *machine;
-    struct place *place;
+    struct partition_rank *rank;
 };
 
-/* ---- a micro-batch at a place ---- */
+/* ---- a micro-batch on a rank of the partition ---- */
 
 static void add_copy(struct writer *w, int32_t label, double n_bytes)
 {
@@ -31,7 +32,7 @@ static void add_copy(struct writer *w, int32_t label, double n_bytes)
                                                       ? n_bytes / w->machine->copy_rate
                                                       : 0 };
     if (n_bytes > 0)
-        hrf_sim_add(&w->place->program, &step);
+        hrf_sim_add(&w->rank->program, &step);
 }
 
 /* Adds the steps of an exchange or a reduction from the plan. Additions count as free. */
@@ -44,7 +45,7 @@ static void add_transfers(struct writer *w, const struct hrf_plan *plan, const s
         if (copies)
             add_copy(w, s->node, (double)hrf_area_bytes(&t->from));
         else
-            hrf_transfers_simulate(t, s->node, &w->place->program);
+            hrf_transfers_simulate(t, s->node, &w->rank->program);
     }
 }
 
@@ -67,7 +68,7 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
 {
     const struct hrf_step *s = &plan->steps[i];
     const struct hrf_node *node = &graph->nodes[s->node];
-    struct hrf_predicted_rank *facts = &w->place->facts;
+    struct hrf_predicted_rank *facts = &w->rank->facts;
     struct hrf_cost cost;
     HRF_TRY(cost_of_part(w, graph, s, &cost, err));
     const struct hrf_sim_step step = { .kind = HRF_SIM_COMPUTE,
@@ -77,32 +78,32 @@ static enum hrf_status add_kernel(struct writer *w, const struct hrf_graph *grap
         facts->weight_bytes += cost.weight_bytes;
     if (cost.workspace_bytes > facts->workspace_bytes)
         facts->workspace_bytes = cost.workspace_bytes;
-    w->place->computing[cost.origin] += cost.seconds;
-    hrf_sim_add(&w->place->program, &step);
+    w->rank->computing[cost.origin] += cost.seconds;
+    hrf_sim_add(&w->rank->program, &step);
     int64_t copied;
     (void)hrf_part_copies(graph, node, s->part, &s->box, &copied);
     add_copy(w, s->node, (double)copied);
     return HRF_OK;
 }
 
-/* Finds the first and last node of the whole graph of which the place computes a part. */
-static void find_nodes(const struct hrf_partition *p, int32_t place, struct hrf_predicted_rank *out)
+/* Finds the first and last node of the whole graph of which the rank computes a part. */
+static void find_nodes(const struct hrf_partition *p, int32_t rank, struct hrf_predicted_rank *out)
 {
     out->first_node = out->last_node = -1;
     for (int32_t n = 0; n < p->graph->n_nodes; n++) {
-        if (hrf_box_is_empty(hrf_partition_box(p, p->graph->nodes[n].outputs[0], place)))
+        if (hrf_box_is_empty(hrf_partition_box(p, p->graph->nodes[n].outputs[0], rank)))
             continue;
         out->first_node = out->first_node < 0 ? n : out->first_node;
         out->last_node = n;
     }
 }
 
-static enum hrf_status write_place(const struct hrf_partition *partition, int32_t index,
-                                   const struct hrf_cost_table *costs,
-                                   const struct hrf_machine *machine, struct place *place,
-                                   struct hrf_error *err)
+static enum hrf_status write_rank(const struct hrf_partition *partition, int32_t index,
+                                  const struct hrf_cost_table *costs,
+                                  const struct hrf_machine *machine, struct partition_rank *rank,
+                                  struct hrf_error *err)
 {
-    struct writer w = { costs, machine, place };
+    struct writer w = { costs, machine, rank };
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_rank_map) map = NULL;
     HRF_AUTO(hrf_plan) plan = NULL;
@@ -115,11 +116,11 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
             add_transfers(&w, plan, &plan->steps[i]);
         else
             HRF_TRY(add_kernel(&w, graph, plan, i, err));
-    place->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + plan->message_bytes;
-    place->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
+    rank->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + plan->message_bytes;
+    rank->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)
-        place->facts.input = *hrf_partition_box(partition, partition->graph->inputs[0], index);
-    find_nodes(partition, index, &place->facts);
+        rank->facts.input = *hrf_partition_box(partition, partition->graph->inputs[0], index);
+    find_nodes(partition, index, &rank->facts);
     return HRF_OK;
 }
 
@@ -128,15 +129,17 @@ static enum hrf_status write_place(const struct hrf_partition *partition, int32_
 struct maker {
     const struct hrf_partition *partition;
     struct hrf_prediction *prediction;
-    struct place *places;             /* [ranks of a group] */
-    struct hrf_sim_program *programs; /* [ranks] */
+    struct partition_rank *partition_ranks; /* [ranks of a group] */
+    struct hrf_sim_program *programs;       /* [ranks] */
     struct hrf_batch_split shares;
 };
 
-/* Adds the program of one micro-batch of the place, with ranks of the group as peers. */
-static void add_turn(const struct maker *m, int32_t rank, int32_t place, bool is_mirrored)
+/* Adds the program of one micro-batch of a rank of the partition, with ranks of the group as peers.
+ */
+static void add_microbatch(const struct maker *m, int32_t rank, int32_t partition_rank,
+                           bool is_mirrored)
 {
-    const struct hrf_sim_program *from = &m->places[place].program;
+    const struct hrf_sim_program *from = &m->partition_ranks[partition_rank].program;
     const int32_t base = rank / m->partition->n_ranks * m->partition->n_ranks;
     for (int32_t i = 0; i < from->n_steps; i++) {
         struct hrf_sim_step step = from->steps[i];
@@ -164,8 +167,9 @@ static void add_batch(const struct maker *m, int32_t rank)
                                              .tag = OUTPUT_TAG,
                                              .n_bytes = s->n_bytes };
         if (s->kind == HRF_BATCH_RUN)
-            add_turn(m, rank, is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group,
-                     is_mirrored);
+            add_microbatch(m, rank,
+                           is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group,
+                           is_mirrored);
         else if (s->kind != HRF_BATCH_KEEP)
             hrf_sim_add(&m->programs[rank], &output);
     }
@@ -175,16 +179,16 @@ static void sum_up(const struct maker *m, int32_t rank)
 {
     const struct hrf_partition *p = m->partition;
     const int32_t in_group = rank % p->n_ranks;
-    const struct place *place = &m->places[in_group];
+    const struct partition_rank *part = &m->partition_ranks[in_group];
     struct hrf_predicted_rank *out = &m->prediction->ranks[rank];
     const int32_t slots = p->layout.microbatches;
-    *out = place->facts;
+    *out = part->facts;
     for (int o = 0; o < HRF_COST_N_ORIGINS; o++)
-        m->prediction->computing[o] += place->computing[o] * slots;
+        m->prediction->computing[o] += part->computing[o] * slots;
     if (!p->layout.bidirectional)
         return;
     const struct hrf_predicted_rank *other =
-        &m->places[hrf_layout_mirror(&p->layout, in_group)].facts;
+        &m->partition_ranks[hrf_layout_mirror(&p->layout, in_group)].facts;
     out->activation_bytes += other->activation_bytes;
     out->weight_bytes += other->weight_bytes;
     out->workspace_bytes += other->workspace_bytes;
@@ -246,7 +250,7 @@ static enum hrf_status predict(struct maker *m, const struct hrf_cost_table *cos
                                const struct hrf_machine *machine, struct hrf_error *err)
 {
     for (int32_t i = 0; i < m->partition->n_ranks; i++)
-        HRF_TRY(write_place(m->partition, i, costs, machine, &m->places[i], err));
+        HRF_TRY(write_rank(m->partition, i, costs, machine, &m->partition_ranks[i], err));
     make_ranks(m);
     HRF_TRY(hrf_simulate(m->programs, m->prediction->n_ranks, machine, &m->prediction->simulation,
                          err));
@@ -262,7 +266,8 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
     const struct hrf_layout_plan *l = &partition->layout;
     const int32_t n_ranks = hrf_layout_ranks(l);
     HRF_AUTO(hrf_prediction) prediction = hrf_calloc(1, sizeof *prediction);
-    HRF_AUTO_FREE struct place *places = hrf_calloc((size_t)partition->n_ranks, sizeof *places);
+    HRF_AUTO_FREE struct partition_rank *partition_ranks = hrf_calloc((size_t)partition->n_ranks,
+                                                                      sizeof *partition_ranks);
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
     if (prediction != NULL)
         prediction->ranks = hrf_calloc((size_t)n_ranks, sizeof *prediction->ranks);
@@ -270,13 +275,14 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
     prediction->layout = *l;
     prediction->n_ranks = n_ranks;
     prediction->n_images = n_images;
-    struct maker m = {
-        .partition = partition, .prediction = prediction, .places = places, .programs = programs
-    };
+    struct maker m = { .partition = partition,
+                       .prediction = prediction,
+                       .partition_ranks = partition_ranks,
+                       .programs = programs };
     HRF_TRY(hrf_layout_share(l, n_images, &m.shares, err));
     const enum hrf_status status = predict(&m, costs, machine, err);
     for (int32_t i = 0; i < partition->n_ranks; i++)
-        hrf_free(places[i].program.steps);
+        hrf_free(partition_ranks[i].program.steps);
     for (int32_t r = 0; r < n_ranks; r++)
         hrf_free(programs[r].steps);
     if (status != HRF_OK)

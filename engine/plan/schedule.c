@@ -78,9 +78,10 @@ static void add_slots(struct batch *b, int32_t rank, const struct hrf_pipeline_s
     const struct hrf_layout_plan *l = &b->p->layout;
     const int32_t group = rank / b->p->n_ranks, in_group = rank % b->p->n_ranks;
     for (int32_t t = 0; t < l->microbatches; t++) {
-        const int32_t place = slots[t].is_mirrored ? hrf_layout_mirror(l, in_group) : in_group;
+        const int32_t partition_rank = slots[t].is_mirrored ? hrf_layout_mirror(l, in_group)
+                                                            : in_group;
         b->steps[b->n_steps++] = (struct hrf_batch_step){ HRF_BATCH_RUN, .slot = slots[t] };
-        if (place == b->p->output_rank)
+        if (partition_rank == b->p->output_rank)
             add_outputs(b, rank == 0 ? HRF_BATCH_KEEP : HRF_BATCH_SEND, 0, group, &slots[t]);
     }
     for (int32_t i = 0; i < l->data * l->microbatches && rank == 0; i++) {

@@ -69,7 +69,7 @@ static void spend(struct game *g, int32_t rank, const struct hrf_sim_step *step,
 static double *find_port(struct game *g, int32_t from, enum hrf_placement placement)
 {
     const int32_t n = g->machine->ports_per_node;
-    if (placement != HRF_PLACE_NETWORK)
+    if (placement != HRF_PLACEMENT_NETWORK)
         return &g->rank_ports[from];
     double *ports = &g->node_ports[(size_t)(from / g->machine->ranks_per_node) * (size_t)n];
     double *first = ports;

@@ -43,7 +43,7 @@ const struct hrf_area *hrf_transfer_area(const struct hrf_plan *plan, int32_t i)
 
 /* ---- exchanges ---- */
 
-/* The place of a box of the exchanged value. */
+/* The memory that holds a box of the exchanged value. */
 struct holding {
     enum hrf_memory memory;
     int64_t offset;
@@ -132,23 +132,23 @@ static void add_copy(const struct writer *w, const struct holding *to, const str
 static void add_kept(const struct writer *w, int32_t row)
 {
     const struct hrf_line_cache_moves m = hrf_line_cache_moves(w->p, row, w->me);
-    struct holding places[2];
+    struct holding cached[2];
     for (int i = 0; i < 2; i++) {
-        places[i] = (struct holding){ HRF_MEMORY_LINE_CACHE, w->p->cached[w->x->cache_entry].offset,
+        cached[i] = (struct holding){ HRF_MEMORY_LINE_CACHE, w->p->cached[w->x->cache_entry].offset,
                                       hrf_box_whole(&w->p->graph->values[w->x->value].shape),
                                       false };
-        places[i].box.lo[0] = m.place_lo[i];
-        places[i].box.hi[0] = m.place_lo[i] + m.room;
+        cached[i].box.lo[0] = m.first_row[i];
+        cached[i].box.hi[0] = m.first_row[i] + m.room;
     }
-    const int64_t step = m.place_lo[1] - m.place_lo[0];
-    add_copy(w, &w->out, &places[0], &m.loaded);
+    const int64_t step = m.first_row[1] - m.first_row[0];
+    add_copy(w, &w->out, &cached[0], &m.loaded);
     for (int64_t y = m.stays.lo[0]; step > 0 && y < m.stays.hi[0]; y += step) {
         struct hrf_box part = m.stays;
         part.lo[0] = y;
         part.hi[0] = y + step < m.stays.hi[0] ? y + step : m.stays.hi[0];
-        add_copy(w, &places[1], &places[0], &part);
+        add_copy(w, &cached[1], &cached[0], &part);
     }
-    add_copy(w, &places[1], &w->in, &m.added);
+    add_copy(w, &cached[1], &w->in, &m.added);
 }
 
 /* Adds the parts that the rank sends, and the copy of its own part. */
@@ -262,7 +262,7 @@ static enum hrf_status play(const struct hrf_plan *const *plans, int32_t n_ranks
         .is_one_process = true, .ranks_per_node = n_ranks, .ports_per_node = 1, .n_links = 1
     };
     HRF_AUTO(hrf_simulation) simulation = NULL;
-    machine.links[0] = hrf_link_simple("check", HRF_PLACE_PROCESS, 0, 1);
+    machine.links[0] = hrf_link_simple("check", HRF_PLACEMENT_PROCESS, 0, 1);
     for (int32_t r = 0; r < n_ranks; r++)
         for (int32_t i = 0; i < plans[r]->n_transfers; i++)
             hrf_transfers_simulate(&plans[r]->transfers[i], 0, &programs[r]);

@@ -25,7 +25,7 @@ static struct hrf_machine assume_machine(void)
         .copy_rate = 4e9,
         .rates = { .operations = { 100e9, 50e9, 100e9, 300e9 }, .bytes = 8e9, .overhead = 2e-6 }
     };
-    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_PROCESS, 10e-6, 2e9);
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACEMENT_PROCESS, 10e-6, 2e9);
     return m;
 }
 
@@ -88,11 +88,11 @@ static void make_processes(const struct hrf_known_request *request, struct hrf_k
     m->ranks_per_node = request->per_node;
     for (int32_t i = 0; i < m->n_links; i++)
         has[m->links[i].placement] |= m->links[i].is_gpus == m->has_gpus;
-    const bool needs[HRF_N_PLACEMENTS] = { [HRF_PLACE_NODE] = request->per_node > 1,
-                                           [HRF_PLACE_NETWORK] = request->n_ranks >
-                                                                 request->per_node };
+    const bool needs[HRF_N_PLACEMENTS] = { [HRF_PLACEMENT_NODE] = request->per_node > 1,
+                                           [HRF_PLACEMENT_NETWORK] = request->n_ranks >
+                                                                     request->per_node };
     static const double latency[] = { 0, 5e-6, 30e-6 }, bandwidth[] = { 0, 2e9, 1e9 };
-    for (int p = HRF_PLACE_NODE; p <= HRF_PLACE_NETWORK; p++) {
+    for (int p = HRF_PLACEMENT_NODE; p <= HRF_PLACEMENT_NETWORK; p++) {
         if (has[p] || !needs[p] || m->n_links == HRF_MACHINE_MAX_LINKS)
             continue;
         m->links[m->n_links++] = hrf_link_simple("mpi", (enum hrf_placement)p, latency[p],

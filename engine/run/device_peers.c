@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum hrf_placement place_of(const struct hrf_device_peers *d, int32_t peer)
+static enum hrf_placement placement_of(const struct hrf_device_peers *d, int32_t peer)
 {
     if (d->peers->comm->is_one_process)
-        return HRF_PLACE_PROCESS;
-    return hrf_shared_is_same_node(d->shared, peer) ? HRF_PLACE_NODE : HRF_PLACE_NETWORK;
+        return HRF_PLACEMENT_PROCESS;
+    return hrf_shared_is_same_node(d->shared, peer) ? HRF_PLACEMENT_NODE : HRF_PLACEMENT_NETWORK;
 }
 
 static enum hrf_device_path message_path(const struct hrf_device_peers *d, int32_t peer,
@@ -26,8 +26,8 @@ static enum hrf_device_path message_path(const struct hrf_device_peers *d, int32
         const char *const names[] = { [PATH_HOST] = d->peers->comm->ops->name,
                                       [PATH_SHARED] = is_reached ? "ipc" : NULL,
                                       [PATH_NCCL] = d->uses_nccl ? "nccl" : NULL };
-        const int path = hrf_machine_transport(d->links, place_of(d, peer), (double)n_bytes, names,
-                                               3);
+        const int path = hrf_machine_transport(d->links, placement_of(d, peer), (double)n_bytes,
+                                               names, 3);
         if (path >= 0)
             return (enum hrf_device_path)path;
     }
@@ -315,13 +315,13 @@ static enum hrf_status reduce(struct hrf_device_peers *d, const struct hrf_step 
     HRF_TRY(send_all(d, n_sent, err));
     for (int32_t i = 0; i < step->n_transfers; i++) {
         const struct hrf_transfer *t = &transfers[i];
-        char *place = d->gathered + join.n_parts * hrf_area_bytes(&t->to);
+        char *slot = d->gathered + join.n_parts * hrf_area_bytes(&t->to);
         if (t->kind == HRF_TRANSFER_RECEIVE)
-            d->received[n_received++] = (struct hrf_device_part){ t->peer, t->tag, place, t->to };
+            d->received[n_received++] = (struct hrf_device_part){ t->peer, t->tag, slot, t->to };
         if (t->kind != HRF_TRANSFER_REDUCE)
             continue;
         if (t->peer == d->peers->rank)
-            HRF_TRY(hrf_device_copy(d->ops, d->backend, place, &t->to,
+            HRF_TRY(hrf_device_copy(d->ops, d->backend, slot, &t->to,
                                     hrf_peers_at(d->peers, &t->from), &t->from, err));
         out = hrf_peers_at(d->peers, &t->to);
         join.n_parts++;

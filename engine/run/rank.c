@@ -286,11 +286,13 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
     const struct hrf_work *work = rank->work;
     const int32_t in_group = rank->comm->rank % work->partition->n_ranks;
     const bool is_mirrored = rank->n_parts == 1;
-    const int32_t place = is_mirrored ? hrf_layout_mirror(&work->layout, in_group) : in_group;
+    const int32_t partition_rank = is_mirrored ? hrf_layout_mirror(&work->layout, in_group)
+                                               : in_group;
     struct part *part = &rank->parts[rank->n_parts++];
     HRF_AUTO(hrf_graph) graph = NULL;
     for (int32_t i = 0; i < work->graph->n_inputs; i++) {
-        if (hrf_box_is_empty(hrf_partition_box(work->partition, work->graph->inputs[i], place)))
+        if (hrf_box_is_empty(
+                hrf_partition_box(work->partition, work->graph->inputs[i], partition_rank)))
             continue;
         if (part->n_inputs == (int32_t)(sizeof part->inputs / sizeof part->inputs[0]))
             return hrf_error_set(
@@ -300,9 +302,9 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
                 work->graph->n_inputs, part->n_inputs);
         part->inputs[part->n_inputs++] = i;
     }
-    HRF_TRY(hrf_peers_init(&part->peers, work->partition, rank->comm, place,
+    HRF_TRY(hrf_peers_init(&part->peers, work->partition, rank->comm, partition_rank,
                            rank->comm->rank - in_group, is_mirrored, err));
-    HRF_TRY(hrf_partition_graph(work->partition, place, &graph, &part->peers.map, err));
+    HRF_TRY(hrf_partition_graph(work->partition, partition_rank, &graph, &part->peers.map, err));
     return hrf_session_create_prepared(&graph, config, &part->peers, &part->session, err);
 }
 

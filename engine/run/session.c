@@ -215,8 +215,8 @@ const struct hrf_shape *hrf_session_output_shape(const struct hrf_session *sessi
     return &session->graph->values[session->graph->outputs[i]].shape;
 }
 
-static char *place_of(const struct hrf_session *session, int32_t value, int64_t image,
-                      const struct hrf_box *box)
+static char *address_of(const struct hrf_session *session, int32_t value, int64_t image,
+                        const struct hrf_box *box)
 {
     const struct hrf_value *v = &session->graph->values[value];
     const int64_t pixel_bytes = v->shape.dims[1] * (int64_t)hrf_dtype_size(v->dtype);
@@ -224,15 +224,15 @@ static char *place_of(const struct hrf_session *session, int32_t value, int64_t 
            box->lo[0] * hrf_part_row_bytes(v) + box->lo[1] * pixel_bytes;
 }
 
-/* Describes the copy between `box` of a value, which starts at `place`, and a dense buffer. */
+/* Describes the copy between `box` of a value, which starts at `image_rows`, and a dense buffer. */
 static enum hrf_status copy_rows(struct hrf_session *session, const struct hrf_value *v,
-                                 const struct hrf_box *box, char *place, char *dense, bool is_out,
-                                 struct hrf_error *err)
+                                 const struct hrf_box *box, char *image_rows, char *dense,
+                                 bool is_out, struct hrf_error *err)
 {
     const struct hrf_box row = { { 0, box->lo[1] }, { 1, box->hi[1] } };
     const int64_t n = hrf_part_bytes(v, &row), stride = hrf_part_row_bytes(v);
-    const struct hrf_device_box rows = { .to = is_out ? place : dense,
-                                         .from = is_out ? dense : place,
+    const struct hrf_device_box rows = { .to = is_out ? image_rows : dense,
+                                         .from = is_out ? dense : image_rows,
                                          .n_images = 1,
                                          .n_rows = box->hi[0] - box->lo[0],
                                          .row_bytes = n,
@@ -266,11 +266,11 @@ static enum hrf_status bind_inputs(struct hrf_session *session, const struct hrf
             continue;
         const struct hrf_value *v = &graph->values[node->inputs[k]];
         const struct hrf_box need = hrf_region_needed(graph, node, k, &step->box);
-        char *place = place_of(session, node->inputs[k], image, &need);
-        session->part_inputs[k] = place;
+        char *image_rows = address_of(session, node->inputs[k], image, &need);
+        session->part_inputs[k] = image_rows;
         if (hrf_part_is_copied(step->part)) {
             char *copy = take(free_bytes, v, &need);
-            HRF_TRY(copy_rows(session, v, &need, place, copy, false, err));
+            HRF_TRY(copy_rows(session, v, &need, image_rows, copy, false, err));
             session->part_inputs[k] = copy;
         }
     }
@@ -280,7 +280,7 @@ static enum hrf_status bind_inputs(struct hrf_session *session, const struct hrf
 static bool is_even(const struct hrf_graph *graph, int32_t value)
 {
     return value < 0 || graph->values[value].data != NULL ||
-           hrf_part_row_bytes(&graph->values[value]) % HRF_PLAN_PLACE_ALIGNMENT == 0;
+           hrf_part_row_bytes(&graph->values[value]) % HRF_PLAN_OFFSET_ALIGNMENT == 0;
 }
 
 static void keep_even_parts(const struct hrf_graph *graph, struct hrf_rank_map *map)
@@ -306,15 +306,15 @@ static enum hrf_status run_part(struct hrf_session *session, int32_t i, struct h
     const bool is_copied = hrf_part_is_copied(step->part);
     for (int64_t image = 0; image < hrf_part_runs(graph, node, step->part); image++) {
         char *free_bytes = session->copies;
-        char *place = place_of(session, node->outputs[0], image, &step->box);
+        char *image_rows = address_of(session, node->outputs[0], image, &step->box);
         HRF_TRY(bind_inputs(session, step, image, &free_bytes, err));
         const struct hrf_kernel_call call = { .inputs = session->part_inputs,
                                               .output = is_copied ? take(&free_bytes, y, &step->box)
-                                                                  : place,
+                                                                  : image_rows,
                                               .workspace = session->workspace };
         HRF_TRY(session->kernels[i]->run(session->kernels[i], &call, err));
         if (is_copied)
-            HRF_TRY(copy_rows(session, y, &step->box, place, call.output, true, err));
+            HRF_TRY(copy_rows(session, y, &step->box, image_rows, call.output, true, err));
     }
     return HRF_OK;
 }
@@ -785,7 +785,7 @@ static enum hrf_status start(struct hrf_session *session, const struct hrf_sessi
     struct hrf_comm *comm = session->peers != NULL ? session->peers->comm : NULL;
     const struct hrf_backend_config backend = {
         .n_threads = config->n_threads > 0 ? config->n_threads : hrf_process_cpu_count(),
-        .place = comm != NULL && comm->is_one_process ? comm->rank : -1,
+        .device_index = comm != NULL && comm->is_one_process ? comm->rank : -1,
         .allow_tf32 = hrf_precision_row(config->precision)->needs_tf32,
     };
     const bool is_nccl = config->transport == HRF_TRANSPORT_NCCL;

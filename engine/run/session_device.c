@@ -13,13 +13,13 @@ static size_t bytes_of(const struct hrf_session *session, int32_t value)
     return (size_t)hrf_value_bytes(&session->graph->values[value]);
 }
 
-static enum hrf_status allocate_host(struct hrf_session *session, size_t n_bytes, void *place,
+static enum hrf_status allocate_host(struct hrf_session *session, size_t n_bytes, void *pointer,
                                      struct hrf_error *err)
 {
     void *memory = NULL;
     HRF_TRY(session->device.ops->allocate_host(session->backend, n_bytes, &memory, err));
     memset(memory, 0, n_bytes);
-    memcpy(place, &memory, sizeof memory);
+    memcpy(pointer, &memory, sizeof memory);
     return HRF_OK;
 }
 

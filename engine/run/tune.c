@@ -57,9 +57,9 @@ static enum hrf_status tune_size(struct hrf_comm *comm, char *bytes, int64_t n_b
 {
     const int64_t n_rounds = rounds_of(n_bytes);
     for (int64_t round = -2; round < n_rounds; round++) { /* two warm up */
-        const int64_t place = round < 0 ? 0 : round;
+        const int64_t slot = round < 0 ? 0 : round;
         if (comm->rank == 0)
-            HRF_TRY(play_first(comm, bytes, (size_t)n_bytes, f, place, err));
+            HRF_TRY(play_first(comm, bytes, (size_t)n_bytes, f, slot, err));
         else
             HRF_TRY(play_second(comm, bytes, (size_t)n_bytes, err));
     }
@@ -105,7 +105,7 @@ struct partner {
 static void *partner_main(void *context)
 {
     struct partner *p = context;
-    p->status = hrf_tune_link(p->comm, HRF_PLACE_PROCESS, p->largest_bytes, NULL, &p->err);
+    p->status = hrf_tune_link(p->comm, HRF_PLACEMENT_PROCESS, p->largest_bytes, NULL, &p->err);
     if (p->status != HRF_OK)
         p->comm->ops->abort(p->comm, p->err.text);
     return NULL;
@@ -123,7 +123,7 @@ enum hrf_status hrf_tune_loop(int64_t largest_bytes, struct hrf_link *link, stru
         return hrf_error_set_errno(err, native, "cannot start a thread");
     struct hrf_comm *comm = hrf_loop_comm(loop, 0);
     struct hrf_error why = { .status = HRF_OK };
-    const enum hrf_status status = hrf_tune_link(comm, HRF_PLACE_PROCESS, largest_bytes, link,
+    const enum hrf_status status = hrf_tune_link(comm, HRF_PLACEMENT_PROCESS, largest_bytes, link,
                                                  &why);
     if (status != HRF_OK)
         comm->ops->abort(comm, why.text);

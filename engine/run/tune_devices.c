@@ -31,7 +31,7 @@ struct tuner {
     void *rows; /* of the largest exchange, both directions together */
 };
 
-struct place {
+struct device_location {
     char host[64], address[32];
 };
 
@@ -107,9 +107,9 @@ static void release(struct tuner *t, bool together)
 static enum hrf_status set_up(struct tuner *t, enum hrf_transport transport, int64_t largest_bytes,
                               struct hrf_error *err)
 {
-    const struct hrf_backend_config config = { .n_threads = 1,
-                                               .place = t->comm->is_one_process ? t->comm->rank
-                                                                                : -1 };
+    const struct hrf_backend_config config = {
+        .n_threads = 1, .device_index = t->comm->is_one_process ? t->comm->rank : -1
+    };
     set_stage(&t->stage, t->comm, largest_bytes);
     HRF_TRY(hrf_peers_init(&t->peers, &t->stage.partition, t->comm, t->comm->rank, 0, false, err));
     hrf_peers_bind(&t->peers, t->stage.plan);
@@ -175,17 +175,17 @@ static const char *transport_name(const struct tuner *t, enum hrf_transport tran
 
 /* On rank 0: the medians of all ranks; each rank has measured its own pairs. */
 static void set_pairs(const struct tuner *t, enum hrf_transport transport, const double *medians,
-                      const struct place *places, struct hrf_tuned_pair *pairs)
+                      const struct device_location *locations, struct hrf_tuned_pair *pairs)
 {
     const struct stage *s = &t->stage;
     for (int32_t p = 0; p < s->n_pairs; p++) {
         int32_t a, b;
         pair_of(p, &a, &b);
-        const bool is_same_node = strcmp(places[a].host, places[b].host) == 0;
+        const bool is_same_node = strcmp(locations[a].host, locations[b].host) == 0;
         struct hrf_link link = { .is_gpus = true,
-                                 .placement = t->comm->is_one_process ? HRF_PLACE_PROCESS
-                                              : is_same_node          ? HRF_PLACE_NODE
-                                                                      : HRF_PLACE_NETWORK };
+                                 .placement = t->comm->is_one_process ? HRF_PLACEMENT_PROCESS
+                                              : is_same_node          ? HRF_PLACEMENT_NODE
+                                                                      : HRF_PLACEMENT_NETWORK };
         snprintf(link.comm, sizeof link.comm, "%s", transport_name(t, transport));
         for (int32_t i = 0; i < s->n_sizes; i++) {
             const int32_t e = i * s->n_pairs + p;
@@ -196,7 +196,7 @@ static void set_pairs(const struct tuner *t, enum hrf_transport transport, const
                 };
         }
         pairs[p] = (struct hrf_tuned_pair){
-            a, b, is_same_node && strcmp(places[a].address, places[b].address) == 0, link
+            a, b, is_same_node && strcmp(locations[a].address, locations[b].address) == 0, link
         };
     }
 }
@@ -218,15 +218,15 @@ static enum hrf_status tell(struct tuner *t, enum hrf_transport transport, const
 {
     const size_t n = (size_t)t->comm->n_ranks;
     const size_t n_bytes = (size_t)t->stage.plan->n_steps * sizeof *medians;
-    struct place own = { .host = "" };
-    HRF_AUTO_FREE struct place *places = hrf_calloc(n, sizeof *places);
+    struct device_location own = { .host = "" };
+    HRF_AUTO_FREE struct device_location *locations = hrf_calloc(n, sizeof *locations);
     HRF_AUTO_FREE double *all = hrf_calloc(n, n_bytes);
     hrf_process_host_name(own.host, sizeof own.host);
     snprintf(own.address, sizeof own.address, "%s", t->ops->device->address(t->backend));
-    HRF_TRY(hrf_gather(t->comm, &own, sizeof own, places, err));
+    HRF_TRY(hrf_gather(t->comm, &own, sizeof own, locations, err));
     HRF_TRY(hrf_gather(t->comm, medians, n_bytes, all, err));
     if (t->comm->rank == 0)
-        set_pairs(t, transport, all, places, pairs);
+        set_pairs(t, transport, all, locations, pairs);
     return HRF_OK;
 }
 

@@ -48,7 +48,7 @@ struct hrf_work_queue {
     enum hrf_status failure;
     char text[TEXT_BYTES];
     /* rank 0 */
-    int32_t *places; /* [n_batches]: a rank, FREE or DONE */
+    int32_t *owners; /* [n_batches]: a rank, FREE or DONE */
     int64_t capacity, n_done, first_free;
     double longest_s;
     struct rank_state *ranks;
@@ -94,7 +94,7 @@ static int64_t hand_out(struct hrf_work_queue *queue, int32_t rank)
 {
     if (queue->is_stopped || queue->task_failed)
         return NO_MORE;
-    while (queue->first_free < queue->task.n_batches && queue->places[queue->first_free] != FREE)
+    while (queue->first_free < queue->task.n_batches && queue->owners[queue->first_free] != FREE)
         queue->first_free++;
     if (queue->first_free == queue->task.n_batches)
         return NO_MORE;
@@ -102,7 +102,7 @@ static int64_t hand_out(struct hrf_work_queue *queue, int32_t rank)
     assert(state->n_out >= 0 && !state->left);
     if (state->n_out++ == 0)
         state->last_heard_ns = hrf_clock_ns();
-    queue->places[queue->first_free] = rank;
+    queue->owners[queue->first_free] = rank;
     return queue->first_free++;
 }
 
@@ -112,14 +112,14 @@ static void take_result(struct hrf_work_queue *queue, int32_t rank,
     struct rank_state *state = &queue->ranks[rank];
     const int64_t now = hrf_clock_ns();
     if (result->batch < 0 || result->batch >= queue->task.n_batches ||
-        queue->places[result->batch] != rank)
+        queue->owners[result->batch] != rank)
         return; /* its task has failed since */
     const double took = (double)(now - state->last_heard_ns) * 1e-9;
     queue->longest_s = took > queue->longest_s ? took : queue->longest_s;
     state->last_heard_ns = now;
     assert(state->n_out > 0 && queue->n_done < queue->task.n_batches);
     state->n_out--;
-    queue->places[result->batch] = DONE;
+    queue->owners[result->batch] = DONE;
     queue->n_done++;
     queue->task.sink(queue->task.context, result);
 }
@@ -191,9 +191,9 @@ static void take_leave(struct hrf_work_queue *queue, int32_t rank)
     queue->ranks[rank].left = true;
     queue->ranks[rank].n_out = 0;
     for (int64_t i = 0; i < queue->task.n_batches; i++) {
-        if (queue->places[i] != rank)
+        if (queue->owners[i] != rank)
             continue;
-        queue->places[i] = FREE;
+        queue->owners[i] = FREE;
         queue->first_free = i < queue->first_free ? i : queue->first_free;
     }
 }
@@ -324,14 +324,14 @@ static void begin_root(struct hrf_work_queue *queue)
 {
     const struct hrf_work_queue_task *task = &queue->task;
     if (task->n_batches > queue->capacity) {
-        int32_t *places = hrf_realloc_array(queue->places, (size_t)task->n_batches, sizeof *places);
-        queue->places = places;
+        int32_t *owners = hrf_realloc_array(queue->owners, (size_t)task->n_batches, sizeof *owners);
+        queue->owners = owners;
         queue->capacity = task->n_batches;
     }
     queue->n_done = queue->first_free = 0;
     for (int64_t i = 0; i < task->n_batches; i++) {
         const bool done = task->done != NULL && task->done[i];
-        queue->places[i] = done ? DONE : FREE;
+        queue->owners[i] = done ? DONE : FREE;
         queue->n_done += done;
     }
     for (int32_t r = 0; r < n_ranks(queue); r++)
@@ -410,7 +410,7 @@ static bool is_abandoned(const struct hrf_work_queue *queue)
         if (!queue->ranks[r].left && queue->ranks[r].asks_for <= queue->task_number)
             return false;
     for (int64_t i = 0; i < queue->task.n_batches; i++)
-        if (queue->places[i] == FREE)
+        if (queue->owners[i] == FREE)
             return true;
     return false;
 }
@@ -498,7 +498,7 @@ void hrf_work_queue_destroy(struct hrf_work_queue *queue)
         call_root(queue, &call, NULL, 0, &answer, &ignored) != HRF_OK)
         give_up(queue, &ignored);
     pthread_mutex_destroy(&queue->lock);
-    hrf_free(queue->places);
+    hrf_free(queue->owners);
     hrf_free(queue->ranks);
     hrf_free(queue->buffer);
     hrf_free(queue);

@@ -427,11 +427,11 @@ static void what_nccl_cannot_carry_is_told_with_the_reason_and_the_way_out(void 
 static struct hrf_machine make_links(const char *other)
 {
     struct hrf_machine m = { .n_links = 0 };
-    m.links[m.n_links++] = hrf_link_simple("ipc", HRF_PLACE_NODE, 2e-6, 1e8);
-    m.links[m.n_links++] = hrf_link_simple("nccl", HRF_PLACE_NODE, 12e-6, 1e11);
-    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, 50e-6, 1e9);
+    m.links[m.n_links++] = hrf_link_simple("ipc", HRF_PLACEMENT_NODE, 2e-6, 1e8);
+    m.links[m.n_links++] = hrf_link_simple("nccl", HRF_PLACEMENT_NODE, 12e-6, 1e11);
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACEMENT_NODE, 50e-6, 1e9);
     if (other != NULL)
-        m.links[m.n_links++] = hrf_link_simple(other, HRF_PLACE_NODE, 1e-6, 1e12);
+        m.links[m.n_links++] = hrf_link_simple(other, HRF_PLACEMENT_NODE, 1e-6, 1e12);
     for (int32_t i = 0; i < m.n_links; i++)
         m.links[i].is_gpus = true;
     return m;

@@ -264,7 +264,7 @@ static void run_node(const struct hrf_backend_ops *ref, struct hrf_backend *back
 
 float *run_unchanged(const struct hrf_graph *graph, uint64_t seed, int64_t *count)
 {
-    const struct hrf_backend_config config = { .n_threads = 1, .place = -1 };
+    const struct hrf_backend_config config = { .n_threads = 1, .device_index = -1 };
     const struct hrf_backend_ops *ref = NULL;
     struct hrf_backend *backend = NULL;
     struct hrf_error err = { .status = HRF_OK };

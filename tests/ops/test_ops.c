@@ -286,7 +286,7 @@ static bool is_left_out(const struct hrf_backend_ops *cpu, const struct hrf_kern
 static void every_row_agrees_with_the_reference_and_is_chosen_somewhere(void **state)
 {
     (void)state;
-    const struct hrf_backend_config config = { .n_threads = 2, .place = -1 };
+    const struct hrf_backend_config config = { .n_threads = 2, .device_index = -1 };
     struct walk w = { .n_walked = { 0 } };
     assert_int_equal(hrf_backend_open("cpu", &w.cpu, NULL), HRF_OK);
     assert_int_equal(hrf_backend_open("ref", &w.ref, NULL), HRF_OK);

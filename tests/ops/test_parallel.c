@@ -62,7 +62,7 @@ static struct hrf_machine far_apart(void)
                              .ranks_per_node = 64,
                              .ports_per_node = 1,
                              .rates = { .operations = { 1e12, 1e12, 1e12, 1e12 }, .bytes = 1e12 } };
-    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, 1, 1e12);
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACEMENT_NODE, 1, 1e12);
     return m;
 }
 

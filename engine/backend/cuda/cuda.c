@@ -412,7 +412,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
     backend->allow_tf32 = config->allow_tf32;
     backend->notes = backend->lines = (struct hrf_strbuf)HRF_STRBUF_INIT;
-    enum hrf_status status = hrf_cuda_device_open(config->place, &backend->device, err);
+    enum hrf_status status = hrf_cuda_device_open(config->device_index, &backend->device, err);
     if (status == HRF_OK)
         status = make_events(backend, err);
     if (status == HRF_OK)
@@ -421,7 +421,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
         describe(backend);
     if (status == HRF_OK)
         backend->n_planning_threads = planning_threads(&backend->device->binding);
-    if (status == HRF_OK && config->place < 0)
+    if (status == HRF_OK && config->device_index < 0)
         bind_rank(backend);
     if (status != HRF_OK) {
         destroy(backend);

@@ -61,7 +61,7 @@ static enum hrf_status describe(struct hrf_cuda_device *device, struct hrf_error
     return HRF_OK;
 }
 
-enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, struct hrf_error *err)
+enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cuda_device) device = hrf_calloc(1, sizeof *device);
     int n_devices = 0;
@@ -72,7 +72,7 @@ enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out, st
     if (status != cudaSuccess || n_devices == 0)
         return explain_start(status, device->driver, device->runtime, err);
     device->binding = hrf_binding_read(getenv, n_devices);
-    device->index = place < 0 ? hrf_binding_device(&device->binding) : place % n_devices;
+    device->index = index < 0 ? hrf_binding_device(&device->binding) : index % n_devices;
     HRF_TRY(describe(device, err));
     HRF_TRY_CUDA(cudaSetDevice(device->index), "starting the GPU");
     HRF_TRY_CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking),

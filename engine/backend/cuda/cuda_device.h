@@ -43,11 +43,11 @@ struct hrf_cuda_device {
     cudaStream_t aside;
 };
 
-/* `place`: that one of the visible devices, modulo their number; -1: by this rank's number on its
+/* `index`: that one of the visible devices, modulo their number; -1: by this rank's number on its
  * node, the first when it has none.
  * HRF_E_UNSUPPORTED, with the reason and the way out: no driver, a driver that is too old, no
  * device, a device that is too old. */
-HRF_CHECKED enum hrf_status hrf_cuda_device_open(int place, struct hrf_cuda_device **out,
+HRF_CHECKED enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out,
                                                  struct hrf_error *err);
 void hrf_cuda_device_destroy(struct hrf_cuda_device *device);
 HRF_DEFINE_AUTO(hrf_cuda_device)

@@ -128,13 +128,13 @@ cudaError_t hrf_k_gather_rows(struct hrf_k_array y, struct hrf_k_array x, const 
                               int64_t n_rows, int64_t size, cudaStream_t stream)
 {
     const int64_t row_bytes = size * size_of(y);
-    const uintptr_t places = reinterpret_cast<uintptr_t>(y.data) |
+    const uintptr_t addresses = reinterpret_cast<uintptr_t>(y.data) |
                              reinterpret_cast<uintptr_t>(x.data) | (uintptr_t)row_bytes;
     if (n_rows == 0 || size == 0)
         return cudaSuccess;
-    if (places % 16 == 0)
+    if (addresses % 16 == 0)
         return gather_units<sixteen>(y, x, rows, n_rows, row_bytes, stream);
-    if (places % 4 == 0)
+    if (addresses % 4 == 0)
         return gather_units<uint32_t>(y, x, rows, n_rows, row_bytes, stream);
     return gather_units<uint8_t>(y, x, rows, n_rows, row_bytes, stream);
 }

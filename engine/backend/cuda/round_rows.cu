@@ -54,9 +54,9 @@ template <typename T, int N>
 static cudaError_t round_by(int8_t *q, float *scales, const void *x, const float *factors,
                             int64_t n_rows, int64_t depth, int64_t wide, cudaStream_t stream)
 {
-    const uintptr_t places = reinterpret_cast<uintptr_t>(q) | reinterpret_cast<uintptr_t>(x);
+    const uintptr_t addresses = reinterpret_cast<uintptr_t>(q) | reinterpret_cast<uintptr_t>(x);
     const T *rows = static_cast<const T *>(x);
-    if (depth % N == 0 && wide % N == 0 && places % 16 == 0)
+    if (depth % N == 0 && wide % N == 0 && addresses % 16 == 0)
         return LAUNCH_WARPS((round_rows<T, N>), n_rows, stream, q, scales, rows, factors, depth,
                             wide, n_rows);
     return LAUNCH_WARPS((round_rows<T, 1>), n_rows, stream, q, scales, rows, factors, depth, wide,

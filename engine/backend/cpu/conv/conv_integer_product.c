@@ -36,8 +36,9 @@ static int64_t padded_columns(const struct integer_product *k)
 
 /* ---- running ---- */
 
-/* The input row (axis 0) or column (1) under place `tap` of the window of an output; -1: none. */
-static int64_t place_of(const struct integer_product *k, int axis, int64_t output, int64_t tap)
+/* The input row (axis 0) or column (1) under tap `tap` of the window of an output; -1: none. */
+static int64_t input_position(const struct integer_product *k, int axis, int64_t output,
+                              int64_t tap)
 {
     const struct hrf_window *w = &k->own.shape.window;
     int64_t at = hrf_window_first(w, axis, output) + tap * w->dilation[axis];
@@ -70,7 +71,7 @@ static void load_window_row(const struct integer_product *k, const uint8_t *x, i
         return;
     }
     for (int64_t t = 0; t < n_taps; t++, to += n) {
-        const int64_t at = place_of(k, 1, column, t);
+        const int64_t at = input_position(k, 1, column, t);
         if (at >= 0)
             widen(k, x + at * s->channels, n, to);
         else
@@ -91,7 +92,7 @@ static void load(const void *context, const struct hrf_integer_rows *rows)
                            rows->group * k->group_channels;
         int16_t *to = rows->numbers + r * rows->stride;
         for (int64_t t = 0; t < s->window.kernel[0]; t++, to += n) {
-            const int64_t at = place_of(k, 0, line % s->out_rows, t);
+            const int64_t at = input_position(k, 0, line % s->out_rows, t);
             if (at >= 0)
                 load_window_row(k, x + at * s->columns * s->channels, pixel % s->out_columns, to);
             else

@@ -38,7 +38,7 @@ static struct hrf_machine machine_of(double latency)
         .ports_per_node = 1,
         .rates = { .operations = { 1e7, 1e7, 1e7, 1e7 }, .bytes = 1e12, .overhead = 1e-6 }
     };
-    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, latency, 1e12);
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACEMENT_NODE, latency, 1e12);
     return m;
 }
 

@@ -202,12 +202,12 @@ static void a_wrong_place_is_found(void **state)
     HRF_AUTO(hrf_plan) plan = NULL;
     assert_int_equal(hrf_pixel_stride_set(graph, &takes, NULL), HRF_OK);
     assert_int_equal(hrf_plan_create(graph, NULL, &plan, NULL), HRF_OK);
-    plan->place_of[parts[1]] = 0; /* over the first one */
+    plan->offset_in_buffer[parts[1]] = 0; /* over the first one */
     assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_E_BUG);
-    plan->place_of[parts[1]] = C * sizeof(float);
+    plan->offset_in_buffer[parts[1]] = C * sizeof(float);
     assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_OK);
-    plan->place_of[parts[0]] = C * sizeof(float); /* the two exchanged */
-    plan->place_of[parts[1]] = 0;
+    plan->offset_in_buffer[parts[0]] = C * sizeof(float); /* the two exchanged */
+    plan->offset_in_buffer[parts[1]] = 0;
     assert_int_equal(hrf_plan_check(plan, graph, NULL), HRF_E_BUG);
 }
 

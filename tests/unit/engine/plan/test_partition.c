@@ -165,7 +165,7 @@ static void an_exchange_costs_its_own_rows_only(void **state)
         if (node->op != HRF_OP_EXCHANGE)
             continue;
         assert_int_equal(plan->buffer_of[node->inputs[0]], plan->buffer_of[node->outputs[0]]);
-        assert_int_equal(plan->place_of[node->inputs[0]], 5 * 4 * (int)sizeof(float));
+        assert_int_equal(plan->offset_in_buffer[node->inputs[0]], 5 * 4 * (int)sizeof(float));
     }
     hrf_plan_destroy(plan);
     hrf_graph_destroy(part);

@@ -9,7 +9,7 @@
 static struct hrf_machine machine_of(int32_t ranks_per_node, double latency, double bandwidth)
 {
     struct hrf_machine m = { .name = "m", .ranks_per_node = ranks_per_node, .ports_per_node = 1 };
-    m.links[m.n_links++] = hrf_link_simple("nccl", HRF_PLACE_NODE, latency, bandwidth);
+    m.links[m.n_links++] = hrf_link_simple("nccl", HRF_PLACEMENT_NODE, latency, bandwidth);
     return m;
 }
 
@@ -119,7 +119,7 @@ static void ranks_of_a_node_share_its_way_to_other_nodes(void **state)
     (void)state;
     struct scene scene = { 0 };
     struct hrf_machine m = machine_of(2, 0, 1e9);
-    m.links[m.n_links++] = hrf_link_simple("mpi", HRF_PLACE_NETWORK, 0, 1000);
+    m.links[m.n_links++] = hrf_link_simple("mpi", HRF_PLACEMENT_NETWORK, 0, 1000);
     for (int32_t r = 0; r < 2; r++) {
         add(&scene, r, sending(r + 2, 0, 1000));
         add(&scene, r + 2, receiving(r, 0));
@@ -137,26 +137,26 @@ static void a_message_takes_the_link_that_is_fastest_for_its_size(void **state)
 {
     (void)state;
     struct hrf_machine m = machine_of(8, 1e-5, 1e11); /* far and broad */
-    m.links[m.n_links++] = hrf_link_simple("mpi", HRF_PLACE_NODE, 1e-6, 1e9);
-    assert_string_equal(hrf_machine_link(&m, HRF_PLACE_NODE, 100)->comm, "mpi");
-    assert_string_equal(hrf_machine_link(&m, HRF_PLACE_NODE, 1e6)->comm, "nccl");
-    assert_string_equal(hrf_machine_link(&m, HRF_PLACE_PROCESS, 1e6)->comm, "nccl");
-    assert_null(hrf_machine_link(&m, HRF_PLACE_NETWORK, 1));
+    m.links[m.n_links++] = hrf_link_simple("mpi", HRF_PLACEMENT_NODE, 1e-6, 1e9);
+    assert_string_equal(hrf_machine_link(&m, HRF_PLACEMENT_NODE, 100)->comm, "mpi");
+    assert_string_equal(hrf_machine_link(&m, HRF_PLACEMENT_NODE, 1e6)->comm, "nccl");
+    assert_string_equal(hrf_machine_link(&m, HRF_PLACEMENT_PROCESS, 1e6)->comm, "nccl");
+    assert_null(hrf_machine_link(&m, HRF_PLACEMENT_NETWORK, 1));
     /* Links between GPUs are for what lies on GPUs, and the others are not. */
     const char *const transports[] = { "mpi", NULL, "ipc" };
-    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 100, transports, 3), -1);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACEMENT_NODE, 100, transports, 3), -1);
     const int32_t n_hosts = m.n_links;
-    m.links[m.n_links++] = hrf_link_simple("ipc", HRF_PLACE_NODE, 1e-9, 1e8);
-    m.links[m.n_links++] = hrf_link_simple("mpi", HRF_PLACE_NODE, 1e-6, 1e15);
+    m.links[m.n_links++] = hrf_link_simple("ipc", HRF_PLACEMENT_NODE, 1e-9, 1e8);
+    m.links[m.n_links++] = hrf_link_simple("mpi", HRF_PLACEMENT_NODE, 1e-6, 1e15);
     m.links[n_hosts].is_gpus = m.links[n_hosts + 1].is_gpus = true;
-    assert_string_equal(hrf_machine_link(&m, HRF_PLACE_NODE, 100)->comm, "mpi");
-    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 1, transports, 3), 2);
-    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 1e6, transports, 3), 0);
-    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_PROCESS, 1, transports, 3), 2);
-    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NODE, 1, transports, 1), 0);
-    assert_int_equal(hrf_machine_transport(&m, HRF_PLACE_NETWORK, 1, transports, 3), -1);
+    assert_string_equal(hrf_machine_link(&m, HRF_PLACEMENT_NODE, 100)->comm, "mpi");
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACEMENT_NODE, 1, transports, 3), 2);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACEMENT_NODE, 1e6, transports, 3), 0);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACEMENT_PROCESS, 1, transports, 3), 2);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACEMENT_NODE, 1, transports, 1), 0);
+    assert_int_equal(hrf_machine_transport(&m, HRF_PLACEMENT_NETWORK, 1, transports, 3), -1);
     m.has_gpus = true;
-    assert_string_equal(hrf_machine_link(&m, HRF_PLACE_NODE, 1)->comm, "ipc");
+    assert_string_equal(hrf_machine_link(&m, HRF_PLACEMENT_NODE, 1)->comm, "ipc");
 }
 
 static void a_measured_link_is_read_between_its_points_and_beyond(void **state)

@@ -43,14 +43,14 @@ static struct scene make_scene(uint64_t seed)
     }
     s.costs.seconds_per_byte = 0.01 * (double)hrf_random_below(&random, 3);
     s.costs.seconds_per_message = (double)hrf_random_below(&random, 2);
-    s.costs.way_seconds_per_byte = 0.02 * (double)hrf_random_below(&random, 4);
+    s.costs.transit_seconds_per_byte = 0.02 * (double)hrf_random_below(&random, 4);
     return s;
 }
 
 /* Straight from the definition, value by value. */
 static double cost_of(const struct scene *s, int32_t begin, int32_t end)
 {
-    double sum = 0, way = 0;
+    double sum = 0, transit = 0;
     for (int32_t n = begin; n < end; n++)
         sum += s->seconds[n];
     for (int32_t v = 0; v < s->graph->n_values; v++) {
@@ -68,9 +68,9 @@ static double cost_of(const struct scene *s, int32_t begin, int32_t end)
         const bool crosses = (made < begin && used_in) ||
                              (made >= begin && made < end && used_after);
         sum += crosses ? s->costs.seconds_per_message + s->costs.seconds_per_byte * bytes : 0;
-        way += crosses && made >= begin ? s->costs.way_seconds_per_byte * bytes : 0;
+        transit += crosses && made >= begin ? s->costs.transit_seconds_per_byte * bytes : 0;
     }
-    return fmax(sum, way);
+    return fmax(sum, transit);
 }
 
 static double slowest(const struct scene *s, const int32_t *stage_of, int32_t n_stages)

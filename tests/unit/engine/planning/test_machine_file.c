@@ -23,7 +23,7 @@ static void the_projects_machines_are_read(void **state)
     assert_true(fabs(m.rates.operations[HRF_RATE_INT8] - 785e12) < 1);
     assert_true(fabs(m.copy_rate - 1920e9) < 1);
     assert_int_equal(m.n_links, 2);
-    assert_int_equal(m.links[1].placement, HRF_PLACE_NETWORK);
+    assert_int_equal(m.links[1].placement, HRF_PLACEMENT_NETWORK);
     /* 12 us and 1 MB at 100 GB/s */
     assert_true(fabs(hrf_link_at(&m.links[0], 1e6).transit - 22e-6) < 1e-12);
 }

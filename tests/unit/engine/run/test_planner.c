@@ -18,7 +18,7 @@ static struct hrf_machine machine_of(double bandwidth)
                              .ports_per_node = 1,
                              .copy_rate = 1e10,
                              .rates = { .operations = { 1e11, 1e11, 1e11, 1e11 }, .bytes = 1e10 } };
-    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACE_NODE, 1e-6, bandwidth);
+    m.links[m.n_links++] = hrf_link_simple("loop", HRF_PLACEMENT_NODE, 1e-6, bandwidth);
     return m;
 }
 
@@ -158,7 +158,7 @@ static void free_messages_give_the_speed_up_that_arithmetic_allows(void **state)
     HRF_AUTO(hrf_graph) graph = network(8, 256);
     HRF_AUTO(hrf_planner) planner = NULL;
     machine.copy_rate = 1e18;
-    machine.links[0] = hrf_link_simple("loop", HRF_PLACE_NODE, 0, 1e18);
+    machine.links[0] = hrf_link_simple("loop", HRF_PLACEMENT_NODE, 0, 1e18);
     const struct hrf_planner_config planning = { graph, HRF_FP32, &costs, &machine, 0, NULL, NULL };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     const double one = seconds_of(planner, "single");

@@ -13,7 +13,7 @@ static void a_loop_is_measured_over_all_sizes(void **state)
     if (hrf_tune_loop(1 << 20, &link, &err) != HRF_OK)
         fail_msg("%s", err.text);
     assert_string_equal(link.comm, "loop");
-    assert_int_equal(link.placement, HRF_PLACE_PROCESS);
+    assert_int_equal(link.placement, HRF_PLACEMENT_PROCESS);
     assert_int_equal(link.n_points, 8); /* 64 bytes to 1 MiB by 4 */
     for (int32_t i = 0; i < link.n_points; i++) {
         const struct hrf_link_point *p = &link.points[i];
