@@ -1,17 +1,18 @@
-/* conv.c - convolution (and its transpose) through oneDNN 2.x, in float32, in bfloat16
- * (summed in float32) and in 8-bit integers (a GEMM of those is a 1x1 convolution): NHWC
- * activations, weights packed as oneDNN likes, bias, residual sum and requantisation fused as
- * post-ops, and activations that keep a NaN. The residual is summed in place: when the plan did not
- * put it into the output's buffer already, it is copied there first; one of 8 bits that a float32
- * result has is written there in its steps, as floats. */
+/* conv.c - convolution (and its transpose) through oneDNN 2.x, in float32, in bfloat16 (summed in
+ * float32) and in 8-bit integers (a GEMM of those is a 1x1 convolution): NHWC activations, weights
+ * packed as oneDNN likes, bias, residual sum and requantisation fused as post-ops, and activations
+ * that keep a NaN. The residual is summed in place: when the plan did not put it into the output's
+ * buffer already, it is copied there first; an 8-bit residual of a float32 result is written there
+ * as floats, in its quantisation steps. */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
 
 #include <omp.h>
 #include <string.h>
 
-/* Of weights. Threads that wait for fewer make the processors tell each other of every page that a
- * kernel is generated in, which takes longer than what they would do. */
+/* Weights smaller than this are reordered by one thread. If other threads wait meanwhile, every
+ * page that a kernel is generated in makes the processors synchronise their page tables, which
+ * takes longer than the other threads would save. */
 enum { LEAST_SHARED_BYTES = 256 * 1024 };
 
 struct conv_kernel {
@@ -52,14 +53,15 @@ static dnnl_data_type_t type_of(enum hrf_dtype dtype)
     }
 }
 
-/* As the primitive reads them: the graph has bfloat16's weights in float32, rounded already. */
+/* The type of the weights that the primitive reads. The graph has weights of bfloat16 in float32,
+ * already rounded. */
 static dnnl_data_type_t packed_type(const struct hrf_spec *spec)
 {
     return type_of(
         spec->inputs[HRF_CONV_X].dtype == HRF_B16 ? HRF_B16 : spec->inputs[HRF_CONV_WEIGHTS].dtype);
 }
 
-/* Rows of a matrix as images of one pixel. */
+/* Describes a GEMM as a convolution: the rows of the matrix are pixels. */
 static void view_as_convolution(struct hrf_spec *spec)
 {
     struct hrf_operand *operands[] = { &spec->inputs[HRF_CONV_X], &spec->inputs[HRF_CONV_WEIGHTS],
@@ -103,7 +105,8 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
         s->stride[i] = window->stride[i];
         s->dilation[i] = window->dilation[i] - 1;
         s->pad_begin[i] = window->pad_begin[i];
-        /* What the output really covers: rows beyond it are not read. */
+        /* The padding at the end that gives the output this size; negative if the last rows of the
+         * input are not read. */
         const struct hrf_shape *few = transpose ? x : y, *many = transpose ? y : x;
         s->pad_end[i] = (few->dims[2 + i] - 1) * window->stride[i] + span - many->dims[2 + i] -
                         window->pad_begin[i];
@@ -128,8 +131,9 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
     return HRF_OK;
 }
 
-/* oneDNN's RELU and CLIP make a number of a NaN, which must stay one: they follow as a loop of our
- * own, as what oneDNN computes otherwise does. Integers have no NaN. */
+/* True if the activation is computed by a loop of our own after the primitive. oneDNN's RELU and
+ * CLIP turn a NaN into a number, and some activations it computes differently. Integers have no
+ * NaN. */
 static bool activates_apart(const struct conv_kernel *kernel)
 {
     const enum hrf_activation activation = kernel->spec->attributes.activation;
@@ -137,7 +141,7 @@ static bool activates_apart(const struct conv_kernel *kernel)
            activation != HRF_ACT_LEAKY_RELU;
 }
 
-/* For integers in steps of the output: `r`; NULL for float32. */
+/* `r`: for integers, the activation's constants in steps of the output; NULL for float32. */
 static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_attributes *a,
                                        const struct hrf_requantize *r)
 {
@@ -150,7 +154,7 @@ static dnnl_status_t append_activation(dnnl_post_ops_t ops, const struct hrf_att
         return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_clip,
                                             r != NULL ? r->low : a->activation_min,
                                             r != NULL ? r->high : a->activation_max);
-    default: /* none, or none of 8 bits */
+    default: /* none, or one that 8-bit outputs do not have */
         break;
     }
     return dnnl_success;
@@ -218,17 +222,18 @@ static bool pads_zero_points(const struct hrf_spec *spec)
            (w->pad_begin[0] > 0 || w->pad_begin[1] > 0 || w->pad_end[0] > 0 || w->pad_end[1] > 0);
 }
 
-/* What oneDNN 2.6 offers and does not do right, by the beginning of its name. */
+/* Implementations that oneDNN 2.6 offers but that compute wrong results, by the beginning of their
+ * names. */
 static const struct {
     const char *name;
     bool (*is_unsound)(const struct hrf_spec *spec);
 } unsound[] = {
-    /* While it generates its code, it looks up the row behind the last one of a block. It does not
-     * use what it finds, but the read ends the process where that array is the last thing before an
-     * unmapped page, as under AddressSanitizer. `brgconv_1x1` has no such rows. In bfloat16 it does
-     * the same; but there, the next one multiplies what it never wrote by 0. */
+    /* While it generates code, it reads one row beyond the last one of a block. It does not use the
+     * value, but the read faults if the array ends at an unmapped page, as under AddressSanitizer.
+     * `brgconv_1x1` has no such rows. In bfloat16 it does the same, but the next implementation
+     * multiplies uninitialised memory by 0. */
     { "brgconv:avx512_core_amx", is_of_bytes },
-    /* Wrong numbers (seen: windows of one column padded in rows). */
+    /* Wrong results (seen with windows of one column and padded rows). */
     { "jit:avx512_core_amx", pads_zero_points },
 };
 
@@ -241,7 +246,7 @@ static bool is_sound(const char *name, const struct hrf_spec *spec)
     return true;
 }
 
-/* The fastest sound implementation: oneDNN's order is by speed. */
+/* Chooses the fastest implementation that is right; oneDNN lists them by speed. */
 static dnnl_status_t choose_implementation(dnnl_primitive_desc_iterator_t iterator,
                                            const struct hrf_spec *spec, dnnl_primitive_desc_t *out)
 {
@@ -379,7 +384,7 @@ static enum hrf_status make_memories(struct conv_kernel *kernel, const struct co
     return HRF_OK;
 }
 
-/* Puts the residual where the primitive sums into. */
+/* Copies the residual to the buffer that the primitive adds to. */
 static void place_residual(const struct conv_kernel *kernel, const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
@@ -392,7 +397,8 @@ static void place_residual(const struct conv_kernel *kernel, const struct hrf_ke
         memcpy(call->output, residual, (size_t)n * hrf_dtype_size(spec->output.dtype));
         return;
     }
-    /* No scale yet: the primitive multiplies and adds with one rounding, as the reference does. */
+    /* The scale is not applied here: the primitive multiplies and adds with one rounding, as the
+     * reference does. */
     const int32_t zero = kernel->requantize->residual_zero_point;
     float *out = hrf_floats(call);
     if (type == HRF_S8) {
@@ -406,7 +412,7 @@ static void place_residual(const struct conv_kernel *kernel, const struct hrf_ke
     }
 }
 
-/* In place; y is of F32 or B16. */
+/* Activates in place; y is F32 or B16. */
 static void activate(const struct hrf_spec *spec, void *y)
 {
     enum { PIECE = 4096 };
@@ -548,7 +554,8 @@ double hrf_cpu_native_speed(const struct hrf_graph *graph, const struct hrf_node
     return dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx512_core_amx ? HRF_CPU_AMX_SPEED : 2;
 }
 
-/* The sum of products must be exact: without VNNI, oneDNN adds pairs of products in 16 bits. */
+/* True if oneDNN's sums of products are exact: without VNNI it adds pairs of products in 16
+ * bits. */
 static bool sums_exactly(void)
 {
     switch (dnnl_get_effective_cpu_isa()) {
@@ -562,8 +569,8 @@ static bool sums_exactly(void)
     }
 }
 
-/* Where windows leave gaps, oneDNN 2.6's 8-bit transposed convolution gives wrong numbers (seen:
- * kernel 1 x 2, stride 3). */
+/* True if windows leave gaps. oneDNN 2.6's 8-bit transposed convolution then gives wrong results
+ * (seen with kernel 1 x 2, stride 3). */
 static bool has_gaps(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_window *w = &node->attributes.window;
@@ -577,8 +584,8 @@ static bool has_gaps(const struct hrf_graph *graph, const struct hrf_node *node)
     return false;
 }
 
-/* Where some windows see padding alone, oneDNN 2.6's 8-bit convolution for AMX reads beside its
- * input (seen: kernel 1 x 1, stride 3, 2 rows of pads behind 2 rows). */
+/* True if some windows lie entirely in the padding. oneDNN 2.6's 8-bit convolution for AMX then
+ * reads outside its input (seen with kernel 1 x 1, stride 3, 2 rows of padding after 2 rows). */
 static bool sees_padding_alone(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_window *w = &node->attributes.window;
@@ -591,8 +598,9 @@ static bool sees_padding_alone(const struct hrf_graph *graph, const struct hrf_n
     return false;
 }
 
-/* Groups of an input with a zero point go through oneDNN's gemm_s8u8s32 where their channels fill
- * no register, which gives wrong numbers (seen: 3 groups of 31 and of 35 channels). */
+/* True for groups whose channels do not fill a register, of an input with a zero point: oneDNN
+ * computes them by gemm_s8u8s32, which gives wrong results (seen with 3 groups of 31 and of 35
+ * channels). */
 static bool has_odd_groups(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
@@ -601,8 +609,8 @@ static bool has_odd_groups(const struct hrf_graph *graph, const struct hrf_node 
            (w->dims[1] % 16 != 0 || w->dims[0] / n_groups % 16 != 0);
 }
 
-/* oneDNN 2.6 packs the 8-bit weights of 8 taps and 8 output channels, of one input channel each, in
- * a wrong order (seen: 4 groups of 2, windows of 2 x 4). */
+/* True for groups of one input channel whose weights have 8 taps and 8 output channels: oneDNN 2.6
+ * packs them in a wrong order (seen with 4 groups of 2, windows of 2 x 4). */
 static bool mixes_up_weights(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;

@@ -1,14 +1,14 @@
-/* conv_depthwise.c - convolution with as many groups as channels, own kernels in every precision.
+/* conv_depthwise.c - depth-wise convolution (as many groups as channels) by own kernels, in every
+ * precision.
  *
  * The work is cut into images, bands of output rows, strips of columns and slices of the channels.
- * For each of these parts a thread keeps the input rows that a window covers in a ring of lines
- * (conv_lines.h), as floats and with zeros where the image ends: a row is widened once for all
- * windows that it is part of. Lines are in blocks of 16 channels, so that a ring stays in the
- * first-level cache.
+ * For each part a thread keeps the input rows under a window in a ring buffer of lines
+ * (conv_lines.h), as floats and zero-padded, so that a row is widened once for all windows that
+ * read it. Lines are in blocks of 16 channels, so that the ring stays in the L1 cache.
  *
- * The rows may also come from the product before it (row_source.h), which makes them as they are
- * needed: a part has as many channels as the product has columns in a panel, and its ring stays in
- * the second-level cache. The first rows of a band are then made for the band above it, too.
+ * The rows may also come from the preceding 1x1 convolution (row_source.h), which computes them as
+ * they are needed: a part then has as many channels as the product has columns in a panel, and its
+ * ring stays in the L2 cache. The rows that two bands share are computed twice.
  */
 #include "engine/backend/cpu/conv/conv_lines.h"
 #include "engine/backend/cpu/conv/depthwise.h"
@@ -25,12 +25,12 @@ enum {
     MAX_BLOCKS = 16,        /* of a slice */
     PARTS = 8,              /* for each thread, where the image is large enough */
     MAX_WINDOW_ROWS = 64,
-    MAX_SPAN = 1024, /* columns of a window */
-    /* Where another kernel makes the rows: */
+    MAX_SPAN = 1024, /* the most columns of a window */
+    /* For rows that another kernel computes: */
     SOURCE_STRIP = 128,        /* outputs of a strip: the columns that strips share count little */
-    SOURCE_PIXELS = 96,        /* to make at once, at least */
+    SOURCE_PIXELS = 96,        /* computed at once, at least */
     SOURCE_BYTES = 512 * 1024, /* of a thread's scratch: half of the second level */
-    SOURCE_SHARE = 12,         /* one of so many rows may be made twice */
+    SOURCE_SHARE = 12,         /* one of so many rows may be computed twice */
 };
 
 /* The inner loops of one instruction set. */
@@ -46,7 +46,8 @@ struct depthwise_kernel {
     struct loops loops;
     struct hrf_depthwise_pixels in;
     struct hrf_conv_lines lines; /* units are blocks of channels */
-    /* Where a product makes the rows: slices are its panels. Without bands: it cannot. */
+    /* For rows that a product computes; slices are its panels. n_bands is 0 if it cannot be
+     * fused. */
     struct hrf_conv_lines lines_of_source;
     enum hrf_dtype residual_type;
     int32_t out_zero_point;
@@ -63,13 +64,13 @@ static int64_t count_channels(const struct hrf_conv_work *w)
     return hrf_min((p->end_unit - p->unit) * LANES, w->kernel->shape.channels - p->unit * LANES);
 }
 
-/* Floats from block to block of a line. */
+/* The number of floats from one block of a line to the next. */
 static int64_t block_step(const struct hrf_conv_shape *s, const struct hrf_conv_cut *c)
 {
     return hrf_window_span(&s->window, 1, c->strip_columns) * LANES;
 }
 
-/* Behind the ring: the sums of an output row of one block, then rows that a source has made. */
+/* Scratch after the ring: the sums of an output row of one block, then the rows from the source. */
 static float *sums_of(const struct hrf_conv_work *w)
 {
     return (float *)(void *)(w->scratch + w->lines->n_lines * w->lines->line_bytes);
@@ -80,7 +81,7 @@ static char *made_rows_of(const struct hrf_conv_work *w)
     return (char *)(sums_of(w) + w->lines->cut.strip_columns * LANES);
 }
 
-/* x: the first of the part's channels, of the line's first pixel inside the image. */
+/* `x`: the part's first channel in the line's first pixel inside the image. */
 static void fill_line(const struct hrf_conv_work *w, const struct hrf_depthwise_pixels *pixels,
                       const char *x, int64_t y)
 {
@@ -113,7 +114,7 @@ static void fill_from_image(const struct hrf_conv_work *w, int64_t image, int64_
     }
 }
 
-/* Rows made by the source: whole ones at once, of a strip row by row. */
+/* Fills lines from the source: whole rows in one call, rows of a strip one at a time. */
 static void fill_from_source(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_t end)
 {
     const struct hrf_conv_shape *s = &w->kernel->shape;
@@ -137,7 +138,7 @@ static void fill_from_source(const struct hrf_conv_work *w, int64_t image, int64
     }
 }
 
-/* Of one block, one row of outputs. */
+/* Computes one row of outputs of one block. */
 static void run_line(const struct hrf_conv_work *w, int64_t row, int64_t block)
 {
     const struct depthwise_kernel *k = (const struct depthwise_kernel *)w->kernel;
@@ -221,7 +222,7 @@ static void release(struct hrf_own_conv *own)
     hrf_free(k->multiplier);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
 static bool is_integer(enum hrf_dtype type)
 {
@@ -240,7 +241,8 @@ static void choose_strips(const struct hrf_conv_shape *s, int64_t max_columns,
     hrf_conv_cut_evenly(s->out_columns, &c->n_strips, &c->strip_columns);
 }
 
-/* Of lines with as many blocks of channels, and `made` bytes of rows of a source. */
+/* Sets the sizes of lines with `n_blocks` blocks of channels and `made` bytes of rows from a
+ * source. */
 static void choose_sizes(const struct hrf_conv_shape *s, int64_t n_blocks, int64_t made,
                          struct hrf_conv_lines *l)
 {
@@ -251,7 +253,7 @@ static void choose_sizes(const struct hrf_conv_shape *s, int64_t n_blocks, int64
                                 made);
 }
 
-/* Parts of about the same size, several for each thread. */
+/* Cuts the work into parts of about the same size, several for each thread. */
 static void choose_parts(struct depthwise_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -275,9 +277,9 @@ static void choose_parts(struct depthwise_kernel *k)
     choose_sizes(s, slice_blocks, 0, l);
 }
 
-/* As few bands as share out the images evenly, each with all of its channels, so that a thread
- * leaves whole pixels to the next layer; where that takes too many bands, channels are shared out,
- * too. */
+/* The number of bands: the fewest that divide the images evenly among the threads, each band with
+ * all channels, so that a thread writes whole pixels for the next layer. If that takes too many
+ * bands, channels are divided, too. */
 static int64_t bands_of_source(const struct depthwise_kernel *k, const struct hrf_conv_cut *c)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -293,7 +295,7 @@ static int64_t bands_of_source(const struct depthwise_kernel *k, const struct hr
     return max_bands;
 }
 
-/* Leaves the cut without parts where its rows would not stay in the second-level cache. */
+/* Chooses no parts if the rows of a part do not fit the L2 cache. */
 static void choose_parts_of_source(struct depthwise_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -314,7 +316,7 @@ static void choose_parts_of_source(struct depthwise_kernel *k)
         k->lines_of_source = l;
 }
 
-/* [channel][area] to [block][area][LANES]. */
+/* Reorders [channel][area] to [block][area][LANES]. */
 static void pack_weights(const struct depthwise_kernel *k, const struct hrf_value *w)
 {
     const struct hrf_conv_shape *s = &k->own.shape;

@@ -1,9 +1,9 @@
 /* conv_depthwise_bytes.c - depth-wise convolution of 8-bit integers with AVX-512 VNNI.
  *
- * The work is cut into images and bands of output rows, where these are too few also into channels.
- * A step computes a few rows of outputs, for a strip of columns and a block of channels: the rows
- * under them are interleaved (depthwise_bytes.h) in lines that stay in the first-level cache, and
- * each line serves all rows of the step.
+ * The work is cut into images and bands of output rows, and into channels if these are too few. A
+ * step computes a few output rows of a strip of columns and a block of channels. The input rows
+ * under them are interleaved (depthwise_bytes.h) into lines that stay in the L1 cache, and each
+ * line is used for all rows of the step.
  */
 #include "engine/backend/cpu/conv/conv_lines.h"
 #include "engine/backend/cpu/conv/depthwise_bytes.h"
@@ -19,7 +19,7 @@ enum {
     BYTES = HRF_REGISTER_BYTES,
     LINES_BYTES = 16 * 1024, /* of the first-level cache */
     PARTS = 8,               /* for each thread, where the image is large enough */
-    MAX_KERNEL = 16,         /* rows, columns of a window */
+    MAX_KERNEL = 16,         /* the most rows and columns of a window */
     MAX_STRIDE = 4,
     MAX_PRODUCTS = 255 * 128, /* the largest product of two bytes */
 };
@@ -37,7 +37,7 @@ struct bytes_kernel {
     float *multiplier;
 };
 
-/* 64 channels of a pixel, or the last ones of 1, 2 or 4 pixels. */
+/* A block: 64 channels of a pixel, or the last channels of 1, 2 or 4 pixels. */
 struct block {
     int64_t index, channel, n_channels, n_pixels;
 };
@@ -50,8 +50,8 @@ static struct block block_of(const struct bytes_kernel *k, int64_t index)
 
 /* ---- running ---- */
 
-/* Bytes from a phase's line to the next's: one register is free behind, and the lines of the
- * quarters do not all fall into the same sets of the cache. */
+/* Bytes from one phase's line to the next. A register may be written beyond its end, and the lines
+ * of the quarters must not all map to the same cache sets. */
 static int64_t phase_bytes(const struct bytes_kernel *k, int64_t n_pixels)
 {
     return ((hrf_ceil_div(k->line_columns, n_pixels) + 1) | 1) * BYTES;
@@ -63,13 +63,14 @@ static int64_t quarter_bytes(const struct bytes_kernel *k, int64_t n_pixels)
     return phase_bytes(k, n_pixels) * stride + (stride % 2 == 0 ? BYTES : 0);
 }
 
-/* A few rows and columns of outputs of an image, and the lines under them. */
+/* Some output rows and columns of an image, and the lines under them. */
 struct step {
     int64_t image, row, n_rows, column, n_columns;
     uint8_t *lines;
 };
 
-/* A group of four interleaved rows. Rows that no output reads are as well the border. */
+/* Fills a group of four interleaved rows. Rows that no output reads are filled with the border
+ * value. */
 static void fill_group(const struct bytes_kernel *k, const uint8_t *x, const struct step *step,
                        const struct block *b, int64_t group, uint8_t *to)
 {
@@ -77,7 +78,8 @@ static void fill_group(const struct bytes_kernel *k, const uint8_t *x, const str
     const struct hrf_window *w = &s->window;
     const struct hrf_conv_reach columns = hrf_conv_reach_of(s, 1, step->column, step->n_columns);
     const int64_t top = hrf_window_first(w, 0, step->row);
-    const int64_t n_read = (step->n_rows - 1) * w->stride[0] + w->kernel[0]; /* lines' rows */
+    const int64_t n_read = (step->n_rows - 1) * w->stride[0] +
+                           w->kernel[0]; /* input rows of the step */
     struct hrf_interleaved_lines l = {
         .begin = columns.begin,
         .end = columns.end,
@@ -129,7 +131,7 @@ static void run_block(const struct bytes_kernel *k, const struct hrf_kernel_call
     o.start = k->start + b->index * BYTES;
     o.bias = k->own.bias + b->index * BYTES;
     o.multiplier = k->multiplier + b->index * BYTES;
-    /* At the lower end fewer rows than a step's: in two parts if they are three. */
+    /* The last step may have fewer rows; three are computed in two parts. */
     for (int64_t r = 0; r < step->n_rows; r += o.n_rows) {
         const int64_t left = step->n_rows - r;
         const int64_t pixel = (step->image * s->out_rows + step->row + r) * s->out_columns +
@@ -142,7 +144,7 @@ static void run_block(const struct bytes_kernel *k, const struct hrf_kernel_call
     }
 }
 
-/* Lines are made for each strip of a block: they stay in the first-level cache until they are
+/* Lines are filled strip by strip of a block, so that they stay in the L1 cache until they are
  * multiplied. */
 static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
 {
@@ -172,10 +174,10 @@ static void release(struct hrf_own_conv *own)
     hrf_free(k->multiplier);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
-/* As many rows of a step as the groups of its lines hold, of which there are no more than a row of
- * outputs needs. */
+/* Chooses the rows of a step: as many as the fewest groups of lines that one output row needs can
+ * serve. */
 static void choose_step(struct bytes_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -211,14 +213,14 @@ static void choose_parts(struct bytes_kernel *k)
     k->own.base.workspace_bytes = hrf_conv_lines_workspace(&k->own, &k->lines);
 }
 
-/* The channel of sum i of a block's quarter q; -1: none. */
+/* The channel of sum i of the block's quarter q; -1 if there is none. */
 static int64_t channel_of(const struct block *b, int64_t q, int64_t i)
 {
     const int64_t c = (i / 4 * 16 + q * 4 + i % 4) % (BYTES / b->n_pixels);
     return c < b->n_channels ? b->channel + c : -1;
 }
 
-/* Weights of window row `row` and column t of a channel for all rows of a step. */
+/* Packs the weights of one channel for all rows of a step. */
 static void pack_channel(const struct bytes_kernel *k, const int8_t *w, int8_t *to)
 {
     const int64_t *kernel = k->own.shape.window.kernel;
@@ -256,7 +258,7 @@ static uint8_t nearest_byte(float steps, int32_t zero_point)
     return (uint8_t)hrf_clamp((int64_t)rintf(steps) + zero_point, 0, 255);
 }
 
-/* The bounds of RELU and CLIP; without either, those of the type. */
+/* Sets the bounds of RELU or CLIP; with neither, those of the type. */
 static void choose_bounds(struct hrf_interleaved_outputs *o, const struct hrf_requantize *r,
                           const struct hrf_operand *y)
 {
@@ -306,7 +308,8 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
     return HRF_OK;
 }
 
-/* Whether all scales are usual numbers, and sums, in steps of the output, far inside 32 bits. */
+/* True if all scales are normal numbers, and sums in steps of the output stay well within 32
+ * bits. */
 static bool stays_small(const struct hrf_graph *graph, const struct hrf_node *node, int64_t area)
 {
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];

@@ -1,16 +1,15 @@
-/* conv_groups.c - convolution with few channels in each product, windows of 3 columns: in groups,
+/* conv_groups.c - convolution with windows of 3 columns and few channels in each product: grouped,
  * or of one group with few output channels. Own kernels (group_tile_avx512.h).
  *
- * Channels are taken in planes of 16: whole groups side by side, each with its lanes of an output
- * register. Of up to 8 output channels without groups, the left and the right half of the image
- * stand side by side in the planes, like two groups with the same weights, so that no lane is
- * empty. A unit is one register of output channels and the planes of input channels that it reads.
+ * Channels are processed in planes of 16: whole groups side by side, each with its lanes of an
+ * output register. With up to 8 output channels and no groups, the left and the right half of the
+ * image lie side by side in the planes, like two groups with the same weights, so that no lane is
+ * empty. A unit is one register of output channels with the planes of input channels that it reads.
  *
  * A thread takes some output rows of an image and some units, copies the pixels under them into its
- * line cache, where each plane's stand beside each other, with zeros where the image ends, and
- * computes plane by plane, so that the plane's weights stay in the first-level cache. Rows above
- * and below the image are left out. Where the processor multiplies pairs of bfloat16, the line
- * cache has those.
+ * line cache, one plane after the other and zero-padded in columns, and computes plane by plane, so
+ * that the plane's weights stay in the L1 cache. Rows above and below the image are skipped. If the
+ * processor multiplies pairs of bfloat16, the line cache holds pairs.
  */
 #include "engine/backend/cpu/avx512/group_tile_avx512.h"
 #include "engine/backend/cpu/conv/conv_lines.h"
@@ -31,13 +30,13 @@ struct groups_kernel {
     struct hrf_own_conv own;
     struct hrf_conv_lines lines; /* its last unit may be half empty */
     int64_t lanes_each;          /* lanes that read the same input */
-    bool is_halved;              /* the image's halves are side by side */
+    bool is_halved;              /* the halves of the image lie side by side */
     int64_t half_columns;        /* of the output: of the left half, or all */
     int64_t in_planes;           /* of a unit */
     int64_t n_words;             /* that each lane multiplies, of a window's pixel */
 };
 
-/* Words of a plane's pixel that one lane multiplies. */
+/* The number of words of a plane's pixel that one lane multiplies. */
 static int64_t plane_words(const struct groups_kernel *k)
 {
     return hrf_group_pixel_bytes(k->own.words) / (int64_t)sizeof(float) * k->lanes_each / LANES;
@@ -53,7 +52,7 @@ static int64_t plane_weights(const struct groups_kernel *k)
     return k->own.shape.window.kernel[0] * row_weights(k);
 }
 
-/* Words of all weights of a unit. */
+/* The number of words of a unit's weights. */
 static int64_t unit_weights(const struct groups_kernel *k)
 {
     return k->in_planes * plane_weights(k);
@@ -61,8 +60,8 @@ static int64_t unit_weights(const struct groups_kernel *k)
 
 /* ---- running ---- */
 
-/* From plane to plane of the line cache, for n lines: an odd number of the first level's lines, so
- * that the planes of a pixel, which are written one after the other, fall into all of its sets. */
+/* Bytes from one plane of n lines to the next: an odd number of cache lines, so that the planes of
+ * a pixel, which are written one after the other, map to different sets of the L1 cache. */
 static int64_t plane_bytes(const struct groups_kernel *k, int64_t n)
 {
     return (hrf_ceil_div(n * k->lines.line_bytes, CACHE_LINE) | 1) * CACHE_LINE;
@@ -73,14 +72,14 @@ static int64_t part_plane_bytes(const struct hrf_conv_work *w)
     return plane_bytes((const struct groups_kernel *)w->kernel, w->end_line - w->first_line);
 }
 
-/* Planes of the input under n units: of one group all read the same. */
+/* The number of input planes that n units read. Units of one group all read the same. */
 static int64_t count_planes(const struct groups_kernel *k, int64_t n_units)
 {
     return k->own.shape.n_groups == 1 ? k->in_planes : n_units;
 }
 
-/* One line: `row` of the image for outputs from `out_column` on, into the lanes that begin at
- * `line`. */
+/* Fills one line with the image row `row`, for outputs from `out_column` on, in the lanes that
+ * begin at `line`. */
 static void fill_line(const struct hrf_conv_work *w, const char *row, int64_t out_column,
                       int64_t lanes, char *line)
 {
@@ -116,7 +115,8 @@ static void fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_
     }
 }
 
-/* Outputs [begin, end) of a row of one output plane; tile->x and tile->y are of output 0. */
+/* Computes outputs [begin, end) of a row of one output plane; tile->x and tile->y belong to output
+ * 0. */
 static void run_columns(const struct groups_kernel *k, struct hrf_group_tile tile, int64_t begin,
                         int64_t end)
 {
@@ -133,7 +133,7 @@ static void run_columns(const struct groups_kernel *k, struct hrf_group_tile til
     }
 }
 
-/* A row of one unit of the output. `lines`: of its input. */
+/* Computes a row of one unit of the output. `lines`: the lines of its input. */
 static void run_row(const struct hrf_conv_work *w, int64_t row, int64_t unit, const char *lines)
 {
     const struct groups_kernel *k = (const struct groups_kernel *)w->kernel;
@@ -172,8 +172,8 @@ static void run_row(const struct hrf_conv_work *w, int64_t row, int64_t unit, co
     run_columns(k, tile, n_right, k->half_columns);
 }
 
-/* Row by row of as many units as share the cache lines of the output's pixels: all of a cache line
- * is written at about the same time. */
+/* Computes row by row for the units that share cache lines of the output's pixels, so that a cache
+ * line is written in one go. */
 static void compute(const struct hrf_conv_work *w, int64_t first_row, int64_t n_rows)
 {
     const struct groups_kernel *k = (const struct groups_kernel *)w->kernel;
@@ -196,7 +196,7 @@ static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *ca
     hrf_conv_lines_run(own, &((const struct groups_kernel *)own)->lines, call, NULL);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
 static int64_t count_words(enum hrf_words words, int64_t numbers)
 {
@@ -221,8 +221,8 @@ static void choose_units(struct groups_kernel *k)
     }
 }
 
-/* Rows that the line cache has room for; then, if there are few parts, the units are cut, and then
- * the rows. */
+/* Takes as many rows as fit the line cache. If that gives few parts, the units are divided, and
+ * then the rows. */
 static void choose_parts(struct groups_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -252,7 +252,8 @@ static void choose_parts(struct groups_kernel *k)
     k->own.base.workspace_bytes = hrf_conv_lines_workspace(&k->own, l);
 }
 
-/* Number `i` of the input of a lane's group; 0: it has no more, or the lane is empty. */
+/* The weight of input channel `i` of the lane's group; 0 beyond its last channel or in an empty
+ * lane. */
 static float weight_of(const struct groups_kernel *k, const float *w, int64_t out, int64_t i,
                        int64_t row, int64_t column)
 {
@@ -269,7 +270,7 @@ static int64_t channel_of(const struct groups_kernel *k, int64_t unit, int64_t l
     return unit * LANES + (k->is_halved ? lane % (LANES / 2) : lane);
 }
 
-/* One word of the weights in all lanes. `first`: the number of the input that it begins with. */
+/* Packs one word of the weights for all lanes. `first`: the first input channel in the word. */
 static void pack_word(const struct groups_kernel *k, const float *w, int64_t unit, int64_t first,
                       int64_t row, int64_t column, float *to)
 {
@@ -312,7 +313,7 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
     return HRF_OK;
 }
 
-/* Groups that divide a plane. Of 32 channels and more oneDNN's is the faster one. */
+/* True if groups divide a plane. With 32 channels and more oneDNN is faster. */
 static bool groups_fit(const struct hrf_shape *weights, int64_t n_groups, int64_t channels)
 {
     const int64_t size = weights->dims[1];
@@ -320,8 +321,9 @@ static bool groups_fit(const struct hrf_shape *weights, int64_t n_groups, int64_
            channels == weights->dims[0];
 }
 
-/* One product whose outputs have one register at most: the implicit product would load a word for
- * each multiply-add. Of pairs, two registers where an input has two words: the first layer. */
+/* True for one group whose outputs fill one register at most, where the implicit matrix product
+ * would load a word for each multiply-add. With pairs, also two registers if a pixel has two words
+ * (the first layer). */
 static bool few_channels_fit(const struct hrf_shape *weights, bool pairs)
 {
     return weights->dims[0] <= LANES ||

@@ -1,10 +1,10 @@
-/* conv_integer_product.c - convolutions and layers of 8 bits as products of integers, where the
- * processor has no instruction for products of bytes (integer_product.h).
+/* conv_integer_product.c - 8-bit convolutions and fully connected layers as integer matrix
+ * products, for processors without VNNI (integer_product.h).
  *
- * A row of the product is an output pixel: the numbers under its window, in the order of window
- * rows, window columns and channels. Padding is zeros, and so is in a transposed convolution what
- * no input pixel meets. Groups with few outputs are multiplied together, as many as fill a panel:
- * weights between two of them are zeros.
+ * A row of the product is an output pixel: the inputs under its window, in the order of window
+ * rows, window columns and channels. Padding, and positions of a transposed convolution that meet
+ * no input pixel, are zeros. Groups with few outputs are multiplied together, as many as fill a
+ * panel, with zero weights between different groups.
  */
 #include "engine/backend/cpu/conv/own_conv.h"
 #include "engine/backend/cpu/cpu_private.h"
@@ -17,7 +17,7 @@ struct integer_product {
     struct hrf_integer_product product;
     int64_t group_channels; /* of a group of the product */
     bool is_transposed;
-    bool joins_columns; /* a row of the window is one run of numbers */
+    bool joins_columns; /* a row of the window is contiguous */
     int32_t x_zero_point, y_zero_point;
     enum hrf_dtype residual_type;
     struct hrf_requantize *requantize;
@@ -36,7 +36,8 @@ static int64_t padded_columns(const struct integer_product *k)
 
 /* ---- running ---- */
 
-/* The input row (axis 0) or column (1) under tap `tap` of the window of an output; -1: none. */
+/* The input row (axis 0) or column (axis 1) under tap `tap` of an output's window; -1 if there is
+ * none. */
 static int64_t input_position(const struct integer_product *k, int axis, int64_t output,
                               int64_t tap)
 {
@@ -56,7 +57,7 @@ static void widen(const struct integer_product *k, const uint8_t *x, int64_t n, 
     HRF_INTEGER_LOOPS(hrf_integer_widen)(k->own.shape.x_type, k->x_zero_point, x, n, to);
 }
 
-/* One row of a window; x: the group's first channel in the first pixel of the row. */
+/* Loads one row of a window; `x`: the group's first channel in the first pixel of the row. */
 static void load_window_row(const struct integer_product *k, const uint8_t *x, int64_t column,
                             int16_t *to)
 {
@@ -84,7 +85,7 @@ static void load(const void *context, const struct hrf_integer_rows *rows)
     const struct context *c = context;
     const struct integer_product *k = c->kernel;
     const struct hrf_conv_shape *s = &k->own.shape;
-    const int64_t n = s->window.kernel[1] * k->group_channels; /* numbers of a window's row */
+    const int64_t n = s->window.kernel[1] * k->group_channels; /* inputs of a window's row */
     for (int64_t r = 0; r < rows->n; r++) {
         const int64_t pixel = rows->first + r, line = pixel / s->out_columns;
         const uint8_t *x = (const uint8_t *)c->call->inputs[HRF_CONV_X] +
@@ -140,9 +141,9 @@ static void release(struct hrf_own_conv *own)
     hrf_free(k->multiplier);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
-/* Weights of one output channel in the order of a row: of the channels of other groups, zeros. */
+/* Writes the weights of one output channel in the order of a row, with zeros for other groups. */
 static void order_weights(const struct integer_product *k, const int8_t *w, int64_t n_own,
                           int64_t first_own, int8_t *to)
 {
@@ -175,7 +176,7 @@ static enum hrf_status pack_weights(struct integer_product *k, const struct hrf_
     return HRF_OK;
 }
 
-/* How many groups are multiplied together. */
+/* The number of groups that are multiplied together. */
 static int64_t count_joined(const struct hrf_conv_shape *s)
 {
     int64_t n = hrf_clamp(HRF_INTEGER_PANEL / (s->out_channels / s->n_groups), 1, s->n_groups);

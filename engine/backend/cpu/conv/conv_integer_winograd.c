@@ -1,10 +1,10 @@
 /* conv_integer_winograd.c - 3x3 convolution of stride 1 in 8 bits by exact Winograd, own kernels.
  *
- * The weights stay as 8-bit numbers and are transformed anew in every run, a panel of output
- * channels at a time: a panel then lies in a thread's L2, which is read faster than eight times as
- * many bytes come from memory, and the network keeps the size that INT8 is used for. Tiles are
- * transformed first, by all threads, a megabyte or so at a time; then each thread takes its panels
- * through all of them.
+ * The weights stay in 8 bits and are transformed again in every run, one panel of output channels
+ * at a time: the transformed panel lies in a thread's L2 cache, which is faster than reading eight
+ * times as many bytes from memory, and the network stays as small as INT8 should make it. All
+ * threads first transform a chunk of tiles (about a megabyte); then each thread multiplies its
+ * panels by all tiles of the chunk.
  */
 #include "engine/backend/cpu/conv/own_conv.h"
 #include "engine/backend/cpu/conv/winograd_integer.h"
@@ -18,8 +18,9 @@ enum {
     PANEL = HRF_INTEGER_PANEL,
     TILES = HRF_INTEGER_TILES,
     POINTS = HRF_INTEGER_POINTS,
-    STRIDE_SLACK = 32,     /* shorts: keeps the rows of a product off one set of the caches */
-    CHUNK_BYTES = 3 << 19, /* of transformed tiles: measured, 4 MiB wait for memory */
+    STRIDE_SLACK =
+        32, /* shorts: keeps the rows of a product from mapping to one set of the caches */
+    CHUNK_BYTES = 3 << 19, /* of transformed tiles; 4 MiB were slower, waiting for memory */
     SUMS = POINTS * TILES * PANEL,
 };
 
@@ -91,7 +92,7 @@ static void read_block(const struct integer_winograd *k, const uint8_t *x, int64
         read_tile(k, x, block * TILES + i, v + i * k->tile_stride);
 }
 
-/* Blocks [first, end) of a chunk that begins at block `base`, for one panel. */
+/* Computes blocks [first, end) of the chunk that begins at block `base`, for one panel. */
 static void run_blocks(const struct integer_winograd *k, const int16_t *v, const int16_t *u,
                        int32_t *sums, int64_t panel, int64_t base, int64_t first, int64_t end,
                        uint8_t *out)
@@ -105,7 +106,7 @@ static void run_blocks(const struct integer_winograd *k, const int16_t *v, const
     }
 }
 
-/* Of a panel's weights, transformed. */
+/* The number of transformed weights of a panel. */
 static int64_t panel_numbers(const struct integer_winograd *k)
 {
     return POINTS * hrf_integer_weights_stride(k->own.shape.channels);
@@ -155,7 +156,8 @@ static void release(struct hrf_own_conv *own)
 
 /* ---- choosing ---- */
 
-/* The largest sum that inputs of x's type and zero point can make with these weights. */
+/* True if no sum reaches HRF_INTEGER_SUM_LIMIT, whatever inputs of x's type and zero point are
+ * multiplied by these weights. */
 static bool sums_come_out_right(const struct hrf_value *x, const struct hrf_value *w)
 {
     const int32_t low = (x->dtype == HRF_S8 ? -128 : 0) - x->quantization.zero_point;
@@ -178,10 +180,11 @@ static int64_t count_tiles(const struct hrf_shape *y)
            hrf_ceil_div(y->dims[3], HRF_INTEGER_OUT);
 }
 
-/* In cycles of one thread: 64 products of shorts a cycle or 128 of bytes, at 85 %; the transforms
- * as measured. The tiles go through memory where the direct way does not, so the sum must promise
- * much. Measured in ResNet-101 at 256 px, batch 8, against oneDNN: 128 channels 0.95 of its time,
- * 256 channels 0.9, alone 0.75; 64 and 512 channels, which this refuses, 1.2 and 1.05. */
+/* True if this is estimated to be faster than direct convolution. In cycles of one thread: 64
+ * products of shorts a cycle or 128 of bytes, at 85 % efficiency; the transforms as measured. The
+ * tiles pass through memory, which direct convolution avoids, so the estimate must be much lower.
+ * Measured in ResNet-101 at 256 px, batch 8, against oneDNN: 0.95 of its time with 128 channels,
+ * 0.9 with 256 (0.75 alone); 1.2 and 1.05 with 64 and 512, which this refuses. */
 static bool is_faster(const struct hrf_shape *y, int64_t c)
 {
     const double margin = 0.7;
@@ -222,7 +225,7 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 
 /* ---- compiling ---- */
 
-/* Whether every sum, in steps of y, stays far inside 32 bits. */
+/* True if every sum, in steps of y, stays well within 32 bits. */
 static bool stays_small(const struct hrf_requantize *r)
 {
     for (int64_t c = 0; c < r->n_channels; c++)
@@ -261,7 +264,7 @@ static void prepare_epilogue(struct integer_winograd *k, const struct hrf_spec *
     e->is_plain = e->zero_point == 0 && !e->accumulate && stays_small(r) &&
                   (r->activation == HRF_ACT_NONE ||
                    (r->activation == HRF_ACT_RELU && !e->is_signed));
-    if (r->activation == HRF_ACT_CLIP) { /* limits beyond the other end: that end */
+    if (r->activation == HRF_ACT_CLIP) { /* a limit beyond the type's other end becomes that end */
         e->low = fminf(fmaxf(e->low, r->low), e->high);
         e->high = fmaxf(fminf(e->high, r->high), e->low);
     }

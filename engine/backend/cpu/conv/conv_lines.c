@@ -49,7 +49,7 @@ struct hrf_conv_run hrf_conv_run_of(const struct hrf_conv_shape *s, int64_t row,
     return (struct hrf_conv_run){ row / s->out_rows, in_image, hrf_min(n, s->out_rows - in_image) };
 }
 
-/* The lines that a run of output rows has. */
+/* The lines under a run of output rows. */
 static struct hrf_conv_reach lines_of(const struct hrf_conv_shape *s,
                                       const struct hrf_conv_lines *l,
                                       const struct hrf_conv_run *run)
@@ -80,7 +80,7 @@ int64_t hrf_conv_lines_under_part(const struct hrf_conv_shape *s, const struct h
     return most;
 }
 
-/* Begins with the lines of `run`, to which the part's rows in that image belong. */
+/* Starts an image: `run` is the part's rows in it. */
 static void begin_image(struct hrf_conv_work *w, const struct hrf_conv_run *run)
 {
     const struct hrf_conv_reach r = lines_of(&w->kernel->shape, w->lines, run);
@@ -90,7 +90,7 @@ static void begin_image(struct hrf_conv_work *w, const struct hrf_conv_run *run)
     w->end_line = r.first + r.end;
 }
 
-/* Fills the lines under output rows [row, row + n_rows) that are not there yet. */
+/* Fills those lines under output rows [row, row + n_rows) that are not filled yet. */
 static void fill_under(struct hrf_conv_work *w, int64_t row, int64_t n_rows)
 {
     const struct hrf_conv_shape *s = &w->kernel->shape;

@@ -1,18 +1,17 @@
-/* conv_product.c - convolution with windows of one pixel as matrix products over pixels, own
- * kernels; and the matrix product of a layer that has none, whose rows are images of one pixel.
+/* conv_product.c - 1x1 convolution as a matrix product over pixels, by own kernels; also fully
+ * connected layers, whose rows are treated as images of one pixel.
  *
  * A row of the product is one pixel's channels. A thread takes blocks of output pixels whose rows
- * fit its second-level cache, and runs all panels of weights over each (part_queues.h says which
- * blocks). Where the weights are larger than the pixels, threads share the columns instead, so that
- * each weight is read by one thread only, or, at the border of two threads' columns, by both.
+ * fit its L2 cache, and multiplies each by all panels of weights (part_queues.h says which blocks).
+ * If the weights are larger than the pixels, the columns are divided among the threads instead, so
+ * that each weight is read by one thread, or by two at the border of their columns.
  *
- * Blocks are copied into the workspace first if the convolution has strides, or if the pixel stride
- * is a multiple of 4 KiB: all 14 rows of a tile would then compete for the 8 lines of one set of
- * the first-level cache (at 2 KiB there are two sets, which is enough; images between such kernels
- * are given a better pixel stride, plan/pixel_stride.h). They are copied, too, where there is a
- * prologue or they have 16 bits that the product does not take (pixels.h). Pixels and rows are
- * counted in the product's words (product.h): floats, or two channels of bfloat16 where the
- * processor multiplies those.
+ * Blocks are first copied into the workspace if the convolution has strides, a prologue, or 16-bit
+ * inputs that the product does not take (pixels.h), or if the pixel stride is a multiple of 4 KiB:
+ * all 14 rows of a tile would then compete for the 8 ways of one set of the L1 cache (with 2 KiB
+ * there are two sets, which is enough; images between such kernels are given a better pixel stride,
+ * plan/pixel_stride.h). Pixels and rows are counted in the product's words (product.h): floats, or
+ * pairs of bfloat16 channels if the processor multiplies those.
  */
 #include "engine/backend/cpu/conv/gate.h"
 #include "engine/backend/cpu/conv/own_conv.h"
@@ -24,18 +23,20 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 192 * 1024, /* of rows of the product: leaves L2 room for the weights */
-    LARGE_BYTES = 448 * 1024, /* the same where those would not stay there: they come less often */
-    SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of the second level */
-    LARGE_WEIGHTS = 2 << 20,    /* bytes that do not stay there from block to block */
-    /* The same of a matrix: transformers' matrices follow each other, none stays from one to the
-     * next, and asking for the next chain's weights gains 8 % at 384 x 1152. */
+    BLOCK_BYTES = 192 * 1024, /* of rows of the product; leaves room in L2 for the weights */
+    LARGE_BYTES =
+        448 *
+        1024, /* the same for weights that do not stay in L2: larger blocks read them less often */
+    SMALL_WEIGHTS = 256 * 1024, /* bytes: a quarter of L2 */
+    LARGE_WEIGHTS = 2 << 20,    /* bytes that do not stay in L2 from one block to the next */
+    /* The same for a fully connected layer: a transformer's matrices are used one after the other
+     * and none stays cached, so prefetching the next chain's weights gains 8 % at 384 x 1152. */
     LARGE_MATRIX = 512 << 10,
     MIN_ROWS = 24,          /* of a block */
-    MIN_BALANCED_ROWS = 12, /* of one that balances threads: two tiles */
-    MAX_ROWS = 126,         /* so that threads end at about the same time */
+    MIN_BALANCED_ROWS = 12, /* of a block that is small to balance threads: two tiles */
+    MAX_ROWS = 126,         /* small enough for threads to finish at about the same time */
     BAD_STRIDE = 4096,      /* bytes */
-    STRIDE_SLACK = 16,      /* words: the next line of the cache */
+    STRIDE_SLACK = 16,      /* words: a cache line */
     WORD = sizeof(float),
 };
 
@@ -45,9 +46,9 @@ struct product_kernel {
     int64_t n_pixels;                  /* of the output */
     int64_t block, n_blocks, n_slices; /* pixels x columns are cut into blocks x slices */
     bool copies;
-    bool reads_gate;    /* a MUL that it may do itself (gate.h), into the rows that it copies */
-    bool is_large;      /* the weights: every block reads them anew from beyond the second level */
-    int64_t depth;      /* words of a row of the product */
+    bool reads_gate; /* whether it may compute a fused MUL (gate.h) while it copies rows */
+    bool is_large;   /* the weights do not fit L2: every block reads them again from L3 or memory */
+    int64_t depth;   /* words of a row of the product */
     int64_t row_stride; /* words from one pixel's row of the product to the next */
 };
 
@@ -63,13 +64,13 @@ static bool is_bad(int64_t stride)
     return stride * WORD % BAD_STRIDE == 0;
 }
 
-/* Words from row to row of those that are copied. */
+/* Words from one copied row to the next. */
 static int64_t copied_stride(const struct product_kernel *k)
 {
     return is_bad(k->depth) ? k->depth + STRIDE_SLACK : k->depth;
 }
 
-/* A thread's scratch: the rows that it copies. */
+/* A thread's scratch, in bytes: the rows that it copies. */
 static size_t scratch_bytes(const struct product_kernel *k)
 {
     return k->copies || k->reads_gate ? (size_t)(k->block * copied_stride(k)) * WORD : 0;
@@ -80,11 +81,11 @@ static bool has_stride(const struct hrf_conv_shape *s)
     return s->window.stride[0] != 1 || s->window.stride[1] != 1;
 }
 
-/* Some pixels by some columns of the output. */
+/* A part of the output: some pixels by some columns. */
 struct part {
     int64_t first, n; /* pixels */
     int64_t panel, end_panel;
-    bool prefetches_weights; /* the thread's first of these */
+    bool prefetches_weights; /* this is the thread's first part of these columns */
     const char *x;
     char *y;
 };
@@ -104,7 +105,7 @@ static struct part part_of(const struct product_kernel *k, const struct hrf_kern
                                first * s->y_stride * (int64_t)hrf_dtype_size(s->y_type) };
 }
 
-/* What to ask for meanwhile: the block after this one, which the thread probably does next. */
+/* What to prefetch meanwhile: the next block, which the thread probably computes next. */
 static struct hrf_ahead next_block(const struct product_kernel *k, const struct part *p)
 {
     const int64_t *stride = k->own.shape.window.stride;
@@ -116,7 +117,7 @@ static struct hrf_ahead next_block(const struct product_kernel *k, const struct 
                                .prefetches_weights = p->prefetches_weights || k->is_large };
 }
 
-/* The pixels under n outputs from `first` on, which is counted through all images. */
+/* Copies the pixels under n outputs from `first` on, counted through all images. */
 static void copy_pixels(const struct product_kernel *k, const char *x, int64_t first, int64_t n,
                         float *to)
 {
@@ -139,7 +140,7 @@ static void copy_pixels(const struct product_kernel *k, const char *x, int64_t f
     }
 }
 
-/* rows: of the part, row_stride apart. */
+/* Multiplies `rows`, the rows of the part, row_stride words apart. */
 static void multiply(const struct product_kernel *k, const struct part *p, const float *rows,
                      int64_t row_stride)
 {
@@ -159,12 +160,12 @@ static void run_part(const struct product_kernel *k, const struct part *p, float
     multiply(k, p, rows, k->row_stride);
 }
 
-/* What a run works on. */
+/* The state of a run. */
 struct work {
     const struct product_kernel *kernel, *next;
     const struct hrf_kernel_call *call, *next_call;
     const struct hrf_cpu_gate *gate;
-    int64_t block; /* of both kernels */
+    int64_t block; /* pixels; common to both kernels of a fused pair */
 };
 
 static void run_one(const void *context, int64_t i, int64_t before, void *scratch)
@@ -191,7 +192,8 @@ bool hrf_cpu_product_takes_gate(const struct hrf_kernel *kernel, enum hrf_dtype 
     return k != NULL && k->reads_gate && k->in.type == type;
 }
 
-/* A block whose rows the thread has copied already is not copied again for its next slice. */
+/* Runs part i. A block whose rows the thread has already copied is not copied again for its next
+ * slice. */
 static void run_gated(const void *context, int64_t i, int64_t before, void *scratch)
 {
     const struct work *w = context;
@@ -199,7 +201,7 @@ static void run_gated(const void *context, int64_t i, int64_t before, void *scra
     const int64_t block = i % k->n_blocks, slice = i / k->n_blocks, stride = copied_stride(k);
     struct part part = part_of(k, w->call, block * k->block, k->block, slice,
                                before < 0 || before / k->n_blocks != slice);
-    part.x = w->gate->x; /* what comes next */
+    part.x = w->gate->x; /* read ahead from the image, not from the copy */
     if (before < 0 || before % k->n_blocks != block)
         hrf_cpu_gate_pixels(w->gate, part.first, part.n, scratch,
                             stride * (k->own.words == HRF_PAIRS ? 2 : 1));
@@ -216,7 +218,7 @@ void hrf_cpu_product_run_gate(const struct hrf_kernel *kernel, const struct hrf_
                   run_gated, &work);
 }
 
-/* The pixels of one panel of columns, for a depth-wise convolution that reads them. */
+/* Computes the pixels of one panel of columns for a depth-wise convolution that reads them. */
 static void make_pixels(const struct hrf_cpu_row_source *source, int64_t first, int64_t n,
                         int64_t panel, void *to)
 {
@@ -253,8 +255,8 @@ static bool can_be_source(const struct product_kernel *k, const struct hrf_kerne
            !pair->is_residual && !pair->reads_residual && !k->own.shape.has_residual && !k->copies;
 }
 
-/* Pixel by pixel, all columns at once, with weights of both that the caches can hold; where the
- * second adds to what the first made, they must leave room for that. */
+/* True if the pair runs as one: both work pixel by pixel on all columns, and the weights of both
+ * fit the caches, together with the block if the second adds to the output of the first. */
 static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
                      const struct hrf_fused_pair *pair)
 {
@@ -280,7 +282,8 @@ static void run_both(const void *context, int64_t i, int64_t before, void *scrat
     run_part(w->next, &next, scratch);
 }
 
-/* Blocks as small as either wants them: what the first leaves is still there for the second. */
+/* Uses the smaller of the two block sizes, so that the output of the first is still cached when the
+ * second reads it. */
 static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kernel_call *call,
                                  struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
                                  struct hrf_error *err)
@@ -306,11 +309,11 @@ static void release(struct hrf_own_conv *own)
     hrf_cpu_prologue_release(&((struct product_kernel *)own)->in.prologue);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
-/* Slices of the columns, and returns the rows of a block: a slice for each thread where that shares
- * the panels evenly, or where rows are copied for each slice; else one for each panel, and as few
- * blocks of the pixels as share these parts evenly. */
+/* Divides the columns into slices and returns the rows of a block: one slice per thread if that
+ * divides the panels evenly, or if rows are copied for each slice; else one slice per panel, with
+ * the fewest blocks of pixels that balance the threads. */
 static int64_t share_columns(struct product_kernel *k, int64_t n_panels, int64_t block)
 {
     const int64_t n_threads = k->own.n_threads;
@@ -336,7 +339,7 @@ static void choose_blocks(struct product_kernel *k, bool is_gemm)
     const bool few_pixels = k->n_pixels < out_channels || k->n_pixels < n_threads * MIN_ROWS;
     if (few_pixels && n_panels >= n_threads)
         block = share_columns(k, n_panels, block);
-    else if (k->n_pixels < 8 * n_threads * block) /* as many blocks for each thread */
+    else if (k->n_pixels < 8 * n_threads * block) /* the same number of blocks for each thread */
         block = hrf_ceil_div(k->n_pixels,
                              hrf_ceil_div(hrf_ceil_div(k->n_pixels, block), n_threads) * n_threads);
     k->block = hrf_min(block, k->n_pixels);
@@ -347,7 +350,7 @@ static void choose_blocks(struct product_kernel *k, bool is_gemm)
 static enum hrf_status pack_weights(struct product_kernel *k, const struct hrf_graph *graph,
                                     const struct hrf_node *node, struct hrf_error *err)
 {
-    /* [m][c], or of a matrix [c][m]. */
+    /* Weights are [m][c], or [c][m] for a matrix. */
     const bool by_inputs = node->op == HRF_OP_GEMM && !node->attributes.gemm.transpose_b;
     const int64_t channels = k->own.shape.channels, out_channels = k->own.shape.out_channels;
     HRF_TRY(hrf_own_conv_make_weights(&k->own, graph, node, (size_t)weight_bytes(k), out_channels,
@@ -358,7 +361,7 @@ static enum hrf_status pack_weights(struct product_kernel *k, const struct hrf_g
     return HRF_OK;
 }
 
-/* Where the rows of the product stand, and how far from each other. */
+/* Sets where the rows of the product lie, and their stride. */
 static void choose_rows(struct product_kernel *k)
 {
     k->row_stride = hrf_pixels_stride_words(&k->in);

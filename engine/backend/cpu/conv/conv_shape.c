@@ -1,6 +1,6 @@
 #include "engine/backend/cpu/conv/conv_shape.h"
 
-/* A matrix as images of one pixel, one for each row. */
+/* A matrix as images of one pixel each, one per row. */
 static struct hrf_shape as_images(const struct hrf_shape *shape)
 {
     const int64_t columns = hrf_shape_last(shape);

@@ -1,4 +1,4 @@
-/* conv_shape.h - the numbers of one convolution that all own kernels share, and which input
+/* conv_shape.h - the parameters of a convolution that all own kernels need, and which input
  * positions its outputs read.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_CONV_CONV_SHAPE_H
@@ -8,20 +8,21 @@
 #include "engine/ir/graph.h"
 #include "engine/ir/window_span.h"
 
-/* A matrix product of a layer (GEMM) is a convolution of images of one pixel, one for each row. */
+/* A fully connected layer (GEMM) counts as a convolution of images of one pixel each, one per
+ * row. */
 struct hrf_conv_shape {
     int64_t n_images;
     int64_t channels, rows, columns; /* of an input image */
     int64_t out_channels, out_rows, out_columns;
     int64_t n_groups;
-    int64_t x_stride, y_stride; /* numbers from pixel to pixel; a residual has the output's */
+    int64_t x_stride, y_stride; /* pixel strides in elements; a residual has the output's */
     enum hrf_dtype x_type, y_type;
     bool has_residual;
     struct hrf_window window; /* its kernel is the size of the weights */
 };
 struct hrf_conv_shape hrf_conv_shape_of(const struct hrf_graph *graph, const struct hrf_node *node);
 
-/* Bytes of the output of all images. */
+/* The size of the output of all images, in bytes. */
 static inline size_t hrf_conv_output_bytes(const struct hrf_conv_shape *s)
 {
     return (size_t)(s->n_images * s->out_rows * s->out_columns * s->y_stride) *
@@ -34,7 +35,8 @@ struct hrf_conv_reach {
     int64_t first, n, begin, end;
 };
 
-/* Of outputs [output, output + n_outputs) along an axis (0: rows, 1: columns) of an image. */
+/* The reach of outputs [output, output + n_outputs) along an axis (0: rows, 1: columns) of an
+ * image. */
 static inline struct hrf_conv_reach hrf_conv_reach_of(const struct hrf_conv_shape *s, int axis,
                                                       int64_t output, int64_t n_outputs)
 {
@@ -45,7 +47,7 @@ static inline struct hrf_conv_reach hrf_conv_reach_of(const struct hrf_conv_shap
     return r;
 }
 
-/* True if number `tap` along the axis of the window of an output lies in the image. */
+/* True if tap `tap` along the axis of an output's window lies in the image. */
 static inline bool hrf_conv_tap_exists(const struct hrf_conv_shape *s, int axis, int64_t output,
                                        int64_t tap)
 {

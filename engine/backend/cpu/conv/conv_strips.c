@@ -1,6 +1,6 @@
-/* conv_strips.c - a convolution with a prologue by kernels that have none: strips (strips.h) of the
- * image go through the prologue into the workspace, where they stay in the caches. Pixels of 16
- * bits are widened on the way unless the kernel multiplies them as they are.
+/* conv_strips.c - a convolution with a prologue, by kernels without one: strips (strips.h) of the
+ * image pass through the prologue into the workspace and stay in the caches. 16-bit pixels are
+ * widened on the way unless the kernel multiplies them directly.
  */
 #include "engine/backend/cpu/conv/prologue.h"
 #include "engine/backend/cpu/cpu.h"
@@ -11,18 +11,18 @@
 #include <string.h>
 
 enum {
-    STRIP_BYTES = 1 << 20, /* of input, for each thread: what a second-level cache holds */
-    STRIP_ROWS = 2,        /* of output at least, for each thread */
+    STRIP_BYTES = 1 << 20, /* of input per thread: the size of an L2 cache */
+    STRIP_ROWS = 2,        /* of output at least, per thread */
 };
 
 struct strips_kernel {
     struct hrf_kernel base;
-    struct hrf_kernel *inner; /* of one strip */
+    struct hrf_kernel *inner; /* computes one strip */
     struct hrf_cpu_prologue prologue;
     struct hrf_strips at;
     enum hrf_dtype type, strip_type;
     size_t out_unit, residual_unit; /* bytes of an image or a row */
-    size_t output_at;               /* into the workspace: beyond the strip and the kernel's own */
+    size_t output_at; /* in the workspace: after the strip and the inner kernel's scratch */
     bool has_residual;
     char implementation[96];
 };
@@ -39,7 +39,8 @@ static size_t strip_bytes(const struct strips_kernel *k)
 
 /* ---- running ---- */
 
-/* One row of the image, or NULL for one outside of it, through the prologue. */
+/* Passes one row of the image through the prologue; NULL: a row outside the image, which becomes
+ * zeros. */
 static void fill_row(const struct strips_kernel *k, const char *row, char *to)
 {
     const int64_t channels = k->at.channels, n = k->at.columns * channels;
@@ -49,7 +50,7 @@ static void fill_row(const struct strips_kernel *k, const char *row, char *to)
         memset(to, 0, (size_t)n * hrf_dtype_size(k->strip_type));
         return;
     }
-#ifdef HRF_BUILD_AVX512 /* else a strip is of floats */
+#ifdef HRF_BUILD_AVX512 /* without it a strip is always float32 */
     if (k->strip_type == HRF_B16) {
         hrf_prologue_b16_lines_avx512(&k->prologue, (const uint16_t *)(const void *)row,
                                       (uint16_t *)(void *)to, channels, channels, k->at.columns);
@@ -63,7 +64,7 @@ static void fill_row(const struct strips_kernel *k, const char *row, char *to)
     hrf_cpu_prologue_lines(&k->prologue, x, floats, channels, channels, k->at.columns);
 }
 
-/* The strip whose first row would be `begin` of `image`; rows outside of it are zeros. */
+/* Fills the strip that begins at row `begin` of `image`; rows outside the image become zeros. */
 static void fill_strip(const struct strips_kernel *k, const struct hrf_kernel_call *call,
                        int64_t image, int64_t begin)
 {
@@ -83,7 +84,8 @@ static void fill_strip(const struct strips_kernel *k, const struct hrf_kernel_ca
     }
 }
 
-/* Units [first, first + size) of `image`, of which those before `fresh` are done. */
+/* Computes units [first, first + size) of `image`, of which those before `fresh` are already
+ * done. */
 static enum hrf_status run_strip(const struct strips_kernel *k, const struct hrf_kernel_call *call,
                                  int64_t image, int64_t first, int64_t fresh, struct hrf_error *err)
 {
@@ -127,7 +129,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
 static void describe(struct strips_kernel *k, const struct hrf_graph *graph,
                      const struct hrf_node *node, int32_t n_threads)

@@ -1,19 +1,19 @@
-/* conv_windows.c - convolution with windows of more than one pixel as an implicit matrix product,
- * own kernels: the product reads the windows where they stand.
+/* conv_windows.c - convolution as an implicit matrix product (implicit GEMM), by own kernels: the
+ * product reads the windows in place.
  *
- * A thread takes blocks of output rows (of some columns, where whole rows would not stay in its
- * second-level cache). It copies the input rows under a block into its line cache, with zeros where
- * the image ends: there each row of a window, or each pixel of it, is a piece of the product's
- * depth, at the same distance from the window's first pixel for every output (product.h). Pieces
- * outside the image are left out where all outputs that are multiplied together lack them: outputs
- * are therefore ordered by what they lack. Numbers of 16 bits are widened, and a prologue is
- * computed, on the way into the line cache: about once for a pixel, not for every window. Where the
- * processor multiplies pairs of bfloat16, the line cache has those: a pixel of an odd number of
- * channels gets a zero there, unless all windows and their rows are of whole pairs without it. Each
- * group of channels is a product of its own over the same line cache.
+ * A thread takes blocks of output rows (of some columns, if whole rows do not fit its L2 cache). It
+ * copies the input rows under a block into its line cache, zero-padded. There, each row or each
+ * pixel of a window is a piece of the product's depth, at the same offset from the window's first
+ * pixel for every output (product.h). Pieces outside the image are skipped if all outputs that are
+ * multiplied together lack them; outputs are therefore ordered by the pieces that they lack. 16-bit
+ * inputs are widened, and a prologue is computed, on the way into the line cache: about once per
+ * pixel, not once per window. If the processor multiplies pairs of bfloat16, the line cache holds
+ * pairs: a pixel with an odd number of channels is padded with a zero, unless all windows and their
+ * rows consist of whole pairs without it. Each group of channels is a separate product over the
+ * same line cache.
  *
- * Where the weights are larger than the pixels, threads share the output's channels instead, so
- * that each weight is read by one thread only.
+ * If the weights are larger than the pixels, the output channels are divided among the threads
+ * instead, so that each weight is read by one thread only.
  */
 #include "engine/backend/cpu/conv/conv_lines.h"
 #include "engine/backend/cpu/cpu_private.h"
@@ -23,17 +23,17 @@
 #include <string.h>
 
 enum {
-    WORD = 4,                   /* bytes of the product's words */
-    LINES_BYTES = 384 * 1024,   /* of the line cache: leaves the second level room for weights */
-    BAD_STRIDE = 4096,          /* bytes between rows of a tile that all fall into one set */
-    STRIDE_SLACK = 64,          /* bytes: the next line of the first-level cache */
-    MAX_PIXELS = 1008,          /* of a block: threads end at about the same time */
-    MIN_COLUMNS = 24,           /* of a group: with fewer, loads are the limit */
-    LARGE_WEIGHTS = 512 * 1024, /* bytes that do not stay in the second level beside the lines */
-    /* Words of a pixel from which on windows are cut into pixels at the left and right edge of the
-     * image: for shallower pieces, taking each takes longer than leaving some out saves. */
+    WORD = 4,                 /* bytes of the product's words */
+    LINES_BYTES = 384 * 1024, /* of the line cache; leaves room in L2 for weights */
+    BAD_STRIDE = 4096,        /* bytes between rows of a tile that all map to one cache set */
+    STRIDE_SLACK = 64,        /* bytes: a cache line */
+    MAX_PIXELS = 1008, /* of a block; small enough for threads to finish at about the same time */
+    MIN_COLUMNS = 24,  /* of a group; with fewer, loads limit the speed */
+    LARGE_WEIGHTS = 512 * 1024, /* bytes that do not stay in L2 beside the lines */
+    /* The fewest words of a pixel for which windows at the left and right edge of the image are cut
+     * into pixels: with shallower pieces, the overhead per piece exceeds what skipping saves. */
     DEEP_PIXEL = 32,
-    MAX_PIECES = 64, /* that can be left out: bits of a word */
+    MAX_PIECES = 64, /* that can be skipped: bits of a word */
 };
 
 struct windows_kernel {
@@ -41,9 +41,9 @@ struct windows_kernel {
     struct hrf_conv_lines lines; /* units are panels of the output channels of a group */
     struct hrf_pixels in;
     int64_t n_pieces, depth; /* of a product; depth in words */
-    int64_t columns_each;    /* of a product: output channels of a group */
-    int64_t size;            /* bytes of a number of the line cache */
-    int64_t pixel_numbers;   /* from pixel to pixel of it */
+    int64_t columns_each;    /* output channels of a group */
+    int64_t size;            /* bytes of an element of the line cache */
+    int64_t pixel_numbers;   /* elements from one of its pixels to the next */
     bool prefetches_weights;
     struct hrf_product_piece *pieces; /* [n_groups][n_pieces] */
     uint64_t *absent_columns; /* [out_columns]: pieces left or right of the image, as bits */
@@ -51,7 +51,7 @@ struct windows_kernel {
 
 /* ---- line cache ---- */
 
-/* Where a pixel of a line stands. */
+/* The address of a pixel in a line. */
 static char *pixel_at(const struct windows_kernel *k, char *line, int64_t column)
 {
     return line + column * k->pixel_numbers * k->size;
@@ -63,7 +63,7 @@ static void zero_pixels(const struct windows_kernel *k, char *to, int64_t n)
         memset(to, 0, (size_t)(n * k->pixel_numbers * k->size));
 }
 
-/* `row`: of the image, or NULL for one outside of it. */
+/* Fills a line from `row` of the image; NULL: a row outside the image. */
 static void fill_line(const struct windows_kernel *k, const char *row,
                       const struct hrf_conv_reach *columns, char *line)
 {
@@ -96,7 +96,7 @@ struct rows {
     int64_t n;
 };
 
-/* The pieces of windows at an output row of an image that lie above or below it. */
+/* The window pieces of an output row that lie above or below the image, as bits. */
 static uint64_t absent_pieces(const struct windows_kernel *k, int64_t out_row)
 {
     const int64_t per_row = k->n_pieces / k->own.shape.window.kernel[0];
@@ -107,7 +107,7 @@ static uint64_t absent_pieces(const struct windows_kernel *k, int64_t out_row)
     return absent;
 }
 
-/* The same of windows at an output column that lie left or right of it. */
+/* The window pieces of an output column that lie left or right of the image, as bits. */
 static uint64_t absent_pixels(const struct windows_kernel *k, int64_t out_column)
 {
     const int64_t per_row = k->n_pieces / k->own.shape.window.kernel[0];
@@ -118,7 +118,7 @@ static uint64_t absent_pixels(const struct windows_kernel *k, int64_t out_column
     return absent;
 }
 
-/* The outputs of one row of a part, which is counted through all images. */
+/* Appends the outputs of one row of a part; rows are counted through all images. */
 static void append_row(const struct windows_kernel *k, const struct hrf_conv_part *p, int64_t row,
                        char *line, char *y, struct rows *rows)
 {
@@ -133,7 +133,7 @@ static void append_row(const struct windows_kernel *k, const struct hrf_conv_par
     }
 }
 
-/* The smallest set of absent pieces, as a number, from `min` on. */
+/* The smallest set of absent pieces, read as a number, that is at least `min`. */
 static uint64_t next_absent(const struct rows *rows, uint64_t min)
 {
     uint64_t next = ~(uint64_t)0;
@@ -143,7 +143,7 @@ static uint64_t next_absent(const struct rows *rows, uint64_t min)
     return next;
 }
 
-/* Those that lack the same pieces follow each other. */
+/* Orders the rows so that those that lack the same pieces are consecutive. */
 static void order_rows(const struct rows *rows, struct rows *ordered)
 {
     ordered->n = 0;
@@ -159,13 +159,13 @@ static void order_rows(const struct rows *rows, struct rows *ordered)
     }
 }
 
-/* Floats of a group's packed weights. */
+/* The number of floats in a group's packed weights. */
 static size_t group_weights(const struct windows_kernel *k)
 {
     return hrf_product_packed_count(k->depth, k->columns_each);
 }
 
-/* All groups over the rows. */
+/* Multiplies the rows by the weights of all groups. */
 static void multiply(const struct windows_kernel *k, const struct hrf_conv_part *p,
                      const struct rows *rows)
 {
@@ -187,7 +187,7 @@ static void multiply(const struct windows_kernel *k, const struct hrf_conv_part 
     }
 }
 
-/* Output rows that are counted through all images. */
+/* Computes output rows, counted through all images. */
 static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
 {
     const struct windows_kernel *k = (const struct windows_kernel *)w->kernel;
@@ -223,9 +223,9 @@ static void release(struct hrf_own_conv *own)
     hrf_cpu_prologue_release(&k->in.prologue);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
-/* True if windows of pairs of the channels alone would begin or have rows that end within one. */
+/* True if, without padding, a window would begin, or a row of it end, within a pair of channels. */
 static bool needs_zeros(const struct hrf_own_conv *own)
 {
     const struct hrf_window *w = &own->shape.window;
@@ -233,15 +233,15 @@ static bool needs_zeros(const struct hrf_own_conv *own)
     return own->words == HRF_PAIRS && own->shape.channels % 2 != 0 && !is_even;
 }
 
-/* Numbers of a pixel in the line cache that one group's product reads. */
+/* The elements of a pixel in the line cache that one group's product reads. */
 static int64_t group_numbers(const struct windows_kernel *k)
 {
     const int64_t n_groups = k->own.shape.n_groups;
     return n_groups > 1 ? k->in.channels / n_groups : k->in.width;
 }
 
-/* Whether leaving out what is left and right of the image is worth pieces of one pixel: at least
- * one in 50 of them is there. */
+/* True if skipping pixels left and right of the image is worth pieces of one pixel: at least one in
+ * 50 of them lies there. */
 static bool cuts_at_edges(const struct windows_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -254,7 +254,7 @@ static bool cuts_at_edges(const struct windows_kernel *k)
            kernel[0] * kernel[1] <= MAX_PIECES && 50 * n_absent >= s->out_columns * kernel[1];
 }
 
-/* A row of the window is one piece where its pixels follow each other without gaps. */
+/* Lists the pieces of a window. A row of the window is one piece if its pixels are contiguous. */
 static void make_pieces(struct windows_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -280,7 +280,8 @@ static void make_pieces(struct windows_kernel *k)
     }
 }
 
-/* As many rows as the line cache and the number of threads allow; all bands about as large. */
+/* The rows of a band: as many as the line cache and the number of threads allow, with all bands
+ * about equally large. */
 static int64_t choose_rows(const struct windows_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -313,7 +314,7 @@ static void choose_parts(struct windows_kernel *k)
     struct hrf_conv_cut *c = &l->cut;
     *l = (struct hrf_conv_lines){ .pads_rows = true, .fill = fill, .compute = compute };
     k->pixel_numbers = k->in.width + (is_bad ? STRIDE_SLACK / k->size : 0);
-    /* Columns of a line, so that those under two output rows fit. */
+    /* The most columns of a line for which the lines under two output rows fit. */
     const int64_t max_columns = LINES_BYTES / hrf_window_span(w, 0, 2) /
                                 (k->pixel_numbers * k->size);
     const int64_t fit = (max_columns - hrf_window_span(w, 1, 1)) / w->stride[1] + 1;
@@ -334,7 +335,7 @@ static void choose_parts(struct windows_kernel *k)
     k->own.base.workspace_bytes = hrf_conv_lines_workspace(&k->own, l);
 }
 
-/* [m][c][rows][columns] to [m][rows][columns][c], as the rows of the product are. */
+/* Transposes [m][c][rows][columns] to [m][rows][columns][c], the order of the product's rows. */
 static void transpose_weights(const struct windows_kernel *k, const float *w, float *transposed)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -384,8 +385,8 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
     return pack_weights(k, graph, node, err);
 }
 
-/* Of groups, those that do not fill oneDNN's blocks of channels: 24 are 1.46 times as fast here,
- * 120 1.14 times, 64 are 0.96 times. */
+/* True for one group, or for groups that do not fill oneDNN's blocks of channels: groups of 24 are
+ * 1.46 times as fast here, of 120 1.14 times, of 64 0.96 times. */
 static bool groups_fit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     enum { BLOCK = 16 };

@@ -1,6 +1,6 @@
 /* depthwise_loops.c - see depthwise.h; compiled once for each instruction set, whose name is
- * HRF_INSTRUCTION_SET. Nothing is contracted but what is written so: 8 bits give the same results
- * on every instruction set. */
+ * HRF_INSTRUCTION_SET. The compiler must not contract multiplications and additions, so that 8-bit
+ * results are the same with every instruction set. */
 #include "engine/backend/cpu/conv/depthwise.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
@@ -69,7 +69,7 @@ widen_block(const enum hrf_dtype type, int32_t zero_point, const char *x, int64_
 #endif
 }
 
-/* A pixel's numbers of `ahead` bytes further are asked for meanwhile, once a line of the cache. */
+/* Meanwhile the pixel `ahead` bytes further is prefetched, one cache line at a time. */
 static inline __attribute__((always_inline)) void
 widen_as(const enum hrf_dtype type, const struct hrf_depthwise_pixels *pixels, const char *x,
          int64_t n, int64_t n_channels, float *to, int64_t block_step)
@@ -111,7 +111,7 @@ void HRF_DEPTHWISE(widen)(const struct hrf_depthwise_pixels *pixels, const void 
 
 /* ---- sums ---- */
 
-enum { MOST_OUTPUTS = 12 }; /* of a tile: as many sums in registers */
+enum { MOST_OUTPUTS = 12 }; /* of a tile, whose sums are kept in registers */
 
 /* True if a line's outputs are finished while their sums are in registers: floats with no more than
  * bias and bounds. */
@@ -152,8 +152,8 @@ finish_directly(const struct hrf_depthwise_finish *f, int64_t first, const int n
 }
 #endif
 
-/* Inlined for each number of outputs and stride, so that the sums stay in registers. direct: NULL
- * if they are to be stored. */
+/* Inlined for each number of outputs and stride, so that the sums stay in registers. `direct`: NULL
+ * if the sums are stored. */
 static inline __attribute__((always_inline)) void
 tile(const struct hrf_depthwise_line *line, int64_t first, const int n, const int64_t stride,
      const struct hrf_depthwise_finish *direct, float *sums)
@@ -329,7 +329,7 @@ struct bounds {
     __m512 low, high;
 };
 
-/* Of the output's type and of RELU and CLIP at once. */
+/* The bounds of the output's type combined with those of RELU or CLIP. */
 static struct bounds bounds_of(const struct hrf_depthwise_finish *f)
 {
     const struct hrf_requantize *r = f->requantize;
@@ -347,7 +347,7 @@ static struct bounds bounds_of(const struct hrf_depthwise_finish *f)
     return (struct bounds){ _mm512_set1_ps(low), _mm512_set1_ps(high) };
 }
 
-/* Inlined for each of these. */
+/* Inlined for each combination of the constants. */
 static inline __attribute__((always_inline)) void
 finish_steps_as(const bool to_bytes, const bool adds, const bool is_leaky,
                 const struct hrf_depthwise_finish *f, float *sums)
@@ -378,7 +378,7 @@ finish_steps_as(const bool to_bytes, const bool adds, const bool is_leaky,
         if (is_leaky)
             t = _mm512_mask_mul_ps(t, _mm512_cmp_ps_mask(t, _mm512_setzero_ps(), _CMP_NGE_UQ), t,
                                    slope);
-        /* A NaN, which only scales out of all bounds give, is 0 as in struct hrf_requantize. */
+        /* A NaN, which only absurd scales produce, becomes 0 as in struct hrf_requantize. */
         const __mmask16 is_number = _mm512_cmp_ps_mask(t, t, _CMP_ORD_Q);
         t = _mm512_min_ps(_mm512_max_ps(t, bounds.low), bounds.high);
         if (to_bytes) {
@@ -443,7 +443,8 @@ static void activate_steps(const struct hrf_requantize *r, float *t)
     }
 }
 
-/* Half to even, saturated: clipped first, so that adding and taking off 1.5 * 2^23 rounds. */
+/* Rounds half to even and saturates. Values are clipped first, so that adding and subtracting 1.5 *
+ * 2^23 rounds them. */
 static void narrow(const struct hrf_depthwise_finish *f, const float *t, uint8_t *y)
 {
     const float magic = 12582912.0f;

@@ -10,7 +10,7 @@ enum { PART_BYTES = 64 * 1024 };
 struct gate_kernel {
     struct hrf_kernel base;
     int64_t n_threads;
-    int32_t image, factors; /* which input is which */
+    int32_t image, factors; /* indices of the inputs */
     int64_t n_pixels;       /* of all images */
     int64_t part;           /* pixels */
     struct hrf_cpu_gate gate;
@@ -41,7 +41,7 @@ static struct hrf_cpu_gate gate_of(const struct gate_kernel *k, const struct hrf
     return gate;
 }
 
-/* What a run works on. */
+/* The state of a run. */
 struct work {
     const struct gate_kernel *kernel;
     struct hrf_cpu_gate gate;
@@ -94,7 +94,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(base);
 }
 
-/* The input that has a number for each pixel; -1: neither, or no gate. */
+/* The index of the input that has an element for each pixel; -1 if the MUL is no gate. */
 static int32_t image_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];

@@ -1,5 +1,5 @@
-/* gate.h - the product of an image and one factor for each of its channels, as squeeze-and-excite
- * ends: a kernel of its own, or what a 1x1 convolution does to the pixels that it reads.
+/* gate.h - the product of an image and one factor per channel, as at the end of squeeze-and-excite:
+ * computed by a kernel of its own, or by a 1x1 convolution while it reads the pixels.
  *
  * Only to be called where hrf_cpu_has_avx512() says so.
  */
@@ -16,12 +16,12 @@ struct hrf_cpu_gate {
     const char *factors; /* [images][channels] */
 };
 
-/* n pixels from `first` on, which are counted through all images; to_stride: numbers between pixels
- * there. Each product is rounded once. */
+/* Computes n pixels from `first` on, counted through all images. to_stride: elements from one pixel
+ * of `to` to the next. Each product is rounded once. */
 void hrf_cpu_gate_pixels(const struct hrf_cpu_gate *gate, int64_t first, int64_t n, void *to,
                          int64_t to_stride);
 
-/* True if this is the kernel of a 1x1 convolution that can read a gate of `type`, and its run. */
+/* True if the kernel is a 1x1 convolution that can read a gate of `type`; and its run. */
 bool hrf_cpu_product_takes_gate(const struct hrf_kernel *kernel, enum hrf_dtype type);
 void hrf_cpu_product_run_gate(const struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
                               const struct hrf_cpu_gate *gate);

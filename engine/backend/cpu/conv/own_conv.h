@@ -1,5 +1,5 @@
-/* own_conv.h - what the own kernels of convolutions have in common: the shape, packed weights, the
- * epilogue, and how one is made from its row.
+/* own_conv.h - what the own kernels of convolutions have in common: shape, packed weights,
+ * epilogue, and how a kernel is compiled from its row.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_CONV_OWN_CONV_H
 #define HRF_ENGINE_BACKEND_CPU_CONV_OWN_CONV_H
@@ -32,7 +32,7 @@ struct hrf_own_conv_type {
     enum hrf_status (*prepare)(struct hrf_own_conv *kernel, const struct hrf_graph *graph,
                                const struct hrf_node *node, struct hrf_error *err);
     void (*release)(struct hrf_own_conv *kernel); /* what prepare() added; NULL: nothing */
-    const void *loops;                            /* of an instruction set; NULL: there is one */
+    const void *loops; /* of an instruction set; NULL: there is only one */
 };
 HRF_CHECKED enum hrf_status hrf_own_conv_compile(const struct hrf_kernel_row *row,
                                                  struct hrf_backend *backend,
@@ -40,26 +40,26 @@ HRF_CHECKED enum hrf_status hrf_own_conv_compile(const struct hrf_kernel_row *ro
                                                  const struct hrf_node *node,
                                                  struct hrf_kernel **out, struct hrf_error *err);
 
-/* Makes room for n_bytes of packed weights, and for the bias of n_channels: the node's, then zeros.
+/* Allocates n_bytes for packed weights and the bias of n_channels: the node's bias, then zeros.
  */
 HRF_CHECKED enum hrf_status hrf_own_conv_make_weights(struct hrf_own_conv *kernel,
                                                       const struct hrf_graph *graph,
                                                       const struct hrf_node *node, size_t n_bytes,
                                                       int64_t n_channels, struct hrf_error *err);
-/* The kernel if that is how it computes, else NULL. */
+/* The kernel if `compute` is its function, else NULL. */
 const struct hrf_own_conv *hrf_own_conv_as(const struct hrf_kernel *kernel,
                                            hrf_own_conv_function *compute);
-/* Copies the residual to where the epilogue adds it, unless the plan has put it there: for what
- * runs a kernel in another way than by its run(). */
+/* Copies the residual into the output, where the epilogue adds to it, unless the plan has put it
+ * there. For callers that bypass the kernel's run(). */
 void hrf_own_conv_bring_residual(const struct hrf_own_conv *kernel,
                                  const struct hrf_kernel_call *call);
 
-/* True if a CONV of bfloat16 can be multiplied in pairs: none reaches from one group into the next,
- * and the processor does that. */
+/* True if a CONV of bfloat16 can be multiplied in pairs: no pair spans two groups, and the
+ * processor has the instruction. */
 bool hrf_own_conv_has_pairs(const struct hrf_graph *graph, const struct hrf_node *node);
 
-/* The rows of a kernel for floats, and for pairs of bfloat16 where the processor multiplies those:
- * hrf_cpu_NAME and hrf_cpu_NAME_of_pairs. They differ in nothing else. */
+/* Defines two rows of a kernel that differ in nothing else: hrf_cpu_NAME for floats and
+ * hrf_cpu_NAME_of_pairs for pairs of bfloat16. */
 #define HRF_OWN_CONV_ROWS(row_name, title, operators, takes, type, misfit_of, pairs_misfit_of)     \
     const struct hrf_kernel_row hrf_cpu_##row_name##_of_pairs = {                                  \
         .name = title ":avx512_bf16",                                                              \

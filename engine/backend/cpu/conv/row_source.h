@@ -17,8 +17,8 @@ struct hrf_cpu_row_source {
     const struct hrf_kernel_call *call;
 };
 
-/* True if this is the kernel of a depth-wise convolution that can read its image from a source, and
- * its run; the image's type is the source's. */
+/* True if the kernel is a depth-wise convolution that can read its image from a source; and its
+ * run. The image's type is the source's. */
 bool hrf_cpu_depthwise_takes_source(const struct hrf_kernel *kernel);
 void hrf_cpu_depthwise_run_source(const struct hrf_kernel *kernel,
                                   const struct hrf_kernel_call *call,
