@@ -71,6 +71,9 @@ enum hrf_op {
     HRF_OP_CONV,
     HRF_OP_CONV_TRANSPOSE, /* output row y gets input rows i with y = s*i - p + d*k, 0 <= k < K */
     HRF_OP_GEMM,
+    /* A product with 8-bit weights that rounds each token (row, pixel) of x to 8 bits by a scale of
+     * its own. Made by lowering. */
+    HRF_OP_TOKEN_PRODUCT,
     HRF_OP_MATMUL,
     HRF_OP_BATCH_NORM,
 #define HRF_OP_NAME(OP, ...) HRF_OP_##OP,
@@ -219,16 +222,15 @@ struct hrf_node {
  *   CONV_TRANSPOSE  x, weights [C][M/group][kh][kw], bias [M]
  *   GEMM            a, b, bias, residual. Passes make some whose `a` has more than 2 axes, but not
  *                   4, all but the last of which are rows, as those of y are.
- * If x is S8 or U8, the weights are S8 (those of CONV_TRANSPOSE in the order of CONV) and the fifth
- * input holds their scales [M]. If x is F32 and the fifth input is there, each weight is an integer
- * from -128 to 127 times its scale: the model was quantised elsewhere. Until a graph is lowered to
- * S8 such weights may be those integers, in the order of F32 weights. A CONV with a prologue has
- * its factors and shifts, [C] each, as inputs six and seven.
- * A GEMM whose `a` is F32, F16 or B16 and whose weights are S8, [N][K] with their scales [N],
- * rounds each row of `a` to 8 bits by a scale of its own, after multiplying it by the factors [K]
- * that input six, if it is there, holds (engine/backend/cpu/transformer/byte_product.h has the
- * arithmetic). So does a CONV of windows of one pixel with the channels of each pixel of such an x.
- */
+ *   TOKEN_PRODUCT   x, weights [M][C], bias [M], residual, scales [M], factors [C]. x is F32, F16
+ * or B16, of any rank: its innermost numbers (hrf_shape_innermost()), C of them, are a token. Each
+ * token is multiplied by the factors, if they are there, and then rounded
+ * (engine/backend/cpu/transformer/byte_product.h has the arithmetic). If x is S8 or U8, the weights
+ * are S8 (those of CONV_TRANSPOSE in the order of CONV) and the fifth input holds their scales [M].
+ * If x is F32 and the fifth input is there, each weight is an integer from -128 to 127 times its
+ * scale: the model was quantised elsewhere. Until a graph is lowered to S8 such weights may be
+ * those integers, in the order of F32 weights. A CONV with a prologue has its factors and shifts,
+ * [C] each, as inputs six and seven. */
 enum { HRF_CONV_X, HRF_CONV_WEIGHTS, HRF_CONV_BIAS, HRF_CONV_RESIDUAL, HRF_CONV_N_INPUTS };
 enum {
     HRF_CONV_SCALES = HRF_CONV_N_INPUTS,
@@ -250,10 +252,11 @@ static inline bool hrf_node_has_input(const struct hrf_node *node, int32_t k)
 {
     return hrf_node_input(node, k) >= 0;
 }
-/* What a CONV or GEMM adds to its sums; HRF_NO_VALUE if it adds nothing, and of other operators. */
+/* What a product adds to its sums; HRF_NO_VALUE if it adds nothing, and of other operators. */
 static inline int32_t hrf_node_residual(const struct hrf_node *node)
 {
-    const bool may_add = node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM;
+    const bool may_add = node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM ||
+                         node->op == HRF_OP_TOKEN_PRODUCT;
     return may_add ? hrf_node_input(node, HRF_CONV_RESIDUAL) : HRF_NO_VALUE;
 }
 /* QUANTIZE's and DEQUANTIZE's inputs; the last two may be missing. */
@@ -370,16 +373,6 @@ struct hrf_graph {
 static inline bool hrf_graph_is_variable(const struct hrf_graph *graph, int32_t value)
 {
     return value >= 0 && graph->values[value].data == NULL;
-}
-/* True for a GEMM or CONV that rounds each row or pixel of its first input to 8 bits (above). */
-static inline bool hrf_product_rounds_rows(const struct hrf_graph *graph,
-                                           const struct hrf_node *node)
-{
-    if (node->op != HRF_OP_GEMM && node->op != HRF_OP_CONV)
-        return false;
-    const enum hrf_dtype x = graph->values[node->inputs[HRF_CONV_X]].dtype;
-    return (x == HRF_F32 || x == HRF_F16 || x == HRF_B16) &&
-           graph->values[node->inputs[HRF_CONV_WEIGHTS]].dtype == HRF_S8;
 }
 
 /* The BATCH_NORM that is marked as a possible second output of this node: it is the next node and

@@ -68,6 +68,8 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
                (double)w->dims[3];
     if (node->op == HRF_OP_CONV)
         inner = (double)w->dims[1] * (double)w->dims[2] * (double)w->dims[3];
+    else if (node->op == HRF_OP_TOKEN_PRODUCT)
+        inner = (double)w->dims[1];
     else if (node->op == HRF_OP_GEMM)
         inner = (double)a->dims[node->attributes.gemm.transpose_a ? 0 : a->rank - 1];
     else

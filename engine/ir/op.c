@@ -285,7 +285,7 @@ static const struct {
         .joining = HRF_JOIN_##JOINING, .sizes = HRF_SIZE_##SIZES, .linear = LINEAR)
 
 /* Passes add the last inputs of CONV and GEMM: the residual, the scales of the weights and the
- * prologue, of which a GEMM has only the factors. Further outputs of BATCH_NORM and Dropout exist
+ * prologue of a CONV. Further outputs of BATCH_NORM and Dropout exist
  * in training only. The indices of MAX_POOL are not computed. */
 static const struct hrf_op_info table[] = {
     ROW(CONV, "Conv", PRODUCT, WINDOW, WHOLE, 2, HRF_CONV_MAX_INPUTS, 1, 0, 0, LIST(conv),
@@ -294,9 +294,12 @@ static const struct hrf_op_info table[] = {
     ROW(CONV_TRANSPOSE, "ConvTranspose", PRODUCT, SPREAD, WHOLE, 2, 5, 1, 0, 0,
         LIST(conv_transpose), .rank = 4, INPUTS(DATA, WEIGHTS, WEIGHTS, PARAMETER, WEIGHTS),
         .sizes = HRF_SIZE_WINDOW),
-    ROW(GEMM, "Gemm", PRODUCT, WHOLE, PRODUCT, 2, HRF_CONV_FACTORS + 1, 1, 0, 0, LIST(gemm),
-        .in_place = BIT(HRF_CONV_RESIDUAL),
-        INPUTS(DATA, PARAMETER, PARAMETER, DATA, WEIGHTS, WEIGHTS), .rows = HRF_ROWS_PRODUCT),
+    ROW(GEMM, "Gemm", PRODUCT, WHOLE, PRODUCT, 2, HRF_CONV_SCALES + 1, 1, 0, 0, LIST(gemm),
+        .in_place = BIT(HRF_CONV_RESIDUAL), INPUTS(DATA, PARAMETER, PARAMETER, DATA, WEIGHTS),
+        .rows = HRF_ROWS_PRODUCT),
+    ROW(TOKEN_PRODUCT, "TokenProduct", PRODUCT, POINT, PRODUCT, 2, HRF_CONV_FACTORS + 1, 1, 0, 0,
+        LIST(sum), .in_place = BIT(HRF_CONV_RESIDUAL),
+        INPUTS(DATA, WEIGHTS, WEIGHTS, DATA, WEIGHTS, WEIGHTS), .is_made = true),
     ROW(MATMUL, "MatMul", PRODUCT, WHOLE, PRODUCT, 2, 2, 1, 0, 0, NO_LIST,
         .precision = HRF_PRECISION_HALF, .rows = HRF_ROWS_PRODUCT),
     ROW(BATCH_NORM, "BatchNormalization", NORM, POINT, WHOLE, 5, 5, 1, 0, 0, LIST(batch_norm),

@@ -26,10 +26,12 @@ static const struct hrf_node *producer_of(const struct hrf_match *match,
                                           enum hrf_activation activation,
                                           const struct hrf_kernel_table *kernels)
 {
-    const struct hrf_node *node = hrf_match_sole(match, function->inputs[0], HRF_OP_CONV);
+    static const enum hrf_op ops[] = { HRF_OP_CONV, HRF_OP_TOKEN_PRODUCT, HRF_OP_GEMM };
     /* A GEMM's alpha and beta are its factors. */
-    if (node == NULL && activation != HRF_ACT_HARD_SIGMOID)
-        node = hrf_match_sole(match, function->inputs[0], HRF_OP_GEMM);
+    const int n_ops = activation == HRF_ACT_HARD_SIGMOID ? 2 : 3;
+    const struct hrf_node *node = NULL;
+    for (int i = 0; i < n_ops && node == NULL; i++)
+        node = hrf_match_sole(match, function->inputs[0], ops[i]);
     if (node == NULL || node->attributes.activation != HRF_ACT_NONE ||
         !keeps_type(match->graph, function) ||
         !hrf_kernels_take_activation(kernels, match->graph, node, activation))

@@ -19,7 +19,7 @@ static bool is_product(const struct hrf_match *m, const struct hrf_node *node)
            w->dtype == HRF_F32 && w->shape.rank == 2;
 }
 
-/* The GEMM or CONV that computes `value` for this reader alone, if nothing follows its product but,
+/* The product that computes `value` for this reader alone, if nothing follows its product but,
  * maybe, a bias; NULL. */
 static const struct hrf_node *find_open(const struct hrf_match *m, int32_t value, enum hrf_op op)
 {
@@ -137,14 +137,15 @@ static bool is_float(enum hrf_dtype type)
 static const struct hrf_node *find_summand(const struct hrf_match *m, const struct hrf_node *add,
                                            int k)
 {
-    const struct hrf_node *gemm = find_open(m, add->inputs[k], HRF_OP_GEMM);
+    static const enum hrf_op ops[] = { HRF_OP_GEMM, HRF_OP_CONV, HRF_OP_TOKEN_PRODUCT };
+    const struct hrf_node *gemm = NULL;
     const struct hrf_value *y = value_of(m, add->outputs[0]);
-    if (gemm == NULL)
-        gemm = find_open(m, add->inputs[k], HRF_OP_CONV);
+    for (int i = 0; i < 3 && gemm == NULL; i++)
+        gemm = find_open(m, add->inputs[k], ops[i]);
     const struct hrf_value *sides[] = { value_of(m, add->inputs[0]), value_of(m, add->inputs[1]) };
     if (gemm == NULL || add->inputs[0] == add->inputs[1] || !is_float(y->dtype) ||
         sides[1 - k]->data != NULL ||
-        (gemm->n_inputs > HRF_CONV_SCALES && !hrf_product_rounds_rows(m->graph, gemm)) ||
+        (gemm->n_inputs > HRF_CONV_SCALES && gemm->op != HRF_OP_TOKEN_PRODUCT) ||
         !is_float(value_of(m, gemm->inputs[0])->dtype) ||
         value_of(m, gemm->inputs[1])->data == NULL)
         return NULL;

@@ -145,16 +145,11 @@ enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node 
             factors[k] = 1 / l->smoothing[x][k];
         HRF_TRY(add_row(l, node->name, "factors", factors, depth, &inputs[HRF_CONV_FACTORS], err));
     }
-    struct hrf_attributes attributes = node->attributes;
-    if (node->op == HRF_OP_GEMM) {
-        attributes.gemm.transpose_b =
-            true; /* hrf_lower_integer_weights() transposes the weights ... */
-        attributes.gemm.alpha = attributes.gemm.beta = 1.0f; /* ... and applies alpha and beta */
-    }
+    l->to->values[inputs[HRF_CONV_WEIGHTS]].shape.rank = 2; /* a window is of one pixel */
     HRF_TRY(hrf_lower_add_value(l, value, "", HRF_F32, (struct hrf_quantization){ .scale = 0 },
                                 &output, err));
-    HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, HRF_CONV_FACTORS + 1, &output,
-                               1, &attributes, err));
+    HRF_TRY(hrf_graph_add_node(l->to, HRF_OP_TOKEN_PRODUCT, node->name, inputs,
+                               HRF_CONV_FACTORS + 1, &output, 1, &node->attributes, err));
     l->full[value] = output;
     return HRF_OK;
 }

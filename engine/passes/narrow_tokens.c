@@ -25,23 +25,17 @@ static bool is_attention_at_once(const struct hrf_graph *graph, const struct hrf
 
 static bool gives_tokens(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    switch (node->op) {
-    case HRF_OP_LAYER_NORM:
-    case HRF_OP_RMS_NORM:
-    case HRF_OP_SWIGLU:
-        return true;
-    default:
-        return hrf_product_rounds_rows(graph, node) || is_move_of_one(node) ||
-               is_attention_at_once(graph, node);
-    }
+    return node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM ||
+           node->op == HRF_OP_SWIGLU || node->op == HRF_OP_TOKEN_PRODUCT || is_move_of_one(node) ||
+           is_attention_at_once(graph, node);
 }
 
 static bool takes_tokens(const struct hrf_graph *graph, const struct hrf_node *node, int32_t input)
 {
     if (is_attention_at_once(graph, node))
         return input <= HRF_ATTENTION_V;
-    return input == 0 && (node->op == HRF_OP_SWIGLU || is_move_of_one(node) ||
-                          hrf_product_rounds_rows(graph, node));
+    return input == 0 &&
+           (node->op == HRF_OP_SWIGLU || node->op == HRF_OP_TOKEN_PRODUCT || is_move_of_one(node));
 }
 
 static bool may_be_narrow(const struct narrowing *n, int32_t value)

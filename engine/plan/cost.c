@@ -59,7 +59,7 @@ static const struct hrf_value *first_input(const struct hrf_graph *graph,
 
 static enum hrf_rate rate_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if (hrf_product_rounds_rows(graph, node))
+    if (node->op == HRF_OP_TOKEN_PRODUCT)
         return HRF_RATE_INT8;
     switch (first_input(graph, node)->dtype) {
     case HRF_F16:
@@ -124,8 +124,6 @@ char *hrf_cost_key(const struct hrf_graph *graph, const struct hrf_node *node)
     if (node->op == HRF_OP_MATMUL || node->op == HRF_OP_GEMM)
         hrf_strbuf_addf(&key, " t%d%d", node->attributes.gemm.transpose_a,
                         node->attributes.gemm.transpose_b);
-    if (hrf_product_rounds_rows(graph, node))
-        hrf_strbuf_adds(&key, " rows");
     if (HRF_OP_HAS(node->op, activation))
         add_fused(graph, node, &key);
     return hrf_strbuf_detach(&key);
@@ -161,7 +159,7 @@ static bool rounds_for_next(const struct hrf_graph *graph, const struct hrf_node
     const bool makes_rows = node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM ||
                             node->op == HRF_OP_SWIGLU;
     if (!makes_rows || next < 1 || next >= graph->n_nodes ||
-        !hrf_product_rounds_rows(graph, &graph->nodes[next]) ||
+        graph->nodes[next].op != HRF_OP_TOKEN_PRODUCT ||
         graph->nodes[next].inputs[HRF_CONV_X] != made)
         return false;
     int32_t n_readers = 0;
@@ -179,7 +177,7 @@ static double rounding_bytes(const struct hrf_graph *graph, const struct hrf_nod
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     if (rounds_for_next(graph, node))
         return (double)hrf_shape_count(&y->shape) - value_bytes(y);
-    if (!hrf_product_rounds_rows(graph, node))
+    if (node->op != HRF_OP_TOKEN_PRODUCT)
         return 0;
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
     const double n = fmax((double)hrf_shape_count(&x->shape), 0);

@@ -70,16 +70,16 @@ static bool is_constant(const struct tensor_split *s, int32_t value)
  * channels can be divided. */
 static int32_t find_columns_axis(const struct tensor_split *s, const struct hrf_node *node)
 {
-    const bool is_conv = node->op == HRF_OP_CONV, is_matmul = node->op == HRF_OP_MATMUL;
-    if ((!is_conv && !is_matmul && node->op != HRF_OP_GEMM) || is_constant(s, node->inputs[0]) ||
-        !is_constant(s, node->inputs[HRF_CONV_WEIGHTS]) ||
+    const bool is_conv = node->op == HRF_OP_CONV, is_tokens = node->op == HRF_OP_TOKEN_PRODUCT;
+    if (hrf_op_info(node->op)->op_class != HRF_CLASS_PRODUCT || node->op == HRF_OP_CONV_TRANSPOSE ||
+        is_constant(s, node->inputs[0]) || !is_constant(s, node->inputs[HRF_CONV_WEIGHTS]) ||
         (hrf_node_has_input(node, HRF_CONV_BIAS) && !is_constant(s, node->inputs[HRF_CONV_BIAS])))
         return -1;
     const struct hrf_shape *y = &value_of(s, node->outputs[0])->shape;
     const struct hrf_shape *w = &value_of(s, node->inputs[HRF_CONV_WEIGHTS])->shape;
-    const int32_t axis = is_conv || (!is_matmul && node->attributes.gemm.transpose_b) ? 0 : 1;
+    const int32_t axis = is_conv || is_tokens || node->attributes.gemm.transpose_b ? 0 : 1;
     const bool fits = is_conv ? node->attributes.group == 1 && y->rank == 4
-                              : w->rank == 2 && (y->rank == 2 || y->rank == 3);
+                              : w->rank == 2 && y->rank >= 2 && (y->rank < 4 || is_tokens);
     if (!fits || w->dims[axis] != y->dims[channel_axis(y)] || w->dims[axis] < s->n_ranks ||
         (hrf_node_has_input(node, HRF_CONV_RESIDUAL) &&
          !hrf_shape_equal(&value_of(s, node->inputs[HRF_CONV_RESIDUAL])->shape, y)))

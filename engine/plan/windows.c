@@ -1,6 +1,7 @@
 /* windows.c - see windows.h. */
 #include "engine/plan/windows.h"
 
+#include "engine/ir/op.h"
 #include "engine/plan/region_tokens.h"
 
 struct windows {
@@ -46,7 +47,7 @@ static bool takes_constant(const struct windows *w, const struct hrf_node *node,
     const struct hrf_value *v = value_of(w, node->inputs[k]);
     if (hrf_op_is_attention(node->op))
         return k == HRF_ATTENTION_MASK && is_mask(w, node, v);
-    if (node->op == HRF_OP_GEMM || node->op == HRF_OP_MATMUL)
+    if (hrf_op_info(node->op)->tokens == HRF_TOKENS_PRODUCT)
         return k == HRF_CONV_WEIGHTS ? v->shape.rank == 2 : is_alike(v);
     return is_alike(v);
 }

@@ -106,7 +106,7 @@ static void take_product(const struct hrf_graph *graph, const struct hrf_node *n
                          struct hrf_bench_layer *out)
 {
     const bool is_conv = node->op == HRF_OP_CONV;
-    if (!is_conv && node->op != HRF_OP_GEMM)
+    if (!is_conv && node->op != HRF_OP_GEMM && node->op != HRF_OP_TOKEN_PRODUCT)
         return;
     const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;

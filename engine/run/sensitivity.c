@@ -63,7 +63,7 @@ static char form_of(const struct study *s, const char *tensor)
         if (!reads(low, node, tensor) ||
             low->values[node->inputs[HRF_CONV_WEIGHTS]].dtype != HRF_S8)
             continue;
-        return hrf_product_rounds_rows(low, node) ? 'r' : 't';
+        return node->op == HRF_OP_TOKEN_PRODUCT ? 'r' : 't';
     }
     return 0;
 }

@@ -326,6 +326,7 @@ static void the_table_names_every_operator_that_computes(void **state)
         HRF_OP_ALL_REDUCE,
         HRF_OP_POOL_SUM,
         HRF_OP_POOL_FINISH,
+        HRF_OP_TOKEN_PRODUCT,  /* INT8 makes it of GEMM and CONV */
         HRF_OP_ATTENTION_PART, /* test_parallel.c */
         HRF_OP_PERFORMER_MAX,
         HRF_OP_PERFORMER_STATE,

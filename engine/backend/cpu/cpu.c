@@ -177,15 +177,9 @@ static const char *join_misfit(const struct hrf_graph *graph, const struct hrf_n
                                                                    : "it does not join channels";
 }
 
-static const char *gemm_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    return hrf_product_rounds_rows(graph, node) ? HRF_CPU_ROUNDS_ROWS : NULL;
-}
-
 static const char *wide_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return node->op == HRF_OP_CONV_TRANSPOSE ? hrf_cpu_conv_transpose_misfit(graph, node)
-                                             : gemm_misfit(graph, node);
+    return node->op == HRF_OP_CONV_TRANSPOSE ? hrf_cpu_conv_transpose_misfit(graph, node) : NULL;
 }
 
 #ifdef HRF_BUILD_AVX512
@@ -331,7 +325,6 @@ static const struct hrf_kernel_row *const rows[] = {
          LOOP(.function = hrf_cpu_reduction, .workspace = reduction_workspace) },
     ROW{ .name = "product",
          HRF_ROW_OPS(HRF_OP_GEMM),
-         .misfit = gemm_misfit,
          LOOP(.function = hrf_cpu_gemm, .workspace = hrf_cpu_gemm_workspace,
               .prepare = hrf_cpu_prepare_gemm) },
     ROW{ .name = "product",

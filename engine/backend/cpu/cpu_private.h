@@ -44,7 +44,6 @@ extern const struct hrf_kernel_row hrf_cpu_byte_attention, hrf_cpu_byte_attentio
 
 /* Misfits that several rows have (struct hrf_kernel_row). */
 #define HRF_CPU_ONEDNN_IS_FASTER "oneDNN multiplies these numbers faster"
-#define HRF_CPU_ROUNDS_ROWS      "it rounds its rows to 8 bits"
 #define HRF_CPU_NO_PAIRS         "its numbers are no pairs of bfloat16"
 #define HRF_CPU_FEW_KEYS         "its keys are few, or it has a mask"
 const char *hrf_cpu_conv_transpose_misfit(const struct hrf_graph *graph,

@@ -32,10 +32,8 @@ struct conv_kernel {
 bool hrf_cuda_conv_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     struct hrf_cudnn_conv conv;
-    return node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
-           hrf_cudnn_conv_describe(graph, node, false, &conv) ||
-           (node->op == HRF_OP_GEMM && hrf_node_form(graph, node) == HRF_FORM_INTEGER) ||
-           hrf_product_rounds_rows(graph, node);
+    return node->op != HRF_OP_GEMM || hrf_node_form(graph, node) == HRF_FORM_INTEGER ||
+           hrf_cudnn_conv_describe(graph, node, false, &conv);
 }
 
 /* ---- running ---- */
@@ -157,6 +155,12 @@ static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_k
     return HRF_OK;
 }
 
+/* False for a product of matrices: its rows are pixels. */
+static bool has_windows(const struct conv_kernel *k)
+{
+    return k->spec->inputs[HRF_CONV_WEIGHTS].shape.rank == 4;
+}
+
 static struct hrf_k_window own_window(const struct conv_kernel *k)
 {
     const struct hrf_shape *x = &k->spec->inputs[HRF_CONV_X].shape, *y = &k->spec->output.shape;
@@ -169,7 +173,7 @@ static struct hrf_k_window own_window(const struct conv_kernel *k)
                               .kernel = { 1, 1 },
                               .stride = { 1, 1 },
                               .dilation = { 1, 1 } };
-    if (k->spec->op != HRF_OP_GEMM) {
+    if (has_windows(k)) {
         w = hrf_cuda_window(x, y, &k->spec->attributes.window);
         for (int i = 0; i < 2; i++)
             w.kernel[i] = k->spec->inputs[HRF_CONV_WEIGHTS].shape.dims[2 + i];
@@ -181,10 +185,9 @@ static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_ker
                                struct hrf_error *err)
 {
     const struct hrf_spec *spec = k->spec;
-    const bool is_conv = spec->op != HRF_OP_GEMM;
     struct hrf_k_convolution c = { .window = own_window(k),
                                    .out_channels = k->out_channels,
-                                   .group = is_conv ? spec->attributes.group : 1,
+                                   .group = has_windows(k) ? spec->attributes.group : 1,
                                    .is_transposed = spec->op == HRF_OP_CONV_TRANSPOSE,
                                    .scale = k->scale,
                                    .bias = k->bias,
@@ -331,7 +334,7 @@ static enum hrf_status upload_prologue(struct conv_kernel *k, const struct hrf_g
                                        const struct hrf_node *node, struct hrf_error *err)
 {
     const int64_t wide = k->planned.conv.x[1];
-    if (k->rounds_rows && node->n_inputs > HRF_CONV_FACTORS && node->inputs[HRF_CONV_FACTORS] >= 0)
+    if (k->rounds_rows && hrf_node_has_input(node, HRF_CONV_FACTORS))
         return upload_row(k, graph->values[node->inputs[HRF_CONV_FACTORS]].data, k->in_channels,
                           k->in_channels, 1, &k->factors, err);
     if (!k->planned.conv.has_prologue)
@@ -428,17 +431,10 @@ static void describe_own(struct conv_kernel *k)
     conv->x[1] = k->in_channels;
     conv->y[1] = k->out_channels;
     conv->w[0] = k->out_channels;
-    conv->w[1] = k->spec->op != HRF_OP_GEMM ? k->in_channels / k->spec->attributes.group
-                                            : k->in_channels;
-    conv->w[2] = k->spec->op != HRF_OP_GEMM ? w->dims[2] : 1;
-    conv->w[3] = k->spec->op != HRF_OP_GEMM ? w->dims[3] : 1;
+    conv->w[1] = has_windows(k) ? k->in_channels / k->spec->attributes.group : k->in_channels;
+    conv->w[2] = has_windows(k) ? w->dims[2] : 1;
+    conv->w[3] = has_windows(k) ? w->dims[3] : 1;
     snprintf(k->implementation, sizeof k->implementation, "own");
-}
-
-/* The columns of a product's matrices. */
-static int64_t channels_of(const struct hrf_spec *spec, const struct hrf_shape *x)
-{
-    return spec->op == HRF_OP_GEMM ? hrf_shape_last(x) : x->dims[1];
 }
 
 static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph,
@@ -446,12 +442,12 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
 {
     const struct hrf_shape *x = &k->spec->inputs[HRF_CONV_X].shape, *y = &k->spec->output.shape;
     struct hrf_cudnn_conv conv;
-    k->in_channels = channels_of(k->spec, x);
-    k->out_channels = channels_of(k->spec, y);
+    k->in_channels = hrf_shape_innermost(x);
+    k->out_channels = hrf_shape_innermost(y);
     k->n_in_pixels = k->in_channels > 0 ? hrf_shape_count(x) / k->in_channels : 0;
     k->n_out_pixels = k->out_channels > 0 ? hrf_shape_count(y) / k->out_channels : 0;
     k->base.implementation = k->implementation;
-    k->rounds_rows = hrf_product_rounds_rows(graph, node);
+    k->rounds_rows = node->op == HRF_OP_TOKEN_PRODUCT;
     if (hrf_cudnn_conv_describe(graph, node, k->backend->allow_tf32, &conv))
         HRF_TRY(hrf_plan_cache_get(k->backend->plans, &conv, &k->planned, err));
     if (k->planned.plan == NULL) {

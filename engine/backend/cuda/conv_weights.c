@@ -31,8 +31,8 @@ void hrf_cuda_order_weights(const struct hrf_spec *spec, const struct hrf_cudnn_
     const size_t size = hrf_dtype_size(w->dtype);
     const int64_t wide = conv->w[1];
     const struct sizes s = { .out_channels = out_channels,
-                             .depth = spec->op != HRF_OP_GEMM ? in_channels / spec->attributes.group
-                                                              : in_channels,
+                             .depth = w->shape.rank == 4 ? in_channels / spec->attributes.group
+                                                         : in_channels,
                              .area = conv->w[2] * conv->w[3] };
     for (int64_t m = 0; m < out_channels; m++)
         for (int64_t c = 0; c < s.depth; c++)

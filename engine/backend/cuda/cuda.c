@@ -215,8 +215,7 @@ static const char *conv_misfit(const struct hrf_graph *graph, const struct hrf_n
 {
     if (!hrf_cuda_conv_fits(graph, node))
         return "a product of rows over several axes whose bias is no row";
-    const bool takes_prologue = !hrf_product_rounds_rows(graph, node) &&
-                                !is_constant(graph, node, HRF_CONV_X) &&
+    const bool takes_prologue = !is_constant(graph, node, HRF_CONV_X) &&
                                 is_constant(graph, node, HRF_CONV_WEIGHTS) &&
                                 !is_constant(graph, node, HRF_CONV_RESIDUAL);
     return hrf_node_has_prologue(node) && !takes_prologue
@@ -261,7 +260,7 @@ static bool has_launch(enum hrf_op op)
 #define ROW &(const struct hrf_kernel_row)
 static const struct hrf_kernel_row *const rows[] = {
     ROW{ .name = "cudnn",
-         HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_GEMM),
+         HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_GEMM, HRF_OP_TOKEN_PRODUCT),
          .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
          .extras = HRF_TAKES_PROLOGUE,
          .epilogues = HRF_EPILOGUE(HRF_ACT_GELU) | HRF_EPILOGUE(HRF_ACT_GELU_TANH) |
@@ -270,7 +269,7 @@ static const struct hrf_kernel_row *const rows[] = {
          .takes_norm = takes_norm,
          .compile = compile_conv },
     ROW{ .name = "cudnn in groups, of bytes",
-         HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_GEMM),
+         HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_GEMM, HRF_OP_TOKEN_PRODUCT),
          .extras = HRF_TAKES_PROLOGUE,
          .misfit = conv_misfit,
          .takes_norm = takes_norm,

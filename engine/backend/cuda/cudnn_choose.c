@@ -62,13 +62,14 @@ static void describe_shapes(const struct hrf_graph *graph, const struct hrf_node
     const struct hrf_shape *w = &value_of(graph, node, HRF_CONV_WEIGHTS)->shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     const struct hrf_window *window = &node->attributes.window;
-    if (node->op == HRF_OP_GEMM) {
+    if (x->rank != 4) {
         describe_product(x, y, c);
         return;
     }
     memcpy(c->x, x->dims, sizeof c->x);
-    memcpy(c->w, w->dims, sizeof c->w);
     memcpy(c->y, y->dims, sizeof c->y);
+    for (int i = 0; i < 4; i++)
+        c->w[i] = i < w->rank ? w->dims[i] : 1;
     for (int i = 0; i < 2; i++) {
         c->window.stride[i] = window->stride[i];
         c->window.dilation[i] = window->dilation[i];
@@ -119,7 +120,7 @@ bool hrf_cudnn_conv_takes_prologue(const struct hrf_cudnn_conv *conv)
 bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_node *node,
                              bool allow_tf32, struct hrf_cudnn_conv *out)
 {
-    if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM)
+    if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM && node->op != HRF_OP_TOKEN_PRODUCT)
         return false;
     const struct hrf_value *x = value_of(graph, node, HRF_CONV_X);
     const struct hrf_value *y = &graph->values[node->outputs[0]];
@@ -133,7 +134,7 @@ bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_nod
     if (hrf_shape_count(&x->shape) < 1 || hrf_shape_count(&y->shape) < 1)
         return false;
     *out = (struct hrf_cudnn_conv){ .type = x->dtype, .out_type = y->dtype };
-    out->has_row_scales = hrf_product_rounds_rows(graph, node);
+    out->has_row_scales = node->op == HRF_OP_TOKEN_PRODUCT;
     if (out->has_row_scales)
         out->type = HRF_S8;
     out->allow_tf32 = allow_tf32 && out->type == HRF_F32;

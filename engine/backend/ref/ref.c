@@ -31,6 +31,7 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
     };
     static hrf_ref_function *const of_floats[HRF_N_OPS] = {
         [HRF_OP_CAST] = hrf_ref_copy,
+        [HRF_OP_TOKEN_PRODUCT] = hrf_ref_token_product,
         [HRF_OP_MATMUL] = hrf_ref_matmul,
         [HRF_OP_SOFTMAX] = hrf_ref_softmax,
         [HRF_OP_LOG_SOFTMAX] = hrf_ref_softmax,

@@ -97,9 +97,8 @@ static void put_integer_sum(const struct hrf_ref_node *node, int64_t i, int64_t 
     hrf_ref_put_steps(node, i, hrf_ref_activate_steps(node, steps));
 }
 
-/* Numbers k * step of x, for k below depth, rounded by a scale of their own:
- * hrf_product_rounds_rows(). The sums are numbers first + c * step of the output. In float, step by
- * step, as engine/backend/cpu/transformer/byte_product.h says. */
+/* A token: numbers k * step of x, for k below depth. The sums are numbers first + c * step of the
+ * output. In float, step by step, as engine/backend/cpu/transformer/byte_product.h says. */
 struct rounded_row {
     const double *x;
     int64_t first, step, depth, columns;
@@ -139,21 +138,16 @@ static void put_rounded_row(const struct hrf_ref_node *node, const struct rounde
     }
 }
 
-static bool rounds_rows_of(const struct hrf_ref_node *node)
+void hrf_ref_token_product(const struct hrf_ref_node *node)
 {
-    return !hrf_ref_is_8_bit(&node->inputs[HRF_CONV_X]) &&
-           node->inputs[HRF_CONV_WEIGHTS].dtype == HRF_S8;
-}
-
-static void put_rounded_pixels(const struct hrf_ref_node *node)
-{
-    const int64_t *in = node->inputs[HRF_CONV_X].shape.dims, *out = node->output.shape.dims;
-    const int64_t area = in[2] * in[3];
-    for (int64_t i = 0; i < in[0] * area; i++) {
+    const struct hrf_shape *in = &node->inputs[HRF_CONV_X].shape, *out = &node->output.shape;
+    const int64_t depth = hrf_shape_innermost(in), columns = hrf_shape_innermost(out);
+    const int64_t area = in->rank == 4 ? in->dims[2] * in->dims[3] : 1;
+    for (int64_t i = 0; i < hrf_shape_count(in) / depth; i++) {
         const int64_t image = i / area, pixel = i % area;
         put_rounded_row(node, &(struct rounded_row){
-                                  node->inputs[HRF_CONV_X].numbers + image * in[1] * area + pixel,
-                                  image * out[1] * area + pixel, area, in[1], out[1] });
+                                  node->inputs[HRF_CONV_X].numbers + image * depth * area + pixel,
+                                  image * columns * area + pixel, area, depth, columns });
     }
 }
 
@@ -161,10 +155,6 @@ void hrf_ref_conv(const struct hrf_ref_node *node)
 {
     const double *bias = hrf_ref_numbers(node, HRF_CONV_BIAS);
     const double *residual = hrf_ref_numbers(node, HRF_CONV_RESIDUAL);
-    if (rounds_rows_of(node)) {
-        put_rounded_pixels(node);
-        return;
-    }
     for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
         int64_t at[HRF_MAX_RANK];
         hrf_ref_position(&node->output.shape, i, at);
@@ -189,11 +179,7 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
     const struct hrf_shape *a_shape = &node->inputs[0].shape;
     const int64_t columns = hrf_shape_last(shape), rows = hrf_shape_count(shape) / columns;
     const int64_t depth = t->gemm.transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
-    const bool rounds_rows = rounds_rows_of(node);
-    for (int64_t i = 0; i < rows && rounds_rows; i++)
-        put_rounded_row(node,
-                        &(struct rounded_row){ a + i * depth, i * columns, 1, depth, columns });
-    for (int64_t i = 0; i < rows * columns && !rounds_rows; i++) {
+    for (int64_t i = 0; i < rows * columns; i++) {
         const int64_t at[] = { i / columns, i % columns };
         int64_t place[HRF_MAX_RANK];
         hrf_ref_position(shape, i, place);

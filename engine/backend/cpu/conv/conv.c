@@ -635,8 +635,6 @@ static const char *integer_misfit(const struct hrf_graph *graph, const struct hr
 
 static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    if (hrf_product_rounds_rows(graph, node))
-        return HRF_CPU_ROUNDS_ROWS;
     return hrf_node_form(graph, node) == HRF_FORM_HALF && hrf_cpu_native_speed(graph, node) <= 1
                ? "this processor multiplies no such numbers"
                : NULL;

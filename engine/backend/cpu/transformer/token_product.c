@@ -230,11 +230,6 @@ static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_g
     return HRF_OK;
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    return hrf_product_rounds_rows(graph, node) ? NULL : "it rounds no rows to 8 bits";
-}
-
 static enum hrf_status prepare_integers(struct token_kernel *k, const struct hrf_graph *graph,
                                         const struct hrf_node *node, const int8_t *w,
                                         struct hrf_error *err)
@@ -299,9 +294,8 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
 
 #define TOKEN_ROW(title, which)                                                                    \
     {                                                                                              \
-        .name = title, HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_GEMM),                                      \
-        .forms = HRF_FORM_FLOAT | HRF_FORM_HALF, .isa = which, .epilogues = HRF_ANY_EPILOGUE,      \
-        .misfit = misfit, .compile = compile                                                       \
+        .name = title, HRF_ROW_OPS(HRF_OP_TOKEN_PRODUCT), .isa = which,                            \
+        .epilogues = HRF_ANY_EPILOGUE, .compile = compile                                          \
     }
 #ifdef HRF_BUILD_AVX512
 const struct hrf_kernel_row hrf_cpu_token_product_avx512 = TOKEN_ROW("int8 tokens:avx512_vnni",
