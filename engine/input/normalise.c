@@ -48,6 +48,9 @@ void hrf_normalise_part(const struct hrf_normaliser *normaliser, const unsigned 
     int64_t i = 0;
     if (normaliser->is_wide)
         i = hrf_normalise_avx512(normaliser, rgb, n, out);
+    for (; i + 3 <= n; i += 3) /* without a division by 3 for each number */
+        for (int c = 0; c < 3; c++)
+            out[i + c] = normaliser->table[c][rgb[i + c]];
     for (; i < n; i++)
         out[i] = normaliser->table[i % 3][rgb[i]];
 }
