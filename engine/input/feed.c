@@ -114,6 +114,7 @@ struct hrf_feed {
     struct hrf_tile_batches tiles;     /* with config.gives_tiles */
     struct hrf_patch_reader *geometry; /* with config.gives_tiles */
     struct slot *slots;
+    void *blocks[HRF_FEED_MAX_FORMS]; /* the slots' pixels that no device owns, by form */
     pthread_t *threads;
     int32_t n_threads;
     pthread_mutex_t lock;
@@ -248,27 +249,32 @@ struct reader {
     int64_t decode_ns, prepare_ns;       /* not yet added to the times of the feed */
 };
 
-/* Writes a row of the image to the batch, in every form. */
-static void put_row(const struct reader *reader, int64_t row, const unsigned char *rgb)
+/* Writes n rows of the image to the batch, in one form. */
+static void put_form(const struct reader *reader, int32_t form, int64_t row, int64_t n,
+                     const unsigned char *rgb, int64_t stride)
 {
-    const struct hrf_feed_config *config = &reader->feed->config;
-    const int64_t n = reader->feed->side * 3;
-    if (reader->jittered != NULL)
-        hrf_stain_jitter_apply(&config->jitter, rgb, n, reader->jittered);
-    for (int32_t f = 0; f < config->n_forms; f++)
-        hrf_pixel_writer_put(
-            &reader->feed->writers[f], config->is_jittered[f] ? reader->jittered : rgb, n,
-            reader->places[f] + (size_t)(row * n) * hrf_feed_form_bytes(&config->forms[f]));
+    const struct hrf_feed *feed = reader->feed;
+    const int64_t numbers = feed->side * 3;
+    const size_t begin = (size_t)(row * numbers) * hrf_feed_form_bytes(&feed->config.forms[form]);
+    hrf_pixel_writer_put(&feed->writers[form], rgb, stride, n, numbers,
+                         reader->places[form] + begin);
 }
 
+/* Writes n rows of the image to the batch, in every form. */
 static void put_rows(void *context, int64_t row, int64_t n, const unsigned char *rgb,
                      int64_t stride)
 {
     const struct reader *reader = context;
-    for (int64_t k = 0; k < n; k++) {
-        if (k + HRF_ROWS_AHEAD < n)
-            hrf_prefetch_row(rgb + (k + HRF_ROWS_AHEAD) * stride, reader->feed->side * 3);
-        put_row(reader, row + k, rgb + k * stride);
+    const struct hrf_feed_config *config = &reader->feed->config;
+    for (int32_t f = 0; f < config->n_forms; f++)
+        if (!config->is_jittered[f])
+            put_form(reader, f, row, n, rgb, stride);
+    for (int64_t k = 0; k < n && reader->jittered != NULL; k++) {
+        hrf_stain_jitter_apply(&config->jitter, rgb + k * stride, reader->feed->side * 3,
+                               reader->jittered);
+        for (int32_t f = 0; f < config->n_forms; f++)
+            if (config->is_jittered[f])
+                put_form(reader, f, row + k, 1, reader->jittered, 0);
     }
 }
 
@@ -433,30 +439,42 @@ static bool is_taken(const struct hrf_feed_config *config, int32_t form)
     return config->memory.take != NULL && config->forms[form].raw;
 }
 
-static void release_slot(const struct hrf_feed_config *config, struct slot *slot)
-{
-    for (int32_t f = 0; f < config->n_forms; f++)
-        if (!is_taken(config, f))
-            hrf_free(slot->pixels[f]);
-        else if (slot->pixels[f] != NULL)
-            config->memory.give(config->memory.context, slot->pixels[f]);
-}
-
-static enum hrf_status allocate_slot(const struct hrf_feed *feed, struct slot *slot,
-                                     struct hrf_error *err)
+static void release_pixels(struct hrf_feed *feed)
 {
     const struct hrf_feed_config *config = &feed->config;
-    const size_t n = (size_t)config->batch * (size_t)image_numbers(feed);
     for (int32_t f = 0; f < config->n_forms; f++) {
-        const size_t n_bytes = config->gives_tiles ? feed->tiles.block_bytes
-                                                   : n * hrf_feed_form_bytes(&config->forms[f]);
-        if (is_taken(config, f)) {
-            HRF_TRY(config->memory.take(config->memory.context, n_bytes, &slot->pixels[f], err));
-            continue;
-        }
-        slot->pixels[f] = hrf_alloc_aligned(n_bytes, HRF_BUFFER_ALIGNMENT);
-        HRF_CHECK_MEMORY(slot->pixels[f] != NULL, err, "no memory for %d batches of %lld patches",
-                         config->n_ahead, (long long)config->batch);
+        hrf_free(feed->blocks[f]);
+        for (int32_t i = 0; i < config->n_ahead && feed->slots != NULL && is_taken(config, f); i++)
+            if (feed->slots[i].pixels[f] != NULL)
+                config->memory.give(config->memory.context, feed->slots[i].pixels[f]);
+    }
+}
+
+/* All slots of a form are one block, which is large enough for large pages (hrf_alloc_aligned()):
+ * the first batches take few page faults in place of hundreds each, and whether the heap still
+ * holds the memory of the feed before makes no difference. */
+static enum hrf_status allocate_pixels(struct hrf_feed *feed, int32_t form, struct hrf_error *err)
+{
+    const struct hrf_feed_config *config = &feed->config;
+    const int64_t numbers = config->batch * image_numbers(feed);
+    const size_t needed = config->gives_tiles
+                              ? feed->tiles.block_bytes
+                              : (size_t)numbers * hrf_feed_form_bytes(&config->forms[form]);
+    const size_t n_bytes = (needed + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT *
+                           HRF_BUFFER_ALIGNMENT;
+    if (!is_taken(config, form)) {
+        feed->blocks[form] = hrf_alloc_aligned((size_t)config->n_ahead * n_bytes,
+                                               HRF_BUFFER_ALIGNMENT);
+        HRF_CHECK_MEMORY(feed->blocks[form] != NULL, err,
+                         "no memory for %d batches of %lld patches", config->n_ahead,
+                         (long long)config->batch);
+    }
+    for (int32_t i = 0; i < config->n_ahead; i++) {
+        if (is_taken(config, form))
+            HRF_TRY(config->memory.take(config->memory.context, needed,
+                                        &feed->slots[i].pixels[form], err));
+        else
+            feed->slots[i].pixels[form] = (uint8_t *)feed->blocks[form] + (size_t)i * n_bytes;
     }
     return HRF_OK;
 }
@@ -492,8 +510,9 @@ static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
     for (int32_t i = 0; i < config->n_ahead; i++) {
         feed->slots[i].batch = i;
         feed->slots[i].number = -1;
-        HRF_TRY(allocate_slot(feed, &feed->slots[i], err));
     }
+    for (int32_t f = 0; f < config->n_forms; f++)
+        HRF_TRY(allocate_pixels(feed, f, err));
     return HRF_OK;
 }
 
@@ -580,8 +599,7 @@ void hrf_feed_destroy(struct hrf_feed *feed)
     pthread_mutex_unlock(&feed->lock);
     for (int32_t i = 0; i < feed->n_threads; i++)
         pthread_join(feed->threads[i], NULL);
-    for (int32_t i = 0; feed->slots != NULL && i < feed->config.n_ahead; i++)
-        release_slot(&feed->config, &feed->slots[i]);
+    release_pixels(feed);
     hrf_free(feed->writers);
     if (feed->announcer != NULL)
         hrf_patch_reader_expect_none(feed->announcer);

@@ -2,6 +2,7 @@
 #include "engine/input/pixel_writer.h"
 
 #include "engine/ir/number.h"
+#include "tiler/slide/patch_reader.h"
 
 #include <string.h>
 #ifdef __SSE2__
@@ -36,8 +37,8 @@ void hrf_pixel_writer_init(struct hrf_pixel_writer *writer, const struct hrf_fee
     }
 }
 
-void hrf_pixel_writer_put(const struct hrf_pixel_writer *writer, const unsigned char *rgb,
-                          int64_t n, void *out)
+static void put_row(const struct hrf_pixel_writer *writer, const unsigned char *rgb, int64_t n,
+                    size_t number_bytes, void *out)
 {
     uint8_t *bytes = out;
     uint16_t *halves = out;
@@ -45,7 +46,7 @@ void hrf_pixel_writer_put(const struct hrf_pixel_writer *writer, const unsigned 
         copy_bytes(rgb, n, out);
         return;
     }
-    switch (hrf_feed_form_bytes(&writer->form)) {
+    switch (number_bytes) {
     case 1:
         for (int64_t i = 0; i < n; i += 3)
             for (int c = 0; c < 3; c++)
@@ -58,6 +59,18 @@ void hrf_pixel_writer_put(const struct hrf_pixel_writer *writer, const unsigned 
         break;
     default:
         hrf_normalise_part(&writer->normaliser, rgb, n, out);
+    }
+}
+
+void hrf_pixel_writer_put(const struct hrf_pixel_writer *writer, const unsigned char *rgb,
+                          int64_t stride, int64_t n_rows, int64_t n, void *out)
+{
+    const size_t number_bytes = hrf_feed_form_bytes(&writer->form);
+    for (int64_t k = 0; k < n_rows; k++) {
+        if (k + HRF_ROWS_AHEAD < n_rows)
+            hrf_prefetch_row(rgb + (k + HRF_ROWS_AHEAD) * stride, n);
+        put_row(writer, rgb + k * stride, n, number_bytes,
+                (uint8_t *)out + (size_t)(k * n) * number_bytes);
     }
 }
 

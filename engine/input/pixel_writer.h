@@ -16,10 +16,11 @@ struct hrf_pixel_writer {
 /* mean and std are of RGB scaled to 0..1. */
 void hrf_pixel_writer_init(struct hrf_pixel_writer *writer, const struct hrf_feed_form *form,
                            const double mean[3], const double std[3]);
-/* Writes n numbers, from the first channel of a pixel on. Another thread may read them only after
- * hrf_pixel_writer_end() in this thread. */
+/* Writes n_rows rows of n numbers each, from the first channel of a pixel on, one after the other.
+ * `stride` bytes lie between the beginnings of two rows of `rgb`. Another thread may read them only
+ * after hrf_pixel_writer_end() in this thread. */
 void hrf_pixel_writer_put(const struct hrf_pixel_writer *writer, const unsigned char *rgb,
-                          int64_t n, void *out);
+                          int64_t stride, int64_t n_rows, int64_t n, void *out);
 void hrf_pixel_writer_end(const struct hrf_pixel_writer *writer);
 
 #endif
