@@ -196,10 +196,10 @@ struct hrf_attributes {
         /* Its products may be of 16-bit integers, with scales by row and column
          * (engine/backend/cpu/avx512/fixed_attention_avx512.c). Set by lowering to 8 bits. */
         bool fixed_point;
-        /* Of 8-bit queries, keys and values: how the model rounds scale * q k' and the softmax of
-         * it. Set by passes. */
+        /* BYTE_ATTENTION, and a TOKEN_ATTENTION that may become one: how the model rounds
+         * scale * q k' and the softmax of it. Set by passes. */
         struct hrf_inner_form scores, weights;
-        /* TOKEN_ATTENTION, ATTENTION_PART: the heads of q, k and v stand in the channels. */
+        /* TOKEN_, BYTE_ATTENTION, ATTENTION_PART: the heads of q, k and v stand in the channels. */
         int64_t heads, head_size;    /* channels of a head */
         int64_t first[3], stride[3]; /* head h of input i begins at channel first + h * stride */
     } attention;

@@ -136,6 +136,9 @@ enum hrf_op {
     /* The same of heads that stand in the channels of tokens, made by passes. See HRF_ATTENTION_Q.
      */
     HRF_OP_TOKEN_ATTENTION,
+    /* The same of 8-bit queries, keys and values, without a mask: scores and their softmax are
+     * rounded to 8 bits as the model says (attention.scores, .weights). Made by lowering. */
+    HRF_OP_BYTE_ATTENTION,
     HRF_OP_SWIGLU, /* y = x / (1 + exp(-x)) of the first half of the last axis, times the second */
     HRF_OP_WHERE,  /* condition (constant), x, y */
     /* x [N][D], scores [N][C] -> [C][D]: for each column of the scores the row of x at which it is
@@ -199,7 +202,7 @@ bool hrf_op_is_move(enum hrf_op op);
 /* The operator's value is known when the model is loaded, or the model is refused. */
 bool hrf_op_is_foldable_only(enum hrf_op op);
 bool hrf_op_is_reduction(enum hrf_op op);
-bool hrf_op_is_attention(enum hrf_op op); /* ATTENTION or TOKEN_ATTENTION */
+bool hrf_op_is_attention(enum hrf_op op); /* ATTENTION, TOKEN_ATTENTION, BYTE_ATTENTION */
 
 /* A CLIP without a bound has -FLT_MAX or FLT_MAX as that bound. */
 #define HRF_NO_VALUE (-1) /* a missing optional input */

@@ -381,6 +381,7 @@ static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_DEQUANTIZE] = hrf_infer_dequantize,
     [HRF_OP_LOOKUP] = infer_of_pass,
     [HRF_OP_TOKEN_PRODUCT] = infer_of_pass,
+    [HRF_OP_BYTE_ATTENTION] = infer_of_pass,
     [HRF_OP_PERFORMER_MAX] = infer_of_pass,
     [HRF_OP_PERFORMER_STATE] = infer_of_pass,
     [HRF_OP_PERFORMER_APPLY] = infer_of_pass,

@@ -375,6 +375,8 @@ static const struct hrf_op_info table[] = {
     ROW(ATTENTION, "Attention", ATTENTION, WHOLE, ATTENTION, 3, 4, 1, 0, 23, LIST(attention)),
     ROW(TOKEN_ATTENTION, "TokenAttention", ATTENTION, WHOLE, ATTENTION, 3, 4, 1, 0, 0,
         LIST(token_attention), .is_made = true),
+    ROW(BYTE_ATTENTION, "ByteAttention", ATTENTION, WHOLE, ATTENTION, 3, 3, 1, 0, 0,
+        LIST(token_attention), .is_made = true),
     ROW(SWIGLU, "SwiGLU", OTHER, WHOLE, EACH, 1, 1, 1, 0, 0, NO_LIST, .is_made = true,
         .rows = HRF_ROWS_LAST),
     ROW(WHERE, "Where", OTHER, WHOLE, WHOLE, 3, 3, 1, 0, 0, NO_LIST, INPUTS(INDEX),
@@ -578,7 +580,7 @@ bool hrf_op_is_reduction(enum hrf_op op)
 
 bool hrf_op_is_attention(enum hrf_op op)
 {
-    return op == HRF_OP_ATTENTION || op == HRF_OP_TOKEN_ATTENTION;
+    return op == HRF_OP_ATTENTION || op == HRF_OP_TOKEN_ATTENTION || op == HRF_OP_BYTE_ATTENTION;
 }
 
 bool hrf_op_is_foldable_only(enum hrf_op op)

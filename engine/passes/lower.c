@@ -139,7 +139,7 @@ static enum hrf_status add_own_pair(struct lowering *l, const struct hrf_node *n
     return hrf_lower_convert(l, y, true, full, l->low[y], err);
 }
 
-/* A TOKEN_ATTENTION that rounds as the model says, of 8-bit values. */
+/* True for a TOKEN_ATTENTION that becomes a BYTE_ATTENTION. */
 static bool is_own_attention(const struct lowering *l, const struct hrf_node *node)
 {
     return l->brings_scales && node->op == HRF_OP_TOKEN_ATTENTION &&
@@ -157,7 +157,7 @@ static enum hrf_status add_own_attention(struct lowering *l, const struct hrf_no
         HRF_TRY(hrf_lower_get_low(l, node->inputs[k], &inputs[k], err));
     HRF_TRY(hrf_lower_form(l, y, &type, &q, err));
     HRF_TRY(hrf_lower_add_value(l, y, "", type, q, &l->low[y], err));
-    return hrf_graph_add_node(l->to, node->op, node->name, inputs, 3, &l->low[y], 1,
+    return hrf_graph_add_node(l->to, HRF_OP_BYTE_ATTENTION, node->name, inputs, 3, &l->low[y], 1,
                               &node->attributes, err);
 }
 

@@ -399,7 +399,7 @@ void hrf_tokens_channels(const struct hrf_graph *graph, const struct hrf_node *n
     const bool is_kv = k == HRF_ATTENTION_K || k == HRF_ATTENTION_V;
     *first = 0;
     *n = x->dims[2];
-    if (node->op != HRF_OP_TOKEN_ATTENTION || !is_kv)
+    if (!HRF_OP_HAS(node->op, attention.heads) || !is_kv)
         return;
     int64_t lo = x->dims[2], hi = 0;
     for (int32_t i = HRF_ATTENTION_K; i <= HRF_ATTENTION_V; i++)

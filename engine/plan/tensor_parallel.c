@@ -101,7 +101,7 @@ static bool is_elementwise(const struct tensor_split *s, const struct hrf_node *
 /* A mask that comes at run time and differs from head to head would have to be divided. */
 static bool has_heads(const struct tensor_split *s, const struct hrf_node *node)
 {
-    if (node->op != HRF_OP_TOKEN_ATTENTION || node->attributes.attention.heads < 2)
+    if (!HRF_OP_HAS(node->op, attention.heads) || node->attributes.attention.heads < 2)
         return false;
     if (!hrf_node_has_input(node, HRF_ATTENTION_MASK) ||
         is_constant(s, node->inputs[HRF_ATTENTION_MASK]))
@@ -563,7 +563,7 @@ void hrf_tensor_keep_together(const struct hrf_graph *graph, int32_t *stage_of)
 bool hrf_tensor_finds_heads(const struct hrf_graph *graph)
 {
     for (int32_t n = 0; n < graph->n_nodes; n++)
-        if (graph->nodes[n].op == HRF_OP_TOKEN_ATTENTION)
+        if (HRF_OP_HAS(graph->nodes[n].op, attention.heads))
             return true;
     return false;
 }

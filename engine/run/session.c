@@ -722,7 +722,7 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
     /* Functions of bytes as tables, and attention of bytes. */
     const bool is_int8 = precision_type(config->precision) == HRF_S8;
     const bool looks_up = is_int8 &&
-                          hrf_kernels_have(ops->kernels, HRF_OP_TOKEN_ATTENTION, HRF_FORM_INTEGER);
+                          hrf_kernels_have(ops->kernels, HRF_OP_BYTE_ATTENTION, HRF_FORM_INTEGER);
     if (is_int8) {
         if (looks_up)
             HRF_TRY(hrf_pass_make_lookups(prepared, err));

@@ -262,8 +262,7 @@ static void walk_what_passes_and_ranks_make(struct walk *w)
                                                   .scale = 0.03f,
                                                   .zero_point = 120 };
     a.attention.weights = (struct hrf_inner_form){ .dtype = HRF_U8, .scale = 1 / 255.0f };
-    walk_made(w, HRF_OP_TOKEN_ATTENTION, (struct hrf_value[]){ bytes, bytes, bytes }, 3, &bytes,
-              &a);
+    walk_made(w, HRF_OP_BYTE_ATTENTION, (struct hrf_value[]){ bytes, bytes, bytes }, 3, &bytes, &a);
 }
 
 /* Rows that no case can choose here: with AMX products are oneDNN's, without VNNI those of bytes
@@ -327,6 +326,7 @@ static void the_table_names_every_operator_that_computes(void **state)
         HRF_OP_POOL_SUM,
         HRF_OP_POOL_FINISH,
         HRF_OP_TOKEN_PRODUCT,  /* INT8 makes it of GEMM and CONV */
+        HRF_OP_BYTE_ATTENTION, /* test_byte_attention.c */
         HRF_OP_ATTENTION_PART, /* test_parallel.c */
         HRF_OP_PERFORMER_MAX,
         HRF_OP_PERFORMER_STATE,

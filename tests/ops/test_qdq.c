@@ -272,7 +272,7 @@ static void a_block_stays_in_8_bits(void **state)
     (void)state;
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     HRF_AUTO(hrf_graph) graph = prepared("block", "cpu", &notes);
-    assert_int_equal(count(graph, HRF_OP_TOKEN_ATTENTION), 1);
+    assert_int_equal(count(graph, HRF_OP_BYTE_ATTENTION), 1);
     assert_int_equal(count(graph, HRF_OP_GEMM), 4);
     assert_int_equal(count(graph, HRF_OP_ADD), 7);
     assert_int_equal(count(graph, HRF_OP_LOOKUP), 3); /* GELU; queries and keys times a number */
@@ -282,7 +282,7 @@ static void a_block_stays_in_8_bits(void **state)
     assert_int_equal(graph->n_nodes, 1 + 4 + 7 + 3 + 3 + 3 + 2);
     assert_int_equal(count_float_inputs(graph, HRF_OP_GEMM) +
                          count_float_inputs(graph, HRF_OP_ADD) +
-                         count_float_inputs(graph, HRF_OP_TOKEN_ATTENTION),
+                         count_float_inputs(graph, HRF_OP_BYTE_ATTENTION),
                      0);
 }
 

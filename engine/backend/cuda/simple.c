@@ -470,6 +470,7 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
         [HRF_OP_SWIGLU] = launch_swiglu,
         [HRF_OP_ATTENTION] = hrf_cuda_launch_attention,
         [HRF_OP_TOKEN_ATTENTION] = hrf_cuda_launch_attention,
+        [HRF_OP_BYTE_ATTENTION] = hrf_cuda_launch_attention,
         [HRF_OP_ATTENTION_PART] = hrf_cuda_launch_attention,
         [HRF_OP_RESIZE] = launch_resize,
         [HRF_OP_MAX_POOL] = launch_pool,

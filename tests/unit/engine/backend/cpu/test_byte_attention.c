@@ -15,7 +15,7 @@ static int32_t pick(int32_t low, int32_t high)
     return low + (int32_t)hrf_random_below(&numbers, high - low + 1);
 }
 
-/* Q, K, V and Y as a TOKEN_ATTENTION has them. */
+/* Q, K, V and Y as a BYTE_ATTENTION has them. */
 struct problem {
     int64_t n_queries, n_keys, depth, heads;
     struct hrf_attributes attributes;
@@ -66,8 +66,8 @@ static struct problem make(void)
     }
     output = add_bytes(&p, "y", p.n_queries, p.heads * p.depth,
                        (double)a->attention.weights.scale * value_step / (1e-4 * pick(1, 40)));
-    must(hrf_graph_add_node(p.graph, HRF_OP_TOKEN_ATTENTION, "node", inputs, 3, &output, 1, a,
-                            &err));
+    must(
+        hrf_graph_add_node(p.graph, HRF_OP_BYTE_ATTENTION, "node", inputs, 3, &output, 1, a, &err));
     return p;
 }
 
@@ -201,11 +201,26 @@ static void causal_attention_of_bytes_is_refused(void **unused)
     release(&p);
 }
 
+/* Ranks do not add its keys in parts, which are of floats (ATTENTION_PART). */
+static void attention_of_bytes_is_never_in_parts(void **unused)
+{
+    (void)unused;
+    numbers = hrf_random_init(1);
+    struct problem p = make();
+    struct hrf_node *node = &p.graph->nodes[0];
+    p.graph->values[node->inputs[HRF_ATTENTION_K]].shape.dims[1] = HRF_ATTENTION_LONG + 1;
+    assert_false(hrf_attention_is_long(p.graph, node));
+    node->op = HRF_OP_TOKEN_ATTENTION;
+    assert_true(hrf_attention_is_long(p.graph, node));
+    release(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_of_bytes_is_what_the_operators_say),
         cmocka_unit_test(causal_attention_of_bytes_is_refused),
+        cmocka_unit_test(attention_of_bytes_is_never_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
