@@ -8,9 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-/* SAMPLES: number of ranks of a stage whose cost is computed: both ends and some in the middle.
- * PATIENCE: longer runs are not tried after so many lengths without gain (two windows may be that
- * far apart). Gains below LEAST_GAIN of the whole are not worth a wider halo or another kernel. */
+/* SAMPLES is the number of ranks of a stage whose cost is computed: both ends and some in the
+ * middle. After PATIENCE lengths of runs without gain no longer runs are tried (two windows may be
+ * that far apart). Gains below LEAST_GAIN of the whole are not worth a wider halo or another
+ * kernel. */
 enum { SAMPLES = 4, PATIENCE = 4 };
 static const double LEAST_GAIN = 1e-3;
 

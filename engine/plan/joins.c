@@ -9,9 +9,8 @@
 
 enum {
     NOWHERE = -1,
-    NEVER = -2, /* it must be dense */
-    LINE = 64,  /* bytes of a cache line, which is read and written whole by everyone who touches a
-                   part of it */
+    NEVER = -2, /* the value must be dense */
+    LINE = 64,  /* bytes of a cache line, which is read and written as a whole */
 };
 
 struct search {

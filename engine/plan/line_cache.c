@@ -386,7 +386,7 @@ static enum hrf_status check_offsets(const struct hrf_partition *p, struct hrf_e
     return HRF_OK;
 }
 
-/* rows[i]: the row of the image that stands in row i of the cache; -1: none. */
+/* rows[i]: the row of the image that row i of the cache holds; -1: none. */
 static enum hrf_status check_band(const struct hrf_partition *p, int32_t e, int32_t band,
                                   int64_t *rows, struct hrf_error *err)
 {

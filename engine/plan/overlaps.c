@@ -1,15 +1,15 @@
 /* overlaps.c - a sweep over the bytes of the arena (overlaps.h).
  *
  * From offset 0 upwards, buffers begin and end. Each buffer that begins asks how many of those that
- * have begun and not ended are held at one of its steps. Of these, the ones whose first step comes
- * after its last step, and the ones whose last step comes before its first step, are no trouble: so
- * two counts by step suffice.
+ * have begun and not ended are held at one of its steps. Of these, it subtracts those whose first
+ * step comes after its last step and those whose last step comes before its first step, so two
+ * counts by step suffice.
  */
 #include "engine/plan/overlaps.h"
 
 #include <stdlib.h>
 
-/* A Fenwick tree of numbers by step: it gives the sum over the first steps. */
+/* A Fenwick tree of counts by step; it gives the sum over the first steps. */
 struct counts {
     int32_t *sums;
     int32_t n;

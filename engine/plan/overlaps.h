@@ -1,7 +1,7 @@
 /* overlaps.h - checks that no two buffers of a plan share memory while both are held.
  *
- * Private to the plan. Independent of how place.c found the offsets; n log n in the number of
- * buffers.
+ * Private to the plan. The check does not depend on how place.c found the offsets. It takes n log n
+ * time in the number of buffers.
  */
 #ifndef HRF_ENGINE_PLAN_OVERLAPS_H
 #define HRF_ENGINE_PLAN_OVERLAPS_H

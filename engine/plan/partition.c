@@ -114,7 +114,7 @@ bool hrf_partition_interior(const struct hrf_partition *p, int32_t n, int32_t ra
         const struct hrf_box of = hrf_part_box(box, interior, part);
         int64_t n_padding[2];
         if (hrf_region_padding(p->graph, node, &of, n_padding))
-            return false; /* what reads padding alone is a node of its own */
+            return false; /* a window that reads padding alone becomes a node of its own */
     }
     return true;
 }
@@ -159,7 +159,7 @@ static int32_t image_part(const struct hrf_partition *p, int32_t rank)
     return rank % stage_ranks(p) / p->layout.tensor;
 }
 
-/* A rank's own part of a sequence: its ranks form no grid. */
+/* A rank's own part of a sequence. Ranks of a sequence form no grid. */
 static struct hrf_box share_of_tokens(const struct hrf_partition *p, int32_t value, int32_t rank)
 {
     const int64_t grain = hrf_tokens_grain(p->graph, value);
@@ -211,7 +211,8 @@ static enum hrf_status cut_stages(struct hrf_partition *p,
     return HRF_OK;
 }
 
-/* Whether bands that run in turn keep rows of the value rather than compute them again. */
+/* True if bands, which run one after the other, keep rows of the value rather than compute them
+ * again. */
 static bool is_kept(const struct hrf_partition *p, int32_t value)
 {
     return p->fronts != NULL && p->is_split[value] && !p->is_recomputed[value];
@@ -247,7 +248,7 @@ static void find_splits(struct hrf_partition *p, const struct hrf_partition_opti
         const int32_t value = node->outputs[0];
         p->is_split[value] = hrf_layout_image_parts(&p->layout) > 1 && can_split(p, node);
         p->is_recomputed[value] = p->is_split[value] && recompute != NULL && recompute[value] &&
-                                  node->owner < 0 && /* the others lack its weights */
+                                  node->owner < 0 && /* other ranks lack its weights */
                                   graph->values[value].shape.rank ==
                                       4; /* a rank computes each token once */
     }

@@ -11,7 +11,7 @@ static const char *name_of(const struct hrf_partition *p, const struct hrf_excha
     return p->graph->values[x->value].name;
 }
 
-/* What several ranks give may not overlap: the pixel would come twice. */
+/* Checks that the boxes that ranks give do not overlap, so that no pixel is sent twice. */
 static enum hrf_status check_givers(const struct hrf_partition *p, const struct hrf_exchange *x,
                                     struct hrf_error *err)
 {
@@ -31,7 +31,7 @@ static enum hrf_status check_givers(const struct hrf_partition *p, const struct 
     return HRF_OK;
 }
 
-/* Every pixel that a rank needs comes from itself or from another one. */
+/* Checks that every pixel that a rank needs comes from the rank itself or from another one. */
 static enum hrf_status check_takers(const struct hrf_partition *p, const struct hrf_exchange *x,
                                     struct hrf_error *err)
 {
@@ -67,7 +67,8 @@ static enum hrf_status check_shares(const struct hrf_partition *p, int32_t value
     return HRF_OK;
 }
 
-/* What a rank's part of a node needs is within the input, and is what the rank has or is brought.
+/* Checks that what a rank's part of a node needs lies within the input, and that the rank has it or
+ * receives it.
  */
 static enum hrf_status check_need(const struct hrf_partition *p, int32_t n, int32_t k, int32_t r,
                                   struct hrf_error *err)

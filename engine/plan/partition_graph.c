@@ -16,7 +16,7 @@ struct building {
     struct hrf_rank_map *map;
     int32_t rank;
     int32_t *values;    /* [values of from] in `to`, -1: not there */
-    int32_t *exchanged; /* [exchanges] what an exchange gave, in `to`; -1: nothing (yet) */
+    int32_t *exchanged; /* [exchanges] the output of the exchange, in `to`; -1: none (yet) */
     bool *is_done;      /* [exchanges] */
 };
 
@@ -373,7 +373,7 @@ static enum hrf_status add_ring(struct building *b, int32_t n, struct hrf_error 
             inputs[HRF_ATTENTION_K + i] = brought(b, node->inputs[HRF_ATTENTION_K + i], e);
         }
         if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
-            continue; /* it gives only */
+            continue; /* this rank only sends */
         HRF_AUTO_FREE char *name = hrf_format("%s.part%d", node->name, part);
         shift_heads(b, n, inputs, &attributes);
         HRF_TRY(add_seen(b, n, part, &seen, err));
@@ -384,7 +384,7 @@ static enum hrf_status add_ring(struct building *b, int32_t n, struct hrf_error 
     return HRF_OK;
 }
 
-/* Keeps those inputs of a CONCAT of tokens of which the rank's part has some, and returns their
+/* Keeps the inputs of a CONCAT of tokens that have tokens in the rank's part, and returns their
  * number. */
 static int32_t keep_pieces(const struct building *b, const struct hrf_node *node, int32_t *inputs)
 {
@@ -443,9 +443,8 @@ static enum hrf_status add_windows(struct building *b, const struct hrf_node *no
     return add_reshape(b, y, shape.dims[0], shape.dims[1], &b->values[value], err);
 }
 
-/* For a part whose windows see padding alone along an axis: *input becomes an image of padding
- * with as many rows or columns as the windows see. A prologue is applied to pixels, not to
- * padding. */
+/* For a part whose windows see padding alone along an axis, *input becomes an image of padding with
+ * as many rows or columns as the windows see. A prologue is applied to pixels, not to padding. */
 static enum hrf_status add_padding(struct building *b, const struct hrf_node *node, int32_t *inputs,
                                    const int64_t *n, struct hrf_error *err)
 {

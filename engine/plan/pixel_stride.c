@@ -5,8 +5,8 @@
 #include "engine/plan/plan.h"
 
 enum {
-    BAD_BYTES = 4096, /* pixels at this distance share a set of a first-level cache of 64 sets */
-    SLACK = 16,       /* floats: one line of the caches */
+    BAD_BYTES = 4096, /* pixels at this distance map to the same set of an L1 cache of 64 sets */
+    SLACK = 16,       /* floats: one cache line */
     MAX_PLANS = 64,   /* the most plans that are made to find concatenations that take no memory */
 };
 
@@ -138,8 +138,8 @@ struct joining {
     int32_t n_plans;              /* plans that may still be made */
 };
 
-/* Puts what can lie in the outputs of nodes [begin, end) there, or takes it out: it then gets the
- * stride that it had. False if there is no such value. */
+/* Moves the values that can lie in the outputs of nodes [begin, end) there, or (`in` false) out of
+ * them, with their former strides. False if there is no such value. */
 static bool put(const struct joining *j, int32_t begin, int32_t end, bool in)
 {
     const struct hrf_value *values = j->graph->values;
@@ -155,8 +155,8 @@ static bool put(const struct joining *j, int32_t begin, int32_t end, bool in)
     return any;
 }
 
-/* Joins in the outputs of nodes [begin, end), all of them; where that takes more memory, those of
- * either half that do not, as long as plans may be made. */
+/* Joins values in the outputs of all nodes [begin, end). If that takes more memory, it tries each
+ * half by itself, as long as plans may be made. */
 static enum hrf_status join(struct joining *j, int32_t begin, int32_t end, struct hrf_error *err)
 {
     int64_t n_bytes = 0;

@@ -22,9 +22,9 @@
 HRF_CHECKED enum hrf_status hrf_pixel_stride_set(struct hrf_graph *graph,
                                                  const struct hrf_kernel_table *kernels,
                                                  struct hrf_error *err);
-/* Makes values dense again that must be: inputs and outputs of the graph, those of nodes that want
- * it, outputs and residuals of which the other is dense, because they may share a buffer, and
- * inputs of concatenations that cannot lie in the output any more. */
+/* Makes those values dense again that must be: inputs and outputs of the graph and of nodes that
+ * want it; a residual or an output of which the other is dense, because they may share a buffer;
+ * and inputs of concatenations that can no longer lie in the output. */
 void hrf_pixel_stride_settle(struct hrf_graph *graph);
 /* True if the node's inputs and output must be dense: ranks put it in, or compute it part by part
  * (parts.h). */

@@ -2,9 +2,9 @@
  *
  * A segment tree over the steps of the plan holds the bytes that are taken. A buffer that is held
  * from step a to step b covers few nodes of the tree completely; it is added to those nodes and to
- * the nodes above them. So all that can be in the way of another buffer stands in the few nodes
- * that this buffer covers and in the nodes above those. In each node the bytes are ranges without
- * duplicates: a thousand buffers side by side are one range.
+ * the nodes above them. So everything that another buffer can overlap is in the few nodes that this
+ * buffer covers and in the nodes above those. In each node the bytes are ranges without duplicates:
+ * a thousand buffers side by side are one range.
  */
 #include "engine/plan/place.h"
 
@@ -26,7 +26,7 @@ struct tree {
         n_leaves; /* a power of two: leaf i, which is node n_leaves + i, is step first_step + i */
     int32_t first_step;
     struct ranges *always; /* [2 * n_leaves]: taken during all steps of the node */
-    struct ranges *ever;   /* taken during some of them, but for what a node above always has */
+    struct ranges *ever; /* taken during some of them, except what is in `always` of a node above */
 };
 
 static void tree_release(struct tree *tree)
@@ -55,7 +55,7 @@ static void tree_init(struct tree *tree, const struct hrf_buffer *buffers, int32
     tree->ever = hrf_calloc(2 * (size_t)tree->n_leaves, sizeof tree->ever[0]);
 }
 
-/* Index of the first range that ends at `at` or later (beyond: later only), or n. */
+/* The index of the first range that ends at `at` or later (`beyond`: later only), or n. */
 static size_t find_range(const struct ranges *r, int64_t at, bool beyond)
 {
     size_t low = 0, high = r->n;
@@ -123,7 +123,7 @@ static int64_t pass_over(const struct ranges *r, int64_t offset, int64_t n_bytes
     return offset;
 }
 
-/* One pass over every range that may be in the way of the buffer. */
+/* One pass over every range that the buffer may overlap. */
 static int64_t pass_over_all(const struct tree *tree, const struct hrf_buffer *b, int64_t offset)
 {
     int32_t low = tree->n_leaves + b->first - tree->first_step;

@@ -1,7 +1,7 @@
 /* place.h - offsets of buffers in one arena: greedy by size, lowest gap that fits.
  *
- * Private to the plan. Pure arithmetic. n log n in the number of buffers, also where all of them
- * are held at the same time, as long as the memory held at one time has few holes.
+ * Private to the plan. Pure arithmetic. It takes n log n time in the number of buffers, even if all
+ * of them are held at the same time, as long as the memory held at one time has few holes.
  */
 #ifndef HRF_ENGINE_PLAN_PLACE_H
 #define HRF_ENGINE_PLAN_PLACE_H

@@ -2,7 +2,8 @@
 #include "engine/plan/overlaps.h"
 #include "engine/plan/plan.h"
 
-/* Of a value of rank 4: the bytes of a pixel's channels, and those from one pixel to the next. */
+/* For a value of rank 4: the bytes of a pixel's channels, and the bytes from one pixel to the
+ * next. */
 static int64_t pixel_bytes(const struct hrf_value *v)
 {
     return v->shape.dims[1] * (int64_t)hrf_dtype_size(v->dtype);
@@ -13,7 +14,7 @@ static int64_t stride_bytes(const struct hrf_value *v)
     return v->shape.rank == 4 ? hrf_value_pixel_stride(v) * (int64_t)hrf_dtype_size(v->dtype) : 0;
 }
 
-/* True if both have channels of the same pixels (joins.h). */
+/* True if both values have channels of the same pixels (joins.h). */
 static bool share_pixels(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
                          int32_t b)
 {
@@ -88,7 +89,7 @@ enum presence { GONE, OWN, THERE };
 enum { END_OF_LIST = -1, NOT_LISTED = -2 };
 
 /* What can be read of every value at the present step, and which values lie in every buffer: a list
- * of those that are not gone, and maybe of some that are. */
+ * that has all values that are not gone and may have some that are. */
 struct contents {
     enum presence *presence; /* [n_values] */
     int32_t *next;           /* [n_values]: the next one in the list */

@@ -79,23 +79,24 @@ struct cut {
     struct span out;        /* the part */
     struct span need;       /* of the input, within it */
     int64_t before, behind; /* how far beyond the input's borders the part asked for positions */
-    bool is_padding;        /* it asked for nothing else; `need` is then what is nearest */
+    bool is_padding;        /* the part needs padding alone; `need` is then the nearest position */
 };
 
-/* A kind of region (enum hrf_region in engine/ir/op.h): a row for each. Rules speak of one axis and
- * do not clip; the driver below clips, and what it clips is the padding of the part. Where nothing
- * is left, the input position nearest to it is needed, so that later outputs never need earlier
- * ones, and no part is without an input. */
+/* The rule of a kind of region (enum hrf_region in engine/ir/op.h). A rule describes one axis and
+ * does not clip; the driver below clips, and what it clips is the padding of the part. If nothing
+ * is left, the nearest input position is needed, so that later outputs never need earlier
+ * positions, and no part is without an input. */
 struct region_rule {
-    /* Whether the node is of its operator's kind; NULL: always. */
+    /* True if the node is of its operator's kind; NULL: always. */
     bool (*fits)(const struct hrf_graph *graph, const struct hrf_node *node);
-    /* What outputs [first, end) need of input 0; NULL: the same positions of every input. */
+    /* The positions of input 0 that outputs [first, end) need; NULL: the same positions of every
+     * input. */
     struct span (*needed)(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
                           struct span out);
     /* Changes the attributes to those of the part; NULL: they stay. */
     void (*cut)(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
                 const struct cut *c, struct hrf_attributes *a);
-    /* For every `down` rows of the input the output has `up` rows; NULL: one for one. */
+    /* For every *down rows of the input the output has *up rows; NULL: one for one. */
     void (*pace)(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
                  int64_t *up);
     /* How many positions beyond its input's border the node may ask for; NULL: none. */
@@ -140,7 +141,7 @@ static void window_pace(const struct hrf_graph *graph, const struct hrf_node *no
     *down = node->attributes.window.stride[0];
 }
 
-/* What ceil_mode adds is less than a stride. */
+/* ceil_mode adds less than a stride. */
 static void window_margins(const struct hrf_node *node, int axis, int64_t *before, int64_t *behind)
 {
     const struct hrf_window *w = &node->attributes.window;
@@ -153,8 +154,8 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/* Output y gets of i where y = s*i - p + d*k; the first is never after the one that begins at the
- * part, so that what is left of the padding is not negative. */
+/* Output y receives from input i if y = s*i - p + d*k. The first position is never after the one
+ * whose window begins at the part, so that the remaining padding is not negative. */
 static struct span spread_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int axis, struct span out)
 {
@@ -185,7 +186,7 @@ static void spread_pace(const struct hrf_graph *graph, const struct hrf_node *no
     *up = node->attributes.window.stride[0];
 }
 
-/* Where no window reaches, the output is the bias. */
+/* An output that no window reaches is the bias. */
 static void spread_margins(const struct hrf_node *node, int axis, int64_t *before, int64_t *behind)
 {
     (void)node;
@@ -238,7 +239,7 @@ static void unblock_pace(const struct hrf_graph *graph, const struct hrf_node *n
 
 /* ---- moves ---- */
 
-/* What another mode puts around the image comes from within it, in another order. */
+/* Modes other than constant pad with pixels from within the image, in another order. */
 static bool pad_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     (void)graph;
@@ -253,7 +254,7 @@ static struct span pad_needed(const struct hrf_graph *graph, const struct hrf_no
     return (struct span){ out.first - begin, out.end - begin };
 }
 
-/* In nothing but padding, a negative pad cuts off the input. */
+/* For a part that is padding alone, a negative pad cuts off the input. */
 static void pad_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
                     const struct cut *c, struct hrf_attributes *a)
 {
@@ -270,7 +271,7 @@ static void pad_margins(const struct hrf_node *node, int axis, int64_t *before, 
     *behind = hrf_max(a->pad.sizes[a->n_axes + 2 + axis], 0);
 }
 
-/* In reverse order, a part would need rows from the other end. */
+/* A reversed slice does not fit: a part would need rows from the other end. */
 static bool slice_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
@@ -281,7 +282,7 @@ static bool slice_fits(const struct hrf_graph *graph, const struct hrf_node *nod
     return true;
 }
 
-/* Which of the SLICE's axes it is; -1: none. */
+/* The index of `axis` among the SLICE's axes; -1: none. */
 static int32_t slice_along(const struct hrf_attributes *a, int axis)
 {
     for (int32_t i = 0; i < a->n_axes; i++)
@@ -561,7 +562,7 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
             const struct cut c = cut_axis(graph, node, axis, out);
             need.lo[axis] = c.need.first;
             need.hi[axis] = c.need.end;
-        } else if (x->dims[2 + axis] > 1) { /* 1: read for every pixel */
+        } else if (x->dims[2 + axis] > 1) { /* a size of 1 is broadcast */
             need.lo[axis] = out->lo[axis];
             need.hi[axis] = out->hi[axis];
         }

@@ -4,7 +4,7 @@
 #include "base/min_max.h"
 #include "engine/plan/region.h"
 
-/* One side of the copy. Tokens count as an image of one column. */
+/* The input or the output of the copy. Tokens count as an image of one column. */
 struct side {
     int64_t rows, columns, each; /* each: the rows that are copied, in a pixel */
 };

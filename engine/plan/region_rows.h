@@ -1,5 +1,5 @@
-/* region_rows.h - copies of rows as what ranks divide: a GATHER that is of_pixels (graph.h), as the
- * windows of Swin, shifted ones too, and the pixels that its stages merge.
+/* region_rows.h - copies of rows that ranks divide: a GATHER that is of_pixels (graph.h), as for
+ * the windows of Swin, also shifted ones, and for the pixels that its stages merge.
  *
  * Both sides are images or tokens. A part of the output needs the smallest box of the input that
  * has all rows that are copied. Private to engine/plan/region.c and the partition. Pure arithmetic.
@@ -13,10 +13,10 @@
 bool hrf_rows_concern(const struct hrf_graph *graph, const struct hrf_node *node);
 /* True if, besides, each image of the output is made of the same rows of its own input. */
 bool hrf_rows_can_split(const struct hrf_graph *graph, const struct hrf_node *node);
-/* As hrf_region_needed(). */
+/* Like hrf_region_needed(). */
 struct hrf_box hrf_rows_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                const struct hrf_box *out);
-/* The indices that make `out` of what it needs: *count of them, on the heap. */
+/* The indices by which `out` is copied from what it needs: *count of them, on the heap. */
 void hrf_rows_cut(const struct hrf_graph *graph, const struct hrf_node *node,
                   const struct hrf_box *out, int32_t **indices, int64_t *count);
 

@@ -38,7 +38,7 @@ static struct hrf_box rows_of(int64_t lo, int64_t hi)
     return (struct hrf_box){ { lo, 0 }, { hi, 1 } };
 }
 
-/* How tokens pass through operators of one kind, beyond "token t is made of token t". */
+/* How operators of one kind use tokens, beyond "output token t needs input token t". */
 struct token_rule {
     /* True if parts of an output of tokens can be computed; NULL: no. */
     bool (*fits)(const struct hrf_graph *graph, const struct hrf_node *node);
@@ -87,7 +87,7 @@ static bool point_fits(const struct hrf_graph *graph, const struct hrf_node *nod
     return true;
 }
 
-/* A constant with a row for each token. */
+/* The part of a constant that has a row for each token. */
 static struct hrf_constant_part rows_of_constant(const struct hrf_graph *graph,
                                                  const struct hrf_node *node, int32_t k,
                                                  const struct hrf_box *out)
@@ -135,7 +135,7 @@ static bool concat_fits(const struct hrf_graph *graph, const struct hrf_node *no
     return true;
 }
 
-/* What of input k lies within `out`, counted from its own begin. */
+/* The part of input k that lies within `out`, in coordinates of the input. */
 static bool concat_needed(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
                           const struct hrf_box *out, struct hrf_box *need)
 {
@@ -192,7 +192,7 @@ static bool slice_needed(const struct hrf_graph *graph, const struct hrf_node *n
     return graph->values[node->inputs[k]].shape.rank == 3;
 }
 
-/* By constant indices. */
+/* True if the GATHER picks tokens by constant indices. */
 static bool gather_picks(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *x = value_at(graph, node, 0), *indices = value_at(graph, node, 1);
@@ -243,8 +243,8 @@ static bool reshape_needed(const struct hrf_graph *graph, const struct hrf_node 
 
 /* ---- attention ---- */
 
-/* A mask that comes at run time would have to be divided by another axis than its second. Behind a
- * causal mask a query's place counts. */
+/* A mask that comes at run time would have to be divided along another axis than its second. With a
+ * causal mask the position of a query matters. */
 static bool attention_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *mask = value_at(graph, node, HRF_ATTENTION_MASK);
@@ -254,7 +254,7 @@ static bool attention_fits(const struct hrf_graph *graph, const struct hrf_node 
            !node->attributes.attention.causal && (!is_cut || mask->data != NULL);
 }
 
-/* The whole windows of the tokens; or all keys and values. */
+/* Attention in windows needs whole windows of tokens; other attention needs all keys and values. */
 static bool attention_needed(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
                              const struct hrf_box *out, struct hrf_box *need)
 {
@@ -267,7 +267,8 @@ static bool attention_needed(const struct hrf_graph *graph, const struct hrf_nod
     return true;
 }
 
-/* Of a mask for each window those of the windows; of another one the rows of the queries. */
+/* The part of the mask: of a mask per window those of the windows, of another one the rows of the
+ * queries. */
 static struct hrf_constant_part attention_constant(const struct hrf_graph *graph,
                                                    const struct hrf_node *node, int32_t k,
                                                    const struct hrf_box *out)
@@ -384,7 +385,7 @@ int64_t hrf_tokens_grain(const struct hrf_graph *graph, int32_t value)
 
 /* ---- channels ---- */
 
-/* Where the heads of input k of an attention begin and end. */
+/* The channels [*lo, *hi) of the heads of input k of an attention. */
 static void find_heads(const struct hrf_attributes *a, int32_t k, int64_t *lo, int64_t *hi)
 {
     const int64_t last = a->attention.first[k] + (a->attention.heads - 1) * a->attention.stride[k];

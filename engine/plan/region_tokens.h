@@ -1,4 +1,4 @@
-/* region_tokens.h - the tokens of a sequence as what ranks divide: sequence parallelism.
+/* region_tokens.h - sequence parallelism: ranks divide the tokens of a sequence.
  *
  * A value of rank 3, [N][T][C], is an image of one column whose rows are the tokens; its channels
  * lie side by side, as those of an image do. Almost every operator of a transformer works on each
@@ -15,10 +15,10 @@
 bool hrf_tokens_can_split(const struct hrf_graph *graph, const struct hrf_node *node);
 /* True if hrf_tokens_needed() answers for this node: a value of tokens comes in or goes out. */
 bool hrf_tokens_concern(const struct hrf_graph *graph, const struct hrf_node *node);
-/* As hrf_region_needed(). */
+/* Like hrf_region_needed(). */
 struct hrf_box hrf_tokens_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k, const struct hrf_box *out);
-/* True if the node reads only some tokens of its input although its output is computed whole, as
+/* True if the node reads only some tokens of its input although its output is computed whole, like
  * the one that takes the class token; hrf_tokens_needed() then says which. */
 bool hrf_tokens_are_picked(const struct hrf_graph *graph, const struct hrf_node *node);
 /* Changes the attributes to those for computing a part from what it needs. */

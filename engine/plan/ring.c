@@ -1,4 +1,4 @@
-/* ring.c - simulates both ways to come by keys and values (ring.h). */
+/* ring.c - simulates both ways to obtain keys and values (ring.h). */
 #include "engine/plan/ring.h"
 
 #include "engine/plan/predict.h"

@@ -44,7 +44,7 @@ struct game {
     struct hrf_simulation *simulation;
     struct player *players;
     struct mailbox *boxes;
-    double *rank_ports, *node_ports; /* when each is free */
+    double *rank_ports, *node_ports; /* the time at which each is free */
     int32_t n_ranks;
 };
 
@@ -65,7 +65,7 @@ static void spend(struct game *g, int32_t rank, const struct hrf_sim_step *step,
     player->now = until;
 }
 
-/* The port that is free first, of those that a message takes. */
+/* The first port to become free, of those that the message can take. */
 static double *find_port(struct game *g, int32_t from, enum hrf_placement placement)
 {
     const int32_t n = g->machine->ports_per_node;
@@ -112,7 +112,7 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
     return HRF_OK;
 }
 
-/* False: the message has not been sent yet. */
+/* Takes a message; false if it has not been sent yet. */
 static bool take(struct mailbox *box, int32_t from, int64_t tag, struct message *out)
 {
     for (size_t i = 0; i < box->n; i++) {

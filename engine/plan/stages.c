@@ -12,7 +12,7 @@ static double value_bytes(const struct hrf_graph *graph, int32_t value)
 
 double hrf_stages_rough_seconds(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    /* These are the rates of a core of 150 GFLOPS and 10 GB/s. */
+    /* The rates of a core of 150 GFLOPS and 10 GB/s. */
     double bytes = value_bytes(graph, node->outputs[0]);
     for (int32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] >= 0)
@@ -25,7 +25,7 @@ double hrf_stages_rough_seconds(const struct hrf_graph *graph, const struct hrf_
 struct facts {
     const struct hrf_graph *graph;
     const struct hrf_stage_costs *costs;
-    int32_t *last_use; /* [values] node; -1: none */
+    int32_t *last_use; /* [values] the last node that reads the value; -1: none */
     double *alive;     /* [nodes + 1] bytes of the values that are live while the node runs */
     double *constants; /* [nodes] bytes, each constant with the last node that reads it */
     int32_t *counted;  /* [values] scratch: the end of the stage for which it is counted as taken */
@@ -175,8 +175,8 @@ static double bound_of(const struct facts *f, const double *before, int32_t n_st
                        : INFINITY; /* sums in another order are rounded differently */
 }
 
-/* Which stages can be the last one over the first `end` nodes, if none takes longer than `bound`:
- * the stages up to it hold those nodes, and the stages behind it all others. */
+/* The stages that can be the last one over the first `end` nodes if none takes longer than `bound`:
+ * the stages up to it hold those nodes, and the stages after it all others. */
 struct range {
     int32_t first, last;
 };
@@ -207,9 +207,9 @@ static void relax(struct table *t, const struct stage *stage, struct range possi
     }
 }
 
-/* `before`: [nodes + 1] the seconds of all nodes before. What is left out is slower than `bound`,
- * so that the best cut is found as if nothing were: of 50,000 equal nodes a few ends a stage are
- * looked at, and not the square of their number. */
+/* `before`: [nodes + 1] the seconds of all nodes before. Cuts that are left out are slower than
+ * `bound`, so the best cut is still found. Of 50,000 equal nodes only a few ends per stage are
+ * examined, not the square of their number. */
 static void fill_table(const struct facts *f, const double *before, int32_t n_stages,
                        struct table *t)
 {

@@ -16,8 +16,8 @@ static int64_t first_channel(int64_t n, int32_t rank, int32_t n_ranks)
     return rank < n_ranks && n >= (int64_t)GRAIN * n_ranks ? at / GRAIN * GRAIN : at;
 }
 
-/* Which channels of a value a rank's part has. PLAIN: a range, and the parts one after the other
- * are the value. HALVES: the same range of both halves, for a SWIGLU. HEADS: those of some heads,
+/* Which channels of a value a rank's part has. PLAIN: a range; the concatenated parts are the
+ * value. HALVES: the same range of both halves, for a SWIGLU. HEADS: the channels of some heads,
  * for an ATTENTION. */
 enum tensor_form { WHOLE, PLAIN, HALVES, HEADS };
 
@@ -87,7 +87,7 @@ static int32_t find_columns_axis(const struct tensor_split *s, const struct hrf_
     return axis;
 }
 
-/* Element by element, from one value that comes at run time. */
+/* True if the node computes element by element from one value that comes at run time. */
 static bool is_elementwise(const struct tensor_split *s, const struct hrf_node *node)
 {
     const enum hrf_op_class op_class = hrf_op_info(node->op)->op_class;
@@ -116,8 +116,8 @@ static int64_t first_head(const struct tensor_split *s, const struct hrf_node *a
     return attention->attributes.attention.heads * rank / s->n_ranks;
 }
 
-/* The value that the last of the elementwise nodes behind `value` computes, each the only reader of
- * what the one before it computes, and the only reader of that, or NULL. */
+/* Follows the elementwise nodes after `value`, each the only reader of the one before it: *value
+ * becomes the output of the last. Returns the only reader of that, or NULL. */
 static const struct hrf_node *last_reader(const struct tensor_split *s, int32_t *value)
 {
     const int32_t n = s->reader[*value];
@@ -142,7 +142,7 @@ static void mark_heads(const struct tensor_split *s, const struct hrf_node *atte
                    (size_t)a->attention.head_size);
 }
 
-/* mine[channels]: which channels the rank's part of a product's output has. */
+/* Sets mine[channels]: which channels the rank's part of a product's output has. */
 static void mark_channels(const struct tensor_split *s, int32_t value, enum tensor_form form,
                           int32_t rank, bool *mine)
 {
@@ -170,15 +170,15 @@ static int64_t count_marked(const bool *mine, int64_t n)
     return count;
 }
 
-/* Where head `head` of the attention's input k begins in the rank's part of its channels. */
-static int64_t place_of_head(const struct hrf_node *attention, int32_t k, int64_t head,
-                             const bool *mine)
+/* The channel at which head `head` of the attention's input k begins in the rank's part. */
+static int64_t channel_of_head(const struct hrf_node *attention, int32_t k, int64_t head,
+                               const bool *mine)
 {
     const struct hrf_attributes *a = &attention->attributes;
     return count_marked(mine, a->attention.first[k] + head * a->attention.stride[k]);
 }
 
-/* True if the heads stand at equal distances in each rank's part of input k, too. */
+/* True if the heads are also evenly spaced in each rank's part of input k. */
 static bool heads_stay_even(const struct tensor_split *s, const struct hrf_node *attention,
                             int32_t k, bool *mine)
 {
@@ -187,8 +187,10 @@ static bool heads_stay_even(const struct tensor_split *s, const struct hrf_node 
         memset(mine, false, (size_t)count_channels(s, attention->inputs[k]));
         mark_heads(s, attention, attention->inputs[k], r, mine);
         for (int64_t h = lo + 2; h < hi; h++)
-            if (place_of_head(attention, k, h, mine) - place_of_head(attention, k, h - 1, mine) !=
-                place_of_head(attention, k, lo + 1, mine) - place_of_head(attention, k, lo, mine))
+            if (channel_of_head(attention, k, h, mine) -
+                    channel_of_head(attention, k, h - 1, mine) !=
+                channel_of_head(attention, k, lo + 1, mine) -
+                    channel_of_head(attention, k, lo, mine))
                 return false;
     }
     return true;
@@ -241,7 +243,7 @@ static enum hrf_status add_node(struct tensor_split *s, enum hrf_op op, const ch
     return HRF_OK;
 }
 
-/* The value, its parts joined if it is in parts. */
+/* Gets the whole value, joining its parts if it is in parts. */
 static enum hrf_status get_whole(struct tensor_split *s, int32_t value, int32_t *index,
                                  struct hrf_error *err)
 {
@@ -266,7 +268,7 @@ static enum hrf_status get_whole(struct tensor_split *s, int32_t value, int32_t 
     return HRF_OK;
 }
 
-/* The marked elements of a constant along `axis`, as a constant of the new graph. */
+/* Adds the marked elements of a constant along `axis` as a constant of the new graph. */
 static enum hrf_status cut_constant(struct tensor_split *s, int32_t value, int32_t axis,
                                     const bool *mine, int32_t *index, struct hrf_error *err)
 {
@@ -296,7 +298,7 @@ static enum hrf_status cut_constant(struct tensor_split *s, int32_t value, int32
 
 /* ---- products ---- */
 
-/* The channels [begin, end) of the residual. */
+/* Gets channels [begin, end) of the residual. */
 static enum hrf_status get_residual(struct tensor_split *s, int32_t value, int32_t rank,
                                     int64_t begin, int64_t end, int32_t *index,
                                     struct hrf_error *err)
@@ -318,7 +320,7 @@ static enum hrf_status get_residual(struct tensor_split *s, int32_t value, int32
     return add_node(s, HRF_OP_SLICE, name, rank, &all, 1, *index, &a, err);
 }
 
-/* Input k of a rank's part of a product. */
+/* Gets input k of a rank's part of a product. */
 static enum hrf_status get_input(struct tensor_split *s, const struct hrf_node *node, int32_t k,
                                  int32_t axis, int32_t rank, const bool *mine, int32_t *index,
                                  struct hrf_error *err)
@@ -381,7 +383,7 @@ static enum hrf_status divide_product(struct tensor_split *s, const struct hrf_n
 
 /* ---- what follows products ---- */
 
-/* An elementwise node, or SWIGLU, of parts. */
+/* Divides an elementwise node, or a SWIGLU, over the parts of its input. */
 static enum hrf_status divide_elementwise(struct tensor_split *s, const struct hrf_node *node,
                                           struct hrf_error *err)
 {
@@ -405,7 +407,7 @@ static enum hrf_status divide_elementwise(struct tensor_split *s, const struct h
     return HRF_OK;
 }
 
-/* Input k of a rank's part of an attention: its own part of the channels, or all of them. */
+/* Gets input k of a rank's part of an attention: its own part of the channels, or all of them. */
 static enum hrf_status get_heads(struct tensor_split *s, const struct hrf_node *node, int32_t k,
                                  int32_t rank, struct hrf_attributes *a, int32_t *index,
                                  struct hrf_error *err)
@@ -418,9 +420,9 @@ static enum hrf_status get_heads(struct tensor_split *s, const struct hrf_node *
     }
     HRF_AUTO_FREE bool *mine = hrf_calloc((size_t)n + 1, sizeof *mine);
     mark_heads(s, node, value, rank, mine);
-    a->attention.first[k] = place_of_head(node, k, head, mine);
+    a->attention.first[k] = channel_of_head(node, k, head, mine);
     if (a->attention.heads > 1)
-        a->attention.stride[k] = place_of_head(node, k, head + 1, mine) - a->attention.first[k];
+        a->attention.stride[k] = channel_of_head(node, k, head + 1, mine) - a->attention.first[k];
     *index = part_of(s, value, rank)->value;
     return HRF_OK;
 }

@@ -22,7 +22,7 @@
 HRF_CHECKED enum hrf_status hrf_tensor_split(const struct hrf_graph *graph, int32_t n_ranks,
                                              struct hrf_graph **out, struct hrf_error *err);
 /* stage_of[nodes]: moves a cut between the parts of one node, which would leave ranks of both
- * stages idle, behind the last of them. */
+ * stages idle, to after the last part. */
 void hrf_tensor_keep_together(const struct hrf_graph *graph, int32_t *stage_of);
 /* True if the graph has attention over the heads of tokens, so that dividing it may pay. */
 bool hrf_tensor_finds_heads(const struct hrf_graph *graph);

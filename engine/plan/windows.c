@@ -7,8 +7,9 @@
 struct windows {
     struct hrf_graph *graph;
     int64_t n_images, least; /* least: windows of an image */
-    bool *can;               /* [values]: of windows, and all that work on it can be rewritten */
-    bool *wanted; /* [values]: an attention works on it, or what it is made of or makes */
+    bool *can; /* [values]: the value consists of windows, and all nodes that read or write it can
+                  be rewritten */
+    bool *wanted; /* [values]: an attention reads or writes the value, or a value connected to it */
 };
 
 static const struct hrf_value *value_of(const struct windows *w, int32_t value)
@@ -22,7 +23,7 @@ static bool is_of_windows(const struct windows *w, const struct hrf_value *v)
            v->shape.dims[0] % w->n_images == 0 && v->shape.dims[0] / w->n_images >= w->least;
 }
 
-/* A constant that is the same for all tokens. */
+/* True for a constant that is the same for all tokens. */
 static bool is_alike(const struct hrf_value *v)
 {
     for (int32_t i = 0; i + 1 < v->shape.rank; i++)
@@ -31,7 +32,8 @@ static bool is_alike(const struct hrf_value *v)
     return true;
 }
 
-/* Of an ATTENTION: a constant for each window of an image or for all of them. */
+/* True if the input is an ATTENTION's mask: a constant for each window of an image or for all of
+ * them. */
 static bool is_mask(const struct windows *w, const struct hrf_node *node,
                     const struct hrf_value *mask)
 {
@@ -52,7 +54,7 @@ static bool takes_constant(const struct windows *w, const struct hrf_node *node,
     return is_alike(v);
 }
 
-/* Same tokens go in and come out. */
+/* True if the node has the same tokens as input and output. */
 static bool keeps_tokens(const struct windows *w, const struct hrf_node *node)
 {
     const struct hrf_shape *y = &value_of(w, node->outputs[0])->shape;
@@ -70,21 +72,22 @@ static bool keeps_tokens(const struct windows *w, const struct hrf_node *node)
     return true;
 }
 
-/* What moves whole rows into windows or out of them, in memory's order. */
+/* True if the node copies whole rows into windows or out of them, in memory order. */
 static bool moves_rows(const struct hrf_node *node)
 {
     return (node->op == HRF_OP_GATHER || node->op == HRF_OP_RESHAPE) &&
            node->attributes.channels_last;
 }
 
-/* Gives *flags of one of the node's values; k -1: of its output. */
+/* The flag of input k of the node; k -1: of its output. */
 static bool *flag_of(bool *flags, const struct hrf_node *node, int32_t k)
 {
     const int32_t value = k < 0 ? node->outputs[0] : node->inputs[k];
     return value >= 0 ? &flags[value] : NULL;
 }
 
-/* The node works on values that can be rewritten together or not at all. True: one more cannot. */
+/* The node's values can only be rewritten together: clears the flags of all if the node or one of
+ * them cannot be rewritten, unless the node moves rows. Returns true if a flag changed. */
 static bool drop(struct windows *w, const struct hrf_node *node)
 {
     bool all = keeps_tokens(w, node), changed = false;

@@ -1,4 +1,4 @@
-/* windows.h - the windows of an image as tokens that ranks divide.
+/* windows.h - attention in windows rewritten so that ranks can divide the windows' tokens.
  *
  * Attention in windows (Swin) is written as [N * windows][T][C], which has no axis along which each
  * rank could have its part of every image. The same numbers in the same order are N sequences of
