@@ -28,8 +28,8 @@
 struct hrf_exchange {
     int32_t value; /* in the whole graph */
     int64_t n_images, channels;
-    /* Of each pixel, channels [first_channel, first_channel + channels) of all_channels are moved.
-     */
+    /* Of each pixel, channels [first_channel, first_channel + channels) of all_channels are
+     * moved. */
     int64_t first_channel, all_channels;
     size_t element_bytes;
     struct hrf_box *have;  /* [n_ranks] the box that each rank sends from; disjoint */

@@ -68,8 +68,7 @@ static enum hrf_status check_shares(const struct hrf_partition *p, int32_t value
 }
 
 /* Checks that what a rank's part of a node needs lies within the input, and that the rank has it or
- * receives it.
- */
+ * receives it. */
 static enum hrf_status check_need(const struct hrf_partition *p, int32_t n, int32_t k, int32_t r,
                                   struct hrf_error *err)
 {

@@ -134,8 +134,7 @@ struct maker {
     struct hrf_batch_split shares;
 };
 
-/* Adds one micro-batch of the partition's rank to the program of `rank`.
- */
+/* Adds one micro-batch of the partition's rank to the program of `rank`. */
 static void add_microbatch(const struct maker *m, int32_t rank, int32_t partition_rank,
                            bool is_mirrored)
 {

@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <stdio.h>
 
-/* What a row of loops needs. */
+/* The functions of a row that is computed by loops over a spec. */
 struct loop {
     hrf_cpu_function *function;
     hrf_cpu_workspace *workspace;                                             /* NULL: none */
@@ -99,7 +99,7 @@ static void destroy(struct hrf_backend *backend)
 static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
                               struct hrf_error *err)
 {
-    /* oneDNN 2.6's depthwise convolutions jump into nowhere with SSE4.1 and AVX alone. */
+    /* With SSE4.1 or AVX alone, oneDNN 2.6's depth-wise convolutions jump to a wrong address. */
     if (!hrf_cpu_has_avx2())
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "device cpu needs AVX2, which this processor does not have (or "
@@ -117,7 +117,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     return HRF_OK;
 }
 
-/* OpenMP's thread count belongs to the calling thread, and oneDNN compiles for it. */
+/* Sets OpenMP's thread count, which belongs to the calling thread; oneDNN compiles for it. */
 static void enter(struct hrf_backend *backend)
 {
     omp_set_num_threads(backend->n_threads);
@@ -160,7 +160,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
 
 /* ---- the table ---- */
 
-/* A sum and, maybe, a maximum for each output. */
+/* Room for a sum and a maximum for each output. */
 static size_t reduction_workspace(const struct hrf_spec *spec)
 {
     return 2 * (size_t)hrf_shape_count(&spec->output.shape) * sizeof(double);
@@ -215,7 +215,7 @@ static bool has_isa(enum hrf_isa isa)
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
-/* Halves as they stand, by AVX-512. */
+/* Loops for AVX-512, which read and write 16-bit floats directly. */
 #define LOOP_AVX512(...)                                                                           \
     .forms = HRF_FORM_FLOAT | HRF_FORM_HALF, .isa = HRF_ISA_AVX512, .compile = compile,            \
     .own = &(const struct loop)                                                                    \

@@ -1,5 +1,6 @@
-/* cpu.h - the CPU back end: oneDNN for convolution, BLAS of oneDNN for products, own loops for
- * what is bound by memory. Dense NHWC, float32. Threads: OpenMP, oneDNN's own runtime. */
+/* cpu.h - the CPU back end: oneDNN and own kernels for convolutions, own kernels for matrix
+ * products, attention and operators that are bound by memory. Threads: OpenMP, which oneDNN uses,
+ * too. */
 #ifndef HRF_ENGINE_BACKEND_CPU_CPU_H
 #define HRF_ENGINE_BACKEND_CPU_CPU_H
 

@@ -15,26 +15,26 @@ struct hrf_backend {
     int32_t n_threads;
 };
 
-/* A oneDNN status as ours; `what` names the node and the call. */
+/* Translates a oneDNN status; `what` names the call. */
 enum hrf_status hrf_dnnl_error(struct hrf_error *err, dnnl_status_t status, const char *node,
                                const char *what);
 
-/* The rows of this back end that are more than a loop, in files of their own. cpu.c lists all rows.
- */
+/* The rows of this back end that have a file of their own. cpu.c lists all rows. */
 extern const struct hrf_kernel_row hrf_cpu_onednn, hrf_cpu_onednn_integer,
     hrf_cpu_onednn_transposed;
-/* Convolutions and products of own kernels, with a rule over shapes and the processor where they
- * beat oneDNN's. `of_pairs`: that multiply pairs of bfloat16. */
-extern const struct hrf_kernel_row hrf_cpu_product, hrf_cpu_product_of_pairs; /* of one pixel */
+/* Convolutions and products by own kernels. Each row has a rule, by shapes and processor, that says
+ * when it is faster than oneDNN. Rows `of_pairs` multiply pairs of bfloat16. */
+extern const struct hrf_kernel_row hrf_cpu_product,
+    hrf_cpu_product_of_pairs; /* windows of one pixel */
 extern const struct hrf_kernel_row hrf_cpu_groups,
-    hrf_cpu_groups_of_pairs; /* 3 columns, few channels */
+    hrf_cpu_groups_of_pairs; /* windows of 3 columns, few channels */
 extern const struct hrf_kernel_row hrf_cpu_windows, hrf_cpu_windows_of_pairs;
 extern const struct hrf_kernel_row hrf_cpu_depthwise, hrf_cpu_depthwise_avx512;
 extern const struct hrf_kernel_row hrf_cpu_depthwise_bytes, hrf_cpu_integer_winograd;
 extern const struct hrf_kernel_row hrf_cpu_integer_product; /* without VNNI */
-extern const struct hrf_kernel_row hrf_cpu_strips; /* the prologue first, then a row without one */
+extern const struct hrf_kernel_row hrf_cpu_strips; /* a prologue, then a kernel without one */
 extern const struct hrf_kernel_row hrf_cpu_gate;   /* MUL by a factor for each channel (gate.h) */
-/* Transformers. Rows of tokens: what is done to each token by itself. */
+/* Transformers. hrf_cpu_token_rows has the operators that work on each token by itself. */
 extern const struct hrf_kernel_row hrf_cpu_token_rows, hrf_cpu_token_product,
     hrf_cpu_token_product_avx512;
 extern const struct hrf_kernel_row hrf_cpu_attention_long, hrf_cpu_attention_fixed,
@@ -42,43 +42,44 @@ extern const struct hrf_kernel_row hrf_cpu_attention_long, hrf_cpu_attention_fix
     hrf_cpu_attention_plain;
 extern const struct hrf_kernel_row hrf_cpu_byte_attention, hrf_cpu_byte_attention_avx512;
 
-/* Misfits that several rows have (struct hrf_kernel_row). */
+/* Texts of misfit() that several rows use (struct hrf_kernel_row). */
 #define HRF_CPU_ONEDNN_IS_FASTER "oneDNN multiplies these numbers faster"
 #define HRF_CPU_NO_PAIRS         "its numbers are no pairs of bfloat16"
 #define HRF_CPU_FEW_KEYS         "its keys are few, or it has a mask"
 const char *hrf_cpu_conv_transpose_misfit(const struct hrf_graph *graph,
                                           const struct hrf_node *node);
 const char *hrf_cpu_depthwise_misfit(const struct hrf_graph *graph, const struct hrf_node *node);
-/* What own kernels for AVX-512 need of a CONV or GEMM: an image and a residual that are computed,
- * of types that fit, weights that are constant floats, and an output that is not empty. */
+/* NULL if own kernels for AVX-512 can compute the CONV or GEMM: its image and residual come at run
+ * time and have types that fit, its weights are constant floats, and its output is not empty.
+ * Otherwise the reason. */
 const char *hrf_cpu_avx512_misfit(const struct hrf_graph *graph, const struct hrf_node *node);
-/* Own kernels read and write floats of 32 and 16 bits, but a residual must be of the output's
- * type. */
+/* True if own kernels can read and write the types: floats of 32 and 16 bits, a residual of the
+ * output's type. */
 bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *node);
 
-/* Whether this processor multiplies the bfloat16 numbers of this CONV by itself. */
+/* True if the processor has instructions that multiply this CONV's bfloat16. */
 bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node *node);
-/* How many of this CONV's multiply-adds oneDNN does in the time of one in float32: 1 where they are
- * of floats, or 16 bits are only how numbers are stored; 2 with AVX-512 BF16. */
+/* The number of this CONV's multiply-adds that oneDNN does in the time of one in float32: 1 if it
+ * computes in float32, 2 with AVX-512 BF16. */
 double hrf_cpu_native_speed(const struct hrf_graph *graph, const struct hrf_node *node);
-#define HRF_CPU_AMX_SPEED 16 /* and with AMX */
-/* True if oneDNN multiplies this CONV no faster than own kernels do; `pairs`: if these multiply
- * pairs of bfloat16, as AVX-512 BF16 does. */
+#define HRF_CPU_AMX_SPEED 16 /* the same with AMX */
+/* True if own kernels multiply this CONV as fast as oneDNN. `pairs`: they multiply pairs of
+ * bfloat16 (AVX-512 BF16). */
 bool hrf_cpu_is_as_fast(const struct hrf_graph *graph, const struct hrf_node *node, bool pairs);
-/* Whether a kernel of hrf_cpu_token_product_avx512 can normalise rows itself, and its run with `x`
- * the norm's input. */
+/* True if the kernel is one of hrf_cpu_token_product_avx512 that can normalise the rows itself; and
+ * its run, where `x` is the norm's input. */
 bool hrf_cpu_token_product_takes_norm(const struct hrf_kernel *kernel, int64_t n_rows,
                                       int64_t depth);
 struct hrf_row_norm;
 void hrf_cpu_token_product_run_normed(const struct hrf_kernel *kernel,
                                       const struct hrf_row_norm *norm, const float *x,
                                       const struct hrf_kernel_call *call);
-/* Input i's numbers in ONNX order, NULL when it is absent. It must be a constant. */
+/* The elements of constant input i in ONNX order; NULL if it is absent. */
 const float *hrf_cpu_constant(const struct hrf_graph *graph, const struct hrf_node *node,
                               int32_t i);
-/* True when a CONV's image and residual are computed; a constant there is oneDNN's to read. */
+/* True if a CONV's image and residual come at run time. Constants there are left to oneDNN. */
 bool hrf_cpu_comes_at_run_time(const struct hrf_graph *graph, const struct hrf_node *node);
-/* `bias` stays borrowed; `type`: of the output. */
+/* The epilogue for these attributes. `bias` is borrowed; `type` is the output's. */
 struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, enum hrf_dtype type,
                                      const float *bias, bool accumulate);
 
@@ -91,23 +92,23 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_swiglu, hrf_cpu_where,
     hrf_cpu_select_max;
 
-/* True if hrf_cpu_binary() computes this node by AVX-512, in 16 bits as it stands. */
+/* True if hrf_cpu_binary() computes this node's 16-bit floats directly, by AVX-512. */
 bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf_node *node);
 
 /* Packs GEMM's second matrix, if it is a constant. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_gemm(struct hrf_spec *spec, struct hrf_error *err);
-/* PERFORMER's parts: transposes the projection, once. */
+/* Transposes and scales the projection of PERFORMER's parts. */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_performer(struct hrf_spec *spec, struct hrf_error *err);
-/* Scratch, in bytes. */
+/* The workspace of a node, in bytes. */
 typedef size_t hrf_cpu_workspace(const struct hrf_spec *spec);
 hrf_cpu_workspace hrf_cpu_gemm_workspace, hrf_cpu_matmul_workspace, hrf_cpu_performer_workspace,
     hrf_cpu_layer_norm_workspace;
 
-/* Makes BATCH_NORM's constants a factor (input 1) and a shift (input 2), once. */
+/* Turns BATCH_NORM's constants into a factor (input 1) and a shift (input 2). */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_batch_norm(struct hrf_spec *spec,
                                                        struct hrf_error *err);
 
-/* The fused activation over a run of n elements, in place. */
+/* Applies the fused activation to n elements in place. */
 void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n);
 
 #endif

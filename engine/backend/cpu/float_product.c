@@ -1,4 +1,4 @@
-/* float_product.c - see float_product.h: which product this processor has, and its panels. */
+/* float_product.c - chooses the product for this processor, and its panels (float_product.h). */
 #include "engine/backend/cpu/float_product.h"
 
 #include "base/min_max.h"

@@ -1,7 +1,7 @@
-/* half.c - 16-bit floats on a back end that computes in 32: widen, run, narrow.
+/* half.c - operators on 16-bit floats by the kernel for float32: widen, run, narrow.
  *
- * A few images at a time where the operator allows it: the wide copies of a whole batch would take
- * more memory than 16-bit floats save, and leave the caches. */
+ * Images are processed a few at a time if the operator allows it: float32 copies of a whole batch
+ * would take more memory than 16-bit floats save, and would not stay in the caches. */
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
@@ -10,11 +10,11 @@
 
 struct half_kernel {
     struct hrf_kernel base;
-    struct hrf_kernel *inner; /* of the same node in float32; NULL for CAST */
+    struct hrf_kernel *inner; /* the same node in float32; NULL for CAST */
     char implementation[64];
     int64_t n_groups; /* of images, run one after the other */
     int32_t n_inputs;
-    enum hrf_dtype *types; /* [n_inputs]: NONE where nothing comes at run time */
+    enum hrf_dtype *types; /* [n_inputs]: NONE for inputs that do not come at run time */
     int64_t *counts;       /* [n_inputs] elements of a group */
     enum hrf_dtype out_type;
     int64_t out_count;     /* of a group */
@@ -23,7 +23,7 @@ struct half_kernel {
 
 enum { PIECE = 1 << 14 };
 
-/* Wide copies of a group: as much as a core's second cache holds, or two. */
+/* The most bytes of a group's float32 copies: about one or two L2 caches. */
 enum { GROUP_BYTES = 4 << 20 };
 
 static void convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype to_type, void *to,
@@ -115,7 +115,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-/* Each image's result depends on that image and the constants alone. */
+/* True if each image's result depends on that image and constants alone. */
 static bool works_by_image(enum hrf_op op)
 {
     const enum hrf_region region = hrf_op_info(op)->region;
@@ -128,7 +128,7 @@ static bool is_image(const struct hrf_value *value, int64_t n_images)
     return is_half(value->dtype) && value->shape.rank == 4 && value->shape.dims[0] == n_images;
 }
 
-/* How many images to widen at a time: a divisor of the batch. */
+/* The number of images to widen at a time, a divisor of the batch. */
 static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
@@ -155,7 +155,7 @@ static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_no
     return most;
 }
 
-/* The node alone, its run-time values float32 and of n_images. */
+/* Makes a graph of the node alone, with run-time values of float32 and n_images images. */
 static enum hrf_status widen(const struct hrf_graph *graph, const struct hrf_node *node,
                              int64_t n_images, struct hrf_graph **out, struct hrf_error *err)
 {
@@ -205,7 +205,7 @@ static enum hrf_status compile_inner(struct hrf_backend *backend, const struct h
                                      struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) wide = NULL;
-    /* 0: all of a tensor, whatever its first dimension is. */
+    /* 0: whole tensors, whatever their first dimension is. */
     const int64_t n_images = k->n_groups > 1 ? images_at_once(graph, node) : 0;
     HRF_TRY(widen(graph, node, n_images, &wide, err));
     HRF_TRY(hrf_kernel_compile(&hrf_cpu_kernels, backend, wide, &wide->nodes[0], &k->inner, err));

@@ -19,7 +19,7 @@ bool hrf_pixels_are_words(const struct hrf_pixels *p)
            !hrf_cpu_prologue_is_there(&p->prologue);
 }
 
-/* n pixels that follow each other without a gap, as floats. */
+/* Copies n contiguous pixels as floats. */
 static void copy_floats(const struct hrf_pixels *p, const char *from, int64_t n, float *to,
                         int64_t to_stride)
 {
@@ -37,7 +37,7 @@ static void copy_floats(const struct hrf_pixels *p, const char *from, int64_t n,
     }
 }
 
-/* The same as bfloat16, which they are, through the prologue. */
+/* Copies n contiguous pixels of bfloat16 through the prologue. */
 static void copy_pairs(const struct hrf_pixels *p, const char *from, int64_t n, uint16_t *to,
                        int64_t to_stride)
 {
@@ -47,7 +47,7 @@ static void copy_pairs(const struct hrf_pixels *p, const char *from, int64_t n, 
         to[i * to_stride + p->channels] = 0;
 }
 
-/* Pixels that need no arithmetic. */
+/* Copies pixels that need no arithmetic. */
 static void copy_as_is(const struct hrf_pixels *p, const char *from, int64_t step_bytes, int64_t n,
                        void *to, int64_t to_stride)
 {

@@ -8,7 +8,7 @@
 /* Elements per piece of work: large enough to hide the scheduling, small enough to balance. */
 enum { PIECE = 1 << 14 };
 
-#ifdef HRF_BUILD_AVX2 /* which the back end asks for */
+#ifdef HRF_BUILD_AVX2 /* which the back end requires */
 #define FUNCTIONS(what) hrf_functions_##what##_avx2
 #else
 #define FUNCTIONS(what) hrf_functions_##what##_plain
@@ -51,14 +51,14 @@ static void unary_piece(enum hrf_op op, const struct hrf_attributes *a, const fl
             y[i] = op == HRF_OP_HARD_SWISH ? x[i] * gate : gate;
         }
         break;
-    default: /* rare ones, in double */
+    default: /* rare operators, in double */
         for (int64_t i = 0; i < n; i++)
             y[i] = (float)hrf_unary_value(op, a, (double)x[i]);
         break;
     }
 }
 
-/* The activations that are operators of their own elsewhere. */
+/* Applies activations that also exist as operators. */
 static void activate_by_operator(const struct hrf_attributes *attributes, float *x, int64_t n)
 {
     static const enum hrf_op ops[] = {
@@ -72,7 +72,7 @@ static void activate_by_operator(const struct hrf_attributes *attributes, float 
     unary_piece(ops[attributes->activation], &a, x, x, n);
 }
 
-/* A NaN stays one: every comparison with it is false. */
+/* A NaN stays a NaN: every comparison with it is false. */
 void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t n)
 {
     float low = attributes->activation_min, high = attributes->activation_max;
@@ -145,7 +145,7 @@ static bool is_arithmetic(enum hrf_op op)
     return op == HRF_OP_ADD || op == HRF_OP_SUB || op == HRF_OP_MUL || op == HRF_OP_DIV;
 }
 
-/* Of y, a and b; returns the last axis. */
+/* Initialises a walk over y, a and b; returns its last axis. */
 static int32_t init_walk(const struct hrf_shape *a, const struct hrf_shape *b,
                          const struct hrf_shape *y, struct hrf_walk *walk)
 {
@@ -172,10 +172,10 @@ bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf
 struct binary {
     struct hrf_walk walk;
     struct hrf_binary_run run;
-    binary_function *function; /* NULL: one number after the other */
+    binary_function *function; /* NULL: element by element */
     const char *a, *b;
     char *y;
-    int64_t size[3]; /* bytes of a number of y, a, b */
+    int64_t size[3]; /* bytes of an element of y, a, b */
 };
 
 static void binary_piece(const struct binary *p, int64_t row, int64_t first, int64_t n)
@@ -227,7 +227,7 @@ void hrf_cpu_binary(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     }
 }
 
-/* scale and bias become what multiplies and adds: y = x * s + t. */
+/* scale and bias become the s and t of y = x * s + t. */
 enum hrf_status hrf_cpu_prepare_batch_norm(struct hrf_spec *spec, struct hrf_error *err)
 {
     (void)err;
@@ -243,7 +243,8 @@ enum hrf_status hrf_cpu_prepare_batch_norm(struct hrf_spec *spec, struct hrf_err
     return HRF_OK;
 }
 
-/* The usual case in one pass: what a pre-activation net does before each convolution. */
+/* The usual case, in one pass: batch norm and ReLU before a convolution, as in pre-activation
+ * networks. */
 static void scale_shift_relu(const float *x, const float *s, const float *t, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {

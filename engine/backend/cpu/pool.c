@@ -7,8 +7,8 @@
 #include <omp.h>
 #include <string.h>
 
-/* First and last window position that lies inside [0, size), for an output at `at`. Divisions take
- * as long as a window: they are for the ends of the image. */
+/* Finds the window positions [*first, *last) that lie inside [0, size), for an output at `at`. A
+ * division takes as long as a window, so it is only used at the ends of the image. */
 static void clip_window(const struct hrf_window *w, int axis, int64_t at, int64_t size,
                         int64_t *first, int64_t *last)
 {
@@ -28,8 +28,8 @@ static const char *pixel(const struct hrf_operand *in, const char *x, int64_t n,
                    (int64_t)hrf_dtype_size(in->dtype);
 }
 
-/* The part of a window that lies inside the image, and what the second window below it adds to
- * those above: it comes into the second-level cache meanwhile (the next one's: 5 % slower). */
+/* The part of a window that lies inside the image, and what to prefetch into the L2 cache: the rows
+ * that the second window below it adds (those of the first one: 5 % slower). */
 static struct hrf_max_window window_at(const struct hrf_spec *spec, const char *x, int64_t n,
                                        int64_t oy, int64_t ox)
 {
@@ -86,7 +86,7 @@ static void plain_add(enum hrf_dtype type, const void *lines, int64_t stride, in
     }
 }
 
-/* By AVX-512 where there is some. */
+/* The functions of the instruction set: AVX-512 or plain. */
 typedef void max_function(const struct hrf_max_window *window, enum hrf_dtype type, void *out);
 typedef void add_function(enum hrf_dtype type, const void *x, int64_t stride, int64_t n_lines,
                           int64_t n, double *sums);
@@ -109,7 +109,8 @@ static add_function *best_add(void)
     return plain_add;
 }
 
-/* Padding counts where it belongs to the padded image, not where ceil_mode reaches beyond. */
+/* The number of window positions inside the padded image; those that ceil_mode adds beyond do not
+ * count. */
 static int64_t padded_count(const struct hrf_window *w, int axis, int64_t at, int64_t size)
 {
     int64_t n = 0;
@@ -182,8 +183,9 @@ void hrf_cpu_average_pool(const struct hrf_spec *spec, const struct hrf_kernel_c
                        (char *)call->output + (r * out->dims[3] + ox) * stride * size);
 }
 
-/* Of one image: n channels from `first` on. Runs of 2 KiB are read at a time, as each pixel's lie
- * far from the next one's; their sums stay in the first-level cache. */
+/* At most CHANNEL_BLOCK channels of a pixel are averaged at a time: a run of 2 KiB of each pixel,
+ * with sums that stay in the L1 cache. With at most NARROW channels several pixels are added at
+ * once. */
 enum { CHANNEL_BLOCK = 512, NARROW = 8 };
 
 static void average_image(const struct hrf_operand *in, const char *image, int64_t first, int64_t n,
@@ -193,7 +195,7 @@ static void average_image(const struct hrf_operand *in, const char *image, int64
     const int64_t size = (int64_t)hrf_dtype_size(in->dtype);
     double sums[CHANNEL_BLOCK] = { 0 };
     float line[CHANNEL_BLOCK];
-    /* Pixels of few channels are added many at once: one alone would fill no vector. */
+    /* One pixel of few channels would not fill a vector. */
     const bool is_narrow = n <= NARROW && in->pixel_stride == n;
     const int64_t group = is_narrow ? CHANNEL_BLOCK / n : 1;
     const int64_t whole = area / group, rest = (area - whole * group) * n;
@@ -220,7 +222,8 @@ static void max_image(const struct hrf_operand *in, const float *image, int64_t 
     max_of(&window, HRF_F32, out + first);
 }
 
-/* Fewer where there would be a thread without channels. No bit depends on it. */
+/* The channels of one piece of work: fewer than CHANNEL_BLOCK if threads would be without channels.
+ * Results do not depend on it. */
 static int64_t channels_at_once(int64_t n_images, int64_t channels)
 {
     enum { LEAST = 32 };

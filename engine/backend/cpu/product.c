@@ -8,7 +8,8 @@
 #include <xmmintrin.h>
 #endif
 
-/* Asked once: a hypervisor answers instead of the processor, which takes it long. */
+/* The processor is asked only once: in a virtual machine the hypervisor answers, which takes
+ * long. */
 int64_t hrf_product_chain(enum hrf_words words)
 {
     static _Atomic int64_t of_pairs;
@@ -43,8 +44,8 @@ size_t hrf_product_packed_count(int64_t depth, int64_t columns)
     return (size_t)(count_registers(columns) * LANES * depth);
 }
 
-/* Transposes a panel whose columns are contiguous in `w`, in tiles of 4 x 4 floats: the first k of
- * its depth, which are returned. */
+/* Transposes a panel whose columns are contiguous in `w`, in tiles of 4 x 4 floats. Returns how
+ * much of the depth was transposed: whole tiles. */
 static int64_t transpose_panel(const float *w, int64_t column_stride, int64_t depth, int64_t width,
                                float *packed)
 {

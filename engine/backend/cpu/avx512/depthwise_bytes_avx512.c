@@ -90,8 +90,8 @@ static inline __attribute__((always_inline)) void fill_phase(const struct hrf_in
     }
 }
 
-/* Of columns [first, last) of a phase, whole registers: what they overwrite behind is filled later.
- */
+/* Of columns [first, last) of a phase, whole registers: what they overwrite behind is filled
+ * later. */
 static void fill_border(const struct hrf_interleaved_lines *l, int64_t phase, int64_t first,
                         int64_t last)
 {
@@ -176,8 +176,8 @@ static void store_floats(const struct hrf_interleaved_outputs *o,
     }
 }
 
-/* As instructions, because the compiler copies sums around the intrinsic, and spills what it loads.
- */
+/* As instructions, because the compiler copies sums around the intrinsic, and spills what it
+ * loads. */
 static inline __attribute__((always_inline)) __m512i load(const void *x)
 {
 #ifdef HRF_EMULATE_AVX512

@@ -50,8 +50,7 @@ struct hrf_depthwise_finish {
     const struct hrf_epilogue *epilogue;
     bool has_bf16; /* the processor has an instruction that rounds to bfloat16 */
     /* For 8-bit outputs (NULL otherwise), with the block's multipliers [LANES] and the output's
-     * zero point.
-     */
+     * zero point. */
     const struct hrf_requantize *requantize;
     const float *multiplier;
     int32_t zero_point;

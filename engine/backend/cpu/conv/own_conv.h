@@ -40,8 +40,7 @@ HRF_CHECKED enum hrf_status hrf_own_conv_compile(const struct hrf_kernel_row *ro
                                                  const struct hrf_node *node,
                                                  struct hrf_kernel **out, struct hrf_error *err);
 
-/* Allocates n_bytes for packed weights and the bias of n_channels: the node's bias, then zeros.
- */
+/* Allocates n_bytes for packed weights and the bias of n_channels: the node's bias, then zeros. */
 HRF_CHECKED enum hrf_status hrf_own_conv_make_weights(struct hrf_own_conv *kernel,
                                                       const struct hrf_graph *graph,
                                                       const struct hrf_node *node, size_t n_bytes,

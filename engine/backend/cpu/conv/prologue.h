@@ -28,8 +28,7 @@ static inline bool hrf_cpu_prologue_is_there(const struct hrf_cpu_prologue *prol
  * among calls. */
 void hrf_cpu_prologue_lines(const struct hrf_cpu_prologue *prologue, const float *x, float *y,
                             int64_t y_stride, int64_t channels, int64_t n_lines);
-/* The same for bfloat16: computed in float32, rounded once. Only with AVX-512.
- */
+/* The same for bfloat16: computed in float32, rounded once. Only with AVX-512. */
 void hrf_prologue_b16_lines_avx512(const struct hrf_cpu_prologue *prologue, const uint16_t *x,
                                    uint16_t *y, int64_t y_stride, int64_t channels,
                                    int64_t n_lines);

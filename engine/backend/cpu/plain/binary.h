@@ -1,4 +1,4 @@
-/* binary.h - sums, differences, products and quotients of runs of numbers. One thread. */
+/* binary.h - elementwise sums, differences, products and quotients. One thread. */
 #ifndef HRF_ENGINE_BACKEND_CPU_PLAIN_BINARY_H
 #define HRF_ENGINE_BACKEND_CPU_PLAIN_BINARY_H
 
@@ -12,8 +12,8 @@ struct hrf_binary_run {
     int64_t n;
 };
 
-/* For each instruction set NAME, hrf_binary_run_NAME(). Types: avx512 F32, F16 and B16, the others
- * F32. y may be a or b. */
+/* Declares hrf_binary_run_NAME() for an instruction set. Types are F32, with AVX-512 also F16 and
+ * B16. y may be a or b. */
 #define HRF_BINARY_DECLARE(name)                                                                   \
     void hrf_binary_run_##name(const struct hrf_binary_run *run, const void *a, const void *b,     \
                                void *y);

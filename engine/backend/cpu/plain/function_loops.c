@@ -60,7 +60,7 @@ HRF_ALWAYS_INLINE void store(enum hrf_dtype type, void *y, int64_t i, int64_t n,
     F(GELU_TANH, hrf_v_gelu_tanh(x))                                                               \
     OF_WIDE_REGISTERS(F)
 
-/* The types are constants, so that nothing is asked for each number. */
+/* The types are constants, so that there are no branches in the loop. */
 #define DEFINE_RUN(OP, VALUE)                                                                      \
     HRF_ALWAYS_INLINE void run_##OP(const struct hrf_attributes *a, enum hrf_dtype x_type,         \
                                     const void *from, enum hrf_dtype y_type, void *to, int64_t n)  \

@@ -1,6 +1,5 @@
-/* functions.h - functions of one number over runs of numbers, by base/elementary.h, compiled for
- * each instruction set. One thread; the result for a number does not depend on where it stands in
- * the run. */
+/* functions.h - elementwise functions (base/elementary.h), compiled for each instruction set. One
+ * thread; a result does not depend on the position of the element. */
 #ifndef HRF_ENGINE_BACKEND_CPU_PLAIN_FUNCTIONS_H
 #define HRF_ENGINE_BACKEND_CPU_PLAIN_FUNCTIONS_H
 
@@ -8,11 +7,10 @@
 
 #include <stdbool.h>
 
-/* For each instruction set NAME:
- * hrf_functions_have_NAME(): true of EXP, ERF, TANH, SIGMOID, SWISH, GELU and GELU_TANH, with
- * AVX-512 also of HARD_SIGMOID and HARD_SWISH.
- * hrf_functions_run_NAME(): y[i] = op(x[i]) for n numbers, and an operator of those. Types are F32,
- * with AVX-512 also F16 and B16. y may be x if the types have the same size. */
+/* For each instruction set NAME: hrf_functions_have_NAME() is true for EXP, ERF, TANH, SIGMOID,
+ * SWISH, GELU and GELU_TANH, with AVX-512 also for HARD_SIGMOID and HARD_SWISH.
+ * hrf_functions_run_NAME() sets y[i] = op(x[i]) for n elements and one of these operators. Types
+ * are F32, with AVX-512 also F16 and B16. y may be x if the types have the same size. */
 #define HRF_FUNCTIONS_DECLARE(name)                                                                \
     bool hrf_functions_have_##name(enum hrf_op op);                                                \
     void hrf_functions_run_##name(enum hrf_op op, const struct hrf_attributes *attributes,         \

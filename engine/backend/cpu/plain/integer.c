@@ -1,8 +1,9 @@
-/* integer.c - 8-bit operators in plain integer arithmetic, the truth that fast ones equal.
+/* integer.c - 8-bit operators in plain integer arithmetic; faster kernels give the same bytes.
  *
- * Functions of one 8-bit value are tables of 256 results. Sums are exact 32-bit integers, so no
- * order and no cut of the work changes a bit. A float step is written once for every operator:
- * real = (q - zero point) * scale; results are rounded half to even and saturated.
+ * Functions of one 8-bit value are tables of 256 results. Sums are exact 32-bit integers, so
+ * results do not depend on their order or on how the work is divided. A float step is written once
+ * for every operator: real = (q - zero point) * scale; results are rounded half to even and
+ * saturated.
  */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
@@ -52,7 +53,7 @@ static struct conv_view view_of(const struct hrf_spec *spec)
                                { w->dims[2], w->dims[3] } };
 }
 
-/* The input row or column that position k of the window sees for output `at`; -1: none. */
+/* The input row or column under tap k of the window of output `at`; -1: none. */
 static int64_t seen_at(const struct hrf_spec *spec, int axis, int64_t at, int64_t k, int64_t size)
 {
     const struct hrf_window *w = &spec->attributes.window;
@@ -140,7 +141,7 @@ static float unary(const struct hrf_spec *spec, float x)
     case HRF_OP_TANH:
         return (float)tanh((double)x);
     default:
-        /* The others keep the number and change its scale. */
+        /* Other operators keep the value and change only its scale. */
         return hrf_op_is_unary(spec->op) ? (float)hrf_unary_value(spec->op, a, (double)x) : x;
     }
 }
@@ -161,7 +162,7 @@ static void fill_table(const struct hrf_spec *spec, int32_t input, uint8_t table
 }
 
 enum {
-    SLOTS = 64, /* of a pool */
+    SLOTS = 64, /* parts of a pool's work */
 };
 
 static void plain_by_table(const uint8_t table[256], const uint8_t *x, uint8_t *y, int64_t n)
@@ -219,8 +220,8 @@ static void run_quantize(const struct hrf_integer_kernel *kernel,
                        n - i < HRF_INTEGER_PIECE ? n - i : HRF_INTEGER_PIECE);
 }
 
-/* Which of the scales along the axis element `i` of the memory has. */
-static int64_t place_along_axis(const struct hrf_spec *spec, int64_t i)
+/* The index along the axis, and so of the scale, of the element at offset `i` in memory. */
+static int64_t index_along_axis(const struct hrf_spec *spec, int64_t i)
 {
     int64_t strides[HRF_MAX_RANK];
     hrf_layout_strides(&spec->output.shape, strides);
@@ -238,10 +239,10 @@ static void run_quantize_along_axis(const struct hrf_integer_kernel *kernel,
     const int64_t n = hrf_shape_count(&y->shape);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
-        const int64_t place = place_along_axis(spec, i);
-        const struct hrf_quantization q = { .scale = scales[place],
+        const int64_t index = index_along_axis(spec, i);
+        const struct hrf_quantization q = { .scale = scales[index],
                                             .zero_point = zeros != NULL
-                                                              ? hrf_read8(y->dtype, zeros, place)
+                                                              ? hrf_read8(y->dtype, zeros, index)
                                                               : 0 };
         ((uint8_t *)call->output)[i] = (uint8_t)(hrf_quantize(x[i], y->dtype, &q) & 0xff);
     }
@@ -261,7 +262,7 @@ static void run_dequantize(const struct hrf_integer_kernel *kernel,
 }
 
 #ifdef HRF_BUILD_AVX512
-/* Images whose activation only clips, pixel by pixel. */
+/* True for images whose activation only clips. */
 static bool scales_images(const struct hrf_spec *spec)
 {
     const enum hrf_activation a = spec->attributes.activation;
@@ -319,7 +320,7 @@ static void run_batch_norm(const struct hrf_integer_kernel *kernel,
     int64_t inner = 1;
     for (int32_t i = 2; i < in->shape.rank && in->shape.rank != 4; i++)
         inner *= in->shape.dims[i];
-    const int64_t line = inner > 1 ? inner : channels; /* elements that lie side by side */
+    const int64_t line = inner > 1 ? inner : channels; /* contiguous elements */
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < n / line; k++)
         for (int64_t i = k * line; i < (k + 1) * line; i++) {

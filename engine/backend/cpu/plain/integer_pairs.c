@@ -1,5 +1,5 @@
 /* integer_pairs.c - sums, differences and products of 8-bit values: by AVX-512, or by a table of
- * the results of all pairs. */
+ * the results for all pairs of values. */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
 #include "engine/backend/cpu/processor.h"
@@ -20,7 +20,7 @@ static float binary(const struct hrf_spec *spec, int32_t a, int32_t b)
                                 t->alpha, steps);
 }
 
-/* Every pair of 8-bit values has one result: a table of them all. */
+/* Fills the table with the result for every pair of 8-bit values. */
 void hrf_integer_fill_pairs(const struct hrf_spec *spec, uint8_t *pairs)
 {
     const struct hrf_operand *a = &spec->inputs[0], *b = &spec->inputs[1];
@@ -33,7 +33,7 @@ void hrf_integer_fill_pairs(const struct hrf_spec *spec, uint8_t *pairs)
         }
 }
 
-/* The rows of y, of a and of b. */
+/* A walk over the rows of y, a and b. */
 static struct hrf_walk walk_of(const struct hrf_spec *spec)
 {
     int64_t strides[3][HRF_MAX_RANK];
@@ -45,7 +45,8 @@ static struct hrf_walk walk_of(const struct hrf_spec *spec)
     return walk;
 }
 
-/* Without a table, if the processor has AVX-512 and there is no activation. */
+/* True if results are looked up in a table; they are computed if the processor has AVX-512 and
+ * there is no activation. */
 bool hrf_integer_looks_pairs_up(const struct hrf_spec *spec)
 {
 #ifdef HRF_BUILD_AVX512

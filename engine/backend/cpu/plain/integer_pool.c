@@ -1,14 +1,16 @@
-/* integer_pool.c - pools of 8-bit values: exact sums, and the largest as bytes in order. */
+/* integer_pool.c - pooling of 8-bit values: exact sums, and maxima of bytes whose order as unsigned
+ * is that of the values. */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
 #include "engine/backend/cpu/plain/integer_private.h"
 #include "engine/backend/cpu/processor.h"
 
 #include <string.h>
 
-/* One output pixel: every channel side by side. */
+/* One output pixel with all of its channels. */
 struct pooled {
-    int32_t *sums; /* [channels]; NULL: the largest are asked for */
-    uint8_t *most; /* [channels], as ordered bytes (signed ones with their top bit transposed) */
+    int32_t *sums; /* [channels]; NULL for a maximum */
+    uint8_t
+        *most; /* [channels], ordered as unsigned bytes (signed ones with the sign bit flipped) */
     int64_t count;
 };
 
@@ -16,10 +18,10 @@ static void take_pixel(const struct hrf_operand *x, const uint8_t *pixel, struct
 {
     const int64_t channels = x->shape.dims[1];
     const int32_t zero = x->quantization.zero_point;
-    const uint8_t turn = x->dtype == HRF_S8 ? 0x80 : 0;
+    const uint8_t sign_flip = x->dtype == HRF_S8 ? 0x80 : 0;
     if (p->sums == NULL) {
         for (int64_t c = 0; c < channels; c++) {
-            const uint8_t q = pixel[c] ^ turn;
+            const uint8_t q = pixel[c] ^ sign_flip;
             p->most[c] = q > p->most[c] ? q : p->most[c];
         }
     } else if (x->dtype == HRF_S8) {
@@ -36,12 +38,12 @@ static void give_pixel(const struct hrf_spec *spec, const struct pooled *p,
 {
     const struct hrf_operand *x = &spec->inputs[0], *y = &spec->output;
     const int64_t channels = x->shape.dims[1];
-    const uint8_t turn = x->dtype == HRF_S8 ? 0x80 : 0;
+    const uint8_t sign_flip = x->dtype == HRF_S8 ? 0x80 : 0;
     const struct hrf_target target = hrf_target_of(y);
     const float ratio = x->quantization.scale / y->quantization.scale;
     if (p->sums == NULL)
         for (int64_t c = 0; c < channels; c++)
-            out[c] = table[p->most[c] ^ turn];
+            out[c] = table[p->most[c] ^ sign_flip];
     for (int64_t c = 0; c < channels && p->sums != NULL; c++)
         out[c] = hrf_narrow(target,
                             p->count > 0 ? (float)p->sums[c] * ratio / (float)p->count : 0.0f);
@@ -52,7 +54,7 @@ static bool is_max(enum hrf_op op)
     return op == HRF_OP_MAX_POOL || op == HRF_OP_GLOBAL_MAX_POOL;
 }
 
-/* A thread's part of the workspace: sums, or bytes, for every channel. */
+/* A thread's part of the workspace: sums, or maxima, of every channel. */
 static struct pooled pooled_init(const struct hrf_spec *spec, void *workspace, int64_t slot)
 {
     const int64_t channels = spec->inputs[0].shape.dims[1];
@@ -81,28 +83,29 @@ static void pool_at(const struct hrf_spec *spec, const uint8_t *in, int64_t n, i
     }
 }
 
-/* The largest of up to MAX_TAPS pixels, a block of channels in registers at a time. */
+/* The maximum of up to MAX_TAPS pixels, for a block of channels in registers. */
 enum { MAX_TAPS = 64, BLOCK = 64 };
 
 static void max_block(const uint8_t *const taps[], int64_t n_taps, int64_t first, int64_t n,
-                      uint8_t turn, const uint8_t table[256], uint8_t *out)
+                      uint8_t sign_flip, const uint8_t table[256], uint8_t *out)
 {
     uint8_t most[BLOCK] = { 0 };
     for (int64_t t = 0; t < n_taps && n == BLOCK; t++)
-        for (int64_t c = 0; c < BLOCK; c++) { /* of a known length: it stays in registers */
-            const uint8_t q = taps[t][first + c] ^ turn;
+        for (int64_t c = 0; c < BLOCK;
+             c++) { /* a constant length, so that `most` stays in registers */
+            const uint8_t q = taps[t][first + c] ^ sign_flip;
             most[c] = q > most[c] ? q : most[c];
         }
     for (int64_t t = 0; t < n_taps && n < BLOCK; t++)
         for (int64_t c = 0; c < n; c++) {
-            const uint8_t q = taps[t][first + c] ^ turn;
+            const uint8_t q = taps[t][first + c] ^ sign_flip;
             most[c] = q > most[c] ? q : most[c];
         }
     for (int64_t c = 0; c < n; c++)
-        out[first + c] = table != NULL ? table[most[c] ^ turn] : most[c] ^ turn;
+        out[first + c] = table != NULL ? table[most[c] ^ sign_flip] : most[c] ^ sign_flip;
 }
 
-/* The pixels under a window; *count: how many an average divides by. */
+/* Lists the pixels under a window. *count: the divisor of an average. */
 static int64_t find_taps(const struct hrf_spec *spec, const uint8_t *in, int64_t pixel,
                          const uint8_t *taps[MAX_TAPS], int64_t *count)
 {
@@ -131,12 +134,13 @@ static int64_t find_taps(const struct hrf_spec *spec, const uint8_t *in, int64_t
 static void max_at(const struct hrf_spec *spec, const uint8_t *in, int64_t pixel,
                    const uint8_t table[256], uint8_t *out)
 {
-    const uint8_t turn = spec->inputs[0].dtype == HRF_S8 ? 0x80 : 0, *taps[MAX_TAPS];
+    const uint8_t sign_flip = spec->inputs[0].dtype == HRF_S8 ? 0x80 : 0, *taps[MAX_TAPS];
     const int64_t channels = spec->output.shape.dims[1];
     int64_t count;
     const int64_t n_taps = find_taps(spec, in, pixel, taps, &count);
     for (int64_t c = 0; c < channels; c += BLOCK)
-        max_block(taps, n_taps, c, channels - c < BLOCK ? channels - c : BLOCK, turn, table, out);
+        max_block(taps, n_taps, c, channels - c < BLOCK ? channels - c : BLOCK, sign_flip, table,
+                  out);
 }
 
 static void run_max_pool(const struct hrf_integer_kernel *kernel,
@@ -180,7 +184,7 @@ static void run_average_pool(const struct hrf_integer_kernel *kernel,
 }
 #endif
 
-/* Windows whose taps are listed. Asked for in this order, nothing overflows. */
+/* True for windows whose taps are listed. In this order no comparison overflows. */
 static bool is_small(const struct hrf_window *w)
 {
     return w->kernel[0] <= MAX_TAPS && w->kernel[0] * w->kernel[1] <= MAX_TAPS;

@@ -1,4 +1,4 @@
-/* integer_private.h - what the plain 8-bit kernels share; for this folder only. */
+/* integer_private.h - what the plain 8-bit kernels share. For this folder only. */
 #ifndef HRF_ENGINE_BACKEND_CPU_PLAIN_INTEGER_PRIVATE_H
 #define HRF_ENGINE_BACKEND_CPU_PLAIN_INTEGER_PRIVATE_H
 
@@ -22,8 +22,8 @@ static inline int32_t hrf_read8(enum hrf_dtype dtype, const void *x, int64_t i)
     return dtype == HRF_S8 ? ((const int8_t *)x)[i] : ((const uint8_t *)x)[i];
 }
 
-/* hrf_saturate() in a form that vectorises: clipped first, so that adding and taking off 1.5 * 2^23
- * rounds half to even. */
+/* hrf_saturate() in a form that vectorises: values are clipped first, so that adding and
+ * subtracting 1.5 * 2^23 rounds half to even. */
 struct hrf_target {
     float low, high;
     int32_t zero_point;
@@ -54,7 +54,7 @@ static inline bool hrf_integer_changes_nothing(const uint8_t table[256])
 
 enum { HRF_INTEGER_PIECE = 1 << 14 }; /* elements of one piece of work */
 
-/* In y's steps. */
+/* The activation of a value in y's steps. */
 static inline float hrf_integer_activate(enum hrf_activation activation, float low, float high,
                                          float slope, float t)
 {
@@ -65,14 +65,14 @@ static inline float hrf_integer_activate(enum hrf_activation activation, float l
         return t < low ? low : t > high ? high : t;
     case HRF_ACT_LEAKY_RELU:
         return t >= 0 ? t : t * slope;
-    default: /* none: the others are fused where floats are computed */
+    default: /* none; other activations are fused only with float kernels */
         break;
     }
     return t;
 }
 
-/* Steps of struct hrf_requantize for a sum; `residual`: less its zero point, NULL if
- * there is none. */
+/* Computes the steps of struct hrf_requantize for a sum. `residual`: with its zero point
+ * subtracted; NULL: none. */
 static inline float hrf_integer_steps(const struct hrf_requantize *r, float bias, float multiplier,
                                       int32_t sum, const int32_t *residual)
 {
@@ -85,8 +85,8 @@ static inline float hrf_integer_steps(const struct hrf_requantize *r, float bias
     return hrf_integer_activate(r->activation, r->low, r->high, r->slope, t);
 }
 
-/* ADD, SUB, MUL; and the table of their results, if they are looked up: filling one takes as long
- * as computing many thousand results. */
+/* ADD, SUB and MUL; and the table of their results if they are looked up. Filling a table takes as
+ * long as computing many thousand results. */
 void hrf_integer_binary(const struct hrf_integer_kernel *kernel,
                         const struct hrf_kernel_call *call);
 bool hrf_integer_looks_pairs_up(const struct hrf_spec *spec);

@@ -95,7 +95,7 @@ ALWAYS __m256i widen_16(const bool is_signed, const uint8_t *x, __m256i zero)
                             zero);
 }
 
-/* Of 16 numbers or more; the last 16 may overlap others. */
+/* For 16 or more elements; the last 16 may overlap others. */
 ALWAYS void widen_as(const bool is_signed, int32_t zero_point, const uint8_t *x, int64_t n,
                      int16_t *to)
 {
@@ -130,7 +130,7 @@ static struct hrf_target target_of(const struct hrf_integer_finish *f)
     return hrf_target_of(&y);
 }
 
-/* Numbers that may be fewer than a panel has columns. */
+/* Copies n elements, which may be fewer than a panel has columns. */
 ALWAYS void copy_columns(void *to, const void *from, size_t size, int64_t n)
 {
     if (n == PANEL)
@@ -140,7 +140,7 @@ ALWAYS void copy_columns(void *to, const void *from, size_t size, int64_t n)
 }
 
 #ifdef __AVX2__
-/* Eight numbers of a residual, added to the steps: the sum is rounded once. */
+/* Adds eight elements of a residual to the steps, by a multiply-add that rounds once. */
 ALWAYS __m256 add_residual(const struct hrf_integer_finish *f, const struct hrf_requantize *r,
                            const uint8_t *bytes, __m256 steps)
 {

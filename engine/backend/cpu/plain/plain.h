@@ -1,4 +1,4 @@
-/* plain.h - kernels of plain loops over host memory: all operators that need nothing faster. */
+/* plain.h - kernels of plain loops over host memory, for operators that need nothing faster. */
 #ifndef HRF_ENGINE_BACKEND_CPU_PLAIN_PLAIN_H
 #define HRF_ENGINE_BACKEND_CPU_PLAIN_PLAIN_H
 
@@ -7,8 +7,8 @@
 extern const struct hrf_kernel_table hrf_cpu_kernels;
 /* True if all inputs of a move have the output's type and scale, so that bytes are moved. */
 bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node);
-/* True if there is a loop over 8-bit integers; moves are none, but CONCAT of different scales is.
- */
+/* True if integer.c has a loop for the operator; moves have none, except CONCAT of different
+ * scales. */
 bool hrf_integer_has(enum hrf_op op);
 /* Compile functions of rows. */
 #define HRF_PLAIN_COMPILE(name)                                                                    \
@@ -18,10 +18,10 @@ bool hrf_integer_has(enum hrf_op op);
         struct hrf_error *err)
 HRF_PLAIN_COMPILE(move); /* hrf_moves_as_is() */
 HRF_PLAIN_COMPILE(resize);
-HRF_PLAIN_COMPILE(integer); /* exact: what the fast ones equal */
+HRF_PLAIN_COMPILE(integer); /* exact; faster kernels give the same bytes */
 HRF_PLAIN_COMPILE(partial); /* POOL_SUM and POOL_FINISH, of any type */
-/* Floats of 16 bits by the kernel for float32: inputs are widened into the workspace, the result is
- * narrowed. CAST has no other. */
+/* 16-bit floats by the kernel for float32: inputs are widened into the workspace, and the result is
+ * narrowed. Also CAST. */
 HRF_PLAIN_COMPILE(half);
 
 /* hrf_op_is_unary() and hrf_op_is_binary() operators, in double. */

@@ -1,4 +1,4 @@
-/* plain_functions.c - functions of one number and of two, in double. */
+/* plain_functions.c - unary and binary functions, in double. */
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/backend/formulas.h"
 
@@ -25,7 +25,7 @@ double hrf_unary_value(enum hrf_op op, const struct hrf_attributes *a, double x)
     const double alpha = (double)a->alpha, beta = (double)a->beta;
     switch (op) {
         HRF_FORMULAS(CASE)
-    default: /* activations are computed in float, by those who call this for the others */
+    default: /* activations are computed in float by the callers */
         assert(false);
         return NAN;
     }

@@ -1,4 +1,4 @@
-/* plain_move.c - operators that copy elements and change none. */
+/* plain_move.c - operators that copy elements without changing them. */
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
@@ -33,7 +33,7 @@ bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node)
     for (int64_t i = 0; i < n; i++)                                                                \
     ((type *)(void *)out)[i * to] = ((const type *)(const void *)in)[i * from]
 
-/* Short runs, as pixels of few channels are, without a call. */
+/* Copies short runs (pixels of few channels) without a call of memcpy(). */
 static void copy_run(char *out, const char *in, int64_t n_bytes)
 {
     enum { SHORT = 256, STEP = 32 };
@@ -71,18 +71,18 @@ static void copy_strided(size_t size, int64_t n, char *out, int64_t to, const ch
 }
 
 enum {
-    PARALLEL_FROM = 1 << 14, /* elements: less is done before a second thread wakes */
-    PIECE_BYTES = 1 << 14,   /* that a thread copies at once, about */
+    PARALLEL_FROM = 1 << 14, /* elements; fewer are copied before a second thread wakes up */
+    PIECE_BYTES = 1 << 14,   /* that a thread copies at once, roughly */
 };
 
-/* Rows of that many bytes. */
+/* The rows of a piece, for rows of row_bytes. */
 static int64_t rows_of_piece(int64_t row_bytes)
 {
     return 1 + PIECE_BYTES / (row_bytes + 1);
 }
 
-/* Rows [row, end) of the walk. The axis before the last one is stepped along: looking up where a
- * row begins takes longer than copying a short one. */
+/* Copies rows [row, end) of the walk. It steps along the axis before the last one, because
+ * computing where a row begins takes longer than copying a short row. */
 static void copy_rows(const struct hrf_walk *walk, int64_t row, int64_t end, int64_t bytes,
                       const char *in, char *out)
 {
@@ -126,8 +126,7 @@ static size_t element_size(const struct hrf_spec *spec)
     return hrf_dtype_size(spec->output.dtype);
 }
 
-/* The elements of a CONCAT's input between two places that differ before its axis follow each
- * other in memory. */
+/* A contiguous run of a CONCAT's input: the elements that have the same indices before its axis. */
 struct line {
     int64_t n_bytes, step; /* step: bytes from line to line */
 };
@@ -142,7 +141,7 @@ static struct line line_of(const struct hrf_spec *spec, const struct hrf_operand
     return (struct line){ n_bytes, is_pixel ? operand->pixel_stride * size : n_bytes };
 }
 
-/* True if all inputs lie in their places of the output already. */
+/* True if all inputs already lie in the output. */
 static bool is_joined(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const char *at = call->output;
@@ -154,7 +153,7 @@ static bool is_joined(const struct hrf_spec *spec, const struct hrf_kernel_call 
     return true;
 }
 
-/* One pass over the output: what each input gives at a place stands beside that of the others. */
+/* Copies in one pass over the output, in which the runs of the inputs alternate. */
 static void run_concat(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const struct line out = line_of(spec, &spec->output);
@@ -188,14 +187,14 @@ static void copy_all(const void *from, void *to, int64_t n_bytes)
                (size_t)(n_bytes - first < PIECE ? n_bytes - first : PIECE));
 }
 
-/* Shape changes keep ONNX's order of elements, which is not the memory's when a side has rank
- * 4: through the workspace where both sides have. */
+/* Shape changes keep ONNX's order of elements, which is not the order in memory if a side has rank
+ * 4. If both sides have, elements go through the workspace. */
 static void run_reshape(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
     const size_t size = element_size(spec);
     const void *x = hrf_spec_data(spec, call, 0);
-    if (spec->attributes.channels_last) { /* which is the memory's */
+    if (spec->attributes.channels_last) { /* the order in memory */
         copy_all(x, call->output, hrf_shape_count(out) * (int64_t)size);
     } else if (hrf_layout_is_onnx(in)) {
         hrf_layout_from_onnx(out, size, x, call->output);
@@ -234,7 +233,7 @@ static void run_slice(const struct hrf_spec *spec, const struct hrf_kernel_call 
              call->output, out);
 }
 
-/* A part of the pixels that DEPTH_TO_SPACE gives: those behind block.skip. */
+/* Computes a part of the output of DEPTH_TO_SPACE: the pixels after block.skip. */
 static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const struct hrf_shape *in = &spec->inputs[0].shape, *out = &spec->output.shape;
@@ -275,7 +274,7 @@ static void run_blocks(const struct hrf_spec *spec, const struct hrf_kernel_call
              blocks.out);
 }
 
-/* Rows that follow each other in both tensors are copied at once. */
+/* Copies rows; those that are contiguous in both tensors are copied at once. */
 static void gather_rows(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     enum { PIECE = 64 }; /* rows */
@@ -321,7 +320,7 @@ static void run_expand(const struct hrf_spec *spec, const struct hrf_kernel_call
              call->output, out);
 }
 
-/* A copy of the whole input for each place of the repeats. */
+/* Copies the whole input once for each repeat. */
 static void run_tile(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     int64_t in[HRF_MAX_RANK], out[HRF_MAX_RANK], repeats[HRF_MAX_RANK], n = 1;
@@ -367,8 +366,8 @@ static void fill(const struct hrf_spec *spec, float value, void *out)
     }
 }
 
-/* The place inside that place k before (or behind) axis `axis` of the output is a copy of, both in
- * the output. */
+/* The position inside the image that padding position k along an axis of the output is a copy of.
+ * Both are positions in the output. */
 static int64_t copied_from(enum hrf_pad_mode mode, int64_t k, int64_t begin, int64_t size)
 {
     const int64_t at = k - begin;
@@ -379,8 +378,8 @@ static int64_t copied_from(enum hrf_pad_mode mode, int64_t k, int64_t begin, int
     return begin + (at + size) % size; /* WRAP: pads are at most the size */
 }
 
-/* One axis after the other: what stands in the output already is copied outwards. Along the axes
- * that come later only the inside is there yet. */
+/* Copies outwards, axis by axis, what is already in the output. Along later axes only the inside is
+ * there yet. */
 static void copy_outwards(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     int64_t out[HRF_MAX_RANK];
@@ -417,7 +416,7 @@ static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     hrf_layout_strides(&spec->output.shape, out);
     if (attributes->pad.mode == HRF_PAD_CONSTANT)
         fill(spec, attributes->pad.value, call->output);
-    struct hrf_shape kept = spec->inputs[0].shape; /* what negative pads leave of it */
+    struct hrf_shape kept = spec->inputs[0].shape; /* what is left of it after negative pads */
     int64_t skipped = 0;
     for (int32_t i = 0; i < attributes->n_axes; i++) {
         const int32_t axis = attributes->n_axes == spec->output.shape.rank

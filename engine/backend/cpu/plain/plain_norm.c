@@ -1,11 +1,12 @@
-/* plain_norm.c - normalisations, SwiGLU and Where as loops: for any shape, wherever its
- * elements lie. Sums are in double, so that the result does not depend on the number of threads. */
+/* plain_norm.c - normalisations, SwiGLU and Where as loops, for any shape and memory layout. Sums
+ * are in double, so that the result does not depend on the number of threads. */
 #include "engine/backend/cpu/cpu_private.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The axes from `axis` on as a list of offsets in memory, in ONNX order. */
+/* Lists the memory offsets of the elements in the axes from `axis` on, in ONNX order; returns their
+ * number. */
 static int64_t list_offsets(const struct hrf_shape *shape, int64_t axis, int64_t *offsets)
 {
     int64_t strides[HRF_MAX_RANK], n = 1;
@@ -43,7 +44,7 @@ static int64_t inner_count(const struct hrf_shape *shape, int64_t axis)
     return n;
 }
 
-/* Mean and 1 / sqrt(variance + epsilon); for RMS the mean is 0. */
+/* Computes the mean and 1 / sqrt(variance + epsilon); for RMS norm the mean is 0. */
 static void find_moments(const float *x, const int64_t *offsets, bool is_dense, int64_t n,
                          bool is_rms, double epsilon, double *mean, double *factor)
 {
@@ -58,7 +59,8 @@ static void find_moments(const float *x, const int64_t *offsets, bool is_dense, 
     *factor = 1 / sqrt(squares / (double)n + epsilon);
 }
 
-/* Pixels lie in memory as the rows of a matrix. */
+/* The shape to normalise over. A norm of each pixel sees the pixels as rows of a matrix, as they
+ * lie in memory. */
 static struct hrf_shape norm_shape(const struct hrf_spec *spec)
 {
     const struct hrf_shape *y = &spec->output.shape;
@@ -74,7 +76,7 @@ size_t hrf_cpu_layer_norm_workspace(const struct hrf_spec *spec)
     return 3 * (size_t)inner_count(&shape, spec->attributes.axis) * sizeof(int64_t);
 }
 
-/* Where the numbers of scale and bias lie, in the order of the elements. */
+/* Lists the offsets of scale or bias in the order of the elements. */
 static void list_parameter_offsets(const struct hrf_spec *spec, int32_t k, int64_t *offsets)
 {
     if (hrf_spec_has(spec, k))
@@ -117,7 +119,7 @@ void hrf_cpu_group_norm(const struct hrf_spec *spec, const struct hrf_kernel_cal
     const int64_t channels = shape->dims[1], pixels = inner_count(shape, 2);
     const int64_t groups = spec->attributes.n_groups > 0 ? spec->attributes.n_groups : channels;
     const int64_t each = channels / groups, n = each * pixels;
-    /* Of rank 4 the channels of a pixel lie side by side, otherwise the pixels of a channel. */
+    /* With rank 4 the channels of a pixel are contiguous, otherwise the pixels of a channel. */
     const int64_t pixel_step = shape->rank == 4 ? channels : 1;
     const int64_t channel_step = shape->rank == 4 ? 1 : pixels;
     const float *x = hrf_spec_data(spec, call, 0), *scale = hrf_spec_data(spec, call, 1);
@@ -166,7 +168,7 @@ void hrf_cpu_swiglu(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     }
 }
 
-/* Few columns, and a row is copied for each: no threads. */
+/* There are few columns, with one row to copy for each, so threads would not pay. */
 void hrf_cpu_select_max(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const int64_t n = spec->inputs[1].shape.dims[0], n_columns = spec->inputs[1].shape.dims[1];

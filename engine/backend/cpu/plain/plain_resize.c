@@ -1,5 +1,5 @@
-/* plain_resize.c - images of other sizes: for each output row and column a few input ones and
- * weights, worked out once. */
+/* plain_resize.c - resizes images: each output row and column has a few input rows and columns with
+ * weights, which are computed once. */
 #include "engine/backend/cpu/plain/plain.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ struct resize_kernel {
     struct hrf_kernel base;
     struct hrf_spec *spec;
     int n_taps;
-    struct hrf_resize_tap *taps[2]; /* of each output row, of each output column */
+    struct hrf_resize_tap *taps[2]; /* for each output row, and for each output column */
 };
 
 static void add_pixel(const float *x, float weight, int64_t n, float *y)

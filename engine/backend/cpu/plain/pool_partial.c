@@ -1,7 +1,7 @@
-/* pool_partial.c - GLOBAL_AVERAGE_POOL in two halves, so that ranks can add up in between.
+/* pool_partial.c - GLOBAL_AVERAGE_POOL in two steps, between which ranks add up their sums.
  *
- * Sums of 8-bit values are exact 32-bit integers and sums of floats are double, so that how the
- * image was cut does not show in the result.
+ * Sums of 8-bit values are exact 32-bit integers and sums of floats are double, so that the result
+ * does not depend on how the image was divided.
  */
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
@@ -13,7 +13,7 @@ struct partial_kernel {
     struct hrf_spec *spec;
 };
 
-enum { BLOCK = 64 }; /* channels whose sums stay in the nearest cache */
+enum { BLOCK = 64 }; /* channels whose sums stay in the L1 cache */
 
 static void sum_integers(const struct hrf_operand *x, const uint8_t *in, int64_t area,
                          int64_t first, int64_t n, int32_t *out)
@@ -70,7 +70,7 @@ static void run_sum(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     }
 }
 
-/* The same float steps as the undivided pool's (integer.c). */
+/* The same float operations as in the undivided pool (integer.c). */
 static void finish_integers(const struct hrf_spec *spec, const int32_t *sums, uint8_t *out)
 {
     const struct hrf_operand *x = &spec->inputs[0], *y = &spec->output;

@@ -1,5 +1,5 @@
-/* attention.c - the loop of every softmax attention (attention.h): shares, memory, masks, blocks of
- * keys, and results that do not stand where they belong. */
+/* attention.c - the loop of every softmax attention (attention.h): division among threads, memory,
+ * masks, blocks of keys, and outputs whose channels are not contiguous. */
 #include "engine/backend/cpu/transformer/attention.h"
 
 #include "engine/backend/cpu/cpu_private.h"
@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum {
-    SCORE_BYTES = 128 * 1024, /* of a block of queries: leaves the cache room for keys, values */
-    SLACK = 16, /* words between rows, so that rows of a tile are in different sets of the cache */
+    SCORE_BYTES = 128 *
+                  1024, /* of a block of queries; leaves room in the cache for keys and values */
+    SLACK = 16,         /* words between rows, so that rows of a tile map to different cache sets */
 };
 
 static bool is_in_blocks(const struct hrf_attention *k)
@@ -22,7 +23,7 @@ static bool is_in_blocks(const struct hrf_attention *k)
 
 /* ---- memory ---- */
 
-/* Lays the buffers out from `memory` on, if it is not NULL; returns the bytes of all. */
+/* Places the buffers from `memory` on, if it is not NULL; returns their total size in bytes. */
 static int64_t lay_out(const struct hrf_attention *k, char *memory,
                        void *buffer[HRF_ATTENTION_BUFFERS])
 {
@@ -75,7 +76,7 @@ struct hrf_stored_rows hrf_head_rows(const struct hrf_attention_tile *t, int whi
     return (struct hrf_stored_rows){ HRF_F32, (const char *)dense, m->columns };
 }
 
-/* A head's queries, keys and values. */
+/* A head's queries, keys and values, to be prefetched. */
 static struct hrf_rows_ahead rows_of_head(const struct hrf_attention_tile *t, int64_t head)
 {
     const struct hrf_attention *k = t->of;
@@ -93,7 +94,7 @@ static struct hrf_rows_ahead rows_of_head(const struct hrf_attention_tile *t, in
     return ahead;
 }
 
-/* The mask's row of a query; copied unless it stands as floats side by side. */
+/* The mask's row of a query; copied unless it is contiguous floats. */
 static const float *find_mask(const struct hrf_attention_tile *t, int64_t query, int64_t n)
 {
     const struct hrf_attention *k = t->of;
@@ -114,7 +115,7 @@ static const float *find_mask(const struct hrf_attention_tile *t, int64_t query,
     return copy;
 }
 
-/* Where a tensor has other numbers between a head's channels. */
+/* Copies the results to an output in which a head's channels are not contiguous. */
 static void scatter(const struct hrf_attention_tile *t, int64_t begin)
 {
     const struct hrf_head_matrix *m = &t->of->view.of[HRF_HEAD_Y];
@@ -129,12 +130,12 @@ static void scatter(const struct hrf_attention_tile *t, int64_t begin)
 
 /* ---- keys in blocks ----
  *
- * Each query keeps what it has seen of earlier keys (graph.h, ATTENTION_PART). Its result does not
- * depend on how keys are divided into parts that begin at multiples of a block. Source: Milakov and
- * Gimelshein, "Online normalizer calculation for softmax" (2018); Dao et al., "FlashAttention"
+ * Each query keeps a running state of the keys so far (graph.h, ATTENTION_PART). Its result does
+ * not depend on how keys are divided into parts that begin at multiples of a block. Source: Milakov
+ * and Gimelshein, "Online normalizer calculation for softmax" (2018); Dao et al., "FlashAttention"
  * (2022). */
 
-/* A query's state in a tensor [N][T][heads * (size + 2)]. */
+/* The position of a query's state in a tensor [N][T][heads * (size + 2)]. */
 static int64_t state_begin(const struct hrf_attention_tile *t, int64_t query)
 {
     const struct hrf_attributes *a = &t->of->spec->attributes;
@@ -160,8 +161,8 @@ static void begin_sums(struct hrf_attention_tile *t)
     }
 }
 
-/* Adds a block's sums to those before, which are scaled to its largest score. Until the end, a
- * row's factor is the sum of its exponentials. */
+/* Adds a block's sums to the earlier ones, which are rescaled to the new largest score. Until the
+ * last block, a row's factor is the sum of its exponentials. */
 static void add_block(struct hrf_attention_tile *t, const float *before)
 {
     const int64_t e = t->of->view.of[HRF_HEAD_V].columns;
@@ -204,8 +205,8 @@ static void end_sums(struct hrf_attention_tile *t)
 
 /* ---- running ---- */
 
-/* The block's scores become weights. A mask's row that had to be copied is used up before the next.
- */
+/* Turns the block's scores into weights, row by row if mask rows are copied, because there is room
+ * for one copy. */
 static void weigh(struct hrf_attention_tile *t)
 {
     const struct hrf_attention *k = t->of;
@@ -240,7 +241,7 @@ static void sum_values(struct hrf_attention_tile *t)
     scatter(t, begin);
 }
 
-/* Queries [first, first + n) of the tile's head and all keys, in blocks. */
+/* Computes the tile's queries with all keys, in blocks of keys. */
 static void attend_in_blocks(struct hrf_attention_tile *t, int64_t n_keys)
 {
     float before[HRF_ATTENTION_MAX_QUERIES];
@@ -259,14 +260,14 @@ static void attend_in_blocks(struct hrf_attention_tile *t, int64_t n_keys)
     end_sums(t);
 }
 
-/* Queries [begin, end) of a head. */
+/* Computes queries [begin, end) of a head. */
 static void attend(const struct hrf_attention *k, const struct hrf_kernel_call *call, int64_t head,
                    int64_t begin, int64_t end, char *memory)
 {
     const int64_t n_keys = k->view.of[HRF_HEAD_K].rows;
     const int n_matrices = hrf_spec_has(k->spec, HRF_ATTENTION_MASK) ? HRF_HEAD_MATRICES
                                                                      : HRF_HEAD_MASK;
-    struct hrf_attention_tile t; /* its rows are not to be cleared */
+    struct hrf_attention_tile t; /* not initialised, because clearing its rows would take long */
     t.of = k;
     t.call = call;
     t.head = head;
@@ -324,9 +325,10 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(k);
 }
 
-/* ---- making one ---- */
+/* ---- compiling ---- */
 
-/* Few heads are shared out in parts, whose keys and values each thread packs for itself. */
+/* If there are few heads, they are divided into parts, for which each thread packs keys and values
+ * itself. */
 static void choose_blocks(struct hrf_attention *k)
 {
     const int64_t queries = k->view.of[HRF_HEAD_Q].rows, n_keys = k->view.of[HRF_HEAD_K].rows;
@@ -345,7 +347,7 @@ static void choose_blocks(struct hrf_attention *k)
                               (sizeof(struct hrf_part_queue) + (size_t)k->scratch_bytes);
 }
 
-/* Numbers the blocks of a mask: heads whose numbers begin at the same place share one. */
+/* Numbers the blocks of a mask: heads whose mask begins at the same offset share a block. */
 static enum hrf_status number_blocks(struct hrf_attention *k, int32_t *n_blocks,
                                      struct hrf_error *err)
 {

@@ -1,10 +1,10 @@
-/* attention.h - softmax attention as one loop, and what each form of its arithmetic adds to it.
+/* attention.h - softmax attention as one loop, with several forms of arithmetic.
  *
- * The loop (attention.c) shares out heads, or parts of their queries, over threads; a thread packs
- * a head's keys and values, takes a block of queries at a time and computes their scores, the
- * weights that the softmax makes of these, and the weighted sums of values. A form says how numbers
- * are packed, multiplied and rounded, and how large its blocks are. What a query gets depends
- * neither on the threads nor on the other queries.
+ * The loop (attention.c) divides heads, or parts of their queries, among threads. A thread packs a
+ * head's keys and values, takes a block of queries at a time and computes their scores, the softmax
+ * of these (the weights), and the weighted sums of values. A form says how elements are packed,
+ * multiplied and rounded, and how large blocks are. The result of a query depends neither on the
+ * threads nor on other queries.
  *
  * PERFORMER (performer.h) is another algorithm: it has no scores.
  */
@@ -16,16 +16,16 @@
 
 /* ---- where the numbers of a head lie ---- */
 
-/* Element (i, c) stands at i * row + c * column from where the head begins, in elements. */
+/* Element (i, c) lies i * row + c * column elements from the beginning of the head. */
 struct hrf_head_matrix {
     int64_t rows, columns, row, column;
 };
 
-/* Q, K (a row for each key, whatever transpose_k says), V, Y, and the mask, [queries][keys], whose
- * steps are 0 where it broadcasts. */
+/* Q, K (a row for each key, whatever transpose_k says), V, Y, and the mask, [queries][keys], with
+ * stride 0 along broadcast axes. */
 enum { HRF_HEAD_Q, HRF_HEAD_K, HRF_HEAD_V, HRF_HEAD_Y, HRF_HEAD_MASK, HRF_HEAD_MATRICES };
 
-/* An axis of the heads: the p-th along it begins p / divisor % size * step elements further on. */
+/* An axis of the heads: head p along it begins p / divisor % size * step elements further on. */
 struct hrf_head_axis {
     int64_t divisor, size, step;
 };
@@ -40,9 +40,9 @@ struct hrf_head_view {
 };
 void hrf_head_view(const struct hrf_graph *graph, const struct hrf_node *node,
                    struct hrf_head_view *out);
-/* Where head `head` of that matrix begins, in elements of its tensor. */
+/* The offset of head `head` of that matrix, in elements of its tensor. */
 int64_t hrf_head_begin(const struct hrf_head_view *view, int which, int64_t head);
-/* True if the columns of that matrix are neighbours in memory. */
+/* True if the rows of that matrix are contiguous. */
 static inline bool hrf_head_is_dense(const struct hrf_head_view *view, int which)
 {
     return view->of[which].column == 1 || view->of[which].columns == 1;
@@ -50,48 +50,49 @@ static inline bool hrf_head_is_dense(const struct hrf_head_view *view, int which
 
 /* ---- what the loop and a form share ---- */
 
-/* The parts of a thread's memory; each begins at a line of the cache. */
+/* The parts of a thread's memory, each aligned to a cache line. */
 enum hrf_attention_buffer {
     HRF_PACKED_KEYS,
     HRF_PACKED_VALUES,
-    HRF_KEY_TERMS, /* a number for each key, and for each column of the values */
+    HRF_KEY_TERMS, /* a term for each key, and for each column of the values */
     HRF_VALUE_TERMS,
-    HRF_QUERIES,     /* of a block, as the form multiplies them */
-    HRF_QUERY_TERMS, /* a number for each of them */
+    HRF_QUERIES,     /* of a block, in the form that is multiplied */
+    HRF_QUERY_TERMS, /* a term for each query */
     HRF_SCORES,
-    HRF_WEIGHTS, /* if they are narrower than scores, which otherwise become weights */
-    HRF_OF_KEYS, /* a row of a number for each key */
-    /* The loop's own: */
-    HRF_DENSE,     /* a matrix whose columns are apart in memory */
+    HRF_WEIGHTS, /* if they are narrower than scores; otherwise they overwrite the scores */
+    HRF_OF_KEYS, /* a row with an element for each key */
+    /* For the loop itself: */
+    HRF_DENSE,     /* a dense copy of a matrix whose rows are not contiguous */
     HRF_MASK_ROW,  /* copied */
-    HRF_SUMS,      /* of values, if they are not stored where they belong */
-    HRF_SEEN_SUMS, /* of the blocks of keys so far, of the largest score and of its exponentials */
+    HRF_SUMS,      /* of values, if they are not stored in the output directly */
+    HRF_SEEN_SUMS, /* the states over the blocks of keys so far: sums, largest score, sum of
+                      exponentials */
     HRF_ATTENTION_BUFFERS
 };
 
 enum { HRF_ATTENTION_MAX_QUERIES = 192 /* of a block */ };
 
-/* A query's scores of a block of keys, on their way to weights. */
+/* A query's scores for a block of keys, which become weights. */
 struct hrf_score_row {
     void *scores;
     void *weights;
-    const float *mask; /* is added after scaling; NULL: none */
-    int64_t n_seen;    /* the first keys; the others count nothing */
+    const float *mask; /* added after scaling; NULL: none */
+    int64_t n_seen;    /* the number of keys that the query sees; the weights of the others are 0 */
     float scale;       /* of the scores */
-    float factor;      /* out: what sums of values by these weights are multiplied by */
-    /* Of keys in blocks: the largest score so far, which the form brings up to date, and out: the
-     * sum of the exponentials in this block. */
+    float factor;      /* out: the factor for weighted sums of values */
+    /* For keys in blocks. largest: the largest score so far, updated by the form. sum: out, the sum
+     * of the exponentials in this block. */
     float largest, sum;
 };
 
-/* Rows that will be read next, which stand apart in memory, so that no processor foresees it. */
+/* Rows that will be read next. They are not contiguous, so hardware does not prefetch them. */
 enum { HRF_AHEAD_MATRICES = 3 };
 struct hrf_rows_ahead {
-    const char *at[HRF_AHEAD_MATRICES];                              /* the next row of each */
+    const char *at[HRF_AHEAD_MATRICES]; /* the next row of each matrix */
     int64_t stride[HRF_AHEAD_MATRICES], n_bytes[HRF_AHEAD_MATRICES]; /* of a row */
-    int64_t n_rows[HRF_AHEAD_MATRICES];                              /* left */
+    int64_t n_rows[HRF_AHEAD_MATRICES];                              /* remaining rows */
 };
-/* Asks for the next `n` rows of each. */
+/* Prefetches the next `n` rows of each matrix. */
 static inline void hrf_rows_prefetch(struct hrf_rows_ahead *ahead, int64_t n)
 {
     for (int m = 0; m < HRF_AHEAD_MATRICES; m++)
@@ -105,7 +106,8 @@ static inline void hrf_rows_prefetch(struct hrf_rows_ahead *ahead, int64_t n)
 
 struct hrf_attention; /* the kernel */
 
-/* Queries [first, first + n) of a head, and keys [first_key, first_key + n_keys). */
+/* The state of a block: queries [first, first + n) of a head, and keys [first_key, first_key +
+ * n_keys). */
 struct hrf_attention_tile {
     const struct hrf_attention *of;
     const struct hrf_kernel_call *call;
@@ -117,21 +119,21 @@ struct hrf_attention_tile {
 };
 
 struct hrf_attention_form {
-    enum hrf_words words; /* of products of floats */
-    /* Queries of a block: as many as scores leave room for, a multiple of `step`. */
+    enum hrf_words words; /* for products of floats */
+    /* Queries of a block: as many as there is room for scores, a multiple of `step`. */
     int64_t min_queries, max_queries, step;
-    int64_t keys;         /* of a block; 0: all, so that a query's weights are known at once */
+    int64_t keys;         /* of a block; 0: all keys at once */
     bool scales_products; /* the products are scaled, not the scores */
-    /* Constants of the kernel, released by hrf_free(). Optional. */
+    /* Makes the kernel's constants, which hrf_free() releases. Optional. */
     void *(*prepare)(const struct hrf_spec *spec);
-    /* Bytes of the form's buffers. */
+    /* Sets the sizes of the form's buffers in bytes. */
     void (*measure)(const struct hrf_attention *a, int64_t bytes[HRF_ATTENTION_BUFFERS]);
-    /* In this order, the first two if there is something new: */
+    /* Called in this order; pack() and load() only for new keys or queries. */
     void (*pack)(struct hrf_attention_tile *t); /* keys and values */
     void (*load)(struct hrf_attention_tile *t); /* queries */
     void (*score)(struct hrf_attention_tile *t);
     void (*weigh)(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows);
-    /* Weighted sums of values, to rows that are y_row numbers apart. */
+    /* Computes weighted sums of values into rows that are y_row elements apart. */
     void (*sum)(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row);
 };
 
@@ -142,35 +144,34 @@ struct hrf_attention {
     struct hrf_spec *spec;
     struct hrf_head_view view;
     void *constants;       /* the form's */
-    int64_t n_parts, part; /* of a head: queries of each */
-    int64_t block, keys;   /* queries and keys of a block, at most */
-    int64_t score_row;     /* numbers of 32 bits from one query's scores to the next */
+    int64_t n_parts, part; /* parts of a head, and the queries of each */
+    int64_t block, keys;   /* the most queries and keys of a block */
+    int64_t score_row;     /* 32-bit elements from one query's scores to the next */
     int64_t scratch_bytes; /* of a thread */
-    /* A constant mask as floats: blocks of rows of keys, of which heads may share some. NULL: none.
-     */
+    /* A constant mask as floats, in blocks of rows of keys that heads may share. NULL: none. */
     float *mask;
     int32_t *mask_block; /* [n_heads] */
-    int64_t mask_rows;   /* of a block: 1, or the queries */
+    int64_t mask_rows;   /* rows of a block: 1, or one for each query */
 };
 
-/* Numbers of 32 bits that fill whole lines. */
+/* Rounds a number of 32-bit elements up to whole cache lines. */
 static inline int64_t hrf_whole_lines(int64_t n)
 {
     return (n + 15) / 16 * 16;
 }
 
-/* A matrix in memory whose columns are neighbours. */
+/* A matrix in memory whose rows are contiguous. */
 struct hrf_stored_rows {
     enum hrf_dtype type;
     const char *at;
     int64_t row; /* elements from one row to the next */
 };
-/* Rows [first, first + n) of Q, K or V of the tile's head; copied to HRF_DENSE as floats if its
- * columns are apart. */
+/* Rows [first, first + n) of Q, K or V of the tile's head; copied to HRF_DENSE as floats if rows
+ * are not contiguous. */
 struct hrf_stored_rows hrf_head_rows(const struct hrf_attention_tile *t, int which, int64_t first,
                                      int64_t n);
 
-/* A kernel of the row, whose `own` is its form. */
+/* The compile() of rows whose `own` is a form. */
 HRF_CHECKED enum hrf_status hrf_attention_compile(const struct hrf_kernel_row *row,
                                                   struct hrf_backend *backend,
                                                   const struct hrf_graph *graph,

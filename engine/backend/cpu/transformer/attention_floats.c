@@ -1,7 +1,7 @@
-/* attention_floats.c - attention (attention.h) by the matrix product of product.h, with AVX-512:
- * of floats, of floats with keys in blocks, and of pairs of bfloat16. Numbers of 16 bits are
- * widened where they are packed and narrowed where they are stored, or multiplied as pairs, and
- * then the weights are bfloat16, too. */
+/* attention_floats.c - attention (attention.h) by the matrix product of product.h, with AVX-512: in
+ * floats, in floats with keys in blocks, and in pairs of bfloat16. 16-bit inputs are widened when
+ * they are packed, and results are narrowed when they are stored; or inputs are multiplied as
+ * pairs, with weights of bfloat16. */
 #include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
 #include "engine/backend/cpu/avx512/softmax_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
@@ -24,8 +24,9 @@ static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_B
     bytes[HRF_SCORES] = k->block * k->score_row * word;
 }
 
-/* K as the right side of q k', [d][keys], and V as that of the second product, [keys][e]. Pairs are
- * of a key's channels, which are moved as if they were floats, and of two values of a channel. */
+/* Packs K as the right matrix of the first product, [d][keys], and V as that of the second,
+ * [keys][e]. Pairs are two channels of a key, which are copied like floats, and two values of a
+ * channel. */
 static void pack(struct hrf_attention_tile *t)
 {
     const bool has_pairs = t->of->form->words == HRF_PAIRS;
@@ -57,7 +58,8 @@ static void pack(struct hrf_attention_tile *t)
         hrf_rows_prefetch(&t->ahead, INT64_MAX);
 }
 
-/* Queries are multiplied where they stand, if they are floats that need no scale, or pairs. */
+/* True if queries are copied. They are multiplied in place if they are pairs, or floats that need
+ * no scale. */
 static bool are_copied(const struct hrf_attention *k, enum hrf_dtype type)
 {
     return k->form->scales_products || (type != HRF_F32 && k->form->words == HRF_FLOATS);
@@ -133,7 +135,7 @@ static const char *long_misfit(const struct hrf_graph *graph, const struct hrf_n
     return hrf_attention_is_long(graph, node) ? NULL : HRF_CPU_FEW_KEYS;
 }
 
-/* Queries, keys and values must be pairs of bfloat16 as they stand. */
+/* Queries, keys and values must already be pairs of bfloat16. */
 static const char *pairs_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     struct hrf_head_view view;
@@ -168,13 +170,13 @@ const struct hrf_kernel_row hrf_cpu_attention_long = {
     .isa = HRF_ISA_AVX512,
     .misfit = long_misfit,
     .compile = hrf_attention_compile,
-    /* The second-level cache holds so many queries' scores of a block. */
+    /* The L2 cache holds the scores of a block of this many queries. */
     FORM(.weigh = weigh_block, .words = HRF_FLOATS, .keys = HRF_ATTENTION_KEYS,
          .min_queries = HRF_ATTENTION_MAX_QUERIES, .max_queries = HRF_ATTENTION_MAX_QUERIES,
          .scales_products = true),
 };
 
-/* Blocks have two tiles of the product at least. */
+/* Blocks have at least two tiles of the product. */
 #define ROW_OF_HEADS(title, in_forms, on, why_not, ...)                                            \
     {                                                                                              \
         .name = title, HRF_ROW_OPS(HRF_OP_ATTENTION, HRF_OP_TOKEN_ATTENTION), .forms = in_forms,   \

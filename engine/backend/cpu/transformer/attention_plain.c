@@ -1,5 +1,5 @@
-/* attention_plain.c - attention (attention.h) by float_product.h, for any processor: with all keys
- * at once, and with keys in blocks. */
+/* attention_plain.c - attention (attention.h) by the product of float_product.h, for any processor:
+ * with all keys at once, or with keys in blocks. */
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/float_product.h"
 #include "engine/backend/cpu/transformer/attention.h"
@@ -22,7 +22,8 @@ static const float *row_of(const struct hrf_attention_tile *t, int which, int64_
            first * t->of->view.of[which].row;
 }
 
-/* K as the right side of q k', [d][keys], and V as that of the second product, [keys][e]. */
+/* Packs K as the right matrix of the first product, [d][keys], and V as that of the second,
+ * [keys][e]. */
 static void pack(struct hrf_attention_tile *t)
 {
     const struct hrf_head_matrix *k = &t->of->view.of[HRF_HEAD_K], *v = &t->of->view.of[HRF_HEAD_V];
@@ -45,7 +46,7 @@ static void load(struct hrf_attention_tile *t)
             row[c] = from[c * q->column] * scale;
 }
 
-/* y = a b, by the tile's queries. */
+/* y = a b, with a row for each of the tile's queries. */
 static void multiply(const struct hrf_attention_tile *t, const float *a, int64_t a_row,
                      const float *packed, int64_t depth, int64_t columns, float *y, int64_t y_row)
 {
@@ -69,7 +70,7 @@ static void score(struct hrf_attention_tile *t)
              t->buffer[HRF_SCORES], t->of->score_row);
 }
 
-#ifdef HRF_BUILD_AVX2 /* which the back end asks for */
+#ifdef HRF_BUILD_AVX2 /* which the back end requires */
 #define SOFTMAX(what) hrf_softmax_##what##_avx2
 #else
 #define SOFTMAX(what) hrf_softmax_##what##_plain

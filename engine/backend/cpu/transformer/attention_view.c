@@ -23,8 +23,8 @@ static struct hrf_head_matrix mask_matrix(const struct hrf_shape *mask, int64_t 
     return m;
 }
 
-/* The leading axes of a tensor are the view's, and may be shorter: each head of it then serves as
- * many. The masks of windows repeat for each image instead. */
+/* The leading axes of a tensor are those of the view. If an axis is shorter, each of its heads
+ * serves several of the view; masks of windows repeat for each image instead. */
 static void find_axes(struct hrf_head_view *view, int which, const struct hrf_shape *shape,
                       bool repeats)
 {
@@ -42,7 +42,7 @@ static void find_axes(struct hrf_head_view *view, int which, const struct hrf_sh
     }
 }
 
-/* Q, K, V or Y whose heads stand in the channels of [N][T][C]. */
+/* Describes a Q, K, V or Y whose heads lie in the channels of [N][T][C]. */
 static void find_tokens(const struct hrf_attributes *a, int which, const struct hrf_shape *shape,
                         struct hrf_head_view *view)
 {

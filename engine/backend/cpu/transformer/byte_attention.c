@@ -1,11 +1,11 @@
-/* byte_attention.c - the constants and the rows of byte_attention.h. */
+/* byte_attention.c - the constants and the kernel rows of 8-bit attention (byte_attention.h). */
 #include "engine/backend/cpu/transformer/byte_attention.h"
 
 #include "engine/backend/cpu/cpu_private.h"
 
 #include <math.h>
 
-/* Bytes of that type as unsigned ones, or as signed ones. */
+/* Describes how bytes of x become unsigned, or signed. */
 static struct hrf_byte_matrix matrix_of(const struct hrf_operand *x, bool is_signed)
 {
     const bool flips = (x->dtype == HRF_S8) != is_signed;
@@ -14,7 +14,7 @@ static struct hrf_byte_matrix matrix_of(const struct hrf_operand *x, bool is_sig
                                      .zero = x->quantization.zero_point + shift };
 }
 
-/* `lowest`: what the smallest number of the type becomes. */
+/* `lowest`: the value that the smallest element of the type becomes. */
 static struct hrf_byte_steps steps_of(enum hrf_dtype type, int32_t zero_point, double factor,
                                       int32_t lowest)
 {
@@ -64,7 +64,7 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 const struct hrf_kernel_row hrf_cpu_byte_attention_avx512 = BYTE_ROW(
     "bytes:avx512_vnni", HRF_ISA_AVX512_VNNI, hrf_byte_attention_avx512);
 #endif
-#ifdef HRF_BUILD_AVX2 /* which the back end asks for */
+#ifdef HRF_BUILD_AVX2 /* which the back end requires */
 const struct hrf_kernel_row hrf_cpu_byte_attention = BYTE_ROW("bytes:avx2", HRF_ISA_ANY,
                                                               hrf_byte_attention_avx2);
 #else

@@ -1,18 +1,18 @@
-/* byte_attention.h - attention (attention.h) of 8-bit queries, keys and values that rounds scores
- * and weights to 8 bits: exact sums of integers, so that every instruction set gives the same
+/* byte_attention.h - attention (attention.h) on 8-bit queries, keys and values, with scores and
+ * weights rounded to 8 bits. Sums of integers are exact, so every instruction set gives the same
  * bytes.
  *
- * Bytes count as unsigned on the left side of a product and as signed on the right side, where the
- * numbers of 4 rows stand together for each of 16 columns: [columns / 16][rows / 4][16][4].
+ * The left matrix of a product has unsigned bytes. The right matrix has signed bytes and is packed
+ * with 4 rows together for each of 16 columns: [columns / 16][rows / 4][16][4].
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_ATTENTION_H
 #define HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_ATTENTION_H
 
 #include "engine/backend/cpu/transformer/attention.h"
 
-enum { HRF_BYTE_QUERIES = 8 }; /* that are multiplied together */
+enum { HRF_BYTE_QUERIES = 8 }; /* multiplied together */
 
-/* A matrix of bytes; `flip` makes unsigned bytes of signed ones, or the reverse. */
+/* A matrix of bytes; XOR with `flip` turns signed bytes into unsigned ones, or the reverse. */
 struct hrf_byte_matrix {
     uint8_t flip; /* 0 or 128 */
     int32_t zero; /* zero point, once flipped */
@@ -27,15 +27,15 @@ struct hrf_byte_steps {
 /* The constants of a kernel. */
 struct hrf_byte_attention {
     struct hrf_byte_matrix q, k, v;
-    struct hrf_byte_steps scores;  /* zero counts from the lowest byte */
+    struct hrf_byte_steps scores;  /* its zero point counts from the lowest byte */
     struct hrf_byte_steps weights; /* as unsigned bytes */
     struct hrf_byte_steps output;
     double weight_scale;
-    /* exp() of what a score lies below the largest one, in steps, as integers. */
+    /* exp(-d) as integers, for scores d steps below the largest one. */
     uint32_t exponentials[256];
 };
 
-/* 1 in exponentials: so many that sums of HRF_ATTENTION_LONG of them fit into 32 bits. */
+/* The integer that stands for 1 in exponentials: sums of HRF_ATTENTION_LONG of them fit 32 bits. */
 #define HRF_BYTE_EXPONENTIAL 0x1p19
 
 void *hrf_byte_attention_prepare(const struct hrf_spec *spec);

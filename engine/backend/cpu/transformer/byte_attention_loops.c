@@ -12,12 +12,12 @@
 #define EXPAND(name, set) PASTE(name, set)
 
 enum {
-    COLUMNS = 16, /* that stand together on the right side */
+    COLUMNS = 16, /* of a block of the right matrix */
     ROWS = 4,
-    FEW_QUERIES = 2, /* whose sums and weights fill 12 registers of AVX2 */
+    FEW_QUERIES = 2, /* queries whose sums and weights fill 12 AVX2 registers */
 };
 
-/* Keys, and channels of a head, filled up to whole columns. */
+/* The keys, and channels of a head, rounded up to whole blocks of columns. */
 static int64_t keys_of(const struct hrf_attention *k)
 {
     return hrf_whole_lines(k->keys);
@@ -45,7 +45,8 @@ static const uint8_t *row_of(const struct hrf_attention_tile *t, int which, int6
            i * t->of->view.of[which].row;
 }
 
-/* Row i of the matrix as a column of a right side. A term is what its column adds to a sum. */
+/* Packs the keys as columns of the right matrix. A key's term is what the zero point of the queries
+ * contributes to its sums. */
 static void pack_keys(struct hrf_attention_tile *t)
 {
     const struct hrf_byte_attention *a = t->of->constants;
@@ -109,7 +110,7 @@ static void load(struct hrf_attention_tile *t)
     }
 }
 
-/* sums = left [HRF_BYTE_QUERIES][depth] times right, for n_columns, both filled up with zeros. */
+/* sums = left [HRF_BYTE_QUERIES][depth] times right, for n_columns; both are padded with zeros. */
 #ifdef __AVX512VNNI__
 static inline void product_block(const uint8_t *left, int64_t left_row, const int8_t *right,
                                  int64_t depth, int n, int32_t *sums, int64_t sums_row)
@@ -136,7 +137,7 @@ static inline void product_block(const uint8_t *left, int64_t left_row, const in
     }
 }
 #elif defined(__AVX2__)
-/* One block of columns for some queries at once: bytes are widened to 16 bits, in which pairs of
+/* Computes one block of columns for a few queries. Bytes are widened to 16 bits, so that pairs of
  * products are added exactly. A register of sums has two for each of 4 columns. */
 static inline void product_of_few(const uint8_t *left, int64_t left_row, const int8_t *right,
                                   int64_t depth, int32_t *sums, int64_t sums_row)
@@ -205,7 +206,7 @@ static void score(struct hrf_attention_tile *t)
 
 static inline int32_t round_to(const struct hrf_byte_steps *s, float t)
 {
-    const float magic = 0x1.8p23f; /* adding and taking it off rounds half to even */
+    const float magic = 0x1.8p23f; /* adding and subtracting it rounds half to even */
     t = t < s->low ? s->low : t;
     t = t > s->high ? s->high : t;
     return (int32_t)((t + magic) - magic) + s->zero;
@@ -219,7 +220,7 @@ static inline int32_t sum_row(const uint8_t *x, int64_t n)
     return sum;
 }
 
-/* Rounds a row of scores, and the softmax of it as weights. */
+/* Rounds a row of scores, and its softmax to weights. */
 static void weigh_row(const struct hrf_attention_tile *t, int64_t query, int32_t *scores,
                       uint8_t *weights)
 {

@@ -1,6 +1,6 @@
-/* byte_product.h - rows of floats times a constant matrix of 8-bit integers, for GEMMs whose
- * weights are S8 and whose rows are float32: each row (token) is rounded to 8 bits by a scale of
- * its own when it is read.
+/* byte_product.h - the product of float rows and a constant matrix of 8-bit integers, for GEMMs
+ * whose weights are S8 and whose rows are float32. Each row (token) is quantised with its own scale
+ * when it is read (dynamic quantisation).
  *
  *   most  = max over k of |x[k] * f[k]|           f: factors, 1 if there are none
  *   q[k]  = round half to even(x[k] * f[k] * (127 / most))
@@ -19,26 +19,26 @@
 #include "engine/backend/cpu/plain/integer_product.h"
 #include "engine/backend/cpu/product.h"
 
-/* Rows are multiplied in groups of this many, of which registers hold all sums. */
+/* Rows are multiplied in groups of this many, whose sums all fit in registers. */
 enum { HRF_BYTE_ROWS = 6 };
 
 struct hrf_byte_product {
     int64_t depth, columns;
     const float *factors; /* [depth]; NULL: none */
-    const float *scales;  /* [columns], of the weights; as bias and sums up to a multiple of 16 */
+    const float
+        *scales; /* [columns], of the weights; padded to a multiple of 16, as are bias and sums */
     struct hrf_epilogue epilogue; /* bias (not NULL) and activation; `accumulate` is not used */
-    /* With AVX-512 VNNI, else NULL: */
-    const int8_t *packed; /* panels as those of product.h, in steps of four numbers of the depth,
-                             which is filled up with zeros: [steps][panel's columns][4] */
+    /* The following are NULL without AVX-512 VNNI. */
+    const int8_t *packed; /* panels like those of product.h, in steps of four elements of the depth,
+                             which is padded with zeros: [steps][panel's columns][4] */
     const int32_t *sums;  /* [columns]: 128 times the sum of each column's weights */
 };
 
-/* ---- products of integer_product.h ---- */
+/* ---- with the products of integer_product.h ---- */
 
-/* For each instruction set NAME:
- * hrf_byte_round_NAME(): a row as integers; returns its scale.
- * hrf_byte_finish_NAME(): what becomes of sums before the activation. `residual` (may be NULL, or
- * y): of the first row and column, as y. */
+/* For each instruction set NAME: hrf_byte_round_NAME() rounds a row to integers and returns its
+ * scale. hrf_byte_finish_NAME() computes the steps from sums to outputs before the activation.
+ * `residual` (may be NULL, or y) begins, like y, at the first row and column. */
 #define HRF_BYTE_DECLARE(name)                                                                     \
     float hrf_byte_round_##name(const struct hrf_byte_product *product, const float *x,            \
                                 int16_t *q);                                                       \
@@ -54,15 +54,15 @@ static inline int64_t hrf_byte_steps(int64_t depth)
 {
     return (depth + 3) / 4;
 }
-/* Bytes from one rounded row to the next: whole lines, and no multiple of 1 KiB, so that six rows
- * do not compete for few sets of the first-level cache. */
+/* Bytes from one rounded row to the next: whole cache lines, and no multiple of 1 KiB, so that six
+ * rows do not compete for few sets of the L1 cache. */
 static inline int64_t hrf_byte_stride(int64_t depth)
 {
     const int64_t lines = (depth + 63) / 64;
     return (lines % 16 == 0 ? lines + 1 : lines) * 64;
 }
-/* Bytes of the scratch for n_rows rows: their integers plus 128, a scale for each, and as many rows
- * of floats, normalised, as are multiplied together. */
+/* Bytes of scratch for n_rows rows: their integers plus 128, their scales, and normalised floats of
+ * the rows that are multiplied together. */
 static inline int64_t hrf_byte_scratch(int64_t depth, int64_t n_rows)
 {
     const int64_t groups = (n_rows + HRF_BYTE_ROWS - 1) / HRF_BYTE_ROWS;
@@ -70,10 +70,9 @@ static inline int64_t hrf_byte_scratch(int64_t depth, int64_t n_rows)
            HRF_BYTE_ROWS * depth * (int64_t)sizeof(float);
 }
 
-/* Panels [first_panel, end_panel) of n_rows rows, which are normalised before they are rounded
- * unless `norm`, of float32, is NULL. `residual` (may be NULL, or y) has the stride of
- * y; `ahead` is memory to ask for meanwhile; `scratch` is aligned to a line. With AVX-512 VNNI
- * only. */
+/* Computes panels [first_panel, end_panel) of n_rows rows, which are normalised before they are
+ * rounded unless `norm`, of float32, is NULL. `residual` (may be NULL, or y) has the stride of y;
+ * `ahead` is memory to prefetch; `scratch` is aligned to a cache line. With AVX-512 VNNI only. */
 void hrf_byte_product_avx512(const struct hrf_byte_product *product,
                              const struct hrf_row_norm *norm, const float *x, const float *residual,
                              float *y, int64_t n_rows, int64_t first_panel, int64_t end_panel,

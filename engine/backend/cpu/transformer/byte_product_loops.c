@@ -1,6 +1,7 @@
-/* byte_product_loops.c - what byte_product.h does before and after its sums, for the products of
- * integer_product.h; compiled for one instruction set, whose name is HRF_INSTRUCTION_SET, and
- * without contraction, which would round once where the contract rounds twice. */
+/* byte_product_loops.c - rounding before, and scaling after, the sums of byte_product.h, for the
+ * products of integer_product.h. Compiled for one instruction set, whose name is
+ * HRF_INSTRUCTION_SET, and without contraction, which would round once where byte_product.h rounds
+ * twice. */
 #include "engine/backend/cpu/plain/integer_product.h"
 #include "engine/backend/cpu/transformer/byte_product.h"
 
@@ -20,8 +21,8 @@ ALWAYS float number_at(const float *factors, const float *x, int64_t k)
     return factors != NULL ? x[k] * factors[k] : x[k];
 }
 
-/* Inlined with and without factors. The magnitudes' bits are ordered as the magnitudes are, a NaN's
- * above all. */
+/* Inlined with and without factors. As integers, the bits of magnitudes are ordered like the
+ * magnitudes, with NaNs above all. */
 ALWAYS float round_as(const float *factors, const float *x, int64_t depth, int16_t *q)
 {
     int32_t most_bits = 0;

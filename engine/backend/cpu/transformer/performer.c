@@ -1,4 +1,4 @@
-/* performer.c - PERFORMER's three parts: heads and runs of tokens shared out over threads. */
+/* performer.c - PERFORMER's three parts: heads and runs of tokens are divided among threads. */
 #include "engine/backend/cpu/transformer/performer.h"
 
 #include "engine/backend/cpu/cpu_private.h"
@@ -21,7 +21,7 @@ struct job {
     int64_t n_heads, n_tokens, n_channels, n; /* n: heads of all images */
 };
 
-/* The projection transposed and scaled stands in the spec as the constant of its input. */
+/* The spec's constant for the projection is already transposed and scaled. */
 static struct job job_of(const struct hrf_spec *spec, int32_t projection)
 {
     const struct hrf_shape *x = &spec->inputs[0].shape, *p = &spec->inputs[projection].shape;
@@ -38,7 +38,7 @@ static struct job job_of(const struct hrf_spec *spec, int32_t projection)
     return j;
 }
 
-/* Where the tokens of head i of all images begin. */
+/* The offset of the tokens of head i, counted through all images. */
 static int64_t first_of(const struct job *j, int64_t i)
 {
     return i / j->n_heads * j->n_tokens * j->n_channels + i % j->n_heads * j->a.d;
@@ -62,7 +62,7 @@ enum hrf_status hrf_cpu_prepare_performer(struct hrf_spec *spec, struct hrf_erro
     return HRF_OK;
 }
 
-/* STATE: sums of each piece of work. APPLY: the state of every head, transposed. */
+/* STATE needs sums for each piece of work, APPLY the transposed state of every head. */
 size_t hrf_cpu_performer_workspace(const struct hrf_spec *spec)
 {
     if (spec->op == HRF_OP_PERFORMER_MAX)

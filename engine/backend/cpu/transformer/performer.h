@@ -12,10 +12,10 @@ struct hrf_performer {
     bool exponential;
 };
 
-/* For each instruction set NAME:
- * float hrf_performer_max_NAME(): the largest feature before the exponential.
- * void hrf_performer_state_NAME(): sums [d + 1][m]; `high`: hrf_performer_max()'s result, or NULL.
- * void hrf_performer_apply_NAME(): `transposed` is the state as [m][d + 1]. */
+/* For each instruction set NAME: hrf_performer_max_NAME() returns the largest feature before the
+ * exponential. hrf_performer_state_NAME() computes sums [d + 1][m]; `high` is the result of
+ * hrf_performer_max_NAME(), or NULL. hrf_performer_apply_NAME() takes the state transposed, as
+ * [m][d + 1]. */
 #define HRF_PERFORMER_DECLARE(name)                                                                \
     float hrf_performer_max_##name(const struct hrf_performer *a, const float *k,                  \
                                    int64_t n_tokens);                                              \

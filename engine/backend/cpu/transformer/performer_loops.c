@@ -1,6 +1,6 @@
 /* performer_loops.c - linear attention over the tokens of one head; compiled once for each
- * instruction set, whose name is HRF_INSTRUCTION_SET. Every sum is in double and in the reference's
- * order, and nothing is contracted: the same bits on every instruction set. */
+ * instruction set, whose name is HRF_INSTRUCTION_SET. Every sum is in double and in the order of
+ * the reference, and nothing is contracted, so that every instruction set gives the same bits. */
 #include "engine/backend/cpu/transformer/performer.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #define EXPAND(what, set)   JOIN(what, set)
 #define HRF_PERFORMER(what) EXPAND(what, HRF_INSTRUCTION_SET)
 
-/* out[f] = row f of the projection times token u. */
+/* Sets out[f] to row f of the projection times token u. */
 static void project(const struct hrf_performer *a, const float *u, double *restrict out)
 {
     memset(out, 0, (size_t)a->m * sizeof *out);
@@ -30,7 +30,7 @@ static double largest(const struct hrf_performer *a, const double *l)
     return high;
 }
 
-/* `high`: NULL for a query, whose own it is. */
+/* `high`: the largest feature of the keys; NULL for a query, which uses its own. */
 static void features(const struct hrf_performer *a, const float *u, const float *high,
                      double *restrict out)
 {

@@ -1,6 +1,7 @@
 /* softmax_loops.c - see softmax.h; compiled once for each instruction set, whose name is
- * HRF_INSTRUCTION_SET. A row's largest score and its sum are found in LANES chains, by the place of
- * a key alone: a single one would wait for each number before it. */
+ * HRF_INSTRUCTION_SET. A row's largest score and its sum are computed in LANES independent chains,
+ * assigned by the index of the key: in a single chain every operation would wait for the one before
+ * it. */
 #include "engine/backend/cpu/transformer/softmax.h"
 
 #include "base/elementary.h"
@@ -18,7 +19,8 @@ HRF_ALWAYS_INLINE float larger(float a, float b)
     return b <= a ? a : b;
 }
 
-/* Adds the mask. A NaN among the scores may be left out: their sum becomes one. */
+/* Adds the mask and finds the largest score. A NaN may be missed here: the sum becomes a NaN
+ * anyway. */
 static float find_largest(const struct hrf_score_row *row, float largest)
 {
     float *x = row->scores, most[LANES];
@@ -37,8 +39,8 @@ static float find_largest(const struct hrf_score_row *row, float largest)
     return largest;
 }
 
-/* x = exp(x - largest); their sum. What is below exp(-87), 1.6e-38, counts 0: products with
- * subnormal numbers take many cycles each. */
+/* Sets x to exp(x - largest) and returns the sum. Values below exp(-87), 1.6e-38, become 0, because
+ * products with subnormal numbers take many cycles. */
 static double exponentials(float *x, int64_t n, float largest)
 {
     double sums[LANES] = { 0 }, sum = 0;
@@ -57,7 +59,7 @@ static double exponentials(float *x, int64_t n, float largest)
     return sum;
 }
 
-/* The same of a row; 0 for keys that the query does not see. */
+/* The same for a row, with 0 for keys that the query does not see. */
 static double raise_row(const struct hrf_score_row *row, int64_t n_keys, float largest)
 {
     const int64_t n = largest != -INFINITY ? row->n_seen : 0;

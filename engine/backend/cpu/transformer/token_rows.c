@@ -1,16 +1,16 @@
-/* token_rows.c - with AVX-512, what transformers do to each token by itself: normalisation, SwiGLU
- * and functions of one number, on floats of 32 or 16 bits as they are stored. */
+/* token_rows.c - operators on each token by itself, with AVX-512: normalisation, SwiGLU and
+ * elementwise functions, which read and write floats of 32 or 16 bits directly. */
 #include "engine/backend/cpu/avx512/rows_of_tokens_avx512.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/cpu/plain/functions.h"
 
-/* Numbers per piece of work: enough to hide the scheduling. */
+/* Elements per piece of work: enough to hide the scheduling. */
 enum { PIECE = 1 << 14 };
 
 struct rows_kernel {
     struct hrf_kernel base;
     struct hrf_spec *spec;
-    int64_t n_rows, n; /* numbers in a row of the output */
+    int64_t n_rows, n; /* elements of a row of the output */
 };
 
 static const char *row_of(const void *x, enum hrf_dtype type, int64_t first)
@@ -65,7 +65,8 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-/* A product that rounds its rows normalises each right before: the norm's result is not stored. */
+/* A product that rounds its rows can normalise each row just before, so that the norm's result is
+ * not stored. */
 static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
                      const struct hrf_fused_pair *pair)
 {
@@ -109,7 +110,7 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(base);
 }
 
-/* Numbers of the axes from `axis` on. */
+/* The number of elements in the axes from `axis` on. */
 static int64_t count_from(const struct hrf_shape *shape, int64_t axis)
 {
     int64_t n = 1;
@@ -118,13 +119,13 @@ static int64_t count_from(const struct hrf_shape *shape, int64_t axis)
     return n;
 }
 
-/* Numbers that are normalised together. */
+/* The number of elements that are normalised together. */
 static int64_t norm_count(const struct hrf_shape *shape, const struct hrf_attributes *attributes)
 {
     return attributes->of_each_pixel ? shape->dims[1] : count_from(shape, attributes->axis);
 }
 
-/* Scale and bias: floats, one for each number of a row. */
+/* True if scale and bias are floats, one for each element of a row. */
 static bool parameters_fit(const struct hrf_graph *graph, const struct hrf_node *node, int64_t n)
 {
     for (int32_t i = 1; i < node->n_inputs; i++) {
@@ -138,7 +139,7 @@ static bool parameters_fit(const struct hrf_graph *graph, const struct hrf_node 
     return true;
 }
 
-/* Rows of rank 4 do not lie side by side in memory, but the channels of a pixel do. */
+/* Rows of a tensor of rank 4 are not contiguous in memory, but the channels of a pixel are. */
 static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
