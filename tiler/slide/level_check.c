@@ -2,6 +2,7 @@
  * squares. */
 #include "tiler/slide/level_check.h"
 
+#include "base/inline.h"
 #include "base/min_max.h"
 #include "tiler/slide/column_sums.h"
 #include "tiler/slide/slide_private.h"
@@ -88,8 +89,7 @@ struct moments {
     double covariance;       /* of a cell's channels from their means */
 };
 
-static inline __attribute__((always_inline)) struct moments moments_over(const struct square *s,
-                                                                         const int64_t n_columns)
+HRF_ALWAYS_INLINE struct moments moments_over(const struct square *s, const int64_t n_columns)
 {
     uint16_t one[3 * MAX_SQUARE], other[3 * MAX_SQUARE]; /* sums by column */
     int32_t products = 0;

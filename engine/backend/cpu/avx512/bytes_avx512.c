@@ -21,8 +21,8 @@ void hrf_bytes_by_table_avx512(const uint8_t table[256], const uint8_t *x, uint8
     }
 }
 
-static inline __attribute__((always_inline)) __m512
-take(enum hrf_dtype type, __m512i zero, const uint8_t *x, int64_t i, int64_t step, __mmask16 mask)
+HRF_ALWAYS_INLINE __m512 take(enum hrf_dtype type, __m512i zero, const uint8_t *x, int64_t i,
+                              int64_t step, __mmask16 mask)
 {
     const __m128i bytes = step == 1 ? _mm_maskz_loadu_epi8(mask, x + i) : _mm_set1_epi8((char)*x);
     const __m512i wide = type == HRF_S8 ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
@@ -30,9 +30,9 @@ take(enum hrf_dtype type, __m512i zero, const uint8_t *x, int64_t i, int64_t ste
 }
 
 /* Inlined for each operator and pair of types. */
-static inline __attribute__((always_inline)) void
-run_as(const bool multiplies, const enum hrf_dtype a_type, const enum hrf_dtype b_type,
-       const struct hrf_bytes_binary *s, const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t n)
+HRF_ALWAYS_INLINE void run_as(const bool multiplies, const enum hrf_dtype a_type,
+                              const enum hrf_dtype b_type, const struct hrf_bytes_binary *s,
+                              const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t n)
 {
     const __m512i a_zero = _mm512_set1_epi32(s->a_zero), b_zero = _mm512_set1_epi32(s->b_zero);
     const __m512 factor = _mm512_set1_ps(s->factor), a_factor = _mm512_set1_ps(s->a_factor);
@@ -68,8 +68,8 @@ void hrf_bytes_binary_avx512(const struct hrf_bytes_binary *s, const uint8_t *a,
 }
 
 /* 16 of the sums, as bytes. */
-static inline __attribute__((always_inline)) __m128i
-finish_sums(const struct hrf_bytes_average *s, __m256i sums, __m512i zeros, __m512 parts)
+HRF_ALWAYS_INLINE __m128i finish_sums(const struct hrf_bytes_average *s, __m256i sums,
+                                      __m512i zeros, __m512 parts)
 {
     const __m512i sum = _mm512_sub_epi32(_mm512_cvtepi16_epi32(sums), zeros);
     __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(s->ratio));
@@ -80,9 +80,9 @@ finish_sums(const struct hrf_bytes_average *s, __m256i sums, __m512i zeros, __m5
 }
 
 /* Sums of up to 64 bytes fit into 16 bits. */
-static inline __attribute__((always_inline)) void
-average_as(const enum hrf_dtype type, const struct hrf_bytes_average *s,
-           const uint8_t *const taps[], int64_t n_taps, int64_t count, uint8_t *y, int64_t n)
+HRF_ALWAYS_INLINE void average_as(const enum hrf_dtype type, const struct hrf_bytes_average *s,
+                                  const uint8_t *const taps[], int64_t n_taps, int64_t count,
+                                  uint8_t *y, int64_t n)
 {
     enum { BYTES = 32 };
     const __m512i zeros = _mm512_set1_epi32((int32_t)n_taps * s->x_zero);
@@ -127,9 +127,8 @@ void hrf_bytes_quantize_avx512(const struct hrf_bytes_quantize *s, const float *
     }
 }
 
-static inline __attribute__((always_inline)) void scale_as(const enum hrf_dtype type,
-                                                           const struct hrf_bytes_scale *s,
-                                                           const uint8_t *x, uint8_t *y, int64_t n)
+HRF_ALWAYS_INLINE void scale_as(const enum hrf_dtype type, const struct hrf_bytes_scale *s,
+                                const uint8_t *x, uint8_t *y, int64_t n)
 {
     const __m512i x_zero = _mm512_set1_epi32(s->x_zero), y_zero = _mm512_set1_epi32(s->y_zero);
     const __m512 least = _mm512_set1_ps(s->least), most = _mm512_set1_ps(s->most);

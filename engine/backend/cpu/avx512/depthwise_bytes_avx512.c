@@ -1,6 +1,8 @@
 /* depthwise_bytes_avx512.c - see conv/depthwise_bytes.h. */
 #include "engine/backend/cpu/conv/depthwise_bytes.h"
 
+#include "base/inline.h"
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -28,8 +30,7 @@ static int64_t count_before(const struct hrf_interleaved_lines *l, int64_t colum
     return column <= phase ? 0 : (column - phase + l->stride - 1) / l->stride;
 }
 
-static inline __attribute__((always_inline)) void
-store_interleaved(const __m512i x[ROWS], uint8_t *to, int64_t quarter_step)
+HRF_ALWAYS_INLINE void store_interleaved(const __m512i x[ROWS], uint8_t *to, int64_t quarter_step)
 {
     const __m512i low01 = _mm512_unpacklo_epi8(x[0], x[1]);
     const __m512i high01 = _mm512_unpackhi_epi8(x[0], x[1]);
@@ -42,8 +43,8 @@ store_interleaved(const __m512i x[ROWS], uint8_t *to, int64_t quarter_step)
 }
 
 /* n of a register's pixels, `step` bytes apart; the others become zeros. */
-static inline __attribute__((always_inline)) __m512i
-load_pixels(const uint8_t *x, int64_t step, const int n_pixels, int64_t n, __mmask64 channels)
+HRF_ALWAYS_INLINE __m512i load_pixels(const uint8_t *x, int64_t step, const int n_pixels, int64_t n,
+                                      __mmask64 channels)
 {
     if (n_pixels == 1)
         return _mm512_maskz_loadu_epi8(channels, x);
@@ -62,9 +63,8 @@ load_pixels(const uint8_t *x, int64_t step, const int n_pixels, int64_t n, __mma
 }
 
 /* Inlined for each number of pixels, and for bytes that are taken as they are. */
-static inline __attribute__((always_inline)) void fill_phase(const struct hrf_interleaved_lines *l,
-                                                             int64_t phase, const int n_pixels,
-                                                             const bool flips)
+HRF_ALWAYS_INLINE void fill_phase(const struct hrf_interleaved_lines *l, int64_t phase,
+                                  const int n_pixels, const bool flips)
 {
     const int64_t begin = count_before(l, l->begin, phase), end = count_before(l, l->end, phase);
     const int64_t unit = BYTES / n_pixels;
@@ -178,7 +178,7 @@ static void store_floats(const struct hrf_interleaved_outputs *o,
 
 /* As instructions, because the compiler copies sums around the intrinsic, and spills what it
  * loads. */
-static inline __attribute__((always_inline)) __m512i load(const void *x)
+HRF_ALWAYS_INLINE __m512i load(const void *x)
 {
 #ifdef HRF_EMULATE_AVX512
     return _mm512_loadu_si512(x);
@@ -189,8 +189,7 @@ static inline __attribute__((always_inline)) __m512i load(const void *x)
 #endif
 }
 
-static inline __attribute__((always_inline)) void add_products(__m512i *sum, __m512i pixels,
-                                                               __m512i weights)
+HRF_ALWAYS_INLINE void add_products(__m512i *sum, __m512i pixels, __m512i weights)
 {
 #ifdef HRF_EMULATE_AVX512
     *sum = _mm512_dpbusd_epi32(*sum, pixels, weights);
@@ -200,9 +199,8 @@ static inline __attribute__((always_inline)) void add_products(__m512i *sum, __m
 }
 
 /* Of n neighbouring registers in each of `rows` rows. */
-static inline __attribute__((always_inline)) void add_tap(const int rows, const int n,
-                                                          const uint8_t *x, const int8_t *w,
-                                                          int64_t of_row, __m512i *sum)
+HRF_ALWAYS_INLINE void add_tap(const int rows, const int n, const uint8_t *x, const int8_t *w,
+                               int64_t of_row, __m512i *sum)
 {
     __m512i weights[4];
 #pragma GCC unroll 4
@@ -219,9 +217,8 @@ static inline __attribute__((always_inline)) void add_tap(const int rows, const 
 
 /* Sums of quarter q of `rows` rows of n registers, the first of them register i of its row. With
  * is_3x3 all taps are of one group, and three. */
-static inline __attribute__((always_inline)) void
-sum_quarter(const struct hrf_interleaved_outputs *o, const bool is_3x3, const int rows, const int n,
-            int64_t i, int q, __m512i *sum)
+HRF_ALWAYS_INLINE void sum_quarter(const struct hrf_interleaved_outputs *o, const bool is_3x3,
+                                   const int rows, const int n, int64_t i, int q, __m512i *sum)
 {
     const __m512i start = _mm512_loadu_si512(o->start + q * HRF_REGISTER_SUMS);
 #pragma GCC unroll 12
@@ -241,17 +238,15 @@ sum_quarter(const struct hrf_interleaved_outputs *o, const bool is_3x3, const in
             add_tap(rows, n, line + o->taps[t], w, of_row, sum);
 }
 
-static inline __attribute__((always_inline)) __m512 scale(const struct hrf_interleaved_outputs *o,
-                                                          int q, __m512i sum)
+HRF_ALWAYS_INLINE __m512 scale(const struct hrf_interleaved_outputs *o, int q, __m512i sum)
 {
     const __m512 bias = _mm512_loadu_ps(o->bias + q * HRF_REGISTER_SUMS);
     const __m512 multiplier = _mm512_loadu_ps(o->multiplier + q * HRF_REGISTER_SUMS);
     return _mm512_mul_ps(_mm512_add_ps(_mm512_cvtepi32_ps(sum), bias), multiplier);
 }
 
-static inline __attribute__((always_inline)) void
-tile_of_bytes(const struct hrf_interleaved_outputs *o, const bool is_3x3, const int rows,
-              const int n, int64_t i)
+HRF_ALWAYS_INLINE void tile_of_bytes(const struct hrf_interleaved_outputs *o, const bool is_3x3,
+                                     const int rows, const int n, int64_t i)
 {
     __m512i sum[MAX_REGISTERS], first[MAX_REGISTERS], words[2][MAX_REGISTERS];
     const __m512i zero = _mm512_set1_epi16(o->zero);
@@ -280,8 +275,8 @@ tile_of_bytes(const struct hrf_interleaved_outputs *o, const bool is_3x3, const 
         store_bytes(o, (const uint8_t(*)[BYTES])y[r * n], r, i, n);
 }
 
-static inline __attribute__((always_inline)) void
-tile_of_floats(const struct hrf_interleaved_outputs *o, const int rows, const int n, int64_t i)
+HRF_ALWAYS_INLINE void tile_of_floats(const struct hrf_interleaved_outputs *o, const int rows,
+                                      const int n, int64_t i)
 {
     __m512i sum[MAX_REGISTERS];
     _Alignas(64) float y[MAX_REGISTERS][QUARTERS][HRF_REGISTER_SUMS];

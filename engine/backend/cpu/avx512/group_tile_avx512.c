@@ -10,7 +10,6 @@
 
 enum { LANES = HRF_GROUP_LANES, COLUMNS = HRF_GROUP_COLUMNS, MOST = HRF_GROUP_OUTPUTS };
 
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
 
 /* What a tile is compiled for. */
@@ -20,14 +19,14 @@ struct form {
     int n, stride;
 };
 
-INLINE int pixel_words(struct form f)
+HRF_ALWAYS_INLINE int pixel_words(struct form f)
 {
     return f.words == HRF_PAIRS ? LANES / 2 : LANES;
 }
 
 /* ---- products ---- */
 
-INLINE __m512 multiply_add(struct form f, __m512 x, __m512 w, __m512 sum)
+HRF_ALWAYS_INLINE __m512 multiply_add(struct form f, __m512 x, __m512 w, __m512 sum)
 {
     if (f.words == HRF_FLOATS)
         return _mm512_fmadd_ps(x, w, sum);
@@ -41,7 +40,7 @@ INLINE __m512 multiply_add(struct form f, __m512 x, __m512 w, __m512 sum)
 
 /* One word of a pixel in each lane. `word`: where it stands; of divided lanes, it is `at` that says
  * where in the pixel. */
-INLINE __m512 spread(struct form f, const float *pixel, int64_t word, __m512i at)
+HRF_ALWAYS_INLINE __m512 spread(struct form f, const float *pixel, int64_t word, __m512i at)
 {
     if (!f.is_divided)
         return _mm512_set1_ps(pixel[word]);
@@ -51,8 +50,8 @@ INLINE __m512 spread(struct form f, const float *pixel, int64_t word, __m512i at
 }
 
 /* One word of one row of the windows: each pixel is read once. */
-INLINE void add_word(__m512 *sums, struct form f, const float *x, int64_t word, __m512i at,
-                     const float *w)
+HRF_ALWAYS_INLINE void add_word(__m512 *sums, struct form f, const float *x, int64_t word,
+                                __m512i at, const float *w)
 {
     const __m512 w0 = _mm512_load_ps(w), w1 = _mm512_load_ps(w + LANES);
     const __m512 w2 = _mm512_load_ps(w + 2 * LANES);
@@ -70,7 +69,7 @@ INLINE void add_word(__m512 *sums, struct form f, const float *x, int64_t word, 
 }
 
 /* Which of a pixel's words each lane multiplies first. */
-INLINE __m512i first_words(const struct hrf_group_tile *t, int64_t words_each)
+HRF_ALWAYS_INLINE __m512i first_words(const struct hrf_group_tile *t, int64_t words_each)
 {
     const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const int shift = __builtin_ctz((unsigned int)t->lanes_each);
@@ -79,8 +78,8 @@ INLINE __m512i first_words(const struct hrf_group_tile *t, int64_t words_each)
 }
 
 /* The words that each lane has of one plane. */
-INLINE void add_plane(__m512 *sums, struct form f, const struct hrf_group_tile *t, const char *x,
-                      const float *w, int64_t n_words, __m512i first)
+HRF_ALWAYS_INLINE void add_plane(__m512 *sums, struct form f, const struct hrf_group_tile *t,
+                                 const char *x, const float *w, int64_t n_words, __m512i first)
 {
     for (int64_t row = t->first_row; row < t->end_row; row++) {
         const float *pixels = (const void *)(x + (row - t->first_row) * t->line_bytes);
@@ -94,7 +93,8 @@ INLINE void add_plane(__m512 *sums, struct form f, const struct hrf_group_tile *
 }
 
 /* Each plane's products begin from zero; the sum of those before waits in memory. */
-INLINE void add_planes(__m512 *sums, struct form f, const struct hrf_group_tile *t, float *memory)
+HRF_ALWAYS_INLINE void add_planes(__m512 *sums, struct form f, const struct hrf_group_tile *t,
+                                  float *memory)
 {
     const int64_t words_each = f.is_divided ? pixel_words(f) * t->lanes_each / LANES
                                             : pixel_words(f);
@@ -121,8 +121,8 @@ INLINE void add_planes(__m512 *sums, struct form f, const struct hrf_group_tile 
 /* ---- ends ---- */
 
 /* Residual and result of one output. */
-INLINE __m512 load_output(enum hrf_dtype type, const struct hrf_group_tile *t, const char *y,
-                          bool is_halved)
+HRF_ALWAYS_INLINE __m512 load_output(enum hrf_dtype type, const struct hrf_group_tile *t,
+                                     const char *y, bool is_halved)
 {
     if (!is_halved)
         return hrf_load_avx512(type, y, t->mask);
@@ -131,7 +131,8 @@ INLINE __m512 load_output(enum hrf_dtype type, const struct hrf_group_tile *t, c
     return _mm512_shuffle_f32x4(low, high, 0x44);
 }
 
-INLINE void store_floats(const struct hrf_group_tile *t, char *y, bool is_halved, __m512 x)
+HRF_ALWAYS_INLINE void store_floats(const struct hrf_group_tile *t, char *y, bool is_halved,
+                                    __m512 x)
 {
     if (!is_halved) {
         _mm512_mask_storeu_ps(y, t->mask, x);
@@ -142,7 +143,8 @@ INLINE void store_floats(const struct hrf_group_tile *t, char *y, bool is_halved
                           _mm512_castps512_ps256(_mm512_shuffle_f32x4(x, x, 0xee)));
 }
 
-INLINE void store_halves(const struct hrf_group_tile *t, char *y, bool is_halved, __m256i x)
+HRF_ALWAYS_INLINE void store_halves(const struct hrf_group_tile *t, char *y, bool is_halved,
+                                    __m256i x)
 {
     if (!is_halved) {
         _mm256_mask_storeu_epi16(y, t->mask, x);
@@ -154,8 +156,8 @@ INLINE void store_halves(const struct hrf_group_tile *t, char *y, bool is_halved
 }
 
 /* The usual end: floats of floats and bfloat16 of pairs, clipped at most. A NaN stays one. */
-INLINE void finish(__m512 *sums, struct form f, const struct hrf_group_tile *t,
-                   const struct hrf_epilogue *e, bool is_halved)
+HRF_ALWAYS_INLINE void finish(__m512 *sums, struct form f, const struct hrf_group_tile *t,
+                              const struct hrf_epilogue *e, bool is_halved)
 {
     const __m512 bias = _mm512_loadu_ps(t->bias);
     const bool is_clip = e->activation == HRF_ACT_CLIP;
@@ -205,7 +207,8 @@ static __attribute__((noinline)) void finish_apart(float *sums, enum hrf_words w
     }
 }
 
-INLINE void run(struct form f, const struct hrf_group_tile *t, const struct hrf_epilogue *e)
+HRF_ALWAYS_INLINE void run(struct form f, const struct hrf_group_tile *t,
+                           const struct hrf_epilogue *e)
 {
     __m512 sums[MOST];
     _Alignas(64) float memory[MOST * LANES];
@@ -258,8 +261,8 @@ void hrf_group_tile_avx512(enum hrf_words words, int64_t n, int64_t stride,
 
 /* ---- filling ---- */
 
-INLINE void store_pixel(enum hrf_words words, int64_t lanes, char *to, __m256i halves,
-                        __m512 floats)
+HRF_ALWAYS_INLINE void store_pixel(enum hrf_words words, int64_t lanes, char *to, __m256i halves,
+                                   __m512 floats)
 {
     if (words == HRF_PAIRS && lanes == LANES)
         _mm256_store_si256((__m256i *)(void *)to, halves);
@@ -271,7 +274,7 @@ INLINE void store_pixel(enum hrf_words words, int64_t lanes, char *to, __m256i h
         _mm256_store_ps((float *)(void *)to, _mm512_castps512_ps256(floats));
 }
 
-INLINE void zero_pixels(enum hrf_words words, int64_t lanes, char *to, int64_t n)
+HRF_ALWAYS_INLINE void zero_pixels(enum hrf_words words, int64_t lanes, char *to, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         store_pixel(words, lanes, to + i * hrf_group_pixel_bytes(words), _mm256_setzero_si256(),
@@ -279,8 +282,8 @@ INLINE void zero_pixels(enum hrf_words words, int64_t lanes, char *to, int64_t n
 }
 
 /* 16 numbers, those that the mask has. */
-INLINE void copy_pixel(enum hrf_words words, enum hrf_dtype type, int64_t lanes, __mmask16 mask,
-                       const char *from, char *to)
+HRF_ALWAYS_INLINE void copy_pixel(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+                                  __mmask16 mask, const char *from, char *to)
 {
     if (words == HRF_PAIRS)
         store_pixel(words, lanes, to, _mm256_maskz_loadu_epi16(mask, from), _mm512_setzero_ps());
@@ -288,8 +291,8 @@ INLINE void copy_pixel(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
         store_pixel(words, lanes, to, _mm256_setzero_si256(), hrf_load_avx512(type, from, mask));
 }
 
-INLINE void fill(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
-                 const struct hrf_group_line *l, char *to, int64_t plane_bytes)
+HRF_ALWAYS_INLINE void fill(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+                            const struct hrf_group_line *l, char *to, int64_t plane_bytes)
 {
     const int64_t pixel_bytes = hrf_group_pixel_bytes(words);
     const int64_t size = type == HRF_F32 ? 4 : 2, n_whole = l->n_channels / lanes;

@@ -8,22 +8,20 @@
 
 enum { LANES = 16, MANY = 4 * LANES /* channels at a time */, LINE = 64 /* bytes */ };
 
-#define ALWAYS static inline __attribute__((always_inline))
-
 /* The maximum is its second operand where one is a NaN: a NaN in `best` is left alone. */
 #define TAKE(i)                                                                                    \
     best##i = _mm512_mask_max_ps(best##i, _mm512_cmp_ps_mask(best##i, best##i, _CMP_ORD_Q),        \
                                  best##i, hrf_load_avx512(type, p + (i)*LANES * size, mask##i));
 #define STORE(i) hrf_store_avx512(y_type, y + (c + (i)*LANES) * y_size, mask##i, best##i);
 
-ALWAYS int64_t size_of(enum hrf_dtype type)
+HRF_ALWAYS_INLINE int64_t size_of(enum hrf_dtype type)
 {
     return type == HRF_F32 ? 4 : 2;
 }
 
 /* One register of channels, or four. */
-ALWAYS void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype type, bool is_narrow,
-                        int64_t c, enum hrf_dtype y_type, char *y)
+HRF_ALWAYS_INLINE void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype type,
+                                   bool is_narrow, int64_t c, enum hrf_dtype y_type, char *y)
 {
     const int64_t n = w->channels - c, size = size_of(type), y_size = size_of(y_type);
     const __mmask16 mask0 = hrf_first_lanes_avx512(n), mask1 = hrf_first_lanes_avx512(n - LANES);
@@ -44,8 +42,8 @@ ALWAYS void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype typ
     STORE(1) STORE(2) STORE(3)
 }
 
-ALWAYS void max_of_window(const struct hrf_max_window *w, const enum hrf_dtype type,
-                          enum hrf_dtype y_type, char *y)
+HRF_ALWAYS_INLINE void max_of_window(const struct hrf_max_window *w, const enum hrf_dtype type,
+                                     enum hrf_dtype y_type, char *y)
 {
     for (int64_t c = 0; c < w->channels;) {
         const bool is_narrow = w->channels - c <= MANY / 2;
@@ -70,8 +68,8 @@ void hrf_max_window_avx512(const struct hrf_max_window *w, enum hrf_dtype type, 
             _mm_prefetch(w->ahead + i * w->ahead_step + at, _MM_HINT_T1);
 }
 
-ALWAYS void average_of_some(const struct hrf_max_window *w, const enum hrf_dtype type, int64_t c,
-                            __m512 factor, enum hrf_dtype y_type, char *y)
+HRF_ALWAYS_INLINE void average_of_some(const struct hrf_max_window *w, const enum hrf_dtype type,
+                                       int64_t c, __m512 factor, enum hrf_dtype y_type, char *y)
 {
     const int64_t size = size_of(type), y_size = size_of(y_type);
     const __mmask16 mask0 = hrf_first_lanes_avx512(w->channels - c);
@@ -101,9 +99,8 @@ void hrf_average_window_avx512(const struct hrf_max_window *w, float scale, enum
 }
 
 /* Sums of 64 channels stay in registers over all lines; those that come soon are asked for. */
-static inline __attribute__((always_inline)) void add_some(enum hrf_dtype type, const char *x,
-                                                           int64_t stride, int64_t n_lines,
-                                                           int64_t n, double *sums)
+HRF_ALWAYS_INLINE void add_some(enum hrf_dtype type, const char *x, int64_t stride, int64_t n_lines,
+                                int64_t n, double *sums)
 {
     enum { DOUBLES = LANES / 2, AHEAD = 12 };
     const int64_t size = type == HRF_F32 ? 4 : 2;
@@ -133,8 +130,8 @@ static inline __attribute__((always_inline)) void add_some(enum hrf_dtype type, 
     }
 }
 
-static inline __attribute__((always_inline)) void
-add_as(enum hrf_dtype type, const char *x, int64_t stride, int64_t n_lines, int64_t n, double *sums)
+HRF_ALWAYS_INLINE void add_as(enum hrf_dtype type, const char *x, int64_t stride, int64_t n_lines,
+                              int64_t n, double *sums)
 {
     const int64_t size = type == HRF_F32 ? 4 : 2;
     for (int64_t c = 0; c < n; c += MANY)

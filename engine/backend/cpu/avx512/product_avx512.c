@@ -16,7 +16,6 @@
 #include <immintrin.h>
 #include <math.h>
 
-#define INLINE   static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 32")
 
 /* Words of the depth that follow each other in the rows and in the weights. */
@@ -52,7 +51,7 @@ struct form {
 #define MASK     (t->mask[i % f.registers])
 
 /* Where a sum goes; `size` of a number there. */
-INLINE char *output_at(struct form f, const struct tile *t, int i, int64_t size)
+HRF_ALWAYS_INLINE char *output_at(struct form f, const struct tile *t, int i, int64_t size)
 {
     return t->y[i / f.registers] + i % f.registers * LANES * size;
 }
@@ -60,8 +59,8 @@ INLINE char *output_at(struct form f, const struct tile *t, int i, int64_t size)
 /* ---- products ---- */
 
 /* One step of the depth, `at` steps (a constant) beyond where the pointers are. */
-INLINE void add_step(struct form f, const char *const p[], int64_t offset, const char *w,
-                     const int at, __m512 *x)
+HRF_ALWAYS_INLINE void add_step(struct form f, const char *const p[], int64_t offset, const char *w,
+                                const int at, __m512 *x)
 {
     __m512 weights[MOST_REGISTERS];
     UNROLLED for (int c = 0; c < f.registers; c++)
@@ -77,7 +76,7 @@ INLINE void add_step(struct form f, const char *const p[], int64_t offset, const
 }
 
 /* Sums of all segments, from zero. */
-INLINE void add_segments(struct form f, const struct tile *t, __m512 *x)
+HRF_ALWAYS_INLINE void add_segments(struct form f, const struct tile *t, __m512 *x)
 {
     const char *p[MOST_ROWS], *prefetch = t->prefetch;
     UNROLLED for (int i = 0; i < f.rows; i++) p[i] = t->a[i];
@@ -106,15 +105,15 @@ INLINE void add_segments(struct form f, const struct tile *t, __m512 *x)
     }
 }
 
-INLINE void store_sums(struct form f, const struct tile *t, const __m512 *x)
+HRF_ALWAYS_INLINE void store_sums(struct form f, const struct tile *t, const __m512 *x)
 {
     EACH_SUM _mm512_store_ps(t->sums + i * LANES, x[i]);
 }
 
 /* ---- ends ---- */
 
-INLINE void finish_floats(struct form f, const struct tile *t, const struct hrf_epilogue *e,
-                          __m512 *x)
+HRF_ALWAYS_INLINE void finish_floats(struct form f, const struct tile *t,
+                                     const struct hrf_epilogue *e, __m512 *x)
 {
     const int64_t size = e->type == HRF_F32 ? 4 : 2;
     if (t->bias != NULL)
@@ -162,8 +161,8 @@ finish_apart(const struct tile *t, const struct hrf_epilogue *e, int64_t rows, i
 
 /* Pairs mostly become bfloat16, by one instruction; its ten others would make a short depth take a
  * third longer. Masks are in registers, which the compiler does not know to be free of stores. */
-INLINE void finish_pairs(struct form f, const struct tile *t, const struct hrf_epilogue *e,
-                         __m512 *x)
+HRF_ALWAYS_INLINE void finish_pairs(struct form f, const struct tile *t,
+                                    const struct hrf_epilogue *e, __m512 *x)
 {
     __mmask16 mask[MOST_REGISTERS];
     __m512 bias[MOST_REGISTERS];
@@ -187,7 +186,7 @@ INLINE void finish_pairs(struct form f, const struct tile *t, const struct hrf_e
         hrf_narrow_b16_avx512(_mm512_min_ps(high, _mm512_max_ps(low, x[i]))));
 }
 
-INLINE void run(struct form f, const struct tile *t, const struct hrf_epilogue *e)
+HRF_ALWAYS_INLINE void run(struct form f, const struct tile *t, const struct hrf_epilogue *e)
 {
     __m512 x[MOST_ROWS * MOST_REGISTERS];
     const int64_t size = e->type == HRF_F32 ? 4 : 2;

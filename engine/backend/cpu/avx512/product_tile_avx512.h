@@ -13,6 +13,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_PRODUCT_TILE_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_PRODUCT_TILE_AVX512_H
 
+#include "base/inline.h"
 #include "engine/backend/cpu/product.h"
 
 #include <immintrin.h>
@@ -83,26 +84,22 @@ enum {
         break;                                                                                     \
     }
 
-static inline __attribute__((always_inline)) void hrf_tile_add_floats(const int registers,
-                                                                      __m512 *x, const char *p,
-                                                                      int64_t offset, const int at,
-                                                                      const __m512 *w)
+HRF_ALWAYS_INLINE void hrf_tile_add_floats(const int registers, __m512 *x, const char *p,
+                                           int64_t offset, const int at, const __m512 *w)
 {
     __m512 v;
     ADD_ROW("vfmadd231ps")
 }
 
-static inline __attribute__((always_inline)) void hrf_tile_add_pairs(const int registers, __m512 *x,
-                                                                     const char *p, int64_t offset,
-                                                                     const int at, const __m512 *w)
+HRF_ALWAYS_INLINE void hrf_tile_add_pairs(const int registers, __m512 *x, const char *p,
+                                          int64_t offset, const int at, const __m512 *w)
 {
     __m512 v;
     ADD_ROW("vdpbf16ps")
 }
 
 /* Memory that comes into the second level meanwhile: a line for each step. */
-static inline __attribute__((always_inline)) void hrf_tile_prefetch(const char *memory,
-                                                                    const int line)
+HRF_ALWAYS_INLINE void hrf_tile_prefetch(const char *memory, const int line)
 {
 #ifdef HRF_EMULATE_AVX512
     (void)memory;

@@ -2,6 +2,8 @@
  * HRF_INSTRUCTION_SET. The compiler must not contract multiplications and additions, so that 8-bit
  * results are the same with every instruction set. */
 #include "engine/backend/cpu/conv/depthwise.h"
+
+#include "base/inline.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
 
@@ -42,8 +44,8 @@ enum { WIDTH = 1 };
 /* ---- input ---- */
 
 /* Inlined for each type. */
-static inline __attribute__((always_inline)) void
-widen_block(const enum hrf_dtype type, int32_t zero_point, const char *x, int64_t n, float *to)
+HRF_ALWAYS_INLINE void widen_block(const enum hrf_dtype type, int32_t zero_point, const char *x,
+                                   int64_t n, float *to)
 {
 #ifdef __AVX512F__
     const __mmask16 mask = hrf_first_lanes_avx512(n);
@@ -70,9 +72,9 @@ widen_block(const enum hrf_dtype type, int32_t zero_point, const char *x, int64_
 }
 
 /* Meanwhile the pixel `ahead` bytes further is prefetched, one cache line at a time. */
-static inline __attribute__((always_inline)) void
-widen_as(const enum hrf_dtype type, const struct hrf_depthwise_pixels *pixels, const char *x,
-         int64_t n, int64_t n_channels, float *to, int64_t block_step)
+HRF_ALWAYS_INLINE void widen_as(const enum hrf_dtype type,
+                                const struct hrf_depthwise_pixels *pixels, const char *x, int64_t n,
+                                int64_t n_channels, float *to, int64_t block_step)
 {
     const int64_t size = type == HRF_F32 ? 4 : type == HRF_F16 || type == HRF_B16 ? 2 : 1;
     const int64_t step = pixels->stride * size, ahead = pixels->ahead;
@@ -128,8 +130,8 @@ static bool is_direct(const struct hrf_depthwise_finish *f)
 }
 
 #ifdef __AVX512F__
-static inline __attribute__((always_inline)) void
-finish_directly(const struct hrf_depthwise_finish *f, int64_t first, const int n, const lanes *sum)
+HRF_ALWAYS_INLINE void finish_directly(const struct hrf_depthwise_finish *f, int64_t first,
+                                       const int n, const lanes *sum)
 {
     const struct hrf_epilogue *e = f->epilogue;
     const bool clips = e->activation == HRF_ACT_CLIP, is_float = f->type == HRF_F32;
@@ -154,9 +156,9 @@ finish_directly(const struct hrf_depthwise_finish *f, int64_t first, const int n
 
 /* Inlined for each number of outputs and stride, so that the sums stay in registers. `direct`: NULL
  * if the sums are stored. */
-static inline __attribute__((always_inline)) void
-tile(const struct hrf_depthwise_line *line, int64_t first, const int n, const int64_t stride,
-     const struct hrf_depthwise_finish *direct, float *sums)
+HRF_ALWAYS_INLINE void tile(const struct hrf_depthwise_line *line, int64_t first, const int n,
+                            const int64_t stride, const struct hrf_depthwise_finish *direct,
+                            float *sums)
 {
     for (int part = 0; part < LANES; part += WIDTH) {
         lanes sum[MOST_OUTPUTS];
@@ -197,10 +199,8 @@ tile(const struct hrf_depthwise_line *line, int64_t first, const int n, const in
         tile(line, first, n, stride, direct, sums);                                                \
         break;
 
-static inline __attribute__((always_inline)) void tiles(const struct hrf_depthwise_line *line,
-                                                        const int64_t stride,
-                                                        const struct hrf_depthwise_finish *direct,
-                                                        float *sums)
+HRF_ALWAYS_INLINE void tiles(const struct hrf_depthwise_line *line, const int64_t stride,
+                             const struct hrf_depthwise_finish *direct, float *sums)
 {
     const int64_t n_tiles = (line->n + MOST_OUTPUTS - 1) / MOST_OUTPUTS;
     for (int64_t i = 0; i < n_tiles; i++) {
@@ -238,8 +238,7 @@ static void sum_line(const struct hrf_depthwise_line *line,
 /* ---- output in floats ---- */
 
 #ifdef __AVX512F__
-static inline __attribute__((always_inline)) void store(enum hrf_dtype type, bool narrows, char *y,
-                                                        __mmask16 mask, __m512 x)
+HRF_ALWAYS_INLINE void store(enum hrf_dtype type, bool narrows, char *y, __mmask16 mask, __m512 x)
 {
     if (narrows)
         _mm256_mask_storeu_epi16(y, mask, hrf_narrow_b16_avx512(x));
@@ -248,10 +247,8 @@ static inline __attribute__((always_inline)) void store(enum hrf_dtype type, boo
 }
 
 /* Inlined for each type. */
-static inline __attribute__((always_inline)) void finish_as(const enum hrf_dtype type,
-                                                            const bool adds, const bool waits,
-                                                            const struct hrf_depthwise_finish *f,
-                                                            float *sums)
+HRF_ALWAYS_INLINE void finish_as(const enum hrf_dtype type, const bool adds, const bool waits,
+                                 const struct hrf_depthwise_finish *f, float *sums)
 {
     const struct hrf_epilogue *e = f->epilogue;
     const bool narrows = type == HRF_B16 && f->has_bf16;
@@ -348,9 +345,8 @@ static struct bounds bounds_of(const struct hrf_depthwise_finish *f)
 }
 
 /* Inlined for each combination of the constants. */
-static inline __attribute__((always_inline)) void
-finish_steps_as(const bool to_bytes, const bool adds, const bool is_leaky,
-                const struct hrf_depthwise_finish *f, float *sums)
+HRF_ALWAYS_INLINE void finish_steps_as(const bool to_bytes, const bool adds, const bool is_leaky,
+                                       const struct hrf_depthwise_finish *f, float *sums)
 {
     const struct hrf_requantize *r = f->requantize;
     const struct bounds bounds = bounds_of(f);

@@ -2,6 +2,8 @@
  * HRF_INSTRUCTION_SET. */
 #include "engine/backend/cpu/plain/binary.h"
 
+#include "base/inline.h"
+
 #ifdef __AVX512F__
 #include "engine/backend/cpu/avx512/vector_avx512.h"
 #endif
@@ -10,10 +12,9 @@
 #define EXPAND(what, set) JOIN(what, set)
 #define HRF_BINARY(what)  EXPAND(what, HRF_INSTRUCTION_SET)
 
-#define ALWAYS static inline __attribute__((always_inline))
-
 #ifdef __AVX512F__
-ALWAYS __m512 take(enum hrf_dtype type, const char *x, int64_t i, int64_t step, __mmask16 mask)
+HRF_ALWAYS_INLINE __m512 take(enum hrf_dtype type, const char *x, int64_t i, int64_t step,
+                              __mmask16 mask)
 {
     const int64_t size = type == HRF_F32 ? 4 : 2;
     if (step == 1)
@@ -22,9 +23,9 @@ ALWAYS __m512 take(enum hrf_dtype type, const char *x, int64_t i, int64_t step, 
 }
 
 /* Inlined for each operator and the usual types. */
-ALWAYS void run_as(enum hrf_op op, enum hrf_dtype a_type, enum hrf_dtype b_type,
-                   enum hrf_dtype y_type, const struct hrf_binary_run *r, const char *a,
-                   const char *b, char *y)
+HRF_ALWAYS_INLINE void run_as(enum hrf_op op, enum hrf_dtype a_type, enum hrf_dtype b_type,
+                              enum hrf_dtype y_type, const struct hrf_binary_run *r, const char *a,
+                              const char *b, char *y)
 {
     for (int64_t i = 0; i < r->n; i += 16) {
         const __mmask16 mask = hrf_first_lanes_avx512(r->n - i);
@@ -38,8 +39,8 @@ ALWAYS void run_as(enum hrf_op op, enum hrf_dtype a_type, enum hrf_dtype b_type,
     }
 }
 
-ALWAYS void run_op(enum hrf_op op, const struct hrf_binary_run *r, const char *a, const char *b,
-                   char *y)
+HRF_ALWAYS_INLINE void run_op(enum hrf_op op, const struct hrf_binary_run *r, const char *a,
+                              const char *b, char *y)
 {
     const bool is_same = r->a_type == r->b_type && r->a_type == r->y_type;
     if (is_same && r->a_type == HRF_F32)
@@ -51,8 +52,8 @@ ALWAYS void run_op(enum hrf_op op, const struct hrf_binary_run *r, const char *a
 }
 #else
 /* Inlined for each operator and the usual steps. */
-ALWAYS void run_as(enum hrf_op op, int64_t n, const float *a, int64_t a_step, const float *b,
-                   int64_t b_step, float *y)
+HRF_ALWAYS_INLINE void run_as(enum hrf_op op, int64_t n, const float *a, int64_t a_step,
+                              const float *b, int64_t b_step, float *y)
 {
     for (int64_t i = 0; i < n; i++) {
         const float u = a[i * a_step], v = b[i * b_step];
@@ -63,8 +64,8 @@ ALWAYS void run_as(enum hrf_op op, int64_t n, const float *a, int64_t a_step, co
     }
 }
 
-ALWAYS void run_op(enum hrf_op op, const struct hrf_binary_run *r, const void *a, const void *b,
-                   void *y)
+HRF_ALWAYS_INLINE void run_op(enum hrf_op op, const struct hrf_binary_run *r, const void *a,
+                              const void *b, void *y)
 {
     if (r->a_step == 1 && r->b_step == 1)
         run_as(op, r->n, a, 1, b, 1, y);

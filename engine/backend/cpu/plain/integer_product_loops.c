@@ -1,5 +1,6 @@
 /* integer_product_loops.c - see integer_product.h; compiled for one instruction set, whose name is
  * HRF_INSTRUCTION_SET. */
+#include "base/inline.h"
 #include "engine/backend/cpu/plain/integer_private.h"
 #include "engine/backend/cpu/plain/integer_product.h"
 
@@ -13,16 +14,14 @@
 #define EXPAND(what, set) JOIN(what, set)
 #define HRF_INTEGER(what) EXPAND(what, HRF_INSTRUCTION_SET)
 
-#define ALWAYS static inline __attribute__((always_inline))
-
 enum { ROWS = HRF_INTEGER_ROWS, PANEL = HRF_INTEGER_PANEL };
 
 /* ---- sums ---- */
 
 #ifdef __AVX2__
 /* Inlined for each number of rows. */
-ALWAYS void sum_rows(const int n_rows, const int16_t *a, int64_t stride, const int8_t *panel,
-                     int64_t n_pairs, int32_t *sums)
+HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const int16_t *a, int64_t stride,
+                                const int8_t *panel, int64_t n_pairs, int32_t *sums)
 {
     __m256i y[ROWS][2];
 #pragma GCC unroll 6
@@ -49,8 +48,8 @@ ALWAYS void sum_rows(const int n_rows, const int16_t *a, int64_t stride, const i
     }
 }
 #else
-ALWAYS void sum_rows(const int n_rows, const int16_t *a, int64_t stride, const int8_t *panel,
-                     int64_t n_pairs, int32_t *sums)
+HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const int16_t *a, int64_t stride,
+                                const int8_t *panel, int64_t n_pairs, int32_t *sums)
 {
     memset(sums, 0, (size_t)(n_rows * PANEL) * sizeof *sums);
     for (int64_t k = 0; k < n_pairs * 2; k++)
@@ -88,7 +87,7 @@ void HRF_INTEGER(sums)(const int16_t *a, int64_t stride, int64_t n_rows, const i
 /* ---- 8 bits in and out ---- */
 
 #ifdef __AVX2__
-ALWAYS __m256i widen_16(const bool is_signed, const uint8_t *x, __m256i zero)
+HRF_ALWAYS_INLINE __m256i widen_16(const bool is_signed, const uint8_t *x, __m256i zero)
 {
     const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)x);
     return _mm256_sub_epi16(is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes),
@@ -96,8 +95,8 @@ ALWAYS __m256i widen_16(const bool is_signed, const uint8_t *x, __m256i zero)
 }
 
 /* For 16 or more elements; the last 16 may overlap others. */
-ALWAYS void widen_as(const bool is_signed, int32_t zero_point, const uint8_t *x, int64_t n,
-                     int16_t *to)
+HRF_ALWAYS_INLINE void widen_as(const bool is_signed, int32_t zero_point, const uint8_t *x,
+                                int64_t n, int16_t *to)
 {
     const __m256i zero = _mm256_set1_epi16((int16_t)zero_point);
     for (int64_t i = 0; i < n; i += 16) {
@@ -131,7 +130,7 @@ static struct hrf_target target_of(const struct hrf_integer_finish *f)
 }
 
 /* Copies n elements, which may be fewer than a panel has columns. */
-ALWAYS void copy_columns(void *to, const void *from, size_t size, int64_t n)
+HRF_ALWAYS_INLINE void copy_columns(void *to, const void *from, size_t size, int64_t n)
 {
     if (n == PANEL)
         memcpy(to, from, PANEL * size);
@@ -141,8 +140,9 @@ ALWAYS void copy_columns(void *to, const void *from, size_t size, int64_t n)
 
 #ifdef __AVX2__
 /* Adds eight elements of a residual to the steps, by a multiply-add that rounds once. */
-ALWAYS __m256 add_residual(const struct hrf_integer_finish *f, const struct hrf_requantize *r,
-                           const uint8_t *bytes, __m256 steps)
+HRF_ALWAYS_INLINE __m256 add_residual(const struct hrf_integer_finish *f,
+                                      const struct hrf_requantize *r, const uint8_t *bytes,
+                                      __m256 steps)
 {
     const __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)bytes);
     const __m256i q = f->residual_type == HRF_S8 ? _mm256_cvtepi8_epi32(eight)
@@ -153,7 +153,7 @@ ALWAYS __m256 add_residual(const struct hrf_integer_finish *f, const struct hrf_
 
 /* hrf_integer_activate(), its NaNs and zeros included: of two numbers of which one is a NaN, or
  * which are both zeros, max and min give the second. */
-ALWAYS __m256 activate(const struct hrf_requantize *r, __m256 t)
+HRF_ALWAYS_INLINE __m256 activate(const struct hrf_requantize *r, __m256 t)
 {
     const __m256 zero = _mm256_setzero_ps(), low = _mm256_set1_ps(r->low);
     switch (r->activation) {
@@ -171,7 +171,7 @@ ALWAYS __m256 activate(const struct hrf_requantize *r, __m256 t)
 }
 
 /* hrf_narrow() */
-ALWAYS __m256i round_steps(struct hrf_target target, __m256 t)
+HRF_ALWAYS_INLINE __m256i round_steps(struct hrf_target target, __m256 t)
 {
     t = _mm256_and_ps(t, _mm256_cmp_ps(t, t, _CMP_ORD_Q));
     t = _mm256_max_ps(_mm256_set1_ps(target.low), t);
@@ -179,7 +179,8 @@ ALWAYS __m256i round_steps(struct hrf_target target, __m256 t)
     return _mm256_add_epi32(_mm256_cvtps_epi32(t), _mm256_set1_epi32(target.zero_point));
 }
 
-ALWAYS void store_bytes(const struct hrf_integer_finish *f, __m256i q0, __m256i q1, char *y)
+HRF_ALWAYS_INLINE void store_bytes(const struct hrf_integer_finish *f, __m256i q0, __m256i q1,
+                                   char *y)
 {
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q0, q1), 0xd8);
     const __m128i low = _mm256_castsi256_si128(words), high = _mm256_extracti128_si256(words, 1);

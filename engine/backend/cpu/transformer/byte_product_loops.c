@@ -2,6 +2,7 @@
  * products of integer_product.h. Compiled for one instruction set, whose name is
  * HRF_INSTRUCTION_SET, and without contraction, which would round once where byte_product.h rounds
  * twice. */
+#include "base/inline.h"
 #include "engine/backend/cpu/plain/integer_product.h"
 #include "engine/backend/cpu/transformer/byte_product.h"
 
@@ -12,18 +13,16 @@
 #define EXPAND(what, set) JOIN(what, set)
 #define HRF_BYTE(what)    EXPAND(what, HRF_INSTRUCTION_SET)
 
-#define ALWAYS static inline __attribute__((always_inline))
-
 enum { PANEL = HRF_INTEGER_PANEL };
 
-ALWAYS float number_at(const float *factors, const float *x, int64_t k)
+HRF_ALWAYS_INLINE float number_at(const float *factors, const float *x, int64_t k)
 {
     return factors != NULL ? x[k] * factors[k] : x[k];
 }
 
 /* Inlined with and without factors. As integers, the bits of magnitudes are ordered like the
  * magnitudes, with NaNs above all. */
-ALWAYS float round_as(const float *factors, const float *x, int64_t depth, int16_t *q)
+HRF_ALWAYS_INLINE float round_as(const float *factors, const float *x, int64_t depth, int16_t *q)
 {
     int32_t most_bits = 0;
     float most;
