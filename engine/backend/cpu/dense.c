@@ -30,7 +30,8 @@ struct shares {
     int64_t block, n_blocks, n_slices;
 };
 
-/* As many blocks for each thread, or, where rows are few, slices of the columns. */
+/* Rounds the number of blocks up to a multiple of the number of threads. Where there are too few
+ * rows for that, the columns are cut into slices, too. */
 static struct shares share_out(const struct hrf_float_product *p)
 {
     const int64_t n_threads = omp_get_max_threads(), n_rows = hrf_max(p->n_rows, 1);
@@ -61,7 +62,7 @@ static struct hrf_float_product share_of(const struct hrf_float_product *p, cons
     return share;
 }
 
-/* By all threads, as pack(). */
+/* This and pack() are the work of all threads. */
 static void copy_matrix(const float *from, const int64_t strides[2], int64_t rows, int64_t columns,
                         float *to)
 {

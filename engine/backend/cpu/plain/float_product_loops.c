@@ -100,7 +100,8 @@ static void run_rows(int64_t rows, const struct tile *t)
     }
 }
 
-/* Some columns of y to a panel of its own, or back. */
+/* A panel that y has only some columns of is computed in memory of its own: this copies them there,
+ * and back. */
 static void copy_columns(const float *from, int64_t from_stride, int64_t n_rows, int64_t n,
                          float *to, int64_t to_stride)
 {

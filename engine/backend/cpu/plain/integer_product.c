@@ -1,3 +1,5 @@
+/* integer_product.c - see integer_product.h: packs the weights, and shares blocks of rows and
+ * panels of columns out over the threads. */
 #include "engine/backend/cpu/plain/integer_product.h"
 
 #include "base/min_max.h"

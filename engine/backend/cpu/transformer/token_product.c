@@ -205,7 +205,7 @@ static enum hrf_status copy_row(const struct hrf_node *node, const float *from, 
     return HRF_OK;
 }
 
-/* And room for n_bytes of packed weights. */
+/* Copies scales, bias and factors, and allocates n_bytes of zeros for the packed weights. */
 static enum hrf_status take_constants(struct token_kernel *k, const struct hrf_graph *graph,
                                       const struct hrf_node *node, size_t n_bytes,
                                       struct hrf_error *err)
