@@ -134,8 +134,9 @@ struct tile {
     const char *far; /* memory to ask for: a line for UNROLL steps */
 };
 
-/* The same, activated, from rows of whole registers to those of y. */
-static void store(const struct tile *t, int n_registers, float *numbers)
+/* Stores the numbers of a tile, plus the residual and activated, to its rows of y. The usual tiles
+ * do without: whole ones with no activation, or with a function. */
+static __attribute__((noinline)) void store(const struct tile *t, int n_registers, float *numbers)
 {
     const struct hrf_epilogue *e = &t->product->epilogue;
     const int64_t columns = t->product->columns;
@@ -156,23 +157,6 @@ static void store(const struct tile *t, int n_registers, float *numbers)
                                   hrf_activate_avx512(_mm512_load_ps(numbers), e));
 }
 
-#define CHOOSE_ROW(i) const char *const p##i = (const char *)t->a + (i)*t->stride;
-#define AT(c)         (t->first + (c)*LANES)
-#define Y(i, c)       (t->y + (i)*p->columns + (c)*LANES)
-#define MASK(c)       hrf_first_lanes_avx512(p->columns - AT(c))
-#define START(i, c)   __m512 x##i##c = start_of(p, AT(c));
-#define ASK_Y(i, c)   _mm_prefetch((const char *)Y(i, c), _MM_HINT_T0);
-#define SCALE(i, c)   x##i##c = scale(p, AT(c), t->row_scales[i], x##i##c);
-#define GELU(i, c)    x##i##c = hrf_v_gelu(x##i##c);
-#define STORE(i, c)   _mm512_mask_storeu_ps(Y(i, c), MASK(c), x##i##c);
-#define KEEP(i, c)    _mm512_store_ps(numbers + ((i)*REGISTERS + (c)) * LANES, x##i##c);
-#define RESIDUAL(i, c)                                                                             \
-    x##i##c = _mm512_add_ps(                                                                       \
-        x##i##c, _mm512_maskz_loadu_ps(MASK(c), t->residual + (i)*p->columns + (c)*LANES));
-/* Weights of a deep product come from the second level. */
-#define ASK_W(step, c)                                                                             \
-    _mm_prefetch(w + ((WEIGHTS_AHEAD + (step)) * REGISTERS + (c)) * LINE, _MM_HINT_T0);
-
 /* 16 sums, as the bits of integers. */
 HRF_ALWAYS_INLINE __m512 start_of(const struct hrf_byte_product *p, int64_t column)
 {
@@ -189,65 +173,91 @@ HRF_ALWAYS_INLINE __m512 scale(const struct hrf_byte_product *p, int64_t column,
                          _mm512_loadu_ps(p->epilogue.bias + column));
 }
 
-/* Whole tiles with no activation, or the one of transformers. */
-static inline bool ends_in_registers(const struct tile *t)
+/* Each sum of a tile, row by row: number i is of row i / registers, register i % registers. */
+#define EACH_SUM UNROLLED for (int i = 0; i < ROWS * registers; i++)
+#define COLUMN   (i % registers * LANES) /* of the panel */
+#define Y        (t->y + i / registers * p->columns + COLUMN)
+#define MASK     hrf_first_lanes_avx512(p->columns - t->first - COLUMN)
+
+/* `at` steps (a constant) beyond where the pointers are. Weights of a deep product come from the
+ * second level. */
+HRF_ALWAYS_INLINE void add_step(const int registers, const char *const a[], int64_t offset,
+                                const char *w, const int at, __m512 *x)
 {
-    const enum hrf_activation activation = t->product->epilogue.activation;
-    return t->n_rows == ROWS && (activation == HRF_ACT_NONE || activation == HRF_ACT_GELU);
+    UNROLLED for (int c = 0; c < registers; c++)
+        _mm_prefetch(w + ((WEIGHTS_AHEAD + at) * registers + c) * LINE, _MM_HINT_T0);
+    hrf_tile_add_step(HRF_TILE_BYTES, ROWS, registers, a, offset, w, at, x);
 }
 
-/* clang-format off */
-#define DEFINE_TILE(registers)                                                                     \
-    static void run_tile_##registers(const struct tile *t)                                         \
-    {                                                                                              \
-        enum { REGISTERS = registers };                                                            \
-        const struct hrf_byte_product *const p = t->product;                                       \
-        const char *w = (const char *)t->w, *far = t->far;                                         \
-        int64_t offset = 0, left = t->steps;                                                       \
-        ROWS_6(CHOOSE_ROW) TILE_6(registers, ASK_Y) TILE_6(registers, START)                     \
-        for (; left >= UNROLL; left -= UNROLL) {                                                   \
-            ASK(0)                                                                                 \
-            ONE_##registers(ASK_W, 0) STEP(BYTES, 6, registers, 0)                                 \
-            ONE_##registers(ASK_W, 1) STEP(BYTES, 6, registers, 1)                                 \
-            ONE_##registers(ASK_W, 2) STEP(BYTES, 6, registers, 2)                                 \
-            ONE_##registers(ASK_W, 3) STEP(BYTES, 6, registers, 3)                                 \
-            w += UNROLL * REGISTERS * LINE;                                                        \
-            far += LINE;                                                                           \
-            offset += UNROLL * WORD;                                                               \
-        }                                                                                          \
-        for (; left > 0; left--) {                                                                 \
-            STEP(BYTES, 6, registers, 0)                                                           \
-            w += REGISTERS * LINE;                                                                 \
-            offset += WORD;                                                                        \
-        }                                                                                          \
-        TILE_6(registers, SCALE)                                                                  \
-        if (!ends_in_registers(t)) {                                                               \
-            _Alignas(LINE) float numbers[ROWS * REGISTERS * LANES];                                \
-            TILE_6(registers, KEEP)                                                               \
-            store(t, REGISTERS, numbers);                                                          \
-            return;                                                                                \
-        }                                                                                          \
-        if (t->residual != NULL) {                                                                 \
-            TILE_6(registers, RESIDUAL)                                                           \
-        }                                                                                          \
-        if (p->epilogue.activation == HRF_ACT_GELU) {                                              \
-            TILE_6(registers, GELU)                                                               \
-        }                                                                                          \
-        TILE_6(registers, STORE)                                                                  \
+HRF_ALWAYS_INLINE void run(const int registers, const struct tile *t)
+{
+    const struct hrf_byte_product *const p = t->product;
+    const char *a[ROWS], *w = (const char *)t->w, *far = t->far;
+    int64_t offset = 0, left = t->steps;
+    __m512 x[ROWS * MOST_REGISTERS];
+    UNROLLED for (int i = 0; i < ROWS; i++) a[i] = (const char *)t->a + i * t->stride;
+    EACH_SUM _mm_prefetch((const char *)Y, _MM_HINT_T0);
+    EACH_SUM x[i] = start_of(p, t->first + COLUMN);
+    for (; left >= UNROLL; left -= UNROLL) {
+        hrf_tile_prefetch(far, 0);
+        add_step(registers, a, offset, w, 0, x);
+        add_step(registers, a, offset, w, 1, x);
+        add_step(registers, a, offset, w, 2, x);
+        add_step(registers, a, offset, w, 3, x);
+        w += UNROLL * registers * LINE;
+        far += LINE;
+        offset += UNROLL * WORD;
     }
-DEFINE_TILE(1)
-DEFINE_TILE(2)
-DEFINE_TILE(3)
-DEFINE_TILE(4)
-/* clang-format on */
+    for (; left > 0; left--) {
+        hrf_tile_add_step(HRF_TILE_BYTES, ROWS, registers, a, offset, w, 0, x);
+        w += registers * LINE;
+        offset += WORD;
+    }
+    EACH_SUM x[i] = scale(p, t->first + COLUMN, t->row_scales[i / registers], x[i]);
+    const bool has_function = hrf_has_function(&p->epilogue);
+    _Alignas(LINE) float numbers[ROWS * MOST_REGISTERS * LANES];
+    if (t->n_rows < ROWS || (p->epilogue.activation != HRF_ACT_NONE && !has_function)) {
+        EACH_SUM _mm512_store_ps(numbers + i * LANES, x[i]);
+        store(t, registers, numbers);
+        return;
+    }
+    if (t->residual != NULL)
+        EACH_SUM x[i] = _mm512_add_ps(
+            x[i], _mm512_maskz_loadu_ps(MASK, t->residual + i / registers * p->columns + COLUMN));
+    if (has_function) {
+        EACH_SUM _mm512_store_ps(numbers + i * LANES, x[i]);
+        hrf_activate_sums_avx512(numbers, ROWS * registers, &p->epilogue);
+        EACH_SUM x[i] = _mm512_load_ps(numbers + i * LANES);
+    }
+    EACH_SUM _mm512_mask_storeu_ps(Y, MASK, x[i]);
+}
+
+static void run_1(const struct tile *t)
+{
+    run(1, t);
+}
+
+static void run_2(const struct tile *t)
+{
+    run(2, t);
+}
+
+static void run_3(const struct tile *t)
+{
+    run(3, t);
+}
+
+static void run_4(const struct tile *t)
+{
+    run(4, t);
+}
 
 void hrf_byte_product_avx512(const struct hrf_byte_product *p, const struct hrf_row_norm *norm,
                              const float *x, const float *residual, float *y, int64_t n_rows,
                              int64_t first_panel, int64_t end_panel, const struct hrf_ahead *ahead,
                              void *scratch)
 {
-    static void (*const run[])(const struct tile *) = { NULL, run_tile_1, run_tile_2, run_tile_3,
-                                                        run_tile_4 };
+    static void (*const run_tile[])(const struct tile *) = { NULL, run_1, run_2, run_3, run_4 };
     const int64_t stride = hrf_byte_stride(p->depth);
     const char *far = ahead->memory, *const end = far + ahead->n_bytes;
     uint8_t *integers = scratch;
@@ -269,7 +279,7 @@ void hrf_byte_product_avx512(const struct hrf_byte_product *p, const struct hrf_
             t.y = y + r * p->columns + first;
             t.far = far < end ? far : (const char *)t.w;
             far += far < end ? t.steps / UNROLL * LINE : 0;
-            run[width / LANES](&t);
+            run_tile[width / LANES](&t);
         }
     }
 }

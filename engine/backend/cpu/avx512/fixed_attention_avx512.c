@@ -174,47 +174,67 @@ struct tile {
     __mmask16 mask[MOST_REGISTERS];
 };
 
-#define CHOOSE_ROW(i) const char *const p##i = t->a[i];
-#define START(i, c)   __m512 x##i##c = _mm512_setzero_ps();
-#define SCALE(i, c)                                                                                \
-    x##i##c = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_castps_si512(x##i##c)),                      \
-                            _mm512_loadu_ps(t->column_scales + (c)*LANES));
-#define FACTOR(i, c) x##i##c = _mm512_mul_ps(x##i##c, _mm512_set1_ps(t->rows[i].factor));
-#define STORE(i, c)  _mm512_mask_storeu_ps(t->y + (i)*t->y_stride + (c)*LANES, t->mask[c], x##i##c);
-#define FINISH(registers, i)                                                                       \
-    if ((i) < t->n_rows) {                                                                         \
-        ONE_##registers(                                                                           \
-            SCALE, i) if (t->rows != NULL){ ONE_##registers(FACTOR, i) } ONE_##registers(STORE, i) \
-    }
+HRF_ALWAYS_INLINE void store_row(const int registers, const struct tile *t, int row, __m512 *x)
+{
+    UNROLLED for (int c = 0; c < registers; c++)
+        x[c] = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_castps_si512(x[c])),
+                             _mm512_loadu_ps(t->column_scales + c * LANES));
+    if (t->rows != NULL)
+        UNROLLED for (int c = 0; c < registers; c++)
+            x[c] = _mm512_mul_ps(x[c], _mm512_set1_ps(t->rows[row].factor));
+    UNROLLED for (int c = 0; c < registers; c++)
+        _mm512_mask_storeu_ps(t->y + row * t->y_stride + c * LANES, t->mask[c], x[c]);
+}
 
-/* clang-format off */
-#define DEFINE_TILE(registers)                                                                     \
-    static void run_tile_##registers(const struct tile *t)                                         \
-    {                                                                                              \
-        const char *w = t->w;                                                                      \
-        int64_t offset = 0, left = t->steps;                                                       \
-        ROWS_6(CHOOSE_ROW) TILE_6(registers, START)                                                \
-        for (; left >= UNROLL; left -= UNROLL) {                                                   \
-            STEP(WORDS, 6, registers, 0)                                                           \
-            STEP(WORDS, 6, registers, 1)                                                           \
-            STEP(WORDS, 6, registers, 2)                                                           \
-            STEP(WORDS, 6, registers, 3)                                                           \
-            w += UNROLL * registers * LINE;                                                        \
-            offset += UNROLL * WORD;                                                               \
-        }                                                                                          \
-        for (; left > 0; left--) {                                                                 \
-            STEP(WORDS, 6, registers, 0)                                                           \
-            w += registers * LINE;                                                                 \
-            offset += WORD;                                                                        \
-        }                                                                                          \
-        FINISH(registers, 0) FINISH(registers, 1) FINISH(registers, 2)                             \
-        FINISH(registers, 3) FINISH(registers, 4) FINISH(registers, 5)                             \
+HRF_ALWAYS_INLINE void add_step(const int registers, const char *const a[], int64_t offset,
+                                const char *w, const int at, __m512 *x)
+{
+    hrf_tile_add_step(HRF_TILE_I16, ROWS, registers, a, offset, w, at, x);
+}
+
+HRF_ALWAYS_INLINE void run(const int registers, const struct tile *t)
+{
+    const char *a[ROWS], *w = t->w;
+    int64_t offset = 0, left = t->steps;
+    __m512 x[ROWS * MOST_REGISTERS];
+    UNROLLED for (int i = 0; i < ROWS; i++) a[i] = t->a[i];
+    UNROLLED for (int i = 0; i < ROWS * registers; i++) x[i] = _mm512_setzero_ps();
+    for (; left >= UNROLL; left -= UNROLL) {
+        add_step(registers, a, offset, w, 0, x);
+        add_step(registers, a, offset, w, 1, x);
+        add_step(registers, a, offset, w, 2, x);
+        add_step(registers, a, offset, w, 3, x);
+        w += UNROLL * registers * LINE;
+        offset += UNROLL * WORD;
     }
-DEFINE_TILE(1)
-DEFINE_TILE(2)
-DEFINE_TILE(3)
-DEFINE_TILE(4)
-/* clang-format on */
+    for (; left > 0; left--) {
+        add_step(registers, a, offset, w, 0, x);
+        w += registers * LINE;
+        offset += WORD;
+    }
+    UNROLLED for (int i = 0; i < ROWS; i++) if (i < t->n_rows)
+        store_row(registers, t, i, x + i * registers);
+}
+
+static void run_1(const struct tile *t)
+{
+    run(1, t);
+}
+
+static void run_2(const struct tile *t)
+{
+    run(2, t);
+}
+
+static void run_3(const struct tile *t)
+{
+    run(3, t);
+}
+
+static void run_4(const struct tile *t)
+{
+    run(4, t);
+}
 
 enum { AHEAD_ROWS = 2 }; /* of each matrix, with each tile: a head has fewer rows than tiles */
 
@@ -233,8 +253,7 @@ struct product {
 /* Each panel stays in the first-level cache while all rows are multiplied by it. */
 static void multiply(const struct product *p)
 {
-    static void (*const run[])(const struct tile *) = { NULL, run_tile_1, run_tile_2, run_tile_3,
-                                                        run_tile_4 };
+    static void (*const run_tile[])(const struct tile *) = { NULL, run_1, run_2, run_3, run_4 };
     struct tile t = { .steps = (p->depth + 1) / 2, .y_stride = p->y_stride };
     for (int64_t panel = 0; panel < hrf_product_count_panels(p->columns); panel++) {
         const int64_t first = hrf_product_panel_begin(p->columns, panel);
@@ -251,7 +270,7 @@ static void multiply(const struct product *p)
             t.rows = p->rows != NULL ? p->rows + r : NULL;
             t.y = p->y + r * t.y_stride + first;
             hrf_rows_prefetch(p->ahead, AHEAD_ROWS);
-            run[registers](&t);
+            run_tile[registers](&t);
         }
     }
 }

@@ -16,8 +16,6 @@
 #include <immintrin.h>
 #include <math.h>
 
-#define UNROLLED _Pragma("GCC unroll 32")
-
 /* Words of the depth that follow each other in the rows and in the weights. */
 struct segment {
     int64_t offset; /* bytes from a row's pointer */
@@ -58,21 +56,11 @@ HRF_ALWAYS_INLINE char *output_at(struct form f, const struct tile *t, int i, in
 
 /* ---- products ---- */
 
-/* One step of the depth, `at` steps (a constant) beyond where the pointers are. */
 HRF_ALWAYS_INLINE void add_step(struct form f, const char *const p[], int64_t offset, const char *w,
                                 const int at, __m512 *x)
 {
-    __m512 weights[MOST_REGISTERS];
-    UNROLLED for (int c = 0; c < f.registers; c++)
-        weights[c] = _mm512_load_ps(w + (at * f.registers + c) * LINE);
-    UNROLLED for (int i = 0; i < f.rows; i++)
-    {
-        __m512 *row = x + i * f.registers;
-        if (f.words == HRF_PAIRS)
-            hrf_tile_add_pairs(f.registers, row, p[i], offset, at * WORD, weights);
-        else
-            hrf_tile_add_floats(f.registers, row, p[i], offset, at * WORD, weights);
-    }
+    hrf_tile_add_step(f.words == HRF_PAIRS ? HRF_TILE_B16 : HRF_TILE_FLOATS, f.rows, f.registers, p,
+                      offset, w, at, x);
 }
 
 /* Sums of all segments, from zero. */

@@ -2,7 +2,6 @@
  * Formulas: Lavin and Gray, "Fast
  * algorithms for convolutional neural networks", CVPR 2016, rows scaled to whole numbers. Compiled
  * with -mavx512vnni, optimised always. */
-#include "engine/backend/cpu/avx512/rows_avx512.h"
 #include "engine/backend/cpu/avx512/vector_avx512.h"
 #include "engine/backend/cpu/conv/winograd_integer.h"
 
@@ -15,6 +14,8 @@ enum {
     PANEL = HRF_INTEGER_PANEL,
     LANES = 32, /* shorts */
 };
+
+#define UNROLLED _Pragma("GCC unroll 32")
 
 /* ---- weights ---- */
 
@@ -103,65 +104,85 @@ void hrf_integer_winograd_input(const uint8_t *const pixels[POINTS], int64_t cha
 
 /* ---- products ---- */
 
-#define ZERO(i, pointer, offset)                                                                   \
-    __m512i x##i = _mm512_setzero_si512(), y##i = _mm512_setzero_si512();
+/* Where the rows of a tile lie: 14 pointers do not fit into the general registers, so every third
+ * row has one, and offsets lead to the two after it. */
+struct rows {
+    const char *pointer[(HRF_INTEGER_TILES + 2) / 3];
+    int64_t offset[3];
+};
+
+/* Both sums of one row: two channels of it, `at` bytes (a constant) beyond its place. */
+HRF_ALWAYS_INLINE void add_row(__m512i *sums, const char *pointer, int64_t offset, const int at,
+                               __m512i w0, __m512i w1)
+{
 #ifdef HRF_EMULATE_AVX512
-#define MULTIPLY(i, pointer, offset)                                                               \
-    two = hrf_emulated_broadcast((pointer) + (offset) + at);                                       \
-    x##i = _mm512_dpwssd_epi32(x##i, two, w0), y##i = _mm512_dpwssd_epi32(y##i, two, w1);
+    const __m512i two = hrf_emulated_broadcast(pointer + offset + at);
+    sums[0] = _mm512_dpwssd_epi32(sums[0], two, w0);
+    sums[1] = _mm512_dpwssd_epi32(sums[1], two, w1);
 #else
-#define MULTIPLY(i, pointer, offset)                                                               \
-    __asm__ volatile("vpbroadcastd %c7(%5,%6), %2\n\t"                                             \
-                     "vpdpwssd %3, %2, %0\n\t"                                                     \
-                     "vpdpwssd %4, %2, %1"                                                         \
-                     : "+v"(x##i), "+v"(y##i), "=&v"(two)                                          \
-                     : "v"(w0), "v"(w1), "r"(pointer), "r"(offset), "i"(at)                        \
+    __m512i two;
+    __asm__ volatile("vpbroadcastd %c7(%5,%6), %2\n\t"
+                     "vpdpwssd %3, %2, %0\n\t"
+                     "vpdpwssd %4, %2, %1"
+                     : "+v"(sums[0]), "+v"(sums[1]), "=&v"(two)
+                     : "v"(w0), "v"(w1), "r"(pointer), "r"(offset), "i"(at)
                      : "memory");
 #endif
-#define STORE(i, pointer, offset)                                                                  \
-    _mm512_store_si512(sums + (i)*PANEL, x##i);                                                    \
-    _mm512_store_si512(sums + (i)*PANEL + 16, y##i);
-/* Two channels, `step` steps beyond where the pointers are. */
-#define STEP(n, step)                                                                              \
-    {                                                                                              \
-        enum { at = (step)*4 };                                                                    \
-        const __m512i w0 = _mm512_load_si512(u + (step)*2 * PANEL);                                \
-        const __m512i w1 = _mm512_load_si512(u + (step)*2 * PANEL + PANEL);                        \
-        __m512i two;                                                                               \
-        ROWS_##n(MULTIPLY)                                                                         \
-    }
+}
+
+/* Two channels of n rows, `step` steps (a constant) beyond where the pointers are. */
+HRF_ALWAYS_INLINE void add_step(const int n, const struct rows *rows, const int16_t *u,
+                                const int step, __m512i *sums)
+{
+    const __m512i w0 = _mm512_load_si512(u + step * 2 * PANEL);
+    const __m512i w1 = _mm512_load_si512(u + step * 2 * PANEL + PANEL);
+    UNROLLED for (int i = 0; i < n; i++)
+        add_row(sums + 2 * i, rows->pointer[i / 3], rows->offset[i % 3], step * 4, w0, w1);
+}
+
+HRF_ALWAYS_INLINE void prefetch_256(const char *memory)
+{
+    UNROLLED for (int i = 0; i < 256; i += 64) _mm_prefetch(memory + i, _MM_HINT_T0);
+}
 
 /* What is read next is asked for all the while: the weights 1.5 KiB ahead, and at `next` the rows
  * of the next product. */
-#define ASK(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
-#define ASK_256(address)                                                                           \
-    ASK(address), ASK((address) + 64), ASK((address) + 128), ASK((address) + 192)
+HRF_ALWAYS_INLINE void run(const int n, const char *v, int64_t stride, const int16_t *u,
+                           int64_t channels, const char *next, int32_t *to)
+{
+    struct rows rows = { .offset = { 0, stride, 2 * stride } };
+    __m512i sums[2 * HRF_INTEGER_TILES];
+    UNROLLED for (int i = 0; i < n; i += 3) rows.pointer[i / 3] = v + i * stride;
+    UNROLLED for (int i = 0; i < 2 * n; i++) sums[i] = _mm512_setzero_si512();
+    for (int64_t k = 0; k < channels; k += 8) {
+        prefetch_256(next);
+        prefetch_256((const char *)u + 1536);
+        prefetch_256((const char *)u + 1792);
+        next += 16 * n;
+        add_step(n, &rows, u, 0, sums);
+        add_step(n, &rows, u, 1, sums);
+        add_step(n, &rows, u, 2, sums);
+        add_step(n, &rows, u, 3, sums);
+        u += 8 * PANEL;
+        UNROLLED for (int i = 0; i < 3; i++) rows.offset[i] += 16;
+    }
+    UNROLLED for (int i = 0; i < 2 * n; i++) _mm512_store_si512(to + i * 16, sums[i]);
+}
+
 #define DEFINE_TILE(n)                                                                             \
     static void tile_##n(const char *v, int64_t stride, const int16_t *u, int64_t channels,        \
                          const char *next, int32_t *sums)                                          \
     {                                                                                              \
-        DECLARE_ROWS                                                                               \
-        PLACE_ROWS(v, stride)                                                                      \
-        ROWS_##n(ZERO) for (int64_t k = 0; k < channels; k += 8)                                   \
-        {                                                                                          \
-            ASK_256(next);                                                                         \
-            ASK_256((const char *)u + 1536);                                                       \
-            ASK_256((const char *)u + 1792);                                                       \
-            next += 16 * (n);                                                                      \
-            STEP(n, 0) STEP(n, 1) STEP(n, 2) STEP(n, 3) u += 8 * PANEL;                            \
-            ADVANCE_ROWS(16)                                                                       \
-        }                                                                                          \
-        ROWS_##n(STORE)                                                                            \
+        run(n, v, stride, u, channels, next, sums);                                                \
     }
-
 /* clang-format off */
 DEFINE_TILE(1) DEFINE_TILE(2) DEFINE_TILE(3) DEFINE_TILE(4) DEFINE_TILE(5) DEFINE_TILE(6)
 DEFINE_TILE(7) DEFINE_TILE(8) DEFINE_TILE(9) DEFINE_TILE(10) DEFINE_TILE(11) DEFINE_TILE(12)
 DEFINE_TILE(13) DEFINE_TILE(14)
+    /* clang-format on */
 
-typedef void tile_function(const char *v, int64_t stride, const int16_t *u, int64_t channels,
-                           const char *next, int32_t *sums);
-/* clang-format on */
+    typedef void tile_function(const char *v, int64_t stride, const int16_t *u, int64_t channels,
+                               const char *next, int32_t *sums);
 static tile_function *const tiles[HRF_INTEGER_TILES + 1] = {
     NULL,   tile_1, tile_2,  tile_3,  tile_4,  tile_5,  tile_6,  tile_7,
     tile_8, tile_9, tile_10, tile_11, tile_12, tile_13, tile_14,
