@@ -51,20 +51,22 @@ HRF_ALWAYS_INLINE void run_as(const bool multiplies, const enum hrf_dtype a_type
     }
 }
 
-#define EACH(multiplies)                                                                           \
-    if (s->a_type == HRF_U8 && s->b_type == HRF_U8)                                                \
-        run_as(multiplies, HRF_U8, HRF_U8, s, a, b, y, n);                                         \
-    else                                                                                           \
+HRF_ALWAYS_INLINE void run(const bool multiplies, const struct hrf_bytes_binary *s,
+                           const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t n)
+{
+    if (s->a_type == HRF_U8 && s->b_type == HRF_U8)
+        run_as(multiplies, HRF_U8, HRF_U8, s, a, b, y, n);
+    else
         run_as(multiplies, s->a_type, s->b_type, s, a, b, y, n);
+}
 
 void hrf_bytes_binary_avx512(const struct hrf_bytes_binary *s, const uint8_t *a, const uint8_t *b,
                              uint8_t *y, int64_t n)
 {
-    if (s->multiplies) {
-        EACH(true)
-    } else {
-        EACH(false)
-    }
+    if (s->multiplies)
+        run(true, s, a, b, y, n);
+    else
+        run(false, s, a, b, y, n);
 }
 
 /* 16 of the sums, as bytes. */

@@ -8,38 +8,36 @@
 
 enum { LANES = 16, MANY = 4 * LANES /* channels at a time */, LINE = 64 /* bytes */ };
 
-/* The maximum is its second operand where one is a NaN: a NaN in `best` is left alone. */
-#define TAKE(i)                                                                                    \
-    best##i = _mm512_mask_max_ps(best##i, _mm512_cmp_ps_mask(best##i, best##i, _CMP_ORD_Q),        \
-                                 best##i, hrf_load_avx512(type, p + (i)*LANES * size, mask##i));
-#define STORE(i) hrf_store_avx512(y_type, y + (c + (i)*LANES) * y_size, mask##i, best##i);
-
 HRF_ALWAYS_INLINE int64_t size_of(enum hrf_dtype type)
 {
     return type == HRF_F32 ? 4 : 2;
 }
 
-/* One register of channels, or four. */
+/* n registers of channels. The maximum is its second operand where one is a NaN: a NaN in `best` is
+ * left alone. */
 HRF_ALWAYS_INLINE void max_of_some(const struct hrf_max_window *w, const enum hrf_dtype type,
-                                   bool is_narrow, int64_t c, enum hrf_dtype y_type, char *y)
+                                   const int n, int64_t c, enum hrf_dtype y_type, char *y)
 {
-    const int64_t n = w->channels - c, size = size_of(type), y_size = size_of(y_type);
-    const __mmask16 mask0 = hrf_first_lanes_avx512(n), mask1 = hrf_first_lanes_avx512(n - LANES);
-    const __mmask16 mask2 = hrf_first_lanes_avx512(n - 2 * LANES),
-                    mask3 = hrf_first_lanes_avx512(n - 3 * LANES);
-    __m512 best0 = _mm512_set1_ps(-INFINITY), best1 = best0, best2 = best0, best3 = best0;
+    const int64_t size = size_of(type), y_size = size_of(y_type);
+    __mmask16 masks[MANY / LANES];
+    __m512 best[MANY / LANES];
+#pragma GCC unroll 4
+    for (int k = 0; k < n; k++) {
+        masks[k] = hrf_first_lanes_avx512(w->channels - c - k * LANES);
+        best[k] = _mm512_set1_ps(-INFINITY);
+    }
     for (int64_t i = 0; i < w->rows; i++)
         for (int64_t j = 0; j < w->columns; j++) {
             const char *p = (const char *)w->x + (i * w->row_step + j * w->column_step + c) * size;
-            TAKE(0)
-            if (is_narrow)
-                continue;
-            TAKE(1) TAKE(2) TAKE(3)
+#pragma GCC unroll 4
+            for (int k = 0; k < n; k++)
+                best[k] = _mm512_mask_max_ps(
+                    best[k], _mm512_cmp_ps_mask(best[k], best[k], _CMP_ORD_Q), best[k],
+                    hrf_load_avx512(type, p + k * LANES * size, masks[k]));
         }
-    STORE(0)
-    if (is_narrow)
-        return;
-    STORE(1) STORE(2) STORE(3)
+#pragma GCC unroll 4
+    for (int k = 0; k < n; k++)
+        hrf_store_avx512(y_type, y + (c + k * LANES) * y_size, masks[k], best[k]);
 }
 
 HRF_ALWAYS_INLINE void max_of_window(const struct hrf_max_window *w, const enum hrf_dtype type,
@@ -48,9 +46,9 @@ HRF_ALWAYS_INLINE void max_of_window(const struct hrf_max_window *w, const enum 
     for (int64_t c = 0; c < w->channels;) {
         const bool is_narrow = w->channels - c <= MANY / 2;
         if (is_narrow)
-            max_of_some(w, type, true, c, y_type, y);
+            max_of_some(w, type, 1, c, y_type, y);
         else
-            max_of_some(w, type, false, c, y_type, y);
+            max_of_some(w, type, MANY / LANES, c, y_type, y);
         c += is_narrow ? LANES : MANY;
     }
 }

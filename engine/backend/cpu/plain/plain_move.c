@@ -1,4 +1,5 @@
 /* plain_move.c - operators that copy elements without changing them. */
+#include "base/inline.h"
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
@@ -28,10 +29,12 @@ bool hrf_moves_as_is(const struct hrf_graph *graph, const struct hrf_node *node)
     return true;
 }
 
-/* Elements are moved as bytes: 1, 2, 4 or 8 of them. */
-#define COPY_STRIDED(type)                                                                         \
-    for (int64_t i = 0; i < n; i++)                                                                \
-    ((type *)(void *)out)[i * to] = ((const type *)(const void *)in)[i * from]
+HRF_ALWAYS_INLINE void copy_elements(const size_t size, int64_t n, char *out, int64_t to,
+                                     const char *in, int64_t from)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + i * to * (int64_t)size, in + i * from * (int64_t)size, size);
+}
 
 /* Copies short runs (pixels of few channels) without a call of memcpy(). */
 static void copy_run(char *out, const char *in, int64_t n_bytes)
@@ -56,16 +59,16 @@ static void copy_strided(size_t size, int64_t n, char *out, int64_t to, const ch
     }
     switch (size) {
     case 1:
-        COPY_STRIDED(uint8_t);
+        copy_elements(1, n, out, to, in, from);
         break;
     case 2:
-        COPY_STRIDED(uint16_t);
+        copy_elements(2, n, out, to, in, from);
         break;
     case 4:
-        COPY_STRIDED(uint32_t);
+        copy_elements(4, n, out, to, in, from);
         break;
     default:
-        COPY_STRIDED(uint64_t);
+        copy_elements(8, n, out, to, in, from);
         break;
     }
 }
