@@ -1,6 +1,8 @@
 /* byte_sums.c - the sums in plain C, and the choice of the fastest version (byte_sums.h). */
 #include "engine/input/byte_sums.h"
 
+#include "base/processor.h"
+
 void hrf_byte_sums_plain(const unsigned char *rows, ptrdiff_t stride,
                          const struct hrf_byte_weights *weights, int32_t n_pairs, int64_t n,
                          unsigned char *out)
@@ -27,8 +29,7 @@ void hrf_byte_sums_plain(const unsigned char *rows, ptrdiff_t stride,
 hrf_make_byte_sums *hrf_byte_sums_choose(void)
 {
 #ifdef HRF_BUILD_AVX2
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2"))
+    if (hrf_processor_has_avx2())
         return hrf_byte_sums_avx2;
 #endif
     return hrf_byte_sums_plain;

@@ -1,6 +1,6 @@
 #include "engine/input/normalise.h"
 
-#include "engine/backend/cpu/processor.h"
+#include "engine/backend/cpu/instructions.h"
 
 #include <string.h>
 

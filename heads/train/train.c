@@ -8,6 +8,7 @@
 #include "base/host.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/processor.h"
 #include "base/random.h"
 #include "heads/bags/bag_ahead.h"
 #include "heads/export/export.h"
@@ -130,7 +131,7 @@ static enum hrf_status make_key(const struct hrf_training *t, char key[HRF_HASH_
 enum hrf_status hrf_training_check_processor(struct hrf_error *err)
 {
 #ifdef __x86_64__
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    if (!hrf_processor_has_avx2())
         return hrf_error_set(
             err, HRF_E_UNSUPPORTED,
             "training a slide head needs AVX2 and FMA, which this processor does not have");

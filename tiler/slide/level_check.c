@@ -4,6 +4,7 @@
 
 #include "base/inline.h"
 #include "base/min_max.h"
+#include "base/processor.h"
 #include "tiler/slide/column_sums.h"
 #include "tiler/slide/slide_private.h"
 
@@ -303,10 +304,9 @@ static enum hrf_status alloc_scratch(struct hrf_level_check *check, struct hrf_e
 static const struct hrf_column_sums *choose_adder(void)
 {
 #ifdef HRF_BUILD_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512bw"))
+    if (hrf_processor_has_avx512())
         return &hrf_column_sums_avx512;
-    if (__builtin_cpu_supports("avx2"))
+    if (hrf_processor_has_avx2())
         return &hrf_column_sums_avx2;
 #endif
     return &hrf_column_sums_plain;

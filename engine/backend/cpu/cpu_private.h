@@ -3,8 +3,8 @@
 #define HRF_ENGINE_BACKEND_CPU_CPU_PRIVATE_H
 
 #include "base/min_max.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/backend/cpu/plain/plain.h"
-#include "engine/backend/cpu/processor.h"
 #include "engine/backend/cpu/product.h"
 
 #include <oneapi/dnnl/dnnl.h>

@@ -2,7 +2,7 @@
 #include "engine/backend/cpu/float_product.h"
 
 #include "base/min_max.h"
-#include "engine/backend/cpu/processor.h"
+#include "engine/backend/cpu/instructions.h"
 
 int64_t hrf_float_product_count_panels(int64_t columns)
 {

@@ -1,6 +1,6 @@
 #include "engine/backend/cpu/product.h"
 
-#include "engine/backend/cpu/processor.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/ir/number.h"
 
 #include <string.h>

@@ -6,8 +6,8 @@
  * saturated.
  */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/backend/cpu/plain/integer_private.h"
-#include "engine/backend/cpu/processor.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
 

@@ -1,8 +1,8 @@
 /* integer_pairs.c - sums, differences and products of 8-bit values: by AVX-512, or by a table of
  * the results for all pairs of values. */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/backend/cpu/plain/integer_private.h"
-#include "engine/backend/cpu/processor.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* integer_pool.c - pooling of 8-bit values: exact sums, and maxima of bytes whose order as unsigned
  * is that of the values. */
 #include "engine/backend/cpu/avx512/bytes_avx512.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/backend/cpu/plain/integer_private.h"
-#include "engine/backend/cpu/processor.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * number of threads, and ranks and bands give what one session gives. */
 #include "tests/unit/unit.h"
 
-#include "engine/backend/cpu/processor.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/plan/bands.h"
 #include "engine/run/session_private.h"
 #include "tests/ops/build.h"

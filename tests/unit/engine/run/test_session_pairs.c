@@ -2,7 +2,7 @@
  * written over what the first still reads. */
 #include "tests/unit/unit.h"
 
-#include "engine/backend/cpu/processor.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/run/session_private.h"
 #include "tests/ops/build.h"
 

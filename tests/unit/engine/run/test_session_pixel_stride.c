@@ -2,7 +2,7 @@
  * steps are paired and pixels are shared out, and ranks and bands give what one session gives. */
 #include "tests/unit/unit.h"
 
-#include "engine/backend/cpu/processor.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/plan/bands.h"
 #include "engine/run/planner.h"
 #include "engine/run/session_private.h"

@@ -1,5 +1,6 @@
 /* Levels compared: what sound pyramids differ by passes, lost and garbled tiles do not. */
 #include "base/min_max.h"
+#include "base/processor.h"
 #include "base/random.h"
 #include "tests/unit/real_data.h"
 #include "tests/unit/tiler/pyramid.h"
@@ -181,10 +182,9 @@ static void every_instance_sums_up_every_pixel(void **state)
     (void)state;
     check_sums(&hrf_column_sums_plain);
 #ifdef HRF_BUILD_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2"))
+    if (hrf_processor_has_avx2())
         check_sums(&hrf_column_sums_avx2);
-    if (__builtin_cpu_supports("avx512bw"))
+    if (hrf_processor_has_avx512())
         check_sums(&hrf_column_sums_avx512);
 #endif
 }

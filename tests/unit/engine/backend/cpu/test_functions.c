@@ -2,9 +2,10 @@
  * many floats of all sizes, at the ends, and the same bits wherever a number stands. */
 #include "tests/unit/unit.h"
 
+#include "base/processor.h"
 #include "engine/backend/cpu/avx512/epilogue_avx512.h"
+#include "engine/backend/cpu/instructions.h"
 #include "engine/backend/cpu/plain/functions.h"
-#include "engine/backend/cpu/processor.h"
 #include "engine/backend/cpu/product.h"
 #include "engine/ir/op.h"
 
@@ -188,7 +189,7 @@ static void functions_with_avx2_keep_them_too(void **state)
     (void)state;
     const float ends[] = { INFINITY, -INFINITY, NAN, 0.0f, -0.0f };
     static float x[2 * N_NUMBERS + 5], y[2 * N_NUMBERS + 5];
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    if (!hrf_processor_has_avx2())
         skip();
     for (uint32_t i = 0; i < N_NUMBERS; i++) {
         x[i] = number(i);

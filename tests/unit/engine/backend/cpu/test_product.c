@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "engine/backend/cpu/float_product.h"
-#include "engine/backend/cpu/processor.h"
+#include "engine/backend/cpu/instructions.h"
 
 #include <math.h>
 #include <string.h>

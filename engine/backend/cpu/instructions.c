@@ -1,4 +1,8 @@
-#include "engine/backend/cpu/processor.h"
+/* instructions.c - see instructions.h: what oneDNN says, what the processor says, and what this
+ * build has kernels for. */
+#include "engine/backend/cpu/instructions.h"
+
+#include "base/processor.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #ifdef HRF_BUILD_AVX512
@@ -24,7 +28,7 @@ static bool has(dnnl_cpu_isa_t isa)
 
 bool hrf_cpu_has_avx2(void)
 {
-    return has(dnnl_cpu_isa_avx2);
+    return has(dnnl_cpu_isa_avx2) && hrf_processor_has_avx2();
 }
 
 bool hrf_cpu_has_avx512(void)
@@ -39,7 +43,7 @@ bool hrf_cpu_has_avx512_vnni(void)
 
 bool hrf_cpu_has_avx512_vbmi(void)
 {
-    return IF_BUILT(has(dnnl_cpu_isa_avx512_core) && __builtin_cpu_supports("avx512vbmi"));
+    return IF_BUILT(has(dnnl_cpu_isa_avx512_core) && hrf_processor_has_avx512_vbmi());
 }
 
 bool hrf_cpu_has_avx512_bf16(void)

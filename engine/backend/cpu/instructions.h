@@ -1,15 +1,15 @@
-/* processor.h - which instructions kernels may use: the processor has them and oneDNN may use them
- * (ONEDNN_MAX_CPU_ISA lowers both).
+/* instructions.h - which instructions kernels may use: the processor has them and oneDNN may use
+ * them (ONEDNN_MAX_CPU_ISA lowers both).
  *
  * A build that computes AVX-512's lane by lane (cmake/avx512.cmake) has them on every processor.
  * What oneDNN's own kernels do follows from dnnl_get_effective_cpu_isa(). Any thread may ask.
  */
-#ifndef HRF_ENGINE_BACKEND_CPU_PROCESSOR_H
-#define HRF_ENGINE_BACKEND_CPU_PROCESSOR_H
+#ifndef HRF_ENGINE_BACKEND_CPU_INSTRUCTIONS_H
+#define HRF_ENGINE_BACKEND_CPU_INSTRUCTIONS_H
 
 #include <stdbool.h>
 
-bool hrf_cpu_has_avx2(void);
+bool hrf_cpu_has_avx2(void); /* and FMA */
 /* Only where kernels for AVX-512 are built. */
 bool hrf_cpu_has_avx512(void);      /* F, DQ, BW and VL */
 bool hrf_cpu_has_avx512_vnni(void); /* and products of bytes */
