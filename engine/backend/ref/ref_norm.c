@@ -2,6 +2,8 @@
  * you need" (2017). */
 #include "engine/backend/ref/ref_private.h"
 
+#include "base/min_max.h"
+
 #include <math.h>
 
 /* Of n numbers, `stride` apart: mean and mean of the squared differences from it. */
@@ -127,8 +129,12 @@ static int64_t mask_index(const struct hrf_ref_node *node, const struct hrf_shap
     return hrf_ref_broadcast(mask, &part, place);
 }
 
-/* The same sum where the heads stand in the channels: number i of y is channel c of head h. */
-static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
+/* How many channels of a head share one pass over the keys: each score and its exponential once. */
+enum { CHANNELS_AT_ONCE = 64 };
+
+/* The same sums where the heads stand in the channels: n channels of one head from number `at` of
+ * the output on. */
+static void attend_tokens(const struct hrf_ref_node *node, const int64_t *at, int64_t n, double *y)
 {
     const struct hrf_attributes *a = &node->attributes;
     const struct hrf_ref_tensor *x = node->inputs;
@@ -141,10 +147,13 @@ static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
         row[k] = x[k].numbers + token * width[k] + a->attention.first[k] +
                  h * a->attention.stride[k];
     }
+    row[2] += at[2] % a->attention.head_size;
     const struct hrf_shape scores = {
         4, { node->output.shape.dims[0], a->attention.heads, node->output.shape.dims[1], n_keys }
     };
-    double most = -INFINITY, sum = 0, y = 0;
+    double most = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < n; c++)
+        y[c] = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t s = 0; s < n_keys; s++) {
             const int64_t place[] = { at[0], h, at[1], s };
@@ -159,15 +168,19 @@ static double attend_tokens(const struct hrf_ref_node *node, const int64_t *at)
             if (pass == 0) {
                 most = v <= most ? most : v; /* a NaN, too, which fmax() would leave out */
             } else if (most != -INFINITY) {
-                sum += exp(v - most);
-                y += exp(v - most) * row[2][s * width[2] + at[2] % a->attention.head_size];
+                const double weight = exp(v - most);
+                sum += weight;
+                for (int64_t c = 0; c < n; c++)
+                    y[c] += weight * row[2][s * width[2] + c];
             }
         }
-    return most != -INFINITY ? y / sum : 0;
+    for (int64_t c = 0; c < n; c++)
+        y[c] = most != -INFINITY ? y[c] / sum : 0;
 }
 
-/* Number i of the output: query at[rank - 2], channel at[rank - 1] of v. */
-static double attend(const struct hrf_ref_node *node, const int64_t *at)
+/* n numbers of the output from number `at` on: query at[rank - 2], channels at[rank - 1] ... of v.
+ */
+static void attend(const struct hrf_ref_node *node, const int64_t *at, int64_t n, double *y)
 {
     const struct hrf_shape *q = &node->inputs[HRF_ATTENTION_Q].shape;
     const struct hrf_ref_tensor *v = &node->inputs[HRF_ATTENTION_V];
@@ -179,7 +192,9 @@ static double attend(const struct hrf_ref_node *node, const int64_t *at)
     const double *mask = hrf_ref_numbers(node, HRF_ATTENTION_MASK);
     struct hrf_shape scores = node->output.shape;
     scores.dims[last] = n_keys;
-    double most = -INFINITY, sum = 0, y = 0;
+    double most = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < n; c++)
+        y[c] = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t s = 0; s < n_keys; s++) {
             int64_t place[HRF_MAX_RANK];
@@ -197,20 +212,31 @@ static double attend(const struct hrf_ref_node *node, const int64_t *at)
             }
             if (most == -INFINITY)
                 continue;
-            sum += exp(x - most);
-            y += exp(x - most) * values[s * v->shape.dims[last] + at[last]];
+            const double weight = exp(x - most);
+            sum += weight;
+            for (int64_t c = 0; c < n; c++)
+                y[c] += weight * values[s * v->shape.dims[last] + at[last] + c];
         }
-    return most != -INFINITY ? y / sum : 0; /* 0: a query that sees no key */
+    for (int64_t c = 0; c < n; c++)
+        y[c] = most != -INFINITY ? y[c] / sum : 0; /* 0: a query that sees no key */
 }
 
 void hrf_ref_attention(const struct hrf_ref_node *node)
 {
-    for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
+    const struct hrf_shape *y = &node->output.shape;
+    const bool of_tokens = node->op == HRF_OP_TOKEN_ATTENTION;
+    const int64_t width = of_tokens ? node->attributes.attention.head_size : y->dims[y->rank - 1];
+    double numbers[CHANNELS_AT_ONCE];
+    for (int64_t i = 0, n; i < hrf_shape_count(y); i += n) {
         int64_t at[HRF_MAX_RANK];
-        hrf_ref_position(&node->output.shape, i, at);
-        hrf_ref_put(node, i,
-                    node->op == HRF_OP_TOKEN_ATTENTION ? attend_tokens(node, at)
-                                                       : attend(node, at));
+        hrf_ref_position(y, i, at);
+        n = hrf_min(CHANNELS_AT_ONCE, width - at[y->rank - 1] % width);
+        if (of_tokens)
+            attend_tokens(node, at, n, numbers);
+        else
+            attend(node, at, n, numbers);
+        for (int64_t c = 0; c < n; c++)
+            hrf_ref_put(node, i + c, numbers[c]);
     }
 }
 
@@ -241,17 +267,25 @@ static void see(const struct hrf_ref_node *node, int64_t image, int64_t query, i
     for (int64_t s = 0; s < n_keys; s++)
         most = fmax(most, part_score(node, row, s));
     const double before = state != NULL && most > -INFINITY ? exp(state[d] - most) : 0;
-    double sum = state != NULL ? state[d + 1] * before : 0;
-    for (int64_t s = 0; s < n_keys; s++)
-        sum += exp(part_score(node, row, s) - most);
     const bool is_last = !hrf_attention_gives_state(a, &node->output.shape);
-    for (int64_t c = 0; c < d; c++) {
-        double y = state != NULL ? state[c] * before : 0;
-        for (int64_t s = 0; s < n_keys; s++)
-            y += exp(part_score(node, row, s) - most) * row[2][s * x[2].shape.dims[2] + c];
-        hrf_ref_put(node,
-                    (token * a->attention.heads + h) * (is_last ? d : d + HRF_ATTENTION_STATE) + c,
-                    is_last ? (sum != 0 ? y / sum : 0) : y);
+    double sum = 0;
+    for (int64_t first = 0, n; first < d; first += n) {
+        double y[CHANNELS_AT_ONCE];
+        n = hrf_min(CHANNELS_AT_ONCE, d - first);
+        sum = state != NULL ? state[d + 1] * before : 0;
+        for (int64_t c = 0; c < n; c++)
+            y[c] = state != NULL ? state[first + c] * before : 0;
+        for (int64_t s = 0; s < n_keys; s++) {
+            const double weight = exp(part_score(node, row, s) - most);
+            sum += weight;
+            for (int64_t c = 0; c < n; c++)
+                y[c] += weight * row[2][s * x[2].shape.dims[2] + first + c];
+        }
+        for (int64_t c = 0; c < n; c++)
+            hrf_ref_put(node,
+                        (token * a->attention.heads + h) * (is_last ? d : d + HRF_ATTENTION_STATE) +
+                            first + c,
+                        is_last ? (sum != 0 ? y[c] / sum : 0) : y[c]);
     }
     if (is_last)
         return;
