@@ -21,6 +21,9 @@ function(hrf_add_test_command name)
     if("slow" IN_LIST T_LABELS) # they start first, so that no core is left with one at the end
         set_tests_properties(${name} PROPERTIES COST 100)
     endif()
+    if(HRF_SANITIZE AND "sanitized" IN_LIST T_LABELS) # no other stage would have told that they fail: first here
+        set_tests_properties(${name} PROPERTIES COST 100)
+    endif()
 endfunction()
 
 function(hrf_add_unit_test name)
