@@ -88,10 +88,10 @@ struct hrf_comm {
     double waited;                  /* s, in receive */
     enum hrf_comm_use use;
     struct hrf_comm_count counts[HRF_N_COMM_USES]; /* so far */
-    /* Of them what was asked for by hrf_network_count(): networks may share a comm. */
+    /* The part of them that hrf_network_count() has already returned: networks may share a comm. */
     struct hrf_comm_count reported[HRF_N_COMM_USES];
 };
-/* For back ends: count a message that was sent, and one that was received. */
+/* For back ends: these count a message that was sent, and one that was received. */
 static inline void hrf_comm_count_sent(struct hrf_comm *comm, size_t n_bytes, double seconds)
 {
     const struct hrf_comm_count one = { 1, (int64_t)n_bytes, seconds, 0 };

@@ -24,7 +24,7 @@ enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_va
     return HRF_OK;
 }
 
-/* The input that stands for that member of struct hrf_attributes; NULL: the node has none. */
+/* The input that carries that member of struct hrf_attributes; NULL: the node has none. */
 #define INPUT_OF(in, member) input_at(in, offsetof(struct hrf_attributes, member))
 static const struct hrf_value *input_at(const struct hrf_inference *in, size_t offset)
 {

@@ -1,5 +1,5 @@
-/* attributes.h - the attributes of all operators: what a node says beside its inputs. Names and
- * meanings are those of ONNX unless it is said otherwise.
+/* attributes.h - the attributes of all operators. Names and meanings are those of ONNX unless noted
+ * otherwise.
  */
 #ifndef HRF_ENGINE_IR_ATTRIBUTES_H
 #define HRF_ENGINE_IR_ATTRIBUTES_H
@@ -28,7 +28,7 @@ enum hrf_activation {
  * auto_pad. */
 enum hrf_auto_pad { HRF_PAD_EXPLICIT, HRF_PAD_SAME_UPPER, HRF_PAD_SAME_LOWER, HRF_PAD_VALID };
 
-/* What PAD puts around its input. Source: ONNX Pad, attribute mode. */
+/* The values that PAD puts around its input. Source: ONNX Pad, attribute mode. */
 enum hrf_pad_mode { HRF_PAD_CONSTANT, HRF_PAD_EDGE, HRF_PAD_REFLECT, HRF_PAD_WRAP };
 
 /* A window that slides over rows and columns: convolution and pooling. Pads are in px and may
@@ -57,7 +57,7 @@ enum hrf_resize_rounding {
     HRF_RESIZE_FLOOR,
     HRF_RESIZE_CEIL
 };
-/* What becomes of sizes that would change the aspect ratio. */
+/* How a RESIZE treats sizes that would change the aspect ratio. */
 enum hrf_resize_policy { HRF_RESIZE_STRETCH, HRF_RESIZE_NOT_LARGER, HRF_RESIZE_NOT_SMALLER };
 /* One axis of a RESIZE that computes only a part of the output. */
 struct hrf_resize_part {
@@ -100,10 +100,10 @@ struct hrf_inner_form {
     int32_t zero_point;
 };
 
-/* What a node says beside its inputs. A member means the same in each operator that has it; what
- * one operator or family alone says is in a struct of its own. The rows of the operator table
- * (op.h) say which members an operator has, and all that reads, writes, compares or hashes
- * attributes walks them. */
+/* The attributes of a node. A member means the same in each operator that has it; attributes of a
+ * single operator or family are in a struct of their own. The rows of the operator table (op.h)
+ * list the members that an operator has, and all code that reads, writes, compares or hashes
+ * attributes walks these rows. */
 struct hrf_attributes {
     struct hrf_window window; /* CONV, CONV_TRANSPOSE, MAX_POOL, AVERAGE_POOL */
     int64_t group;            /* CONV, CONV_TRANSPOSE */
@@ -162,8 +162,8 @@ struct hrf_attributes {
     /* SLICE, along axes[i]; inference clamps: element j of axis i is starts[i] + j * steps[i]. */
     struct {
         int64_t starts[HRF_MAX_RANK], ends[HRF_MAX_RANK], steps[HRF_MAX_RANK];
-        /* By Split: part `part` of n_parts equal ones (the last may be shorter) along axes[0],
-         * from which shape inference computes starts and ends. 0: they are given. */
+        /* For a Split: part `part` of n_parts equal parts (the last may be shorter) along axes[0],
+         * from which shape inference computes starts and ends. 0: starts and ends are given. */
         int64_t part, n_parts;
     } slice;
     struct {
@@ -197,9 +197,9 @@ struct hrf_attributes {
          * (engine/backend/cpu/avx512/fixed_attention_avx512.c). Set by lowering to 8 bits. */
         bool fixed_point;
         /* BYTE_ATTENTION, and a TOKEN_ATTENTION that may become one: how the model rounds
-         * scale * q k' and the softmax of it. Set by passes. */
+         * scale * q k' and its softmax. Set by passes. */
         struct hrf_inner_form scores, weights;
-        /* TOKEN_, BYTE_ATTENTION, ATTENTION_PART: the heads of q, k and v stand in the channels. */
+        /* TOKEN_, BYTE_ATTENTION, ATTENTION_PART: the heads of q, k and v lie in the channels. */
         int64_t heads, head_size;    /* channels of a head */
         int64_t first[3], stride[3]; /* head h of input i begins at channel first + h * stride */
     } attention;

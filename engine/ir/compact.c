@@ -39,8 +39,8 @@ static bool all_outputs_known(const struct hrf_graph *graph, const struct hrf_no
     return node->n_outputs > 0;
 }
 
-/* Removes inputs that stand for attributes once all of them are constants, because shape inference
- * or the importer has read them. */
+/* Removes inputs that carry attributes once all of them are constants, because shape inference or
+ * the importer has read them. */
 static void drop_attribute_inputs(const struct hrf_graph *graph, struct hrf_node *node)
 {
     int32_t first = hrf_op_info(node->op)->first_attribute_input;

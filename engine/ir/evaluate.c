@@ -60,7 +60,7 @@ void hrf_evaluate_put_integer(enum hrf_dtype dtype, void *data, int64_t i, int64
     }
 }
 
-/* To an integer: towards zero; what it cannot hold becomes its nearest number, a NaN 0. */
+/* Converts to an integer, rounding towards zero. Values out of range saturate; a NaN becomes 0. */
 static int64_t truncate(double x)
 {
     if (isnan(x))

@@ -91,7 +91,8 @@ static enum hrf_status choose(struct hrf_inference *in, int64_t count, void *out
     return HRF_OK;
 }
 
-/* Where the list of indices number `i` points to in `x`, in runs of the axes behind it. */
+/* Finds the position in `x` that index tuple `i` points to, counted in runs of the remaining
+ * axes. */
 static enum hrf_status point(struct hrf_inference *in, const struct hrf_shape *x,
                              const struct hrf_value *indices, int64_t i, int64_t *at)
 {
@@ -107,7 +108,7 @@ static enum hrf_status point(struct hrf_inference *in, const struct hrf_shape *x
     return HRF_OK;
 }
 
-/* How many lists of indices there are, and how many elements each points to. */
+/* Counts the index tuples, and the elements that each points to. */
 static void count_runs(const struct hrf_shape *x, const struct hrf_shape *indices, int64_t *n,
                        int64_t *inner)
 {

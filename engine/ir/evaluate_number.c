@@ -19,7 +19,7 @@ static double clip(double x, double low, double high)
     return x > high ? high : x;
 }
 
-/* Bounds beyond the floats' integers are no bounds. */
+/* Clips an integer. Bounds beyond the integers that floats represent exactly are ignored. */
 static int64_t clip_integer(int64_t x, double low, double high)
 {
     if (low > -0x1p62 && x < (int64_t)low)
@@ -240,7 +240,8 @@ static const struct {
 #undef SUM
 };
 
-/* Of shapes and index lists: the result has few elements, each a walk over the input. */
+/* Sums of shapes and index lists: the result has few elements, each computed by a walk over the
+ * input. */
 static enum hrf_status sums(struct hrf_inference *in, int64_t count, void *out)
 {
     const struct hrf_value *x = hrf_infer_input(in, 0);
@@ -278,7 +279,7 @@ static enum hrf_status sums(struct hrf_inference *in, int64_t count, void *out)
 
 /* ---- others -------------------------------------------------------------------------------- */
 
-/* A number of an input as it is: to copy without rounding. */
+/* Copies an element of an input without rounding. */
 static void copy_number(const struct hrf_inference *in, const struct hrf_value *x, int64_t from,
                         void *out, int64_t to)
 {
@@ -291,7 +292,7 @@ static void copy_number(const struct hrf_inference *in, const struct hrf_value *
 static enum hrf_status lower_or_upper(struct hrf_inference *in, int64_t count, void *out)
 {
     const struct hrf_value *x = hrf_infer_input(in, 0), *k = hrf_infer_input(in, 1);
-    /* In double: k may be any integer. */
+    /* double, because k may be any integer. */
     const double diagonal = k != NULL ? hrf_infer_number(k, 0) : 0;
     const int64_t rows = in->shape.dims[in->shape.rank - 2];
     const int64_t columns = in->shape.dims[in->shape.rank - 1];
@@ -400,7 +401,7 @@ static enum hrf_status fill(struct hrf_inference *in, int64_t count, void *out)
 
 static enum hrf_status eye(struct hrf_inference *in, int64_t count, void *out)
 {
-    /* In double: the diagonal may be any integer. */
+    /* double, because the diagonal may be any integer. */
     const double diagonal = (double)in->node->attributes.fill.integer;
     for (int64_t i = 0; i < count; i++) {
         const double over = (double)(i % in->shape.dims[1]) - (double)(i / in->shape.dims[1]);

@@ -43,8 +43,8 @@ static bool axes_stay(const struct pair *p, const struct hrf_node *node)
     return true;
 }
 
-/* Where the two shapes meet behind windows (e.g. at one row), they read all of both: patches of a
- * transformer that leave a margin of the other one out do not. */
+/* True if windows whose outputs have the same size for both shapes (for example one row) read all
+ * of both inputs. Patches of a transformer that leave out a margin of the other one do not. */
 static bool windows_read_all(const struct pair *p, const struct hrf_node *node, int32_t axis)
 {
     const struct hrf_window *w = &node->attributes.window;
@@ -91,7 +91,7 @@ static bool window_is_free(const struct pair *p, const struct hrf_node *node)
     return rank == 4 && !is_open(p, node->inputs[0], 1) && !is_open(p, node->inputs[0], 0);
 }
 
-/* One end of a VIEW, whose axes are taken one after the other. */
+/* The input or the output of a VIEW, whose axes are consumed one after the other. */
 struct view_end {
     int32_t value, next; /* axis */
     int64_t count[2];    /* elements of the axes taken, for each shape */
@@ -130,7 +130,8 @@ static bool view_is_free(const struct pair *p, const struct hrf_node *node)
     }
 }
 
-/* All of an open axis from its first element or its second on, or each `step`th of it. */
+/* True if a slice takes an open axis from its first or second element on, or every `step`th element
+ * of it. */
 static bool parts_are_free(const struct pair *p, const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;

@@ -12,11 +12,11 @@
 #include "engine/ir/graph.h"
 
 /* HRF_OK if the network treats an input of `shape`, whose rank is the model's, as one of the shape
- * that its file fixes; HRF_E_USER, with the node that stands in the way and the way out, if not. */
+ * that its file fixes; otherwise HRF_E_USER with the node that prevents it and a remedy. */
 HRF_CHECKED enum hrf_status hrf_fixed_input_check(const struct hrf_graph *graph,
                                                   const struct hrf_shape *shape,
                                                   struct hrf_error *err);
-/* The same for rows and columns alone; the error is the reason, without the way out. */
+/* The same for rows and columns alone; the error is the reason, without a remedy. */
 HRF_CHECKED enum hrf_status hrf_fixed_input_check_size(const struct hrf_graph *graph,
                                                        const struct hrf_shape *shape,
                                                        struct hrf_error *err);

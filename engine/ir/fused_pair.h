@@ -13,7 +13,7 @@ struct hrf_fused_pair {
     bool overlaps; /* the second output overlaps the memory of the first node's inputs */
     /* The second node reads another image and adds to the first output in place. */
     bool is_residual;
-    bool reads_residual; /* the second node adds another image to what it makes of the first output
+    bool reads_residual; /* the second node adds another image to its result
                           */
     bool is_sole_reader; /* nothing but the second node, once, reads the first output */
 };

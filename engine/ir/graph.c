@@ -324,8 +324,8 @@ void hrf_graph_place_nodes(struct hrf_graph *graph)
 {
     const int32_t n = graph->n_nodes;
     struct hrf_node *placed = hrf_alloc_array((size_t)n, sizeof *placed);
-    /* place[i]: first the number of nodes to insert before node i, then the position of the next of
-     * them; node i follows them. */
+    /* place[i] is first the number of nodes to insert before node i, later the position of the next
+     * of these. Node i follows them. */
     HRF_AUTO_FREE int32_t *place = hrf_calloc((size_t)n + 1, sizeof *place);
     for (int32_t i = 0; i < n; i++)
         if (graph->nodes[i].before >= 0)

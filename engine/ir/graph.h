@@ -1,9 +1,9 @@
 /* graph.h - the network as data: values, nodes and constants. Building one computes nothing.
  *
- * Shapes are logical and follow ONNX: rank-4 values are N, C, H, W whatever the memory layout
- * of a back end is. Nodes stand in topological order: a node's inputs are graph inputs,
- * constants or outputs of earlier nodes. Values and nodes are named by index, so that a pass
- * can rewrite a graph without pointers going stale. Not thread-safe while being changed.
+ * Shapes are logical and follow ONNX: rank-4 values are N, C, H, W whatever the memory layout of a
+ * back end is. Nodes are in topological order: a node's inputs are graph inputs, constants or
+ * outputs of earlier nodes. Values and nodes are named by index, so that a pass can rewrite a graph
+ * without pointers going stale. Not thread-safe while being changed.
  */
 #ifndef HRF_ENGINE_IR_GRAPH_H
 #define HRF_ENGINE_IR_GRAPH_H
@@ -80,8 +80,8 @@ enum hrf_op {
     HRF_UNARY_OPS(HRF_OP_NAME)
 #undef HRF_OP_NAME
         HRF_OP_CLIP,
-    /* x of 8 bits, a constant table of 256 numbers of y's type: y is the number at x, which counts
-     * as a byte. Made by passes. */
+    /* Inputs are x of 8 bits and a constant table of 256 elements of y's type: y is the element at
+     * index x, taken as a byte. Made by passes. */
     HRF_OP_LOOKUP,
     HRF_OP_SOFTMAX,
     HRF_OP_LOG_SOFTMAX,
@@ -133,8 +133,8 @@ enum hrf_op {
     /* softmax(scale * q k' + mask) v over the last two axes, tokens and a head's channels. See
      * HRF_ATTENTION_Q. */
     HRF_OP_ATTENTION,
-    /* The same of heads that stand in the channels of tokens, made by passes. See HRF_ATTENTION_Q.
-     */
+    /* The same for heads that lie in the channels of tokens; made by passes. See
+     * HRF_ATTENTION_Q. */
     HRF_OP_TOKEN_ATTENTION,
     /* The same of 8-bit queries, keys and values, without a mask: scores and their softmax are
      * rounded to 8 bits as the model says (attention.scores, .weights). Made by lowering. */
@@ -144,9 +144,9 @@ enum hrf_op {
     /* x [N][D], scores [N][C] -> [C][D]: for each column of the scores the row of x at which it is
      * greatest, the first of equal ones. A NaN is greater than any number, as in PyTorch. */
     HRF_OP_SELECT_MAX,
-    /* Only while a model is read: the indices of the greatest elements along `axis`; all in falling
-     * order if `size` is 0, else the first. What chooses rows by them becomes SELECT_MAX; nothing
-     * else is computed of them. */
+    /* Exists only while a model is read: the indices of the greatest elements along `axis`, all in
+     * descending order if `size` is 0, else the first ones. Nodes that select rows by them become
+     * SELECT_MAX; other uses are not supported. */
     HRF_OP_TOP_K,
     HRF_OP_PERFORMER, /* linear attention; hrf_pass_split_attention() splits it into these three: */
     HRF_OP_PERFORMER_MAX,   /* k, projection -> [N][heads]: maximum over all pixels */
@@ -255,7 +255,8 @@ static inline bool hrf_node_has_input(const struct hrf_node *node, int32_t k)
 {
     return hrf_node_input(node, k) >= 0;
 }
-/* What a product adds to its sums; HRF_NO_VALUE if it adds nothing, and of other operators. */
+/* The residual that a product adds to its sums; HRF_NO_VALUE if there is none, and for other
+ * operators. */
 static inline int32_t hrf_node_residual(const struct hrf_node *node)
 {
     const bool may_add = node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM ||
@@ -269,9 +270,9 @@ enum { HRF_QUANTIZE_X, HRF_QUANTIZE_SCALE, HRF_QUANTIZE_ZERO_POINT };
  * missing) that broadcasts to [..][T][S] and is added to the scores; all of rank 3 or 4, y
  * [..][T][e]. Of rank 4, k and v may have fewer heads (axis 1) than q: each then serves as many of
  * q's. */
-/* TOKEN_ATTENTION: q [N][T][..], k and v [N][S][..], whose heads stand in the channels. Head h of
- * input i is the `head_size` channels from first[i] + h * stride[i] on. y is
- * [N][T][heads * head_size]. A mask broadcasts to [N][heads][T][S]. */
+/* TOKEN_ATTENTION: q [N][T][..], k and v [N][S][..], whose heads lie in the channels. Head h of
+ * input i is the `head_size` channels from first[i] + h * stride[i] on. y is [N][T][heads *
+ * head_size]. A mask broadcasts to [N][heads][T][S]. */
 enum { HRF_ATTENTION_Q, HRF_ATTENTION_K, HRF_ATTENTION_V, HRF_ATTENTION_MASK };
 /* ATTENTION_PART: q, k, v as TOKEN_ATTENTION, no mask, and what the queries have seen of earlier
  * keys (may be missing). That state is F32, [N][T][heads * (head_size + HRF_ATTENTION_STATE)]: for
@@ -288,14 +289,12 @@ static inline bool hrf_attention_gives_state(const struct hrf_attributes *a,
     return y->dims[2] == a->attention.heads * (a->attention.head_size + HRF_ATTENTION_STATE);
 }
 
-/* PERFORMER: linear attention. The tokens are the pixels of images of C channels; the heads stand
- * one after the other in the channels:
- *   y = phi(q) . (sum over tokens of phi(k) v') / (phi(q) . sum of phi(k))
- * With d = C / heads and m random features, which are the rows P of `projection` [m][d], the
- * features of a token u of one head are:
- *        ReLU kernel:    phi(u) = max(0, P u / d^(1/4)) + epsilon
- *        softmax kernel: phi(u) = exp(P u / d^(1/4) - |u|^2 / (2 sqrt d) - M) + epsilon, where M is
- * the largest P u / d^(1/4): for q of each token, for k over all tokens of an image and head.
+/* PERFORMER: linear attention. The tokens are the pixels of images of C channels; the heads are
+ * consecutive in the channels: y = phi(q) . (sum over tokens of phi(k) v') / (phi(q) . sum of
+ * phi(k)) With d = C / heads and m random features, which are the rows P of `projection` [m][d],
+ * the features of a token u of one head are: ReLU kernel:    phi(u) = max(0, P u / d^(1/4)) +
+ * epsilon softmax kernel: phi(u) = exp(P u / d^(1/4) - |u|^2 / (2 sqrt d) - M) + epsilon, where M
+ * is the largest P u / d^(1/4): for q of each token, for k over all tokens of an image and head.
  * Source: Choromanski et al., "Rethinking attention with Performers" (2020). */
 enum { HRF_PERFORMER_Q, HRF_PERFORMER_K, HRF_PERFORMER_V, HRF_PERFORMER_PROJECTION };
 enum { HRF_STATE_K, HRF_STATE_V, HRF_STATE_PROJECTION, HRF_STATE_MAX };
@@ -304,7 +303,7 @@ enum { HRF_STATE_K, HRF_STATE_V, HRF_STATE_PROJECTION, HRF_STATE_MAX };
 #define HRF_PERFORMER_MAX_HEAD     512  /* d */
 #define HRF_PERFORMER_MAX_FEATURES 4096 /* m */
 
-/* What the integers of an S8 or U8 value stand for: real = (q - zero_point) * scale. */
+/* The meaning of the integers of an S8 or U8 value: real = (q - zero_point) * scale. */
 struct hrf_quantization {
     float scale; /* > 0; 0: the value is not quantised */
     int32_t zero_point;
@@ -313,15 +312,15 @@ struct hrf_quantization {
 struct hrf_value {
     char *name;
     enum hrf_dtype dtype;
-    /* Of an F32 constant in a graph that is lowered to S8: if it has a scale, its numbers are
-     * integers of 8 bits, less a zero point, times that scale. */
+    /* For an F32 constant in a graph that is lowered to S8: if it has a scale, its elements are
+     * 8-bit integers minus a zero point, times that scale. */
     struct hrf_quantization quantization;
     struct hrf_shape shape; /* rank -1: not known yet; a dim of -1: not known (batch) */
     /* Pixel stride of a computed rank-4 value: elements in memory from the first channel of one
      * pixel to that of the next; 0: the number of channels (plan/pixel_stride.h). */
     int64_t pixel_stride;
-    /* Rank 3, [N][T][C]: every `grain` tokens are a window, which ranks do not part and an
-     * TOKEN_ATTENTION that gives them does not look beyond; 0: no windows. Only in a graph that is
+    /* Rank 3, [N][T][C]: every `grain` tokens are a window, which ranks do not divide and to which
+     * a TOKEN_ATTENTION that computes the value is limited; 0: no windows. Only in a graph that is
      * to be divided over ranks (plan/windows.h). */
     int64_t grain;
     void *data; /* constants: dense, in shape order, on the heap, never changed; else NULL */
@@ -366,7 +365,7 @@ struct hrf_graph {
     int32_t n_inputs;
     int32_t *outputs;
     int32_t n_outputs;
-    /* Of the only input, as the model's file has it (a dim of -1: open); rank 0: no file, or
+    /* The shape of the only input in the model's file (a dim of -1: open). Rank 0: no file, or
      * several inputs (fixed_input.h). */
     struct hrf_shape file_shape;
     size_t values_capacity, nodes_capacity; /* private */
@@ -444,7 +443,7 @@ HRF_CHECKED enum hrf_status hrf_graph_set_io(struct hrf_graph *graph, const int3
                                              int32_t n_inputs, const int32_t *outputs,
                                              int32_t n_outputs, struct hrf_error *err);
 struct hrf_attributes hrf_attributes_default(void); /* strides 1, group 1, alpha 1, ... */
-/* Of a SLICE that takes [begin, end) of one axis. */
+/* The attributes of a SLICE that takes [begin, end) of one axis. */
 struct hrf_attributes hrf_attributes_slice(int64_t axis, int64_t begin, int64_t end);
 int32_t hrf_graph_find_value(const struct hrf_graph *graph, const char *name); /* -1: not found */
 int32_t hrf_graph_count_uses(const struct hrf_graph *graph,
@@ -467,15 +466,15 @@ HRF_CHECKED enum hrf_status hrf_graph_borrow_value(struct hrf_graph *graph, cons
 HRF_CHECKED enum hrf_status hrf_graph_share_value(struct hrf_graph *graph,
                                                   const struct hrf_value *value, const char *name,
                                                   int32_t *index, struct hrf_error *err);
-/* For code that makes a computed value a constant: other graphs can share its data from now on.
- * Without memory for that they copy it. */
+/* For code that makes a computed value a constant: other graphs can then share its data. If memory
+ * is short they copy it. */
 void hrf_value_own_data(struct hrf_value *value);
 /* For code that removes values: frees the data unless another graph shares it. */
 void hrf_value_release_data(struct hrf_value *value);
 /* Frees the data of all constants, once every kernel has its own packed copy. The values stay
  * marked as constants. */
 void hrf_graph_drop_constants(struct hrf_graph *graph);
-/* The same for one value; nothing if it is no constant. */
+/* The same for one value; does nothing if it is no constant. */
 void hrf_graph_drop_constant(struct hrf_graph *graph, int32_t index);
 /* Removes nodes whose outputs nobody uses, and values that no node, input or output names. Values
  * that shape inference computed become constants and their nodes are removed. Constant inputs that
@@ -483,7 +482,8 @@ void hrf_graph_drop_constant(struct hrf_graph *graph, int32_t index);
  * Indices change; the order of nodes stays. Call it before compiling, on a copy if shapes are to be
  * inferred again for other input shapes. */
 HRF_CHECKED enum hrf_status hrf_graph_compact(struct hrf_graph *graph, struct hrf_error *err);
-/* The same, but every node keeps the inputs that it has: right before shapes are inferred, too. */
+/* The same, but every node keeps its inputs, so that it may also be called before shapes are
+ * inferred. */
 HRF_CHECKED enum hrf_status hrf_graph_remove_unused(struct hrf_graph *graph, struct hrf_error *err);
 /* Checks that every index is in range, the nodes are in topological order, each value has one
  * producer and each node as many inputs as its operator allows. */
@@ -511,7 +511,7 @@ HRF_CHECKED enum hrf_status hrf_graph_set_input_shape(struct hrf_graph *graph, i
 /* The batch of the model's file if the network can be run with no other (fixed_input.h); 0: any. Of
  * `shape`, an input's, only the rows and columns count, where the file leaves those open. */
 int64_t hrf_graph_fixed_batch(const struct hrf_graph *graph, const struct hrf_shape *shape);
-/* That batch, or else as many images as `shape` has. */
+/* That batch, or the number of images that `shape` has. */
 int64_t hrf_graph_images(const struct hrf_graph *graph, const struct hrf_shape *shape);
 
 /* Number of output rows or columns of a window over an input of `size`. Source: ONNX Conv, MaxPool,

@@ -328,7 +328,7 @@ static hrf_infer_rule *const rules_of_classes[HRF_N_CLASSES] = {
     [HRF_CLASS_REDUCE] = hrf_infer_reduction, [HRF_CLASS_KNOWN] = hrf_infer_comparison,
     [HRF_CLASS_MESSAGE] = infer_part,         [HRF_CLASS_POOL] = hrf_infer_pool,
 };
-/* Of operators that their class does not speak for. */
+/* The rules of operators whose class has no rule. */
 static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_CONV] = hrf_infer_conv,
     [HRF_OP_CONV_TRANSPOSE] = hrf_infer_conv_transpose,
@@ -395,7 +395,7 @@ static hrf_infer_rule *rule_of(enum hrf_op op)
     return rules[op] != NULL ? rules[op] : rules_of_classes[hrf_op_info(op)->op_class];
 }
 
-/* What a back end must compute has to be float32 and not empty. */
+/* Checks that a value which a back end must compute is float32 and not empty. */
 static enum hrf_status check_result(struct hrf_inference *in)
 {
     int64_t count = hrf_shape_count(&in->shape);

@@ -74,7 +74,7 @@ enum hrf_status hrf_infer_top_k(struct hrf_inference *in)
                                 "whole rows by the greatest score of a column (axis 0)");
 }
 
-/* Both sides broadcast: a size of 1 in the wanted shape keeps the input's. */
+/* Both sides broadcast: a size of 1 in the wanted shape keeps the size of the input. */
 enum hrf_status hrf_infer_expand(struct hrf_inference *in)
 {
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
@@ -114,7 +114,7 @@ enum hrf_status hrf_infer_size(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* Of constants of one number each: start, limit, step. */
+/* The inputs are constants of one element each: start, limit, step. */
 enum hrf_status hrf_infer_range(struct hrf_inference *in)
 {
     double number[3];
@@ -155,7 +155,8 @@ enum hrf_status hrf_infer_cum_sum(struct hrf_inference *in)
                   : hrf_infer_fail(in, "the axis is not one number");
 }
 
-/* data, indices [..][depth], updates: [..] and the axes of data behind `depth`. */
+/* The inputs are data, indices [..][depth], and updates of the shape [..] followed by the axes of
+ * data after `depth`. */
 enum hrf_status hrf_infer_scatter_nd(struct hrf_inference *in)
 {
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
@@ -176,7 +177,8 @@ enum hrf_status hrf_infer_scatter_nd(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* data, indices [..][depth]: [..] and the axes of data behind `depth`. */
+/* The inputs are data and indices [..][depth]; the output's shape is [..] followed by the axes of
+ * data after `depth`. */
 enum hrf_status hrf_infer_gather_nd(struct hrf_inference *in)
 {
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
@@ -200,7 +202,7 @@ enum hrf_status hrf_infer_eye_like(struct hrf_inference *in)
     return in->shape.rank == 2 ? HRF_OK : hrf_infer_fail(in, "needs a matrix");
 }
 
-/* As many columns as numbers other than 0: the value must be known. */
+/* The output has a column for each element other than 0, so the value must be known. */
 enum hrf_status hrf_infer_non_zero(struct hrf_inference *in)
 {
     const struct hrf_value *x = hrf_infer_input(in, 0);

@@ -82,7 +82,7 @@ enum hrf_status hrf_infer_group_norm(struct hrf_inference *in)
     return HRF_OK;
 }
 
-/* All leading axes equal; axis 1 of rank 4 may have more heads in q than in k and v. */
+/* True if all leading axes are equal; on axis 1 of rank 4, q may have more heads than k and v. */
 static bool leads_fit(const struct hrf_shape *q, const struct hrf_shape *k)
 {
     for (int32_t i = 0; i + 2 < q->rank; i++) {

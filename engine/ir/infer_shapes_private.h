@@ -38,15 +38,15 @@ enum hrf_status hrf_infer_convert_constant(struct hrf_inference *in);
 
 /* The value of input k; NULL if the node has no such input. */
 const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k);
-/* What a message calls an input: its number, and the node that computes it. Names of values are an
- * exporter's own and mean nothing to its user. */
+/* How a message names an input: by its number and the node that computes it. Names of values are
+ * the exporter's and mean nothing to users. */
 struct hrf_infer_called {
     char text[160];
 };
 struct hrf_infer_called hrf_infer_call(const struct hrf_inference *in,
                                        const struct hrf_value *value);
 /* Returns HRF_E_USER with "node 'x' (Conv): " before the text and, after it, the input shapes and a
- * way out. */
+ * remedy. */
 enum hrf_status hrf_infer_fail(struct hrf_inference *in, const char *format, ...) HRF_PRINTF(2, 3);
 /* The same with HRF_E_UNSUPPORTED: legal ONNX that this engine does not support. */
 enum hrf_status hrf_infer_refuse(struct hrf_inference *in, const char *format, ...)
@@ -67,7 +67,7 @@ double hrf_infer_number(const struct hrf_value *value, int64_t i);
 /* Refuses more rows (axis 0) or columns (1) than HRF_MAX_SIDE. */
 enum hrf_status hrf_infer_check_side(struct hrf_inference *in, int axis, int64_t size);
 
-/* Refuses a node whose KNOWN inputs (op.h) are not, and reads those that stand for attributes
+/* Refuses a node whose KNOWN inputs (op.h) are not known, and reads inputs that carry attributes
  * (newer opsets) into the attributes. */
 enum hrf_status hrf_infer_read_inputs(struct hrf_inference *in);
 /* Reads the elements of an int32 or int64 constant, at most `max`. */

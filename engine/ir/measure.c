@@ -102,8 +102,8 @@ double hrf_node_work(const struct hrf_graph *graph, const struct hrf_node *node)
     return products > work ? products : work;
 }
 
-/* What was read and what passes have set. Left out are the kernel of a convolution, which the shape
- * of its weights gives, and what stands in inputs. */
+/* Hashes the attributes that were read and those that passes have set. It leaves out the kernel of
+ * a convolution, which is the shape of its weights, and attributes that inputs carry. */
 static void hash_attributes(struct hrf_hash *hash, const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;

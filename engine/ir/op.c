@@ -239,7 +239,7 @@ static const struct hrf_attribute pool_finish[] = { { INT(NULL, n_pixels) } };
 #define CODED     HRF_INPUT_CODED
 #define BIT(k)    (UINT32_C(1) << (k))
 
-/* What a class says of its operators where their rows say nothing else. */
+/* The defaults of a class, for operators whose rows do not state them. */
 static const struct {
     enum hrf_precision_rule precision;
     enum hrf_row_rule rows;

@@ -8,8 +8,8 @@
 
 #include "engine/ir/graph.h"
 
-/* Which part of its inputs a part of the output, of some rows and columns, is made of; each kind is
- * a rule of engine/plan/region.c. Only what kinds say may be computed in parts. */
+/* Which part of its inputs a part of the output (some rows and columns) needs; each kind is a rule
+ * of engine/plan/region.c. Only operators with such a rule are computed in parts. */
 enum hrf_region {
     HRF_REGION_WHOLE = 1, /* of everything */
     HRF_REGION_POINT,     /* of the same pixels */
@@ -26,7 +26,7 @@ enum hrf_region {
     HRF_N_REGIONS
 };
 
-/* What an operator does with numbers. Whatever holds for a whole class asks for it. */
+/* What an operator computes. Code that treats a whole class alike asks for the class. */
 enum hrf_op_class {
     HRF_CLASS_UNARY = 1, /* each element by itself */
     HRF_CLASS_BINARY,    /* two elements, with broadcasting */
@@ -44,8 +44,8 @@ enum hrf_op_class {
     HRF_N_CLASSES
 };
 
-/* The same of an output that is tokens, [N][T][C], of which ranks have some each; each kind is a
- * rule of engine/plan/region_tokens.c. */
+/* The same for an output of tokens, [N][T][C], that ranks divide; each kind is a rule of
+ * engine/plan/region_tokens.c. */
 enum hrf_token_rule {
     HRF_TOKENS_WHOLE = 1, /* of all tokens */
     HRF_TOKENS_EACH,      /* of the same tokens */
@@ -61,8 +61,8 @@ enum hrf_token_rule {
     HRF_N_TOKEN_RULES
 };
 
-/* Which rows of its inputs a row of the output is made of, in a network that is computed on some
- * rows of a bag, [N][D], at a time; each kind is a rule of engine/run/row_rules.c. */
+/* Which rows of its inputs a row of the output needs, in a network that is computed on some rows of
+ * a bag, [N][D], at a time; each kind is a rule of engine/run/row_rules.c. */
 enum hrf_row_rule {
     HRF_ROWS_WHOLE = 1, /* of all rows */
     HRF_ROWS_POINT,     /* of the same rows, of inputs that broadcast */
@@ -81,7 +81,7 @@ enum hrf_row_rule {
     HRF_N_ROW_RULES
 };
 
-/* How results of several blocks of rows make the result of all rows. */
+/* How results of several blocks of rows are combined into the result of all rows. */
 enum hrf_joining {
     HRF_JOIN_NONE, /* they do not */
     HRF_JOIN_SUM,
@@ -109,8 +109,8 @@ enum hrf_size_rule {
     HRF_N_SIZE_RULES
 };
 
-/* What lowering to 16 or 8 bits (engine/passes/lower.h) does with an operator. One that follows
- * computes in fewer bits if all of its inputs that come at run time are in fewer bits. */
+/* How lowering to 16 or 8 bits (engine/passes/lower.h) treats an operator. An operator that follows
+ * computes in fewer bits if all of its run-time inputs are in fewer bits. */
 enum hrf_precision_rule {
     HRF_PRECISION_FLOAT = 1, /* computes in float32 in every precision */
     HRF_PRECISION_HALF,      /* follows to 16 bits; computes in float32 where its inputs have 8 */
@@ -154,8 +154,8 @@ struct hrf_attribute {
     double initial;           /* with has_initial: what is meant where it is missing; else */
     bool has_initial;         /* hrf_attributes_default() has it */
     bool is_required;
-    bool is_derived;        /* shape inference makes it of the inputs' shapes */
-    bool is_of_inputs;      /* says how to read the inputs that stand for attributes */
+    bool is_derived;   /* shape inference makes it of the inputs' shapes */
+    bool is_of_inputs; /* a member that describes how to read the inputs that carry attributes */
     bool is_always_written; /* though it may be the initial value */
     int32_t input;          /* newer opsets have it as this input; 0: no */
     int32_t since;          /* the opset that it came with, if after 13 */
@@ -170,7 +170,8 @@ struct hrf_op_info {
     int32_t min_inputs; /* none of these may be HRF_NO_VALUE */
     int32_t max_inputs; /* INT32_MAX: any number */
     int32_t max_outputs;
-    /* Of inputs 0 to n_roles - 1. The others are DATA, and from first_attribute_input on KNOWN. */
+    /* The roles of inputs 0 to n_roles - 1. The others are DATA, and from first_attribute_input on
+     * KNOWN. */
     const enum hrf_input_role *roles;
     int32_t n_roles;
     int32_t rank; /* of input 0: 4, an image [N][C][H][W]; 0: any */
@@ -186,15 +187,15 @@ struct hrf_op_info {
     enum hrf_activation activation; /* what it becomes when it is fused into another operator */
     const struct hrf_attribute *attributes;
     int32_t n_attributes;
-    /* Inputs from this index on stand for attributes (newer opsets): they must be constants, and
-     * shape inference reads them into the attributes. 0: none. */
+    /* Inputs from this index on carry attributes (newer opsets): they must be constants, and shape
+     * inference reads them into the attributes. 0: none. */
     int32_t first_attribute_input;
     int32_t since; /* the opset that it came with, if after 13 */
     bool is_made;  /* by passes and converters: no model brings an operator of that name */
 };
 
 const struct hrf_op_info *hrf_op_info(enum hrf_op op);
-/* Where a row does not state one of these, the operator's class does. */
+/* If an operator's row does not state one of these, its class does. */
 enum hrf_precision_rule hrf_op_precision(enum hrf_op op);
 enum hrf_row_rule hrf_op_rows(enum hrf_op op);
 enum hrf_size_rule hrf_op_sizes(enum hrf_op op);
@@ -208,7 +209,7 @@ enum hrf_op hrf_op_find(const char *name);
 /* True if the operator has that member of struct hrf_attributes. */
 #define HRF_OP_HAS(op, member) hrf_op_has_attribute(op, offsetof(struct hrf_attributes, member))
 bool hrf_op_has_attribute(enum hrf_op op, size_t offset);
-/* What ONNX means where nothing is said. */
+/* The attributes that ONNX defines as defaults. */
 struct hrf_attributes hrf_attributes_of(enum hrf_op op);
 static inline void *hrf_attribute_at(struct hrf_attributes *a, const struct hrf_attribute *row)
 {
@@ -219,11 +220,11 @@ static inline const void *hrf_attribute_of(const struct hrf_attributes *a,
 {
     return (const char *)a + row->offset;
 }
-/* How many numbers it has. */
+/* The number of elements that the attribute has. */
 int32_t hrf_attribute_count(const struct hrf_attributes *a, const struct hrf_attribute *row);
 size_t hrf_attribute_bytes(const struct hrf_attributes *a, const struct hrf_attribute *row);
 
-/* Reads the inputs of node `node` that stand for attributes into its attributes; an error if one of
+/* Reads the inputs of node `node` that carry attributes into its attributes; an error if one of
  * them is not a constant. The inputs stay until hrf_graph_compact() removes them. */
 HRF_CHECKED enum hrf_status hrf_node_read_attribute_inputs(struct hrf_graph *graph, int32_t node,
                                                            struct hrf_error *err);

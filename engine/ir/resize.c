@@ -2,8 +2,9 @@
 
 #include <math.h>
 
-/* Which pixel is nearest may hang on the last bit of a position, and ONNX Runtime's are floats.
- * Interpolated values change with the position by no more than it does, and keep all its bits. */
+/* Which pixel is nearest may depend on the last bit of a position, and ONNX Runtime computes
+ * positions as floats. Interpolated values change no more than the position does, so they use all
+ * its bits. */
 static double position(const struct hrf_resize *r, double x)
 {
     return r->mode == HRF_RESIZE_NEAREST ? (double)(float)x : x;

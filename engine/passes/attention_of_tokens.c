@@ -1,6 +1,7 @@
-/* attention_of_tokens.c - makes attention read its heads where the product before it wrote them,
- * and write them where the product behind it reads them: the RESHAPE, TRANSPOSE, SLICE and SQUEEZE
- * that exporters put around it move the same numbers twice more. */
+/* attention_of_tokens.c - makes attention read its heads directly from the output of the product
+ * before it, and write them in the layout that the product after it reads. This removes the
+ * RESHAPE, TRANSPOSE, SLICE and SQUEEZE nodes that exporters put around it, which copy the same
+ * elements twice. */
 #include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 #include "engine/passes/token_view.h"
@@ -10,7 +11,7 @@ static const struct hrf_shape *shape_of(const struct hrf_match *m, int32_t value
     return &m->graph->values[value].shape;
 }
 
-/* What `value` is made of by moves alone: the first value before them that has rank 3. */
+/* Follows the moves that make `value` back to the first value of rank 3. */
 static bool find_view(const struct hrf_match *m, int32_t value, struct hrf_token_view *out)
 {
     const struct hrf_node *moves[HRF_TOKEN_VIEW_MOVES], *move;

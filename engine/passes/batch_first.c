@@ -86,8 +86,8 @@ static enum hrf_status transpose_behind(struct hrf_match *m, int32_t n, int32_t 
 
 /* ---- the output: heads [N][heads][T][d] as rows [T * N][C], a product, and back ---- */
 
-/* Of the product that reads an attention's heads so, and whose result `transpose` transposes: the
- * attention; NULL. */
+/* The attention whose heads the product reads in this form, if `transpose` transposes the product's
+ * result; NULL: none. */
 static const struct hrf_node *find_attention(const struct hrf_match *m,
                                              const struct hrf_node *transpose,
                                              const struct hrf_node **product)
@@ -143,7 +143,7 @@ static enum hrf_status transpose_heads(struct hrf_match *m, int32_t n, struct hr
     HRF_TRY(
         insert(m, n, HRF_OP_TRANSPOSE, name, attention->outputs, 1, &heads, &by, &moved[0], err));
     HRF_TRY(hrf_graph_add_value(m->graph, flat, HRF_S64, &three, tokens.dims, &moved[1], err));
-    /* A name of its own: a calibration knows tensors by their names. */
+    /* The new value has a name of its own, because calibrations identify tensors by name. */
     HRF_TRY(insert(m, n, HRF_OP_RESHAPE, flat, moved, 2, &tokens, &plain, &inputs[0], err));
     hrf_match_become(&m->graph->nodes[n], HRF_OP_GEMM, inputs, bias >= 0 ? 3 : 2, &a);
     return HRF_OK;

@@ -244,8 +244,8 @@ static enum hrf_status transpose_product(struct change *c, struct hrf_error *err
     return compute_image(c, err);
 }
 
-/* Functions of each number of input 0 alone, in a model that was quantised elsewhere also those
- * between float32 and 8 bits of one scale. */
+/* True for functions of each element of input 0 alone; in a model that was quantised elsewhere,
+ * also for conversions between float32 and 8 bits with one scale. */
 static bool is_unary(const struct change *c, const struct hrf_node *node)
 {
     return hrf_op_is_unary(node->op) || node->op == HRF_OP_DEQUANTIZE ||
@@ -326,8 +326,8 @@ static enum hrf_status transpose_move(struct change *c, struct hrf_error *err)
     return compute_image(c, err);
 }
 
-/* The same elements in the same order, N, H, W, C on a side of rank 4, in a shape with other axes:
- * what it is made of has an image, or its result had better have one. */
+/* True for a RESHAPE that keeps the elements in order (N, H, W, C on a side of rank 4) and whose
+ * input has an image, or whose result should have one. */
 static bool is_reshape(const struct change *c)
 {
     const struct hrf_node *node = node_of(c);

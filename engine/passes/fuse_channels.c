@@ -13,8 +13,8 @@ static bool is_float_constant(const struct hrf_match *m, int32_t value)
     return value >= 0 && value_of(m, value)->data != NULL && value_of(m, value)->dtype == HRF_F32;
 }
 
-/* The CONV of constants that computes `value` for this reader alone, with nothing behind it but,
- * maybe, a bias; NULL. */
+/* The CONV with constant weights that computes `value` for this reader alone and has nothing fused
+ * but a bias; NULL: none. */
 static const struct hrf_node *find_open(const struct hrf_match *m, int32_t value)
 {
     const struct hrf_node *conv = hrf_match_sole(m, value, HRF_OP_CONV);

@@ -12,8 +12,8 @@ static enum hrf_activation activation_of(const struct hrf_node *node)
     return activation < HRF_ACT_SIGMOID || has_other_alpha ? HRF_ACT_NONE : activation;
 }
 
-/* Where the sums are stored in fewer bits before the function, as many are stored after it: what is
- * rounded in between is no part of the network. */
+/* True if the function stores as many bits as its input: a rounding in between is not part of the
+ * network. */
 static bool keeps_type(const struct hrf_graph *graph, const struct hrf_node *function)
 {
     const enum hrf_dtype type = graph->values[function->outputs[0]].dtype;

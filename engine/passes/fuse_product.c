@@ -1,5 +1,5 @@
-/* fuse_product.c - makes one GEMM of a product with a constant matrix and what exporters write
- * behind it: bias, LayerScale, residual. */
+/* fuse_product.c - makes one GEMM of a product with a constant matrix and the nodes that exporters
+ * write after it: bias, LayerScale, residual. */
 #include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 

@@ -99,7 +99,7 @@ static void take_scale_or_bias(struct hrf_match *m, struct hrf_node *node)
 
 /* ---- attention ---- */
 
-/* What attention is made of; values of the graph. */
+/* The parts of an attention, as values of the graph. */
 struct attention {
     int32_t q, k, v, mask;
     int32_t window_mask; /* hrf_match_window_mask()'s; -1: none */

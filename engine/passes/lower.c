@@ -34,7 +34,7 @@ static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *nod
         const bool is_data = hrf_op_role(node->op, i) == HRF_INPUT_DATA;
         if (is_product && !is_data && hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
             continue;
-        /* To 8 bits, constants beside lowered values are lowered, too. */
+        /* When lowering to 8 bits, constant operands next to lowered values are lowered, too. */
         const bool is_operand = is_data && !is_product && l->how->type == HRF_S8;
         if (hrf_lower_has_constant(l->from, node, i) && !is_operand)
             HRF_TRY(hrf_lower_get_full(l, node->inputs[i], &inputs[i], err));
@@ -81,7 +81,8 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     return HRF_OK;
 }
 
-/* As a model in 8 bits brings them, beside an input that has not been lowered. */
+/* True for a product with the integer weights of a quantised model whose input has not been
+ * lowered. */
 static bool has_integer_weights(const struct lowering *l, const struct hrf_node *node)
 {
     return !l->only_kept && hrf_lower_kind_of(l->how, node->op) == HRF_LOWER_PRODUCT &&
@@ -161,7 +162,7 @@ static enum hrf_status add_own_attention(struct lowering *l, const struct hrf_no
                               &node->attributes, err);
 }
 
-/* Between two 8-bit values of the model. */
+/* Adds a LOOKUP between two 8-bit values of the model. */
 static enum hrf_status add_lookup(struct lowering *l, const struct hrf_node *node,
                                   struct hrf_error *err)
 {
@@ -277,7 +278,7 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
     return HRF_OK;
 }
 
-/* What leaves 8 bits for bfloat16 does so in a second pass over the graph of the first. */
+/* Layers that leave INT8 for bfloat16 are lowered in a second pass over the result of the first. */
 enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_lowering *how,
                                struct hrf_graph **out, struct hrf_strbuf *notes,
                                struct hrf_error *err)

@@ -70,9 +70,10 @@ HRF_CHECKED enum hrf_status hrf_pass_lower(const struct hrf_graph *graph,
  */
 HRF_CHECKED enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struct hrf_error *err);
 
-/* Runs after lowering to S8, for back ends that ask for it: values that only products that round
- * their rows, attention and SwiGLU read, and that these or a norm give, maybe through moves, are
- * stored in `type` (F16, B16) rather than float32. Sums of residuals stay in float32. */
+/* Runs after lowering to S8, for back ends with a token_type. Values that only products which round
+ * their rows, attention and SwiGLU read, and that these or a norm compute (moves in between count
+ * as nothing), are stored in `type` (F16, B16) rather than float32. Sums of residuals stay in
+ * float32. */
 void hrf_pass_narrow_tokens(struct hrf_graph *graph, enum hrf_dtype type);
 
 /* HRF_E_USER for a name that no node and no value of the fused graph has; the message suggests the

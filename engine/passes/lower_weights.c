@@ -15,7 +15,7 @@ struct rows {
     int64_t n_out, per_out, out_stride, in_stride;
     int64_t area, per_group;   /* of a CONV_TRANSPOSE; area 0: another operator */
     float factor, bias_factor; /* alpha and beta of GEMM */
-    const float *smoothing;    /* of a GEMM: a factor for each number of an output; NULL: 1 */
+    const float *smoothing;    /* of a GEMM: a factor for each output channel; NULL: 1 */
 };
 
 static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -130,7 +130,8 @@ static void round_row(const struct rows *r, int64_t m, float scale, int8_t *q)
                                  : (int8_t)hrf_saturate(weight(r, m, k) / scale, HRF_S8, 0);
 }
 
-/* Rows of integers, unless `own` has them already, their scales, and n_out numbers of bias. */
+/* Fills rows of integers (unless `own` already has them), their scales, and the bias of n_out
+ * channels. */
 static void fill_integers(const struct hrf_graph *from, const struct hrf_node *node,
                           const struct rows *r, const struct hrf_range *range, const int8_t *own,
                           int8_t *made, float *scales, float *biases)
@@ -176,7 +177,7 @@ enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const st
 {
     struct rows r = rows_of(from, node);
     r.smoothing = smoothing;
-    /* In the order of the lowered product: shared, not copied. */
+    /* Integers that are already in the order of the lowered product are shared, not copied. */
     const int8_t *own = keeps_integers(&r) && r.in_stride == 1 ? r.integers : NULL;
     HRF_AUTO_FREE void *made = own == NULL ? hrf_alloc_aligned((size_t)(r.n_out * r.per_out),
                                                                sizeof(void *))

@@ -1,7 +1,7 @@
 /* mark_second_outputs.c - marks the BatchNormalization of pre-activation networks as a second
  * output of the convolution before it. That convolution's own output is the residual stream, which
- * must be stored in any case; written beside it, its normalised form costs no pass over memory of
- * its own.
+ * must be stored in any case; writing the normalised form in the same pass saves a pass over
+ * memory.
  */
 #include "engine/passes/passes.h"
 

@@ -14,7 +14,7 @@ void hrf_match_release(struct hrf_match *match);
 
 /* The node that computes `value` if it has that operator and nobody else reads the value; NULL. */
 const struct hrf_node *hrf_match_sole(const struct hrf_match *match, int32_t value, enum hrf_op op);
-/* The same whoever reads the value. */
+/* The same, whatever else reads the value. */
 const struct hrf_node *hrf_match_any(const struct hrf_match *match, int32_t value, enum hrf_op op);
 /* True if the value is a float32 constant of one number. */
 bool hrf_match_number(const struct hrf_match *match, int32_t value, double *number);
@@ -31,9 +31,10 @@ struct hrf_match_product {
  * them. False: there are too many factors. */
 bool hrf_match_factors(const struct hrf_match *match, int32_t value, struct hrf_match_product *out);
 
-/* What the masks of shifted windows are added to. `value` is [B * windows][heads][T][S], reshaped
- * from [B][windows][heads][T][S], where a constant that is alike for all B is added to the reshaped
- * scores: returns the scores, of value's shape, and that constant. -1: it is not that. */
+/* Finds the scores that the masks of shifted windows are added to. `value` is [B *
+ * windows][heads][T][S], reshaped from [B][windows][heads][T][S], where a constant that is alike
+ * for all B is added to the reshaped scores: returns the scores, of value's shape, and that
+ * constant. -1: the pattern does not match. */
 int32_t hrf_match_window_mask(const struct hrf_match *match, int32_t value, int32_t *mask);
 /* True if such a constant and what is added before it (`mask`, -1: nothing) can be one mask. */
 bool hrf_match_masks_can_join(const struct hrf_match *match, int32_t window_mask, int32_t mask,

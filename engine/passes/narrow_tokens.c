@@ -16,8 +16,8 @@ static bool is_move_of_one(const struct hrf_node *node)
     return hrf_op_is_move(node->op) && node->op != HRF_OP_CONCAT && node->op != HRF_OP_PAD;
 }
 
-/* Not one whose keys ranks may add part by part, in float32: the bytes would not be those of one
- * device, which has the keys at once. */
+/* True for an attention that has all keys at once. If ranks added keys part by part, in float32,
+ * the bytes would differ from those of one device. */
 static bool is_attention_at_once(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return hrf_op_is_attention(node->op) && !hrf_attention_is_long(graph, node);

@@ -19,8 +19,8 @@ static bool is_product(const struct hrf_match *m, const struct hrf_node *node)
            value_of(m, node->outputs[0])->shape.rank == 4;
 }
 
-/* What a QUANTIZE of one scale rounds before the DEQUANTIZE that gives `value`, if nobody else
- * reads anything between them; *form: how. -1: it is not that. */
+/* The value that a QUANTIZE with one scale rounds before the DEQUANTIZE that computes `value`, if
+ * nothing else reads the values between; *form: its rounding. -1: the pattern does not match. */
 static int32_t before_pair(const struct hrf_match *m, int32_t value, struct hrf_inner_form *form)
 {
     const struct hrf_node *widen = hrf_match_sole(m, value, HRF_OP_DEQUANTIZE);

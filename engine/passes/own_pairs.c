@@ -34,7 +34,8 @@ static int32_t form_held(const struct hrf_graph *graph, const struct hrf_node *n
     return holds[node->inputs[0]];
 }
 
-/* What the DEQUANTIZE makes of the value that its pair rounds, if it is the same; -1. */
+/* The value that the pair of the DEQUANTIZE rounds, if rounding does not change it; -1
+ * otherwise. */
 static int32_t find_unrounded(const struct hrf_graph *graph, const struct hrf_node *node,
                               const int32_t *holds)
 {
@@ -85,7 +86,7 @@ static const struct hrf_node *producer_of(const struct hrf_graph *graph, int32_t
     return v->producer >= 0 && v->data == NULL ? &graph->nodes[v->producer] : NULL;
 }
 
-/* What the table that gives the value is looked up by, or the value itself. */
+/* The value by which the LOOKUP that computes `value` is indexed, or the value itself. */
 static int32_t base_of(const struct hrf_graph *graph, int32_t value)
 {
     const struct hrf_node *lookup = producer_of(graph, value);
@@ -167,8 +168,8 @@ static enum hrf_status copy_node(const struct function *f, const struct hrf_node
                               &node->attributes, err);
 }
 
-/* All results, by the rules that compute constants of a model; has[0] false: they do not know one
- * of the operators. */
+/* Fills in all results, by the rules that compute a model's constants. has[0] is false if there is
+ * no rule for one of the operators. */
 static enum hrf_status fill_table(const struct function *f, const struct hrf_node *quantize,
                                   uint8_t table[256], bool *has, struct hrf_error *err)
 {

@@ -26,7 +26,8 @@ enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
     return hrf_graph_check(graph, err);
 }
 
-/* As exporters write it around what other runtimes compute in fewer bits. */
+/* True for a CAST to the type that its input already has; exporters write it around operators that
+ * other runtimes compute in fewer bits. */
 static bool is_cast_to_itself(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return node->op == HRF_OP_CAST &&

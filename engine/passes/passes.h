@@ -2,10 +2,10 @@
  *
  * Fusing turns the consumer into its producer: a BatchNormalization after a convolution becomes
  * that convolution with other weights, an Add becomes it with a residual, a Relu becomes it with an
- * activation. The fused node stands where the consumer stood, so that all its inputs are computed
- * before it. A BatchNormalization before a convolution (pre-activation networks) is not folded into
- * it, because the result would be wrong where the convolution pads; it is fused with its activation
- * instead. Shapes must be known.
+ * activation. The fused node takes the position of the consumer, so that all its inputs are
+ * computed before it. A BatchNormalization before a convolution (pre-activation networks) is not
+ * folded into it, because the result would be wrong where the convolution pads; it is fused with
+ * its activation instead. Shapes must be known.
  */
 #ifndef HRF_ENGINE_PASSES_PASSES_H
 #define HRF_ENGINE_PASSES_PASSES_H
@@ -13,9 +13,9 @@
 #include "engine/backend/kernel_rows.h"
 #include "engine/ir/graph.h"
 
-/* Where a DEQUANTIZE gives the weights of a CONV or GEMM, adds their scales as a further input,
- * from which lowering recovers the integers; computes these weights, and those of MATMULs, in
- * float32 where shape inference has not. */
+/* If a DEQUANTIZE computes the weights of a CONV or GEMM, adds their scales as a further input,
+ * from which lowering recovers the integers. Computes these weights, and those of MATMULs, in
+ * float32 if shape inference has not done so. */
 HRF_CHECKED enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph,
                                                         struct hrf_error *err);
 /* The same, but the node reads the integers themselves: an S8 constant and its scales beside an F32
@@ -26,14 +26,14 @@ HRF_CHECKED enum hrf_status hrf_pass_take_weight_scales(struct hrf_graph *graph,
 HRF_CHECKED enum hrf_status hrf_pass_take_integer_weights(struct hrf_graph *graph,
                                                           struct hrf_error *err);
 /* For the same graphs, after hrf_passes_run(), on back ends that look up (struct hrf_backend_ops):
- * makes one LOOKUP of all operators between an 8-bit value and another that is a function of it
- * alone, number by number. The table is computed as the operators say. */
+ * replaces all operators between an 8-bit value and another one that is an elementwise function of
+ * it alone by one LOOKUP. The table is computed by these operators. */
 HRF_CHECKED enum hrf_status hrf_pass_make_lookups(struct hrf_graph *graph, struct hrf_error *err);
-/* For the same graphs, after the pass above: removes pairs of QUANTIZE and DEQUANTIZE whose input
- * holds nothing but numbers of their form, because moves or maxima of such a pair gave it. */
+/* For the same graphs, after the pass above: removes pairs of QUANTIZE and DEQUANTIZE that change
+ * nothing, because their input was computed by moves or maxima from another such pair. */
 HRF_CHECKED enum hrf_status hrf_pass_drop_pairs(struct hrf_graph *graph, struct hrf_error *err);
-/* For the same graphs and back ends, before hrf_pass_join_moves(): makes one ATTENTION of tokens
- * of the products and the softmax of a model that rounds each of their results to 8 bits. */
+/* For the same graphs and back ends, before hrf_pass_join_moves(): fuses the products and the
+ * softmax of a model that rounds each of their results to 8 bits into one ATTENTION of tokens. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_own_attention(struct hrf_graph *graph,
                                                         struct hrf_error *err);
 /* Runs hrf_pass_take_weight_scales() and the passes that follow here, except where noted. */
@@ -86,11 +86,11 @@ HRF_CHECKED enum hrf_status hrf_pass_join_moves(struct hrf_graph *graph, struct 
 /* Makes such a GATHER of a single move, too: windows that are not shifted. Of a lowered graph that
  * ranks are to divide, which can be done with copies of rows alone. */
 HRF_CHECKED enum hrf_status hrf_pass_join_windows(struct hrf_graph *graph, struct hrf_error *err);
-/* Makes one GEMM, whose rows may have several axes, of a MATMUL with a constant matrix and the bias
- * and the factors of LayerScale behind it. For the same back ends, after the pass above. */
+/* Fuses a MATMUL with a constant matrix, and the bias and LayerScale factors after it, into one
+ * GEMM, whose rows may have several axes. For the same back ends, after the pass above. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_product(struct hrf_graph *graph, struct hrf_error *err);
 /* Fuses the other summand of an ADD into a GEMM or CONV of floats as its residual. Runs after
- * lowering: behind a product of 8 bits the sum stays in float32. */
+ * lowering: after a product of 8 bits the sum stays in float32. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_product_residual(struct hrf_graph *graph,
                                                            struct hrf_error *err);
 /* Fuses RELU, CLIP and LEAKY_RELU into CONV, CONV_TRANSPOSE, GEMM (not LEAKY_RELU) and
@@ -110,9 +110,9 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_epilogue(struct hrf_graph *graph,
 HRF_CHECKED enum hrf_status hrf_pass_fuse_prologue(struct hrf_graph *graph,
                                                    const struct hrf_kernel_table *kernels,
                                                    struct hrf_error *err);
-/* Puts a BATCH_NORM whose input others read too (pre-activation networks) right behind the CONV
- * that gives it, and marks it as that CONV's second output (hrf_graph_second_of()), if one kernel
- * computes both (hrf_kernels_take_norm()). Runs after hrf_pass_fuse_prologue(), which leaves
+/* Puts a BATCH_NORM whose input others read too (pre-activation networks) right after the CONV that
+ * computes that input, and marks it as that CONV's second output (hrf_graph_second_of()), if one
+ * kernel computes both (hrf_kernels_take_norm()). Runs after hrf_pass_fuse_prologue(), which leaves
  * nothing to be stored; not part of hrf_passes_run(). */
 void hrf_pass_mark_second_outputs(struct hrf_graph *graph, const struct hrf_kernel_table *kernels);
 /* Replaces a CONV_TRANSPOSE whose windows do not overlap (kernel = stride, no pads, one group) by a

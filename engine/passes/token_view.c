@@ -45,7 +45,7 @@ static void dense(const struct hrf_shape *shape, struct view *out)
     }
 }
 
-/* All atoms in the order of the elements; their number. */
+/* Lists all atoms in the order of the elements; returns their number. */
 static int32_t list_atoms(const struct view *v, struct atom *out)
 {
     int32_t n = 0;
@@ -55,7 +55,7 @@ static int32_t list_atoms(const struct view *v, struct atom *out)
     return n;
 }
 
-/* The same elements in the order of another shape: from the last axis on, each takes atoms, or the
+/* Views the same elements in another shape: from the last axis on, each axis takes atoms, or the
  * inner part of one, until it has its size. */
 static bool view_reshape(struct view *v, const struct hrf_shape *to)
 {

@@ -15,8 +15,8 @@ enum { HRF_TOKEN_VIEW_MOVES = 12 };
 
 /* The move that computes the value; NULL. */
 const struct hrf_node *hrf_token_view_move(const struct hrf_match *m, int32_t value);
-/* What n moves, the last one first, make of `source`. False: the source is not of tokens, or
- * strides cannot say it. */
+/* The view of `source` after n moves, given from the last to the first. False: the source is not
+ * tokens, or strides cannot express the view. */
 bool hrf_token_view_make(const struct hrf_match *m, int32_t source,
                          const struct hrf_node *const *moves, int n, struct hrf_token_view *out);
 /* [N][heads][T][d] of [N][T][C], the d channels side by side. */

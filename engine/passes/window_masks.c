@@ -51,7 +51,7 @@ int32_t hrf_match_window_mask(const struct hrf_match *m, int32_t value, int32_t 
     return -1;
 }
 
-/* The number of a constant that broadcasts to the last axes of the position `at` (5 of them). */
+/* The element at position `at` (5 axes) of a constant that broadcasts to the last axes. */
 static double number_at(const struct hrf_value *v, const int64_t at[5])
 {
     int64_t index = 0;

@@ -32,7 +32,7 @@ struct hrf_banded {
     struct hrf_session_memory memory;
     struct hrf_bands_plan plan;
     /* For a line cache, both [bands]: the first row of the image that a band depends on, and the
-     * first of the preceding bands from which on all have inputs of the same form. */
+     * first of the bands before it that all have inputs of the same form. */
     int64_t *reach;
     int32_t *first_alike;
     int32_t cache_of;    /* the band that filled the line cache last; -1: none */

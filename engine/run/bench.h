@@ -11,8 +11,8 @@ struct hrf_bench_layer {
     enum hrf_op op;
     double in_network, alone;
     double operations;
-    /* Of a product of rows with a constant matrix (GEMM, 1x1 CONV), and the type of its weights;
-     * rows is 0 for all others. */
+    /* For a product of rows with a constant matrix (GEMM, 1x1 CONV): its size and the type of its
+     * weights. For other steps rows is 0. */
     int64_t rows, depth, columns;
     enum hrf_dtype weights;
 };

@@ -11,7 +11,7 @@
 
 struct hrf_calibrator {
     struct hrf_observations *observations; /* borrowed */
-    /* Of a batch of `batch` images only the first n_images are observed; 0: all. */
+    /* Only the first n_images of a batch of `batch` images are observed; 0: all. */
     int64_t batch, n_images;
     const struct hrf_smoothing *smoothing; /* borrowed; NULL: no products of tokens */
     /* Runs measure strengths of smoothing, with what was observed so far, instead of observing. */

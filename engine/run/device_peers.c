@@ -405,8 +405,8 @@ enum hrf_status hrf_device_peers_record(struct hrf_device_peers *d, bool begins,
         comm->sent_bytes -= d->recorded[use].bytes;
     }
     memcpy(comm->counts, d->counted, sizeof d->counted);
-    /* NCCL may have ended with messages beside kernels: the recording covers them, too. Else an END
-     * was last, or the second queue was not recorded at all. */
+    /* NCCL's last messages may run at the same time as kernels, and the recording must include
+     * them. Otherwise the last step was an END, or the second queue was not recorded at all. */
     return d->nccl != NULL ? d->ops->peers->follow(d->backend, err) : HRF_OK;
 }
 
@@ -510,8 +510,8 @@ static enum hrf_status make_shared(struct hrf_device_peers *d, struct hrf_error 
         .backend = d->backend,
         .is_wanted = d->transport == HRF_TRANSPORT_AUTO || d->transport == HRF_TRANSPORT_IPC,
         .is_required = d->transport == HRF_TRANSPORT_IPC,
-        /* Two mirrored pipelines would wait in a circle; a
-         * failed NCCL is aborted in another way. */
+        /* Two mirrored pipelines would wait for each other in a cycle, and a failed NCCL is aborted
+         * differently. */
         .may_push = !wants_nccl(d) && !d->peers->partition->layout.bidirectional
     };
     HRF_TRY(hrf_shared_create(&config, &d->shared, err));

@@ -6,7 +6,7 @@
  * wait for each other, read them from it (device_shared.c). Between other ranks, parts go through
  * pinned host memory and the comm; MPI never sees a device pointer. In the latter two cases the
  * comm carries a notification that the part is ready. Both ends of a message know in advance which
- * way it takes.
+ * path it takes.
  *
  * Order: the stream of a rank waits for a part at the right position of the stream; the thread of
  * the rank waits at most until the sender's thread has queued the part. A part stays in a slot

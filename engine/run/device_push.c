@@ -65,8 +65,8 @@ static size_t flag_room(int32_t n_flags)
     return hrf_part_room((int64_t)n_flags * (int64_t)sizeof(uint32_t));
 }
 
-/* Allocates the flags, those of received messages before those of sent ones, and the slots behind
- * them. Flags of received messages begin as 0, those of sent ones as 1. */
+/* Allocates the flags, those of received messages before those of sent ones, followed by the slots.
+ * Flags of received messages begin as 0, those of sent ones as 1. */
 static enum hrf_status allocate(struct hrf_push *p, struct hrf_error *err)
 {
     const struct hrf_push_config *c = &p->config;

@@ -1,5 +1,5 @@
-/* device_wait.c - waits for a device that may in turn wait for other ranks' devices: looks again
- * and again whether it is done, and in between whether the other ranks still get on. */
+/* device_wait.c - waits for a device that may in turn wait for other ranks' devices: polls it, and
+ * checks in between that the other ranks make progress. */
 #include "engine/run/device_peers_private.h"
 
 #include "base/clock.h"

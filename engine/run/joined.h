@@ -14,7 +14,7 @@ struct hrf_joined {
     struct hrf_comm *comm;            /* likewise */
     enum hrf_transport transport;     /* between GPUs */
 };
-/* What --help says of it. */
+/* The text of --help. */
 #define HRF_COMM_HELP                                                                              \
     "ranks are threads (loop, default) or processes under mpirun (mpi; between GPUs: ipc, nccl); " \
     "auto: what they were started as, by the quickest way"

@@ -9,8 +9,8 @@
  * square of the change of the margin between the two classes that `exact` holds most likely. NaN in
  * `got` is the largest loss there is. */
 double hrf_output_loss(enum hrf_layer_loss loss, const float *exact, const float *got, int64_t n);
-/* By how much the most likely of n classes leads, the logarithm of the ratio of two probabilities:
- * to the second, or for n = 1 to the class's opposite. NaN if one of them is. */
+/* The margin of the most likely of n classes: the logarithm of the ratio of its probability to that
+ * of the second class, or for n = 1 to that of the opposite. NaN if a probability is. */
 double hrf_output_margin(const float *probabilities, int64_t n);
 
 /* Adds what one image loses. Of the output's n numbers each n_classes give one label: that of the

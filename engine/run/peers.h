@@ -35,7 +35,7 @@ struct hrf_peers {
     bool is_mirrored;         /* the mirrored pipeline: stage 0 is on the last ranks of the group */
     struct hrf_rank_map *map; /* of the rank's graph; owned */
     const struct hrf_plan *plan; /* of that; borrowed */
-    /* On the device if there is one. Borrowed, except the host buffer for one message. */
+    /* Memory of the device if there is one. Borrowed, except the host buffer for one message. */
     char *memory[HRF_N_MEMORIES];
 };
 

@@ -144,8 +144,8 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
     return HRF_OK;
 }
 
-/* On a device small parts leave most of the processors idle. Overlapping can only be weighed if the
- * cost of messages between these devices is known. */
+/* Small parts leave most of a device idle. Overlapping can only be weighed if the cost of messages
+ * between these devices is known. */
 static enum hrf_status leave_devices_plain(const struct hrf_session_config *config,
                                            struct hrf_layout_plan *layout, struct hrf_error *err)
 {

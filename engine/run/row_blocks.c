@@ -70,8 +70,8 @@ static void add_once(int32_t *list, int32_t *n, int32_t value)
     list[(*n)++] = value;
 }
 
-/* What a pass has to compute: joints of the next level, outputs that have rows, and what tells how
- * blocks of them are joined. Past the last pass: the outputs that are left. */
+/* Lists what a pass has to compute: joints of the next level, outputs that have rows, and the
+ * values by which their blocks are joined. After the last pass: the remaining outputs. */
 static void list_outputs(const struct hrf_row_blocks *b, int32_t level, struct part *p)
 {
     const struct hrf_row_rules *r = b->rules;
@@ -380,7 +380,7 @@ static void finish_rows(const struct hrf_row_blocks *b, int32_t i)
             to->block_sum[at] *= to->block_sum[at] > 0 ? exp(to->block_max[at] - max) / sum : 1;
     }
     const int64_t inner = to->layout.inner;
-    /* A branch before the axis of rows is a number of `outer`, else of `inner`. */
+    /* A branch before the axis of rows is an index into `outer`, otherwise into `inner`. */
     const bool is_before = v->branch < v->axis;
     const int64_t between = is_before ? l.inner / hrf_max(1, shape->dims[v->axis] * inner)
                                       : l.inner;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Two numbers of rows, by which an axis of rows is told from one of another size, and a number that
- * is made of them from one that is not. */
+/* Two numbers of rows. Comparing the shapes for both tells an axis of rows from other axes, and
+ * constants that depend on the number from others. */
 static const int64_t probes[2] = { 1009, 1013 };
 
 void hrf_row_rules_destroy(struct hrf_row_rules *rules)
@@ -318,8 +318,8 @@ static row_rule *const rules[HRF_N_ROW_RULES] = {
 
 /* ---- the network ---- */
 
-/* What the two probes say of a value: its axis of rows, or that it is made of N. False: N is in it
- * in another way. */
+/* Compares the two probes of a value: finds its axis of rows, or that its elements are made of N.
+ * False: it depends on N in another way. */
 static bool compare_probes(const struct hrf_value *a, const struct hrf_value *b,
                            struct hrf_row_value *out)
 {

@@ -39,7 +39,7 @@ static bool is_product(const struct hrf_graph *graph, const struct hrf_node *nod
            graph->values[node->inputs[HRF_CONV_WEIGHTS]].data != NULL;
 }
 
-/* True for a value of a lowered graph that stands for the one of that name. */
+/* True if `name`, a value of a lowered graph, is the lowered form of `wanted`. */
 static bool is_named(const char *name, const char *wanted)
 {
     const size_t n = strlen(wanted);

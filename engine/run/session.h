@@ -52,8 +52,9 @@ struct hrf_session_config {
      * the type that the network computes in (a back end without a device refuses it:
      * HRF_E_UNSUPPORTED); NULL: as floats. Borrowed during creation. */
     const struct hrf_pixel_form *pixels;
-    /* With `pixels`: the device takes them from where they are fed, which is memory of
-     * hrf_session_take_host(), of this session or another one; false: they are copied first. */
+    /* With `pixels`: the device reads them directly from the memory in which they are fed, which is
+     * memory of hrf_session_take_host() of this session or another one. False: they are copied
+     * first. */
     bool borrows_pixels;
     /* Input 0 may be fed in the type that the network computes in (hrf_session_feed_form()), if
      * kernels work in host memory. Only for hrf_session_create(). */
@@ -121,7 +122,7 @@ struct hrf_feed_form hrf_session_feed_form(const struct hrf_session *session);
  * and so does a device with config.borrows_pixels: it must not change before that run is finished.
  * Else a device has copied it when this returns. */
 void hrf_session_feed(struct hrf_session *session, const void *batch);
-/* The same of a batch of compressed tiles (engine/ir/tile_batch.h), which the device decodes: with
+/* The same for a batch of compressed tiles (engine/ir/tile_batch.h), which the device decodes: with
  * config.borrows_pixels, after hrf_session_open_decoder(), in memory of hrf_session_take_host(). It
  * must not change before that run is finished, whose status is HRF_E_UNSUPPORTED if tiles cannot be
  * decoded. */

@@ -87,7 +87,7 @@ HRF_CHECKED enum hrf_status hrf_session_device_start(struct hrf_session *session
                                                      struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_device_finish(struct hrf_session *session,
                                                       struct hrf_error *err);
-/* Of the batch that was finished last: whether the device decoded its tiles. */
+/* Checks that the device decoded the tiles of the batch that was finished last. */
 HRF_CHECKED enum hrf_status hrf_session_device_check(struct hrf_session *session,
                                                      struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_session_device_wait(struct hrf_session *session,

@@ -45,7 +45,7 @@ enum hrf_status hrf_smoothing_create(const struct hrf_graph *graph,
 
 /* ---- one product ---- */
 
-/* Weight k of column c stands at data[k * by_depth + c * by_column]. */
+/* Weight k of column c is data[k * by_depth + c * by_column]. */
 struct weights {
     const float *data;
     int64_t depth, columns, by_depth, by_column;

@@ -16,7 +16,7 @@
 HRF_CHECKED enum hrf_status hrf_tune_link(struct hrf_comm *comm, enum hrf_placement placement,
                                           int64_t largest_bytes, struct hrf_link *link,
                                           struct hrf_error *err);
-/* The same between two threads of this process. */
+/* Measures the same between two threads of this process. */
 HRF_CHECKED enum hrf_status hrf_tune_loop(int64_t largest_bytes, struct hrf_link *link,
                                           struct hrf_error *err);
 /* Bytes per second of a copy in memory that is larger than any cache; 0: not enough memory to

@@ -173,7 +173,7 @@ static const char *transport_name(const struct tuner *t, enum hrf_transport tran
                                              : t->comm->ops->name;
 }
 
-/* On rank 0: the medians of all ranks; each rank has measured its own pairs. */
+/* Called on rank 0 with the medians of all ranks; each rank has measured its own pairs. */
 static void set_pairs(const struct tuner *t, enum hrf_transport transport, const double *medians,
                       const struct device_location *locations, struct hrf_tuned_pair *pairs)
 {

@@ -34,7 +34,7 @@ struct rank_state {        /* the state of a rank as rank 0 knows it */
     bool left;
 };
 
-/* The state of a batch: the number of the rank that has it, or: */
+/* The state of a batch: the rank that has it, or one of these. */
 enum { FREE = -1, DONE = -2 };
 
 struct hrf_work_queue {
@@ -461,7 +461,7 @@ void hrf_work_queue_gather(struct hrf_work_queue *queue)
         hrf_clock_sleep_ms(2);
 }
 
-/* Other ranks may still ask for batches; they are told that there are no more. */
+/* Other ranks may still request batches; the answer is that there are no more. */
 static void end_server(struct hrf_work_queue *queue)
 {
     if (!queue->has_server)

@@ -80,8 +80,8 @@ HRF_CHECKED enum hrf_status hrf_work_queue_give(struct hrf_work_queue *queue,
  * fails for all ranks. */
 void hrf_work_queue_fail(struct hrf_work_queue *queue, enum hrf_status status, const char *text);
 /* Ends the task. Rank 0 waits for all results; if another rank fails, it returns that error. `idle`
- * (may be NULL) is called from time to time; if it returns true, the wait ends with HRF_E_AGAIN. So
- * does a batch that a rank left behind when no other asks for one any more. */
+ * (may be NULL) is called from time to time; if it returns true, the wait ends with HRF_E_AGAIN. It
+ * also ends so if a rank gave a batch back after all others had stopped requesting. */
 HRF_CHECKED enum hrf_status hrf_work_queue_end(struct hrf_work_queue *queue, bool (*idle)(void),
                                                struct hrf_error *err);
 /* Stops handing out batches to any rank. */

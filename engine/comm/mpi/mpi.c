@@ -292,8 +292,7 @@ static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t ta
             in_world(c, from), found, (long long)tag, c->world->all.base.rank, n_bytes);
     if (expected != NULL)
         return HRF_OK;
-    /* Not MPI_Mrecv, which would wait for ever if the sender stopped in the middle of a long
-     * message. */
+    /* MPI_Mrecv would wait for ever if the sender stopped in the middle of a long message. */
     TRY_MPI(MPI_Imrecv(bytes, found, MPI_BYTE, &message, &begun.request),
             "cannot receive from another rank");
     return wait_for(c, from, tag, &begun, NULL, &status, err);
