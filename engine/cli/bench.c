@@ -89,7 +89,7 @@ static void print_forecast(const struct forecast *f, const struct hrf_bench *b)
            (double)p->n_images / p->seconds, p->seconds / b->median, f->known.cost_source,
            f->known.machine_source);
     for (int32_t i = 0; i < p->n_ranks && b->ranks != NULL; i++) {
-        const double taken = b->ranks[i].processor / (double)b->n_turns;
+        const double taken = b->ranks[i].processor / (double)b->n_all_runs;
         printf("  rank %d: predicted work %.1f ms for a batch, %.3f of its processor time\n", i,
                busy_seconds(p, i) * 1e3, busy_seconds(p, i) / taken);
     }
@@ -199,7 +199,7 @@ static json_t *counts_to_json(const struct hrf_comm_count *counts)
 static json_t *ranks_to_json(const struct hrf_bench *b)
 {
     json_t *ranks = json_array();
-    const double n_turns = (double)b->n_turns;
+    const double n_all_runs = (double)b->n_all_runs;
     for (int32_t i = 0; i < b->n_ranks; i++) {
         const struct hrf_rank_facts *f = &b->ranks[i];
         json_t *entry = json_object();
@@ -210,7 +210,7 @@ static json_t *ranks_to_json(const struct hrf_bench *b)
         hrf_json_put_number(entry, "waited_seconds", f->waited);
         hrf_json_put_number(entry, "busy_seconds", f->busy);
         hrf_json_put_number(entry, "processor_seconds", f->processor);
-        hrf_json_put_number(entry, "processor_seconds_a_batch", f->processor / n_turns);
+        hrf_json_put_number(entry, "processor_seconds_a_batch", f->processor / n_all_runs);
         hrf_json_put(entry, "operations", counts_to_json(f->counts));
         hrf_json_add(ranks, entry);
     }

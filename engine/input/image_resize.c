@@ -28,8 +28,8 @@ struct hrf_image_resizer {
     struct taps taps;                 /* of both directions: images are square */
     int64_t staged_bytes, line_bytes; /* of a row, whole blocks */
     unsigned char *staged;            /* [BLOCK][staged_bytes]: rows that were put in */
-    unsigned char *turned;            /* [staged_bytes + 3][BLOCK] */
-    unsigned char *turned_out;        /* [line_bytes][BLOCK] */
+    unsigned char *transposed;        /* [staged_bytes + 3][BLOCK] */
+    unsigned char *transposed_out;    /* [line_bytes][BLOCK] */
     unsigned char *narrow;            /* [from + 1][line_bytes]: rows of the output's width */
     unsigned char *line;              /* [line_bytes] */
     hrf_make_byte_sums *sums;
@@ -141,8 +141,8 @@ static void init_taps(struct taps *taps, int64_t from, const struct hrf_preparat
 /* ---- pixels ---- */
 
 /* Transposes a block of 16 x 16 bytes. */
-static void turn_tile(const unsigned char *from, int64_t from_bytes, unsigned char *to,
-                      int64_t to_bytes)
+static void transpose_tile(const unsigned char *from, int64_t from_bytes, unsigned char *to,
+                           int64_t to_bytes)
 {
 #ifdef __SSE2__
     __m128i a[16], b[16];
@@ -165,24 +165,24 @@ static void turn_tile(const unsigned char *from, int64_t from_bytes, unsigned ch
 }
 
 /* Transposes from[rows][columns] into to[columns][rows]; both sides are whole blocks. */
-static void turn(const unsigned char *from, int64_t rows, int64_t columns, unsigned char *to)
+static void transpose(const unsigned char *from, int64_t rows, int64_t columns, unsigned char *to)
 {
     for (int64_t r = 0; r < rows; r += 16)
         for (int64_t c = 0; c < columns; c += 16)
-            turn_tile(from + r * columns + c, columns, to + c * rows + r, rows);
+            transpose_tile(from + r * columns + c, columns, to + c * rows + r, rows);
 }
 
 /* Resizes the columns of the last n rows that were put in. */
 static void narrow_rows(struct hrf_image_resizer *r, int64_t n)
 {
     unsigned char *const out = r->narrow + (r->n_put - n) * r->line_bytes;
-    turn(r->staged, BLOCK, r->staged_bytes, r->turned);
+    transpose(r->staged, BLOCK, r->staged_bytes, r->transposed);
     for (int64_t x = 0; x < r->size; x++)
         for (int64_t c = 0; c < 3; c++)
-            r->sums(r->turned + (3 * (int64_t)r->taps.first[x] + c) * BLOCK, 3 * (ptrdiff_t)BLOCK,
-                    r->taps.weights + x * r->taps.max_pairs, r->taps.n_pairs[x], BLOCK,
-                    r->turned_out + (3 * x + c) * BLOCK);
-    turn(r->turned_out, r->line_bytes, BLOCK, r->staged); /* each row has line_bytes now */
+            r->sums(r->transposed + (3 * (int64_t)r->taps.first[x] + c) * BLOCK,
+                    3 * (ptrdiff_t)BLOCK, r->taps.weights + x * r->taps.max_pairs,
+                    r->taps.n_pairs[x], BLOCK, r->transposed_out + (3 * x + c) * BLOCK);
+    transpose(r->transposed_out, r->line_bytes, BLOCK, r->staged); /* each row has line_bytes now */
     memcpy(out, r->staged, (size_t)(n * r->line_bytes));
 }
 
@@ -244,8 +244,8 @@ void hrf_image_resizer_destroy(struct hrf_image_resizer *r)
     hrf_free(r->taps.n_pairs);
     hrf_free(r->taps.weights);
     hrf_free(r->staged);
-    hrf_free(r->turned);
-    hrf_free(r->turned_out);
+    hrf_free(r->transposed);
+    hrf_free(r->transposed_out);
     hrf_free(r->narrow);
     hrf_free(r->line);
     hrf_free(r);
@@ -266,8 +266,8 @@ void hrf_image_resizer_create(int64_t from, const struct hrf_preparation *prepar
     const int64_t widest = r->staged_bytes > r->line_bytes ? r->staged_bytes : r->line_bytes;
     init_taps(&r->taps, from, preparation);
     r->staged = hrf_calloc((size_t)widest, BLOCK);
-    r->turned = hrf_calloc((size_t)r->staged_bytes + 3, BLOCK);
-    r->turned_out = hrf_calloc((size_t)r->line_bytes, BLOCK);
+    r->transposed = hrf_calloc((size_t)r->staged_bytes + 3, BLOCK);
+    r->transposed_out = hrf_calloc((size_t)r->line_bytes, BLOCK);
     r->narrow = hrf_calloc((size_t)from + 1, (size_t)r->line_bytes);
     r->line = hrf_calloc((size_t)r->line_bytes, 1);
     HRF_MOVE(*out, r);

@@ -97,7 +97,7 @@ static const char *named(const char *block, const char *name, int slot)
 
 static int32_t attention(const struct tokens *t, const char *block, int32_t x)
 {
-    static const int64_t parts_first[] = { 2, 0, 3, 1, 4 }, turned[] = { 0, 1, 3, 2 };
+    static const int64_t parts_first[] = { 2, 0, 3, 1, 4 }, k_axes[] = { 0, 1, 3, 2 };
     static const int64_t heads_inside[] = { 0, 2, 1, 3 };
     const int64_t heads = t->width / HEAD, apart[] = { 0, t->n, 3, heads, HEAD };
     const struct hrf_shape one = { .rank = 1, .dims = { 1 } };
@@ -108,7 +108,7 @@ static int32_t attention(const struct tokens *t, const char *block, int32_t x)
     x = transpose(t, named(block, "parts", 0), reshape(t, named(block, "heads", 1), x, 5, apart), 5,
                   parts_first);
     const int32_t k = transpose(t, named(block, "k.turned", 0), part_of(t, block, "k", x, 1), 4,
-                                turned);
+                                k_axes);
     const int32_t q = two_inputs(t, HRF_OP_MUL, named(block, "q.scaled", 0),
                                  part_of(t, block, "q", x, 0),
                                  hrf_build_uniform(t->b, block, "scale", one, scale, scale));

@@ -98,9 +98,9 @@ static enum hrf_status put_part(struct hrf_onnx_conversion *c, int32_t value, in
     return hrf_onnx_put(c, HRF_OP_SLICE, &value, 1, &a, out);
 }
 
-/* a * b and c * d, added or subtracted. */
-static enum hrf_status put_turned(struct hrf_onnx_conversion *c, const int32_t pairs[4],
-                                  enum hrf_op op, int32_t *out)
+/* Adds a * b + c * d or a * b - c * d: half of a rotation. */
+static enum hrf_status put_rotated_half(struct hrf_onnx_conversion *c, const int32_t pairs[4],
+                                        enum hrf_op op, int32_t *out)
 {
     const struct hrf_attributes a = hrf_attributes_default();
     int32_t products[2];
@@ -149,34 +149,34 @@ enum hrf_status hrf_onnx_convert_rotary(struct hrf_onnx_conversion *c)
     struct hrf_attributes a = hrf_attributes_default();
     int64_t heads = 0, size = 0;
     bool interleaved = false;
-    int32_t x = c->inputs[0], turned, tables[2], parts[2], rest[2], result[2];
+    int32_t x = c->inputs[0], rotated, tables[2], parts[2], rest[2], result[2];
     HRF_TRY(hrf_onnx_get_int(c, "num_heads", &heads));
     HRF_TRY(hrf_onnx_get_int(c, "rotary_embedding_dim", &size));
     HRF_TRY(hrf_onnx_get_bool(c, "interleaved", &interleaved));
     if (size < 0 || heads < 0 || size % 2 != 0)
-        return hrf_onnx_refuse(c, HRF_E_USER, "%lld heads and %lld numbers to turn make no sense",
+        return hrf_onnx_refuse(c, HRF_E_USER, "%lld heads and %lld numbers to rotate make no sense",
                                (long long)heads, (long long)size);
     if (heads > 0)
         HRF_TRY(split_heads(c, heads, &x));
-    turned = x;
+    rotated = x;
     if (size > 0)
-        HRF_TRY(put_part(c, x, 0, size, 1, &turned));
+        HRF_TRY(put_part(c, x, 0, size, 1, &rotated));
     for (int i = 0; i < 2; i++) {
         HRF_TRY(read_table(c, 1 + i, &tables[i]));
         if (interleaved) {
-            HRF_TRY(put_part(c, turned, i, INT64_MAX, 2, &parts[i]));
+            HRF_TRY(put_part(c, rotated, i, INT64_MAX, 2, &parts[i]));
             continue;
         }
         a.n_axes = 1;
         a.axes[0] = -1;
         a.slice.part = i;
         a.slice.n_parts = 2;
-        HRF_TRY(hrf_onnx_put(c, HRF_OP_SLICE, &turned, 1, &a, &parts[i]));
+        HRF_TRY(hrf_onnx_put(c, HRF_OP_SLICE, &rotated, 1, &a, &parts[i]));
     }
     const int32_t first[4] = { parts[0], tables[0], parts[1], tables[1] };
     const int32_t second[4] = { parts[0], tables[1], parts[1], tables[0] };
-    HRF_TRY(put_turned(c, first, HRF_OP_SUB, &result[0]));
-    HRF_TRY(put_turned(c, second, HRF_OP_ADD, &result[1]));
+    HRF_TRY(put_rotated_half(c, first, HRF_OP_SUB, &result[0]));
+    HRF_TRY(put_rotated_half(c, second, HRF_OP_ADD, &result[1]));
     HRF_TRY(put_rotated(c, interleaved, result, &rest[0]));
     if (size > 0) {
         struct hrf_attributes last = hrf_attributes_default();

@@ -1,4 +1,4 @@
-/* channels_first.c - turns values [N][H][W][C] into images [N][C][H][W].
+/* channels_first.c - transposes values [N][H][W][C] to images [N][C][H][W].
  *
  * Values of rank 4 lie in memory as images (engine/backend/kernel.h), so of what exporters write as
  * [N][H][W][C] the channels lie far apart. The image that is its transpose lies in memory as the
@@ -77,11 +77,11 @@ static enum hrf_status add_sizes(struct change *c, int32_t of, int32_t *out, str
     return hrf_graph_add_value(c->match.graph, name, HRF_S64, &shape, sizes, out, err);
 }
 
-static enum hrf_status insert_turn(struct change *c, int32_t before, int32_t from, int32_t to,
-                                   const int64_t axes[4], struct hrf_error *err)
+static enum hrf_status insert_transpose(struct change *c, int32_t before, int32_t from, int32_t to,
+                                        const int64_t axes[4], struct hrf_error *err)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    HRF_AUTO_FREE char *name = hrf_format("%s.turn", value_of(c, to)->name);
+    HRF_AUTO_FREE char *name = hrf_format("%s.transpose", value_of(c, to)->name);
     a.n_axes = 4;
     memcpy(a.axes, axes, 4 * sizeof axes[0]);
     return hrf_graph_insert_node(c->match.graph, before, HRF_OP_TRANSPOSE, name, &from, 1, &to, 1,
@@ -115,7 +115,7 @@ static enum hrf_status find_image(struct change *c, int32_t value, int32_t *out,
         if (is_reshaped)
             HRF_TRY(insert_reshape(c, from, image, err));
         else
-            HRF_TRY(insert_turn(c, c->at, from, image, to_image, err));
+            HRF_TRY(insert_transpose(c, c->at, from, image, to_image, err));
         c->image[value] = image;
     }
     *out = c->image[value];
@@ -132,7 +132,7 @@ static enum hrf_status compute_image(struct change *c, struct hrf_error *err)
     node_of(c)->outputs[0] = image;
     c->match.graph->values[image].producer = c->at;
     c->image[value] = image;
-    return insert_turn(c, c->at + 1, image, value, from_image, err);
+    return insert_transpose(c, c->at + 1, image, value, from_image, err);
 }
 
 /* A constant that broadcasts to [N][H][W][C], for the image. */
@@ -150,7 +150,7 @@ static enum hrf_status transpose_constant(struct change *c, int32_t value, int32
     HRF_AUTO_FREE float *transposed = hrf_try_alloc_array((size_t)n, sizeof *transposed);
     HRF_AUTO_FREE char *name = hrf_format("%s.%s.image", v->name, node_of(c)->name);
     if (transposed == NULL || name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to turn values into images");
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to transpose values to images");
     for (int64_t i = 0; i < n; i++) {
         const int64_t pixel = i / channels;
         transposed[(pixel / area * channels + i % channels) * area + pixel % area] =
@@ -234,9 +234,9 @@ static enum hrf_status transpose_product(struct change *c, struct hrf_error *err
     w = value_of(c, node_of(c)->inputs[1]);
     HRF_AUTO_FREE void *transposed = hrf_alloc_aligned((size_t)(depth * columns) * sizeof(float),
                                                        sizeof(void *));
-    HRF_AUTO_FREE char *name = hrf_format("%s.%s.turned", w->name, node_of(c)->name);
+    HRF_AUTO_FREE char *name = hrf_format("%s.%s.transposed", w->name, node_of(c)->name);
     if (transposed == NULL || name == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to turn values into images");
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to transpose values to images");
     transpose_weights(w->data, depth, columns, transposed);
     HRF_TRY(hrf_graph_take_value(graph, name, HRF_F32, &shape, &transposed, &inputs[1], err));
     hrf_readers_drop_constant(&c->match.readers, graph, node_of(c)->inputs[1]);

@@ -148,11 +148,12 @@ static void make_gemm(struct hrf_node *node)
 
 /* Adds, in front of node `index`, the TRANSPOSE that makes one of `from` and `to` of the other;
  * `value` is the one that is no image. */
-static enum hrf_status add_turn(struct hrf_graph *graph, int32_t index, int32_t value, int32_t from,
-                                int32_t to, const int64_t axes[4], struct hrf_error *err)
+static enum hrf_status add_transpose(struct hrf_graph *graph, int32_t index, int32_t value,
+                                     int32_t from, int32_t to, const int64_t axes[4],
+                                     struct hrf_error *err)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    HRF_AUTO_FREE char *name = hrf_format("%s.turn", graph->values[value].name);
+    HRF_AUTO_FREE char *name = hrf_format("%s.transpose", graph->values[value].name);
     a.n_axes = 4;
     memcpy(a.axes, axes, 4 * sizeof axes[0]);
     return hrf_graph_insert_node(graph, index, HRF_OP_TRANSPOSE, name, &from, 1, &to, 1, &a, err);
@@ -179,8 +180,8 @@ static enum hrf_status make_conv(struct hrf_graph *graph, int32_t index, struct 
     a.window.kernel[0] = a.window.kernel[1] = 1;
     HRF_TRY(add_image(graph, x, &images[0], err));
     HRF_TRY(add_image(graph, y, &images[1], err));
-    HRF_TRY(add_turn(graph, index, x, x, images[0], to_image, err));
-    HRF_TRY(add_turn(graph, index + 1, y, images[1], y, from_image, err));
+    HRF_TRY(add_transpose(graph, index, x, x, images[0], to_image, err));
+    HRF_TRY(add_transpose(graph, index + 1, y, images[1], y, from_image, err));
     struct hrf_node *node = &graph->nodes[index];
     const int32_t inputs[] = { images[0], node->inputs[HRF_CONV_WEIGHTS] };
     node->outputs[0] = images[1];

@@ -268,7 +268,7 @@ static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_c
     struct hrf_bench bench = { .build_seconds = hrf_clock_seconds() - start,
                                .convolutions = NAN,
                                .n_runs = n_runs,
-                               .n_turns = n_runs + warm_up(n_runs) };
+                               .n_all_runs = n_runs + warm_up(n_runs) };
     HRF_TRY(time_runs(network, noise, seconds, n_runs, &bench.processor, err));
     bench.median = hrf_median(seconds, (size_t)n_runs); /* sorts */
     bench.min = seconds[0];

@@ -25,7 +25,7 @@ struct hrf_bench {
     double operations;   /* of one run */
     struct hrf_session_memory memory;
     int64_t n_runs;
-    int64_t n_turns;              /* n_runs plus warm-up runs; the ranks' facts cover all of them */
+    int64_t n_all_runs;           /* n_runs plus warm-up runs; the ranks' facts cover all of them */
     struct hrf_rank_facts *ranks; /* [n_ranks] heap; NULL: a single rank */
     int32_t n_ranks;
     const char *transport;       /* of messages, static; NULL: a single rank */

@@ -9,7 +9,7 @@
 #define MIN_PROBABILITY 1e-38
 #define MAX_MARGIN      175.0 /* of two probabilities, log(1 / MIN_PROBABILITY) twice */
 
-static double turned(const float *exact, const float *got, int64_t n)
+static double cosine_distance(const float *exact, const float *got, int64_t n)
 {
     const double cosine = hrf_cosine(exact, got, n);
     return isnan(cosine) ? 2 : 1 - cosine;
@@ -56,7 +56,7 @@ double hrf_output_loss(enum hrf_layer_loss loss, const float *exact, const float
 {
     int64_t two[2] = { 0, 0 };
     if (loss == HRF_LOSS_COSINE)
-        return turned(exact, got, n);
+        return cosine_distance(exact, got, n);
     if (n > 1)
         find_two(exact, n, two);
     const double moved = lead(got, n, two) - lead(exact, n, two);
@@ -85,7 +85,7 @@ void hrf_output_loss_add(struct hrf_observed_loss *sum, const float *exact, cons
     sum->n_images++;
     sum->signal += isfinite(signal) ? signal : 0;
     sum->noise += is_finite ? noise : isfinite(signal) ? signal : 0;
-    sum->cosine += noise == 0 ? 1 : is_finite ? 1 - turned(exact, got, n) : 0;
+    sum->cosine += noise == 0 ? 1 : is_finite ? 1 - cosine_distance(exact, got, n) : 0;
     for (int64_t at = 0; n_classes > 0 && at + n_classes <= n; at += n_classes) {
         sum->n_labels++;
         sum->n_changed += !is_finite ||

@@ -120,17 +120,17 @@ static void round_weights(const struct hrf_node *node, const struct hrf_value *w
 {
     const int64_t n = hrf_shape_count(&w->shape);
     const bool by_columns = node->op == HRF_OP_GEMM && !node->attributes.gemm.transpose_b;
-    const bool turned = node->op == HRF_OP_CONV_TRANSPOSE;
-    const int64_t n_out = w->shape.dims[by_columns || turned ? 1 : 0];
-    const int64_t depth = n / n_out, area = turned ? w->shape.dims[2] * w->shape.dims[3] : 1;
+    const bool transposed = node->op == HRF_OP_CONV_TRANSPOSE;
+    const int64_t n_out = w->shape.dims[by_columns || transposed ? 1 : 0];
+    const int64_t depth = n / n_out, area = transposed ? w->shape.dims[2] * w->shape.dims[3] : 1;
     const float *from = w->data;
     for (int64_t m = 0; m < n_out; m++) {
         float most = 0;
         for (int pass = 0; pass < 2; pass++)
             for (int64_t k = 0; k < depth; k++) {
-                const int64_t at = by_columns ? k * n_out + m
-                                   : turned   ? (k / area * n_out + m) * area + k % area
-                                              : m * depth + k;
+                const int64_t at = by_columns   ? k * n_out + m
+                                   : transposed ? (k / area * n_out + m) * area + k % area
+                                                : m * depth + k;
                 const float f = factors != NULL ? factors[k] : 1, v = from[at] * f;
                 const float scale = most >= 0x1p-100f ? most / 127 : 1;
                 if (pass == 0)
@@ -295,7 +295,7 @@ static void add_times(const struct timed *t, int which, int64_t n_images,
     }
 }
 
-/* Times all sessions in turns by the processor time of one thread, so that other load on the
+/* Times all sessions alternately by the processor time of one thread, so that other load on the
  * machine matters little. */
 static enum hrf_status time_all(const struct study *s, struct timed timed[HRF_OBSERVE_TIMES],
                                 struct hrf_observations *o, struct hrf_error *err)

@@ -54,9 +54,11 @@ struct weights {
 static struct weights weights_of(const struct hrf_graph *graph, const struct hrf_node *product)
 {
     const struct hrf_value *w = &graph->values[product->inputs[HRF_CONV_WEIGHTS]];
-    const bool turned = product->op == HRF_OP_CONV || product->attributes.gemm.transpose_b;
-    const int64_t depth = w->shape.dims[turned ? 1 : 0], columns = w->shape.dims[turned ? 0 : 1];
-    return (struct weights){ w->data, depth, columns, turned ? 1 : columns, turned ? depth : 1 };
+    const bool transposed = product->op == HRF_OP_CONV || product->attributes.gemm.transpose_b;
+    const int64_t depth = w->shape.dims[transposed ? 1 : 0],
+                  columns = w->shape.dims[transposed ? 0 : 1];
+    return (struct weights){ w->data, depth, columns, transposed ? 1 : columns,
+                             transposed ? depth : 1 };
 }
 
 /* Rounds half to even; |x| is far below 2^22. Vectorises, unlike rintf(). */

@@ -377,17 +377,17 @@ static void embed(struct build *b, struct tokens *x)
 {
     const int64_t rows = build_pick(b, 1, 9), columns = build_pick(b, 1, 6);
     const int64_t size = build_pick(b, 1, 4), sizes[] = { 0, x->channels, -1 };
-    struct hrf_attributes a = hrf_attributes_default(), turn = a;
+    struct hrf_attributes a = hrf_attributes_default(), transpose = a;
     for (int i = 0; i < 2; i++)
         a.window.kernel[i] = a.window.stride[i] = size;
     const int32_t image = build_input(b, SHAPE(x->n_images, 3, rows * size, columns * size));
     x->n = rows * columns;
     int32_t y = build_conv(b, image, 3, x->channels, 1, true, &a);
     y = build_binary(b, HRF_OP_RESHAPE, y, build_integers(b, 3, sizes));
-    turn.n_axes = 3;
-    turn.axes[1] = 2;
-    turn.axes[2] = 1;
-    x->value = build_node(b, HRF_OP_TRANSPOSE, &y, 1, &turn);
+    transpose.n_axes = 3;
+    transpose.axes[1] = 2;
+    transpose.axes[2] = 1;
+    x->value = build_node(b, HRF_OP_TRANSPOSE, &y, 1, &transpose);
 }
 
 /* As many tokens for each image; those of several images are computed, so that any batch fits. */

@@ -8,7 +8,7 @@ struct sizes {
     int64_t n, c, window, rows, columns; /* rows and columns in windows */
 };
 
-static int32_t turn(struct build *b, int32_t x, int32_t rank, const int64_t *axes)
+static int32_t permute(struct build *b, int32_t x, int32_t rank, const int64_t *axes)
 {
     struct hrf_attributes a = hrf_attributes_default();
     a.n_axes = rank;
@@ -52,10 +52,10 @@ static int32_t mlp(struct build *b, int32_t x, int64_t c)
 static int32_t convolution_block(struct build *b, int32_t x, const struct sizes *s)
 {
     const int32_t wide = build_plain_conv(b, x, s->c, s->c, 3, 1, true);
-    int32_t y = mlp(b, turn(b, wide, 4, to_tokens), s->c);
+    int32_t y = mlp(b, permute(b, wide, 4, to_tokens), s->c);
     if (build_pick(b, 0, 1))
         y = build_binary(b, HRF_OP_MUL, y, build_constant(b, SHAPE(s->c), 0.5, 1));
-    y = turn(b, y, 4, to_image);
+    y = permute(b, y, 4, to_image);
     if (build_pick(b, 0, 1))
         y = build_binary(b, HRF_OP_MUL, build_constant(b, SHAPE(s->c, 1, 1), 0.5, 1), y);
     return build_binary(b, HRF_OP_ADD, x, y);
@@ -112,9 +112,9 @@ static int32_t window_attention(struct build *b, int32_t x, const struct sizes *
     const int64_t dims[4] = { s->n * n_windows, heads, t, d };
     int32_t y = reshape(b, linear(b, x, s->c, 3 * s->c, true), 5,
                         (const int64_t[]){ dims[0], t, 3, heads, d });
-    y = turn(b, y, 5, (const int64_t[]){ 2, 0, 3, 1, 4 });
+    y = permute(b, y, 5, (const int64_t[]){ 2, 0, 3, 1, 4 });
     const int32_t q = build_binary(b, HRF_OP_MUL, heads_of(b, y, 0, dims), number(b, 0.25));
-    const int32_t k = turn(b, heads_of(b, y, 1, dims), 4, (const int64_t[]){ 0, 1, 3, 2 });
+    const int32_t k = permute(b, heads_of(b, y, 1, dims), 4, (const int64_t[]){ 0, 1, 3, 2 });
     int32_t scores = build_binary(b, HRF_OP_MATMUL, q, k);
     scores = build_binary(b, HRF_OP_ADD, scores, build_constant(b, SHAPE(1, heads, t, t), -1, 1));
     if (rolls) {
@@ -127,7 +127,7 @@ static int32_t window_attention(struct build *b, int32_t x, const struct sizes *
     a.axis = -1;
     scores = build_node(b, HRF_OP_SOFTMAX, &scores, 1, &a);
     y = build_binary(b, HRF_OP_MATMUL, scores, heads_of(b, y, 2, dims));
-    y = turn(b, y, 4, (const int64_t[]){ 0, 2, 1, 3 });
+    y = permute(b, y, 4, (const int64_t[]){ 0, 2, 1, 3 });
     return reshape(b, y, 3, (const int64_t[]){ dims[0], t, s->c });
 }
 
@@ -139,14 +139,14 @@ static int32_t window_block(struct build *b, int32_t x, const struct sizes *s, b
     int32_t y = norm(b, x, s->c);
     if (rolls)
         y = roll(b, y, w / 2);
-    y = turn(b, reshape(b, y, 6, (const int64_t[]){ s->n, s->rows, w, s->columns, w, s->c }), 6,
-             axes);
+    y = permute(b, reshape(b, y, 6, (const int64_t[]){ s->n, s->rows, w, s->columns, w, s->c }), 6,
+                axes);
     y = reshape(b, y, 4, (const int64_t[]){ s->n * s->rows * s->columns, w, w, s->c });
     y = reshape(b, y, 3, (const int64_t[]){ s->n * s->rows * s->columns, w * w, s->c });
     y = linear(b, window_attention(b, y, s, rolls), s->c, s->c, true);
     y = reshape(b, y, 4, (const int64_t[]){ s->n * s->rows * s->columns, w, w, s->c });
-    y = turn(b, reshape(b, y, 6, (const int64_t[]){ s->n, s->rows, s->columns, w, w, s->c }), 6,
-             axes);
+    y = permute(b, reshape(b, y, 6, (const int64_t[]){ s->n, s->rows, s->columns, w, w, s->c }), 6,
+                axes);
     y = reshape(b, y, 4, (const int64_t[]){ s->n, s->rows * w, s->columns * w, s->c });
     if (rolls)
         y = roll(b, y, -(w / 2));
@@ -182,7 +182,7 @@ struct hrf_graph *make_pixel_net(uint64_t seed, enum pixel_net net)
     if (net == CONVOLUTIONS) {
         x = convolution_block(&b, convolution_block(&b, x, &s), &s);
     } else if (net == WINDOWS) {
-        x = window_block(&b, turn(&b, x, 4, to_tokens), &s, false);
+        x = window_block(&b, permute(&b, x, 4, to_tokens), &s, false);
         x = merge(&b, window_block(&b, x, &s, true), &s);
         if (build_pick(&b, 0, 1))
             x = mean(&b, x);
@@ -190,7 +190,7 @@ struct hrf_graph *make_pixel_net(uint64_t seed, enum pixel_net net)
         const int64_t pixels = s.rows * s.window * s.columns * s.window;
         x = build_plain_conv(&b, x, s.c, s.c, 3, 1, true);
         x = reshape(&b, x, 3, (const int64_t[]){ s.n, s.c, pixels });
-        x = mlp(&b, turn(&b, x, 3, (const int64_t[]){ 0, 2, 1 }), s.c);
+        x = mlp(&b, permute(&b, x, 3, (const int64_t[]){ 0, 2, 1 }), s.c);
     }
     return build_finish(&b, &x, 1);
 }

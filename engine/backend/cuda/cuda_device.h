@@ -33,8 +33,8 @@ struct hrf_cuda_device {
     cudaStream_t stream;  /* of kernels */
     cudaStream_t copies;  /* of transfers */
     cudaStream_t peers;   /* of what ranks exchange beside kernels */
-    cudaStream_t queue;   /* `stream` or `peers`: what the rank has turned to */
-    /* A place in `stream`, in `peers`, that the other one has to come after. */
+    cudaStream_t queue;   /* `stream` or `peers`: the queue that the rank has selected */
+    /* Events in `stream` and in `peers` that the other stream waits for. */
     cudaEvent_t reached, reached_peers;
     void *staging; /* pinned: what uploads go through */
     /* Flags between ranks: the driver's function, and the stream that writes them past all others;

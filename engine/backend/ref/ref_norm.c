@@ -97,10 +97,10 @@ void hrf_ref_group_norm(const struct hrf_ref_node *node)
 static double score(const struct hrf_ref_node *node, const double *q, const double *k, int64_t s,
                     int64_t n_keys, int64_t channels)
 {
-    const bool is_turned = node->attributes.attention.transpose_k;
+    const bool transposes_k = node->attributes.attention.transpose_k;
     double sum = 0;
     for (int64_t i = 0; i < channels; i++)
-        sum += q[i] * k[is_turned ? i * n_keys + s : s * channels + i];
+        sum += q[i] * k[transposes_k ? i * n_keys + s : s * channels + i];
     return sum * (double)node->attributes.attention.scale;
 }
 

@@ -597,16 +597,16 @@ static int32_t layer_norm(struct build *b, int32_t x, int form, int32_t *inside)
  */
 static int32_t attention(struct build *b, int32_t x, int form, int32_t *inside)
 {
-    struct hrf_attributes turn = hrf_attributes_default(), softmax = hrf_attributes_default();
+    struct hrf_attributes transpose = hrf_attributes_default(), softmax = hrf_attributes_default();
     const int32_t v = build_binary(b, HRF_OP_ADD, x, number(b, 0.5));
-    turn.n_axes = 3;
-    turn.axes[1] = 2;
-    turn.axes[2] = 1;
+    transpose.n_axes = 3;
+    transpose.axes[1] = 2;
+    transpose.axes[2] = 1;
     softmax.axis = -1;
     int32_t q = build_unary(b, HRF_OP_TANH, x), k = build_unary(b, HRF_OP_SIN, x);
     if (form == 0)
         q = scaled(b, q, 0.5);
-    k = build_node(b, HRF_OP_TRANSPOSE, &k, 1, &turn);
+    k = build_node(b, HRF_OP_TRANSPOSE, &k, 1, &transpose);
     if (form == 0)
         k = scaled(b, k, 0.5);
     int32_t scores = build_binary(b, HRF_OP_MATMUL, q, k);

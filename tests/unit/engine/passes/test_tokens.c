@@ -25,7 +25,7 @@ static int32_t reshape(struct build *b, int32_t x, int64_t rank, const int64_t *
     return build_binary(b, HRF_OP_RESHAPE, x, build_integers(b, rank, dims));
 }
 
-static int32_t turn(struct build *b, int32_t x, int32_t rank, const int64_t *axes)
+static int32_t permute(struct build *b, int32_t x, int32_t rank, const int64_t *axes)
 {
     struct hrf_attributes a = hrf_attributes_default();
     a.n_axes = rank;
@@ -54,14 +54,14 @@ static const int64_t swap[] = { 1, 0, 2 };
 static void find_turned_heads(struct build *b, int32_t x, const struct sizes *s, int32_t out[3])
 {
     const int64_t c = s->heads * s->d;
-    const int32_t all = reshape(b, linear(b, turn(b, x, 3, swap), c, 3 * c), 5,
+    const int32_t all = reshape(b, linear(b, permute(b, x, 3, swap), c, 3 * c), 5,
                                 (const int64_t[]){ 1, s->tokens, s->n, 3, c });
-    const int32_t three = turn(b, all, 5, (const int64_t[]){ 3, 1, 2, 0, 4 });
+    const int32_t three = permute(b, all, 5, (const int64_t[]){ 3, 1, 2, 0, 4 });
     const int32_t parts = reshape(b, three, 4, (const int64_t[]){ 3, s->tokens, s->n, c });
     for (int64_t i = 0; i < 3; i++) {
         int32_t y = build_binary(b, HRF_OP_GATHER, parts, build_index(b, i));
-        y = turn(b, reshape(b, y, 3, (const int64_t[]){ s->tokens, s->n * s->heads, s->d }), 3,
-                 swap);
+        y = permute(b, reshape(b, y, 3, (const int64_t[]){ s->tokens, s->n * s->heads, s->d }), 3,
+                    swap);
         out[i] = reshape(b, y, 4, (const int64_t[]){ s->n, s->heads, s->tokens, s->d });
     }
 }
@@ -73,12 +73,12 @@ static int32_t turn_back(struct build *b, int32_t heads, const struct sizes *s)
     struct hrf_attributes a = hrf_attributes_default();
     a.gemm.alpha = a.gemm.beta = 1;
     a.gemm.transpose_b = true;
-    const int32_t rows = reshape(b, turn(b, heads, 4, (const int64_t[]){ 2, 0, 1, 3 }), 2,
+    const int32_t rows = reshape(b, permute(b, heads, 4, (const int64_t[]){ 2, 0, 1, 3 }), 2,
                                  (const int64_t[]){ s->tokens * s->n, c });
     const int32_t inputs[] = { rows, build_constant(b, SHAPE(c, c), -0.2, 0.2),
                                build_constant(b, SHAPE(c), -1, 1) };
     const int32_t y = build_node(b, HRF_OP_GEMM, inputs, 3, &a);
-    return turn(b, reshape(b, y, 3, (const int64_t[]){ s->tokens, s->n, c }), 3, swap);
+    return permute(b, reshape(b, y, 3, (const int64_t[]){ s->tokens, s->n, c }), 3, swap);
 }
 
 static void find_heads(struct build *b, int32_t x, const struct sizes *s, enum form form,
@@ -92,7 +92,7 @@ static void find_heads(struct build *b, int32_t x, const struct sizes *s, enum f
     if (form == ONE_PRODUCT) {
         const int32_t all = reshape(b, linear(b, x, c, 3 * c), 5,
                                     (const int64_t[]){ s->n, s->tokens, 3, s->heads, s->d });
-        const int32_t turned = turn(b, all, 5, (const int64_t[]){ 2, 0, 3, 1, 4 });
+        const int32_t turned = permute(b, all, 5, (const int64_t[]){ 2, 0, 3, 1, 4 });
         for (int64_t i = 0; i < 3; i++)
             out[i] = part_of(b, turned, s, i);
         return;
@@ -101,9 +101,9 @@ static void find_heads(struct build *b, int32_t x, const struct sizes *s, enum f
         const bool turns_keys = form == KEYS_TURNED && i == 1;
         const int32_t each = reshape(b, linear(b, x, c, c), 4,
                                      (const int64_t[]){ s->n, s->tokens, s->heads, s->d });
-        out[i] = turn(b, each, 4,
-                      turns_keys ? (const int64_t[]){ 0, 2, 3, 1 }
-                                 : (const int64_t[]){ 0, 2, 1, 3 });
+        out[i] = permute(b, each, 4,
+                         turns_keys ? (const int64_t[]){ 0, 2, 3, 1 }
+                                    : (const int64_t[]){ 0, 2, 1, 3 });
     }
 }
 
@@ -128,7 +128,7 @@ static int32_t block(struct build *b, const struct sizes *s, enum form form, int
     *inside = build_node(b, HRF_OP_ATTENTION, heads, 4, &a);
     if (form == TOKENS_FIRST)
         return build_binary(b, HRF_OP_ADD, x, turn_back(b, *inside, s));
-    const int32_t back = reshape(b, turn(b, *inside, 4, (const int64_t[]){ 0, 2, 1, 3 }), 3,
+    const int32_t back = reshape(b, permute(b, *inside, 4, (const int64_t[]){ 0, 2, 1, 3 }), 3,
                                  (const int64_t[]){ s->n, s->tokens, c });
     const int32_t z = build_binary(b, HRF_OP_MUL, linear(b, back, c, c),
                                    build_constant(b, SHAPE(c), 0.5, 1));

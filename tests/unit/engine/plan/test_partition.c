@@ -218,23 +218,23 @@ static void a_ring_without_long_attention_is_refused(void **state)
     assert_non_null(strstr(err.text, "more than 4096 tokens"));
 }
 
-/* ---- turns ---- */
+/* ---- pipeline slots ---- */
 
 static void both_directions_keep_both_ranks_busy(void **state)
 {
     (void)state;
     struct hrf_layout_plan both;
-    struct hrf_pipeline_slot turns[4];
+    struct hrf_pipeline_slot slots[4];
     assert_int_equal(hrf_layout_parse("stages=2,microbatches=4,bidirectional", &both, NULL),
                      HRF_OK);
-    hrf_schedule(&both, 0, turns);
+    hrf_schedule(&both, 0, slots);
     int n_mirrored = 0;
     for (int i = 0; i < 4; i++)
-        n_mirrored += turns[i].is_mirrored;
+        n_mirrored += slots[i].is_mirrored;
     assert_int_equal(n_mirrored, 2);
-    assert_false(turns[0].is_mirrored); /* the first rank begins its own pipeline ... */
-    hrf_schedule(&both, 1, turns);
-    assert_true(turns[0].is_mirrored); /* ... and the last one the other */
+    assert_false(slots[0].is_mirrored); /* the first rank begins its own pipeline ... */
+    hrf_schedule(&both, 1, slots);
+    assert_true(slots[0].is_mirrored); /* ... and the last one the other */
 }
 
 /* ---- bands ---- */
