@@ -207,8 +207,7 @@ struct hrf_device_identity {
 };
 
 /* "NVIDIA H200, compute capability 9.0, 139.8 GiB, driver for CUDA 13.0, cuDNN 9.19.0, ...". */
-void hrf_device_identity_words(const struct hrf_device_identity *identity, char *words,
-                               size_t size);
+void hrf_device_identity_text(const struct hrf_device_identity *identity, char *out, size_t size);
 /* This machine's processor, for the back ends that run on it. */
 void hrf_device_identity_host(struct hrf_device_identity *out);
 

@@ -79,14 +79,14 @@ static enum hrf_status compare_layout(const struct hrf_check *check, const char 
     return status;
 }
 
-static const char *words_of(int row)
+static const char *layout_text(int row)
 {
     return layouts[row].layout != NULL ? layouts[row].layout : "bands=3";
 }
 
 static void name_layout(int row, char *name, size_t size)
 {
-    snprintf(name, size, "%s-%s", layouts[row].model, words_of(row));
+    snprintf(name, size, "%s-%s", layouts[row].model, layout_text(row));
 }
 
 static void run_layout(const struct hrf_check *check, int row, struct hrf_check_row *out)
@@ -94,11 +94,11 @@ static void run_layout(const struct hrf_check *check, int row, struct hrf_check_
     struct hrf_error why = { .text = "" };
     out->good = compare_layout(check, layouts[row].model, layouts[row].layout, &why) == HRF_OK;
     snprintf(out->text, sizeof out->text, "%-20s %4d px int8  %s: %s", layouts[row].model,
-             (int)LAYOUT_SIZE, words_of(row), out->good ? "the same bytes" : why.text);
+             (int)LAYOUT_SIZE, layout_text(row), out->good ? "the same bytes" : why.text);
     out->json = json_object();
     hrf_json_put_text(out->json, "model", layouts[row].model);
     hrf_json_put_text(out->json, "precision", hrf_precision_name(HRF_INT8));
-    hrf_json_put_text(out->json, "layout", words_of(row));
+    hrf_json_put_text(out->json, "layout", layout_text(row));
     hrf_json_put_text(out->json, "error", why.text);
 }
 

@@ -185,8 +185,8 @@ static json_t *row_json(const struct speed *row, const struct measured *m, doubl
     return object;
 }
 
-static void put_words(const struct speed *row, const struct measured *m, double speed,
-                      struct hrf_check_row *out)
+static void put_summary(const struct speed *row, const struct measured *m, double speed,
+                        struct hrf_check_row *out)
 {
     const double weights = (double)m->memory.weight_bytes / 0x1p30;
     const double all = (double)hrf_session_memory_total(&m->memory) / 0x1p30;
@@ -231,7 +231,7 @@ static void run_speed(const struct hrf_check *check, int which, struct hrf_check
     const double speed = ran ? (double)row.batch / m.median : NAN;
     out->good = ran && (!m.is_compared || hrf_likeness_is_good(&m.likeness, row.precision));
     if (ran)
-        put_words(&row, &m, speed, out);
+        put_summary(&row, &m, speed, out);
     else
         snprintf(out->text, sizeof out->text, "%-20s %4lld px %-5s batch %lld: %s", row.model,
                  (long long)row.size, hrf_precision_name(row.precision), (long long)row.batch,

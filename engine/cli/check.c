@@ -103,7 +103,7 @@ static enum hrf_status check_all(struct checking *c, struct hrf_error *err)
     char text[512] = "";
     HRF_TRY(hrf_backend_open(wanted->device, &ops, err));
     HRF_TRY(ops->identify(&identity, err));
-    hrf_device_identity_words(&identity, text, sizeof text);
+    hrf_device_identity_text(&identity, text, sizeof text);
     if (!wanted->json)
         printf("%s: %s\n", wanted->device, text);
     c->check = (struct hrf_check){ wanted->device, identity.address, wanted->small,

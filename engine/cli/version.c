@@ -60,7 +60,7 @@ static void look_at_cuda(struct hrf_engine_version *v)
     if (hrf_backend_open("cuda", &ops, &cuda->error) != HRF_OK)
         return;
     if (ops->identify(&identity, &cuda->error) == HRF_OK)
-        hrf_device_identity_words(&identity, cuda->found, sizeof cuda->found);
+        hrf_device_identity_text(&identity, cuda->found, sizeof cuda->found);
     if (ops->device->decoding != NULL &&
         ops->device->decoding->library(library, &nvjpeg->error) == HRF_OK)
         snprintf(nvjpeg->found, sizeof nvjpeg->found, "%s", library);

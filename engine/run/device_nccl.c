@@ -93,7 +93,7 @@ static enum hrf_status meet(struct hrf_device_nccl *n, struct greeting *all, str
             HRF_TRY(hrf_device_send_message(c->peers, q, &all[me], sizeof all[me], err));
     for (int32_t q = 0; q < n_ranks; q++)
         if (q != me)
-            HRF_TRY(hrf_device_receive_word(c->peers, q, &all[q], sizeof all[q], err));
+            HRF_TRY(hrf_device_receive_message(c->peers, q, &all[q], sizeof all[q], err));
     return HRF_OK;
 }
 
@@ -260,14 +260,14 @@ static enum hrf_status warm_up(struct hrf_device_nccl *n, struct hrf_error *err)
 {
     const struct hrf_device_nccl_config *c = &n->config;
     const int32_t n_ranks = c->peers->partition->n_ranks;
-    const size_t words = (size_t)n_ranks * HRF_PART_ALIGNMENT;
+    const size_t half_bytes = (size_t)n_ranks * HRF_PART_ALIGNMENT;
     void *memory = NULL, *queue;
-    HRF_TRY(c->ops->allocate(c->backend, 2 * words, &memory, err));
+    HRF_TRY(c->ops->allocate(c->backend, 2 * half_bytes, &memory, err));
     c->ops->peers->select_queue(c->backend, HRF_QUEUE_PEERS);
     queue = c->ops->peers->queue(c->backend);
     enum hrf_status status = n->module->begin(n->nccl, err);
     for (int32_t q = 0; q < n_ranks; q++) {
-        char *out = (char *)memory + (size_t)q * HRF_PART_ALIGNMENT, *in = out + words;
+        char *out = (char *)memory + (size_t)q * HRF_PART_ALIGNMENT, *in = out + half_bytes;
         if (status == HRF_OK && c->sends_to[q])
             status = n->module->send(n->nccl, q, out, HRF_PART_ALIGNMENT, queue, err);
         if (status == HRF_OK && c->receives_from[q])

@@ -40,25 +40,25 @@ static enum hrf_device_path part_path(const struct hrf_device_peers *d,
     return message_path(d, part->peer, hrf_area_bytes(&part->area));
 }
 
-/* ---- words ---- */
+/* ---- control messages ---- */
 
-int64_t hrf_device_word_tag(const struct hrf_peers *peers)
+int64_t hrf_device_control_tag(const struct hrf_peers *peers)
 {
     return peers->is_mirrored ? HRF_TAG_TAKEN_MIRRORED : HRF_TAG_TAKEN;
 }
 
-enum hrf_status hrf_device_send_message(const struct hrf_peers *peers, int32_t to, const void *word,
-                                        size_t n_bytes, struct hrf_error *err)
+enum hrf_status hrf_device_send_message(const struct hrf_peers *peers, int32_t to,
+                                        const void *message, size_t n_bytes, struct hrf_error *err)
 {
     return peers->comm->ops->send(peers->comm, hrf_peers_comm_rank(peers, to),
-                                  hrf_device_word_tag(peers), word, n_bytes, err);
+                                  hrf_device_control_tag(peers), message, n_bytes, err);
 }
 
-enum hrf_status hrf_device_receive_word(const struct hrf_peers *peers, int32_t from, void *word,
-                                        size_t n_bytes, struct hrf_error *err)
+enum hrf_status hrf_device_receive_message(const struct hrf_peers *peers, int32_t from,
+                                           void *message, size_t n_bytes, struct hrf_error *err)
 {
     return peers->comm->ops->receive(peers->comm, hrf_peers_comm_rank(peers, from),
-                                     hrf_device_word_tag(peers), word, n_bytes, err);
+                                     hrf_device_control_tag(peers), message, n_bytes, err);
 }
 
 /* ---- areas ---- */
@@ -583,7 +583,7 @@ static enum hrf_status share_links(struct hrf_device_peers *d, const struct hrf_
     for (int32_t q = 1; q < peers->partition->n_ranks && peers->rank == 0; q++)
         HRF_TRY(hrf_device_send_message(peers, q, common, sizeof *common, err));
     if (peers->rank != 0)
-        HRF_TRY(hrf_device_receive_word(peers, 0, common, sizeof *common, err));
+        HRF_TRY(hrf_device_receive_message(peers, 0, common, sizeof *common, err));
     if (common->n_links == 0)
         return HRF_OK;
     HRF_MOVE(d->links, common);

@@ -133,12 +133,12 @@ HRF_CHECKED enum hrf_status hrf_device_wait(const struct hrf_device_waiter *wait
 
 /* Control messages between the ranks of one partition; they arrive in order. */
 HRF_CHECKED enum hrf_status hrf_device_send_message(const struct hrf_peers *peers, int32_t to,
-                                                    const void *word, size_t n_bytes,
+                                                    const void *message, size_t n_bytes,
                                                     struct hrf_error *err);
-HRF_CHECKED enum hrf_status hrf_device_receive_word(const struct hrf_peers *peers, int32_t from,
-                                                    void *word, size_t n_bytes,
-                                                    struct hrf_error *err);
-int64_t hrf_device_word_tag(const struct hrf_peers *peers);
+HRF_CHECKED enum hrf_status hrf_device_receive_message(const struct hrf_peers *peers, int32_t from,
+                                                       void *message, size_t n_bytes,
+                                                       struct hrf_error *err);
+int64_t hrf_device_control_tag(const struct hrf_peers *peers);
 
 /* Buffers for packed parts that go through the host: one on the device and one in pinned host
  * memory. */

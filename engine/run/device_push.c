@@ -1,11 +1,11 @@
 /* device_push.c - writes parts of tensors directly into another rank's device memory.
  *
- * Every message of the plan has a slot in the receiver's memory and two flags, words that are 0 or
- * 1: `free` with the sender, `ready` with the receiver. The sender's stream waits for `free`, takes
- * it (sets it to 0), packs the part into the slot and sets the receiver's `ready`; the receiver's
- * stream takes `ready`, unpacks, and sets the sender's `free`. A flag is set by one rank and taken
- * by the other, each only after the other's turn, so it needs no count of batches and a recording
- * is the same for all of them. The host takes no part.
+ * Every message of the plan has a slot in the receiver's memory and two flags, 32-bit words that
+ * are 0 or 1: `free` with the sender, `ready` with the receiver. The sender's stream waits for
+ * `free`, takes it (sets it to 0), packs the part into the slot and sets the receiver's `ready`;
+ * the receiver's stream takes `ready`, unpacks, and sets the sender's `free`. A flag is set by one
+ * rank and taken by the other, each only after the other's turn, so it needs no count of batches
+ * and a recording is the same for all of them. The host takes no part.
  *
  * Order: the parts of a run leave in the order of its steps, and a step sends before it waits. A
  * wait therefore ends after work that comes earlier in (run, step), so that ranks cannot wait for
@@ -36,13 +36,12 @@ struct hrf_push {
     void **theirs;                /* [ranks] memory of the others; NULL: not opened */
 };
 
-/* What a rank tells another about one of their messages. */
-struct word {
+/* A rank's end of a message, as it tells the other rank. */
+struct endpoint {
     int32_t tag;
-    bool is_received; /* the teller receives this message; else it sends it */
-    int32_t flag;     /* the index of the teller's flag */
-    uint64_t slot; /* of a message that the teller receives: the offset of its slot in the teller's
-                      memory */
+    bool is_received; /* it receives the message; else it sends it */
+    int32_t flag;     /* the index of its flag */
+    uint64_t slot;    /* of a message that it receives: the offset of the slot in its memory */
 };
 
 static bool is_message(const struct hrf_transfer *t)
@@ -108,24 +107,24 @@ static enum hrf_status allocate(struct hrf_push *p, struct hrf_error *err)
 
 /* Lists this rank's ends of its messages with another rank, which has as many ends of them. On the
  * heap. */
-static struct word *list_words(struct hrf_push *p, int32_t peer, int32_t *n)
+static struct endpoint *list_endpoints(struct hrf_push *p, int32_t peer, int32_t *n)
 {
     const struct hrf_plan *plan = p->config.peers->plan;
-    struct word *words = hrf_calloc((size_t)plan->n_transfers + 1, sizeof *words);
+    struct endpoint *endpoints = hrf_calloc((size_t)plan->n_transfers + 1, sizeof *endpoints);
     *n = 0;
-    for (int32_t i = 0; i < plan->n_transfers && words != NULL; i++) {
+    for (int32_t i = 0; i < plan->n_transfers && endpoints != NULL; i++) {
         const struct hrf_transfer *t = &plan->transfers[i];
         if (!is_message(t) || t->peer != peer)
             continue;
         const bool is_received = t->kind == HRF_TRANSFER_RECEIVE;
         const struct lane *lane = lane_of(p, is_received, t->tag, peer);
-        struct word *word = &words[(*n)++];
-        word->tag = t->tag;
-        word->is_received = is_received;
-        word->flag = (int32_t)((size_t)(lane->own - p->memory) / sizeof(uint32_t));
-        word->slot = is_received ? (uint64_t)(lane->slot - p->memory) : 0;
+        struct endpoint *end = &endpoints[(*n)++];
+        end->tag = t->tag;
+        end->is_received = is_received;
+        end->flag = (int32_t)((size_t)(lane->own - p->memory) / sizeof(uint32_t));
+        end->slot = is_received ? (uint64_t)(lane->slot - p->memory) : 0;
     }
-    return words;
+    return endpoints;
 }
 
 static enum hrf_status tell(struct hrf_push *p, int32_t peer, struct hrf_error *err)
@@ -133,10 +132,10 @@ static enum hrf_status tell(struct hrf_push *p, int32_t peer, struct hrf_error *
     const struct hrf_push_config *c = &p->config;
     struct hrf_device_handle handle;
     int32_t n = 0;
-    HRF_AUTO_FREE struct word *words = list_words(p, peer, &n);
+    HRF_AUTO_FREE struct endpoint *endpoints = list_endpoints(p, peer, &n);
     HRF_TRY(c->ops->peers->share(c->backend, p->memory, c->is_interprocess, &handle, err));
     HRF_TRY(hrf_device_send_message(c->peers, peer, &handle, sizeof handle, err));
-    return hrf_device_send_message(c->peers, peer, words, (size_t)n * sizeof *words, err);
+    return hrf_device_send_message(c->peers, peer, endpoints, (size_t)n * sizeof *endpoints, err);
 }
 
 static enum hrf_status hear(struct hrf_push *p, int32_t peer, struct hrf_error *err)
@@ -144,21 +143,22 @@ static enum hrf_status hear(struct hrf_push *p, int32_t peer, struct hrf_error *
     const struct hrf_push_config *c = &p->config;
     struct hrf_device_handle handle;
     int32_t n = 0;
-    HRF_AUTO_FREE struct word *words = list_words(p, peer, &n);
-    HRF_TRY(hrf_device_receive_word(c->peers, peer, &handle, sizeof handle, err));
-    HRF_TRY(hrf_device_receive_word(c->peers, peer, words, (size_t)n * sizeof *words, err));
+    HRF_AUTO_FREE struct endpoint *endpoints = list_endpoints(p, peer, &n);
+    HRF_TRY(hrf_device_receive_message(c->peers, peer, &handle, sizeof handle, err));
+    HRF_TRY(
+        hrf_device_receive_message(c->peers, peer, endpoints, (size_t)n * sizeof *endpoints, err));
     HRF_TRY(c->ops->peers->open(c->backend, &handle, c->addresses[peer], c->is_interprocess,
                                 &p->theirs[peer], err));
     for (int32_t i = 0; i < n; i++) {
-        const struct word *word = &words[i];
-        const bool is_ours = word->tag >= 0 && word->tag < c->peers->plan->n_tags;
-        struct lane *lane = is_ours ? lane_of(p, !word->is_received, word->tag, peer) : NULL;
+        const struct endpoint *end = &endpoints[i];
+        const bool is_ours = end->tag >= 0 && end->tag < c->peers->plan->n_tags;
+        struct lane *lane = is_ours ? lane_of(p, !end->is_received, end->tag, peer) : NULL;
         if (lane == NULL || lane->own == NULL || lane->other != NULL)
             return hrf_error_set(err, HRF_E_BUG, "rank %d has a message of tag %d, this one not",
-                                 peer, word->tag);
-        lane->other = (char *)p->theirs[peer] + (size_t)word->flag * sizeof(uint32_t);
-        if (word->is_received)
-            lane->slot = (char *)p->theirs[peer] + word->slot;
+                                 peer, end->tag);
+        lane->other = (char *)p->theirs[peer] + (size_t)end->flag * sizeof(uint32_t);
+        if (end->is_received)
+            lane->slot = (char *)p->theirs[peer] + end->slot;
     }
     return HRF_OK;
 }

@@ -72,7 +72,7 @@ struct hrf_shared {
     char why_no_push[300];
 };
 
-/* ---- words ---- */
+/* ---- notifications ---- */
 
 struct greeting {
     char host[64], address[32];
@@ -86,13 +86,13 @@ struct verdict {
     char why[400];
 };
 
-struct full_word {
+struct full_notice {
     int32_t slot, block;
     uint64_t offset;
     struct hrf_device_handle memory, ready;
 };
 
-struct taken_word {
+struct taken_notice {
     int32_t tag, slot; /* message of tag CLOSED: the peer sends no more and has nothing mapped */
     struct hrf_device_handle taken;
 };
@@ -162,19 +162,19 @@ static enum hrf_status add_first_slots(struct hrf_shared *s, struct hrf_error *e
 static enum hrf_status hear_taken(struct hrf_shared *s, int32_t peer, struct hrf_error *err)
 {
     const struct hrf_shared_config *c = &s->config;
-    struct taken_word word;
-    HRF_TRY(hrf_device_receive_word(s->config.peers, peer, &word, sizeof word, err));
-    if (word.tag == CLOSED) {
+    struct taken_notice notice;
+    HRF_TRY(hrf_device_receive_message(s->config.peers, peer, &notice, sizeof notice, err));
+    if (notice.tag == CLOSED) {
         s->neighbours[peer].has_closed = true;
         return HRF_OK;
     }
-    if (word.tag < 0 || word.tag >= c->peers->plan->n_tags || word.slot < 0 ||
-        word.slot >= lane_of(s, word.tag, peer)->n_slots)
+    if (notice.tag < 0 || notice.tag >= c->peers->plan->n_tags || notice.slot < 0 ||
+        notice.slot >= lane_of(s, notice.tag, peer)->n_slots)
         return hrf_error_set(err, HRF_E_BUG, "rank %d took slot %d of tag %d, which there is not",
-                             peer, word.slot, word.tag);
-    struct slot *slot = &lane_of(s, word.tag, peer)->slots[word.slot];
+                             peer, notice.slot, notice.tag);
+    struct slot *slot = &lane_of(s, notice.tag, peer)->slots[notice.slot];
     if (slot->taken == NULL && !s->is_ending)
-        HRF_TRY(c->ops->peers->signal_open(c->backend, &word.taken, s->is_interprocess,
+        HRF_TRY(c->ops->peers->signal_open(c->backend, &notice.taken, s->is_interprocess,
                                            &slot->taken, err));
     slot->is_full = false;
     return HRF_OK;
@@ -185,7 +185,7 @@ static enum hrf_status receive_notices(struct hrf_shared *s, struct hrf_error *e
 {
     const struct hrf_peers *peers = s->config.peers;
     int32_t from;
-    while ((from = peers->comm->ops->waiting(peers->comm, hrf_device_word_tag(peers))) >= 0) {
+    while ((from = peers->comm->ops->waiting(peers->comm, hrf_device_control_tag(peers))) >= 0) {
         int32_t peer = 0;
         while (peer < s->n_ranks && hrf_peers_comm_rank(peers, peer) != from)
             peer++;
@@ -242,14 +242,14 @@ enum hrf_status hrf_shared_send(struct hrf_shared *s, const struct hrf_device_pa
                             part->at, &part->area, err));
     HRF_TRY(c->ops->peers->signal_set(c->backend, slot->ready, err));
     slot->is_full = true;
-    const struct full_word word = { .slot = i,
-                                    .block = slot->block,
-                                    .offset = slot->offset,
-                                    .memory = block->handle,
-                                    .ready = slot->ready_handle };
-    HRF_TRY(hrf_peers_send(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
+    const struct full_notice notice = { .slot = i,
+                                        .block = slot->block,
+                                        .offset = slot->offset,
+                                        .memory = block->handle,
+                                        .ready = slot->ready_handle };
+    HRF_TRY(hrf_peers_send(s->config.peers, part->peer, part->tag, &notice, sizeof notice, err));
     struct hrf_comm *comm = c->peers->comm;
-    const int64_t beyond = n_bytes - (int64_t)sizeof word;
+    const int64_t beyond = n_bytes - (int64_t)sizeof notice;
     comm->sent_bytes += beyond; /* only data is counted, not notifications */
     comm->counts[comm->use].bytes += beyond;
     return HRF_OK;
@@ -277,27 +277,29 @@ static enum hrf_status open_block(struct hrf_shared *s, int32_t peer, int32_t bl
 
 /* The slot that a notification names; it is mapped at its first use. */
 static enum hrf_status see(struct hrf_shared *s, const struct hrf_device_part *part,
-                           const struct full_word *word, struct seen **out, struct hrf_error *err)
+                           const struct full_notice *notice, struct seen **out,
+                           struct hrf_error *err)
 {
     const struct hrf_shared_config *c = &s->config;
     struct lane *lane = lane_of(s, part->tag, part->peer);
     void *block = NULL;
-    if (word->slot < 0 || word->slot > lane->n_seen || word->slot >= MAX_SLOTS || word->block < 0)
+    if (notice->slot < 0 || notice->slot > lane->n_seen || notice->slot >= MAX_SLOTS ||
+        notice->block < 0)
         return hrf_error_set(err, HRF_E_BUG, "rank %d filled slot %d after %d of them", part->peer,
-                             word->slot, lane->n_seen);
-    if (word->slot == lane->n_seen) {
+                             notice->slot, lane->n_seen);
+    if (notice->slot == lane->n_seen) {
         struct seen *seen = hrf_realloc_array(lane->seen, (size_t)lane->n_seen + 1, sizeof *seen);
         lane->seen = seen;
         struct seen *fresh = &seen[lane->n_seen++];
         *fresh = (struct seen){ .at = NULL };
-        HRF_TRY(open_block(s, part->peer, word->block, &word->memory, &block, err));
-        HRF_TRY(c->ops->peers->signal_open(c->backend, &word->ready, s->is_interprocess,
+        HRF_TRY(open_block(s, part->peer, notice->block, &notice->memory, &block, err));
+        HRF_TRY(c->ops->peers->signal_open(c->backend, &notice->ready, s->is_interprocess,
                                            &fresh->ready, err));
         HRF_TRY(c->ops->peers->signal_create(c->backend, s->is_interprocess, &fresh->taken,
                                              &fresh->taken_handle, err));
-        fresh->at = (char *)block + word->offset;
+        fresh->at = (char *)block + notice->offset;
     }
-    *out = &lane->seen[word->slot];
+    *out = &lane->seen[notice->slot];
     return HRF_OK;
 }
 
@@ -305,17 +307,17 @@ enum hrf_status hrf_shared_receive(struct hrf_shared *s, const struct hrf_device
                                    struct hrf_error *err)
 {
     const struct hrf_shared_config *c = &s->config;
-    struct full_word word;
+    struct full_notice notice;
     struct seen *seen = NULL;
     if (s->neighbours[part->peer].is_pushed)
         return hrf_push_receive(s->push, part, err);
-    HRF_TRY(hrf_peers_receive(s->config.peers, part->peer, part->tag, &word, sizeof word, err));
-    HRF_TRY(see(s, part, &word, &seen, err));
+    HRF_TRY(hrf_peers_receive(s->config.peers, part->peer, part->tag, &notice, sizeof notice, err));
+    HRF_TRY(see(s, part, &notice, &seen, err));
     const struct hrf_area packed = hrf_area_packed(&part->area);
     HRF_TRY(c->ops->peers->signal_wait(c->backend, seen->ready, err));
     HRF_TRY(hrf_device_copy(c->ops, c->backend, part->at, &part->area, seen->at, &packed, err));
     HRF_TRY(c->ops->peers->signal_set(c->backend, seen->taken, err));
-    const struct taken_word taken = { part->tag, word.slot, seen->taken_handle };
+    const struct taken_notice taken = { part->tag, notice.slot, seen->taken_handle };
     return hrf_device_send_message(s->config.peers, part->peer, &taken, sizeof taken, err);
 }
 
@@ -326,28 +328,28 @@ static void keep_reason(char *to, size_t size, const struct hrf_error *why)
     snprintf(to, size, "%.*s", (int)size - 1, why->text);
 }
 
-static void greet(struct hrf_shared *s, struct greeting *word)
+static void greet(struct hrf_shared *s, struct greeting *greeting)
 {
     const struct hrf_shared_config *c = &s->config;
     struct hrf_error why = { .text = "" };
-    *word = (struct greeting){ .has_block = false };
-    hrf_process_host_name(word->host, sizeof word->host);
-    snprintf(word->address, sizeof word->address, "%s", c->ops->address(c->backend));
+    *greeting = (struct greeting){ .has_block = false };
+    hrf_process_host_name(greeting->host, sizeof greeting->host);
+    snprintf(greeting->address, sizeof greeting->address, "%s", c->ops->address(c->backend));
     if (!c->is_wanted)
         return;
     /* Flags for the trial: one of this rank, and one that each other rank sets. */
     const int64_t n_flags = 1 + s->n_ranks;
-    word->has_block = add_block(s, hrf_part_room(n_flags * (int64_t)sizeof(uint32_t)), &why) ==
-                      HRF_OK;
-    if (!word->has_block) {
-        keep_reason(word->why, sizeof word->why, &why);
+    greeting->has_block = add_block(s, hrf_part_room(n_flags * (int64_t)sizeof(uint32_t)), &why) ==
+                          HRF_OK;
+    if (!greeting->has_block) {
+        keep_reason(greeting->why, sizeof greeting->why, &why);
         return;
     }
-    word->block = s->blocks[0].handle;
+    greeting->block = s->blocks[0].handle;
     if (!c->may_push)
         return;
-    word->may_push = c->ops->peers->try_flags(c->backend, s->blocks[0].memory, &why) == HRF_OK;
-    if (!word->may_push)
+    greeting->may_push = c->ops->peers->try_flags(c->backend, s->blocks[0].memory, &why) == HRF_OK;
+    if (!greeting->may_push)
         keep_reason(s->why_no_push, sizeof s->why_no_push, &why);
 }
 
@@ -400,7 +402,7 @@ static enum hrf_status hear_verdict(struct hrf_shared *s, int32_t peer, const st
                                     struct hrf_error *err)
 {
     struct verdict other;
-    HRF_TRY(hrf_device_receive_word(s->config.peers, peer, &other, sizeof other, err));
+    HRF_TRY(hrf_device_receive_message(s->config.peers, peer, &other, sizeof other, err));
     s->neighbours[peer].is_reached = own->is_reached && other.is_reached;
     s->neighbours[peer].is_pushed = own->may_push && other.may_push;
     if (s->neighbours[peer].is_reached || !s->config.is_required || !is_needed(s, peer))
@@ -424,7 +426,7 @@ static enum hrf_status meet(struct hrf_shared *s, struct hrf_error *err)
     for (int32_t q = 0; q < s->n_ranks; q++) {
         if (q == s->me)
             continue;
-        HRF_TRY(hrf_device_receive_word(s->config.peers, q, &other, sizeof other, err));
+        HRF_TRY(hrf_device_receive_message(s->config.peers, q, &other, sizeof other, err));
         memcpy(s->neighbours[q].address, other.address, sizeof other.address);
         s->neighbours[q].is_same_node = strcmp(own.host, other.host) == 0;
         verdicts[q] = judge(s, q, &own, &other);
@@ -533,7 +535,7 @@ static void release_own(struct hrf_shared *s)
 /* Receives every notification up to the last one of each connected rank. */
 static void disconnect_all(struct hrf_shared *s)
 {
-    const struct taken_word last = { .tag = CLOSED };
+    const struct taken_notice last = { .tag = CLOSED };
     for (int32_t q = 0; q < s->n_ranks; q++)
         if (s->neighbours[q].is_reached &&
             hrf_device_send_message(s->config.peers, q, &last, sizeof last, NULL) != HRF_OK)

@@ -187,7 +187,7 @@ static void attach_meters(struct hrf_worker *job, int i)
     if (driver[0] != '\0' && strncmp(serves, "CUDA", 4) == 0) /* not for the second network */
         snprintf(job->identity.driver, sizeof job->identity.driver, "%.32s (%.24s)", driver,
                  serves);
-    hrf_device_identity_words(&job->identity, identity, sizeof identity);
+    hrf_device_identity_text(&job->identity, identity, sizeof identity);
     hrf_log_info("engine", "%s: %s", hrf_network_device_name(network), identity);
 }
 

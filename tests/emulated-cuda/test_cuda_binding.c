@@ -91,13 +91,13 @@ static void the_line_says_it_all(void **state)
     const struct hrf_binding b = { .rank = 2, .n_ranks = 4, .n_visible = 2 };
     char line[512];
     (void)state;
-    hrf_binding_words(&b, "0000:3b:00.0", "16-19", "0-15", line, sizeof line);
+    hrf_binding_text(&b, "0000:3b:00.0", "16-19", "0-15", line, sizeof line);
     assert_string_equal(line, "rank 2 of 4 on this node takes GPU 0 of 2 (0000:3b:00.0), as 1 "
                               "other does; none of its processors (16-19) is near it: those are "
                               "0-15");
-    hrf_binding_words(&b, "0000:3b:00.0", "0-3", "0-15", line, sizeof line);
+    hrf_binding_text(&b, "0000:3b:00.0", "0-3", "0-15", line, sizeof line);
     assert_non_null(strstr(line, "; all its processors (0-3) are near it"));
-    hrf_binding_words(&b, "0000:3b:00.0", "0-3", "", line, sizeof line);
+    hrf_binding_text(&b, "0000:3b:00.0", "0-3", "", line, sizeof line);
     assert_string_equal(line, "rank 2 of 4 on this node takes GPU 0 of 2 (0000:3b:00.0), as 1 "
                               "other does");
 }

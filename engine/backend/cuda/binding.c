@@ -158,8 +158,8 @@ bool hrf_binding_narrow(const struct hrf_binding *b, const char *allowed, const 
     return true;
 }
 
-void hrf_binding_words(const struct hrf_binding *b, const char *address, const char *allowed,
-                       const char *near, char *out, size_t size)
+void hrf_binding_text(const struct hrf_binding *b, const char *address, const char *allowed,
+                      const char *near, char *out, size_t size)
 {
     const enum hrf_nearness nearness = hrf_binding_nearness(allowed, near);
     const int others = hrf_binding_sharers(b) - 1;
@@ -216,7 +216,7 @@ void hrf_binding_apply(const struct hrf_binding *b, const char *address, const c
                                             wanted, sizeof wanted);
     const bool is_set = narrows && hrf_process_set_cpus(wanted, &err) == HRF_OK;
     hrf_binding_look(address, sysfs, allowed, near, sizeof near); /* as it is, not as was asked */
-    hrf_binding_words(b, address, allowed, near, out, size);
+    hrf_binding_text(b, address, allowed, near, out, size);
     const size_t n = strlen(out);
     if (is_set && n < size)
         snprintf(out + n, size - n, ", which it now keeps to; it was given %s", before);

@@ -36,8 +36,8 @@ bool hrf_binding_narrow(const struct hrf_binding *binding, const char *allowed, 
                         int n_online, char *out, size_t size);
 /* "rank 2 of 4 on this node takes GPU 0 of 2 (0000:3b:00.0), as 1 other does; all its processors
  * (0-7) are near it". `near` "" or NULL: the machine does not say. */
-void hrf_binding_words(const struct hrf_binding *binding, const char *address, const char *allowed,
-                       const char *near, char *out, size_t size);
+void hrf_binding_text(const struct hrf_binding *binding, const char *address, const char *allowed,
+                      const char *near, char *out, size_t size);
 /* What the kernel says of this process's processors and of those near the GPU; "" where it says
  * nothing. `sysfs` NULL: $HRF_SYSFS, or /sys where that is not set. */
 void hrf_binding_look(const char *address, const char *sysfs, char *allowed, char *near,

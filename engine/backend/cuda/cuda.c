@@ -375,7 +375,7 @@ static void describe(struct hrf_backend *backend)
 {
     struct hrf_device_identity identity;
     identity_of(backend->device, &identity);
-    hrf_device_identity_words(&identity, backend->description, sizeof backend->description);
+    hrf_device_identity_text(&identity, backend->description, sizeof backend->description);
 }
 
 /* A rank that stands beside others keeps near its GPU, with a line for the log of every back end

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-const char *hrf_arithmetic_words(enum hrf_arithmetic arithmetic)
+const char *hrf_arithmetic_text(enum hrf_arithmetic arithmetic)
 {
     static const char *const words[HRF_N_ARITHMETICS] = {
         [HRF_AS_WRITTEN] = "each step rounded",

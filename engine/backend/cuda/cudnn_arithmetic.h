@@ -19,7 +19,7 @@ enum hrf_arithmetic {
     HRF_ARITHMETIC_OTHER,
     HRF_N_ARITHMETICS,
 };
-const char *hrf_arithmetic_words(enum hrf_arithmetic arithmetic);
+const char *hrf_arithmetic_text(enum hrf_arithmetic arithmetic);
 
 /* What one result is made of; residual_scale 0: no residual; row_scale 0: none. */
 struct hrf_int8_terms {

@@ -296,9 +296,8 @@ static void compare_arithmetics(struct hrf_plan_cache *cache, const struct entry
         hrf_strbuf_addf(&cache->lines,
                         "INT8 may differ by a step between layouts: a convolution is %s at "
                         "%" PRId64 " x %" PRId64 " pixels and %s at %" PRId64 " x %" PRId64 "\n",
-                        hrf_arithmetic_words(entry->arithmetic), entry->conv.y[3], entry->conv.y[2],
-                        hrf_arithmetic_words(other->arithmetic), other->conv.y[3],
-                        other->conv.y[2]);
+                        hrf_arithmetic_text(entry->arithmetic), entry->conv.y[3], entry->conv.y[2],
+                        hrf_arithmetic_text(other->arithmetic), other->conv.y[3], other->conv.y[2]);
         return;
     }
 }
