@@ -1,11 +1,12 @@
-/* activate_avx512.c - the functions of an epilogue that take more than a few instructions. Compiled
+/* activate_avx512.c - activations of an epilogue that take more than a few instructions. Compiled
  * with -mavx512f. */
 #include "engine/backend/cpu/avx512/epilogue_avx512.h"
 #include "engine/backend/cpu/avx512/math_avx512.h"
 
 enum { LANES = 16 };
 
-/* Fits by iterated weighted least squares on Chebyshev nodes, weighted by the error allowed. */
+/* Fitted by iteratively reweighted least squares on Chebyshev nodes, weighted by the allowed
+ * error. */
 _Alignas(64) const float hrf_gelu_tails[HRF_GELU_TERMS][2 * LANES] = {
     {
         0x1p-1f,         0x1.ad344ep-2f,  0x1.5dc656p-2f,  0x1.14ac22p-2f,
@@ -66,7 +67,7 @@ _Alignas(64) const float hrf_gelu_tails[HRF_GELU_TERMS][2 * LANES] = {
     }                                                                                              \
     break;
 
-/* Of sums that are rounded to bfloat16 afterwards. */
+/* Activates sums that are rounded to bfloat16 afterwards. */
 static void activate_shortly(float *sums, int64_t n_registers, const struct hrf_epilogue *e)
 {
     switch (e->activation) {

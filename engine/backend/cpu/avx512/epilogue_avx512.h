@@ -1,13 +1,13 @@
-/* epilogue_avx512.h - bias, residual and activation on 16 sums in a register. For files that
- * are compiled with -mavx512f only. */
+/* epilogue_avx512.h - bias, residual and activation on 16 sums in a register. Only for files that
+ * are compiled with -mavx512f. */
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_EPILOGUE_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_EPILOGUE_AVX512_H
 
 #include "engine/backend/cpu/avx512/vector_avx512.h"
 #include "engine/backend/cpu/product.h"
 
-/* An activation beyond LEAKY_RELU of n_registers times 16 sums, in place; with the digits that
- * e->type has. Not inlined: it is long, and tiles are many. */
+/* Applies an activation after LEAKY_RELU in the enum to n_registers times 16 sums, in place, with
+ * the precision of e->type. It is not inlined, because it is long and there are many tiles. */
 void hrf_activate_sums_avx512(float *sums, int64_t n_registers, const struct hrf_epilogue *e);
 
 #ifdef __AVX512F__
@@ -18,7 +18,8 @@ static inline __m512 hrf_bias(const float *bias, int64_t at, __mmask16 mask)
     return bias != NULL ? _mm512_maskz_loadu_ps(mask, bias + at) : _mm512_setzero_ps();
 }
 
-/* A NaN stays one: maximum and minimum are their second operand where one is a NaN. */
+/* A NaN stays a NaN: if one operand of maximum and minimum is a NaN, the result is the second
+ * operand. */
 static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
 {
     switch (e->activation) {
@@ -29,20 +30,20 @@ static inline __m512 hrf_activate_avx512(__m512 x, const struct hrf_epilogue *e)
     case HRF_ACT_LEAKY_RELU:
         return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x,
                                   _mm512_set1_ps(e->slope));
-    default: /* none, or one of hrf_activate_sums_avx512()'s */
+    default: /* none, or an activation of hrf_activate_sums_avx512() */
         break;
     }
     return x;
 }
 
-/* True if the epilogue has a function that hrf_activate_avx512() leaves to the next one. */
+/* True if the epilogue has an activation that hrf_activate_avx512() leaves to
+ * hrf_activate_sums_avx512(). */
 static inline bool hrf_has_function(const struct hrf_epilogue *e)
 {
     return e->activation > HRF_ACT_LEAKY_RELU;
 }
 
-/* The usual epilogue of a convolution: worth a loop of its own, whose questions are answered when
- * it is compiled. */
+/* True for the usual epilogue of a convolution, for which a separate loop without branches pays. */
 static inline bool hrf_is_relu_alone(const struct hrf_epilogue *e)
 {
     return e->activation == HRF_ACT_RELU && e->type == HRF_F32 && !e->accumulate;
@@ -53,7 +54,7 @@ static inline struct hrf_epilogue hrf_relu_alone(const float *bias)
     return (struct hrf_epilogue){ .bias = bias, .type = HRF_F32, .activation = HRF_ACT_RELU };
 }
 
-/* y: of the epilogue's type. */
+/* `y` is of the epilogue's type. */
 static inline void hrf_finish(__m512 x, __mmask16 mask, void *y, __m512 bias,
                               const struct hrf_epilogue *e)
 {

@@ -1,11 +1,11 @@
-/* prologue_avx512.c - lines of the prologue. Compiled with -mavx512f. */
+/* prologue_avx512.c - the prologue over lines of channels. Compiled with -mavx512f. */
 #include "engine/backend/cpu/avx512/prologue_avx512.h"
 
 #include <immintrin.h>
 
 enum { LANES = 16 };
 
-/* x and y: of `type`. */
+/* `x` and `y` are of `type`. */
 static inline void line(const struct hrf_cpu_prologue *p, enum hrf_dtype type, const char *x,
                         char *y, int64_t n)
 {

@@ -1,5 +1,5 @@
-/* prologue_avx512.h - the prologue on 16 channels in a register. For files that are compiled with
- * -mavx512f only. */
+/* prologue_avx512.h - the prologue on 16 channels in a register. Only for files that are compiled
+ * with -mavx512f. */
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_PROLOGUE_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_PROLOGUE_AVX512_H
 

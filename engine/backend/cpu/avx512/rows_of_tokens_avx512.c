@@ -34,7 +34,7 @@ HRF_ALWAYS_INLINE void add_differences(__m512 x, __m512 mean, __mmask16 mask, __
     *squares = _mm512_fmadd_ps(d, d, *squares);
 }
 
-/* Sums of the differences from `mean` and of their squares. */
+/* Computes the sums of the differences from `mean` and of their squares. */
 HRF_ALWAYS_INLINE void differences(enum hrf_dtype type, const char *x, int64_t n, float mean,
                                    float *first, float *second)
 {
@@ -50,7 +50,7 @@ HRF_ALWAYS_INLINE void differences(enum hrf_dtype type, const char *x, int64_t n
     *second = _mm512_reduce_add_ps(squares);
 }
 
-/* What a row's numbers become: (x - mean - off) * factor. */
+/* The normalisation of a row: (x - mean - off) * factor. */
 struct norm_of_row {
     float mean, off, factor;
 };
@@ -108,7 +108,8 @@ void hrf_row_norm_avx512(const struct hrf_row_norm *p, const void *x, void *y)
         norm_as(p, p->x_type, x, p->y_type, y);
 }
 
-/* Each loop over all rows: a row's sums come late, and meanwhile the processor works on others. */
+/* Each loop runs over all rows, so that the processor works on other rows while it waits for one
+ * row's sums. */
 void hrf_rows_norm_avx512(const struct hrf_row_norm *p, int64_t n_rows, const float *x, float *y)
 {
     struct norm_of_row rows[HRF_NORM_ROWS];
@@ -147,7 +148,8 @@ void hrf_row_swiglu_avx512(enum hrf_dtype x_type, const void *x, enum hrf_dtype 
 
 /* ---- packing ---- */
 
-/* 16 registers of 16 floats, transposed: pairs, fours, halves of registers, registers. */
+/* Transposes 16 registers of 16 floats, in steps of pairs, fours, halves of registers and
+ * registers. */
 static void transpose_square(__m512 r[LANES])
 {
     __m512 t[LANES];

@@ -7,13 +7,13 @@
 
 enum {
     LANES = 16,
-    ROWS = 8, /* together: a row's largest number and its sum come late */
-    /* Weights of 16 bits: at most MAX_WEIGHT, and their sum at most MAX_SUM. */
+    ROWS = 8, /* processed together, because the latency of a row's maximum and sum is long */
+    /* Weights in 16 bits are at most MAX_WEIGHT, and their sum at most MAX_SUM. */
     MAX_WEIGHT = 32767,
     MAX_SUM = 1 << 18,
 };
 
-/* What weights are. */
+/* The form of the weights. */
 enum form { FLOATS, B16, I16, BLOCK };
 
 /* ---- the largest score ---- */
@@ -23,7 +23,7 @@ struct largest {
     __mmask16 has_nan;
 };
 
-/* With a mask, scores become x * scale + mask. */
+/* Updates the maximum with 16 scores; with a mask, scores first become x * scale + mask. */
 HRF_ALWAYS_INLINE void find_at(enum form form, float *x, const float *mask, float scale,
                                __mmask16 lanes, struct largest *l)
 {
@@ -32,12 +32,12 @@ HRF_ALWAYS_INLINE void find_at(enum form form, float *x, const float *mask, floa
         v = hrf_v_fma(v, hrf_v_all(scale), _mm512_maskz_loadu_ps(lanes, mask));
         _mm512_mask_storeu_ps(x, lanes, v);
     }
-    if (form != I16) /* whose sum becomes a NaN */
+    if (form != I16) /* in I16 the sum becomes a NaN */
         l->has_nan |= _mm512_mask_cmp_ps_mask(lanes, v, v, _CMP_UNORD_Q);
     l->most = _mm512_mask_max_ps(l->most, lanes, l->most, v);
 }
 
-/* The largest number, and a NaN if there is one. */
+/* Returns the largest score, or a NaN if there is one. */
 HRF_ALWAYS_INLINE float find_largest(enum form form, float *x, int64_t n, const float *mask,
                                      float scale)
 {
@@ -51,7 +51,7 @@ HRF_ALWAYS_INLINE float find_largest(enum form form, float *x, int64_t n, const 
     return l.has_nan != 0 ? NAN : _mm512_reduce_max_ps(l.most);
 }
 
-/* The largest score, whose scale then is row->scale. */
+/* Returns the largest score; row->scale is then the scale of the scores. */
 HRF_ALWAYS_INLINE float prepare(enum form form, struct hrf_score_row *row)
 {
     float *x = row->scores;
@@ -64,7 +64,7 @@ HRF_ALWAYS_INLINE float prepare(enum form form, struct hrf_score_row *row)
         row->scale = 1;
         return most;
     }
-    if (row->scale < 0) { /* rare: the largest product is the smallest score */
+    if (row->scale < 0) { /* rare: the largest product belongs to the smallest score */
         for (int64_t i = 0; i < row->n_seen; i++)
             x[i] = -x[i];
         row->scale = -row->scale;
@@ -78,8 +78,8 @@ struct exponent {
     __m512 scale, most, off;
 };
 
-/* exp of 16 scores. What the lanes leave out, or would be near a subnormal number, counts 0: those
- * take many cycles each. */
+/* exp of 16 scores. Masked lanes, and results that would be nearly subnormal, become 0, because
+ * subnormal numbers take many cycles. */
 HRF_ALWAYS_INLINE __m512 exponential(enum form form, const struct exponent *e, __m512 x,
                                      __mmask16 lanes)
 {
@@ -92,7 +92,7 @@ HRF_ALWAYS_INLINE __m512 exponential(enum form form, const struct exponent *e, _
                                           : hrf_v_exp(hrf_v_max(t, min)));
 }
 
-/* x = exp((x - most) * scale); their sum. */
+/* Sets x to exp((x - most) * scale) and returns the sum. */
 HRF_ALWAYS_INLINE float exponentials(enum form form, float *x, int64_t n, float most, float scale)
 {
     const float of_power = form == B16 || form == I16 ? scale * HRF_LOG2_E : scale;
@@ -121,7 +121,7 @@ static void fill(float *x, int64_t n, float value)
 
 /* ---- weights ---- */
 
-/* 16 of the row's exponentials times a factor; 0 beyond those. */
+/* 16 of the row's exponentials times a factor; 0 beyond the last one. */
 HRF_ALWAYS_INLINE __m512 scaled(const float *x, int64_t n, int64_t i, __m512 factor)
 {
     return _mm512_maskz_loadu_ps(hrf_first_lanes_avx512(n - i), x + i) * factor;
@@ -156,7 +156,8 @@ static void scale_i16(struct hrf_score_row *row, int64_t n_keys, float sum)
                         _mm512_cvtps_epi32(scaled(row->scores, row->n_seen, i + LANES, f))));
 }
 
-/* A row's exponentials, or what stands for them where the largest score is none. */
+/* Computes a row's exponentials and returns their sum; a row without a finite largest score is
+ * handled apart. */
 HRF_ALWAYS_INLINE float raise(enum form form, const struct hrf_score_row *row, float most)
 {
     if (form == I16)

@@ -1,25 +1,25 @@
-/* softmax_avx512.h - from scores to weights, where there is AVX-512 (attention.h, struct
- * hrf_score_row). All is computed in float32; a row is summed in an order that depends on its
- * length alone. Scores of rows are whole lines.
+/* softmax_avx512.h - computes weights from scores (attention.h, struct hrf_score_row), with
+ * AVX-512, in float32. A row is summed in an order that depends on its length alone. Rows of scores
+ * are whole cache lines.
  *
- * weight = exp(scale * score + mask - the row's largest) / the row's sum of these, of the first
- * n_seen keys; those up to n_keys become 0, and so do all of a row of -INFINITY.
+ * For the first n_seen keys, weight = exp(scale * score + mask - the row's largest) / the row's sum
+ * of these. The other weights up to n_keys become 0, and so do all weights of a row of -INFINITY.
  */
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_SOFTMAX_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_SOFTMAX_AVX512_H
 
 #include "engine/backend/cpu/transformer/attention.h"
 
-/* In place. */
+/* Writes the weights over the scores. */
 void hrf_rows_softmax_avx512(struct hrf_score_row *rows, int64_t n_rows, int64_t n_keys);
-/* In place as numbers of bfloat16, which follow each other from where a row begins, and zeros up to
- * the next multiple of 16: to the nearest of what is off by less than 2^-13. Only where
- * hrf_cpu_has_avx512_bf16(). */
+/* Writes the weights as bfloat16 over the scores, contiguous from the beginning of the row, with
+ * zeros up to the next multiple of 16. They are rounded from values with an error below 2^-13. Only
+ * where hrf_cpu_has_avx512_bf16() says so. */
 void hrf_rows_softmax_b16_avx512(struct hrf_score_row *rows, int64_t n_rows, int64_t n_keys);
-/* As integers of 16 bits, each times what sets `factor` (fixed_attention_avx512.c), in rows of
- * whole registers. */
+/* Writes the weights as 16-bit integers in rows of whole registers; their scale sets `factor`
+ * (fixed_attention_avx512.c). */
 void hrf_rows_softmax_i16_avx512(struct hrf_score_row *rows, int64_t n_rows, int64_t n_keys);
-/* In place, of a block of keys: exp(score - largest), where `largest` is brought up to date, and
+/* For a block of keys: updates `largest`, writes exp(score - largest) over the scores, and sets
  * their `sum`. */
 void hrf_rows_exponentials_avx512(struct hrf_score_row *rows, int64_t n_rows, int64_t n_keys);
 

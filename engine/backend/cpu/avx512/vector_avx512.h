@@ -1,6 +1,6 @@
-/* vector_avx512.h - a register of 16 floats in the words of base/elementary.h; and floats of 32 or
- * 16 bits from memory and back, with the bits of engine/ir/number.h. For files that are compiled
- * with -mavx512f -mavx512dq -mavx512bw -mavx512vl only. */
+/* vector_avx512.h - the operations that base/elementary.h needs, for registers of 16 floats; and
+ * loads and stores of floats of 32 or 16 bits, with the bits of engine/ir/number.h. Only for files
+ * that are compiled with -mavx512f -mavx512dq -mavx512bw -mavx512vl. */
 #ifndef HRF_ENGINE_BACKEND_CPU_AVX512_VECTOR_AVX512_H
 #define HRF_ENGINE_BACKEND_CPU_AVX512_VECTOR_AVX512_H
 
@@ -35,7 +35,7 @@ HRF_ALWAYS_INLINE __m512 hrf_v_fnma(__m512 a, __m512 b, __m512 c) /* c - a b */
     return _mm512_fnmadd_ps(a, b, c);
 }
 
-/* The second operand is taken where one is a NaN. */
+/* If one operand is a NaN, the result is the second operand. */
 HRF_ALWAYS_INLINE __m512 hrf_v_max(__m512 x, __m512 low)
 {
     return _mm512_max_ps(low, x);
@@ -56,7 +56,7 @@ HRF_ALWAYS_INLINE __m512 hrf_v_round(__m512 x)
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-HRF_ALWAYS_INLINE __mmask16 hrf_v_above(__m512 x, __m512 y) /* false of a NaN */
+HRF_ALWAYS_INLINE __mmask16 hrf_v_above(__m512 x, __m512 y) /* false for a NaN */
 {
     return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ);
 }
@@ -89,7 +89,7 @@ HRF_ALWAYS_INLINE __m512 hrf_v_signed_where(__mmask16 mask, __m512 large, __m512
     return _mm512_mask_or_ps(small, mask, large, _mm512_and_ps(x, _mm512_set1_ps(-0.0f)));
 }
 
-/* p 2^n, where p 2^n is a normal number and n stands in the last bits of `place`. */
+/* p 2^n, where p 2^n is a normal number and n is in the last bits of `place`. */
 HRF_ALWAYS_INLINE __m512 hrf_v_raise(__m512 p, __m512 place)
 {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p),
@@ -102,7 +102,7 @@ HRF_ALWAYS_INLINE __m512 hrf_v_scale(__m512 p, __m512 n)
     return _mm512_scalef_ps(p, n);
 }
 
-/* 1 / d for a finite d >= 1 whose reciprocal is no subnormal: relative error 3 u. */
+/* 1 / d for a finite d >= 1 whose reciprocal is not subnormal; relative error 3 u. */
 HRF_ALWAYS_INLINE __m512 hrf_v_reciprocal(__m512 d)
 {
     const __m512 r = _mm512_rcp14_ps(d);
@@ -111,13 +111,13 @@ HRF_ALWAYS_INLINE __m512 hrf_v_reciprocal(__m512 d)
 
 /* ---- memory ---- */
 
-/* The first n of 16, none below 1. */
+/* A mask of the first n of 16 lanes; no lanes if n < 1. */
 static inline __mmask16 hrf_first_lanes_avx512(int64_t n)
 {
     return (__mmask16)(n >= 16 ? 0xffffu : n > 0 ? (1u << n) - 1u : 0u);
 }
 
-/* `dtype`: F32, F16 or B16. Where the mask has no bit, nothing is read, and the result is 0. */
+/* Loads 16 elements of F32, F16 or B16 as floats. Masked lanes are not read and become 0. */
 static inline __m512 hrf_load_avx512(enum hrf_dtype dtype, const void *from, __mmask16 mask)
 {
     if (dtype == HRF_F32)
@@ -146,8 +146,8 @@ static inline __m256i hrf_to_b16_avx512(__m512 x)
         _mm512_srli_epi32(up, 16), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), quiet));
 }
 
-/* The same by one instruction, where hrf_cpu_has_avx512_bf16() says so; numbers below 2^-126 become
- * zero. Assembler, so that no other of that instruction set gets into a file. */
+/* The same by one instruction, only where hrf_cpu_has_avx512_bf16() says so; values below 2^-126
+ * become zero. It is in assembler, so that the compiler uses no other instruction of that set. */
 static inline __m256i hrf_narrow_b16_avx512(__m512 x)
 {
 #ifdef HRF_EMULATE_AVX512
@@ -168,7 +168,7 @@ static inline void hrf_store_avx512(enum hrf_dtype dtype, void *to, __mmask16 ma
                                  dtype == HRF_F16 ? hrf_to_f16_avx512(x) : hrf_to_b16_avx512(x));
 }
 
-/* 32 integers of two registers, in order, as 16 bits each. */
+/* Narrows the 32 integers of two registers, in order, to 16 bits each. */
 static inline __m512i hrf_join_i16_avx512(__m512i low, __m512i high)
 {
     const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
