@@ -57,18 +57,21 @@ static void widen(const struct integer_product *k, const uint8_t *x, int64_t n, 
     HRF_INTEGER_LOOPS(hrf_integer_widen)(k->own.shape.x_type, k->x_zero_point, x, n, to);
 }
 
-/* Loads one row of a window; `x`: the group's first channel in the first pixel of the row. */
+/* Loads one row of a window; `x`: the group's first channel in the first pixel of the row, `reach`:
+ * the columns under the window. */
 static void load_window_row(const struct integer_product *k, const uint8_t *x, int64_t column,
-                            int16_t *to)
+                            struct hrf_conv_reach reach, int16_t *to)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
     const int64_t n = k->group_channels, n_taps = s->window.kernel[1];
     if (k->joins_columns) {
-        const struct hrf_conv_reach r = hrf_conv_reach_of(s, 1, column, 1);
-        memset(to, 0, (size_t)(r.begin * n) * sizeof *to);
-        if (r.end > r.begin)
-            widen(k, x + (r.first + r.begin) * n, (r.end - r.begin) * n, to + r.begin * n);
-        memset(to + r.end * n, 0, (size_t)((n_taps - r.end) * n) * sizeof *to);
+        for (int64_t i = 0; i < reach.begin * n; i++)
+            to[i] = 0;
+        if (reach.end > reach.begin)
+            widen(k, x + (reach.first + reach.begin) * n, (reach.end - reach.begin) * n,
+                  to + reach.begin * n);
+        for (int64_t i = reach.end * n; i < n_taps * n; i++)
+            to[i] = 0;
         return;
     }
     for (int64_t t = 0; t < n_taps; t++, to += n) {
@@ -86,18 +89,28 @@ static void load(const void *context, const struct hrf_integer_rows *rows)
     const struct integer_product *k = c->kernel;
     const struct hrf_conv_shape *s = &k->own.shape;
     const int64_t n = s->window.kernel[1] * k->group_channels; /* inputs of a window's row */
+    /* Counted up: divisions for each pixel take as long as loading a small window. */
+    const int64_t line = rows->first / s->out_columns;
+    int64_t column = rows->first % s->out_columns, row = line % s->out_rows;
+    int64_t image = line / s->out_rows;
     for (int64_t r = 0; r < rows->n; r++) {
-        const int64_t pixel = rows->first + r, line = pixel / s->out_columns;
         const uint8_t *x = (const uint8_t *)c->call->inputs[HRF_CONV_X] +
-                           line / s->out_rows * s->rows * s->columns * s->channels +
+                           image * s->rows * s->columns * s->channels +
                            rows->group * k->group_channels;
+        const struct hrf_conv_reach reach = hrf_conv_reach_of(s, 1, column, 1);
         int16_t *to = rows->numbers + r * rows->stride;
         for (int64_t t = 0; t < s->window.kernel[0]; t++, to += n) {
-            const int64_t at = input_position(k, 0, line % s->out_rows, t);
+            const int64_t at = input_position(k, 0, row, t);
             if (at >= 0)
-                load_window_row(k, x + at * s->columns * s->channels, pixel % s->out_columns, to);
+                load_window_row(k, x + at * s->columns * s->channels, column, reach, to);
             else
                 memset(to, 0, (size_t)n * sizeof *to);
+        }
+        column = column + 1 < s->out_columns ? column + 1 : 0;
+        row += column == 0;
+        if (row == s->out_rows) {
+            row = 0;
+            image++;
         }
     }
 }

@@ -96,7 +96,7 @@ static void multiply_panel(const struct run *run, const struct hrf_integer_rows 
                                                .stride = rows->stride,
                                                .scales = rows->scales + r };
         HRF_INTEGER_LOOPS(hrf_integer_sums)
-        (tile.numbers, tile.stride, tile.n, w, count_pairs(p), sums);
+        (tile.numbers, tile.stride, tile.n, w, n, count_pairs(p), sums);
         p->finish(run->context, &tile, column, n, sums);
     }
 }

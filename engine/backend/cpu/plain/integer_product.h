@@ -70,11 +70,13 @@ struct hrf_integer_finish {
 };
 
 /* For each instruction set NAME: hrf_integer_sums_NAME() sums n_rows rows, 1 to HRF_INTEGER_ROWS,
- * with one panel. hrf_integer_widen_NAME() widens n bytes and subtracts their zero point.
- * hrf_integer_finish_NAME() does what struct hrf_integer_finish says. */
+ * with one panel, whose columns from n_columns on are zeros. hrf_integer_widen_NAME() widens n
+ * bytes and subtracts their zero point. hrf_integer_finish_NAME() does what struct
+ * hrf_integer_finish says. */
 #define HRF_INTEGER_DECLARE(name)                                                                  \
     void hrf_integer_sums_##name(const int16_t *a, int64_t stride, int64_t n_rows,                 \
-                                 const int8_t *panel, int64_t n_pairs, int32_t *sums);             \
+                                 const int8_t *panel, int64_t n_columns, int64_t n_pairs,          \
+                                 int32_t *sums);                                                   \
     void hrf_integer_widen_##name(enum hrf_dtype type, int32_t zero_point, const uint8_t *x,       \
                                   int64_t n, int16_t *to);                                         \
     void hrf_integer_finish_##name(const struct hrf_integer_finish *finish, const int32_t *sums);

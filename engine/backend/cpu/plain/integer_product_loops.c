@@ -19,9 +19,9 @@ enum { ROWS = HRF_INTEGER_ROWS, PANEL = HRF_INTEGER_PANEL };
 /* ---- sums ---- */
 
 #ifdef __AVX2__
-/* Inlined for each number of rows. */
-HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const int16_t *a, int64_t stride,
-                                const int8_t *panel, int64_t n_pairs, int32_t *sums)
+/* Inlined for each number of rows. is_half: the second half of the panel is zeros. */
+HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const bool is_half, const int16_t *a,
+                                int64_t stride, const int8_t *panel, int64_t n_pairs, int32_t *sums)
 {
     __m256i y[ROWS][2];
 #pragma GCC unroll 6
@@ -30,14 +30,15 @@ HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const int16_t *a, int64_t stri
     for (int64_t k = 0; k < n_pairs; k++, panel += PANEL * 2) {
         const __m128i *const w = (const __m128i *)(const void *)panel;
         const __m256i w0 = _mm256_cvtepi8_epi16(_mm_loadu_si128(w));
-        const __m256i w1 = _mm256_cvtepi8_epi16(_mm_loadu_si128(w + 1));
+        const __m256i w1 = is_half ? w0 : _mm256_cvtepi8_epi16(_mm_loadu_si128(w + 1));
 #pragma GCC unroll 6
         for (int i = 0; i < n_rows; i++) {
             int32_t pair;
             memcpy(&pair, a + i * stride + k * 2, sizeof pair);
             const __m256i x = _mm256_set1_epi32(pair);
             y[i][0] = _mm256_add_epi32(y[i][0], _mm256_madd_epi16(x, w0));
-            y[i][1] = _mm256_add_epi32(y[i][1], _mm256_madd_epi16(x, w1));
+            if (!is_half)
+                y[i][1] = _mm256_add_epi32(y[i][1], _mm256_madd_epi16(x, w1));
         }
     }
 #pragma GCC unroll 6
@@ -48,40 +49,50 @@ HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const int16_t *a, int64_t stri
     }
 }
 #else
-HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const int16_t *a, int64_t stride,
-                                const int8_t *panel, int64_t n_pairs, int32_t *sums)
+HRF_ALWAYS_INLINE void sum_rows(const int n_rows, const bool is_half, const int16_t *a,
+                                int64_t stride, const int8_t *panel, int64_t n_pairs, int32_t *sums)
 {
     memset(sums, 0, (size_t)(n_rows * PANEL) * sizeof *sums);
     for (int64_t k = 0; k < n_pairs * 2; k++)
         for (int i = 0; i < n_rows; i++)
-            for (int c = 0; c < PANEL; c++)
+            for (int c = 0; c < (is_half ? PANEL / 2 : PANEL); c++)
                 sums[i * PANEL + c] += a[i * stride + k] * panel[(k / 2 * PANEL + c) * 2 + k % 2];
 }
 #endif
 
-void HRF_INTEGER(sums)(const int16_t *a, int64_t stride, int64_t n_rows, const int8_t *panel,
-                       int64_t n_pairs, int32_t *sums)
+HRF_ALWAYS_INLINE void sum_panel(const bool is_half, const int16_t *a, int64_t stride,
+                                 int64_t n_rows, const int8_t *panel, int64_t n_pairs,
+                                 int32_t *sums)
 {
     switch (n_rows) {
     case 1:
-        sum_rows(1, a, stride, panel, n_pairs, sums);
+        sum_rows(1, is_half, a, stride, panel, n_pairs, sums);
         break;
     case 2:
-        sum_rows(2, a, stride, panel, n_pairs, sums);
+        sum_rows(2, is_half, a, stride, panel, n_pairs, sums);
         break;
     case 3:
-        sum_rows(3, a, stride, panel, n_pairs, sums);
+        sum_rows(3, is_half, a, stride, panel, n_pairs, sums);
         break;
     case 4:
-        sum_rows(4, a, stride, panel, n_pairs, sums);
+        sum_rows(4, is_half, a, stride, panel, n_pairs, sums);
         break;
     case 5:
-        sum_rows(5, a, stride, panel, n_pairs, sums);
+        sum_rows(5, is_half, a, stride, panel, n_pairs, sums);
         break;
     default:
-        sum_rows(ROWS, a, stride, panel, n_pairs, sums);
+        sum_rows(ROWS, is_half, a, stride, panel, n_pairs, sums);
         break;
     }
+}
+
+void HRF_INTEGER(sums)(const int16_t *a, int64_t stride, int64_t n_rows, const int8_t *panel,
+                       int64_t n_columns, int64_t n_pairs, int32_t *sums)
+{
+    if (n_columns <= PANEL / 2)
+        sum_panel(true, a, stride, n_rows, panel, n_pairs, sums);
+    else
+        sum_panel(false, a, stride, n_rows, panel, n_pairs, sums);
 }
 
 /* ---- 8 bits in and out ---- */
@@ -104,6 +115,18 @@ HRF_ALWAYS_INLINE void widen_as(const bool is_signed, int32_t zero_point, const 
         _mm256_storeu_si256((__m256i *)(void *)(to + at), widen_16(is_signed, x + at, zero));
     }
 }
+
+/* Of 8 to 16 numbers: the first and the last 8. */
+HRF_ALWAYS_INLINE void widen_short(const bool is_signed, int32_t zero_point, const uint8_t *x,
+                                   int64_t n, int16_t *to)
+{
+    const __m128i zero = _mm_set1_epi16((int16_t)zero_point);
+    for (int64_t at = 0; at <= n - 8; at += n > 8 ? n - 8 : 8) {
+        const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(x + at));
+        const __m128i wide = is_signed ? _mm_cvtepi8_epi16(bytes) : _mm_cvtepu8_epi16(bytes);
+        _mm_storeu_si128((__m128i *)(void *)(to + at), _mm_sub_epi16(wide, zero));
+    }
+}
 #endif
 
 void HRF_INTEGER(widen)(enum hrf_dtype type, int32_t zero_point, const uint8_t *x, int64_t n,
@@ -115,6 +138,13 @@ void HRF_INTEGER(widen)(enum hrf_dtype type, int32_t zero_point, const uint8_t *
             widen_as(true, zero_point, x, n, to);
         else
             widen_as(false, zero_point, x, n, to);
+        return;
+    }
+    if (n >= 8) {
+        if (type == HRF_S8)
+            widen_short(true, zero_point, x, n, to);
+        else
+            widen_short(false, zero_point, x, n, to);
         return;
     }
 #endif
@@ -134,6 +164,8 @@ HRF_ALWAYS_INLINE void copy_columns(void *to, const void *from, size_t size, int
 {
     if (n == PANEL)
         memcpy(to, from, PANEL * size);
+    else if (n == PANEL / 2)
+        memcpy(to, from, PANEL / 2 * size);
     else
         memcpy(to, from, (size_t)n * size);
 }
