@@ -66,6 +66,8 @@ HRF_ALWAYS_INLINE void widen_block(const enum hrf_dtype type, int32_t zero_point
     else if (type == HRF_U8)
         for (int64_t c = 0; c < n; c++)
             to[c] = (float)(((const uint8_t *)x)[c] - zero_point);
+    else if (type == HRF_F32 && n == LANES)
+        memcpy(to, x, LANES * sizeof *to); /* of a constant size: a few moves in place of a call */
     else
         hrf_floats_from(type, x, to, n);
 #endif
@@ -314,7 +316,10 @@ static void finish_floats(const struct hrf_depthwise_finish *f, float *sums)
             to[c] += residual[c];
     }
     hrf_cpu_activate(&activation, sums, f->n * LANES);
-    for (int64_t i = 0; i < f->n; i++)
+    const bool is_whole = f->type == HRF_F32 && f->n_channels == LANES;
+    for (int64_t i = 0; i < f->n && is_whole; i++)
+        memcpy((float *)f->y + i * f->stride, sums + i * LANES, LANES * sizeof *sums);
+    for (int64_t i = 0; i < f->n && !is_whole; i++)
         hrf_floats_to(f->type, sums + i * LANES, at(f->y, f->type, i * f->stride), f->n_channels);
 }
 #endif
