@@ -193,10 +193,8 @@ static int create_temporary(const char *path, char **name, int *native)
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return -1;
     *name = hrf_format("%s.tmp.%012" PRIx64, path, random >> 16);
-    const int fd = *name != NULL
-                       ? open(*name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)
-                       : -1;
-    *native = *name != NULL ? errno : ENOMEM;
+    const int fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    *native = errno;
     return fd;
 }
 

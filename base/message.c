@@ -100,8 +100,7 @@ char *hrf_message_format(const char *format, ...)
     va_copy(again, args);
     const int n = vsnprintf(NULL, 0, expanded, args);
     char *text = hrf_alloc((size_t)n + 1);
-    if (text != NULL)
-        vsnprintf(text, (size_t)n + 1, expanded, again);
+    vsnprintf(text, (size_t)n + 1, expanded, again);
     va_end(again);
     va_end(args);
     return text;

@@ -11,12 +11,10 @@
 
 static char *own_directory; /* of hrf_module_look_in() */
 
-bool hrf_module_look_in(const char *directory)
+void hrf_module_look_in(const char *directory)
 {
-    char *copy = hrf_strdup(directory);
     hrf_free(own_directory);
-    own_directory = copy;
-    return true;
+    own_directory = hrf_strdup(directory);
 }
 
 static enum hrf_status module_path(const char *name, char **out, struct hrf_error *err)

@@ -21,8 +21,8 @@ struct hrf_module {
 };
 
 /* Before the first hrf_module_load(), by one thread: modules lie in `directory`, unless
- * $HRF_MODULE_DIR names another. False: no memory. */
-bool hrf_module_look_in(const char *directory);
+ * $HRF_MODULE_DIR names another. */
+void hrf_module_look_in(const char *directory);
 
 /* Loads the module at the first call and keeps it loaded. `build`: HRF_BUILD_<NAME> of the caller.
  * HRF_E_UNSUPPORTED, with a reason for the user: it is not installed, a library that it needs is

@@ -119,7 +119,7 @@ enum hrf_status hrf_path_absolute(const char *path, char **out, struct hrf_error
         result = hrf_strdup(path);
     } else {
         current = hrf_alloc(4096);
-        if (current != NULL && getcwd(current, 4096) == NULL)
+        if (getcwd(current, 4096) == NULL)
             return hrf_error_set_errno(err, errno, "cannot find the current directory");
         result = hrf_path_join(current, path);
     }

@@ -51,6 +51,5 @@ __attribute__((constructor)) static void find_modules(void)
         return;
     HRF_AUTO_FREE char *folder = hrf_path_directory(self.dli_fname);
     HRF_AUTO_FREE char *modules = hrf_path_join(folder, "hires-flow");
-    if (modules != NULL)
-        (void)!hrf_module_look_in(modules);
+    hrf_module_look_in(modules);
 }

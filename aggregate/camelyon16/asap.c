@@ -5,7 +5,6 @@
 #include "base/path.h"
 
 #include <expat.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -320,16 +319,6 @@ enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned cha
 {
     HRF_TRY(hrf_outline_raster_add_area(raster, value, err));
     return hrf_outline_raster_add_ring(raster, outline->points, outline->n_points, err);
-}
-
-double hrf_outline_area(const struct hrf_outline *outline)
-{
-    double twice = 0.0;
-    const struct hrf_point *points = outline->points, origin = outline->low;
-    for (size_t i = 0, j = outline->n_points - 1; i < outline->n_points; j = i++)
-        twice += (points[j].x - origin.x) * (points[i].y - origin.y) -
-                 (points[i].x - origin.x) * (points[j].y - origin.y);
-    return fabs(twice) / 2.0;
 }
 
 bool hrf_outlines_in_lesion(const struct hrf_outlines *outlines, double x, double y)

@@ -56,9 +56,6 @@ bool hrf_annotation_is_mask(const char *path);
 /* True if the point is inside by the even-odd rule. A point on an edge belongs to exactly one of
  * the two areas that share the edge. */
 bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y);
-/* Returns the area in square level-0 px by the shoelace formula, >= 0. Parts of a self-crossing
- * outline cancel each other. */
-double hrf_outline_area(const struct hrf_outline *outline);
 /* Adds the outline to a raster as an area of that value. A pixel is painted if its centre is
  * inside, with exactly the result of hrf_outline_contains(). */
 HRF_CHECKED enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned char value,

@@ -71,7 +71,6 @@ static struct hrf_component finish(const struct sums *s)
     c.row = s->row0 + (double)row;
     c.column = s->column0 + (double)column;
     c.major_axis = 4.0 * sqrt(large);
-    c.minor_axis = 4.0 * sqrt(small);
     c.eccentricity = large > 0.0 ? sqrt(1.0 - small / large) : 0.0;
     return c;
 }

@@ -19,10 +19,9 @@ struct hrf_component {
     int64_t area;
     int32_t row_begin, row_end, column_begin, column_end; /* bounding box, [begin, end) */
     double row, column;                                   /* centroid */
-    /* Axes of the ellipse of the same second central moments, as regionprops computes them: without
+    /* Of the ellipse of the same second central moments, as regionprops computes them: without
      * the 1/12 px^2 that MATLAB adds for the pixel's own extent. */
-    double major_axis, minor_axis;
-    double eccentricity;
+    double major_axis, eccentricity;
 };
 
 struct hrf_components {

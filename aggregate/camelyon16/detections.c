@@ -83,10 +83,6 @@ enum hrf_status hrf_froc_slide_judge(const struct hrf_lesions *lesions, bool is_
     s.confidence = hrf_calloc(s.n_lesions + 1, sizeof *s.confidence);
     s.is_itc = hrf_calloc(s.n_lesions + 1, sizeof *s.is_itc);
     s.false_positives = hrf_alloc_array(n_detections + 1, sizeof *s.false_positives);
-    if (s.confidence == NULL || s.is_itc == NULL || s.false_positives == NULL) {
-        hrf_froc_slide_release(&s);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory to judge %zu detections", n_detections);
-    }
     for (size_t i = 0; i < s.n_lesions; i++)
         s.is_itc[i] = lesions->is_itc[i];
     for (size_t i = 0; i < n_detections; i++) {

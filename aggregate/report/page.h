@@ -25,7 +25,6 @@ struct hrf_page_slide {
     char *note;                   /* e.g. an annotation that could not be read; NULL = none */
     bool has_csv, has_geojson, has_heatmap, has_top_patches, has_mask, has_regions;
     const char *features; /* suffix of the files with its embeddings (".h5"); NULL = none */
-    bool has_outlines;    /* the heatmap shows lesions */
 };
 
 /* Of a cohort of more than HRF_PAGE_SLIDES slides, keeps those that deserve attention: labels that

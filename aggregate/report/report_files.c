@@ -151,7 +151,6 @@ static enum hrf_status read_outlines(const struct hrf_cohort_slide *slide,
     enum hrf_status status = hrf_outlines_read(slide->annotation, outlines, &why);
     if (status != HRF_OK)
         return note_or_fail(extra, status, "no lesion outlines", &why, err);
-    extra->has_outlines = (*outlines)->n_items > 0;
     return HRF_OK;
 }
 

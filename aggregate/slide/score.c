@@ -10,17 +10,6 @@
 static const char *const names[] = { "max", "mean", "top_k_mean", "percentile", "max_smoothed" };
 enum { N_RULES = sizeof names / sizeof names[0], SMOOTHING_FLOOR = 3 };
 
-bool hrf_slide_rule_parse(const char *name, enum hrf_slide_rule_kind *out)
-{
-    for (size_t i = 0; i < N_RULES; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *out = (enum hrf_slide_rule_kind)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *hrf_slide_rule_name(enum hrf_slide_rule_kind kind)
 {
     return (size_t)kind < N_RULES ? names[kind] : "unknown";

@@ -38,8 +38,6 @@ struct hrf_slide_rule {
     bool any_number;   /* patches have numbers, not probabilities: they need only be finite */
 };
 
-/* Parses "max", "mean", "top_k_mean", "percentile" or "max_smoothed"; false for any other name. */
-bool hrf_slide_rule_parse(const char *name, enum hrf_slide_rule_kind *out);
 const char *hrf_slide_rule_name(enum hrf_slide_rule_kind kind);
 
 /* probabilities[n_patches * step]: that of patch i at [i * step]; step is the number of

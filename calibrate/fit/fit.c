@@ -297,11 +297,3 @@ char *hrf_fit_warnings(const struct hrf_observations *observations)
     }
     return hrf_strbuf_detach(&text);
 }
-
-void hrf_fit_affine(float alpha, float beta, float *scale, int32_t *zero_point)
-{
-    alpha = alpha > 0 ? 0 : alpha;
-    beta = beta < 0 ? 0 : beta;
-    *scale = beta > alpha ? (beta - alpha) / 255.0f : 1.0f;
-    *zero_point = (int32_t)-rintf(alpha / *scale) - 128;
-}

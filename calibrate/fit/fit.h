@@ -42,9 +42,4 @@ void hrf_fit_keep_noisy(struct hrf_calibration *calibration, double min_sqnr_db)
  */
 char *hrf_fit_warnings(const struct hrf_observations *observations);
 
-/* The affine 8-bit form of [alpha, beta]: scale = (beta - alpha) / 255 and
- * zero point = -round(alpha / scale) - 128, with the range widened to hold 0, so that 0.0 is exact.
- * (The papers print the zero point with the other sign, which takes alpha to +127.) */
-void hrf_fit_affine(float alpha, float beta, float *scale, int32_t *zero_point);
-
 #endif

@@ -36,12 +36,6 @@ static struct hrf_observation *find(const struct hrf_observations *observations,
     return NULL;
 }
 
-const struct hrf_observation *hrf_observation_find(const struct hrf_observations *observations,
-                                                   const char *value)
-{
-    return find(observations, value);
-}
-
 static enum hrf_status find_or_add(struct hrf_observations *observations, const char *value,
                                    int64_t n_channels, struct hrf_observation **out,
                                    struct hrf_error *err)

@@ -103,9 +103,6 @@ HRF_CHECKED enum hrf_status hrf_observe(struct hrf_observations *observations, c
 HRF_CHECKED enum hrf_status hrf_observations_merge(struct hrf_observations *into,
                                                    const struct hrf_observations *from,
                                                    struct hrf_error *err);
-/* Returns the statistics of a tensor, or NULL if it was not observed. */
-const struct hrf_observation *hrf_observation_find(const struct hrf_observations *observations,
-                                                   const char *value);
 
 /* Encodes the observations as the JSON record that a calibrate job writes. Lossless; heap text. */
 char *hrf_observations_encode(const struct hrf_observations *observations);

@@ -217,13 +217,6 @@ static void empty(struct mailbox *box)
     box->last = &box->first;
 }
 
-void hrf_loop_reset(struct hrf_loop *loop)
-{
-    loop->is_aborted = false;
-    for (int32_t i = 0; i < loop->n_ranks; i++)
-        empty(&loop->boxes[i]);
-}
-
 void hrf_loop_destroy(struct hrf_loop *loop)
 {
     if (loop == NULL)
@@ -244,11 +237,9 @@ void hrf_loop_create(int32_t n_ranks, int64_t deadline_ms, struct hrf_loop **out
 {
     HRF_AUTO(hrf_loop) loop = hrf_calloc(1, sizeof *loop);
     pthread_condattr_t monotonic;
-    if (loop != NULL) {
-        loop->boxes = hrf_calloc((size_t)n_ranks, sizeof *loop->boxes);
-        loop->comms = hrf_calloc((size_t)n_ranks, sizeof *loop->comms);
-        loop->sights = hrf_calloc((size_t)n_ranks * (size_t)n_ranks, sizeof *loop->sights);
-    }
+    loop->boxes = hrf_calloc((size_t)n_ranks, sizeof *loop->boxes);
+    loop->comms = hrf_calloc((size_t)n_ranks, sizeof *loop->comms);
+    loop->sights = hrf_calloc((size_t)n_ranks * (size_t)n_ranks, sizeof *loop->sights);
     pthread_mutex_init(&loop->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -16,7 +16,5 @@ HRF_DEFINE_AUTO(hrf_loop)
 struct hrf_comm *hrf_loop_comm(struct hrf_loop *loop, int32_t rank);
 /* A rank from which a message with this tag waits for `comm`; -1: none. */
 int32_t hrf_loop_waiting(struct hrf_comm *comm, int64_t tag);
-/* Clears an abort and drops every message. Call it while no rank runs. */
-void hrf_loop_reset(struct hrf_loop *loop);
 
 #endif

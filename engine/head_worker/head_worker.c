@@ -203,7 +203,7 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
         return hrf_error_pass(err, &cause);
     if (status != HRF_OK) {
         HRF_AUTO_FREE char *name = hrf_text_escaped(task->slide_name);
-        hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, cause.text);
+        hrf_log_error("engine", "%s: %s", name, cause.text);
         hrf_task_status_fail(&outcome, job->spec, task, &cause);
     }
     outcome.seconds = hrf_clock_seconds() - start;

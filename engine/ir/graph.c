@@ -129,8 +129,7 @@ void hrf_value_own_data(struct hrf_value *value)
     if (value->data == NULL || value->share != NULL || value->is_borrowed)
         return;
     value->share = hrf_alloc(sizeof *value->share);
-    if (value->share != NULL)
-        atomic_init(&value->share->n, 1);
+    atomic_init(&value->share->n, 1);
 }
 
 void hrf_value_release_data(struct hrf_value *value)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* NVML's interface as its nvml.h has it (API version 12), which toolkits do not all install. */
-enum { NVML_OK = 0, UUID_BYTES = 96, VERSION_BYTES = 80, MOST_PROCESSES = 64 };
+enum { NVML_OK = 0, VERSION_BYTES = 80, MOST_PROCESSES = 64 };
 #define BYTES_UNKNOWN (~0ULL)
 struct nvml_process {
     unsigned int pid;
@@ -23,7 +23,6 @@ struct nvml {
     const char *(*error_text)(int status);
     int (*driver_version)(char *out, unsigned int size);
     int (*device_at)(const char *address, void **device);
-    int (*uuid)(void *device, char *out, unsigned int size);
     int (*energy)(void *device, unsigned long long *millijoules);
     int (*processes)(void *device, unsigned int *n, struct nvml_process *out);
 };
@@ -32,7 +31,7 @@ struct hrf_gpu_meter {
     struct nvml nvml;
     void *library, *device;
     bool is_open;
-    char driver[VERSION_BYTES], uuid[UUID_BYTES];
+    char driver[VERSION_BYTES];
     unsigned long long last_mj;
     bool has_energy;
 };
@@ -56,7 +55,6 @@ static enum hrf_status load(struct hrf_gpu_meter *meter, const char *name, struc
         !find(meter->library, "nvmlErrorString", &n->error_text) ||
         !find(meter->library, "nvmlSystemGetDriverVersion", &n->driver_version) ||
         !find(meter->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->device_at) ||
-        !find(meter->library, "nvmlDeviceGetUUID", &n->uuid) ||
         !find(meter->library, "nvmlDeviceGetTotalEnergyConsumption", &n->energy))
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "'%s' is no NVML of today: %s", name,
                              dlerror());
@@ -85,8 +83,6 @@ static enum hrf_status open_device(struct hrf_gpu_meter *meter, const char *addr
         return nvml_error(meter, status, address, err);
     if (n->driver_version(meter->driver, sizeof meter->driver) != NVML_OK)
         meter->driver[0] = '\0';
-    if (n->uuid(meter->device, meter->uuid, sizeof meter->uuid) != NVML_OK)
-        meter->uuid[0] = '\0';
     meter->has_energy = n->energy(meter->device, &meter->last_mj) == NVML_OK;
     return HRF_OK;
 }
@@ -117,11 +113,6 @@ void hrf_gpu_meter_destroy(struct hrf_gpu_meter *meter)
 const char *hrf_gpu_meter_driver(const struct hrf_gpu_meter *meter)
 {
     return meter->driver;
-}
-
-const char *hrf_gpu_meter_uuid(const struct hrf_gpu_meter *meter)
-{
-    return meter->uuid;
 }
 
 double hrf_gpu_meter_joules(struct hrf_gpu_meter *meter)

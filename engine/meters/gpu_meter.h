@@ -23,7 +23,6 @@ void hrf_gpu_meter_destroy(struct hrf_gpu_meter *meter);
 HRF_DEFINE_AUTO(hrf_gpu_meter)
 
 const char *hrf_gpu_meter_driver(const struct hrf_gpu_meter *meter); /* "580.82.07"; "" unknown */
-const char *hrf_gpu_meter_uuid(const struct hrf_gpu_meter *meter);   /* "GPU-..."; "" unknown */
 /* Returns the energy in J since the meter was created or this function was last called; NaN from
  * the first failure on. */
 double hrf_gpu_meter_joules(struct hrf_gpu_meter *meter);

@@ -24,7 +24,7 @@ static int32_t add_constant(struct hrf_builder *b, const char *name, const char 
     HRF_AUTO_FREE void *memory = count < 0 ? NULL
                                            : hrf_try_alloc_array((size_t)count, sizeof(float));
     HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
-    if (memory == NULL || full == NULL) {
+    if (memory == NULL) {
         failed(b,
                hrf_error_set(b->err, HRF_E_NOMEM, "out of memory for the weights of '%s'", name));
         return index;
@@ -219,10 +219,7 @@ int32_t hrf_build_integers(struct hrf_builder *b, const char *name, const char *
     if (b->status != HRF_OK)
         return index;
     HRF_AUTO_FREE char *full = hrf_format("%s.%s", name, suffix);
-    if (full == NULL)
-        failed(b, hrf_error_set(b->err, HRF_E_NOMEM, "out of memory for a name"));
-    else
-        failed(b, hrf_graph_add_value(b->graph, full, HRF_S64, &shape, numbers, &index, b->err));
+    failed(b, hrf_graph_add_value(b->graph, full, HRF_S64, &shape, numbers, &index, b->err));
     return index;
 }
 
@@ -270,7 +267,7 @@ static int32_t add_projection(struct hrf_builder *b, const char *name, int64_t m
         return index;
     HRF_AUTO_FREE void *rows = hrf_try_alloc_array((size_t)(m * d), sizeof(float));
     HRF_AUTO_FREE char *full = hrf_format("%s.projection", name);
-    if (rows == NULL || full == NULL) {
+    if (rows == NULL) {
         failed(b, hrf_error_set(b->err, HRF_E_NOMEM, "out of memory for '%s'", name));
         return index;
     }

@@ -149,7 +149,7 @@ static enum hrf_status transpose_constant(struct change *c, int32_t value, int32
     const int64_t n = hrf_shape_count(&from);
     HRF_AUTO_FREE float *transposed = hrf_try_alloc_array((size_t)n, sizeof *transposed);
     HRF_AUTO_FREE char *name = hrf_format("%s.%s.image", v->name, node_of(c)->name);
-    if (transposed == NULL || name == NULL)
+    if (transposed == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to transpose values to images");
     for (int64_t i = 0; i < n; i++) {
         const int64_t pixel = i / channels;
@@ -235,7 +235,7 @@ static enum hrf_status transpose_product(struct change *c, struct hrf_error *err
     HRF_AUTO_FREE void *transposed = hrf_alloc_aligned((size_t)(depth * columns) * sizeof(float),
                                                        sizeof(void *));
     HRF_AUTO_FREE char *name = hrf_format("%s.%s.transposed", w->name, node_of(c)->name);
-    if (transposed == NULL || name == NULL)
+    if (transposed == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to transpose values to images");
     transpose_weights(w->data, depth, columns, transposed);
     HRF_TRY(hrf_graph_take_value(graph, name, HRF_F32, &shape, &transposed, &inputs[1], err));

@@ -57,7 +57,7 @@ static enum hrf_status add_constants(struct hrf_match *m, const struct hrf_node 
     HRF_AUTO_FREE float *bias = hrf_try_alloc_array((size_t)channels, sizeof *bias);
     HRF_AUTO_FREE char *name_w = hrf_format("%s.weights", name);
     HRF_AUTO_FREE char *name_b = hrf_format("%s.bias", name);
-    if ((factors != NULL && weights == NULL) || bias == NULL || name_w == NULL || name_b == NULL)
+    if ((factors != NULL && weights == NULL) || bias == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", name);
     for (int64_t c = 0; c < channels && factors != NULL; c++)
         for (int64_t i = c * (n / channels); i < (c + 1) * (n / channels); i++)

@@ -75,7 +75,7 @@ static enum hrf_status add_scaled(struct hrf_match *m, int32_t from, const char 
     const int64_t n = hrf_shape_count(&shape);
     HRF_AUTO_FREE void *scaled = hrf_alloc_aligned((size_t)n * sizeof(float), sizeof(void *));
     HRF_AUTO_FREE char *own = hrf_format("%s.%s", name, graph->values[from].name);
-    if (scaled == NULL || own == NULL)
+    if (scaled == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory to fuse node '%s'", name);
     for (int64_t i = 0; i < n; i++)
         ((float *)scaled)[i] = x[i] * factors[i % columns];

@@ -77,7 +77,7 @@ enum hrf_status hrf_match_join_masks(struct hrf_match *m, const char *name, int3
     const int64_t n = hrf_shape_count(&shape);
     HRF_AUTO_FREE float *sum = hrf_try_alloc_array((size_t)n, sizeof *sum);
     HRF_AUTO_FREE char *full = hrf_format("%s.mask", name);
-    if (sum == NULL || full == NULL)
+    if (sum == NULL)
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for the mask of node '%s'", name);
     for (int64_t i = 0; i < n; i++) {
         int64_t rest = i, at[5] = { 0 };

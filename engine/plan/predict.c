@@ -268,8 +268,7 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
     HRF_AUTO_FREE struct partition_rank *partition_ranks = hrf_calloc((size_t)partition->n_ranks,
                                                                       sizeof *partition_ranks);
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
-    if (prediction != NULL)
-        prediction->ranks = hrf_calloc((size_t)n_ranks, sizeof *prediction->ranks);
+    prediction->ranks = hrf_calloc((size_t)n_ranks, sizeof *prediction->ranks);
     HRF_TRY(check_machine(machine, n_ranks, err));
     prediction->layout = *l;
     prediction->n_ranks = n_ranks;

@@ -213,8 +213,7 @@ enum hrf_status hrf_simulate(const struct hrf_sim_program *programs, int32_t n_r
     HRF_AUTO_FREE double *ports = hrf_calloc(n, sizeof *ports);
     HRF_AUTO_FREE double *node_ports = hrf_calloc(n_nodes * (size_t)machine->ports_per_node,
                                                   sizeof *node_ports);
-    if (simulation != NULL)
-        simulation->ranks = hrf_calloc(n, sizeof *simulation->ranks);
+    simulation->ranks = hrf_calloc(n, sizeof *simulation->ranks);
     simulation->n_ranks = n_ranks;
     struct game game = {
         programs, machine, simulation, players, boxes, ports, node_ports, n_ranks

@@ -135,19 +135,6 @@ static void release_facts(struct facts *f)
     hrf_free(f->counted);
 }
 
-double hrf_stages_cost(const struct hrf_graph *graph, const struct hrf_stage_costs *costs,
-                       int32_t begin, int32_t end)
-{
-    struct facts f;
-    struct stage s = { .begin = end, .end = end };
-    make_facts(graph, costs, &f);
-    while (s.begin > begin)
-        grow(&f, &s);
-    const double seconds = fits(&f, &s) ? seconds_of(&s) : INFINITY;
-    release_facts(&f);
-    return seconds;
-}
-
 /* ---- the cut ---- */
 
 struct table {

@@ -27,9 +27,6 @@ struct hrf_stage_costs {
 HRF_CHECKED enum hrf_status hrf_stages_cut(const struct hrf_graph *graph,
                                            const struct hrf_stage_costs *costs, int32_t n_stages,
                                            int32_t *stage_of, struct hrf_error *err);
-/* The cost of a stage of the nodes [begin, end) as defined above, in seconds. */
-double hrf_stages_cost(const struct hrf_graph *graph, const struct hrf_stage_costs *costs,
-                       int32_t begin, int32_t end);
 
 /* Estimates for when nothing was measured: the time of a node on one core, and of sending a
  * value. */

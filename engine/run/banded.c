@@ -406,7 +406,6 @@ struct hrf_banded_facts hrf_banded_facts(const struct hrf_banded *b)
 {
     return (struct hrf_banded_facts){ .plan = b->plan,
                                       .memory = b->memory,
-                                      .n_sessions = b->n_kinds,
                                       .n_constant = b->n_constant,
                                       .operations = b->operations,
                                       .device = device_use(b),

@@ -34,7 +34,6 @@ const struct hrf_shape *hrf_banded_output_shape(const struct hrf_banded *banded,
 struct hrf_banded_facts {
     struct hrf_bands_plan plan;
     struct hrf_session_memory memory;
-    int32_t n_sessions; /* kinds of bands */
     int64_t n_constant; /* bands so far whose results were reused */
     double operations;  /* of one run without bands */
     struct hrf_device_use device;

@@ -112,7 +112,7 @@ static struct endpoint *list_endpoints(struct hrf_push *p, int32_t peer, int32_t
     const struct hrf_plan *plan = p->config.peers->plan;
     struct endpoint *endpoints = hrf_calloc((size_t)plan->n_transfers + 1, sizeof *endpoints);
     *n = 0;
-    for (int32_t i = 0; i < plan->n_transfers && endpoints != NULL; i++) {
+    for (int32_t i = 0; i < plan->n_transfers; i++) {
         const struct hrf_transfer *t = &plan->transfers[i];
         if (!is_message(t) || t->peer != peer)
             continue;

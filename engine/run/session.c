@@ -544,7 +544,7 @@ static enum hrf_status check_limit(const struct hrf_session *session, int64_t li
 static int32_t *find_last_steps(const struct hrf_plan *plan, const struct hrf_graph *graph)
 {
     int32_t *last = hrf_calloc((size_t)graph->n_values + 1, sizeof *last);
-    for (int32_t i = 0; i < plan->n_steps && last != NULL; i++) {
+    for (int32_t i = 0; i < plan->n_steps; i++) {
         const struct hrf_node *node = &graph->nodes[plan->steps[i].node];
         for (int32_t k = 0; k < node->n_inputs; k++)
             if (node->inputs[k] >= 0)

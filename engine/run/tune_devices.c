@@ -81,8 +81,7 @@ static void set_stage(struct stage *s, const struct hrf_comm *comm, int64_t larg
         s->n_sizes++;
     const size_t n = (size_t)(s->n_pairs * s->n_sizes);
     s->plan = hrf_calloc(1, sizeof *s->plan);
-    if (s->plan != NULL)
-        s->plan->steps = hrf_calloc(n, sizeof *s->plan->steps);
+    s->plan->steps = hrf_calloc(n, sizeof *s->plan->steps);
     for (int32_t i = 0; i < (int32_t)n; i++)
         add_step(s, i, comm->rank);
     s->partition = (struct hrf_partition){ .n_ranks = comm->n_ranks };

@@ -513,11 +513,9 @@ enum hrf_status hrf_work_queue_create(const struct hrf_work_queue_config *config
     created->task_number = -1;
     created->ranks = hrf_calloc((size_t)n_ranks(created), sizeof created->ranks[0]);
     int native = 0;
-    if (created->ranks == NULL)
-        native = ENOMEM;
-    for (int32_t r = 0; native == 0 && r < n_ranks(created); r++)
+    for (int32_t r = 0; r < n_ranks(created); r++)
         created->ranks[r].asks_for = -1;
-    if (native == 0 && n_ranks(created) > 1 && hrf_work_queue_is_root(created)) {
+    if (n_ranks(created) > 1 && hrf_work_queue_is_root(created)) {
         native = pthread_create(&created->server, NULL, serve, created);
         created->has_server = native == 0;
     }

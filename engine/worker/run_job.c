@@ -28,7 +28,7 @@ static enum hrf_status commit(const struct hrf_worker *job, const struct hrf_job
                                                  &result->err);
     if (result->status != HRF_OK) {
         HRF_AUTO_FREE char *name = hrf_text_escaped(task->slide_name);
-        hrf_log_error("engine", "%s: %s", name != NULL ? name : task->id, result->err.text);
+        hrf_log_error("engine", "%s: %s", name, result->err.text);
         hrf_task_status_fail(&outcome, job->spec, task, &result->err);
     }
     hrf_crash_point("engine.task.before_commit");

@@ -258,7 +258,6 @@ static hrf_tape_gradient *const gradients[HRF_TAPE_N_OPS] = {
     [HRF_TAPE_EYE_MINUS] = hrf_tape_eye_minus_gradient,
     [HRF_TAPE_TOKEN_CONV] = hrf_tape_token_conv_gradient,
     [HRF_TAPE_GRID_CONV] = hrf_tape_grid_conv_gradient,
-    [HRF_TAPE_DROPOUT] = hrf_tape_dropout_gradient,
 };
 
 enum hrf_status hrf_tape_backward(struct hrf_tape *tape, struct hrf_tensor *loss,

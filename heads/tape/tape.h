@@ -53,7 +53,6 @@ enum hrf_tape_op {
     HRF_TAPE_EYE_MINUS,
     HRF_TAPE_TOKEN_CONV,
     HRF_TAPE_GRID_CONV,
-    HRF_TAPE_DROPOUT,
     HRF_TAPE_N_OPS
 };
 enum hrf_tape_activation { HRF_TAPE_PLAIN, HRF_TAPE_RELU, HRF_TAPE_TANH, HRF_TAPE_SIGMOID };
@@ -129,7 +128,6 @@ struct hrf_tensor *hrf_tape_group_mean(struct hrf_tape *tape, struct hrf_tensor 
 /* Returns one number, the mean of -log softmax(x)[target of the row] over the rows of x. */
 struct hrf_tensor *hrf_tape_cross_entropy(struct hrf_tape *tape, struct hrf_tensor *x,
                                           const int64_t *targets);
-struct hrf_tensor *hrf_tape_dropout(struct hrf_tape *tape, struct hrf_tensor *x, float dropout);
 
 /* ---- for transformers ---- */
 

@@ -181,35 +181,6 @@ void hrf_tape_add_gradient(struct hrf_tape *tape, struct hrf_tape_node *node)
     }
 }
 
-struct hrf_tensor *hrf_tape_dropout(struct hrf_tape *tape, struct hrf_tensor *x, float dropout)
-{
-    if (x == NULL || dropout <= 0.0F || !hrf_tape_is_training(tape))
-        return x;
-    struct hrf_tape_node *node = hrf_tape_append(tape, HRF_TAPE_DROPOUT, &x, 1, x->batch, x->rows,
-                                                 x->columns);
-    if (node == NULL)
-        return NULL;
-    node->dropout = dropout;
-    node->key = hrf_tape_draw_key(tape);
-    for (int64_t i = 0; i < x->batch * x->rows; i++)
-        hrf_loop_drop(node->output->data + i * x->columns, x->data + i * x->columns, dropout,
-                      node->key, i, x->columns);
-    return node->output;
-}
-
-void hrf_tape_dropout_gradient(struct hrf_tape *tape, struct hrf_tape_node *node)
-{
-    (void)tape;
-    struct hrf_tensor *x = node->inputs[0];
-    float beta;
-    float *grad = hrf_tape_grad(x, &beta);
-    for (int64_t i = 0; grad != NULL && i < x->batch * x->rows; i++) {
-        float *dy = node->output->grad + i * x->columns;
-        hrf_loop_drop(dy, dy, node->dropout, node->key, i, x->columns);
-        hrf_loop_scaled(grad + i * x->columns, dy, 1, beta, x->columns);
-    }
-}
-
 /* ---- products ---- */
 
 struct hrf_tensor *hrf_tape_matmul(struct hrf_tape *tape, struct hrf_tensor *a,

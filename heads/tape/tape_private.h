@@ -40,7 +40,7 @@ hrf_tape_gradient hrf_tape_linear_gradient, hrf_tape_gate_gradient, hrf_tape_mat
     hrf_tape_square_gradient, hrf_tape_concat_gradient, hrf_tape_pad_front_gradient,
     hrf_tape_rows_gradient, hrf_tape_split_heads_gradient, hrf_tape_merge_heads_gradient,
     hrf_tape_inverse_start_gradient, hrf_tape_eye_minus_gradient, hrf_tape_token_conv_gradient,
-    hrf_tape_grid_conv_gradient, hrf_tape_dropout_gradient;
+    hrf_tape_grid_conv_gradient;
 
 /* ---- loops over rows (loops.c) ---- */
 

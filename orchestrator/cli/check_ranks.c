@@ -14,7 +14,7 @@ static bool is_in_path(const char *name)
     const char *at = getenv("PATH");
     while (at != NULL) {
         HRF_AUTO_FREE char *file = hrf_format("%.*s/%s", (int)strcspn(at, ":"), at, name);
-        if (file != NULL && access(file, X_OK) == 0)
+        if (access(file, X_OK) == 0)
             return true;
         at = strchr(at, ':');
         at = at != NULL ? at + 1 : NULL;

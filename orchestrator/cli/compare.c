@@ -107,7 +107,7 @@ static void print_flips(const struct hrf_cohort *cohort, size_t index)
         const struct hrf_cohort_slide *s = &cohort->slides[p->slides.flips[k]];
         HRF_AUTO_FREE char *name = hrf_text_escaped(s->name);
         hrf_cli_printf("%s: slide %s was %s (%.4f), is %s (%.4f)\n", p->name,
-                       name != NULL ? name : "?", hrf_cohort_slide_label(cohort, &s->scores[0]),
+                       name, hrf_cohort_slide_label(cohort, &s->scores[0]),
                        s->scores[0].value, hrf_cohort_slide_label(cohort, &s->scores[index]),
                        s->scores[index].value);
     }
@@ -115,7 +115,7 @@ static void print_flips(const struct hrf_cohort *cohort, size_t index)
         const struct hrf_patch_flip *f = &p->moved.difference.flips[p->moved.top_flips[k]];
         HRF_AUTO_FREE char *name = hrf_text_escaped(cohort->slides[f->slide].name);
         hrf_cli_printf("%s: patch %d,%d of %s was %s (%.4f), is %s (%.4f)\n", p->name, f->at.x,
-                       f->at.y, name != NULL ? name : "?",
+                       f->at.y, name,
                        hrf_cohort_class(cohort, f->reference_class), (double)f->reference_score,
                        hrf_cohort_class(cohort, f->new_class), (double)f->score);
     }
@@ -132,7 +132,7 @@ static void print_compare_text(const struct hrf_run_pair *pair, const char *cons
         (long long)pair->n_only[0], (long long)pair->n_only[1]);
     for (size_t i = 0; i < pair->n_notes; i++) {
         HRF_AUTO_FREE char *name = hrf_text_escaped(pair->notes[i].slide);
-        hrf_cli_printf("  %s: %s\n", name != NULL ? name : "?", pair->notes[i].text);
+        hrf_cli_printf("  %s: %s\n", name, pair->notes[i].text);
     }
     hrf_cli_printf("\n");
     if (pair->cohort->is_embedding)

@@ -149,7 +149,7 @@ static int demo_main(const struct hrf_command *command, int argc, char **argv)
     int exit_code = 0;
     HRF_AUTO_FREE char *again = hrf_cli_command_line(command->name, argc, argv);
     const struct hrf_cli_drive drive = { .command = command->name,
-                                         .again = again != NULL ? again : "the same command",
+                                         .again = again,
                                          .json = json };
     if (run_demo(&drive, args.n_operands > 0 ? args.operands[0] : "hires-flow-demo", &set,
                  &exit_code, &err) != HRF_OK) {

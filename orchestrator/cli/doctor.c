@@ -130,8 +130,6 @@ static void look_at_directory(struct hrf_doctor *doctor, const char *directory)
                              : "run.db uses a write-ahead log: drivers must be on this machine",
                    "%s%s", name, is_shared ? ", shared" : "");
     HRF_AUTO_FREE char *probe = hrf_format("%s/.hires-flow-doctor-%ld", directory, (long)getpid());
-    if (probe == NULL)
-        return;
     const double start = hrf_clock_seconds();
     if (hrf_file_write_atomic(probe, "probe\n", 6, &err) != HRF_OK)
         hrf_doctor_add(doctor, HRF_BAD, "commit", "jobs cannot write results here", "%s", err.text);

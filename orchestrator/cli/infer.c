@@ -101,9 +101,9 @@ static enum place look_into(const char *directory, const char *request)
     HRF_AUTO_FREE char *store = hrf_path_join(directory, "run.db");
     HRF_AUTO_FREE char *there = NULL;
     size_t n = 0;
-    if (store == NULL || !hrf_path_exists(store))
+    if (!hrf_path_exists(store))
         return PLACE_FREE;
-    if (path == NULL || hrf_file_read(path, MAX, &there, &n, NULL) != HRF_OK)
+    if (hrf_file_read(path, MAX, &there, &n, NULL) != HRF_OK)
         return PLACE_OTHERS;
     return strcmp(there, request) == 0 ? PLACE_OURS : PLACE_OTHERS;
 }
@@ -262,7 +262,7 @@ static int infer_main(const struct hrf_command *command, int argc, char **argv)
     }
     if (hrf_setting_options_given(&options, &r.given, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
-    const int code = again != NULL ? start(&r, &args, again) : HRF_EXIT_FAILED;
+    const int code = start(&r, &args, again);
     hrf_text_list_release(&r.given);
     return code;
 }

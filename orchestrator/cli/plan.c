@@ -156,7 +156,7 @@ static void print_tasks(const struct hrf_preview *preview)
         const struct hrf_preview_task *t = &preview->tasks[i];
         HRF_AUTO_FREE char *name = hrf_text_escaped(task_slide(preview, t));
         hrf_cli_printf("  %-7s %s %s", hrf_preview_reason_name(t->reason),
-                       hrf_task_kind_name(t->row.kind), name != NULL ? name : "?");
+                       hrf_task_kind_name(t->row.kind), name);
         if (t->row.precision[0] != '\0')
             hrf_cli_printf(" %s", t->row.precision);
         if (t->row.n_patches > 0)
@@ -432,7 +432,7 @@ static int plan_main(const struct hrf_command *command, int argc, char **argv)
     if (directory == NULL)
         directory = standard = hrf_cli_default_directory(w);
     look.layout.json = look.json;
-    return print_plan(command->name, w, directory != NULL ? directory : ".", &look);
+    return print_plan(command->name, w, directory, &look);
 }
 
 const struct hrf_command hrf_cli_plan = {

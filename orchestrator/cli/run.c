@@ -59,8 +59,6 @@ static int run_main(const struct hrf_command *command, int argc, char **argv)
     const char *directory = request.out;
     if (directory == NULL)
         directory = standard = hrf_cli_default_directory(workflow);
-    if (directory == NULL || again == NULL)
-        return HRF_EXIT_FAILED;
     const struct hrf_cli_drive drive = { .command = command->name,
                                          .again = again,
                                          .json = request.json };

@@ -123,7 +123,7 @@ bool hrf_cli_read_sentinel(const char *directory, const struct hrf_attempt_row *
     HRF_AUTO_FREE char *path = hrf_path_join(directory, attempt->directory);
     const int n = hrf_start_count(path, 0);
     HRF_AUTO_FREE char *newest = hrf_start_directory(path, n > 0 ? n - 1 : 0);
-    return newest != NULL && hrf_sentinel_read(newest, name, out, NULL) == HRF_OK;
+    return hrf_sentinel_read(newest, name, out, NULL) == HRF_OK;
 }
 
 char *hrf_cli_silence(const char *directory, const struct hrf_attempt_row *attempt)
@@ -376,7 +376,7 @@ static size_t print_absent(const struct hrf_slide_rows *slides)
         if (!is_absent(&slides->items[i]))
             continue;
         HRF_AUTO_FREE char *name = hrf_text_escaped(slides->items[i].name);
-        hrf_cli_printf("%s%s", shown++ > 0 ? ", " : "", name != NULL ? name : "?");
+        hrf_cli_printf("%s%s", shown++ > 0 ? ", " : "", name);
     }
     hrf_cli_printf(", ...); results/labels.csv names them all\n");
     return n;
@@ -395,7 +395,7 @@ void hrf_cli_print_failed(const char *directory)
             continue;
         HRF_AUTO_FREE char *name = hrf_text_escaped(slides.items[i].name);
         const char *reason = slides.items[i].reason != NULL ? slides.items[i].reason : "unknown";
-        hrf_cli_printf("failed: %s: %s\n", name != NULL ? name : "?", reason);
+        hrf_cli_printf("failed: %s: %s\n", name, reason);
     }
     hrf_slide_rows_release(&slides);
 }

@@ -294,10 +294,10 @@ static double auc_of_size(const struct hrf_labelled *items, const enum hrf_metas
     HRF_AUTO_FREE struct hrf_labelled *some = hrf_alloc_array(n + 1, sizeof *some);
     size_t n_some = 0;
     double auc = NAN;
-    for (size_t i = 0; some != NULL && i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (!items[i].positive || sizes[i] == size)
             some[n_some++] = items[i];
-    return some != NULL && hrf_auc(some, n_some, &auc, NULL) == HRF_OK ? auc : NAN;
+    return hrf_auc(some, n_some, &auc, NULL) == HRF_OK ? auc : NAN;
 }
 
 static enum hrf_status compute_auc(struct hrf_evaluation *e, const struct hrf_labelled *items,

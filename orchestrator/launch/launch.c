@@ -99,10 +99,8 @@ static bool has_ended(const char *attempt, int start, const char *task_id)
 {
     for (int k = 0; k < start; k++) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);
-        HRF_AUTO_FREE char *status = directory != NULL
-                                         ? hrf_format("%s/%s.json", directory, task_id)
-                                         : NULL;
-        if (status != NULL && hrf_path_exists(status))
+        HRF_AUTO_FREE char *status = hrf_format("%s/%s.json", directory, task_id);
+        if (hrf_path_exists(status))
             return true;
     }
     return false;
@@ -254,7 +252,7 @@ static bool all_have_ended(const struct launch *l)
 {
     for (size_t i = l->spec->n_tasks; i-- > 0;) {
         HRF_AUTO_FREE char *status = hrf_format("%s/%s.json", l->directory, l->spec->tasks[i].id);
-        if (status == NULL || (!l->is_past[i] && !hrf_path_exists(status)))
+        if (!l->is_past[i] && !hrf_path_exists(status))
             return false;
     }
     return true;

@@ -177,5 +177,5 @@ enum hrf_status hrf_fence_set(const char *directory, struct hrf_error *err)
 bool hrf_fence_is_set(const char *directory)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, HRF_FENCE_NAME);
-    return path != NULL && hrf_path_exists(path);
+    return hrf_path_exists(path);
 }

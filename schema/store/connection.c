@@ -23,7 +23,7 @@ static bool is_at_limit(const char *path, const char *suffix)
 {
     enum { MARGIN = 64 << 10 };
     HRF_AUTO_FREE char *file = hrf_format("%s%s", path, suffix);
-    return file != NULL && hrf_path_size(file) >= hrf_file_size_limit() - MARGIN;
+    return hrf_path_size(file) >= hrf_file_size_limit() - MARGIN;
 }
 
 /* The reason why files cannot be written next to the store; 0: none. SQLite reports most errors of

@@ -96,7 +96,7 @@ static int64_t take_moment(const struct hrf_store *store, struct moment *out)
     for (size_t i = 0; i < 1 + N_LOGS; i++) {
         struct stat info;
         HRF_AUTO_FREE char *path = hrf_format("%s%s", store->path, i == 0 ? "" : logs[i - 1]);
-        if (path == NULL || stat(path, &info) != 0)
+        if (stat(path, &info) != 0)
             continue;
         const int64_t values[] = { info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec };
         memcpy(out->values[i], values, sizeof values);

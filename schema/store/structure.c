@@ -46,8 +46,7 @@ static bool is_on_network(const char *path)
 {
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
     bool is_shared = false;
-    if (directory != NULL)
-        hrf_file_system_of(directory, &is_shared);
+    hrf_file_system_of(directory, &is_shared);
     return is_shared;
 }
 

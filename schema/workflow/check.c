@@ -148,7 +148,7 @@ static void check_file(struct hrf_reader *r, const char *key, const char *path)
     if (path == NULL || r->part == HRF_PART_OF_A_RUN || hrf_path_exists(path))
         return;
     HRF_AUTO_FREE char *shown = hrf_text_escaped(path);
-    find_at(r, key, "'%s' does not exist", shown != NULL ? shown : "");
+    find_at(r, key, "'%s' does not exist", shown);
 }
 
 static void check_forest(struct hrf_reader *r)

@@ -441,7 +441,7 @@ void hrf_reader_unknown(struct hrf_reader *r, const char *prefix, const char *na
         hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", pointers[i]);
     HRF_AUTO_FREE char *shown = hrf_text_escaped(name);
     hrf_reader_find(r, line, column, "unknown key '%s'%s%s%s%s%s%s; allowed here: %s",
-                    shown != NULL ? shown : "", prefix[0] != '\0' ? " in '" : "", prefix,
+                    shown, prefix[0] != '\0' ? " in '" : "", prefix,
                     prefix[0] != '\0' ? "'" : "", near != NULL ? ", did you mean '" : "",
                     near != NULL ? near : "", near != NULL ? "'?" : "", list.text);
     hrf_strbuf_release(&list);

@@ -75,7 +75,6 @@ typedef enum {
     CUDNN_ATTR_ENGINEHEUR_MODE,
     CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
     CUDNN_ATTR_ENGINEHEUR_RESULTS,
-    CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
     CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
     CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
     CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
@@ -120,7 +119,6 @@ typedef enum {
 
 typedef enum {
     CUDNN_TYPE_BACKEND_DESCRIPTOR,
-    CUDNN_TYPE_BEHAVIOR_NOTE,
     CUDNN_TYPE_BOOLEAN,
     CUDNN_TYPE_CHAR,
     CUDNN_TYPE_CONVOLUTION_MODE,
@@ -150,8 +148,6 @@ typedef enum {
     CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
     CUDNN_NUMERICAL_NOTE_WINOGRAD
 } cudnnBackendNumericalNote_t;
-
-typedef enum { CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION } cudnnBackendBehaviorNote_t;
 
 typedef struct emulated_cudnn *cudnnHandle_t;
 typedef struct emulated_descriptor *cudnnBackendDescriptor_t;

@@ -2,7 +2,7 @@
  *
  * One GPU, at 0000:3b:00.0. $HRF_EMULATED_NVML is a file of lines, read at every call:
  * "energy MJ" or "energy rising" (1 W; absent: not supported), "pid N bytes B" for each process on
- * it ("own" as N: this one), "no-init", "no-uuid", "no-driver".
+ * it ("own" as N: this one), "no-init", "no-driver".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,6 @@ int nvmlShutdown(void);
 const char *nvmlErrorString(int status);
 int nvmlSystemGetDriverVersion(char *out, unsigned int size);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **device);
-int nvmlDeviceGetUUID(void *device, char *out, unsigned int size);
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules);
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *n, struct process *out);
 
@@ -93,15 +92,6 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **device)
     if (strcmp(address, "0000:3b:00.0") != 0 && strcmp(address, "0000:3B:00.0") != 0)
         return NOT_FOUND;
     *device = &the_device;
-    return OK;
-}
-
-int nvmlDeviceGetUUID(void *device, char *out, unsigned int size)
-{
-    char rest[256];
-    if (device != &the_device || says("no-uuid", rest, sizeof rest))
-        return NOT_SUPPORTED;
-    snprintf(out, size, "GPU-00000000-1111-2222-3333-444444444444");
     return OK;
 }
 

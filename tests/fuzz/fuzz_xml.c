@@ -1,7 +1,6 @@
 /* fuzz_xml.c - any bytes as an ASAP annotation file: an error or outlines that hold together. */
 #include "aggregate/camelyon16/asap.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +25,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; outlines != NULL && i < outlines->n_items; i++) {
         const struct hrf_outline *outline = &outlines->items[i];
         require(outline->n_points >= 3, "an outline has 3 points");
-        require(isfinite(hrf_outline_area(outline)), "an area is finite");
         hrf_outlines_in_lesion(outlines, outline->points[0].x, outline->points[0].y);
     }
     hrf_outlines_destroy(outlines);

@@ -31,7 +31,7 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     }
     if (status != HRF_OK) {
         HRF_AUTO_FREE char *name = hrf_text_escaped(task->slide_name);
-        hrf_log_error("tiler", "%s: %s", name != NULL ? name : task->id, cause.text);
+        hrf_log_error("tiler", "%s: %s", name, cause.text);
         hrf_task_status_fail(&outcome, spec, task, &cause);
     } else if (plan->n_patches == 0) {
         outcome.outcome = HRF_TASK_NO_TISSUE;

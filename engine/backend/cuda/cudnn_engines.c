@@ -3,22 +3,18 @@
 
 #include <string.h>
 
-static bool has_note(cudnnBackendDescriptor_t engine, cudnnBackendAttributeName_t name,
-                     cudnnBackendAttributeType_t type, int note)
-{
-    int32_t notes[32]; /* both kinds are enums of int's size */
-    int64_t n = 0;
-    if (cudnnBackendGetAttribute(engine, name, type, 32, &n, notes) != CUDNN_STATUS_SUCCESS)
-        return false;
-    for (int64_t i = 0; i < n && i < 32; i++)
-        if (notes[i] == note)
-            return true;
-    return false;
-}
-
 static bool numerical(cudnnBackendDescriptor_t engine, cudnnBackendNumericalNote_t note)
 {
-    return has_note(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, (int)note);
+    int32_t notes[32]; /* enums of int's size */
+    int64_t n = 0;
+    if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE, 32, &n,
+                                 notes) != CUDNN_STATUS_SUCCESS)
+        return false;
+    for (int64_t i = 0; i < n && i < 32; i++)
+        if (notes[i] == (int32_t)note)
+            return true;
+    return false;
 }
 
 static void forget(cudnnBackendDescriptor_t *descriptors, int32_t n)
@@ -75,9 +71,6 @@ static enum hrf_status describe(struct hrf_cudnn_engine *item, struct hrf_error 
                               numerical(engine, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
     item->winograd_or_fft = numerical(engine, CUDNN_NUMERICAL_NOTE_WINOGRAD) ||
                             numerical(engine, CUDNN_NUMERICAL_NOTE_FFT);
-    item->compiled_at_run_time = has_note(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
-                                          CUDNN_TYPE_BEHAVIOR_NOTE,
-                                          (int)CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
     cudnnBackendDestroyDescriptor(engine);
     item->setting = setting_of(item->config);
     if (status == CUDNN_STATUS_SUCCESS)

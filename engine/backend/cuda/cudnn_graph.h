@@ -97,7 +97,7 @@ struct hrf_cudnn_engine {
     int64_t index;                   /* cuDNN's global number of the engine */
     uint64_t setting;                /* of its knobs; another one is another kernel */
     int64_t workspace_bytes;
-    bool deterministic, tensor_core, reduced_precision, winograd_or_fft, compiled_at_run_time;
+    bool deterministic, tensor_core, reduced_precision, winograd_or_fft;
 };
 enum { HRF_CUDNN_MAX_ENGINES = 40 };
 struct hrf_cudnn_engines {

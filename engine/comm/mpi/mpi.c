@@ -114,12 +114,9 @@ static enum hrf_status check_message(const struct hrf_comm *comm, int32_t peer, 
 static enum hrf_status send_part(struct mpi_comm *c, int32_t to, int64_t tag, const void *bytes,
                                  size_t n_bytes, struct hrf_error *err)
 {
-    struct sent *s = hrf_calloc(1, sizeof *s);
     HRF_AUTO_FREE void *copy = hrf_try_alloc(n_bytes > 0 ? n_bytes : 1);
-    if (s == NULL || copy == NULL) {
-        hrf_free(s);
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a message of %zu bytes", n_bytes);
-    }
+    HRF_CHECK_MEMORY(copy != NULL, err, "no memory for a message of %zu bytes", n_bytes);
+    struct sent *s = hrf_calloc(1, sizeof *s);
     if (n_bytes > 0)
         memcpy(copy, bytes, n_bytes);
     const int code = MPI_Isend(copy, (int)n_bytes, MPI_BYTE, to, (int)tag, c->messages,

@@ -87,7 +87,7 @@ struct hrf_slurm_limits {
     char version[32];
     int64_t max_array_size;  /* array indices are below this; 0 = not known */
     int64_t max_array_tasks; /* 0 = not known */
-    int64_t max_job_count, min_job_age_s, message_timeout_s, kill_wait_s;
+    int64_t max_job_count, min_job_age_s, kill_wait_s;
     bool has_accounting, can_requeue;
     bool has_completions; /* the site keeps a log of ended jobs that `sacct -c` reads:
                              jobcomp/filetxt */
@@ -119,7 +119,7 @@ bool hrf_slurm_partition_parse(const char *text, const char *name, struct hrf_sl
 
 struct hrf_slurm_end {
     char name[96], state[32], reason[64], nodes[64];
-    int64_t exit_code, exit_signal, restarts;
+    int64_t exit_code;
 };
 /* Reads one line of `scontrol show job -o`. Returns false if it is not about a job. */
 bool hrf_slurm_job_parse(const char *line, struct hrf_slurm_end *out);

@@ -55,7 +55,6 @@ void hrf_slurm_config_parse(const char *text, struct hrf_slurm_limits *out)
     *out = (struct hrf_slurm_limits){ .max_array_size = number_setting(text, "MaxArraySize"),
                                       .max_job_count = number_setting(text, "MaxJobCount"),
                                       .min_job_age_s = number_setting(text, "MinJobAge"),
-                                      .message_timeout_s = number_setting(text, "MessageTimeout"),
                                       .kill_wait_s = number_setting(text, "KillWait") };
     find_setting(text, "SLURM_VERSION", out->version, sizeof out->version);
     read_site(text, out->site, sizeof out->site);
@@ -151,17 +150,9 @@ bool hrf_slurm_partition_parse(const char *text, const char *name, struct hrf_sl
     return false;
 }
 
-/* "7:0": exit code and signal. */
-static void read_exit(const char *word, struct hrf_slurm_end *out)
-{
-    char *end;
-    out->exit_code = strtoll(word, &end, 10);
-    out->exit_signal = *end == ':' ? strtoll(end + 1, NULL, 10) : 0;
-}
-
 bool hrf_slurm_job_parse(const char *line, struct hrf_slurm_end *out)
 {
-    struct hrf_slurm_end e = { .restarts = 0 };
+    struct hrf_slurm_end e = { .exit_code = 0 };
     char word[64];
     if (!hrf_slurm_find_word(line, "JobName", e.name, sizeof e.name) ||
         !hrf_slurm_find_word(line, "JobState", e.state, sizeof e.state))
@@ -169,9 +160,7 @@ bool hrf_slurm_job_parse(const char *line, struct hrf_slurm_end *out)
     hrf_slurm_find_word(line, "Reason", e.reason, sizeof e.reason);
     hrf_slurm_find_word(line, "NodeList", e.nodes, sizeof e.nodes);
     if (hrf_slurm_find_word(line, "ExitCode", word, sizeof word))
-        read_exit(word, &e);
-    if (hrf_slurm_find_word(line, "Restarts", word, sizeof word))
-        e.restarts = strtoll(word, NULL, 10);
+        e.exit_code = strtoll(word, NULL, 10); /* "7:0": exit code and signal */
     *out = e;
     return true;
 }
@@ -191,11 +180,10 @@ bool hrf_slurm_sacct_parse(const char *text, const char *name, struct hrf_slurm_
         }
         if (n < 4 || strcmp(fields[0], name) != 0)
             continue;
-        *out = (struct hrf_slurm_end){ .restarts = 0 };
+        *out = (struct hrf_slurm_end){ .exit_code = strtoll(fields[2], NULL, 10) };
         snprintf(out->name, sizeof out->name, "%s", fields[0]);
         snprintf(out->state, sizeof out->state, "%.*s", (int)sizeof out->state - 1, fields[1]);
         snprintf(out->nodes, sizeof out->nodes, "%.*s", (int)sizeof out->nodes - 1, fields[3]);
-        read_exit(fields[2], out);
         found = true;
     }
     return found;

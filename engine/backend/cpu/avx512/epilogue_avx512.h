@@ -43,26 +43,6 @@ static inline bool hrf_has_function(const struct hrf_epilogue *e)
     return e->activation > HRF_ACT_LEAKY_RELU;
 }
 
-/* True for the usual epilogue of a convolution, for which a separate loop without branches pays. */
-static inline bool hrf_is_relu_alone(const struct hrf_epilogue *e)
-{
-    return e->activation == HRF_ACT_RELU && e->type == HRF_F32 && !e->accumulate;
-}
-
-static inline struct hrf_epilogue hrf_relu_alone(const float *bias)
-{
-    return (struct hrf_epilogue){ .bias = bias, .type = HRF_F32, .activation = HRF_ACT_RELU };
-}
-
-/* `y` is of the epilogue's type. */
-static inline void hrf_finish(__m512 x, __mmask16 mask, void *y, __m512 bias,
-                              const struct hrf_epilogue *e)
-{
-    x = _mm512_add_ps(x, bias);
-    if (e->accumulate)
-        x = _mm512_add_ps(x, hrf_load_avx512(e->type, y, mask));
-    hrf_store_avx512(e->type, y, mask, hrf_activate_avx512(x, e));
-}
 #endif
 
 #endif

@@ -78,22 +78,6 @@ void hrf_widen_lines_avx512(enum hrf_dtype dtype, const void *x, float *y, int64
         widen_as(HRF_F16, x, y, y_stride, channels, n_lines);
 }
 
-static inline void narrow_as(enum hrf_dtype dtype, const float *x, uint16_t *y, int64_t n)
-{
-    for (int64_t c = 0; c < n; c += LANES) {
-        const __mmask16 mask = (__mmask16)(n - c < LANES ? (1U << (n - c)) - 1U : 0xffffU);
-        hrf_store_avx512(dtype, y + c, mask, _mm512_maskz_loadu_ps(mask, x + c));
-    }
-}
-
-void hrf_narrow_line_avx512(enum hrf_dtype dtype, const float *x, void *y, int64_t n)
-{
-    if (dtype == HRF_B16)
-        narrow_as(HRF_B16, x, y, n);
-    else
-        narrow_as(HRF_F16, x, y, n);
-}
-
 void hrf_copy_lines_avx512(const float *x, int64_t x_stride, float *y, int64_t y_stride, int64_t n,
                            int64_t n_lines)
 {

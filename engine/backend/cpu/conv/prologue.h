@@ -36,8 +36,6 @@ void hrf_prologue_b16_lines_avx512(const struct hrf_cpu_prologue *prologue, cons
  * following. */
 void hrf_widen_lines_avx512(enum hrf_dtype dtype, const void *x, float *y, int64_t y_stride,
                             int64_t channels, int64_t n_lines);
-/* Converts n floats to F16 or B16. */
-void hrf_narrow_line_avx512(enum hrf_dtype dtype, const float *x, void *y, int64_t n);
 /* Copies n_lines of n floats, which begin `x_stride` and `y_stride` floats apart; made for short
  * lines. */
 void hrf_copy_lines_avx512(const float *x, int64_t x_stride, float *y, int64_t y_stride, int64_t n,

@@ -204,18 +204,6 @@ static void bad_input_is_named(void **state)
     assert_true(value < 0.0); /* nothing was written */
 }
 
-static void names_read_back(void **state)
-{
-    (void)state;
-    for (int i = HRF_SLIDE_RULE_MAX; i <= HRF_SLIDE_RULE_MAX_SMOOTHED; i++) {
-        enum hrf_slide_rule_kind kind = HRF_SLIDE_RULE_MAX;
-        assert_true(hrf_slide_rule_parse(hrf_slide_rule_name((enum hrf_slide_rule_kind)i), &kind));
-        assert_int_equal(kind, i);
-    }
-    enum hrf_slide_rule_kind kind;
-    assert_false(hrf_slide_rule_parse("maximum", &kind));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,7 +214,6 @@ int main(void)
         cmocka_unit_test(smoothing_agrees_with_the_definition_on_random_grids),
         cmocka_unit_test(the_step_picks_one_class_of_many),
         cmocka_unit_test(bad_input_is_named),
-        cmocka_unit_test(names_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
