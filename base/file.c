@@ -53,11 +53,10 @@ static enum hrf_status read_stream(int fd, const char *path, size_t limit, struc
 static enum hrf_status take_stream(int fd, const char *path, size_t limit, char **out,
                                    size_t *n_bytes, struct hrf_error *err)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     enum hrf_status status = read_stream(fd, path, limit, &text, err);
     const size_t n = text.length;
     char *bytes = status == HRF_OK ? hrf_strbuf_detach(&text) : NULL;
-    hrf_strbuf_release(&text);
     HRF_TRY(status);
     HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for the %zu bytes of '%s'", n, path);
     *out = bytes;

@@ -56,11 +56,9 @@ void hrf_json_print(const json_t *value)
 enum hrf_status hrf_json_write_file(const char *path, const json_t *value, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = dump(value, JSON_INDENT(2));
-    struct hrf_strbuf line = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) line = HRF_STRBUF_INIT;
     hrf_strbuf_addf(&line, "%s\n", text);
-    const enum hrf_status status = hrf_file_write_atomic(path, line.text, line.length, err);
-    hrf_strbuf_release(&line);
-    return status;
+    return hrf_file_write_atomic(path, line.text, line.length, err);
 }
 
 static const char *type_name(const json_t *value)
@@ -183,7 +181,7 @@ json_t *hrf_json_string(const char *text)
     json_t *value = json_string(text);
     if (value != NULL)
         return value;
-    struct hrf_strbuf clean = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) clean = HRF_STRBUF_INIT;
     for (const char *s = text; *s != '\0'; s++) {
         if ((unsigned char)*s < 0x80)
             hrf_strbuf_addc(&clean, *s);
@@ -191,7 +189,6 @@ json_t *hrf_json_string(const char *text)
             hrf_strbuf_adds(&clean, "\xef\xbf\xbd");
     }
     value = json_string(clean.text);
-    hrf_strbuf_release(&clean);
     return value;
 }
 
@@ -235,12 +232,11 @@ json_t *hrf_json_bytes(const char *text)
     json_t *value = json_string(text); /* NULL when it is not UTF-8 */
     if (value != NULL)
         return value;
-    struct hrf_strbuf hex = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) hex = HRF_STRBUF_INIT;
     for (const char *s = text; *s != '\0'; s++)
         hrf_strbuf_addf(&hex, "%02x", (unsigned char)*s);
     value = json_object();
     hrf_json_put_text(value, "base16", hex.text);
-    hrf_strbuf_release(&hex);
     return value;
 }
 

@@ -352,7 +352,7 @@ static enum hrf_status observe(struct hrf_network *network, const struct sample 
 static enum hrf_status calibrate(struct hires_flow_model *model, const struct sample *sample,
                                  const struct wanted *wanted, struct hrf_error *err)
 {
-    struct hrf_observations seen = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     struct hrf_calibration *calibration = NULL;
     HRF_AUTO(hrf_graph) inferred = NULL;
@@ -373,7 +373,6 @@ static enum hrf_status calibrate(struct hires_flow_model *model, const struct sa
     }
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, HRF_FIT_MSE, &calibration, err);
-    hrf_observations_release(&seen);
     HRF_TRY(status);
     hrf_fit_keep_noisy(calibration, HRF_FIT_MIN_SQNR_DB);
     forget_network(model);
@@ -568,11 +567,10 @@ const float *hires_flow_model_score(struct hires_flow_model *model, const uint8_
                                     int64_t size, int64_t *n_scores)
 {
     struct hrf_error err = { .status = HRF_OK };
-    struct patches patches;
+    HRF_AUTO_RELEASE(patches) patches = { .n = 0 };
     enum hrf_status status = patches_init(&patches, model, rgb, n, size, &err);
     if (status == HRF_OK)
         status = score(&patches, &err);
-    patches_release(&patches);
     if (hrf_library_end(status, &err) != HIRES_FLOW_OK)
         return NULL;
     if (n_scores != NULL)
@@ -610,13 +608,12 @@ int hires_flow_model_calibrate(struct hires_flow_model *model, const uint8_t *rg
                                int64_t size)
 {
     struct hrf_error err = { .status = HRF_OK };
-    struct patches patches;
+    HRF_AUTO_RELEASE(patches) patches = { .n = 0 };
     enum hrf_status status = patches_init(&patches, model, rgb, n, size, &err);
     if (status == HRF_OK)
         status = check_calibrates(model, &err);
     if (status == HRF_OK)
         status = calibrate_patches(&patches, &err);
-    patches_release(&patches);
     return hrf_library_end(status, &err);
 }
 

@@ -349,8 +349,6 @@ enum hrf_status hrf_froc_compute(const struct hrf_froc_slide *slides, size_t n_s
                                  enum hrf_froc_rule rule, int64_t n_resamples, uint64_t seed,
                                  struct hrf_froc *out, struct hrf_error *err)
 {
-    struct curve c = { .rule = rule, .slides = slides, .n_slides = n_slides };
-    const enum hrf_status status = compute(&c, n_resamples, seed, out, err);
-    curve_release(&c);
-    return status;
+    HRF_AUTO_RELEASE(curve) c = { .rule = rule, .slides = slides, .n_slides = n_slides };
+    return compute(&c, n_resamples, seed, out, err);
 }

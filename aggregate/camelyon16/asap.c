@@ -5,6 +5,7 @@
 #include "base/path.h"
 
 #include <expat.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

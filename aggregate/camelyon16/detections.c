@@ -74,9 +74,9 @@ enum hrf_status hrf_detections_read(const char *path, struct hrf_detection **out
     return take_rows(csv, path, out, n_detections, err);
 }
 
-enum hrf_status hrf_froc_slide_judge(const struct hrf_lesions *lesions, bool is_positive,
-                                     const struct hrf_detection *detections, size_t n_detections,
-                                     struct hrf_froc_slide *out, struct hrf_error *err)
+void hrf_froc_slide_judge(const struct hrf_lesions *lesions, bool is_positive,
+                          const struct hrf_detection *detections, size_t n_detections,
+                          struct hrf_froc_slide *out)
 {
     struct hrf_froc_slide s = { .is_positive = is_positive,
                                 .n_lesions = lesions != NULL ? lesions->components->n_items : 0 };
@@ -96,5 +96,4 @@ enum hrf_status hrf_froc_slide_judge(const struct hrf_lesions *lesions, bool is_
             s.confidence[label - 1] = d->confidence;
     }
     *out = s;
-    return HRF_OK;
 }

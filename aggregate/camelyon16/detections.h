@@ -13,11 +13,9 @@ struct hrf_detection {
 
 /* Matches the detections of a slide with its lesions. If `lesions` is NULL, the slide has none, and
  * every detection is a false positive. */
-HRF_CHECKED enum hrf_status hrf_froc_slide_judge(const struct hrf_lesions *lesions,
-                                                 bool is_positive,
-                                                 const struct hrf_detection *detections,
-                                                 size_t n_detections, struct hrf_froc_slide *out,
-                                                 struct hrf_error *err);
+void hrf_froc_slide_judge(const struct hrf_lesions *lesions, bool is_positive,
+                          const struct hrf_detection *detections, size_t n_detections,
+                          struct hrf_froc_slide *out);
 
 /* Reads "confidence,x,y" lines, the official form: no header, x and y whole numbers of level-0 px.
  * An empty text has no detection. HRF_E_USER: a line is malformed; the text names `where` and the

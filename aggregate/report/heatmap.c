@@ -194,13 +194,12 @@ static void draw_legend(struct hrf_image *image, int32_t top, enum hrf_heat_scal
 enum hrf_status hrf_heatmap_write(const struct hrf_image *map, enum hrf_heat_scale scale,
                                   double threshold, const char *path, struct hrf_error *err)
 {
-    struct hrf_image page = { 0 };
+    HRF_AUTO_RELEASE(hrf_image) page = { 0 };
     HRF_TRY(hrf_image_create(map->width, map->height + LEGEND_HEIGHT, 3, &page, err));
     memcpy(page.pixels, map->pixels, (size_t)map->width * (size_t)map->height * 3);
     draw_legend(&page, map->height, scale, threshold);
     struct hrf_bytes png = { 0 };
     enum hrf_status status = hrf_image_encode(&page, HRF_PNG_PHOTO, &png, err);
-    hrf_image_release(&page);
     if (status == HRF_OK)
         status = hrf_file_write_atomic(path, png.data, png.n_bytes, err);
     hrf_free(png.data);

@@ -27,14 +27,12 @@ static void draw(const struct hrf_tile_plan *plan, const struct hrf_patch *at,
 enum hrf_status hrf_kept_draw(const struct hrf_tile_plan *plan, struct hrf_bytes *png,
                               struct hrf_error *err)
 {
-    struct hrf_image image = { .width = 0 };
+    HRF_AUTO_RELEASE(hrf_image) image = { .width = 0 };
     HRF_TRY(hrf_image_decode(&plan->thumbnail_png, 3, &image, err));
     for (int64_t i = 0; i < plan->n_patches; i++)
         draw(plan, &plan->patches[i], hrf_tile_plan_is_white(plan, i) ? white : scored, 0.12,
              &image);
     for (int64_t i = 0; i < plan->n_dropped; i++)
         draw(plan, &plan->dropped[i].at, reasons[plan->dropped[i].reason], 0.4, &image);
-    const enum hrf_status status = hrf_image_encode(&image, HRF_PNG_PHOTO, png, err);
-    hrf_image_release(&image);
-    return status;
+    return hrf_image_encode(&image, HRF_PNG_PHOTO, png, err);
 }

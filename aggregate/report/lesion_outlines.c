@@ -154,7 +154,7 @@ static enum hrf_status add_geometry(struct hrf_out *out, const struct hrf_tile_p
     const int32_t columns = box->column_end - box->column_begin;
     const int32_t rows = box->row_end - box->row_begin;
     HRF_AUTO_FREE unsigned char *cells = hrf_try_calloc((size_t)columns * (size_t)rows, 1);
-    struct hrf_cell_rings rings = { .n = 0 };
+    HRF_AUTO_RELEASE(hrf_cell_rings) rings = { .n = 0 };
     HRF_CHECK_MEMORY(cells != NULL, err, "no memory for %d x %d patches", columns, rows);
     for (size_t i = 0; i < components->runs.n; i++) {
         const struct hrf_pixel_run *run = &components->runs.items[i];
@@ -173,7 +173,6 @@ static enum hrf_status add_geometry(struct hrf_out *out, const struct hrf_tile_p
         add_ring(out, plan, f, box, &rings.items[i]);
     }
     hrf_out_adds(out, "]]}");
-    hrf_cell_rings_release(&rings);
     return HRF_OK;
 }
 

@@ -51,7 +51,7 @@ static enum hrf_status add_component(struct tracing *t, size_t index, size_t fir
     const int32_t columns = box->column_end - box->column_begin;
     const int32_t rows = box->row_end - box->row_begin;
     HRF_AUTO_FREE unsigned char *cells = hrf_try_calloc((size_t)columns * (size_t)rows, 1);
-    struct hrf_cell_rings rings = { .n = 0 };
+    HRF_AUTO_RELEASE(hrf_cell_rings) rings = { .n = 0 };
     HRF_CHECK_MEMORY(cells != NULL, err, "no memory for a region of %d x %d px", columns, rows);
     for (size_t i = first_run; i < end_run; i++) {
         const struct hrf_pixel_run *run = &t->components->runs.items[t->order[i]];
@@ -66,7 +66,6 @@ static enum hrf_status add_component(struct tracing *t, size_t index, size_t fir
         add_ring(t, box, &rings.items[i]);
         t->n_polygons += is_outer;
     }
-    hrf_cell_rings_release(&rings);
     return HRF_OK;
 }
 

@@ -140,23 +140,21 @@ void hrf_out_adds(struct hrf_out *out, const char *text)
 
 void hrf_out_addf(struct hrf_out *out, const char *format, ...)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     va_list args;
     va_start(args, format);
     hrf_strbuf_vaddf(&text, format, args);
     va_end(args);
     if (out->error.status == HRF_OK)
         hrf_out_add(out, text.text, text.length);
-    hrf_strbuf_release(&text);
 }
 
 void hrf_out_csv(struct hrf_out *out, const char *text)
 {
-    struct hrf_strbuf cell = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) cell = HRF_STRBUF_INIT;
     hrf_csv_add_cell(&cell, text);
     if (out->error.status == HRF_OK)
         hrf_out_add(out, cell.text, cell.length);
-    hrf_strbuf_release(&cell);
 }
 
 enum hrf_status hrf_out_commit(struct hrf_out *out, struct hrf_error *err)

@@ -198,7 +198,7 @@ static void summary(struct hrf_out *out, const struct hrf_timeline *timeline)
 
 void hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
-    struct hrf_timeline timeline = hrf_timeline_make(cohort);
+    HRF_AUTO_RELEASE(hrf_timeline) timeline = hrf_timeline_make(cohort);
     if (timeline.n > 0) {
         hrf_out_adds(out, "<section class=\"times jobs\"><h2>Jobs <small>each attempt on the clock"
                           "</small></h2>\n");
@@ -214,5 +214,4 @@ void hrf_page_timeline(struct hrf_out *out, const struct hrf_cohort *cohort)
         table(out, cohort, &timeline);
         hrf_out_adds(out, "</section>\n");
     }
-    hrf_timeline_release(&timeline);
 }

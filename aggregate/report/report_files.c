@@ -158,7 +158,7 @@ static enum hrf_status read_outlines(const struct hrf_cohort_slide *slide,
 static enum hrf_status make_small(const struct hrf_image *map, int32_t side, struct hrf_bytes *out,
                                   struct hrf_error *err)
 {
-    struct hrf_image small = { 0 };
+    HRF_AUTO_RELEASE(hrf_image) small = { 0 };
     HRF_TRY(hrf_image_downsample(map, side, &small, err));
     size_t n = (size_t)small.width * (size_t)small.height * 3;
     for (size_t i = 0; i < n; i++) {
@@ -166,9 +166,7 @@ static enum hrf_status make_small(const struct hrf_image *map, int32_t side, str
         v = v > 31 ? 31 : v;
         small.pixels[i] = (unsigned char)(v << 3 | v >> 2);
     }
-    enum hrf_status status = hrf_image_encode(&small, HRF_PNG_FLAT, out, err);
-    hrf_image_release(&small);
-    return status;
+    return hrf_image_encode(&small, HRF_PNG_FLAT, out, err);
 }
 
 static enum hrf_status make_thumbnail(const struct hrf_image *map, int32_t side,
@@ -184,7 +182,7 @@ static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_
                                      const struct hrf_outlines *outlines, struct hrf_error *err)
 {
     struct hrf_page_slide *extra = &w->extras[slide];
-    struct hrf_image map = { 0 };
+    HRF_AUTO_RELEASE(hrf_image) map = { 0 };
     struct hrf_error why = { .status = HRF_OK };
     const bool is_map = scores->class_map.values != NULL || w->cohort->has_head;
     const enum hrf_heat_scale scale = is_map || w->cohort->is_regression ? HRF_HEAT_RISING
@@ -200,7 +198,6 @@ static enum hrf_status write_heatmap(const struct writer *w, size_t slide, size_
     if (status == HRF_OK && precision == 0 && w->options->html)
         status = make_thumbnail(&map, w->thumbnail_side, extra, err);
     extra->has_heatmap |= status == HRF_OK && precision == 0;
-    hrf_image_release(&map);
     return status;
 }
 
@@ -230,13 +227,10 @@ static enum hrf_status write_top_patches(const struct writer *w, size_t slide, s
     extra->has_top_patches = true;
     if (precision > 0 || !w->options->html || extra->is_left_out)
         return HRF_OK;
-    struct hrf_image strip = { 0 };
+    HRF_AUTO_RELEASE(hrf_image) strip = { 0 };
     HRF_TRY(hrf_image_decode(&head->shown_png, 3, &strip, err));
     const int32_t side = w->thumbnail_side * 3; /* as many bytes as a thumbnail and a half */
-    const enum hrf_status status = make_small(&strip, side < strip.width ? side : strip.width,
-                                              &extra->top_patches, err);
-    hrf_image_release(&strip);
-    return status;
+    return make_small(&strip, side < strip.width ? side : strip.width, &extra->top_patches, err);
 }
 
 static enum hrf_status write_tables(const struct writer *w, size_t slide, size_t precision,
@@ -347,7 +341,7 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
 static enum hrf_status show_plain_slide(const struct writer *w, size_t index, struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    struct hrf_image image = { 0 };
+    HRF_AUTO_RELEASE(hrf_image) image = { 0 };
     struct hrf_error why = { .status = HRF_OK };
     HRF_TRY(w->source->tile_plan(w->source->context, index, &plan, err));
     if (plan->thumbnail_png.n_bytes == 0)
@@ -356,7 +350,6 @@ static enum hrf_status show_plain_slide(const struct writer *w, size_t index, st
     if (status != HRF_OK)
         return note_or_fail(&w->extras[index], status, "no thumbnail", &why, err);
     status = make_thumbnail(&image, w->thumbnail_side, &w->extras[index], err);
-    hrf_image_release(&image);
     return status;
 }
 

@@ -144,9 +144,8 @@ enum hrf_status hrf_lesion_task_add(struct hrf_cohort *cohort, size_t precision,
     struct hrf_froc_slide *grown = hrf_realloc_array(p->lesions.slides, p->lesions.n_slides + 1,
                                                      sizeof *grown);
     p->lesions.slides = grown;
-    HRF_TRY(hrf_froc_slide_judge(lesions, slide->truth == HRF_TRUTH_POSITIVE, detections, n,
-                                 &grown[p->lesions.n_slides], err));
-    p->lesions.n_slides++;
+    hrf_froc_slide_judge(lesions, slide->truth == HRF_TRUTH_POSITIVE, detections, n,
+                         &grown[p->lesions.n_slides++]);
     return HRF_OK;
 }
 

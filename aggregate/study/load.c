@@ -145,15 +145,12 @@ static enum hrf_status load_patches(struct hrf_store *store, struct hrf_cohort *
                                     struct hrf_cohort_slide *slide,
                                     const struct hrf_tile_plan *plan, struct hrf_error *err)
 {
-    struct hrf_lesion_truth truth = { 0 };
-    enum hrf_status status = hrf_lesion_truth_load(cohort, slide, &truth, err);
-    if (status == HRF_OK && truth.is_judged)
-        status = hrf_patch_task_add_slide(cohort, (size_t)(slide - cohort->slides), plan,
-                                          truth.mask, err);
-    if (status == HRF_OK)
-        status = load_scores(store, cohort, slide, plan, &truth, err);
-    hrf_lesion_truth_release(&truth);
-    return status;
+    HRF_AUTO_RELEASE(hrf_lesion_truth) truth = { 0 };
+    HRF_TRY(hrf_lesion_truth_load(cohort, slide, &truth, err));
+    if (truth.is_judged)
+        HRF_TRY(hrf_patch_task_add_slide(cohort, (size_t)(slide - cohort->slides), plan, truth.mask,
+                                         err));
+    return load_scores(store, cohort, slide, plan, &truth, err);
 }
 
 /* Scores of some precisions may be there where others failed. */

@@ -316,8 +316,8 @@ static enum hrf_status compare_patches(struct hrf_run_pair *pair,
                                        const struct match *match, size_t slide,
                                        struct hrf_tile_plan *const plans[2], struct hrf_error *err)
 {
-    struct shared_patches shared = { .n = 0 };
-    float *reference = NULL;
+    HRF_AUTO_RELEASE(shared_patches) shared = { .n = 0 };
+    HRF_AUTO_FREE float *reference = NULL;
     const bool is_comparable = are_comparable(pair, match->rows[0]->name, plans);
     enum hrf_status status = is_comparable ? match_patches(plans, &shared, err) : HRF_OK;
     const int64_t only[2] = { plans[0]->n_patches - shared.n, plans[1]->n_patches - shared.n };
@@ -336,8 +336,6 @@ static enum hrf_status compare_patches(struct hrf_run_pair *pair,
                      ? add_embeddings(pair, runs, match, i, &shared, err)
                      : add_precision(pair, runs, match, slide, i, plans, &shared, &reference, err);
     }
-    hrf_free(reference);
-    shared_patches_release(&shared);
     return status;
 }
 
@@ -470,10 +468,9 @@ enum hrf_status hrf_run_pair_load(const struct hrf_run_pair_side runs[2], struct
                                   struct hrf_error *err)
 {
     HRF_TRY(check_classes(runs, err));
-    struct matches matches = { .n_items = 0 };
+    HRF_AUTO_RELEASE(matches) matches = { .n_items = 0 };
     HRF_AUTO(hrf_run_pair) pair = hrf_calloc(1, sizeof *pair);
     enum hrf_status status = load(runs, &matches, pair, err);
-    matches_release(&matches);
     HRF_TRY(status);
     *out = pair;
     pair = NULL;

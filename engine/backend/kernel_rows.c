@@ -78,7 +78,7 @@ const char *hrf_kernel_misfit(const struct hrf_kernel_table *table,
 static void refuse(const struct hrf_kernel_table *table, const struct hrf_graph *graph,
                    const struct hrf_node *node, struct hrf_error *err)
 {
-    struct hrf_strbuf reasons = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) reasons = HRF_STRBUF_INIT;
     const char *last = "";
     for (const struct hrf_kernel_row *const *row = table->rows; *row != NULL; row++) {
         const char *reason = is_of(*row, node->op) ? misfit_of(table, *row, graph, node) : last;
@@ -97,7 +97,6 @@ static void refuse(const struct hrf_kernel_table *table, const struct hrf_graph 
         hrf_error_set(err, HRF_E_UNSUPPORTED,
                       "node '%s' (%s): it fits no %skernel of device %s (%s)%s", node->name,
                       hrf_op_name(node->op), kind, table->device, reasons.text, advice);
-    hrf_strbuf_release(&reasons);
 }
 
 const struct hrf_kernel_row *hrf_kernel_find(const struct hrf_kernel_table *table,

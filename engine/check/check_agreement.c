@@ -77,8 +77,8 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_calibration) calibration = NULL;
     HRF_AUTO_FREE float *truth = NULL, *ours = NULL;
-    struct hrf_observations seen = { .items = NULL };
-    struct hrf_calibrated calibrated = { .ranges = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     int64_t n = 0;
     HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
@@ -88,14 +88,12 @@ static enum hrf_status compare(const struct agreement *row, const char *device, 
         if (status == HRF_OK)
             hrf_calibrated_init(calibration, &calibrated);
     }
-    hrf_observations_release(&seen);
     config = (struct hrf_session_config){ .device = device,
                                           .precision = row->precision,
                                           .ranges = calibrated.ranges,
                                           .n_ranges = calibrated.n_ranges };
     if (status == HRF_OK)
         status = run_session(graph, &config, NULL, 3, &ours, &n, err);
-    hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
     *difference = difference_of(ours, truth, n);
     return HRF_OK;

@@ -50,7 +50,7 @@ static enum hrf_status compare_layout(const struct hrf_check *check, const char 
                                       const char *layout, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_made_ranges made;
+    HRF_AUTO_RELEASE(hrf_made_ranges) made = { .fused = NULL };
     HRF_TRY(hrf_check_graph(model, LAYOUT_SIZE, 1, &graph, err));
     struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
     const int64_t n_in = hrf_shape_count(&source.shape);
@@ -73,7 +73,6 @@ static enum hrf_status compare_layout(const struct hrf_check *check, const char 
     if (status == HRF_OK)
         status = layout != NULL ? run_ranks(graph, &config, layout, &source, parts, n_bytes, err)
                                 : run_bands(graph, &config, &source, parts, n_bytes, err);
-    hrf_made_ranges_release(&made);
     if (status == HRF_OK && memcmp(whole, parts, n_bytes) != 0)
         return hrf_error_set(err, HRF_E_EXTERNAL, "its bytes differ from one rank's");
     return status;

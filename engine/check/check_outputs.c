@@ -97,8 +97,8 @@ static enum hrf_status make_ranges(const struct hrf_graph *graph,
                                    struct hrf_made_ranges *made, struct hrf_error *err)
 {
     const int64_t n = network->batch < CALIBRATED_IMAGES ? network->batch : CALIBRATED_IMAGES;
-    struct hrf_observations seen = { .items = NULL };
-    struct hrf_calibrated calibrated = { .ranges = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     HRF_AUTO(hrf_calibration) calibration = NULL;
     enum hrf_status status = observe(graph, n, network->size, &seen, err);
     if (status == HRF_OK)
@@ -107,8 +107,6 @@ static enum hrf_status make_ranges(const struct hrf_graph *graph,
         hrf_calibrated_init(calibration, &calibrated);
         take_ranges(&calibrated, made);
     }
-    hrf_calibrated_release(&calibrated);
-    hrf_observations_release(&seen);
     return status;
 }
 

@@ -322,8 +322,8 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
 {
     struct request shown = *(const struct request *)context, *r = &shown;
     HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_bench result = { .n_ranks = 1 };
-    struct hrf_found_layout layout = { .is_chosen = false };
+    HRF_AUTO_RELEASE(hrf_bench) result = { .n_ranks = 1 };
+    HRF_AUTO_RELEASE(hrf_found_layout) layout = { .is_chosen = false };
     HRF_TRY(hrf_engine_check_request(r->device, r->layout, err));
     HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
     struct hrf_network_config config = {
@@ -355,8 +355,6 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     if (status == HRF_OK && hrf_joined_is_first(joined))
         print(&shown, &result, &products, &predicted);
     release_forecast(&predicted);
-    hrf_found_layout_release(&layout);
-    hrf_bench_release(&result);
     return status;
 }
 

@@ -80,7 +80,7 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
                                     struct hrf_error *err)
 {
     const struct request *request = run->request;
-    struct hrf_found_layout layout = { .is_chosen = false };
+    HRF_AUTO_RELEASE(hrf_found_layout) layout = { .is_chosen = false };
     struct hrf_network_config config = { .session = session_config(run) };
     close_network(run);
     run->piece = *shape;
@@ -107,7 +107,6 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
     }
     if (status == HRF_OK)
         status = hrf_network_create(run->inferred, &config, &run->network, err);
-    hrf_found_layout_release(&layout);
     HRF_TRY(status);
     if (run->calibrator != NULL)
         hrf_calibrator_watch(hrf_network_session(run->network), run->calibrator);
@@ -232,7 +231,7 @@ static enum hrf_status try_layers(const struct run *run, const float *images,
                                                .n_threads = (int32_t)run->request->threads };
     HRF_AUTO(hrf_calibration) fitted = NULL;
     HRF_AUTO(hrf_graph) few = NULL;
-    struct hrf_calibrated calibrated;
+    HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     struct hrf_shape shape = run->piece;
     if (shape.rank < 1)
         return HRF_OK;
@@ -256,10 +255,7 @@ static enum hrf_status try_layers(const struct run *run, const float *images,
     HRF_TRY(hrf_fit_all(seen, kind, &fitted, err));
     hrf_fit_keep_noisy(fitted, run->request->min_sqnr);
     hrf_calibrated_init(fitted, &calibrated);
-    const enum hrf_status status = hrf_sensitivity_measure(few, &config, &calibrated, some,
-                                                           n_images, seen, err);
-    hrf_calibrated_release(&calibrated);
-    return status;
+    return hrf_sensitivity_measure(few, &config, &calibrated, some, n_images, seen, err);
 }
 
 /* The ranges from the given file, or from a float32 run of the input itself, whose outputs go to
@@ -269,7 +265,7 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
                                  struct hrf_calibration **out, float **exact, struct hrf_error *err)
 {
     const enum hrf_fit_method kind = hrf_fit_method_find(request->method);
-    struct hrf_observations seen = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     struct run run = {
         .request = request, .graph = graph, .precision = HRF_FP32, .calibrator = &calibrator
@@ -300,7 +296,6 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
         status = tell_budget(request, &seen, *out, err);
     close_network(&run);
     HRF_AUTO_FREE char *warnings = hrf_fit_warnings(&seen);
-    hrf_observations_release(&seen);
     HRF_TRY(status);
     fputs(warnings != NULL ? warnings : "", stderr);
     HRF_TRY(hrf_engine_sign_calibration(*out, graph, err));
@@ -348,7 +343,7 @@ static void print_noise(const struct hrf_noise *noise, const char *precision)
 static enum hrf_status compare_layers(struct run *run, const float *images,
                                       const struct hrf_shape *all, struct hrf_error *err)
 {
-    struct hrf_noise noise = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_noise) noise = { .items = NULL };
     struct run full = { .request = run->request, .graph = run->graph, .precision = HRF_FP32 };
     struct hrf_nchw_source source = source_of(run, images, all, 0);
     struct hrf_session *low = hrf_network_session(run->network);
@@ -368,7 +363,6 @@ static enum hrf_status compare_layers(struct run *run, const float *images,
     if (status == HRF_OK)
         print_noise(&noise, hrf_precision_name(run->precision));
     close_network(&full);
-    hrf_noise_release(&noise);
     return status;
 }
 
@@ -452,7 +446,7 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     const struct request *request = context;
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    struct hrf_calibrated calibrated = { .ranges = NULL };
+    HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     struct hrf_shape shape, result_shape = { .rank = 0 };
     HRF_AUTO_FREE float *images = NULL, *results = NULL, *exact = NULL;
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
@@ -492,7 +486,6 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
     if (status == HRF_OK && hrf_joined_is_first(joined))
         status = write_results(&run, &result_shape, results, err);
     close_network(&run);
-    hrf_calibrated_release(&calibrated);
     return status;
 }
 

@@ -182,7 +182,7 @@ struct summary {
 static enum hrf_status add_seed(const struct cohort *c, int64_t seed, struct summary *s,
                                 struct hrf_error *err)
 {
-    struct hrf_head_scored scored = { .n = 0 };
+    HRF_AUTO_RELEASE(hrf_head_scored) scored = { .n = 0 };
     enum hrf_status status = HRF_OK;
     for (int64_t fold = 0; fold < c->n_folds && status == HRF_OK; fold++) {
         HRF_AUTO_FREE char *folder = NULL;
@@ -203,7 +203,6 @@ static enum hrf_status add_seed(const struct cohort *c, int64_t seed, struct sum
     s->n_slides = (int64_t)scored.n > s->n_slides ? (int64_t)scored.n : s->n_slides;
     if (f.why[0] != '\0')
         memcpy(s->why, f.why, sizeof f.why);
-    hrf_head_scored_release(&scored);
     return status;
 }
 

@@ -77,15 +77,13 @@ static enum hrf_status read_counts(struct planning *p, const char *text, struct 
 static enum hrf_status fill_pattern(const char *pattern, int32_t n, struct hrf_layout_plan *out,
                                     struct hrf_error *err)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     for (const char *c = pattern; *c != '\0'; c++)
         if (*c == 'N')
             hrf_strbuf_addf(&text, "%d", n);
         else
             hrf_strbuf_addc(&text, *c);
-    const enum hrf_status status = hrf_layout_parse(text.text, out, err);
-    hrf_strbuf_release(&text);
-    return status;
+    return hrf_layout_parse(text.text, out, err);
 }
 
 static bool is_pattern(const char *layout)

@@ -49,7 +49,7 @@ static enum hrf_status probe(int64_t n_ranks, struct hrf_error *err)
                                            .n_ranks = (int32_t)n_ranks,
                                            .abort_code = 1 };
     struct hrf_comm *comm = NULL;
-    struct hrf_strbuf hosts = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) hosts = HRF_STRBUF_INIT;
     double latency;
     char version[128];
     HRF_TRY(hrf_module_load("mpi", HRF_BUILD_MPI, &operations, err));
@@ -61,7 +61,6 @@ static enum hrf_status probe(int64_t n_ranks, struct hrf_error *err)
         printf("%d ranks on %s by %s, a message takes %.0f us\n", comm->n_ranks, hosts.text,
                version, latency * 1e6);
     fflush(stdout);
-    hrf_strbuf_release(&hosts);
     mpi->destroy(comm);
     return status;
 }

@@ -51,7 +51,7 @@ static void print_text(const struct hrf_cost_table *table, const char *path)
 static enum hrf_status keep(const struct request *r, const char *device,
                             const struct hrf_cost_table *measured, struct hrf_error *err)
 {
-    struct hrf_cost_table all = { .entries = NULL };
+    HRF_AUTO_RELEASE(hrf_cost_table) all = { .entries = NULL };
     HRF_AUTO_FREE char *path = NULL;
     HRF_AUTO_JSON json = hrf_cost_encode(measured);
     HRF_TRY(
@@ -61,7 +61,6 @@ static enum hrf_status keep(const struct request *r, const char *device,
         status = hrf_cost_decode(json, path, &all, err);
     if (status == HRF_OK)
         status = hrf_cost_file_write(path, &all, err);
-    hrf_cost_table_release(&all);
     HRF_TRY(status);
     if (r->json)
         print_json(measured, path);
@@ -101,7 +100,7 @@ int hrf_engine_profile(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_cost_table table = { .entries = NULL };
+    HRF_AUTO_RELEASE(hrf_cost_table) table = { .entries = NULL };
     const char *device = strcmp(r.device, "auto") == 0 ? "cpu" : r.device;
     enum hrf_status status;
     if (r.model == NULL)
@@ -115,6 +114,5 @@ int hrf_engine_profile(const struct hrf_command *command, int argc, char **argv)
         status = measure(&r, device, &table, &err);
     if (status == HRF_OK)
         status = keep(&r, device, &table, &err);
-    hrf_cost_table_release(&table);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }

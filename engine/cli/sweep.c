@@ -131,14 +131,13 @@ static enum hrf_status measure(struct sweep *sweep, const struct hrf_graph *grap
                      .cutting = &cutting },
         .layout = layout,
     };
-    struct hrf_bench bench = { .n_ranks = 1 };
+    HRF_AUTO_RELEASE(hrf_bench) bench = { .n_ranks = 1 };
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
     HRF_TRY(hrf_bench_run(copy, &config, n_runs, false, &bench, err));
     row->is_measured = true;
     row->seconds = bench.median;
     row->peak_bytes = hrf_session_memory_total(&bench.memory);
-    hrf_bench_release(&bench);
     add_row(sweep, row);
     return HRF_OK;
 }

@@ -20,7 +20,7 @@ static void take_signals(void (*stop)(int))
 /* With several ranks each of them has a record of its own that says how it ended. */
 static int score_patches(const char *name, const char *spec_path, enum hrf_job_kind kind)
 {
-    struct hrf_worker job = { .spec = NULL };
+    HRF_AUTO_RELEASE(hrf_worker) job = { .spec = NULL };
     struct hrf_error err = { .status = HRF_OK };
     take_signals(hrf_worker_stop);
     const enum hrf_status status = hrf_worker_run_job(&job, spec_path, kind, &err);
@@ -30,7 +30,6 @@ static int score_patches(const char *name, const char *spec_path, enum hrf_job_k
     if (job.ranks != NULL && status != HRF_OK)
         (void)hrf_engine_fail(name, &err);
     code = hrf_worker_end_rank(&job, status, code, &err);
-    hrf_worker_release(&job);
     hrf_crash_point("engine.end");
     return code;
 }

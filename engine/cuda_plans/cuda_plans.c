@@ -260,7 +260,7 @@ static enum hrf_status make_bands(struct making *m, const struct network *networ
     enum hrf_precision precision = network->config.precision;
     HRF_AUTO(hrf_graph) prepared = NULL;
     HRF_AUTO(hrf_partition) partition = NULL;
-    struct hrf_halves halves = { .head = NULL };
+    HRF_AUTO_RELEASE(hrf_halves) halves = { .head = NULL };
     struct hrf_bands_plan plan;
     HRF_TRY(prepare(network->graph, &network->config, &prepared, err));
     HRF_TRY(hrf_bands_choose(prepared, &options, &plan, err));
@@ -271,7 +271,6 @@ static enum hrf_status make_bands(struct making *m, const struct network *networ
         status = make_kinds(m, partition, &halves, precision, err);
     hrf_partition_destroy(partition);
     partition = NULL;
-    hrf_halves_release(&halves);
     return status;
 }
 
@@ -328,7 +327,7 @@ static enum hrf_status make_roundings(struct making *m, struct hrf_error *err)
 static enum hrf_status read_back(struct making *m, struct hrf_error *err)
 {
     HRF_AUTO(hrf_plan_set) set = NULL;
-    struct hrf_strbuf lines = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) lines = HRF_STRBUF_INIT;
     enum hrf_status status = hrf_plan_set_open(m->wanted->out, m->properties, &set, &lines, err);
     if (status == HRF_OK && set == NULL)
         status = hrf_error_set(err, HRF_E_USER, "no set fits: %s", lines.text);
@@ -345,7 +344,6 @@ static enum hrf_status read_back(struct making *m, struct hrf_error *err)
     if (status == HRF_OK)
         fprintf(stderr, "%d plans of %d convolutions read back in %.2f s\n", n_plans, (int)m->n,
                 hrf_clock_seconds() - start);
-    hrf_strbuf_release(&lines);
     return status;
 }
 

@@ -190,8 +190,8 @@ static enum hrf_status score(struct job *job, const struct hrf_job_task *task,
 static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
                                struct hrf_error *err)
 {
-    struct hrf_bytes record = { NULL, 0 };
-    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
+    HRF_AUTO_RELEASE(hrf_bytes) record = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_task_status) outcome = { .outcome = HRF_TASK_DONE };
     struct hrf_error cause = { .status = HRF_OK };
     const double start = hrf_clock_seconds();
     hrf_crash_point("head.task.begin");
@@ -210,8 +210,6 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     hrf_crash_point("head.task.before_commit");
     status = hrf_task_commit(job->directory, task, record.data, record.n_bytes, &outcome, err);
     hrf_crash_point("head.task.after_commit");
-    hrf_bytes_release(&record);
-    hrf_task_status_release(&outcome);
     return status;
 }
 
@@ -235,8 +233,6 @@ static enum hrf_status run(struct job *job, const char *spec_path, enum hrf_job_
 enum hrf_status hrf_head_worker_run(const char *spec_path, enum hrf_job_kind kind,
                                     struct hrf_error *err)
 {
-    struct job job = { .spec = NULL };
-    const enum hrf_status status = run(&job, spec_path, kind, err);
-    job_release(&job);
-    return status;
+    HRF_AUTO_RELEASE(job) job = { .spec = NULL };
+    return run(&job, spec_path, kind, err);
 }

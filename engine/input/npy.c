@@ -209,7 +209,7 @@ enum hrf_status hrf_npy_read(const char *path, struct hrf_shape *shape, float **
 enum hrf_status hrf_npy_write(const char *path, enum hrf_dtype dtype, const struct hrf_shape *shape,
                               const void *data, struct hrf_error *err)
 {
-    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
     const char *type = dtype == HRF_F32  ? "<f4"
                        : dtype == HRF_U8 ? "|u1"
                        : dtype == HRF_S8 ? "|i1"
@@ -229,7 +229,5 @@ enum hrf_status hrf_npy_write(const char *path, enum hrf_dtype dtype, const stru
     out.text[8] = (char)((out.length - 10) & 0xff);
     out.text[9] = (char)((out.length - 10) >> 8);
     hrf_strbuf_add(&out, data, (size_t)hrf_shape_count(shape) * hrf_dtype_size(dtype));
-    enum hrf_status status = hrf_file_write_atomic(path, out.text, out.length, err);
-    hrf_strbuf_release(&out);
-    return status;
+    return hrf_file_write_atomic(path, out.text, out.length, err);
 }

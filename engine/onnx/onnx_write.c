@@ -124,14 +124,13 @@ static void put_outputs(struct hrf_onnx_writer *w)
 
 static void name_values(struct hrf_onnx_writer *w)
 {
-    struct hrf_names seen = { 0 };
+    HRF_AUTO_RELEASE(hrf_names) seen = { 0 };
     for (int32_t i = 0; i < w->graph->n_values; i++) {
         const char *name = w->graph->values[i].name;
         bool fresh = name[0] != '\0' && hrf_names_get(&seen, name, -1) < 0;
         w->names[i] = fresh ? hrf_strdup(name) : hrf_format("%s#%d", name, (int)i);
         hrf_names_set(&seen, w->names[i], i);
     }
-    hrf_names_release(&seen);
 }
 
 /* As long as they can become. */

@@ -368,12 +368,11 @@ static enum hrf_status search_bands(struct search *s, const struct hrf_halves *h
 /* A cut that is not possible is passed over; any other error ends the search. */
 static enum hrf_status search_cut(struct search *s, int32_t cut, struct hrf_error *err)
 {
-    struct hrf_halves halves = { .head = NULL };
+    HRF_AUTO_RELEASE(hrf_halves) halves = { .head = NULL };
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = hrf_halves_create(s->graph, cut, true, &halves, &why);
     if (status == HRF_OK)
         status = search_bands(s, &halves, cut, &why);
-    hrf_halves_release(&halves);
     return status == HRF_OK || status == HRF_E_UNSUPPORTED ? HRF_OK : hrf_error_pass(err, &why);
 }
 
@@ -597,11 +596,10 @@ static enum hrf_status measure(void *context, const struct hrf_bands_plan *plan,
                                struct hrf_bands_memory *out, struct hrf_error *err)
 {
     const struct prediction *to = context;
-    struct hrf_halves halves = { .head = NULL };
+    HRF_AUTO_RELEASE(hrf_halves) halves = { .head = NULL };
     enum hrf_status status = hrf_halves_create(to->graph, plan->cut, false, &halves, err);
     if (status == HRF_OK)
         status = predict(to, &halves, plan, err);
-    hrf_halves_release(&halves);
     *out = to->out->memory;
     return status;
 }

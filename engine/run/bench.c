@@ -186,7 +186,7 @@ static enum hrf_status calibrate(const struct hrf_graph *graph,
                                  struct hrf_calibration **out, struct hrf_error *err)
 {
     struct hrf_session_config full = *config;
-    struct hrf_observations seen = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     HRF_AUTO(hrf_session) session = NULL;
     full.precision = HRF_FP32;
@@ -194,11 +194,8 @@ static enum hrf_status calibrate(const struct hrf_graph *graph,
     HRF_TRY(hrf_session_create(graph, &full, &session, err));
     hrf_calibrator_watch(session, &calibrator);
     fill_inputs(session);
-    enum hrf_status status = hrf_session_run(session, err);
-    if (status == HRF_OK)
-        status = hrf_fit_all(&seen, HRF_FIT_MINMAX, out, err);
-    hrf_observations_release(&seen);
-    return status;
+    HRF_TRY(hrf_session_run(session, err));
+    return hrf_fit_all(&seen, HRF_FIT_MINMAX, out, err);
 }
 
 static enum hrf_status take_facts(struct hrf_bench *bench, const struct hrf_network *network,
@@ -294,7 +291,7 @@ enum hrf_status hrf_bench_run(struct hrf_graph *graph, const struct hrf_network_
                               struct hrf_error *err)
 {
     struct hrf_network_config whole = *config;
-    struct hrf_calibrated calibrated = { .ranges = NULL };
+    HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     HRF_AUTO(hrf_calibration) calibration = NULL;
     struct noise noise;
     if (hrf_precision_row(config->session.precision)->needs_scales &&
@@ -307,6 +304,5 @@ enum hrf_status hrf_bench_run(struct hrf_graph *graph, const struct hrf_network_
     noise_init(&graph->values[graph->inputs[0]].shape, &noise);
     enum hrf_status status = bench(graph, &whole, &noise, n_runs, with_layers, out, err);
     hrf_free(noise.table);
-    hrf_calibrated_release(&calibrated);
     return status;
 }

@@ -135,11 +135,10 @@ static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_lay
                                                .precision = planner->config.precision,
                                                .ranges = planner->made.ranges,
                                                .n_ranges = planner->made.n_ranges };
-    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     double operations = 0;
     enum hrf_status status = hrf_work_prepare(layout, shares, planner->config.graph, &config,
                                               &p->graph, &operations, &notes, err);
-    hrf_strbuf_release(&notes);
     HRF_TRY(status);
     if (planner->config.device != NULL)
         HRF_TRY(ask_kernels(planner, p->graph, err));

@@ -154,7 +154,7 @@ enum hrf_status hrf_profile_run(const struct hrf_graph *graph,
                                 struct hrf_error *err)
 {
     struct hrf_session_config full = *config;
-    struct hrf_made_ranges made = { .fused = NULL };
+    HRF_AUTO_RELEASE(hrf_made_ranges) made = { .fused = NULL };
     HRF_AUTO_FREE struct copy *copies = hrf_calloc((size_t)n_at_once, sizeof *copies);
     atomic_bool is_over = false;
     if (hrf_precision_row(config->precision)->needs_scales && config->n_ranges == 0) {
@@ -172,6 +172,5 @@ enum hrf_status hrf_profile_run(const struct hrf_graph *graph,
         status = measure_in_company(copies, n_at_once, n_runs, table, err);
     for (int32_t i = 0; i < n_at_once; i++)
         hrf_session_destroy(copies[i].session);
-    hrf_made_ranges_release(&made);
     return status;
 }

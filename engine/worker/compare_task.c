@@ -118,18 +118,16 @@ static enum hrf_status compare(struct comparison *c, struct hrf_task_source *sou
 enum hrf_status hrf_worker_compare(struct hrf_worker *job, const struct hrf_job_task *task,
                                    struct hrf_bytes *record, struct hrf_error *err)
 {
-    struct hrf_task_source source = { .plan = NULL };
+    HRF_AUTO_RELEASE(hrf_task_source) source = { .plan = NULL };
     struct comparison c = { .job = job, .task = task };
-    char *text = NULL;
+    HRF_AUTO_FREE char *text = NULL;
     enum hrf_status status = compare(&c, &source, err);
     if (status == HRF_OK) {
         text = hrf_observations_encode(&c.seen);
         status = hrf_text_record_encode(HRF_OBSERVATIONS_KIND, &task->identity, text, record, err);
     }
-    hrf_free(text);
     hrf_free(c.exact);
     hrf_free(c.images.pixels);
     hrf_observations_release(&c.seen);
-    hrf_task_source_release(&source);
     return status;
 }

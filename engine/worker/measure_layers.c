@@ -70,12 +70,11 @@ enum hrf_status hrf_worker_measure_layers(struct hrf_worker *job,
                                           struct hrf_observations *seen, struct hrf_error *err)
 {
     HRF_AUTO(hrf_calibration) fitted = NULL;
-    struct hrf_calibrated calibrated;
+    HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     if (calibration == NULL)
         HRF_TRY(fit(job->spec->settings, seen, &fitted, err));
     hrf_calibrated_init(calibration != NULL ? calibration : fitted, &calibrated);
     const enum hrf_status status = measure(job, images, &calibrated, seen, err);
-    hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
     hrf_log_info("engine", "measured %d layers on %d patches", (int)seen->n_layers, (int)images->n);
     return HRF_OK;

@@ -131,7 +131,7 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
     const bool is_observed = job->spec->kind == HRF_JOB_CALIBRATE && job->spec->n_networks == 1;
     const struct hrf_pixel_form form = hrf_normalise_form(settings->model.input.mean,
                                                           settings->model.input.std);
-    struct hrf_found_layout layout = { .is_chosen = false };
+    HRF_AUTO_RELEASE(hrf_found_layout) layout = { .is_chosen = false };
     struct hrf_network_config config = {
         .session = { .device = hrf_device_name(settings->engine.device),
                      .precision = job->spec->networks[i].precision,
@@ -162,7 +162,6 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
         status = choose_input(job, config.layout, &form, &config.session, err);
     if (status == HRF_OK)
         status = hrf_network_create(graph, &config, &network->network, err);
-    hrf_found_layout_release(&layout);
     HRF_TRY(status);
     hrf_smoothing_destroy(job->smoothing);
     job->smoothing = NULL;
@@ -208,7 +207,7 @@ static enum hrf_status make(struct hrf_worker *job, int i, struct hrf_error *err
     struct hrf_worker_network *network = &job->networks[i];
     const char *scales = job->spec->networks[i].scales;
     HRF_AUTO(hrf_graph) graph = NULL;
-    struct hrf_calibrated calibrated = { .ranges = NULL };
+    HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     HRF_TRY(hrf_worker_make_graph(job, job->size, job->asked_batch, &graph, err));
     job->batch = hrf_workflow_is_slides(job->spec->settings)
                      ? job->asked_batch
@@ -221,7 +220,6 @@ static enum hrf_status make(struct hrf_worker *job, int i, struct hrf_error *err
     if (network->calibration != NULL)
         hrf_calibrated_init(network->calibration, &calibrated);
     enum hrf_status status = create_network(job, i, graph, &calibrated, err);
-    hrf_calibrated_release(&calibrated);
     HRF_TRY(status);
     const char *notes = hrf_network_notes(network->network);
     if (notes[0] != '\0')

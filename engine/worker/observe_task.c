@@ -64,11 +64,11 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
     const struct hrf_task_group group = { .tasks = { task },
                                           .networks = { (int)task->network },
                                           .n = 1 };
-    struct hrf_task_source source = { .plan = NULL };
-    struct hrf_observations seen = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_task_source) source = { .plan = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     struct hrf_layer_images images = { .pixels = NULL };
-    char *text = NULL;
+    HRF_AUTO_FREE char *text = NULL;
     enum hrf_status status = hrf_worker_open_source(job, &group, &source, err);
     if (status == HRF_OK && !hrf_workflow_is_slides(job->spec->settings))
         status = hrf_worker_start_feed(job, &group, &source, err);
@@ -88,9 +88,6 @@ enum hrf_status hrf_worker_observe(struct hrf_worker *job, const struct hrf_job_
         text = hrf_observations_encode(&seen);
         status = hrf_text_record_encode(HRF_OBSERVATIONS_KIND, &task->identity, text, record, err);
     }
-    hrf_free(text);
     hrf_free(images.pixels);
-    hrf_observations_release(&seen);
-    hrf_task_source_release(&source);
     return status;
 }

@@ -109,7 +109,7 @@ static enum hrf_status encode_part(const struct hrf_results *r, int k, struct hr
 
 static bool keep_part(const struct hrf_results *r, int k)
 {
-    struct hrf_bytes record = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_bytes) record = { NULL, 0 };
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_FREE char *path = hrf_task_part_path(r->job->directory, r->group->tasks[k]->id);
     hrf_crash_point("engine.part.before");
@@ -118,7 +118,6 @@ static bool keep_part(const struct hrf_results *r, int k)
     if (!is_kept)
         hrf_log_warning("engine", "cannot save the scores so far: %s", err.text);
     hrf_crash_point("engine.part.after");
-    hrf_bytes_release(&record);
     return is_kept;
 }
 

@@ -17,7 +17,7 @@
 static enum hrf_status commit(const struct hrf_worker *job, const struct hrf_job_task *task,
                               struct hrf_task_result *result, double seconds, struct hrf_error *err)
 {
-    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE, .seconds = seconds };
+    HRF_AUTO_RELEASE(hrf_task_status) outcome = { .outcome = HRF_TASK_DONE, .seconds = seconds };
     if (job->ranks != NULL && !hrf_ranks_is_root(job->ranks)) {
         if (result->status != HRF_OK) /* rank 0 was told, or fails for the same reason */
             hrf_log_warning("engine", "task %s: %s", task->id, result->err.text);
@@ -36,7 +36,6 @@ static enum hrf_status commit(const struct hrf_worker *job, const struct hrf_job
         job->directory, task, result->status == HRF_OK ? result->record.data : NULL,
         result->record.n_bytes, &outcome, err);
     hrf_crash_point("engine.task.after_commit");
-    hrf_task_status_release(&outcome);
     return status;
 }
 

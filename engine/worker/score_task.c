@@ -415,20 +415,18 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_task_g
                                  struct hrf_task_result *out, struct hrf_error *err)
 {
     const double start = hrf_clock_seconds();
-    struct hrf_task_source source = { .plan = NULL };
-    struct hrf_results results = { .job = job };
+    HRF_AUTO_RELEASE(hrf_task_source) source = { .plan = NULL };
+    HRF_AUTO_RELEASE(hrf_results) results = { .job = job };
     struct scoring s = { .job = job, .group = group, .source = &source };
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = score(&s, &results, &why);
     if (status == HRF_OK && s.results != NULL)
         hrf_results_note_timing(&results, job, &source, start);
-    hrf_task_source_release(&source);
     for (int k = 0; k < group->n; k++) {
         out[k].status = status;
         out[k].err = why;
     }
     if (status == HRF_OK && s.results != NULL)
         hrf_results_finish(&results, out);
-    hrf_results_release(&results);
     return hrf_status_row(status)->ends_job ? hrf_error_pass(err, &why) : HRF_OK;
 }

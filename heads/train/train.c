@@ -397,14 +397,13 @@ static struct hrf_head_figures part_figures(const struct job *job, enum hrf_head
 {
     const struct hrf_head_slides *s = job->training->slides;
     const struct hrf_text_list *classes = &job->training->recipe->classes;
-    struct hrf_head_scored scored = { .n = 0 };
+    HRF_AUTO_RELEASE(hrf_head_scored) scored = { .n = 0 };
     for (size_t i = 0; i < s->n_items; i++)
         if (job->parts[i] == part)
             hrf_head_scored_add(&scored, job->scores + i * (size_t)classes->n_items,
                                 (int32_t)classes->n_items, (int32_t)s->items[i].label);
     const struct hrf_head_figures figures = hrf_head_figures_of(&scored, classes,
                                                                 hrf_head_parts[part]);
-    hrf_head_scored_release(&scored);
     return figures;
 }
 
@@ -608,8 +607,6 @@ static enum hrf_status train(struct job *job, struct hrf_error *err)
 
 enum hrf_status hrf_training_run(const struct hrf_training *training, struct hrf_error *err)
 {
-    struct job job = { .training = training };
-    const enum hrf_status status = train(&job, err);
-    job_release(&job);
-    return status;
+    HRF_AUTO_RELEASE(job) job = { .training = training };
+    return train(&job, err);
 }

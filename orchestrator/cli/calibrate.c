@@ -63,7 +63,7 @@ static enum hrf_status get(struct hrf_calibrations *store, const char *key,
 
 static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hrf_error *err)
 {
-    char **keys = NULL;
+    HRF_AUTO_FREE char **keys = NULL;
     size_t n = 0, n_bad = 0;
     HRF_TRY(hrf_calibrations_keys(store, &keys, &n, err));
     HRF_AUTO_JSON all = json_array();
@@ -87,7 +87,6 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
             fprintf(stderr, "%s\n", why.text);
         hrf_free(keys[i]);
     }
-    hrf_free(keys);
     if (n == 0 && !json)
         fprintf(stderr, "no calibration is stored yet; 'hires-flow calibrate FILE.yaml' makes one\n"
                         "");
@@ -104,7 +103,7 @@ static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hr
 static enum hrf_status find_key(struct hrf_calibrations *store, const char *prefix, char **out,
                                 struct hrf_error *err)
 {
-    char **keys = NULL;
+    HRF_AUTO_FREE char **keys = NULL;
     size_t n = 0, n_found = 0;
     HRF_TRY(hrf_calibrations_keys(store, &keys, &n, err));
     *out = NULL;
@@ -116,7 +115,6 @@ static enum hrf_status find_key(struct hrf_calibrations *store, const char *pref
         else
             hrf_free(keys[i]);
     }
-    hrf_free(keys);
     if (n_found == 1)
         return HRF_OK;
     hrf_free(*out);

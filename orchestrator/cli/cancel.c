@@ -32,10 +32,9 @@ static enum hrf_status make_executor(struct hrf_store *store, const char *direct
                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml"), *run_id = NULL;
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     HRF_TRY(hrf_store_get_fact(store, "run_id", &run_id, err));
     enum hrf_status status = hrf_workflow_load_of_run(file, NULL, 0, workflow, &findings, err);
-    hrf_findings_release(&findings);
     HRF_TRY(status);
     return hrf_executor_create(&(*workflow)->executor, run_id != NULL ? run_id : "", out, err);
 }
@@ -65,7 +64,7 @@ static int end_all(struct hrf_executor *executor, const struct hrf_job_handle *h
 static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, int *left,
                                 struct hrf_error *err)
 {
-    struct hrf_attempt_rows live;
+    HRF_AUTO_RELEASE(hrf_attempt_rows) live = { NULL, 0 };
     HRF_AUTO(hrf_workflow) workflow = NULL;
     struct hrf_executor *executor = NULL;
     *left = 0;
@@ -89,7 +88,6 @@ static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, 
     if (status == HRF_OK && n > 0)
         *left = n - end_all(executor, handles, live.n_items);
     hrf_executor_destroy(executor);
-    hrf_attempt_rows_release(&live);
     return status;
 }
 

@@ -116,7 +116,7 @@ static json_t *verdict_json(const struct verdict *v)
 
 static void print_check_json(const char *path, const struct verdict *v)
 {
-    struct hrf_strbuf unsupported = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) unsupported = HRF_STRBUF_INIT;
     if (v->workflow != NULL)
         hrf_workflow_unsupported(v->workflow, &unsupported);
     json_t *list = verdict_json(v);
@@ -129,7 +129,6 @@ static void print_check_json(const char *path, const struct verdict *v)
     hrf_json_put(value, "findings", list);
     hrf_json_put(value, "unsupported", hrf_json_lines(unsupported.text));
     hrf_json_print(value);
-    hrf_strbuf_release(&unsupported);
 }
 
 static void print_errors(const struct verdict *v)
@@ -146,7 +145,7 @@ static void print_errors(const struct verdict *v)
 
 static void print_valid(const char *path, const struct hrf_workflow *w, bool resolved)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     if (resolved) {
         hrf_workflow_write(w, &text);
         fputs(text.text, stdout);
@@ -155,15 +154,13 @@ static void print_valid(const char *path, const struct hrf_workflow *w, bool res
         hrf_cli_printf("%s is a valid workflow%s%s", path,
                        text.length > 0 ? ", but this build cannot run it:\n" : "\n", text.text);
     }
-    hrf_strbuf_release(&text);
 }
 
 static int print_keys(void)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     hrf_settings_describe((struct hrf_setting_table){ hrf_settings, hrf_n_settings }, &text);
     fputs(text.text, stdout);
-    hrf_strbuf_release(&text);
     return 0;
 }
 
@@ -232,7 +229,7 @@ static int check_main(const struct hrf_command *command, int argc, char **argv)
                    ? hrf_cli_check_slides(workflow, json)
                    : hrf_cli_fail(command->name, &err);
     }
-    struct verdict v = { .findings = HRF_FINDINGS_INIT, .err.status = HRF_OK };
+    HRF_AUTO_RELEASE(verdict) v = { .findings = HRF_FINDINGS_INIT, .err.status = HRF_OK };
     check_file(path, &set, !submit || json, &v);
     int code = v.code;
     if (json)
@@ -243,7 +240,6 @@ static int check_main(const struct hrf_command *command, int argc, char **argv)
         print_valid(path, v.workflow, resolved);
     if (code == 0 && submit && !json)
         code = try_submit(v.workflow);
-    verdict_release(&v);
     return code;
 }
 

@@ -78,9 +78,9 @@ static void print_check_slides_json(const struct hrf_slides_summary *all, const 
 int hrf_cli_check_slides(const struct hrf_workflow *workflow, bool is_json)
 {
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_slide_rows rows = { .items = NULL };
-    struct hrf_survey survey = { .items = NULL };
-    struct hrf_strbuf warnings = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_slide_rows) rows = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_survey) survey = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_strbuf) warnings = HRF_STRBUF_INIT;
     const int32_t wanted = hrf_process_cpu_count() * CHILDREN_PER_CORE;
     enum hrf_status status = hrf_ingest(workflow, NULL, &rows, &warnings, &err);
     if (status == HRF_OK)
@@ -95,8 +95,5 @@ int hrf_cli_check_slides(const struct hrf_workflow *workflow, bool is_json)
     const int code = status != HRF_OK          ? hrf_cli_fail("check", &err)
                      : n_good < survey.n_items ? HRF_EXIT_PARTIAL
                                                : 0;
-    hrf_survey_release(&survey);
-    hrf_slide_rows_release(&rows);
-    hrf_strbuf_release(&warnings);
     return code;
 }

@@ -106,18 +106,17 @@ static void print_flips(const struct hrf_cohort *cohort, size_t index)
     for (size_t k = 0; k < p->slides.n_flips; k++) {
         const struct hrf_cohort_slide *s = &cohort->slides[p->slides.flips[k]];
         HRF_AUTO_FREE char *name = hrf_text_escaped(s->name);
-        hrf_cli_printf("%s: slide %s was %s (%.4f), is %s (%.4f)\n", p->name,
-                       name, hrf_cohort_slide_label(cohort, &s->scores[0]),
-                       s->scores[0].value, hrf_cohort_slide_label(cohort, &s->scores[index]),
-                       s->scores[index].value);
+        hrf_cli_printf("%s: slide %s was %s (%.4f), is %s (%.4f)\n", p->name, name,
+                       hrf_cohort_slide_label(cohort, &s->scores[0]), s->scores[0].value,
+                       hrf_cohort_slide_label(cohort, &s->scores[index]), s->scores[index].value);
     }
     for (size_t k = 0; k < p->moved.n_top_flips; k++) {
         const struct hrf_patch_flip *f = &p->moved.difference.flips[p->moved.top_flips[k]];
         HRF_AUTO_FREE char *name = hrf_text_escaped(cohort->slides[f->slide].name);
         hrf_cli_printf("%s: patch %d,%d of %s was %s (%.4f), is %s (%.4f)\n", p->name, f->at.x,
-                       f->at.y, name,
-                       hrf_cohort_class(cohort, f->reference_class), (double)f->reference_score,
-                       hrf_cohort_class(cohort, f->new_class), (double)f->score);
+                       f->at.y, name, hrf_cohort_class(cohort, f->reference_class),
+                       (double)f->reference_score, hrf_cohort_class(cohort, f->new_class),
+                       (double)f->score);
     }
     if (p->moved.n_top_flips < p->moved.difference.n_flips)
         hrf_cli_printf("%s: and %zu more patches; --out DIR lists them all\n", p->name,

@@ -39,14 +39,13 @@ static enum hrf_status find_workflow(char **out, struct hrf_error *err)
 static int count_failed(const char *run)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct hrf_slide_rows slides;
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     int n = 0;
     if (hrf_store_open_run(run, &store, NULL) != HRF_OK ||
         hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
         return -1;
     for (size_t i = 0; i < slides.n_items; i++)
         n += slides.items[i].state == HRF_SLIDE_FAILED;
-    hrf_slide_rows_release(&slides);
     return n;
 }
 
@@ -148,9 +147,7 @@ static int demo_main(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     int exit_code = 0;
     HRF_AUTO_FREE char *again = hrf_cli_command_line(command->name, argc, argv);
-    const struct hrf_cli_drive drive = { .command = command->name,
-                                         .again = again,
-                                         .json = json };
+    const struct hrf_cli_drive drive = { .command = command->name, .again = again, .json = json };
     if (run_demo(&drive, args.n_operands > 0 ? args.operands[0] : "hires-flow-demo", &set,
                  &exit_code, &err) != HRF_OK) {
         const int failed = hrf_cli_fail(command->name, &err);

@@ -30,7 +30,7 @@ static int fail(const struct hrf_cli_drive *drive, struct hrf_error *err)
 
 static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct hrf_error *err)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     hrf_workflow_unsupported(w, &text);
     enum hrf_status status = HRF_OK;
     if (text.length > 0) {
@@ -41,7 +41,6 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
                                "'%s' needs something that this build lacks: %s", w->path,
                                text.text);
     }
-    hrf_strbuf_release(&text);
     return status;
 }
 
@@ -49,10 +48,8 @@ static enum hrf_status refuse_unsupported(const struct hrf_workflow *w, struct h
  * by `plan`. The run reads the dataset again. */
 static enum hrf_status check_dataset(const struct hrf_workflow *w, struct hrf_error *err)
 {
-    struct hrf_slide_rows slides = { .items = NULL };
-    const enum hrf_status status = hrf_ingest(w, NULL, &slides, NULL, err);
-    hrf_slide_rows_release(&slides);
-    return status;
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
+    return hrf_ingest(w, NULL, &slides, NULL, err);
 }
 
 int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow *w)

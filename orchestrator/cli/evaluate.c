@@ -11,10 +11,9 @@ static void print_evaluation(const struct hrf_evaluation *evaluation, bool json)
         hrf_json_print(root);
         return;
     }
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     hrf_evaluation_text(evaluation, &text);
     hrf_cli_printf("%s", text.text);
-    hrf_strbuf_release(&text);
 }
 
 static enum hrf_status check(const struct hrf_evaluation_params *params, struct hrf_error *err)

@@ -92,10 +92,8 @@ static enum hrf_status gather_tables(struct source *s, const struct request *r,
 
 static enum hrf_status features(const struct request *r, struct hrf_error *err)
 {
-    struct source source = { .workflow = NULL };
-    const enum hrf_status status = gather_tables(&source, r, err);
-    source_release(&source);
-    return status;
+    HRF_AUTO_RELEASE(source) source = { .workflow = NULL };
+    return gather_tables(&source, r, err);
 }
 
 /* ---- train, score ---- */

@@ -38,14 +38,13 @@ static void add_quoted(struct hrf_strbuf *yaml, const char *before, const char *
 /* Adds the path as a glob pattern that matches nothing else. */
 static void add_file(struct hrf_strbuf *yaml, const char *path)
 {
-    struct hrf_strbuf pattern = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) pattern = HRF_STRBUF_INIT;
     for (const char *at = path; *at != '\0'; at++) {
         if (strchr("*?[]\\", *at) != NULL)
             hrf_strbuf_addc(&pattern, '\\');
         hrf_strbuf_addc(&pattern, *at);
     }
     add_quoted(yaml, "    - ", pattern.text);
-    hrf_strbuf_release(&pattern);
 }
 
 /* Files and folders must be there; a pattern is left to ingest. */
@@ -159,7 +158,7 @@ static enum hrf_status choose_out(const char *operand, const char *request, char
 static enum hrf_status understand(const struct request *r, const struct hrf_args *args,
                                   struct hrf_workflow **out, struct hrf_error *err)
 {
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     HRF_AUTO_RELEASE(hrf_strbuf) yaml = HRF_STRBUF_INIT;
     const size_t n = r->given.n_items + r->set.n_items;
     HRF_AUTO_FREE const char **overrides = hrf_calloc(n + 1, sizeof *overrides);
@@ -180,7 +179,6 @@ static enum hrf_status understand(const struct request *r, const struct hrf_args
     if (findings.n_items > 0)
         hrf_error_set(err, status, "%zu option%s cannot be used; see '%s infer --help'",
                       findings.n_items, findings.n_items == 1 ? "" : "s", HRF_PROGRAM);
-    hrf_findings_release(&findings);
     return status;
 }
 

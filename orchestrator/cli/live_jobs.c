@@ -165,7 +165,7 @@ enum hrf_status hrf_live_jobs_read(struct hrf_store *store, const char *director
                                    const struct hrf_task_rows *tasks, struct hrf_live_jobs *out,
                                    struct hrf_error *err)
 {
-    struct hrf_attempt_rows open = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_attempt_rows) open = { NULL, 0 };
     *out = (struct hrf_live_jobs){ .items = NULL };
     HRF_AUTO_FREE struct hrf_task_row *by_id = hrf_alloc_array(tasks->n_items + 1, sizeof *by_id);
     memcpy(by_id, tasks->items, tasks->n_items * sizeof *by_id);
@@ -177,7 +177,6 @@ enum hrf_status hrf_live_jobs_read(struct hrf_store *store, const char *director
     for (; out->n_items < n; out->n_items++)
         look_at_job(directory, &open.items[out->n_items], by_id, tasks->n_items,
                     &out->items[out->n_items], out);
-    hrf_attempt_rows_release(&open);
     return HRF_OK;
 }
 

@@ -78,7 +78,7 @@ static bool print_one_rank(const struct hrf_workflow *w, enum hrf_precision prec
 static void print_layout(const struct hrf_workflow *w, enum hrf_precision precision,
                          const struct hrf_layout_request *request, struct refusals *refusals)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     struct hrf_error why = { .status = HRF_OK };
     const char *name = hrf_precision_name(precision);
     if (hrf_cli_plan_layout(w, precision, request, &text, &why) != HRF_OK) {
@@ -94,7 +94,6 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
         hrf_cli_printf("  %.*s\n", (int)n, line);
         line += n + (line[n] == '\n');
     }
-    hrf_strbuf_release(&text);
 }
 
 /* Returns the engine's answer for each precision, or why it has none. New reference. */
@@ -370,7 +369,7 @@ static int print_plan(const char *command, const struct hrf_workflow *w, const c
     struct refusals refusals = { .n = 0 };
     struct hrf_preview preview = { .warnings = HRF_STRBUF_INIT };
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_forecast forecast;
+    HRF_AUTO_RELEASE(hrf_forecast) forecast = { .n_untiled = 0 };
     if (hrf_preview_make(w, directory, &preview, &err) != HRF_OK)
         return hrf_cli_fail(command, &err);
     if (hrf_cli_forecast(w, directory, &preview, &forecast, &err) != HRF_OK) {
@@ -382,7 +381,6 @@ static int print_plan(const char *command, const struct hrf_workflow *w, const c
         print_plan_json(w, &preview, &forecast, directory, &look->layout, &refusals);
     else
         print_plan_text(w, &preview, &forecast, directory, &look->layout, look->all, &refusals);
-    hrf_forecast_release(&forecast);
     hrf_preview_release(&preview);
     /* An impossible layout in the workflow is shown as it is. If an option asked for it and no
      * precision has a prediction, that is wrong usage. */

@@ -40,10 +40,9 @@ int hrf_cli_fail(const char *command, const struct hrf_error *err)
 enum hrf_status hrf_cli_load(const char *path, const struct hrf_option_list *set,
                              struct hrf_workflow **out, struct hrf_error *err)
 {
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     enum hrf_status status = hrf_workflow_load(path, set->items, set->n_items, out, &findings, err);
     fputs(findings.text.text, stderr);
-    hrf_findings_release(&findings);
     if (status == HRF_E_EXTERNAL) /* the user has to name a file that can be read */
         err->status = status = HRF_E_USER;
     return status == HRF_OK ? hrf_cli_adopt_input(*out, err) : status;
@@ -108,12 +107,11 @@ enum hrf_status hrf_cli_load_of_run(const char *path, const struct hrf_option_li
                                     const char *const sections[], struct hrf_workflow **out,
                                     struct hrf_error *err)
 {
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     HRF_TRY(check_sections(set, sections, err));
     enum hrf_status status = hrf_workflow_load_of_run(path, set->items, set->n_items, out,
                                                       &findings, err);
     fputs(findings.text.text, stderr);
-    hrf_findings_release(&findings);
     return status;
 }
 
@@ -259,7 +257,7 @@ int hrf_cli_exec_engine(const char *caller, const char *command, const char *ver
 
 void hrf_cli_printf(const char *format, ...)
 {
-    struct hrf_strbuf line = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) line = HRF_STRBUF_INIT;
     va_list args;
     va_start(args, format);
     hrf_strbuf_vaddf(&line, format, args);
@@ -271,7 +269,6 @@ void hrf_cli_printf(const char *format, ...)
         s += hrf_text_escape_first(s, shown, &is_plain);
         fputs(is_end ? "\n" : shown, stdout);
     }
-    hrf_strbuf_release(&line);
 }
 
 /* Prints ", embeddings of 1024 numbers, cosine to the first precision's 0.9991 (least 0.9950)". */
@@ -385,7 +382,7 @@ static size_t print_absent(const struct hrf_slide_rows *slides)
 void hrf_cli_print_failed(const char *directory)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct hrf_slide_rows slides;
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     if (hrf_store_open_run(directory, &store, NULL) != HRF_OK ||
         hrf_store_get_slides(store, &slides, NULL) != HRF_OK)
         return;
@@ -397,5 +394,4 @@ void hrf_cli_print_failed(const char *directory)
         const char *reason = slides.items[i].reason != NULL ? slides.items[i].reason : "unknown";
         hrf_cli_printf("failed: %s: %s\n", name, reason);
     }
-    hrf_slide_rows_release(&slides);
 }

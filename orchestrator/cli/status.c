@@ -44,7 +44,7 @@ static enum hrf_status gather_tasks(struct hrf_store *store, const char *directo
 static enum hrf_status gather_facts(const char *directory, struct facts *f, struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct hrf_slide_rows slides;
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     *f = (struct facts){ .driver = 0 };
     HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_AUTO_FREE char *queue = NULL;
@@ -57,7 +57,6 @@ static enum hrf_status gather_facts(const char *directory, struct facts *f, stru
     f->n_slides = slides.n_items;
     for (size_t i = 0; i < slides.n_items; i++)
         f->slides[slides.items[i].state]++;
-    hrf_slide_rows_release(&slides);
     return gather_tasks(store, directory, f, err);
 }
 

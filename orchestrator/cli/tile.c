@@ -27,11 +27,9 @@ static enum hrf_status write_picture(const char *path, const struct hrf_bytes *p
 static enum hrf_status write_kept(const char *path, const struct hrf_tile_plan *plan,
                                   struct hrf_error *err)
 {
-    struct hrf_bytes png = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_bytes) png = { NULL, 0 };
     HRF_TRY(hrf_kept_draw(plan, &png, err));
-    const enum hrf_status status = write_picture(path, &png, err);
-    hrf_bytes_release(&png);
-    return status;
+    return write_picture(path, &png, err);
 }
 
 static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
@@ -93,16 +91,14 @@ static void print_tile_json(const struct hrf_tile_plan *p)
 static enum hrf_status read_options(const struct hrf_setting_options *options,
                                     struct hrf_workflow **out, struct hrf_error *err)
 {
-    struct hrf_text_list given = { NULL, 0 };
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_RELEASE(hrf_text_list) given = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     enum hrf_status status = hrf_setting_options_given(options, &given, err);
     if (status == HRF_OK)
         status = hrf_workflow_parse_tiler((const char *const *)given.items, given.n_items, out,
                                           &findings, err);
     for (size_t i = 0; i < findings.n_items; i++)
         fprintf(stderr, "%s tile: %s\n", HRF_PROGRAM, findings.items[i].message);
-    hrf_findings_release(&findings);
-    hrf_text_list_release(&given);
     return status;
 }
 

@@ -14,7 +14,7 @@ static char task_id[] = "t0000", one_run[] = "tile", one_job[] = "tile";
 static enum hrf_status collect(const char *directory, struct hrf_tile_plan **out,
                                struct hrf_error *err)
 {
-    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
+    HRF_AUTO_RELEASE(hrf_task_status) outcome = { .outcome = HRF_TASK_DONE };
     HRF_AUTO_FREE char *record = NULL;
     size_t n_bytes = 0;
     HRF_TRY(hrf_task_collect(directory, task_id, &outcome, &record, &n_bytes, err));
@@ -23,7 +23,6 @@ static enum hrf_status collect(const char *directory, struct hrf_tile_plan **out
         status = hrf_error_pass(err, &outcome.failure.error);
     else
         status = hrf_tile_plan_decode(record, n_bytes, NULL, "the tile plan", out, err);
-    hrf_task_status_release(&outcome);
     return status;
 }
 

@@ -141,14 +141,13 @@ static void print_tasks(const struct evidence *e, int64_t slide_id)
 static enum hrf_status print_events(struct hrf_store *store, const char *subject,
                                     struct hrf_error *err)
 {
-    struct hrf_event_rows events;
+    HRF_AUTO_RELEASE(hrf_event_rows) events = { NULL, 0 };
     HRF_TRY(hrf_store_get_events(store, subject, &events, err));
     for (size_t i = 0; i < events.n_items; i++) {
         char at[24];
         hrf_clock_iso8601(events.items[i].at_ms, at);
         hrf_cli_printf("  %s %s\n", at, events.items[i].text);
     }
-    hrf_event_rows_release(&events);
     return HRF_OK;
 }
 
@@ -248,7 +247,7 @@ static char *tiler_warning(struct hrf_store *store, const struct hrf_slide_row *
 static enum hrf_status print_why_json(struct hrf_store *store, const struct evidence *e,
                                       const struct hrf_slide_row *s, struct hrf_error *err)
 {
-    struct hrf_event_rows events = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_event_rows) events = { NULL, 0 };
     HRF_TRY(hrf_store_get_events(store, s->name, &events, err));
     HRF_AUTO_JSON value = json_object();
     hrf_json_put_int(value, "version", 1);
@@ -259,7 +258,6 @@ static enum hrf_status print_why_json(struct hrf_store *store, const struct evid
     hrf_json_put_int(value, "bytes", s->n_bytes);
     hrf_json_put(value, "tasks", tasks_json(e, s->id));
     hrf_json_put(value, "events", events_json(&events));
-    hrf_event_rows_release(&events);
     HRF_AUTO_FREE char *warning = tiler_warning(store, s), *fault = find_annotation_fault(e, s);
     hrf_json_put_text(value, "warning", warning);
     hrf_json_put_text(value, "annotation_not_used", fault);
@@ -414,14 +412,13 @@ static enum hrf_status explain(const char *directory, const char *name, bool jso
                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct evidence e = { .directory = directory };
+    HRF_AUTO_RELEASE(evidence) e = { .directory = directory };
     HRF_TRY(hrf_cli_open_run(directory, &store, err));
     enum hrf_status status = evidence_read(store, &e, err);
     if (status == HRF_OK && name == NULL)
         show_run(directory, &e, json);
     else if (status == HRF_OK)
         status = show_named(store, &e, directory, name, json, err);
-    evidence_release(&e);
     return status;
 }
 

@@ -19,14 +19,13 @@
 /* Returns the entry of `directory` with that name, ignoring case; NULL: there is none. */
 static char *find_child(const char *directory, const char *name)
 {
-    struct hrf_name_list list;
+    HRF_AUTO_RELEASE(hrf_name_list) list = { .items = NULL };
     char *found = NULL;
     if (hrf_name_list_read(directory, &list, NULL) != HRF_OK)
         return NULL;
     for (size_t i = 0; i < list.n_items && found == NULL; i++)
         if (strcasecmp(list.items[i], name) == 0)
             found = hrf_path_join(directory, list.items[i]);
-    hrf_name_list_release(&list);
     return found;
 }
 

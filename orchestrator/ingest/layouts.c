@@ -193,7 +193,7 @@ enum hrf_status hrf_ingest_check_annotation(const char *path, struct hrf_error *
 static void note_label(const struct ingest *ingest, const char *label,
                        const struct hrf_csv_row *line, struct mistakes *mistakes)
 {
-    struct hrf_strbuf classes = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) classes = HRF_STRBUF_INIT;
     if (ingest->model != NULL && ingest->model->output == HRF_OUTPUT_NONE) {
         note(mistakes, line->line, "label '%s' is not a number, which model.output 'none' needs",
              label);
@@ -211,7 +211,6 @@ static void note_label(const struct ingest *ingest, const char *label,
         hrf_strbuf_addf(&classes, "%s, ", ingest->model->classes.items[i]);
     note(mistakes, line->line, "label '%s' is not known; use %s1, 0 or leave it empty", label,
          classes.text);
-    hrf_strbuf_release(&classes);
 }
 
 /* Adds the slide of a line, also of one with mistakes. */
@@ -266,11 +265,10 @@ enum hrf_status ingest_csv_read(struct ingest *ingest, struct hrf_findings *find
 
 enum hrf_status ingest_csv(struct ingest *ingest, struct hrf_error *err)
 {
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
-    enum hrf_status status = ingest_csv_read(ingest, &findings, err);
-    if (status == HRF_OK && findings.n_items > 0)
-        status = hrf_error_set(err, HRF_E_USER, "%.*s", (int)findings.text.length - 1,
-                               findings.text.text);
-    hrf_findings_release(&findings);
-    return status;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    HRF_TRY(ingest_csv_read(ingest, &findings, err));
+    if (findings.n_items > 0)
+        HRF_TRY(hrf_error_set(err, HRF_E_USER, "%.*s", (int)findings.text.length - 1,
+                              findings.text.text));
+    return HRF_OK;
 }

@@ -346,7 +346,7 @@ static void watch(struct launch *l, pid_t worker)
 
 static void count_task(const char *directory, const char *task_id, struct hrf_task_tally *tally)
 {
-    struct hrf_task_status status = { .outcome = HRF_TASK_DONE };
+    HRF_AUTO_RELEASE(hrf_task_status) status = { .outcome = HRF_TASK_DONE };
     HRF_AUTO_FREE char *record = NULL;
     size_t n_bytes = 0;
     if (hrf_task_collect(directory, task_id, &status, &record, &n_bytes, NULL) != HRF_OK)
@@ -357,7 +357,6 @@ static void count_task(const char *directory, const char *task_id, struct hrf_ta
         tally->n_no_tissue++;
     else
         tally->n_done++;
-    hrf_task_status_release(&status);
 }
 
 static int64_t to_ms(struct timeval time)
@@ -409,10 +408,9 @@ static void fail_before_work(const struct launch *l, const struct hrf_error *err
     const struct hrf_workflow *settings = l->spec->settings;
     const char *const paths[] = { l->spec->n_wrap == 0 ? l->program : NULL, /* not in a container */
                                   settings->model.file, settings->tiler.tissue.model };
-    struct hrf_failure failure = { .lacks = NULL };
+    HRF_AUTO_RELEASE(hrf_failure) failure = { .lacks = NULL };
     hrf_failure_fill(&failure, error, paths, sizeof paths / sizeof paths[0]);
     hrf_failure_write(l->directory, &failure);
-    hrf_failure_release(&failure);
 }
 
 /* Each job probes its machine before it starts a worker that would fail: at no cost in a queue. */
@@ -555,7 +553,7 @@ static enum hrf_status launch(struct launch *l, int *code, struct hrf_error *err
 
 int hrf_launch(const char *spec_path)
 {
-    struct launch l = { .spec = NULL };
+    HRF_AUTO_RELEASE(launch) l = { .spec = NULL };
     struct hrf_error err = { .status = HRF_OK };
     static const int taken[] = { SIGTERM, SIGINT, SIGUSR1, SIGCHLD };
     sigemptyset(&l.signals);
@@ -572,6 +570,5 @@ int hrf_launch(const char *spec_path)
         fprintf(stderr, "launch: %s\n", err.text);
         code = exit_code_of(status, EXIT_UNUSABLE);
     }
-    launch_release(&l);
     return code;
 }

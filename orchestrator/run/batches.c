@@ -268,12 +268,11 @@ void run_batches_gather(const struct run_setup *setup, const struct run_tasks *t
 int64_t run_batches_count_jobs(const struct hrf_workflow *workflow, struct hrf_task_row *rows,
                                size_t n_rows, enum hrf_task_kind kind)
 {
-    struct run_batches batches = { .items = NULL };
+    HRF_AUTO_RELEASE(run_batches) batches = { .items = NULL };
     HRF_AUTO_FREE struct run_task_state *states = hrf_calloc(n_rows + 1, sizeof *states);
     const struct run_setup setup = { .workflow = workflow };
     const struct run_tasks tasks = { .rows = { rows, n_rows }, .states = states };
     gather_between(&setup, &tasks, kind, 0, n_rows, SIZE_MAX, &batches);
     const int64_t n = (int64_t)batches.n;
-    run_batches_release(&batches);
     return n;
 }

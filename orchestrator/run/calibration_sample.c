@@ -408,18 +408,15 @@ static enum hrf_status export_part(struct run *run, const struct run_sample_part
                                    const char *key, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = run_plan_path(&run->setup, key);
-    struct hrf_bytes bytes;
+    HRF_AUTO_RELEASE(hrf_bytes) bytes = { NULL, 0 };
     part->plan->identity = hrf_slide_expect(hrf_slide_rows_find(&run->slides, part->slide_id),
                                             HRF_TASK_CALIBRATE, key);
     if (run_has_plan(path, &part->plan->identity))
         return HRF_OK;
     HRF_TRY(hrf_tile_plan_encode(part->plan, &bytes, err));
     HRF_AUTO_FREE char *directory = hrf_path_directory(path);
-    enum hrf_status status = hrf_path_make_directories(directory, err);
-    if (status == HRF_OK)
-        status = hrf_file_write_atomic(path, bytes.data, bytes.n_bytes, err);
-    hrf_bytes_release(&bytes);
-    return status;
+    HRF_TRY(hrf_path_make_directories(directory, err));
+    return hrf_file_write_atomic(path, bytes.data, bytes.n_bytes, err);
 }
 
 static enum hrf_status plan_part(struct run *run, const struct run_sample_part *part,

@@ -84,11 +84,10 @@ static enum hrf_status check_result(const struct run *run, const struct hrf_task
 static bool has_result(const struct run_setup *setup, const struct hrf_task_row *task)
 {
     struct hrf_record_identity expected = { .task = "" };
-    struct hrf_bytes record;
+    HRF_AUTO_RELEASE(hrf_bytes) record = { NULL, 0 };
     snprintf(expected.task, sizeof expected.task, "%s", task->key);
     if (hrf_store_get_record(setup->store, task->kind, &expected, &record, NULL) != HRF_OK)
         return false;
-    hrf_bytes_release(&record);
     return true;
 }
 
@@ -332,7 +331,7 @@ enum hrf_status run_collect_task(struct run *run, struct run_job *job, size_t in
                                  struct hrf_error *err)
 {
     char id[24];
-    struct found found = { .record = NULL };
+    HRF_AUTO_RELEASE(found) found = { .record = NULL };
     struct hrf_error why = { .status = HRF_OK };
     snprintf(id, sizeof id, "t%04zu", index);
     enum hrf_status status = find_record(&run->setup, job, id, &found, &why);
@@ -350,7 +349,6 @@ enum hrf_status run_collect_task(struct run *run, struct run_job *job, size_t in
         result = status == HRF_OK
                      ? end_task(run, job, task, &found, err)
                      : run_judge_task(run, task, HRF_END_DAMAGED, false, why.text, err);
-    found_release(&found);
     return result;
 }
 

@@ -140,7 +140,7 @@ void run_faults_judge_end(struct run_faults *faults, const struct run_setup *set
 {
     const struct hrf_executor_ops *ops = setup->executor->ops;
     struct job_logs logs = { .said = NULL };
-    struct hrf_failure failure = { .lacks = NULL };
+    HRF_AUTO_RELEASE(hrf_failure) failure = { .lacks = NULL };
     HRF_AUTO_FREE char *directory = run_job_start_path(setup, job);
     const bool was_revoked = job->revoked || hrf_fence_is_set(directory);
     read_logs(setup, job, &logs);
@@ -175,7 +175,6 @@ void run_faults_judge_end(struct run_faults *faults, const struct run_setup *set
     if (out->end == HRF_END_NODE_LACKS)
         HRF_MOVE(out->lacks, failure.lacks);
     hrf_free(logs.said);
-    hrf_failure_release(&failure);
     if (hrf_state_rule(out->end)->counts_against_node)
         run_faults_blame_node(faults, job);
 }

@@ -143,23 +143,17 @@ static enum hrf_status make_key(const struct run *run, const struct run_sample *
 static enum hrf_status merge_record(struct run *run, int64_t slide_id, const char *key,
                                     struct hrf_observations *all, struct hrf_error *err)
 {
-    struct hrf_bytes bytes;
+    HRF_AUTO_RELEASE(hrf_bytes) bytes = { NULL, 0 };
     const struct hrf_record_identity expected = hrf_slide_expect(
         hrf_slide_rows_find(&run->slides, slide_id), HRF_TASK_CALIBRATE, key);
-    struct hrf_observations one = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) one = { .items = NULL };
     const char *text = NULL;
     size_t n_text = 0;
     HRF_TRY(hrf_store_get_record(run->setup.store, HRF_TASK_CALIBRATE, &expected, &bytes, err));
-    enum hrf_status status = hrf_text_record_decode(bytes.data, bytes.n_bytes,
-                                                    HRF_OBSERVATIONS_KIND, &expected, "the store",
-                                                    &text, &n_text, err);
-    if (status == HRF_OK)
-        status = hrf_observations_decode(text, n_text, "the store", &one, err);
-    hrf_bytes_release(&bytes);
-    if (status == HRF_OK)
-        status = hrf_observations_merge(all, &one, err);
-    hrf_observations_release(&one);
-    return status;
+    HRF_TRY(hrf_text_record_decode(bytes.data, bytes.n_bytes, HRF_OBSERVATIONS_KIND, &expected,
+                                   "the store", &text, &n_text, err));
+    HRF_TRY(hrf_observations_decode(text, n_text, "the store", &one, err));
+    return hrf_observations_merge(all, &one, err);
 }
 
 static enum hrf_status merge_records(struct run *run, const struct run_sample *sample,
@@ -188,11 +182,10 @@ static enum hrf_status merge_held_out(struct run *run, const struct run_sample *
 static enum hrf_status find_loss(struct run *run, const struct run_sample *sample,
                                  struct hrf_calibration *calibration, struct hrf_error *err)
 {
-    struct hrf_observations all = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) all = { .items = NULL };
     enum hrf_status status = merge_held_out(run, sample, calibration->key, &all, err);
     if (status == HRF_OK)
         status = hrf_fit_loss(&all, calibration, err);
-    hrf_observations_release(&all);
     HRF_TRY(status);
     if (calibration->lost.n_images > 0)
         return HRF_OK;
@@ -233,7 +226,7 @@ static enum hrf_status fit_ranges(struct run *run, const struct run_sample *samp
                                   struct hrf_calibration **out, struct hrf_error *err)
 {
     const struct hrf_workflow_calibrate *how = &run->setup.workflow->calibrate;
-    struct hrf_observations all = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_observations) all = { .items = NULL };
     enum hrf_status status = merge_records(run, sample, &all, err);
     if (status == HRF_OK)
         warn_of(&all);
@@ -246,7 +239,6 @@ static enum hrf_status fit_ranges(struct run *run, const struct run_sample *samp
     }
     if (status == HRF_OK && hrf_workflow_has_budget(run->setup.workflow))
         status = hrf_fit_budget(&all, how->budget.cosine + how->budget.agreement, *out, err);
-    hrf_observations_release(&all);
     HRF_TRY(status);
     describe_origin(run, sample, key, *out);
     return HRF_OK;
@@ -383,15 +375,12 @@ static enum hrf_status find_or_fit(struct run *run, const struct run_sample *sam
 static enum hrf_status make_calibration(struct run *run, struct hrf_error *err)
 {
     HRF_AUTO(hrf_calibrations) store = NULL;
-    struct run_sample sample = { .parts = NULL };
+    HRF_AUTO_RELEASE(run_sample) sample = { .parts = NULL };
     HRF_TRY(hrf_store_set_fact(run->setup.store, "calibration_failure", "",
                                err)); /* an earlier run's */
     HRF_TRY(open_cache(run->setup.workflow, &store, err));
-    enum hrf_status status = run_sample_make(run, &sample, err);
-    if (status == HRF_OK)
-        status = find_or_fit(run, &sample, store, err);
-    run_sample_release(&sample);
-    return status;
+    HRF_TRY(run_sample_make(run, &sample, err));
+    return find_or_fit(run, &sample, store, err);
 }
 
 /* Only INT8 fails: its tasks are planned and given up at once with the reason, and the other

@@ -145,7 +145,7 @@ enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error *err)
 
 enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
 {
-    struct hrf_strbuf warnings = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) warnings = HRF_STRBUF_INIT;
     HRF_AUTO_RELEASE(hrf_slide_rows) known = { .items = NULL };
     HRF_TRY(hrf_store_get_slides(run->setup.store, &known, err));
     enum hrf_status status = hrf_ingest(run->setup.workflow, &known, &run->slides, &warnings, err);
@@ -154,7 +154,6 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
         hrf_log_warning("ingest", "%.*s", (int)n, line);
         line += n + (line[n] == '\n');
     }
-    hrf_strbuf_release(&warnings);
     HRF_TRY(status);
     HRF_TRY(hrf_store_begin(run->setup.store, err));
     const size_t n = run->slides.n_items + run->slides.n_sample;

@@ -75,7 +75,7 @@ static void add_eta(struct hrf_strbuf *out, const struct hrf_progress_facts *f)
 
 static void draw_block(struct hrf_progress *p, const struct hrf_progress_facts *f)
 {
-    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
     add_bar(&out, "tile", f->tile_done, f->tile_total, "slides");
     const bool calibrates = f->calibrate_done < f->calibrate_total;
     if (calibrates)
@@ -93,12 +93,11 @@ static void draw_block(struct hrf_progress *p, const struct hrf_progress_facts *
     erase(p);
     fputs(out.text, stderr);
     p->n_lines = 3 + calibrates;
-    hrf_strbuf_release(&out);
 }
 
 static void print_line(struct hrf_progress *p, const struct hrf_progress_facts *f)
 {
-    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
     hrf_strbuf_addf(&out, "tiled %lld/%lld slides", (long long)f->tile_done,
                     (long long)f->tile_total);
     if (f->calibrate_done < f->calibrate_total)
@@ -115,7 +114,6 @@ static void print_line(struct hrf_progress *p, const struct hrf_progress_facts *
     if (strcmp(out.text, p->last) != 0)
         hrf_log_info("run", "%s", out.text);
     snprintf(p->last, sizeof p->last, "%s", out.text);
-    hrf_strbuf_release(&out);
 }
 
 void hrf_progress_show(struct hrf_progress *p, const struct hrf_progress_facts *facts)

@@ -73,7 +73,7 @@ static enum hrf_status hash_tasks(struct hrf_store *store, struct hrf_hash *hash
  * that is not there has none. */
 static void hash_files(struct hrf_hash *hash, const char *folder)
 {
-    struct hrf_name_list names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
     if (hrf_name_list_read(folder, &names, NULL) != HRF_OK)
         return;
     for (size_t i = 0; i < names.n_items; i++) {
@@ -90,7 +90,6 @@ static void hash_files(struct hrf_hash *hash, const char *folder)
             hrf_hash_int(hash, st.st_mtim.tv_nsec);
         }
     }
-    hrf_name_list_release(&names);
 }
 
 static enum hrf_status hash_report(const struct run_setup *setup, char out[HRF_HASH_HEX],

@@ -50,15 +50,13 @@ static enum hrf_status take_run_id(struct run_setup *setup, struct hrf_random *r
 static void log_differences(const struct hrf_workflow *workflow, const char *last)
 {
     HRF_AUTO(hrf_workflow) before = NULL;
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     if (hrf_path_exists(last) &&
         hrf_workflow_load_of_run(last, NULL, 0, &before, &findings, NULL) == HRF_OK)
         hrf_workflow_differences(workflow, before, &text);
     for (const char *at = text.text; *at != '\0'; at += strcspn(at, "\n") + 1)
         hrf_log_info("run", "changed since the last run here: %.*s", (int)strcspn(at, "\n"), at);
-    hrf_findings_release(&findings);
-    hrf_strbuf_release(&text);
 }
 
 static enum hrf_status keep_workflow(const struct run_setup *setup, struct hrf_error *err)

@@ -188,7 +188,7 @@ static size_t count_alike(const struct run *run, const struct run_batches *batch
 static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, bool *submitted,
                                    struct hrf_error *err)
 {
-    struct run_batches batches = { .items = NULL };
+    HRF_AUTO_RELEASE(run_batches) batches = { .items = NULL };
     struct run_tasks *tasks = &run->tasks;
     const int64_t room = run_limits_max_jobs(&run->limits, &run->setup) - (int64_t)run->jobs.n;
     if (room <= 0 || tasks->counts.n[kind][HRF_TASK_PENDING] == 0)
@@ -206,7 +206,6 @@ static enum hrf_status submit_kind(struct run *run, enum hrf_task_kind kind, boo
         *submitted = true;
         i += n;
     }
-    run_batches_release(&batches);
     return status;
 }
 

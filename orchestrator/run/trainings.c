@@ -221,13 +221,12 @@ static enum hrf_status load_head(struct run *run, const struct hrf_task_row *row
                                  struct run_head *head, struct hrf_error *err)
 {
     struct hrf_record_identity expected = { .task = "" };
-    struct hrf_bytes record;
+    HRF_AUTO_RELEASE(hrf_bytes) record = { NULL, 0 };
     HRF_AUTO(hrf_trained_head) trained = NULL;
     snprintf(expected.task, sizeof expected.task, "%s", row->key);
     HRF_TRY(hrf_store_get_record(run->setup.store, HRF_TASK_TRAIN, &expected, &record, err));
     const enum hrf_status status = hrf_trained_head_decode(record.data, record.n_bytes, &expected,
                                                            "a head in the store", &trained, err);
-    hrf_bytes_release(&record);
     HRF_TRY(status);
     while (head->precision < run->setup.workflow->n_precisions &&
            strcmp(hrf_precision_name(run->setup.workflow->precision[head->precision]),

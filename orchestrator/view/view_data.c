@@ -16,11 +16,9 @@
 static enum hrf_status load_workflow(const char *directory, struct hrf_workflow **out,
                                      struct hrf_error *err)
 {
-    struct hrf_findings findings = HRF_FINDINGS_INIT;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "workflow.yaml");
-    const enum hrf_status status = hrf_workflow_load_of_run(path, NULL, 0, out, &findings, err);
-    hrf_findings_release(&findings);
-    return status;
+    return hrf_workflow_load_of_run(path, NULL, 0, out, &findings, err);
 }
 
 /* Stands in the place of classes in a run with a slide head, whose patches have attention. */
@@ -100,7 +98,7 @@ static json_t *describe_slide(const struct hrf_slide_row *slide)
 static enum hrf_status add_scores(struct hrf_store *store, json_t *const by_id,
                                   struct hrf_error *err)
 {
-    struct hrf_slide_score *scores = NULL;
+    HRF_AUTO_FREE struct hrf_slide_score *scores = NULL;
     size_t n = 0;
     HRF_TRY(hrf_store_get_slide_scores(store, NULL, &scores, &n, err));
     for (size_t i = 0; i < n; i++) {
@@ -111,7 +109,6 @@ static enum hrf_status add_scores(struct hrf_store *store, json_t *const by_id,
             hrf_json_put_number(json_object_get(slide, "scores"), scores[i].precision,
                                 scores[i].score);
     }
-    hrf_free(scores);
     return HRF_OK;
 }
 
@@ -246,12 +243,11 @@ enum hrf_status hrf_view_labels(const char *directory, int64_t slide_id, const c
 static enum hrf_status annotation_of(struct hrf_store *store, int64_t slide_id, char **out,
                                      struct hrf_error *err)
 {
-    struct hrf_slide_rows slides = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     for (size_t i = 0; i < slides.n_items; i++)
         if (slides.items[i].id == slide_id && slides.items[i].annotation != NULL)
             *out = hrf_strdup(slides.items[i].annotation);
-    hrf_slide_rows_release(&slides);
     return HRF_OK;
 }
 

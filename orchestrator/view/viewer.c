@@ -122,13 +122,12 @@ static enum hrf_status find_slide(const struct hrf_viewer *viewer, int64_t id, c
                                   struct hrf_error *err)
 {
     HRF_AUTO(hrf_store) store = NULL;
-    struct hrf_slide_rows slides = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_slide_rows) slides = { .items = NULL };
     HRF_TRY(hrf_store_open_run(viewer->config.directory, &store, err));
     HRF_TRY(hrf_store_get_slides(store, &slides, err));
     for (size_t i = 0; i < slides.n_items && *out == NULL; i++)
         if (slides.items[i].id == id)
             *out = hrf_strdup(slides.items[i].path);
-    hrf_slide_rows_release(&slides);
     return *out != NULL ? HRF_OK
                         : hrf_error_set(err, HRF_E_USER, "there is no slide %lld", (long long)id);
 }

@@ -267,7 +267,7 @@ int hrf_job_worker_end(const char *program, const char *command, const char *spe
 {
     if (status == HRF_OK)
         return 0;
-    struct hrf_failure failure = { .lacks = NULL };
+    HRF_AUTO_RELEASE(hrf_failure) failure = { .lacks = NULL };
     HRF_AUTO(hrf_job_spec) spec = NULL;
     HRF_AUTO_FREE char *directory = hrf_path_directory(spec_path);
     (void)hrf_error_report(program, command, error);
@@ -277,7 +277,6 @@ int hrf_job_worker_end(const char *program, const char *command, const char *spe
                                   settings != NULL ? settings->tiler.tissue.model : NULL };
     hrf_failure_fill(&failure, error, paths, sizeof paths / sizeof paths[0]);
     hrf_failure_write(directory, &failure);
-    hrf_failure_release(&failure);
     return hrf_status_row(status)->worker_exit_code;
 }
 

@@ -231,9 +231,8 @@ static void add_part(const struct part *p, const struct hrf_layout_plan *l, stru
 
 void hrf_layout_text(const struct hrf_layout_plan *l, char out[128])
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     for (int i = 0; i < N_PARTS; i++)
         add_part(&parts[i], l, &text);
     snprintf(out, 128, "%s", text.length > 0 ? text.text + 1 : "single");
-    hrf_strbuf_release(&text);
 }

@@ -104,7 +104,7 @@ enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int64_t slide_i
                                         const char *precision, enum hrf_slide_state *state,
                                         char **reason, struct hrf_error *err)
 {
-    struct tally t = { .names = HRF_STRBUF_INIT, .text = HRF_STRBUF_INIT };
+    HRF_AUTO_RELEASE(tally) t = { .names = HRF_STRBUF_INIT, .text = HRF_STRBUF_INIT };
     const enum hrf_status status = count_tasks(store, slide_id, precision, &t, err);
     const bool has_failed = status == HRF_OK && t.n_open == 0 && t.n_failed > 0;
     char *text = has_failed ? hrf_strbuf_detach(&t.text) : NULL;
@@ -113,6 +113,5 @@ enum hrf_status hrf_store_slide_outcome(struct hrf_store *store, int64_t slide_i
         *state = has_failed ? HRF_SLIDE_FAILED : is_open ? HRF_SLIDE_PENDING : HRF_SLIDE_DONE;
         *reason = text;
     }
-    tally_release(&t);
     return status;
 }

@@ -134,7 +134,7 @@ enum hrf_status hrf_store_find_result(struct hrf_store *store, const struct hrf_
                                       bool *found, struct hrf_error *err)
 {
     struct hrf_record_identity expected;
-    struct hrf_bytes record = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_bytes) record = { NULL, 0 };
     struct hrf_error why = { .status = HRF_OK };
     HRF_TRY(hrf_store_expect(store, task->slide_id, task->kind, &expected, err));
     if (task->kind == HRF_TASK_TILE) /* the record is expected to bring the plan */
@@ -144,7 +144,6 @@ enum hrf_status hrf_store_find_result(struct hrf_store *store, const struct hrf_
     if (status == HRF_OK && task->kind == HRF_TASK_INFER)
         status = check_embeddings(store, task, &record, &why);
     *found = status == HRF_OK;
-    hrf_bytes_release(&record);
     if (status == HRF_E_USER)
         return drop(store, task->key, task->slide_id, task->kind, why.text, err);
     if (status != HRF_OK && status != HRF_E_AGAIN)

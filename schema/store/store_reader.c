@@ -35,7 +35,7 @@ static void close_failed(struct hrf_store *store)
 
 static int open_immutable(struct hrf_store *store)
 {
-    struct hrf_strbuf uri = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) uri = HRF_STRBUF_INIT;
     hrf_strbuf_adds(&uri, store->path[0] == '/' ? "file://" : "file:");
     for (const char *s = store->path; *s != '\0'; s++) {
         if (*s == '?' || *s == '#' || *s == '%')
@@ -45,7 +45,6 @@ static int open_immutable(struct hrf_store *store)
     }
     hrf_strbuf_adds(&uri, "?immutable=1");
     const int code = open_read_only(store, uri.text, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
-    hrf_strbuf_release(&uri);
     return code;
 }
 

@@ -103,15 +103,13 @@ static enum hrf_status drop_others(struct hrf_store *store, int64_t slide_id,
                                    enum hrf_task_kind kind, const struct hrf_task_row *rows,
                                    size_t n_rows, struct hrf_error *err)
 {
-    struct hrf_strbuf sql = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) sql = HRF_STRBUF_INIT;
     hrf_strbuf_addf(&sql, "DELETE FROM task WHERE slide_id=%lld AND kind=%d AND key NOT IN (",
                     (long long)slide_id, (int)kind);
     for (size_t i = 0; i < n_rows; i++)
         hrf_strbuf_addf(&sql, "%s'%s'", i > 0 ? "," : "", rows[i].key); /* hex: no quoting */
     hrf_strbuf_adds(&sql, ")");
-    enum hrf_status status = hrf_store_exec(store, sql.text, err);
-    hrf_strbuf_release(&sql);
-    return status;
+    return hrf_store_exec(store, sql.text, err);
 }
 
 enum hrf_status hrf_store_plan_tasks(struct hrf_store *store, int64_t slide_id,

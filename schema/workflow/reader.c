@@ -29,8 +29,7 @@ void hrf_reader_init(struct hrf_reader *r, struct hrf_setting_table table, void 
 
 void hrf_reader_release(struct hrf_reader *r)
 {
-    struct hrf_findings findings = { .items = r->findings, .n_items = r->n_findings };
-    hrf_findings_release(&findings);
+    HRF_AUTO_RELEASE(hrf_findings) findings = { .items = r->findings, .n_items = r->n_findings };
     hrf_free(r->lines);
 }
 
@@ -434,17 +433,16 @@ void hrf_reader_unknown(struct hrf_reader *r, const char *prefix, const char *na
 {
     char words[64][48];
     const char *pointers[66];
-    struct hrf_strbuf list = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
     size_t n = words_under(r, prefix, words, pointers);
     const char *near = hrf_nearest_word(name, pointers);
     for (size_t i = 0; i < n; i++)
         hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", pointers[i]);
     HRF_AUTO_FREE char *shown = hrf_text_escaped(name);
-    hrf_reader_find(r, line, column, "unknown key '%s'%s%s%s%s%s%s; allowed here: %s",
-                    shown, prefix[0] != '\0' ? " in '" : "", prefix,
-                    prefix[0] != '\0' ? "'" : "", near != NULL ? ", did you mean '" : "",
-                    near != NULL ? near : "", near != NULL ? "'?" : "", list.text);
-    hrf_strbuf_release(&list);
+    hrf_reader_find(r, line, column, "unknown key '%s'%s%s%s%s%s%s; allowed here: %s", shown,
+                    prefix[0] != '\0' ? " in '" : "", prefix, prefix[0] != '\0' ? "'" : "",
+                    near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
+                    near != NULL ? "'?" : "", list.text);
 }
 
 bool hrf_reader_is_prefix(const struct hrf_reader *r, const char *path)

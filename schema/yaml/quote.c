@@ -10,7 +10,7 @@
 
 char *hrf_yaml_binary_decode(const char *text)
 {
-    struct hrf_strbuf bytes = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) bytes = HRF_STRBUF_INIT;
     uint32_t bits = 0;
     int n_bits = 0;
     for (; *text != '\0' && *text != '='; text++) {
@@ -29,7 +29,6 @@ char *hrf_yaml_binary_decode(const char *text)
     text += strspn(text, "= \t\n");
     bool good = *text == '\0' && memchr(bytes.text, '\0', bytes.length) == NULL;
     char *result = good ? hrf_strbuf_detach(&bytes) : NULL;
-    hrf_strbuf_release(&bytes);
     return result;
 }
 

@@ -115,7 +115,7 @@ static enum hrf_status find_blurred(struct dropping *d, struct hrf_slide *slide,
 
 static void warn(struct hrf_tile_plan *plan, int64_t n_before)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     const char *comma = "";
     if (plan->n_dropped == 0)
         return;
@@ -133,7 +133,6 @@ static void warn(struct hrf_tile_plan *plan, int64_t n_before)
         comma = ", ";
     }
     hrf_plan_warn(plan, text.text);
-    hrf_strbuf_release(&text);
 }
 
 enum hrf_status hrf_plan_drop(struct hrf_slide *slide, const struct hrf_workflow_quality *limits,

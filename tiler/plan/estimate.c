@@ -148,13 +148,12 @@ static enum hrf_status measure_picture(const struct look *look, double *per_pixe
                                        struct hrf_error *err)
 {
     const int64_t w = look->overview.width, h = look->overview.height;
-    struct hrf_bytes picture = { NULL, 0 }, mask = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_bytes) picture = { NULL, 0 }, mask = { NULL, 0 };
     enum hrf_status status = hrf_png_write(look->overview.rgb, w, h, 3, HRF_PNG_PHOTO,
                                            &picture.data, &picture.n_bytes, err);
     if (status == HRF_OK)
         status = hrf_png_write(look->mask, w, h, 1, HRF_PNG_FLAT, &mask.data, &mask.n_bytes, err);
     *per_pixel = (double)(picture.n_bytes + mask.n_bytes) / (double)(w * h);
-    hrf_bytes_release(&picture);
     hrf_bytes_release(&mask);
     return status;
 }

@@ -143,7 +143,7 @@ enum hrf_status hrf_network_tissue_find(struct hrf_slide *slide, double reductio
                                         struct hrf_error *err)
 {
     struct hrf_overview whole = { .rgb = NULL };
-    struct finding f = { .network = network, .overview = &whole };
+    HRF_AUTO_RELEASE(finding) f = { .network = network, .overview = &whole };
     enum hrf_status status = finding_init(&f, hrf_slide_info(slide), reduction, coarsest, err);
     if (status == HRF_OK)
         status = hrf_overview_each_row(slide, f.width, f.height, take_row, &f, &whole.met_white,
@@ -155,6 +155,5 @@ enum hrf_status hrf_network_tissue_find(struct hrf_slide *slide, double reductio
     } else {
         hrf_overview_release(&whole);
     }
-    finding_release(&f);
     return status;
 }

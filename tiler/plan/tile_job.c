@@ -14,8 +14,8 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
                                struct hrf_error *err)
 {
     HRF_AUTO(hrf_tile_plan) plan = NULL;
-    struct hrf_bytes record = { NULL, 0 };
-    struct hrf_task_status outcome = { .outcome = HRF_TASK_DONE };
+    HRF_AUTO_RELEASE(hrf_bytes) record = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_task_status) outcome = { .outcome = HRF_TASK_DONE };
     struct hrf_error cause = { .status = HRF_OK };
     double start = hrf_clock_seconds();
     hrf_task_progress_write(directory, task->id, 0, 1);
@@ -40,8 +40,6 @@ static enum hrf_status do_task(const struct hrf_job_spec *spec, const struct hrf
     hrf_crash_point("tile.task.before_commit");
     status = hrf_task_commit(directory, task, record.data, record.n_bytes, &outcome, err);
     hrf_crash_point("tile.task.after_commit");
-    hrf_bytes_release(&record);
-    hrf_task_status_release(&outcome);
     return status;
 }
 

@@ -74,7 +74,7 @@ static void describe(struct hrf_slide *slide, bool overview_is_hit,
 enum hrf_status hrf_verify_patches(struct hrf_slide *slide, bool overview_is_hit,
                                    struct hrf_tile_plan *plan, struct hrf_error *err)
 {
-    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     HRF_TRY(find_white(slide, plan, err));
     if (hrf_slide_n_bad_tiles(slide) == 0)
         return HRF_OK;
@@ -85,6 +85,5 @@ enum hrf_status hrf_verify_patches(struct hrf_slide *slide, bool overview_is_hit
                                text.text);
     else
         hrf_plan_warn(plan, text.text);
-    hrf_strbuf_release(&text);
     return status;
 }

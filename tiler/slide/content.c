@@ -99,12 +99,11 @@ static enum hrf_status add_mirax(const struct parts *parts, const char *path, st
     folder[strlen(folder) - strlen(".mrxs")] = '\0';
     if (!hrf_path_is_directory(folder))
         return HRF_OK;
-    struct hrf_name_list names = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_name_list) names = { NULL, 0 };
     HRF_TRY(hrf_name_list_read(folder, &names, err));
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < names.n_items && status == HRF_OK; i++)
         status = add_part(parts, folder, names.items[i], err);
-    hrf_name_list_release(&names);
     return status;
 }
 
@@ -185,7 +184,7 @@ static enum hrf_status add_dicom(const struct parts *parts, const char *path, st
     if (!read_series(path, series))
         return HRF_OK;
     HRF_AUTO_FREE char *folder = hrf_path_directory(path);
-    struct hrf_name_list names = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_name_list) names = { NULL, 0 };
     HRF_TRY(hrf_name_list_read(folder, &names, err));
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < names.n_items && status == HRF_OK; i++) {
@@ -193,7 +192,6 @@ static enum hrf_status add_dicom(const struct parts *parts, const char *path, st
         if (read_series(file, other) && (series[0] == '\0' || strcmp(series, other) == 0))
             status = add_part(parts, folder, names.items[i], err);
     }
-    hrf_name_list_release(&names);
     return status;
 }
 

@@ -136,16 +136,14 @@ static void add_polygon(struct hrf_strbuf *xml, const struct hrf_blob *blob, int
 static enum hrf_status write_annotation(const char *path, const struct hrf_synth_slide *slide,
                                         struct hrf_error *err)
 {
-    struct hrf_strbuf xml = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) xml = HRF_STRBUF_INIT;
     hrf_strbuf_adds(&xml, "<?xml version=\"1.0\"?>\n<ASAP_Annotations>\n\t<Annotations>\n");
     for (int i = 0; i < slide->n_lesions; i++)
         add_polygon(&xml, &slide->lesions[i], i);
     hrf_strbuf_adds(&xml, "\t</Annotations>\n\t<AnnotationGroups>\n\t\t<Group Name=\"Tumor\" "
                           "PartOfGroup=\"None\" Color=\"#64FE2E\">\n\t\t\t<Attributes />\n\t\t"
                           "</Group>\n\t</AnnotationGroups>\n</ASAP_Annotations>\n");
-    enum hrf_status status = hrf_file_write_atomic(path, xml.text, xml.length, err);
-    hrf_strbuf_release(&xml);
-    return status;
+    return hrf_file_write_atomic(path, xml.text, xml.length, err);
 }
 
 static enum hrf_status write_slide(const struct job *job, int i, struct hrf_error *err)
@@ -215,7 +213,7 @@ static enum hrf_status write_slides(struct job *job, struct hrf_error *err)
 static enum hrf_status write_reference(const char *directory, const struct hrf_synth_params *params,
                                        struct hrf_error *err)
 {
-    struct hrf_strbuf csv = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) csv = HRF_STRBUF_INIT;
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "testing/reference.csv");
     for (int i = 0; i < params->n_slides; i++) {
         enum kind kind = kind_of(params, i);
@@ -226,9 +224,7 @@ static enum hrf_status write_reference(const char *directory, const struct hrf_s
                         : kind == MICRO ? "Micro"
                                         : "Macro");
     }
-    const enum hrf_status status = hrf_file_write_atomic(path, csv.text, csv.length, err);
-    hrf_strbuf_release(&csv);
-    return status;
+    return hrf_file_write_atomic(path, csv.text, csv.length, err);
 }
 
 static void add_drawn(struct hrf_strbuf *csv, int i, const char *kind, const struct hrf_blob *blobs,
@@ -244,7 +240,7 @@ static void add_drawn(struct hrf_strbuf *csv, int i, const char *kind, const str
 static enum hrf_status write_drawn(const char *directory, const struct hrf_synth_params *params,
                                    struct hrf_error *err)
 {
-    struct hrf_strbuf csv = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) csv = HRF_STRBUF_INIT;
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "testing/drawn.csv");
     hrf_strbuf_adds(&csv, "slide,kind,x,y,rx,ry,atypia\n");
     for (int i = 0; i < params->n_slides; i++) {
@@ -252,9 +248,7 @@ static enum hrf_status write_drawn(const char *directory, const struct hrf_synth
         add_drawn(&csv, i, "lesion", s.lesions, s.n_lesions);
         add_drawn(&csv, i, "look-alike", s.lookalikes, s.n_lookalikes);
     }
-    const enum hrf_status status = hrf_file_write_atomic(path, csv.text, csv.length, err);
-    hrf_strbuf_release(&csv);
-    return status;
+    return hrf_file_write_atomic(path, csv.text, csv.length, err);
 }
 
 enum hrf_status hrf_synth_cohort(const char *directory, const struct hrf_synth_params *params,

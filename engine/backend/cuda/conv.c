@@ -349,7 +349,7 @@ static enum hrf_status upload_prologue(struct conv_kernel *k, const struct hrf_g
  * bias is in y's steps. */
 static enum hrf_status upload_requantize(struct conv_kernel *k, struct hrf_error *err)
 {
-    struct hrf_requantize *r = hrf_requantize_create(k->spec);
+    HRF_AUTO(hrf_requantize) r = hrf_requantize_create(k->spec);
     const bool is_own = k->planned.plan == NULL;
     for (int64_t c = 0; c < r->n_channels && !is_own; c++)
         r->bias[c] *= r->multiplier[c];
@@ -363,7 +363,6 @@ static enum hrf_status upload_requantize(struct conv_kernel *k, struct hrf_error
     k->own_residual_scale = r->residual_scale;
     k->low = r->low;
     k->high = r->high;
-    hrf_requantize_destroy(r);
     return status;
 }
 

@@ -81,8 +81,8 @@ static enum hrf_status build(cudnnHandle_t cudnn, const struct hrf_cudnn_device 
                              const struct key *key, struct hrf_cudnn_plan *plan,
                              struct hrf_error *err)
 {
-    struct hrf_cudnn_graph g = { .graph = NULL };
-    struct hrf_cudnn_engines engines = { .n_items = 0 };
+    HRF_AUTO_RELEASE(hrf_cudnn_graph) g = { .graph = NULL };
+    HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
     cudnnBackendDescriptor_t q = add_view(&g, key, Q), k = add_view(&g, key, K);
     cudnnBackendDescriptor_t v = add_view(&g, key, V), y = add_view(&g, key, Y);
     hrf_cudnn_attend(&g, q, k, v, hrf_cudnn_number(&g, SCALE), y);
@@ -95,8 +95,6 @@ static enum hrf_status build(cudnnHandle_t cudnn, const struct hrf_cudnn_device 
                    hrf_cudnn_plan_build(cudnn, properties, &engines.items[i], plan, err) == HRF_OK;
     if (status == HRF_OK && !is_built)
         status = hrf_error_set(err, HRF_E_UNSUPPORTED, "no engine of cuDNN takes it");
-    hrf_cudnn_engines_release(&engines);
-    hrf_cudnn_graph_release(&g);
     return status;
 }
 

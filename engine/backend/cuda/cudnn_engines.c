@@ -8,8 +8,7 @@ static bool numerical(cudnnBackendDescriptor_t engine, cudnnBackendNumericalNote
     int32_t notes[32]; /* enums of int's size */
     int64_t n = 0;
     if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                 CUDNN_TYPE_NUMERICAL_NOTE, 32, &n,
-                                 notes) != CUDNN_STATUS_SUCCESS)
+                                 CUDNN_TYPE_NUMERICAL_NOTE, 32, &n, notes) != CUDNN_STATUS_SUCCESS)
         return false;
     for (int64_t i = 0; i < n && i < 32; i++)
         if (notes[i] == (int32_t)note)

@@ -255,15 +255,13 @@ static enum hrf_status build(const struct hrf_plan_cache *cache, const struct bu
                              struct job *job, struct hrf_error *err)
 {
     const int64_t most_workspace = hrf_cudnn_most_workspace(cache->device->memory_bytes);
-    struct hrf_cudnn_graph graph;
-    struct hrf_cudnn_engines engines;
+    HRF_AUTO_RELEASE(hrf_cudnn_graph) graph = { .graph = NULL };
+    HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
     enum hrf_status status = hrf_cudnn_conv_choose(&job->entry->conv, builder->properties,
                                                    most_workspace, &graph, &engines, err);
     if (status == HRF_OK && engines.n_items > 0)
         hrf_candidates_build(builder->cudnn, builder->properties, &engines, &job->candidates,
                              &job->lines);
-    hrf_cudnn_engines_release(&engines);
-    hrf_cudnn_graph_release(&graph);
     return status;
 }
 

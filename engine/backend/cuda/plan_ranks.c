@@ -150,7 +150,7 @@ static int32_t n_tuned_by(const struct introduction *all, int32_t n_ranks, int32
 static void name_kinds(struct hrf_plan_cache *cache, const struct introduction *all,
                        int32_t n_ranks)
 {
-    struct hrf_strbuf line = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) line = HRF_STRBUF_INIT;
     if (n_tuned_by(all, n_ranks, 0) == n_ranks)
         return;
     hrf_strbuf_adds(&line,
@@ -162,7 +162,6 @@ static void name_kinds(struct hrf_plan_cache *cache, const struct introduction *
                             (int)n_tuned_by(all, n_ranks, r), (int)n_ranks);
     hrf_strbuf_adds(&line, "\n");
     hrf_plan_cache_note(cache, line.text);
-    hrf_strbuf_release(&line);
 }
 
 enum hrf_status hrf_plan_cache_prepare_ranks(struct hrf_plan_cache *cache,

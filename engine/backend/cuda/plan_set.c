@@ -105,8 +105,8 @@ enum hrf_status hrf_plan_set_find(const char *directory, const struct hrf_cudnn_
                                   struct hrf_plan_set **out, struct hrf_strbuf *lines,
                                   struct hrf_error *err)
 {
-    struct hrf_name_list names = { .items = NULL };
-    struct hrf_strbuf unfit = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_strbuf) unfit = HRF_STRBUF_INIT;
     *out = NULL;
     if (!hrf_path_exists(directory))
         return HRF_OK;
@@ -118,8 +118,6 @@ enum hrf_status hrf_plan_set_find(const char *directory, const struct hrf_cudnn_
     }
     if (*out == NULL)
         hrf_strbuf_adds(lines, unfit.text);
-    hrf_strbuf_release(&unfit);
-    hrf_name_list_release(&names);
     return status;
 }
 
@@ -212,9 +210,9 @@ static enum hrf_status build_plans(const struct hrf_cudnn_device *properties,
                                    int64_t most_workspace, struct hrf_cudnn_conv *conv,
                                    struct hrf_candidates *out, struct hrf_error *err)
 {
-    struct hrf_cudnn_graph graph;
-    struct hrf_cudnn_engines engines;
-    struct hrf_strbuf why = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_cudnn_graph) graph = { .graph = NULL };
+    HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
+    HRF_AUTO_RELEASE(hrf_strbuf) why = HRF_STRBUF_INIT;
     enum hrf_status status = hrf_cudnn_conv_choose(conv, properties, most_workspace, &graph,
                                                    &engines, err);
     const int32_t n = engines.n_items;
@@ -222,9 +220,6 @@ static enum hrf_status build_plans(const struct hrf_cudnn_device *properties,
         hrf_candidates_build(NULL, properties, &engines, out, &why);
     if (status == HRF_OK && n > 0 && out->n == 0)
         status = hrf_error_set(err, HRF_E_EXTERNAL, "%s", why.text);
-    hrf_strbuf_release(&why);
-    hrf_cudnn_engines_release(&engines);
-    hrf_cudnn_graph_release(&graph);
     return status;
 }
 
@@ -255,7 +250,7 @@ enum hrf_status hrf_plan_set_add(const char *folder, const struct hrf_cudnn_devi
 {
     HRF_AUTO_FREE char *path = NULL;
     struct hrf_cudnn_conv wide = *conv;
-    struct hrf_candidates candidates = { .n = 0 };
+    HRF_AUTO_RELEASE(hrf_candidates) candidates = { .n = 0 };
     char text[TEXT_ROOM];
     hrf_cudnn_conv_text(conv, text, sizeof text);
     HRF_TRY(path_of(folder, text, &path, err));
@@ -270,6 +265,5 @@ enum hrf_status hrf_plan_set_add(const char *folder, const struct hrf_cudnn_devi
         status = write_plans(path, text, &wide, &candidates, err);
     if (status == HRF_OK)
         *n_plans = candidates.n;
-    hrf_candidates_release(&candidates);
     return status;
 }

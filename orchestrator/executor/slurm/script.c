@@ -97,13 +97,12 @@ static void add_format(struct hrf_text_list *list, const char *format, ...) HRF_
 
 static void add_format(struct hrf_text_list *list, const char *format, ...)
 {
-    struct hrf_strbuf word = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) word = HRF_STRBUF_INIT;
     va_list args;
     va_start(args, format);
     hrf_strbuf_vaddf(&word, format, args);
     va_end(args);
     hrf_text_list_add(list, word.text);
-    hrf_strbuf_release(&word);
 }
 
 static void add_text(struct hrf_text_list *list, const char *option, const char *value)

@@ -67,7 +67,7 @@ static enum hrf_status make_test_directory(const struct hrf_slurm_job *job, char
                                            size_t size, struct hrf_error *err)
 {
     const char *parent = getenv("TMPDIR");
-    struct hrf_strbuf script = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) script = HRF_STRBUF_INIT;
     snprintf(directory, size, "%s/hires-flow-check-XXXXXX", parent != NULL ? parent : "/tmp");
     if (mkdtemp(directory) == NULL)
         return hrf_error_set(err, HRF_E_EXTERNAL, "cannot make a folder '%s'", directory);
@@ -75,9 +75,7 @@ static enum hrf_status make_test_directory(const struct hrf_slurm_job *job, char
     HRF_AUTO_FREE char *path = hrf_format("%s/jobs/array-0001/job.sh", directory);
     HRF_TRY(hrf_path_make_directories(jobs, err));
     hrf_slurm_script(job, &script);
-    enum hrf_status status = hrf_file_write_atomic(path, script.text, script.length, err);
-    hrf_strbuf_release(&script);
-    return status;
+    return hrf_file_write_atomic(path, script.text, script.length, err);
 }
 
 static enum hrf_status ask_test_only(const struct hrf_text_list *words, struct hrf_strbuf *out,
@@ -111,7 +109,7 @@ enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, cons
 {
     char directory[512];
     HRF_AUTO_FREE char *self = NULL;
-    struct hrf_text_list words = { NULL, 0 };
+    HRF_AUTO_RELEASE(hrf_text_list) words = { NULL, 0 };
     static const char *const specs[] = { "jobs/none/spec.json" };
     HRF_TRY(hrf_process_self(&self, err));
     const struct hrf_submission submission = { .run_directory = directory,
@@ -132,7 +130,6 @@ enum hrf_status hrf_slurm_try(const struct hrf_workflow_executor *settings, cons
     hrf_slurm_sbatch(&job, &words);
     if (status == HRF_OK)
         status = ask_test_only(&words, out, err);
-    hrf_text_list_release(&words);
     struct hrf_error ignored;
     const enum hrf_status removed = hrf_path_remove_tree(directory, &ignored);
     (void)removed; /* a temporary directory that stays behind does no harm */

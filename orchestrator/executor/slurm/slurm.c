@@ -100,11 +100,9 @@ static enum hrf_status write_script(const struct hrf_slurm_job *job, struct hrf_
     HRF_AUTO_FREE char *directory = hrf_path_join(job->submission->run_directory, name);
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "job.sh");
     HRF_TRY(hrf_path_make_directories(directory, err));
-    struct hrf_strbuf script = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) script = HRF_STRBUF_INIT;
     hrf_slurm_script(job, &script);
-    enum hrf_status status = hrf_file_write_atomic(path, script.text, script.length, err);
-    hrf_strbuf_release(&script);
-    return status;
+    return hrf_file_write_atomic(path, script.text, script.length, err);
 }
 
 static enum hrf_status judge_answer(struct slurm *s, const struct hrf_slurm_output *out,
@@ -269,7 +267,7 @@ static void slurm_cancel(struct hrf_executor *executor, const struct hrf_job_han
                          size_t n, bool hard)
 {
     struct slurm *s = slurm_of(executor);
-    struct cancel_list *list = hrf_calloc(1, sizeof *list);
+    HRF_AUTO_FREE struct cancel_list *list = hrf_calloc(1, sizeof *list);
     list->hard = hard;
     for (size_t i = 0; i < n; i++) {
         const int64_t id = hrf_slurm_queue_live_id(s->queue, &handles[i]);
@@ -278,7 +276,6 @@ static void slurm_cancel(struct hrf_executor *executor, const struct hrf_job_han
     }
     end_word(list);
     send_cancels(list);
-    hrf_free(list);
     hrf_slurm_queue_ask_soon(s->queue, 0);
 }
 
