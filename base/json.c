@@ -171,6 +171,13 @@ void hrf_json_put_bool(json_t *object, const char *key, bool value)
     hrf_json_put(object, key, json_boolean(value));
 }
 
+json_t *hrf_json_document(void)
+{
+    json_t *document = json_object();
+    hrf_json_put_int(document, "version", 1);
+    return document;
+}
+
 void hrf_json_add(json_t *array, json_t *value)
 {
     check(json_array_append_new(array, value)); /* ci-allow: the one place */

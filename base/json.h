@@ -60,6 +60,8 @@ void hrf_json_put_bool(json_t *object, const char *key, bool value);
 /* Appends to an array, and takes `value`. */
 void hrf_json_add(json_t *array, json_t *value);
 
+/* Returns an object with "version": 1, with which the programs' documents begin. New reference. */
+json_t *hrf_json_document(void);
 /* Returns any bytes as a JSON string, with U+FFFD for bytes that are not UTF-8. New reference. */
 json_t *hrf_json_string(const char *text);
 /* Returns a JSON number, or null if the value is not finite. New reference. */

@@ -316,8 +316,7 @@ static json_t *jitter_json(const struct hrf_cohort *cohort)
 enum hrf_status hrf_report_json(const struct hrf_cohort *cohort, const char *path,
                                 struct hrf_error *err)
 {
-    HRF_AUTO_JSON root = json_object();
-    hrf_json_put_int(root, "version", 1);
+    HRF_AUTO_JSON root = hrf_json_document();
     hrf_json_put_text(root, "name", cohort->name);
     hrf_json_put(root, "slides", counts_json(&cohort->counts));
     hrf_json_put(root, "slides_not_done", not_done_json(cohort));

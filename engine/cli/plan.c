@@ -238,8 +238,7 @@ static enum hrf_status show_all(struct planning *p, struct hrf_error *err)
 static void print_json(struct planning *p)
 {
     const struct hrf_plan_request *r = p->request;
-    HRF_AUTO_JSON json = json_object();
-    hrf_json_put_int(json, "version", 1);
+    HRF_AUTO_JSON json = hrf_json_document();
     hrf_json_put_text(json, "model", r->model);
     hrf_json_put_int(json, "size", r->size);
     hrf_json_put_int(json, "batch", r->batch);

@@ -111,8 +111,7 @@ static enum hrf_status print_json(const struct hrf_graph *graph, const struct hr
         hrf_json_put_int(entry, "activation_bytes", l->activation_bytes);
         hrf_json_add(layers, entry);
     }
-    HRF_AUTO_JSON root = json_object();
-    hrf_json_put_int(root, "version", 1);
+    HRF_AUTO_JSON root = hrf_json_document();
     hrf_json_put_text(root, "name", graph->name);
     hrf_json_put(root, "inputs", values_json(graph, graph->inputs, graph->n_inputs));
     hrf_json_put(root, "outputs", values_json(graph, graph->outputs, graph->n_outputs));

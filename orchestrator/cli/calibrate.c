@@ -209,8 +209,7 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
         return hrf_error_set(err, HRF_E_AGAIN,
                              "interrupted; run the same command again to continue");
     if (r->json) {
-        HRF_AUTO_JSON answer = json_object();
-        hrf_json_put_int(answer, "version", 1);
+        HRF_AUTO_JSON answer = hrf_json_document();
         hrf_json_put_bool(answer, "cached", summary.calibration_cached);
         hrf_json_put_text(answer, "key", summary.calibration);
         hrf_json_print(answer);

@@ -99,9 +99,7 @@ static enum hrf_status count_alive(struct hrf_store *store, const char *director
     HRF_AUTO_RELEASE(hrf_live_jobs) jobs = { .items = NULL };
     HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
     HRF_TRY(hrf_live_jobs_read(store, directory, &tasks, &jobs, err));
-    *out = (int)(hrf_live_jobs_count(&jobs, HRF_LIVE_RUNNING) +
-                 hrf_live_jobs_count(&jobs, HRF_LIVE_SILENT) +
-                 hrf_live_jobs_count(&jobs, HRF_LIVE_WAITING) + jobs.n_unread);
+    *out = (int)hrf_live_jobs_alive(&jobs);
     return HRF_OK;
 }
 
@@ -125,8 +123,7 @@ static int cancel_main(const struct hrf_command *command, int argc, char **argv)
         return hrf_cli_fail(command->name, &err);
     const int ended = before > left ? before - left : 0;
     if (json) {
-        HRF_AUTO_JSON answer = json_object();
-        hrf_json_put_int(answer, "version", 1);
+        HRF_AUTO_JSON answer = hrf_json_document();
         hrf_json_put_bool(answer, "driver_ended", pid > 0);
         hrf_json_put_int(answer, "jobs_ended", ended);
         hrf_json_print(answer);

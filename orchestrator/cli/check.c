@@ -120,8 +120,7 @@ static void print_check_json(const char *path, const struct verdict *v)
     if (v->workflow != NULL)
         hrf_workflow_unsupported(v->workflow, &unsupported);
     json_t *list = verdict_json(v);
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_text(value, "file", path);
     hrf_json_put_bool(value, "valid", v->code == 0);
     hrf_json_put(value, "reason", v->code == 0 ? json_null() : hrf_json_string(v->err.text));

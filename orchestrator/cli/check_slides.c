@@ -64,8 +64,7 @@ static json_t *slides_json(const struct hrf_slides_summary *all)
 
 static void print_check_slides_json(const struct hrf_slides_summary *all, const char *warnings)
 {
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put(value, "slides", slides_json(all));
     hrf_json_put(value, "warnings", hrf_json_lines(warnings));
     hrf_json_put_int(value, "patches_at_most", all->patches);

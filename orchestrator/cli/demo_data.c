@@ -61,8 +61,7 @@ static int demo_data_main(const struct hrf_command *command, int argc, char **ar
         hrf_cli_printf("cohort: %s\n", args.operands[0]);
         return 0;
     }
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_text(value, "directory", args.operands[0]);
     hrf_json_put_int(value, "slides", slides);
     hrf_json_print(value);

@@ -202,8 +202,7 @@ static void print_doctor_text(const struct hrf_doctor *doctor, bool slurm)
 
 static void print_doctor_json(const struct hrf_doctor *doctor)
 {
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_bool(value, "good", !doctor->is_bad);
     hrf_json_put(value, "findings", json_incref(doctor->findings));
     hrf_json_print(value);

@@ -74,8 +74,7 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
 
 static void print_drive_json(const struct hrf_run_summary *s, const char *directory)
 {
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_cli_put_summary(value, s);
     hrf_json_put_text(value, "directory", directory);
     hrf_json_put_int(value, "tasks_run", s->n_tasks_run);

@@ -33,8 +33,7 @@ static int run_version(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     if (json) {
-        HRF_AUTO_JSON answer = json_object();
-        hrf_json_put_int(answer, "version", 1);
+        HRF_AUTO_JSON answer = hrf_json_document();
         hrf_json_put_text(answer, "program", HRF_PROGRAM);
         hrf_json_put_text(answer, "release", HRF_VERSION);
         hrf_json_print(answer);

@@ -33,12 +33,18 @@ void hrf_live_jobs_release(struct hrf_live_jobs *jobs)
     *jobs = (struct hrf_live_jobs){ .items = NULL };
 }
 
-int64_t hrf_live_jobs_count(const struct hrf_live_jobs *jobs, enum hrf_live_state state)
+static int64_t count(const struct hrf_live_jobs *jobs, enum hrf_live_state state)
 {
     int64_t n = 0;
     for (size_t i = 0; i < jobs->n_items; i++)
         n += jobs->items[i].state == state;
     return n;
+}
+
+int64_t hrf_live_jobs_alive(const struct hrf_live_jobs *jobs)
+{
+    return count(jobs, HRF_LIVE_RUNNING) + count(jobs, HRF_LIVE_SILENT) +
+           count(jobs, HRF_LIVE_WAITING) + jobs->n_unread;
 }
 
 /* True if the launcher was a process of this machine and is not there any more. */
@@ -215,7 +221,7 @@ int hrf_live_jobs_print(const struct hrf_live_jobs *jobs)
     }
     if (left > 0)
         hrf_cli_printf("job       %s%lld more (%lld waiting in all)\n", shown > 0 ? "and " : "",
-                       (long long)left, (long long)hrf_live_jobs_count(jobs, HRF_LIVE_WAITING));
+                       (long long)left, (long long)count(jobs, HRF_LIVE_WAITING));
     return (int)shown + (left > 0);
 }
 

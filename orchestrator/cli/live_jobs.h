@@ -43,8 +43,8 @@ HRF_CHECKED enum hrf_status hrf_live_jobs_read(struct hrf_store *store, const ch
                                                const struct hrf_task_rows *tasks,
                                                struct hrf_live_jobs *out, struct hrf_error *err);
 void hrf_live_jobs_release(struct hrf_live_jobs *jobs);
-/* Returns the number of jobs in that state. */
-int64_t hrf_live_jobs_count(const struct hrf_live_jobs *jobs, enum hrf_live_state state);
+/* Returns the number of jobs that run or wait, as far as their files tell. */
+int64_t hrf_live_jobs_alive(const struct hrf_live_jobs *jobs);
 /* Prints one line for each job and returns the number of lines. */
 int hrf_live_jobs_print(const struct hrf_live_jobs *jobs);
 /* New reference. */

@@ -87,8 +87,7 @@ void hrf_cli_put_summary(json_t *object, const struct hrf_run_summary *summary)
 static json_t *end_json(const struct hrf_end *end)
 {
     HRF_AUTO_FREE char *directory = NULL;
-    json_t *value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    json_t *value = hrf_json_document();
     hrf_json_put_text(value, "program", HRF_PROGRAM);
     hrf_json_put_text(value, "release", HRF_VERSION);
     hrf_cli_put_summary(value, end->summary);

@@ -57,10 +57,8 @@ static bool asks_for_ranks(const struct hrf_layout_request *request)
 static bool print_one_rank(const struct hrf_workflow *w, enum hrf_precision precision)
 {
     const struct hrf_layout_request request = { .json = true };
-    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     HRF_AUTO_JSON answer = NULL;
-    if (hrf_cli_plan_layout(w, precision, &request, &text, NULL) != HRF_OK ||
-        hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, NULL) != HRF_OK)
+    if (hrf_cli_plan_layout_json(w, precision, &request, &answer, NULL) != HRF_OK)
         return false;
     const json_t *known = json_object_get(answer, "known");
     const json_t *layout = json_array_get(json_object_get(answer, "layouts"), 0);
@@ -75,6 +73,15 @@ static bool print_one_rank(const struct hrf_workflow *w, enum hrf_precision prec
     return true;
 }
 
+static void print_indented(int indent, const char *lines)
+{
+    for (const char *line = lines; *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        hrf_cli_printf("%*s%.*s\n", indent, "", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
 static void print_layout(const struct hrf_workflow *w, enum hrf_precision precision,
                          const struct hrf_layout_request *request, struct refusals *refusals)
 {
@@ -85,15 +92,10 @@ static void print_layout(const struct hrf_workflow *w, enum hrf_precision precis
         hrf_cli_printf("ranks     %s: %s\n", name, why.text);
         refusals->n++;
         refusals->last = why;
-        hrf_strbuf_release(&text); /* it may hold a table's head */
         return;
     }
     hrf_cli_printf("ranks     %s, predicted for one batch:\n", name);
-    for (const char *line = text.text; *line != '\0';) {
-        const size_t n = strcspn(line, "\n");
-        hrf_cli_printf("  %.*s\n", (int)n, line);
-        line += n + (line[n] == '\n');
-    }
+    print_indented(2, text.text);
 }
 
 /* Returns the engine's answer for each precision, or why it has none. New reference. */
@@ -102,13 +104,9 @@ static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layou
 {
     json_t *list = json_array();
     for (size_t i = 0; i < w->n_precisions; i++) {
-        struct hrf_strbuf text = HRF_STRBUF_INIT;
         struct hrf_error why = { .status = HRF_OK };
         json_t *answer = NULL;
-        enum hrf_status status = hrf_cli_plan_layout(w, w->precision[i], request, &text, &why);
-        if (status == HRF_OK)
-            status = hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, &why);
-        if (status != HRF_OK) {
+        if (hrf_cli_plan_layout_json(w, w->precision[i], request, &answer, &why) != HRF_OK) {
             answer = json_object();
             hrf_json_put_text(answer, "precision", hrf_precision_name(w->precision[i]));
             hrf_json_put_text(answer, "error", why.text);
@@ -116,7 +114,6 @@ static json_t *layouts_json(const struct hrf_workflow *w, const struct hrf_layou
             refusals->last = why;
         }
         hrf_json_add(list, answer);
-        hrf_strbuf_release(&text);
     }
     return list;
 }
@@ -200,11 +197,7 @@ static void print_slurm(const struct hrf_workflow *w, const struct hrf_preview *
         "for each rank\n",
         ranks, ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
         (long long)w->executor.slurm.cpus_per_rank, (long long)w->executor.slurm.gpus_per_rank);
-    for (const char *at = lines; *at != '\0';) {
-        const size_t n = strcspn(at, "\n");
-        hrf_cli_printf("          %.*s\n", (int)n, at);
-        at += n + (at[n] == '\n');
-    }
+    print_indented(10, lines);
 }
 
 /* Prints the memory of the networks of a job together, if that of each can be predicted. */
@@ -341,8 +334,7 @@ static void print_plan_json(const struct hrf_workflow *w, const struct hrf_previ
     json_t *jobs = json_object();
     hrf_json_put_int(jobs, "tile", preview->n_jobs[HRF_TASK_TILE]);
     hrf_json_put_int(jobs, "infer", preview->n_jobs[HRF_TASK_INFER]);
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_text(value, "directory", directory);
     hrf_json_put_bool(value, "continues", preview->has_run);
     hrf_json_put(value, "slides", slides);

@@ -17,10 +17,8 @@
 static void ask_engine(const struct hrf_workflow *w, size_t p, struct hrf_forecast_rates *rates)
 {
     const struct hrf_layout_request request = { .json = true };
-    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     HRF_AUTO_JSON answer = NULL;
-    if (hrf_cli_plan_layout(w, w->precision[p], &request, &text, NULL) != HRF_OK ||
-        hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, NULL) != HRF_OK)
+    if (hrf_cli_plan_layout_json(w, w->precision[p], &request, &answer, NULL) != HRF_OK)
         return;
     const json_t *layout = json_array_get(json_object_get(answer, "layouts"), 0);
     const char *source = json_string_value(

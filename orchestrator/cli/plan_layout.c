@@ -1,7 +1,6 @@
 /* plan_layout.c - what `hires-flow plan` says of ranks: the engine is asked, which plans them. */
 #include "orchestrator/cli/plan_layout.h"
 
-#include "base/json.h"
 #include "base/own_process.h"
 #include "orchestrator/launch/launch.h"
 
@@ -65,15 +64,22 @@ enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *w, enum hrf_preci
     return hrf_error_pass(err, &why);
 }
 
+enum hrf_status hrf_cli_plan_layout_json(const struct hrf_workflow *w, enum hrf_precision precision,
+                                         const struct hrf_layout_request *asked, json_t **answer,
+                                         struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_TRY(hrf_cli_plan_layout(w, precision, asked, &text, err));
+    return hrf_json_parse(text.text, text.length, "hires-engine plan", answer, err);
+}
+
 enum hrf_status hrf_cli_plan_memory(const struct hrf_workflow *w, enum hrf_precision precision,
                                     int64_t *n_bytes, struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     HRF_AUTO_JSON answer = NULL;
     json_t *layouts;
     const struct hrf_layout_request request = { .json = true };
-    HRF_TRY(hrf_cli_plan_layout(w, precision, &request, &text, err));
-    HRF_TRY(hrf_json_parse(text.text, text.length, "hires-engine plan", &answer, err));
+    HRF_TRY(hrf_cli_plan_layout_json(w, precision, &request, &answer, err));
     HRF_TRY(hrf_json_get_array(answer, "layouts", "hires-engine plan", &layouts, err));
     return hrf_json_get_int(json_array_get(layouts, 0), "peak_memory_bytes", "hires-engine plan",
                             n_bytes, err);

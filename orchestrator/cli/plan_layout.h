@@ -3,6 +3,7 @@
 #ifndef HRF_ORCHESTRATOR_CLI_PLAN_LAYOUT_H
 #define HRF_ORCHESTRATOR_CLI_PLAN_LAYOUT_H
 
+#include "base/json.h"
 #include "schema/workflow/workflow.h"
 
 struct hrf_layout_request {
@@ -18,6 +19,12 @@ HRF_CHECKED enum hrf_status hrf_cli_plan_layout(const struct hrf_workflow *workf
                                                 enum hrf_precision precision,
                                                 const struct hrf_layout_request *request,
                                                 struct hrf_strbuf *out, struct hrf_error *err);
+
+/* The same as JSON, which the request has to ask for. New reference. */
+HRF_CHECKED enum hrf_status hrf_cli_plan_layout_json(const struct hrf_workflow *workflow,
+                                                     enum hrf_precision precision,
+                                                     const struct hrf_layout_request *request,
+                                                     json_t **answer, struct hrf_error *err);
 
 /* Asks for the bytes that a rank holds for the network in the workflow's own layout. */
 HRF_CHECKED enum hrf_status hrf_cli_plan_memory(const struct hrf_workflow *w,

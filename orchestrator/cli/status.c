@@ -20,11 +20,6 @@ struct facts {
     char queue[1024]; /* where jobs stand in the scheduler's queue; "": unknown */
 };
 
-static void facts_release(struct facts *f)
-{
-    hrf_live_jobs_release(&f->jobs);
-}
-
 static enum hrf_status gather_tasks(struct hrf_store *store, const char *directory, struct facts *f,
                                     struct hrf_error *err)
 {
@@ -60,18 +55,10 @@ static enum hrf_status gather_facts(const char *directory, struct facts *f, stru
     return gather_tasks(store, directory, f, err);
 }
 
-/* Returns the number of jobs that go on without a driver, or wait. */
-static int64_t n_alive(const struct facts *f)
-{
-    return hrf_live_jobs_count(&f->jobs, HRF_LIVE_RUNNING) +
-           hrf_live_jobs_count(&f->jobs, HRF_LIVE_SILENT) +
-           hrf_live_jobs_count(&f->jobs, HRF_LIVE_WAITING) + f->jobs.n_unread;
-}
-
 /* Prints what it means that there is no driver. */
 static void print_no_driver(const struct facts *f)
 {
-    const int64_t n = n_alive(f);
+    const int64_t n = hrf_live_jobs_alive(&f->jobs);
     int64_t n_open = 0, n_broken = 0;
     for (int k = 0; k < HRF_N_TASK_KINDS; k++) {
         n_open += f->tasks[k][HRF_TASK_PENDING] + f->tasks[k][HRF_TASK_RUNNING];
@@ -179,7 +166,7 @@ static int print_status_text(const struct facts *f)
     hrf_cli_printf("\n");
     lines += print_tasks(f);
     print_patches(f);
-    if (f->queue[0] != '\0' && (f->driver > 0 || n_alive(f) > 0)) {
+    if (f->queue[0] != '\0' && (f->driver > 0 || hrf_live_jobs_alive(&f->jobs) > 0)) {
         hrf_cli_printf("queue     %s%s\n", f->queue,
                        f->driver > 0 ? "" : " (when a driver last asked)");
         lines++;
@@ -229,8 +216,7 @@ static json_t *json_of(const struct facts *f)
     hrf_json_put_int(patches, "done", f->patches_imported + f->jobs.n_patches_written);
     hrf_json_put_int(patches, "imported", f->patches_imported);
     hrf_json_put_int(patches, "total", f->patches_total);
-    json_t *value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    json_t *value = hrf_json_document();
     hrf_json_put_int(value, "driver", f->driver);
     hrf_json_put_text(value, "queue", f->queue);
     hrf_json_put(value, "throttle", f->throttle >= 0 ? json_integer(f->throttle) : json_null());
@@ -247,7 +233,7 @@ json_t *hrf_cli_status_json(const char *directory)
 {
     struct facts facts;
     json_t *value = gather_facts(directory, &facts, NULL) == HRF_OK ? json_of(&facts) : NULL;
-    facts_release(&facts);
+    hrf_live_jobs_release(&facts.jobs);
     return value;
 }
 
@@ -280,7 +266,7 @@ static int status_main(const struct hrf_command *command, int argc, char **argv)
         else
             lines = print_status_text(&facts);
         fflush(stdout);
-        facts_release(&facts);
+        hrf_live_jobs_release(&facts.jobs);
         if (!watch || facts.driver == 0)
             return 0;
         hrf_clock_sleep_ms(1000);

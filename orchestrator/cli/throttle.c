@@ -7,8 +7,7 @@
 static void print_limit(bool json, bool is_throttled, int64_t max)
 {
     if (json) {
-        HRF_AUTO_JSON answer = json_object();
-        hrf_json_put_int(answer, "version", 1);
+        HRF_AUTO_JSON answer = hrf_json_document();
         hrf_json_put(answer, "max_jobs", is_throttled ? json_integer(max) : json_null());
         hrf_json_print(answer);
     } else if (!is_throttled) {

@@ -54,8 +54,7 @@ static void print_plan(const struct hrf_tile_plan *p, bool is_frame)
 
 static void print_tile_json(const struct hrf_tile_plan *p)
 {
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_text(value, "vendor", p->vendor);
     hrf_json_put_text(value, "mpp_source", p->mpp_source);
     hrf_json_put_text(value, "tissue_method", p->tissue_method);

@@ -32,8 +32,7 @@ static void print_address(const struct hrf_viewer *viewer, bool json)
     const char *url = hrf_viewer_url(viewer);
     const int port = hrf_viewer_port(viewer);
     if (json) {
-        HRF_AUTO_JSON value = json_object();
-        hrf_json_put_int(value, "version", 1);
+        HRF_AUTO_JSON value = hrf_json_document();
         hrf_json_put_text(value, "url", url);
         hrf_json_put_int(value, "port", port);
         hrf_json_print(value);

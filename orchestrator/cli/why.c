@@ -249,8 +249,7 @@ static enum hrf_status print_why_json(struct hrf_store *store, const struct evid
 {
     HRF_AUTO_RELEASE(hrf_event_rows) events = { NULL, 0 };
     HRF_TRY(hrf_store_get_events(store, s->name, &events, err));
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_text(value, "slide", s->name);
     hrf_json_put_text(value, "state", hrf_slide_state_word(s->state));
     hrf_json_put_text(value, "reason", s->reason);
@@ -315,8 +314,7 @@ static bool show_job(const struct evidence *e, const char *job_id, bool json)
     }
     if (!json || !found)
         return found;
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_text(value, "job", job_id);
     hrf_json_put(value, "attempts", json_incref(tries));
     hrf_json_print(value);
@@ -371,8 +369,7 @@ static void show_run(const char *directory, const struct evidence *e, bool json)
     json_t *counts = json_object();
     hrf_json_put_int(counts, "total", (int64_t)e->slides.n_items);
     hrf_json_put_int(counts, "done", (int64_t)n_done);
-    HRF_AUTO_JSON value = json_object();
-    hrf_json_put_int(value, "version", 1);
+    HRF_AUTO_JSON value = hrf_json_document();
     hrf_json_put_text(value, "directory", directory);
     hrf_json_put(value, "slides", counts);
     hrf_json_put(value, "not_done", json_incref(slides));

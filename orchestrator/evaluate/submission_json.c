@@ -144,8 +144,7 @@ static json_t *left_out_json(const struct hrf_evaluation *e)
 
 json_t *hrf_evaluation_json(const struct hrf_evaluation *e)
 {
-    json_t *root = json_object();
-    hrf_json_put_int(root, "version", 1);
+    json_t *root = hrf_json_document();
     if (e->params.lesions != NULL)
         hrf_json_put(root, "froc", froc_json(e));
     if (e->params.slides != NULL)

@@ -59,8 +59,7 @@ static void put(json_t *recipe, const char *key, json_t *value)
 static json_t *make_recipe(const struct hrf_workflow *w, const char *precision)
 {
     const struct hrf_workflow_slide_head *h = &w->slide_head;
-    json_t *recipe = json_object();
-    hrf_json_put_int(recipe, "version", 1);
+    json_t *recipe = hrf_json_document();
     hrf_json_put_text(recipe, "out", ".");
     json_t *classes = json_array(), *seeds = json_array();
     for (size_t i = 0; i < hrf_n_settings; i++)
