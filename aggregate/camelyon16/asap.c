@@ -287,8 +287,7 @@ enum hrf_status hrf_outlines_parse(const char *text, size_t n_bytes, const char 
     hrf_free(p.name);
     hrf_free(p.group);
     HRF_TRY(status);
-    *out = outlines;
-    outlines = NULL;
+    HRF_MOVE(*out, outlines);
     return HRF_OK;
 }
 

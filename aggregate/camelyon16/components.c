@@ -93,8 +93,7 @@ enum hrf_status hrf_components_find(const unsigned char *pixels, int32_t width, 
     HRF_TRY(hrf_pixel_runs_find(pixels, width, height, value, diagonal, &c->runs, err));
     c->n_items = c->runs.n_regions;
     measure(c);
-    *out = c;
-    c = NULL;
+    HRF_MOVE(*out, c);
     return HRF_OK;
 }
 

@@ -52,8 +52,7 @@ static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where,
     for (size_t i = 0; i < csv->n_rows; i++)
         HRF_TRY(take_row(&csv->rows[i], where, &items[i], err));
     *n_detections = csv->n_rows;
-    *out = items;
-    items = NULL;
+    HRF_MOVE(*out, items);
     return HRF_OK;
 }
 

@@ -65,8 +65,7 @@ static enum hrf_status mask_create(struct box box, struct hrf_lesion_mask **out,
     mask->y0 = box.y0;
     mask->width = (int32_t)width;
     mask->height = (int32_t)height;
-    *out = mask;
-    mask = NULL;
+    HRF_MOVE(*out, mask);
     return HRF_OK;
 }
 
@@ -136,8 +135,7 @@ enum hrf_status hrf_lesion_mask_draw(const struct hrf_outlines *outlines, int64_
     HRF_TRY(hrf_outline_raster_paint(&raster, mask->pixels, NULL, err));
     if (n_outside != NULL)
         *n_outside = count_outside(outlines, slide_width, slide_height);
-    *out = mask;
-    mask = NULL;
+    HRF_MOVE(*out, mask);
     return HRF_OK;
 }
 
@@ -172,8 +170,7 @@ enum hrf_status hrf_lesion_mask_crop(const unsigned char *pixels, int64_t width,
         for (int32_t x = 0; x < mask->width; x++)
             mask->pixels[(size_t)y * (size_t)mask->width + (size_t)x] =
                 pixels[(mask->y0 + y) * width + mask->x0 + x] != 0;
-    *out = mask;
-    mask = NULL;
+    HRF_MOVE(*out, mask);
     return HRF_OK;
 }
 
@@ -260,8 +257,7 @@ enum hrf_status hrf_lesions_find(const struct hrf_lesion_mask *mask, struct hrf_
     HRF_TRY(
         hrf_components_find(grown, mask->width, mask->height, 1, true, &lesions->components, err));
     judge(lesions);
-    *out = lesions;
-    lesions = NULL;
+    HRF_MOVE(*out, lesions);
     return HRF_OK;
 }
 

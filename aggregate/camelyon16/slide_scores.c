@@ -146,8 +146,7 @@ static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where, c
         HRF_TRY(take_row(scores, &csv->rows[i], &columns, where, err));
     qsort(scores->items, scores->n_items, sizeof *scores->items, by_name);
     HRF_TRY(merge_equal(scores, where, err));
-    *out = scores;
-    scores = NULL;
+    HRF_MOVE(*out, scores);
     return HRF_OK;
 }
 

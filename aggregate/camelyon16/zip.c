@@ -153,8 +153,7 @@ static enum hrf_status make(unsigned char *bytes, size_t n_bytes, const char *wh
     zip->n_bytes = n_bytes;
     zip->where = hrf_strdup(where);
     HRF_TRY(take_directory(zip, err));
-    *out = zip;
-    zip = NULL;
+    HRF_MOVE(*out, zip);
     return HRF_OK;
 }
 

@@ -91,8 +91,7 @@ enum hrf_status hrf_forest_train(const struct hrf_feature_table *table,
     HRF_TRY(
         ops->train(rows, table->n_rows, HRF_MAP_FEATURES, labels, options, &forest->model, err));
     forest->about = describe(table, options);
-    *out = forest;
-    forest = NULL;
+    HRF_MOVE(*out, forest);
     return HRF_OK;
 }
 
@@ -160,7 +159,6 @@ enum hrf_status hrf_forest_read(const char *path, struct hrf_forest **out, struc
     HRF_TRY(check_features(about, path, err));
     forest->about = json_incref(about);
     forest->model = hrf_json_text(model);
-    *out = forest;
-    forest = NULL;
+    HRF_MOVE(*out, forest);
     return HRF_OK;
 }

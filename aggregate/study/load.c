@@ -50,8 +50,7 @@ static enum hrf_status load_plan(struct hrf_store *store, struct hrf_cohort_slid
     slide->n_dropped = plan->n_dropped;
     HRF_MOVE(slide->dropped, plan->dropped);
     plan->n_dropped = 0;
-    *out = plan;
-    plan = NULL;
+    HRF_MOVE(*out, plan);
     return HRF_OK;
 }
 
@@ -298,8 +297,7 @@ enum hrf_status hrf_cohort_load(struct hrf_store *store, const struct hrf_aggreg
     HRF_AUTO(hrf_cohort) cohort = NULL;
     HRF_TRY(hrf_cohort_create(params, rows.n_items, &cohort, err));
     HRF_TRY(load_all(store, cohort, params, &rows, err));
-    *out = cohort;
-    cohort = NULL;
+    HRF_MOVE(*out, cohort);
     return HRF_OK;
 }
 

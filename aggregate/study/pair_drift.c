@@ -30,8 +30,7 @@ static enum hrf_status make_order(const struct hrf_pair_drift_side sides[2], int
         if (rows[i].at[1] <= rows[i - 1].at[1])
             return hrf_error_set(err, HRF_E_UNSUPPORTED,
                                  "the patches of A and B are in different orders");
-    *out = rows;
-    rows = NULL;
+    HRF_MOVE(*out, rows);
     return HRF_OK;
 }
 

@@ -472,7 +472,6 @@ enum hrf_status hrf_run_pair_load(const struct hrf_run_pair_side runs[2], struct
     HRF_AUTO(hrf_run_pair) pair = hrf_calloc(1, sizeof *pair);
     enum hrf_status status = load(runs, &matches, pair, err);
     HRF_TRY(status);
-    *out = pair;
-    pair = NULL;
+    HRF_MOVE(*out, pair);
     return HRF_OK;
 }

@@ -55,8 +55,7 @@ enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_
                                          .shape = y->shape,
                                          .pixel_stride = hrf_value_pixel_stride(y),
                                          .quantization = y->quantization };
-    *out = spec;
-    spec = NULL;
+    HRF_MOVE(*out, spec);
     return HRF_OK;
 }
 

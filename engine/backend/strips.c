@@ -72,7 +72,6 @@ enum hrf_status hrf_strips_graph(const struct hrf_strips *s, const struct hrf_gr
         attributes.window.pad_begin[0] = attributes.window.pad_end[0] = 0;
     HRF_TRY(hrf_graph_add_node(strip, HRF_OP_CONV, node->name, inputs, HRF_CONV_N_INPUTS,
                                &inputs[HRF_CONV_N_INPUTS], 1, &attributes, err));
-    *out = strip;
-    strip = NULL;
+    HRF_MOVE(*out, strip);
     return HRF_OK;
 }

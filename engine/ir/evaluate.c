@@ -150,7 +150,6 @@ enum hrf_status hrf_infer_evaluate(struct hrf_inference *in)
     hrf_evaluate_rule *const move = hrf_evaluate_move_rule(in->node->op);
     hrf_evaluate_rule *const rule = move != NULL ? move : hrf_evaluate_number_rule(in->node->op);
     HRF_TRY(rule(in, count, data));
-    in->graph->values[in->node->outputs[0]].data = data;
-    data = NULL;
+    HRF_MOVE(in->graph->values[in->node->outputs[0]].data, data);
     return HRF_OK;
 }

@@ -107,8 +107,7 @@ enum hrf_status hrf_graph_create(const char *name, struct hrf_graph **out, struc
     graph->name = hrf_strdup(name != NULL ? name : "");
     graph->bounds = (struct hrf_bounds){ .memory_bytes = HRF_DEFAULT_MAX_MEMORY,
                                          .operations = HRF_DEFAULT_MAX_OPERATIONS };
-    *out = graph;
-    graph = NULL;
+    HRF_MOVE(*out, graph);
     return HRF_OK;
 }
 
@@ -393,8 +392,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
     }
     HRF_TRY(hrf_graph_set_io(copy, graph->inputs, graph->n_inputs, graph->outputs, graph->n_outputs,
                              err));
-    *out = copy;
-    copy = NULL;
+    HRF_MOVE(*out, copy);
     return HRF_OK;
 }
 

@@ -377,8 +377,7 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
     hrf_names_release(&reader.values);
     if (status != HRF_OK)
         return status;
-    *out = graph;
-    graph = NULL;
+    HRF_MOVE(*out, graph);
     return HRF_OK;
 }
 

@@ -206,8 +206,7 @@ enum hrf_status hrf_onnx_constant(struct hrf_onnx_reader *reader, const Onnx__Te
                         reader->err));
     *dtype = hrf_onnx_graph_dtype(type);
     if (*dtype == type) {
-        *data = own;
-        own = NULL;
+        HRF_MOVE(*data, own);
         return HRF_OK;
     }
     const int64_t count = hrf_shape_count(shape);

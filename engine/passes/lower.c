@@ -273,8 +273,7 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
     for (size_t i = 0; i < n; i++)
         hrf_free(smoothing[i]);
     HRF_TRY(status);
-    *out = to;
-    to = NULL;
+    HRF_MOVE(*out, to);
     return HRF_OK;
 }
 

@@ -32,8 +32,7 @@ enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *
                              "expected %.12s...); run again",
                              settings->model.file, sha256, job->spec->model_sha256);
     HRF_TRY(status);
-    job->graph = graph;
-    graph = NULL;
+    HRF_MOVE(job->graph, graph);
     return HRF_OK;
 }
 

@@ -415,7 +415,6 @@ enum hrf_status hrf_evaluate(const struct hrf_evaluation_params *params,
         HRF_TRY(judge_lesions(e, truth, err));
     if (params->slides != NULL)
         HRF_TRY(judge_slides(e, truth, err));
-    *out = e;
-    e = NULL;
+    HRF_MOVE(*out, e);
     return HRF_OK;
 }

@@ -268,8 +268,7 @@ enum hrf_status hrf_truth_set_read(const char *root, struct hrf_truth_set **out,
     if (set->n_slides == 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has neither reference.csv nor outlines (XML) nor masks", root);
-    *out = set;
-    set = NULL;
+    HRF_MOVE(*out, set);
     return HRF_OK;
 }
 

@@ -395,8 +395,7 @@ enum hrf_status hrf_viewer_start(const struct hrf_viewer_config *config, struct 
     HRF_TRY(make_token(viewer->token, err));
     HRF_TRY(hrf_slide_tiles_create(&viewer->tiles, err));
     HRF_TRY(listen_on(viewer, err));
-    *out = viewer;
-    viewer = NULL;
+    HRF_MOVE(*out, viewer);
     return HRF_OK;
 }
 

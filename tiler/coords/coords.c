@@ -46,8 +46,7 @@ enum hrf_status hrf_coords_find(const char *place, const char *slide_path, char 
                                                   endings[k]);
             if (!hrf_path_exists(path))
                 continue;
-            *out = path;
-            path = NULL;
+            HRF_MOVE(*out, path);
             return HRF_OK;
         }
     return hrf_error_set(
@@ -121,7 +120,6 @@ enum hrf_status hrf_coords_read(const char *path, const struct hrf_slide_info *s
     HRF_TRY(ends_in(path, ".csv") ? read_csv(path, coords, err)
                                   : coords_read_hdf5(path, slide, mpp_x, mpp_y, coords, err));
     HRF_TRY(check_places(path, slide, coords, err));
-    *out = coords;
-    coords = NULL;
+    HRF_MOVE(*out, coords);
     return HRF_OK;
 }

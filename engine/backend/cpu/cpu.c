@@ -153,8 +153,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     if (kernel->loop->workspace != NULL)
         kernel->base.workspace_bytes = kernel->loop->workspace(kernel->spec);
     kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 

@@ -176,8 +176,7 @@ static enum hrf_status widen(const struct hrf_graph *graph, const struct hrf_nod
     }
     HRF_TRY(hrf_graph_add_node(wide, node->op, node->name, inputs, node->n_inputs,
                                &inputs[node->n_inputs], 1, &node->attributes, err));
-    *out = wide;
-    wide = NULL;
+    HRF_MOVE(*out, wide);
     return HRF_OK;
 }
 
@@ -241,7 +240,6 @@ enum hrf_status hrf_half_compile(const struct hrf_kernel_row *row, struct hrf_ba
     } else {
         HRF_TRY(compile_inner(backend, graph, node, k, err));
     }
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }

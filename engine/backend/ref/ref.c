@@ -155,8 +155,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     for (int32_t i = 0; i < from->n_inputs; i++)
         if (from->inputs[i] != HRF_NO_VALUE)
             add_input(node, &node->inputs[i], &graph->values[from->inputs[i]]);
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 

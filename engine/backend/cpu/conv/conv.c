@@ -514,8 +514,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     if (node->op == HRF_OP_GEMM)
         view_as_convolution(kernel->spec);
     HRF_TRY(build(kernel, err));
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 

@@ -191,8 +191,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     memcpy(k->implementation, prefix, n);
     memcpy(k->implementation + n, k->inner->implementation, m < room ? m : room);
     k->base.implementation = k->implementation;
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 

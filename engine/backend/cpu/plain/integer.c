@@ -488,7 +488,6 @@ enum hrf_status hrf_integer_compile(const struct hrf_kernel_row *row, struct hrf
         kernel->function = run_quantize_along_axis;
     prepare(kernel);
     kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }

@@ -486,8 +486,7 @@ enum hrf_status hrf_move_compile(const struct hrf_kernel_row *row, struct hrf_ba
         !hrf_layout_is_onnx(&spec->output.shape))
         kernel->base.workspace_bytes = (size_t)hrf_shape_count(&spec->output.shape) *
                                        element_size(spec);
-    kernel->spec = spec;
-    spec = NULL;
+    HRF_MOVE(kernel->spec, spec);
     *out = &kernel->base;
     return HRF_OK;
 }

@@ -72,7 +72,6 @@ enum hrf_status hrf_resize_compile(const struct hrf_kernel_row *row, struct hrf_
         k->taps[axis] = hrf_alloc_array(n_out, sizeof *k->taps[axis]);
         hrf_resize_taps(k->spec, axis, k->taps[axis]);
     }
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }

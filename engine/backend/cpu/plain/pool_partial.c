@@ -124,7 +124,6 @@ enum hrf_status hrf_partial_compile(const struct hrf_kernel_row *row, struct hrf
     kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }

@@ -171,8 +171,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     if (!is_norm(k->spec) && node->op != HRF_OP_SWIGLU)
         k->base.run = run_function;
     k->base.weight_bytes = hrf_spec_constant_bytes(k->spec);
-    *out = owned;
-    owned = NULL;
+    HRF_MOVE(*out, owned);
     return HRF_OK;
 }
 
