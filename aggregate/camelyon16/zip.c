@@ -210,11 +210,6 @@ static bool inflate_all(const unsigned char *packed, size_t n_packed, unsigned c
     return is_whole;
 }
 
-static uint32_t checksum(const char *bytes, size_t n)
-{
-    return (uint32_t)crc32(crc32(0, NULL, 0), (const Bytef *)bytes, (uInt)n);
-}
-
 enum hrf_status hrf_zip_extract(const struct hrf_zip *zip, const struct hrf_zip_entry *entry,
                                 size_t limit, char **out, size_t *n_bytes, struct hrf_error *err)
 {
@@ -240,7 +235,7 @@ enum hrf_status hrf_zip_extract(const struct hrf_zip *zip, const struct hrf_zip_
         memcpy(text, zip->bytes + at, n);
     else if (entry->method != 0)
         is_whole = inflate_all(zip->bytes + at, (size_t)entry->n_packed, (unsigned char *)text, n);
-    if (!is_whole || checksum(text, n) != entry->crc)
+    if (!is_whole || crc32(crc32(0, NULL, 0), (const Bytef *)text, (uInt)n) != entry->crc)
         return hrf_error_set(err, HRF_E_USER, "%s: '%.200s' is damaged in the archive", zip->where,
                              entry->name);
     text[n] = '\0';

@@ -38,12 +38,6 @@ static void next_number(struct hrf_out *out, double value)
         hrf_out_number(out, value);
 }
 
-/* Of probabilities; embeddings are in files of their own, a row each in the same order. */
-static size_t n_patch_columns(const struct hrf_cohort *cohort)
-{
-    return cohort->is_embedding ? 0 : cohort->n_classes;
-}
-
 static size_t n_slide_columns(const struct hrf_cohort *cohort)
 {
     return hrf_cohort_scores_slides(cohort) ? cohort->n_classes : 0;
@@ -202,8 +196,9 @@ static struct patch_columns columns_of(const struct hrf_cohort *cohort,
                                        const struct hrf_head_scores *head)
 {
     return (struct patch_columns){ cohort, scores, head,
-                                   head != NULL ? (size_t)head->n_branches
-                                                : n_patch_columns(cohort) };
+                                   head != NULL           ? (size_t)head->n_branches
+                                   : cohort->is_embedding ? 0 /* they are in files of their own */
+                                                          : cohort->n_classes };
 }
 
 /* "prob_tumor"; "attention", or of a head with one attention for each class "attention_tumor". */

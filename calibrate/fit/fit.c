@@ -18,11 +18,6 @@ static double width_of(const struct hrf_observation *o)
     return ldexp(1, o->exponent);
 }
 
-static double steps_of(const struct hrf_observation *o)
-{
-    return o->low >= 0 ? 255 : 127;
-}
-
 static float max_of(const struct hrf_observation *o)
 {
     return fmaxf(fabsf(o->low), fabsf(o->high));
@@ -41,7 +36,7 @@ static int used_bins(const struct hrf_observation *o)
  * a bin finer than a step by itself is taken at its centre), the distance outside. */
 static double squared_error(const struct hrf_observation *o, int n_bins, double clip)
 {
-    const double width = width_of(o), step = clip / steps_of(o);
+    const double width = width_of(o), step = clip / (o->low >= 0 ? 255 : 127);
     double sum = 0;
     for (int i = 0; i < n_bins; i++) {
         if (o->bins[i] == 0)

@@ -28,12 +28,6 @@ struct forecast {
     struct hrf_prediction *prediction; /* NULL: not asked for */
 };
 
-static void release_forecast(struct forecast *f)
-{
-    hrf_prediction_destroy(f->prediction);
-    hrf_known_release(&f->known);
-}
-
 static enum hrf_status forecast(const struct request *r, const struct hrf_graph *graph,
                                 const struct hrf_found_layout *found, struct forecast *out,
                                 struct hrf_error *err)
@@ -354,7 +348,8 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     shown.layout = text; /* what "auto" has chosen */
     if (status == HRF_OK && hrf_joined_is_first(joined))
         print(&shown, &result, &products, &predicted);
-    release_forecast(&predicted);
+    hrf_prediction_destroy(predicted.prediction);
+    hrf_known_release(&predicted.known);
     return status;
 }
 

@@ -11,11 +11,6 @@ static int64_t value_bytes(const struct hrf_value *value)
     return count < 0 ? 0 : count * (int64_t)hrf_dtype_size(value->dtype);
 }
 
-static bool is_constant(const struct hrf_value *value)
-{
-    return value->data != NULL && value->producer < 0;
-}
-
 /* Constants are counted with the first node that uses them. */
 static void count_parameters(const struct hrf_graph *graph, const struct hrf_node *node,
                              bool *counted, struct hrf_model_summary *summary,
@@ -23,8 +18,8 @@ static void count_parameters(const struct hrf_graph *graph, const struct hrf_nod
 {
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int32_t v = node->inputs[k];
-        if (v == HRF_NO_VALUE || counted[v] || !is_constant(&graph->values[v]) ||
-            graph->values[v].dtype != HRF_F32)
+        if (v == HRF_NO_VALUE || counted[v] || graph->values[v].data == NULL ||
+            graph->values[v].producer >= 0 || graph->values[v].dtype != HRF_F32)
             continue;
         counted[v] = true;
         layer->n_parameters += hrf_shape_count(&graph->values[v].shape);

@@ -28,12 +28,6 @@ static const char *remedy_of(const char *type)
            "that are computed";
 }
 
-static enum hrf_status refuse_operator(struct hrf_onnx_conversion *c, const char *type)
-{
-    return hrf_onnx_refuse(c, HRF_E_UNSUPPORTED, "the operator '%s' is not supported: %s", type,
-                           remedy_of(type));
-}
-
 static enum hrf_status name_output(struct hrf_onnx_conversion *c, const char *name, int32_t index)
 {
     if (hrf_names_get(&c->reader->values, name, HRF_NAME_UNKNOWN) != HRF_NAME_UNKNOWN)
@@ -315,7 +309,8 @@ enum hrf_status hrf_onnx_convert_node(struct hrf_onnx_reader *reader, const Onnx
                                                          : HRF_N_OPS;
     if (c.row == NULL && !constant && chain == HRF_N_OPS &&
         hrf_onnx_find_compound(type, false) == NULL)
-        return refuse_operator(&c, type);
+        return hrf_onnx_refuse(&c, HRF_E_UNSUPPORTED, "the operator '%s' is not supported: %s",
+                               type, remedy_of(type));
     if (node->n_output == 0 || hrf_onnx_text(node->output[0])[0] == '\0')
         return hrf_onnx_refuse(&c, HRF_E_USER, "has no first output");
     if (node->n_input > INT32_MAX - 8)

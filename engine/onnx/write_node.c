@@ -49,12 +49,6 @@ static void put_attribute_int(struct hrf_onnx_writer *w, Onnx__NodeProto *node, 
     put_attribute(w, node, name, ATTRIBUTE(INT, .has_i = true, .i = value));
 }
 
-static void put_attribute_float(struct hrf_onnx_writer *w, Onnx__NodeProto *node, const char *name,
-                                float value)
-{
-    put_attribute(w, node, name, ATTRIBUTE(FLOAT, .has_f = true, .f = value));
-}
-
 static void put_attribute_text(struct hrf_onnx_writer *w, Onnx__NodeProto *node, const char *name,
                                const char *value)
 {
@@ -182,7 +176,7 @@ static void put_attribute_of(struct hrf_onnx_writer *w, Onnx__NodeProto *b,
         put_attribute_int(w, b, row->name, *(const int64_t *)at);
         break;
     case HRF_ATTRIBUTE_FLOAT:
-        put_attribute_float(w, b, row->name, *(const float *)at);
+        put_attribute(w, b, row->name, ATTRIBUTE(FLOAT, .has_f = true, .f = *(const float *)at));
         break;
     case HRF_ATTRIBUTE_FLAG:
         if (row->words != NULL)
@@ -284,12 +278,6 @@ static enum hrf_status put_attribute_inputs(struct hrf_onnx_writer *w, Onnx__Nod
     return HRF_OK;
 }
 
-/* A GEMM of more than 2 axes. */
-static bool is_of_rows(const struct hrf_onnx_writer *w, const struct hrf_node *node)
-{
-    return w->graph->values[node->inputs[0]].shape.rank > 2;
-}
-
 /* A message for `node`, or for one of those that it is written as, with room for its inputs,
  * outputs and attributes. */
 static Onnx__NodeProto *add_node(struct hrf_onnx_writer *w, const char *type,
@@ -341,7 +329,8 @@ enum hrf_status hrf_onnx_put_node(struct hrf_onnx_writer *w, const struct hrf_no
         return HRF_OK;
     if (node->op == HRF_OP_SELECT_MAX)
         return put_select_max(w, node);
-    if (hrf_op_info(node->op)->is_made || (node->op == HRF_OP_GEMM && is_of_rows(w, node)) ||
+    if (hrf_op_info(node->op)->is_made ||
+        (node->op == HRF_OP_GEMM && w->graph->values[node->inputs[0]].shape.rank > 2) ||
         (node->op == HRF_OP_ATTENTION && node->attributes.attention.transpose_k))
         return cannot_write(w, node, "the passes have made it; write the graph before them");
     const char *type = node->op == HRF_OP_GELU_TANH ? "Gelu"

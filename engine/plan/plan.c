@@ -250,17 +250,13 @@ static int32_t find_overwritten(const struct hrf_graph *graph, const struct hrf_
     return -1;
 }
 
-static int64_t aligned(int64_t n_bytes)
-{
-    return (n_bytes + HRF_PLAN_ALIGNMENT - 1) / HRF_PLAN_ALIGNMENT * HRF_PLAN_ALIGNMENT;
-}
-
 static void add_buffer(struct hrf_plan *plan, const struct hrf_graph *graph,
                        const struct life *lives, int32_t value)
 {
     plan->buffer_of[value] = plan->n_buffers;
     plan->buffers[plan->n_buffers++] = (struct hrf_buffer){
-        .n_bytes = aligned(hrf_value_bytes(&graph->values[value])),
+        .n_bytes = (hrf_value_bytes(&graph->values[value]) + HRF_PLAN_ALIGNMENT - 1) /
+                   HRF_PLAN_ALIGNMENT * HRF_PLAN_ALIGNMENT,
         .first = lives[value].first,
         .last = lives[value].last,
     };

@@ -7,11 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static struct hrf_tensor *output_of(struct hrf_tape_node *node)
-{
-    return node != NULL ? node->output : NULL;
-}
-
 static struct hrf_tape_operand operand(const struct hrf_tensor *t, const float *data,
                                        bool is_transposed)
 {
@@ -229,7 +224,7 @@ struct hrf_tensor *hrf_tape_row_dot(struct hrf_tape *tape, struct hrf_tensor *x,
     for (int64_t i = 0; node != NULL && i < x->rows; i++)
         node->output->data[i] = b->data[i] + hrf_loop_dot(x->data + i * x->columns,
                                                           w->data + i * x->columns, x->columns);
-    return output_of(node);
+    return node != NULL ? node->output : NULL;
 }
 
 void hrf_tape_row_dot_gradient(struct hrf_tape *tape, struct hrf_tape_node *node)

@@ -12,11 +12,6 @@
 
 static const float layer_norm_epsilon = 1e-5F; /* PyTorch's default */
 
-static struct hrf_tensor *output_of(struct hrf_tape_node *node)
-{
-    return node != NULL ? node->output : NULL;
-}
-
 /* ---- layer norm ---- */
 
 struct hrf_tensor *hrf_tape_layer_norm(struct hrf_tape *tape, struct hrf_tensor *x,
@@ -239,7 +234,7 @@ struct hrf_tensor *hrf_tape_eye_minus(struct hrf_tape *tape, float alpha, struct
         hrf_loop_scaled(node->output->data + i * m, x->data + i * m, -1, 0, m);
         node->output->data[i * m + i % m] += alpha;
     }
-    return output_of(node);
+    return node != NULL ? node->output : NULL;
 }
 
 void hrf_tape_eye_minus_gradient(struct hrf_tape *tape, struct hrf_tape_node *node)

@@ -27,12 +27,6 @@ static int open_read_only(struct hrf_store *store, const char *name, int flags)
     return code & 0xff;
 }
 
-static void close_failed(struct hrf_store *store)
-{
-    sqlite3_close(store->db);
-    store->db = NULL;
-}
-
 static int open_immutable(struct hrf_store *store)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) uri = HRF_STRBUF_INIT;
@@ -188,7 +182,8 @@ enum hrf_status hrf_store_open_reader(struct hrf_store *store, struct hrf_error 
     }
     if (access(store->path, R_OK) != 0)
         return hrf_error_set_errno(err, errno, "cannot read '%s'", store->path);
-    close_failed(store);
+    sqlite3_close(store->db);
+    store->db = NULL;
     if (has_log(store))
         return open_copy(store, err);
     code = open_immutable(store);

@@ -143,18 +143,14 @@ static void read_task(struct hrf_columns *row, void *item)
     hrf_column_copy(row, 4, task->precision, sizeof task->precision);
 }
 
-static bool is_before(const struct hrf_task_row *row, enum hrf_task_kind kind, int64_t slide_id)
-{
-    return row->kind != kind ? row->kind < kind : row->slide_id < slide_id;
-}
-
 size_t hrf_task_rows_of(const struct hrf_task_rows *rows, enum hrf_task_kind kind, int64_t slide_id,
                         size_t *first)
 {
     size_t low = 0, high = rows->n_items;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (is_before(&rows->items[middle], kind, slide_id))
+        const struct hrf_task_row *row = &rows->items[middle];
+        if (row->kind != kind ? row->kind < kind : row->slide_id < slide_id)
             low = middle + 1;
         else
             high = middle;

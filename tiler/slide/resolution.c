@@ -109,13 +109,6 @@ bool hrf_philips_spacing(const char *xml, double *mpp_x, double *mpp_y)
     return found;
 }
 
-/* OpenSlide gives the spacing as a property if it knows the format. If it takes the file for a
- * generic TIFF, the XML is still in ImageDescription. */
-static bool from_philips(const struct hrf_slide *slide, double *x, double *y)
-{
-    return hrf_philips_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), x, y);
-}
-
 /* A length of OME-XML in um: the attribute and its unit, which is um if none is given. */
 static bool ome_length(const char *pixels, const char *name, double *out)
 {
@@ -160,11 +153,6 @@ bool hrf_ome_spacing(const char *xml, double *mpp_x, double *mpp_y)
     *mpp_x = x;
     *mpp_y = y;
     return true;
-}
-
-static bool from_ome(const struct hrf_slide *slide, double *x, double *y)
-{
-    return hrf_ome_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), x, y);
 }
 
 /* The field's rule of thumb, which is wrong by up to a factor of 2: CAMELYON16 has 0.243 um/px from
@@ -217,13 +205,13 @@ enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp, do
         found = HRF_MPP_FILE;
         if (!is_sane(x) || !is_sane(y))
             return refuse(slide, is_sane(x) ? y : x, found, err);
-    } else if (from_ome(slide, &x, &y)) {
+    } else if (hrf_ome_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), &x, &y)) {
         found = HRF_MPP_OME_XML;
         if (!is_sane(x) || !is_sane(y))
             return refuse(slide, is_sane(x) ? y : x, found, err);
     } else if (from_tags(slide, &x, &y) && is_sane(x) && is_sane(y)) {
         found = source_of_tags(slide); /* else it is 72 dpi, from a writer that did not know */
-    } else if (from_philips(slide, &x, &y)) {
+    } else if (hrf_philips_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), &x, &y)) {
         found = HRF_MPP_PHILIPS_XML;
         if (!is_sane(x) || !is_sane(y))
             return refuse(slide, is_sane(x) ? y : x, found, err);

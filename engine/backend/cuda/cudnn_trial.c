@@ -17,12 +17,6 @@ static double number_at(enum hrf_dtype type, int64_t id, int64_t i)
            (type == HRF_S8 ? 1 : 64);
 }
 
-/* Terms of a sum. */
-static int64_t n_terms(const struct hrf_cudnn_conv *c)
-{
-    return c->w[1] * c->w[2] * c->w[3];
-}
-
 /* A number of one of the small tables, as the host makes and uploads it. Sums of INT8 are scaled so
  * that most of them stay between the ends of their type. */
 static float table_at(const struct hrf_cudnn_conv *c, int64_t id, int64_t i)
@@ -30,7 +24,7 @@ static float table_at(const struct hrf_cudnn_conv *c, int64_t id, int64_t i)
     const float unit = (float)number_at(HRF_F32, id, i);
     switch (id) {
     case HRF_CUDNN_SCALE:
-        return (1 + unit / 2) * 40 / (5400 * sqrtf((float)n_terms(c)));
+        return (1 + unit / 2) * 40 / (5400 * sqrtf((float)(c->w[1] * c->w[2] * c->w[3])));
     case HRF_CUDNN_BIAS:
         return c->type == HRF_S8 ? unit * 20 : unit;
     case HRF_CUDNN_RESIDUAL_SCALE:

@@ -141,11 +141,6 @@ static bool is_by_rows(const struct matrix *m)
     return is_dense_along(m->columns, m->column, m->rows, m->row);
 }
 
-static bool is_by_columns(const struct matrix *m)
-{
-    return is_dense_along(m->rows, m->row, m->columns, m->column);
-}
-
 static size_t aligned(size_t n_bytes)
 {
     return (n_bytes + 255) / 256 * 256;
@@ -154,7 +149,8 @@ static size_t aligned(size_t n_bytes)
 static void place_matrix(struct hrf_product_plan *p, int k)
 {
     struct matrix *m = &p->m[k];
-    const bool lies_well = is_by_rows(m) || (k != Y && is_by_columns(m));
+    const bool lies_well = is_by_rows(m) ||
+                           (k != Y && is_dense_along(m->rows, m->row, m->columns, m->column));
     const bool has_type = k == Y || p->spec->inputs[k].dtype == p->spec->output.dtype;
     if (find_step(p, m) && lies_well && has_type)
         return;
