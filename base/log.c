@@ -35,7 +35,7 @@ static void read_environment(void)
         snprintf(subsystems, sizeof subsystems, ",%s,", value + n + 1);
 }
 
-bool hrf_log_enabled(enum hrf_log_level level, const char *subsystem)
+static bool log_enabled(enum hrf_log_level level, const char *subsystem)
 {
     pthread_once(&once, read_environment);
     if (level > max_level)
@@ -64,7 +64,7 @@ void hrf_log_set_hook(hrf_log_hook *hook, void *context)
 
 void hrf_log(enum hrf_log_level level, const char *subsystem, const char *format, ...)
 {
-    if (!hrf_log_enabled(level, subsystem))
+    if (!log_enabled(level, subsystem))
         return;
     char line[4096];
     time_t now = time(NULL);

@@ -16,7 +16,6 @@ enum hrf_log_level { HRF_LOG_ERROR, HRF_LOG_WARNING, HRF_LOG_INFO, HRF_LOG_DEBUG
 /* A line is "HH:MM:SS level subsystem: text". A hook replaces stderr (the live progress block). */
 void hrf_log(enum hrf_log_level level, const char *subsystem, const char *format, ...)
     HRF_PRINTF(3, 4);
-bool hrf_log_enabled(enum hrf_log_level level, const char *subsystem);
 /* Sets what every line says of this process, e.g. "rank 3 node7". The text is copied; NULL means
  * nothing. */
 void hrf_log_set_identity(const char *identity);

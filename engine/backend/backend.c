@@ -30,7 +30,8 @@ enum hrf_status hrf_backend_open(const char *name, const struct hrf_backend_ops 
     return HRF_OK;
 }
 
-bool hrf_backend_has_driver(void)
+/* Whether NVIDIA's driver is installed (libcuda.so.1). */
+static bool backend_has_driver(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (driver != NULL)
@@ -45,7 +46,7 @@ enum hrf_status hrf_backend_choose(const char *name, const struct hrf_backend_op
     struct hrf_device_identity identity;
     if (strcmp(name, "auto") != 0)
         return hrf_backend_open(name, out, err);
-    if (!hrf_backend_has_driver())
+    if (!backend_has_driver())
         return hrf_backend_open("cpu", out, err);
     enum hrf_status status = hrf_backend_open("cuda", out, &why);
     if (status == HRF_OK)

@@ -75,8 +75,6 @@ HRF_CHECKED enum hrf_status hrf_backend_open(const char *name, const struct hrf_
  * `notes` where there is a driver, on why not. */
 HRF_CHECKED enum hrf_status hrf_backend_choose(const char *name, const struct hrf_backend_ops **out,
                                                struct hrf_strbuf *notes, struct hrf_error *err);
-/* Whether NVIDIA's driver is installed (libcuda.so.1). */
-bool hrf_backend_has_driver(void);
 
 static inline void hrf_kernel_destroy(struct hrf_kernel *kernel)
 {
@@ -87,11 +85,6 @@ HRF_DEFINE_AUTO(hrf_kernel)
 
 /* ---- what a node asks for ---- */
 
-/* What every back end refuses in the same words: types that the operator has no kernel for, ranks
- * likewise, weights that are not constant. */
-HRF_CHECKED enum hrf_status hrf_node_check_common(const struct hrf_graph *graph,
-                                                  const struct hrf_node *node,
-                                                  struct hrf_error *err);
 /* True if the back end computes the node; else err says what is not supported and what would be. */
 bool hrf_backend_supports(const struct hrf_backend_ops *ops, const struct hrf_graph *graph,
                           const struct hrf_node *node, struct hrf_error *err);

@@ -81,8 +81,10 @@ static enum hrf_status check_constants(const struct hrf_graph *graph, const stru
     return HRF_OK;
 }
 
-enum hrf_status hrf_node_check_common(const struct hrf_graph *graph, const struct hrf_node *node,
-                                      struct hrf_error *err)
+/* What every back end refuses in the same words: types that the operator has no kernel for, ranks
+ * likewise, weights that are not constant. */
+static enum hrf_status node_check_common(const struct hrf_graph *graph, const struct hrf_node *node,
+                                         struct hrf_error *err)
 {
     if (hrf_op_is_foldable_only(node->op))
         return hrf_error_set(
@@ -115,6 +117,6 @@ bool hrf_backend_supports(const struct hrf_backend_ops *ops, const struct hrf_gr
                           const struct hrf_node *node, struct hrf_error *err)
 {
     /* Partial sums have types of their own. */
-    return (hrf_is_partial(node->op) || hrf_node_check_common(graph, node, err) == HRF_OK) &&
+    return (hrf_is_partial(node->op) || node_check_common(graph, node, err) == HRF_OK) &&
            hrf_kernel_find(ops->kernels, graph, node, err) != NULL;
 }

@@ -91,8 +91,10 @@ int32_t hrf_encoder_tensor(struct hrf_encoder_build *b, const char *name, int32_
     return take(b, name, &shape, numbers);
 }
 
-int32_t hrf_encoder_matrix(struct hrf_encoder_build *b, const char *name, int64_t rows,
-                           int64_t columns)
+/* A matrix [rows][columns] of the file as a constant [columns][rows]. Axes of one element at the
+ * end are left out, so that 1x1 convolutions are matrices, too. */
+static int32_t encoder_matrix(struct hrf_encoder_build *b, const char *name, int64_t rows,
+                              int64_t columns)
 {
     struct hrf_shape shape;
     HRF_AUTO_FREE float *numbers = read(b, name, 2, (const int64_t[]){ rows, columns }, &shape);
@@ -185,7 +187,7 @@ int32_t hrf_encoder_linear(struct hrf_encoder_build *b, const char *name, int32_
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
     const int32_t y = hrf_encoder_binary(b, HRF_OP_MATMUL, x,
-                                         hrf_encoder_matrix(b, weight, rows, columns));
+                                         encoder_matrix(b, weight, rows, columns));
     if (hrf_encoder_look(b, "%s", bias) == NULL)
         return y;
     return hrf_encoder_binary(b, HRF_OP_ADD, y, hrf_encoder_tensor(b, bias, 1, &rows));

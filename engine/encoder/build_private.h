@@ -37,10 +37,6 @@ struct hrf_safetensor *hrf_encoder_look(struct hrf_encoder_build *b, const char 
  * numbers in `dims`; -1: any. */
 int32_t hrf_encoder_tensor(struct hrf_encoder_build *b, const char *name, int32_t rank,
                            const int64_t *dims);
-/* A matrix [rows][columns] of the file as a constant [columns][rows]. Axes of one element at the
- * end are left out, so that 1x1 convolutions are matrices, too. */
-int32_t hrf_encoder_matrix(struct hrf_encoder_build *b, const char *name, int64_t rows,
-                           int64_t columns);
 /* n_bytes of `data` are copied. */
 int32_t hrf_encoder_constant(struct hrf_encoder_build *b, enum hrf_dtype dtype, int32_t rank,
                              const int64_t *dims, const void *data);

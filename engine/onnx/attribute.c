@@ -97,7 +97,7 @@ enum hrf_status hrf_onnx_get_ints(struct hrf_onnx_conversion *c, const char *nam
     return HRF_OK;
 }
 
-bool hrf_onnx_text_is(const Onnx__AttributeProto *a, const char *text)
+static bool onnx_text_is(const Onnx__AttributeProto *a, const char *text)
 {
     return a->has_s && a->s.len == strlen(text) && memcmp(a->s.data, text, a->s.len) == 0;
 }
@@ -114,7 +114,9 @@ enum hrf_status hrf_onnx_add_integers(struct hrf_onnx_conversion *c, const char 
     return HRF_OK;
 }
 
-enum hrf_status hrf_onnx_get_pair(struct hrf_onnx_conversion *c, const char *name, int64_t out[2])
+/* Of rows and columns. */
+static enum hrf_status onnx_get_pair(struct hrf_onnx_conversion *c, const char *name,
+                                     int64_t out[2])
 {
     int32_t n;
     int64_t numbers[2];
@@ -143,7 +145,7 @@ enum hrf_status hrf_onnx_get_word(struct hrf_onnx_conversion *c, const char *nam
     if (a == NULL)
         return HRF_OK;
     for (int i = 0; words[i] != NULL; i++)
-        if (hrf_onnx_text_is(a, words[i])) {
+        if (onnx_text_is(a, words[i])) {
             *out = i;
             return HRF_OK;
         }
@@ -243,7 +245,7 @@ static enum hrf_status read_attribute(struct hrf_onnx_conversion *c,
     case HRF_ATTRIBUTE_INT:
         return hrf_onnx_get_int(c, row->name, at);
     case HRF_ATTRIBUTE_PAIR:
-        return hrf_onnx_get_pair(c, row->name, at);
+        return onnx_get_pair(c, row->name, at);
     case HRF_ATTRIBUTE_PADS:
         return read_pads(c, row);
     case HRF_ATTRIBUTE_LIST:

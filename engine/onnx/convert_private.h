@@ -106,15 +106,12 @@ enum hrf_status hrf_onnx_wrong_type(struct hrf_onnx_conversion *c, const char *n
 
 const struct Onnx__AttributeProto *hrf_onnx_attribute(const struct hrf_onnx_conversion *c,
                                                       const char *name);
-bool hrf_onnx_text_is(const struct Onnx__AttributeProto *a, const char *text);
 enum hrf_status hrf_onnx_get_int(struct hrf_onnx_conversion *c, const char *name, int64_t *out);
 enum hrf_status hrf_onnx_get_bool(struct hrf_onnx_conversion *c, const char *name, bool *out);
 enum hrf_status hrf_onnx_get_float(struct hrf_onnx_conversion *c, const char *name, float *out);
 /* Up to `max` numbers; *n is -1 when the attribute is not there. */
 enum hrf_status hrf_onnx_get_ints(struct hrf_onnx_conversion *c, const char *name, int64_t *out,
                                   int32_t max, int32_t *n);
-/* Of rows and columns. */
-enum hrf_status hrf_onnx_get_pair(struct hrf_onnx_conversion *c, const char *name, int64_t out[2]);
 /* The index of the attribute's word; `words` ends with NULL. */
 enum hrf_status hrf_onnx_get_word(struct hrf_onnx_conversion *c, const char *name,
                                   const char *const *words, int *out);

@@ -282,7 +282,7 @@ void hrf_results_add_counts(struct hrf_scores *scores, const struct hrf_comm_cou
     hrf_traffics_add(&scores->traffic, &part);
 }
 
-void hrf_results_add_spent(struct hrf_scores *scores, const struct hrf_resource_use *spent)
+static void results_add_spent(struct hrf_scores *scores, const struct hrf_resource_use *spent)
 {
     scores->energy_joules += spent->processor_joules;
     scores->gpu_energy_joules += spent->gpu_joules;
@@ -324,7 +324,7 @@ void hrf_results_take(void *context, const struct hrf_work_queue_result *result)
             r->status = take_values(r, k, result, values, &r->err);
         values += result->n * r->job->n_values;
         scores->timing.compute += result->parts[k].seconds;
-        hrf_results_add_spent(scores, &result->parts[k].spent);
+        results_add_spent(scores, &result->parts[k].spent);
         hrf_results_add_counts(scores, result->parts[k].counts);
     }
     r->n_done += result->n;
@@ -375,8 +375,8 @@ void hrf_results_note_timing(struct hrf_results *r, struct hrf_worker *job,
         const struct hrf_resource_use groups = job->networks[i].spent,
                                       own = hrf_meters_take_all(&job->meters, i);
         job->networks[i].spent = (struct hrf_resource_use){ 0 };
-        hrf_results_add_spent(scores, &groups);
-        hrf_results_add_spent(scores, &own);
+        results_add_spent(scores, &groups);
+        results_add_spent(scores, &own);
         scores->n_threads = scores->n_readers = source->n_threads;
     }
 }

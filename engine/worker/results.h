@@ -35,7 +35,6 @@ void hrf_results_begin(struct hrf_results *results, const struct hrf_tile_plan *
 hrf_work_queue_sink hrf_results_take;
 /* Writes what is done so far, for the next attempt. */
 void hrf_results_keep(struct hrf_results *results);
-void hrf_results_add_spent(struct hrf_scores *scores, const struct hrf_resource_use *spent);
 void hrf_results_add_counts(struct hrf_scores *scores, const struct hrf_comm_count *counts);
 /* Adds the times of reading, and of all since `start`, to the tasks: reading and waiting are
  * divided among them, so that the tasks' times add up to those of the machine. */

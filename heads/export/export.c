@@ -131,7 +131,8 @@ enum hrf_status hrf_head_card_read(const char *path, struct hrf_head_card **out,
     return HRF_OK;
 }
 
-bool hrf_head_card_has_seen(const struct hrf_head_card *card, const char *slide)
+/* True if the head was trained or validated on `slide`. */
+static bool head_card_has_seen(const struct hrf_head_card *card, const char *slide)
 {
     for (size_t i = 0; i < card->n_seen; i++)
         if (strcmp(card->seen[i], slide) == 0)
@@ -146,7 +147,7 @@ enum hrf_status hrf_head_card_check(const struct hrf_head_card *card, const char
     struct hrf_bag_facts facts;
     HRF_AUTO_FREE char *slide = hrf_path_stem(path);
     HRF_TRY(hrf_bag_look(path, set, slide, &facts, err));
-    if (!use->may_have_seen && hrf_head_card_has_seen(card, slide))
+    if (!use->may_have_seen && head_card_has_seen(card, slide))
         return hrf_error_set(err, HRF_E_USER,
                              "slide '%s' is one that the head was trained on: its score says "
                              "nothing; %s",

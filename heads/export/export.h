@@ -32,8 +32,6 @@ HRF_CHECKED enum hrf_status hrf_head_card_read(const char *path, struct hrf_head
                                                struct hrf_error *err);
 void hrf_head_card_destroy(struct hrf_head_card *card);
 HRF_DEFINE_AUTO(hrf_head_card)
-/* True if the head was trained or validated on `slide`. */
-bool hrf_head_card_has_seen(const struct hrf_head_card *card, const char *slide);
 
 /* What the user allows although it is otherwise refused, and the ends of the sentences that refuse
  * it. */

@@ -52,7 +52,7 @@ void hrf_tape_clear(struct hrf_tape *tape, uint64_t seed, bool is_training)
     tape->failed.status = HRF_OK;
 }
 
-void hrf_tape_fail(struct hrf_tape *tape, enum hrf_status status, const char *text)
+static void tape_fail(struct hrf_tape *tape, enum hrf_status status, const char *text)
 {
     if (tape->failed.status == HRF_OK)
         hrf_error_set(&tape->failed, status, "%s", text);
@@ -102,7 +102,7 @@ static struct chunk *add_chunk(struct hrf_tape *tape, size_t n_bytes)
                  "of memory are left",
                  (long long)(hrf_tape_bytes(tape) / MEGABYTE), (long long)(size / MEGABYTE),
                  (long long)(left / MEGABYTE));
-        hrf_tape_fail(tape, HRF_E_NOMEM, text);
+        tape_fail(tape, HRF_E_NOMEM, text);
         return NULL;
     }
     struct chunk *c = hrf_calloc(1, sizeof *c);
@@ -231,7 +231,7 @@ void hrf_tape_multiply(struct hrf_tape *tape, int64_t batch, struct hrf_tape_ope
                                                  .step_c = m * n };
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_matrix_multiply(&request, &err) != HRF_OK)
-        hrf_tape_fail(tape, err.status, err.text);
+        tape_fail(tape, err.status, err.text);
 }
 
 static hrf_tape_gradient *const gradients[HRF_TAPE_N_OPS] = {

@@ -14,7 +14,6 @@ struct hrf_tape_node *hrf_tape_append(struct hrf_tape *tape, enum hrf_tape_op op
                                       int64_t batch, int64_t rows, int64_t columns);
 /* Memory of the tape, aligned to 64 bytes; NULL: the tape has failed. */
 void *hrf_tape_take(struct hrf_tape *tape, int64_t count, size_t size);
-void hrf_tape_fail(struct hrf_tape *tape, enum hrf_status status, const char *text);
 bool hrf_tape_is_training(const struct hrf_tape *tape);
 uint64_t hrf_tape_draw_key(struct hrf_tape *tape); /* another one for each dropout */
 

@@ -190,8 +190,10 @@ static void read_after(const char *path, const char *prefix, char *out, size_t s
         fclose(file);
 }
 
-void hrf_binding_look(const char *address, const char *sysfs, char *allowed, char *near,
-                      size_t size)
+/* What the kernel says of this process's processors and of those near the GPU; "" where it says
+ * nothing. `sysfs` NULL: $HRF_SYSFS, or /sys where that is not set. */
+static void binding_look(const char *address, const char *sysfs, char *allowed, char *near,
+                         size_t size)
 {
     char path[256], place[32];
     size_t n = 0;
@@ -211,11 +213,11 @@ void hrf_binding_apply(const struct hrf_binding *b, const char *address, const c
 {
     char before[256], allowed[256], near[256], wanted[256];
     struct hrf_error err = { .text = "" };
-    hrf_binding_look(address, sysfs, before, near, sizeof near);
+    binding_look(address, sysfs, before, near, sizeof near);
     const bool narrows = hrf_binding_narrow(b, before, near, (int)sysconf(_SC_NPROCESSORS_ONLN),
                                             wanted, sizeof wanted);
     const bool is_set = narrows && hrf_process_set_cpus(wanted, &err) == HRF_OK;
-    hrf_binding_look(address, sysfs, allowed, near, sizeof near); /* as it is, not as was asked */
+    binding_look(address, sysfs, allowed, near, sizeof near); /* as it is, not as was asked */
     hrf_binding_text(b, address, allowed, near, out, size);
     const size_t n = strlen(out);
     if (is_set && n < size)

@@ -38,10 +38,6 @@ bool hrf_binding_narrow(const struct hrf_binding *binding, const char *allowed, 
  * (0-7) are near it". `near` "" or NULL: the machine does not say. */
 void hrf_binding_text(const struct hrf_binding *binding, const char *address, const char *allowed,
                       const char *near, char *out, size_t size);
-/* What the kernel says of this process's processors and of those near the GPU; "" where it says
- * nothing. `sysfs` NULL: $HRF_SYSFS, or /sys where that is not set. */
-void hrf_binding_look(const char *address, const char *sysfs, char *allowed, char *near,
-                      size_t size);
 /* Narrows this process where it should be, and looks whether it is; a line for the log on all of
  * it. What it allocates from now on lies near its GPU, too: memory is taken where it is first
  * touched. */

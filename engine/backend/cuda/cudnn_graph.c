@@ -20,7 +20,8 @@ enum hrf_status hrf_cudnn_error(struct hrf_error *err, cudnnStatus_t status, con
                                  detail);
 }
 
-enum hrf_status hrf_cudnn_type(enum hrf_dtype dtype, cudnnDataType_t *out, struct hrf_error *err)
+/* F32, F16, B16, S8, S32; HRF_E_UNSUPPORTED for others. */
+static enum hrf_status cudnn_type(enum hrf_dtype dtype, cudnnDataType_t *out, struct hrf_error *err)
 {
     switch (dtype) {
     case HRF_F32:
@@ -168,7 +169,7 @@ static cudnnBackendDescriptor_t add_tensor(struct hrf_cudnn_graph *g, int64_t id
     const int64_t alignment = 16;
     const bool is_virtual = id == 0;
     cudnnDataType_t type;
-    if (g->first.status != HRF_OK || hrf_cudnn_type(dtype, &type, &g->first) != HRF_OK)
+    if (g->first.status != HRF_OK || cudnn_type(dtype, &type, &g->first) != HRF_OK)
         return NULL;
     if (is_virtual)
         id = FIRST_VIRTUAL + g->next_virtual++;
@@ -225,7 +226,7 @@ void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_win
     const int64_t n_axes = 2;
     const float alpha = 1, beta = 0;
     cudnnDataType_t type;
-    if (g->first.status != HRF_OK || hrf_cudnn_type(accumulate, &type, &g->first) != HRF_OK)
+    if (g->first.status != HRF_OK || cudnn_type(accumulate, &type, &g->first) != HRF_OK)
         return;
     cudnnBackendDescriptor_t c = make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);

@@ -24,10 +24,6 @@ enum hrf_status hrf_cudnn_error(struct hrf_error *err, cudnnStatus_t status, con
             return hrf_cudnn_error(err, status_, what);                                            \
     } while (0)
 
-/* F32, F16, B16, S8, S32; HRF_E_UNSUPPORTED for others. */
-HRF_CHECKED enum hrf_status hrf_cudnn_type(enum hrf_dtype dtype, cudnnDataType_t *out,
-                                           struct hrf_error *err);
-
 /* A device as cuDNN's planning knows it. */
 struct hrf_cudnn_device;
 /* From cuDNN's own JSON form of a device's properties: works without that device. */
