@@ -27,7 +27,7 @@ static struct candidate candidate_of(const struct hrf_cohort *cohort, size_t ind
     const struct hrf_cohort_slide *slide = &cohort->slides[index];
     const struct hrf_cohort_score *first = &slide->scores[0];
     struct candidate c = { .interest = HAS_NONE, .index = index };
-    if (hrf_cohort_is_wrong(cohort, slide, 0))
+    if (hrf_cohort_is_wrong(cohort, slide))
         c.interest = LABEL_IS_WRONG;
     else if (flipped(cohort, slide))
         c.interest = LABEL_DIFFERS;
@@ -206,7 +206,7 @@ static void label_cells(struct hrf_out *out, const struct hrf_cohort *cohort,
                        hrf_cohort_calls_positive(cohort, &slide->scores[0]) ? "pos" : "neg",
                        hrf_cohort_slide_label(cohort, &slide->scores[0]));
         hrf_out_addf(out, "</span>%s",
-                     hrf_cohort_is_wrong(cohort, slide, 0)
+                     hrf_cohort_is_wrong(cohort, slide)
                          ? " <span class=\"warn\" title=\"differs from the truth\">≠"
                            "</span>"
                          : "");
@@ -275,7 +275,7 @@ static void row(struct hrf_out *out, const struct hrf_cohort *cohort,
     hrf_out_markup(out, "<tr data-n=\"%s\" data-s=\"%s%s%s%s%s\">", slide->name,
                    hrf_slide_state_word(slide->state),
                    hrf_cohort_calls_positive(cohort, &slide->scores[0]) ? " positive" : "",
-                   hrf_cohort_is_wrong(cohort, slide, 0) ? " wrong" : "",
+                   hrf_cohort_is_wrong(cohort, slide) ? " wrong" : "",
                    flipped(cohort, slide) ? " flip" : "", noted ? " note" : "");
     thumbnail(out, slide, extra);
     name_cell(out, slide, extra);

@@ -319,11 +319,11 @@ const char *hrf_cohort_slide_label(const struct hrf_cohort *cohort,
                                    const struct hrf_cohort_score *score);
 const char *hrf_cohort_truth_label(const struct hrf_cohort *cohort,
                                    const struct hrf_cohort_slide *slide);
-/* True if label and truth are known and agree, and true if they are known and disagree. */
+/* True if label and truth are known and agree. */
 bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
                          size_t precision);
-bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
-                         size_t precision);
+/* True if the reference's label and the truth are known and disagree. */
+bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide);
 /* True if two scores of a slide give it different labels. */
 bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort_score *a,
                         const struct hrf_cohort_score *b);

@@ -95,11 +95,10 @@ bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohor
     return hrf_cohort_calls_positive(cohort, score) == (slide->truth == HRF_TRUTH_POSITIVE);
 }
 
-bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
-                         size_t precision)
+bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide)
 {
-    return slide->scores[precision].known && slide->truth != HRF_TRUTH_UNKNOWN &&
-           !hrf_cohort_is_right(cohort, slide, precision);
+    return slide->scores[0].known && slide->truth != HRF_TRUTH_UNKNOWN &&
+           !hrf_cohort_is_right(cohort, slide, 0);
 }
 
 bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort_score *a,

@@ -331,7 +331,7 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
         .n_bands = (int32_t)r->bands,
     };
     struct hrf_machine gpu_links = { .n_links = 0 };
-    if (hrf_known_gpu_links(NULL, &gpu_links))
+    if (hrf_known_gpu_links(&gpu_links))
         config.session.gpu_links = &gpu_links;
     enum hrf_status status = hrf_layout_find(r->layout, graph, &config.session, joined->comm,
                                              &layout, err);

@@ -100,7 +100,7 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
         config.comm = run->joined != NULL ? run->joined->comm : NULL;
         if (run->joined != NULL)
             config.session.transport = run->joined->transport;
-        if (hrf_known_gpu_links(NULL, &run->gpu_links))
+        if (hrf_known_gpu_links(&run->gpu_links))
             config.session.gpu_links = &run->gpu_links;
         status = hrf_layout_find(request->layout, run->inferred, &config.session, config.comm,
                                  &layout, err);

@@ -163,10 +163,10 @@ enum hrf_status hrf_known_find(const struct hrf_known_request *request, struct h
     return status;
 }
 
-bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out)
+bool hrf_known_gpu_links(struct hrf_machine *out)
 {
     HRF_AUTO_FREE char *path = NULL;
-    return hrf_known_machine_path(cache, &path, NULL) == HRF_OK && hrf_path_exists(path) &&
+    return hrf_known_machine_path(NULL, &path, NULL) == HRF_OK && hrf_path_exists(path) &&
            hrf_machine_read(path, out, NULL) == HRF_OK && has_gpu_links(out);
 }
 

@@ -33,7 +33,7 @@ HRF_CHECKED enum hrf_status hrf_known_find(const struct hrf_known_request *reque
 HRF_CHECKED enum hrf_status hrf_known_machine_path(const char *cache, char **out,
                                                    struct hrf_error *err);
 /* What tune-comm has measured between this machine's GPUs; false: nothing. */
-bool hrf_known_gpu_links(const char *cache, struct hrf_machine *out);
+bool hrf_known_gpu_links(struct hrf_machine *out);
 void hrf_known_release(struct hrf_known *known);
 
 #endif

@@ -147,7 +147,7 @@ static enum hrf_status create_network(struct hrf_worker *job, int i, const struc
     };
     enum hrf_status status = HRF_OK;
     struct hrf_machine gpu_links = { .n_links = 0 };
-    if (hrf_known_gpu_links(NULL, &gpu_links))
+    if (hrf_known_gpu_links(&gpu_links))
         config.session.gpu_links = &gpu_links;
     if (job->ranks != NULL && hrf_ranks_group(job->ranks) != NULL) {
         config.layout = &network->layout.plan;

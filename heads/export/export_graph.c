@@ -141,9 +141,9 @@ int32_t hrf_export_rows_of(struct hrf_export *e, int32_t x, int64_t axis)
                             hrf_export_integers(e, &axis, 1), hrf_export_integers(e, &end, 1), 0);
 }
 
-int32_t hrf_export_concat(struct hrf_export *e, const int32_t *inputs, int32_t n, int64_t axis)
+int32_t hrf_export_concat(struct hrf_export *e, const int32_t *inputs, int32_t n)
 {
     struct hrf_attributes a = hrf_attributes_default();
-    a.axis = axis;
+    a.axis = 0;
     return hrf_export_put(e, HRF_OP_CONCAT, inputs, n, &a);
 }

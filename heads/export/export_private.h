@@ -36,7 +36,7 @@ int32_t hrf_export_reduce(struct hrf_export *e, enum hrf_op op, int32_t x, const
 int32_t hrf_export_rows_of(struct hrf_export *e, int32_t x, int64_t axis); /* its size there, [1] */
 int32_t hrf_export_slice(struct hrf_export *e, int32_t x, int32_t starts, int32_t ends,
                          int64_t axis);
-int32_t hrf_export_concat(struct hrf_export *e, const int32_t *inputs, int32_t n, int64_t axis);
+int32_t hrf_export_concat(struct hrf_export *e, const int32_t *inputs, int32_t n);
 /* The nodes of one step of the tape. */
 void hrf_export_step(struct hrf_export *e, const struct hrf_tape_node *node);
 

@@ -126,7 +126,7 @@ static int32_t put_square(struct hrf_export *e, const struct hrf_tape_node *n)
     a.to = HRF_S64;
     e->side = hrf_export_put(e, HRF_OP_CAST, &side, 1, &a);
     const int32_t total = hrf_export_binary(e, HRF_OP_MUL, e->side, e->side);
-    return hrf_export_slice(e, hrf_export_concat(e, (int32_t[]){ x, x }, 2, 0),
+    return hrf_export_slice(e, hrf_export_concat(e, (int32_t[]){ x, x }, 2),
                             hrf_export_integers(e, &zero, 1), total, 0);
 }
 
@@ -140,7 +140,7 @@ static int32_t put_pad_front(struct hrf_export *e, const struct hrf_tape_node *n
     more = hrf_export_binary(e, HRF_OP_SUB, multiple, more);
     more = hrf_export_binary(e, HRF_OP_MOD, more, multiple);
     const int32_t pads = hrf_export_concat(e, (int32_t[]){ more, hrf_export_integers(e, zeros, 3) },
-                                           2, 0);
+                                           2);
     return hrf_export_put(e, HRF_OP_PAD, (int32_t[]){ x, pads, hrf_export_float(e, 0) }, 3, NULL);
 }
 
@@ -255,7 +255,7 @@ static int32_t put_grid_conv(struct hrf_export *e, const struct hrf_tape_node *n
     const int32_t bias = hrf_export_floats(e, n->saved + TAPS * c, &c, 1);
     const int64_t front[2] = { 1, c };
     const int32_t shape = hrf_export_concat(
-        e, (int32_t[]){ hrf_export_integers(e, front, 2), e->side, e->side }, 3, 0);
+        e, (int32_t[]){ hrf_export_integers(e, front, 2), e->side, e->side }, 3);
     int32_t y = put_swapped(e, hrf_export_find(e, n->inputs[0]), false);
     y = hrf_export_binary(e, HRF_OP_RESHAPE, y, shape);
     y = put_conv(e, y, weights, bias, c, SIDE, SIDE);
@@ -272,7 +272,7 @@ static int32_t put_concat(struct hrf_export *e, const struct hrf_tape_node *n)
             inputs[i] = hrf_export_reshape(e, inputs[i], (int64_t[]){ 1, n->inputs[i]->columns },
                                            2);
     }
-    return hrf_export_concat(e, inputs, 2, 0);
+    return hrf_export_concat(e, inputs, 2);
 }
 
 static int32_t put_step(struct hrf_export *e, const struct hrf_tape_node *n)

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void show_share(void *context, int done, int total)
+static void show_share(int done, int total)
 {
-    (void)context;
     if (isatty(STDERR_FILENO) == 1)
         fprintf(stderr, "\rslide %d of %d%s", done, total, done == total ? "\n" : "");
 }
@@ -19,7 +18,7 @@ static const struct hrf_synth_params standard = {
 
 enum hrf_status hrf_cli_make_demo_cohort(const char *directory, struct hrf_error *err)
 {
-    return hrf_synth_cohort(directory, &standard, show_share, NULL, err);
+    return hrf_synth_cohort(directory, &standard, show_share, err);
 }
 
 static int demo_data_main(const struct hrf_command *command, int argc, char **argv)
@@ -55,7 +54,7 @@ static int demo_data_main(const struct hrf_command *command, int argc, char **ar
     struct hrf_synth_params params = {
         .n_slides = (int)slides, .seed = (uint64_t)seed, .size = size, .difficulty = difficulty
     };
-    if (hrf_synth_cohort(args.operands[0], &params, show_share, NULL, &err) != HRF_OK)
+    if (hrf_synth_cohort(args.operands[0], &params, show_share, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     if (!json) {
         hrf_cli_printf("cohort: %s\n", args.operands[0]);

@@ -34,7 +34,7 @@ static enum hrf_status write_again(const char *directory, const struct hrf_optio
     *has_page = workflow->report.html;
     HRF_TRY(hrf_store_open(db, HRF_STORE_WRITE, &store, err));
     HRF_TRY(hrf_store_take_lease(store, err));
-    enum hrf_status status = hrf_run_report(workflow, store, directory, true, n_failed, err);
+    enum hrf_status status = hrf_run_report(workflow, store, directory, n_failed, err);
     struct hrf_error ignored; /* the next driver takes over a lease that is left behind */
     if (hrf_store_release_lease(store, &ignored) != HRF_OK)
         fprintf(stderr, "%s\n", ignored.text);

@@ -226,25 +226,15 @@ static enum hrf_status fill_calibration(const struct hrf_workflow *w, struct hrf
     return HRF_OK;
 }
 
-static enum hrf_status write_report(const struct hrf_workflow *workflow, struct hrf_store *store,
-                                    const char *directory, bool aggregate_again,
-                                    struct params *params, size_t *n_failed, struct hrf_error *err);
-
-enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_store *store,
-                               const char *directory, bool aggregate_again, size_t *n_failed,
-                               struct hrf_error *err)
+static void params_release(struct params *params)
 {
-    struct params params = { .model_sha256 = "" };
-    enum hrf_status status = write_report(workflow, store, directory, aggregate_again, &params,
-                                          n_failed, err);
-    hrf_calibration_destroy(params.calibration);
-    hrf_free(params.calibration_failure);
-    hrf_free(params.budget_text);
-    hrf_free(params.loss_text);
-    hrf_provenance_release(&params.provenance);
-    hrf_free(params.head_failure);
-    run_forest_scores_release(&params.forest);
-    return status;
+    hrf_calibration_destroy(params->calibration);
+    hrf_free(params->calibration_failure);
+    hrf_free(params->budget_text);
+    hrf_free(params->loss_text);
+    hrf_provenance_release(&params->provenance);
+    hrf_free(params->head_failure);
+    run_forest_scores_release(&params->forest);
 }
 
 static enum hrf_features_form features_form(enum hrf_features_choice choice)
@@ -259,25 +249,23 @@ static enum hrf_features_form features_form(enum hrf_features_choice choice)
     return forms[choice];
 }
 
-static enum hrf_status write_report(const struct hrf_workflow *workflow, struct hrf_store *store,
-                                    const char *directory, bool aggregate_again,
-                                    struct params *params, size_t *n_failed, struct hrf_error *err)
+enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_store *store,
+                               const char *directory, size_t *n_failed, struct hrf_error *err)
 {
+    HRF_AUTO_RELEASE(params) params = { .model_sha256 = "" };
     double start = hrf_clock_seconds();
     HRF_TRY(run_report_forget(store, err));
-    HRF_TRY(fill_params(workflow, store, params, err));
-    HRF_TRY(fill_calibration(workflow, store, params, err));
-    HRF_TRY(hrf_store_get_fact(store, "head_failure", &params->head_failure, err));
-    if (aggregate_again) {
-        HRF_TRY(hrf_store_begin(store, err));
-        HRF_TRY(aggregate(workflow, store, directory, params, err));
-        const struct hrf_phase_row phase = { .name = "aggregate",
-                                             .seconds = hrf_clock_seconds() - start,
-                                             .n_tasks = 1 };
-        HRF_TRY(hrf_store_put_phase(store, &phase, err));
-        hrf_crash_point("run.aggregate.before_commit");
-        HRF_TRY(hrf_store_commit(store, err));
-    }
+    HRF_TRY(fill_params(workflow, store, &params, err));
+    HRF_TRY(fill_calibration(workflow, store, &params, err));
+    HRF_TRY(hrf_store_get_fact(store, "head_failure", &params.head_failure, err));
+    HRF_TRY(hrf_store_begin(store, err));
+    HRF_TRY(aggregate(workflow, store, directory, &params, err));
+    const struct hrf_phase_row phase = { .name = "aggregate",
+                                         .seconds = hrf_clock_seconds() - start,
+                                         .n_tasks = 1 };
+    HRF_TRY(hrf_store_put_phase(store, &phase, err));
+    hrf_crash_point("run.aggregate.before_commit");
+    HRF_TRY(hrf_store_commit(store, err));
     HRF_AUTO_FREE char *encoder = hrf_path_stem(workflow->model.file);
     const bool is_half = workflow->features.type == HRF_FEATURES_FP16;
     struct hrf_report_options options = { .heatmaps = workflow->report.heatmaps,
@@ -288,7 +276,7 @@ static enum hrf_status write_report(const struct hrf_workflow *workflow, struct 
                                           .features = features_form(workflow->features.form),
                                           .half_features = is_half,
                                           .encoder = encoder,
-                                          .model_sha256 = params->model_sha256,
+                                          .model_sha256 = params.model_sha256,
                                           .preparation = hrf_workflow_preparation(workflow) };
-    return hrf_report_from_store(store, &params->aggregate, &options, directory, n_failed, err);
+    return hrf_report_from_store(store, &params.aggregate, &options, directory, n_failed, err);
 }

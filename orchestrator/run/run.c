@@ -204,8 +204,7 @@ static enum hrf_status report(struct run *run, struct hrf_error *err)
     if (is_kept) {
         hrf_log_info("run", "nothing has changed since the report was written: it stays as it is");
     } else {
-        HRF_TRY(
-            hrf_run_report(setup->workflow, setup->store, setup->directory, true, &n_failed, err));
+        HRF_TRY(hrf_run_report(setup->workflow, setup->store, setup->directory, &n_failed, err));
         if (n_failed == 0)
             HRF_TRY(run_report_remember(setup, err));
     }

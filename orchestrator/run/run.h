@@ -45,8 +45,7 @@ HRF_CHECKED enum hrf_status hrf_run(const struct hrf_workflow *workflow, const c
  * the number of slides whose files could not be made or written; the store holds the reasons. */
 HRF_CHECKED enum hrf_status hrf_run_report(const struct hrf_workflow *workflow,
                                            struct hrf_store *store, const char *directory,
-                                           bool aggregate_again, size_t *n_failed,
-                                           struct hrf_error *err);
+                                           size_t *n_failed, struct hrf_error *err);
 
 /* Installs the driver's signal handlers. To be called once, before hrf_run(). */
 void hrf_run_catch_signals(void);

@@ -97,11 +97,9 @@ double hrf_column_score(struct hrf_columns *row, int i)
     return row->status == HRF_OK ? value : 0;
 }
 
-double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null)
+double hrf_column_real(struct hrf_columns *row, int i)
 {
     const int type = sqlite3_column_type(row->statement, i);
-    if (type == SQLITE_NULL && may_be_null)
-        return (double)NAN;
     const double value = sqlite3_column_double(row->statement, i);
     if ((type != SQLITE_FLOAT && type != SQLITE_INTEGER) || !isfinite(value) || value < 0)
         hrf_column_refuse(row, i, "is no number of 0 or more");

@@ -42,8 +42,8 @@ int hrf_column_enum(struct hrf_columns *row, int i, int n);
 bool hrf_column_bool(struct hrf_columns *row, int i);
 /* Reads any finite number; NULL is NaN. */
 double hrf_column_score(struct hrf_columns *row, int i);
-/* Reads a number >= 0; if `may_be_null`, NULL is NaN. */
-double hrf_column_real(struct hrf_columns *row, int i, bool may_be_null);
+/* Reads a number >= 0. */
+double hrf_column_real(struct hrf_columns *row, int i);
 /* Reads a text (heap); NULL stays NULL, or is refused if `is_needed`. */
 char *hrf_column_text(struct hrf_columns *row, int i, bool is_needed);
 /* Reads a text that fits into `size` bytes with its NUL; NULL is "". */

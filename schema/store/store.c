@@ -114,7 +114,7 @@ static void read_slide(struct hrf_columns *row, void *item)
         .truth = (enum hrf_truth)hrf_column_int(row, 5, HRF_TRUTH_UNKNOWN, HRF_TRUTH_POSITIVE),
         .label_text = hrf_column_text(row, 6, false),
         .annotation = hrf_column_text(row, 7, false),
-        .mpp_csv = hrf_column_real(row, 8, false),
+        .mpp_csv = hrf_column_real(row, 8),
         .state = (enum hrf_slide_state)hrf_column_enum(row, 9, HRF_N_SLIDE_STATES),
         .reason = hrf_column_text(row, 10, false),
         .calibrates = hrf_column_bool(row, 12),
@@ -255,7 +255,7 @@ enum hrf_status hrf_store_put_phase(struct hrf_store *store, const struct hrf_ph
 static void read_phase(struct hrf_columns *row, void *item)
 {
     struct hrf_phase_row *phase = item;
-    *phase = (struct hrf_phase_row){ .seconds = hrf_column_real(row, 2, false),
+    *phase = (struct hrf_phase_row){ .seconds = hrf_column_real(row, 2),
                                      .cached = hrf_column_bool(row, 3),
                                      .n_tasks = hrf_column_count(row, 4),
                                      .n_cached = hrf_column_count(row, 5) };

@@ -22,12 +22,11 @@ struct hrf_synth_params {
     double difficulty;
 };
 
-typedef void hrf_synth_progress(void *context, int done, int total);
+typedef void hrf_synth_progress(int done, int total);
 
 HRF_CHECKED enum hrf_status hrf_synth_cohort(const char *directory,
                                              const struct hrf_synth_params *params,
-                                             hrf_synth_progress *progress, void *context,
-                                             struct hrf_error *err);
+                                             hrf_synth_progress *progress, struct hrf_error *err);
 
 /* Writes an RGB image of `mpp` um/px as such a pyramid. The image's pixels are overwritten (it is
  * halved in place). */

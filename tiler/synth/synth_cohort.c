@@ -24,7 +24,6 @@ struct job {
     const char *directory;
     const struct hrf_synth_params *params;
     hrf_synth_progress *progress;
-    void *context;
     _Atomic int next, done;
     pthread_mutex_t lock;
     enum hrf_status status;
@@ -182,7 +181,7 @@ static void *work(void *context)
             job->error = err;
         }
         if (job->progress != NULL)
-            job->progress(job->context, ++job->done, job->params->n_slides);
+            job->progress(++job->done, job->params->n_slides);
         bool stop = job->status != HRF_OK;
         pthread_mutex_unlock(&job->lock);
         if (stop)
@@ -252,16 +251,14 @@ static enum hrf_status write_drawn(const char *directory, const struct hrf_synth
 }
 
 enum hrf_status hrf_synth_cohort(const char *directory, const struct hrf_synth_params *params,
-                                 hrf_synth_progress *progress, void *context, struct hrf_error *err)
+                                 hrf_synth_progress *progress, struct hrf_error *err)
 {
     static const char *const folders[] = { "testing/images", "testing/lesion_annotations" };
     for (size_t i = 0; i < 2; i++) {
         HRF_AUTO_FREE char *folder = hrf_path_join(directory, folders[i]);
         HRF_TRY(hrf_path_make_directories(folder, err));
     }
-    struct job job = {
-        .directory = directory, .params = params, .progress = progress, .context = context
-    };
+    struct job job = { .directory = directory, .params = params, .progress = progress };
     HRF_TRY(write_slides(&job, err));
     HRF_TRY(write_drawn(directory, params, err));
     return write_reference(directory, params,

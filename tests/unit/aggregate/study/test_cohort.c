@@ -126,7 +126,7 @@ static void many_classes_by_value(void **state)
                             labels[i]);
     assert_string_equal(hrf_cohort_truth_label(cohort, &cohort->slides[0]), "b");
     assert_string_equal(hrf_cohort_truth_label(cohort, &cohort->slides[5]), "negative");
-    assert_true(hrf_cohort_is_wrong(cohort, &cohort->slides[3], 0));
+    assert_true(hrf_cohort_is_wrong(cohort, &cohort->slides[3]));
     assert_true(hrf_cohort_is_right(cohort, &cohort->slides[5], 0)); /* it is not called b */
     assert_true(fabs(p->slides.accuracy.value - 5.0 / 6.0) < 1e-12);
     assert_true(fabs(p->slides.balanced_accuracy.value - (1 + 1 + 0.5 + 1) / 4) < 1e-12);
