@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "base/sort.h"
+#include "statistics/metrics.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -246,17 +247,6 @@ static double score_of(const struct hrf_froc_point *points, size_t n, double *se
 
 /* ---- the interval ---- */
 
-/* order[0..n_positive) are the positive slides, the rest the negative ones. */
-static void resample(struct hrf_random *random, const size_t *order, size_t n, size_t n_positive,
-                     uint32_t *counts)
-{
-    memset(counts, 0, n * sizeof *counts);
-    for (size_t i = 0; i < n_positive; i++)
-        counts[order[hrf_random_below(random, (int64_t)n_positive)]]++;
-    for (size_t i = n_positive; i < n; i++)
-        counts[order[n_positive + (size_t)hrf_random_below(random, (int64_t)(n - n_positive))]]++;
-}
-
 static void bootstrap(struct curve *c, int64_t n_resamples, uint64_t seed, struct hrf_froc *out)
 {
     HRF_AUTO_FREE size_t *order = hrf_alloc_array(c->n_slides + 1, sizeof *order);
@@ -269,7 +259,7 @@ static void bootstrap(struct curve *c, int64_t n_resamples, uint64_t seed, struc
     size_t n = 0;
     for (int64_t i = 0; i < n_resamples; i++) {
         double ignored[HRF_FROC_RATES];
-        resample(&random, order, c->n_slides, n_positive, counts);
+        hrf_resample(&random, order, c->n_slides, n_positive, counts);
         const size_t n_points = draw_curve(c, counts);
         if (n_points > 0)
             scores[n++] = score_of(c->points, n_points, ignored);

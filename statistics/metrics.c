@@ -103,8 +103,8 @@ static void split_classes(const struct hrf_labelled *sorted, size_t n, size_t n_
         order[sorted[i].positive ? p++ : q++] = i;
 }
 
-static void resample(struct hrf_random *random, const size_t *order, size_t n, size_t n_positive,
-                     uint32_t *counts)
+void hrf_resample(struct hrf_random *random, const size_t *order, size_t n, size_t n_positive,
+                  uint32_t *counts)
 {
     memset(counts, 0, n * sizeof *counts);
     for (size_t i = 0; i < n_positive; i++)
@@ -129,7 +129,7 @@ enum hrf_status hrf_auc_interval(const struct hrf_labelled *items, size_t n_item
     split_classes(sorted, n_items, n_positive, order);
     struct hrf_random random = hrf_random_init(seed);
     for (size_t i = 0; i < n; i++) {
-        resample(&random, order, n_items, n_positive, counts);
+        hrf_resample(&random, order, n_items, n_positive, counts);
         values[i] = auc_of_sorted(sorted, counts, n_items);
     }
     qsort(values, n, sizeof *values, hrf_compare_doubles);

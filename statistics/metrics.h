@@ -84,4 +84,10 @@ double hrf_confusion_accuracy(const struct hrf_confusion *confusion);
 double hrf_confusion_sensitivity(const struct hrf_confusion *confusion);
 double hrf_confusion_specificity(const struct hrf_confusion *confusion);
 
+/* Draws as many positives and as many negatives as there are, with replacement: counts[n], how
+ * often each is drawn. order[0..n_positive) are the positives, the rest the negatives. */
+struct hrf_random;
+void hrf_resample(struct hrf_random *random, const size_t *order, size_t n, size_t n_positive,
+                  uint32_t *counts);
+
 #endif

@@ -118,6 +118,16 @@ static void release_node(struct hrf_node *node)
     hrf_free(node->outputs);
 }
 
+void hrf_graph_find_last_readers(const struct hrf_graph *graph, int32_t *last)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        last[v] = -1;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+            if (graph->nodes[n].inputs[k] >= 0)
+                last[graph->nodes[n].inputs[k]] = n;
+}
+
 /* Reference count of constant data that values of several graphs share. */
 struct hrf_shared_data {
     atomic_int n;

@@ -371,6 +371,8 @@ struct hrf_graph {
     size_t values_capacity, nodes_capacity; /* private */
 };
 
+/* last[v]: the last node that reads value v; -1: none does. */
+void hrf_graph_find_last_readers(const struct hrf_graph *graph, int32_t *last);
 /* True for a value that is neither missing nor constant. */
 static inline bool hrf_graph_is_variable(const struct hrf_graph *graph, int32_t value)
 {

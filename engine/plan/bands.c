@@ -376,19 +376,6 @@ static enum hrf_status search_cut(struct search *s, int32_t cut, struct hrf_erro
     return status == HRF_OK || status == HRF_E_UNSUPPORTED ? HRF_OK : hrf_error_pass(err, &why);
 }
 
-/* last[v]: the last node that reads value v; -1: none does. */
-static int32_t *find_last_readers(const struct hrf_graph *graph)
-{
-    int32_t *last = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *last);
-    for (int32_t v = 0; v < graph->n_values; v++)
-        last[v] = -1;
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
-            if (graph->nodes[n].inputs[k] >= 0)
-                last[graph->nodes[n].inputs[k]] = n;
-    return last;
-}
-
 /* True if a single value crosses the cut; a cut within a block would also carry its branches. */
 static bool is_worth_trying(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut)
 {
@@ -402,7 +389,9 @@ static bool is_worth_trying(const struct hrf_graph *graph, const int32_t *last_r
 
 static enum hrf_status search_all(struct search *s, struct hrf_error *err)
 {
-    HRF_AUTO_FREE int32_t *last_readers = find_last_readers(s->graph);
+    HRF_AUTO_FREE int32_t *last_readers = hrf_alloc_array((size_t)s->graph->n_values + 1,
+                                                          sizeof *last_readers);
+    hrf_graph_find_last_readers(s->graph, last_readers);
     for (int32_t cut = 1; cut < s->graph->n_nodes; cut++) {
         if (!hrf_region_can_split(s->graph, &s->graph->nodes[cut - 1]))
             break;

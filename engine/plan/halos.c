@@ -181,12 +181,7 @@ static void find_cuts(struct chooser *c)
     const struct hrf_graph *graph = c->graph;
     HRF_AUTO_FREE int32_t *last = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *last);
     c->cuts = hrf_alloc_array((size_t)graph->n_nodes + 2, sizeof *c->cuts);
-    for (int32_t v = 0; v < graph->n_values; v++)
-        last[v] = -1;
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
-            if (graph->nodes[n].inputs[k] >= 0)
-                last[graph->nodes[n].inputs[k]] = n;
+    hrf_graph_find_last_readers(graph, last);
     for (int32_t i = 0; i < graph->n_outputs; i++)
         last[graph->outputs[i]] = graph->n_nodes;
     c->cuts[c->n_cuts++] = 0;

@@ -37,17 +37,6 @@ static double transfer(const struct facts *f, int32_t value)
            f->costs->seconds_per_byte * value_bytes(f->graph, value);
 }
 
-static void find_last_uses(struct facts *f)
-{
-    const struct hrf_graph *graph = f->graph;
-    for (int32_t v = 0; v < graph->n_values; v++)
-        f->last_use[v] = -1;
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
-            if (graph->nodes[n].inputs[k] >= 0)
-                f->last_use[graph->nodes[n].inputs[k]] = n;
-}
-
 static void find_memory(struct facts *f)
 {
     const struct hrf_graph *graph = f->graph;
@@ -123,7 +112,7 @@ static void make_facts(const struct hrf_graph *graph, const struct hrf_stage_cos
                          .alive = hrf_calloc(n_nodes, sizeof *f->alive),
                          .constants = hrf_calloc(n_nodes, sizeof *f->constants),
                          .counted = hrf_calloc(n_values, sizeof *f->counted) };
-    find_last_uses(f);
+    hrf_graph_find_last_readers(f->graph, f->last_use);
     find_memory(f);
 }
 

@@ -7,6 +7,7 @@
 #include "engine/run/sensitivity.h"
 
 #include "base/clock.h"
+#include "base/vector_1.h" /* hrf_v_round() vectorises, unlike rintf() */
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
 #include "engine/passes/lower.h"
@@ -78,13 +79,6 @@ static const struct hrf_range *find_range(const struct study *s, const char *ten
 
 /* ---- rounding ---- */
 
-/* Rounds half to even; |x| is far below 2^22. Vectorises, unlike rintf(). */
-static inline float round_small(float x)
-{
-    const float shift = 0x1.8p23f;
-    return x + shift - shift;
-}
-
 static void round_numbers(const float *x, const float *factors, int64_t n, float *out)
 {
     float most = 0;
@@ -93,7 +87,7 @@ static void round_numbers(const float *x, const float *factors, int64_t n, float
     const float scale = most >= 0x1p-100f ? most / 127 : 1;
     for (int64_t k = 0; k < n; k++) {
         const float f = factors != NULL ? factors[k] : 1;
-        out[k] = round_small(x[k] / f / scale) * scale * f;
+        out[k] = hrf_v_round(x[k] / f / scale) * scale * f;
     }
 }
 
@@ -104,7 +98,7 @@ static void round_tensor(const float *x, int64_t n, const struct hrf_range *rang
     hrf_lower_quantization(range->low, range->high, false, &type, &q);
     const float low = type == HRF_U8 ? 0 : -128, high = type == HRF_U8 ? 255 : 127;
     for (int64_t i = 0; i < n; i++)
-        out[i] = round_small(fminf(high, fmaxf(low, x[i] / q.scale))) * q.scale;
+        out[i] = hrf_v_round(fminf(high, fmaxf(low, x[i] / q.scale))) * q.scale;
 }
 
 static void round_bf16(const float *x, int64_t n, float *out)
@@ -136,7 +130,7 @@ static void round_weights(const struct hrf_node *node, const struct hrf_value *w
                 if (pass == 0)
                     most = fmaxf(most, fabsf(v));
                 else
-                    out[at] = round_small(v / scale) * scale / f;
+                    out[at] = hrf_v_round(v / scale) * scale / f;
             }
     }
 }

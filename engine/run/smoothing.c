@@ -2,6 +2,8 @@
  * or a pixel's channels. */
 #include "engine/run/smoothing.h"
 
+#include "base/vector_1.h" /* hrf_v_round() vectorises, unlike rintf() */
+
 #include <math.h>
 #include <string.h>
 
@@ -61,13 +63,6 @@ static struct weights weights_of(const struct hrf_graph *graph, const struct hrf
                              transposed ? depth : 1 };
 }
 
-/* Rounds half to even; |x| is far below 2^22. Vectorises, unlike rintf(). */
-static inline float round_small(float x)
-{
-    const float shift = 0x1.8p23f;
-    return x + shift - shift;
-}
-
 static void round_row(const float *x, const float *factors, int64_t n, float *out)
 {
     float most = 0;
@@ -75,7 +70,7 @@ static void round_row(const float *x, const float *factors, int64_t n, float *ou
         most = fmaxf(most, fabsf(x[k] / factors[k]));
     const float scale = most >= 0x1p-100f ? most / 127 : 1;
     for (int64_t k = 0; k < n; k++)
-        out[k] = round_small(x[k] / factors[k] / scale) * scale;
+        out[k] = hrf_v_round(x[k] / factors[k] / scale) * scale;
 }
 
 static void find_peaks(const struct weights *w, float *peaks)
@@ -103,7 +98,7 @@ static void multiply(const struct weights *w, const float *rows, int64_t n_rows,
     for (int64_t k = 0; k < w->depth; k++) {
         for (int64_t c = 0; c < n; c++) {
             const float v = w->data[k * w->by_depth + (first + c) * w->by_column];
-            line[c] = factors == NULL ? v : round_small(v * factors[k] / scales[c]) * scales[c];
+            line[c] = factors == NULL ? v : hrf_v_round(v * factors[k] / scales[c]) * scales[c];
         }
         for (int64_t r = 0; r < n_rows; r++) {
             const float x = rows[r * w->depth + k];

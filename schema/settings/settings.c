@@ -431,11 +431,6 @@ const char *hrf_edge_name(enum hrf_edge edge)
     return hrf_words_edge[edge];
 }
 
-const char *hrf_on_bad_tile_name(enum hrf_on_bad_tile choice)
-{
-    return hrf_words_on_bad_tile[choice];
-}
-
 const char *hrf_tissue_method_name(enum hrf_tissue_method method)
 {
     return hrf_words_tissue[method];
@@ -444,11 +439,6 @@ const char *hrf_tissue_method_name(enum hrf_tissue_method method)
 const char *hrf_device_name(enum hrf_device device)
 {
     return hrf_words_device[device];
-}
-
-const char *hrf_decode_name(enum hrf_decode decode)
-{
-    return hrf_words_decode[decode];
 }
 
 int64_t hrf_workflow_n_scores(const struct hrf_workflow *w)

@@ -505,9 +505,7 @@ const char *hrf_score_method_name(enum hrf_score_method method);
 const char *hrf_tissue_method_name(enum hrf_tissue_method method);
 const char *hrf_head_choice_name(enum hrf_head_choice choice);
 const char *hrf_edge_name(enum hrf_edge edge);
-const char *hrf_on_bad_tile_name(enum hrf_on_bad_tile choice);
 const char *hrf_device_name(enum hrf_device device);
-const char *hrf_decode_name(enum hrf_decode decode);
 
 void hrf_workflow_destroy(struct hrf_workflow *workflow);
 HRF_DEFINE_AUTO(hrf_workflow)
