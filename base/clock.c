@@ -1,7 +1,6 @@
 /* clock.c - monotonic, processor and wall clocks (clock.h). */
 #include "base/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,7 +1,7 @@
 /* crash.c - crash points: ends the process where a test asks for it (crash.h). */
 #include "base/crash.h"
 
-#include "base/alloc.h"
+#include "base/error.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,6 @@
 /* error.c - fills in error texts and wraps them with context (error.h). */
 #include "base/error.h"
 
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/message.h"
 #include "base/text.h"

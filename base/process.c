@@ -2,9 +2,7 @@
 #define _GNU_SOURCE /* pipe2 */
 #include "base/process.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/path.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,6 @@
 
 #include "aggregate/camelyon16/exclusions.h"
 #include "base/csv.h"
-#include "base/file.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>

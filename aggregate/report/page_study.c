@@ -5,7 +5,6 @@
 #include "aggregate/study/bottleneck.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- tables ---- */
 

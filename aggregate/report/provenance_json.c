@@ -2,7 +2,6 @@
 #include "aggregate/report/provenance_json.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/path.h"

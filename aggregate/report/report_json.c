@@ -2,8 +2,6 @@
 #include "aggregate/report/report_json_private.h"
 #include "aggregate/study/bottleneck.h"
 
-#include <math.h>
-
 static json_t *counts_json(const struct hrf_cohort_counts *counts)
 {
     json_t *object = json_object();

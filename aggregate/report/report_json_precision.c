@@ -1,8 +1,6 @@
 /* report_json_precision.c - one precision's entry of report.json: gains, costs, times, traffic. */
 #include "aggregate/report/report_json_private.h"
 
-#include <math.h>
-
 static void put(json_t *object, enum hrf_figure_part part, const struct hrf_cohort_precision *p)
 {
     hrf_figures_put(object, hrf_precision_rows, part, p);

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Slides are few: the list grows by one. */
 static void leave_out(struct hrf_cohort *cohort, const char *slide, const char *reason,

@@ -9,7 +9,6 @@
 #include "schema/store/tasks.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void copy_row(const struct hrf_slide_row *row, struct hrf_cohort_slide *slide)
 {

@@ -2,8 +2,6 @@
 #include "aggregate/study/neighbours.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <string.h>
 
 void hrf_neighbours_release(struct hrf_neighbours *s)
 {

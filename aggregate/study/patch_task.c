@@ -4,7 +4,6 @@
 #include "statistics/clustered_auc.h"
 
 #include <math.h>
-#include <string.h>
 
 #define NORMAL_95 1.959963984540054 /* 97.5 % of a normal distribution lies below */
 

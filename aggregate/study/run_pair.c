@@ -4,7 +4,6 @@
 #include "aggregate/study/pair_drift.h"
 #include "base/text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

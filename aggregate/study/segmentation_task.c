@@ -5,7 +5,6 @@
 #include "tiler/outline/outline_raster.h"
 
 #include <math.h>
-#include <string.h>
 #include <strings.h>
 
 #define MAX_PIXELS ((int64_t)1 << 26)

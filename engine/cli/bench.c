@@ -12,7 +12,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 struct request {
     const char *model, *device, *layout, *comm;

@@ -8,7 +8,6 @@
 #include "module_builds.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { TAG_HOST = 1, TAG_PING = 2, N_PINGS = 100, DEADLINE_MS = 20000, HOST_BYTES = 64 };
 

@@ -4,7 +4,6 @@
  * it loads. Here it always does; nothing can run. The other functions that cuDNN looks up must be
  * there and are never of use. Linked to hires-cuda-plans alone, as libcuda.so.1. Source: NVIDIA
  * CUDA driver API, library management. */
-#include <stddef.h>
 
 enum { SUCCESS = 0, NO_DEVICE = 100 };
 

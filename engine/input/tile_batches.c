@@ -5,7 +5,6 @@
 #include "tiler/slide/level_read.h"
 
 #include <assert.h>
-#include <string.h>
 
 enum { STREAM_ALIGNMENT = 16, BLOCK_ALIGNMENT = 64, MIN_BLOCK = 1 << 20 };
 

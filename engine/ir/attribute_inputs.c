@@ -4,7 +4,6 @@
 
 #include "engine/ir/op.h"
 
-#include <float.h>
 #include <math.h>
 
 enum hrf_status hrf_infer_integers(struct hrf_inference *in, const struct hrf_value *value,

@@ -2,8 +2,6 @@
  * invariants of a graph. */
 #include "engine/ir/op.h"
 
-#include <string.h>
-
 /* The new index of each old one; HRF_NO_VALUE if it was removed. */
 struct renumbering {
     bool *node_used, *value_used;

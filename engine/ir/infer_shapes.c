@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 const struct hrf_value *hrf_infer_input(const struct hrf_inference *in, int32_t k)
 {

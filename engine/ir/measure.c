@@ -4,8 +4,6 @@
 
 #include "base/hash.h"
 
-#include <string.h>
-
 /* Multiply-adds to compute the features of n tokens and multiply them by the values and by ones. */
 static double performer_operations(const struct hrf_graph *graph, const struct hrf_node *node)
 {

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static bool failed(struct hrf_builder *b, enum hrf_status status)
 {

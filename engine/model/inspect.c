@@ -3,8 +3,6 @@
 
 #include "base/json.h"
 
-#include <string.h>
-
 static int64_t value_bytes(const struct hrf_value *value)
 {
     int64_t count = hrf_shape_count(&value->shape);

@@ -1,7 +1,6 @@
 /* One ONNX node to one node of the graph, or to a value, or to a chain of nodes. */
 #include "engine/onnx/convert_private.h"
 
-#include "base/strbuf.h"
 #include "engine/ir/op.h"
 
 #include <onnx.pb-c.h>

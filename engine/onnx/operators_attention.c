@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <onnx.pb-c.h>
-#include <string.h>
 
 /* [N][T][heads * d] to [N][heads][T][d]. */
 static enum hrf_status split_heads(struct hrf_onnx_conversion *c, int64_t heads, int32_t *value)

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/path.h"
 
 #include <inttypes.h>
 #include <onnx.pb-c.h>

@@ -7,7 +7,6 @@
 #include "engine/ir/readers.h"
 
 #include <math.h>
-#include <string.h>
 
 /* True if the four parameters of a BATCH_NORM are float32 constants. */
 static bool has_constants(const struct hrf_graph *graph, const struct hrf_node *norm)

@@ -5,7 +5,6 @@
 #include "engine/ir/op.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- nodes ---- */
 

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 /* Weights seen as n_out rows of per_out elements, whatever their order in memory. */
 struct rows {

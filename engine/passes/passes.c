@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum hrf_status hrf_passes_run(struct hrf_graph *graph, struct hrf_error *err)
 {

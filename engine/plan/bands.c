@@ -7,7 +7,6 @@
 #include "engine/plan/stages.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- where bands end ---- */
 

@@ -5,7 +5,6 @@
 #include "base/strbuf.h"
 #include "engine/ir/op.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 /* SAMPLES is the number of ranks of a stage whose cost is computed: both ends and some in the
  * middle. After PATIENCE lengths of runs without gain no longer runs are tried (two windows may be

@@ -5,7 +5,6 @@
 #include "base/min_max.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* ---- fronts ---- */
 

@@ -2,7 +2,6 @@
  * (partition.h). */
 #include "engine/plan/line_cache.h"
 
-#include "base/strbuf.h"
 #include "engine/plan/pixel_stride.h"
 #include "engine/plan/region_rows.h"
 #include "engine/plan/region_tokens.h"

@@ -4,8 +4,6 @@
 #include "engine/plan/plan.h"
 #include "engine/plan/schedule.h"
 
-#include <string.h>
-
 enum { LABEL_FEED = -1, LABEL_OUTPUT = -2, OUTPUT_TAG = 32765 };
 
 /* A rank of the partition: the program of one micro-batch, and its memory. */

@@ -1,7 +1,6 @@
 /* tensor_parallel.c - rewrites a graph for tensor parallelism (tensor_parallel.h). */
 #include "engine/plan/tensor_parallel.h"
 
-#include "base/strbuf.h"
 #include "engine/ir/op.h"
 #include "engine/plan/pixel_stride.h"
 

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "schema/yaml/tree.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,6 @@
  * (calibrator.h). */
 #include "engine/run/calibrator.h"
 
-#include <string.h>
-
 static enum hrf_status observe(void *context, const char *value, const struct hrf_shape *shape,
                                const float *data, struct hrf_error *err)
 {

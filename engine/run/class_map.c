@@ -4,8 +4,6 @@
 
 #include "engine/ir/op.h"
 
-#include <string.h>
-
 /* The last nodes of the network, from the output backwards. */
 struct head {
     int32_t features; /* value: the input of the pooling */

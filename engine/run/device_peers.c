@@ -3,7 +3,6 @@
 #include "engine/run/device_peers.h"
 
 #include "base/clock.h"
-#include "engine/ir/number.h"
 #include "engine/run/device_peers_private.h"
 
 #include <stdio.h>

@@ -19,8 +19,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
-
 /* An end of a message: this rank's flag, the other's, and the slot. */
 struct lane {
     char *own, *other, *slot;

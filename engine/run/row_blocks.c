@@ -6,7 +6,6 @@
 #include "engine/run/row_rules.h"
 #include "engine/run/session.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

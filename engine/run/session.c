@@ -12,7 +12,6 @@
 #include "schema/settings/precision.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value)

@@ -1,9 +1,7 @@
 /* compare_task.c - what INT8 loses in the network's output on patches that did not calibrate: both
  * networks side by side on the patches of a calibrate task, and, where it is much and there is no
  * budget yet, the loss and time of every layer, of which a budget is estimated. */
-#include "base/log.h"
 #include "calibrate/observe/observations.h"
-#include "engine/run/calibrator.h"
 #include "engine/run/output_loss.h"
 #include "engine/worker/worker.h"
 

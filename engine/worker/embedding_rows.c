@@ -2,13 +2,11 @@
 #include "engine/worker/embedding_rows.h"
 
 #include "base/directory.h"
-#include "base/file.h"
 #include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { BLOCK_BYTES = 1 << 20 };

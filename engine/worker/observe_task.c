@@ -5,8 +5,6 @@
 #include "engine/run/calibrator.h"
 #include "engine/worker/worker.h"
 
-#include <string.h>
-
 static enum hrf_status observe_patches(struct hrf_worker *job, const struct hrf_job_task *task,
                                        struct hrf_task_source *source,
                                        struct hrf_calibrator *calibrator,

@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* STUCK_MS: for a rank that was given a batch; a first batch of a large network on few cores takes

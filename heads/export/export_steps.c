@@ -3,8 +3,6 @@
  * A tensor of one matrix has rank 2, a batch of matrices rank 3. */
 #include "heads/export/export_private.h"
 
-#include <string.h>
-
 static int64_t row_axis(const struct hrf_tensor *t)
 {
     return t->batch > 1 ? 1 : 0;

@@ -1,5 +1,4 @@
 /* transmil.c - TransMIL: Nystroem attention over the patches of a slide. */
-#include "base/min_max.h"
 #include "heads/model/head_private.h"
 
 #include <math.h>

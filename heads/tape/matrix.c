@@ -5,7 +5,6 @@
 #include "base/min_max.h"
 
 #include <oneapi/dnnl/dnnl.h>
-#include <string.h>
 
 /* Blocks are large enough that packing costs little, and small enough that the gradient of a weight
  * of 512 x 1024 is work for several threads; of the sizes tried these are the fastest (64 steps of

@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 
-#include <assert.h>
 #include <string.h>
 
 static const char magic[8] = "HRFHEAD1";

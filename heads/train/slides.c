@@ -3,7 +3,6 @@
 
 #include "base/csv.h"
 #include "base/path.h"
-#include "base/sort.h"
 #include "statistics/folds.h"
 
 #include <math.h>

@@ -1,9 +1,6 @@
 /* check_ranks.c - whether jobs of several ranks can be started: MPI, and what starts ranks. */
-#include "base/text.h"
 #include "orchestrator/cli/cli.h"
-#include "orchestrator/launch/launch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* The children wait for disks most of the time. */
 enum { CHILDREN_PER_CORE = 4, MAX_CHILDREN = 64 };

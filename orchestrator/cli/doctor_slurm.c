@@ -1,9 +1,6 @@
 /* doctor_slurm.c - what the site's Slurm is like, and what each finding means for a run. */
 #include "base/clock.h"
-#include "base/module.h"
-#include "base/own_process.h"
 #include "base/path.h"
-#include "orchestrator/cli/cli.h"
 #include "orchestrator/cli/doctor.h"
 #include "orchestrator/executor/slurm/command.h"
 #include "orchestrator/executor/slurm/node_fit.h"

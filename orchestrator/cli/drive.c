@@ -8,7 +8,6 @@
 #include "orchestrator/run/run.h"
 #include "schema/hdf5/hdf5_calls.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "orchestrator/cli/on_end.h"
 #include "orchestrator/cli/setting_options.h"
 #include "orchestrator/ingest/slide_folder.h"
-#include "orchestrator/launch/model_input.h"
 #include "schema/yaml/tree.h"
 
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- what the engine knows ---- */
 

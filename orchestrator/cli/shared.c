@@ -3,11 +3,8 @@
 #include "base/error_record.h"
 #include "base/file_system.h"
 #include "base/host.h"
-#include "base/json.h"
 #include "base/message.h"
-#include "base/own_process.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/cli/cli.h"
 #include "orchestrator/executor/slurm/command.h"
@@ -16,7 +13,6 @@
 #include "schema/record/start.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "schema/record/throttle_record.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 struct facts {

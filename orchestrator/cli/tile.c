@@ -11,7 +11,6 @@
 #include "tiler/plan/tile_job.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct request {
     const char *mask, *thumbnail, *kept;

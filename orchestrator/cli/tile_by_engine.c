@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static char task_id[] = "t0000", one_run[] = "tile", one_job[] = "tile";
 

@@ -6,7 +6,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const char details[] =
     "Prints an address to open in a browser on this machine, and serves it until Ctrl-C. The\n"

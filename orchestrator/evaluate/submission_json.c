@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static void put_count(json_t *object, const char *key, size_t count)
 {

@@ -17,7 +17,6 @@
 #include "schema/record/sentinel.h"
 #include "schema/record/start.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

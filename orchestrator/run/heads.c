@@ -14,7 +14,6 @@
 #include "orchestrator/dag/dag.h"
 #include "orchestrator/launch/launch.h"
 #include "orchestrator/run/run_private.h"
-#include "schema/record/embedding_file.h"
 #include "schema/store/embeddings.h"
 
 #include <stdio.h>

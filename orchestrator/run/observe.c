@@ -3,16 +3,11 @@
  */
 #include "base/clock.h"
 #include "base/crash.h"
-#include "base/directory.h"
 #include "base/file_system.h"
-#include "base/log.h"
-#include "base/own_process.h"
-#include "base/path.h"
 #include "orchestrator/run/run_private.h"
 #include "schema/record/job.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* LOOKS: how many jobs' directories are read in one loop iteration, so that an iteration is short
  * however many jobs there are. The next iteration continues with the next jobs. */

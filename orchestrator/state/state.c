@@ -2,7 +2,6 @@
  * node exclusion. */
 #include "orchestrator/state/state.h"
 
-#include "base/alloc.h"
 #include "base/hash.h"
 
 #include <assert.h>

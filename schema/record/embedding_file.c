@@ -1,8 +1,6 @@
 /* embedding_file.c - whether a file of embeddings is the one that a record names. */
 #include "schema/record/embedding_file.h"
 
-#include "base/path.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>

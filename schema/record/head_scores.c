@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_CLASSES = 1 << 16, MAX_PATCHES = 1 << 28 };
 

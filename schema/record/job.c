@@ -8,11 +8,9 @@
 #include "base/hash.h"
 #include "base/path.h"
 #include "schema/record/container.h"
-#include "schema/record/label_maps.h"
 #include "schema/settings/precision.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

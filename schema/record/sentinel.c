@@ -6,7 +6,6 @@
 #include "base/directory.h"
 #include "base/fields.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/path.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
 
 #include "base/fields.h"
 #include "base/message.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "base/path.h"
-#include "schema/record/embedding_file.h"
 #include "schema/store/columns.h"
 #include "schema/store/tasks.h"
 

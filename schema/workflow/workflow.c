@@ -5,7 +5,6 @@
 #include "base/args.h"
 #include "base/file.h"
 #include "base/path.h"
-#include "base/text.h"
 #include "schema/settings/precision.h"
 #include "schema/workflow/reader.h"
 

@@ -3,7 +3,6 @@
 #include "schema/workflow/workflow.h"
 #include "schema/yaml/tree.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -18,7 +18,6 @@
 #include "tiler/plan/tile.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct bench {
     struct hrf_workflow *workflow;

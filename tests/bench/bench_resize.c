@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void take(void *context, int64_t row, int64_t n, const unsigned char *rgb, int64_t stride)
 {

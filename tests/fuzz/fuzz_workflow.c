@@ -2,7 +2,6 @@
  * is written so that it reads back the same. */
 #include "schema/workflow/workflow.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

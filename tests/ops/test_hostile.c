@@ -10,7 +10,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <string.h>
 
 static const struct hrf_bounds small = { .memory_bytes = 16 << 20, .operations = 1e7 };
 

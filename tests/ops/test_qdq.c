@@ -10,7 +10,6 @@
 #include "tests/ops/build.h"
 #include "tests/unit/unit.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

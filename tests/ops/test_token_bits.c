@@ -4,7 +4,6 @@
 #include "base/path.h"
 #include "engine/onnx/onnx.h"
 #include "engine/passes/lower.h"
-#include "engine/passes/passes.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/output_loss.h"
 #include "engine/run/sensitivity.h"

@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
 
 static int64_t count_steps(int64_t extent, int64_t patch, double stride)
 {

@@ -7,8 +7,6 @@
 #include "tiler/quality/quality.h"
 #include "tiler/tissue/ink.h"
 
-#include <string.h>
-
 /* A patch smaller than this has no blur that could be measured. */
 enum { MIN_SIDE = 16 };
 

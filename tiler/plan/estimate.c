@@ -10,7 +10,6 @@
 #include "tiler/tissue/tissue_network.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { MAX_OVERVIEW = 1 << 20, MAX_READ = 1 << 25 }; /* px */
 

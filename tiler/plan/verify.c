@@ -3,8 +3,6 @@
 
 #include "base/strbuf.h"
 
-#include <string.h>
-
 enum { MAX_NAMED = 4 }; /* bad tiles that a warning names */
 
 void hrf_plan_warn(struct hrf_tile_plan *plan, const char *text)

@@ -3,7 +3,6 @@
 #include "tiler/slide/picture.h"
 
 #include <setjmp.h>
-#include <string.h>
 
 #include <jpeglib.h>
 

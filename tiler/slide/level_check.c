@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Means of colours, measured on pyramids made of real slides (Aperio, CAMELYON16, TCGA) with means,
  * with every second pixel, with sharpening, and shifted by half a pixel at each level, at JPEG

@@ -3,7 +3,6 @@
 #include "tiler/slide/picture.h"
 
 #include <png.h>
-#include <string.h>
 
 static void fail(png_structp png, png_const_charp text)
 {

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* GROUP: tiles that follow each other in the list and are read together, sorted by place. GAP:

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <string.h>
 
 enum { N_CHAINS = 4096 };
 

@@ -7,7 +7,6 @@
 #include "base/random.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { NOISE = 512, NOISE_MASK = NOISE - 1, CELL = 32 /* px between nuclei, lymphoid */ };
 

@@ -8,7 +8,6 @@
 #include "engine/backend/cuda/cuda_private.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { ALIGNMENT = 16 /* of cuDNN's tensors */ };
 

@@ -1,6 +1,5 @@
 #include "engine/backend/cuda/cudnn_choose.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

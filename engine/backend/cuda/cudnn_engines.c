@@ -1,8 +1,6 @@
 /* cudnn_engines.c - which engines can run an operation graph on a device, best first. */
 #include "engine/backend/cuda/cudnn_graph.h"
 
-#include <string.h>
-
 static bool numerical(cudnnBackendDescriptor_t engine, cudnnBackendNumericalNote_t note)
 {
     int32_t notes[32]; /* enums of int's size */

@@ -2,8 +2,6 @@
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/ir/op.h"
 
-#include <string.h>
-
 static struct hrf_k_array shifted(struct hrf_k_array array, int64_t elements)
 {
     static const int64_t sizes[] = { [HRF_K_F32] = 4, [HRF_K_F16] = 2, [HRF_K_B16] = 2,

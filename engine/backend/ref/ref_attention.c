@@ -3,7 +3,6 @@
 #include "engine/backend/ref/ref_private.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The graph's shapes, and the numbers that do not depend on a token. */
 struct attention {

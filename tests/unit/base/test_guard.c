@@ -2,7 +2,6 @@
 #include "base/guard.h"
 
 #include "base/process.h"
-#include "base/text.h"
 #include "tests/unit/unit.h"
 
 #include <signal.h>

@@ -2,7 +2,6 @@
 #include "statistics/delong.h"
 
 #include "base/csv.h"
-#include "base/path.h"
 #include "base/random.h"
 #include "tests/unit/real_data.h"
 #include "tests/unit/unit.h"

@@ -5,7 +5,6 @@
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { N = 200 }; /* items: four of every patient, of which the last has another label */
 

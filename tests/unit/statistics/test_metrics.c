@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/csv.h"
-#include "base/path.h"
 #include "base/random.h"
 #include "tests/unit/real_data.h"
 #include "tests/unit/unit.h"

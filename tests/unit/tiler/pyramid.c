@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/directory.h"
-#include "base/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include "tests/unit/unit.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static struct hrf_cell_rings find(const unsigned char *cells, int32_t columns, int32_t rows)
 {

@@ -2,9 +2,6 @@
 #include "aggregate/study/cohort.h"
 #include "tests/unit/unit.h"
 
-#include <math.h>
-#include <string.h>
-
 static void two_classes_by_hand(void **state)
 {
     (void)state;

@@ -4,7 +4,6 @@
 #include "tests/unit/aggregate/study/stored.h"
 #include "tests/unit/unit.h"
 
-#include <math.h>
 #include <string.h>
 
 static const char *const classes[] = { "normal", "tumor" };

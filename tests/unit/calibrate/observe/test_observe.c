@@ -4,7 +4,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <string.h>
 
 static void numbers_fall_into_bins_of_a_power_of_two(void **state)
 {

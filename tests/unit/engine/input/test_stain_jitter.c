@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void pixels_are_those_of_scikit_image(void **state)
 {

@@ -4,7 +4,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <string.h>
 
 static struct hrf_machine machine_of(int32_t ranks_per_node, double latency, double bandwidth)
 {

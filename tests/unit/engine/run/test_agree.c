@@ -5,8 +5,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { RANKS = 4, TAG = 1 };
 

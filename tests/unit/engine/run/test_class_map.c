@@ -6,7 +6,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { CHANNELS = 3, FEATURES = 5, CLASSES = 4, ROWS = 9, COLUMNS = 7 };
 

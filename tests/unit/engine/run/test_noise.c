@@ -5,7 +5,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <string.h>
 
 static struct hrf_graph *make_graph(void)
 {

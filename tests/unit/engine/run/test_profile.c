@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "engine/model/model.h"
 #include "engine/run/cost_file.h"
-#include "engine/run/made_ranges.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

@@ -3,8 +3,6 @@
 
 #include "tests/unit/unit.h"
 
-#include <string.h>
-
 static void a_loop_is_measured_over_all_sizes(void **state)
 {
     (void)state;

@@ -6,7 +6,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <string.h>
 
 static struct hrf_head *make_head(void)
 {

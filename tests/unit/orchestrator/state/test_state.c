@@ -3,7 +3,6 @@
 #include "tests/unit/unit.h"
 
 #include <signal.h>
-#include <string.h>
 
 static void an_end_is_judged_by_both_sources(void **state)
 {

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/path.h"
 #include "schema/store/owner.h"
 #include "tests/unit/unit.h"

@@ -1,5 +1,4 @@
 /* Files that are not a run store, damaged ones, full disks and places that may not be written. */
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/path.h"
 #include "schema/store/store_private.h"

@@ -1,6 +1,5 @@
 /* The plan, results by key, attempts, events and the lease. */
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/host.h"
 #include "schema/store/store_private.h"
 #include "tests/unit/schema/store/store_fixture.h"

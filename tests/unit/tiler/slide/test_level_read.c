@@ -1,5 +1,4 @@
 /* Pixels taken from the file's JPEG tiles, against OpenSlide's, bit for bit. */
-#include "base/file.h"
 #include "base/random.h"
 #include "tests/unit/real_data.h"
 #include "tests/unit/tiler/pyramid.h"
