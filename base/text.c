@@ -143,3 +143,11 @@ void hrf_text_base64(const unsigned char *bytes, size_t n, char out[4])
 }
 
 const char hrf_base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+bool hrf_text_is_among(const char *text, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(words[i], text) == 0)
+            return true;
+    return false;
+}

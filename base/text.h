@@ -36,4 +36,7 @@ char *hrf_text_file_name(const char *text);
 /* Returns the file name (heap) of a text whose file name was cut, or NULL if it was not cut. */
 char *hrf_text_cut_file_name(const char *text);
 
+/* True if `text` is one of the n words. */
+bool hrf_text_is_among(const char *text, const char *const *words, size_t n);
+
 #endif

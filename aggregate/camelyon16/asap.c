@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include <expat.h>
 #include <math.h>
@@ -339,8 +340,5 @@ bool hrf_annotation_is_mask(const char *path)
 {
     HRF_AUTO_FREE char *extension = hrf_path_extension(path);
     static const char *const images[] = { "tif", "tiff", "png" };
-    for (size_t i = 0; extension != NULL && i < sizeof images / sizeof images[0]; i++)
-        if (strcmp(extension, images[i]) == 0)
-            return true;
-    return false;
+    return hrf_text_is_among(extension, images, sizeof images / sizeof images[0]);
 }

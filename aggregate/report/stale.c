@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -85,14 +86,6 @@ static enum hrf_status remove_precision(const char *path, const struct hrf_stale
     return HRF_OK;
 }
 
-static bool is_among(const char *name, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 enum hrf_status hrf_stale_precisions_remove(const char *results, const struct hrf_stale_form *forms,
                                             size_t n_forms, const char *const *names,
                                             size_t n_names, struct hrf_error *err)
@@ -103,7 +96,7 @@ enum hrf_status hrf_stale_precisions_remove(const char *results, const struct hr
     enum hrf_status status = HRF_OK;
     const struct dirent *entry;
     while (status == HRF_OK && (entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] == '.' || is_among(entry->d_name, names, n_names))
+        if (entry->d_name[0] == '.' || hrf_text_is_among(entry->d_name, names, n_names))
             continue;
         HRF_AUTO_FREE char *path = hrf_path_join(results, entry->d_name);
         status = remove_precision(path, forms, n_forms, err);

@@ -100,14 +100,6 @@ static struct choice *worst_of(struct choice *choices, int32_t n)
 
 /* ---- the record ---- */
 
-static bool is_kept(const struct hrf_calibration *c, const char *tensor)
-{
-    for (size_t i = 0; i < c->n_keep; i++)
-        if (strcmp(c->keep[i].name, tensor) == 0)
-            return true;
-    return false;
-}
-
 static void keep(const struct hrf_observations *o, const struct choice *choice,
                  struct hrf_calibration *c)
 {
@@ -166,7 +158,7 @@ enum hrf_status hrf_fit_budget(const struct hrf_observations *o, double min,
                              "processors, {engine.device} cpu");
     for (int32_t i = 0; i < o->n_layers; i++) {
         struct choice one = { &o->layers[i], INT8 };
-        if (is_kept(c, one.layer->tensor))
+        if (hrf_calibration_is_kept(c, one.layer->tensor))
             continue;
         const int other = next_of(&one);
         if (milliseconds(one.layer, INT8) > CLEARLY * milliseconds(one.layer, other))

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/directory.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +24,7 @@ static bool is_slide_name(const char *name)
     static const char *const known[] = { "svs", "tif", "tiff", "ndpi", "mrxs",
                                          "scn", "vms", "vmu",  "bif",  "svslide" };
     HRF_AUTO_FREE char *extension = hrf_path_extension(name);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(extension, known[i]) == 0)
-            return true;
-    return false;
+    return hrf_text_is_among(extension, known, sizeof known / sizeof known[0]);
 }
 
 static void pass_file(struct hrf_skipped_files *passed, const char *name)

@@ -191,7 +191,7 @@ static enum hrf_status check_tensor(struct hrf_calibration_tensor *t, const char
     return HRF_OK;
 }
 
-static bool is_kept(const struct hrf_calibration *c, const char *tensor)
+bool hrf_calibration_is_kept(const struct hrf_calibration *c, const char *tensor)
 {
     for (size_t i = 0; i < c->n_keep; i++)
         if (strcmp(c->keep[i].name, tensor) == 0)
@@ -212,7 +212,7 @@ static enum hrf_status check(struct hrf_calibration *c, const char *where, struc
         struct hrf_calibration_tensor *t = &c->tensors[i];
         HRF_TRY(check_tensor(t, where, err));
         const char *doubt = hrf_calibration_doubt(t);
-        if (doubt != NULL && !is_kept(c, t->name))
+        if (doubt != NULL && !hrf_calibration_is_kept(c, t->name))
             return hrf_error_set(
                 err, HRF_E_USER,
                 "%s: tensor '%s' has the range %g to %g, which cannot be a scale: %s", where,

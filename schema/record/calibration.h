@@ -94,6 +94,7 @@ void hrf_calibration_keep_release(struct hrf_calibration_keep *keep);
 /* Adds a node or tensor to `keep`, in float32. */
 void hrf_calibration_keep(struct hrf_calibration *calibration, const char *name,
                           const char *reason);
+bool hrf_calibration_is_kept(const struct hrf_calibration *calibration, const char *name);
 
 /* Returns why the tensor's range gives no usable scale, for users ("held nothing but zeros"), or
  * NULL if it does. Unusable are ranges for which no arithmetic works (only zeros, over 1e18, below

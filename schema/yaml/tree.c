@@ -1,6 +1,7 @@
 /* tree.c - the nodes of a YAML tree: memory, search, text (tree.h). */
 #include "schema/yaml/tree.h"
 
+#include "base/text.h"
 #include "schema/yaml/tree_private.h"
 
 #include <string.h>
@@ -38,8 +39,5 @@ bool hrf_yaml_is_null(const struct hrf_yaml_node *node)
     static const char *const words[] = { "", "~", "null", "Null", "NULL" };
     if (node->kind != HRF_YAML_SCALAR || !node->plain)
         return false;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(node->text, words[i]) == 0)
-            return true;
-    return false;
+    return hrf_text_is_among(node->text, words, sizeof words / sizeof words[0]);
 }

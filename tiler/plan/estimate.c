@@ -153,7 +153,6 @@ static enum hrf_status measure_picture(const struct look *look, double *per_pixe
     if (status == HRF_OK)
         status = hrf_png_write(look->mask, w, h, 1, HRF_PNG_FLAT, &mask.data, &mask.n_bytes, err);
     *per_pixel = (double)(picture.n_bytes + mask.n_bytes) / (double)(w * h);
-    hrf_bytes_release(&mask);
     return status;
 }
 

@@ -2,6 +2,7 @@
 #include "tiler/slide/tile_table.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "tiler/slide/jp2k_tile.h"
 #include "tiler/slide/jpeg_stream.h"
 #include "tiler/slide/slide.h"
@@ -185,10 +186,7 @@ static enum hrf_status take_levels(TIFF *tiff, const struct hrf_slide_info *info
 static bool is_known(const struct hrf_slide_info *info)
 {
     static const char *const vendors[] = { "aperio", "generic-tiff", "philips" };
-    for (size_t i = 0; i < sizeof vendors / sizeof vendors[0]; i++)
-        if (strcmp(info->vendor, vendors[i]) == 0)
-            return true;
-    return false;
+    return hrf_text_is_among(info->vendor, vendors, sizeof vendors / sizeof vendors[0]);
 }
 
 enum hrf_status hrf_tile_table_load(const struct hrf_slide_info *info, int fd, const char *name,

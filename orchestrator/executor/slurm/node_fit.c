@@ -73,9 +73,9 @@ void hrf_slurm_nodes_parse(const char *text, const struct hrf_slurm_need *need,
 static enum hrf_status refuse(const struct hrf_slurm_need *need,
                               const struct hrf_slurm_offer *offer, struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_strbuf)
-    asked = HRF_STRBUF_INIT,
-    there = HRF_STRBUF_INIT, keys = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) asked = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) there = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) keys = HRF_STRBUF_INIT;
     const bool memory = need->memory_bytes > offer->max_memory_bytes;
     const bool cpus = need->n_cpus > offer->max_cpus, gpus = need->n_gpus > offer->max_gpus;
     const bool all = !memory && !cpus && !gpus; /* no node has everything */
@@ -109,8 +109,6 @@ static enum hrf_status refuse(const struct hrf_slurm_need *need,
                   : all                        ? ", and too few have all of it"
                                                : "",
                   keys.text);
-    hrf_strbuf_release(&there);
-    hrf_strbuf_release(&keys);
     return HRF_E_USER;
 }
 

@@ -3,6 +3,7 @@
 #include "orchestrator/executor/slurm/parse.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,10 +294,7 @@ bool hrf_slurm_node_is_silent(const char *text, char *state, size_t size)
     snprintf(state, size, "%.*s", (int)n, text);
     if (state[n - 1] == '*')
         return true;
-    for (size_t i = 0; i < sizeof down / sizeof down[0]; i++)
-        if (strcmp(state, down[i]) == 0)
-            return true;
-    return false;
+    return hrf_text_is_among(state, down, sizeof down / sizeof down[0]);
 }
 
 /* ---- what stands in logs ---- */
