@@ -14,6 +14,7 @@ extern const char *hrf_engine_program;
 /* The commands and the functions that run them; hrf_engine_work() runs every worker. */
 #define HRF_ENGINE_RUNS(RUN)                                                                       \
     RUN(HRF_ENGINE_EVAL, hrf_engine_eval)                                                          \
+    RUN(HRF_ENGINE_GRADIENT, hrf_engine_gradient)                                                  \
     RUN(HRF_ENGINE_MODEL, hrf_engine_model)                                                        \
     RUN(HRF_ENGINE_BENCH, hrf_engine_bench)                                                        \
     RUN(HRF_ENGINE_SWEEP, hrf_engine_sweep)                                                        \

@@ -186,6 +186,8 @@ struct hrf_attributes {
     bool upper;       /* TRILU */
     bool truncated;   /* MOD: the result has the sign of the dividend */
     int64_t greatest; /* TOP_K: how many; 0: all, in falling order */
+    int64_t function; /* FUNCTION_GRADIENT: an enum hrf_op, whose alpha, beta and bounds are here */
+    int64_t length;   /* GATHER_GRADIENT: of the axis that indices point into */
     struct {
         float scale;      /* 0: 1 / sqrt(channels of a head) */
         bool causal;      /* a token sees those up to its own position */

@@ -393,6 +393,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         copy->values[index].quantization = value->quantization;
         copy->values[index].pixel_stride = value->pixel_stride;
         copy->values[index].grain = value->grain;
+        copy->values[index].is_initializer = value->is_initializer;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];

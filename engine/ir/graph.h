@@ -190,6 +190,13 @@ enum hrf_op {
     HRF_OP_POOL_SUM, /* sum over this rank's pixels for GLOBAL_AVERAGE_POOL: F32, or exact in S32 */
     HRF_OP_POOL_FINISH,    /* divides that sum by `size` pixels */
     HRF_OP_ATTENTION_PART, /* TOKEN_ATTENTION over some of the keys; see HRF_ATTENTION_SEEN */
+    /* Only in the graph of gradients, made by engine/passes/gradient. dy is the gradient of the
+     * loss to the output of an operator: */
+    HRF_OP_FUNCTION_GRADIENT, /* x, dy: dy times the derivative of the unary operator `function` */
+    HRF_OP_CONV_WEIGHT_GRADIENT, /* x, dy of a CONV: gradient to its weights */
+    HRF_OP_MAX_POOL_GRADIENT,    /* x, dy: each dy goes to the first greatest x of its window */
+    /* dy, indices of a GATHER: for each index of the `length` of `axis`, the sum of its dy. */
+    HRF_OP_GATHER_GRADIENT,
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);
@@ -326,6 +333,7 @@ struct hrf_value {
     void *data; /* constants: dense, in shape order, on the heap, never changed; else NULL */
     struct hrf_shared_data *share; /* reference count of `data`; NULL: not shared */
     bool is_borrowed;              /* data belongs to another graph, which lives longer */
+    bool is_initializer;           /* a tensor of the model's file: weights, or a buffer */
     /* Index of the node that computes it; -1 for inputs and constants. A value with data and a
      * producer was computed by shape inference; hrf_graph_compact() turns it into a constant. */
     int32_t producer;

@@ -173,6 +173,18 @@ static enum hrf_status infer_binary(struct hrf_inference *in)
     return HRF_OK;
 }
 
+static enum hrf_status infer_function_gradient(struct hrf_inference *in)
+{
+    const int64_t function = in->node->attributes.function;
+    HRF_TRY(infer_same(in));
+    if (function < 0 || function >= HRF_N_OPS ||
+        hrf_op_gradient((enum hrf_op)function) != HRF_GRADIENT_FUNCTION)
+        return hrf_infer_fail(in, "%lld is no function of one number", (long long)function);
+    if (!hrf_shape_equal(&in->shape, &hrf_infer_input(in, 1)->shape))
+        return hrf_infer_fail(in, "the gradient does not have the input's shape");
+    return HRF_OK;
+}
+
 static enum hrf_status infer_batch_norm(struct hrf_inference *in)
 {
     HRF_TRY(infer_same(in));
@@ -387,6 +399,10 @@ static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_POOL_SUM] = infer_part,
     [HRF_OP_POOL_FINISH] = infer_part,
     [HRF_OP_ATTENTION_PART] = infer_part,
+    [HRF_OP_FUNCTION_GRADIENT] = infer_function_gradient,
+    [HRF_OP_CONV_WEIGHT_GRADIENT] = hrf_infer_conv_weight_gradient,
+    [HRF_OP_MAX_POOL_GRADIENT] = hrf_infer_pool_gradient,
+    [HRF_OP_GATHER_GRADIENT] = hrf_infer_gather_gradient,
 };
 
 static hrf_infer_rule *rule_of(enum hrf_op op)

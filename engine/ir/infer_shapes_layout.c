@@ -219,6 +219,26 @@ enum hrf_status hrf_infer_gather(struct hrf_inference *in)
     return HRF_OK;
 }
 
+/* Of dy and indices, one for each of dy's along `axis`. */
+enum hrf_status hrf_infer_gather_gradient(struct hrf_inference *in)
+{
+    const struct hrf_value *dy = hrf_infer_input(in, 0), *indices = hrf_infer_input(in, 1);
+    const struct hrf_attributes *a = &in->node->attributes;
+    in->shape = dy->shape;
+    HRF_TRY(hrf_infer_axis(in, &in->node->attributes.axis, dy->shape.rank));
+    if (indices->data == NULL || indices->dtype != HRF_S64 || indices->shape.rank != 1 ||
+        indices->shape.dims[0] != dy->shape.dims[a->axis])
+        return hrf_infer_fail(in, "the indices do not fit the gradient");
+    for (int64_t i = 0; i < indices->shape.dims[0]; i++) {
+        const int64_t index = ((const int64_t *)indices->data)[i];
+        if (index < 0 || index >= a->length)
+            return hrf_infer_fail(in, "index %lld is outside the %lld of axis %lld",
+                                  (long long)index, (long long)a->length, (long long)a->axis);
+    }
+    in->shape.dims[a->axis] = a->length;
+    return HRF_OK;
+}
+
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;

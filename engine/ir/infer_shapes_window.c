@@ -211,3 +211,33 @@ enum hrf_status hrf_infer_pool(struct hrf_inference *in)
     }
     return HRF_OK;
 }
+
+/* Of x and dy, which a CONV of these windows gives: the shape of its weights. */
+enum hrf_status hrf_infer_conv_weight_gradient(struct hrf_inference *in)
+{
+    const struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    const struct hrf_shape *dy = &hrf_infer_input(in, 1)->shape;
+    in->shape = (struct hrf_shape){ .rank = 4, .dims = { dy->dims[0] } };
+    HRF_TRY(slide_window(in, x));
+    if (dy->rank != 4 || dy->dims[0] != x->dims[0] || a->group < 1 || x->dims[1] % a->group != 0 ||
+        dy->dims[1] % a->group != 0 || dy->dims[2] != in->shape.dims[2] ||
+        dy->dims[3] != in->shape.dims[3])
+        return hrf_infer_fail(in, "the gradient is not that of a convolution of the input");
+    in->shape = (struct hrf_shape){ .rank = 4,
+                                    .dims = { dy->dims[1], x->dims[1] / a->group,
+                                              a->window.kernel[0], a->window.kernel[1] } };
+    return HRF_OK;
+}
+
+/* Of x and dy, which a pool of these windows gives: the shape of x. */
+enum hrf_status hrf_infer_pool_gradient(struct hrf_inference *in)
+{
+    const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
+    in->shape = (struct hrf_shape){ .rank = 4, .dims = { x->dims[0], x->dims[1] } };
+    HRF_TRY(slide_window(in, x));
+    if (!hrf_shape_equal(&hrf_infer_input(in, 1)->shape, &in->shape))
+        return hrf_infer_fail(in, "the gradient is not that of a pool of the input");
+    in->shape = *x;
+    return HRF_OK;
+}

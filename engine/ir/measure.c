@@ -53,6 +53,10 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
         return performer_operations(graph, node);
     if (hrf_op_is_attention(node->op) || node->op == HRF_OP_ATTENTION_PART)
         return attention_operations(graph, node);
+    if (node->op == HRF_OP_CONV_WEIGHT_GRADIENT)
+        return 2 * positive_count(&graph->values[node->inputs[1]].shape) *
+               positive_count(&graph->values[node->outputs[0]].shape) /
+               (double)graph->values[node->outputs[0]].shape.dims[0];
     if (hrf_op_info(node->op)->op_class != HRF_CLASS_PRODUCT)
         return 0;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
@@ -79,7 +83,9 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
 static double numbers_per_result(const struct hrf_node *node, const struct hrf_shape *x)
 {
     const struct hrf_attributes *a = &node->attributes;
-    if (hrf_op_info(node->op)->op_class == HRF_CLASS_POOL && HRF_OP_HAS(node->op, window.kernel))
+    const bool is_pool = hrf_op_info(node->op)->op_class == HRF_CLASS_POOL ||
+                         node->op == HRF_OP_MAX_POOL_GRADIENT;
+    if (is_pool && HRF_OP_HAS(node->op, window.kernel))
         return (double)a->window.kernel[0] * (double)a->window.kernel[1];
     if (node->op == HRF_OP_LRN && x->rank > 1)
         return (double)(a->lrn.size < x->dims[1] ? a->lrn.size : x->dims[1]);

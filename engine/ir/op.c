@@ -221,6 +221,20 @@ static const struct hrf_attribute quantize[] = {
     { INT("axis", axis), INITIAL(1) },
     { TYPE("output_dtype", to), .since = 21 },
 };
+static const struct hrf_attribute function_gradient[] = {
+    { INT(NULL, function) },         { FLOAT(NULL, alpha) },          { FLOAT(NULL, beta) },
+    { FLOAT(NULL, activation_min) }, { FLOAT(NULL, activation_max) },
+};
+static const struct hrf_attribute conv_weight_gradient[] = {
+    WINDOW,
+    { PAIR("dilations", window.dilation) },
+    { PAIR("kernel_shape", window.kernel), .is_required = true },
+    { INT("group", group) },
+};
+static const struct hrf_attribute gather_gradient[] = {
+    { INT("axis", axis) },
+    { INT(NULL, length) },
+};
 static const struct hrf_attribute pool_finish[] = { { INT(NULL, n_pixels) } };
 
 /* ---- operators ----------------------------------------------------------------------------- */
@@ -244,24 +258,26 @@ static const struct {
     enum hrf_precision_rule precision;
     enum hrf_row_rule rows;
     enum hrf_size_rule sizes;
+    enum hrf_gradient_rule gradient;
     uint32_t in_place;
 } classes[HRF_N_CLASSES] = {
-#define CLASS(NAME, PRECISION, ROWS, SIZES, IN_PLACE)                                              \
-    [HRF_CLASS_##NAME] = { HRF_PRECISION_##PRECISION, HRF_ROWS_##ROWS, HRF_SIZE_##SIZES, IN_PLACE }
-    CLASS(UNARY, FOLLOWS, POINT, STAYS, BIT(0)),
+#define CLASS(NAME, PRECISION, ROWS, SIZES, GRADIENT, IN_PLACE)                                    \
+    [HRF_CLASS_##NAME] = { HRF_PRECISION_##PRECISION, HRF_ROWS_##ROWS, HRF_SIZE_##SIZES,           \
+                           HRF_GRADIENT_##GRADIENT, IN_PLACE }
+    CLASS(UNARY, FOLLOWS, POINT, STAYS, FUNCTION, BIT(0)),
     /* Even if both sides are the same value: each element is made of those at its own place. */
-    CLASS(BINARY, HALF, POINT, STAYS, BIT(0) | BIT(1)),
-    CLASS(PRODUCT, PRODUCT, WHOLE, PRODUCT, 0),
-    CLASS(NORM, HALF, WHOLE, STAYS, 0),
-    CLASS(POOL, FOLLOWS, WHOLE, WINDOW, 0),
-    CLASS(REDUCE, HALF, REDUCE, STAYS, 0),
-    CLASS(VIEW, SELECTS, VIEW, VIEW, BIT(0)),
-    CLASS(MOVE, SELECTS, WHOLE, STAYS, 0),
-    CLASS(ATTENTION, HALF, WHOLE, FIXED, 0),
-    CLASS(CONVERT, FLOAT, WHOLE, STAYS, 0), /* lowering makes and removes these itself */
-    CLASS(KNOWN, HALF, WHOLE, UNMET, 0),
-    CLASS(MESSAGE, HALF, WHOLE, UNMET, 0),
-    CLASS(OTHER, HALF, WHOLE, STAYS, 0),
+    CLASS(BINARY, HALF, POINT, STAYS, REFUSED, BIT(0) | BIT(1)),
+    CLASS(PRODUCT, PRODUCT, WHOLE, PRODUCT, REFUSED, 0),
+    CLASS(NORM, HALF, WHOLE, STAYS, REFUSED, 0),
+    CLASS(POOL, FOLLOWS, WHOLE, WINDOW, REFUSED, 0),
+    CLASS(REDUCE, HALF, REDUCE, STAYS, REFUSED, 0),
+    CLASS(VIEW, SELECTS, VIEW, VIEW, VIEW, BIT(0)),
+    CLASS(MOVE, SELECTS, WHOLE, STAYS, REFUSED, 0),
+    CLASS(ATTENTION, HALF, WHOLE, FIXED, REFUSED, 0),
+    CLASS(CONVERT, FLOAT, WHOLE, STAYS, REFUSED, 0), /* lowering makes and removes these itself */
+    CLASS(KNOWN, HALF, WHOLE, UNMET, ZERO, 0),
+    CLASS(MESSAGE, HALF, WHOLE, UNMET, REFUSED, 0),
+    CLASS(OTHER, HALF, WHOLE, STAYS, REFUSED, 0),
 #undef CLASS
 };
 
@@ -280,9 +296,10 @@ static const struct {
 #define UNARY_ROW(OP, NAME, ATTRIBUTES, SINCE, ACTIVATION)                                         \
     ROW(OP, NAME, UNARY, POINT, POINT, 1, 1, 1, 0, SINCE, ATTRIBUTES,                              \
         .activation = HRF_ACT_##ACTIVATION),
-#define REDUCTION_ROW(OP, NAME, JOINING, SIZES, LINEAR)                                            \
+#define REDUCTION_ROW(OP, NAME, JOINING, SIZES, GRADIENT, LINEAR)                                  \
     ROW(OP, NAME, REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction),                            \
-        .joining = HRF_JOIN_##JOINING, .sizes = HRF_SIZE_##SIZES, .linear = LINEAR)
+        .joining = HRF_JOIN_##JOINING, .sizes = HRF_SIZE_##SIZES,                                  \
+        .gradient = HRF_GRADIENT_##GRADIENT, .linear = LINEAR)
 
 /* Passes add the last inputs of CONV and GEMM: the residual, the scales of the weights and the
  * prologue of a CONV. Further outputs of BATCH_NORM and Dropout exist
@@ -290,89 +307,103 @@ static const struct {
 static const struct hrf_op_info table[] = {
     ROW(CONV, "Conv", PRODUCT, WINDOW, WHOLE, 2, HRF_CONV_MAX_INPUTS, 1, 0, 0, LIST(conv),
         .rank = 4, .in_place = BIT(HRF_CONV_RESIDUAL),
-        INPUTS(DATA, WEIGHTS, WEIGHTS, DATA, WEIGHTS, WEIGHTS, WEIGHTS), .sizes = HRF_SIZE_WINDOW),
+        INPUTS(DATA, WEIGHTS, WEIGHTS, DATA, WEIGHTS, WEIGHTS, WEIGHTS), .sizes = HRF_SIZE_WINDOW,
+        .gradient = HRF_GRADIENT_CONV),
     ROW(CONV_TRANSPOSE, "ConvTranspose", PRODUCT, SPREAD, WHOLE, 2, 5, 1, 0, 0,
         LIST(conv_transpose), .rank = 4, INPUTS(DATA, WEIGHTS, WEIGHTS, PARAMETER, WEIGHTS),
-        .sizes = HRF_SIZE_WINDOW),
+        .sizes = HRF_SIZE_WINDOW, .gradient = HRF_GRADIENT_CONV_TRANSPOSE),
     ROW(GEMM, "Gemm", PRODUCT, WHOLE, PRODUCT, 2, HRF_CONV_SCALES + 1, 1, 0, 0, LIST(gemm),
         .in_place = BIT(HRF_CONV_RESIDUAL), INPUTS(DATA, PARAMETER, PARAMETER, DATA, WEIGHTS),
-        .rows = HRF_ROWS_PRODUCT),
+        .rows = HRF_ROWS_PRODUCT, .gradient = HRF_GRADIENT_GEMM),
     ROW(TOKEN_PRODUCT, "TokenProduct", PRODUCT, POINT, PRODUCT, 2, HRF_CONV_FACTORS + 1, 1, 0, 0,
         LIST(sum), .in_place = BIT(HRF_CONV_RESIDUAL),
         INPUTS(DATA, WEIGHTS, WEIGHTS, DATA, WEIGHTS, WEIGHTS), .is_made = true),
     ROW(MATMUL, "MatMul", PRODUCT, WHOLE, PRODUCT, 2, 2, 1, 0, 0, NO_LIST,
-        .precision = HRF_PRECISION_HALF, .rows = HRF_ROWS_PRODUCT),
+        .precision = HRF_PRECISION_HALF, .rows = HRF_ROWS_PRODUCT, .gradient = HRF_GRADIENT_MATMUL),
     ROW(BATCH_NORM, "BatchNormalization", NORM, POINT, WHOLE, 5, 5, 1, 0, 0, LIST(batch_norm),
         .precision = HRF_PRECISION_FOLLOWS, .in_place = BIT(0),
-        INPUTS(DATA, WEIGHTS, WEIGHTS, WEIGHTS, WEIGHTS), .rows = HRF_ROWS_CHANNELS),
+        INPUTS(DATA, WEIGHTS, WEIGHTS, WEIGHTS, WEIGHTS), .rows = HRF_ROWS_CHANNELS,
+        .gradient = HRF_GRADIENT_BATCH_NORM),
     HRF_UNARY_OPS(UNARY_ROW) ROW(CLIP, "Clip", UNARY, POINT, POINT, 1, 3, 1, 1, 0, LIST(clip),
                                  .activation = HRF_ACT_CLIP),
     ROW(LOOKUP, "Lookup", UNARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, WEIGHTS),
-        .is_made = true),
+        .is_made = true, .gradient = HRF_GRADIENT_REFUSED),
     ROW(SOFTMAX, "Softmax", NORM, CHANNELS, CHANNELS, 1, 1, 1, 0, 0, LIST(softmax),
-        .precision = HRF_PRECISION_FLOAT, .rows = HRF_ROWS_SOFTMAX),
+        .precision = HRF_PRECISION_FLOAT, .rows = HRF_ROWS_SOFTMAX,
+        .gradient = HRF_GRADIENT_SOFTMAX),
     ROW(LOG_SOFTMAX, "LogSoftmax", NORM, CHANNELS, CHANNELS, 1, 1, 1, 0, 0, LIST(softmax),
-        .precision = HRF_PRECISION_FLOAT, .rows = HRF_ROWS_AXIS),
+        .precision = HRF_PRECISION_FLOAT, .rows = HRF_ROWS_AXIS,
+        .gradient = HRF_GRADIENT_LOG_SOFTMAX),
     ROW(ADD, "Add", BINARY, POINT, POINT, 2, 2, 1, 0, 0, LIST(sum),
-        .precision = HRF_PRECISION_FOLLOWS),
+        .precision = HRF_PRECISION_FOLLOWS, .gradient = HRF_GRADIENT_ADD),
     ROW(SUB, "Sub", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST,
-        .precision = HRF_PRECISION_FOLLOWS),
+        .precision = HRF_PRECISION_FOLLOWS, .gradient = HRF_GRADIENT_SUB),
     ROW(MUL, "Mul", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST,
-        .precision = HRF_PRECISION_FOLLOWS, .linear = BIT(0) | BIT(1)),
-    ROW(DIV, "Div", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, .linear = BIT(0)),
-    ROW(POW, "Pow", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
-    ROW(MAX, "Max", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
-    ROW(MIN, "Min", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
-    ROW(PRELU, "PRelu", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST),
+        .precision = HRF_PRECISION_FOLLOWS, .linear = BIT(0) | BIT(1),
+        .gradient = HRF_GRADIENT_MUL),
+    ROW(DIV, "Div", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, .linear = BIT(0),
+        .gradient = HRF_GRADIENT_DIV),
+    ROW(POW, "Pow", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, .gradient = HRF_GRADIENT_POW),
+    ROW(MAX, "Max", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, .gradient = HRF_GRADIENT_EXTREME),
+    ROW(MIN, "Min", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST, .gradient = HRF_GRADIENT_EXTREME),
+    ROW(PRELU, "PRelu", BINARY, POINT, POINT, 2, 2, 1, 0, 0, NO_LIST,
+        .gradient = HRF_GRADIENT_PRELU),
     ROW(MAX_POOL, "MaxPool", POOL, WINDOW, WHOLE, 1, 1, 1, 0, 0, LIST(max_pool), .rank = 4,
-        .precision = HRF_PRECISION_SELECTS),
+        .precision = HRF_PRECISION_SELECTS, .gradient = HRF_GRADIENT_MAX_POOL),
     ROW(AVERAGE_POOL, "AveragePool", POOL, WINDOW, WHOLE, 1, 1, 1, 0, 0, LIST(average_pool),
-        .rank = 4),
+        .rank = 4, .gradient = HRF_GRADIENT_AVERAGE_POOL),
     ROW(GLOBAL_AVERAGE_POOL, "GlobalAveragePool", POOL, SUM, WHOLE, 1, 1, 1, 0, 0, NO_LIST,
-        .rank = 4, .sizes = HRF_SIZE_ANY),
+        .rank = 4, .sizes = HRF_SIZE_ANY, .gradient = HRF_GRADIENT_GLOBAL_MEAN),
     ROW(GLOBAL_MAX_POOL, "GlobalMaxPool", POOL, SUM, WHOLE, 1, 1, 1, 0, 0, NO_LIST, .rank = 4,
-        .precision = HRF_PRECISION_SELECTS, .sizes = HRF_SIZE_ANY),
+        .precision = HRF_PRECISION_SELECTS, .sizes = HRF_SIZE_ANY,
+        .gradient = HRF_GRADIENT_GLOBAL_MAX),
     ROW(LRN, "LRN", NORM, POINT, WHOLE, 1, 1, 1, 0, 0, LIST(lrn), .rank = 4),
     ROW(CONCAT, "Concat", MOVE, CHANNELS, CONCAT, 1, ANY, 1, 0, 0, LIST(concat),
-        .precision = HRF_PRECISION_FOLLOWS, .rows = HRF_ROWS_CONCAT),
+        .precision = HRF_PRECISION_FOLLOWS, .rows = HRF_ROWS_CONCAT,
+        .gradient = HRF_GRADIENT_CONCAT),
     ROW(FLATTEN, "Flatten", VIEW, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(flatten)),
     ROW(RESHAPE, "Reshape", VIEW, WHOLE, RESHAPE, 2, 2, 1, 0, 0, LIST(reshape),
         INPUTS(DATA, KNOWN)),
     ROW(TRANSPOSE, "Transpose", MOVE, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(transpose),
-        .rows = HRF_ROWS_TRANSPOSE, .sizes = HRF_SIZE_ANY),
+        .rows = HRF_ROWS_TRANSPOSE, .sizes = HRF_SIZE_ANY, .gradient = HRF_GRADIENT_TRANSPOSE),
     ROW(SQUEEZE, "Squeeze", VIEW, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(squeeze)),
     ROW(UNSQUEEZE, "Unsqueeze", VIEW, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(squeeze)),
     ROW(IDENTITY, "Identity", VIEW, POINT, EACH, 1, 1, 1, 0, 0, NO_LIST),
-    ROW(PAD, "Pad", MOVE, PAD, WHOLE, 1, 4, 1, 1, 0, LIST(pad), .sizes = HRF_SIZE_WINDOW),
+    ROW(PAD, "Pad", MOVE, PAD, WHOLE, 1, 4, 1, 1, 0, LIST(pad), .sizes = HRF_SIZE_WINDOW,
+        .gradient = HRF_GRADIENT_PAD),
     ROW(GATHER, "Gather", MOVE, CHANNELS, GATHER, 2, 2, 1, 0, 0, LIST(gather), INPUTS(DATA, INDEX),
-        .rows = HRF_ROWS_LATER, .sizes = HRF_SIZE_FIXED),
+        .rows = HRF_ROWS_LATER, .sizes = HRF_SIZE_FIXED, .gradient = HRF_GRADIENT_GATHER),
     ROW(SLICE, "Slice", MOVE, SLICE, SLICE, 1, 5, 1, 1, 0, LIST(slice), .rows = HRF_ROWS_SLICE,
-        .sizes = HRF_SIZE_SLICE),
-    ROW(EXPAND, "Expand", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN)),
+        .sizes = HRF_SIZE_SLICE, .gradient = HRF_GRADIENT_SLICE),
+    ROW(EXPAND, "Expand", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN),
+        .gradient = HRF_GRADIENT_EXPAND),
     ROW(TILE, "Tile", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN),
-        .sizes = HRF_SIZE_FIXED),
+        .sizes = HRF_SIZE_FIXED, .gradient = HRF_GRADIENT_TILE),
     ROW(DEPTH_TO_SPACE, "DepthToSpace", MOVE, UNBLOCK, WHOLE, 1, 1, 1, 0, 0, LIST(depth_to_space),
-        .rank = 4),
-    ROW(RESIZE, "Resize", OTHER, RESIZE, WHOLE, 1, 4, 1, 1, 0, LIST(resize), .rank = 4),
+        .rank = 4, .gradient = HRF_GRADIENT_DEPTH_TO_SPACE),
+    ROW(RESIZE, "Resize", OTHER, RESIZE, WHOLE, 1, 4, 1, 1, 0, LIST(resize), .rank = 4,
+        .gradient = HRF_GRADIENT_RESIZE),
     ROW(SPACE_TO_DEPTH, "SpaceToDepth", MOVE, BLOCK, WHOLE, 1, 1, 1, 0, 0, LIST(space_to_depth),
-        .rank = 4),
-    REDUCTION_ROW(REDUCE_MEAN, "ReduceMean", MEAN, ANY, BIT(0)),
-    REDUCTION_ROW(REDUCE_SUM, "ReduceSum", SUM, STAYS, BIT(0)),
-    REDUCTION_ROW(REDUCE_MAX, "ReduceMax", MAX, ANY, 0),
-    REDUCTION_ROW(REDUCE_MIN, "ReduceMin", MIN, ANY, 0),
-    REDUCTION_ROW(REDUCE_PROD, "ReduceProd", NONE, STAYS, 0),
-    REDUCTION_ROW(REDUCE_L1, "ReduceL1", SUM, STAYS, 0),
-    REDUCTION_ROW(REDUCE_L2, "ReduceL2", NONE, STAYS, 0),
-    REDUCTION_ROW(REDUCE_SUM_SQUARE, "ReduceSumSquare", SUM, STAYS, 0),
-    REDUCTION_ROW(REDUCE_LOG_SUM, "ReduceLogSum", NONE, STAYS, 0),
-    REDUCTION_ROW(REDUCE_LOG_SUM_EXP, "ReduceLogSumExp", LOG_SUM_EXP, STAYS, 0),
+        .rank = 4, .gradient = HRF_GRADIENT_SPACE_TO_DEPTH),
+    REDUCTION_ROW(REDUCE_MEAN, "ReduceMean", MEAN, ANY, REDUCE_MEAN, BIT(0)),
+    REDUCTION_ROW(REDUCE_SUM, "ReduceSum", SUM, STAYS, REDUCE_SUM, BIT(0)),
+    REDUCTION_ROW(REDUCE_MAX, "ReduceMax", MAX, ANY, REFUSED, 0),
+    REDUCTION_ROW(REDUCE_MIN, "ReduceMin", MIN, ANY, REFUSED, 0),
+    REDUCTION_ROW(REDUCE_PROD, "ReduceProd", NONE, STAYS, REFUSED, 0),
+    REDUCTION_ROW(REDUCE_L1, "ReduceL1", SUM, STAYS, REDUCE_L1, 0),
+    REDUCTION_ROW(REDUCE_L2, "ReduceL2", NONE, STAYS, REDUCE_L2, 0),
+    REDUCTION_ROW(REDUCE_SUM_SQUARE, "ReduceSumSquare", SUM, STAYS, REDUCE_SUM_SQUARE, 0),
+    REDUCTION_ROW(REDUCE_LOG_SUM, "ReduceLogSum", NONE, STAYS, REDUCE_LOG_SUM, 0),
+    REDUCTION_ROW(REDUCE_LOG_SUM_EXP, "ReduceLogSumExp", LOG_SUM_EXP, STAYS, REDUCE_LOG_SUM_EXP, 0),
     ROW(LAYER_NORM, "LayerNormalization", NORM, PIXEL, CHANNELS, 1, 3, 1, 0, 17, LIST(layer_norm),
-        INPUTS(DATA, PARAMETER, PARAMETER), .rows = HRF_ROWS_LATER),
+        INPUTS(DATA, PARAMETER, PARAMETER), .rows = HRF_ROWS_LATER,
+        .gradient = HRF_GRADIENT_LAYER_NORM),
     ROW(RMS_NORM, "RMSNormalization", NORM, PIXEL, CHANNELS, 1, 2, 1, 0, 23, LIST(layer_norm),
-        INPUTS(DATA, PARAMETER), .rows = HRF_ROWS_LATER),
+        INPUTS(DATA, PARAMETER), .rows = HRF_ROWS_LATER, .gradient = HRF_GRADIENT_RMS_NORM),
     ROW(GROUP_NORM, "GroupNormalization", NORM, WHOLE, WHOLE, 3, 3, 1, 0, 0, LIST(group_norm),
-        INPUTS(DATA, WEIGHTS, WEIGHTS)),
-    ROW(ATTENTION, "Attention", ATTENTION, WHOLE, ATTENTION, 3, 4, 1, 0, 23, LIST(attention)),
+        INPUTS(DATA, WEIGHTS, WEIGHTS), .gradient = HRF_GRADIENT_GROUP_NORM),
+    ROW(ATTENTION, "Attention", ATTENTION, WHOLE, ATTENTION, 3, 4, 1, 0, 23, LIST(attention),
+        .gradient = HRF_GRADIENT_ATTENTION),
     ROW(TOKEN_ATTENTION, "TokenAttention", ATTENTION, WHOLE, ATTENTION, 3, 4, 1, 0, 0,
         LIST(token_attention), .is_made = true),
     ROW(BYTE_ATTENTION, "ByteAttention", ATTENTION, WHOLE, ATTENTION, 3, 3, 1, 0, 0,
@@ -380,7 +411,7 @@ static const struct hrf_op_info table[] = {
     ROW(SWIGLU, "SwiGLU", OTHER, WHOLE, EACH, 1, 1, 1, 0, 0, NO_LIST, .is_made = true,
         .rows = HRF_ROWS_LAST),
     ROW(WHERE, "Where", OTHER, WHOLE, WHOLE, 3, 3, 1, 0, 0, NO_LIST, INPUTS(INDEX),
-        .rows = HRF_ROWS_POINT),
+        .rows = HRF_ROWS_POINT, .gradient = HRF_GRADIENT_WHERE),
     ROW(SELECT_MAX, "SelectMax", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, .is_made = true,
         .rows = HRF_ROWS_SELECT, .sizes = HRF_SIZE_FIXED, .joining = HRF_JOIN_SELECT_MAX),
     ROW(TOP_K, "TopK", OTHER, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(top_k), .is_made = true,
@@ -395,7 +426,8 @@ static const struct hrf_op_info table[] = {
         .precision = HRF_PRECISION_FLOAT, INPUTS(DATA, PARAMETER, WEIGHTS), .is_made = true),
     ROW(CONSTANT, "Constant", KNOWN, WHOLE, WHOLE, 0, 0, 1, 0, 0, NO_LIST),
     ROW(SHAPE, "Shape", KNOWN, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(shape)),
-    ROW(CAST, "Cast", CONVERT, POINT, EACH, 1, 1, 1, 0, 0, LIST(cast), .rows = HRF_ROWS_POINT),
+    ROW(CAST, "Cast", CONVERT, POINT, EACH, 1, 1, 1, 0, 0, LIST(cast), .rows = HRF_ROWS_POINT,
+        .gradient = HRF_GRADIENT_VIEW),
     ROW(CONSTANT_OF_SHAPE, "ConstantOfShape", KNOWN, WHOLE, WHOLE, 1, 1, 1, 0, 0,
         LIST(constant_of_shape), INPUTS(KNOWN)),
     ROW(EQUAL, "Equal", KNOWN, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST),
@@ -428,6 +460,16 @@ static const struct hrf_op_info table[] = {
         .is_made = true),
     ROW(ATTENTION_PART, "AttentionPart", ATTENTION, WHOLE, WHOLE, 3, 5, 1, 0, 0,
         LIST(token_attention), .in_place = BIT(HRF_ATTENTION_SEEN), .is_made = true),
+    ROW(FUNCTION_GRADIENT, "FunctionGradient", OTHER, POINT, POINT, 2, 2, 1, 0, 0,
+        LIST(function_gradient), .precision = HRF_PRECISION_FLOAT, .in_place = BIT(0) | BIT(1),
+        .is_made = true),
+    ROW(CONV_WEIGHT_GRADIENT, "ConvWeightGradient", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0,
+        LIST(conv_weight_gradient), .rank = 4, .precision = HRF_PRECISION_FLOAT, .is_made = true),
+    ROW(MAX_POOL_GRADIENT, "MaxPoolGradient", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0, LIST(max_pool),
+        .rank = 4, .precision = HRF_PRECISION_FLOAT, .is_made = true),
+    ROW(GATHER_GRADIENT, "GatherGradient", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0,
+        LIST(gather_gradient), .precision = HRF_PRECISION_FLOAT, INPUTS(DATA, INDEX),
+        .is_made = true),
 };
 _Static_assert(sizeof table / sizeof table[0] == HRF_N_OPS, "a row for every operator");
 
@@ -469,6 +511,12 @@ enum hrf_size_rule hrf_op_sizes(enum hrf_op op)
 {
     const struct hrf_op_info *info = hrf_op_info(op);
     return info->sizes != 0 ? info->sizes : classes[info->op_class].sizes;
+}
+
+enum hrf_gradient_rule hrf_op_gradient(enum hrf_op op)
+{
+    const struct hrf_op_info *info = hrf_op_info(op);
+    return info->gradient != 0 ? info->gradient : classes[info->op_class].gradient;
 }
 
 bool hrf_op_is_linear(enum hrf_op op, int32_t input)

@@ -121,6 +121,56 @@ enum hrf_precision_rule {
     HRF_N_PRECISION_RULES
 };
 
+/* How the gradients to an operator's inputs follow from that to its output; each kind is a rule of
+ * engine/passes/gradient. */
+enum hrf_gradient_rule {
+    HRF_GRADIENT_REFUSED = 1, /* not known: a network is not trained through it */
+    HRF_GRADIENT_ZERO,        /* its output does not change with small changes of its inputs */
+    HRF_GRADIENT_FUNCTION,    /* dy times the derivative at x */
+    HRF_GRADIENT_ADD,
+    HRF_GRADIENT_SUB,
+    HRF_GRADIENT_MUL,
+    HRF_GRADIENT_DIV,
+    HRF_GRADIENT_POW,
+    HRF_GRADIENT_EXTREME, /* of MAX and MIN: dy goes to the input that is the output */
+    HRF_GRADIENT_PRELU,
+    HRF_GRADIENT_WHERE,
+    HRF_GRADIENT_CONV, /* a CONV_TRANSPOSE by the same weights; CONV_WEIGHT_GRADIENT */
+    HRF_GRADIENT_CONV_TRANSPOSE,
+    HRF_GRADIENT_GEMM,
+    HRF_GRADIENT_MATMUL,
+    HRF_GRADIENT_ATTENTION,
+    HRF_GRADIENT_BATCH_NORM, /* with constant statistics */
+    HRF_GRADIENT_SOFTMAX,
+    HRF_GRADIENT_LOG_SOFTMAX,
+    HRF_GRADIENT_LAYER_NORM,
+    HRF_GRADIENT_RMS_NORM,
+    HRF_GRADIENT_GROUP_NORM,
+    HRF_GRADIENT_MAX_POOL,
+    HRF_GRADIENT_AVERAGE_POOL, /* a CONV_TRANSPOSE by ones */
+    HRF_GRADIENT_GLOBAL_MEAN,
+    HRF_GRADIENT_GLOBAL_MAX,
+    HRF_GRADIENT_RESIZE, /* products with the transposed weights of rows and columns */
+    HRF_GRADIENT_VIEW,
+    HRF_GRADIENT_CONCAT,
+    HRF_GRADIENT_TRANSPOSE,
+    HRF_GRADIENT_PAD,
+    HRF_GRADIENT_GATHER,
+    HRF_GRADIENT_SLICE,
+    HRF_GRADIENT_EXPAND,
+    HRF_GRADIENT_TILE,
+    HRF_GRADIENT_DEPTH_TO_SPACE,
+    HRF_GRADIENT_SPACE_TO_DEPTH,
+    HRF_GRADIENT_REDUCE_MEAN,
+    HRF_GRADIENT_REDUCE_SUM,
+    HRF_GRADIENT_REDUCE_L1,
+    HRF_GRADIENT_REDUCE_L2,
+    HRF_GRADIENT_REDUCE_SUM_SQUARE,
+    HRF_GRADIENT_REDUCE_LOG_SUM,
+    HRF_GRADIENT_REDUCE_LOG_SUM_EXP,
+    HRF_N_GRADIENTS
+};
+
 /* What an input is for. */
 enum hrf_input_role {
     HRF_INPUT_DATA,      /* what is computed; a constant or from run time */
@@ -182,6 +232,7 @@ struct hrf_op_info {
     enum hrf_precision_rule precision; /* 0: that of the class; read hrf_op_precision() */
     enum hrf_row_rule rows;            /* the same; read hrf_op_rows() */
     enum hrf_size_rule sizes;          /* the same; read hrf_op_sizes() */
+    enum hrf_gradient_rule gradient;   /* the same; read hrf_op_gradient() */
     enum hrf_joining joining;          /* where the rule of rows is REDUCE or SELECT */
     uint32_t linear; /* bit k: the output is linear in input k; stated where rules of rows ask */
     enum hrf_activation activation; /* what it becomes when it is fused into another operator */
@@ -199,6 +250,7 @@ const struct hrf_op_info *hrf_op_info(enum hrf_op op);
 enum hrf_precision_rule hrf_op_precision(enum hrf_op op);
 enum hrf_row_rule hrf_op_rows(enum hrf_op op);
 enum hrf_size_rule hrf_op_sizes(enum hrf_op op);
+enum hrf_gradient_rule hrf_op_gradient(enum hrf_op op);
 bool hrf_op_is_linear(enum hrf_op op, int32_t input);
 enum hrf_input_role hrf_op_role(enum hrf_op op, int32_t input);
 /* True if the output may take the memory of that input, as far as the operator is concerned. */

@@ -82,6 +82,7 @@ static enum hrf_status read_initializers(struct hrf_onnx_reader *reader)
         HRF_TRY(hrf_onnx_constant(reader, tensor, name, &dtype, &shape, &data));
         HRF_TRY(
             hrf_graph_take_value(reader->graph, name, dtype, &shape, &data, &index, reader->err));
+        reader->graph->values[index].is_initializer = true;
         HRF_TRY(name_value(reader, name, index));
     }
     return HRF_OK;

@@ -21,6 +21,19 @@ const struct hrf_command hrf_engine_commands[HRF_N_ENGINE_COMMANDS] = {
                           .summary = "run a model on a NumPy array and write its outputs",
                           .min_operands = 1,
                           .max_operands = 1 },
+    [HRF_ENGINE_GRADIENT] = { .name = "gradient",
+                              .operands = "MODEL.onnx",
+                              .summary = "compute a loss and its gradients to all weights",
+                              .details =
+                                  "Writes DIR/loss.npy, the mean over the batch, and for each "
+                                  "weight of the file DIR/NAME.npy, with its name (a '/' in it as "
+                                  "%2F) and shape.\n"
+                                  "The target has the output's shape; for cross_entropy it may "
+                                  "also hold the classes' numbers, without the axis of classes. A "
+                                  "softmax or sigmoid at the end of the model belongs to the "
+                                  "loss.",
+                              .min_operands = 1,
+                              .max_operands = 1 },
     [HRF_ENGINE_MODEL] = { .name = "model",
                            .operands = "make|inspect|check|hash|input NAME|FILE",
                            .summary = "write a built-in architecture as ONNX, or inspect a model",

@@ -17,6 +17,7 @@
 
 enum hrf_engine_command {
     HRF_ENGINE_EVAL,
+    HRF_ENGINE_GRADIENT,
     HRF_ENGINE_MODEL,
     HRF_ENGINE_BENCH,
     HRF_ENGINE_SWEEP,

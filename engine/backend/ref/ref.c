@@ -49,6 +49,10 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
         [HRF_OP_PERFORMER_MAX] = hrf_ref_performer_max,
         [HRF_OP_PERFORMER_STATE] = hrf_ref_performer_state,
         [HRF_OP_PERFORMER_APPLY] = hrf_ref_performer_apply,
+        [HRF_OP_FUNCTION_GRADIENT] = hrf_ref_function_gradient,
+        [HRF_OP_CONV_WEIGHT_GRADIENT] = hrf_ref_conv_weight_gradient,
+        [HRF_OP_MAX_POOL_GRADIENT] = hrf_ref_max_pool_gradient,
+        [HRF_OP_GATHER_GRADIENT] = hrf_ref_gather_gradient,
     };
     if (hrf_op_is_unary(op))
         return hrf_ref_unary;

@@ -38,6 +38,8 @@ hrf_ref_function hrf_ref_gemm, hrf_ref_token_product, hrf_ref_matmul, hrf_ref_so
 hrf_ref_function hrf_ref_move, hrf_ref_resize, hrf_ref_where, hrf_ref_select_max;
 hrf_ref_function hrf_ref_layer_norm, hrf_ref_group_norm, hrf_ref_attention, hrf_ref_attention_part,
     hrf_ref_swiglu;
+hrf_ref_function hrf_ref_function_gradient, hrf_ref_conv_weight_gradient, hrf_ref_max_pool_gradient,
+    hrf_ref_gather_gradient;
 hrf_ref_function hrf_ref_performer_max, hrf_ref_performer_state, hrf_ref_performer_apply;
 
 /* ---- tensors ---- */

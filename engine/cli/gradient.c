@@ -1,0 +1,207 @@
+/* gradient.c - `hires-engine gradient`: a loss over one batch and its gradients to all weights, the
+ * tool for checking what training computes. */
+#include "engine/passes/gradient/gradient.h"
+#include "base/directory.h"
+#include "engine/backend/compute.h"
+#include "engine/cli/cli.h"
+#include "engine/input/npy.h"
+#include "engine/onnx/onnx.h"
+#include "engine/run/nchw.h"
+#include "engine/run/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct request {
+    const char *model, *input, *target, *output, *device;
+    enum hrf_loss loss;
+    bool uses_batch; /* BatchNormalization by the statistics of the batch */
+    int64_t threads;
+    double memory_gib;
+};
+
+/* The graph of the loss and its gradients for this input. *y: the shape of the network's output. */
+static enum hrf_status make_graph(const struct request *request, const struct hrf_shape *input,
+                                  struct hrf_graph **out, struct hrf_gradients *gradients,
+                                  struct hrf_shape *y, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    int32_t n_norms = 0;
+    HRF_TRY(hrf_onnx_read(request->model, &graph, err));
+    if (graph->n_inputs != 1)
+        return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; gradient supports one",
+                             request->model, (int)graph->n_inputs);
+    HRF_TRY(hrf_graph_set_input_shape(graph, 0, input, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    if (request->uses_batch) {
+        HRF_TRY(hrf_pass_batch_statistics(graph, &n_norms, err));
+        if (n_norms == 0)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "%s has no BatchNormalization, perhaps because its exporter "
+                                 "folded them into convolutions: give --batch-norm frozen, which "
+                                 "trains them as they are, or export in training mode",
+                                 request->model);
+        HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    }
+    *y = graph->values[graph->outputs[0]].shape;
+    HRF_TRY(hrf_pass_gradient(graph, request->loss, gradients, err));
+    *out = graph;
+    graph = NULL;
+    return HRF_OK;
+}
+
+/* Probabilities of the classes along axis 1 of y out of numbers of classes. */
+static enum hrf_status spread_classes(const struct request *request, const struct hrf_shape *y,
+                                      const float *classes, float *out, struct hrf_error *err)
+{
+    const int64_t n_classes = y->dims[1];
+    int64_t area = 1;
+    for (int32_t i = 2; i < y->rank; i++)
+        area *= y->dims[i];
+    memset(out, 0, (size_t)hrf_shape_count(y) * sizeof *out);
+    for (int64_t i = 0; i < y->dims[0] * area; i++) {
+        const int64_t c = classes[i] >= 0 && classes[i] < (float)n_classes ? (int64_t)classes[i]
+                                                                           : -1;
+        if (c < 0 || (float)c != classes[i])
+            return hrf_error_set(
+                err, HRF_E_USER, "%s: number %lld is %g, which is none of the classes 0 to %lld",
+                request->target, (long long)i, (double)classes[i], (long long)n_classes - 1);
+        out[(i / area * n_classes + c) * area + i % area] = 1;
+    }
+    return HRF_OK;
+}
+
+/* The target in the output's shape. */
+static enum hrf_status read_target(const struct request *request, const struct hrf_shape *y,
+                                   float **out, struct hrf_error *err)
+{
+    struct hrf_shape shape, without_classes = *y;
+    HRF_AUTO_FREE float *target = NULL;
+    char wanted[128], given[128];
+    HRF_TRY(hrf_npy_read(request->target, &shape, &target, err));
+    if (hrf_shape_equal(&shape, y)) {
+        *out = target;
+        target = NULL;
+        return HRF_OK;
+    }
+    for (int32_t i = 2; i < y->rank; i++)
+        without_classes.dims[i - 1] = y->dims[i];
+    without_classes.rank = y->rank - 1;
+    hrf_shape_text(y, wanted);
+    hrf_shape_text(&shape, given);
+    if (request->loss != HRF_LOSS_CROSS_ENTROPY || y->rank < 2 ||
+        !hrf_shape_equal(&shape, &without_classes))
+        return hrf_error_set(err, HRF_E_USER, "%s is %s, and the output of %s is %s",
+                             request->target, given, request->model, wanted);
+    HRF_AUTO_FREE float *spread = hrf_try_alloc_array((size_t)hrf_shape_count(y), sizeof *spread);
+    HRF_CHECK_MEMORY(spread != NULL, err, "no memory for a target of %s", wanted);
+    HRF_TRY(spread_classes(request, y, target, spread, err));
+    *out = spread;
+    spread = NULL;
+    return HRF_OK;
+}
+
+/* A file's name of a weight's: names of ONNX may hold any character. */
+static char *file_name(const char *directory, const char *weight)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) name = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&name, "%s/", directory);
+    for (const char *c = weight; *c != '\0'; c++)
+        if (*c == '/' || *c == '%' || (unsigned char)*c < ' ' || (c == weight && *c == '.'))
+            hrf_strbuf_addf(&name, "%%%02X", (unsigned)(unsigned char)*c);
+        else
+            hrf_strbuf_addf(&name, "%c", *c);
+    hrf_strbuf_addf(&name, ".npy");
+    return hrf_strdup(name.text);
+}
+
+static enum hrf_status write_output(struct hrf_session *session, int32_t i, const char *path,
+                                    struct hrf_error *err)
+{
+    const struct hrf_shape *shape = hrf_session_output_shape(session, i);
+    HRF_AUTO_FREE float *numbers = hrf_try_alloc_array((size_t)hrf_shape_count(shape),
+                                                       sizeof *numbers);
+    HRF_CHECK_MEMORY(numbers != NULL, err, "no memory for %s", path);
+    hrf_nchw_from_output(hrf_session_output(session, i), shape, numbers);
+    return hrf_npy_write(path, HRF_F32, shape, numbers, err);
+}
+
+static enum hrf_status write_all(const struct request *request, struct hrf_session *session,
+                                 const struct hrf_gradients *gradients, struct hrf_error *err)
+{
+    HRF_TRY(hrf_path_make_directories(request->output, err));
+    for (int32_t i = 0; i < gradients->n; i++) {
+        HRF_AUTO_FREE char *path = file_name(request->output, gradients->names[i]);
+        HRF_TRY(write_output(session, i + 1, path, err));
+    }
+    HRF_AUTO_FREE char *path = hrf_format("%s/loss.npy", request->output);
+    return write_output(session, 0, path, err);
+}
+
+static enum hrf_status compute(const struct request *request, struct hrf_gradients *gradients,
+                               struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_AUTO_FREE float *images = NULL, *target = NULL;
+    struct hrf_shape input, y;
+    HRF_TRY(hrf_npy_read(request->input, &input, &images, err));
+    if (hrf_shape_count(&input) == 0)
+        return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
+    HRF_TRY(make_graph(request, &input, &graph, gradients, &y, err));
+    HRF_TRY(read_target(request, &y, &target, err));
+    const struct hrf_session_config config = {
+        .device = request->device,
+        .precision = HRF_FP32,
+        .n_threads = (int32_t)request->threads,
+        .memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30),
+    };
+    HRF_TRY(hrf_session_create(graph, &config, &session, err));
+    hrf_layout_from_onnx(&input, sizeof *images, images, hrf_session_input(session, 0));
+    hrf_layout_from_onnx(&y, sizeof *target, target, hrf_session_input(session, 1));
+    HRF_TRY(hrf_session_run(session, err));
+    fputs(hrf_session_notes(session), stderr);
+    HRF_TRY(write_all(request, session, gradients, err));
+    printf("loss %.9g, gradients to %d weights in %s\n", (double)hrf_session_output(session, 0)[0],
+           (int)gradients->n, request->output);
+    return HRF_OK;
+}
+
+int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv)
+{
+    static const char *const norms[] = { "frozen", "train", NULL };
+    struct request request = { .device = "cpu" };
+    int norm = 0;
+    const struct hrf_option options[] = {
+        { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
+        { "target", "Y.npy", "what the output is compared with", HRF_OPTION_TEXT, &request.target },
+        { "loss", "L", "", HRF_OPTION_WORD,
+          &(struct hrf_option_word){ &request.loss, hrf_loss_names } },
+        { "output", "DIR", "folder for the loss and the gradients", HRF_OPTION_TEXT,
+          &request.output },
+        { "batch-norm", "B",
+          "BatchNormalization by the statistics of the file (frozen) or of the batch",
+          HRF_OPTION_WORD, &(struct hrf_option_word){ &norm, norms } },
+        { "device", "NAME", "cpu, or ref (plain C in double precision)", HRF_OPTION_TEXT,
+          &request.device },
+        { "memory", "GIB", "memory limit", HRF_OPTION_REAL, &request.memory_gib },
+        { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &request.threads },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_gradients gradients = { .n = 0 };
+    enum hrf_status status = HRF_OK;
+    request.model = args.operands[0];
+    request.uses_batch = norm == 1;
+    if (request.input == NULL || request.target == NULL || request.output == NULL)
+        status = hrf_error_set(&err, HRF_E_USER, "--input, --target and --output are required");
+    else if (request.threads < 0 || request.threads > 4096 || request.memory_gib < 0)
+        status = hrf_error_set(&err, HRF_E_USER, "--threads and --memory cannot be negative");
+    if (status == HRF_OK)
+        status = compute(&request, &gradients, &err);
+    hrf_gradients_release(&gradients);
+    return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+}

@@ -1,0 +1,46 @@
+/* gradient.h - makes, out of a network, the graph that computes a loss and its gradients.
+ *
+ * The graph stays one graph: after the network's own nodes stand those of the loss and then, in
+ * reverse order, those of the gradients, which are operators like all others. What plans, divides
+ * and computes a network does the same with this graph. Sums over the readers of a value are made
+ * in one order, so that the same graph gives the same bits.
+ */
+#ifndef HRF_ENGINE_PASSES_GRADIENT_GRADIENT_H
+#define HRF_ENGINE_PASSES_GRADIENT_GRADIENT_H
+
+#include "engine/ir/graph.h"
+
+/* y is the network's output and t the target, which has the shape of y. */
+enum hrf_loss {
+    /* -sum over axis 1 of t log softmax(y), mean over everything else. Source: PyTorch's
+     * cross_entropy with probabilities as the target. */
+    HRF_LOSS_CROSS_ENTROPY,
+    HRF_LOSS_MSE, /* mean of (y - t)^2 */
+    /* mean of log(1 + exp(y)) - t y. Source: PyTorch's binary_cross_entropy_with_logits. */
+    HRF_LOSS_BCE,
+    HRF_N_LOSSES
+};
+extern const char *const hrf_loss_names[]; /* "cross_entropy" ...; ends with NULL */
+
+struct hrf_gradients {
+    int32_t n;    /* the weights that the loss depends on, in the order of their values */
+    char **names; /* as in the model's file; heap */
+};
+void hrf_gradients_release(struct hrf_gradients *gradients);
+
+/* Replaces every BATCH_NORM, of which there are *n_norms, by operators that normalise by the mean
+ * and the variance of the batch. Shapes are known; before hrf_pass_gradient(). */
+HRF_CHECKED enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph, int32_t *n_norms,
+                                                      struct hrf_error *err);
+
+/* `graph` has been read, has one output, and its shapes are known; no pass has fused anything.
+ * Afterwards its inputs are those of the network and the target, and its outputs the loss (rank 0)
+ * and the gradients to gradients->names. BATCH_NORM computes with its constants (frozen
+ * statistics), whose mean and variance have no gradient. A SOFTMAX or SIGMOID at the end that the
+ * loss contains itself is left out. HRF_E_UNSUPPORTED names an operator that has no gradient, or a
+ * loss that does not fit the output. Infer shapes again afterwards. */
+HRF_CHECKED enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
+                                              struct hrf_gradients *gradients,
+                                              struct hrf_error *err);
+
+#endif
