@@ -361,6 +361,17 @@ static const struct hrf_kernel_row *const rows[] = {
          HRF_ROW_OPS(HRF_OP_PERFORMER_APPLY),
          LOOP(.function = hrf_cpu_performer_apply, .workspace = hrf_cpu_performer_workspace,
               .prepare = hrf_cpu_prepare_performer) },
+    /* Gradients */
+    &hrf_cpu_conv_weight_gradient,
+    ROW{ .name = "function gradient",
+         HRF_ROW_OPS(HRF_OP_FUNCTION_GRADIENT),
+         LOOP(.function = hrf_cpu_function_gradient) },
+    ROW{ .name = "pool gradient",
+         HRF_ROW_OPS(HRF_OP_MAX_POOL_GRADIENT),
+         LOOP(.function = hrf_cpu_max_pool_gradient) },
+    ROW{ .name = "gather gradient",
+         HRF_ROW_OPS(HRF_OP_GATHER_GRADIENT),
+         LOOP(.function = hrf_cpu_gather_gradient) },
     NULL,
 };
 

@@ -40,6 +40,7 @@ extern const struct hrf_kernel_row hrf_cpu_token_rows, hrf_cpu_token_product,
 extern const struct hrf_kernel_row hrf_cpu_attention_long, hrf_cpu_attention_fixed,
     hrf_cpu_attention_of_pairs, hrf_cpu_attention_heads, hrf_cpu_attention_long_plain,
     hrf_cpu_attention_plain;
+extern const struct hrf_kernel_row hrf_cpu_conv_weight_gradient;
 extern const struct hrf_kernel_row hrf_cpu_byte_attention, hrf_cpu_byte_attention_avx512;
 
 /* Texts of misfit() that several rows use (struct hrf_kernel_row). */
@@ -91,6 +92,7 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
     hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_swiglu, hrf_cpu_where,
     hrf_cpu_select_max;
+hrf_cpu_function hrf_cpu_function_gradient, hrf_cpu_max_pool_gradient, hrf_cpu_gather_gradient;
 
 /* True if hrf_cpu_binary() computes this node's 16-bit floats directly, by AVX-512. */
 bool hrf_cpu_binary_takes_halves(const struct hrf_graph *graph, const struct hrf_node *node);
