@@ -11,6 +11,7 @@ source, given, scratch = sys.argv[1:]
 GIVEN = {
     "README.md": "slides mine.onnx mine.yaml",
     "docs/coming-from.md": "slides model.onnx encoder.onnx head.yaml features labels.csv results out CLAM_DIR",
+    "docs/gradients.md": "mine.onnx x.npy classes.npy",
     "docs/heads.md": "features labels.csv new",
     "docs/int8.md": "FILE.yaml mine.onnx x.npy",
     "docs/measurements/ranks.md": "MODEL.onnx",

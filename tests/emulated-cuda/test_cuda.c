@@ -46,7 +46,12 @@ static bool is_refused(const struct hrf_graph *graph, enum hrf_precision precisi
 /* Operators that no case of which has a kernel: a new kernel takes its operator off this list. */
 static bool has_no_kernel(enum hrf_op op)
 {
-    static const enum hrf_op without[] = { HRF_OP_WHERE, HRF_OP_SELECT_MAX };
+    static const enum hrf_op without[] = { HRF_OP_WHERE,
+                                           HRF_OP_SELECT_MAX,
+                                           HRF_OP_FUNCTION_GRADIENT,
+                                           HRF_OP_CONV_WEIGHT_GRADIENT,
+                                           HRF_OP_MAX_POOL_GRADIENT,
+                                           HRF_OP_GATHER_GRADIENT };
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
         if (op == without[i])
             return true;

@@ -425,6 +425,15 @@ static int32_t make_two_numbers(struct build *b)
     return binary_of(b, ops[build_pick(b, 0, 2)]);
 }
 
+/* Of numbers above 0, to powers between -1 and 1. */
+static int32_t make_pow(struct build *b)
+{
+    const struct hrf_shape shape = pick_any(b);
+    const int32_t base = build_unary(b, HRF_OP_EXP, build_input(b, shape));
+    const int32_t power = build_unary(b, HRF_OP_SOFTSIGN, build_input(b, shape));
+    return build_binary(b, HRF_OP_POW, base, power);
+}
+
 static int32_t pool_of(struct build *b, enum hrf_op op)
 {
     int64_t smallest;
@@ -442,6 +451,74 @@ static int32_t pool_of(struct build *b, enum hrf_op op)
 static int32_t make_max_pool(struct build *b)
 {
     return pool_of(b, HRF_OP_MAX_POOL);
+}
+
+/* Windows as in a file, without what exceeds the image at the end. */
+static int32_t make_max_pool_gradient(struct build *b)
+{
+    int64_t smallest;
+    const struct hrf_attributes a = pick_window(b, 4, true, &smallest);
+    const struct hrf_shape x = pick_image(b, pick_channels(b), smallest);
+    const struct hrf_shape dy = SHAPE(x.dims[0], x.dims[1],
+                                      hrf_window_output(&a.window, 0, x.dims[2]),
+                                      hrf_window_output(&a.window, 1, x.dims[3]));
+    const int32_t inputs[] = { build_input(b, x), build_input(b, dy) };
+    return build_node(b, HRF_OP_MAX_POOL_GRADIENT, inputs, 2, &a);
+}
+
+/* Ordinary, in groups or of each channel by itself. */
+static int32_t make_conv_weight_gradient(struct build *b)
+{
+    int64_t smallest;
+    struct hrf_attributes a = pick_window(b, 5, true, &smallest);
+    const int kind = (int)build_pick(b, 0, 2);
+    const int64_t channels = pick_channels(b);
+    a.group = kind == 0 ? 1 : kind == 1 ? build_pick(b, 2, 6) : channels;
+    const int64_t in = kind == 1 ? a.group * build_pick(b, 1, 17) : channels;
+    const int64_t out = kind == 0 ? pick_channels(b)
+                                  : a.group * build_pick(b, 1, kind == 1 ? 17 : 2);
+    const struct hrf_shape x = pick_image(b, in, smallest);
+    const struct hrf_shape dy = SHAPE(x.dims[0], out, hrf_window_output(&a.window, 0, x.dims[2]),
+                                      hrf_window_output(&a.window, 1, x.dims[3]));
+    const int32_t inputs[] = { build_input(b, x), build_input(b, dy) };
+    return build_node(b, HRF_OP_CONV_WEIGHT_GRADIENT, inputs, 2, &a);
+}
+
+static int32_t make_gather_gradient(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_shape shape = pick_any(b);
+    int64_t indices[9];
+    a.axis = build_pick(b, 0, shape.rank - 1);
+    a.length = build_pick(b, 1, 7);
+    for (int i = 0; i < 9; i++)
+        indices[i] = build_pick(b, 0, a.length - 1);
+    const int32_t inputs[] = { build_input(b, shape),
+                               build_integers(b, shape.dims[a.axis], indices) };
+    return build_node(b, HRF_OP_GATHER_GRADIENT, inputs, 2, &a);
+}
+
+/* Of every function, of which some have no derivative below -1 or above 1. */
+static int32_t make_function_gradient(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = pick_any(b);
+    a.function = build_pick(b, HRF_OP_RELU, HRF_OP_CLIP);
+    a.alpha = 0.3f;
+    a.beta = 0.6f;
+    a.activation_min = -0.5f;
+    a.activation_max = 1.25f;
+    const bool is_bounded = a.function == HRF_OP_ASIN || a.function == HRF_OP_ACOS ||
+                            a.function == HRF_OP_ATANH;
+    const bool is_positive = a.function == HRF_OP_LOG || a.function == HRF_OP_SQRT ||
+                             a.function == HRF_OP_RECIPROCAL;
+    int32_t x = build_input(b, shape);
+    if (is_bounded)
+        x = build_unary(b, HRF_OP_SOFTSIGN, x);
+    if (is_positive || a.function == HRF_OP_ACOSH)
+        x = build_unary(b, HRF_OP_COSH, build_unary(b, HRF_OP_EXP, x));
+    const int32_t inputs[] = { x, build_input(b, shape) };
+    return build_node(b, HRF_OP_FUNCTION_GRADIENT, inputs, 2, &a);
 }
 
 static int32_t make_average_pool(struct build *b)
@@ -643,6 +720,18 @@ static int32_t make_reduction(struct build *b)
                                        HRF_OP_REDUCE_L1,         HRF_OP_REDUCE_L2,
                                        HRF_OP_REDUCE_SUM_SQUARE, HRF_OP_REDUCE_LOG_SUM_EXP };
     return reduction_of(b, ops[build_pick(b, 0, 7)]);
+}
+
+/* Of numbers above 0. */
+static int32_t make_log_sum(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = pick_any(b);
+    const int32_t x = build_unary(b, HRF_OP_EXP, build_input(b, shape));
+    a.keep_dims = build_pick(b, 0, 1);
+    a.n_axes = 1;
+    a.axes[0] = build_pick(b, 0, shape.rank - 1);
+    return build_node(b, HRF_OP_REDUCE_LOG_SUM, &x, 1, &a);
 }
 
 static int32_t make_layer_norm(struct build *b)
@@ -903,6 +992,7 @@ const struct op_case op_cases[] = {
     { "mul", HRF_OP_MUL, make_mul, 30, 0, true },
     { "div", HRF_OP_DIV, make_div, 30, 0, true },
     { "max, min, prelu", HRF_OP_MAX, make_two_numbers, 20, 0, true },
+    { "pow", HRF_OP_POW, make_pow, 10, 1e-6, true },
     { "max pool", HRF_OP_MAX_POOL, make_max_pool, 40, 0, true },
     { "average pool", HRF_OP_AVERAGE_POOL, make_average_pool, 40, 1e-6, true },
     { "global average pool", HRF_OP_GLOBAL_AVERAGE_POOL, make_global_average, 10, 1e-6, true },
@@ -911,6 +1001,7 @@ const struct op_case op_cases[] = {
     { "lrn", HRF_OP_LRN, make_lrn, 15, 1e-6, true },
     { "reduce mean", HRF_OP_REDUCE_MEAN, make_reduce_mean, 20, 1e-6, true },
     { "reductions", HRF_OP_REDUCE_SUM, make_reduction, 40, 1e-6, true },
+    { "log sum", HRF_OP_REDUCE_LOG_SUM, make_log_sum, 10, 1e-6, true },
     { "concat", HRF_OP_CONCAT, make_concat, 20, 0, true },
     { "transpose", HRF_OP_TRANSPOSE, make_transpose, 20, 0, true },
     { "slice", HRF_OP_SLICE, make_slice, 20, 0, true },
@@ -930,6 +1021,11 @@ const struct op_case op_cases[] = {
     { "where", HRF_OP_WHERE, make_where, 10, 0, true },
     { "select max", HRF_OP_SELECT_MAX, make_select_max, 20, 0, true },
     { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
+    { "function gradient", HRF_OP_FUNCTION_GRADIENT, make_function_gradient, 80, 1e-6, true },
+    { "conv weight gradient", HRF_OP_CONV_WEIGHT_GRADIENT, make_conv_weight_gradient, 80, 5e-6,
+      true },
+    { "max pool gradient", HRF_OP_MAX_POOL_GRADIENT, make_max_pool_gradient, 30, 1e-6, true },
+    { "gather gradient", HRF_OP_GATHER_GRADIENT, make_gather_gradient, 30, 1e-6, true },
     { "gemm of rows", HRF_OP_GEMM, make_gemm_of_rows, 30, 5e-6, false },
     { "attention of tokens", HRF_OP_TOKEN_ATTENTION, make_attention_of_tokens, 40, 5e-6, false },
     { "attention, 16 bits", HRF_OP_TOKEN_ATTENTION, make_fixed_attention, 25, 2e-3, false },

@@ -1,0 +1,210 @@
+/* Gradients of every operator that has one: those of the reference against differences of the loss,
+ * and those of the CPU against the reference's. */
+
+#include "engine/ir/op.h"
+#include "engine/passes/gradient/gradient.h"
+#include "engine/run/nchw.h"
+#include "tests/ops/cases.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of each row of the table, and more until each rule has one: some rows draw among operators. */
+enum { CASES = 3 };
+
+/* Puts a weight before every input, which adds 0 to it, so that the gradient to the input is one to
+ * a weight; constants of floats are weights, too. */
+static void make_weights(struct hrf_graph *graph)
+{
+    const int32_t n_nodes = graph->n_nodes, n_values = graph->n_values;
+    for (int32_t v = 0; v < n_values; v++)
+        graph->values[v].is_initializer = graph->values[v].data != NULL &&
+                                          graph->values[v].producer < 0;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const struct hrf_shape shape = graph->values[graph->inputs[i]].shape;
+        float *zeros = hrf_calloc((size_t)hrf_shape_count(&shape), sizeof *zeros);
+        int32_t weight, sum;
+        char name[32];
+        snprintf(name, sizeof name, "before input %d", (int)i);
+        assert_int_equal(hrf_graph_add_value(graph, name, HRF_F32, &shape, zeros, &weight, NULL),
+                         HRF_OK);
+        assert_int_equal(hrf_graph_add_value(graph, "", HRF_F32, &shape, NULL, &sum, NULL), HRF_OK);
+        graph->values[weight].is_initializer = true;
+        for (int32_t n = 0; n < n_nodes; n++)
+            for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+                if (graph->nodes[n].inputs[k] == graph->inputs[i])
+                    graph->nodes[n].inputs[k] = sum;
+        const int32_t inputs[] = { graph->inputs[i], weight };
+        assert_int_equal(
+            hrf_graph_insert_node(graph, 0, HRF_OP_ADD, name, inputs, 2, &sum, 1, NULL, NULL),
+            HRF_OK);
+        hrf_free(zeros);
+    }
+    hrf_graph_place_nodes(graph);
+}
+
+/* A case's graph of loss and gradients; NULL: its operator is one that is not trained through. */
+static struct hrf_graph *make_case(const struct op_case *row, uint64_t seed, enum hrf_op *op,
+                                   struct hrf_gradients *gradients)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct build b = build_start(seed);
+    const int32_t output = row->make(&b);
+    struct hrf_graph *graph = build_finish(&b, &output, 1);
+    *op = graph->nodes[graph->values[graph->outputs[0]].producer].op;
+    make_weights(graph);
+    if (hrf_graph_infer_shapes(graph, &err) != HRF_OK)
+        fail_msg("%s, seed %llu: %s", row->name, (unsigned long long)seed, err.text);
+    const enum hrf_status status = hrf_pass_gradient(graph, HRF_LOSS_MSE, gradients, &err);
+    if (status == HRF_OK && hrf_graph_infer_shapes(graph, &err) == HRF_OK)
+        return graph;
+    if (status != HRF_E_UNSUPPORTED)
+        fail_msg("%s, seed %llu: %s", row->name, (unsigned long long)seed, err.text);
+    hrf_graph_destroy(graph);
+    return NULL;
+}
+
+/* Moves each weight by its gradient times its factor times `step`, and back with -step. */
+static void move_weights(struct hrf_graph *graph, const struct hrf_gradients *gradients,
+                         const float *numbers, const float *factors, double step)
+{
+    const float *gradient = numbers + 1;
+    const float *factor = factors;
+    for (int32_t i = 0; i < gradients->n; i++) {
+        struct hrf_value *weight = &graph->values[hrf_graph_find_value(graph, gradients->names[i])];
+        const int64_t n = hrf_shape_count(&weight->shape);
+        float *to = weight->data, *as_onnx = hrf_alloc_array((size_t)n, sizeof *as_onnx);
+        hrf_nchw_from_output(gradient, &weight->shape, as_onnx);
+        for (int64_t k = 0; k < n; k++)
+            to[k] += (float)(step * (double)factor[k] * (double)as_onnx[k]);
+        hrf_free(as_onnx);
+        gradient += n;
+        factor += n;
+    }
+}
+
+static double loss_of(struct hrf_graph *graph, uint64_t seed)
+{
+    const int32_t n_outputs = graph->n_outputs;
+    int64_t n;
+    graph->n_outputs = 1; /* nothing is computed for the gradients */
+    float *numbers = run_graph(graph, "ref", 1, seed, 1, &n);
+    const double loss = (double)numbers[0];
+    hrf_free(numbers);
+    graph->n_outputs = n_outputs;
+    return loss;
+}
+
+/* The slope of the loss where every weight moves along its gradient, each number with a factor of
+ * its own, against what the gradient says of it. */
+static void check_slope(struct hrf_graph *graph, const struct op_case *row, uint64_t seed,
+                        const struct hrf_gradients *gradients, const float *numbers, int64_t n)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    float *factors = hrf_alloc_array((size_t)n, sizeof *factors);
+    double said = 0;
+    const float *gradient = numbers + 1;
+    int64_t at = 0;
+    for (int32_t i = 0; i < gradients->n; i++) {
+        const struct hrf_value *weight =
+            &graph->values[hrf_graph_find_value(graph, gradients->names[i])];
+        const int64_t count = hrf_shape_count(&weight->shape);
+        float *as_onnx = hrf_alloc_array((size_t)count, sizeof *as_onnx);
+        hrf_nchw_from_output(gradient + at, &weight->shape, as_onnx);
+        for (int64_t k = 0; k < count; k++) {
+            factors[at + k] = (float)hrf_random_unit(&random);
+            said += (double)factors[at + k] * (double)as_onnx[k] * (double)as_onnx[k];
+        }
+        hrf_free(as_onnx);
+        at += count;
+    }
+    const double loss = (double)numbers[0], step = 0.0005 * loss / said;
+    move_weights(graph, gradients, numbers, factors, step);
+    const double above = loss_of(graph, seed);
+    move_weights(graph, gradients, numbers, factors, -2 * step);
+    const double below = loss_of(graph, seed);
+    const double seen = (above - below) / (2 * step);
+    if (!(fabs(seen - said) <= 0.02 * said))
+        fail_msg("%s, seed %llu: the loss rises by %g, the gradient says %g", row->name,
+                 (unsigned long long)seed, seen, said);
+    hrf_free(factors);
+}
+
+/* All gradients are 0: the loss stays where weights move a little. */
+static void check_flat(struct hrf_graph *graph, const struct op_case *row, uint64_t seed,
+                       const struct hrf_gradients *gradients, double loss)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    for (int32_t i = 0; i < gradients->n; i++) {
+        struct hrf_value *weight = &graph->values[hrf_graph_find_value(graph, gradients->names[i])];
+        float *numbers = weight->data;
+        for (int64_t k = 0; k < hrf_shape_count(&weight->shape); k++)
+            numbers[k] += (float)(0.01 * hrf_random_unit(&random));
+    }
+    const double moved = loss_of(graph, seed);
+    if (!(fabs(moved - loss) <= 1e-5 * loss))
+        fail_msg("%s, seed %llu: the gradient is 0, and the loss changes from %g to %g", row->name,
+                 (unsigned long long)seed, loss, moved);
+}
+
+/* Of a function with steps: no small change of the input changes the output. */
+static bool is_flat(enum hrf_op op)
+{
+    return op == HRF_OP_FLOOR || op == HRF_OP_CEIL || op == HRF_OP_ROUND || op == HRF_OP_SIGN;
+}
+
+static void gradients_are_the_slopes_of_the_loss(void **state)
+{
+    (void)state;
+    int n_tried[HRF_N_GRADIENTS] = { 0 };
+    for (int i = 0; i < n_op_cases; i++)
+        for (int k = 0; k < op_cases[i].n_cases; k++) {
+            const uint64_t seed = (uint64_t)(1000 * i + k);
+            struct hrf_gradients gradients;
+            enum hrf_op op;
+            int64_t n, n_cpu;
+            struct hrf_graph *graph = make_case(&op_cases[i], seed, &op, &gradients);
+            if (graph == NULL)
+                continue;
+            if (k >= CASES && n_tried[hrf_op_gradient(op)] > 0) {
+                hrf_gradients_release(&gradients);
+                hrf_graph_destroy(graph);
+                continue;
+            }
+            float *truth = run_graph(graph, "ref", 1, seed, 1, &n);
+            float *two = run_graph(graph, "cpu", 2, seed, 2, &n_cpu);
+            float *one = run_graph(graph, "cpu", 1, seed, 1, &n_cpu);
+            const double apart = relative_difference(two + 1, truth + 1, n - 1);
+            if (!(apart <= 2e-5))
+                fail_msg("%s, seed %llu: the CPU's gradients are %g apart", op_cases[i].name,
+                         (unsigned long long)seed, apart);
+            assert_int_equal(n, n_cpu);
+            assert_true(relative_difference(one + 1, truth + 1, n - 1) <= 2e-5);
+            double most = 0;
+            for (int64_t m = 1; m < n; m++)
+                most = fmax(most, fabs((double)truth[m]));
+            if (is_flat(op))
+                assert_true(most == 0);
+            else if (most < 1e-7)
+                check_flat(graph, &op_cases[i], seed, &gradients, (double)truth[0]);
+            else
+                check_slope(graph, &op_cases[i], seed, &gradients, truth, n);
+            n_tried[hrf_op_gradient(op)]++;
+            hrf_free(truth);
+            hrf_free(two);
+            hrf_free(one);
+            hrf_gradients_release(&gradients);
+            hrf_graph_destroy(graph);
+        }
+    for (int rule = HRF_GRADIENT_FUNCTION; rule < HRF_N_GRADIENTS; rule++)
+        if (n_tried[rule] == 0)
+            fail_msg("no case of gradient rule %d", rule);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(gradients_are_the_slopes_of_the_loss) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

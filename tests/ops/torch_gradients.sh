@@ -1,0 +1,14 @@
+#!/bin/sh
+# `hires-engine gradient` against PyTorch in double, on small networks of every operator that has a gradient, by the CPU and
+# by the reference. Needs HRF_BIN_DIR; skips with 77 where PyTorch is not installed.
+set -u
+python=/usr/bin/python3
+if ! $python -c 'import torch' 2>/dev/null; then
+    echo "skipped: $python has no torch (Debian: python3-torch)"
+    exit 77
+fi
+bad=0
+for device in cpu ref; do
+    $python "${HRF_SOURCE_DIR:-.}/tools/reference/torch_gradients.py" "$HRF_BIN_DIR/hires-engine" --device $device || bad=1
+done
+exit $bad

@@ -1,0 +1,202 @@
+"""Gradients of hires-engine against PyTorch's in double.
+
+    torch_gradients.py ENGINE [--device cpu|ref] [--size N] [--batch-norm frozen|train] [NET ...]
+
+NET is a network of torchvision; without one, small networks that have, together, every kind of operator with a gradient.
+For each weight tensor: the largest difference over the largest value of PyTorch's gradient (or over a ten-thousandth of the
+largest gradient of the network, if that is more). It is at most 1e-5, or the exit code is 1.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import warnings
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+LIMIT = 1e-5
+LOSSES = {"cross_entropy": F.cross_entropy, "mse": F.mse_loss, "bce": F.binary_cross_entropy_with_logits}
+warnings.filterwarnings("ignore")
+
+
+def different_weights(net):
+    """No two tensors alike: the exporter writes equal ones once."""
+    for module in net.modules():
+        if getattr(module, "eps", None) is not None and getattr(module, "weight", None) is not None:
+            module.weight.data = torch.rand_like(module.weight) + 0.5
+            module.bias.data = torch.randn_like(module.bias) * 0.1
+        if getattr(module, "running_mean", None) is not None:
+            module.running_mean.data = torch.randn_like(module.running_mean) * 0.1
+            module.running_var.data = torch.rand_like(module.running_var) + 0.5
+        if type(module).__name__ == "StochasticDepth":
+            module.p = 0.0
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    for parameter in net.parameters():
+        parameter.data += 1e-3 * torch.randn_like(parameter)
+
+
+def gradients(net, x, target, loss, trains):
+    net = net.double()
+    net.train(trains)
+    net.zero_grad()
+    value = LOSSES[loss](net(x.double()), target if target.dtype == torch.long else target.double())
+    value.backward()
+    return value.item(), {name: p.grad.numpy().copy() for name, p in net.named_parameters() if p.grad is not None}
+
+
+def file_name(weight):
+    return weight.replace("%", "%25").replace("/", "%2F") + ".npy"
+
+
+def check(engine, name, net, x, target, loss="cross_entropy", device="cpu", norm="frozen"):
+    different_weights(net)
+    value, wanted = gradients(net, x, target, loss, norm == "train")
+    net = net.float()
+    net.train(False)
+    has_norm = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in net.modules())
+    mode = torch.onnx.TrainingMode.PRESERVE if has_norm else torch.onnx.TrainingMode.EVAL  # EVAL folds it
+    largest = max(np.abs(w).max() for w in wanted.values())
+    with tempfile.TemporaryDirectory() as work:
+        torch.onnx.export(net, (x.float(),), work + "/m.onnx", opset_version=17, do_constant_folding=False, training=mode)
+        np.save(work + "/x.npy", x.float().numpy())
+        np.save(work + "/t.npy", target.float().numpy())
+        subprocess.run([engine, "gradient", work + "/m.onnx", "--input", work + "/x.npy", "--target", work + "/t.npy",
+                        "--loss", loss, "--output", work + "/g", "--device", device, "--batch-norm", norm],
+                       check=True, stdout=subprocess.DEVNULL)
+        got = float(np.load(work + "/g/loss.npy"))
+        worst, where = 0.0, ""
+        for weight, w in wanted.items():
+            path = work + "/g/" + file_name(weight)
+            if not os.path.exists(path):
+                print(f"{name}: no gradient to {weight}")
+                return False
+            apart = np.abs(np.load(path) - w).max() / max(np.abs(w).max(), 1e-4 * largest)
+            if apart > worst:
+                worst, where = apart, weight
+    ok = worst <= LIMIT and abs(got - value) <= 1e-5 * abs(value)
+    print(f"{name:16} loss {got:.6f} ({value:.6f} by PyTorch), {len(wanted)} weights, {worst:.1e} apart ({where}){'' if ok else ' WRONG'}",
+          flush=True)
+    return ok
+
+
+class Block(nn.Module):
+    def __init__(self, width=12, heads=3):
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.scale = nn.Parameter(torch.rand(width))
+
+    def forward(self, x):
+        n, tokens, width = x.shape
+        q, k, v = self.qkv(self.norms[0](x)).reshape(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = (q * (width // self.heads) ** -0.5 @ k.transpose(-2, -1)).softmax(-1)
+        x = x + self.scale * self.out((weights @ v).transpose(1, 2).reshape(n, tokens, width))
+        return x + self.mlp(self.norms[1](x))
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 12, 4, stride=4)
+        self.token, self.position = nn.Parameter(torch.randn(1, 1, 12)), nn.Parameter(torch.randn(1, 5, 12))
+        self.blocks, self.norm, self.head = nn.Sequential(Block(), Block()), nn.LayerNorm(12), nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.position
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+class Moves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(3, 8, 1), nn.Linear(16, 5)
+        self.table = nn.Parameter(torch.randn(9, 2))
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = torch.roll(torch.cat([x[:, :, 0::2, 0::2], x[:, :, 1::2, 0::2]], 1), (1, -1), (2, 3))
+        bias = self.table[torch.tensor([0, 1, 3, 8])].view(2, 2, 2).permute(2, 0, 1)
+        x = x.reshape(x.shape[0], 2, 8, 4) * bias.reshape(1, 2, 1, 4)
+        x = torch.maximum(x[:, 0], x[:, 1] * x[:, 1].abs().sqrt() / (1 + x[:, 0] ** 2)) - x[:, 0].pow(3)
+        return self.head(x.reshape(x.shape[0], -1)[:, :16])
+
+
+def mean(*layers, width):
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 5))
+
+
+def small():
+    conv, up = nn.Conv2d, nn.Upsample
+    functions = [nn.LeakyReLU(0.1), nn.ELU(), nn.Hardswish(), nn.Hardsigmoid(), nn.Softplus(), nn.Mish(), nn.PReLU(6), nn.Tanh(),
+                 nn.SELU(), nn.SiLU()]
+    # The bias of a convolution before a norm of the batch has the gradient 0.
+    normed = mean(conv(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU(), conv(6, 6, 3, padding=1, groups=6, bias=False),
+                  nn.BatchNorm2d(6), nn.ReLU6(), width=6)
+    # Before a second one, the scale of a norm would hardly matter: its gradient is what rounding leaves.
+    of_batch = mean(conv(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.SiLU(), conv(6, 6, 3, padding=1, groups=6), nn.ReLU6(), width=6)
+    plain = nn.Sequential(conv(3, 6, 3, stride=2, padding=1), nn.ReLU(), conv(6, 4, 3, dilation=2, groups=2), nn.Flatten(),
+                          nn.Linear(24, 5))
+    classes = torch.tensor([1, 4, 0])
+    yield "convolutions", plain, torch.randn(3, 3, 13, 11), classes, {}
+    yield "mse", plain, torch.randn(3, 3, 13, 11), torch.randn(3, 5), {"loss": "mse"}
+    yield "bce", plain, torch.randn(3, 3, 13, 11), torch.rand(3, 5), {"loss": "bce"}
+    yield "batch norm", normed, torch.randn(3, 3, 9, 9), classes, {}
+    yield "of the batch", of_batch, torch.randn(3, 3, 21, 21), classes, {"norm": "train"}
+    yield "pools", nn.Sequential(conv(3, 6, 3), nn.MaxPool2d(3, 2, 1), conv(6, 6, 1), nn.AvgPool2d(3, 2, 1), conv(6, 4, 1),
+                                 nn.AvgPool2d(2, 2, ceil_mode=True, count_include_pad=False), nn.Flatten(),
+                                 nn.Linear(36, 5)), torch.randn(3, 3, 23, 22), classes, {}
+    yield "transposed", nn.Sequential(conv(3, 6, 3, stride=2), nn.GELU(),
+                                      nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, output_padding=1), nn.Sigmoid(),
+                                      nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(4, 5)), torch.randn(3, 3, 11, 12), classes, {}
+    yield "functions", mean(conv(3, 6, 1), *[m for f in functions for m in (f, conv(6, 6, 1))], width=6), torch.randn(
+        3, 3, 5, 4), classes, {}
+    yield "resizing", mean(conv(3, 6, 3), up(scale_factor=2), conv(6, 5, 3), up(scale_factor=2, mode="bilinear"), conv(5, 4, 3),
+                           up(scale_factor=2, mode="bilinear", align_corners=True), nn.PixelShuffle(2),
+                           width=1), torch.randn(3, 3, 7, 8), classes, {}
+    yield "pads", mean(nn.ReflectionPad2d(2), conv(3, 6, 3), nn.ReplicationPad2d((1, 2, 0, 3)), conv(6, 4, 3),
+                       nn.ZeroPad2d((1, 0, 2, 1)), conv(4, 4, 3, stride=2), width=4), torch.randn(3, 3, 7, 8), classes, {}
+    yield "norms", nn.Sequential(conv(3, 8, 3, bias=False), nn.GroupNorm(4, 8), nn.ReLU(), conv(8, 8, 1, bias=False),
+                                 nn.InstanceNorm2d(8, affine=True), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.LayerNorm(32),
+                                 nn.Linear(32, 5)), torch.randn(3, 3, 8, 8), classes, {}
+    yield "segmentation", nn.Sequential(conv(3, 6, 3, padding=1), nn.ReLU(), conv(6, 4, 1)), torch.randn(
+        2, 3, 6, 7), torch.randint(0, 4, (2, 6, 7)), {}
+    yield "transformer", Transformer(), torch.randn(3, 3, 8, 8), classes, {}
+    yield "moves", Moves(), torch.randn(3, 3, 4, 4), classes, {}
+
+
+def large(names, size):
+    import torchvision.models as models
+    import torchvision.models.swin_transformer as swin
+    # Its dropout of attention, of rate 0, is exported as one that trains.
+    swin.F = types.SimpleNamespace(**{k: getattr(F, k) for k in dir(F)})
+    swin.F.dropout = lambda x, p=0, training=False: x
+    for name in names:
+        yield name, getattr(models, name)(weights=None, num_classes=10), torch.randn(2, 3, size, size), torch.tensor([3, 7]), {}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engine")
+    parser.add_argument("nets", nargs="*")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--size", type=int, default=64)
+    parser.add_argument("--batch-norm", default="frozen", choices=["frozen", "train"])
+    args = parser.parse_args()
+    torch.manual_seed(1)
+    cases = large(args.nets, args.size) if args.nets else small()
+    bad = [name for name, net, x, target, how in cases
+           if not check(args.engine, name, net, x, target, device=args.device, **{"norm": args.batch_norm, **how})]
+    sys.exit(f"wrong: {', '.join(bad)}" if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
