@@ -23,8 +23,8 @@ void hrf_float_product_pack(const float *w, int64_t depth_stride, int64_t column
     for (int64_t panel = first_panel; panel < end_panel; panel++) {
         const int64_t begin = hrf_float_product_panel_begin(columns, panel);
         const int64_t end = hrf_float_product_panel_begin(columns, panel + 1);
-        hrf_product_pack(HRF_FLOATS, w + begin * column_stride, depth_stride, column_stride, depth,
-                         hrf_min(end, columns) - begin, packed + begin * depth);
+        hrf_product_pack(HRF_WORD_F32, w + begin * column_stride, depth_stride, column_stride,
+                         depth, hrf_min(end, columns) - begin, packed + begin * depth);
     }
 }
 
@@ -36,7 +36,7 @@ void hrf_float_product(const struct hrf_float_product *p)
                                           .type = HRF_F32,
                                           .accumulate = p->accumulate };
         const struct hrf_ahead nothing = { 0 };
-        hrf_product_avx512(HRF_FLOATS, p->a, p->a_stride, p->packed, p->depth, p->y, p->y_stride,
+        hrf_product_avx512(HRF_WORD_F32, p->a, p->a_stride, p->packed, p->depth, p->y, p->y_stride,
                            p->n_rows, p->columns, p->first_panel, p->end_panel, &end, &nothing);
         return;
     }

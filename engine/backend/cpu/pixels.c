@@ -15,7 +15,7 @@ int64_t hrf_pixels_stride_words(const struct hrf_pixels *p)
 
 bool hrf_pixels_are_words(const struct hrf_pixels *p)
 {
-    return (p->type == HRF_F32 || p->words == HRF_PAIRS) &&
+    return (p->type == HRF_F32 || p->word_type == HRF_WORD_B16_PAIR) &&
            !hrf_cpu_prologue_is_there(&p->prologue);
 }
 
@@ -72,7 +72,7 @@ void hrf_pixels_copy(const struct hrf_pixels *p, const char *from, int64_t step,
         return;
     }
     for (int64_t i = 0; i < n; i += at_once)
-        if (p->words == HRF_PAIRS)
+        if (p->word_type == HRF_WORD_B16_PAIR)
             copy_pairs(p, from + i * step_bytes, at_once, (uint16_t *)to + i * to_stride,
                        to_stride);
         else

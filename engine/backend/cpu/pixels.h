@@ -12,7 +12,7 @@
 
 struct hrf_pixels {
     enum hrf_dtype type; /* of the image: F32, F16 or B16 */
-    enum hrf_words words;
+    enum hrf_word_type word_type;
     int64_t channels;
     int64_t width;  /* elements of a copied pixel: its channels, then zeros */
     int64_t stride; /* elements from one pixel of the image to the next */

@@ -10,10 +10,10 @@
 
 /* The processor is asked only once: in a virtual machine the hypervisor answers, which takes
  * long. */
-int64_t hrf_product_chain(enum hrf_words words)
+int64_t hrf_product_chain(enum hrf_word_type word_type)
 {
     static _Atomic int64_t of_pairs;
-    if (words != HRF_PAIRS)
+    if (word_type != HRF_WORD_B16_PAIR)
         return HRF_PRODUCT_CHAIN;
     int64_t chain = of_pairs;
     if (chain == 0)
@@ -76,10 +76,10 @@ static void copy_panel(const float *w, int64_t depth_stride, int64_t depth, int6
             memcpy(packed, w + c, LANES * sizeof *packed);
 }
 
-void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
+void hrf_product_pack(enum hrf_word_type word_type, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed)
 {
-    const int64_t per_word = words == HRF_PAIRS ? 2 : 1;
+    const int64_t per_word = word_type == HRF_WORD_B16_PAIR ? 2 : 1;
     float *floats = packed;
     uint16_t *halves = packed;
     const int64_t n_panels = hrf_product_count_panels(columns);
@@ -87,10 +87,10 @@ void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride
         const int64_t begin = hrf_product_panel_begin(columns, panel);
         const int64_t end = hrf_product_panel_begin(columns, panel + 1);
         int64_t done = 0;
-        if (words != HRF_PAIRS && depth_stride == 1 && end <= columns) {
+        if (word_type != HRF_WORD_B16_PAIR && depth_stride == 1 && end <= columns) {
             done = transpose_panel(w + begin * column_stride, column_stride, depth, end - begin,
                                    floats);
-        } else if (words != HRF_PAIRS && column_stride == 1 && end <= columns) {
+        } else if (word_type != HRF_WORD_B16_PAIR && column_stride == 1 && end <= columns) {
             copy_panel(w + begin, depth_stride, depth, end - begin, floats);
             done = depth;
         }
@@ -99,7 +99,7 @@ void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride
             for (int64_t c = begin; c < end; c++)
                 for (int64_t i = k; i < k + per_word; i++) {
                     const float x = c < columns ? w[i * depth_stride + c * column_stride] : 0.0f;
-                    if (words == HRF_PAIRS)
+                    if (word_type == HRF_WORD_B16_PAIR)
                         *halves++ = hrf_b16_from_float(x);
                     else
                         *floats++ = x;

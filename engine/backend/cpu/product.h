@@ -12,16 +12,16 @@
  *
  * a and w are counted in words of 32 bits:
  *
- * FLOATS. Products are added one after the other, each by a fused multiply-add that rounds once. A
- * product passes at most n roundings, n being the smaller of the depth and 128 plus the number of
- * chains (and one more if there is a bias, and one for a residual). So an output is off by at most
- * n u / (1 - n u) times the sum of its products' magnitudes, u = 2^-24, whatever the data; products
- * with a zero add exactly nothing.
+ * HRF_WORD_F32: floats. Products are added one after the other, each by a fused multiply-add that
+ * rounds once. A product passes at most n roundings, n being the smaller of the depth and 128 plus
+ * the number of chains (and one more if there is a bias, and one for a residual). So an output is
+ * off by at most n u / (1 - n u) times the sum of its products' magnitudes, u = 2^-24, whatever the
+ * data; products with a zero add exactly nothing.
  *
- * PAIRS of consecutive bfloat16 of the depth, if the processor multiplies them: twice the
- * multiply-adds in the same time. Their products and sums are float32, too, each rounded to
- * nearest; the second product of a pair is added first. Subnormal numbers (below 2^-126) count as
- * zero there, also in a y of bfloat16.
+ * HRF_WORD_B16_PAIR: pairs of consecutive bfloat16 of the depth, if the processor multiplies them:
+ * twice the multiply-adds in the same time. Their products and sums are float32, too, each rounded
+ * to nearest; the second product of a pair is added first. Subnormal numbers (below 2^-126) count
+ * as zero there, also in a y of bfloat16.
  *
  * Knows nothing of tensors. Only to be called where hrf_cpu_has_avx512(), or of pairs
  * hrf_cpu_has_avx512_bf16(), says so.
@@ -40,12 +40,13 @@
 #define HRF_PRODUCT_CHAIN      128 /* floats of the depth in one chain */
 #define HRF_PRODUCT_MOST_CHAIN 256
 
-enum hrf_words { HRF_FLOATS, HRF_PAIRS };
+/* What a word of 32 bits holds. */
+enum hrf_word_type { HRF_WORD_F32, HRF_WORD_B16_PAIR };
 
 /* The words of a chain. For pairs on processors that execute 512-bit instructions in two halves it
  * is HRF_PRODUCT_MOST_CHAIN: a step of the depth then takes long enough to load its weights from
  * the L2 cache, and fewer sums are stored between chains (3 % faster at 768 words). */
-int64_t hrf_product_chain(enum hrf_words words);
+int64_t hrf_product_chain(enum hrf_word_type word_type);
 
 struct hrf_epilogue {
     const float *bias;   /* per column; NULL: none */
@@ -70,7 +71,7 @@ int64_t hrf_product_panel_begin(int64_t columns, int64_t panel);
 size_t hrf_product_packed_count(int64_t depth, int64_t columns);
 /* Packs w, whose element [k][c] is w[k * depth_stride + c * column_stride]. `depth` is in elements;
  * for pairs it is even, and elements are rounded to bfloat16. */
-void hrf_product_pack(enum hrf_words words, const float *w, int64_t depth_stride,
+void hrf_product_pack(enum hrf_word_type word_type, const float *w, int64_t depth_stride,
                       int64_t column_stride, int64_t depth, int64_t columns, void *packed);
 
 /* What is prefetched during a product. These are only hints: the memory need not exist. */
@@ -84,10 +85,10 @@ struct hrf_ahead {
 
 /* Computes panels [first_panel, end_panel) of y. a_stride: words from one row to the next;
  * y_stride: elements. */
-void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_stride, const void *packed,
-                        int64_t depth, void *y, int64_t y_stride, int64_t n_rows, int64_t columns,
-                        int64_t first_panel, int64_t end_panel, const struct hrf_epilogue *epilogue,
-                        const struct hrf_ahead *ahead);
+void hrf_product_avx512(enum hrf_word_type word_type, const void *a, int64_t a_stride,
+                        const void *packed, int64_t depth, void *y, int64_t y_stride,
+                        int64_t n_rows, int64_t columns, int64_t first_panel, int64_t end_panel,
+                        const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead);
 
 /* Rows at arbitrary addresses. */
 struct hrf_product_rows {
@@ -110,7 +111,7 @@ struct hrf_product_piece {
 
 /* The same product with the depth in one or more pieces, so that the windows of a convolution are
  * multiplied in place. Words of packed_depth that no piece names count as products with zero. */
-void hrf_product_rows_avx512(enum hrf_words words, const struct hrf_product_rows *rows,
+void hrf_product_rows_avx512(enum hrf_word_type word_type, const struct hrf_product_rows *rows,
                              const struct hrf_product_piece *pieces, int64_t n_pieces,
                              const void *packed, int64_t packed_depth, int64_t columns,
                              int64_t first_panel, int64_t end_panel,

@@ -14,21 +14,21 @@ enum { LANES = HRF_GROUP_LANES, COLUMNS = HRF_GROUP_COLUMNS, MOST = HRF_GROUP_OU
 
 /* What a tile is compiled for. */
 struct form {
-    enum hrf_words words;
+    enum hrf_word_type word_type;
     bool is_divided; /* lanes read different inputs */
     int n, stride;
 };
 
 HRF_ALWAYS_INLINE int pixel_words(struct form f)
 {
-    return f.words == HRF_PAIRS ? LANES / 2 : LANES;
+    return f.word_type == HRF_WORD_B16_PAIR ? LANES / 2 : LANES;
 }
 
 /* ---- products ---- */
 
 HRF_ALWAYS_INLINE __m512 multiply_add(struct form f, __m512 x, __m512 w, __m512 sum)
 {
-    if (f.words == HRF_FLOATS)
+    if (f.word_type == HRF_WORD_F32)
         return _mm512_fmadd_ps(x, w, sum);
 #ifdef HRF_EMULATE_AVX512
     return hrf_emulated_dpbf16(sum, x, w);
@@ -44,7 +44,7 @@ HRF_ALWAYS_INLINE __m512 spread(struct form f, const float *pixel, int64_t word,
 {
     if (!f.is_divided)
         return _mm512_set1_ps(pixel[word]);
-    if (f.words == HRF_FLOATS)
+    if (f.word_type == HRF_WORD_F32)
         return _mm512_permutexvar_ps(at, _mm512_load_ps(pixel));
     return _mm512_permutexvar_ps(at, _mm512_castps256_ps512(_mm256_load_ps(pixel)));
 }
@@ -165,7 +165,7 @@ HRF_ALWAYS_INLINE void finish(__m512 *sums, struct form f, const struct hrf_grou
                                       : e->activation == HRF_ACT_RELU ? 0
                                                                       : -INFINITY);
     const __m512 high = _mm512_set1_ps(is_clip ? e->high : INFINITY);
-    const enum hrf_dtype type = f.words == HRF_PAIRS ? HRF_B16 : HRF_F32;
+    const enum hrf_dtype type = f.word_type == HRF_WORD_B16_PAIR ? HRF_B16 : HRF_F32;
     UNROLL for (int i = 0; i < f.n; i++)
     {
         char *y = t->y + i * t->y_bytes;
@@ -173,7 +173,7 @@ HRF_ALWAYS_INLINE void finish(__m512 *sums, struct form f, const struct hrf_grou
         if (e->accumulate)
             x = _mm512_add_ps(x, load_output(type, t, y, is_halved));
         x = _mm512_min_ps(high, _mm512_max_ps(low, x));
-        if (f.words == HRF_PAIRS)
+        if (f.word_type == HRF_WORD_B16_PAIR)
             store_halves(t, y, is_halved, hrf_narrow_b16_avx512(x));
         else
             store_floats(t, y, is_halved, x);
@@ -181,8 +181,8 @@ HRF_ALWAYS_INLINE void finish(__m512 *sums, struct form f, const struct hrf_grou
 }
 
 /* What is rarer, of sums in memory. */
-static __attribute__((noinline)) void finish_apart(float *sums, enum hrf_words words, int64_t n,
-                                                   const struct hrf_group_tile *t,
+static __attribute__((noinline)) void finish_apart(float *sums, enum hrf_word_type word_type,
+                                                   int64_t n, const struct hrf_group_tile *t,
                                                    const struct hrf_epilogue *e)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -201,9 +201,9 @@ static __attribute__((noinline)) void finish_apart(float *sums, enum hrf_words w
             store_floats(t, y, t->is_halved, x);
         else
             store_halves(t, y, t->is_halved,
-                         e->type == HRF_F16   ? hrf_to_f16_avx512(x)
-                         : words == HRF_PAIRS ? hrf_narrow_b16_avx512(x)
-                                              : hrf_to_b16_avx512(x));
+                         e->type == HRF_F16               ? hrf_to_f16_avx512(x)
+                         : word_type == HRF_WORD_B16_PAIR ? hrf_narrow_b16_avx512(x)
+                                                          : hrf_to_b16_avx512(x));
     }
 }
 
@@ -214,9 +214,10 @@ HRF_ALWAYS_INLINE void run(struct form f, const struct hrf_group_tile *t,
     _Alignas(64) float memory[MOST * LANES];
     UNROLL for (int i = 0; i < f.n; i++) _mm_prefetch(t->y + i * t->y_bytes, _MM_HINT_T0);
     add_planes(sums, f, t, memory);
-    if (e->activation > HRF_ACT_CLIP || e->type != (f.words == HRF_PAIRS ? HRF_B16 : HRF_F32)) {
+    if (e->activation > HRF_ACT_CLIP ||
+        e->type != (f.word_type == HRF_WORD_B16_PAIR ? HRF_B16 : HRF_F32)) {
         UNROLL for (int i = 0; i < f.n; i++) _mm512_store_ps(memory + i * LANES, sums[i]);
-        finish_apart(memory, f.words, f.n, t, e);
+        finish_apart(memory, f.word_type, f.n, t, e);
     } else if (f.is_divided && t->is_halved) {
         finish(sums, f, t, e, true);
     } else {
@@ -228,45 +229,46 @@ HRF_ALWAYS_INLINE void run(struct form f, const struct hrf_group_tile *t,
 
 typedef void tile_function(const struct hrf_group_tile *t, const struct hrf_epilogue *e);
 
-#define DEFINE_ONE(words, divided, n, stride)                                                      \
-    static void words##_##divided##_##n##_##stride(const struct hrf_group_tile *t,                 \
-                                                   const struct hrf_epilogue *e)                   \
+#define DEFINE_ONE(word_type, divided, n, stride)                                                  \
+    static void word_type##_##divided##_##n##_##stride(const struct hrf_group_tile *t,             \
+                                                       const struct hrf_epilogue *e)               \
     {                                                                                              \
-        run((struct form){ HRF_##words, divided, n, stride }, t, e);                               \
+        run((struct form){ HRF_WORD_##word_type, divided, n, stride }, t, e);                      \
     }
-#define DEFINE(n, words, divided) DEFINE_ONE(words, divided, n, 1) DEFINE_ONE(words, divided, n, 2)
+#define DEFINE(n, word_type, divided)                                                              \
+    DEFINE_ONE(word_type, divided, n, 1) DEFINE_ONE(word_type, divided, n, 2)
 /* clang-format off */
 #define ALL(DO, ...)                                                                               \
     DO(1, __VA_ARGS__) DO(2, __VA_ARGS__) DO(3, __VA_ARGS__) DO(4, __VA_ARGS__) DO(5, __VA_ARGS__) \
     DO(6, __VA_ARGS__) DO(7, __VA_ARGS__) DO(8, __VA_ARGS__) DO(9, __VA_ARGS__) DO(10, __VA_ARGS__)\
     DO(11, __VA_ARGS__) DO(12, __VA_ARGS__) DO(13, __VA_ARGS__) DO(14, __VA_ARGS__)
-ALL(DEFINE, FLOATS, 0)
-ALL(DEFINE, FLOATS, 1)
-ALL(DEFINE, PAIRS, 0)
-ALL(DEFINE, PAIRS, 1)
-#define NAME(n, words, divided, stride) words##_##divided##_##n##_##stride,
-#define TILES(words, divided)                                                                      \
-    { { NULL, ALL(NAME, words, divided, 1) }, { NULL, ALL(NAME, words, divided, 2) } }
+ALL(DEFINE, F32, 0)
+ALL(DEFINE, F32, 1)
+ALL(DEFINE, B16_PAIR, 0)
+ALL(DEFINE, B16_PAIR, 1)
+#define NAME(n, word_type, divided, stride) word_type##_##divided##_##n##_##stride,
+#define TILES(type, divided)                                                                       \
+    { { NULL, ALL(NAME, type, divided, 1) }, { NULL, ALL(NAME, type, divided, 2) } }
 /* clang-format on */
 
-void hrf_group_tile_avx512(enum hrf_words words, int64_t n, int64_t stride,
+void hrf_group_tile_avx512(enum hrf_word_type word_type, int64_t n, int64_t stride,
                            const struct hrf_group_tile *tile, const struct hrf_epilogue *epilogue)
 {
     static tile_function *const tiles[][2][2][MOST + 1] = {
-        [HRF_FLOATS] = { TILES(FLOATS, 0), TILES(FLOATS, 1) },
-        [HRF_PAIRS] = { TILES(PAIRS, 0), TILES(PAIRS, 1) },
+        [HRF_WORD_F32] = { TILES(F32, 0), TILES(F32, 1) },
+        [HRF_WORD_B16_PAIR] = { TILES(B16_PAIR, 0), TILES(B16_PAIR, 1) },
     };
-    tiles[words][tile->lanes_each < LANES][stride - 1][n](tile, epilogue);
+    tiles[word_type][tile->lanes_each < LANES][stride - 1][n](tile, epilogue);
 }
 
 /* ---- filling ---- */
 
-HRF_ALWAYS_INLINE void store_pixel(enum hrf_words words, int64_t lanes, char *to, __m256i halves,
-                                   __m512 floats)
+HRF_ALWAYS_INLINE void store_pixel(enum hrf_word_type word_type, int64_t lanes, char *to,
+                                   __m256i halves, __m512 floats)
 {
-    if (words == HRF_PAIRS && lanes == LANES)
+    if (word_type == HRF_WORD_B16_PAIR && lanes == LANES)
         _mm256_store_si256((__m256i *)(void *)to, halves);
-    else if (words == HRF_PAIRS)
+    else if (word_type == HRF_WORD_B16_PAIR)
         _mm_store_si128((__m128i *)(void *)to, _mm256_castsi256_si128(halves));
     else if (lanes == LANES)
         _mm512_store_ps(to, floats);
@@ -274,55 +276,57 @@ HRF_ALWAYS_INLINE void store_pixel(enum hrf_words words, int64_t lanes, char *to
         _mm256_store_ps((float *)(void *)to, _mm512_castps512_ps256(floats));
 }
 
-HRF_ALWAYS_INLINE void zero_pixels(enum hrf_words words, int64_t lanes, char *to, int64_t n)
+HRF_ALWAYS_INLINE void zero_pixels(enum hrf_word_type word_type, int64_t lanes, char *to, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        store_pixel(words, lanes, to + i * hrf_group_pixel_bytes(words), _mm256_setzero_si256(),
-                    _mm512_setzero_ps());
+        store_pixel(word_type, lanes, to + i * hrf_group_pixel_bytes(word_type),
+                    _mm256_setzero_si256(), _mm512_setzero_ps());
 }
 
 /* 16 numbers, those that the mask has. */
-HRF_ALWAYS_INLINE void copy_pixel(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+HRF_ALWAYS_INLINE void copy_pixel(enum hrf_word_type word_type, enum hrf_dtype type, int64_t lanes,
                                   __mmask16 mask, const char *from, char *to)
 {
-    if (words == HRF_PAIRS)
-        store_pixel(words, lanes, to, _mm256_maskz_loadu_epi16(mask, from), _mm512_setzero_ps());
+    if (word_type == HRF_WORD_B16_PAIR)
+        store_pixel(word_type, lanes, to, _mm256_maskz_loadu_epi16(mask, from),
+                    _mm512_setzero_ps());
     else
-        store_pixel(words, lanes, to, _mm256_setzero_si256(), hrf_load_avx512(type, from, mask));
+        store_pixel(word_type, lanes, to, _mm256_setzero_si256(),
+                    hrf_load_avx512(type, from, mask));
 }
 
-HRF_ALWAYS_INLINE void fill(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+HRF_ALWAYS_INLINE void fill(enum hrf_word_type word_type, enum hrf_dtype type, int64_t lanes,
                             const struct hrf_group_line *l, char *to, int64_t plane_bytes)
 {
-    const int64_t pixel_bytes = hrf_group_pixel_bytes(words);
+    const int64_t pixel_bytes = hrf_group_pixel_bytes(word_type);
     const int64_t size = type == HRF_F32 ? 4 : 2, n_whole = l->n_channels / lanes;
     const __mmask16 all = hrf_first_lanes_avx512(lanes);
     const __mmask16 some = hrf_first_lanes_avx512(l->n_channels % lanes);
     for (int64_t plane = 0; plane * lanes < l->n_channels; plane++) {
         char *line = to + plane * plane_bytes;
-        zero_pixels(words, lanes, line, l->n_before);
-        zero_pixels(words, lanes, line + (l->n_before + l->n) * pixel_bytes, l->n_after);
+        zero_pixels(word_type, lanes, line, l->n_before);
+        zero_pixels(word_type, lanes, line + (l->n_before + l->n) * pixel_bytes, l->n_after);
     }
     to += l->n_before * pixel_bytes;
     for (int64_t i = 0; i < l->n; i++) {
         const char *from = l->x + i * l->stride * size;
         char *pixel = to + i * pixel_bytes;
         for (int64_t plane = 0; plane < n_whole; plane++, pixel += plane_bytes)
-            copy_pixel(words, type, lanes, all, from + plane * lanes * size, pixel);
+            copy_pixel(word_type, type, lanes, all, from + plane * lanes * size, pixel);
         if (some != 0)
-            copy_pixel(words, type, lanes, some, from + n_whole * lanes * size, pixel);
+            copy_pixel(word_type, type, lanes, some, from + n_whole * lanes * size, pixel);
     }
 }
 
-void hrf_group_fill_avx512(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+void hrf_group_fill_avx512(enum hrf_word_type word_type, enum hrf_dtype type, int64_t lanes,
                            const struct hrf_group_line *line, char *to, int64_t plane_bytes)
 {
-    if (words == HRF_PAIRS && lanes == LANES)
-        fill(HRF_PAIRS, HRF_B16, LANES, line, to, plane_bytes);
-    else if (words == HRF_PAIRS)
-        fill(HRF_PAIRS, HRF_B16, LANES / 2, line, to, plane_bytes);
+    if (word_type == HRF_WORD_B16_PAIR && lanes == LANES)
+        fill(HRF_WORD_B16_PAIR, HRF_B16, LANES, line, to, plane_bytes);
+    else if (word_type == HRF_WORD_B16_PAIR)
+        fill(HRF_WORD_B16_PAIR, HRF_B16, LANES / 2, line, to, plane_bytes);
     else if (type == HRF_F32 && lanes == LANES)
-        fill(HRF_FLOATS, HRF_F32, LANES, line, to, plane_bytes);
+        fill(HRF_WORD_F32, HRF_F32, LANES, line, to, plane_bytes);
     else
-        fill(HRF_FLOATS, type, lanes, line, to, plane_bytes);
+        fill(HRF_WORD_F32, type, lanes, line, to, plane_bytes);
 }

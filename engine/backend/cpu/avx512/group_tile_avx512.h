@@ -29,9 +29,9 @@ enum {
 };
 
 /* The bytes of a plane's pixel. */
-static inline int64_t hrf_group_pixel_bytes(enum hrf_words words)
+static inline int64_t hrf_group_pixel_bytes(enum hrf_word_type word_type)
 {
-    return HRF_GROUP_LANES * (words == HRF_PAIRS ? 2 : 4);
+    return HRF_GROUP_LANES * (word_type == HRF_WORD_B16_PAIR ? 2 : 4);
 }
 
 /* Input planes are [line][pixel][HRF_GROUP_LANES] elements, ordered by the lanes that read them. */
@@ -53,7 +53,7 @@ struct hrf_group_tile {
 };
 
 /* `n`: outputs, 1 to HRF_GROUP_OUTPUTS; `stride`: pixels between their windows, 1 or 2. */
-void hrf_group_tile_avx512(enum hrf_words words, int64_t n, int64_t stride,
+void hrf_group_tile_avx512(enum hrf_word_type word_type, int64_t n, int64_t stride,
                            const struct hrf_group_tile *tile, const struct hrf_epilogue *epilogue);
 /* Pixels of an image, and the numbers of zero pixels before and after them. */
 struct hrf_group_line {
@@ -65,7 +65,7 @@ struct hrf_group_line {
 
 /* Fills a line of each plane with the tile's words, in the first `lanes` (8 or 16) elements from
  * `to` on; the last plane is padded with zeros. For pairs `type` is B16. */
-void hrf_group_fill_avx512(enum hrf_words words, enum hrf_dtype type, int64_t lanes,
+void hrf_group_fill_avx512(enum hrf_word_type word_type, enum hrf_dtype type, int64_t lanes,
                            const struct hrf_group_line *line, char *to, int64_t plane_bytes);
 
 #endif

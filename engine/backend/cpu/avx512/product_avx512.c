@@ -40,7 +40,7 @@ struct tile {
 
 /* What a tile is compiled for. */
 struct form {
-    enum hrf_words words;
+    enum hrf_word_type word_type;
     int rows, registers;
 };
 
@@ -59,8 +59,8 @@ HRF_ALWAYS_INLINE char *output_at(struct form f, const struct tile *t, int i, in
 HRF_ALWAYS_INLINE void add_step(struct form f, const char *const p[], int64_t offset, const char *w,
                                 const int at, __m512 *x)
 {
-    hrf_tile_add_step(f.words == HRF_PAIRS ? HRF_TILE_B16 : HRF_TILE_FLOATS, f.rows, f.registers, p,
-                      offset, w, at, x);
+    hrf_tile_add_step(f.word_type == HRF_WORD_B16_PAIR ? HRF_TILE_B16 : HRF_TILE_FLOATS, f.rows,
+                      f.registers, p, offset, w, at, x);
 }
 
 /* Sums of all segments, from zero. */
@@ -185,7 +185,7 @@ HRF_ALWAYS_INLINE void run(struct form f, const struct tile *t, const struct hrf
         EACH_SUM x[i] = _mm512_add_ps(x[i], _mm512_load_ps(t->sums + i * LANES));
     if (!t->is_last)
         store_sums(f, t, x);
-    else if (f.words == HRF_PAIRS)
+    else if (f.word_type == HRF_WORD_B16_PAIR)
         finish_pairs(f, t, e, x);
     else
         finish_floats(f, t, e, x);
@@ -195,31 +195,32 @@ HRF_ALWAYS_INLINE void run(struct form f, const struct tile *t, const struct hrf
 
 typedef void tile_function(const struct tile *t, const struct hrf_epilogue *e);
 
-#define DEFINE(words, registers, rows)                                                             \
-    static void words##_##rows##_##registers(const struct tile *t, const struct hrf_epilogue *e)   \
+#define DEFINE(word_type, registers, rows)                                                         \
+    static void word_type##_##rows##_##registers(const struct tile *t,                             \
+                                                 const struct hrf_epilogue *e)                     \
     {                                                                                              \
-        run((struct form){ HRF_##words, rows, registers }, t, e);                                  \
+        run((struct form){ HRF_WORD_##word_type, rows, registers }, t, e);                         \
     }
-#define NAME(words, registers, rows) words##_##rows##_##registers,
+#define NAME(word_type, registers, rows) word_type##_##rows##_##registers,
 /* clang-format off */
-#define UP_TO_6(DO, words, registers)                                                              \
-    DO(words, registers, 1) DO(words, registers, 2) DO(words, registers, 3)                        \
-    DO(words, registers, 4) DO(words, registers, 5) DO(words, registers, 6)
-#define UP_TO_9(DO, words, registers)                                                              \
-    UP_TO_6(DO, words, registers)                                                                  \
-    DO(words, registers, 7) DO(words, registers, 8) DO(words, registers, 9)
-#define DEFINE_ALL(words)                                                                          \
-    UP_TO_9(DEFINE, words, 1) UP_TO_9(DEFINE, words, 2) UP_TO_9(DEFINE, words, 3)                  \
-    UP_TO_6(DEFINE, words, 4)
-DEFINE_ALL(FLOATS)
-DEFINE_ALL(PAIRS)
-#define TILES(words)                                                                               \
-    { NULL }, { NULL, UP_TO_9(NAME, words, 1) }, { NULL, UP_TO_9(NAME, words, 2) },                \
-    { NULL, UP_TO_9(NAME, words, 3) }, { NULL, UP_TO_6(NAME, words, 4) }
+#define UP_TO_6(DO, type, registers)                                                               \
+    DO(type, registers, 1) DO(type, registers, 2) DO(type, registers, 3)                           \
+    DO(type, registers, 4) DO(type, registers, 5) DO(type, registers, 6)
+#define UP_TO_9(DO, type, registers)                                                               \
+    UP_TO_6(DO, type, registers)                                                                   \
+    DO(type, registers, 7) DO(type, registers, 8) DO(type, registers, 9)
+#define DEFINE_ALL(type)                                                                           \
+    UP_TO_9(DEFINE, type, 1) UP_TO_9(DEFINE, type, 2) UP_TO_9(DEFINE, type, 3)                     \
+    UP_TO_6(DEFINE, type, 4)
+DEFINE_ALL(F32)
+DEFINE_ALL(B16_PAIR)
+#define TILES(type)                                                                                \
+    { NULL }, { NULL, UP_TO_9(NAME, type, 1) }, { NULL, UP_TO_9(NAME, type, 2) },                  \
+    { NULL, UP_TO_9(NAME, type, 3) }, { NULL, UP_TO_6(NAME, type, 4) }
 /* clang-format on */
 static tile_function *const tiles[][MOST_REGISTERS + 1][MOST_ROWS + 1] = {
-    [HRF_FLOATS] = { TILES(FLOATS) },
-    [HRF_PAIRS] = { TILES(PAIRS) },
+    [HRF_WORD_F32] = { TILES(F32) },
+    [HRF_WORD_B16_PAIR] = { TILES(B16_PAIR) },
 };
 
 /* Memory that is asked for line by line. */
@@ -237,17 +238,17 @@ struct panel {
     int64_t chain; /* words at most */
 };
 
-static struct panel panel_of(enum hrf_words words, const char *packed, int64_t depth,
+static struct panel panel_of(enum hrf_word_type word_type, const char *packed, int64_t depth,
                              int64_t columns, int64_t index)
 {
     const int64_t first = hrf_product_panel_begin(columns, index) / LANES;
     const int64_t end = hrf_product_panel_begin(columns, index + 1) / LANES;
-    return (struct panel){ .tiles = tiles[words][end - first],
+    return (struct panel){ .tiles = tiles[word_type][end - first],
                            .packed = packed + first * depth * LINE,
                            .first = first,
                            .registers = end - first,
                            .rows_at_once = end - first == MOST_REGISTERS ? 6 : MOST_ROWS,
-                           .chain = hrf_product_chain(words) };
+                           .chain = hrf_product_chain(word_type) };
 }
 
 /* Even tiles: 16 rows are 6 + 5 + 5, not 6 + 6 + 4. 32 bits: a division of 64 takes long. */
@@ -402,7 +403,7 @@ static void run_panel(const struct panel *panel, const struct hrf_product_rows *
     }
 }
 
-void hrf_product_rows_avx512(enum hrf_words words, const struct hrf_product_rows *rows,
+void hrf_product_rows_avx512(enum hrf_word_type word_type, const struct hrf_product_rows *rows,
                              const struct hrf_product_piece *pieces, int64_t n_pieces,
                              const void *packed, int64_t packed_depth, int64_t columns,
                              int64_t first_panel, int64_t end_panel,
@@ -411,16 +412,16 @@ void hrf_product_rows_avx512(enum hrf_words words, const struct hrf_product_rows
     _Alignas(LINE) float sums[HRF_PRODUCT_ROWS * MOST_REGISTERS * LANES];
     struct lines memory = { ahead->memory, ahead->n_bytes };
     for (int64_t i = first_panel; i < end_panel; i++) {
-        const struct panel panel = panel_of(words, packed, packed_depth, columns, i);
+        const struct panel panel = panel_of(word_type, packed, packed_depth, columns, i);
         run_panel(&panel, rows, pieces, n_pieces, columns, epilogue, ahead->prefetches_weights,
                   sums, &memory);
     }
 }
 
-void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_stride, const void *packed,
-                        int64_t depth, void *y, int64_t y_stride, int64_t n_rows, int64_t columns,
-                        int64_t first_panel, int64_t end_panel, const struct hrf_epilogue *epilogue,
-                        const struct hrf_ahead *ahead)
+void hrf_product_avx512(enum hrf_word_type word_type, const void *a, int64_t a_stride,
+                        const void *packed, int64_t depth, void *y, int64_t y_stride,
+                        int64_t n_rows, int64_t columns, int64_t first_panel, int64_t end_panel,
+                        const struct hrf_epilogue *epilogue, const struct hrf_ahead *ahead)
 {
     const int64_t y_bytes = y_stride * (epilogue->type == HRF_F32 ? 4 : 2);
     const struct hrf_product_piece whole = { .depth = depth };
@@ -433,7 +434,7 @@ void hrf_product_avx512(enum hrf_words words, const void *a, int64_t a_stride, c
             y_rows[i] = (char *)y + (first + i) * y_bytes;
         }
         const struct hrf_product_rows rows = { .a = a_rows, .y = y_rows, .n = n };
-        hrf_product_rows_avx512(words, &rows, &whole, 1, packed, depth, columns, first_panel,
+        hrf_product_rows_avx512(word_type, &rows, &whole, 1, packed, depth, columns, first_panel,
                                 end_panel, epilogue, ahead);
     }
 }

@@ -31,7 +31,7 @@ enum {
 
 /* What a tile multiplies: floats, pairs of bfloat16, pairs of signed 16-bit integers, or fours of
  * bytes, unsigned of the rows by signed of the weights. Sums of integers have 32 bits. */
-enum hrf_tile_words { HRF_TILE_FLOATS, HRF_TILE_B16, HRF_TILE_I16, HRF_TILE_BYTES };
+enum hrf_tile_word_type { HRF_TILE_FLOATS, HRF_TILE_B16, HRF_TILE_I16, HRF_TILE_BYTES };
 
 /* A row's products of one step: its word, `at` bytes (a constant) beyond p + offset, in all lanes,
  * by each register of weights. In assembler, as a compiler turns the rows' addresses into more
@@ -82,16 +82,16 @@ enum hrf_tile_words { HRF_TILE_FLOATS, HRF_TILE_B16, HRF_TILE_I16, HRF_TILE_BYTE
     }
 #endif
 
-HRF_ALWAYS_INLINE void hrf_tile_add_row(const enum hrf_tile_words words, const int registers,
-                                        __m512 *x, const char *p, int64_t offset, const int at,
-                                        const __m512 *w)
+HRF_ALWAYS_INLINE void hrf_tile_add_row(const enum hrf_tile_word_type word_type,
+                                        const int registers, __m512 *x, const char *p,
+                                        int64_t offset, const int at, const __m512 *w)
 {
     __m512 v;
-    if (words == HRF_TILE_FLOATS) {
+    if (word_type == HRF_TILE_FLOATS) {
         ADD_ROW("vfmadd231ps")
-    } else if (words == HRF_TILE_B16) {
+    } else if (word_type == HRF_TILE_B16) {
         ADD_ROW("vdpbf16ps")
-    } else if (words == HRF_TILE_I16) {
+    } else if (word_type == HRF_TILE_I16) {
         ADD_ROW("vpdpwssd")
     } else {
         ADD_ROW("vpdpbusd")
@@ -100,7 +100,7 @@ HRF_ALWAYS_INLINE void hrf_tile_add_row(const enum hrf_tile_words words, const i
 
 /* One step of the depth, `at` steps (a constant) beyond where the pointers are. x: the sums, row by
  * row. */
-HRF_ALWAYS_INLINE void hrf_tile_add_step(const enum hrf_tile_words words, const int rows,
+HRF_ALWAYS_INLINE void hrf_tile_add_step(const enum hrf_tile_word_type word_type, const int rows,
                                          const int registers, const char *const p[], int64_t offset,
                                          const char *w, const int at, __m512 *x)
 {
@@ -108,7 +108,7 @@ HRF_ALWAYS_INLINE void hrf_tile_add_step(const enum hrf_tile_words words, const 
     UNROLLED for (int c = 0; c < registers; c++)
         weights[c] = _mm512_load_ps(w + (at * registers + c) * LINE);
     UNROLLED for (int i = 0; i < rows; i++)
-        hrf_tile_add_row(words, registers, x + i * registers, p[i], offset, at * WORD, weights);
+        hrf_tile_add_row(word_type, registers, x + i * registers, p[i], offset, at * WORD, weights);
 }
 
 /* Memory that comes into the second level meanwhile: a line for each step. */

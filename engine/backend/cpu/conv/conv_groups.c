@@ -39,7 +39,7 @@ struct groups_kernel {
 /* The number of words of a plane's pixel that one lane multiplies. */
 static int64_t plane_words(const struct groups_kernel *k)
 {
-    return hrf_group_pixel_bytes(k->own.words) / (int64_t)sizeof(float) * k->lanes_each / LANES;
+    return hrf_group_pixel_bytes(k->own.word_type) / (int64_t)sizeof(float) * k->lanes_each / LANES;
 }
 
 static int64_t row_weights(const struct groups_kernel *k)
@@ -97,7 +97,7 @@ static void fill_line(const struct hrf_conv_work *w, const char *row, int64_t ou
         .n_after = r.n - r.end,
         .n_channels = hrf_min(n_planes * lanes, s->channels - first_channel),
     };
-    hrf_group_fill_avx512(k->own.words, s->x_type, lanes, &from, line, part_plane_bytes(w));
+    hrf_group_fill_avx512(k->own.word_type, s->x_type, lanes, &from, line, part_plane_bytes(w));
 }
 
 static void fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_t end)
@@ -111,7 +111,7 @@ static void fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_
         fill_line(w, x + y * row_bytes, 0, k->is_halved ? LANES / 2 : LANES, line);
         if (k->is_halved)
             fill_line(w, x + y * row_bytes, k->half_columns, LANES / 2,
-                      line + hrf_group_pixel_bytes(k->own.words) / 2);
+                      line + hrf_group_pixel_bytes(k->own.word_type) / 2);
     }
 }
 
@@ -120,7 +120,7 @@ static void fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_
 static void run_columns(const struct groups_kernel *k, struct hrf_group_tile tile, int64_t begin,
                         int64_t end)
 {
-    const int64_t pixel = hrf_group_pixel_bytes(k->own.words), n = end - begin;
+    const int64_t pixel = hrf_group_pixel_bytes(k->own.word_type), n = end - begin;
     const int64_t n_tiles = hrf_ceil_div(n, HRF_GROUP_OUTPUTS);
     const int64_t stride = k->own.shape.window.stride[1];
     const char *x = tile.x;
@@ -129,7 +129,7 @@ static void run_columns(const struct groups_kernel *k, struct hrf_group_tile til
         const int64_t first = begin + n * i / n_tiles, last = begin + n * (i + 1) / n_tiles;
         tile.x = x + first * stride * pixel;
         tile.y = y + first * tile.y_bytes;
-        hrf_group_tile_avx512(k->own.words, last - first, stride, &tile, &k->own.epilogue);
+        hrf_group_tile_avx512(k->own.word_type, last - first, stride, &tile, &k->own.epilogue);
     }
 }
 
@@ -198,9 +198,9 @@ static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *ca
 
 /* ---- compiling ---- */
 
-static int64_t count_words(enum hrf_words words, int64_t numbers)
+static int64_t count_words(enum hrf_word_type word_type, int64_t numbers)
 {
-    return words == HRF_PAIRS ? hrf_ceil_div(numbers, 2) : numbers;
+    return word_type == HRF_WORD_B16_PAIR ? hrf_ceil_div(numbers, 2) : numbers;
 }
 
 static void choose_units(struct groups_kernel *k)
@@ -209,7 +209,7 @@ static void choose_units(struct groups_kernel *k)
     const int64_t in_each = s->channels / s->n_groups, out_each = s->out_channels / s->n_groups;
     k->is_halved = s->n_groups == 1 && out_each <= LANES / 2;
     k->half_columns = k->is_halved ? hrf_ceil_div(s->out_columns, 2) : s->out_columns;
-    k->n_words = count_words(k->own.words, in_each);
+    k->n_words = count_words(k->own.word_type, in_each);
     if (s->n_groups == 1) {
         k->lanes_each = k->is_halved ? LANES / 2 : LANES;
         k->lines.cut.n_units = hrf_ceil_div(out_each, LANES);
@@ -232,7 +232,7 @@ static void choose_parts(struct groups_kernel *k)
     l->fill = fill;
     l->compute = compute;
     l->line_bytes = hrf_window_span(&s->window, 1, k->half_columns) *
-                    hrf_group_pixel_bytes(k->own.words);
+                    hrf_group_pixel_bytes(k->own.word_type);
     const int64_t fit = (LINES_BYTES / (l->line_bytes * count_planes(k, k->lines.cut.n_units)) -
                          window_rows) /
                             s->window.stride[0] +
@@ -276,7 +276,7 @@ static void pack_word(const struct groups_kernel *k, const float *w, int64_t uni
 {
     for (int64_t lane = 0; lane < LANES; lane++) {
         const int64_t out = channel_of(k, unit, lane);
-        if (k->own.words == HRF_FLOATS) {
+        if (k->own.word_type == HRF_WORD_F32) {
             to[lane] = weight_of(k, w, out, first, row, column);
             continue;
         }
@@ -288,7 +288,8 @@ static void pack_word(const struct groups_kernel *k, const float *w, int64_t uni
 
 static void pack(const struct groups_kernel *k, const float *w)
 {
-    const int64_t n_words = plane_words(k), per_word = k->own.words == HRF_PAIRS ? 2 : 1;
+    const int64_t n_words = plane_words(k),
+                  per_word = k->own.word_type == HRF_WORD_B16_PAIR ? 2 : 1;
     float *to = k->own.weights;
     for (int64_t unit = 0; unit < k->lines.cut.n_units; unit++)
         for (int64_t in = 0; in < k->in_planes; in++)

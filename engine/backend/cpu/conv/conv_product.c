@@ -123,7 +123,7 @@ static void copy_pixels(const struct product_kernel *k, const char *x, int64_t f
 {
     const struct hrf_conv_shape *s = &k->own.shape;
     const int64_t *stride = s->window.stride, pixel_bytes = hrf_pixels_stride_bytes(&k->in);
-    const int64_t row_numbers = k->row_stride * (k->own.words == HRF_PAIRS ? 2 : 1);
+    const int64_t row_numbers = k->row_stride * (k->own.word_type == HRF_WORD_B16_PAIR ? 2 : 1);
     if (!has_stride(s)) {
         hrf_pixels_copy(&k->in, x + first * pixel_bytes, 1, n, to, row_numbers);
         return;
@@ -145,7 +145,7 @@ static void multiply(const struct product_kernel *k, const struct part *p, const
                      int64_t row_stride)
 {
     const struct hrf_ahead ahead = next_block(k, p);
-    hrf_product_avx512(k->own.words, rows, row_stride, k->own.weights, k->depth, p->y,
+    hrf_product_avx512(k->own.word_type, rows, row_stride, k->own.weights, k->depth, p->y,
                        k->own.shape.y_stride, p->n, k->own.shape.out_channels, p->panel,
                        p->end_panel, &k->own.epilogue, &ahead);
 }
@@ -204,7 +204,7 @@ static void run_gated(const void *context, int64_t i, int64_t before, void *scra
     part.x = w->gate->x; /* read ahead from the image, not from the copy */
     if (before < 0 || before % k->n_blocks != block)
         hrf_cpu_gate_pixels(w->gate, part.first, part.n, scratch,
-                            stride * (k->own.words == HRF_PAIRS ? 2 : 1));
+                            stride * (k->own.word_type == HRF_WORD_B16_PAIR ? 2 : 1));
     multiply(k, &part, scratch, stride);
 }
 
@@ -242,7 +242,7 @@ static void make_pixels(const struct hrf_cpu_row_source *source, int64_t first, 
             a[i] = x;
             ys[i] = y;
         }
-        hrf_product_rows_avx512(k->own.words, &rows, &whole, 1, k->own.weights, k->depth,
+        hrf_product_rows_avx512(k->own.word_type, &rows, &whole, 1, k->own.weights, k->depth,
                                 s->out_channels, panel, panel + 1, &k->own.epilogue, &nothing);
         n -= rows.n;
     }
@@ -355,7 +355,7 @@ static enum hrf_status pack_weights(struct product_kernel *k, const struct hrf_g
     const int64_t channels = k->own.shape.channels, out_channels = k->own.shape.out_channels;
     HRF_TRY(hrf_own_conv_make_weights(&k->own, graph, node, (size_t)weight_bytes(k), out_channels,
                                       err));
-    hrf_product_pack(k->own.words, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data,
+    hrf_product_pack(k->own.word_type, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data,
                      by_inputs ? out_channels : 1, by_inputs ? 1 : channels, channels, out_channels,
                      k->own.weights);
     return HRF_OK;
@@ -387,12 +387,12 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
     struct product_kernel *k = (struct product_kernel *)own;
     const struct hrf_conv_shape *s = &own->shape;
     k->in = (struct hrf_pixels){ .type = s->x_type,
-                                 .words = own->words,
+                                 .word_type = own->word_type,
                                  .channels = s->channels,
                                  .width = s->channels,
                                  .stride = s->x_stride };
     hrf_cpu_prologue_init(&k->in.prologue, graph, node);
-    k->depth = own->words == HRF_PAIRS ? s->channels / 2 : s->channels;
+    k->depth = own->word_type == HRF_WORD_B16_PAIR ? s->channels / 2 : s->channels;
     k->n_pixels = s->n_images * s->out_rows * s->out_columns;
     choose_rows(k);
     k->reads_gate = may_read_gate(k, graph, node);

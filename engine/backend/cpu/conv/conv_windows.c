@@ -181,7 +181,8 @@ static void multiply(const struct windows_kernel *k, const struct hrf_conv_part 
         const int64_t column = i * k->columns_each;
         product_rows.y_offset = column * (int64_t)hrf_dtype_size(own->shape.y_type);
         epilogue.bias = own->bias + column;
-        hrf_product_rows_avx512(own->words, &product_rows, k->pieces + i * k->n_pieces, k->n_pieces,
+        hrf_product_rows_avx512(own->word_type, &product_rows, k->pieces + i * k->n_pieces,
+                                k->n_pieces,
                                 (const float *)own->weights + (size_t)i * group_weights(k),
                                 k->depth, k->columns_each, p->unit, p->end_unit, &epilogue, &ahead);
     }
@@ -230,7 +231,7 @@ static bool needs_zeros(const struct hrf_own_conv *own)
 {
     const struct hrf_window *w = &own->shape.window;
     const bool is_even = w->stride[1] % 2 == 0 && w->kernel[1] % 2 == 0 && w->dilation[1] == 1;
-    return own->words == HRF_PAIRS && own->shape.channels % 2 != 0 && !is_even;
+    return own->word_type == HRF_WORD_B16_PAIR && own->shape.channels % 2 != 0 && !is_even;
 }
 
 /* The elements of a pixel in the line cache that one group's product reads. */
@@ -361,7 +362,7 @@ static enum hrf_status pack_weights(struct windows_kernel *k, const struct hrf_g
     k->prefetches_weights = n_bytes > LARGE_WEIGHTS;
     transpose_weights(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data, transposed);
     for (int64_t i = 0; i < s->n_groups; i++)
-        hrf_product_pack(k->own.words, transposed + i * k->columns_each * numbers, 1, numbers,
+        hrf_product_pack(k->own.word_type, transposed + i * k->columns_each * numbers, 1, numbers,
                          numbers, k->columns_each,
                          (float *)k->own.weights + (size_t)i * group_weights(k));
     return HRF_OK;
@@ -373,12 +374,12 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
     struct windows_kernel *k = (struct windows_kernel *)own;
     const struct hrf_conv_shape *s = &own->shape;
     k->in = (struct hrf_pixels){ .type = s->x_type,
-                                 .words = own->words,
+                                 .word_type = own->word_type,
                                  .channels = s->channels,
                                  .width = s->channels + (needs_zeros(own) ? 1 : 0),
                                  .stride = s->x_stride };
     hrf_cpu_prologue_init(&k->in.prologue, graph, node);
-    k->size = own->words == HRF_PAIRS ? 2 : 4;
+    k->size = own->word_type == HRF_WORD_B16_PAIR ? 2 : 4;
     k->columns_each = s->out_channels / s->n_groups;
     choose_parts(k);
     make_pieces(k);

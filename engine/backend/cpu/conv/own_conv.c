@@ -55,7 +55,7 @@ enum hrf_status hrf_own_conv_compile(const struct hrf_kernel_row *row, struct hr
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->n_threads = backend->n_threads;
     k->shape = hrf_conv_shape_of(graph, node);
-    k->words = row->isa == HRF_ISA_AVX512_BF16 ? HRF_PAIRS : HRF_FLOATS;
+    k->word_type = row->isa == HRF_ISA_AVX512_BF16 ? HRF_WORD_B16_PAIR : HRF_WORD_F32;
     k->epilogue = hrf_cpu_epilogue(&node->attributes, k->shape.y_type, NULL, k->shape.has_residual);
     HRF_TRY(type->prepare(k, graph, node, err));
     HRF_MOVE(*out, owned);

@@ -13,7 +13,7 @@ struct hrf_own_conv {
     struct hrf_kernel base;
     int64_t n_threads;
     struct hrf_conv_shape shape;
-    enum hrf_words words; /* that it multiplies: pairs in a row for AVX-512 BF16 */
+    enum hrf_word_type word_type; /* that it multiplies: pairs in a row for AVX-512 BF16 */
     struct hrf_epilogue epilogue;
     void *weights; /* packed */
     float *bias;

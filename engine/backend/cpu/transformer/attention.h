@@ -119,7 +119,7 @@ struct hrf_attention_tile {
 };
 
 struct hrf_attention_form {
-    enum hrf_words words; /* for products of floats */
+    enum hrf_word_type word_type; /* for products of floats */
     /* Queries of a block: as many as there is room for scores, a multiple of `step`. */
     int64_t min_queries, max_queries, step;
     int64_t keys;         /* of a block; 0: all keys at once */

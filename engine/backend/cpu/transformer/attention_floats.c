@@ -9,7 +9,7 @@
 
 static int64_t numbers_of_word(const struct hrf_attention *k)
 {
-    return k->form->words == HRF_PAIRS ? 2 : 1;
+    return k->form->word_type == HRF_WORD_B16_PAIR ? 2 : 1;
 }
 
 static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
@@ -29,7 +29,7 @@ static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_B
  * channel. */
 static void pack(struct hrf_attention_tile *t)
 {
-    const bool has_pairs = t->of->form->words == HRF_PAIRS;
+    const bool has_pairs = t->of->form->word_type == HRF_WORD_B16_PAIR;
     const int64_t n = t->n_keys, per_word = numbers_of_word(t->of);
     const int64_t d = t->of->view.of[HRF_HEAD_Q].columns / per_word;
     const int64_t e = t->of->view.of[HRF_HEAD_V].columns;
@@ -62,7 +62,7 @@ static void pack(struct hrf_attention_tile *t)
  * no scale. */
 static bool are_copied(const struct hrf_attention *k, enum hrf_dtype type)
 {
-    return k->form->scales_products || (type != HRF_F32 && k->form->words == HRF_FLOATS);
+    return k->form->scales_products || (type != HRF_F32 && k->form->word_type == HRF_WORD_F32);
 }
 
 static void load(struct hrf_attention_tile *t)
@@ -85,7 +85,7 @@ static void multiply(const struct hrf_attention *k, const void *a, int64_t a_str
 {
     const struct hrf_epilogue plain = { .type = type };
     const struct hrf_ahead nothing = { 0 };
-    hrf_product_avx512(k->form->words, a, a_stride, packed, depth, y, y_stride, n, columns, 0,
+    hrf_product_avx512(k->form->word_type, a, a_stride, packed, depth, y, y_stride, n, columns, 0,
                        hrf_product_count_panels(columns), &plain, &nothing);
 }
 
@@ -171,7 +171,7 @@ const struct hrf_kernel_row hrf_cpu_attention_long = {
     .misfit = long_misfit,
     .compile = hrf_attention_compile,
     /* The L2 cache holds the scores of a block of this many queries. */
-    FORM(.weigh = weigh_block, .words = HRF_FLOATS, .keys = HRF_ATTENTION_KEYS,
+    FORM(.weigh = weigh_block, .word_type = HRF_WORD_F32, .keys = HRF_ATTENTION_KEYS,
          .min_queries = HRF_ATTENTION_MAX_QUERIES, .max_queries = HRF_ATTENTION_MAX_QUERIES,
          .scales_products = true),
 };
@@ -184,8 +184,8 @@ const struct hrf_kernel_row hrf_cpu_attention_long = {
         FORM(.min_queries = 12, .max_queries = 96, __VA_ARGS__)                                    \
     }
 const struct hrf_kernel_row hrf_cpu_attention_of_pairs = ROW_OF_HEADS(
-    "heads:avx512_bf16", HRF_FORM_HALF, HRF_ISA_AVX512_BF16, pairs_misfit, .words = HRF_PAIRS,
-    .weigh = weigh_pairs);
+    "heads:avx512_bf16", HRF_FORM_HALF, HRF_ISA_AVX512_BF16, pairs_misfit,
+    .word_type = HRF_WORD_B16_PAIR, .weigh = weigh_pairs);
 const struct hrf_kernel_row hrf_cpu_attention_heads = ROW_OF_HEADS(
-    "heads:avx512", HRF_FORM_FLOAT | HRF_FORM_HALF, HRF_ISA_AVX512, misfit, .words = HRF_FLOATS,
-    .weigh = weigh);
+    "heads:avx512", HRF_FORM_FLOAT | HRF_FORM_HALF, HRF_ISA_AVX512, misfit,
+    .word_type = HRF_WORD_F32, .weigh = weigh);

@@ -60,9 +60,9 @@ static void multiply_wide(const struct matrices *m, const float *a, int64_t n_ro
     HRF_AUTO_FREE float *packed = hrf_alloc_aligned(
         hrf_product_packed_count(m->depth, m->columns) * sizeof(float), 64);
     assert_non_null(packed);
-    hrf_product_pack(HRF_FLOATS, m->w, m->columns, 1, m->depth, m->columns, packed);
-    hrf_product_avx512(HRF_FLOATS, a, m->depth, packed, m->depth, y, stride, n_rows, m->columns, 0,
-                       hrf_product_count_panels(m->columns), &epilogue, &nothing);
+    hrf_product_pack(HRF_WORD_F32, m->w, m->columns, 1, m->depth, m->columns, packed);
+    hrf_product_avx512(HRF_WORD_F32, a, m->depth, packed, m->depth, y, stride, n_rows, m->columns,
+                       0, hrf_product_count_panels(m->columns), &epilogue, &nothing);
 }
 
 static void multiply_narrow(const struct matrices *m, const float *a, int64_t n_rows, float *y,
@@ -83,7 +83,7 @@ static void multiply_narrow(const struct matrices *m, const float *a, int64_t n_
                                    .accumulate = accumulate };
     for (int64_t c = 0; c < m->columns; c += HRF_NARROW_PANEL, p.end_panel++) {
         const int64_t left = m->columns - c;
-        hrf_product_pack(HRF_FLOATS, m->w + c, m->columns, 1, m->depth,
+        hrf_product_pack(HRF_WORD_F32, m->w + c, m->columns, 1, m->depth,
                          left < HRF_NARROW_PANEL ? left : HRF_NARROW_PANEL, packed + c * m->depth);
     }
     hrf_float_product_avx2(&p);
