@@ -4,7 +4,8 @@
 
 NET is a network of torchvision; without one, small networks that have, together, every kind of operator with a gradient.
 For each weight tensor: the largest difference over the largest value of PyTorch's gradient (or over a ten-thousandth of the
-largest gradient of the network, if that is more). It is at most 1e-5, or the exit code is 1.
+largest gradient of the network, if that is more). It is at most 1e-5, or the exit code is 1. A ReLU or a maximum whose input is
+within rounding of its corner may take the other side in float32: then all weights before it are some 1e-3 apart.
 """
 import argparse
 import os
@@ -180,6 +181,7 @@ def large(names, size):
     swin.F = types.SimpleNamespace(**{k: getattr(F, k) for k in dir(F)})
     swin.F.dropout = lambda x, p=0, training=False: x
     for name in names:
+        torch.manual_seed(3)
         yield name, getattr(models, name)(weights=None, num_classes=10), torch.randn(2, 3, size, size), torch.tensor([3, 7]), {}
 
 
