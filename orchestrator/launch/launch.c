@@ -128,9 +128,9 @@ static enum hrf_status take_over(struct launch *l, int start, struct hrf_error *
     HRF_AUTO_FREE char *attempt = l->directory;
     struct hrf_job_spec rest = *l->spec;
     l->directory = NULL;
+    HRF_AUTO_FREE struct hrf_job_task *tasks = hrf_calloc(l->spec->n_tasks + 1, sizeof *tasks);
     rest.n_tasks = 0;
-    rest.tasks = hrf_calloc(l->spec->n_tasks + 1, sizeof *rest.tasks);
-    HRF_AUTO_FREE struct hrf_job_task *tasks = rest.tasks;
+    rest.tasks = tasks;
     l->directory = hrf_start_directory(attempt, start);
     for (int k = 0; k < start; k++) {
         HRF_AUTO_FREE char *directory = hrf_start_directory(attempt, k);

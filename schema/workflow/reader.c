@@ -29,7 +29,8 @@ void hrf_reader_init(struct hrf_reader *r, struct hrf_setting_table table, void 
 
 void hrf_reader_release(struct hrf_reader *r)
 {
-    HRF_AUTO_RELEASE(hrf_findings) findings = { .items = r->findings, .n_items = r->n_findings };
+    struct hrf_findings findings = { .items = r->findings, .n_items = r->n_findings };
+    hrf_findings_release(&findings);
     hrf_free(r->lines);
 }
 
