@@ -110,9 +110,9 @@ static char *file_name(const char *directory, const char *weight)
         if (*c == '/' || *c == '%' || (unsigned char)*c < ' ' || (c == weight && *c == '.'))
             hrf_strbuf_addf(&name, "%%%02X", (unsigned)(unsigned char)*c);
         else
-            hrf_strbuf_addf(&name, "%c", *c);
-    hrf_strbuf_addf(&name, ".npy");
-    return hrf_strdup(name.text);
+            hrf_strbuf_addc(&name, *c);
+    hrf_strbuf_adds(&name, ".npy");
+    return hrf_strbuf_detach(&name);
 }
 
 static enum hrf_status write_output(struct hrf_session *session, int32_t i, const char *path,

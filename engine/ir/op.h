@@ -121,54 +121,60 @@ enum hrf_precision_rule {
     HRF_N_PRECISION_RULES
 };
 
-/* How the gradients to an operator's inputs follow from that to its output; each kind is a rule of
- * engine/passes/gradient. */
+/* How the gradients to an operator's inputs follow from that to its output: the enum below, and
+ * the functions of engine/passes/gradient, are made of these lines. ROW(rule, its function). */
+/* clang-format off */
+#define HRF_GRADIENT_RULES(ROW)                                                                    \
+    ROW(FUNCTION, function_of_one)                                                                 \
+    ROW(ADD, add)                                                                                  \
+    ROW(SUB, sub)                                                                                  \
+    ROW(MUL, mul)                                                                                  \
+    ROW(DIV, div)                                                                                  \
+    ROW(POW, pow)                                                                                  \
+    ROW(EXTREME, extreme) /* of MAX and MIN: dy goes to the input that is the output */            \
+    ROW(PRELU, prelu)                                                                              \
+    ROW(WHERE, where)                                                                              \
+    ROW(CONV, conv) /* a CONV_TRANSPOSE by the same weights; CONV_WEIGHT_GRADIENT */               \
+    ROW(CONV_TRANSPOSE, conv_transpose)                                                            \
+    ROW(GEMM, gemm)                                                                                \
+    ROW(MATMUL, matmul)                                                                            \
+    ROW(ATTENTION, attention)                                                                      \
+    ROW(BATCH_NORM, batch_norm) /* with constant statistics */                                     \
+    ROW(SOFTMAX, softmax)                                                                          \
+    ROW(LOG_SOFTMAX, log_softmax)                                                                  \
+    ROW(LAYER_NORM, layer_norm)                                                                    \
+    ROW(RMS_NORM, rms_norm)                                                                        \
+    ROW(GROUP_NORM, group_norm)                                                                    \
+    ROW(MAX_POOL, max_pool)                                                                        \
+    ROW(AVERAGE_POOL, average_pool) /* a CONV_TRANSPOSE by ones */                                 \
+    ROW(GLOBAL_MEAN, global_mean)                                                                  \
+    ROW(GLOBAL_MAX, global_max)                                                                    \
+    ROW(RESIZE, resize) /* products with the transposed weights of rows and columns */             \
+    ROW(VIEW, view)                                                                                \
+    ROW(CONCAT, concat)                                                                            \
+    ROW(TRANSPOSE, transpose)                                                                      \
+    ROW(PAD, pad)                                                                                  \
+    ROW(GATHER, gather)                                                                            \
+    ROW(SLICE, slice)                                                                              \
+    ROW(EXPAND, expand)                                                                            \
+    ROW(TILE, tile)                                                                                \
+    ROW(DEPTH_TO_SPACE, depth_to_space)                                                            \
+    ROW(SPACE_TO_DEPTH, space_to_depth)                                                            \
+    ROW(REDUCE_MEAN, reduce_mean)                                                                  \
+    ROW(REDUCE_SUM, reduce_sum)                                                                    \
+    ROW(REDUCE_L1, reduce_l1)                                                                      \
+    ROW(REDUCE_L2, reduce_l2)                                                                      \
+    ROW(REDUCE_SUM_SQUARE, reduce_sum_square)                                                      \
+    ROW(REDUCE_LOG_SUM, reduce_log_sum)                                                            \
+    ROW(REDUCE_LOG_SUM_EXP, reduce_log_sum_exp)
+/* clang-format on */
 enum hrf_gradient_rule {
     HRF_GRADIENT_REFUSED = 1, /* not known: a network is not trained through it */
     HRF_GRADIENT_ZERO,        /* its output does not change with small changes of its inputs */
-    HRF_GRADIENT_FUNCTION,    /* dy times the derivative at x */
-    HRF_GRADIENT_ADD,
-    HRF_GRADIENT_SUB,
-    HRF_GRADIENT_MUL,
-    HRF_GRADIENT_DIV,
-    HRF_GRADIENT_POW,
-    HRF_GRADIENT_EXTREME, /* of MAX and MIN: dy goes to the input that is the output */
-    HRF_GRADIENT_PRELU,
-    HRF_GRADIENT_WHERE,
-    HRF_GRADIENT_CONV, /* a CONV_TRANSPOSE by the same weights; CONV_WEIGHT_GRADIENT */
-    HRF_GRADIENT_CONV_TRANSPOSE,
-    HRF_GRADIENT_GEMM,
-    HRF_GRADIENT_MATMUL,
-    HRF_GRADIENT_ATTENTION,
-    HRF_GRADIENT_BATCH_NORM, /* with constant statistics */
-    HRF_GRADIENT_SOFTMAX,
-    HRF_GRADIENT_LOG_SOFTMAX,
-    HRF_GRADIENT_LAYER_NORM,
-    HRF_GRADIENT_RMS_NORM,
-    HRF_GRADIENT_GROUP_NORM,
-    HRF_GRADIENT_MAX_POOL,
-    HRF_GRADIENT_AVERAGE_POOL, /* a CONV_TRANSPOSE by ones */
-    HRF_GRADIENT_GLOBAL_MEAN,
-    HRF_GRADIENT_GLOBAL_MAX,
-    HRF_GRADIENT_RESIZE, /* products with the transposed weights of rows and columns */
-    HRF_GRADIENT_VIEW,
-    HRF_GRADIENT_CONCAT,
-    HRF_GRADIENT_TRANSPOSE,
-    HRF_GRADIENT_PAD,
-    HRF_GRADIENT_GATHER,
-    HRF_GRADIENT_SLICE,
-    HRF_GRADIENT_EXPAND,
-    HRF_GRADIENT_TILE,
-    HRF_GRADIENT_DEPTH_TO_SPACE,
-    HRF_GRADIENT_SPACE_TO_DEPTH,
-    HRF_GRADIENT_REDUCE_MEAN,
-    HRF_GRADIENT_REDUCE_SUM,
-    HRF_GRADIENT_REDUCE_L1,
-    HRF_GRADIENT_REDUCE_L2,
-    HRF_GRADIENT_REDUCE_SUM_SQUARE,
-    HRF_GRADIENT_REDUCE_LOG_SUM,
-    HRF_GRADIENT_REDUCE_LOG_SUM_EXP,
-    HRF_N_GRADIENTS
+#define HRF_GRADIENT_NAME(RULE, function) HRF_GRADIENT_##RULE,
+    HRF_GRADIENT_RULES(HRF_GRADIENT_NAME)
+#undef HRF_GRADIENT_NAME
+        HRF_N_GRADIENTS
 };
 
 /* What an input is for. */

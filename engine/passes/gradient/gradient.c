@@ -11,50 +11,9 @@
 
 const char *const hrf_loss_names[] = { "cross_entropy", "mse", "bce", NULL };
 
-static hrf_gradient_function *const rules[HRF_N_GRADIENTS] = {
-    [HRF_GRADIENT_FUNCTION] = hrf_gradient_function_of_one,
-    [HRF_GRADIENT_ADD] = hrf_gradient_add,
-    [HRF_GRADIENT_SUB] = hrf_gradient_sub,
-    [HRF_GRADIENT_MUL] = hrf_gradient_mul,
-    [HRF_GRADIENT_DIV] = hrf_gradient_div,
-    [HRF_GRADIENT_POW] = hrf_gradient_pow,
-    [HRF_GRADIENT_EXTREME] = hrf_gradient_extreme,
-    [HRF_GRADIENT_PRELU] = hrf_gradient_prelu,
-    [HRF_GRADIENT_WHERE] = hrf_gradient_where,
-    [HRF_GRADIENT_CONV] = hrf_gradient_conv,
-    [HRF_GRADIENT_CONV_TRANSPOSE] = hrf_gradient_conv_transpose,
-    [HRF_GRADIENT_GEMM] = hrf_gradient_gemm,
-    [HRF_GRADIENT_MATMUL] = hrf_gradient_matmul,
-    [HRF_GRADIENT_ATTENTION] = hrf_gradient_attention,
-    [HRF_GRADIENT_BATCH_NORM] = hrf_gradient_batch_norm,
-    [HRF_GRADIENT_SOFTMAX] = hrf_gradient_softmax,
-    [HRF_GRADIENT_LOG_SOFTMAX] = hrf_gradient_log_softmax,
-    [HRF_GRADIENT_LAYER_NORM] = hrf_gradient_layer_norm,
-    [HRF_GRADIENT_RMS_NORM] = hrf_gradient_rms_norm,
-    [HRF_GRADIENT_GROUP_NORM] = hrf_gradient_group_norm,
-    [HRF_GRADIENT_MAX_POOL] = hrf_gradient_max_pool,
-    [HRF_GRADIENT_AVERAGE_POOL] = hrf_gradient_average_pool,
-    [HRF_GRADIENT_GLOBAL_MEAN] = hrf_gradient_global_mean,
-    [HRF_GRADIENT_GLOBAL_MAX] = hrf_gradient_global_max,
-    [HRF_GRADIENT_RESIZE] = hrf_gradient_resize,
-    [HRF_GRADIENT_VIEW] = hrf_gradient_view,
-    [HRF_GRADIENT_CONCAT] = hrf_gradient_concat,
-    [HRF_GRADIENT_TRANSPOSE] = hrf_gradient_transpose,
-    [HRF_GRADIENT_PAD] = hrf_gradient_pad,
-    [HRF_GRADIENT_GATHER] = hrf_gradient_gather,
-    [HRF_GRADIENT_SLICE] = hrf_gradient_slice,
-    [HRF_GRADIENT_EXPAND] = hrf_gradient_expand,
-    [HRF_GRADIENT_TILE] = hrf_gradient_tile,
-    [HRF_GRADIENT_DEPTH_TO_SPACE] = hrf_gradient_depth_to_space,
-    [HRF_GRADIENT_SPACE_TO_DEPTH] = hrf_gradient_space_to_depth,
-    [HRF_GRADIENT_REDUCE_MEAN] = hrf_gradient_reduce_mean,
-    [HRF_GRADIENT_REDUCE_SUM] = hrf_gradient_reduce_sum,
-    [HRF_GRADIENT_REDUCE_L1] = hrf_gradient_reduce_l1,
-    [HRF_GRADIENT_REDUCE_L2] = hrf_gradient_reduce_l2,
-    [HRF_GRADIENT_REDUCE_SUM_SQUARE] = hrf_gradient_reduce_sum_square,
-    [HRF_GRADIENT_REDUCE_LOG_SUM] = hrf_gradient_reduce_log_sum,
-    [HRF_GRADIENT_REDUCE_LOG_SUM_EXP] = hrf_gradient_reduce_log_sum_exp,
-};
+#define ENTRY(RULE, function) [HRF_GRADIENT_##RULE] = hrf_gradient_##function,
+static hrf_gradient_function *const rules[HRF_N_GRADIENTS] = { HRF_GRADIENT_RULES(ENTRY) };
+#undef ENTRY
 
 void hrf_gradients_release(struct hrf_gradients *gradients)
 {
@@ -239,7 +198,7 @@ int32_t hrf_backward_scatter(struct hrf_backward *b, int32_t dy, int64_t axis,
 
 /* ---- the loss ---- */
 
-/* A pointwise function of the output and the target, and its mean over `count` numbers. */
+/* The sum of `terms`, divided by `count`. */
 static int32_t mean_of(struct hrf_backward *b, int32_t terms, double count)
 {
     const struct hrf_shape scalar = { .rank = 0 };

@@ -20,21 +20,9 @@ struct hrf_backward {
 };
 typedef void hrf_gradient_function(struct hrf_backward *b);
 
-hrf_gradient_function hrf_gradient_function_of_one, hrf_gradient_add, hrf_gradient_sub,
-    hrf_gradient_mul, hrf_gradient_div, hrf_gradient_pow, hrf_gradient_extreme, hrf_gradient_prelu,
-    hrf_gradient_where;
-hrf_gradient_function hrf_gradient_conv, hrf_gradient_conv_transpose, hrf_gradient_gemm,
-    hrf_gradient_matmul, hrf_gradient_attention;
-hrf_gradient_function hrf_gradient_batch_norm, hrf_gradient_softmax, hrf_gradient_log_softmax,
-    hrf_gradient_layer_norm, hrf_gradient_rms_norm, hrf_gradient_group_norm;
-hrf_gradient_function hrf_gradient_max_pool, hrf_gradient_average_pool, hrf_gradient_global_mean,
-    hrf_gradient_global_max, hrf_gradient_resize;
-hrf_gradient_function hrf_gradient_view, hrf_gradient_concat, hrf_gradient_transpose,
-    hrf_gradient_pad, hrf_gradient_gather, hrf_gradient_slice, hrf_gradient_expand,
-    hrf_gradient_tile, hrf_gradient_depth_to_space, hrf_gradient_space_to_depth;
-hrf_gradient_function hrf_gradient_reduce_mean, hrf_gradient_reduce_sum, hrf_gradient_reduce_l1,
-    hrf_gradient_reduce_l2, hrf_gradient_reduce_sum_square, hrf_gradient_reduce_log_sum,
-    hrf_gradient_reduce_log_sum_exp;
+#define HRF_DECLARE_GRADIENT(RULE, function) hrf_gradient_function hrf_gradient_##function;
+HRF_GRADIENT_RULES(HRF_DECLARE_GRADIENT)
+#undef HRF_DECLARE_GRADIENT
 
 /* The shape of a value, and that of input k of the node. */
 struct hrf_shape hrf_backward_shape(const struct hrf_backward *b, int32_t value);
