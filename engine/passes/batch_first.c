@@ -27,17 +27,6 @@ static struct hrf_attributes transpose_by(const int64_t *axes, int32_t n)
     return a;
 }
 
-/* Inserts a node before node `at`. */
-static enum hrf_status insert(struct hrf_match *m, int32_t at, enum hrf_op op, const char *name,
-                              const int32_t *inputs, int32_t n_inputs,
-                              const struct hrf_shape *shape, const struct hrf_attributes *a,
-                              int32_t *out, struct hrf_error *err)
-{
-    HRF_TRY(
-        hrf_graph_add_value(m->graph, name, value_of(m, inputs[0])->dtype, shape, NULL, out, err));
-    return hrf_graph_insert_node(m->graph, at, op, name, inputs, n_inputs, out, 1, a, err);
-}
-
 /* ---- inputs: a transpose before a product becomes one behind it ---- */
 
 /* The transposed input of a node that works on each row by itself; -1: it is no such node. */
@@ -79,7 +68,7 @@ static enum hrf_status transpose_behind(struct hrf_match *m, int32_t n, int32_t 
         inputs[1] = inputs[0];
         inputs[0] = transpose->inputs[0];
     }
-    HRF_TRY(insert(m, n, node->op, name, inputs, 2, &shape, &a, &y, err));
+    HRF_TRY(hrf_match_insert(m->graph, n, node->op, name, inputs, 2, &shape, &a, &y, err));
     hrf_match_become(&m->graph->nodes[n], HRF_OP_TRANSPOSE, &y, 1, &back);
     return HRF_OK;
 }
@@ -140,11 +129,12 @@ static enum hrf_status transpose_heads(struct hrf_match *m, int32_t n, struct hr
     int32_t inputs[] = { -1, gemm->inputs[HRF_CONV_WEIGHTS], bias }, moved[2];
     HRF_AUTO_FREE char *name = hrf_format("%s.batch first", transpose->name);
     HRF_AUTO_FREE char *flat = hrf_format("%s.batch first, heads side by side", transpose->name);
-    HRF_TRY(
-        insert(m, n, HRF_OP_TRANSPOSE, name, attention->outputs, 1, &heads, &by, &moved[0], err));
+    HRF_TRY(hrf_match_insert(m->graph, n, HRF_OP_TRANSPOSE, name, attention->outputs, 1, &heads,
+                             &by, &moved[0], err));
     HRF_TRY(hrf_graph_add_value(m->graph, flat, HRF_S64, &three, tokens.dims, &moved[1], err));
     /* The new value has a name of its own, because calibrations identify tensors by name. */
-    HRF_TRY(insert(m, n, HRF_OP_RESHAPE, flat, moved, 2, &tokens, &plain, &inputs[0], err));
+    HRF_TRY(hrf_match_insert(m->graph, n, HRF_OP_RESHAPE, flat, moved, 2, &tokens, &plain,
+                             &inputs[0], err));
     hrf_match_become(&m->graph->nodes[n], HRF_OP_GEMM, inputs, bias >= 0 ? 3 : 2, &a);
     return HRF_OK;
 }

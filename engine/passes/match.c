@@ -79,6 +79,17 @@ bool hrf_match_factors(const struct hrf_match *match, int32_t value, struct hrf_
     return true;
 }
 
+enum hrf_status hrf_match_insert(struct hrf_graph *graph, int32_t at, enum hrf_op op,
+                                 const char *name, const int32_t *inputs, int32_t n_inputs,
+                                 const struct hrf_shape *shape,
+                                 const struct hrf_attributes *attributes, int32_t *out,
+                                 struct hrf_error *err)
+{
+    const enum hrf_dtype type = graph->values[inputs[0]].dtype;
+    HRF_TRY(hrf_graph_add_value(graph, name, type, shape, NULL, out, err));
+    return hrf_graph_insert_node(graph, at, op, name, inputs, n_inputs, out, 1, attributes, err);
+}
+
 void hrf_match_become(struct hrf_node *node, enum hrf_op op, const int32_t *inputs,
                       int32_t n_inputs, const struct hrf_attributes *attributes)
 {

@@ -45,6 +45,13 @@ HRF_CHECKED enum hrf_status hrf_match_join_masks(struct hrf_match *match, const 
                                                  const struct hrf_shape *scores, int32_t *mask,
                                                  struct hrf_error *err);
 
+/* Inserts a node before node `at` that gives a new value, *out, of that name and shape and of the
+ * type of the first input. The caller places it (hrf_graph_place_nodes()). */
+HRF_CHECKED enum hrf_status hrf_match_insert(struct hrf_graph *graph, int32_t at, enum hrf_op op,
+                                             const char *name, const int32_t *inputs,
+                                             int32_t n_inputs, const struct hrf_shape *shape,
+                                             const struct hrf_attributes *attributes, int32_t *out,
+                                             struct hrf_error *err);
 /* Makes `node` compute by another operator of other inputs; it keeps its name and output. */
 void hrf_match_become(struct hrf_node *node, enum hrf_op op, const int32_t *inputs,
                       int32_t n_inputs, const struct hrf_attributes *attributes);

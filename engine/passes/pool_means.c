@@ -23,9 +23,8 @@ static enum hrf_status flatten(struct hrf_graph *graph, int32_t at, struct hrf_e
     HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
     const int32_t input = graph->nodes[at].inputs[0];
     int32_t middle;
-    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, &shape, NULL, &middle, err));
-    HRF_TRY(hrf_graph_insert_node(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, name, &input, 1, &middle,
-                                  1, &pool, err));
+    HRF_TRY(hrf_match_insert(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, name, &input, 1, &shape, &pool,
+                             &middle, err));
     struct hrf_node *node = &graph->nodes[at];
     node->op = HRF_OP_FLATTEN;
     node->attributes = hrf_attributes_default();
@@ -64,19 +63,6 @@ static bool is_mean_of_tokens(const struct hrf_graph *graph, const struct hrf_no
            a->n_axes == 1 && a->axes[0] == 1;
 }
 
-/* Inserts before node `at` a node that makes a value of this shape of `input`. */
-static enum hrf_status insert(struct hrf_graph *graph, int32_t at, enum hrf_op op,
-                              const int32_t *inputs, int32_t n_inputs,
-                              const struct hrf_shape *shape,
-                              const struct hrf_attributes *attributes, int32_t *out,
-                              struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
-    HRF_TRY(
-        hrf_graph_add_value(graph, name, graph->values[inputs[0]].dtype, shape, NULL, out, err));
-    return hrf_graph_insert_node(graph, at, op, name, inputs, n_inputs, out, 1, attributes, err);
-}
-
 /* The second input of a RESHAPE. */
 static enum hrf_status add_sizes(struct hrf_graph *graph, const struct hrf_shape *to, int32_t *out,
                                  struct hrf_error *err)
@@ -88,6 +74,7 @@ static enum hrf_status add_sizes(struct hrf_graph *graph, const struct hrf_shape
 /* The tokens as an image of one column: nothing moves in memory. */
 static enum hrf_status pool_tokens(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
 {
+    HRF_AUTO_FREE char *name = hrf_format("%s.pool", graph->nodes[at].name);
     const int32_t x = graph->nodes[at].inputs[0];
     const int64_t *dims = graph->values[x].shape.dims;
     const struct hrf_shape image = { 4, { dims[0], dims[2], dims[1], 1 } };
@@ -98,9 +85,10 @@ static enum hrf_status pool_tokens(struct hrf_graph *graph, int32_t at, struct h
     int32_t tokens[2] = { x }, pool[2], pixels;
     as_pixels.channels_last = true;
     HRF_TRY(add_sizes(graph, &image, &tokens[1], err));
-    HRF_TRY(insert(graph, at, HRF_OP_RESHAPE, tokens, 2, &image, &as_pixels, &pixels, err));
-    HRF_TRY(
-        insert(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, &pixels, 1, &pooled, &plain, &pool[0], err));
+    HRF_TRY(hrf_match_insert(graph, at, HRF_OP_RESHAPE, name, tokens, 2, &image, &as_pixels,
+                             &pixels, err));
+    HRF_TRY(hrf_match_insert(graph, at, HRF_OP_GLOBAL_AVERAGE_POOL, name, &pixels, 1, &pooled,
+                             &plain, &pool[0], err));
     HRF_TRY(add_sizes(graph, &mean, &pool[1], err));
     hrf_match_become(&graph->nodes[at], HRF_OP_RESHAPE, pool, 2, &as_pixels);
     return HRF_OK;

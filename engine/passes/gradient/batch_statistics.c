@@ -22,10 +22,8 @@ static int32_t insert(struct insertion *i, enum hrf_op op, const struct hrf_attr
     HRF_AUTO_FREE char *name = hrf_format("%s.batch_%d", i->graph->nodes[i->at].name,
                                           (int)i->graph->n_nodes);
     const struct hrf_attributes plain = hrf_attributes_default();
-    i->status = hrf_graph_add_value(i->graph, name, HRF_F32, shape, NULL, &y, i->err);
-    if (i->status == HRF_OK)
-        i->status = hrf_graph_insert_node(i->graph, i->at, op, name, inputs, v >= 0 ? 2 : 1, &y, 1,
-                                          attributes != NULL ? attributes : &plain, i->err);
+    i->status = hrf_match_insert(i->graph, i->at, op, name, inputs, v >= 0 ? 2 : 1, shape,
+                                 attributes != NULL ? attributes : &plain, &y, i->err);
     return y;
 }
 

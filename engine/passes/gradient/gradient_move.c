@@ -1,4 +1,5 @@
 /* gradient_move.c - gradients of operators that copy elements: the copies of each are added up. */
+#include "engine/ir/pad_source.h"
 #include "engine/passes/gradient/gradient_private.h"
 
 void hrf_gradient_view(struct hrf_backward *b)
@@ -28,23 +29,6 @@ void hrf_gradient_transpose(struct hrf_backward *b)
     hrf_backward_give(b, 0, hrf_backward_transpose(b, b->dy, inverse));
 }
 
-/* Where place `at` of a padded axis is copied from; -1: nowhere. */
-static int64_t source_of(enum hrf_pad_mode mode, int64_t at, int64_t size)
-{
-    if (at >= 0 && at < size)
-        return at;
-    switch (mode) {
-    case HRF_PAD_EDGE:
-        return at < 0 ? 0 : size - 1;
-    case HRF_PAD_REFLECT:
-        return at < 0 ? -at : 2 * (size - 1) - at;
-    case HRF_PAD_WRAP:
-        return (at % size + size) % size;
-    default:
-        return -1;
-    }
-}
-
 /* Along each axis: a border of a constant is cut off, other borders are copies. */
 void hrf_gradient_pad(struct hrf_backward *b)
 {
@@ -68,7 +52,7 @@ void hrf_gradient_pad(struct hrf_backward *b)
             continue;
         HRF_AUTO_FREE int64_t *indices = hrf_alloc_array((size_t)n, sizeof *indices);
         for (int64_t at = 0; at < n; at++)
-            indices[at] = source_of(a->pad.mode, at - a->pad.sizes[i], size);
+            indices[at] = hrf_pad_source(a->pad.mode, at - a->pad.sizes[i], size);
         dx = hrf_backward_scatter(b, dx, axis, indices, n, size);
     }
     hrf_backward_give(b, 0, dx);

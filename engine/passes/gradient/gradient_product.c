@@ -1,4 +1,5 @@
 /* gradient_product.c - gradients of sums of products: convolutions, matrices, attention. */
+#include "engine/ir/window_span.h"
 #include "engine/passes/gradient/gradient_private.h"
 
 #include <math.h>
@@ -15,9 +16,8 @@ struct hrf_attributes hrf_backward_spread(const struct hrf_attributes *conv,
     a.group = conv->group;
     for (int i = 0; i < HRF_MAX_SPATIAL; i++) {
         const struct hrf_window *w = &a.window;
-        const int64_t extent = w->dilation[i] * (w->kernel[i] - 1) + 1;
-        const int64_t full = w->stride[i] * (dy->dims[2 + i] - 1) + extent;
-        const int64_t more = x->dims[2 + i] + w->pad_begin[i] - full;
+        const int64_t more = x->dims[2 + i] + w->pad_begin[i] -
+                             hrf_window_span(w, i, dy->dims[2 + i]);
         a.output.padding[i] = more > 0 ? more : 0;
         a.window.pad_end[i] = more < 0 ? -more : 0;
     }

@@ -1,9 +1,7 @@
 /* gradient_window.c - gradients of pools and of RESIZE. */
-#include "engine/passes/gradient/gradient_private.h"
-
 #include "engine/ir/resize.h"
-
-#include <string.h>
+#include "engine/ir/window_span.h"
+#include "engine/passes/gradient/gradient_private.h"
 
 static int32_t to_greatest(struct hrf_backward *b, const struct hrf_attributes *a)
 {
@@ -32,7 +30,7 @@ static int64_t count_along(const struct hrf_window *w, int axis, int64_t at, int
 {
     int64_t n = 0;
     for (int64_t k = 0; k < w->kernel[axis]; k++) {
-        const int64_t i = at * w->stride[axis] - w->pad_begin[axis] + k * w->dilation[axis];
+        const int64_t i = hrf_window_first(w, axis, at) + k * w->dilation[axis];
         n += w->count_include_pad ? i < size + w->pad_end[axis] : i >= 0 && i < size;
     }
     return n;

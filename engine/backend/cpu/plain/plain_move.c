@@ -3,6 +3,7 @@
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
+#include "engine/ir/pad_source.h"
 
 #include <assert.h>
 #include <string.h>
@@ -369,18 +370,6 @@ static void fill(const struct hrf_spec *spec, float value, void *out)
     }
 }
 
-/* The position inside the image that padding position k along an axis of the output is a copy of.
- * Both are positions in the output. */
-static int64_t copied_from(enum hrf_pad_mode mode, int64_t k, int64_t begin, int64_t size)
-{
-    const int64_t at = k - begin;
-    if (mode == HRF_PAD_EDGE)
-        return begin + (at < 0 ? 0 : size - 1);
-    if (mode == HRF_PAD_REFLECT)
-        return begin + (at < 0 ? -at : 2 * (size - 1) - at);
-    return begin + (at + size) % size; /* WRAP: pads are at most the size */
-}
-
 /* Copies outwards, axis by axis, what is already in the output. Along later axes only the inside is
  * there yet. */
 static void copy_outwards(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
@@ -402,7 +391,8 @@ static void copy_outwards(const struct hrf_spec *spec, const struct hrf_kernel_c
         for (int64_t k = 0; k < spec->output.shape.dims[axis]; k++) {
             if (k >= a->pad.sizes[axis] && k < a->pad.sizes[axis] + size)
                 continue;
-            const int64_t from = copied_from(a->pad.mode, k, a->pad.sizes[axis], size);
+            const int64_t begin = a->pad.sizes[axis];
+            const int64_t from = begin + hrf_pad_source(a->pad.mode, k - begin, size);
             char *y = call->output;
             copy_box(&slab, (size_t)bytes, y + (first + from * out[axis]) * bytes, out,
                      y + (first + k * out[axis]) * bytes, out);
