@@ -18,17 +18,6 @@ struct loop_kernel {
     const struct loop *loop;
 };
 
-enum hrf_status hrf_dnnl_error(struct hrf_error *err, dnnl_status_t status, const char *node,
-                               const char *what)
-{
-    enum hrf_status ours = status == dnnl_out_of_memory   ? HRF_E_NOMEM
-                           : status == dnnl_unimplemented ? HRF_E_UNSUPPORTED
-                                                          : HRF_E_EXTERNAL;
-    return hrf_error_set_foreign(err, ours, "onednn", (int)status,
-                                 "node '%s': oneDNN refused it (%s, status %d)", node, what,
-                                 (int)status);
-}
-
 const float *hrf_cpu_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
 {
     if (i >= node->n_inputs || node->inputs[i] < 0)

@@ -4,20 +4,15 @@
 
 #include "base/min_max.h"
 #include "engine/backend/cpu/instructions.h"
+#include "engine/backend/cpu/onednn.h"
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/backend/cpu/product.h"
-
-#include <oneapi/dnnl/dnnl.h>
 
 struct hrf_backend {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int32_t n_threads;
 };
-
-/* Translates a oneDNN status; `what` names the call. */
-enum hrf_status hrf_dnnl_error(struct hrf_error *err, dnnl_status_t status, const char *node,
-                               const char *what);
 
 /* The rows of this back end that have a file of their own. cpu.c lists all rows. */
 extern const struct hrf_kernel_row hrf_cpu_onednn, hrf_cpu_onednn_integer,

@@ -26,13 +26,6 @@ struct conv_kernel {
     char implementation[96];
 };
 
-#define CHECK_DNNL(call, name, what)                                                               \
-    do {                                                                                           \
-        dnnl_status_t dnnl_status_ = (call);                                                       \
-        if (dnnl_status_ != dnnl_success)                                                          \
-            return hrf_dnnl_error(err, dnnl_status_, name, what);                                  \
-    } while (0)
-
 struct conv_shapes {
     dnnl_memory_desc_t src, weights, bias, dst;
     dnnl_dims_t stride, dilation, pad_begin, pad_end;
@@ -113,21 +106,21 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes 
     }
     const dnnl_data_type_t weights = type_of(spec->inputs[HRF_CONV_WEIGHTS].dtype);
     const char *name = spec->name;
-    CHECK_DNNL(
+    HRF_CHECK_DNNL(
         dnnl_memory_desc_init_by_tag(&s->src, 4, src, type_of(spec->inputs[0].dtype), dnnl_nhwc),
         name, "input");
-    CHECK_DNNL(
+    HRF_CHECK_DNNL(
         dnnl_memory_desc_init_by_tag(&s->dst, 4, dst, type_of(spec->output.dtype), dnnl_nhwc), name,
         "output");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias, dnnl_f32, dnnl_a), name, "bias");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, g > 1 ? 5 : 4, g > 1 ? grouped : plain,
-                                            packed_type(spec), dnnl_format_tag_any),
-               name, "weights");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain_weights, g > 1 ? 5 : 4,
-                                            g > 1 ? grouped : plain, weights,
-                                            inputs_first ? (g > 1 ? dnnl_giohw : dnnl_iohw)
-                                                         : (g > 1 ? dnnl_goihw : dnnl_oihw)),
-               name, "weights");
+    HRF_CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias, dnnl_f32, dnnl_a), name, "bias");
+    HRF_CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, g > 1 ? 5 : 4, g > 1 ? grouped : plain,
+                                                packed_type(spec), dnnl_format_tag_any),
+                   name, "weights");
+    HRF_CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain_weights, g > 1 ? 5 : 4,
+                                                g > 1 ? grouped : plain, weights,
+                                                inputs_first ? (g > 1 ? dnnl_giohw : dnnl_iohw)
+                                                             : (g > 1 ? dnnl_goihw : dnnl_oihw)),
+                   name, "weights");
     return HRF_OK;
 }
 
@@ -246,29 +239,6 @@ static bool is_sound(const char *name, const struct hrf_spec *spec)
     return true;
 }
 
-/* Chooses the fastest implementation that is right; oneDNN lists them by speed. */
-static dnnl_status_t choose_implementation(dnnl_primitive_desc_iterator_t iterator,
-                                           const struct hrf_spec *spec, dnnl_primitive_desc_t *out)
-{
-    for (;;) {
-        dnnl_primitive_desc_t desc = dnnl_primitive_desc_iterator_fetch(iterator);
-        const char *name = "";
-        if (desc == NULL)
-            return dnnl_out_of_memory;
-        dnnl_status_t status = dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0,
-                                                         (void *)&name);
-        if (status == dnnl_success && is_sound(name, spec)) {
-            *out = desc;
-            return dnnl_success;
-        }
-        dnnl_primitive_desc_destroy(desc);
-        if (status == dnnl_success)
-            status = dnnl_primitive_desc_iterator_next(iterator);
-        if (status != dnnl_success)
-            return status;
-    }
-}
-
 static dnnl_status_t make_descriptor(const struct conv_kernel *kernel, const struct conv_shapes *s,
                                      dnnl_primitive_desc_t *out)
 {
@@ -294,7 +264,7 @@ static dnnl_status_t make_descriptor(const struct conv_kernel *kernel, const str
                                                      is_conv ? (void *)&conv : (void *)&transpose,
                                                      attributes, kernel->backend->engine, NULL);
     if (status == dnnl_success)
-        status = choose_implementation(iterator, spec, out);
+        status = hrf_dnnl_choose(iterator, is_sound, spec, out);
     if (iterator != NULL)
         dnnl_primitive_desc_iterator_destroy(iterator);
     if (attributes != NULL)
@@ -363,7 +333,7 @@ static enum hrf_status make_memories(struct conv_kernel *kernel, const struct co
     dnnl_engine_t engine = kernel->backend->engine;
     const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(
         desc, dnnl_query_scratchpad_md, 0);
-    CHECK_DNNL(
+    HRF_CHECK_DNNL(
         dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&implementation), name,
         "query");
     size_t n = strlen(implementation);
@@ -371,16 +341,18 @@ static enum hrf_status make_memories(struct conv_kernel *kernel, const struct co
     memcpy(kernel->implementation, implementation, n);
     kernel->base.implementation = kernel->implementation;
     kernel->base.workspace_bytes = dnnl_memory_desc_get_size(scratchpad);
-    CHECK_DNNL(dnnl_memory_create(&kernel->src, &s->src, engine, DNNL_MEMORY_NONE), name, "input");
-    CHECK_DNNL(dnnl_memory_create(&kernel->dst, &s->dst, engine, DNNL_MEMORY_NONE), name, "output");
-    CHECK_DNNL(dnnl_memory_create(&kernel->scratchpad, scratchpad, engine, DNNL_MEMORY_NONE), name,
-               "scratchpad");
+    HRF_CHECK_DNNL(dnnl_memory_create(&kernel->src, &s->src, engine, DNNL_MEMORY_NONE), name,
+                   "input");
+    HRF_CHECK_DNNL(dnnl_memory_create(&kernel->dst, &s->dst, engine, DNNL_MEMORY_NONE), name,
+                   "output");
+    HRF_CHECK_DNNL(dnnl_memory_create(&kernel->scratchpad, scratchpad, engine, DNNL_MEMORY_NONE),
+                   name, "scratchpad");
     if (hrf_spec_has(kernel->spec, HRF_CONV_BIAS))
-        CHECK_DNNL(dnnl_memory_create(&kernel->bias, &s->bias, engine,
-                                      kernel->requantize != NULL
-                                          ? kernel->requantize->bias
-                                          : kernel->spec->inputs[HRF_CONV_BIAS].constant),
-                   name, "bias");
+        HRF_CHECK_DNNL(dnnl_memory_create(&kernel->bias, &s->bias, engine,
+                                          kernel->requantize != NULL
+                                              ? kernel->requantize->bias
+                                              : kernel->spec->inputs[HRF_CONV_BIAS].constant),
+                       name, "bias");
     return HRF_OK;
 }
 
@@ -440,37 +412,32 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const char *name = spec->name;
     place_residual(kernel, call);
     void *input = (void *)(uintptr_t)hrf_spec_data(spec, call, HRF_CONV_X); /* it is only read */
-    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->src, input), name, "input");
-    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->dst, call->output), name, "output");
-    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->scratchpad, call->workspace), name, "scratch");
+    HRF_CHECK_DNNL(dnnl_memory_set_data_handle(kernel->src, input), name, "input");
+    HRF_CHECK_DNNL(dnnl_memory_set_data_handle(kernel->dst, call->output), name, "output");
+    HRF_CHECK_DNNL(dnnl_memory_set_data_handle(kernel->scratchpad, call->workspace), name,
+                   "scratch");
     dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, kernel->src },
                                { DNNL_ARG_WEIGHTS, kernel->weights },
                                { DNNL_ARG_DST, kernel->dst },
                                { DNNL_ARG_SCRATCHPAD, kernel->scratchpad },
                                { DNNL_ARG_BIAS, kernel->bias } };
     int n_args = kernel->bias != NULL ? 5 : 4;
-    CHECK_DNNL(dnnl_primitive_execute(kernel->primitive, kernel->backend->stream, n_args, args),
-               name, "running it");
-    CHECK_DNNL(dnnl_stream_wait(kernel->backend->stream), name, "running it");
+    HRF_CHECK_DNNL(dnnl_primitive_execute(kernel->primitive, kernel->backend->stream, n_args, args),
+                   name, "running it");
+    HRF_CHECK_DNNL(dnnl_stream_wait(kernel->backend->stream), name, "running it");
     if (activates_apart(kernel))
         activate(spec, call->output);
     return HRF_OK;
 }
 
-static void destroy_memory(dnnl_memory_t memory)
-{
-    if (memory != NULL)
-        dnnl_memory_destroy(memory);
-}
-
 static void destroy(struct hrf_kernel *base)
 {
     struct conv_kernel *kernel = (struct conv_kernel *)base;
-    destroy_memory(kernel->src);
-    destroy_memory(kernel->weights);
-    destroy_memory(kernel->bias);
-    destroy_memory(kernel->dst);
-    destroy_memory(kernel->scratchpad);
+    hrf_dnnl_destroy_memory(kernel->src);
+    hrf_dnnl_destroy_memory(kernel->weights);
+    hrf_dnnl_destroy_memory(kernel->bias);
+    hrf_dnnl_destroy_memory(kernel->dst);
+    hrf_dnnl_destroy_memory(kernel->scratchpad);
     if (kernel->primitive != NULL)
         dnnl_primitive_destroy(kernel->primitive);
     hrf_free(kernel->packed);
@@ -484,7 +451,7 @@ static enum hrf_status build(struct conv_kernel *kernel, struct hrf_error *err)
     struct conv_shapes shapes;
     dnnl_primitive_desc_t desc = NULL;
     HRF_TRY(describe(kernel->spec, &shapes, err));
-    CHECK_DNNL(make_descriptor(kernel, &shapes, &desc), kernel->spec->name, "convolution");
+    HRF_CHECK_DNNL(make_descriptor(kernel, &shapes, &desc), kernel->spec->name, "convolution");
     const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
     enum hrf_status status = make_memories(kernel, &shapes, desc, err);
     if (status == HRF_OK)

@@ -2,6 +2,7 @@
  * thread, and their results are added in the order of the images, so that the bits do not depend on
  * the number of threads: oneDNN itself divides the sum by threads. */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/ir/window_span.h"
 
 #include <omp.h>
 #include <string.h>
@@ -27,13 +28,6 @@ struct weight_shapes {
     dnnl_dims_t stride, dilation, pad_begin, pad_end;
 };
 
-#define CHECK_DNNL(call, name, what)                                                               \
-    do {                                                                                           \
-        dnnl_status_t dnnl_status_ = (call);                                                       \
-        if (dnnl_status_ != dnnl_success)                                                          \
-            return hrf_dnnl_error(err, dnnl_status_, name, what);                                  \
-    } while (0)
-
 /* Of one image. The output lies in memory as images do: channels of the input innermost. */
 static enum hrf_status describe(const struct hrf_spec *spec, struct weight_shapes *s,
                                 struct hrf_error *err)
@@ -46,55 +40,30 @@ static enum hrf_status describe(const struct hrf_spec *spec, struct weight_shape
     dnnl_dims_t plain = { w[0], w[1], w[2], w[3] }, grouped = { g, w[0] / g, w[1], w[2], w[3] };
     const char *name = spec->name;
     for (int i = 0; i < 2; i++) {
-        const int64_t span = (w[2 + i] - 1) * window->dilation[i] + 1;
         s->stride[i] = window->stride[i];
         s->dilation[i] = window->dilation[i] - 1;
         s->pad_begin[i] = window->pad_begin[i];
-        s->pad_end[i] = (out[2 + i] - 1) * window->stride[i] + span - in[2 + i] -
-                        window->pad_begin[i];
+        s->pad_end[i] = hrf_window_span(window, i, out[2 + i]) - in[2 + i] - window->pad_begin[i];
     }
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x, dnnl_f32, dnnl_nhwc), name, "input");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->dy, 4, dy, dnnl_f32, dnnl_nhwc), name, "gradient");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, n_axes, g > 1 ? grouped : plain, dnnl_f32,
-                                            dnnl_format_tag_any),
-               name, "weights");
-    CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain, n_axes, g > 1 ? grouped : plain, dnnl_f32,
-                                            g > 1 ? dnnl_gohwi : dnnl_ohwi),
-               name, "weights");
+    HRF_CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x, dnnl_f32, dnnl_nhwc), name, "input");
+    HRF_CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->dy, 4, dy, dnnl_f32, dnnl_nhwc), name,
+                   "gradient");
+    HRF_CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->weights, n_axes, g > 1 ? grouped : plain,
+                                                dnnl_f32, dnnl_format_tag_any),
+                   name, "weights");
+    HRF_CHECK_DNNL(dnnl_memory_desc_init_by_tag(&s->plain, n_axes, g > 1 ? grouped : plain,
+                                                dnnl_f32, g > 1 ? dnnl_gohwi : dnnl_ohwi),
+                   name, "weights");
     return HRF_OK;
 }
 
 /* Of 1x1 windows with a stride, oneDNN 2.6 copies the pixels that are seen into scratch memory, and
  * writes behind its end (seen: 3 channels, stride 2, AVX2). */
-static bool is_sound(const struct hrf_spec *spec, const char *name)
+static bool is_sound(const char *name, const struct hrf_spec *spec)
 {
     const struct hrf_window *w = &spec->attributes.window;
     const bool has_stride = w->stride[0] > 1 || w->stride[1] > 1;
     return !has_stride || strncmp(name, "jit_1x1", strlen("jit_1x1")) != 0;
-}
-
-/* The fastest sound implementation: oneDNN's order is by speed. */
-static dnnl_status_t choose_implementation(const struct hrf_spec *spec,
-                                           dnnl_primitive_desc_iterator_t iterator,
-                                           dnnl_primitive_desc_t *out)
-{
-    for (;;) {
-        dnnl_primitive_desc_t desc = dnnl_primitive_desc_iterator_fetch(iterator);
-        const char *name = "";
-        if (desc == NULL)
-            return dnnl_out_of_memory;
-        dnnl_status_t status = dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0,
-                                                         (void *)&name);
-        if (status == dnnl_success && is_sound(spec, name)) {
-            *out = desc;
-            return dnnl_success;
-        }
-        dnnl_primitive_desc_destroy(desc);
-        if (status == dnnl_success)
-            status = dnnl_primitive_desc_iterator_next(iterator);
-        if (status != dnnl_success)
-            return status;
-    }
 }
 
 /* Made for one thread, with scratch that the caller provides. */
@@ -123,7 +92,7 @@ static dnnl_status_t make_descriptor(const struct weight_kernel *kernel,
         status = dnnl_primitive_desc_iterator_create(&iterator, &backward, attributes, engine,
                                                      hint);
     if (status == dnnl_success)
-        status = choose_implementation(kernel->spec, iterator, out);
+        status = hrf_dnnl_choose(iterator, is_sound, kernel->spec, out);
     if (iterator != NULL)
         dnnl_primitive_desc_iterator_destroy(iterator);
     if (attributes != NULL)
@@ -187,15 +156,21 @@ static dnnl_status_t make_primitives(struct weight_kernel *kernel, const struct 
     return status;
 }
 
-/* One image's share, into the lane's part of the workspace. */
+/* The workspace: the sum, then for each lane its image's share of it and scratch. */
+static char *share_of(const struct weight_kernel *kernel, void *workspace, int32_t lane)
+{
+    return (char *)workspace + kernel->weight_bytes +
+           (size_t)lane * (kernel->weight_bytes + kernel->scratch_bytes);
+}
+
+/* Computes one image's share. */
 static dnnl_status_t run_image(struct weight_kernel *kernel, const struct hrf_kernel_call *call,
                                int32_t lane, int64_t image)
 {
     const struct hrf_spec *spec = kernel->spec;
     const int64_t *in = spec->inputs[0].shape.dims, *out = spec->inputs[1].shape.dims;
     const float *x = hrf_spec_data(spec, call, 0), *dy = hrf_spec_data(spec, call, 1);
-    char *own = (char *)call->workspace + (size_t)(lane + 1) * kernel->weight_bytes +
-                (size_t)lane * kernel->scratch_bytes;
+    char *own = share_of(kernel, call->workspace, lane);
     struct lane *l = &kernel->lanes[lane];
     dnnl_status_t status = dnnl_memory_set_data_handle(
         l->x, (void *)(uintptr_t)(x + image * in[1] * in[2] * in[3])); /* it is only read */
@@ -215,20 +190,14 @@ static dnnl_status_t run_image(struct weight_kernel *kernel, const struct hrf_ke
     return status;
 }
 
-/* Adds the shares of n lanes to the sum at the workspace's beginning. */
-static void add_shares(const struct weight_kernel *kernel, void *workspace, int32_t n,
-                       bool is_first)
+static void add_share(const struct weight_kernel *kernel, void *workspace, int32_t lane)
 {
+    const float *share = (const float *)(const void *)share_of(kernel, workspace, lane);
+    const int64_t n = (int64_t)(kernel->weight_bytes / sizeof *share);
     float *sum = workspace;
-    const int64_t count = (int64_t)(kernel->weight_bytes / sizeof *sum);
-    const int64_t step = (int64_t)((kernel->weight_bytes + kernel->scratch_bytes) / sizeof *sum);
 #pragma omp parallel for simd schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        float total = is_first ? 0 : sum[i];
-        for (int32_t lane = 0; lane < n; lane++)
-            total += sum[count + lane * step + i];
-        sum[i] = total;
-    }
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += share[i];
 }
 
 static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
@@ -238,6 +207,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     const int64_t n_images = kernel->spec->inputs[0].shape.dims[0];
     const char *name = kernel->spec->name;
     dnnl_status_t failed = dnnl_success;
+    memset(call->workspace, 0, kernel->weight_bytes);
     for (int64_t first = 0; first < n_images; first += kernel->n_lanes) {
         const int32_t n = (int32_t)hrf_min(n_images - first, kernel->n_lanes);
 #pragma omp parallel for schedule(static, 1) num_threads(n)
@@ -248,36 +218,31 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 #pragma omp atomic write
                 failed = status;
         }
-        CHECK_DNNL(failed, name, "running it");
-        add_shares(kernel, call->workspace, n, first == 0);
+        HRF_CHECK_DNNL(failed, name, "running it");
+        for (int32_t lane = 0; lane < n; lane++)
+            add_share(kernel, call->workspace, lane);
     }
-    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->sum, call->workspace), name, "sum");
-    CHECK_DNNL(dnnl_memory_set_data_handle(kernel->plain, call->output), name, "output");
+    HRF_CHECK_DNNL(dnnl_memory_set_data_handle(kernel->sum, call->workspace), name, "sum");
+    HRF_CHECK_DNNL(dnnl_memory_set_data_handle(kernel->plain, call->output), name, "output");
     const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, kernel->sum },
                                      { DNNL_ARG_TO, kernel->plain } };
-    CHECK_DNNL(dnnl_primitive_execute(kernel->reorder, kernel->backend->stream, 2, args), name,
-               "output");
-    CHECK_DNNL(dnnl_stream_wait(kernel->backend->stream), name, "output");
+    HRF_CHECK_DNNL(dnnl_primitive_execute(kernel->reorder, kernel->backend->stream, 2, args), name,
+                   "output");
+    HRF_CHECK_DNNL(dnnl_stream_wait(kernel->backend->stream), name, "output");
     return HRF_OK;
-}
-
-static void destroy_memory(dnnl_memory_t memory)
-{
-    if (memory != NULL)
-        dnnl_memory_destroy(memory);
 }
 
 static void destroy(struct hrf_kernel *base)
 {
     struct weight_kernel *kernel = (struct weight_kernel *)base;
     for (int32_t i = 0; i < kernel->n_lanes; i++) {
-        destroy_memory(kernel->lanes[i].x);
-        destroy_memory(kernel->lanes[i].dy);
-        destroy_memory(kernel->lanes[i].weights);
-        destroy_memory(kernel->lanes[i].scratchpad);
+        hrf_dnnl_destroy_memory(kernel->lanes[i].x);
+        hrf_dnnl_destroy_memory(kernel->lanes[i].dy);
+        hrf_dnnl_destroy_memory(kernel->lanes[i].weights);
+        hrf_dnnl_destroy_memory(kernel->lanes[i].scratchpad);
     }
-    destroy_memory(kernel->sum);
-    destroy_memory(kernel->plain);
+    hrf_dnnl_destroy_memory(kernel->sum);
+    hrf_dnnl_destroy_memory(kernel->plain);
     if (kernel->primitive != NULL)
         dnnl_primitive_destroy(kernel->primitive);
     if (kernel->reorder != NULL)
@@ -305,7 +270,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     omp_set_num_threads(1);
     const dnnl_status_t status = make_primitives(kernel, &shapes);
     omp_set_num_threads(n_threads);
-    CHECK_DNNL(status, node->name, "gradient to weights");
+    HRF_CHECK_DNNL(status, node->name, "gradient to weights");
     kernel->base.workspace_bytes = kernel->weight_bytes +
                                    (size_t)kernel->n_lanes *
                                        (kernel->weight_bytes + kernel->scratch_bytes);
