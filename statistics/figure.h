@@ -3,7 +3,7 @@
  *
  * A figure is written once, as a row. JSON, CSV, pages, terminals and docs/ walk the rows, so that
  * a new figure is its member, what computes it, and its row. The tables of rows are with their
- * structs: aggregate/study/figure_rows.h, heads/train/head_figures.h.
+ * structs: aggregate/study/figure_rows.h, training/cohort/scored.h.
  */
 #ifndef HRF_STATISTICS_FIGURE_H
 #define HRF_STATISTICS_FIGURE_H

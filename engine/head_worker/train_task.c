@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "heads/train/train.h"
+#include "training/cohort/folds_and_seeds.h"
 
 #include <omp.h>
 #include <string.h>

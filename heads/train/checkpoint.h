@@ -1,7 +1,6 @@
 /* checkpoint.h - the whole state of a training after an epoch, in one file.
  *
- * The file names the training that it belongs to and ends with the SHA-256 of all bytes before: a
- * damaged file, or one of another training, does not count. Numbers have the machine's byte order.
+ * It is a file of training/cohort/checkpoint_file.h. Numbers have the machine's byte order.
  */
 #ifndef HRF_HEADS_TRAIN_CHECKPOINT_H
 #define HRF_HEADS_TRAIN_CHECKPOINT_H

@@ -6,9 +6,8 @@
 #include "base/path.h"
 #include "schema/workflow/reader.h"
 #include "schema/yaml/tree.h"
+#include "training/cohort/folds_and_seeds.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const split_names[] = { "folds", "column", NULL };
@@ -104,14 +103,10 @@ static void check(struct hrf_reader *r, const struct hrf_recipe *recipe)
     if (recipe->classes.n_items == 1)
         hrf_reader_find(r, 0, 0,
                         "'labels.classes' has one class only; a head tells at least two apart");
-    for (size_t i = 0; i < recipe->seeds.n_items; i++) {
-        char *end = NULL;
-        errno = 0;
-        const long long seed = strtoll(recipe->seeds.items[i], &end, 10);
-        if (errno != 0 || *end != '\0' || seed < 0 || seed > 1000000000000000)
+    for (size_t i = 0; i < recipe->seeds.n_items; i++)
+        if (!hrf_trainings_is_seed(recipe->seeds.items[i]))
             hrf_reader_find(r, 0, 0, "'train.seeds' has '%s'; it must be whole numbers, 0 to 1e15",
                             recipe->seeds.items[i]);
-    }
 }
 
 enum hrf_status hrf_recipe_parse(const char *text, size_t n_bytes, const char *where,

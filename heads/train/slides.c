@@ -3,14 +3,10 @@
 
 #include "base/csv.h"
 #include "base/path.h"
-#include "statistics/folds.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *const hrf_head_parts[] = { "training", "validation", "testing" };
 
 void hrf_head_slides_destroy(struct hrf_head_slides *slides)
 {
@@ -61,22 +57,14 @@ static enum hrf_status find_label(const struct hrf_recipe *recipe, const struct 
 }
 
 static enum hrf_status find_part(const struct hrf_recipe *recipe, const struct hrf_csv_row *row,
-                                 const char *text, enum hrf_head_part *out, struct hrf_error *err)
+                                 const char *text, enum hrf_training_part *out,
+                                 struct hrf_error *err)
 {
-    static const struct {
-        const char *word;
-        enum hrf_head_part part;
-    } words[] = { { "training", HRF_PART_TRAINING },     { "train", HRF_PART_TRAINING },
-                  { "validation", HRF_PART_VALIDATION }, { "val", HRF_PART_VALIDATION },
-                  { "testing", HRF_PART_TESTING },       { "test", HRF_PART_TESTING } };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(text, words[i].word) == 0) {
-            *out = words[i].part;
-            return HRF_OK;
-        }
-    return hrf_error_set(err, HRF_E_USER,
-                         "%s:%d: split '%s' is none of training, validation and testing",
-                         recipe->labels, row->line, text);
+    return hrf_training_part_find(text, out)
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER,
+                               "%s:%d: split '%s' is none of training, validation and testing",
+                               recipe->labels, row->line, text);
 }
 
 /* The slide's file: SLIDE.h5, as a name may hold dots. */
@@ -116,13 +104,6 @@ static int by_name(const void *a, const void *b)
     const struct hrf_head_slide *const *x = a, *const *y = b;
     const int order = strcmp((*x)->name, (*y)->name);
     return order != 0 ? order : (*x)->line - (*y)->line;
-}
-
-static int by_patient(const void *a, const void *b)
-{
-    const struct hrf_head_slide *const *x = a, *const *y = b;
-    const int order = strcmp((*x)->patient, (*y)->patient);
-    return order != 0 ? order : by_name(a, b);
 }
 
 /* Pointers to the slides in an order; heap. */
@@ -277,51 +258,56 @@ enum hrf_status hrf_head_slides_check_numbers(struct hrf_head_slides *slides,
 
 /* ---- splits ---- */
 
-/* A patient stands in one part only: its first and last slide in this order tell. */
-static enum hrf_status check_patients(const struct hrf_head_slides *s,
-                                      const struct hrf_recipe *recipe, struct hrf_error *err)
+void hrf_head_set_init(struct hrf_training_set *set, const struct hrf_head_slides *slides,
+                       const struct hrf_recipe *recipe)
 {
-    HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
-    for (size_t i = 1; i < s->n_items; i++)
-        if (strcmp(list[i]->patient, list[i - 1]->patient) == 0 &&
-            list[i]->part != list[i - 1]->part)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "%s:%d: patient '%s' is in %s here and in %s in line %d: the "
-                                 "figures would be of slides that the head knows",
-                                 recipe->labels, list[i]->line, list[i]->patient,
-                                 hrf_head_parts[list[i]->part], hrf_head_parts[list[i - 1]->part],
-                                 list[i - 1]->line);
-    return HRF_OK;
-}
-
-/* The patients of those slides that `is_kept` (NULL: all) names, by class and drawn order. */
-static void draw_patients(struct hrf_head_slide *const *list, size_t n, const bool *is_kept,
-                          uint64_t seed, struct hrf_fold_group **out, size_t *n_patients)
-{
-    HRF_AUTO_FREE const char **patients = hrf_calloc(n + 1, sizeof *patients);
-    HRF_AUTO_FREE int64_t *labels = hrf_calloc(n + 1, sizeof *labels);
-    for (size_t i = 0; i < n; i++) {
-        patients[i] = list[i]->patient;
-        labels[i] = list[i]->label;
+    *set = (struct hrf_training_set){ .items = hrf_calloc(slides->n_items + 1, sizeof *set->items),
+                                      .n_items = slides->n_items,
+                                      .is_by_folds = recipe->split == HRF_SPLIT_FOLDS,
+                                      .n_folds = recipe->folds,
+                                      .split_seed = recipe->split_seed,
+                                      .validation = recipe->validation,
+                                      .nouns = "slides",
+                                      .labels = recipe->labels };
+    for (size_t i = 0; i < slides->n_items; i++) {
+        const struct hrf_head_slide *s = &slides->items[i];
+        set->items[i] = (struct hrf_training_item){ s->name, s->patient, s->label,
+                                                    s->part, s->fold,    s->line };
     }
-    hrf_fold_groups_draw(patients, labels, is_kept, n, seed, out, n_patients);
 }
 
-/* Patients are dealt out to the folds class by class, so that each fold has its share of each. */
-static enum hrf_status deal_folds(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
-                                  struct hrf_error *err)
+struct first_conflict {
+    const struct hrf_recipe *recipe;
+    struct hrf_error *err;
+    enum hrf_status status;
+};
+
+static void tell_conflict(void *context, const struct hrf_training_item *here,
+                          const struct hrf_training_item *before)
 {
-    HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
-    HRF_AUTO_FREE struct hrf_fold_group *patients = NULL;
-    size_t n = 0;
-    draw_patients(list, s->n_items, NULL, (uint64_t)recipe->split_seed, &patients, &n);
-    if (n < (size_t)recipe->folds)
-        return hrf_error_set(err, HRF_E_USER,
-                             "%zu patients cannot be split into %lld folds: set split.folds", n,
-                             (long long)recipe->folds);
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < patients[i].n; j++)
-            list[patients[i].first + j]->fold = (int64_t)i % recipe->folds;
+    struct first_conflict *first = context;
+    if (first->status == HRF_OK)
+        first->status = hrf_error_set(
+            first->err, HRF_E_USER,
+            "%s:%d: patient '%s' is in %s here and in %s in line %d: the figures would be of "
+            "slides that the head knows",
+            first->recipe->labels, here->line, here->patient, hrf_training_parts[here->part],
+            hrf_training_parts[before->part], before->line);
+}
+
+static enum hrf_status divide(struct hrf_head_slides *s, const struct hrf_recipe *recipe,
+                              struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_training_set) set;
+    hrf_head_set_init(&set, s, recipe);
+    if (!set.is_by_folds) {
+        struct first_conflict first = { recipe, err, HRF_OK };
+        hrf_training_set_find_conflicts(&set, tell_conflict, &first);
+        return first.status;
+    }
+    HRF_TRY(hrf_training_set_deal_folds(&set, err));
+    for (size_t i = 0; i < s->n_items; i++)
+        s->items[i].fold = set.items[i].fold;
     return HRF_OK;
 }
 
@@ -331,59 +317,16 @@ enum hrf_status hrf_head_slides_read(const struct hrf_recipe *recipe, struct hrf
     HRF_AUTO(hrf_head_slides) s = hrf_calloc(1, sizeof *s);
     HRF_TRY(read_labels(s, recipe, err));
     HRF_TRY(look_at_features(s, recipe, err));
-    HRF_TRY(recipe->split == HRF_SPLIT_FOLDS ? deal_folds(s, recipe, err)
-                                             : check_patients(s, recipe, err));
+    HRF_TRY(divide(s, recipe, err));
     HRF_MOVE(*out, s);
     return HRF_OK;
 }
 
-/* Of each class, `share` of the patients for training (rounded, but one stays) validate. */
-static void draw_validation(const struct hrf_head_slides *s, const struct hrf_recipe *recipe,
-                            int64_t fold, enum hrf_head_part *parts)
-{
-    HRF_AUTO_FREE struct hrf_head_slide **list = sorted(s, by_patient);
-    HRF_AUTO_FREE bool *is_kept = hrf_calloc(s->n_items + 1, sizeof *is_kept);
-    HRF_AUTO_FREE struct hrf_fold_group *patients = NULL;
-    size_t n = 0, end = 0;
-    for (size_t i = 0; i < s->n_items; i++)
-        is_kept[i] = parts[list[i] - s->items] == HRF_PART_TRAINING;
-    draw_patients(list, s->n_items, is_kept,
-                  (uint64_t)recipe->split_seed * 1000003U + (uint64_t)fold + 1, &patients, &n);
-    for (size_t first = 0; first < n; first = end) {
-        for (end = first; end < n && patients[end].label == patients[first].label;)
-            end++;
-        const size_t wanted = (size_t)llround((double)(end - first) * recipe->validation);
-        for (size_t i = first; i < first + wanted && i + 1 < end; i++)
-            for (size_t j = 0; j < patients[i].n; j++)
-                parts[list[patients[i].first + j] - s->items] = HRF_PART_VALIDATION;
-    }
-}
-
 enum hrf_status hrf_head_slides_split(const struct hrf_head_slides *slides,
                                       const struct hrf_recipe *recipe, int64_t fold,
-                                      enum hrf_head_part *parts, struct hrf_error *err)
+                                      enum hrf_training_part *parts, struct hrf_error *err)
 {
-    bool has_validation = false, is_mixed = false;
-    int64_t label = -1;
-    for (size_t i = 0; i < slides->n_items; i++) {
-        const struct hrf_head_slide *slide = &slides->items[i];
-        parts[i] = recipe->split == HRF_SPLIT_COLUMN ? slide->part
-                   : slide->fold == fold             ? HRF_PART_TESTING
-                                                     : HRF_PART_TRAINING;
-        has_validation = has_validation || parts[i] == HRF_PART_VALIDATION;
-    }
-    if (!has_validation && recipe->validation > 0)
-        draw_validation(slides, recipe, fold, parts);
-    for (size_t i = 0; i < slides->n_items; i++)
-        if (parts[i] == HRF_PART_TRAINING) {
-            is_mixed = is_mixed || (label >= 0 && label != slides->items[i].label);
-            label = slides->items[i].label;
-        }
-    if (!is_mixed)
-        return hrf_error_set(err, HRF_E_USER,
-                             "the slides for training are %s: a head needs at least two classes "
-                             "(fold %lld of '%s')",
-                             label < 0 ? "none" : "of one class only", (long long)fold,
-                             recipe->labels);
-    return HRF_OK;
+    HRF_AUTO_RELEASE(hrf_training_set) set;
+    hrf_head_set_init(&set, slides, recipe);
+    return hrf_training_set_split(&set, fold, parts, err);
 }

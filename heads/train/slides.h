@@ -5,17 +5,15 @@
 #include "base/hash.h"
 #include "heads/bags/bag.h"
 #include "heads/train/recipe.h"
-
-enum hrf_head_part { HRF_PART_TRAINING, HRF_PART_VALIDATION, HRF_PART_TESTING };
-extern const char *const hrf_head_parts[]; /* "training" ... */
+#include "training/cohort/training_set.h"
 
 struct hrf_head_slide {
     char *name, *patient, *path; /* patient: its own name if the labels have no such column */
     int64_t label, n_patches;
-    enum hrf_head_part part;   /* if the split is a column */
-    int64_t fold;              /* the fold that tests it, if the split is by folds */
-    int line;                  /* of the csv of labels */
-    char sha256[HRF_HASH_HEX]; /* of the file; before it is read, the labels' or "" */
+    enum hrf_training_part part; /* if the split is a column */
+    int64_t fold;                /* the fold that tests it, if the split is by folds */
+    int line;                    /* of the csv of labels */
+    char sha256[HRF_HASH_HEX];   /* of the file; before it is read, the labels' or "" */
 };
 struct hrf_head_slides {
     struct hrf_head_slide *items;
@@ -44,10 +42,14 @@ HRF_CHECKED enum hrf_status hrf_head_slides_check_numbers(struct hrf_head_slides
                                                           const struct hrf_recipe *recipe,
                                                           struct hrf_error *err);
 
+/* The slides as items whose texts they own. */
+void hrf_head_set_init(struct hrf_training_set *set, const struct hrf_head_slides *slides,
+                       const struct hrf_recipe *recipe);
 /* Writes the part of every slide in fold `fold` (0 if the split is a column) to parts[n_items].
  * HRF_E_USER: the training slides are of one class only. */
 HRF_CHECKED enum hrf_status hrf_head_slides_split(const struct hrf_head_slides *slides,
                                                   const struct hrf_recipe *recipe, int64_t fold,
-                                                  enum hrf_head_part *parts, struct hrf_error *err);
+                                                  enum hrf_training_part *parts,
+                                                  struct hrf_error *err);
 
 #endif

@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 #include "base/crash.h"
-#include "base/csv.h"
-#include "base/file.h"
 #include "base/host.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -13,6 +11,7 @@
 #include "heads/bags/bag_ahead.h"
 #include "heads/export/export.h"
 #include "heads/train/checkpoint.h"
+#include "training/cohort/training_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,8 +25,9 @@ enum { KEEP_S = 10 };
 
 struct job {
     const struct hrf_training *training;
-    enum hrf_head_part *parts; /* [n_items] */
-    double *class_weights;     /* [n_classes] */
+    struct hrf_training_set set;
+    enum hrf_training_part *parts; /* [n_items] */
+    double *class_weights;         /* [n_classes] */
     struct hrf_training_state state;
     struct hrf_tape *tape;
     struct hrf_bag_ahead ahead;
@@ -46,6 +46,7 @@ static void job_release(struct job *job)
     hrf_adam_release(&job->state.adam);
     hrf_free(job->state.best);
     hrf_free(job->state.records);
+    hrf_training_set_release(&job->set);
     hrf_free(job->parts);
     hrf_free(job->class_weights);
     hrf_free(job->order);
@@ -75,11 +76,6 @@ const struct hrf_figure_row hrf_epoch_rows[] = {
     { EPOCH(validation_auc, HIGHER, 3, .help = "likewise, their AUC") },
     { .key = NULL },
 };
-
-char *hrf_training_name(int64_t fold, int64_t seed)
-{
-    return hrf_format("fold-%lld-seed-%lld", (long long)fold, (long long)seed);
-}
 
 /* ---- what names a training ---- */
 
@@ -147,7 +143,7 @@ json_t *hrf_training_json(const struct hrf_training *training,
     hrf_json_put_int(object, "fold", training->fold);
     hrf_json_put_int(object, "seed", training->seed);
     hrf_figures_put(object, hrf_training_rows, 0, figures);
-    hrf_figures_put(object, hrf_head_figure_rows, 0, &figures->testing);
+    hrf_figures_put(object, hrf_scored_figure_rows, 0, &figures->testing);
     hrf_json_put_text(object, "why_no_figure", figures->testing.why);
     return object;
 }
@@ -164,7 +160,7 @@ bool hrf_training_is_done(const struct hrf_training *training, struct hrf_traini
         return false;
     *out = (struct hrf_training_figures){ .n_training = 0 };
     if (hrf_figures_get(json, hrf_training_rows, path, out, NULL) != HRF_OK ||
-        hrf_figures_get(json, hrf_head_figure_rows, path, &out->testing, NULL) != HRF_OK ||
+        hrf_figures_get(json, hrf_scored_figure_rows, path, &out->testing, NULL) != HRF_OK ||
         hrf_json_get_text(json, "why_no_figure", path, &found, NULL) != HRF_OK)
         return false;
     snprintf(out->testing.why, sizeof out->testing.why, "%s", found);
@@ -279,8 +275,9 @@ static enum hrf_status set_up(struct job *job, struct hrf_error *err)
     job->scores = hrf_calloc(n * t->recipe->classes.n_items, sizeof *job->scores);
     job->checkpoint = hrf_path_join(t->folder, "checkpoint.bin");
     memset(job->is_read, t->slides->is_read_once, n * sizeof *job->is_read);
+    hrf_head_set_init(&job->set, t->slides, t->recipe);
     HRF_TRY(make_key(t, job->key, err));
-    HRF_TRY(hrf_head_slides_split(t->slides, t->recipe, t->fold, job->parts, err));
+    HRF_TRY(hrf_training_set_split(&job->set, t->fold, job->parts, err));
     weigh_classes(job);
     HRF_TRY(make_state(job, err));
     hrf_tape_create(&job->tape);
@@ -301,7 +298,7 @@ static uint64_t draw_seed(const struct job *job, int64_t epoch, int64_t slide)
 }
 
 /* The slides of a part in order; for training, in the drawn order of the epoch. */
-static size_t make_order(struct job *job, enum hrf_head_part part, int64_t epoch)
+static size_t make_order(struct job *job, enum hrf_training_part part, int64_t epoch)
 {
     size_t n = 0;
     for (size_t i = 0; i < job->training->slides->n_items; i++)
@@ -375,7 +372,8 @@ static enum hrf_status train_epoch(struct job *job, int64_t epoch, double *loss,
 }
 
 /* Scores of all slides of a part, without dropout. */
-static enum hrf_status score_part(struct job *job, enum hrf_head_part part, struct hrf_error *err)
+static enum hrf_status score_part(struct job *job, enum hrf_training_part part,
+                                  struct hrf_error *err)
 {
     const size_t n = make_order(job, part, 0);
     const size_t n_classes = job->training->recipe->classes.n_items;
@@ -393,32 +391,10 @@ static enum hrf_status score_part(struct job *job, enum hrf_head_part part, stru
     return HRF_OK;
 }
 
-static struct hrf_head_figures part_figures(const struct job *job, enum hrf_head_part part)
+static struct hrf_scored_figures part_figures(const struct job *job, enum hrf_training_part part)
 {
-    const struct hrf_head_slides *s = job->training->slides;
-    const struct hrf_text_list *classes = &job->training->recipe->classes;
-    HRF_AUTO_RELEASE(hrf_head_scored) scored = { .n = 0 };
-    for (size_t i = 0; i < s->n_items; i++)
-        if (job->parts[i] == part)
-            hrf_head_scored_add(&scored, job->scores + i * (size_t)classes->n_items,
-                                (int32_t)classes->n_items, (int32_t)s->items[i].label);
-    const struct hrf_head_figures figures = hrf_head_figures_of(&scored, classes,
-                                                                hrf_head_parts[part]);
-    return figures;
-}
-
-static double part_loss(const struct job *job, enum hrf_head_part part)
-{
-    const struct hrf_head_slides *s = job->training->slides;
-    const size_t n_classes = job->training->recipe->classes.n_items;
-    double sum = 0, n = 0;
-    for (size_t i = 0; i < s->n_items; i++)
-        if (job->parts[i] == part) {
-            const double p = (double)job->scores[i * n_classes + (size_t)s->items[i].label];
-            sum -= log(p > 1e-30 ? p : 1e-30);
-            n++;
-        }
-    return n > 0 ? sum / n : NAN;
+    return hrf_predictions_figures(&job->set, job->parts, part, &job->training->recipe->classes,
+                                   job->scores);
 }
 
 static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
@@ -427,7 +403,9 @@ static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
     struct hrf_epoch_record *record = &s->records[s->epoch];
     HRF_TRY(train_epoch(job, s->epoch + 1, &record->training_loss, err));
     HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
-    record->validation_loss = part_loss(job, HRF_PART_VALIDATION);
+    record->validation_loss = hrf_predictions_loss(&job->set, job->parts, HRF_PART_VALIDATION,
+                                                   job->training->recipe->classes.n_items,
+                                                   job->scores);
     record->validation_auc = part_figures(job, HRF_PART_VALIDATION).auc;
     s->epoch++;
     if (!(record->validation_loss >= s->best_loss)) { /* also without validation: NaN */
@@ -455,83 +433,17 @@ static bool is_over(const struct job *job)
 
 /* ---- what it leaves ---- */
 
-static enum hrf_status write_text(const struct job *job, const char *name,
-                                  const struct hrf_strbuf *text, struct hrf_error *err)
-{
-    HRF_AUTO_FREE char *path = hrf_path_join(job->training->folder, name);
-    return hrf_file_write_atomic(path, text->text, text->length, err);
-}
-
-static void add_number(struct hrf_strbuf *out, double value)
-{
-    if (isnan(value))
-        hrf_strbuf_addc(out, ',');
-    else
-        hrf_strbuf_addf(out, ",%.9g", value);
-}
-
-static enum hrf_status write_history(const struct job *job, struct hrf_error *err)
-{
-    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
-    hrf_strbuf_adds(&out, "epoch");
-    for (const struct hrf_figure_row *row = hrf_epoch_rows; row->key != NULL; row++)
-        hrf_strbuf_addf(&out, ",%s", hrf_figure_csv_name(row));
-    hrf_strbuf_addc(&out, '\n');
-    for (int64_t i = 0; i < job->state.epoch; i++) {
-        hrf_strbuf_addf(&out, "%lld", (long long)i + 1);
-        for (const struct hrf_figure_row *row = hrf_epoch_rows; row->key != NULL; row++)
-            add_number(&out, hrf_figure_value(row, &job->state.records[i]));
-        hrf_strbuf_addc(&out, '\n');
-    }
-    return write_text(job, "history.csv", &out, err);
-}
-
-static enum hrf_status write_predictions(const struct job *job, struct hrf_error *err)
-{
-    const struct hrf_training *t = job->training;
-    const struct hrf_text_list *classes = &t->recipe->classes;
-    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
-    hrf_strbuf_adds(&out, "slide,patient,part,truth");
-    for (int32_t k = 0; k < (int32_t)classes->n_items; k++) {
-        HRF_AUTO_FREE char *title = hrf_format("score_%s", classes->items[k]);
-        hrf_strbuf_addc(&out, ',');
-        hrf_csv_add_cell(&out, title);
-    }
-    hrf_strbuf_addc(&out, '\n');
-    for (size_t i = 0; i < t->slides->n_items; i++) {
-        const struct hrf_head_slide *slide = &t->slides->items[i];
-        if (job->parts[i] == HRF_PART_TRAINING)
-            continue;
-        hrf_csv_add_cell(&out, slide->name);
-        hrf_strbuf_addc(&out, ',');
-        hrf_csv_add_cell(&out, slide->patient);
-        hrf_strbuf_addf(&out, ",%s,", hrf_head_parts[job->parts[i]]);
-        hrf_csv_add_cell(&out, classes->items[slide->label]);
-        for (int32_t k = 0; k < (int32_t)classes->n_items; k++)
-            add_number(&out, (double)job->scores[i * (size_t)classes->n_items + (size_t)k]);
-        hrf_strbuf_addc(&out, '\n');
-    }
-    return write_text(job, "predictions.csv", &out, err);
-}
-
-static int64_t count_part(const struct job *job, enum hrf_head_part part)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < job->training->slides->n_items; i++)
-        n += job->parts[i] == part;
-    return n;
-}
-
 static enum hrf_status write_result(const struct job *job, struct hrf_error *err)
 {
     const struct hrf_training *t = job->training;
-    const struct hrf_training_figures figures = { .n_training = count_part(job, HRF_PART_TRAINING),
-                                                  .n_validation = count_part(job,
-                                                                             HRF_PART_VALIDATION),
-                                                  .n_testing = count_part(job, HRF_PART_TESTING),
-                                                  .n_epochs = job->state.epoch,
-                                                  .best_epoch = job->state.best_epoch,
-                                                  .testing = part_figures(job, HRF_PART_TESTING) };
+    const struct hrf_training_figures figures = {
+        .n_training = hrf_predictions_count(&job->set, job->parts, HRF_PART_TRAINING),
+        .n_validation = hrf_predictions_count(&job->set, job->parts, HRF_PART_VALIDATION),
+        .n_testing = hrf_predictions_count(&job->set, job->parts, HRF_PART_TESTING),
+        .n_epochs = job->state.epoch,
+        .best_epoch = job->state.best_epoch,
+        .testing = part_figures(job, HRF_PART_TESTING)
+    };
     HRF_AUTO_FREE char *path = hrf_path_join(t->folder, "result.json");
     HRF_AUTO_JSON json = hrf_training_json(t, &figures);
     hrf_json_put_int(json, "version", 1);
@@ -561,12 +473,15 @@ static enum hrf_status write_head(struct job *job, struct hrf_error *err)
 
 static enum hrf_status finish(struct job *job, struct hrf_error *err)
 {
+    const char *folder = job->training->folder;
     memcpy(job->state.head->values, job->state.best,
            (size_t)job->state.head->n_values * sizeof *job->state.best);
     HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
     HRF_TRY(score_part(job, HRF_PART_TESTING, err));
-    HRF_TRY(write_history(job, err));
-    HRF_TRY(write_predictions(job, err));
+    HRF_TRY(hrf_history_write(folder, hrf_epoch_rows, job->state.records,
+                              sizeof job->state.records[0], job->state.epoch, err));
+    HRF_TRY(hrf_predictions_write(folder, "slide", &job->set, job->parts,
+                                  &job->training->recipe->classes, job->scores, err));
     hrf_crash_point("head.write.before");
     HRF_TRY(write_head(job, err));
     hrf_crash_point("head.result.before");

@@ -7,8 +7,8 @@
 #ifndef HRF_HEADS_TRAIN_TRAIN_H
 #define HRF_HEADS_TRAIN_TRAIN_H
 
-#include "heads/train/head_figures.h"
 #include "heads/train/slides.h"
+#include "training/cohort/scored.h"
 
 struct hrf_training {
     const struct hrf_recipe *recipe;
@@ -21,14 +21,12 @@ struct hrf_training {
 struct hrf_training_figures {
     int64_t n_training, n_validation, n_testing; /* slides */
     int64_t n_epochs, best_epoch;
-    struct hrf_head_figures testing; /* of the slides for testing */
+    struct hrf_scored_figures testing; /* of the slides for testing */
 };
 extern const struct hrf_figure_row hrf_training_rows[]; /* its counts, in result.json */
 /* Of a struct hrf_epoch_record (checkpoint.h): the columns of history.csv. */
 extern const struct hrf_figure_row hrf_epoch_rows[];
 
-/* "fold-0-seed-1": heap. */
-char *hrf_training_name(int64_t fold, int64_t seed);
 /* Returns fold, seed, counts and figures as an object. */
 json_t *hrf_training_json(const struct hrf_training *training,
                           const struct hrf_training_figures *figures);

@@ -136,7 +136,7 @@ for key, wanted in ("auc", auc), ("balanced_accuracy", accuracy):
     assert got["n"] == 2 and abs(got["mean"] - sum(wanted) / 2) < 1e-9, (key, got, wanted)
 END
 cp good.csv labels.csv
-grep -q '^AUC of the slides for testing: [0-9.]* over 48 slides; training by training [0-9.]* +- [0-9.]*, 3 of 3$' abmil.out || fail "abmil: other words"
+grep -q '^AUC for testing: [0-9.]* over 48 slides; training by training [0-9.]* +- [0-9.]*, 3 of 3$' abmil.out || fail "abmil: other words"
 
 # Several heads: the mean of their scores and attentions. The folder is made, and looked at first.
 one=out-abmil/fold-0-seed-1/head.onnx two=out-abmil/fold-1-seed-1/head.onnx

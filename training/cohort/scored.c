@@ -1,5 +1,5 @@
-/* head_figures.c - AUC and balanced accuracy of scored slides (head_figures.h). */
-#include "heads/train/head_figures.h"
+/* scored.c - AUC and balanced accuracy of scored items (scored.h). */
+#include "training/cohort/scored.h"
 
 #include "base/alloc.h"
 #include "base/csv.h"
@@ -10,30 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_FIGURE(member, ...)                                                                   \
-    .key = #member, HRF_FIGURE_AT(hrf_head_figures, member), .unit = HRF_UNIT_ONE,                 \
+#define CLASS_FIGURE(member, ...)                                                                  \
+    .key = #member, HRF_FIGURE_AT(hrf_scored_figures, member), .unit = HRF_UNIT_ONE,               \
     .better = HRF_BETTER_HIGHER, .shown = HRF_IN_JSON, __VA_ARGS__
-const struct hrf_figure_row hrf_head_figure_rows[] = {
-    { HEAD_FIGURE(auc, .column = 1, .heading = "AUC of the slides for testing",
-                  .help = "area under the ROC curve; of three or more classes the mean of the AUCs "
-                          "of each class against all others") },
-    { HEAD_FIGURE(balanced_accuracy, .column = 2, .heading = "balanced accuracy",
-                  .help = "the mean over the classes of the share of their slides whose highest "
-                          "score is the class's") },
+const struct hrf_figure_row hrf_scored_figure_rows[] = {
+    { CLASS_FIGURE(
+        auc, .column = 1, .heading = "AUC for testing",
+        .help = "area under the ROC curve; of three or more classes the mean of the AUCs "
+                "of each class against all others") },
+    { CLASS_FIGURE(balanced_accuracy, .column = 2, .heading = "balanced accuracy",
+                   .help = "the mean over the classes of the share of their items whose highest "
+                           "score is the class's") },
     { .key = NULL },
 };
 
 enum { COLUMN_PART = 2, COLUMN_TRUTH, COLUMN_SCORES }; /* of predictions.csv */
 
-void hrf_head_scored_release(struct hrf_head_scored *scored)
+void hrf_scored_release(struct hrf_scored *scored)
 {
     hrf_free(scored->scores);
     hrf_free(scored->labels);
-    *scored = (struct hrf_head_scored){ .n = 0 };
+    *scored = (struct hrf_scored){ .n = 0 };
 }
 
-void hrf_head_scored_add(struct hrf_head_scored *s, const float *scores, int32_t n_classes,
-                         int32_t label)
+void hrf_scored_add(struct hrf_scored *s, const float *scores, int32_t n_classes, int32_t label)
 {
     if (s->n == s->capacity) {
         s->capacity = 2 * s->capacity + 64;
@@ -53,7 +53,7 @@ static int32_t find_class(const struct hrf_text_list *classes, const char *name)
     return -1;
 }
 
-static enum hrf_status read_row(struct hrf_head_scored *scored, const struct hrf_csv_row *row,
+static enum hrf_status read_row(struct hrf_scored *scored, const struct hrf_csv_row *row,
                                 const char *path, const struct hrf_text_list *classes,
                                 float *scores, struct hrf_error *err)
 {
@@ -63,8 +63,8 @@ static enum hrf_status read_row(struct hrf_head_scored *scored, const struct hrf
                               : -1;
     if (label < 0)
         return hrf_error_set(err, HRF_E_USER,
-                             "line %d of '%s' is not a slide, its class and %zu scores; remove the "
-                             "file's folder, and 'head train' makes it again",
+                             "line %d of '%s' is not a name, its class and %zu scores; remove the "
+                             "file's folder, and the training is done again",
                              row->line, path, n_classes);
     if (strcmp(row->fields[COLUMN_PART], "testing") != 0)
         return HRF_OK;
@@ -72,12 +72,12 @@ static enum hrf_status read_row(struct hrf_head_scored *scored, const struct hrf
         scores[k] = row->fields[COLUMN_SCORES + k][0] != '\0'
                         ? strtof(row->fields[COLUMN_SCORES + k], NULL)
                         : NAN;
-    hrf_head_scored_add(scored, scores, (int32_t)classes->n_items, label);
+    hrf_scored_add(scored, scores, (int32_t)classes->n_items, label);
     return HRF_OK;
 }
 
-enum hrf_status hrf_head_scored_read(struct hrf_head_scored *scored, const char *path,
-                                     const struct hrf_text_list *classes, struct hrf_error *err)
+enum hrf_status hrf_scored_read(struct hrf_scored *scored, const char *path,
+                                const struct hrf_text_list *classes, struct hrf_error *err)
 {
     HRF_AUTO(hrf_csv) csv = NULL;
     HRF_AUTO_FREE float *scores = hrf_alloc_array((size_t)classes->n_items + 1, sizeof *scores);
@@ -87,7 +87,7 @@ enum hrf_status hrf_head_scored_read(struct hrf_head_scored *scored, const char 
     return HRF_OK;
 }
 
-static double find_auc(const struct hrf_head_scored *s, int32_t n_classes, char why[160])
+static double find_auc(const struct hrf_scored *s, int32_t n_classes, char why[160])
 {
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(s->n + 1, sizeof *items);
     struct hrf_error err = { .status = HRF_OK };
@@ -114,7 +114,7 @@ static int32_t most_likely(const float *scores, int32_t n_classes)
     return best;
 }
 
-static double find_balanced_accuracy(const struct hrf_head_scored *s, int32_t n_classes)
+static double find_balanced_accuracy(const struct hrf_scored *s, int32_t n_classes)
 {
     double sum = 0;
     for (int32_t k = 0; k < n_classes; k++) {
@@ -129,12 +129,13 @@ static double find_balanced_accuracy(const struct hrf_head_scored *s, int32_t n_
     return sum / n_classes;
 }
 
-struct hrf_head_figures hrf_head_figures_of(const struct hrf_head_scored *s,
-                                            const struct hrf_text_list *classes, const char *part)
+struct hrf_scored_figures hrf_scored_figures_of(const struct hrf_scored *s,
+                                                const struct hrf_text_list *classes,
+                                                const char *nouns, const char *part)
 {
-    struct hrf_head_figures f = { NAN, NAN, "" };
+    struct hrf_scored_figures f = { NAN, NAN, "" };
     if (s->n == 0) {
-        snprintf(f.why, sizeof f.why, "no slides for %s", part);
+        snprintf(f.why, sizeof f.why, "no %s for %s", nouns, part);
         return f;
     }
     for (int32_t k = 0; k < (int32_t)classes->n_items; k++) {
@@ -143,7 +144,7 @@ struct hrf_head_figures hrf_head_figures_of(const struct hrf_head_scored *s,
             n += s->labels[i] == k;
         if (n > 0)
             continue;
-        snprintf(f.why, sizeof f.why, "none of the %zu slides for %s is of class '%.60s'", s->n,
+        snprintf(f.why, sizeof f.why, "none of the %zu %s for %s is of class '%.60s'", s->n, nouns,
                  part, classes->items[k]);
         return f;
     }

@@ -1,39 +1,8 @@
-/* Figures of heads: by hand, as JSON and back, and in docs/heads.md. */
-#include "heads/train/head_figures.h"
+/* Figures of trainings of heads: as JSON and back, and in docs/heads.md. */
 #include "heads/train/train.h"
 #include "tests/unit/figure_docs.h"
 
 #include <math.h>
-
-static struct hrf_text_list two_classes(char *names[2])
-{
-    return (struct hrf_text_list){ names, 2 };
-}
-
-static void figures_are_of_the_slides_that_were_added(void **state)
-{
-    (void)state;
-    static const struct {
-        float scores[2];
-        int32_t label;
-    } slides[] = {
-        { { 0.9F, 0.1F }, 0 }, { { 0.4F, 0.6F }, 0 }, { { 0.5F, 0.5F }, 1 }, { { 0.2F, 0.8F }, 1 }
-    };
-    char *names[] = { (char[]){ "normal" }, (char[]){ "tumor" } };
-    const struct hrf_text_list classes = two_classes(names);
-    struct hrf_head_scored scored = { .n = 0 };
-    struct hrf_head_figures f = hrf_head_figures_of(&scored, &classes, "testing");
-    assert_true(isnan(f.auc) && isnan(f.balanced_accuracy));
-    assert_string_equal(f.why, "no slides for testing");
-    for (size_t i = 0; i < 4; i++) {
-        hrf_head_scored_add(&scored, slides[i].scores, 2, slides[i].label);
-        f = hrf_head_figures_of(&scored, &classes, "testing");
-        assert_int_equal(isnan(f.auc), i < 2); /* until there is a slide of each class */
-    }
-    assert_float_equal(f.auc, 0.75, 1e-12); /* 0.6 of a normal slide is above 0.5 */
-    assert_float_equal(f.balanced_accuracy, 0.5, 1e-12);
-    hrf_head_scored_release(&scored);
-}
 
 static void a_training_reads_back_what_it_wrote(void **state)
 {
@@ -50,7 +19,8 @@ static void a_training_reads_back_what_it_wrote(void **state)
               "\"why_no_figure\":\"one class\"}");
     struct hrf_training_figures back = { .n_training = 0 };
     assert_int_equal(hrf_figures_get(json, hrf_training_rows, "x", &back, NULL), HRF_OK);
-    assert_int_equal(hrf_figures_get(json, hrf_head_figure_rows, "x", &back.testing, NULL), HRF_OK);
+    assert_int_equal(hrf_figures_get(json, hrf_scored_figure_rows, "x", &back.testing, NULL),
+                     HRF_OK);
     assert_true(back.n_training == 5 && back.n_validation == 4 && back.n_testing == 3 &&
                 back.n_epochs == 12 && back.best_epoch == 9);
     assert_true(back.testing.auc == 0.875 && isnan(back.testing.balanced_accuracy));
@@ -63,13 +33,13 @@ static void a_training_reads_back_what_it_wrote(void **state)
 static void the_page_of_heads_has_every_figure(void **state)
 {
     (void)state;
-    static const struct hrf_figure_row *const tables[] = { hrf_training_rows, hrf_head_figure_rows,
-                                                           hrf_epoch_rows };
+    static const struct hrf_figure_row *const tables[] = { hrf_training_rows,
+                                                           hrf_scored_figure_rows, hrf_epoch_rows };
     struct hrf_strbuf rows = HRF_STRBUF_INIT;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
         for (const struct hrf_figure_row *row = tables[t]; row->key != NULL; row++)
             docs_add_figure(&rows, "", row);
-    docs_compare("docs/heads.md", "test_head_figures",
+    docs_compare("docs/heads.md", "test_head_training",
                  "| in `result.json` | in `history.csv` | unit | | what |", &rows);
     hrf_strbuf_release(&rows);
 }
@@ -77,7 +47,6 @@ static void the_page_of_heads_has_every_figure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_are_of_the_slides_that_were_added),
         cmocka_unit_test(a_training_reads_back_what_it_wrote),
         cmocka_unit_test(the_page_of_heads_has_every_figure),
     };

@@ -1,0 +1,277 @@
+/* folds_and_seeds.c - trainings side by side, and what they come to. */
+#include "training/cohort/folds_and_seeds.h"
+
+#include "base/own_process.h"
+#include "base/path.h"
+#include "base/process.h"
+
+#include <errno.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+int64_t hrf_trainings_seed(const struct hrf_trainings *t, int64_t i)
+{
+    return strtoll(t->seeds->items[i / t->n_folds], NULL, 10);
+}
+
+bool hrf_trainings_is_seed(const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long seed = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && seed >= 0 && seed <= 1000000000000000;
+}
+
+char *hrf_training_name(int64_t fold, int64_t seed)
+{
+    return hrf_format("fold-%lld-seed-%lld", (long long)fold, (long long)seed);
+}
+
+char *hrf_trainings_folder(const struct hrf_trainings *t, int64_t i)
+{
+    HRF_AUTO_FREE char *name = hrf_training_name(i % t->n_folds, hrf_trainings_seed(t, i));
+    return hrf_path_join(t->out, name);
+}
+
+bool hrf_trainings_is_wanted(const struct hrf_trainings *t, int64_t i)
+{
+    return (t->only_fold < 0 || t->only_fold == i % t->n_folds) &&
+           (t->only_seed == NULL || strcmp(t->only_seed, t->seeds->items[i / t->n_folds]) == 0);
+}
+
+bool hrf_trainings_is_one(const struct hrf_trainings *t)
+{
+    return t->only_fold >= 0 && t->only_seed != NULL;
+}
+
+enum hrf_status hrf_trainings_check(const struct hrf_trainings *t, struct hrf_error *err)
+{
+    for (int64_t i = 0; i < hrf_trainings_count(t); i++)
+        if (hrf_trainings_is_wanted(t, i))
+            return HRF_OK;
+    return hrf_error_set(err, HRF_E_USER,
+                         "no training is of --fold and --seed; there are %lld folds, from 0, and "
+                         "the seeds of train.seeds",
+                         (long long)t->n_folds);
+}
+
+/* ---- side by side ---- */
+
+static enum hrf_status start_one(const struct hrf_trainings *t, int64_t i, const char *program,
+                                 int64_t n_threads, pid_t *pid, struct hrf_error *err)
+{
+    enum { MOST = 16 };
+    const char *argv[MOST] = { program };
+    char fold[24], threads[24];
+    int n = 1;
+    snprintf(fold, sizeof fold, "%lld", (long long)(i % t->n_folds));
+    snprintf(threads, sizeof threads, "%lld", (long long)n_threads);
+    const char *const own[] = { "--fold",    fold,    "--seed", t->seeds->items[i / t->n_folds],
+                                "--threads", threads, NULL };
+    for (const char *const *a = t->arguments; *a != NULL && n < MOST - 7; a++)
+        argv[n++] = *a;
+    for (const char *const *a = own; *a != NULL; a++)
+        argv[n++] = *a;
+    return hrf_process_start(argv, NULL, false, pid, err);
+}
+
+/* Waits for one child; whether it succeeded. */
+static enum hrf_status wait_for_one(struct hrf_error *err)
+{
+    int how = 0;
+    pid_t pid;
+    do
+        pid = waitpid(-1, &how, 0);
+    while (pid < 0 && errno == EINTR);
+    const struct hrf_process_result result = hrf_process_decode(how);
+    if (pid > 0 && result.exited && result.exit_code == 2) /* hrf_engine_fail() */
+        return hrf_error_set(err, HRF_E_USER, "a training cannot be done, for the reason above");
+    if (pid < 0 || !result.exited || result.exit_code != 0)
+        return hrf_error_set(err, HRF_E_EXTERNAL,
+                             "a training ended with %s %d; what is done is kept: run it again to "
+                             "go on",
+                             result.exited ? "exit code" : "signal",
+                             result.exited ? result.exit_code : result.signal);
+    return HRF_OK;
+}
+
+static enum hrf_status run_side_by_side(const struct hrf_trainings *t, int64_t n_threads,
+                                        struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *program = NULL;
+    enum hrf_status status = HRF_OK;
+    int64_t n_running = 0;
+    HRF_TRY(hrf_process_self(&program, err));
+    for (int64_t i = 0; i < hrf_trainings_count(t) && status == HRF_OK; i++) {
+        pid_t pid = 0;
+        if (!hrf_trainings_is_wanted(t, i) || t->find_result(t->context, i, NULL, NULL))
+            continue;
+        if (n_running == t->jobs) {
+            status = wait_for_one(err);
+            n_running--;
+        }
+        if (status == HRF_OK)
+            status = start_one(t, i, program, n_threads, &pid, err);
+        n_running += status == HRF_OK;
+    }
+    for (; n_running > 0; n_running--) {
+        const enum hrf_status end = wait_for_one(status == HRF_OK ? err : NULL);
+        status = status == HRF_OK ? end : status;
+    }
+    return status;
+}
+
+enum hrf_status hrf_trainings_run(const struct hrf_trainings *t, struct hrf_error *err)
+{
+    int64_t n_threads = t->threads > 0 ? t->threads : hrf_process_cpu_count() / t->jobs;
+    n_threads = n_threads > 0 ? n_threads : 1;
+    if (t->jobs > 1 && !hrf_trainings_is_one(t))
+        return run_side_by_side(t, n_threads, err);
+    omp_set_num_threads((int)n_threads);
+    for (int64_t i = 0; i < hrf_trainings_count(t); i++)
+        if (hrf_trainings_is_wanted(t, i))
+            HRF_TRY(t->train(t->context, i, err));
+    return HRF_OK;
+}
+
+/* ---- the summary ---- */
+
+struct mean {
+    double sum, squares;
+    int64_t n;
+};
+
+static void mean_add(struct mean *m, double value)
+{
+    if (!isfinite(value))
+        return;
+    m->sum += value;
+    m->squares += value * value;
+    m->n++;
+}
+
+/* {"mean", "deviation", "n"}; null where there is nothing to compute it from. */
+static json_t *mean_json(const struct mean *m)
+{
+    const double n = (double)m->n, mean = m->n > 0 ? m->sum / n : NAN;
+    const double variance = m->n > 1 ? (m->squares - m->sum * mean) / (n - 1) : NAN;
+    json_t *object = json_object();
+    hrf_json_put_number(object, "mean", mean);
+    hrf_json_put_number(object, "deviation", variance > 0 ? sqrt(variance) : m->n > 1 ? 0 : NAN);
+    hrf_json_put_int(object, "n", m->n);
+    return object;
+}
+
+/* One for each row of hrf_scored_figure_rows. */
+typedef struct mean class_means[HRF_MAX_COLUMNS];
+
+static void add_figures(class_means means, const struct hrf_scored_figures *figures)
+{
+    for (size_t i = 0; hrf_scored_figure_rows[i].key != NULL; i++)
+        mean_add(&means[i], hrf_figure_value(&hrf_scored_figure_rows[i], figures));
+}
+
+static void put_means(json_t *object, const class_means means)
+{
+    for (size_t i = 0; hrf_scored_figure_rows[i].key != NULL; i++)
+        hrf_json_put(object, hrf_scored_figure_rows[i].key, mean_json(&means[i]));
+}
+
+struct summary {
+    class_means each;   /* over the trainings, of their own figures */
+    class_means pooled; /* over the seeds, of all items that were tested, each once for a seed */
+    int64_t n_items;    /* of the pooled figures */
+    char why[160];      /* of a seed without figures */
+    json_t *trainings;  /* borrowed */
+};
+
+static enum hrf_status add_seed(const struct hrf_trainings *t, int64_t seed, struct summary *s,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_scored) scored = { .n = 0 };
+    enum hrf_status status = HRF_OK;
+    for (int64_t fold = 0; fold < t->n_folds && status == HRF_OK; fold++) {
+        const int64_t i = seed * t->n_folds + fold;
+        struct hrf_scored_figures f;
+        json_t *training = NULL;
+        if (!t->find_result(t->context, i, &f, &training))
+            continue;
+        HRF_AUTO_FREE char *name = hrf_training_name(fold, hrf_trainings_seed(t, i));
+        HRF_AUTO_FREE char *folder = hrf_trainings_folder(t, i);
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, "predictions.csv");
+        hrf_json_put_text(training, "name", name);
+        hrf_json_add(s->trainings, training);
+        add_figures(s->each, &f);
+        status = hrf_scored_read(&scored, path, t->classes, err);
+    }
+    const struct hrf_scored_figures f = hrf_scored_figures_of(&scored, t->classes, t->nouns,
+                                                              "testing");
+    add_figures(s->pooled, &f);
+    s->n_items = (int64_t)scored.n > s->n_items ? (int64_t)scored.n : s->n_items;
+    if (f.why[0] != '\0')
+        memcpy(s->why, f.why, sizeof f.why);
+    return status;
+}
+
+enum hrf_status hrf_trainings_summarise(const struct hrf_trainings *t, json_t *out,
+                                        struct hrf_error *err)
+{
+    json_t *pooled = json_object();
+    struct summary s = { .n_items = 0, .trainings = json_array() };
+    hrf_json_put(out, "trainings", s.trainings);
+    hrf_json_put(out, "pooled", pooled);
+    for (int64_t seed = 0; seed < (int64_t)t->seeds->n_items; seed++)
+        HRF_TRY(add_seed(t, seed, &s, err));
+    hrf_json_put_int(pooled, t->nouns, s.n_items);
+    hrf_json_put_text(pooled, "why_no_figure", s.why);
+    put_means(pooled, s.pooled);
+    put_means(out, s.each);
+    hrf_json_put_int(out, "version", 1);
+    return HRF_OK;
+}
+
+/* "0.8958 +- 0.0722" */
+static void print_mean(const json_t *m)
+{
+    const json_t *deviation = json_object_get(m, "deviation");
+    printf("%.4f", json_number_value(json_object_get(m, "mean")));
+    if (json_is_number(deviation))
+        printf(" +- %.4f", json_number_value(deviation));
+}
+
+static void print_figure(const struct hrf_trainings *t, const json_t *summary,
+                         const struct hrf_figure_row *row)
+{
+    const json_t *pooled = json_object_get(summary, "pooled");
+    const json_t *all = json_object_get(pooled, row->key);
+    const json_t *each = json_object_get(summary, row->key);
+    const long long n_seeds = json_integer_value(json_object_get(all, "n"));
+    printf("%s: ", row->heading);
+    if (n_seeds == 0) {
+        printf("not known: %s\n", json_string_value(json_object_get(pooled, "why_no_figure")));
+        return;
+    }
+    print_mean(all);
+    printf(" over %lld %s", (long long)json_integer_value(json_object_get(pooled, t->nouns)),
+           t->nouns);
+    if (n_seeds > 1)
+        printf(" and %lld seeds", n_seeds);
+    const long long n_each = json_integer_value(json_object_get(each, "n"));
+    const size_t n_trainings = json_array_size(json_object_get(summary, "trainings"));
+    if (n_trainings > 1 && n_each > 0) {
+        printf("; training by training ");
+        print_mean(each);
+        printf(", %lld of %zu", n_each, n_trainings);
+    }
+    putchar('\n');
+}
+
+void hrf_trainings_print(const struct hrf_trainings *t, const json_t *summary)
+{
+    for (const struct hrf_figure_row *row = hrf_scored_figure_rows; row->key != NULL; row++)
+        print_figure(t, summary, row);
+}

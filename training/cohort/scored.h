@@ -1,0 +1,48 @@
+/* scored.h - AUC and balanced accuracy of a trained network, of one training or pooled over
+ * trainings. What is scored, an item, is a slide for a slide head and a patch for a network of
+ * patches.
+ *
+ * A fold may hold few items of a class, or none; its figures then say little or do not exist, which
+ * a mean over folds hides. Pooled figures are computed from all items that were tested, each once
+ * for a seed. For balanced accuracy, which is made of counts, they are the better estimate. An AUC
+ * pooled over folds compares scores of different networks, which need not mean the same, so both
+ * are shown. Source: Forman and Scholz, "Apples-to-apples in cross-validation studies", SIGKDD
+ * Explorations 12 (2010). Pure, except for the file that is read.
+ */
+#ifndef HRF_TRAINING_COHORT_SCORED_H
+#define HRF_TRAINING_COHORT_SCORED_H
+
+#include "schema/settings/settings.h"
+#include "statistics/figure.h"
+
+/* A figure that cannot be computed is NaN, and `why` gives the reason. */
+struct hrf_scored_figures {
+    double auc; /* of two classes; of more, the mean of the AUCs of each class against all others */
+    double balanced_accuracy; /* the mean over the classes of the share of their items whose
+                                 highest score is the class's */
+    char why[160];
+};
+/* Their rows: result.json, summary.json, the terminal and the pages of docs/ walk them. A new
+ * figure is its member, what computes it, and its row (scored.c). */
+extern const struct hrf_figure_row hrf_scored_figure_rows[];
+
+/* Items that were scored by networks that had not seen them. */
+struct hrf_scored {
+    float *scores;   /* [n][n_classes]; heap */
+    int32_t *labels; /* [n]; heap */
+    size_t n, capacity;
+};
+void hrf_scored_release(struct hrf_scored *scored);
+void hrf_scored_add(struct hrf_scored *scored, const float *scores, int32_t n_classes,
+                    int32_t label);
+/* Adds the items for testing of a training's predictions.csv (training_files.h). */
+HRF_CHECKED enum hrf_status hrf_scored_read(struct hrf_scored *scored, const char *path,
+                                            const struct hrf_text_list *classes,
+                                            struct hrf_error *err);
+
+/* Computes the figures. `nouns` ("slides") and `part` word the reason: "no slides for testing". */
+struct hrf_scored_figures hrf_scored_figures_of(const struct hrf_scored *scored,
+                                                const struct hrf_text_list *classes,
+                                                const char *nouns, const char *part);
+
+#endif

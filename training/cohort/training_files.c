@@ -1,0 +1,107 @@
+/* training_files.c - history.csv and predictions.csv, and what they are computed from. */
+#include "training/cohort/training_files.h"
+
+#include "base/csv.h"
+#include "base/file.h"
+#include "base/path.h"
+
+#include <math.h>
+
+static enum hrf_status write_text(const char *folder, const char *name,
+                                  const struct hrf_strbuf *text, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
+    return hrf_file_write_atomic(path, text->text, text->length, err);
+}
+
+static void add_number(struct hrf_strbuf *out, double value)
+{
+    if (isnan(value))
+        hrf_strbuf_addc(out, ',');
+    else
+        hrf_strbuf_addf(out, ",%.9g", value);
+}
+
+enum hrf_status hrf_history_write(const char *folder, const struct hrf_figure_row *rows,
+                                  const void *records, size_t size, int64_t n_epochs,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
+    hrf_strbuf_adds(&out, "epoch");
+    for (const struct hrf_figure_row *row = rows; row->key != NULL; row++)
+        hrf_strbuf_addf(&out, ",%s", hrf_figure_csv_name(row));
+    hrf_strbuf_addc(&out, '\n');
+    for (int64_t i = 0; i < n_epochs; i++) {
+        hrf_strbuf_addf(&out, "%lld", (long long)i + 1);
+        for (const struct hrf_figure_row *row = rows; row->key != NULL; row++)
+            add_number(&out, hrf_figure_value(row, (const char *)records + (size_t)i * size));
+        hrf_strbuf_addc(&out, '\n');
+    }
+    return write_text(folder, "history.csv", &out, err);
+}
+
+enum hrf_status hrf_predictions_write(const char *folder, const char *noun,
+                                      const struct hrf_training_set *set,
+                                      const enum hrf_training_part *parts,
+                                      const struct hrf_text_list *classes, const float *scores,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&out, "%s,patient,part,truth", noun);
+    for (size_t k = 0; k < classes->n_items; k++) {
+        HRF_AUTO_FREE char *title = hrf_format("score_%s", classes->items[k]);
+        hrf_strbuf_addc(&out, ',');
+        hrf_csv_add_cell(&out, title);
+    }
+    hrf_strbuf_addc(&out, '\n');
+    for (size_t i = 0; i < set->n_items; i++) {
+        const struct hrf_training_item *item = &set->items[i];
+        if (parts[i] == HRF_PART_TRAINING)
+            continue;
+        hrf_csv_add_cell(&out, item->name);
+        hrf_strbuf_addc(&out, ',');
+        hrf_csv_add_cell(&out, item->patient);
+        hrf_strbuf_addf(&out, ",%s,", hrf_training_parts[parts[i]]);
+        hrf_csv_add_cell(&out, classes->items[item->label]);
+        for (size_t k = 0; k < classes->n_items; k++)
+            add_number(&out, (double)scores[i * classes->n_items + k]);
+        hrf_strbuf_addc(&out, '\n');
+    }
+    return write_text(folder, "predictions.csv", &out, err);
+}
+
+double hrf_predictions_loss(const struct hrf_training_set *set, const enum hrf_training_part *parts,
+                            enum hrf_training_part part, size_t n_classes, const float *scores)
+{
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < set->n_items; i++)
+        if (parts[i] == part) {
+            const double p = (double)scores[i * n_classes + (size_t)set->items[i].label];
+            sum -= log(p > 1e-30 ? p : 1e-30);
+            n++;
+        }
+    return n > 0 ? sum / n : NAN;
+}
+
+struct hrf_scored_figures hrf_predictions_figures(const struct hrf_training_set *set,
+                                                  const enum hrf_training_part *parts,
+                                                  enum hrf_training_part part,
+                                                  const struct hrf_text_list *classes,
+                                                  const float *scores)
+{
+    HRF_AUTO_RELEASE(hrf_scored) scored = { .n = 0 };
+    for (size_t i = 0; i < set->n_items; i++)
+        if (parts[i] == part)
+            hrf_scored_add(&scored, scores + i * classes->n_items, (int32_t)classes->n_items,
+                           (int32_t)set->items[i].label);
+    return hrf_scored_figures_of(&scored, classes, set->nouns, hrf_training_parts[part]);
+}
+
+int64_t hrf_predictions_count(const struct hrf_training_set *set,
+                              const enum hrf_training_part *parts, enum hrf_training_part part)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < set->n_items; i++)
+        n += parts[i] == part;
+    return n;
+}

@@ -1,0 +1,33 @@
+/* training_files.h - the tables that a training leaves: history.csv and predictions.csv. */
+#ifndef HRF_TRAINING_COHORT_TRAINING_FILES_H
+#define HRF_TRAINING_COHORT_TRAINING_FILES_H
+
+#include "schema/settings/settings.h"
+#include "statistics/figure.h"
+#include "training/cohort/scored.h"
+#include "training/cohort/training_set.h"
+
+/* A line for each of n_epochs records, `size` bytes apart, with the columns of `rows`. */
+HRF_CHECKED enum hrf_status hrf_history_write(const char *folder, const struct hrf_figure_row *rows,
+                                              const void *records, size_t size, int64_t n_epochs,
+                                              struct hrf_error *err);
+/* A line for each item that does not train: NOUN,patient,part,truth,score_CLASS... The scores of
+ * item i are scores[i][n_classes]; NaN is left empty. hrf_scored_read() reads it. */
+HRF_CHECKED enum hrf_status hrf_predictions_write(const char *folder, const char *noun,
+                                                  const struct hrf_training_set *set,
+                                                  const enum hrf_training_part *parts,
+                                                  const struct hrf_text_list *classes,
+                                                  const float *scores, struct hrf_error *err);
+/* The mean of -log of the score of the items' classes over a part; NaN: the part is empty. */
+double hrf_predictions_loss(const struct hrf_training_set *set, const enum hrf_training_part *parts,
+                            enum hrf_training_part part, size_t n_classes, const float *scores);
+/* The figures of a part. */
+struct hrf_scored_figures hrf_predictions_figures(const struct hrf_training_set *set,
+                                                  const enum hrf_training_part *parts,
+                                                  enum hrf_training_part part,
+                                                  const struct hrf_text_list *classes,
+                                                  const float *scores);
+int64_t hrf_predictions_count(const struct hrf_training_set *set,
+                              const enum hrf_training_part *parts, enum hrf_training_part part);
+
+#endif
