@@ -26,7 +26,7 @@ static enum hrf_status make_graph(const struct request *request, const struct hr
                                   struct hrf_shape *y, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
-    int32_t n_norms = 0;
+    HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
     if (graph->n_inputs != 1)
         return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; gradient supports one",
@@ -34,13 +34,7 @@ static enum hrf_status make_graph(const struct request *request, const struct hr
     HRF_TRY(hrf_graph_set_input_shape(graph, 0, input, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     if (request->uses_batch) {
-        HRF_TRY(hrf_pass_batch_statistics(graph, &n_norms, err));
-        if (n_norms == 0)
-            return hrf_error_set(err, HRF_E_USER,
-                                 "%s has no BatchNormalization, perhaps because its exporter "
-                                 "folded them into convolutions: give --batch-norm frozen, which "
-                                 "trains them as they are, or export in training mode",
-                                 request->model);
+        HRF_TRY(hrf_pass_batch_statistics(graph, &norms, err));
         HRF_TRY(hrf_graph_infer_shapes(graph, err));
     }
     *y = graph->values[graph->outputs[0]].shape;

@@ -170,6 +170,33 @@ void hrf_graph_drop_constants(struct hrf_graph *graph)
         hrf_graph_drop_constant(graph, i);
 }
 
+enum hrf_status hrf_graph_open_constants(struct hrf_graph *graph, const int32_t *values, int32_t n,
+                                         struct hrf_error *err)
+{
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs + (size_t)n + 1,
+                                                    sizeof *inputs);
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        inputs[i] = graph->inputs[i];
+    for (int32_t i = 0; i < n; i++) {
+        hrf_value_release_data(&graph->values[values[i]]);
+        inputs[graph->n_inputs + i] = values[i];
+    }
+    return hrf_graph_set_io(graph, inputs, graph->n_inputs + n, graph->outputs, graph->n_outputs,
+                            err);
+}
+
+void hrf_graph_close_inputs(struct hrf_graph *graph, float **data, int32_t n)
+{
+    graph->n_inputs -= n;
+    for (int32_t i = 0; i < n; i++) {
+        struct hrf_value *value = &graph->values[graph->inputs[graph->n_inputs + i]];
+        value->data = data[i];
+        value->is_variable = true;
+        hrf_value_own_data(value);
+        data[i] = NULL;
+    }
+}
+
 void hrf_graph_destroy(struct hrf_graph *graph)
 {
     if (graph == NULL)
@@ -394,6 +421,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         copy->values[index].pixel_stride = value->pixel_stride;
         copy->values[index].grain = value->grain;
         copy->values[index].is_initializer = value->is_initializer;
+        copy->values[index].is_variable = value->is_variable;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];

@@ -334,6 +334,9 @@ struct hrf_value {
     struct hrf_shared_data *share; /* reference count of `data`; NULL: not shared */
     bool is_borrowed;              /* data belongs to another graph, which lives longer */
     bool is_initializer;           /* a tensor of the model's file: weights, or a buffer */
+    /* A constant whose data may change between runs (hrf_graph_close_inputs()): kernels made with
+     * them are then made again (hrf_session_refresh()). */
+    bool is_variable;
     /* Index of the node that computes it; -1 for inputs and constants. A value with data and a
      * producer was computed by shape inference; hrf_graph_compact() turns it into a constant. */
     int32_t producer;
@@ -481,6 +484,13 @@ HRF_CHECKED enum hrf_status hrf_graph_share_value(struct hrf_graph *graph,
 void hrf_value_own_data(struct hrf_value *value);
 /* For code that removes values: frees the data unless another graph shares it. */
 void hrf_value_release_data(struct hrf_value *value);
+/* Makes constants inputs of the graph, appended in this order, so that no pass computes with their
+ * numbers, which are released. Their values keep their indices and names. */
+HRF_CHECKED enum hrf_status hrf_graph_open_constants(struct hrf_graph *graph, const int32_t *values,
+                                                     int32_t n, struct hrf_error *err);
+/* Makes the last `n` inputs variable constants with `data[i]` (heap, dense, in ONNX order), of
+ * which the graph takes ownership. */
+void hrf_graph_close_inputs(struct hrf_graph *graph, float **data, int32_t n);
 /* Frees the data of all constants, once every kernel has its own packed copy. The values stay
  * marked as constants. */
 void hrf_graph_drop_constants(struct hrf_graph *graph);

@@ -552,19 +552,39 @@ static int32_t *find_last_steps(const struct hrf_plan *plan, const struct hrf_gr
     return last;
 }
 
+static bool has_variables(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].is_variable)
+            return true;
+    return false;
+}
+
+/* kept[value]: constants of nodes whose kernels will be made again. */
+static bool *find_kept(const struct hrf_graph *graph)
+{
+    bool *kept = hrf_calloc((size_t)graph->n_values + 1, sizeof *kept);
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++)
+            if (graph->nodes[i].inputs[k] >= 0 && has_variables(graph, &graph->nodes[i]))
+                kept[graph->nodes[i].inputs[k]] = true;
+    return kept;
+}
+
 /* On the host a kernel has its own packed weights, so the graph's are freed before the next ones
  * are packed: memory does not hold both copies of all weights. */
-static void drop_read_constants(struct hrf_session *session, const int32_t *last, int32_t step)
+static void drop_read_constants(struct hrf_session *session, const int32_t *last, const bool *kept,
+                                int32_t step)
 {
     const struct hrf_node *node = &session->graph->nodes[session->plan->steps[step].node];
     for (int32_t k = 0; k < node->n_inputs && session->device.ops == NULL; k++)
-        if (node->inputs[k] >= 0 && last[node->inputs[k]] == step)
+        if (node->inputs[k] >= 0 && last[node->inputs[k]] == step && !kept[node->inputs[k]])
             hrf_graph_drop_constant(session->graph, node->inputs[k]);
 }
 
 /* The limit is checked after each kernel, because a malicious model may use one set of weights in
  * every node. */
-static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limit,
+static enum hrf_status compile_kernels(struct hrf_session *session, const bool *kept, int64_t limit,
                                        struct hrf_error *err)
 {
     const struct hrf_plan *plan = session->plan;
@@ -585,7 +605,30 @@ static enum hrf_status compile_kernels(struct hrf_session *session, int64_t limi
         session->memory.weight_bytes += (int64_t)kernel->weight_bytes;
         if ((int64_t)kernel->workspace_bytes > session->memory.workspace_bytes)
             session->memory.workspace_bytes = (int64_t)kernel->workspace_bytes;
-        drop_read_constants(session, last, i);
+        drop_read_constants(session, last, kept, i);
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_refresh(struct hrf_session *session, struct hrf_error *err)
+{
+    const struct hrf_plan *plan = session->plan;
+    if (session->device.ops != NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "weights do not change on device %s",
+                             session->ops->name);
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        const struct hrf_node *node = &session->graph->nodes[plan->steps[i].node];
+        struct hrf_kernel *kernel = NULL;
+        if (hrf_op_communicates(node->op) || !has_variables(session->graph, node))
+            continue;
+        const bool is_shared = hrf_plan_is_as_before(plan, session->graph, i);
+        if (!is_shared) {
+            HRF_TRY(compile_part(session, &plan->steps[i], &kernel, err));
+            hrf_kernel_destroy(session->kernels[i]);
+        }
+        session->kernels[i] = is_shared ? session->kernels[i - 1] : kernel;
     }
     return HRF_OK;
 }
@@ -824,11 +867,14 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     if (session->peers != NULL)
         hrf_peers_bind(session->peers, session->plan);
     HRF_TRY(start(session, config, err));
-    HRF_TRY(compile_kernels(session, config->memory_limit_bytes, err));
+    HRF_AUTO_FREE bool *kept = find_kept(session->graph);
+    HRF_TRY(compile_kernels(session, kept, config->memory_limit_bytes, err));
     hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     session->may_borrow = may_borrow_input(session);
-    hrf_graph_drop_constants(session->graph);
+    for (int32_t v = 0; v < session->graph->n_values; v++)
+        if (!kept[v])
+            hrf_graph_drop_constant(session->graph, v);
     if (session->device.ops != NULL)
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
     if (session->device.peers != NULL)

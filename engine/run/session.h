@@ -100,6 +100,10 @@ HRF_CHECKED enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepa
                                                         struct hrf_session **out,
                                                         struct hrf_error *err);
 
+/* Makes the kernels again that were made with variable constants (hrf_graph_close_inputs()), after
+ * their data have changed; between two runs. Only in host memory (HRF_E_UNSUPPORTED). */
+HRF_CHECKED enum hrf_status hrf_session_refresh(struct hrf_session *session, struct hrf_error *err);
+
 /* Allocates memory on the session's device (or on the host, if it has none), aligned to
  * HRF_BUFFER_ALIGNMENT. Free it with hrf_session_free() before the session is destroyed. */
 HRF_CHECKED enum hrf_status hrf_session_allocate(struct hrf_session *session, int64_t n_bytes,

@@ -227,6 +227,35 @@ float *run_graph(const struct hrf_graph *graph, const char *device, int32_t n_th
     return run_session(graph, &config, NULL, seed, n_runs, count, NULL);
 }
 
+void build_make_weights(struct hrf_graph *graph)
+{
+    const int32_t n_nodes = graph->n_nodes, n_values = graph->n_values;
+    for (int32_t v = 0; v < n_values; v++)
+        graph->values[v].is_initializer = graph->values[v].data != NULL &&
+                                          graph->values[v].producer < 0;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const struct hrf_shape shape = graph->values[graph->inputs[i]].shape;
+        float *zeros = hrf_calloc((size_t)hrf_shape_count(&shape), sizeof *zeros);
+        int32_t weight, sum;
+        char name[32];
+        snprintf(name, sizeof name, "before input %d", (int)i);
+        assert_int_equal(hrf_graph_add_value(graph, name, HRF_F32, &shape, zeros, &weight, NULL),
+                         HRF_OK);
+        assert_int_equal(hrf_graph_add_value(graph, "", HRF_F32, &shape, NULL, &sum, NULL), HRF_OK);
+        graph->values[weight].is_initializer = true;
+        for (int32_t n = 0; n < n_nodes; n++)
+            for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+                if (graph->nodes[n].inputs[k] == graph->inputs[i])
+                    graph->nodes[n].inputs[k] = sum;
+        const int32_t inputs[] = { graph->inputs[i], weight };
+        assert_int_equal(
+            hrf_graph_insert_node(graph, 0, HRF_OP_ADD, name, inputs, 2, &sum, 1, NULL, NULL),
+            HRF_OK);
+        hrf_free(zeros);
+    }
+    hrf_graph_place_nodes(graph);
+}
+
 static int64_t count_outputs(const struct hrf_graph *graph)
 {
     int64_t count = 0;

@@ -45,6 +45,10 @@ int32_t build_batch_norm(struct build *b, int32_t x, int64_t channels);
 /* Declares the outputs, infers shapes and checks. The graph is the caller's. */
 struct hrf_graph *build_finish(struct build *b, const int32_t *outputs, int32_t n);
 
+/* Puts a weight before every input, which adds 0 to it, so that the gradient to the input is one to
+ * a weight; constants of floats are weights, too. */
+void build_make_weights(struct hrf_graph *graph);
+
 /* A number in [low, high]. */
 int64_t build_pick(struct build *b, int64_t low, int64_t high);
 

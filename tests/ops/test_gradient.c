@@ -14,37 +14,6 @@
 /* Of each row of the table, and more until each rule has one: some rows draw among operators. */
 enum { CASES = 3 };
 
-/* Puts a weight before every input, which adds 0 to it, so that the gradient to the input is one to
- * a weight; constants of floats are weights, too. */
-static void make_weights(struct hrf_graph *graph)
-{
-    const int32_t n_nodes = graph->n_nodes, n_values = graph->n_values;
-    for (int32_t v = 0; v < n_values; v++)
-        graph->values[v].is_initializer = graph->values[v].data != NULL &&
-                                          graph->values[v].producer < 0;
-    for (int32_t i = 0; i < graph->n_inputs; i++) {
-        const struct hrf_shape shape = graph->values[graph->inputs[i]].shape;
-        float *zeros = hrf_calloc((size_t)hrf_shape_count(&shape), sizeof *zeros);
-        int32_t weight, sum;
-        char name[32];
-        snprintf(name, sizeof name, "before input %d", (int)i);
-        assert_int_equal(hrf_graph_add_value(graph, name, HRF_F32, &shape, zeros, &weight, NULL),
-                         HRF_OK);
-        assert_int_equal(hrf_graph_add_value(graph, "", HRF_F32, &shape, NULL, &sum, NULL), HRF_OK);
-        graph->values[weight].is_initializer = true;
-        for (int32_t n = 0; n < n_nodes; n++)
-            for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
-                if (graph->nodes[n].inputs[k] == graph->inputs[i])
-                    graph->nodes[n].inputs[k] = sum;
-        const int32_t inputs[] = { graph->inputs[i], weight };
-        assert_int_equal(
-            hrf_graph_insert_node(graph, 0, HRF_OP_ADD, name, inputs, 2, &sum, 1, NULL, NULL),
-            HRF_OK);
-        hrf_free(zeros);
-    }
-    hrf_graph_place_nodes(graph);
-}
-
 /* A case's graph of loss and gradients; NULL: its operator is one that is not trained through. */
 static struct hrf_graph *make_case(const struct op_case *row, uint64_t seed, enum hrf_op *op,
                                    struct hrf_gradients *gradients)
@@ -54,7 +23,7 @@ static struct hrf_graph *make_case(const struct op_case *row, uint64_t seed, enu
     const int32_t output = row->make(&b);
     struct hrf_graph *graph = build_finish(&b, &output, 1);
     *op = graph->nodes[graph->values[graph->outputs[0]].producer].op;
-    make_weights(graph);
+    build_make_weights(graph);
     if (hrf_graph_infer_shapes(graph, &err) != HRF_OK)
         fail_msg("%s, seed %llu: %s", row->name, (unsigned long long)seed, err.text);
     const enum hrf_status status = hrf_pass_gradient(graph, HRF_LOSS_MSE, gradients, &err);

@@ -39,7 +39,8 @@ static int32_t constant(struct insertion *i, enum hrf_dtype dtype, const struct 
 
 /* y = scale (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over all axes but
  * the channels. The variance is the biased one, as in PyTorch. */
-static enum hrf_status use_batch(struct hrf_graph *graph, int32_t at, struct hrf_error *err)
+static enum hrf_status use_batch(struct hrf_graph *graph, int32_t at, struct hrf_batch_norm *out,
+                                 struct hrf_error *err)
 {
     struct insertion i = { .graph = graph, .at = at, .err = err };
     const struct hrf_node norm = graph->nodes[at];
@@ -71,20 +72,35 @@ static enum hrf_status use_batch(struct hrf_graph *graph, int32_t at, struct hrf
     HRF_TRY(i.status);
     const int32_t inputs[2] = { scaled, bias };
     const struct hrf_attributes plain = hrf_attributes_default();
+    *out = (struct hrf_batch_norm){ .mean = mean,
+                                    .variance = variance,
+                                    .file_mean = norm.inputs[3],
+                                    .file_variance = norm.inputs[4],
+                                    .count = hrf_shape_count(&shape) / shape.dims[1] };
     hrf_match_become(&graph->nodes[at], HRF_OP_ADD, inputs, 2, &plain);
     return HRF_OK;
 }
 
-enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph, int32_t *n_norms,
+void hrf_batch_norms_release(struct hrf_batch_norms *norms)
+{
+    hrf_free(norms->items);
+    *norms = (struct hrf_batch_norms){ .n = 0 };
+}
+
+enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph, struct hrf_batch_norms *norms,
                                           struct hrf_error *err)
 {
     const int32_t n_nodes = graph->n_nodes;
-    *n_norms = 0;
+    norms->n = 0;
+    norms->items = hrf_calloc((size_t)n_nodes + 1, sizeof *norms->items);
     for (int32_t n = 0; n < n_nodes; n++)
-        if (graph->nodes[n].op == HRF_OP_BATCH_NORM) {
-            HRF_TRY(use_batch(graph, n, err));
-            ++*n_norms;
-        }
+        if (graph->nodes[n].op == HRF_OP_BATCH_NORM)
+            HRF_TRY(use_batch(graph, n, &norms->items[norms->n++], err));
     hrf_graph_place_nodes(graph);
+    if (norms->n == 0)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the network has no BatchNormalization, perhaps because its exporter "
+                             "folded them into convolutions: train it with frozen statistics, "
+                             "which takes them as they are, or export it in training mode");
     return HRF_OK;
 }

@@ -28,9 +28,24 @@ struct hrf_gradients {
 };
 void hrf_gradients_release(struct hrf_gradients *gradients);
 
-/* Replaces every BATCH_NORM, of which there are *n_norms, by operators that normalise by the mean
- * and the variance of the batch. Shapes are known; before hrf_pass_gradient(). */
-HRF_CHECKED enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph, int32_t *n_norms,
+/* A BATCH_NORM by the statistics of the batch. */
+struct hrf_batch_norm {
+    int32_t mean, variance; /* the values that are computed: one number a channel; the variance is
+                               the biased one */
+    int32_t file_mean, file_variance; /* the constants that stood in their place */
+    int64_t count;                    /* numbers of a channel in a batch */
+};
+struct hrf_batch_norms {
+    struct hrf_batch_norm *items; /* heap */
+    int32_t n;
+};
+void hrf_batch_norms_release(struct hrf_batch_norms *norms);
+
+/* Replaces every BATCH_NORM by operators that normalise by the mean and the variance of the batch.
+ * Shapes are known; before hrf_pass_gradient(), which keeps the indices of values. HRF_E_USER: there
+ * is none. */
+HRF_CHECKED enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph,
+                                                      struct hrf_batch_norms *norms,
                                                       struct hrf_error *err);
 
 /* `graph` has been read, has one output, and its shapes are known; no pass has fused anything.
