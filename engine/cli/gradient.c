@@ -6,21 +6,46 @@
 #include "engine/cli/cli.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
+#include "engine/planning/find_layout.h"
+#include "engine/planning/known_machine.h"
+#include "engine/planning/request.h"
+#include "engine/run/joined.h"
 #include "engine/run/nchw.h"
-#include "engine/run/session.h"
+#include "engine/run/network.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *model, *input, *target, *output, *device;
+    const char *model, *input, *target, *output, *device, *layout, *comm;
     enum hrf_loss loss;
     bool uses_batch; /* BatchNormalization by the statistics of the batch */
     int64_t threads;
     double memory_gib;
 };
 
-/* The graph of the loss and its gradients for this input. *y: the shape of the network's output. */
+/* A micro-batch's part of the batch that the layout divides. */
+static enum hrf_status set_part(const struct request *request, const struct hrf_shape *input,
+                                struct hrf_graph *graph, struct hrf_error *err)
+{
+    struct hrf_layout_plan layout;
+    struct hrf_batch_split shares;
+    struct hrf_shape part = *input;
+    HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
+    if (layout.data * layout.microbatches > 1) {
+        HRF_TRY(hrf_layout_share(&layout, input->rank > 0 ? input->dims[0] : 1, &shares, err));
+        part.dims[0] = shares.per_microbatch;
+        graph->n_images = shares.n_images;
+    }
+    if (graph->n_images > 0 && request->uses_batch)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "--batch-norm train needs the statistics of the whole batch, which "
+                             "data= and microbatches= divide: use spatial= or stages= alone");
+    return hrf_graph_set_input_shape(graph, 0, &part, err);
+}
+
+/* The graph of the loss and its gradients for this input, or for a micro-batch of it. *y: the shape
+ * of the network's output for the whole. */
 static enum hrf_status make_graph(const struct request *request, const struct hrf_shape *input,
                                   struct hrf_graph **out, struct hrf_gradients *gradients,
                                   struct hrf_shape *y, struct hrf_error *err)
@@ -31,7 +56,7 @@ static enum hrf_status make_graph(const struct request *request, const struct hr
     if (graph->n_inputs != 1)
         return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; gradient supports one",
                              request->model, (int)graph->n_inputs);
-    HRF_TRY(hrf_graph_set_input_shape(graph, 0, input, err));
+    HRF_TRY(set_part(request, input, graph, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     if (request->uses_batch) {
         HRF_TRY(hrf_pass_batch_statistics(graph, &norms, err));
@@ -39,6 +64,8 @@ static enum hrf_status make_graph(const struct request *request, const struct hr
     }
     *y = graph->values[graph->outputs[0]].shape;
     HRF_TRY(hrf_pass_gradient(graph, request->loss, gradients, err));
+    if (graph->n_images > 0)
+        y->dims[0] = graph->n_images;
     *out = graph;
     graph = NULL;
     return HRF_OK;
@@ -109,55 +136,90 @@ static char *file_name(const char *directory, const char *weight)
     return hrf_strbuf_detach(&name);
 }
 
-static enum hrf_status write_output(struct hrf_session *session, int32_t i, const char *path,
+static enum hrf_status write_output(const struct hrf_network *network, int32_t i, const char *path,
                                     struct hrf_error *err)
 {
-    const struct hrf_shape *shape = hrf_session_output_shape(session, i);
-    HRF_AUTO_FREE float *numbers = hrf_try_alloc_array((size_t)hrf_shape_count(shape),
+    const struct hrf_shape shape = hrf_network_output_shape(network, i);
+    HRF_AUTO_FREE float *numbers = hrf_try_alloc_array((size_t)hrf_shape_count(&shape),
                                                        sizeof *numbers);
     HRF_CHECK_MEMORY(numbers != NULL, err, "no memory for %s", path);
-    hrf_nchw_from_output(hrf_session_output(session, i), shape, numbers);
-    return hrf_npy_write(path, HRF_F32, shape, numbers, err);
+    hrf_nchw_from_output(hrf_network_output(network, i), &shape, numbers);
+    return hrf_npy_write(path, HRF_F32, &shape, numbers, err);
 }
 
-static enum hrf_status write_all(const struct request *request, struct hrf_session *session,
+static enum hrf_status write_all(const struct request *request, const struct hrf_network *network,
                                  const struct hrf_gradients *gradients, struct hrf_error *err)
 {
     HRF_TRY(hrf_path_make_directories(request->output, err));
     for (int32_t i = 0; i < gradients->n; i++) {
         HRF_AUTO_FREE char *path = file_name(request->output, gradients->names[i]);
-        HRF_TRY(write_output(session, i + 1, path, err));
+        HRF_TRY(write_output(network, i + 1, path, err));
     }
     HRF_AUTO_FREE char *path = hrf_format("%s/loss.npy", request->output);
-    return write_output(session, 0, path, err);
+    return write_output(network, 0, path, err);
 }
 
-static enum hrf_status compute(const struct request *request, struct hrf_gradients *gradients,
+/* The inputs of the graph: images, target, and which of the images count, all of them. */
+struct sources {
+    struct hrf_nchw_source images, target;
+};
+
+static enum hrf_status read_input(void *context, int32_t input, int64_t first, int64_t n,
+                                  const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    struct sources *sources = context;
+    if (input < 2)
+        return hrf_nchw_read(input == 0 ? &sources->images : &sources->target, input, first, n, box,
+                             out, err);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = 1;
+    return HRF_OK;
+}
+
+static enum hrf_status make_network(const struct request *request, const struct hrf_joined *joined,
+                                    const struct hrf_graph *graph, struct hrf_network **out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_found_layout) layout = { .is_chosen = false };
+    struct hrf_machine gpu_links;
+    struct hrf_network_config config = {
+        .session = { .device = request->device,
+                     .precision = HRF_FP32,
+                     .n_threads = (int32_t)request->threads,
+                     .memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30),
+                     .transport = joined->transport },
+        .layout = &layout.plan,
+        .comm = joined->comm,
+    };
+    if (hrf_known_gpu_links(&gpu_links))
+        config.session.gpu_links = &gpu_links;
+    HRF_TRY(hrf_layout_find(request->layout, graph, &config.session, config.comm, &layout, err));
+    return hrf_network_create(graph, &config, out, err);
+}
+
+static enum hrf_status compute(const void *context, const struct hrf_joined *joined,
                                struct hrf_error *err)
 {
+    const struct request *request = context;
     HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_AUTO(hrf_session) session = NULL;
+    HRF_AUTO(hrf_network) network = NULL;
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
     HRF_AUTO_FREE float *images = NULL, *target = NULL;
     struct hrf_shape input, y;
     HRF_TRY(hrf_npy_read(request->input, &input, &images, err));
     if (hrf_shape_count(&input) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
-    HRF_TRY(make_graph(request, &input, &graph, gradients, &y, err));
+    HRF_TRY(make_graph(request, &input, &graph, &gradients, &y, err));
     HRF_TRY(read_target(request, &y, &target, err));
-    const struct hrf_session_config config = {
-        .device = request->device,
-        .precision = HRF_FP32,
-        .n_threads = (int32_t)request->threads,
-        .memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30),
-    };
-    HRF_TRY(hrf_session_create(graph, &config, &session, err));
-    hrf_layout_from_onnx(&input, sizeof *images, images, hrf_session_input(session, 0));
-    hrf_layout_from_onnx(&y, sizeof *target, target, hrf_session_input(session, 1));
-    HRF_TRY(hrf_session_run(session, err));
-    fputs(hrf_session_notes(session), stderr);
-    HRF_TRY(write_all(request, session, gradients, err));
-    printf("loss %.9g, gradients to %d weights in %s\n", (double)hrf_session_output(session, 0)[0],
-           (int)gradients->n, request->output);
+    struct sources sources = { { images, input }, { target, y } };
+    HRF_TRY(make_network(request, joined, graph, &network, err));
+    HRF_TRY(hrf_network_run(network, read_input, &sources, err));
+    if (!hrf_joined_is_first(joined))
+        return HRF_OK;
+    fputs(hrf_network_notes(network), stderr);
+    HRF_TRY(write_all(request, network, &gradients, err));
+    printf("loss %.9g, gradients to %d weights in %s\n", (double)hrf_network_output(network, 0)[0],
+           (int)gradients.n, request->output);
     return HRF_OK;
 }
 
@@ -178,6 +240,9 @@ int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv
           HRF_OPTION_WORD, &(struct hrf_option_word){ &norm, norms } },
         { "device", "NAME", "cpu, or ref (plain C in double precision)", HRF_OPTION_TEXT,
           &request.device },
+        { "layout", "L", "how the ranks share the work: spatial=4, stages=2, data=2 ...",
+          HRF_OPTION_TEXT, &request.layout },
+        { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &request.comm },
         { "memory", "GIB", "memory limit", HRF_OPTION_REAL, &request.memory_gib },
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &request.threads },
         { NULL },
@@ -186,7 +251,6 @@ int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_gradients gradients = { .n = 0 };
     enum hrf_status status = HRF_OK;
     request.model = args.operands[0];
     request.uses_batch = norm == 1;
@@ -194,8 +258,12 @@ int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv
         status = hrf_error_set(&err, HRF_E_USER, "--input, --target and --output are required");
     else if (request.threads < 0 || request.threads > 4096 || request.memory_gib < 0)
         status = hrf_error_set(&err, HRF_E_USER, "--threads and --memory cannot be negative");
+    else if (hrf_layout_is_auto(request.layout))
+        status = hrf_error_set(&err, HRF_E_USER,
+                               "--layout auto is for 'eval': gradients take a layout by name");
     if (status == HRF_OK)
-        status = compute(&request, &gradients, &err);
-    hrf_gradients_release(&gradients);
+        status = hrf_engine_check_request(request.device, request.layout, &err);
+    if (status == HRF_OK)
+        status = hrf_joined_run(request.comm, request.layout, compute, &request, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }

@@ -412,6 +412,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_create(graph->name, &copy, err));
     copy->bounds = graph->bounds;
+    copy->n_images = graph->n_images;
     copy->file_shape = graph->file_shape;
     for (int32_t i = 0; i < graph->n_values; i++) {
         const struct hrf_value *value = &graph->values[i];
@@ -422,12 +423,15 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         copy->values[index].grain = value->grain;
         copy->values[index].is_initializer = value->is_initializer;
         copy->values[index].is_variable = value->is_variable;
+        copy->values[index].is_batch_sum = value->is_batch_sum;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];
         HRF_TRY(hrf_graph_add_node(copy, node->op, node->name, node->inputs, node->n_inputs,
                                    node->outputs, node->n_outputs, &node->attributes, err));
         copy->nodes[i].owner = node->owner;
+        copy->nodes[i].origin = node->origin;
+        copy->nodes[i].is_backward = node->is_backward;
     }
     HRF_TRY(hrf_graph_set_io(copy, graph->inputs, graph->n_inputs, graph->outputs, graph->n_outputs,
                              err));

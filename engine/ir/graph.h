@@ -224,6 +224,11 @@ struct hrf_node {
     int32_t before; /* hrf_graph_place_nodes() moves the node in front of that one; -1: not moved */
     int32_t owner;  /* which of the ranks of tensor= alone computes it (plan/tensor_parallel.h); -1:
                        all */
+    /* In a graph of gradients (passes/gradient): 1 + the number that the node had in the network,
+     * or, if it is_backward, the node of the network whose gradients it computes; 0: a pass added
+     * it. */
+    int32_t origin;
+    bool is_backward;
     struct hrf_attributes attributes;
 };
 
@@ -337,6 +342,9 @@ struct hrf_value {
     /* A constant whose data may change between runs (hrf_graph_close_inputs()): kernels made with
      * them are then made again (hrf_session_refresh()). */
     bool is_variable;
+    /* An output of the graph: those of parts of a batch add up to that of the batch. The others are
+     * joined along their first axis. */
+    bool is_batch_sum;
     /* Index of the node that computes it; -1 for inputs and constants. A value with data and a
      * producer was computed by shape inference; hrf_graph_compact() turns it into a constant. */
     int32_t producer;
@@ -368,6 +376,9 @@ struct hrf_bounds {
 struct hrf_graph {
     char *name;
     struct hrf_bounds bounds; /* the defaults, until set */
+    /* The images of the batch of which this graph computes a micro-batch; 0: its inputs' batch is
+     * the whole. */
+    int64_t n_images;
     struct hrf_value *values;
     int32_t n_values;
     struct hrf_node *nodes;

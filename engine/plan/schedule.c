@@ -52,12 +52,18 @@ struct batch {
     int32_t n_steps;
 };
 
+static bool is_sum(const struct batch *b, int32_t i)
+{
+    return b->p->graph->values[b->p->graph->outputs[i]].is_batch_sum;
+}
+
 /* The bytes of output i for so many images. */
 static int64_t output_bytes(const struct batch *b, int32_t i, int64_t n_images)
 {
     const struct hrf_graph *graph = b->p->graph;
     const int64_t all = hrf_value_bytes(&graph->values[graph->outputs[i]]);
-    return b->shares->per_microbatch == b->shares->n_images
+    return is_sum(b, i) ? all
+           : b->shares->per_microbatch == b->shares->n_images
                ? all
                : all / b->shares->per_microbatch * n_images;
 }
@@ -69,7 +75,13 @@ static void add_outputs(struct batch *b, enum hrf_batch_kind kind, int32_t peer,
     const int64_t n = hrf_batch_split_images(b->shares, group, slot->microbatch, &first);
     for (int32_t i = 0; i < b->p->graph->n_outputs && n > 0; i++)
         b->steps[b->n_steps++] = (struct hrf_batch_step){
-            kind, *slot, peer, i, output_bytes(b, i, 1) * first, output_bytes(b, i, n)
+            .kind = kind,
+            .slot = *slot,
+            .peer = peer,
+            .output = i,
+            .offset = is_sum(b, i) ? 0 : output_bytes(b, i, 1) * first,
+            .n_bytes = output_bytes(b, i, n),
+            .adds = is_sum(b, i) && first > 0,
         };
 }
 

@@ -28,9 +28,11 @@ struct hrf_batch_step {
     int32_t peer;            /* a rank of the layout */
     int32_t output;          /* KEEP, SEND, RECEIVE: output of the network ... */
     int64_t offset, n_bytes; /* ... and the bytes of it, counted in the whole batch */
+    bool adds; /* KEEP, RECEIVE: a sum over the batch, of which earlier steps have brought parts */
 };
 /* All steps of rank `rank` of the layout for a batch. Rank 0 receives the outputs of other ranks at
- * the end. *out: heap. */
+ * the end. Sums over the batch are made in the order of the images, unless the pipeline is
+ * bidirectional. *out: heap. */
 void hrf_batch_plan(const struct hrf_partition *partition, const struct hrf_batch_split *shares,
                     int32_t rank, struct hrf_batch_step **out, int32_t *n_steps);
 

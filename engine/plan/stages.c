@@ -41,7 +41,8 @@ static void find_memory(struct facts *f)
 {
     const struct hrf_graph *graph = f->graph;
     for (int32_t v = 0; v < graph->n_values; v++) {
-        if (f->last_use[v] < 0 && graph->values[v].producer < 0)
+        if ((f->last_use[v] < 0 && graph->values[v].producer < 0) ||
+            graph->values[v].producer >= graph->n_nodes)
             continue;
         if (!hrf_graph_is_variable(graph, v)) {
             f->constants[f->last_use[v]] += value_bytes(graph, v);
@@ -242,16 +243,56 @@ static enum hrf_status cut(const struct facts *f, int32_t n_stages, int32_t *sta
     return HRF_OK;
 }
 
+/* ---- the backward pass ---- */
+
+/* owner_of[n]: the node of the network to whose stage node n belongs: the node itself, or the one
+ * whose gradients it computes, or what a pass has fused that one into. A node that a pass has added
+ * to the backward pass belongs to the node after it. *n_forward: the nodes before the backward
+ * pass. */
+static void find_owners(const struct hrf_graph *graph, int32_t *owner_of, int32_t *n_forward)
+{
+    int32_t most = 0, owner = 0;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        most = graph->nodes[n].origin > most ? graph->nodes[n].origin : most;
+    HRF_AUTO_FREE int32_t *by_origin = hrf_calloc((size_t)most + 1, sizeof *by_origin);
+    for (*n_forward = 0; *n_forward < graph->n_nodes; ++*n_forward) {
+        const struct hrf_node *node = &graph->nodes[*n_forward];
+        if (node->is_backward)
+            break;
+        owner_of[*n_forward] = *n_forward;
+        if (node->origin > 0)
+            by_origin[node->origin] = *n_forward;
+    }
+    for (int32_t i = 1; i <= most; i++)
+        by_origin[i] = by_origin[i] > by_origin[i - 1] ? by_origin[i] : by_origin[i - 1];
+    for (int32_t n = graph->n_nodes - 1; n >= *n_forward; n--) {
+        if (graph->nodes[n].origin > 0)
+            owner = by_origin[graph->nodes[n].origin];
+        owner_of[n] = owner;
+    }
+}
+
 enum hrf_status hrf_stages_cut(const struct hrf_graph *graph, const struct hrf_stage_costs *costs,
                                int32_t n_stages, int32_t *stage_of, struct hrf_error *err)
 {
     struct facts f;
-    if (n_stages > graph->n_nodes)
+    struct hrf_graph network = *graph; /* its backward pass comes last, and is left out */
+    struct hrf_stage_costs both = *costs;
+    const size_t n_nodes = (size_t)graph->n_nodes + 1;
+    HRF_AUTO_FREE int32_t *owner_of = hrf_alloc_array(n_nodes, sizeof *owner_of);
+    HRF_AUTO_FREE double *seconds = hrf_calloc(n_nodes, sizeof *seconds);
+    find_owners(graph, owner_of, &network.n_nodes);
+    if (n_stages > network.n_nodes)
         return hrf_error_set(err, HRF_E_USER,
                              "%d stages for a network of %d nodes; at most stages=%d would work",
-                             n_stages, graph->n_nodes, graph->n_nodes);
-    make_facts(graph, costs, &f);
+                             n_stages, network.n_nodes, network.n_nodes);
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        seconds[owner_of[n]] += costs->seconds[n];
+    both.seconds = seconds;
+    make_facts(&network, &both, &f);
     const enum hrf_status status = cut(&f, n_stages, stage_of, err);
+    for (int32_t n = network.n_nodes; n < graph->n_nodes && status == HRF_OK; n++)
+        stage_of[n] = stage_of[owner_of[n]];
     release_facts(&f);
     return status;
 }

@@ -5,7 +5,9 @@
  * it (a skip connection counts in the stages where it begins and ends, not in those between). A
  * rank does one thing at a time, so the time that messages keep it busy adds up. The transit of
  * what it sends overlaps with its work; the stage costs the larger of the two (Narayanan et al.,
- * "PipeDream", SOSP 2019). Exact, by dynamic programming over the order of the nodes.
+ * "PipeDream", SOSP 2019). Exact, by dynamic programming over the order of the nodes. A node of a
+ * backward pass belongs to the stage of the node whose gradients it computes; its time is counted
+ * there.
  */
 #ifndef HRF_ENGINE_PLAN_STAGES_H
 #define HRF_ENGINE_PLAN_STAGES_H

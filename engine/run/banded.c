@@ -219,6 +219,11 @@ enum hrf_status hrf_banded_create(const struct hrf_graph *graph,
     HRF_AUTO(hrf_graph) prepared = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     double operations;
+    if (graph->values[graph->outputs[0]].is_batch_sum)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "gradients are not computed in bands of rows: give {engine.memory} "
+                             "more, divide images by spatial= or the batch by data=, or use a "
+                             "smaller batch");
     if (graph->n_inputs != 1)
         return hrf_error_set(
             err, HRF_E_UNSUPPORTED,

@@ -9,6 +9,7 @@
 #include "engine/plan/tensor_parallel.h"
 #include "engine/plan/windows.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ void hrf_work_destroy(struct hrf_work *work)
 static enum hrf_status set_microbatch(const struct hrf_batch_split *shares, struct hrf_graph *graph,
                                       struct hrf_error *err)
 {
-    for (int32_t i = 0; i < graph->n_inputs; i++) {
+    for (int32_t i = 0; i < graph->n_inputs && graph->n_images == 0; i++) {
         struct hrf_shape shape = graph->values[graph->inputs[i]].shape;
         if (shape.rank == 0 || shape.dims[0] != shares->n_images)
             continue;
@@ -133,7 +134,7 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
                 "output '%s' is %s: export the model with a float32 output that is computed from "
                 "its input",
                 v->name, v->data != NULL ? "the same for every input" : hrf_dtype_name(v->dtype));
-        if (work->shares.per_microbatch != work->shares.n_images &&
+        if (work->shares.per_microbatch != work->shares.n_images && !v->is_batch_sum &&
             (v->shape.rank == 0 || v->shape.dims[0] != work->shares.per_microbatch))
             return hrf_error_set(err, HRF_E_USER,
                                  "output '%s' does not have the batch as its first dimension, so "
@@ -142,6 +143,22 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
                                  v->name);
     }
     return HRF_OK;
+}
+
+/* A node of the backward pass follows those of all stages: micro-batches go through one after the
+ * other, in the same order on every rank. */
+static enum hrf_status check_backward(const struct hrf_graph *graph,
+                                      const struct hrf_layout_plan *layout, struct hrf_error *err)
+{
+    bool has_backward = false;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        has_backward |= graph->nodes[n].is_backward;
+    if (!has_backward || (!layout->bidirectional && layout->tensor == 1))
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                         "gradients are not computed with %s: use data=, spatial=, stages= and "
+                         "microbatches=",
+                         layout->bidirectional ? "bidirectional" : "tensor=");
 }
 
 /* Small parts leave most of a device idle. Overlapping can only be weighed if the cost of messages
@@ -166,7 +183,11 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
     work->notes = (struct hrf_strbuf)HRF_STRBUF_INIT;
     work->layout = *layout;
     const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
-    HRF_TRY(hrf_layout_share(layout, in->rank > 0 ? in->dims[0] : 1, &work->shares, err));
+    const int64_t n_here = in->rank > 0 ? in->dims[0] : 1;
+    HRF_TRY(check_backward(graph, layout, err));
+    HRF_TRY(hrf_layout_share(layout, graph->n_images > 0 ? graph->n_images : n_here, &work->shares,
+                             err));
+    assert(graph->n_images == 0 || n_here == work->shares.per_microbatch);
     HRF_TRY(hrf_work_prepare(layout, &work->shares, graph, config, &work->graph, &work->operations,
                              &work->notes, err));
     work->operations *= (double)work->shares.n_images / (double)work->shares.per_microbatch;
@@ -180,8 +201,9 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
 
 struct hrf_shape hrf_work_output_shape(const struct hrf_work *work, int32_t i)
 {
-    struct hrf_shape shape = work->graph->values[work->graph->outputs[i]].shape;
-    if (work->shares.per_microbatch != work->shares.n_images)
+    const struct hrf_value *v = &work->graph->values[work->graph->outputs[i]];
+    struct hrf_shape shape = v->shape;
+    if (work->shares.per_microbatch != work->shares.n_images && !v->is_batch_sum)
         shape.dims[0] = work->shares.n_images;
     return shape;
 }
@@ -227,6 +249,7 @@ struct hrf_rank {
     struct hrf_batch_step *steps;
     int32_t n_steps;
     bool is_filled;              /* the inputs of the first step are already filled in */
+    float *summand;              /* on rank 0: an output of another rank that is to be added */
     struct hrf_rank_facts facts; /* but for `memory` */
 };
 
@@ -238,6 +261,7 @@ void hrf_rank_destroy(struct hrf_rank *rank)
         hrf_session_destroy(rank->parts[i].session);
         hrf_peers_release(&rank->parts[i].peers);
     }
+    hrf_free(rank->summand);
     hrf_free(rank->steps);
     hrf_free(rank);
 }
@@ -308,6 +332,18 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
     return hrf_session_create_prepared(&graph, config, &part->peers, &part->session, err);
 }
 
+static enum hrf_status make_summand(struct hrf_rank *rank, struct hrf_error *err)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < rank->n_steps; i++)
+        if (rank->steps[i].kind == HRF_BATCH_RECEIVE && rank->steps[i].adds)
+            most = rank->steps[i].n_bytes > most ? rank->steps[i].n_bytes : most;
+    if (most > 0)
+        rank->summand = hrf_try_alloc((size_t)most);
+    HRF_CHECK_MEMORY(most == 0 || rank->summand != NULL, err, "no memory for sums of outputs");
+    return HRF_OK;
+}
+
 static enum hrf_status build(struct hrf_rank *rank, const struct hrf_session_config *config,
                              struct hrf_error *err)
 {
@@ -315,6 +351,7 @@ static enum hrf_status build(struct hrf_rank *rank, const struct hrf_session_con
     rank->group = rank->comm->rank / rank->work->partition->n_ranks;
     hrf_batch_plan(rank->work->partition, &rank->work->shares, rank->comm->rank, &rank->steps,
                    &rank->n_steps);
+    HRF_TRY(make_summand(rank, err));
     HRF_TRY(create_part(rank, config, err));
     return l->bidirectional ? create_part(rank, config, err) : HRF_OK;
 }
@@ -403,9 +440,16 @@ static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_st
         return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT,
                                hrf_session_output(part->session, s->output), n, err);
     char *to = (char *)outputs[s->output] + s->offset;
+    const float *from = rank->summand;
     if (s->kind == HRF_BATCH_RECEIVE)
-        return comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT, to, n, err);
-    memcpy(to, hrf_session_output(part->session, s->output), n);
+        HRF_TRY(comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT,
+                                   s->adds ? (char *)rank->summand : to, n, err));
+    else
+        from = hrf_session_output(part->session, s->output);
+    for (size_t i = 0; i < n / sizeof *from && s->adds; i++)
+        outputs[s->output][i] += from[i];
+    if (s->kind == HRF_BATCH_KEEP && !s->adds)
+        memcpy(to, from, n);
     return HRF_OK;
 }
 

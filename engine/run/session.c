@@ -790,6 +790,9 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
         hrf_pass_mark_second_outputs(prepared, ops->kernels);
         HRF_TRY(hrf_pixel_stride_set(prepared, ops->kernels, err));
     }
+    for (int32_t i = 0; i < graph->n_outputs; i++) /* a pass may have put others in their place */
+        prepared->values[prepared->outputs[i]].is_batch_sum =
+            graph->values[graph->outputs[i]].is_batch_sum;
     HRF_MOVE(*out, prepared);
     return HRF_OK;
 }

@@ -70,6 +70,10 @@ int32_t hrf_backward_apply(struct hrf_backward *b, enum hrf_op op,
     if (b->status == HRF_OK)
         b->status = hrf_graph_add_node(b->graph, op, name, inputs, n_inputs, &y, 1,
                                        attributes != NULL ? attributes : &plain, b->err);
+    if (b->status == HRF_OK && b->origin > 0) {
+        b->graph->nodes[b->graph->n_nodes - 1].origin = b->origin;
+        b->graph->nodes[b->graph->n_nodes - 1].is_backward = true;
+    }
     return y;
 }
 
@@ -198,19 +202,33 @@ int32_t hrf_backward_scatter(struct hrf_backward *b, int32_t dy, int64_t axis,
 
 /* ---- the loss ---- */
 
-/* The sum of `terms`, divided by `count`. */
-static int32_t mean_of(struct hrf_backward *b, int32_t terms, double count)
+/* The inputs of the loss beside the network's output. */
+struct compared {
+    int32_t target;
+    int32_t counts; /* 1 for an image, 0 for what fills up a micro-batch; HRF_NO_VALUE: all count */
+};
+
+/* The sum of `terms` over the images that count, divided by `count`. */
+static int32_t mean_of(struct hrf_backward *b, const struct compared *with, int32_t terms,
+                       double count)
 {
     const struct hrf_shape scalar = { .rank = 0 };
+    if (with->counts != HRF_NO_VALUE)
+        terms = hrf_backward_binary(b, HRF_OP_MUL, terms, with->counts);
     const int32_t sum = hrf_backward_sum_to(b, terms, &scalar);
     return hrf_backward_binary(b, HRF_OP_MUL, sum, hrf_backward_scalar(b, 1 / count));
 }
 
-static int32_t add_loss(struct hrf_backward *b, enum hrf_loss loss, int32_t y, int32_t target)
+static int32_t add_loss(struct hrf_backward *b, enum hrf_loss loss, int32_t y,
+                        const struct compared *with)
 {
+    const int32_t target = with->target;
+    const int64_t n_images = b->graph->n_images;
     const struct hrf_shape shape = hrf_backward_shape(b, y);
     struct hrf_attributes a = hrf_attributes_of(HRF_OP_LOG_SOFTMAX);
-    const double count = (double)hrf_shape_count(&shape);
+    const double per_batch = (double)hrf_shape_count(&shape);
+    const double count = n_images == 0 ? per_batch
+                                       : per_batch / (double)shape.dims[0] * (double)n_images;
     int32_t terms;
     switch (loss) {
     case HRF_LOSS_CROSS_ENTROPY:
@@ -223,14 +241,14 @@ static int32_t add_loss(struct hrf_backward *b, enum hrf_loss loss, int32_t y, i
         }
         a.axis = 1;
         terms = HRF_APPLY(b, HRF_OP_LOG_SOFTMAX, &a, &shape, y);
-        return mean_of(b, hrf_backward_binary(b, HRF_OP_MUL, terms, target),
+        return mean_of(b, with, hrf_backward_binary(b, HRF_OP_MUL, terms, target),
                        -count / (double)shape.dims[1]);
     case HRF_LOSS_MSE:
         terms = hrf_backward_binary(b, HRF_OP_SUB, y, target);
-        return mean_of(b, hrf_backward_binary(b, HRF_OP_MUL, terms, terms), count);
+        return mean_of(b, with, hrf_backward_binary(b, HRF_OP_MUL, terms, terms), count);
     default:
         terms = hrf_backward_unary(b, HRF_OP_SOFTPLUS, y);
-        return mean_of(b,
+        return mean_of(b, with,
                        hrf_backward_binary(b, HRF_OP_SUB, terms,
                                            hrf_backward_binary(b, HRF_OP_MUL, y, target)),
                        count);
@@ -305,6 +323,7 @@ static void walk_back(struct hrf_backward *b, int32_t n_nodes)
 {
     for (int32_t n = n_nodes - 1; n >= 0 && b->status == HRF_OK; n--) {
         b->node = b->graph->nodes[n];
+        b->origin = n + 1;
         b->y = b->node.outputs[0];
         b->dy = b->gradients[b->y];
         if (b->dy == HRF_NO_VALUE || !b->is_wanted[b->y])
@@ -320,17 +339,19 @@ static void walk_back(struct hrf_backward *b, int32_t n_nodes)
 }
 
 /* Outputs: the loss, and the gradients to the weights. */
-static enum hrf_status set_outputs(struct hrf_backward *b, int32_t loss, int32_t target,
-                                   const bool *is_weight, int32_t n_values,
-                                   struct hrf_gradients *gradients)
+static enum hrf_status set_outputs(struct hrf_backward *b, int32_t loss,
+                                   const struct compared *with, const bool *is_weight,
+                                   int32_t n_values, struct hrf_gradients *gradients)
 {
     struct hrf_graph *graph = b->graph;
-    const int32_t n_inputs = graph->n_inputs;
-    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)n_inputs + 1, sizeof *inputs);
+    int32_t n_inputs = graph->n_inputs;
+    HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)n_inputs + 2, sizeof *inputs);
     HRF_AUTO_FREE int32_t *outputs = hrf_alloc_array((size_t)n_values + 1, sizeof *outputs);
     for (int32_t i = 0; i < n_inputs; i++)
         inputs[i] = graph->inputs[i];
-    inputs[n_inputs] = target;
+    inputs[n_inputs++] = with->target;
+    if (with->counts != HRF_NO_VALUE)
+        inputs[n_inputs++] = with->counts;
     outputs[0] = loss;
     for (int32_t v = 0; v < n_values; v++)
         gradients->n += is_weight[v] && b->gradients[v] != HRF_NO_VALUE;
@@ -340,7 +361,30 @@ static enum hrf_status set_outputs(struct hrf_backward *b, int32_t loss, int32_t
             gradients->names[n++] = hrf_strdup(graph->values[v].name);
             outputs[n] = b->gradients[v];
         }
-    return hrf_graph_set_io(graph, inputs, n_inputs + 1, outputs, gradients->n + 1, b->err);
+    for (int32_t i = 0; i <= gradients->n; i++)
+        graph->values[outputs[i]].is_batch_sum = true;
+    return hrf_graph_set_io(graph, inputs, n_inputs, outputs, gradients->n + 1, b->err);
+}
+
+/* Adds what the network's output is compared with. */
+static enum hrf_status add_compared(struct hrf_graph *graph, int32_t y, struct compared *with,
+                                    struct hrf_error *err)
+{
+    const struct hrf_shape shape = graph->values[y].shape;
+    const struct hrf_shape *images = &graph->values[graph->inputs[0]].shape;
+    struct hrf_shape of_images = { .rank = shape.rank, .dims = { shape.dims[0] } };
+    with->counts = HRF_NO_VALUE;
+    HRF_TRY(hrf_graph_add_value(graph, "target", HRF_F32, &shape, NULL, &with->target, err));
+    if (graph->n_images == 0)
+        return HRF_OK;
+    if (shape.rank == 0 || images->rank == 0 || shape.dims[0] != images->dims[0])
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the network's output does not have the batch as its first dimension, "
+                             "so data= and microbatches= cannot share it: use spatial= or stages= "
+                             "alone");
+    for (int32_t i = 1; i < shape.rank; i++)
+        of_images.dims[i] = 1;
+    return hrf_graph_add_value(graph, "counts", HRF_F32, &of_images, NULL, &with->counts, err);
 }
 
 enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
@@ -348,19 +392,21 @@ enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
 {
     struct hrf_backward b = { .graph = graph, .err = err };
     const int32_t y = logits_of(graph, loss), producer = graph->values[y].producer;
-    const struct hrf_shape shape = graph->values[y].shape;
-    int32_t target, n_nodes = graph->n_nodes;
+    struct compared with;
+    int32_t n_nodes = graph->n_nodes;
     *gradients = (struct hrf_gradients){ .n = 0 };
     if (graph->n_outputs != 1 || producer < 0 || graph->values[y].dtype != HRF_F32)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "the network has %d outputs: gradients are those of one output of "
                              "floats that is computed",
                              (int)graph->n_outputs);
-    HRF_TRY(hrf_graph_add_value(graph, "target", HRF_F32, &shape, NULL, &target, err));
+    HRF_TRY(add_compared(graph, y, &with, err));
     b.node = graph->nodes[producer];
-    const int32_t computed_loss = add_loss(&b, loss, y, target);
+    const int32_t computed_loss = add_loss(&b, loss, y, &with);
     HRF_TRY(b.status);
     n_nodes = graph->n_nodes;
+    for (int32_t n = 0; n < n_nodes; n++)
+        graph->nodes[n].origin = n + 1;
     const int32_t n_values = graph->n_values;
     HRF_AUTO_FREE bool *is_weight = hrf_calloc((size_t)n_values, sizeof *is_weight);
     HRF_AUTO_FREE bool *is_wanted = hrf_calloc((size_t)n_values, sizeof *is_wanted);
@@ -375,5 +421,5 @@ enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
     given[computed_loss] = hrf_backward_scalar(&b, 1);
     walk_back(&b, n_nodes);
     HRF_TRY(b.status);
-    return set_outputs(&b, computed_loss, target, is_weight, n_values, gradients);
+    return set_outputs(&b, computed_loss, &with, is_weight, n_values, gradients);
 }

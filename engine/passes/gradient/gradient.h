@@ -3,7 +3,9 @@
  * The graph stays one graph: after the network's own nodes stand those of the loss and then, in
  * reverse order, those of the gradients, which are operators like all others. What plans, divides
  * and computes a network does the same with this graph. Sums over the readers of a value are made
- * in one order, so that the same graph gives the same bits.
+ * in one order, so that the same graph gives the same bits. The loss is a mean over the whole batch
+ * (hrf_graph.n_images): what graphs of its micro-batches give adds up to the loss and the gradients
+ * of the batch.
  */
 #ifndef HRF_ENGINE_PASSES_GRADIENT_GRADIENT_H
 #define HRF_ENGINE_PASSES_GRADIENT_GRADIENT_H
@@ -42,18 +44,20 @@ struct hrf_batch_norms {
 void hrf_batch_norms_release(struct hrf_batch_norms *norms);
 
 /* Replaces every BATCH_NORM by operators that normalise by the mean and the variance of the batch.
- * Shapes are known; before hrf_pass_gradient(), which keeps the indices of values. HRF_E_USER: there
- * is none. */
+ * Shapes are known; before hrf_pass_gradient(), which keeps the indices of values. HRF_E_USER:
+ * there is none. */
 HRF_CHECKED enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph,
                                                       struct hrf_batch_norms *norms,
                                                       struct hrf_error *err);
 
 /* `graph` has been read, has one output, and its shapes are known; no pass has fused anything.
  * Afterwards its inputs are those of the network and the target, and its outputs the loss (rank 0)
- * and the gradients to gradients->names. BATCH_NORM computes with its constants (frozen
- * statistics), whose mean and variance have no gradient. A SOFTMAX or SIGMOID at the end that the
- * loss contains itself is left out. HRF_E_UNSUPPORTED names an operator that has no gradient, or a
- * loss that does not fit the output. Infer shapes again afterwards. */
+ * and the gradients to gradients->names. If n_images is set, a third input says which images count
+ * (1) and which ones fill up the micro-batch (0): as many numbers, in as many axes as the output
+ * has. BATCH_NORM computes with its constants (frozen statistics), whose mean and variance have no
+ * gradient. A SOFTMAX or SIGMOID at the end that the loss contains itself is left out.
+ * HRF_E_UNSUPPORTED names an operator that has no gradient, or a loss that does not fit the output.
+ * Infer shapes again afterwards. */
 HRF_CHECKED enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
                                               struct hrf_gradients *gradients,
                                               struct hrf_error *err);

@@ -13,6 +13,7 @@ struct hrf_backward {
     struct hrf_graph *graph;
     struct hrf_node node; /* whose inputs get gradients; a copy: the graph's array moves */
     int32_t y, dy;        /* its output, and the gradient of the loss to that */
+    int32_t origin;       /* 1 + its number; 0: the loss is being made */
     int32_t *gradients;   /* of each value of the network; HRF_NO_VALUE: none yet */
     bool *is_wanted;      /* the value depends on weights */
     enum hrf_status status;
