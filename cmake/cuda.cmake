@@ -81,10 +81,12 @@ if(HRF_HAS_CUDA)
         get_filename_component(name ${source} NAME_WE)
         set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.cu.o)
         # The object by its name in the working folder: nvcc writes it into the dependency file as it is, and
-        # where its path has a space ninja would not find it there, and compile at every build.
-        add_custom_command(OUTPUT ${object}
-            COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${HRF_NVCC} ${HRF_CUDA_FLAGS} -MD -MF ${name}.cu.o.d
-                -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${name}.cu.o
+        # where its path has a space ninja would not find it there, and compile at every build. What ptxas says of
+        # registers is kept for the test lint_registers.
+        add_custom_command(OUTPUT ${object} BYPRODUCTS ${CMAKE_CURRENT_BINARY_DIR}/${name}.cu.said
+            COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${HRF_NVCC} ${HRF_CUDA_FLAGS} -MD -MF ${name}.cu.o.d -Xptxas=-v
+                -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${name}.cu.o 2> ${name}.cu.said ||
+                sh -c "cat ${name}.cu.said && exit 1"
             DEPENDS ${source} DEPFILE ${object}.d VERBATIM
             COMMENT "Compiling ${source} for sm ${HRF_CUDA_ARCHITECTURES}")
         set(${out} ${object} PARENT_SCOPE)
