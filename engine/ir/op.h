@@ -139,12 +139,14 @@ enum hrf_precision_rule {
     ROW(GEMM, gemm)                                                                                \
     ROW(MATMUL, matmul)                                                                            \
     ROW(ATTENTION, attention)                                                                      \
+    ROW(PERFORMER, performer)                                                                      \
     ROW(BATCH_NORM, batch_norm) /* with constant statistics */                                     \
     ROW(SOFTMAX, softmax)                                                                          \
     ROW(LOG_SOFTMAX, log_softmax)                                                                  \
     ROW(LAYER_NORM, layer_norm)                                                                    \
     ROW(RMS_NORM, rms_norm)                                                                        \
     ROW(GROUP_NORM, group_norm)                                                                    \
+    ROW(LRN, lrn)                                                                                  \
     ROW(MAX_POOL, max_pool)                                                                        \
     ROW(AVERAGE_POOL, average_pool) /* a CONV_TRANSPOSE by ones */                                 \
     ROW(GLOBAL_MEAN, global_mean)                                                                  \
@@ -162,6 +164,8 @@ enum hrf_precision_rule {
     ROW(SPACE_TO_DEPTH, space_to_depth)                                                            \
     ROW(REDUCE_MEAN, reduce_mean)                                                                  \
     ROW(REDUCE_SUM, reduce_sum)                                                                    \
+    ROW(REDUCE_EXTREME, reduce_extreme) /* of REDUCE_MAX and REDUCE_MIN */                         \
+    ROW(REDUCE_PROD, reduce_prod)                                                                  \
     ROW(REDUCE_L1, reduce_l1)                                                                      \
     ROW(REDUCE_L2, reduce_l2)                                                                      \
     ROW(REDUCE_SUM_SQUARE, reduce_sum_square)                                                      \

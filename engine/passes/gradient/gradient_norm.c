@@ -164,3 +164,45 @@ void hrf_gradient_group_norm(struct hrf_backward *b)
         hrf_backward_give(b, 2, hrf_backward_reshape(b, sum, &of_channels));
     }
 }
+
+/* The sums over the channels around each, as a CONV by a matrix of ones and zeros; or, transposed,
+ * over the channels that each is around. */
+static int32_t sum_around(struct hrf_backward *b, int32_t x, bool is_transposed)
+{
+    const struct hrf_shape shape = hrf_backward_shape(b, x);
+    const int64_t c = shape.dims[1], size = b->node.attributes.lrn.size;
+    const struct hrf_shape of_ones = { 4, { c, c, 1, 1 } };
+    struct hrf_attributes a = hrf_attributes_of(HRF_OP_CONV);
+    a.window.kernel[0] = a.window.kernel[1] = 1;
+    HRF_AUTO_FREE float *ones = hrf_calloc((size_t)hrf_shape_count(&of_ones), sizeof *ones);
+    for (int64_t i = 0; i < c; i++)
+        for (int64_t k = i - (size - 1) / 2; k <= i + size / 2; k++)
+            if (k >= 0 && k < c)
+                ones[is_transposed ? k * c + i : i * c + k] = 1;
+    return HRF_APPLY(b, HRF_OP_CONV, &a, &shape, x,
+                     hrf_backward_constant(b, HRF_F32, &of_ones, ones));
+}
+
+/* y = x / s^beta with s = bias + alpha / size times the sum of x^2 over the channels around:
+ * dx = dy / s^beta - x (2 alpha beta / size) times the sum of dy y / s over the channels that x is
+ * around. */
+void hrf_gradient_lrn(struct hrf_backward *b)
+{
+    const struct hrf_attributes *a = &b->node.attributes;
+    const int32_t x = b->node.inputs[0];
+    const struct hrf_shape shape = hrf_backward_shape(b, x);
+    const double share = (double)a->lrn.alpha / (double)a->lrn.size, beta = (double)a->lrn.beta;
+    const int32_t sum = sum_around(b, hrf_backward_binary(b, HRF_OP_MUL, x, x), false);
+    const int32_t scaled = hrf_backward_binary(b, HRF_OP_MUL, sum, hrf_backward_scalar(b, share));
+    const int32_t s = hrf_backward_binary(b, HRF_OP_ADD, scaled,
+                                          hrf_backward_scalar(b, (double)a->lrn.bias));
+    const int32_t power = HRF_APPLY(b, HRF_OP_POW, NULL, &shape, s, hrf_backward_scalar(b, beta));
+    const int32_t terms = hrf_backward_binary(b, HRF_OP_DIV,
+                                              hrf_backward_binary(b, HRF_OP_MUL, b->dy, b->y), s);
+    const int32_t slope = hrf_backward_binary(b, HRF_OP_MUL, sum_around(b, terms, true),
+                                              hrf_backward_scalar(b, 2 * share * beta));
+    hrf_backward_give(b, 0,
+                      hrf_backward_binary(b, HRF_OP_SUB,
+                                          hrf_backward_binary(b, HRF_OP_DIV, b->dy, power),
+                                          hrf_backward_binary(b, HRF_OP_MUL, x, slope)));
+}

@@ -59,6 +59,12 @@ int32_t hrf_backward_swap_last(struct hrf_backward *b, int32_t x); /* the last t
 int32_t hrf_backward_reduce(struct hrf_backward *b, enum hrf_op op, int32_t x, uint32_t axes);
 /* The sum of all that a value of the shape `to` was broadcast to. */
 int32_t hrf_backward_sum_to(struct hrf_backward *b, int32_t x, const struct hrf_shape *to);
+/* The gradient to x of its maximum or minimum over `axes`: elements that are equal to `extreme`
+ * share dy, which has the shape of `extreme`, equally. */
+int32_t hrf_backward_share_of_extreme(struct hrf_backward *b, int32_t x, int32_t extreme,
+                                      int32_t dy, uint32_t axes);
+/* The product of two stacks of matrices, of which one broadcasts to the other. */
+int32_t hrf_backward_matmul(struct hrf_backward *b, int32_t u, int32_t v);
 /* Sums dy by indices[n] along an axis of `length` (GATHER_GRADIENT). */
 int32_t hrf_backward_scatter(struct hrf_backward *b, int32_t dy, int64_t axis,
                              const int64_t *indices, int64_t n, int64_t length);

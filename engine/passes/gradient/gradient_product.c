@@ -119,7 +119,7 @@ void hrf_gradient_gemm(struct hrf_backward *b)
     }
 }
 
-static int32_t matmul(struct hrf_backward *b, int32_t u, int32_t v)
+int32_t hrf_backward_matmul(struct hrf_backward *b, int32_t u, int32_t v)
 {
     const struct hrf_shape of_u = hrf_backward_shape(b, u), of_v = hrf_backward_shape(b, v);
     const struct hrf_shape *longer = of_u.rank >= of_v.rank ? &of_u : &of_v;
@@ -154,7 +154,9 @@ void hrf_gradient_matmul(struct hrf_backward *b)
     }
     if (hrf_backward_wants(b, 0))
         hrf_backward_give(
-            b, 0, hrf_backward_sum_to(b, matmul(b, b->dy, hrf_backward_swap_last(b, v)), &of_u));
+            b, 0,
+            hrf_backward_sum_to(b, hrf_backward_matmul(b, b->dy, hrf_backward_swap_last(b, v)),
+                                &of_u));
     if (!hrf_backward_wants(b, 1))
         return;
     if (of_v.rank == 2) /* one product over all rows */
@@ -162,10 +164,24 @@ void hrf_gradient_matmul(struct hrf_backward *b)
                           product(b, &of_v, 1, as_rows(b, u), true, as_rows(b, b->dy), false));
     else
         hrf_backward_give(
-            b, 1, hrf_backward_sum_to(b, matmul(b, hrf_backward_swap_last(b, u), b->dy), &of_v));
+            b, 1,
+            hrf_backward_sum_to(b, hrf_backward_matmul(b, hrf_backward_swap_last(b, u), b->dy),
+                                &of_v));
 }
 
 /* ---- attention ---- */
+
+/* What is added to these scores so that no query sees a key after it: [queries][keys]. */
+static int32_t causal_mask(struct hrf_backward *b, int32_t scores)
+{
+    const struct hrf_shape of_scores = hrf_backward_shape(b, scores);
+    const int64_t n_keys = hrf_shape_last(&of_scores);
+    const struct hrf_shape shape = { 2, { of_scores.dims[of_scores.rank - 2], n_keys } };
+    HRF_AUTO_FREE float *mask = hrf_calloc((size_t)hrf_shape_count(&shape), sizeof *mask);
+    for (int64_t i = 0; i < hrf_shape_count(&shape); i++)
+        mask[i] = i % n_keys > i / n_keys ? -INFINITY : 0;
+    return hrf_backward_constant(b, HRF_F32, &shape, mask);
+}
 
 /* P = softmax(S) with S = scale Q K' + mask, Y = P V. Then dV = P' dY, dP = dY V',
  * dS = P (dP - sum of P dP over the keys), dQ = scale dS K, dK = scale dS' Q. */
@@ -181,25 +197,27 @@ void hrf_gradient_attention(struct hrf_backward *b)
     const struct hrf_shape of_mask = hrf_backward_shape(b, mask);
     const bool repeats = of_mask.rank == 4 && of_mask.dims[0] != 1 &&
                          of_mask.dims[0] != of_q.dims[0];
-    if (a->attention.causal || repeats || of_q.rank != of_k.rank ||
-        (of_q.rank == 4 && of_q.dims[1] != of_k.dims[1])) {
-        hrf_backward_refuse(b, "training through causal attention, heads that share keys or masks "
+    if (repeats || of_q.rank != of_k.rank || (of_q.rank == 4 && of_q.dims[1] != of_k.dims[1])) {
+        hrf_backward_refuse(b, "training through attention with heads that share keys or masks "
                                "that repeat is not supported");
         return;
     }
     const int32_t scale = hrf_backward_scalar(b, given != 0 ? given : 1 / sqrt(depth));
     const int32_t keys = a->attention.transpose_k ? hrf_backward_swap_last(b, k) : k;
-    int32_t scores = matmul(b, q, hrf_backward_swap_last(b, keys));
+    int32_t scores = hrf_backward_matmul(b, q, hrf_backward_swap_last(b, keys));
     scores = hrf_backward_binary(b, HRF_OP_MUL, scores, scale);
     if (mask >= 0)
         scores = hrf_backward_binary(b, HRF_OP_ADD, scores, mask);
+    if (a->attention.causal)
+        scores = hrf_backward_binary(b, HRF_OP_ADD, scores, causal_mask(b, scores));
     const struct hrf_shape of_scores = hrf_backward_shape(b, scores);
     struct hrf_attributes along = hrf_attributes_of(HRF_OP_SOFTMAX);
     along.axis = of_scores.rank - 1;
     const int32_t p = HRF_APPLY(b, HRF_OP_SOFTMAX, &along, &of_scores, scores);
     if (hrf_backward_wants(b, HRF_ATTENTION_V))
-        hrf_backward_give(b, HRF_ATTENTION_V, matmul(b, hrf_backward_swap_last(b, p), b->dy));
-    const int32_t dp = matmul(b, b->dy, hrf_backward_swap_last(b, v));
+        hrf_backward_give(b, HRF_ATTENTION_V,
+                          hrf_backward_matmul(b, hrf_backward_swap_last(b, p), b->dy));
+    const int32_t dp = hrf_backward_matmul(b, b->dy, hrf_backward_swap_last(b, v));
     const int32_t weighted = hrf_backward_binary(b, HRF_OP_MUL, p, dp);
     const int32_t sum = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, weighted,
                                             1u << (of_scores.rank - 1));
@@ -209,10 +227,120 @@ void hrf_gradient_attention(struct hrf_backward *b)
         hrf_backward_give(b, HRF_ATTENTION_MASK, hrf_backward_sum_to(b, ds, &of_mask));
     const int32_t scaled = hrf_backward_binary(b, HRF_OP_MUL, ds, scale);
     if (hrf_backward_wants(b, HRF_ATTENTION_Q))
-        hrf_backward_give(b, HRF_ATTENTION_Q, matmul(b, scaled, keys));
+        hrf_backward_give(b, HRF_ATTENTION_Q, hrf_backward_matmul(b, scaled, keys));
     if (hrf_backward_wants(b, HRF_ATTENTION_K)) {
-        const int32_t dk = matmul(b, hrf_backward_swap_last(b, scaled), q);
+        const int32_t dk = hrf_backward_matmul(b, hrf_backward_swap_last(b, scaled), q);
         hrf_backward_give(b, HRF_ATTENTION_K,
                           a->attention.transpose_k ? hrf_backward_swap_last(b, dk) : dk);
     }
+}
+
+/* ---- linear attention ---- */
+
+/* A PERFORMER as matrices: tokens [N x heads][d][T], the projection divided by d^(1/4). */
+struct performer {
+    int32_t projection, transposed;
+    struct hrf_shape tokens;
+    double depth;
+};
+
+/* The features of the queries or keys u [N x heads][d][T], and what they are made of. */
+struct features {
+    int32_t u, logits, phi; /* [N x heads][m][T] */
+    int32_t top, e;         /* of the softmax kernel: the maximum of the logits, phi - epsilon */
+    uint32_t top_axes;
+};
+
+static struct features features_of(struct hrf_backward *b, const struct performer *p, int32_t k)
+{
+    struct features f = { .top_axes = k == HRF_PERFORMER_Q ? 2u : 2u | 4u };
+    const int32_t epsilon = hrf_backward_scalar(b, (double)b->node.attributes.performer.epsilon);
+    f.u = hrf_backward_reshape(b, b->node.inputs[k], &p->tokens);
+    f.logits = hrf_backward_matmul(b, p->projection, f.u);
+    if (!b->node.attributes.performer.exponential) {
+        f.phi = hrf_backward_binary(b, HRF_OP_ADD, hrf_backward_unary(b, HRF_OP_RELU, f.logits),
+                                    epsilon);
+        return f;
+    }
+    const int32_t square = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM,
+                                               hrf_backward_binary(b, HRF_OP_MUL, f.u, f.u), 2u);
+    const int32_t half = hrf_backward_binary(b, HRF_OP_MUL, square,
+                                             hrf_backward_scalar(b, 0.5 / sqrt(p->depth)));
+    f.top = hrf_backward_reduce(b, HRF_OP_REDUCE_MAX, f.logits, f.top_axes);
+    const int32_t less = hrf_backward_binary(b, HRF_OP_SUB, f.logits, half);
+    f.e = hrf_backward_unary(b, HRF_OP_EXP, hrf_backward_binary(b, HRF_OP_SUB, less, f.top));
+    f.phi = hrf_backward_binary(b, HRF_OP_ADD, f.e, epsilon);
+    return f;
+}
+
+/* The gradients to input k and to the projection from that to its features. */
+static void give_through_features(struct hrf_backward *b, const struct performer *p,
+                                  const struct features *f, int32_t k, int32_t dphi)
+{
+    const struct hrf_shape shape = hrf_backward_input_shape(b, k);
+    const struct hrf_shape of_projection = hrf_backward_input_shape(b, HRF_PERFORMER_PROJECTION);
+    int32_t dlogits, du;
+    if (b->node.attributes.performer.exponential) {
+        const int32_t dx = hrf_backward_binary(b, HRF_OP_MUL, dphi, f->e);
+        const int32_t of_top = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, dx, f->top_axes);
+        const int32_t dhalf = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, dx, 2u);
+        dlogits = hrf_backward_binary(
+            b, HRF_OP_SUB, dx,
+            hrf_backward_share_of_extreme(b, f->logits, f->top, of_top, f->top_axes));
+        du = hrf_backward_matmul(b, p->transposed, dlogits);
+        const int32_t factor = hrf_backward_binary(b, HRF_OP_MUL, dhalf,
+                                                   hrf_backward_scalar(b, -1 / sqrt(p->depth)));
+        du = hrf_backward_binary(b, HRF_OP_ADD, du,
+                                 hrf_backward_binary(b, HRF_OP_MUL, f->u, factor));
+    } else {
+        dlogits = hrf_backward_derivative(b, HRF_OP_RELU, NULL, f->logits, dphi);
+        du = hrf_backward_matmul(b, p->transposed, dlogits);
+    }
+    hrf_backward_give(b, k, hrf_backward_reshape(b, du, &shape));
+    if (hrf_backward_wants(b, HRF_PERFORMER_PROJECTION)) {
+        const int32_t all = hrf_backward_matmul(b, dlogits, hrf_backward_swap_last(b, f->u));
+        const int32_t sum = hrf_backward_sum_to(b, all, &of_projection);
+        hrf_backward_give(b, HRF_PERFORMER_PROJECTION,
+                          hrf_backward_binary(b, HRF_OP_MUL, sum,
+                                              hrf_backward_scalar(b, 1 / sqrt(sqrt(p->depth)))));
+    }
+}
+
+/* With the features Q and K of all tokens, S = V K', z = sum of K over the tokens and
+ * n = z' Q: Y = S Q / n. Then dS Q = dY / n and dn = -sum of dY Y over the head / n;
+ * dQ = S' dSQ + z dn, dS = dSQ Q', dz = Q dn', dV = dS K, dK = dS' V + dz. */
+void hrf_gradient_performer(struct hrf_backward *b)
+{
+    const struct hrf_shape of_x = hrf_backward_input_shape(b, HRF_PERFORMER_Q);
+    const int64_t heads = b->node.attributes.performer.heads, d = of_x.dims[1] / heads;
+    struct performer p = { .tokens = { 3,
+                                       { of_x.dims[0] * heads, d, of_x.dims[2] * of_x.dims[3] } },
+                           .depth = (double)d };
+    p.projection = hrf_backward_binary(b, HRF_OP_MUL, b->node.inputs[HRF_PERFORMER_PROJECTION],
+                                       hrf_backward_scalar(b, 1 / sqrt(sqrt(p.depth))));
+    p.transposed = hrf_backward_swap_last(b, p.projection);
+    const struct features q = features_of(b, &p, HRF_PERFORMER_Q);
+    const struct features k = features_of(b, &p, HRF_PERFORMER_K);
+    const int32_t v = hrf_backward_reshape(b, b->node.inputs[HRF_PERFORMER_V], &p.tokens);
+    const int32_t y = hrf_backward_reshape(b, b->y, &p.tokens);
+    const int32_t dy = hrf_backward_reshape(b, b->dy, &p.tokens);
+    const int32_t s = hrf_backward_matmul(b, v, hrf_backward_swap_last(b, k.phi));
+    const int32_t z = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, k.phi, 4u);
+    const int32_t n = hrf_backward_matmul(b, hrf_backward_swap_last(b, z), q.phi);
+    const int32_t dsq = hrf_backward_binary(b, HRF_OP_DIV, dy, n);
+    const int32_t weighted = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM,
+                                                 hrf_backward_binary(b, HRF_OP_MUL, dsq, y), 2u);
+    const int32_t dn = hrf_backward_unary(b, HRF_OP_NEG, weighted);
+    const int32_t dq = hrf_backward_binary(
+        b, HRF_OP_ADD, hrf_backward_matmul(b, hrf_backward_swap_last(b, s), dsq),
+        hrf_backward_matmul(b, z, dn));
+    const int32_t ds = hrf_backward_matmul(b, dsq, hrf_backward_swap_last(b, q.phi));
+    const int32_t dz = hrf_backward_matmul(b, q.phi, hrf_backward_swap_last(b, dn));
+    const int32_t dk = hrf_backward_binary(
+        b, HRF_OP_ADD, hrf_backward_matmul(b, hrf_backward_swap_last(b, ds), v), dz);
+    if (hrf_backward_wants(b, HRF_PERFORMER_V))
+        hrf_backward_give(b, HRF_PERFORMER_V,
+                          hrf_backward_reshape(b, hrf_backward_matmul(b, ds, k.phi), &of_x));
+    give_through_features(b, &p, &q, HRF_PERFORMER_Q, dq);
+    give_through_features(b, &p, &k, HRF_PERFORMER_K, dk);
 }
