@@ -2,10 +2,12 @@
 
     torch_gradients.py ENGINE [--device cpu|ref] [--size N] [--batch-norm frozen|train] [NET ...]
 
-NET is a network of torchvision; without one, small networks that have, together, every kind of operator with a gradient.
+NET is a network of torchvision, or made/NAME: the network that `model make NAME` writes, against PyTorch's own definition of it
+(torch_nets.py). Without one, small networks that have, together, every kind of operator with a gradient.
 For each weight tensor: the largest difference over the largest value of PyTorch's gradient (or over a ten-thousandth of the
 largest gradient of the network, if that is more). It is at most 1e-5, or the exit code is 1. A ReLU or a maximum whose input is
-within rounding of its corner may take the other side in float32: then all weights before it are some 1e-3 apart.
+within rounding of its corner may take the other side in float32: then all weights before it are some 1e-3 apart. Beside it stands
+the same of PyTorch's own gradients in float32.
 """
 import argparse
 import os
@@ -19,6 +21,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import torch_nets
 
 LIMIT = 1e-5
 LOSSES = {"cross_entropy": F.cross_entropy, "mse": F.mse_loss, "bce": F.binary_cross_entropy_with_logits}
@@ -42,48 +46,87 @@ def different_weights(net):
         parameter.data += 1e-3 * torch.randn_like(parameter)
 
 
-def gradients(net, x, target, loss, trains):
-    net = net.double()
+def gradients(net, x, target, loss, trains, dtype):
+    net = net.to(dtype)
     net.train(trains)
     net.zero_grad()
-    value = LOSSES[loss](net(x.double()), target if target.dtype == torch.long else target.double())
+    value = LOSSES[loss](net(x.to(dtype)), target if target.dtype == torch.long else target.to(dtype))
     value.backward()
-    return value.item(), {name: p.grad.numpy().copy() for name, p in net.named_parameters() if p.grad is not None}
+    weights = [*net.named_parameters(), *net.named_buffers()]
+    return value.item(), {name: p.grad.numpy().copy() for name, p in weights if p.grad is not None}
 
 
 def file_name(weight):
     return weight.replace("%", "%25").replace("/", "%2F") + ".npy"
 
 
-def check(engine, name, net, x, target, loss="cross_entropy", device="cpu", norm="frozen"):
-    different_weights(net)
-    value, wanted = gradients(net, x, target, loss, norm == "train")
-    net = net.float()
-    net.train(False)
+def export(net, x, path):
+    net.float().train(False)
     has_norm = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in net.modules())
     mode = torch.onnx.TrainingMode.PRESERVE if has_norm else torch.onnx.TrainingMode.EVAL  # EVAL folds it
+    linear = any(isinstance(m, LinearAttention) for m in net.modules())
+    try:
+        torch.onnx.export(net, (x.float(),), path, opset_version=17, do_constant_folding=False, training=mode,
+                          custom_opsets={"hires-flow": 1} if linear else None)
+    except torch.onnx.errors.CheckerError:
+        if not any(isinstance(m, CausalAttention) for m in net.modules()):
+            raise
+        with open(path, "r+b") as file:  # Attention came with opset 23, and the exporter's newest is 17
+            at = file.read().rindex(b"\x10\x11")
+            file.seek(at + 1)
+            file.write(b"\x17")
+
+
+def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cpu", norm="frozen"):
+    value, wanted = gradients(net, x, target, loss, norm == "train", torch.double)
     largest = max(np.abs(w).max() for w in wanted.values())
+
+    def worst_of(given):
+        apart = {name: np.abs(given[name] - w).max() / max(np.abs(w).max(), 1e-4 * largest) for name, w in wanted.items()}
+        return max((difference, name) for name, difference in apart.items())
+
     with tempfile.TemporaryDirectory() as work:
-        torch.onnx.export(net, (x.float(),), work + "/m.onnx", opset_version=17, do_constant_folding=False, training=mode)
         np.save(work + "/x.npy", x.float().numpy())
         np.save(work + "/t.npy", target.float().numpy())
-        subprocess.run([engine, "gradient", work + "/m.onnx", "--input", work + "/x.npy", "--target", work + "/t.npy",
+        subprocess.run([engine, "gradient", path, "--input", work + "/x.npy", "--target", work + "/t.npy",
                         "--loss", loss, "--output", work + "/g", "--device", device, "--batch-norm", norm],
                        check=True, stdout=subprocess.DEVNULL)
         got = float(np.load(work + "/g/loss.npy"))
-        worst, where = 0.0, ""
-        for weight, w in wanted.items():
-            path = work + "/g/" + file_name(weight)
-            if not os.path.exists(path):
-                print(f"{name}: no gradient to {weight}")
-                return False
-            apart = np.abs(np.load(path) - w).max() / max(np.abs(w).max(), 1e-4 * largest)
-            if apart > worst:
-                worst, where = apart, weight
+        files = {weight: work + "/g/" + file_name(weight) for weight in wanted}
+        missing = [weight for weight, file in files.items() if not os.path.exists(file)]
+        if missing:
+            print(f"{name}: no gradient to {', '.join(missing)}")
+            return False
+        worst, where = worst_of({weight: np.load(file) for weight, file in files.items()})
+    float32, _ = worst_of(gradients(net, x, target, loss, norm == "train", torch.float)[1])
     ok = worst <= LIMIT and abs(got - value) <= 1e-5 * abs(value)
-    print(f"{name:16} loss {got:.6f} ({value:.6f} by PyTorch), {len(wanted)} weights, {worst:.1e} apart ({where}){'' if ok else ' WRONG'}",
-          flush=True)
+    print(f"{name:16} loss {got:.6f} ({value:.6f} by PyTorch), {len(wanted)} weights, {worst:.1e} apart ({where}; "
+          f"PyTorch's float32: {float32:.1e}){'' if ok else ' WRONG'}", flush=True)
     return ok
+
+
+def check(engine, name, net, x, target, **how):
+    different_weights(net)
+    with tempfile.TemporaryDirectory() as work:
+        export(net, x, work + "/m.onnx")
+        return compare(engine, name, work + "/m.onnx", net, x, target, **how)
+
+
+def check_made(engine, name, size, seed, **how):
+    torch.manual_seed(seed)
+    with tempfile.TemporaryDirectory() as work:
+        path = work + "/m.onnx"
+        subprocess.run([engine, "model", "make", name, "--size", str(size), "--classes", "10", "--seed", str(seed), "--output",
+                        path], check=True, stdout=subprocess.DEVNULL)
+        net = torch_nets.load_made(path, name)[0]
+        for weight, buffer in net.named_buffers():
+            buffer.requires_grad_(weight.endswith("projection"))
+        if name.startswith("resnet-v2"):  # its softmax belongs to the loss
+            net.register_forward_hook(lambda module, inputs, y: y.log())
+        x = torch.randn(2, 3, size, size)
+        segments = name.startswith("unet")
+        target = torch.randint(0, 10, (2, size, size)) if segments else torch.tensor([3, 7])
+        return compare(engine, name, path, net, x, target, **how)
 
 
 class Block(nn.Module):
@@ -131,6 +174,79 @@ class Moves(nn.Module):
         return self.head(x.reshape(x.shape[0], -1)[:, :16])
 
 
+class Reductions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(3, 8, 1), nn.Linear(24, 5)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = torch.cat([x.relu().amax((2, 3)), x.amin((2, 3)), x[:, :, 0].prod(2)], 1)  # many a maximum of 0 has ties
+        return self.head(x)
+
+
+class OfOwnNode(torch.autograd.Function):
+    """One operator in the file: only for the exporter, so the value is any of the same shape."""
+
+    @staticmethod
+    def forward(ctx, module, *inputs):
+        return inputs[0].clone()
+
+    @staticmethod
+    def symbolic(g, module, *inputs):
+        return module.node(g, *inputs)
+
+
+class LRN(nn.LocalResponseNorm):
+    """The exporter writes it as a pool over three axes."""
+
+    def compute(self, x):
+        return super().forward(x)
+
+    def node(self, g, x):
+        return g.op("LRN", x, alpha_f=self.alpha, beta_f=self.beta, bias_f=self.k, size_i=self.size).setType(x.type())
+
+    def forward(self, x):
+        return OfOwnNode.apply(self, x) if torch.onnx.is_in_onnx_export() else self.compute(x)
+
+
+class CausalAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.head = nn.Linear(12, 36), nn.Linear(12, 5)
+
+    def compute(self, q, k, v):
+        seen = torch.ones(q.shape[2], k.shape[2]).tril().bool()
+        return (q @ k.transpose(2, 3) / 2).masked_fill(~seen, -np.inf).softmax(-1) @ v
+
+    def node(self, g, q, k, v):
+        return g.op("Attention", q, k, v, is_causal_i=1, scale_f=0.5).setType(q.type())
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).reshape(x.shape[0], 6, 3, 3, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = OfOwnNode.apply(self, q, k, v) if torch.onnx.is_in_onnx_export() else self.compute(q, k, v)
+        return self.head(y.transpose(1, 2).reshape(x.shape[0], 72)[:, 60:])
+
+
+class LinearAttention(nn.Module):
+    def __init__(self, softmax):
+        super().__init__()
+        self.qkv, self.attention = nn.Conv2d(3, 24, 1), torch_nets.Performer(2, 6, 4, softmax)
+        self.attention.projection = nn.Parameter(torch.randn(6, 4))
+
+    def compute(self, q, k, v, projection):
+        return self.attention(q, k, v)
+
+    def node(self, g, q, k, v, projection):
+        kernel, epsilon = ("softmax", 1e-4) if self.attention.softmax else ("relu", 1e-3)
+        return g.op("hires-flow::PerformerAttention", q, k, v, projection, heads_i=2, kernel_s=kernel,
+                    epsilon_f=epsilon).setType(q.type())
+
+    def forward(self, x):
+        inputs = [*self.qkv(x).split(8, 1), self.attention.projection]
+        return OfOwnNode.apply(self, *inputs) if torch.onnx.is_in_onnx_export() else self.compute(*inputs)
+
+
 def mean(*layers, width):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 5))
 
@@ -171,17 +287,23 @@ def small():
     yield "segmentation", nn.Sequential(conv(3, 6, 3, padding=1), nn.ReLU(), conv(6, 4, 1)), torch.randn(
         2, 3, 6, 7), torch.randint(0, 4, (2, 6, 7)), {}
     yield "transformer", Transformer(), torch.randn(3, 3, 8, 8), classes, {}
+    yield "reductions", Reductions(), torch.randn(3, 3, 2, 4), classes, {}
+    yield "lrn", mean(conv(3, 6, 3), LRN(3, 0.5), conv(6, 6, 1), LRN(5, 0.5, k=2), width=6), torch.randn(
+        3, 3, 7, 8), classes, {}
+    yield "causal", CausalAttention(), torch.randn(3, 6, 12), classes, {}
+    for kernel in ("relu", "softmax"):
+        yield f"performer {kernel}", mean(LinearAttention(kernel == "softmax"), width=8), torch.randn(3, 3, 4, 5), classes, {}
     yield "moves", Moves(), torch.randn(3, 3, 4, 4), classes, {}
 
 
-def large(names, size):
+def large(names, size, seed):
     import torchvision.models as models
     import torchvision.models.swin_transformer as swin
     # Its dropout of attention, of rate 0, is exported as one that trains.
     swin.F = types.SimpleNamespace(**{k: getattr(F, k) for k in dir(F)})
     swin.F.dropout = lambda x, p=0, training=False: x
     for name in names:
-        torch.manual_seed(3)
+        torch.manual_seed(seed)
         yield name, getattr(models, name)(weights=None, num_classes=10), torch.randn(2, 3, size, size), torch.tensor([3, 7]), {}
 
 
@@ -191,12 +313,14 @@ def main():
     parser.add_argument("nets", nargs="*")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--size", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=3, help="of weights and images of whole networks")
     parser.add_argument("--batch-norm", default="frozen", choices=["frozen", "train"])
     args = parser.parse_args()
     torch.manual_seed(1)
-    cases = large(args.nets, args.size) if args.nets else small()
-    bad = [name for name, net, x, target, how in cases
-           if not check(args.engine, name, net, x, target, device=args.device, **{"norm": args.batch_norm, **how})]
+    cases = large([net for net in args.nets if not net.startswith("made/")], args.size, args.seed) if args.nets else small()
+    common = {"device": args.device, "norm": args.batch_norm}
+    bad = [name for name, net, x, target, how in cases if not check(args.engine, name, net, x, target, **{**common, **how})]
+    bad += [name for name in args.nets if name.startswith("made/") and not check_made(args.engine, name[5:], args.size, args.seed, **common)]
     sys.exit(f"wrong: {', '.join(bad)}" if bad else 0)
 
 

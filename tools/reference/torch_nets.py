@@ -401,6 +401,51 @@ class HCT(nn.Module):
         return self.fc(torch.relu(self.head(x)).mean((2, 3)))
 
 
+class MadeLinear(nn.Module):
+    """A product with a matrix of (inputs, outputs), as MatMul has it."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.zeros(inputs, outputs)), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+class ViTBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width, 1e-6), nn.LayerNorm(width, 1e-6)
+        self.qkv, self.proj = MadeLinear(width, 3 * width), MadeLinear(width, width)
+        self.fc1, self.fc2 = MadeLinear(width, 4 * width), MadeLinear(4 * width, width)
+        self.scale = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        n, tokens, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape(n, tokens, 3, width // 64, 64).permute(2, 0, 3, 1, 4)
+        y = ((q * self.scale) @ k.transpose(2, 3)).softmax(-1) @ v
+        x = x + self.proj(y.transpose(1, 2).reshape(n, tokens, width))
+        return x + self.fc2(nn.functional.gelu(self.fc1(self.norm2(x))))
+
+
+class ViT(nn.Module):
+    def __init__(self, layers, width, tokens, classes):
+        super().__init__()
+        self.layers = layers
+        self.patch_embed = nn.Conv2d(3, width, 16, 16)
+        self.embedding = nn.Module()
+        self.embedding.table = nn.Parameter(torch.zeros(1, tokens, width))
+        for i in range(layers):
+            setattr(self, "block%d" % i, ViTBlock(width))
+        self.norm, self.head = nn.LayerNorm(width, 1e-6), nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = nn.functional.pad(self.patch_embed(x).flatten(2).transpose(1, 2), (0, 0, 1, 0)) + self.embedding.table
+        for i in range(self.layers):
+            x = getattr(self, "block%d" % i)(x)
+        return self.head(self.norm(x)[:, 0])
+
+
 def made_model(name, weights):
     name, _, parameters = name.partition(":")
     if name == "amoebanet-d":
@@ -411,6 +456,10 @@ def made_model(name, weights):
     if name == "unet":
         levels, width = map(int, parameters.split(","))
         return UNet(levels, width, len(weights["head.bias"])), (80, 112)
+    if name == "vit":
+        layers, width = map(int, parameters.split(","))
+        tokens = weights["embedding.table"].shape[1]
+        return ViT(layers, width, tokens, len(weights["head.bias"])), (int((tokens - 1) ** 0.5) * 16,) * 2
     if name.startswith("resnet-v2-"):
         n = (int(name.split("-")[2]) - 2) // 9
         classes, features = weights["fc.weight"].shape
@@ -423,8 +472,9 @@ def made_model(name, weights):
     return model, SIZES[other]
 
 
-def run_made(directory, name):
-    weights = read_weights(os.path.join(directory, name + ".onnx"))
+def load_made(path, name):
+    """PyTorch's definition of the network that `model make NAME` wrote, with the file's weights, and an image's size."""
+    weights = read_weights(path)
     model, size = made_model(name, weights)
     model.eval()
     own = model.state_dict()
@@ -435,6 +485,11 @@ def run_made(directory, name):
     if missing != ([], []):
         sys.exit("%s: weights do not match PyTorch's: missing %s ..., more %s ..." % (name, missing[0][:3], missing[1][:3]))
     model.load_state_dict(weights, strict=False)
+    return model, size
+
+
+def run_made(directory, name):
+    model, size = load_made(os.path.join(directory, name + ".onnx"), name)
     x = example(*size, batch=1)
     with torch.no_grad():
         y = model(x)
