@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/products.h"
+#include "engine/passes/gradient/gradient.h"
 #include "engine/planning/find_layout.h"
 #include "engine/planning/known_machine.h"
 #include "engine/planning/prediction_print.h"
@@ -18,8 +19,10 @@ struct request {
     enum hrf_precision precision;
     int64_t size, batch, runs, threads, classes, bands;
     double memory_gib;
+    int loss; /* of enum hrf_loss; NO_LOSS: the network alone */
     bool layers, products, predict, json;
 };
+enum { NO_LOSS = HRF_N_LOSSES };
 
 /* What the simulator predicts for the same layout, from costs that were measured before. */
 struct forecast {
@@ -310,6 +313,17 @@ static void print(const struct request *r, const struct hrf_bench *b,
     hrf_json_print(value);
 }
 
+/* Makes the graph that of one step of training: the loss and its gradients to all weights. */
+static enum hrf_status add_gradients(enum hrf_loss loss, struct hrf_graph *graph,
+                                     struct hrf_error *err)
+{
+    struct hrf_gradients gradients = { .n = 0 };
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    const enum hrf_status status = hrf_pass_gradient(graph, loss, &gradients, err);
+    hrf_gradients_release(&gradients);
+    return status == HRF_OK ? hrf_graph_infer_shapes(graph, err) : status;
+}
+
 static enum hrf_status bench(const void *context, const struct hrf_joined *joined,
                              struct hrf_error *err)
 {
@@ -319,6 +333,8 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     HRF_AUTO_RELEASE(hrf_found_layout) layout = { .is_chosen = false };
     HRF_TRY(hrf_engine_check_request(r->device, r->layout, err));
     HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
+    if (r->loss != NO_LOSS)
+        HRF_TRY(add_gradients((enum hrf_loss)r->loss, graph, err));
     struct hrf_network_config config = {
         .session = { .device = r->device,
                      .precision = r->precision,
@@ -354,9 +370,12 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
 
 int hrf_engine_bench(const struct hrf_command *command, int argc, char **argv)
 {
-    struct request r = {
-        .precision = HRF_FP32, .device = "auto", .batch = 8, .runs = 10, .classes = 1000
-    };
+    struct request r = { .precision = HRF_FP32,
+                         .device = "auto",
+                         .batch = 8,
+                         .runs = 10,
+                         .classes = 1000,
+                         .loss = NO_LOSS };
     const struct hrf_option options[] = {
         { "model", "ARCH|FILE", "the same as the argument MODEL", HRF_OPTION_TEXT, &r.model },
         { "size", "PX", "image size (default: the file's, or 256)", HRF_OPTION_INT, &r.size },
@@ -374,6 +393,9 @@ int hrf_engine_bench(const struct hrf_command *command, int argc, char **argv)
         { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },
         { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
           &r.classes },
+        { "loss", "L",
+          "time this loss and its gradients to all weights, as in one step of training",
+          HRF_OPTION_WORD, &(struct hrf_option_word){ &r.loss, hrf_loss_names } },
         { "layers", NULL,
           "also print each layer's kernel and its time in the network and alone; takes three times "
           "as many runs",

@@ -55,9 +55,8 @@ static void noise_init(const struct hrf_shape *shape, struct noise *noise)
 static enum hrf_status read_noise(void *context, int32_t input, int64_t first, int64_t n,
                                   const struct hrf_box *box, float *out, struct hrf_error *err)
 {
-    (void)input;
     (void)err;
-    const struct noise *noise = context;
+    const struct noise *noise = (const struct noise *)context + input;
     const bool is_image = noise->per_image > noise->columns;
     const int64_t x0 = is_image ? box->lo[1] : 0, x1 = is_image ? box->hi[1] : noise->columns;
     for (int64_t i = first; i < first + n; i++)
@@ -293,7 +292,8 @@ enum hrf_status hrf_bench_run(struct hrf_graph *graph, const struct hrf_network_
     struct hrf_network_config whole = *config;
     HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    struct noise noise;
+    HRF_AUTO_FREE struct noise *noise = hrf_calloc((size_t)graph->n_inputs, sizeof *noise);
+    const int32_t n_inputs = graph->n_inputs;
     if (hrf_precision_row(config->session.precision)->needs_scales &&
         config->session.n_ranges == 0 && !hrf_lower_brings_scales(graph)) {
         HRF_TRY(calibrate(graph, &config->session, &calibration, err));
@@ -301,8 +301,10 @@ enum hrf_status hrf_bench_run(struct hrf_graph *graph, const struct hrf_network_
         whole.session.ranges = calibrated.ranges;
         whole.session.n_ranges = calibrated.n_ranges;
     }
-    noise_init(&graph->values[graph->inputs[0]].shape, &noise);
-    enum hrf_status status = bench(graph, &whole, &noise, n_runs, with_layers, out, err);
-    hrf_free(noise.table);
+    for (int32_t i = 0; i < n_inputs; i++)
+        noise_init(&graph->values[graph->inputs[i]].shape, &noise[i]);
+    enum hrf_status status = bench(graph, &whole, noise, n_runs, with_layers, out, err);
+    for (int32_t i = 0; i < n_inputs; i++)
+        hrf_free(noise[i].table);
     return status;
 }
