@@ -220,3 +220,16 @@ enum hrf_status hrf_csv_read(const char *path, struct hrf_csv **out, struct hrf_
     HRF_TRY(hrf_file_read(path, CSV_FILE_LIMIT, &text, &n_bytes, err));
     return hrf_csv_parse(text, n_bytes, path, out, err);
 }
+
+int hrf_csv_column(const struct hrf_csv_row *titles, const char *title)
+{
+    for (size_t i = 0; i < titles->n_fields; i++)
+        if (strcmp(titles->fields[i], title) == 0)
+            return (int)i;
+    return -1;
+}
+
+const char *hrf_csv_cell(const struct hrf_csv_row *row, int column)
+{
+    return column >= 0 && (size_t)column < row->n_fields ? row->fields[column] : "";
+}

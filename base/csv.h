@@ -30,6 +30,11 @@ HRF_CHECKED enum hrf_status hrf_csv_read(const char *path, struct hrf_csv **out,
 void hrf_csv_destroy(struct hrf_csv *csv);
 HRF_DEFINE_AUTO(hrf_csv)
 
+/* The column of that title, -1 if there is none, and a row's cell in a column; "" if there is none.
+ */
+int hrf_csv_column(const struct hrf_csv_row *titles, const char *title);
+const char *hrf_csv_cell(const struct hrf_csv_row *row, int column);
+
 /* Appends `text` as one cell that no spreadsheet executes as a formula and no terminal obeys. If
  * the text begins with = + - @ ' or holds control characters, direction marks or bytes that are not
  * UTF-8, an apostrophe is put before it, those characters are escaped as in base/text.h, and a

@@ -21,6 +21,7 @@ extern const char *hrf_engine_program;
     RUN(HRF_ENGINE_PROFILE, hrf_engine_profile)                                                    \
     RUN(HRF_ENGINE_TUNE_COMM, hrf_engine_tune_comm)                                                \
     RUN(HRF_ENGINE_PLAN, hrf_engine_plan)                                                          \
+    RUN(HRF_ENGINE_TRAIN, hrf_engine_train)                                                        \
     RUN(HRF_ENGINE_HEAD, hrf_engine_head)                                                          \
     RUN(HRF_ENGINE_CHECK, hrf_engine_check)                                                        \
     RUN(HRF_ENGINE_RANKS, hrf_engine_ranks)                                                        \

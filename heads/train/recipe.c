@@ -88,18 +88,10 @@ void hrf_recipe_print_keys(struct hrf_strbuf *out)
     hrf_settings_describe(table, out);
 }
 
-static void check_twice(struct hrf_reader *r, const char *key, const struct hrf_text_list *list)
-{
-    for (size_t i = 0; i < list->n_items; i++)
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(list->items[i], list->items[j]) == 0)
-                hrf_reader_find(r, 0, 0, "'%s' has '%s' twice", key, list->items[i]);
-}
-
 static void check(struct hrf_reader *r, const struct hrf_recipe *recipe)
 {
-    check_twice(r, "labels.classes", &recipe->classes);
-    check_twice(r, "train.seeds", &recipe->seeds);
+    hrf_reader_find_twice(r, "labels.classes", &recipe->classes);
+    hrf_reader_find_twice(r, "train.seeds", &recipe->seeds);
     if (recipe->classes.n_items == 1)
         hrf_reader_find(r, 0, 0,
                         "'labels.classes' has one class only; a head tells at least two apart");

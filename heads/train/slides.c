@@ -28,19 +28,6 @@ struct columns {
     int slide, label, patient, split, sha256; /* -1: there is none */
 };
 
-static int column(const struct hrf_csv_row *titles, const char *name)
-{
-    for (size_t i = 0; i < titles->n_fields; i++)
-        if (strcmp(titles->fields[i], name) == 0)
-            return (int)i;
-    return -1;
-}
-
-static const char *cell(const struct hrf_csv_row *row, int at)
-{
-    return at >= 0 && (size_t)at < row->n_fields ? row->fields[at] : "";
-}
-
 static enum hrf_status find_label(const struct hrf_recipe *recipe, const struct hrf_csv_row *row,
                                   const char *text, int64_t *out, struct hrf_error *err)
 {
@@ -73,17 +60,17 @@ static enum hrf_status add_slide(struct hrf_head_slides *s, const struct hrf_rec
                                  struct hrf_error *err)
 {
     struct hrf_head_slide slide = { .line = row->line, .part = HRF_PART_TRAINING };
-    const char *name = cell(row, c->slide), *patient = cell(row, c->patient);
-    if (cell(row, c->label)[0] == '\0') {
+    const char *name = hrf_csv_cell(row, c->slide), *patient = hrf_csv_cell(row, c->patient);
+    if (hrf_csv_cell(row, c->label)[0] == '\0') {
         s->n_unlabelled++;
         return HRF_OK;
     }
     if (name[0] == '\0' || strchr(name, '/') != NULL)
         return hrf_error_set(err, HRF_E_USER, "%s:%d: '%s' is no name of a slide", recipe->labels,
                              row->line, name);
-    HRF_TRY(find_label(recipe, row, cell(row, c->label), &slide.label, err));
+    HRF_TRY(find_label(recipe, row, hrf_csv_cell(row, c->label), &slide.label, err));
     if (recipe->split == HRF_SPLIT_COLUMN)
-        HRF_TRY(find_part(recipe, row, cell(row, c->split), &slide.part, err));
+        HRF_TRY(find_part(recipe, row, hrf_csv_cell(row, c->split), &slide.part, err));
     HRF_AUTO_FREE char *file = hrf_format("%s.h5", name);
     HRF_AUTO_FREE char *path = hrf_path_join(recipe->features, file);
     if (!hrf_path_exists(path)) {
@@ -91,7 +78,7 @@ static enum hrf_status add_slide(struct hrf_head_slides *s, const struct hrf_rec
             s->first_without_file = hrf_strdup(name);
         return HRF_OK;
     }
-    snprintf(slide.sha256, sizeof slide.sha256, "%s", cell(row, c->sha256));
+    snprintf(slide.sha256, sizeof slide.sha256, "%s", hrf_csv_cell(row, c->sha256));
     slide.name = hrf_strdup(name);
     slide.patient = hrf_strdup(patient[0] != '\0' ? patient : name);
     HRF_MOVE(slide.path, path);
@@ -137,9 +124,11 @@ static enum hrf_status read_labels(struct hrf_head_slides *s, const struct hrf_r
     HRF_TRY(hrf_csv_read(recipe->labels, &csv, err));
     if (csv->n_rows < 2)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no slides", recipe->labels);
-    const struct columns c = { column(&csv->rows[0], "slide"), column(&csv->rows[0], "label"),
-                               column(&csv->rows[0], "patient"), column(&csv->rows[0], "split"),
-                               column(&csv->rows[0], "sha256") };
+    const struct columns c = { hrf_csv_column(&csv->rows[0], "slide"),
+                               hrf_csv_column(&csv->rows[0], "label"),
+                               hrf_csv_column(&csv->rows[0], "patient"),
+                               hrf_csv_column(&csv->rows[0], "split"),
+                               hrf_csv_column(&csv->rows[0], "sha256") };
     if (c.slide < 0 || c.label < 0 || (c.split < 0 && recipe->split == HRF_SPLIT_COLUMN))
         return hrf_error_set(err, HRF_E_USER, "'%s' has no column '%s'", recipe->labels,
                              c.slide < 0   ? "slide"

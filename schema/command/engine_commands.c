@@ -124,6 +124,15 @@ const struct hrf_command hrf_engine_commands[HRF_N_ENGINE_COMMANDS] = {
                                      "ports_per_node, nodes, one_process, links [{comm, placement: "
                                      "process, node or "
                                      "network, latency_us, gb_per_s}]." },
+    [HRF_ENGINE_TRAIN] = { .name = "train",
+                           .operands = "FILE.yaml",
+                           .summary = "train a network of patches on one's own pictures",
+                           .details =
+                               "Fine-tunes the ONNX model that the file names, once for each "
+                               "fold and seed, writes it as ONNX with its figures, and goes "
+                               "on where it was interrupted. --keys prints what the file may "
+                               "say.",
+                           .max_operands = 1 },
     [HRF_ENGINE_HEAD] = { .name = "head",
                           .operands = "train FILE.yaml | score HEAD.onnx... FEATURES...",
                           .summary = "train a slide head on embeddings, or score slides with one",
@@ -159,7 +168,7 @@ bool hrf_engine_is_handed_over(enum hrf_engine_command command)
 {
     return command == HRF_ENGINE_MODEL || command == HRF_ENGINE_BENCH ||
            command == HRF_ENGINE_PROFILE || command == HRF_ENGINE_TUNE_COMM ||
-           command == HRF_ENGINE_HEAD;
+           command == HRF_ENGINE_TRAIN || command == HRF_ENGINE_HEAD;
 }
 
 /* ---- model ---- */

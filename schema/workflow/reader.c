@@ -61,6 +61,15 @@ void hrf_reader_vfind(struct hrf_reader *reader, int line, int column, const cha
     reader->findings[reader->n_findings++] = finding;
 }
 
+void hrf_reader_find_twice(struct hrf_reader *reader, const char *key,
+                           const struct hrf_text_list *list)
+{
+    for (size_t i = 0; i < list->n_items; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(list->items[i], list->items[j]) == 0)
+                hrf_reader_find(reader, 0, 0, "'%s' has '%s' twice", key, list->items[i]);
+}
+
 void hrf_findings_release(struct hrf_findings *findings)
 {
     for (size_t i = 0; i < findings->n_items; i++) {

@@ -1,7 +1,7 @@
 /* reader.h - reads a YAML file into a struct by the rows of its settings; mistakes become findings
  * with positions.
  *
- * The workflow file and the file of `head train` are read by it. A new type of setting is a case in
+ * The workflow file and the files of `train` and `head train` are read by it. A new type of setting is a case in
  * hrf_reader_value().
  */
 #ifndef HRF_SCHEMA_WORKFLOW_READER_H
@@ -46,6 +46,9 @@ void hrf_reader_find(struct hrf_reader *reader, int line, int column, const char
     HRF_PRINTF(4, 5);
 void hrf_reader_vfind(struct hrf_reader *reader, int line, int column, const char *format,
                       va_list args);
+/* Finds texts that a list holds more than once. */
+void hrf_reader_find_twice(struct hrf_reader *reader, const char *key,
+                           const struct hrf_text_list *list);
 /* Fills in every default. */
 HRF_CHECKED enum hrf_status hrf_reader_defaults(struct hrf_reader *reader, struct hrf_error *err);
 /* Reads `node` for the row `index`; what is wrong becomes a finding. */

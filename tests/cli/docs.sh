@@ -4,10 +4,14 @@
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 docs=$HRF_SOURCE_DIR/docs
 
-# The table of keys in heads.md.
-"$HRF_BIN_DIR/hires-engine" head train --keys >"$scratch/keys"
-sed -n '/^`hires-flow head train --keys` prints/,$p' "$HRF_SOURCE_DIR/docs/heads.md" | tail -n +3 | diff - "$scratch/keys" >"$scratch/keys.diff" ||
-    fail "docs/heads.md is not what 'hires-flow head train --keys' prints: $(cat "$scratch/keys.diff")"
+# The tables of keys in heads.md and training.md.
+for page in "heads:head train" "training:train"; do
+    name=${page%%:*} command=${page#*:}
+    # shellcheck disable=SC2086 # a command of one word or two
+    "$HRF_BIN_DIR/hires-engine" $command --keys >"$scratch/keys"
+    sed -n "/^\`hires-flow $command --keys\` prints/,\$p" "$docs/$name.md" | tail -n +3 | diff - "$scratch/keys" >"$scratch/keys.diff" ||
+        fail "docs/$name.md is not what 'hires-flow $command --keys' prints: $(cat "$scratch/keys.diff")"
+done
 
 # The table of keys in workflow.md.
 page=$docs/workflow.md

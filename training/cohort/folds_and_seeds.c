@@ -125,10 +125,15 @@ static enum hrf_status run_side_by_side(const struct hrf_trainings *t, int64_t n
     return status;
 }
 
+int64_t hrf_trainings_threads(const struct hrf_trainings *t)
+{
+    const int64_t n_threads = t->threads > 0 ? t->threads : hrf_process_cpu_count() / t->jobs;
+    return n_threads > 0 ? n_threads : 1;
+}
+
 enum hrf_status hrf_trainings_run(const struct hrf_trainings *t, struct hrf_error *err)
 {
-    int64_t n_threads = t->threads > 0 ? t->threads : hrf_process_cpu_count() / t->jobs;
-    n_threads = n_threads > 0 ? n_threads : 1;
+    const int64_t n_threads = hrf_trainings_threads(t);
     if (t->jobs > 1 && !hrf_trainings_is_one(t))
         return run_side_by_side(t, n_threads, err);
     omp_set_num_threads((int)n_threads);

@@ -42,6 +42,8 @@ HRF_CHECKED enum hrf_status hrf_trainings_check(const struct hrf_trainings *t,
 /* True if exactly one training is asked for, as by each process of several side by side. */
 bool hrf_trainings_is_one(const struct hrf_trainings *t);
 
+/* Threads of each training. */
+int64_t hrf_trainings_threads(const struct hrf_trainings *t);
 /* Does all that are wanted and not done yet. */
 HRF_CHECKED enum hrf_status hrf_trainings_run(const struct hrf_trainings *t, struct hrf_error *err);
 /* Puts the done trainings, the mean and deviation of each figure over them, and the figures of all

@@ -1,0 +1,166 @@
+/* train.c - `train`: a network of patches on one's own pictures, all folds and seeds of a file. */
+#include "base/directory.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "engine/cli/cli.h"
+#include "training/cohort/folds_and_seeds.h"
+#include "training/loop/fine_tuning.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct train_request {
+    int64_t jobs, threads, fold;
+    const char *seed, *device;
+    bool json, keys;
+};
+
+struct train_command {
+    const struct train_request *request;
+    struct hrf_train_recipe *recipe;
+    struct hrf_sample_list *list;
+    struct hrf_fine_tuning *tuning;
+    struct hrf_trainings all;
+};
+
+static void train_command_release(struct train_command *c)
+{
+    hrf_fine_tuning_destroy(c->tuning);
+    hrf_sample_list_destroy(c->list);
+    hrf_train_recipe_destroy(c->recipe);
+}
+
+static bool find_result(void *context, int64_t i, struct hrf_scored_figures *out, json_t **json)
+{
+    const struct train_command *c = context;
+    const int64_t fold = i % c->all.n_folds, seed = hrf_trainings_seed(&c->all, i);
+    HRF_AUTO_FREE char *folder = hrf_trainings_folder(&c->all, i);
+    struct hrf_fine_tuning_figures figures;
+    if (!hrf_fine_tuning_is_done(c->tuning, fold, seed, folder, &figures))
+        return false;
+    if (out != NULL)
+        *out = figures.testing;
+    if (json != NULL)
+        *json = hrf_fine_tuning_json(fold, seed, &figures);
+    return true;
+}
+
+static enum hrf_status train_one(void *context, int64_t i, struct hrf_error *err)
+{
+    const struct train_command *c = context;
+    HRF_AUTO_FREE char *folder = hrf_trainings_folder(&c->all, i);
+    HRF_AUTO_FREE char *checkpoint = hrf_path_join(folder, "checkpoint.bin");
+    if (find_result(context, i, NULL, NULL)) {
+        unlink(checkpoint); /* of a process that ended just before it would have */
+        return HRF_OK;
+    }
+    HRF_TRY(hrf_path_make_directories(folder, err));
+    return hrf_fine_tuning_run(c->tuning, i % c->all.n_folds, hrf_trainings_seed(&c->all, i),
+                               folder, err);
+}
+
+static enum hrf_status write_summary(const struct train_command *c, struct hrf_error *err)
+{
+    HRF_AUTO_JSON summary = json_object();
+    HRF_AUTO_FREE char *path = hrf_path_join(c->recipe->out, "summary.json");
+    HRF_TRY(hrf_trainings_summarise(&c->all, summary, err));
+    hrf_json_put_int(summary, "pictures", (int64_t)c->list->set.n_items);
+    hrf_json_put_text(summary, "trained_from", c->tuning->model_sha256);
+    HRF_TRY(hrf_json_write_file(path, summary, err));
+    if (c->request->json) {
+        hrf_json_print(summary);
+        return HRF_OK;
+    }
+    printf("%zu pictures of %lld px, the last layer %s\n", c->list->set.n_items,
+           (long long)c->list->side, c->tuning->is_renewed ? "made anew" : "as in the file");
+    hrf_trainings_print(&c->all, summary);
+    return HRF_OK;
+}
+
+/* Finds what would end one of the trainings before the first one begins. */
+static enum hrf_status check_trainings(const struct train_command *c, struct hrf_error *err)
+{
+    HRF_AUTO_FREE enum hrf_training_part *parts = hrf_alloc_array(c->list->set.n_items + 1,
+                                                                  sizeof *parts);
+    HRF_TRY(hrf_trainings_check(&c->all, err));
+    for (int64_t i = 0; i < hrf_trainings_count(&c->all); i++)
+        if (hrf_trainings_is_wanted(&c->all, i))
+            HRF_TRY(hrf_training_set_split(&c->list->set, i % c->all.n_folds, parts, err));
+    return HRF_OK;
+}
+
+static enum hrf_status train_all(struct train_command *c, const char *file, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    const struct train_request *r = c->request;
+    enum hrf_status status = hrf_train_recipe_read(file, &c->recipe, &findings, err);
+    if (status == HRF_OK)
+        status = hrf_sample_list_read(c->recipe, &c->list, &findings, err);
+    fputs(findings.text.text, stderr);
+    HRF_TRY(status);
+    HRF_TRY(hrf_fine_tuning_open(c->recipe, c->list, &c->tuning, err));
+    const char *const arguments[] = { "train", file, "--device", r->device, NULL };
+    c->all = (struct hrf_trainings){
+        .n_folds = c->recipe->split == HRF_TRAIN_BY_FOLDS ? c->recipe->folds : 1,
+        .seeds = &c->recipe->seeds,
+        .out = c->recipe->out,
+        .only_fold = r->fold,
+        .only_seed = r->seed,
+        .jobs = r->jobs,
+        .threads = r->threads,
+        .arguments = arguments,
+        .classes = &c->recipe->classes,
+        .nouns = "pictures",
+        .context = c,
+        .find_result = find_result,
+        .train = train_one,
+    };
+    c->tuning->version = HRF_VERSION;
+    c->tuning->device = r->device;
+    c->tuning->n_threads = (int32_t)hrf_trainings_threads(&c->all);
+    HRF_TRY(check_trainings(c, err));
+    HRF_TRY(hrf_path_make_directories(c->recipe->out, err));
+    HRF_TRY(hrf_trainings_run(&c->all, err));
+    return hrf_trainings_is_one(&c->all) ? HRF_OK : write_summary(c, err);
+}
+
+static void print_keys(void)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    hrf_train_recipe_print_keys(&text);
+    fputs(text.text, stdout);
+}
+
+int hrf_engine_train(const struct hrf_command *command, int argc, char **argv)
+{
+    struct train_request request = { .jobs = 1, .fold = -1, .device = "cpu" };
+    const struct hrf_option options[] = {
+        { "jobs", "N", "so many trainings side by side (1)", HRF_OPTION_INT, &request.jobs },
+        { "threads", "N", "of each training (default: the cores divided by --jobs)", HRF_OPTION_INT,
+          &request.threads },
+        { "fold", "N", "only this fold, from 0", HRF_OPTION_INT, &request.fold },
+        { "seed", "N", "only this seed", HRF_OPTION_TEXT, &request.seed },
+        { "device", "NAME", "cpu (default), or ref (plain C in double precision)", HRF_OPTION_TEXT,
+          &request.device },
+        { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &request.json },
+        { "keys", NULL, "print the keys of FILE.yaml", HRF_OPTION_FLAG, &request.keys },
+        { NULL },
+    };
+    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    if (args.done)
+        return args.exit_code;
+    struct hrf_error err = { .status = HRF_OK };
+    enum hrf_status status = HRF_OK;
+    if (request.keys) {
+        print_keys();
+        return 0;
+    }
+    HRF_AUTO_RELEASE(train_command) c = { .request = &request };
+    if (request.jobs < 1 || request.jobs > 1024 || request.threads < 0 || request.threads > 4096)
+        status = hrf_error_set(&err, HRF_E_USER, "--jobs is 1 to 1024, --threads 0 to 4096");
+    else if (args.n_operands != 1)
+        status = hrf_error_set(&err, HRF_E_USER, "train needs one file");
+    else
+        status = train_all(&c, args.operands[0], &err);
+    return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
+}

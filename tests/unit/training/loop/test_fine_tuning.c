@@ -1,0 +1,145 @@
+/* Fine-tuning's parts: the last layer made anew, the layers that are trained, weights as one array,
+ * results as JSON and back, and the table in docs/training.md. */
+#include "engine/model/model.h"
+#include "tests/unit/figure_docs.h"
+#include "training/loop/fine_tuning.h"
+#include "training/loop/last_layer.h"
+#include "training/loop/weights.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct hrf_graph *make(const char *name)
+{
+    struct hrf_graph *graph = NULL;
+    assert_int_equal(hrf_model_make(name, 3, 32, 1, &graph, NULL), HRF_OK);
+    return graph;
+}
+
+static int64_t n_outputs(struct hrf_graph *graph)
+{
+    const struct hrf_shape shape = { .rank = 4, .dims = { 2, 3, 32, 32 } };
+    assert_int_equal(hrf_graph_set_input_shape(graph, 0, &shape, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_infer_shapes(graph, NULL), HRF_OK);
+    return graph->values[graph->outputs[0]].shape.dims[1];
+}
+
+static void a_last_layer_is_drawn_by_the_seed_for_other_classes(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = make("resnet18");
+    HRF_AUTO(hrf_graph) same = make("resnet18");
+    HRF_AUTO(hrf_graph) other = make("resnet18");
+    assert_int_equal(hrf_last_layer_renew(graph, 5, 7, NULL), HRF_OK);
+    assert_int_equal(hrf_last_layer_renew(same, 5, 7, NULL), HRF_OK);
+    assert_int_equal(hrf_last_layer_renew(other, 5, 8, NULL), HRF_OK);
+    assert_int_equal(n_outputs(graph), 5);
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
+    assert_int_equal(hrf_last_layers_list(graph, 1, &names, NULL), HRF_OK);
+    assert_int_equal(names.n_items, 2); /* weights and bias of the last product */
+    for (size_t i = 0; i < names.n_items; i++) {
+        const int32_t v = hrf_graph_find_value(graph, names.items[i]);
+        const int64_t n = hrf_shape_count(&graph->values[v].shape);
+        const float *numbers = graph->values[v].data;
+        const float most = 1 / sqrtf(512); /* as PyTorch's Linear */
+        assert_true(n == 5 || n == 5 * 512);
+        for (int64_t k = 0; k < n; k++)
+            assert_true(numbers[k] >= -most && numbers[k] <= most);
+        const float *again = same->values[hrf_graph_find_value(same, names.items[i])].data;
+        const float *others = other->values[hrf_graph_find_value(other, names.items[i])].data;
+        assert_memory_equal(numbers, again, (size_t)n * sizeof *numbers);
+        assert_memory_not_equal(numbers, others, (size_t)n * sizeof *numbers);
+    }
+}
+
+static void what_ends_in_no_layer_is_refused(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = NULL;
+    const struct hrf_shape shape = { .rank = 4, .dims = { -1, 3, -1, -1 } };
+    int32_t x = 0, y = 0;
+    struct hrf_error err;
+    assert_int_equal(hrf_graph_create("g", &graph, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(graph, "x", HRF_F32, &shape, NULL, &x, NULL), HRF_OK);
+    assert_int_equal(hrf_graph_add_value(graph, "y", HRF_F32, &shape, NULL, &y, NULL), HRF_OK);
+    const struct hrf_attributes attributes = hrf_attributes_default();
+    assert_int_equal(hrf_graph_add_node(graph, HRF_OP_GLOBAL_AVERAGE_POOL, "pool", &x, 1, &y, 1,
+                                        &attributes, NULL),
+                     HRF_OK);
+    assert_int_equal(hrf_graph_set_io(graph, &x, 1, &y, 1, NULL), HRF_OK);
+    assert_int_equal(hrf_last_layer_renew(graph, 2, 1, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "ends in no Gemm, MatMul or 1x1 Conv"));
+}
+
+static void the_last_layers_are_those_of_the_end(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = make("resnet18");
+    HRF_AUTO_RELEASE(hrf_text_list) all = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_text_list) two = { .items = NULL };
+    struct hrf_error err;
+    assert_int_equal(hrf_last_layers_list(graph, 0, &all, NULL), HRF_OK);
+    assert_int_equal(hrf_last_layers_list(graph, 2, &two, NULL), HRF_OK);
+    assert_true(two.n_items > 2 && two.n_items < 10 && all.n_items > 60);
+    assert_int_equal(hrf_last_layers_list(graph, 500, &two, &err), HRF_E_USER);
+    assert_non_null(strstr(err.text, "train.layers is 500, and the model has "));
+}
+
+static void weights_go_into_an_array_and_back(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = make("resnet18");
+    HRF_AUTO(hrf_graph) copy = NULL;
+    const int64_t n = hrf_weights_count(graph);
+    assert_in_range(n, 11000000, 12000000);
+    HRF_AUTO_FREE float *numbers = hrf_alloc_array((size_t)n, sizeof *numbers);
+    HRF_AUTO_FREE float *back = hrf_alloc_array((size_t)n, sizeof *back);
+    assert_int_equal(hrf_weights_get(graph, graph, numbers, NULL), HRF_OK);
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] += 1;
+    assert_int_equal(hrf_weights_set(graph, numbers, &copy, NULL), HRF_OK);
+    assert_int_equal(hrf_weights_get(graph, copy, back, NULL), HRF_OK);
+    assert_memory_equal(numbers, back, (size_t)n * sizeof *back);
+}
+
+static void a_training_reads_back_what_it_wrote(void **state)
+{
+    (void)state;
+    const struct hrf_fine_tuning_figures figures = {
+        5, 4, 3, 12, 9, { .auc = 0.875, .balanced_accuracy = (double)NAN, .why = "one class" }
+    };
+    HRF_AUTO_JSON json = hrf_fine_tuning_json(2, 7, &figures);
+    HRF_AUTO_FREE char *text = hrf_json_text(json);
+    assert_string_equal(text,
+                        "{\"auc\":0.875,\"balanced_accuracy\":null,\"best_epoch\":9,\"epochs\":12,"
+                        "\"fold\":2,\"seed\":7,\"testing_pictures\":3,\"training_pictures\":5,"
+                        "\"validation_pictures\":4,\"why_no_figure\":\"one class\"}");
+}
+
+static void the_page_of_training_has_every_figure(void **state)
+{
+    (void)state;
+    static const struct hrf_figure_row *const tables[] = { hrf_fine_tuning_rows,
+                                                           hrf_scored_figure_rows,
+                                                           hrf_fine_tuning_epoch_rows };
+    struct hrf_strbuf rows = HRF_STRBUF_INIT;
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+        for (const struct hrf_figure_row *row = tables[t]; row->key != NULL; row++)
+            docs_add_figure(&rows, "", row);
+    docs_compare("docs/training.md", "test_fine_tuning",
+                 "| in `result.json` | in `history.csv` | unit | | what |", &rows);
+    hrf_strbuf_release(&rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_last_layer_is_drawn_by_the_seed_for_other_classes),
+        cmocka_unit_test(what_ends_in_no_layer_is_refused),
+        cmocka_unit_test(the_last_layers_are_those_of_the_end),
+        cmocka_unit_test(weights_go_into_an_array_and_back),
+        cmocka_unit_test(a_training_reads_back_what_it_wrote),
+        cmocka_unit_test(the_page_of_training_has_every_figure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

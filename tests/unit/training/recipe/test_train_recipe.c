@@ -1,0 +1,96 @@
+/* The file of `train`: defaults, all mistakes at once, and what names a training. */
+#include "tests/unit/unit.h"
+#include "training/recipe/train_recipe.h"
+
+#include <string.h>
+
+static const char small[] = "version: 1\nmodel: {file: m.onnx}\ndata: {folders: pictures}\n"
+                            "classes: [normal, tumor]\nout: o\n";
+
+static enum hrf_status parse(const char *text, struct hrf_train_recipe **out,
+                             struct hrf_findings *findings)
+{
+    return hrf_train_recipe_parse(text, strlen(text), "t.yaml", "/folder", out, findings, NULL);
+}
+
+static void a_short_file_has_the_defaults(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_train_recipe) r = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    assert_int_equal(parse(small, &r, &findings), HRF_OK);
+    assert_string_equal(r->model, "/folder/m.onnx");
+    assert_string_equal(r->folders, "/folder/pictures");
+    assert_null(r->csv);
+    assert_int_equal(r->optimizer, HRF_OPTIMIZER_SGD);
+    assert_int_equal(r->sampling, HRF_SAMPLING_BALANCED);
+    assert_true(r->augmentation.flips && r->augmentation.turns && !r->has_colours);
+    assert_float_equal(r->mean[1], 0.456, 0);
+    const struct hrf_optimizer_config o = hrf_train_recipe_optimizer(r);
+    assert_float_equal(o.momentum, 0.9, 0);
+    assert_float_equal(o.weight_decay, 2e-5, 0);
+}
+
+static void all_mistakes_are_told_at_once(void **state)
+{
+    (void)state;
+    static const char text[] = "version: 1\nmodel: {fil: m.onnx, last_layer: new}\n"
+                               "data: {folders: a, csv: b}\nclasses: [one]\n"
+                               "train: {epochs: 0, seeds: [1, x, 1], optimizer: adam}\n"
+                               "augment: {shift: 0.7}\n";
+    static const char *const words[] = {
+        "t.yaml:2:9: unknown key 'fil' in 'model', did you mean 'file'?",
+        "'new' is not a value of 'model.last_layer'",
+        "exactly one of 'data.folders' and 'data.csv' has to be given",
+        "'classes' has one class only",
+        "'train.epochs' is 0; it must be 1 to 100000",
+        "'train.seeds' has 'x'; it must be whole numbers",
+        "'train.seeds' has '1' twice",
+        "'adam' is not a value of 'train.optimizer', did you mean 'adamw'?",
+        "'augment.shift' is 0.7; it must be 0 to 0.5",
+        "'out'",
+        "'model.file'",
+    };
+    HRF_AUTO(hrf_train_recipe) r = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    assert_int_equal(parse(text, &r, &findings), HRF_E_USER);
+    assert_null(r);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(findings.text.text, words[i]) == NULL)
+            fail_msg("not told: %s\nbut: %s", words[i], findings.text.text);
+}
+
+/* Appends `more` to the small file and describes it. */
+static char *described(const char *more)
+{
+    HRF_AUTO(hrf_train_recipe) r = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *file = hrf_format("%s%s", small, more);
+    assert_int_equal(parse(file, &r, &findings), HRF_OK);
+    hrf_train_recipe_describe(r, &text);
+    return hrf_strbuf_detach(&text);
+}
+
+static void what_changes_a_network_names_its_training(void **state)
+{
+    (void)state;
+    HRF_AUTO_FREE char *before = described(""), *seeds = described("train: {seeds: [4]}\n");
+    HRF_AUTO_FREE char *given = described("train: {momentum: 0.9}\n");
+    HRF_AUTO_FREE char *batch = described("train: {batch: 16}\n");
+    HRF_AUTO_FREE char *stain = described("augment: {stain: 0.1}\n");
+    assert_string_equal(before, seeds); /* a seed names its own training */
+    assert_string_equal(before, given);
+    assert_string_not_equal(before, batch);
+    assert_string_not_equal(before, stain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_file_has_the_defaults),
+        cmocka_unit_test(all_mistakes_are_told_at_once),
+        cmocka_unit_test(what_changes_a_network_names_its_training),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,617 @@
+/* fine_tuning.c - the epochs of one training, and what it leaves (fine_tuning.h). */
+#include "training/loop/fine_tuning.h"
+
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "engine/encoder/encoder.h"
+#include "engine/onnx/onnx.h"
+#include "engine/planning/request.h"
+#include "engine/train/trainer.h"
+#include "schema/record/input_entry.h"
+#include "training/cohort/checkpoint_file.h"
+#include "training/cohort/folds_and_seeds.h"
+#include "training/cohort/training_files.h"
+#include "training/loop/last_layer.h"
+#include "training/loop/scorer.h"
+#include "training/loop/weights.h"
+#include "training/samples/sampler.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COUNT(name, member, column_, ...)                                                          \
+    .key = name, HRF_FIGURE_AT(hrf_fine_tuning_figures, member), .unit = HRF_UNIT_COUNT,           \
+    .better = HRF_BETTER_NEITHER, .shown = HRF_IN_JSON, .column = column_, __VA_ARGS__
+const struct hrf_figure_row hrf_fine_tuning_rows[] = {
+    { COUNT("training_pictures", n_training, 1, .help = "pictures that it was trained on") },
+    { COUNT("validation_pictures", n_validation, 2, .help = "pictures that chose its epoch") },
+    { COUNT("testing_pictures", n_testing, 3, .help = "pictures that its figures are of") },
+    { COUNT("epochs", n_epochs, 4, .help = "epochs that were trained") },
+    { COUNT("best_epoch", best_epoch, 5, .help = "the epoch whose weights are kept, from 1") },
+    { .key = NULL },
+};
+
+#define EPOCH(member, way, column_, ...)                                                           \
+    .key = #member, HRF_FIGURE_AT(hrf_fine_tuning_epoch, member), .unit = HRF_UNIT_ONE,            \
+    .better = HRF_BETTER_##way, .shown = HRF_IN_CSV, .column = column_, __VA_ARGS__
+const struct hrf_figure_row hrf_fine_tuning_epoch_rows[] = {
+    { EPOCH(training_loss, LOWER, 1, .help = "mean loss of a picture while the epoch trained") },
+    { EPOCH(validation_loss, LOWER, 2, .help = "of the pictures for validation, after the epoch") },
+    { EPOCH(validation_auc, HIGHER, 3, .help = "likewise, their AUC") },
+    { EPOCH(learning_rate, NEITHER, 4, .help = "of the epoch's last step") },
+    { .key = NULL },
+};
+
+/* ---- what all trainings have in common ---- */
+
+void hrf_fine_tuning_destroy(struct hrf_fine_tuning *tuning)
+{
+    if (tuning == NULL)
+        return;
+    hrf_graph_destroy(tuning->graph);
+    hrf_free(tuning);
+}
+
+/* As a run does: what the recipe does not say is as the model's file says. */
+static enum hrf_status find_form(struct hrf_fine_tuning *t, struct hrf_error *err)
+{
+    const struct hrf_train_recipe *r = t->recipe;
+    struct hrf_model_input input = { .is_known = false };
+    HRF_AUTO_FREE char *entry = NULL;
+    HRF_TRY(hrf_onnx_read_entry(r->model, HRF_MODEL_INPUT_KEY, &entry, err));
+    if (entry != NULL)
+        HRF_TRY(hrf_model_input_parse(entry, strlen(entry), r->model, &input, err));
+    HRF_TRY(hrf_model_input_prepare(&input, r->model, &r->input, t->list->side,
+                                    &t->form.preparation, err));
+    const bool is_of_file = input.is_known && !r->has_colours;
+    memcpy(t->form.mean, is_of_file ? input.mean : r->mean, sizeof t->form.mean);
+    memcpy(t->form.std, is_of_file ? input.std : r->std, sizeof t->form.std);
+    t->form.side = t->form.preparation.size > 0 ? t->form.preparation.size : t->list->side;
+    return HRF_OK;
+}
+
+/* A copy of the graph as read, with the shape of a batch and all shapes. */
+static enum hrf_status with_shapes(const struct hrf_fine_tuning *t, const struct hrf_graph *graph,
+                                   struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_TRY(hrf_graph_copy(graph, &copy, err));
+    HRF_TRY(hrf_engine_set_image_input(copy, t->recipe->batch, t->form.side, err));
+    HRF_TRY(hrf_graph_infer_shapes(copy, err));
+    const struct hrf_shape *shape = &copy->values[copy->inputs[0]].shape;
+    if (shape->dims[0] != t->recipe->batch)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' takes batches of %lld only: set train.batch to that, or export "
+                             "it with an open batch",
+                             t->recipe->model, (long long)shape->dims[0]);
+    if (shape->rank != 4 || shape->dims[1] != 3)
+        return hrf_error_set(err, HRF_E_USER, "'%s' takes no images of 3 channels",
+                             t->recipe->model);
+    HRF_MOVE(*out, copy);
+    return HRF_OK;
+}
+
+/* A graph with the classes of the recipe. */
+static enum hrf_status with_classes(const struct hrf_fine_tuning *t, int64_t seed,
+                                    struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_TRY(hrf_graph_copy(t->graph, &copy, err));
+    if (t->is_renewed)
+        HRF_TRY(hrf_last_layer_renew(copy, (int64_t)t->recipe->classes.n_items, seed, err));
+    HRF_MOVE(*out, copy);
+    return HRF_OK;
+}
+
+static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error *err)
+{
+    const struct hrf_train_recipe *r = t->recipe;
+    const int64_t n_classes = (int64_t)r->classes.n_items;
+    HRF_AUTO(hrf_graph) shaped = NULL;
+    HRF_AUTO(hrf_graph) renewed = NULL;
+    HRF_AUTO_RELEASE(hrf_text_list) trained = { .items = NULL };
+    int64_t width = 0;
+    HRF_TRY(with_shapes(t, t->graph, &shaped, err));
+    HRF_TRY(hrf_engine_check_embedding(shaped, &width, err));
+    t->is_renewed = r->last_layer == HRF_LAST_LAYER_FRESH ||
+                    (r->last_layer == HRF_LAST_LAYER_AUTO && width != n_classes);
+    if (!t->is_renewed && width != n_classes)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' gives %lld numbers, and there are %lld classes: leave "
+                             "model.last_layer out, and its last layer is made anew",
+                             r->model, (long long)width, (long long)n_classes);
+    HRF_TRY(with_classes(t, 0, &renewed, err));
+    hrf_graph_destroy(shaped);
+    shaped = NULL;
+    HRF_TRY(with_shapes(t, renewed, &shaped, err));
+    HRF_TRY(hrf_engine_check_embedding(shaped, &width, err));
+    return hrf_last_layers_list(shaped, r->layers, &trained, err);
+}
+
+enum hrf_status hrf_fine_tuning_open(const struct hrf_train_recipe *recipe,
+                                     const struct hrf_sample_list *list,
+                                     struct hrf_fine_tuning **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_fine_tuning) t = hrf_calloc(1, sizeof *t);
+    t->recipe = recipe;
+    t->list = list;
+    t->device = "cpu";
+    HRF_TRY(hrf_onnx_read_named(recipe->model, t->model_sha256, &t->graph, err));
+    if (t->graph->n_inputs != 1 || t->graph->n_outputs != 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' has %d inputs and %d outputs; what is trained has one of each",
+                             recipe->model, (int)t->graph->n_inputs, (int)t->graph->n_outputs);
+    HRF_TRY(find_form(t, err));
+    HRF_TRY(check_classes(t, err));
+    HRF_MOVE(*out, t);
+    return HRF_OK;
+}
+
+/* ---- one training ---- */
+
+/* What a checkpoint holds first. */
+struct progress {
+    int64_t epoch, step; /* epochs that are done, and steps of the one after them */
+    int64_t best_epoch;  /* from 1; 0: none yet */
+    double best_loss, loss_sum;
+};
+
+struct tuning_job {
+    const struct hrf_fine_tuning *tuning;
+    int64_t fold, seed;
+    const char *folder;
+    enum hrf_training_part *parts; /* [n_items] */
+    struct hrf_graph *base;        /* with the classes, without the shape of a batch */
+    struct hrf_graph *shaped;
+    struct hrf_text_list trained; /* names of weights */
+    struct hrf_trainer *trainer;
+    struct progress progress;
+    struct hrf_fine_tuning_epoch *records; /* [recipe->epochs] */
+    float *best;                           /* all weights of `base` */
+    int64_t n_weights, n_steps;            /* steps of an epoch */
+    int64_t *order;                        /* of the epoch, [n_steps * batch] */
+    float *scores;                         /* [n_items][n_classes] of the weights that are kept */
+    char key[HRF_HASH_HEX];
+    char *checkpoint;
+    double kept, write_seconds; /* when the checkpoint was written, and how long that took */
+    double shown;               /* when the line of progress was */
+};
+
+static void tuning_job_release(struct tuning_job *job)
+{
+    hrf_trainer_destroy(job->trainer);
+    hrf_graph_destroy(job->base);
+    hrf_graph_destroy(job->shaped);
+    hrf_text_list_release(&job->trained);
+    hrf_free(job->parts);
+    hrf_free(job->records);
+    hrf_free(job->best);
+    hrf_free(job->order);
+    hrf_free(job->scores);
+    hrf_free(job->checkpoint);
+}
+
+static enum hrf_status make_key(const struct hrf_fine_tuning *t, int64_t fold, int64_t seed,
+                                char key[HRF_HASH_HEX], struct hrf_error *err)
+{
+    HRF_AUTO(hrf_hash) hash = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_train_recipe_describe(t->recipe, &settings);
+    hrf_hash_text(hash, t->version);
+    hrf_hash_text(hash, settings.text);
+    hrf_hash_text(hash, t->model_sha256);
+    hrf_hash_int(hash, fold);
+    hrf_hash_int(hash, seed);
+    for (size_t i = 0; i < t->list->set.n_items; i++) {
+        const struct hrf_training_item *item = &t->list->set.items[i];
+        hrf_hash_text(hash, item->name);
+        hrf_hash_text(hash, item->patient);
+        hrf_hash_int(hash, item->label);
+        hrf_hash_int(hash, (int64_t)item->part);
+        hrf_hash_text(hash, t->list->items[i].sha256);
+    }
+    hrf_hash_hex(hash, key);
+    return HRF_OK;
+}
+
+json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed,
+                             const struct hrf_fine_tuning_figures *figures)
+{
+    json_t *object = json_object();
+    hrf_json_put_int(object, "fold", fold);
+    hrf_json_put_int(object, "seed", seed);
+    hrf_figures_put(object, hrf_fine_tuning_rows, 0, figures);
+    hrf_figures_put(object, hrf_scored_figure_rows, 0, &figures->testing);
+    hrf_json_put_text(object, "why_no_figure", figures->testing.why);
+    return object;
+}
+
+bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold, int64_t seed,
+                             const char *folder, struct hrf_fine_tuning_figures *out)
+{
+    char key[HRF_HASH_HEX];
+    const char *found = NULL;
+    HRF_AUTO_JSON json = NULL;
+    HRF_AUTO_FREE char *path = hrf_path_join(folder, "result.json");
+    if (make_key(tuning, fold, seed, key, NULL) != HRF_OK ||
+        hrf_json_read_file(path, &json, NULL) != HRF_OK ||
+        hrf_json_get_text(json, "key", path, &found, NULL) != HRF_OK || strcmp(found, key) != 0)
+        return false;
+    *out = (struct hrf_fine_tuning_figures){ .n_training = 0 };
+    if (hrf_figures_get(json, hrf_fine_tuning_rows, path, out, NULL) != HRF_OK ||
+        hrf_figures_get(json, hrf_scored_figure_rows, path, &out->testing, NULL) != HRF_OK ||
+        hrf_json_get_text(json, "why_no_figure", path, &found, NULL) != HRF_OK)
+        return false;
+    snprintf(out->testing.why, sizeof out->testing.why, "%s", found);
+    return true;
+}
+
+/* ---- checkpoints ---- */
+
+static const char magic[8] = "HRFTUNE1";
+
+static enum hrf_status write_checkpoint(struct tuning_job *job, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) state = HRF_STRBUF_INIT;
+    const double begin = hrf_clock_seconds();
+    hrf_trainer_append_state(job->trainer, &state);
+    const struct hrf_checkpoint_part parts[] = {
+        { &job->progress, sizeof job->progress },
+        { job->records, (size_t)job->tuning->recipe->epochs * sizeof *job->records },
+        { job->best, (size_t)job->n_weights * sizeof *job->best },
+        { state.text, state.length },
+    };
+    HRF_TRY(hrf_checkpoint_file_write(job->checkpoint, magic, job->key, parts,
+                                      sizeof parts / sizeof parts[0], err));
+    job->kept = hrf_clock_seconds();
+    job->write_seconds = job->kept - begin;
+    return HRF_OK;
+}
+
+/* Goes on where the checkpoint was written, if there is one of this training. */
+static enum hrf_status read_checkpoint(struct tuning_job *job, bool *is_there,
+                                       struct hrf_error *err)
+{
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    const size_t n_records = (size_t)r->epochs * sizeof *job->records;
+    const size_t n_best = (size_t)job->n_weights * sizeof *job->best;
+    const size_t before = sizeof job->progress + n_records + n_best;
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n = 0;
+    *is_there = hrf_checkpoint_file_read(job->checkpoint, magic, job->key, SIZE_MAX / 2, &bytes,
+                                         &n) &&
+                n > before;
+    if (!*is_there)
+        return HRF_OK;
+    HRF_TRY(hrf_trainer_set_state(job->trainer, bytes + before, n - before, err));
+    memcpy(&job->progress, bytes, sizeof job->progress);
+    memcpy(job->records, bytes + sizeof job->progress, n_records);
+    memcpy(job->best, bytes + sizeof job->progress + n_records, n_best);
+    return HRF_OK;
+}
+
+/* At most every ten seconds, and for at most a twentieth of the time: a checkpoint of a large
+ * network takes long. */
+static enum hrf_status keep(struct tuning_job *job, struct hrf_error *err)
+{
+    enum { KEEP_MS = 10000, SHARE = 20 };
+    const double interval = (double)hrf_clock_setting_ms("HRF_PART_MS", 0, KEEP_MS) / 1e3;
+    const double since = hrf_clock_seconds() - job->kept;
+    if (since < interval || (interval > 0 && since < SHARE * job->write_seconds))
+        return HRF_OK;
+    hrf_crash_point("train.checkpoint.before");
+    HRF_TRY(write_checkpoint(job, err));
+    hrf_crash_point("train.checkpoint.after");
+    return HRF_OK;
+}
+
+/* ---- set-up ---- */
+
+static bool is_trained(void *context, const char *weight)
+{
+    const struct hrf_text_list *names = context;
+    for (size_t i = 0; i < names->n_items; i++)
+        if (strcmp(names->items[i], weight) == 0)
+            return true;
+    return false;
+}
+
+static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    const struct hrf_train_recipe *r = t->recipe;
+    const struct hrf_trainer_config config = { .device = t->device,
+                                               .loss = HRF_LOSS_CROSS_ENTROPY,
+                                               .uses_batch = r->batch_norm == HRF_NORM_BATCH,
+                                               .optimizer = hrf_train_recipe_optimizer(r),
+                                               .is_trained = r->layers > 0 ? is_trained : NULL,
+                                               .context = &job->trained,
+                                               .n_threads = t->n_threads };
+    HRF_TRY(with_classes(t, job->seed, &job->base, err));
+    HRF_TRY(with_shapes(t, job->base, &job->shaped, err));
+    HRF_TRY(hrf_last_layers_list(job->shaped, r->layers, &job->trained, err));
+    return hrf_trainer_create(job->shaped, &config, &job->trainer, err);
+}
+
+static enum hrf_status set_up(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    const struct hrf_train_recipe *r = t->recipe;
+    const struct hrf_training_set *set = &t->list->set;
+    job->parts = hrf_alloc_array(set->n_items + 1, sizeof *job->parts);
+    job->scores = hrf_calloc((set->n_items + 1) * r->classes.n_items, sizeof *job->scores);
+    job->records = hrf_calloc((size_t)r->epochs, sizeof *job->records);
+    job->checkpoint = hrf_path_join(job->folder, "checkpoint.bin");
+    job->progress.best_loss = INFINITY;
+    HRF_TRY(make_key(t, job->fold, job->seed, job->key, err));
+    HRF_TRY(hrf_training_set_split(set, job->fold, job->parts, err));
+    const int64_t n = r->epoch_samples > 0
+                          ? r->epoch_samples
+                          : hrf_predictions_count(set, job->parts, HRF_PART_TRAINING);
+    job->n_steps = n / r->batch > 0 ? n / r->batch : 1;
+    job->order = hrf_alloc_array((size_t)(job->n_steps * r->batch), sizeof *job->order);
+    HRF_TRY(make_trainer(job, err));
+    job->n_weights = hrf_weights_count(job->base);
+    job->best = hrf_try_calloc((size_t)job->n_weights + 1, sizeof *job->best);
+    HRF_CHECK_MEMORY(job->best != NULL, err, "no memory for the weights");
+    return HRF_OK;
+}
+
+/* ---- epochs ---- */
+
+static double rate_of(const struct tuning_job *job, int64_t step)
+{
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    const double by_batch = (double)r->batch / 256;
+    const double most = r->learning_rate > 0                ? r->learning_rate
+                        : r->optimizer == HRF_OPTIMIZER_SGD ? 0.1 * by_batch
+                                                            : 0.0005 * sqrt(by_batch);
+    const double all = (double)(r->epochs * job->n_steps);
+    const double warm = r->warmup_epochs * (double)job->n_steps, at = (double)step;
+    if (at < warm)
+        return most * (at + 1) / warm < most ? most * (at + 1) / warm : most;
+    return most * 0.5 * (1 + cos(3.14159265358979323846 * (at - warm) / (all - warm)));
+}
+
+static void fill_targets(struct tuning_job *job, int64_t first)
+{
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    const int64_t n_classes = (int64_t)r->classes.n_items;
+    float *targets = hrf_trainer_targets(job->trainer);
+    for (int64_t i = 0; i < r->batch; i++) {
+        const int64_t label = job->tuning->list->set.items[job->order[first + i]].label;
+        for (int64_t k = 0; k < n_classes; k++)
+            targets[i * n_classes + k] = (float)(r->label_smoothing / (double)n_classes +
+                                                 (k == label ? 1 - r->label_smoothing : 0));
+    }
+}
+
+/* A line that is replaced, on a terminal alone. */
+static void show_progress(struct tuning_job *job)
+{
+    const double now = hrf_clock_seconds();
+    if (!isatty(STDERR_FILENO) || now - job->shown < 0.5)
+        return;
+    job->shown = now;
+    fprintf(stderr, "\rfold %lld seed %lld epoch %lld: %lld of %lld pictures, loss %.4f ",
+            (long long)job->fold, (long long)job->seed, (long long)job->progress.epoch + 1,
+            (long long)(job->progress.step * job->tuning->recipe->batch),
+            (long long)(job->n_steps * job->tuning->recipe->batch),
+            job->progress.loss_sum / (double)job->progress.step);
+}
+
+struct pace {
+    double seconds, waited;
+    int64_t n; /* pictures */
+};
+
+static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    const struct hrf_train_recipe *r = t->recipe;
+    struct progress *p = &job->progress;
+    const int64_t epoch = p->epoch + 1, n = job->n_steps * r->batch, first = p->step;
+    HRF_AUTO(hrf_sample_feed) feed = NULL;
+    hrf_sampler_draw(&t->list->set, job->parts, r->classes.n_items, r->sampling, job->seed, epoch,
+                     n, job->order);
+    const struct hrf_sample_feed_config feeding = { .list = t->list,
+                                                    .form = &t->form,
+                                                    .order = job->order,
+                                                    .n = n,
+                                                    .first = first * r->batch,
+                                                    .batch = r->batch,
+                                                    .augmentation = &r->augmentation,
+                                                    .seed = job->seed,
+                                                    .epoch = epoch,
+                                                    .n_threads = hrf_scorer_readers(t) };
+    const double begin = hrf_clock_seconds();
+    if (first < job->n_steps)
+        HRF_TRY(hrf_sample_feed_create(&feeding, &feed, err));
+    while (p->step < job->n_steps) {
+        const double rate = rate_of(job, p->epoch * job->n_steps + p->step);
+        double loss = 0;
+        HRF_TRY(hrf_sample_feed_next(feed, hrf_trainer_images(job->trainer), err));
+        fill_targets(job, p->step * r->batch);
+        const enum hrf_status status = hrf_trainer_step(job->trainer, rate, &loss, err);
+        if (status != HRF_OK)
+            return hrf_error_wrap(err, status, "epoch %lld", (long long)epoch);
+        p->loss_sum += loss;
+        p->step++;
+        show_progress(job);
+        hrf_crash_point("train.step");
+        HRF_TRY(keep(job, err));
+    }
+    *pace = (struct pace){ hrf_clock_seconds() - begin,
+                           feed != NULL ? hrf_sample_feed_waited(feed) : 0, n - first * r->batch };
+    return HRF_OK;
+}
+
+static void print_epoch(const struct tuning_job *job, const struct hrf_fine_tuning_epoch *record,
+                        const struct pace *pace)
+{
+    fprintf(stderr, "%sfold %lld seed %lld epoch %lld: loss %.4f",
+            isatty(STDERR_FILENO) ? "\r\033[K" : "", (long long)job->fold, (long long)job->seed,
+            (long long)job->progress.epoch, record->training_loss);
+    if (!isnan(record->validation_loss))
+        fprintf(stderr, ", validation %.4f", record->validation_loss);
+    if (!isnan(record->validation_auc))
+        fprintf(stderr, " (AUC %.3f)", record->validation_auc);
+    if (pace->n > 0 && pace->seconds > 0)
+        fprintf(stderr, "; %.3g pictures/s, %.0f %% of it waiting for them",
+                (double)pace->n / pace->seconds, 100 * pace->waited / pace->seconds);
+    fputc('\n', stderr);
+}
+
+static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    struct progress *p = &job->progress;
+    struct hrf_fine_tuning_epoch *record = &job->records[p->epoch];
+    struct pace pace = { 0, 0, 0 };
+    HRF_AUTO(hrf_graph) network = NULL;
+    HRF_TRY(train_epoch(job, &pace, err));
+    HRF_TRY(hrf_trainer_network(job->trainer, &network, err));
+    HRF_TRY(hrf_scorer_run(t, network, job->parts, HRF_PART_VALIDATION, job->scores, err));
+    record->training_loss = p->loss_sum / (double)job->n_steps;
+    record->validation_loss = hrf_predictions_loss(&t->list->set, job->parts, HRF_PART_VALIDATION,
+                                                   t->recipe->classes.n_items, job->scores);
+    record->validation_auc = hrf_predictions_figures(&t->list->set, job->parts, HRF_PART_VALIDATION,
+                                                     &t->recipe->classes, job->scores)
+                                 .auc;
+    record->learning_rate = rate_of(job, (p->epoch + 1) * job->n_steps - 1);
+    p->epoch++;
+    p->step = 0;
+    p->loss_sum = 0;
+    if (!(record->validation_loss >= p->best_loss)) { /* also without validation: NaN */
+        p->best_loss = isnan(record->validation_loss) ? INFINITY : record->validation_loss;
+        p->best_epoch = p->epoch;
+        HRF_TRY(hrf_weights_get(job->base, network, job->best, err));
+    }
+    print_epoch(job, record, &pace);
+    return HRF_OK;
+}
+
+static bool is_over(const struct tuning_job *job)
+{
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    const struct progress *p = &job->progress;
+    return p->epoch >= r->epochs ||
+           (p->epoch >= r->min_epochs && p->epoch - p->best_epoch >= r->patience);
+}
+
+/* ---- what it leaves ---- */
+
+/* What the model's metadata say of the training. */
+static char *describe(const struct tuning_job *job)
+{
+    const struct hrf_text_list *classes = &job->tuning->recipe->classes;
+    HRF_AUTO_JSON json = hrf_json_document();
+    json_t *names = json_array();
+    for (size_t k = 0; k < classes->n_items; k++)
+        hrf_json_add(names, hrf_json_string(classes->items[k]));
+    hrf_json_put(json, "classes", names);
+    hrf_json_put_text(json, "key", job->key);
+    hrf_json_put_text(json, "trained_from", job->tuning->model_sha256);
+    return hrf_json_text(json);
+}
+
+static enum hrf_status write_model(const struct tuning_job *job, const struct hrf_graph *graph,
+                                   struct hrf_error *err)
+{
+    enum { LEAST_SIDE = 16 }; /* that the entry of an input may name */
+    const struct hrf_sample_form *form = &job->tuning->form;
+    const struct hrf_preparation *p = &form->preparation;
+    const bool is_resized = p->size > 0;
+    struct hrf_encoder_input input = {
+        .size = form->side,
+        .resize = is_resized ? p->resize : form->side,
+        .interpolation = hrf_interpolation_names[is_resized ? p->interpolation : HRF_BILINEAR]
+    };
+    memcpy(input.mean, form->mean, sizeof input.mean);
+    memcpy(input.std, form->std, sizeof input.std);
+    HRF_AUTO_FREE char *training = describe(job), *images = hrf_encoder_input_text(&input);
+    HRF_AUTO_FREE char *path = hrf_path_join(job->folder, "model.onnx");
+    const struct hrf_onnx_entry entries[] = { { "hires_flow.training", training },
+                                              { HRF_MODEL_INPUT_KEY, images } };
+    return hrf_onnx_write_with(graph, entries, form->side >= LEAST_SIDE ? 2 : 1, false, path, err);
+}
+
+static enum hrf_status write_result(const struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    const struct hrf_training_set *set = &t->list->set;
+    const struct hrf_fine_tuning_figures figures = {
+        .n_training = hrf_predictions_count(set, job->parts, HRF_PART_TRAINING),
+        .n_validation = hrf_predictions_count(set, job->parts, HRF_PART_VALIDATION),
+        .n_testing = hrf_predictions_count(set, job->parts, HRF_PART_TESTING),
+        .n_epochs = job->progress.epoch,
+        .best_epoch = job->progress.best_epoch,
+        .testing = hrf_predictions_figures(set, job->parts, HRF_PART_TESTING, &t->recipe->classes,
+                                           job->scores)
+    };
+    HRF_AUTO_FREE char *path = hrf_path_join(job->folder, "result.json");
+    HRF_AUTO_JSON json = hrf_fine_tuning_json(job->fold, job->seed, &figures);
+    hrf_json_put_int(json, "version", 1);
+    hrf_json_put_text(json, "key", job->key);
+    hrf_json_put_bool(json, "fresh_last_layer", t->is_renewed);
+    hrf_json_put_int(json, "trained_weights", hrf_trainer_n_weights(job->trainer));
+    return hrf_json_write_file(path, json, err);
+}
+
+static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    const struct hrf_training_set *set = &t->list->set;
+    HRF_AUTO(hrf_graph) best = NULL;
+    HRF_AUTO(hrf_graph) shaped = NULL;
+    HRF_TRY(hrf_weights_set(job->base, job->best, &best, err));
+    HRF_TRY(with_shapes(t, best, &shaped, err));
+    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_VALIDATION, job->scores, err));
+    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_TESTING, job->scores, err));
+    HRF_TRY(hrf_history_write(job->folder, hrf_fine_tuning_epoch_rows, job->records,
+                              sizeof job->records[0], job->progress.epoch, err));
+    HRF_TRY(hrf_predictions_write(job->folder, "path", set, job->parts, &t->recipe->classes,
+                                  job->scores, err));
+    hrf_crash_point("train.write.before");
+    HRF_TRY(write_model(job, best, err));
+    hrf_crash_point("train.result.before");
+    HRF_TRY(write_result(job, err));
+    hrf_crash_point("train.result.after");
+    unlink(job->checkpoint);
+    return HRF_OK;
+}
+
+static enum hrf_status train(struct tuning_job *job, struct hrf_error *err)
+{
+    bool is_there = false;
+    HRF_TRY(set_up(job, err));
+    HRF_TRY(read_checkpoint(job, &is_there, err));
+    if (!is_there)
+        HRF_TRY(write_checkpoint(job, err)); /* the folder can be written */
+    else if (job->progress.epoch + job->progress.step > 0)
+        fprintf(stderr, "fold %lld seed %lld: goes on after epoch %lld and %lld steps\n",
+                (long long)job->fold, (long long)job->seed, (long long)job->progress.epoch,
+                (long long)job->progress.step);
+    job->kept = hrf_clock_seconds();
+    hrf_crash_point("train.start");
+    while (!is_over(job)) {
+        HRF_TRY(run_epoch(job, err));
+        hrf_crash_point("train.epoch");
+        HRF_TRY(keep(job, err));
+    }
+    return finish(job, err);
+}
+
+enum hrf_status hrf_fine_tuning_run(const struct hrf_fine_tuning *tuning, int64_t fold,
+                                    int64_t seed, const char *folder, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(tuning_job)
+    job = { .tuning = tuning, .fold = fold, .seed = seed, .folder = folder };
+    return train(&job, err);
+}

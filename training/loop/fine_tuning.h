@@ -1,0 +1,58 @@
+/* fine_tuning.h - one training of a network: a fold and a seed, from pictures to a model as ONNX.
+ *
+ * Its folder gets model.onnx, predictions.csv, history.csv and, last, result.json. checkpoint.bin
+ * is replaced at most every ten seconds (HRF_PART_MS), also within an epoch; a training that is run
+ * again continues from there and ends with the same bytes, on any number of threads. One that has
+ * its result.json is not repeated.
+ */
+#ifndef HRF_TRAINING_LOOP_FINE_TUNING_H
+#define HRF_TRAINING_LOOP_FINE_TUNING_H
+
+#include "engine/ir/graph.h"
+#include "training/cohort/scored.h"
+#include "training/samples/sample_feed.h"
+
+/* What all trainings of a recipe have in common. */
+struct hrf_fine_tuning {
+    const struct hrf_train_recipe *recipe; /* borrowed */
+    const struct hrf_sample_list *list;    /* borrowed */
+    struct hrf_graph *graph;               /* as read */
+    char model_sha256[HRF_HASH_HEX];
+    bool is_renewed; /* the last layer gets fresh weights */
+    struct hrf_sample_form form;
+    const char *version, *device;
+    int32_t n_threads; /* 0: all that the process may use */
+};
+/* Reads the model and finds how pictures become its images. HRF_E_USER: it does not fit the recipe
+ * or the pictures. */
+HRF_CHECKED enum hrf_status hrf_fine_tuning_open(const struct hrf_train_recipe *recipe,
+                                                 const struct hrf_sample_list *list,
+                                                 struct hrf_fine_tuning **out,
+                                                 struct hrf_error *err);
+void hrf_fine_tuning_destroy(struct hrf_fine_tuning *tuning);
+HRF_DEFINE_AUTO(hrf_fine_tuning)
+
+/* What a training has come to. */
+struct hrf_fine_tuning_figures {
+    int64_t n_training, n_validation, n_testing; /* pictures */
+    int64_t n_epochs, best_epoch;
+    struct hrf_scored_figures testing;
+};
+extern const struct hrf_figure_row hrf_fine_tuning_rows[]; /* its counts, in result.json */
+/* A line of history.csv. NaN: there was no validation, or it has no AUC. */
+struct hrf_fine_tuning_epoch {
+    double training_loss, validation_loss, validation_auc, learning_rate;
+};
+extern const struct hrf_figure_row hrf_fine_tuning_epoch_rows[];
+
+/* Returns fold, seed, counts and figures as an object. */
+json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed,
+                             const struct hrf_fine_tuning_figures *figures);
+/* True, with its figures, if the folder has the result of exactly this training. */
+bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold, int64_t seed,
+                             const char *folder, struct hrf_fine_tuning_figures *out);
+HRF_CHECKED enum hrf_status hrf_fine_tuning_run(const struct hrf_fine_tuning *tuning, int64_t fold,
+                                                int64_t seed, const char *folder,
+                                                struct hrf_error *err);
+
+#endif

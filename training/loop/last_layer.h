@@ -1,0 +1,20 @@
+/* last_layer.h - the layers of a network that is trained on: the last one made anew for other
+ * classes, and those that are trained. */
+#ifndef HRF_TRAINING_LOOP_LAST_LAYER_H
+#define HRF_TRAINING_LOOP_LAST_LAYER_H
+
+#include "engine/ir/graph.h"
+#include "training/recipe/train_recipe.h"
+
+/* Gives the last layer, a Gemm, a MatMul or a 1x1 convolution, fresh weights for n_classes outputs,
+ * drawn by the seed as PyTorch draws Linear: uniform within 1 / sqrt(inputs), the bias, too. Shapes
+ * have to be inferred anew. HRF_E_USER: what the network ends in has no such layer. */
+HRF_CHECKED enum hrf_status hrf_last_layer_renew(struct hrf_graph *graph, int64_t n_classes,
+                                                 int64_t seed, struct hrf_error *err);
+
+/* The names of the weights of the last n_layers convolutions and products and of what follows the
+ * first of them (0: all) are added to `out`. HRF_E_USER: there are fewer layers. */
+HRF_CHECKED enum hrf_status hrf_last_layers_list(const struct hrf_graph *graph, int64_t n_layers,
+                                                 struct hrf_text_list *out, struct hrf_error *err);
+
+#endif

@@ -1,0 +1,17 @@
+/* scorer.h - the scores that a network gives pictures, without augmentation. */
+#ifndef HRF_TRAINING_LOOP_SCORER_H
+#define HRF_TRAINING_LOOP_SCORER_H
+
+#include "training/loop/fine_tuning.h"
+
+/* Scores the pictures of a part by `network`, whose input has the shape of a batch, and writes them
+ * to scores[n_items][n_classes]. */
+HRF_CHECKED enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
+                                           const struct hrf_graph *network,
+                                           const enum hrf_training_part *parts,
+                                           enum hrf_training_part part, float *scores,
+                                           struct hrf_error *err);
+/* Threads that read pictures: as many as compute, at least two. */
+int hrf_scorer_readers(const struct hrf_fine_tuning *tuning);
+
+#endif

@@ -1,0 +1,227 @@
+/* train_recipe.c - the settings of `train`'s file as rows; schema/workflow reads and describes
+ * them.
+ */
+#include "training/recipe/train_recipe.h"
+
+#include "base/file.h"
+#include "base/path.h"
+#include "schema/workflow/reader.h"
+#include "schema/yaml/tree.h"
+#include "training/cohort/folds_and_seeds.h"
+
+#include <string.h>
+
+typedef double triple[3];
+static const char *const split_names[] = { "folds", "column", NULL };
+static const char *const last_layer_names[] = { "auto", "fresh", "keep", NULL };
+static const char *const sampling_names[] = { "balanced", "all", NULL };
+static const char *const norm_names[] = { "frozen", "batch", NULL };
+
+#define AT(name, member, c_type)                                                                   \
+    .key = name, HRF_SETTING_AT(struct hrf_train_recipe, member, c_type)
+#define INTEGER(name, member) AT(name, member, int64_t), .type = HRF_SETTING_INT
+#define REAL(name, member)    AT(name, member, double), .type = HRF_SETTING_REAL
+#define BOOLEAN(name, member) AT(name, member, bool), .type = HRF_SETTING_BOOL
+#define PATH(name, member)    AT(name, member, char *), .type = HRF_SETTING_PATH
+#define TEXT(name, member)    AT(name, member, char *), .type = HRF_SETTING_TEXT
+#define TEXTS(name, member)   AT(name, member, struct hrf_text_list), .type = HRF_SETTING_TEXTS
+#define TRIPLE(name, member)  AT(name, member, triple), .type = HRF_SETTING_TRIPLE
+#define WORD(name, member, tag, list)                                                              \
+    AT(name, member, enum hrf_##tag), .type = HRF_SETTING_WORD, .words = list
+#define REQUIRED .flags = HRF_SETTING_REQUIRED
+/* What a training is of counts by its content, not by these settings. */
+#define NOT_IN_KEY .phases = HRF_FOR_NOTHING
+
+static const struct hrf_setting rows[] = {
+    { PATH("model.file", model), REQUIRED, NOT_IN_KEY,
+      .help = "the network to begin with: ONNX, one image input, one output of a number for each "
+              "class" },
+    { WORD("model.last_layer", last_layer, last_layer, last_layer_names), .initial = "auto",
+      .help = "fresh: its weights are drawn anew by the seed, as PyTorch draws Linear; auto: if "
+              "the file has another number of classes; keep: never" },
+    { INTEGER("model.input.size", input.size), .initial = "0", .min = 0, .max = 8192,
+      .help = "px of the images that the network is given: the middle of what a picture is resized "
+              "to; 0: as the model's file says, else the pictures' size" },
+    { INTEGER("model.input.resize", input.resize), .initial = "0", .min = 0, .max = 8192,
+      .help = "px that a picture is resized to; 0: as the model's file says, else "
+              "model.input.size" },
+    { WORD("model.input.interpolation", input.interpolation, interpolation,
+           hrf_interpolation_names),
+      .initial = "auto", .help = "how, as Pillow does it; auto: as the model's file says" },
+    { TRIPLE("model.input.mean", mean), .initial = "[0.485, 0.456, 0.406]", .min = -10, .max = 10,
+      .help = "mean of each channel, R, G and B, scaled to 0..1; not given: as the model's file "
+              "says" },
+    { TRIPLE("model.input.std", std), .initial = "[0.229, 0.224, 0.225]", .min = 1e-6, .max = 1000,
+      .help = "standard deviation of each channel, likewise" },
+    { PATH("data.folders", folders), NOT_IN_KEY,
+      .help = "folder with a folder of pictures (PNG, JPEG) for each class; with split.by column "
+              "these lie in folders training, validation and testing" },
+    { PATH("data.csv", csv), NOT_IN_KEY,
+      .help = "instead: table with the columns path,label[,patient][,part]; paths are relative to "
+              "the table" },
+    { TEXT("data.patient_until", patient_until), NOT_IN_KEY,
+      .help = "the patient is the file's name up to this text; default: the column patient, else "
+              "each picture is its own" },
+    { TEXTS("classes", classes), REQUIRED,
+      .help = "the words of the labels, in the order of the scores" },
+    { WORD("split.by", split, train_split, split_names), .initial = "folds",
+      .help = "folds: k folds by patient; column: the column part of the table, or folders of "
+              "parts (training, validation, testing)" },
+    { INTEGER("split.folds", folds), HRF_HEAD_FOLDS },
+    { INTEGER("split.seed", split_seed), .initial = "1", .min = 0, .max = 1e15,
+      .help = "of the draws of the split" },
+    { REAL("split.validation", validation), HRF_HEAD_VALIDATION },
+    { TEXTS("train.seeds", seeds), .initial = "[1]", NOT_IN_KEY,
+      .help = "each seed is a training of every fold" },
+    { INTEGER("train.epochs", epochs), .initial = "30", .min = 1, .max = 100000,
+      .help = "passes over the pictures" },
+    { INTEGER("train.batch", batch), .initial = "32", .min = 1, .max = 65536,
+      .help = "pictures in a step" },
+    { INTEGER("train.epoch_samples", epoch_samples), .initial = "0", .min = 0, .max = 1e9,
+      .help = "pictures that are drawn for an epoch; 0: as many as there are for training" },
+    { INTEGER("train.layers", layers), .initial = "0", .min = 0, .max = 100000,
+      .help = "only the last so many convolutions and products are trained, with what follows "
+              "them; 1: the last layer; 0: all" },
+    { WORD("train.optimizer", optimizer, optimizer_kind, hrf_optimizer_names), .initial = "sgd",
+      .help = "sgd with Nesterov's momentum and adamw as PyTorch's, lamb as timm's" },
+    { REAL("train.learning_rate", learning_rate), .initial = "0", .min = 0, .max = 10,
+      .help =
+          "after the warm-up; 0: sgd 0.1 * batch / 256, the others 0.0005 * sqrt(batch / 256)" },
+    { REAL("train.warmup_epochs", warmup_epochs), .initial = "1", .min = 0, .max = 100000,
+      .help = "the rate grows linearly for so many epochs; then it falls to 0 as half a cosine" },
+    { REAL("train.momentum", momentum), .initial = "0.9", .min = 0, .max = 0.9999,
+      .help = "of sgd" },
+    { REAL("train.weight_decay", weight_decay), .initial = "0.00002", .min = 0, .max = 10,
+      .help = "not of biases and norms" },
+    { REAL("train.clip_norm", clip_norm), .initial = "0", .min = 0, .max = 1e9,
+      .help = "gradients together are made no longer than this; 0: they stay" },
+    { REAL("train.average", average), .initial = "0", .min = 0, .max = 0.999999,
+      .help = "decay of an average of the weights, which is then what is validated and kept; 0: "
+              "none" },
+    { REAL("train.label_smoothing", label_smoothing), .initial = "0", .min = 0, .max = 0.9,
+      .help = "share of a label that is spread over all classes" },
+    { WORD("train.batch_norm", batch_norm, train_norm, norm_names), .initial = "frozen",
+      .help = "frozen: by the statistics of the model's file; batch: of each batch" },
+    { WORD("train.sampling", sampling, sampling, sampling_names), .initial = "balanced",
+      .help = "balanced: each class is drawn equally often; all: every picture once an epoch" },
+    { INTEGER("train.patience", patience), .initial = "10", .min = 1, .max = 100000,
+      .help = "a training ends after so many epochs without a lower validation loss" },
+    { INTEGER("train.min_epochs", min_epochs), .initial = "0", .min = 0, .max = 100000,
+      .help = "but not before" },
+    { BOOLEAN("augment.flips", augmentation.flips), .initial = "true",
+      .help = "half of the pictures are mirrored in each direction" },
+    { BOOLEAN("augment.turns", augmentation.turns), .initial = "true",
+      .help = "pictures are turned by 0 to 3 quarters" },
+    { REAL("augment.shift", augmentation.shift), .initial = "0.05", .min = 0, .max = 0.5,
+      .help = "pictures are moved by at most this share of their side, mirrored at the border" },
+    { REAL("augment.colour", augmentation.colour), .initial = "0.1", .min = 0, .max = 1,
+      .help = "brightness, contrast and saturation are each multiplied by 1 - colour to 1 + "
+              "colour" },
+    { REAL("augment.stain", augmentation.stain), .initial = "0.05", .min = 0, .max = 1,
+      .help = "amounts of haematoxylin, eosin and DAB s become (1 + a) s + b, a and b from -stain "
+              "to stain" },
+    { PATH("out", out), REQUIRED, NOT_IN_KEY, .help = "folder for what is made" },
+};
+static const struct hrf_setting_table table = { rows, sizeof rows / sizeof rows[0] };
+
+void hrf_train_recipe_destroy(struct hrf_train_recipe *recipe)
+{
+    if (recipe == NULL)
+        return;
+    for (size_t i = 0; i < table.n; i++)
+        hrf_setting_release(&rows[i], recipe);
+    hrf_free(recipe);
+}
+
+void hrf_train_recipe_print_keys(struct hrf_strbuf *out)
+{
+    hrf_settings_describe(table, out);
+}
+
+void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, struct hrf_strbuf *out)
+{
+    for (size_t i = 0; i < table.n; i++) {
+        if (rows[i].phases == HRF_FOR_NOTHING)
+            continue;
+        HRF_AUTO_JSON value = hrf_setting_value(&rows[i], recipe);
+        HRF_AUTO_JSON pair = json_array();
+        hrf_json_add(pair, json_incref(value));
+        HRF_AUTO_FREE char *text = hrf_json_text(pair);
+        hrf_strbuf_addf(out, "%s %s\n", rows[i].key, text);
+    }
+    hrf_strbuf_addf(out, "has_colours %d\n", recipe->has_colours);
+}
+
+struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_recipe *recipe)
+{
+    struct hrf_optimizer_config config = hrf_optimizer_default(recipe->optimizer);
+    config.momentum = recipe->momentum;
+    config.weight_decay = recipe->weight_decay;
+    config.clip_norm = recipe->clip_norm;
+    config.average = recipe->average;
+    return config;
+}
+
+/* ---- reading ---- */
+
+static void check_lists(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+{
+    hrf_reader_find_twice(r, "classes", &recipe->classes);
+    hrf_reader_find_twice(r, "train.seeds", &recipe->seeds);
+    if (recipe->classes.n_items == 1)
+        hrf_reader_find(r, 0, 0,
+                        "'classes' has one class only; a classifier tells at least two "
+                        "apart");
+    for (size_t i = 0; i < recipe->seeds.n_items; i++)
+        if (!hrf_trainings_is_seed(recipe->seeds.items[i]))
+            hrf_reader_find(r, 0, 0, "'train.seeds' has '%s'; it must be whole numbers, 0 to 1e15",
+                            recipe->seeds.items[i]);
+}
+
+static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+{
+    check_lists(r, recipe);
+    if ((recipe->folders != NULL) == (recipe->csv != NULL))
+        hrf_reader_find(r, 0, 0, "exactly one of 'data.folders' and 'data.csv' has to be given");
+    if (recipe->warmup_epochs > (double)recipe->epochs) {
+        const size_t i = hrf_reader_index(r, "train.warmup_epochs");
+        hrf_reader_find(r, r->lines[i], r->columns[i],
+                        "'train.warmup_epochs' is %g, more than the %lld of 'train.epochs'",
+                        recipe->warmup_epochs, (long long)recipe->epochs);
+    }
+    if (recipe->input.resize > 0 && recipe->input.size > recipe->input.resize)
+        hrf_reader_find(r, 0, 0,
+                        "'model.input.size' is %lld, more than the %lld of 'model.input.resize'",
+                        (long long)recipe->input.size, (long long)recipe->input.resize);
+}
+
+enum hrf_status hrf_train_recipe_parse(const char *text, size_t n_bytes, const char *where,
+                                       const char *folder, struct hrf_train_recipe **out,
+                                       struct hrf_findings *findings, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_yaml) yaml = NULL;
+    HRF_TRY(hrf_yaml_parse(text, n_bytes, where, &yaml, err));
+    HRF_AUTO(hrf_train_recipe) recipe = hrf_calloc(1, sizeof *recipe);
+    HRF_AUTO_RELEASE(hrf_reader) reader;
+    hrf_reader_init(&reader, table, recipe, where, folder);
+    HRF_TRY(hrf_reader_defaults(&reader, err));
+    if (hrf_reader_begin(&reader, "a recipe", hrf_yaml_root(yaml))) {
+        hrf_reader_map(&reader, "", hrf_yaml_root(yaml));
+        hrf_reader_require(&reader);
+        check(&reader, recipe);
+        recipe->has_colours = reader.lines[hrf_reader_index(&reader, "model.input.mean")] != 0 ||
+                              reader.lines[hrf_reader_index(&reader, "model.input.std")] != 0;
+    }
+    HRF_TRY(hrf_reader_finish(&reader, findings, err));
+    HRF_MOVE(*out, recipe);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_train_recipe_read(const char *path, struct hrf_train_recipe **out,
+                                      struct hrf_findings *findings, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *text = NULL, *folder = hrf_path_directory(path);
+    size_t n = 0;
+    HRF_TRY(hrf_file_read(path, HRF_YAML_MAX_BYTES, &text, &n, err));
+    return hrf_train_recipe_parse(text, n, path, folder, out, findings, err);
+}

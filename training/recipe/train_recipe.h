@@ -1,0 +1,65 @@
+/* train_recipe.h - the file that `train` reads: model, data, split, training and augmentation.
+ *
+ * Relative paths are relative to the file's folder. All mistakes are reported at once, each with
+ * line and column. docs/training.md lists the keys; hrf_train_recipe_print_keys() prints them.
+ */
+#ifndef HRF_TRAINING_RECIPE_TRAIN_RECIPE_H
+#define HRF_TRAINING_RECIPE_TRAIN_RECIPE_H
+
+#include "base/strbuf.h"
+#include "engine/train/optimizer.h"
+#include "schema/workflow/workflow.h"
+
+enum hrf_train_split { HRF_TRAIN_BY_FOLDS, HRF_TRAIN_BY_COLUMN };
+enum hrf_last_layer { HRF_LAST_LAYER_AUTO, HRF_LAST_LAYER_FRESH, HRF_LAST_LAYER_KEEP };
+enum hrf_sampling { HRF_SAMPLING_BALANCED, HRF_SAMPLING_ALL };
+enum hrf_train_norm { HRF_NORM_FROZEN, HRF_NORM_BATCH };
+
+struct hrf_augmentation {
+    bool flips, turns;    /* mirrored, and turned by quarters */
+    double shift;         /* at most this share of the side */
+    double colour, stain; /* strengths */
+};
+
+struct hrf_train_recipe {
+    char *model;
+    enum hrf_last_layer last_layer;
+    struct hrf_preparation input; /* zeros: as the model's file says */
+    double mean[3], std[3];
+    bool has_colours; /* mean or std are given; else the model's file comes first */
+    char *folders, *csv, *patient_until;
+    struct hrf_text_list classes;
+    enum hrf_train_split split;
+    int64_t folds, split_seed;
+    double validation; /* share of the patients for training */
+    struct hrf_text_list seeds;
+    int64_t epochs, batch, epoch_samples, layers, patience, min_epochs;
+    double learning_rate, warmup_epochs, label_smoothing;
+    double momentum, weight_decay, clip_norm, average;
+    enum hrf_optimizer_kind optimizer;
+    enum hrf_sampling sampling;
+    enum hrf_train_norm batch_norm;
+    struct hrf_augmentation augmentation;
+    char *out;
+};
+
+/* HRF_E_USER: `findings` has all that is wrong. */
+HRF_CHECKED enum hrf_status hrf_train_recipe_read(const char *path, struct hrf_train_recipe **out,
+                                                  struct hrf_findings *findings,
+                                                  struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_train_recipe_parse(const char *text, size_t n_bytes,
+                                                   const char *where, const char *folder,
+                                                   struct hrf_train_recipe **out,
+                                                   struct hrf_findings *findings,
+                                                   struct hrf_error *err);
+void hrf_train_recipe_destroy(struct hrf_train_recipe *recipe);
+HRF_DEFINE_AUTO(hrf_train_recipe)
+
+/* Appends the table of keys as Markdown. */
+void hrf_train_recipe_print_keys(struct hrf_strbuf *out);
+/* The settings of the optimiser. */
+struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_recipe *recipe);
+/* Appends every setting that changes a trained network, as text, for the key of a training. */
+void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, struct hrf_strbuf *out);
+
+#endif

@@ -1,0 +1,225 @@
+/* sample_feed.c - see sample_feed.h. The mutex guards the counters; a thread owns the image whose
+ * position it has claimed, and the consumer a batch whose images are all there. */
+#include "training/samples/sample_feed.h"
+
+#include "base/clock.h"
+#include "engine/input/image_resize.h"
+#include "engine/input/pixel_writer.h"
+#include "training/samples/augment.h"
+#include "training/samples/draw.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { BATCHES_AHEAD = 3, MOST_THREADS = 64 };
+
+struct hrf_sample_feed {
+    struct hrf_sample_feed_config config;
+    struct hrf_pixel_writer writer;
+    int64_t n_batches, image_floats;
+    float *ring; /* [BATCHES_AHEAD][batch][side][side][3] */
+    pthread_mutex_t lock;
+    pthread_cond_t is_done, has_room;
+    int64_t claimed;               /* the next position from `first` on */
+    int64_t taken;                 /* batches that the consumer has */
+    int64_t n_done[BATCHES_AHEAD]; /* images of the batch in that slot */
+    int64_t failed;                /* the lowest position that failed; INT64_MAX: none */
+    struct hrf_error failure;
+    bool stops;
+    double waited;
+    int n_threads;
+    pthread_t threads[MOST_THREADS];
+};
+
+/* ---- a picture into an image ---- */
+
+struct reader {
+    struct hrf_sample_feed *feed;
+    unsigned char *read, *changed; /* [list side][list side][3] */
+    struct hrf_image_resizer *resizer;
+    float *image; /* that is being filled */
+};
+
+static void put_rows(void *context, int64_t first, int64_t n, const unsigned char *rgb,
+                     int64_t stride)
+{
+    const struct reader *r = context;
+    const int64_t row = r->feed->config.form->side * 3;
+    hrf_pixel_writer_put(&r->feed->writer, rgb, stride, n, row, r->image + first * row);
+}
+
+static enum hrf_status fill_image(struct reader *r, int64_t position, float *image,
+                                  struct hrf_error *err)
+{
+    const struct hrf_sample_feed_config *c = &r->feed->config;
+    const int64_t side = c->list->side, stride = side * 3;
+    const unsigned char *rgb = r->read;
+    int64_t first = 0, n = 0;
+    HRF_TRY(hrf_sample_list_pixels(c->list, c->order[position], r->read, err));
+    if (c->augmentation != NULL) {
+        hrf_augment(c->augmentation, hrf_draw(c->seed, HRF_DRAW_PICTURE, c->epoch, position), side,
+                    r->read, r->changed);
+        rgb = r->changed;
+    }
+    r->image = image;
+    if (r->resizer == NULL) {
+        put_rows(r, 0, side, rgb, stride);
+    } else {
+        hrf_image_resizer_needs(r->resizer, 0, c->form->side, &first, &n);
+        hrf_image_resizer_begin(r->resizer, 0, c->form->side, put_rows, r);
+        for (int64_t row = first; row < first + n; row++)
+            hrf_image_resizer_put(r->resizer, rgb + row * stride);
+    }
+    hrf_pixel_writer_end(&r->feed->writer);
+    return HRF_OK;
+}
+
+/* ---- threads ---- */
+
+static int64_t images_of(const struct hrf_sample_feed *feed, int64_t batch)
+{
+    const struct hrf_sample_feed_config *c = &feed->config;
+    const int64_t left = c->n - c->first - batch * c->batch;
+    return left < c->batch ? left : c->batch;
+}
+
+static float *image_of(const struct hrf_sample_feed *feed, int64_t index)
+{
+    const int64_t batch = feed->config.batch;
+    return feed->ring +
+           (index / batch % BATCHES_AHEAD * batch + index % batch) * feed->image_floats;
+}
+
+/* Called with the lock. False: there is no more to do. */
+static bool claim(struct hrf_sample_feed *feed, int64_t *index)
+{
+    const struct hrf_sample_feed_config *c = &feed->config;
+    while (!feed->stops && c->first + feed->claimed < c->n &&
+           feed->claimed / c->batch >= feed->taken + BATCHES_AHEAD)
+        pthread_cond_wait(&feed->has_room, &feed->lock);
+    if (feed->stops || c->first + feed->claimed >= c->n)
+        return false;
+    *index = feed->claimed++;
+    return true;
+}
+
+static void *read_images(void *argument)
+{
+    struct reader *r = argument;
+    struct hrf_sample_feed *feed = r->feed;
+    int64_t index = 0;
+    pthread_mutex_lock(&feed->lock);
+    while (claim(feed, &index)) {
+        struct hrf_error why = { .status = HRF_OK };
+        const int64_t position = feed->config.first + index;
+        pthread_mutex_unlock(&feed->lock);
+        const enum hrf_status status = fill_image(r, position, image_of(feed, index), &why);
+        pthread_mutex_lock(&feed->lock);
+        if (status != HRF_OK && position < feed->failed) {
+            feed->failed = position;
+            feed->failure = why;
+        }
+        const int64_t batch = index / feed->config.batch;
+        if (++feed->n_done[batch % BATCHES_AHEAD] == images_of(feed, batch))
+            pthread_cond_signal(&feed->is_done);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    hrf_image_resizer_destroy(r->resizer);
+    hrf_free(r->read);
+    hrf_free(r->changed);
+    hrf_free(r);
+    return NULL;
+}
+
+static enum hrf_status start_thread(struct hrf_sample_feed *feed, struct hrf_error *err)
+{
+    const struct hrf_sample_feed_config *c = &feed->config;
+    const size_t n_bytes = (size_t)(c->list->side * c->list->side * 3);
+    struct reader *r = hrf_calloc(1, sizeof *r);
+    r->feed = feed;
+    r->read = hrf_alloc(n_bytes);
+    r->changed = hrf_alloc(n_bytes);
+    if (c->form->preparation.size > 0)
+        hrf_image_resizer_create(c->list->side, &c->form->preparation, &r->resizer);
+    const int failure = pthread_create(&feed->threads[feed->n_threads], NULL, read_images, r);
+    if (failure == 0) {
+        feed->n_threads++;
+        return HRF_OK;
+    }
+    hrf_image_resizer_destroy(r->resizer);
+    hrf_free(r->read);
+    hrf_free(r->changed);
+    hrf_free(r);
+    return hrf_error_set_errno(err, failure, "cannot start a thread that reads pictures");
+}
+
+enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_config *config,
+                                       struct hrf_sample_feed **out, struct hrf_error *err)
+{
+    const struct hrf_feed_form floats = { .type = HRF_F32 };
+    HRF_AUTO(hrf_sample_feed) feed = hrf_calloc(1, sizeof *feed);
+    feed->config = *config;
+    feed->failed = INT64_MAX;
+    pthread_mutex_init(&feed->lock, NULL);
+    pthread_cond_init(&feed->is_done, NULL);
+    pthread_cond_init(&feed->has_room, NULL);
+    hrf_pixel_writer_init(&feed->writer, &floats, config->form->mean, config->form->std);
+    feed->image_floats = config->form->side * config->form->side * 3;
+    feed->ring = hrf_try_alloc_array((size_t)(BATCHES_AHEAD * config->batch),
+                                     (size_t)feed->image_floats * sizeof(float));
+    HRF_CHECK_MEMORY(feed->ring != NULL, err, "no memory for %d batches of %lld images of %lld px",
+                     (int)BATCHES_AHEAD, (long long)config->batch, (long long)config->form->side);
+    const int n = config->n_threads < 1 ? 1 : config->n_threads;
+    while (feed->n_threads < n && feed->n_threads < MOST_THREADS)
+        HRF_TRY(start_thread(feed, err));
+    HRF_MOVE(*out, feed);
+    return HRF_OK;
+}
+
+void hrf_sample_feed_destroy(struct hrf_sample_feed *feed)
+{
+    if (feed == NULL)
+        return;
+    pthread_mutex_lock(&feed->lock);
+    feed->stops = true;
+    pthread_cond_broadcast(&feed->has_room);
+    pthread_mutex_unlock(&feed->lock);
+    for (int i = 0; i < feed->n_threads; i++)
+        pthread_join(feed->threads[i], NULL);
+    pthread_cond_destroy(&feed->has_room);
+    pthread_cond_destroy(&feed->is_done);
+    pthread_mutex_destroy(&feed->lock);
+    hrf_free(feed->ring);
+    hrf_free(feed);
+}
+
+enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images,
+                                     struct hrf_error *err)
+{
+    const int64_t batch = feed->taken, n = images_of(feed, batch);
+    const int64_t next = feed->config.first + batch * feed->config.batch + n;
+    const double begin = hrf_clock_seconds();
+    pthread_mutex_lock(&feed->lock);
+    while (feed->n_done[batch % BATCHES_AHEAD] < n)
+        pthread_cond_wait(&feed->is_done, &feed->lock);
+    const bool has_failed = feed->failed < next;
+    pthread_mutex_unlock(&feed->lock);
+    feed->waited += hrf_clock_seconds() - begin;
+    if (has_failed)
+        return hrf_error_pass(err, &feed->failure);
+    memcpy(images, image_of(feed, batch * feed->config.batch),
+           (size_t)(n * feed->image_floats) * sizeof *images);
+    memset(images + n * feed->image_floats, 0,
+           (size_t)((feed->config.batch - n) * feed->image_floats) * sizeof *images);
+    pthread_mutex_lock(&feed->lock);
+    feed->n_done[batch % BATCHES_AHEAD] = 0;
+    feed->taken++;
+    pthread_cond_broadcast(&feed->has_room);
+    pthread_mutex_unlock(&feed->lock);
+    return HRF_OK;
+}
+
+double hrf_sample_feed_waited(const struct hrf_sample_feed *feed)
+{
+    return feed->waited;
+}

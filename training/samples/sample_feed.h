@@ -1,0 +1,42 @@
+/* sample_feed.h - batches of pictures as the network takes them, read ahead by threads.
+ *
+ * A batch's numbers are a function of the order, the seed and the epoch; the number of threads does
+ * not change them. One thread takes batches.
+ */
+#ifndef HRF_TRAINING_SAMPLES_SAMPLE_FEED_H
+#define HRF_TRAINING_SAMPLES_SAMPLE_FEED_H
+
+#include "training/samples/sample_list.h"
+
+/* How pictures become the network's images. */
+struct hrf_sample_form {
+    struct hrf_preparation preparation; /* size 0: as they are */
+    double mean[3], std[3];
+    int64_t side; /* px of the images */
+};
+
+struct hrf_sample_feed_config {
+    const struct hrf_sample_list *list;
+    const struct hrf_sample_form *form;
+    const int64_t *order; /* [n]: numbers of pictures */
+    int64_t n, first;     /* begins with order[first] */
+    int64_t batch;
+    const struct hrf_augmentation *augmentation; /* NULL: none */
+    int64_t seed, epoch;                         /* of the augmentation */
+    int n_threads;
+};
+struct hrf_sample_feed; /* opaque */
+
+/* The configuration's pointers are borrowed for life. */
+HRF_CHECKED enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_config *config,
+                                                   struct hrf_sample_feed **out,
+                                                   struct hrf_error *err);
+void hrf_sample_feed_destroy(struct hrf_sample_feed *feed);
+HRF_DEFINE_AUTO(hrf_sample_feed)
+/* The next batch into images[batch][side][side][3]; what the last one lacks is 0. */
+HRF_CHECKED enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images,
+                                                 struct hrf_error *err);
+/* Seconds that hrf_sample_feed_next() has waited for pictures. */
+double hrf_sample_feed_waited(const struct hrf_sample_feed *feed);
+
+#endif

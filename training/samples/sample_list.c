@@ -1,0 +1,372 @@
+/* sample_list.c - pictures from folders of classes or from a table (sample_list.h). */
+#include "training/samples/sample_list.h"
+
+#include "base/csv.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/path.h"
+#include "tiler/slide/picture.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void hrf_sample_list_destroy(struct hrf_sample_list *list)
+{
+    if (list == NULL)
+        return;
+    for (size_t i = 0; i < list->set.n_items; i++) {
+        hrf_free(list->items[i].path);
+        hrf_free(list->items[i].patient);
+        hrf_free(list->items[i].name);
+    }
+    hrf_free(list->items);
+    hrf_training_set_release(&list->set);
+    hrf_free(list);
+}
+
+/* ---- one picture ---- */
+
+/* Reads the header and, if `rgb` is not NULL, the pixels. */
+static enum hrf_status read_picture(const char *path, struct hrf_picture_header *header,
+                                    unsigned char *rgb, struct hrf_error *err)
+{
+    char reason[256] = "it is no PNG or JPEG", head[4] = { 0 };
+    int fd = -1;
+    HRF_TRY(hrf_file_open(path, &fd, err));
+    const bool has_head = pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head;
+    FILE *stream = fdopen(fd, "rb");
+    if (stream == NULL) {
+        close(fd);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory to read '%s'", path);
+    }
+    bool is_read = false;
+    if (has_head && memcmp(head, "\x89PNG", 4) == 0)
+        is_read = hrf_png_read(stream, header, rgb, reason);
+    else if (has_head && memcmp(head, "\xff\xd8\xff", 3) == 0)
+        is_read = hrf_jpeg_read(stream, header, rgb, reason);
+    fclose(stream);
+    return is_read ? HRF_OK
+                   : hrf_error_set(err, HRF_E_USER, "'%s' cannot be read: %s", path, reason);
+}
+
+enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64_t i,
+                                       unsigned char *rgb, struct hrf_error *err)
+{
+    const char *path = list->items[i].path;
+    struct hrf_picture_header header;
+    HRF_TRY(read_picture(path, &header, NULL, err));
+    if (header.width != list->side || header.height != list->side)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has changed: it is %lld x %lld px now", path,
+                             (long long)header.width, (long long)header.height);
+    return read_picture(path, &header, rgb, err);
+}
+
+/* ---- what is found, and what is wrong with it ---- */
+
+struct search {
+    const struct hrf_train_recipe *recipe;
+    struct hrf_sample_list *list;
+    size_t sets_capacity, items_capacity;
+    struct hrf_findings *findings;
+    size_t n_wrong;
+};
+
+static void wrong(struct search *s, const char *where, int line, const char *format, ...)
+    HRF_PRINTF(4, 5);
+/* The first of many mistakes are named, all are counted. */
+static void wrong(struct search *s, const char *where, int line, const char *format, ...)
+{
+    enum { SHOWN = 20 };
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    va_list args;
+    if (s->n_wrong++ >= SHOWN)
+        return;
+    va_start(args, format);
+    hrf_strbuf_vaddf(&text, format, args);
+    va_end(args);
+    hrf_findings_add(s->findings, where, line, text.text);
+}
+
+/* Takes path and patient. */
+static void add_sample(struct search *s, const char *name, char *path, char *patient, int64_t label,
+                       enum hrf_training_part part, int line)
+{
+    struct hrf_sample_list *list = s->list;
+    const size_t n = list->set.n_items;
+    hrf_array_reserve((void **)&list->items, &s->items_capacity, n + 1, sizeof list->items[0]);
+    hrf_array_reserve((void **)&list->set.items, &s->sets_capacity, n + 1,
+                      sizeof list->set.items[0]);
+    list->items[n] = (struct hrf_sample){ .path = path,
+                                          .patient = patient,
+                                          .name = hrf_strdup(name) };
+    list->set.items[n] = (struct hrf_training_item){
+        list->items[n].name, patient, label, part, 0, line
+    };
+    list->set.n_items++;
+}
+
+/* What stands before the text that ends the patient in the file's name; the name without it. */
+static char *patient_of(const struct search *s, const char *name)
+{
+    const char *until = s->recipe->patient_until, *file = hrf_path_name(name);
+    const char *end = until != NULL && until[0] != '\0' ? strstr(file, until) : NULL;
+    return end != NULL ? hrf_strndup(file, (size_t)(end - file)) : hrf_strdup(name);
+}
+
+static bool is_picture(const char *name)
+{
+    HRF_AUTO_FREE char *ending = hrf_path_extension(name);
+    return strcmp(ending, "png") == 0 || strcmp(ending, "jpg") == 0 || strcmp(ending, "jpeg") == 0;
+}
+
+/* ---- folders ---- */
+
+static void find_in_class(struct search *s, const char *folder, const char *prefix, int64_t label,
+                          enum hrf_training_part part)
+{
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    struct hrf_error why = { .status = HRF_OK };
+    if (hrf_name_list_read(folder, &names, &why) != HRF_OK) {
+        wrong(s, folder, 0, "%s", why.text);
+        return;
+    }
+    for (size_t i = 0; i < names.n_items; i++)
+        if (is_picture(names.items[i])) {
+            HRF_AUTO_FREE char *name = hrf_path_join(prefix, names.items[i]);
+            add_sample(s, name, hrf_path_join(folder, names.items[i]), patient_of(s, name), label,
+                       part, 0);
+        }
+}
+
+static int64_t find_class(const struct hrf_text_list *classes, const char *word)
+{
+    for (size_t k = 0; k < classes->n_items; k++)
+        if (strcmp(classes->items[k], word) == 0)
+            return (int64_t)k;
+    return -1;
+}
+
+/* A folder for each class; others are named, because a class that was forgotten is a mistake. */
+static void find_in_classes(struct search *s, const char *folder, const char *prefix,
+                            enum hrf_training_part part)
+{
+    const struct hrf_text_list *classes = &s->recipe->classes;
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    struct hrf_error why = { .status = HRF_OK };
+    if (hrf_name_list_read(folder, &names, &why) != HRF_OK) {
+        wrong(s, folder, 0, "%s", why.text);
+        return;
+    }
+    for (size_t i = 0; i < names.n_items; i++) {
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);
+        HRF_AUTO_FREE char *name = prefix[0] != '\0' ? hrf_path_join(prefix, names.items[i])
+                                                     : hrf_strdup(names.items[i]);
+        const int64_t label = find_class(classes, names.items[i]);
+        if (!hrf_path_is_directory(path))
+            continue;
+        if (label < 0)
+            wrong(s, path, 0, "the folder is none of 'classes'");
+        else
+            find_in_class(s, path, name, label, part);
+    }
+}
+
+static void find_in_folders(struct search *s)
+{
+    const char *folder = s->recipe->folders;
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    struct hrf_error why = { .status = HRF_OK };
+    if (s->recipe->split == HRF_TRAIN_BY_FOLDS) {
+        find_in_classes(s, folder, "", HRF_PART_TRAINING);
+        return;
+    }
+    if (hrf_name_list_read(folder, &names, &why) != HRF_OK)
+        wrong(s, folder, 0, "%s", why.text);
+    for (size_t i = 0; i < names.n_items; i++) {
+        enum hrf_training_part part;
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);
+        if (!hrf_path_is_directory(path))
+            continue;
+        if (hrf_training_part_find(names.items[i], &part))
+            find_in_classes(s, path, names.items[i], part);
+        else
+            wrong(s, path, 0, "the folder is none of training, validation and testing");
+    }
+}
+
+/* ---- table ---- */
+
+struct columns {
+    int path, label, patient, part; /* -1: there is none */
+};
+
+static void take_row(struct search *s, const struct hrf_csv_row *row, const struct columns *c)
+{
+    const struct hrf_train_recipe *recipe = s->recipe;
+    const char *path = hrf_csv_cell(row, c->path), *word = hrf_csv_cell(row, c->label);
+    const char *patient = hrf_csv_cell(row, c->patient);
+    const int64_t label = find_class(&recipe->classes, word);
+    enum hrf_training_part part = HRF_PART_TRAINING;
+    if (path[0] == '\0') {
+        wrong(s, recipe->csv, row->line, "there is no path");
+        return;
+    }
+    if (label < 0) {
+        wrong(s, recipe->csv, row->line, "label '%s' is none of 'classes'", word);
+        return;
+    }
+    if (recipe->split == HRF_TRAIN_BY_COLUMN &&
+        !hrf_training_part_find(hrf_csv_cell(row, c->part), &part))
+        wrong(s, recipe->csv, row->line, "part '%s' is none of training, validation and testing",
+              hrf_csv_cell(row, c->part));
+    HRF_AUTO_FREE char *folder = hrf_path_directory(recipe->csv);
+    char *named = patient[0] != '\0' ? hrf_strdup(patient) : patient_of(s, path);
+    add_sample(s, path, hrf_path_join(folder, path), named, label, part, row->line);
+}
+
+static void find_in_table(struct search *s)
+{
+    const char *csv_path = s->recipe->csv;
+    struct hrf_error why = { .status = HRF_OK };
+    HRF_AUTO(hrf_csv) csv = NULL;
+    if (hrf_csv_read(csv_path, &csv, &why) != HRF_OK) {
+        wrong(s, csv_path, 0, "%s", why.text);
+        return;
+    }
+    const struct hrf_csv_row none = { .n_fields = 0 };
+    const struct hrf_csv_row *titles = csv->n_rows > 0 ? &csv->rows[0] : &none;
+    const struct columns c = { hrf_csv_column(titles, "path"), hrf_csv_column(titles, "label"),
+                               hrf_csv_column(titles, "patient"), hrf_csv_column(titles, "part") };
+    if (c.path < 0)
+        wrong(s, csv_path, 1, "there is no column 'path'");
+    if (c.label < 0)
+        wrong(s, csv_path, 1, "there is no column 'label'");
+    if (c.part < 0 && s->recipe->split == HRF_TRAIN_BY_COLUMN)
+        wrong(s, csv_path, 1, "there is no column 'part', by which split.by divides");
+    for (size_t i = 1; i < csv->n_rows && c.path >= 0 && c.label >= 0; i++)
+        take_row(s, &csv->rows[i], &c);
+}
+
+/* ---- checks ---- */
+
+/* Header and hash of every file; threads take files, the findings are told in order. */
+static void look_at_files(struct search *s)
+{
+    struct hrf_sample_list *list = s->list;
+    const size_t n = list->set.n_items;
+    struct look {
+        struct hrf_picture_header header;
+        char *why; /* heap; NULL: it can be read */
+    };
+    struct look *looks = hrf_calloc(n + 1, sizeof *looks);
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_error why = { .status = HRF_OK };
+        struct hrf_sample *sample = &list->items[i];
+        if (read_picture(sample->path, &looks[i].header, NULL, &why) != HRF_OK ||
+            hrf_hash_file(sample->path, sample->sha256, &why) != HRF_OK)
+            looks[i].why = hrf_strdup(why.text);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct hrf_picture_header *h = &looks[i].header;
+        const char *where = s->recipe->csv != NULL ? s->recipe->csv : s->recipe->folders;
+        const int line = list->set.items[i].line;
+        if (looks[i].why != NULL)
+            wrong(s, where, line, "%s", looks[i].why);
+        else if (h->width != h->height)
+            wrong(s, where, line, "'%s' is %lld x %lld px; pictures have to be square",
+                  list->items[i].path, (long long)h->width, (long long)h->height);
+        else if (list->side == 0)
+            list->side = h->width;
+        else if (h->width != list->side)
+            wrong(s, where, line, "'%s' is %lld px a side, and those before it %lld",
+                  list->items[i].path, (long long)h->width, (long long)list->side);
+        hrf_free(looks[i].why);
+    }
+    hrf_free(looks);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct hrf_sample *const *x = a, *const *y = b;
+    return strcmp((*x)->path, (*y)->path);
+}
+
+static void check_unique(struct search *s)
+{
+    const struct hrf_sample_list *list = s->list;
+    const size_t n = list->set.n_items;
+    HRF_AUTO_FREE const struct hrf_sample **sorted = hrf_alloc_array(n + 1, sizeof *sorted);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &list->items[i];
+    qsort(sorted, n, sizeof(const struct hrf_sample *), by_path);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(sorted[i]->path, sorted[i - 1]->path) == 0)
+            wrong(s, list->set.labels, list->set.items[sorted[i] - list->items].line,
+                  "'%s' is there twice", sorted[i]->name);
+}
+
+static void check_classes(struct search *s)
+{
+    const struct hrf_train_recipe *recipe = s->recipe;
+    const char *where = recipe->csv != NULL ? recipe->csv : recipe->folders;
+    HRF_AUTO_FREE int64_t *counts = hrf_calloc(recipe->classes.n_items + 1, sizeof *counts);
+    for (size_t i = 0; i < s->list->set.n_items; i++)
+        counts[s->list->set.items[i].label]++;
+    for (size_t k = 0; k < recipe->classes.n_items; k++)
+        if (counts[k] == 0)
+            wrong(s, where, 0, "class '%s' has no pictures", recipe->classes.items[k]);
+}
+
+static void tell_conflict(void *context, const struct hrf_training_item *here,
+                          const struct hrf_training_item *before)
+{
+    struct search *s = context;
+    wrong(
+        s, s->list->set.labels, here->line,
+        "patient '%s' is in %s ('%s') and in %s ('%s'): the figures would be of patients that the "
+        "network knows",
+        here->patient, hrf_training_parts[here->part], here->name, hrf_training_parts[before->part],
+        before->name);
+}
+
+static void check_split(struct search *s)
+{
+    struct hrf_training_set *set = &s->list->set;
+    struct hrf_error why = { .status = HRF_OK };
+    if (!set->is_by_folds)
+        hrf_training_set_find_conflicts(set, tell_conflict, s);
+    else if (hrf_training_set_deal_folds(set, &why) != HRF_OK)
+        wrong(s, set->labels, 0, "%s", why.text);
+}
+
+enum hrf_status hrf_sample_list_read(const struct hrf_train_recipe *recipe,
+                                     struct hrf_sample_list **out, struct hrf_findings *findings,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO(hrf_sample_list) list = hrf_calloc(1, sizeof *list);
+    const char *where = recipe->csv != NULL ? recipe->csv : recipe->folders;
+    struct search s = { .recipe = recipe, .list = list, .findings = findings };
+    list->set = (struct hrf_training_set){ .is_by_folds = recipe->split == HRF_TRAIN_BY_FOLDS,
+                                           .n_folds = recipe->folds,
+                                           .split_seed = recipe->split_seed,
+                                           .validation = recipe->validation,
+                                           .nouns = "pictures",
+                                           .labels = where };
+    if (recipe->csv != NULL)
+        find_in_table(&s);
+    else
+        find_in_folders(&s);
+    look_at_files(&s);
+    check_unique(&s);
+    check_classes(&s);
+    check_split(&s);
+    if (s.n_wrong > 0)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has %zu error%s", where, s.n_wrong,
+                             s.n_wrong == 1 ? "" : "s");
+    HRF_MOVE(*out, list);
+    return HRF_OK;
+}
