@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "engine/cli/cli.h"
 #include "training/cohort/folds_and_seeds.h"
+#include "training/cutting/patch_cutter.h"
 #include "training/loop/fine_tuning.h"
 
 #include <stdio.h>
@@ -94,6 +95,8 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
     HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     const struct train_request *r = c->request;
     enum hrf_status status = hrf_train_recipe_read(file, &c->recipe, &findings, err);
+    if (status == HRF_OK && c->recipe->slides != NULL)
+        status = hrf_patch_cutter_run(c->recipe, &findings, err);
     if (status == HRF_OK)
         status = hrf_sample_list_read(c->recipe, &c->list, &findings, err);
     fputs(findings.text.text, stderr);

@@ -105,6 +105,29 @@ expect_code 3 "$flow" run run.yaml --out run # one of the slides is cut short
 expect_code 0 "$engine" model input out-learn/fold-0-seed-1/model.onnx
 expect_text '"size":32'
 
+# Patches of slides with outlines: cut once; a slide that cannot be used is named before anything is trained.
+recipe slides ", epochs: 1, epoch_samples: 16"
+sed -i "s|data: .*|data: {slides: slides, annotations: cohort/testing/lesion_annotations, patch_size: 64, min_overlap: 0.2}|; s/folds: 3/folds: 2/" slides.yaml
+"$flow" demo-data two --slides 8 --size 1300 --difficulty 0 --seed 3 >/dev/null 2>&1
+mkdir slides
+for k in 1 2 3 4; do cp two/testing/images/test_00$k.tif slides; done
+sed -i 's|cohort/testing|two/testing|' slides.yaml
+expect_code 0 "$flow" train slides.yaml --fold 0 --seed 1
+expect_text "test_001: "
+cut -d, -f2,3 out-slides/patches/patches.csv | sort -u >labels.txt
+printf 'label,patient\nnormal,test_001\nnormal,test_002\nnormal,test_003\nnormal,test_004\ntumor,test_002\ntumor,test_004\n' | diff - labels.txt ||
+    fail "other labels"
+cp -r out-slides/patches cut
+rm -r out-slides/fold* out-slides/patches/test_001
+expect_code 0 "$flow" train slides.yaml --fold 0 --seed 1
+expect_text "test_001: "
+! grep -q "test_002: " "$scratch/err" || fail "patches were cut again"
+diff -r cut out-slides/patches || fail "other patches"
+head -c 9000 slides/test_002.tif >slides/test_005.tif
+expect_code 2 "$flow" train slides.yaml
+expect_text "slides/test_005.tif"
+expect_text "1 of 5 slides cannot be used"
+
 # All mistakes at once, before anything is trained.
 bad() { # words of the error
     for words; do expect_text "$words"; done
@@ -114,7 +137,7 @@ recipe bad ", epochs: 1"
 sed 's/batch/batsch/; s/epochs: 1/epochs: 0/; s/classes: .*/classes: [a, a]/; s/data: .*/data: {folders: a, csv: b}/' bad.yaml >wrong.yaml
 expect_code 2 "$flow" train wrong.yaml
 bad "unknown key 'batsch' in 'train', did you mean 'batch'?" "'train.epochs' is 0; it must be 1 to 100000" "'classes' has 'a' twice" \
-    "exactly one of 'data.folders' and 'data.csv' has to be given" "'wrong.yaml' has 4 errors"
+    "exactly one of 'data.folders', 'data.csv' and 'data.slides' has to be given" "'wrong.yaml' has 4 errors"
 cp table.csv good.csv
 sed -i 's|data/normal/n0_0.png,normal|data/normal/n0_0.png,norml|; s|data/normal/n0_1.png|data/normal/none.png|; s|n0_2.png,normal,n0,train|n0_2.png,normal,n0,test|; 20s|,[a-z]*$|,trainin|' table.csv
 echo "data/tumor/t0_0.png,tumor,t0,train" >>table.csv

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void require(bool truth, const char *what)
 {
@@ -16,19 +16,21 @@ static void require(bool truth, const char *what)
     abort(); /* ci-allow: how a fuzz entry reports */
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     HRF_AUTO(hrf_train_recipe) recipe = NULL;
     HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     struct hrf_error err = { .status = HRF_OK };
-    const enum hrf_status status = hrf_train_recipe_parse((const char *)data, size, "train.yaml",
+    const enum hrf_status status = hrf_train_recipe_parse((const char *)bytes, size, "train.yaml",
                                                           "/folder", &recipe, &findings, &err);
     require((status == HRF_OK) == (recipe != NULL), "a recipe comes with success only");
     require(status == HRF_OK || err.text[0] != '\0', "an error has a text");
     if (recipe == NULL)
         return 0;
-    require(recipe->model[0] == '/' && recipe->out[0] == '/' &&
-                (recipe->folders != NULL ? recipe->folders : recipe->csv)[0] == '/',
+    const char *data = recipe->folders != NULL ? recipe->folders
+                       : recipe->csv != NULL   ? recipe->csv
+                                               : recipe->slides;
+    require(recipe->model[0] == '/' && recipe->out[0] == '/' && data[0] == '/',
             "paths are of the folder");
     require(recipe->classes.n_items >= 2 && recipe->seeds.n_items >= 1, "there are classes");
     require(recipe->folds >= 2 && recipe->folds <= 100 && recipe->epochs >= 1 &&

@@ -516,6 +516,8 @@ static char *describe(const struct tuning_job *job)
     for (size_t k = 0; k < classes->n_items; k++)
         hrf_json_add(names, hrf_json_string(classes->items[k]));
     hrf_json_put(json, "classes", names);
+    if (job->tuning->recipe->slides != NULL)
+        hrf_json_put_number(json, "mpp", job->tuning->recipe->mpp);
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_text(json, "trained_from", job->tuning->model_sha256);
     return hrf_json_text(json);

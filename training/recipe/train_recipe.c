@@ -59,9 +59,27 @@ static const struct hrf_setting rows[] = {
     { PATH("data.csv", csv), NOT_IN_KEY,
       .help = "instead: table with the columns path,label[,patient][,part]; paths are relative to "
               "the table" },
+    { PATH("data.slides", slides), NOT_IN_KEY,
+      .help = "instead: folder of slides, of which patches are cut" },
+    { PATH("data.annotations", annotations), NOT_IN_KEY,
+      .help = "with data.slides: folder of outlines, SLIDE.xml (ASAP, CAMELYON16), SLIDE.geojson "
+              "(QuPath) or SLIDE_mask.tif; a slide without is of the first class, as all outside "
+              "of outlines; lesions and masks are the last class" },
+    { INTEGER("data.patch_size", patch_size), .initial = "256", .min = 16, .max = 8192, NOT_IN_KEY,
+      .help = "with data.slides: px of a patch" },
+    { REAL("data.mpp", mpp), .initial = "0.5", .min = 0.05, .max = 100, NOT_IN_KEY,
+      .help = "with data.slides: um/px of a patch" },
+    { REAL("data.slide_mpp", slide_mpp), .initial = "0", .min = 0, .max = 10, NOT_IN_KEY,
+      .help = "um/px of slides that do not say it; 0: they are refused" },
+    { REAL("data.min_overlap", min_overlap), .initial = "0.5", .min = 0.01, .max = 1, NOT_IN_KEY,
+      .help =
+          "a patch is of an outline's class from this share of its area on; one with less of it, "
+          "but some, is left out" },
+    { INTEGER("data.slide_patches", slide_patches), .initial = "200", .min = 1, .max = 1000000,
+      NOT_IN_KEY, .help = "at most so many patches of each class are drawn from a slide" },
     { TEXT("data.patient_until", patient_until), NOT_IN_KEY,
-      .help = "the patient is the file's name up to this text; default: the column patient, else "
-              "each picture is its own" },
+      .help = "the patient is the file's name up to this text; default: the column patient, the "
+              "slide, else each picture is its own" },
     { TEXTS("classes", classes), REQUIRED,
       .help = "the words of the labels, in the order of the scores" },
     { WORD("split.by", split, train_split, split_names), .initial = "folds",
@@ -181,8 +199,14 @@ static void check_lists(struct hrf_reader *r, const struct hrf_train_recipe *rec
 static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
 {
     check_lists(r, recipe);
-    if ((recipe->folders != NULL) == (recipe->csv != NULL))
-        hrf_reader_find(r, 0, 0, "exactly one of 'data.folders' and 'data.csv' has to be given");
+    if ((recipe->folders != NULL) + (recipe->csv != NULL) + (recipe->slides != NULL) != 1)
+        hrf_reader_find(r, 0, 0,
+                        "exactly one of 'data.folders', 'data.csv' and 'data.slides' has to be "
+                        "given");
+    if ((recipe->slides != NULL) != (recipe->annotations != NULL))
+        hrf_reader_find(r, 0, 0, "'data.slides' and 'data.annotations' go together");
+    if (recipe->slides != NULL && recipe->split == HRF_TRAIN_BY_COLUMN)
+        hrf_reader_find(r, 0, 0, "slides have no parts: 'split.by' has to be folds");
     if (recipe->warmup_epochs > (double)recipe->epochs) {
         const size_t i = hrf_reader_index(r, "train.warmup_epochs");
         hrf_reader_find(r, r->lines[i], r->columns[i],

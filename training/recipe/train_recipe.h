@@ -26,8 +26,12 @@ struct hrf_train_recipe {
     enum hrf_last_layer last_layer;
     struct hrf_preparation input; /* zeros: as the model's file says */
     double mean[3], std[3];
-    bool has_colours; /* mean or std are given; else the model's file comes first */
-    char *folders, *csv, *patient_until;
+    bool has_colours;             /* mean or std are given; else the model's file comes first */
+    char *folders, *csv, *slides; /* one of them is given */
+    char *annotations;            /* with slides */
+    char *patient_until;
+    int64_t patch_size, slide_patches;
+    double mpp, slide_mpp, min_overlap;
     struct hrf_text_list classes;
     enum hrf_train_split split;
     int64_t folds, split_seed;

@@ -41,7 +41,7 @@ static void all_mistakes_are_told_at_once(void **state)
     static const char *const words[] = {
         "t.yaml:2:9: unknown key 'fil' in 'model', did you mean 'file'?",
         "'new' is not a value of 'model.last_layer'",
-        "exactly one of 'data.folders' and 'data.csv' has to be given",
+        "exactly one of 'data.folders', 'data.csv' and 'data.slides' has to be given",
         "'classes' has one class only",
         "'train.epochs' is 0; it must be 1 to 100000",
         "'train.seeds' has 'x'; it must be whole numbers",

@@ -1,0 +1,277 @@
+/* patch_cutter.c - see patch_cutter.h. */
+#include "training/cutting/patch_cutter.h"
+
+#include "base/csv.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/path.h"
+#include "base/random.h"
+#include "image/png_write.h"
+#include "tiler/plan/tile.h"
+#include "tiler/slide/slide.h"
+#include "training/cutting/patch_labels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one slide ---- */
+
+struct cut {
+    const struct hrf_train_recipe *recipe;
+    const struct hrf_workflow_tiler *tiler;
+    char *slide, *annotation; /* paths; annotation NULL: none */
+    char *name, *patient;     /* of the slide */
+    char *folder;             /* of its pictures */
+    char *error;              /* NULL: it is cut */
+};
+
+static void cut_release(struct cut *cut)
+{
+    hrf_free(cut->name);
+    hrf_free(cut->patient);
+    hrf_free(cut->folder);
+    hrf_free(cut->error);
+    hrf_free(cut->slide);
+    hrf_free(cut->annotation);
+}
+
+/* What the pictures of a slide depend on; they are there if its file says the same. */
+static enum hrf_status make_key(const struct cut *cut, char key[HRF_HASH_HEX],
+                                struct hrf_error *err)
+{
+    const struct hrf_train_recipe *r = cut->recipe;
+    const double numbers[] = { (double)r->patch_size, r->mpp, r->slide_mpp, r->min_overlap,
+                               (double)r->slide_patches };
+    HRF_AUTO(hrf_hash) hash = NULL;
+    char of_slide[HRF_HASH_HEX], of_annotation[HRF_HASH_HEX] = "";
+    HRF_TRY(hrf_slide_content(cut->slide, HRF_CONTENT_SPREAD, of_slide, err));
+    if (cut->annotation != NULL)
+        HRF_TRY(hrf_hash_file(cut->annotation, of_annotation, err));
+    HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_hash_text(hash, of_slide);
+    hrf_hash_text(hash, of_annotation);
+    hrf_hash_bytes(hash, numbers, sizeof numbers);
+    for (size_t k = 0; k < r->classes.n_items; k++)
+        hrf_hash_text(hash, r->classes.items[k]);
+    hrf_hash_hex(hash, key);
+    return HRF_OK;
+}
+
+/* The patches that are cut, with their classes. */
+struct chosen {
+    int64_t *patches, *labels;
+    int64_t n;
+};
+
+static void chosen_release(struct chosen *chosen)
+{
+    hrf_free(chosen->patches);
+    hrf_free(chosen->labels);
+}
+
+/* Draws at most recipe->slide_patches of each class, by the slide's name. */
+static void choose(const struct cut *cut, const struct hrf_tile_plan *plan,
+                   const struct hrf_patch_labels *labels, struct chosen *out)
+{
+    const struct hrf_train_recipe *r = cut->recipe;
+    const size_t n = (size_t)plan->n_patches;
+    HRF_AUTO_FREE int64_t *all = hrf_alloc_array(n + 1, sizeof *all);
+    HRF_AUTO_FREE int64_t *pool = hrf_alloc_array(n + 1, sizeof *pool);
+    struct hrf_random random = hrf_random_init(hrf_hash_fnv(cut->name, strlen(cut->name)) ^
+                                               (uint64_t)r->split_seed);
+    out->patches = hrf_alloc_array(n + 1, sizeof *out->patches);
+    out->labels = hrf_alloc_array(n + 1, sizeof *out->labels);
+    for (int64_t i = 0; i < plan->n_patches; i++)
+        all[i] = hrf_patch_labels_find(labels, plan, &plan->patches[i], r->min_overlap);
+    for (int64_t k = 0; k < (int64_t)r->classes.n_items; k++) {
+        int64_t n_pool = 0;
+        for (int64_t i = 0; i < plan->n_patches; i++)
+            if (all[i] == k)
+                pool[n_pool++] = i;
+        for (int64_t i = 0; i < n_pool && i < r->slide_patches; i++) {
+            const int64_t other = i + hrf_random_below(&random, n_pool - i);
+            out->patches[out->n] = pool[other];
+            out->labels[out->n++] = k;
+            pool[other] = pool[i];
+        }
+    }
+}
+
+static enum hrf_status cut_patches(const struct cut *cut, const struct hrf_tile_plan *plan,
+                                   const struct chosen *chosen, struct hrf_strbuf *table,
+                                   struct hrf_error *err)
+{
+    const struct hrf_train_recipe *r = cut->recipe;
+    const int64_t side = plan->patch_size;
+    HRF_AUTO(hrf_slide) slide = NULL;
+    HRF_AUTO(hrf_patch_reader) reader = NULL;
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)side, (size_t)side * 3);
+    HRF_TRY(hrf_slide_open(cut->slide, &slide, err));
+    HRF_TRY(hrf_patch_reader_create(slide, plan->mpp_x, plan->mpp_y, side, plan->patch_mpp, &reader,
+                                    err));
+    for (int64_t i = 0; i < chosen->n; i++) {
+        const struct hrf_patch *at = &plan->patches[chosen->patches[i]];
+        HRF_AUTO_FREE unsigned char *png = NULL;
+        HRF_AUTO_FREE char *file = hrf_format("%d_%d.png", (int)at->x, (int)at->y);
+        HRF_AUTO_FREE char *path = hrf_path_join(cut->folder, file);
+        HRF_AUTO_FREE char *named = hrf_path_join(cut->name, file);
+        size_t n_bytes = 0;
+        HRF_TRY(hrf_patch_reader_read(reader, at->x, at->y, rgb, NULL, NULL, err));
+        HRF_TRY(hrf_png_write(rgb, side, side, 3, HRF_PNG_PHOTO, &png, &n_bytes, err));
+        HRF_TRY(hrf_file_write_atomic(path, png, n_bytes, err));
+        hrf_csv_add_cell(table, named);
+        hrf_strbuf_addc(table, ',');
+        hrf_csv_add_cell(table, r->classes.items[chosen->labels[i]]);
+        hrf_strbuf_addc(table, ',');
+        hrf_csv_add_cell(table, cut->patient);
+        hrf_strbuf_addc(table, '\n');
+    }
+    return HRF_OK;
+}
+
+/* The rows of the slide's patches, which are cut unless they are there. */
+static enum hrf_status cut_slide(const struct cut *cut, struct hrf_strbuf *rows,
+                                 struct hrf_error *err)
+{
+    char key[HRF_HASH_HEX];
+    HRF_AUTO_FREE char *table = hrf_path_join(cut->folder, "patches.csv"), *there = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(chosen) chosen = { .n = 0 };
+    HRF_AUTO(hrf_tile_plan) plan = NULL;
+    HRF_AUTO(hrf_patch_labels) labels = NULL;
+    size_t n = 0;
+    HRF_TRY(make_key(cut, key, err));
+    /* The first line is the key. */
+    if (hrf_file_read(table, SIZE_MAX / 2, &there, &n, NULL) == HRF_OK && n >= HRF_HASH_HEX &&
+        strncmp(there, key, HRF_HASH_HEX - 1) == 0 && there[HRF_HASH_HEX - 1] == '\n') {
+        hrf_strbuf_add(rows, there + HRF_HASH_HEX, n - HRF_HASH_HEX);
+        return HRF_OK;
+    }
+    HRF_TRY(hrf_path_remove_tree(cut->folder, err));
+    HRF_TRY(hrf_path_make_directories(cut->folder, err));
+    HRF_TRY(hrf_tile_slide(cut->slide, cut->tiler, 0, cut->recipe->slide_mpp, NULL, &plan, err));
+    HRF_TRY(hrf_patch_labels_read(cut->annotation, &cut->recipe->classes, plan, &labels, err));
+    choose(cut, plan, labels, &chosen);
+    hrf_strbuf_addf(&text, "%s\n", key);
+    HRF_TRY(cut_patches(cut, plan, &chosen, &text, err));
+    HRF_TRY(hrf_file_write_atomic(table, text.text, text.length, err));
+    hrf_strbuf_add(rows, text.text + HRF_HASH_HEX, text.length - HRF_HASH_HEX);
+    fprintf(stderr, "%s: %lld patches of %lld\n", cut->name, (long long)chosen.n,
+            (long long)plan->n_patches);
+    return HRF_OK;
+}
+
+/* ---- all slides ---- */
+
+static bool is_slide(const char *name)
+{
+    static const char *const endings[] = { "svs", "tif", "tiff", "ndpi",    "mrxs", "scn", "bif",
+                                           "vms", "vmu", "dcm",  "svslide", "png",  "jpg", "jpeg" };
+    HRF_AUTO_FREE char *ending = hrf_path_extension(name);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (strcmp(ending, endings[i]) == 0)
+            return true;
+    return false;
+}
+
+/* NAME.xml, NAME.geojson, NAME_mask.tif ... in the folder of annotations; NULL: there is none. */
+static char *find_annotation(const struct hrf_train_recipe *r, const char *name)
+{
+    static const char *const suffixes[] = { ".xml",      ".geojson",  ".json",     "_mask.tif",
+                                            "_Mask.tif", "_mask.png", "_mask.tiff" };
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        HRF_AUTO_FREE char *file = hrf_format("%s%s", name, suffixes[i]);
+        char *path = hrf_path_join(r->annotations, file);
+        if (hrf_path_exists(path))
+            return path;
+        hrf_free(path);
+    }
+    return NULL;
+}
+
+static void fill_cut(struct cut *cut, const struct hrf_train_recipe *r,
+                     const struct hrf_workflow_tiler *tiler, const char *file, const char *folder)
+{
+    *cut = (struct cut){ .recipe = r, .tiler = tiler };
+    cut->slide = hrf_path_join(r->slides, file);
+    cut->name = hrf_path_stem(file);
+    cut->folder = hrf_path_join(folder, cut->name);
+    cut->annotation = find_annotation(r, cut->name);
+    const char *until = r->patient_until, *end = NULL;
+    if (until != NULL && until[0] != '\0')
+        end = strstr(cut->name, until);
+    cut->patient = end != NULL ? hrf_strndup(cut->name, (size_t)(end - cut->name))
+                               : hrf_strdup(cut->name);
+}
+
+static enum hrf_status make_tiler(const struct hrf_train_recipe *r, struct hrf_workflow **out,
+                                  struct hrf_findings *findings, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *size = hrf_format("tiler.patch.size=%lld", (long long)r->patch_size);
+    HRF_AUTO_FREE char *mpp = hrf_format("tiler.patch.mpp=%.17g", r->mpp);
+    const char *const overrides[] = { size, mpp };
+    return hrf_workflow_parse_tiler(overrides, 2, out, findings, err);
+}
+
+/* Cuts side by side; the table has the order of the slides' names. */
+static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *table,
+                               struct hrf_findings *findings, struct hrf_error *err)
+{
+    struct hrf_strbuf *rows = hrf_calloc(n + 1, sizeof *rows);
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (struct hrf_strbuf)HRF_STRBUF_INIT;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < n; i++) {
+        struct hrf_error why = { .status = HRF_OK };
+        if (cut_slide(&cuts[i], &rows[i], &why) != HRF_OK)
+            cuts[i].error = hrf_strdup(why.text);
+    }
+    hrf_strbuf_adds(table, "path,label,patient\n");
+    for (size_t i = 0; i < n; i++) {
+        hrf_strbuf_add(table, rows[i].text, rows[i].length);
+        hrf_strbuf_release(&rows[i]);
+        if (cuts[i].error != NULL) {
+            hrf_findings_add(findings, cuts[i].slide, 0, cuts[i].error);
+            n_wrong++;
+        }
+    }
+    hrf_free(rows);
+    return n_wrong == 0
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER, "%zu of %zu slides cannot be used", n_wrong, n);
+}
+
+static enum hrf_status run(struct hrf_train_recipe *r, const struct hrf_workflow_tiler *tiler,
+                           struct hrf_findings *findings, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_strbuf) table = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *folder = hrf_path_join(r->out, "patches");
+    HRF_AUTO_FREE char *path = hrf_path_join(folder, "patches.csv");
+    size_t n = 0;
+    HRF_TRY(hrf_name_list_read(r->slides, &names, err));
+    struct cut *cuts = hrf_calloc(names.n_items + 1, sizeof *cuts);
+    for (size_t i = 0; i < names.n_items; i++)
+        if (is_slide(names.items[i]))
+            fill_cut(&cuts[n++], r, tiler, names.items[i], folder);
+    enum hrf_status status = n > 0
+                                 ? cut_all(cuts, n, &table, findings, err)
+                                 : hrf_error_set(err, HRF_E_USER, "'%s' has no slides", r->slides);
+    for (size_t i = 0; i < n; i++)
+        cut_release(&cuts[i]);
+    hrf_free(cuts);
+    HRF_TRY(status);
+    HRF_TRY(hrf_file_write_atomic(path, table.text, table.length, err));
+    HRF_MOVE(r->csv, path);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe, struct hrf_findings *findings,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_TRY(make_tiler(recipe, &workflow, findings, err));
+    return run(recipe, &workflow->tiler, findings, err);
+}

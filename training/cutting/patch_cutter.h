@@ -1,0 +1,19 @@
+/* patch_cutter.h - patches of slides with outlines, cut once into pictures with labels.
+ *
+ * A slide is tiled as a run tiles it. The share of a patch that lies in an outline decides its
+ * label; of the patches of each class of a slide a bounded number is drawn. The pictures and their
+ * table (path,label,patient) stay in out/patches, and are cut again only if a slide, an annotation
+ * or a setting has changed.
+ */
+#ifndef HRF_TRAINING_CUTTING_PATCH_CUTTER_H
+#define HRF_TRAINING_CUTTING_PATCH_CUTTER_H
+
+#include "training/recipe/train_recipe.h"
+
+/* Cuts the patches of recipe->slides, and sets recipe->csv to their table. HRF_E_USER: `findings`
+ * has all slides and annotations that cannot be used. */
+HRF_CHECKED enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe,
+                                                 struct hrf_findings *findings,
+                                                 struct hrf_error *err);
+
+#endif
