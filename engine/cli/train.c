@@ -73,7 +73,10 @@ static enum hrf_status write_summary(const struct train_command *c, struct hrf_e
         return HRF_OK;
     }
     printf("%zu pictures of %lld px, the last layer %s\n", c->list->set.n_items,
-           (long long)c->list->side, c->tuning->is_renewed ? "made anew" : "as in the file");
+           (long long)c->list->side,
+           c->tuning->added_to > 0 ? "added"
+           : c->tuning->is_renewed ? "made anew"
+                                   : "as in the file");
     hrf_trainings_print(&c->all, summary);
     return HRF_OK;
 }

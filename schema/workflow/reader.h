@@ -1,8 +1,8 @@
 /* reader.h - reads a YAML file into a struct by the rows of its settings; mistakes become findings
  * with positions.
  *
- * The workflow file and the files of `train` and `head train` are read by it. A new type of setting is a case in
- * hrf_reader_value().
+ * The workflow file and the files of `train` and `head train` are read by it. A new type of setting
+ * is a case in hrf_reader_value().
  */
 #ifndef HRF_SCHEMA_WORKFLOW_READER_H
 #define HRF_SCHEMA_WORKFLOW_READER_H

@@ -67,8 +67,12 @@ for point in train.start train.step:1 train.step:8 train.checkpoint.before:3 tra
     diff -r clean-kill out-kill || fail "other bytes after $point"
 done
 
-# Other pixels are another training, a summary of what is there comes with any, and only the last layer
-# changes if only that is trained.
+# A layer behind what the network gives; other pixels are another training; only the last layer is trained if that
+# is asked for.
+recipe add ", epochs: 1"
+sed -i 's/last_layer: fresh/last_layer: add/' add.yaml
+expect_code 0 "$flow" train add.yaml --fold 0 --seed 1
+grep -q '"trained_weights": 36' out-add/fold-0-seed-1/result.json || fail "$(cat out-add/fold-0-seed-1/result.json)"
 recipe last ", epochs: 1, layers: 1"
 sed -i 's/last_layer: fresh/last_layer: keep/' last.yaml
 expect_code 0 "$flow" train last.yaml --fold 0 --seed 1

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/host.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "engine/encoder/encoder.h"
@@ -102,8 +103,11 @@ static enum hrf_status with_classes(const struct hrf_fine_tuning *t, int64_t see
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(t->graph, &copy, err));
-    if (t->is_renewed)
-        HRF_TRY(hrf_last_layer_renew(copy, (int64_t)t->recipe->classes.n_items, seed, err));
+    const int64_t n_classes = (int64_t)t->recipe->classes.n_items;
+    if (t->added_to > 0)
+        HRF_TRY(hrf_last_layer_add(copy, t->added_to, n_classes, seed, err));
+    else if (t->is_renewed)
+        HRF_TRY(hrf_last_layer_renew(copy, n_classes, seed, err));
     HRF_MOVE(*out, copy);
     return HRF_OK;
 }
@@ -118,7 +122,8 @@ static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error
     int64_t width = 0;
     HRF_TRY(with_shapes(t, t->graph, &shaped, err));
     HRF_TRY(hrf_engine_check_embedding(shaped, &width, err));
-    t->is_renewed = r->last_layer == HRF_LAST_LAYER_FRESH ||
+    t->added_to = r->last_layer == HRF_LAST_LAYER_ADD ? width : 0;
+    t->is_renewed = t->added_to > 0 || r->last_layer == HRF_LAST_LAYER_FRESH ||
                     (r->last_layer == HRF_LAST_LAYER_AUTO && width != n_classes);
     if (!t->is_renewed && width != n_classes)
         return hrf_error_set(err, HRF_E_USER,
@@ -332,7 +337,8 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
                                                .optimizer = hrf_train_recipe_optimizer(r),
                                                .is_trained = r->layers > 0 ? is_trained : NULL,
                                                .context = &job->trained,
-                                               .n_threads = t->n_threads };
+                                               .n_threads = t->n_threads,
+                                               .memory_limit_bytes = hrf_process_memory_left() };
     HRF_TRY(with_classes(t, job->seed, &job->base, err));
     HRF_TRY(with_shapes(t, job->base, &job->shaped, err));
     HRF_TRY(hrf_last_layers_list(job->shaped, r->layers, &job->trained, err));

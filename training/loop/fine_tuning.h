@@ -18,7 +18,8 @@ struct hrf_fine_tuning {
     const struct hrf_sample_list *list;    /* borrowed */
     struct hrf_graph *graph;               /* as read */
     char model_sha256[HRF_HASH_HEX];
-    bool is_renewed; /* the last layer gets fresh weights */
+    bool is_renewed;  /* the last layer gets fresh weights ... */
+    int64_t added_to; /* ... and is put behind an embedding of so many numbers; 0: it is not */
     struct hrf_sample_form form;
     const char *version, *device;
     int32_t n_threads; /* 0: all that the process may use */

@@ -67,17 +67,27 @@ static bool find_layer(const struct hrf_graph *graph, struct layer *out)
     }
 }
 
-/* Replaces the numbers of a weight by uniform ones within `bound`. */
+/* Uniform numbers within `bound`; heap. */
+static enum hrf_status draw_numbers(const struct hrf_shape *shape, double bound,
+                                    struct hrf_random *random, float **out, struct hrf_error *err)
+{
+    const int64_t n = hrf_shape_count(shape);
+    float *numbers = n > 0 ? hrf_try_alloc_array((size_t)n, sizeof *numbers) : NULL;
+    HRF_CHECK_MEMORY(numbers != NULL, err, "no memory for the weights of the last layer");
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] = (float)(bound * (2 * hrf_random_unit(random) - 1));
+    *out = numbers;
+    return HRF_OK;
+}
+
+/* Replaces the numbers of a weight. */
 static enum hrf_status draw_weight(struct hrf_graph *graph, int32_t index,
                                    const struct hrf_shape *shape, double bound,
                                    struct hrf_random *random, struct hrf_error *err)
 {
     struct hrf_value *value = &graph->values[index];
-    const int64_t n = hrf_shape_count(shape);
-    float *numbers = hrf_try_alloc_array((size_t)n, sizeof *numbers);
-    HRF_CHECK_MEMORY(numbers != NULL, err, "no memory for the weights of the last layer");
-    for (int64_t i = 0; i < n; i++)
-        numbers[i] = (float)(bound * (2 * hrf_random_unit(random) - 1));
+    float *numbers = NULL;
+    HRF_TRY(draw_numbers(shape, bound, random, &numbers, err));
     hrf_value_release_data(value);
     value->data = numbers;
     value->shape = *shape;
@@ -102,7 +112,7 @@ enum hrf_status hrf_last_layer_renew(struct hrf_graph *graph, int64_t n_classes,
         return hrf_error_set(err, HRF_E_USER,
                              "the model ends in no Gemm, MatMul or 1x1 Conv with weights of its "
                              "own, which could be made anew for %lld classes: name as many classes "
-                             "as it has, or export it with such a layer",
+                             "as it has, or let model.last_layer add one",
                              (long long)n_classes);
     const double bound = 1 / sqrt((double)shape.dims[1 - layer.class_axis]);
     struct hrf_random random = hrf_draw(seed, HRF_DRAW_WEIGHTS, 0, 0);
@@ -112,6 +122,47 @@ enum hrf_status hrf_last_layer_renew(struct hrf_graph *graph, int64_t n_classes,
         return HRF_OK;
     const struct hrf_shape of_bias = { .rank = 1, .dims = { n_classes } };
     return draw_weight(graph, layer.bias, &of_bias, bound, &random, err);
+}
+
+static enum hrf_status add_weight(struct hrf_graph *graph, const char *name,
+                                  const struct hrf_shape *shape, double bound,
+                                  struct hrf_random *random, int32_t *out, struct hrf_error *err)
+{
+    HRF_AUTO_FREE float *numbers = NULL;
+    HRF_TRY(draw_numbers(shape, bound, random, &numbers, err));
+    HRF_TRY(hrf_graph_add_value(graph, name, HRF_F32, shape, numbers, out, err));
+    graph->values[*out].is_initializer = true;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t width, int64_t n_classes,
+                                   int64_t seed, struct hrf_error *err)
+{
+    const struct hrf_shape flat = { .rank = 2, .dims = { -1, width } };
+    const struct hrf_shape of_weights = { .rank = 2, .dims = { n_classes, width } };
+    const struct hrf_shape of_bias = { .rank = 1, .dims = { n_classes } };
+    const struct hrf_shape of_scores = { .rank = 2, .dims = { -1, n_classes } };
+    struct hrf_random random = hrf_draw(seed, HRF_DRAW_WEIGHTS, 0, 0);
+    const double bound = 1 / sqrt((double)width);
+    struct hrf_attributes attributes = hrf_attributes_default();
+    int32_t inputs[3], scores;
+    attributes.axis = 1; /* of the Flatten, which changes nothing of a vector */
+    HRF_TRY(
+        hrf_graph_add_value(graph, "hires-flow.features", HRF_F32, &flat, NULL, &inputs[0], err));
+    HRF_TRY(hrf_graph_add_node(graph, HRF_OP_FLATTEN, "hires-flow.flatten", &graph->outputs[0], 1,
+                               &inputs[0], 1, &attributes, err));
+    HRF_TRY(add_weight(graph, "hires-flow.classes.weight", &of_weights, bound, &random, &inputs[1],
+                       err));
+    HRF_TRY(
+        add_weight(graph, "hires-flow.classes.bias", &of_bias, bound, &random, &inputs[2], err));
+    HRF_TRY(
+        hrf_graph_add_value(graph, "hires-flow.scores", HRF_F32, &of_scores, NULL, &scores, err));
+    attributes = hrf_attributes_default();
+    attributes.gemm.transpose_b = true;
+    HRF_TRY(hrf_graph_add_node(graph, HRF_OP_GEMM, "hires-flow.classes", inputs, 3, &scores, 1,
+                               &attributes, err));
+    const int32_t input = graph->inputs[0];
+    return hrf_graph_set_io(graph, &input, 1, &scores, 1, err);
 }
 
 /* ---- the layers that are trained ---- */

@@ -12,6 +12,12 @@
 HRF_CHECKED enum hrf_status hrf_last_layer_renew(struct hrf_graph *graph, int64_t n_classes,
                                                  int64_t seed, struct hrf_error *err);
 
+/* Puts a layer with such weights behind the output, an embedding of `width` numbers. Before shapes
+ * are inferred. */
+HRF_CHECKED enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t width,
+                                               int64_t n_classes, int64_t seed,
+                                               struct hrf_error *err);
+
 /* The names of the weights of the last n_layers convolutions and products and of what follows the
  * first of them (0: all) are added to `out`. HRF_E_USER: there are fewer layers. */
 HRF_CHECKED enum hrf_status hrf_last_layers_list(const struct hrf_graph *graph, int64_t n_layers,

@@ -13,7 +13,7 @@
 
 typedef double triple[3];
 static const char *const split_names[] = { "folds", "column", NULL };
-static const char *const last_layer_names[] = { "auto", "fresh", "keep", NULL };
+static const char *const last_layer_names[] = { "auto", "fresh", "add", "keep", NULL };
 static const char *const sampling_names[] = { "balanced", "all", NULL };
 static const char *const norm_names[] = { "frozen", "batch", NULL };
 
@@ -37,8 +37,10 @@ static const struct hrf_setting rows[] = {
       .help = "the network to begin with: ONNX, one image input, one output of a number for each "
               "class" },
     { WORD("model.last_layer", last_layer, last_layer, last_layer_names), .initial = "auto",
-      .help = "fresh: its weights are drawn anew by the seed, as PyTorch draws Linear; auto: if "
-              "the file has another number of classes; keep: never" },
+      .help =
+          "fresh: its weights are drawn anew by the seed, as PyTorch draws Linear; add: a layer "
+          "is put behind the output, an encoder's embedding; auto: fresh if the file has "
+          "another number of classes; keep: never" },
     { INTEGER("model.input.size", input.size), .initial = "0", .min = 0, .max = 8192,
       .help = "px of the images that the network is given: the middle of what a picture is resized "
               "to; 0: as the model's file says, else the pictures' size" },

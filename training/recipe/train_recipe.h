@@ -11,7 +11,12 @@
 #include "schema/workflow/workflow.h"
 
 enum hrf_train_split { HRF_TRAIN_BY_FOLDS, HRF_TRAIN_BY_COLUMN };
-enum hrf_last_layer { HRF_LAST_LAYER_AUTO, HRF_LAST_LAYER_FRESH, HRF_LAST_LAYER_KEEP };
+enum hrf_last_layer {
+    HRF_LAST_LAYER_AUTO,
+    HRF_LAST_LAYER_FRESH,
+    HRF_LAST_LAYER_ADD,
+    HRF_LAST_LAYER_KEEP
+};
 enum hrf_sampling { HRF_SAMPLING_BALANCED, HRF_SAMPLING_ALL };
 enum hrf_train_norm { HRF_NORM_FROZEN, HRF_NORM_BATCH };
 

@@ -71,6 +71,18 @@ static void what_ends_in_no_layer_is_refused(void **state)
     assert_non_null(strstr(err.text, "ends in no Gemm, MatMul or 1x1 Conv"));
 }
 
+static void a_layer_is_put_behind_an_embedding(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = make("resnet18");
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
+    assert_int_equal(hrf_last_layer_add(graph, 3, 5, 1, NULL), HRF_OK);
+    assert_int_equal(n_outputs(graph), 5);
+    assert_int_equal(hrf_last_layers_list(graph, 1, &names, NULL), HRF_OK);
+    assert_int_equal(names.n_items, 2);
+    assert_string_equal(names.items[0], "hires-flow.classes.weight");
+}
+
 static void the_last_layers_are_those_of_the_end(void **state)
 {
     (void)state;
@@ -136,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_last_layer_is_drawn_by_the_seed_for_other_classes),
         cmocka_unit_test(what_ends_in_no_layer_is_refused),
+        cmocka_unit_test(a_layer_is_put_behind_an_embedding),
         cmocka_unit_test(the_last_layers_are_those_of_the_end),
         cmocka_unit_test(weights_go_into_an_array_and_back),
         cmocka_unit_test(a_training_reads_back_what_it_wrote),
