@@ -11,7 +11,7 @@
 #define HRF_AGGREGATE_REPORT_GEOJSON_H
 
 #include "aggregate/camelyon16/asap.h"
-#include "aggregate/report/out.h"
+#include "aggregate/plot/out.h"
 #include "aggregate/segmentation/mask.h"
 #include "aggregate/study/cohort.h"
 #include "base/hash.h"

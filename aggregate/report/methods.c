@@ -1,7 +1,7 @@
 /* methods.c - writes methods.md: sentences from the cohort, works numbered as they are cited. */
 #include "aggregate/report/methods.h"
 
-#include "aggregate/report/out.h"
+#include "aggregate/plot/out.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "base/embedded.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 extern const struct hrf_embedded hrf_report_files[];
@@ -112,8 +111,9 @@ static const struct part {
 };
 
 /* A part, or else a file of page/. */
-static void fill(struct hrf_out *out, const char *name_of_it, const struct page *page)
+static void fill(struct hrf_out *out, const char *name_of_it, const void *context)
 {
+    const struct page *page = context;
     const bool has_labels = page->cohort->precisions[0].slides.n_labelled > 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (strcmp(parts[i].name, name_of_it) != 0)
@@ -131,29 +131,10 @@ static void fill(struct hrf_out *out, const char *name_of_it, const struct page 
     hrf_out_adds(out, file->text);
 }
 
-/* Writes a file of page/ with its placeholders filled. A line that is a placeholder alone is what
- * fills it, and nothing where that is nothing. */
 static enum hrf_status write_page(const char *file, const struct page *page, const char *path,
                                   struct hrf_error *err)
 {
-    HRF_AUTO(hrf_out) out = NULL;
-    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
-    const char *const text = hrf_embedded_find(hrf_report_files, file)->text;
-    for (const char *at = text; *at != '\0';) {
-        const char *placeholder = strstr(at, "{{");
-        if (placeholder == NULL) {
-            hrf_out_adds(out, at);
-            break;
-        }
-        const char *end = strstr(placeholder, "}}");
-        char part[32];
-        snprintf(part, sizeof part, "%.*s", (int)(end - placeholder - 2), placeholder + 2);
-        hrf_out_add(out, at, (size_t)(placeholder - at));
-        fill(out, part, page);
-        const bool is_line = placeholder > text && placeholder[-1] == '\n' && end[2] == '\n';
-        at = end + 2 + is_line;
-    }
-    return hrf_out_commit(out, err);
+    return hrf_page_write(hrf_embedded_find(hrf_report_files, file)->text, fill, page, path, err);
 }
 
 enum hrf_status hrf_report_page(const struct hrf_cohort *cohort,

@@ -1,4 +1,4 @@
-/* page_charts.c - the lines of precisions; ROC curve, score distribution and confusion matrices, as
+/* page_charts.c - ROC curve, score distribution and confusion matrices, as
  * SVG and boxes.
  *
  * Charts take their colours from the page's variables, so that one drawing serves light and
@@ -7,96 +7,19 @@
 
 #include <math.h>
 
-/* ---- how precisions are drawn ---- */
-
-/* Neighbours differ in both; solid for the reference. */
-static const char *dashes(size_t index)
-{
-    static const char *const kinds[] = { "", "7 3", "2 3", "10 3 2 3", "14 5" };
-    return kinds[(index + index / HRF_PAGE_COLOURS) % (sizeof kinds / sizeof kinds[0])];
-}
-
-void hrf_page_line(struct hrf_out *out, size_t index)
-{
-    hrf_out_addf(out,
-                 "<path fill=\"none\" stroke=\"var(--s%zu)\" stroke-width=\"2\" "
-                 "stroke-linejoin=\"round\" stroke-dasharray=\"%s\" d=\"",
-                 index % HRF_PAGE_COLOURS, dashes(index));
-}
-
-void hrf_page_key(struct hrf_out *out, size_t index)
-{
-    hrf_out_addf(out, "<li><svg class=\"line\" viewBox=\"0 0 28 10\" aria-hidden=\"true\">");
-    hrf_page_line(out, index);
-    hrf_out_addf(out, "M0 5h28\"/></svg>");
-}
-
-void hrf_page_frame(struct hrf_out *out, const char *label, int height, const char *x_title)
-{
-    hrf_out_markup(out,
-                   "<svg viewBox=\"0 0 330 %d\" role=\"img\" aria-label=\"%s\">"
-                   "<g class=\"axis\" fill=\"none\">",
-                   height, label);
-    for (int i = 0; i <= 4; i++) {
-        const int at = i * HRF_PLOT_SIDE / 4;
-        hrf_out_addf(out, "<path d=\"M%d %dv%dM%d %dh%d\"/>", HRF_PLOT_LEFT + at, HRF_PLOT_TOP,
-                     HRF_PLOT_SIDE, HRF_PLOT_LEFT, HRF_PLOT_BOTTOM - at, HRF_PLOT_SIDE);
-    }
-    hrf_out_adds(out, "</g>");
-    for (int i = 0; i <= 4; i += 2) {
-        const int at = i * HRF_PLOT_SIDE / 4;
-        hrf_out_addf(out,
-                     "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>"
-                     "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>",
-                     HRF_PLOT_LEFT + at, HRF_PLOT_BOTTOM + 16, i / 4.0, HRF_PLOT_LEFT - 7,
-                     HRF_PLOT_BOTTOM - at + 4, i / 4.0);
-    }
-    hrf_out_markup(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
-                   HRF_PLOT_LEFT + HRF_PLOT_SIDE / 2, HRF_PLOT_BOTTOM + 33, x_title);
-}
-
-void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title)
-{
-    hrf_page_frame(out, label, height, x_title);
-    hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/>",
-                 HRF_PLOT_LEFT, HRF_PLOT_BOTTOM, HRF_PLOT_LEFT + HRF_PLOT_SIDE, HRF_PLOT_TOP);
-}
-
-int hrf_page_tenths(double units)
-{
-    return (int)lround(10.0 * units);
-}
-
 /* ---- ROC ---- */
 
 static void roc_line(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index)
 {
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    size_t n = 0, n_points = 0;
+    size_t n = 0;
     for (size_t i = 0; i < cohort->n_slides; i++) {
         const struct hrf_cohort_slide *slide = &cohort->slides[i];
         if (slide->scores[index].known && slide->truth != HRF_TRUTH_UNKNOWN)
             items[n++] = (struct hrf_labelled){ slide->scores[index].value,
                                                 slide->truth == HRF_TRUTH_POSITIVE };
     }
-    HRF_AUTO_FREE struct hrf_roc_point *points = NULL;
-    struct hrf_error err;
-    if (hrf_roc_curve(items, n, &points, &n_points, &err) != HRF_OK) {
-        hrf_out_fail(out, &err);
-        return;
-    }
-    hrf_page_line(out, index);
-    int last_x = -1, last_y = -1;
-    for (size_t i = 0; i < n_points; i++) {
-        const double x = HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].false_positive_rate;
-        const double y = HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].true_positive_rate;
-        if (hrf_page_tenths(x) == last_x && hrf_page_tenths(y) == last_y)
-            continue;
-        hrf_out_addf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L', x, y);
-        last_x = hrf_page_tenths(x);
-        last_y = hrf_page_tenths(y);
-    }
-    hrf_out_adds(out, "\"/>");
+    hrf_plot_roc(out, items, n, index);
 }
 
 void hrf_page_by_slide(struct hrf_out *out, const struct hrf_cohort *cohort)
@@ -116,7 +39,7 @@ void hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort)
                        cohort->precisions[0].slides.auc.reason);
         return;
     }
-    hrf_page_square(out, "ROC curve", 318, "1 − specificity");
+    hrf_plot_square(out, "ROC curve", 318, "1 − specificity");
     hrf_out_addf(out,
                  "<text transform=\"translate(11 %d) rotate(-90)\" "
                  "text-anchor=\"middle\">sensitivity</text>",
@@ -129,7 +52,7 @@ void hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort)
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         if (isnan(p->slides.auc.value))
             continue;
-        hrf_page_key(out, i);
+        hrf_plot_key(out, i);
         hrf_out_markup(out, "%s <b>%.4f</b> (%.3f–%.3f)</li>", p->name, p->slides.auc.value,
                        p->slides.auc_interval.low, p->slides.auc_interval.high);
     }

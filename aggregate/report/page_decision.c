@@ -20,33 +20,10 @@ static size_t labelled_slides(const struct hrf_cohort *cohort, size_t index,
     return n;
 }
 
-/* Steps, as the average precision sums them: between two points the precision is the lower one's.
- */
 static void recall_line(struct hrf_out *out, const struct hrf_cohort *cohort, size_t index)
 {
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(cohort->n_slides + 1, sizeof *items);
-    HRF_AUTO_FREE struct hrf_recall_point *points = NULL;
-    size_t n_points = 0;
-    struct hrf_error err;
-    if (hrf_precision_recall_curve(items, labelled_slides(cohort, index, items), &points, &n_points,
-                                   &err) != HRF_OK) {
-        hrf_out_fail(out, &err);
-        return;
-    }
-    hrf_page_line(out, index);
-    int last_x = -1, last_y = -1;
-    for (size_t i = 0; i < n_points; i++) {
-        const double x = HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].recall;
-        const double y = HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].precision;
-        if (i == 0)
-            hrf_out_addf(out, "M%d %.1f", HRF_PLOT_LEFT, y);
-        else if (hrf_page_tenths(x) == last_x && hrf_page_tenths(y) == last_y)
-            continue;
-        hrf_out_addf(out, "V%.1fH%.1f", y, x);
-        last_x = hrf_page_tenths(x);
-        last_y = hrf_page_tenths(y);
-    }
-    hrf_out_adds(out, "\"/>");
+    hrf_plot_recall(out, items, labelled_slides(cohort, index, items), index);
 }
 
 /* What calling every slide positive gives. */
@@ -66,7 +43,7 @@ void hrf_page_precision_recall(struct hrf_out *out, const struct hrf_cohort *coh
     hrf_out_adds(out, "<section><h2>Precision and recall <small>");
     hrf_page_by_slide(out, cohort);
     hrf_out_adds(out, "</small></h2>\n");
-    hrf_page_frame(out, "Precision-recall curve", 318, "recall (sensitivity)");
+    hrf_plot_frame(out, "Precision-recall curve", 318, "recall (sensitivity)");
     guess_line(out, &cohort->precisions[0]);
     hrf_out_addf(out,
                  "<text transform=\"translate(11 %d) rotate(-90)\" "
@@ -80,7 +57,7 @@ void hrf_page_precision_recall(struct hrf_out *out, const struct hrf_cohort *coh
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         if (isnan(p->slides.average_precision.value))
             continue;
-        hrf_page_key(out, i);
+        hrf_plot_key(out, i);
         hrf_out_markup(out, "%s, average precision <b>%.4f</b></li>", p->name,
                        p->slides.average_precision.value);
     }

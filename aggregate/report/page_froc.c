@@ -59,7 +59,7 @@ static void piece(struct hrf_out *out, const struct hrf_froc_point *a,
 static void curve(struct hrf_out *out, const struct hrf_froc *froc, size_t index)
 {
     bool has_begun = false;
-    hrf_page_line(out, index);
+    hrf_plot_line(out, index);
     for (size_t i = 0; i + 1 < froc->n_points; i++)
         piece(out, &froc->curve[i], &froc->curve[i + 1], &has_begun);
     if (!has_begun || froc->curve[froc->n_points - 1].false_positives <
@@ -86,7 +86,7 @@ void hrf_page_froc(struct hrf_out *out, const struct hrf_cohort *cohort)
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
         if (isnan(p->lesions.score.value))
             continue;
-        hrf_page_key(out, i);
+        hrf_plot_key(out, i);
         hrf_out_markup(out, "%s <b>%.4f</b>", p->name, p->lesions.score.value);
         if (p->lesions.froc.no_interval[0] == '\0')
             hrf_out_addf(out, " (%.3f–%.3f)", p->lesions.froc.interval.low,

@@ -35,7 +35,7 @@ static void moved_line(struct hrf_out *out, const struct hrf_cohort_precision *p
 {
     const struct hrf_difference *d = &p->moved.difference;
     int64_t n = d->n_patches - d->bins[0];
-    hrf_page_line(out, index);
+    hrf_plot_line(out, index);
     for (int i = 1; i <= HRF_DIFFERENCE_BINS; i++) {
         const double at = (double)(i - 1) / (HRF_DIFFERENCE_BINS - 1);
         hrf_out_addf(out, "%c%.1f %.1f", i == 1 ? 'M' : 'L', MOVED_LEFT + MOVED_WIDTH * at,
@@ -57,7 +57,7 @@ void hrf_page_moved(struct hrf_out *out, const struct hrf_cohort *cohort)
     hrf_out_adds(out, "</svg><ul class=\"key\">");
     for (size_t i = 1; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        hrf_page_key(out, i);
+        hrf_plot_key(out, i);
         hrf_out_markup(out, "%s, at most <b>", p->name);
         hrf_page_figure(out, HRF_FIGURE_ROW(moved.max_abs_difference), p);
         hrf_out_adds(out, "</b></li>");
@@ -126,7 +126,7 @@ void hrf_page_gains(struct hrf_out *out, const struct hrf_cohort *cohort)
 /* Points joined in the order of the tenths; a circle's area is proportional to its slides. */
 static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, size_t index)
 {
-    hrf_page_line(out, index);
+    hrf_plot_line(out, index);
     const char *verb = "M";
     for (size_t i = 0; i < HRF_RELIABILITY_BINS; i++) {
         const struct hrf_reliability_bin *bin = &p->slides.reliability[i];
@@ -148,7 +148,7 @@ static void curve(struct hrf_out *out, const struct hrf_cohort_precision *p, siz
                      "%zu slides, mean score %.3f, %.0f %% positive</title></circle>",
                      HRF_PLOT_LEFT + HRF_PLOT_SIDE * bin->score_sum / n,
                      HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * (double)bin->n_positive / n,
-                     2.0 + 6.0 * sqrt(n / (double)p->slides.n_labelled), index % HRF_PAGE_COLOURS,
+                     2.0 + 6.0 * sqrt(n / (double)p->slides.n_labelled), index % HRF_PLOT_COLOURS,
                      p->name, bin->n_slides, bin->score_sum / n,
                      100.0 * (double)bin->n_positive / n);
     }
@@ -158,13 +158,13 @@ void hrf_page_reliability(struct hrf_out *out, const struct hrf_cohort *cohort)
 {
     hrf_out_adds(out,
                  "<section><h2>Calibration curve <small>positive slides, by score</small></h2>\n");
-    hrf_page_square(out, "Calibration curve", 330, "mean slide score");
+    hrf_plot_square(out, "Calibration curve", 330, "mean slide score");
     for (size_t i = 0; i < cohort->n_precisions; i++)
         curve(out, &cohort->precisions[i], i);
     hrf_out_adds(out, "</svg><ul class=\"key\">");
     for (size_t i = 0; i < cohort->n_precisions; i++) {
         const struct hrf_cohort_precision *p = &cohort->precisions[i];
-        hrf_page_key(out, i);
+        hrf_plot_key(out, i);
         hrf_out_markup(out, "%s, error <b>", p->name);
         hrf_page_figure(out, HRF_FIGURE_ROW(slides.calibration_error), p);
         hrf_out_adds(out, "</b></li>");

@@ -2,31 +2,11 @@
 #ifndef HRF_AGGREGATE_REPORT_PAGE_PRIVATE_H
 #define HRF_AGGREGATE_REPORT_PAGE_PRIVATE_H
 
-#include "aggregate/report/out.h"
+#include "aggregate/plot/plot.h"
 #include "aggregate/report/page.h"
 #include "aggregate/study/figure_rows.h"
 #include "base/quantity.h"
 
-/* How precision `index` is drawn: eight colours (--s0 ... of the style sheet) and five kinds of
- * strokes, forty pairs in all. line begins "<path ... d=\""; key begins "<li>" with a piece of the
- * line. */
-enum { HRF_PAGE_COLOURS = 8 };
-void hrf_page_line(struct hrf_out *out, size_t index);
-void hrf_page_key(struct hrf_out *out, size_t index);
-
-/* Begins an SVG with a square plot of 0 to 1 in both directions; square: and its diagonal. `height`
- * of 330 units of width; the caller ends it with </svg>. */
-enum {
-    HRF_PLOT_LEFT = 40,
-    HRF_PLOT_TOP = 8,
-    HRF_PLOT_SIDE = 270,
-    HRF_PLOT_BOTTOM = HRF_PLOT_TOP + HRF_PLOT_SIDE
-};
-void hrf_page_frame(struct hrf_out *out, const char *label, int height, const char *x_title);
-void hrf_page_square(struct hrf_out *out, const char *label, int height, const char *x_title);
-/* Tenths of a unit, the finest that curves are drawn with: points that would be equal are left out,
- * so that the curve of a large cohort has no more bytes than its plot can show. */
-int hrf_page_tenths(double units);
 void hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort);
 /* Nothing without lesions. */
 void hrf_page_froc(struct hrf_out *out, const struct hrf_cohort *cohort);

@@ -1,5 +1,5 @@
 /* report_text.c - escaping and numbers of an hrf_out. */
-#include "aggregate/report/out.h"
+#include "aggregate/plot/out.h"
 
 #include "base/text.h"
 

@@ -2,7 +2,7 @@
 #include "aggregate/report/tables.h"
 
 #include "aggregate/report/geojson.h"
-#include "aggregate/report/out.h"
+#include "aggregate/plot/out.h"
 #include "aggregate/study/figure_rows.h"
 #include "base/hash.h"
 

@@ -3,7 +3,7 @@
  * (the patch tables come from tools/reference/make_report_goldens.py). */
 #include "aggregate/report/report_files.h"
 
-#include "aggregate/report/out.h"
+#include "aggregate/plot/out.h"
 #include "aggregate/report/page.h"
 #include "aggregate/report/tables.h"
 #include "aggregate/study/figure_rows.h"

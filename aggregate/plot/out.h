@@ -4,8 +4,8 @@
  * removes it. Errors are kept: after the first one, adding does nothing and commit reports it. The
  * gzip form contains no time and no name, so that equal content gives equal bytes.
  */
-#ifndef HRF_AGGREGATE_REPORT_OUT_H
-#define HRF_AGGREGATE_REPORT_OUT_H
+#ifndef HRF_AGGREGATE_PLOT_OUT_H
+#define HRF_AGGREGATE_PLOT_OUT_H
 
 #include "base/alloc.h"
 #include "base/error.h"

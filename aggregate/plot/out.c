@@ -1,6 +1,6 @@
 /* out.c - an output file with buffering, optional gzip, escaping, and an atomic rename at the end.
  * */
-#include "aggregate/report/out.h"
+#include "aggregate/plot/out.h"
 
 #include "base/csv.h"
 #include "base/file.h"
